@@ -1,7 +1,10 @@
 """A Kafka broker for tests, which skip where it or its Python client cannot be had."""
 
+import contextlib
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import time
 
@@ -35,6 +38,16 @@ class Broker:
 
     def kill(self):
         self._run("stop", "--kill", "--directory", str(self.folder))
+
+    @contextlib.contextmanager
+    def stopped(self):
+        """It answers nobody meanwhile, and goes on."""
+        pid = int((pathlib.Path(self.folder) / "pid").read_text().split()[0])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def stop(self):
         self._run("stop", "--directory", str(self.folder))

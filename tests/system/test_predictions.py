@@ -88,8 +88,8 @@ def test_a_killed_feed_loses_no_prediction(tmp_path, broker):
     """Scores that a feed takes along are made again."""
     events = 30_000
     job = counting(tmp_path / "job.yaml", broker, "lost", **{
-        "name: counter": "name: lost", "events: 1000000": f"events: {events}, rate: 6000", "partitions: 4": "partitions: 2",
-        "interval_s: 5": "interval_s: 1}\npredictions: {topic: lost-scores", **ONE_SCORE})
+        "name: counter": "name: lost", "events: 1000000": f"events: {events}", "partitions: 4": "partitions: 2",
+        "interval_s: 5": "interval_s: 1}\ndebug: {step_ms: 40}\npredictions: {topic: lost-scores", **ONE_SCORE})
     with Roles(tmp_path) as roles:
         where = roles.coordinator(job, "--directory", tmp_path / "job", "--workers", 2, "--ps", 1)
         feeds = [roles.start("feed", "--coordinator", where, "--listen", "127.0.0.1:0") for _ in range(2)]
@@ -100,13 +100,21 @@ def test_a_killed_feed_loses_no_prediction(tmp_path, broker):
             done = leat.run("status", "--coordinator", where, "--json", env={"LEAT_TOKEN": "known to all"})
             return json.loads(done.stdout) if done.returncode == 0 else {}
 
-        for goal, name in [(events // 4, feeds[0]), (events // 2, feeds[1])]:
+        def come_to(goal):
             leat.wait_for(lambda: status().get("predictions", {}).get("published", 0) >= goal, "predictions")
-            # Its scores wait while it is stopped; then they are gone.
-            os.kill(roles.processes[name].pid, signal.SIGSTOP)
-            enough = min(status()["events"] + 1000, events)
-            leat.wait_for(lambda: status().get("events", 0) >= enough, "progress")
-            roles.kill(name)
+
+        # Workers keep the scores that a feed has not taken.
+        come_to(events // 6)
+        os.kill(roles.processes[feeds[0]].pid, signal.SIGSTOP)
+        enough = status()["events"] + 1000
+        leat.wait_for(lambda: status().get("events", 0) >= enough, "progress")
+        roles.kill(feeds[0])
+        # While the broker takes nothing, workers train what they have read, and the scores wait in the feed.
+        come_to(events // 3)
+        with broker.stopped():
+            behind = status()["predictions"]["behind"]
+            leat.wait_for(lambda: status().get("predictions", {}).get("behind", 0) >= behind + 4000, "scores that wait")
+            roles.kill(feeds[1])
         roles.wait()
     assert values(tmp_path / "job") == {float(events)}
     summary = json.loads((tmp_path / "job/summary.json").read_text())
