@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <future>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace leat::stream {
@@ -24,6 +27,8 @@ constexpr std::array<std::string_view, 8> kSecrets = {"sasl.password",
                                                       "sasl.oauthbearer.config",
                                                       "ssl_key",
                                                       "ssl_keystore"};
+
+constexpr std::chrono::seconds kEnd(10);  // of a client
 
 Status Set(rd_kafka_conf_t* conf, const std::string& name, const std::string& value) {
   char why[512] = "";
@@ -68,8 +73,14 @@ struct KafkaClient::Log {
   std::string last;
 };
 
-void KafkaClient::LogDeleter::operator()(Log* log) const {
-  delete log;
+void KafkaClient::End::operator()(rd_kafka_t* client) const {
+  const auto ended = std::make_shared<std::promise<void>>();
+  std::thread([client, ended, log = log] {
+    rd_kafka_destroy(client);
+    ended->set_value();
+  }).detach();
+  if (ended->get_future().wait_for(kEnd) != std::future_status::ready)
+    spdlog::warn("Kafka: a client does not end within {} s, and is left behind", kEnd.count());
 }
 
 // Called on threads of librdkafka.
@@ -92,23 +103,18 @@ Result<KafkaClient> KafkaClient::Make(rd_kafka_type_t type, const KafkaOptions& 
     for (const auto& [name, value] : *settings) LEAT_RETURN_IF_ERROR(Set(conf.get(), name, value));
   }
   KafkaClient made;
-  made.log_.reset(new Log());
+  made.log_ = std::make_shared<Log>();
   rd_kafka_conf_set_opaque(conf.get(), made.log_.get());
   rd_kafka_conf_set_log_cb(conf.get(), Write);
   // The commit of a transaction waits for the reports itself.
   if (type == RD_KAFKA_PRODUCER && !own.contains("transactional.id"))
     rd_kafka_conf_set_events(conf.get(), RD_KAFKA_EVENT_DR);
   char why[512] = "";
-  made.client_.reset(rd_kafka_new(type, conf.get(), why, sizeof(why)));
-  if (made.client_ == nullptr) return Status(Code::kInvalidArgument, std::string("Kafka: ") + why);
+  rd_kafka_t* const client = rd_kafka_new(type, conf.get(), why, sizeof(why));
+  if (client == nullptr) return Status(Code::kInvalidArgument, std::string("Kafka: ") + why);
+  made.client_ = {client, End{made.log_}};
   (void)conf.release();  // the client's
   return made;
-}
-
-KafkaClient& KafkaClient::operator=(KafkaClient&& other) noexcept {
-  std::swap(log_, other.log_);
-  std::swap(client_, other.client_);
-  return *this;
 }
 
 std::string KafkaClient::LastError() const {

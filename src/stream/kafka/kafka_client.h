@@ -37,7 +37,6 @@ Status CheckKafkaSetting(const std::string& name, const std::string& value);
 bool IsKafkaSecret(std::string_view name);
 
 struct KafkaDeleter {
-  void operator()(rd_kafka_t* client) const { rd_kafka_destroy(client); }
   void operator()(rd_kafka_conf_t* conf) const { rd_kafka_conf_destroy(conf); }
   void operator()(rd_kafka_topic_t* topic) const { rd_kafka_topic_destroy(topic); }
   void operator()(rd_kafka_queue_t* queue) const { rd_kafka_queue_destroy(queue); }
@@ -51,6 +50,9 @@ template <class T>
 using KafkaPtr = std::unique_ptr<T, KafkaDeleter>;
 
 // A client of librdkafka. It connects in the background. Thread-safe, as librdkafka is.
+//
+// Its end waits for offsets that are being committed, but not for ever: librdkafka may never end the client
+// of a topic that was deleted and made again. Such a client is left behind, with its threads.
 class KafkaClient {
  public:
   // With the job's settings and then `own`, which a job may not set. The delivery reports of a producer
@@ -59,7 +61,7 @@ class KafkaClient {
                                   const std::map<std::string, std::string>& own);
   KafkaClient() = default;  // none
   KafkaClient(KafkaClient&&) = default;
-  KafkaClient& operator=(KafkaClient&& other) noexcept;
+  KafkaClient& operator=(KafkaClient&&) = default;
 
   rd_kafka_t* get() const { return client_.get(); }
   explicit operator bool() const { return client_ != nullptr; }
@@ -70,13 +72,14 @@ class KafkaClient {
 
  private:
   struct Log;
-  struct LogDeleter {
-    void operator()(Log* log) const;
+  struct End {
+    std::shared_ptr<Log> log;  // outlives the client
+    void operator()(rd_kafka_t* client) const;
   };
   static void Write(const rd_kafka_t* client, int level, const char* facility, const char* text);
 
-  std::unique_ptr<Log, LogDeleter> log_;  // outlives the client
-  KafkaPtr<rd_kafka_t> client_;
+  std::shared_ptr<Log> log_;
+  std::unique_ptr<rd_kafka_t, End> client_;
 };
 
 int Milliseconds(Duration duration);

@@ -74,8 +74,6 @@ class KafkaSource final : public Source {
       partition.held.clear();
       rd_kafka_consume_stop(topic_.get(), static_cast<int32_t>(id));
     }
-    // Waits for commits on their way.
-    if (group_client_) rd_kafka_consumer_close(group_client_.get());
   }
 
   Result<std::vector<PartitionRange>> Ranges() override {
