@@ -146,7 +146,6 @@ def test_memory_is_flat_while_events_come_faster_than_they_are_trained(tmp_path)
     """Ten minutes of ten times as many events as two workers can train; predictions wait with them."""
     broker = Broker(tmp_path / "broker")
     writer = Writer(broker, "events", 12_000_000, rate=20_000)
-    writer.partitions = 2
     minutes = 10
     try:
         job_file = reading(tmp_path / "job.yaml", broker, "events", "live: true", **{

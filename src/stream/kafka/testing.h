@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <librdkafka/rdkafka.h>
-// After the former.
+// It needs the header before it.
 #include <librdkafka/rdkafka_mock.h>
 
 #include <memory>
@@ -38,7 +38,7 @@ class MockClusterTest : public ::testing::Test {
   void MakeTopic(const char* name, int partitions) {
     rd_kafka_mock_topic_create(cluster_.get(), name, partitions, 1);
   }
-  // Of a topic there.
+  // The options with which a client reaches a topic of this broker.
   KafkaOptions OptionsOf(const char* topic) {
     return {.topic = topic,
             .settings = {{"bootstrap.servers", rd_kafka_mock_cluster_bootstraps(cluster_.get())}}};
