@@ -32,6 +32,7 @@ struct Limits {
   static constexpr size_t kPath = 1 << 12;
   static constexpr size_t kText = 1 << 16;      // a message, a dead letter
   static constexpr size_t kScores = 1 << 20;    // encoded counts of scores
+  static constexpr size_t kShare = 1 << 16;     // encoded distributions of labels and features
   static constexpr size_t kDocument = 4 << 20;  // a job, a status
 };
 

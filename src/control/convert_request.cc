@@ -62,6 +62,7 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
     scores->set_correct(batch.correct);
     scores->set_absolute_error(batch.absolute_error);
   }
+  out->set_share(std::string(AsText(in.share)));
 }
 
 void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* check) {
@@ -84,6 +85,7 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   TakeText(in.last_dead_letter(), Limits::kText, "last_dead_letter", &out->last_dead_letter, check);
   out->absolute_error = in.absolute_error();
   out->first_batch = in.first_batch();
+  TakeBytes(in.share(), Limits::kShare, "share", &out->share, check);
   if (!check->Count(in.batches_size(), Limits::kBatches, "batches")) return;
   for (const auto& batch : in.batches())
     out->batches.push_back({batch.events(), batch.loss_sum(), batch.correct(), batch.absolute_error()});

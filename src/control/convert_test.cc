@@ -79,6 +79,9 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
   worker.progress.scores.resize(2 << 20);
   ExpectRefused(ParseRequest(Serialize(worker)).status(), "scores");
   worker = {};
+  worker.progress.share.resize(1 << 17);
+  ExpectRefused(ParseRequest(Serialize(worker)).status(), "length of share is 131072");
+  worker = {};
   worker.progress.batches.resize(1 << 17);
   ExpectRefused(ParseRequest(Serialize(worker)).status(), "131072 batches");
 

@@ -169,6 +169,9 @@ struct WorkerProgress {
   // that no answer has confirmed are repeated. Empty if the job has no use for them.
   uint64_t first_batch = 0;
   std::vector<BatchScores> batches;
+  // metrics::Share, encoded: what the worker has trained on since it joined. Empty: as in the report before.
+  // Opaque to the protocol, as `scores`.
+  Bytes share;
 };
 
 struct SliceIncarnation {
