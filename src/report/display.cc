@@ -165,7 +165,18 @@ bool Slow(const Json& member) {
   return member.contains("slow") && member["slow"].is_boolean() && member["slow"].get<bool>();
 }
 
-// What keeps members from their work: "ps 0 is stuck", "worker 1 cannot reach ps 1, ps 2".
+// "label skew 0.42, feature skew 0.93 (amount)" of a worker with a warning about them; "" of others.
+std::string Skew(const Json& member) {
+  if (!member.contains("skewed") || member["skewed"] != true) return "";
+  std::string text = "label skew " + Field(member, "label_skew", 2);
+  const Json feature = member.value("skewed_feature", Json());
+  if (feature.is_string())
+    text += ", feature skew " + Field(member, "feature_skew", 2) + " (" + feature.get<std::string>() + ")";
+  return text;
+}
+
+// What keeps members from their work, and shares that are skewed: "ps 0 is stuck", "worker 1 cannot reach
+// ps 1, ps 2".
 std::vector<std::string> MemberTroubles(const Json& s) {
   std::vector<std::string> troubles;
   for (const auto& m : s.value("stuck_evicted", Json::array())) {
@@ -180,6 +191,7 @@ std::vector<std::string> MemberTroubles(const Json& s) {
       if (peer.is_string()) peers += (peers.empty() ? "" : ", ") + peer.get<std::string>();
     }
     if (!peers.empty()) troubles.push_back(name + " cannot reach " + peers);
+    if (const std::string skew = Skew(m); !skew.empty()) troubles.push_back(name + ": " + skew);
   }
   return troubles;
 }
@@ -310,13 +322,16 @@ std::string RenderSummary(const std::string& summary_json) {
                        (s.contains("staleness_p99") ? ", 99% at most " + Field(s, "staleness_p99", 0) : ""));
   if (Value(s, "late") > 0) row("late", Grouped(Value(s, "late")) + " runs, trained in another step");
   if (Value(s, "skipped") > 0) row("skipped", Grouped(Value(s, "skipped")) + " updates that were not finite");
-  std::string slow;
+  std::string slow, skewed;
   for (const auto& m : s.value("members", Json::array())) {
-    if (!m.is_object() || !Slow(m)) continue;
-    slow += (slow.empty() ? "" : ", ") + m.value("role", "") + " " + std::to_string(m.value("index", 0)) +
-            " (" + Field(m, "step_ms", 1) + " ms a step)";
+    if (!m.is_object()) continue;
+    const auto name = [&m] { return m.value("role", "") + " " + std::to_string(m.value("index", 0)); };
+    if (Slow(m)) slow += (slow.empty() ? "" : ", ") + name() + " (" + Field(m, "step_ms", 1) + " ms a step)";
+    if (const std::string skew = Skew(m); !skew.empty())
+      skewed += (skewed.empty() ? "" : "; ") + name() + ": " + skew;
   }
   if (!slow.empty()) row("slow", slow);
+  if (!skewed.empty()) row("skew", skewed);
   for (const auto& warning : s.value("warnings", Json::array())) {
     if (warning.is_string()) row("warning", warning.get<std::string>());
   }

@@ -62,6 +62,28 @@ TEST(RenderTable, AMemberThatCannotWorkIsMarked) {
   EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   worker 2 was evicted and is stuck   "));
 }
 
+TEST(Render, WorkersWithSkewedSharesAreMarked) {
+  Json status = Status();
+  Json& worker = status["members"][1];
+  worker["label_skew"] = 0.4249;
+  worker["feature_skew"] = 0.93;
+  worker["skewed_feature"] = "amount";
+  worker["skewed"] = false;
+  const auto shown = [&](const std::string& text) { return text.find("skew") != std::string::npos; };
+  EXPECT_FALSE(shown(RenderLine(status.dump())) || shown(RenderSummary(status.dump())));
+  worker["skewed"] = true;
+  const std::string text = "worker 1: label skew 0.42, feature skew 0.93 (amount)";
+  EXPECT_THAT(RenderTable(status.dump(), {}, 80, false), ::testing::Contains(text));
+  EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   " + text));
+  EXPECT_THAT(RenderSummary(status.dump()), HasSubstr("  skew                  " + text + "\n"));
+  // A job without features of which there are distributions, and one without labels.
+  worker.erase("skewed_feature");
+  worker["feature_skew"] = nullptr;
+  EXPECT_THAT(RenderSummary(status.dump()), HasSubstr("  skew                  worker 1: label skew 0.42\n"));
+  worker["label_skew"] = nullptr;
+  EXPECT_THAT(RenderSummary(status.dump()), HasSubstr("worker 1: label skew –\n"));
+}
+
 TEST(Render, DriftAndFiguresOfTheWholeRunAreShown) {
   Json status = Status();
   status["drift"] = Json::parse(R"({"detector":"adwin","on":"error","alarms":0})");

@@ -18,6 +18,7 @@ constexpr uint64_t kStepsToJudge = 20;
 Progress::Progress(Options options)
     : options_(std::move(options)),
       prequential_({.labels = options_.labels, .fading = options_.fading, .drift = options_.drift}) {
+  if (options_.shares) shares_.emplace(*options_.shares);
   moments_.emplace_back();
 }
 
@@ -50,8 +51,10 @@ void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& p
   workers_[node].scores.clear();
   workers_[node].true_scores.clear();
   workers_[node].batches.clear();
+  workers_[node].share.clear();
   TakeBatches(node, progress);
   TakeCounts(node, progress);
+  if (shares_ && !progress.share.empty()) shares_->OnReport(node, progress.share);
 }
 
 void Progress::TakeBatches(NodeId node, const protocol::WorkerProgress& progress) {
@@ -181,6 +184,7 @@ void Progress::Forget(Time now, const protocol::View& view) {
       if (!worker.mapped().last_dead_letter.empty()) sum.last_dead_letter = worker.mapped().last_dead_letter;
     }
     next_batch_.erase(id);
+    if (shares_) shares_->Forget(id);
     if (const auto counts = counts_.extract(id)) {
       sum.totals.scores.Merge(counts.mapped().first);
       sum.totals.truths.Merge(counts.mapped().second);
@@ -201,6 +205,7 @@ void Progress::Forget(Time now, const protocol::View& view) {
 
 void Progress::OnStatus(Time now, const protocol::CoordinatorStatus& status) {
   Forget(now, status.view);
+  if (shares_) shares_->Compare(now, status.view);
   std::vector<uint64_t> done;
   for (const auto& position : status.watermark) done.push_back(position.offset);
   lag_.OnStatus(now, status.ends, done);

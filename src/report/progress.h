@@ -18,6 +18,7 @@
 #include "protocol/coordinator/coordinator.h"
 #include "report/lag.h"
 #include "report/prequential.h"
+#include "report/worker_shares.h"
 
 namespace leat::report {
 
@@ -32,8 +33,9 @@ class Progress {
     std::optional<double> fading;
     std::optional<metrics::DriftConfig> drift;
     std::string strategy = "async";
-    std::vector<std::string> warnings;  // about the job's settings
-    std::string directory;              // the job's directory
+    std::vector<std::string> warnings;            // about the job's settings
+    std::string directory;                        // the job's directory
+    std::optional<WorkerShares::Options> shares;  // none: they are not compared
   };
   explicit Progress(Options options);
 
@@ -51,6 +53,11 @@ class Progress {
 
   // Alarms of the drift detector since the last call.
   std::vector<DriftAlarm> TakeAlarms() { return prequential_.TakeAlarms(); }
+
+  // Workers whose shares have become skewed, or no longer are, since the last call.
+  std::vector<WorkerShares::Notice> TakeShareNotices() {
+    return shares_ ? shares_->TakeNotices() : std::vector<WorkerShares::Notice>();
+  }
 
   size_t nodes() const { return nodes_.size(); }  // that are not forgotten
   // The status as one JSON object on one line. docs/jobs.md lists the entries.
@@ -117,6 +124,7 @@ class Progress {
 
   Options options_;
   Prequential prequential_;
+  std::optional<WorkerShares> shares_;
   std::map<NodeId, uint64_t> next_batch_;  // by worker: the first batch not seen yet
   std::map<NodeId, Node> nodes_;
   std::map<NodeId, protocol::WorkerProgress> workers_;

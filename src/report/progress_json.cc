@@ -291,12 +291,23 @@ class Progress::JsonWriter {
     const double step_s = progress_.nodes_.at(node).step_s;
     (*m)["step_ms"] = step_s > 0 ? Json(step_s * 1e3) : Json(nullptr);
     (*m)["slow"] = step_s > kSlow * usual_s;
+    AddSkew(node, m);
+  }
+
+  void AddSkew(NodeId node, Json* m) const {
+    const auto* skew = progress_.shares_ ? progress_.shares_->Find(node) : nullptr;
+    if (skew == nullptr) return;
+    (*m)["label_skew"] = Number(skew->label);
+    (*m)["feature_skew"] = Number(skew->feature);
+    if (!skew->feature_name.empty()) (*m)["skewed_feature"] = skew->feature_name;
+    (*m)["skewed"] = skew->label_skewed || skew->feature_skewed;
   }
 
   void AddRun(double own_cpu_seconds) {
     double compute_s = own_cpu_seconds + progress_.forgotten_.cpu_seconds;
     for (const auto& [node, n] : progress_.nodes_) compute_s += n.cpu_seconds;
     json_["warnings"] = progress_.options_.warnings;
+    json_["skew_warnings"] = progress_.shares_ ? progress_.shares_->warnings() : 0;
     json_["wall_s"] = progress_.start_ < Time{0} ? 0.0 : Seconds(now_ - progress_.start_);
     json_["training_s"] = TrainingSeconds();
     json_["aggregated_compute_s"] = compute_s;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -626,6 +627,76 @@ TEST_F(ProgressTest, EventsThatGoBackWithALostServerAreNoNegativeSpeed) {
   EXPECT_EQ(json["events"], 500);
   EXPECT_EQ(json["events_per_s"], 0);
   EXPECT_EQ(json["events_per_s_now"], 0);
+}
+
+TEST_F(ProgressTest, SharesOfWorkersAreCompared) {
+  const metrics::ShareLayout layout{
+      .width = 1, .labels = 1, .classes = 2, .features = {{.name = "amount", .column = 0}}};
+  progress_.emplace(
+      Progress::Options{.task = nn::Task::kBinary, .shares = WorkerShares::Options{.layout = layout}});
+  Join(kWorker, Role::kWorker);
+  Join(kOther, Role::kWorker);
+  auto status = Running(1);
+  status.view.members = {{kWorker, Role::kWorker, 0, ""}, {kOther, Role::kWorker, 1, ""}};
+  const auto show = [&] { return Json::parse(progress_->ToJson(now_, status, 0)); };
+  Json json = show();
+  EXPECT_EQ(json["skew_warnings"], 0);
+  for (const char* key : {"label_skew", "feature_skew", "skewed"})
+    EXPECT_FALSE(json["members"][0].contains(key)) << "nothing is known of it";
+  // All events of a worker have the same label and the same amount.
+  metrics::Share shares[] = {metrics::Share(layout), metrics::Share(layout)};
+  Sums sums[2];
+  for (int round = 0; round < 50; ++round) {
+    for (const size_t i : {0, 1}) {
+      const float value = i == 0 ? 0 : 1;
+      shares[i].Add(layout, std::vector<float>(4, value), std::vector<float>(4, value),
+                    std::vector<uint32_t>{0, 1, 2, 3}, 1);
+      sums[i].Train(4, 1, 0);
+      // A share is not in every report.
+      sums[i].progress.share = round % 3 != 0 ? shares[i].Encode() : Bytes();
+      Report(i == 0 ? kWorker : kOther, sums[i]);
+    }
+    Pass(1);
+    progress_->OnStatus(now_, status);
+  }
+  json = show();
+  EXPECT_EQ(json["skew_warnings"], 4);
+  for (const size_t i : {0, 1}) {
+    const Json& member = json["members"][i];
+    EXPECT_NEAR(member["label_skew"], 0.5, 0.01);
+    EXPECT_NEAR(member["feature_skew"], 1, 0.01) << "half of a distance of two standard deviations";
+    EXPECT_EQ(member["skewed_feature"], "amount");
+    EXPECT_EQ(member["skewed"], true);
+  }
+  const auto notices = progress_->TakeShareNotices();
+  ASSERT_EQ(notices.size(), 4u);
+  for (const char* skew : {"worker 0: label skew", "worker 0: feature skew of 'amount'",
+                           "worker 1: label skew", "worker 1: feature skew of 'amount'"}) {
+    EXPECT_EQ(std::ranges::count_if(notices, [&](const auto& n) { return n.text.starts_with(skew); }), 1)
+        << skew;
+  }
+  EXPECT_TRUE(progress_->TakeShareNotices().empty());
+  // A share that cannot be read changes nothing.
+  const Json before = show();
+  sums[0].progress.share = Bytes(3, std::byte{0xff});
+  Report(kWorker, sums[0]);
+  Pass(1);
+  progress_->OnStatus(now_, status);
+  EXPECT_EQ(show()["members"][0]["label_skew"], before["members"][0]["label_skew"]);
+  // A single worker is not compared.
+  status.view.members.pop_back();
+  sums[0].Train(4, 1, 0);
+  shares[0].Add(layout, std::vector<float>{1}, std::vector<float>{1}, std::vector<uint32_t>{0}, 1);
+  sums[0].progress.share = shares[0].Encode();
+  Report(kWorker, sums[0]);
+  Pass(1);
+  progress_->OnStatus(now_, status);
+  const Json alone = show()["members"][0];
+  EXPECT_TRUE(alone["label_skew"].is_null());
+  EXPECT_TRUE(alone["feature_skew"].is_null());
+  EXPECT_FALSE(alone.contains("skewed_feature"));
+  EXPECT_EQ(alone["skewed"], false);
+  EXPECT_EQ(progress_->TakeShareNotices().size(), 2u) << "both skews of the worker are over";
 }
 
 // Whatever has been counted by a node that left long ago stays counted, without the node.
