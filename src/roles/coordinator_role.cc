@@ -16,6 +16,7 @@
 #include "control/server.h"
 #include "job/input/readable.h"
 #include "job/resume.h"
+#include "job/share_layout.h"
 #include "launcher/signals.h"
 #include "net/address.h"
 #include "net/loop.h"
@@ -53,6 +54,12 @@ std::vector<std::string> Warnings(const job::Job& job) {
   return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
 }
 
+report::WorkerShares::Options Shares(const job::Job& job) {
+  return {.layout = job::ShareLayoutOf(job.schema, *job.model),
+          .window = job.metrics_window,
+          .strategy = job.strategy};
+}
+
 // The shell around protocol::Coordinator. It runs on the loop's thread. Files are written, synced and removed
 // on a background thread, in the order of the actions.
 class CoordinatorRole {
@@ -74,7 +81,8 @@ class CoordinatorRole {
                    .drift = job.drift,
                    .strategy = std::string(protocol::Name(job.strategy.kind)),
                    .warnings = Warnings(job),
-                   .directory = job.directory}),
+                   .directory = job.directory,
+                   .shares = Shares(job)}),
         epochs_(job.stream.epochs),
         partitions_(config.partitions),
         restored_(restored.manifest),
@@ -292,6 +300,9 @@ class CoordinatorRole {
       NoteFeeds(status.view);
       MeasureSaving(status);
       ReportUnreachable(status);
+      for (const auto& notice : progress_.TakeShareNotices()) {
+        notice.over ? spdlog::info("over: {}", notice.text) : spdlog::warn("{}", notice.text);
+      }
       if (status.failed_checkpoints > reported_failures_) {
         spdlog::warn("a checkpoint failed ({} since the start): {}", status.failed_checkpoints,
                      status.checkpoint_failure);

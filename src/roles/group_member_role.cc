@@ -14,6 +14,7 @@
 #include "collective/mpi.h"
 #include "collective/peer_all_reduce.h"
 #include "job/precision.h"
+#include "job/share_layout.h"
 #include "net/address.h"
 #include "net/same_host/shared_memory.h"
 #include "protocol/member/group_member.h"
@@ -25,6 +26,7 @@
 #include "roles/role.h"
 #include "roles/shards/shard_files.h"
 #include "step/batch_log.h"
+#include "step/share_log.h"
 #include "step/state_broadcast.h"
 #include "step/step_reducer.h"
 #include "step/trainer.h"
@@ -67,6 +69,7 @@ class GroupMemberRole {
                   .full_batch = job_.strategy.full_run,
                   .deterministic = job_.strategy.deterministic,
                   .overlap = !job_.optimizer.clipping.any()}),
+        share_(job::ShareLayoutOf(job_.schema, *job_.model)),
         loader_(loop,
                 SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters,
                             job_.predictions.enabled()),
@@ -132,6 +135,7 @@ class GroupMemberRole {
     heartbeat.progress = progress_;
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     batches_.Report(&heartbeat.progress);
+    share_.Report(&heartbeat.progress);
     stream_.Count(&heartbeat.progress);
     if (!computing_) CountScores(&heartbeat.progress);
     if (predictions_ != nullptr) predictions_->Fill(&heartbeat);
@@ -268,6 +272,7 @@ class GroupMemberRole {
       const auto step =
           reducer_.Compute(a, epoch, rows, split->Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch));
       if (predictions_ != nullptr) predictions_->OnBatch(*split, a.batch, true, true, !step.finite);
+      if (step.finite) share_.Add(rows, split->Batch(a.batch), cut.batches());
       Post([this, a, cut, step, took = loop_.Now() - begin] {
         long_batches_ = took > kLongBatch;
         OnComputed(a, cut, step);
@@ -290,7 +295,8 @@ class GroupMemberRole {
     progress_.correct += step.correct;
     progress_.absolute_error += step.absolute_error;
     ++progress_.steps;
-    // Only between two batches may anybody look into the trainer.
+    // Only between two batches may anybody look into the trainer and the share.
+    share_.Update(loop_.Now());
     if (const Time now = loop_.Now(); now - scored_at_ >= membership_.heartbeat_interval()) {
       scored_at_ = now;
       CountScores(&progress_);
@@ -377,6 +383,7 @@ class GroupMemberRole {
   protocol::Parameters parameters_;
   step::Trainer trainer_;
   step::StepReducer reducer_;
+  step::ShareLog share_;
   std::unique_ptr<collective::AllReduce> group_;
   std::vector<std::unique_ptr<collective::AllReduce>> retired_;
   SplitLoader loader_;

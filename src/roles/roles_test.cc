@@ -201,6 +201,23 @@ TEST_F(RolesTest, StoppedWithACheckpointAndResumed) {
   EXPECT_THAT(Parameters(), Each(float{kEvents}));
 }
 
+TEST_F(RolesTest, TheShareThatAWorkerTrainsIsInTheStatus) {
+  pause_at_ = kEvents / 2;
+  Coordinate(job::kSmallJob);
+  StartAll();
+  ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; }));
+  const auto compared = [&] {
+    const Json members = Now().value("members", Json::array());
+    return std::ranges::any_of(members, [](const Json& member) {
+      return member.contains("label_skew") && member.contains("feature_skew") && member["skewed"] == false;
+    });
+  };
+  EXPECT_TRUE(WaitFor(compared)) << last_.dump();
+  EXPECT_EQ(last_["skew_warnings"], 0);
+  Admin(AdminRequest::Kind::kContinue);
+  EXPECT_EQ(Finish()["events"], kEvents);
+}
+
 // The largest file that this process may write.
 class FileSizeLimit {
  public:

@@ -14,6 +14,7 @@
 #include "collective/port.h"
 #include "job/job.h"
 #include "job/precision.h"
+#include "job/share_layout.h"
 #include "net/address.h"
 #include "net/same_host/shared_memory.h"
 #include "net/tcp/tcp.h"
@@ -30,6 +31,7 @@
 #include "roles/role.h"
 #include "step/batch_log.h"
 #include "step/run_trainer.h"
+#include "step/share_log.h"
 
 namespace leat::roles {
 namespace {
@@ -49,6 +51,7 @@ class WorkerRole {
         trainer_(*job_.model, parameters_, MakePlanOptions(job_, options, membership),
                  job_.optimizer.clipping),
         runs_(trainer_, parameters_, job_.strategy, job_.optimizer),
+        share_(job::ShareLayoutOf(job_.schema, *job_.model)),
         client_(
             transport, parameters_,
             {.on_reply = [this](NodeId server, const protocol::PushReply& reply) { OnReply(server, reply); },
@@ -113,6 +116,7 @@ class WorkerRole {
     heartbeat.progress = progress_;
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     batches_.Report(&heartbeat.progress);
+    share_.Report(&heartbeat.progress);
     stream_.Count(&heartbeat.progress);
     if (job_.model->task() == nn::Task::kBinary) heartbeat.progress.scores = trainer_.scores_seen().Encode();
     if (job_.schema.has_truth()) heartbeat.progress.true_scores = trainer_.truths_seen().Encode();
@@ -205,6 +209,8 @@ class WorkerRole {
     if (step.finite) {
       progress_.events += step.events;
       if (job_.reports_batches()) batches_.Add(step);
+      share_.Add(rows, split.Batch(a.batch), cut.batches());
+      share_.Update(loop_.Now());
       return {step.events > 0 ? protocol::Disposition::kGradient : protocol::Disposition::kEmpty,
               step.events};
     }
@@ -258,6 +264,7 @@ class WorkerRole {
   protocol::Parameters parameters_;
   step::Trainer trainer_;
   step::RunTrainer runs_;
+  step::ShareLog share_;
   ps::Client client_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
