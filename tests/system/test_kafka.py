@@ -341,6 +341,39 @@ def test_a_topic_that_was_made_again(tmp_path, broker):
     leat.refused(leat.run("train", "--resume", tmp_path / "job"), "'again'", "the topic was deleted and made again")
 
 
+def test_workers_that_read_other_labels_are_named(tmp_path, broker):
+    """Keys have put most events of a class into one partition, and each of two workers keeps to a partition."""
+    broker.make_topic("skewed", 2)
+    for partition in range(2):
+        broker.publish("skewed", partition, [json.dumps({"amount": i % 7, "fraud": int((i % 10 == 0) != (partition == 1))})
+                                             for i in range(80_000)], key=f"customer-{partition}")
+    # Slow, so that each worker always has events of its partition left.
+    job_file = reading(tmp_path / "job.yaml", broker, "skewed", "live: true", **{
+        "    - bias: {units: 16384}\n": "    - dense: {units: 2}\n", "{type: negative_sum, reduction: sum}": "softmax_cross_entropy",
+        "learning_rate: 1": "learning_rate: 0.01", "batch_size: 100, split_batches: 20": "batch_size: 20, split_batches: 2",
+        "workers: 3, ps: 2, placement: partitioned": "workers: 2, ps: 1",
+        "interval_s: 5": "interval_s: 5}\ndebug: {step_ms: 10}\nmetrics: {window: 2000"})
+    with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
+        def workers():
+            return [member for member in job.status().get("members", []) if member["role"] == "worker"]
+
+        def named():
+            found = workers()
+            return len(found) == 2 and all(member.get("skewed") for member in found) and found
+
+        found = leat.wait_for(named, "a warning of both workers")
+        for member in found:
+            assert 0.15 < member["label_skew"] < 0.5, member
+            assert member["skewed_feature"] == "amount" and member["feature_skew"] < 0.2, member
+        assert job.status()["skew_warnings"] >= 2
+        job.interrupt()
+        assert job.wait() == 0, job.text()[-2000:]
+    log = (tmp_path / "job/logs/coordinator.log").read_text()
+    for index in range(2):
+        assert re.search(rf"worker {index}: label skew 0\.\d\d, above 0\.\d\d \(total variation distance over \d+ splits\): .*"
+                         r"publish with a key that mixes labels", log), log[-3000:]
+
+
 def test_fields_come_from_keys_timestamps_and_headers(tmp_path, broker):
     broker.make_topic("attributes", 1)
     broker.publish("attributes", 0, records(300), key="k1", headers={"shop": "7"})
