@@ -37,9 +37,10 @@ struct InitSpec {
 enum class VariableRole : uint8_t {
   kTrained = 0,    // by the optimizer, from its gradient
   kStatistic = 1,  // by subtracting the pushed value unchanged, as for the running mean of batch norm
+  kMoments = 2,    // by merging the pushed moments (moments.h): words, not numbers. A job has at most one
 };
 
-// A variable as servers and checkpoints store it: f32, row-major.
+// A variable as servers store it: f32, row-major.
 struct VariableSpec {
   std::string name;  // "dense1/weight"
   Shape shape;

@@ -31,7 +31,7 @@ struct MeanRule {
   }
 };
 inline MeanRule MeanRuleFor(bool sum, uint64_t full, VariableRole role) {
-  return {sum && role != VariableRole::kStatistic, full};
+  return {sum && role == VariableRole::kTrained, full};
 }
 
 // The neutral element of addition: unlike +0, adding it preserves the sign of a zero.

@@ -164,7 +164,7 @@ std::string_view Name(Kind kind) {
 }
 
 OptimizerConfig RuleFor(const OptimizerConfig& config, const VariableSpec& variable) {
-  if (variable.role == VariableRole::kStatistic) return {.kind = Kind::kSgd, .learning_rate = 1};
+  if (variable.role != VariableRole::kTrained) return {.kind = Kind::kSgd, .learning_rate = 1};
   OptimizerConfig rule = config;
   if (!config.decay_vectors && variable.shape.rank() < 2) rule.weight_decay = 0;
   return rule;
