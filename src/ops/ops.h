@@ -29,6 +29,7 @@
 #include "ops/normalize/batch_norm.h"        // IWYU pragma: export
 #include "ops/normalize/dropout.h"           // IWYU pragma: export
 #include "ops/normalize/layer_norm.h"        // IWYU pragma: export
+#include "ops/normalize/moments.h"           // IWYU pragma: export
 #include "ops/sequence/attention.h"          // IWYU pragma: export
 #include "ops/sequence/gru.h"                // IWYU pragma: export
 #include "ops/sequence/lengths.h"            // IWYU pragma: export

@@ -80,11 +80,10 @@ TEST(Moments, TheWordsAreCountsThenMeansThenDeviations) {
   }
   std::vector<uint64_t> found(9);
   std::memcpy(found.data(), words.data(), words.size() * sizeof(float));
-  EXPECT_THAT(found, ::testing::ElementsAre(
-                         0x7ff0000100000000, 0x7ff0000100000001, 0x7ff0000100000002,
-                         std::bit_cast<uint64_t>(-1.5), std::bit_cast<uint64_t>(-2.5),
-                         std::bit_cast<uint64_t>(-3.5), std::bit_cast<uint64_t>(0.1),
-                         std::bit_cast<uint64_t>(0.1), std::bit_cast<uint64_t>(0.1)));
+  EXPECT_THAT(found, ::testing::ElementsAre(0x7ff0000100000000, 0x7ff0000100000001, 0x7ff0000100000002,
+                                            std::bit_cast<uint64_t>(-1.5), std::bit_cast<uint64_t>(-2.5),
+                                            std::bit_cast<uint64_t>(-3.5), std::bit_cast<uint64_t>(0.1),
+                                            std::bit_cast<uint64_t>(0.1), std::bit_cast<uint64_t>(0.1)));
   EXPECT_EQ(GetMoments(words, 1), (Moments{0x7ff0000100000001, -2.5, 0.1}));
 }
 
@@ -113,9 +112,15 @@ TEST(Moments, ScalingIsToMeanZeroAndVarianceOne) {
 
 TEST(Moments, WithoutADeviationTheFactorIsZero) {
   const double tiny = std::numeric_limits<double>::min();
-  for (const Moments& moments :
-       {Moments{}, {1, 5, 0}, {1000, 5, 0}, {10, 0, tiny}, {10, 5, std::nan("")}, {10, 5, -1},
-        {10, std::nan(""), 1}, {10, 1e300, 1}, {1, 5, 7}}) {
+  for (const Moments& moments : {Moments{},
+                                 {1, 5, 0},
+                                 {1000, 5, 0},
+                                 {10, 0, tiny},
+                                 {10, 5, std::nan("")},
+                                 {10, 5, -1},
+                                 {10, std::nan(""), 1},
+                                 {10, 1e300, 1},
+                                 {1, 5, 7}}) {
     const Scaling by = ScalingOf(moments);
     EXPECT_EQ(by.factor, 0) << moments.count << " " << moments.mean << " " << moments.m2;
     EXPECT_EQ(by.shift, 0);

@@ -54,8 +54,8 @@ OptimizerConfig FromConfig(const Config& config);
 std::string_view Name(Kind kind);
 
 // The optimizer for one variable: resolves `decay_vectors`. Statistics get sgd with rate 1, no schedule and
-// no decay, which subtracts their updates unchanged. Moments get the same for its lack of slots; their updates
-// are merged (moments.h) instead of applied.
+// no decay, which subtracts their updates unchanged. Moments get the same for its lack of slots; their
+// updates are merged (moments.h) instead of applied.
 OptimizerConfig RuleFor(const OptimizerConfig& config, const VariableSpec& variable);
 
 // Names of the slots, which are the optimizer state per element besides its value: {} for sgd, {"velocity"}

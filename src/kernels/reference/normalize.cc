@@ -1,9 +1,12 @@
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/reference/kernels.h"
 #include "ops/normalize/batch_norm.h"
 #include "ops/normalize/dropout.h"
 #include "ops/normalize/layer_norm.h"
+#include "ops/normalize/moments.h"
+#include "optim/moments.h"
 
 namespace leat::reference {
 namespace {
@@ -178,6 +181,83 @@ std::unique_ptr<graph::Kernel> DropoutKernel(const KernelRequest& request) {
       1);
 }
 
+// The corrected two-pass algorithm (Chan, Golub and LeVeque 1983): the sum of the deviations, which rounding
+// keeps from 0, is taken off that of their squares.
+class MomentsKernel final : public graph::Kernel {
+ public:
+  explicit MomentsKernel(const KernelRequest& request)
+      : rows_(request.inputs[0].shape[0]),
+        width_(request.inputs[0].shape[1]),
+        columns_(static_cast<size_t>(request.inputs[2].shape[0])) {}
+  size_t scratch_bytes() const override { return columns_ * sizeof(Column); }
+
+  void Run(const KernelArgs& args) override {
+    const std::span<Column> sums(reinterpret_cast<Column*>(args.scratch), columns_);
+    std::ranges::fill(sums, Column());
+    ForEach(args, sums, [](Column& sum, double x) {
+      ++sum.moments.count;
+      sum.moments.mean += x;
+    });
+    for (Column& sum : sums)
+      sum.moments.mean /= static_cast<double>(std::max<uint64_t>(sum.moments.count, 1));
+    ForEach(args, sums, [](Column& sum, double x) {
+      const double deviation = x - sum.moments.mean;
+      sum.moments.m2 += deviation * deviation;
+      sum.rest += deviation;
+    });
+    const std::span<float> words(Out(args), columns_ * optim::kMomentWords);
+    for (size_t c = 0; c < columns_; ++c) {
+      optim::Moments& moments = sums[c].moments;
+      if (moments.count > 0) moments.m2 -= sums[c].rest * sums[c].rest / static_cast<double>(moments.count);
+      moments.m2 = std::max(moments.m2, 0.0);
+      optim::PutMoments(words, c, moments);
+    }
+  }
+
+ private:
+  struct Column {
+    optim::Moments moments;
+    double rest = 0;  // the sum of the deviations
+  };
+
+  template <class F>
+  void ForEach(const KernelArgs& args, std::span<Column> sums, F add) const {
+    const float *x = In(args, 0), *weights = In(args, 1);
+    const auto* columns = reinterpret_cast<const int32_t*>(args.inputs[2]);
+    for (int64_t row = 0; row < rows_; ++row, x += width_) {
+      if (!(weights[row] > 0)) continue;
+      for (size_t c = 0; c < columns_; ++c) {
+        const float value = x[columns[c]];
+        if (std::isfinite(value)) add(sums[c], static_cast<double>(value));
+      }
+    }
+  }
+
+  const int64_t rows_, width_;
+  const size_t columns_;
+};
+
+std::unique_ptr<graph::Kernel> MomentsScalingKernel(const KernelRequest& request) {
+  const int64_t size = static_cast<const ops::MomentsScaling&>(request.op).size;
+  const auto count = static_cast<size_t>(request.inputs[2].shape[0]);
+  return MakeKernel([size, count](const KernelArgs& args) {
+    const std::span<const float> running(In(args, 0), count * optim::kMomentWords);
+    const std::span<const float> batch(In(args, 1), count * optim::kMomentWords);
+    const auto* columns = reinterpret_cast<const int32_t*>(args.inputs[2]);
+    std::fill_n(Out(args, 0), size, 0.0f);
+    std::fill_n(Out(args, 1), size, 0.0f);
+    std::fill_n(Out(args, 2), size, 1.0f);
+    for (size_t c = 0; c < count; ++c) {
+      optim::Moments moments = optim::GetMoments(running, c);
+      if (moments.count == 0) moments = optim::GetMoments(batch, c);
+      const optim::Scaling by = optim::ScalingOf(moments);
+      Out(args, 0)[columns[c]] = by.shift;
+      Out(args, 1)[columns[c]] = by.rest;
+      Out(args, 2)[columns[c]] = by.factor;
+    }
+  });
+}
+
 }  // namespace
 
 void AddNormalize(graph::KernelTable& table) {
@@ -187,6 +267,8 @@ void AddNormalize(graph::KernelTable& table) {
   table.Add("layer_norm", LayerNormKernel);
   table.Add("layer_norm_grad",
             [](const KernelRequest& request) { return std::make_unique<LayerNormGradKernel>(request); });
+  table.Add("moments", [](const KernelRequest& request) { return std::make_unique<MomentsKernel>(request); });
+  table.Add("moments_scaling", MomentsScalingKernel);
 }
 
 }  // namespace leat::reference

@@ -9,6 +9,7 @@ void AddNormalizeCases(OpCaseList& cases) {
   const SampleInput weights = Integers(DType::kF32, {6}, 0, 2), ones = Integers(DType::kF32, {4}, 1, 1),
                     padding = Integers(DType::kF32, {4}, 0, 0);
   const SampleInput variance = F32({3}, 0.5f, 2);
+  const SampleInput columns = Integers(DType::kI32, {2}, 0, 2), words = F32({3, 2, 2}, 0.5f, 2);
   cases.insert(cases.end(),
                {
                    Case<LayerNorm>("layer_norm", {F32({4, 5}), row, row}, 0.1f),
@@ -36,6 +37,8 @@ void AddNormalizeCases(OpCaseList& cases) {
                    Case<Dropout>("dropout", {F32({4, 9}), random_seed}, 0.4f, uint64_t{1}),
                    Case<Dropout>("dropout most", {F32({101}), random_seed}, 0.9f, uint64_t{2}),
                    Case<Dropout>("dropout nothing", {F32({5}), random_seed}, 0.0f, uint64_t{3}),
+                   Derivatives(0, Case<Moments>("moments", {F32({6, 3}), weights, columns})),
+                   Derivatives(0, Case<MomentsScaling>("moments_scaling", {words, words, columns}, 3)),
                });
 }
 
