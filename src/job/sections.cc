@@ -143,6 +143,7 @@ void ReadModel(const Config& config, const nn::LayerFiles::Copies& copies, Job* 
   job->model = std::make_shared<const nn::Model>(
       nn::Model::FromConfig(config.At("model"), {.features = job->schema.features(),
                                                  .labels = job->schema.labels(),
+                                                 .running = job->schema.running_features(),
                                                  .files = std::move(files),
                                                  .kinds = onnx::LayerKinds()}));
   FitLabels(config.At("schema"), *job->model, &job->schema);

@@ -34,7 +34,8 @@ struct StepContext {
   bool training = true;
   graph::Value weights;      // f32[batch]: 0 for padding rows, which must not affect any result
   graph::Value random_seed;  // i64 scalar, different in each step; the source of all random choices
-  // Updates of kStatistic variables, instead of gradients: the variable, and the amount to subtract from it.
+  // Updates of variables that are not trained, instead of gradients: the variable, and the amount to subtract
+  // from it, or the moments to merge into it.
   std::vector<std::pair<graph::Value, graph::Value>> statistics;
 };
 

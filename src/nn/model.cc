@@ -55,6 +55,10 @@ Model Model::FromConfig(const Config& config, const ModelContext& context) {
   model.labels_ = context.labels;
   model.layers_ = Layers::FromConfig(config.At("layers"), model.input_shape_, context.files, context.kinds);
 
+  if (!context.running.empty()) {
+    model.scale_.emplace(context.running);
+    model.variables_.push_back(model.scale_->variable());
+  }
   uint64_t parameters = 0;
   for (const auto& layer : model.layers_.all()) {
     for (auto& variable : layer->variables()) {
@@ -78,13 +82,24 @@ Model Model::FromConfig(const Config& config, const ModelContext& context) {
 
 uint64_t Model::parameters() const {
   uint64_t sum = 0;
-  for (const auto& variable : variables_) sum += static_cast<uint64_t>(variable.shape.elements());
+  for (const auto& variable : variables_) {
+    if (variable.role != optim::VariableRole::kMoments)
+      sum += static_cast<uint64_t>(variable.shape.elements());
+  }
   return sum;
 }
 
 uint32_t Model::classes() const {
   if (task_ == Task::kBinary) return 2;
   return task_ == Task::kClasses ? outputs_ : 0;
+}
+
+Value Model::Apply(graph::Graph& graph, Value x, std::span<const Value> variables, StepContext& step) const {
+  if (scale_) {
+    x = scale_->Apply(graph, x, variables.front(), step);
+    variables = variables.subspan(1);
+  }
+  return layers_.Apply(graph, {x, {}}, variables, step).x;
 }
 
 StepGraph Model::Build(uint32_t batch, bool training) const {
@@ -103,14 +118,12 @@ StepGraph Model::Build(uint32_t batch, bool training) const {
     step.variables.push_back(graph.Add(std::make_shared<graph::Variable>(type), {}, variable.name));
   }
 
-  Flow flow{step.features, {}};
-  if (input_shape_.rank() > 1) {
-    flow.x = graph.Make<ops::Reshape>({flow.x}, WithBatch(batch, input_shape_));
-  }
+  Value x = step.features;
+  if (input_shape_.rank() > 1) x = graph.Make<ops::Reshape>({x}, WithBatch(batch, input_shape_));
   StepContext context{
       .training = training, .weights = step.weights, .random_seed = step.random_seed, .statistics = {}};
-  flow = layers_.Apply(graph, flow, step.variables, context);
-  const auto [loss, scores] = AddLoss(graph, loss_, flow.x, step.labels, step.weights);
+  x = Apply(graph, x, step.variables, context);
+  const auto [loss, scores] = AddLoss(graph, loss_, x, step.labels, step.weights);
   step.loss = loss;
   step.scores = scores;
   if (training) AddGradients(context, &step);

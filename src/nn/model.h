@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "graph/graph.h"
 #include "nn/layer.h"
 #include "nn/loss.h"
+#include "nn/running_scale.h"
 #include "optim/init.h"
 
 namespace leat::nn {
@@ -30,6 +32,7 @@ using VariableSpec = optim::VariableSpec;
 struct ModelContext {
   uint32_t features = 0;                  // features per record according to the schema; 0: no schema
   uint32_t labels = 1;                    // labels per record
+  std::vector<uint32_t> running = {};     // features that the model normalises, ascending
   LayerFiles files = {};                  // where the files are that the model names
   std::span<const LayerKind> kinds = {};  // additional kinds of layers, besides LayerKinds()
 };
@@ -46,8 +49,8 @@ struct StepGraph {
   std::vector<graph::Value> variables;  // in the order of Model::variables()
   graph::Value loss;                    // f32 scalar
   graph::Value scores;                  // LossValues::scores, with the variables before this step
-  // One per variable: the gradient of the loss, or the amount to subtract from a statistic. Empty if not
-  // training.
+  // One per variable: the gradient of the loss, the amount to subtract from a statistic, or the batch's
+  // moments. Empty if not training.
   std::vector<graph::Value> gradients;
 };
 
@@ -60,17 +63,23 @@ class Model {
   uint32_t inputs() const { return static_cast<uint32_t>(input_shape_.elements()); }  // features of a row
   const Shape& input_shape() const { return input_shape_; }  // shape of a row for the first layer
   const Layers& layers() const { return layers_; }
-  uint32_t labels() const { return labels_; }    // per row
-  uint32_t outputs() const { return outputs_; }  // per label
+  bool scales() const { return scale_.has_value(); }  // has features with a running scale
+  uint32_t labels() const { return labels_; }         // per row
+  uint32_t outputs() const { return outputs_; }       // per label
   // If > 0, features must be whole numbers in [0, feature_ids()), since they index a table.
   uint32_t feature_ids() const { return layers_.all().front()->ids(); }
+  // The moments of the running scale, if there is one, then those of the layers.
   const std::vector<VariableSpec>& variables() const { return variables_; }
-  uint64_t parameters() const;  // elements of all variables
+  uint64_t parameters() const;  // elements of all variables but moments
   const LossSpec& loss() const { return loss_; }
   Task task() const { return task_; }
   // Number of classes: 2 for binary tasks, 0 for tasks without classes.
   uint32_t classes() const;
 
+  // Adds the running scale and the layers to a graph. x: f32[batch, input_shape()...], `variables` in the
+  // order of variables(); the result is the input of the loss.
+  graph::Value Apply(graph::Graph& graph, graph::Value x, std::span<const graph::Value> variables,
+                     StepContext& step) const;
   // Builds the graph of a step. `training` adds gradients, and enables dropout and batch statistics.
   StepGraph Build(uint32_t batch, bool training = true) const;
 
@@ -85,6 +94,7 @@ class Model {
 
   Shape input_shape_;
   uint32_t labels_ = 1, outputs_ = 0;
+  std::optional<RunningScale> scale_;
   Layers layers_;
   std::vector<VariableSpec> variables_;
   LossSpec loss_;

@@ -67,7 +67,7 @@ Scoring BuildScoring(const nn::Model& model, int64_t batch) {
     made.variables.push_back(
         graph.MakeNamed<graph::Variable>(spec.name, {}, TensorType{DType::kF32, spec.shape}));
   }
-  made.outputs = model.layers().Apply(graph, {made.features, {}}, made.variables, step).x;
+  made.outputs = model.Apply(graph, made.features, made.variables, step);
   return made;
 }
 
@@ -91,7 +91,7 @@ std::string Export(const nn::Model& model, std::span<const std::vector<float>> v
                    const ExportOptions& options) {
   LEAT_CHECK(values.size() == model.variables().size() && options.batch >= 0);
   const auto& layers = model.layers().all();
-  const Network* network = layers.size() == 1 ? NetworkOf(*layers[0]) : nullptr;
+  const Network* network = layers.size() == 1 && !model.scales() ? NetworkOf(*layers[0]) : nullptr;
   if (network != nullptr) return Patched(*network, values);
 
   const bool symbolic = options.batch == 0;

@@ -74,7 +74,7 @@ std::vector<float> Run(Apply apply, const Shape& row, std::span<const std::vecto
 std::vector<float> RunModel(const nn::Model& model, const std::vector<std::vector<float>>& values,
                             const std::vector<float>& inputs, uint32_t rows) {
   const auto apply = [&](auto& graph, auto x, auto& variables, auto& step) {
-    return model.layers().Apply(graph, {x, {}}, variables, step).x;
+    return model.Apply(graph, x, variables, step);
   };
   return Run(apply, model.input_shape(), values, model.variables(), inputs, rows);
 }

@@ -112,19 +112,28 @@ void ReadLength(const Config& config, Schema::Format format, Field* field) {
   field->truncate = config.Bool("truncate", false);
 }
 
+void ReadScale(const Config& config, Field* field) {
+  field->running = config.Has("scale") && config.At("scale").OneOf("scale", {"running"}) == "running";
+}
+
 void ReadNumber(const Config& config, Schema::Format format, Field* field) {
   field->log = config.Bool("log", false);
   field->mean = config.Number("mean", 0);
   field->std = config.Number("std", 1);
   if (!(field->std > 0)) config.At("std").Fail("std is " + config.At("std").String() + "; must be above 0");
+  ReadScale(config, field);
   field->period = config.Number("period", 0);
   if (config.Has("period") && !(field->period > 0)) config.At("period").Fail("period must be above 0");
-  if (field->period > 0 && (field->log || config.Has("mean") || config.Has("std"))) {
-    config.Fail("field '" + field->name + "' has a period, which goes without log, mean and std");
+  if (field->period > 0 && (field->log || field->running || config.Has("mean") || config.Has("std"))) {
+    config.Fail("field '" + field->name + "' has a period, which goes without log, mean, std and scale");
   }
   field->classes = static_cast<uint32_t>(config.Integer("classes", 0, 2, kMaxWhole));
   if (!config.Has("length")) return;
   if (field->period > 0) config.Fail("field '" + field->name + "' has a period, which a list cannot have");
+  if (field->running) {
+    config.At("scale").Fail("'" + field->name +
+                            "' is a list, whose padding would count as values; scale: running takes no list");
+  }
   ReadLength(config, format, field);
 }
 
@@ -150,6 +159,7 @@ void ReadBytes(const Config& config, Schema::Format format, Field* field) {
   field->mean = config.Number("mean", 0);
   field->std = config.Number("std", 1);
   if (!(field->std > 0)) config.At("std").Fail("std is " + config.At("std").String() + "; must be above 0");
+  ReadScale(config, field);
   field->width = static_cast<uint32_t>(config.Integer("width", 1, 1, Schema::kMaxFeatures));
 }
 
@@ -304,10 +314,10 @@ void CheckKeys(const Config& config, Schema::Format format, const Field& field) 
   const bool feature = field.role == Role::kFeature, label = field.role == Role::kLabel;
   only("log", field.type == T::kNumber && feature, "features that are numbers");
   only("period", field.type == T::kNumber && feature, "features that are numbers");
-  only("mean", (field.type == T::kNumber || field.type == T::kBytes) && feature,
-       "features that are numbers or bytes");
-  only("std", (field.type == T::kNumber || field.type == T::kBytes) && feature,
-       "features that are numbers or bytes");
+  for (const char* key : {"mean", "std", "scale"}) {
+    only(key, (field.type == T::kNumber || field.type == T::kBytes) && feature,
+         "features that are numbers or bytes");
+  }
   only("classes", field.type == T::kNumber && label, "labels that are numbers");
   only("values", field.type == T::kCategory || field.type == T::kText, "categories and texts");
   only("buckets", (field.type == T::kCategory && feature) || field.type == T::kText,
@@ -331,9 +341,9 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   field.name = name;
   field.where = config.where();
   if (!config.IsMap()) config.Fail("field '" + name + "' must be a map, as {type: number}");
-  config.Allow({"type",    "role",  "log",     "mean",   "std",      "period",   "classes",  "values",
-                "buckets", "width", "below",   "length", "pad",      "alphabet", "sequence", "dtype",
-                "shape",   "path",  "default", "tokens", "truncate", "from"});
+  config.Allow({"type",   "role",    "log",   "mean",    "std",    "scale",    "period",   "classes",
+                "values", "buckets", "width", "below",   "length", "pad",      "alphabet", "sequence",
+                "dtype",  "shape",   "path",  "default", "tokens", "truncate", "from"});
   field.role = RoleFrom(config);
   field.type = TypeFrom(config, field.role);
   field.from = FromFrom(config);
@@ -495,7 +505,7 @@ uint32_t Field::ids() const {
     case Type::kCharacters:
       return static_cast<uint32_t>(values.size());
     case Type::kBytes:
-      return mean == 0 && std == 1 ? 256 : 0;
+      return mean == 0 && std == 1 && !running ? 256 : 0;
     case Type::kText:
       return list ? token_ids() : 0;
     default:
@@ -532,6 +542,16 @@ uint32_t Schema::labels() const {
   uint32_t sum = 0;
   for (const Field& field : fields) sum += field.labels();
   return std::max(1u, sum);
+}
+
+std::vector<uint32_t> Schema::running_features() const {
+  std::vector<uint32_t> running;
+  uint32_t first = 0;
+  for (const Field& field : fields) {
+    for (uint32_t i = 0; field.running && i < field.features(); ++i) running.push_back(first + i);
+    first += field.features();
+  }
+  return running;
 }
 
 bool Schema::has_label() const {

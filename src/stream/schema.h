@@ -8,6 +8,7 @@
 //     max_record_bytes: 4194304        # a larger record is a dead letter
 //     fields:
 //       amount:  {type: number, log: true, mean: 3.2, std: 1.1}
+//       price:   {type: number, scale: running}        # normalised with what the stream has had so far
 //       hour:    {type: number, period: 24}            # two features: sin and cos
 //       country: {type: category, values: [ES, MX, US]} # one feature each, all zero for any other value
 //       device:  {type: category, buckets: 16}         # hashed
@@ -56,6 +57,9 @@
 // tensor: little-endian arrays one after the other, of each field's `dtype` (f32, f64, bf16, f16, i8 to i64,
 // u8 to u64) and `width` or `shape`: 1 by default.
 //
+// scale: running: of features that are numbers or bytes. The model normalises them with statistics that it
+// learns (nn/running_scale.h); a row has them as they are after log, mean and std.
+//
 // Several labels are in a row in the order of their fields; all must have the same number of classes.
 //
 // A record that does not match (missing field, wrong type, not finite, out of range) becomes a dead letter.
@@ -102,6 +106,7 @@ struct Field {
   } type = Type::kNumber;
   bool log = false;          // x → log(1 + x), x ≥ 0, before mean and std
   double mean = 0, std = 1;  // (x - mean) / std
+  bool running = false;      // the model normalises it; decoded rows are the same
   double period = 0;         // > 0: x → sin, cos of 2πx/period
   // Category: one feature per value. As label: the class is the index in the list; any other value makes a
   // dead letter. Characters: the alphabet, one byte each. Text: the words, or the characters.
@@ -155,6 +160,8 @@ struct Schema {
   uint64_t max_record_bytes = kDefaultRecordBytes;
   uint32_t features() const;  // width of a decoded row
   uint32_t labels() const;    // of a decoded row; 1, always 0, if no field is a label
+  // Positions in a row of the features with a running scale, ascending.
+  std::vector<uint32_t> running_features() const;
   bool has_label() const;
   bool has_truth() const;
   // The attributes that fields come from, each once.

@@ -137,6 +137,40 @@ TEST(Schema, SaysWhatIsWrongWithLabelsIdsAndCharacters) {
   EXPECT_THROW(of_files("{type: characters, sequence: 6}"), std::invalid_argument);
 }
 
+TEST(Schema, ARunningScaleIsTheModelsAndChangesNoRow) {
+  const Schema schema = Make(
+      "format: json\nfields:\n  hour: {type: number, period: 24}\n  a: {type: number, scale: running}\n"
+      "  c: {type: category, values: [u, v]}\n  b: {type: number, log: true, mean: 1, std: 2, scale: "
+      "running, "
+      "default: 0}\n  y: {type: number, role: label}\n");
+  EXPECT_THAT(schema.running_features(), ElementsAre(2, 5));
+  EXPECT_THAT(Make(kPayments).running_features(), testing::IsEmpty());
+  const DecodedRows rows = Decode(schema, {R"({"hour": 6, "a": 3e8, "c": "v", "y": 1})"});
+  ASSERT_EQ(rows.rows, 1u);
+  EXPECT_EQ(rows.features[2], 3e8f);
+  EXPECT_EQ(rows.features[5], -0.5f) << "of the default, by log, mean and std";
+  const Schema image = Make("format: idx\nfields: {x: {type: bytes, width: 3, scale: running}}");
+  EXPECT_THAT(image.running_features(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(image.fields[0].ids(), 0u) << "the first layer gets no whole numbers";
+}
+
+TEST(Schema, SaysWhatHasNoRunningScale) {
+  const auto json = [](const std::string& field) { return ErrorOf("format: json\nfields:\n  x: " + field); };
+  EXPECT_EQ(json("{type: number, scale: runing}"),
+            "job.yaml:3: unknown scale 'runing'; did you mean 'running'?");
+  for (const char* field :
+       {"{type: category, values: [u], scale: running}", "{type: id, below: 5, scale: running}",
+        "{type: text, buckets: 9, scale: running}", "{type: number, role: label, scale: running}",
+        "{type: number, role: truth, scale: running}"}) {
+    EXPECT_EQ(json(field), "job.yaml:3: scale is for features that are numbers or bytes; 'x' is none")
+        << field;
+  }
+  EXPECT_EQ(json("{type: number, period: 24, scale: running}"),
+            "job.yaml:3: field 'x' has a period, which goes without log, mean, std and scale");
+  EXPECT_EQ(json("{type: number, length: 3, scale: running}"),
+            "job.yaml:3: 'x' is a list, whose padding would count as values; scale: running takes no list");
+}
+
 // The hashes of jobs from before ids and numeric labels, which must be able to resume from their checkpoints.
 TEST(Schema, HashOfOlderSchemasStays) {
   EXPECT_EQ(Make(kPayments).hash(), 11287943297506631648u);

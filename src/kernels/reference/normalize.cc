@@ -187,7 +187,7 @@ class MomentsKernel final : public graph::Kernel {
  public:
   explicit MomentsKernel(const KernelRequest& request)
       : rows_(request.inputs[0].shape[0]),
-        width_(request.inputs[0].shape[1]),
+        width_(rows_ == 0 ? 0 : request.inputs[0].shape.elements() / rows_),
         columns_(static_cast<size_t>(request.inputs[2].shape[0])) {}
   size_t scratch_bytes() const override { return columns_ * sizeof(Column); }
 
@@ -238,7 +238,7 @@ class MomentsKernel final : public graph::Kernel {
 };
 
 std::unique_ptr<graph::Kernel> MomentsScalingKernel(const KernelRequest& request) {
-  const int64_t size = static_cast<const ops::MomentsScaling&>(request.op).size;
+  const int64_t size = static_cast<const ops::MomentsScaling&>(request.op).row.elements();
   const auto count = static_cast<size_t>(request.inputs[2].shape[0]);
   return MakeKernel([size, count](const KernelArgs& args) {
     const std::span<const float> running(In(args, 0), count * optim::kMomentWords);

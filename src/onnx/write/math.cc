@@ -4,6 +4,7 @@
 
 #include "onnx/write/ops.h"
 #include "ops/ops.h"
+#include "optim/moments.h"
 
 namespace leat::onnx {
 namespace {
@@ -234,6 +235,30 @@ void WriteBiasAdd(Writer& w, const Node& node) {
   w.Put(Out(node), false, w.Node("Add", {w.Plain(node.inputs[0]), w.Plain(node.inputs[1])}, node.name));
 }
 
+// As constants, from the saved moments.
+void WriteMomentsScaling(Writer& w, const Node& node) {
+  const auto saved = w.VariableValues(node.inputs[0]);
+  const Tensor* const columns = graph::ConstantValue(*w.graph().node(node.inputs[2]).op);
+  if (columns == nullptr) w.Fail("computed columns cannot be written");
+  const Shape& row = As<ops::MomentsScaling>(node).row;
+  const auto size = static_cast<size_t>(row.elements());
+  std::vector<float> shift(size, 0), rest(size, 0), factor(size, 1);
+  const auto at = columns->as<const int32_t>();
+  for (size_t c = 0; c < at.size(); ++c) {
+    const optim::Scaling by = optim::ScalingOf(optim::GetMoments(saved, c));
+    const auto column = static_cast<size_t>(at[c]);
+    shift[column] = by.shift;
+    rest[column] = by.rest;
+    factor[column] = by.factor;
+  }
+  w.Put(Out(node, 0), false, w.Floats(row, shift, node.name + "/shift"));
+  w.Put(Out(node, 1), false, w.Floats(row, rest, node.name + "/rest"));
+  w.Put(Out(node, 2), false, w.Floats(row, factor, node.name + "/factor"));
+}
+
+// The moments of a batch count only in training.
+void WriteNothing(Writer&, const Node&) {}
+
 }  // namespace
 
 void AddMathWriters(WriterTable& table) {
@@ -249,6 +274,8 @@ void AddMathWriters(WriterTable& table) {
   table.Add("leaky_relu", WriteLeakyRelu);
   table.Add("log_softmax", WriteSoftmax);
   table.Add("matmul", UnlessRecurrent<WriteMatMul>);
+  table.Add("moments", WriteNothing);
+  table.Add("moments_scaling", WriteMomentsScaling);
   table.Add("power", WritePower);
   table.Add("rsqrt", WriteRsqrt);
   table.Add("scale", WriteScale);

@@ -38,7 +38,8 @@ void AddNormalizeCases(OpCaseList& cases) {
                    Case<Dropout>("dropout most", {F32({101}), random_seed}, 0.9f, uint64_t{2}),
                    Case<Dropout>("dropout nothing", {F32({5}), random_seed}, 0.0f, uint64_t{3}),
                    Derivatives(0, Case<Moments>("moments", {F32({6, 3}), weights, columns})),
-                   Derivatives(0, Case<MomentsScaling>("moments_scaling", {words, words, columns}, 3)),
+                   Derivatives(0, Case<Moments>("moments image", {F32({6, 2, 3}), weights, columns})),
+                   Derivatives(0, Case<MomentsScaling>("moments_scaling", {words, words, columns}, Shape{3})),
                });
 }
 

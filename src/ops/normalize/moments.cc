@@ -17,7 +17,7 @@ std::vector<TensorType> Moments::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 3);
   graph::CheckF32(inputs.first(2));
   const Shape& x = inputs[0].shape;
-  if (x.rank() != 2) throw std::invalid_argument("x" + x.ToString() + " must be [batch, columns]");
+  if (x.rank() == 0) throw std::invalid_argument("x" + x.ToString() + " must be [batch, ...]");
   if (inputs[1].shape != Shape{x[0]}) {
     throw std::invalid_argument("weights" + inputs[1].shape.ToString() +
                                 " must have one element per row of x" + x.ToString());
@@ -42,8 +42,8 @@ std::vector<TensorType> MomentsScaling::Infer(Types inputs) const {
     throw std::invalid_argument("input " + std::to_string(i) + " is " + inputs[i].ToString() + "; must be " +
                                 moments.ToString());
   }
-  const TensorType row{DType::kF32, Shape{size}};
-  return {row, row, row};
+  const TensorType out{DType::kF32, row};
+  return {out, out, out};
 }
 
 InputGrads MomentsScaling::Gradient(Graph&, const Node&, OutputGrads) const {

@@ -1,15 +1,15 @@
 // Running moments of some columns of a batch, and the normalisation that they give.
 //
 // Moments travel as words of 32 bits (optim/moments.h), in tensors f32[3, k, 2] for k columns. The columns,
-// i32[k] in [0, n), are an input, usually a constant. No gradient flows through these ops: to the loss,
-// moments are constants.
+// i32[k], are elements of a row of n, in [0, n). They are an input, usually a constant. No gradient flows
+// through these ops: to the loss, moments are constants.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Inputs f32 x[batch, n], weights[batch], columns. Output: the moments of the columns over the rows with a
+// Inputs f32 x[batch, ...], weights[batch], columns. Output: the moments of the columns over the rows with a
 // weight above 0, each of which counts once. Values that are not finite are left out.
 class Moments final : public Op {
  public:
@@ -19,18 +19,18 @@ class Moments final : public Op {
   double flops(Types inputs, Types outputs) const override;
 };
 
-// Inputs: running moments and those of a batch, f32[3, k, 2], and the columns. Outputs f32 shift[n], rest[n],
-// factor[n] (optim::Scaling), by the running moments, or by the batch's for a column whose running count is
-// 0. All other columns are left as they are: shift and rest 0, factor 1.
+// Inputs: running moments and those of a batch, f32[3, k, 2], and the columns. Outputs f32 shift, rest and
+// factor (optim::Scaling), each of the shape of a row: by the running moments, or by the batch's for a column
+// whose running count is 0. All other columns are left as they are: shift and rest 0, factor 1.
 class MomentsScaling final : public Op {
  public:
-  explicit MomentsScaling(int64_t n) : size(n) {}
+  explicit MomentsScaling(Shape r) : row(r) {}
   std::string_view kind() const override { return "moments_scaling"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-  std::string attributes() const override { return "size=" + std::to_string(size); }
+  std::string attributes() const override { return "row=" + row.ToString(); }
 
-  const int64_t size;
+  const Shape row;
 };
 
 }  // namespace leat::ops

@@ -117,7 +117,7 @@ TEST(Moments, OfEqualValuesHaveNoDeviation) {
 TEST(MomentsScaling, IsTheRunningOneOrThatOfTheFirstBatch) {
   const auto running = Words({{4, 10, 16}, {0, 0, 0}, {1, 3, 0}});
   const auto batch = Words({{2, 1, 1}, {8, -2, 2}, {5, 9, 9}});
-  const auto by = Outputs(std::make_shared<MomentsScaling>(5), {running, batch, Columns({2, 0, 3})});
+  const auto by = Outputs(std::make_shared<MomentsScaling>(Shape{5}), {running, batch, Columns({2, 0, 3})});
   const auto values = [&](size_t output) {
     const auto all = by[output].as<const float>();
     return std::vector<float>(all.begin(), all.end());
@@ -132,7 +132,7 @@ TEST(MomentsScaling, IsAConstantToGradients) {
   const Value x = graph.Make<Placeholder>({}, F32({4, 2})), weights = graph.Make<Placeholder>({}, F32({4}));
   const Value columns = graph.Make<Constant>({}, Columns({0, 1}));
   const Value moments = graph.Make<Moments>({x, weights, columns});
-  const Value by = graph.Make<MomentsScaling>({moments, moments, columns}, 2);
+  const Value by = graph.Make<MomentsScaling>({moments, moments, columns}, Shape{2});
   const Value loss = graph.Make<ReduceSum>({graph.Make<Mul>({x, Value{by.node, 2}})});
   const auto gradient = graph::Gradients(graph, loss, std::vector{x})[0];
   const std::string text = graph.ToString();
@@ -144,12 +144,12 @@ TEST(MomentsScaling, IsAConstantToGradients) {
 TEST(ShapeRules, OfMomentsNameTheSizes) {
   const TensorType x = F32({4, 3}), w = F32({4}), columns{DType::kI32, {2}}, words = F32({3, 2, 2});
   EXPECT_EQ(Refusal(Moments(), {x, w, columns}), "accepted");
-  EXPECT_EQ(Refusal(Moments(), {w, w, columns}), "x[4] must be [batch, columns]");
+  EXPECT_EQ(Refusal(Moments(), {F32({}), w, columns}), "x[] must be [batch, ...]");
   EXPECT_EQ(Refusal(Moments(), {x, F32({3}), columns}),
             "weights[3] must have one element per row of x[4, 3]");
   EXPECT_EQ(Refusal(Moments(), {x, w, w}), "columns are f32[4]; must be a list of i32");
-  EXPECT_EQ(Refusal(MomentsScaling(3), {words, words, columns}), "accepted");
-  EXPECT_EQ(Refusal(MomentsScaling(3), {words, F32({3, 3, 2}), columns}),
+  EXPECT_EQ(Refusal(MomentsScaling(Shape{3}), {words, words, columns}), "accepted");
+  EXPECT_EQ(Refusal(MomentsScaling(Shape{3}), {words, F32({3, 3, 2}), columns}),
             "input 1 is f32[3, 3, 2]; must be f32[3, 2, 2]");
 }
 
