@@ -53,8 +53,14 @@ float Parameters::LargestGradient(size_t variable) const {
 }
 
 bool Parameters::GradientsFinite(const GradientTerms& terms) const {
+  if (terms.empty()) {
+    for (size_t v = 0; v < table_.variables.size(); ++v) {
+      if (table_.variables[v].role == optim::VariableRole::kMoments) continue;
+      if (!std::isfinite(LargestGradient(v))) return false;
+    }
+    return true;
+  }
   const size_t all = all_gradients().size();
-  if (terms.empty()) return std::isfinite(Largest(all_gradients().data(), all));
   std::array<float, 4096> chunk;
   for (size_t begin = 0; begin < all; begin += chunk.size()) {
     const auto sum = std::span(chunk).first(std::min(chunk.size(), all - begin));
@@ -82,8 +88,10 @@ bool Parameters::Clip(const optim::Clipping& clipping) {
   // Computes the norm and checks for non-finite elements in one pass.
   double squared = 0, others = 0;
   for (size_t v = 0; v < table_.variables.size(); ++v) {
+    const auto role = table_.variables[v].role;
+    if (role == optim::VariableRole::kMoments) continue;
     const auto g = gradients(v);
-    const bool counts = table_.variables[v].role == optim::VariableRole::kTrained;
+    const bool counts = role == optim::VariableRole::kTrained;
     (counts ? squared : others) += optim::SquaredNorm(g.data(), g.size());
   }
   if (!std::isfinite(squared) || !std::isfinite(others)) return false;

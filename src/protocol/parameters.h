@@ -37,10 +37,11 @@ class Parameters {
   bool AcquireGradientBuffer();
   // The largest magnitude of a variable's gradients; infinity if one is infinite or NaN.
   float LargestGradient(size_t variable) const;
-  // False if any gradient, or sum of the terms, is infinite or NaN.
+  // False if any gradient, or sum of the terms, is infinite or NaN. Moments are words, not gradients: they do
+  // not count, and terms have none.
   bool GradientsFinite(const GradientTerms& terms = {}) const;
-  // As GradientsFinite, and clips the gradients if all are finite. Updates of statistics are excluded from
-  // the norm and from clipping.
+  // As GradientsFinite, and clips the gradients if all are finite. Updates of statistics, and moments, are
+  // excluded from the norm and from clipping.
   bool Clip(const optim::Clipping& clipping);
 
  private:

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -229,6 +231,24 @@ TEST_F(ClipTest, NonFiniteGradientsAreReportedAndNotClipped) {
       }
     }
   }
+}
+
+// Words that are NaN as numbers.
+TEST(ParametersWithMoments, TheirWordsAreNoGradients) {
+  Parameters parameters(MakeSlices(
+      {{"moments", Shape{3, 2, 2}, {}, optim::VariableRole::kMoments}, {"w", Shape{4}, {}}}, 1, 1));
+  const auto words = parameters.gradients(size_t{0});
+  std::ranges::fill(words, std::numeric_limits<float>::quiet_NaN());
+  std::ranges::fill(parameters.gradients(size_t{1}), 2.0f);
+  const auto before = std::bit_cast<uint32_t>(words[0]);
+  for (const optim::Clipping& clipping : {optim::Clipping{}, {.norm = 1}, {.value = 0.25f}}) {
+    EXPECT_TRUE(parameters.GradientsFinite());
+    EXPECT_TRUE(parameters.Clip(clipping));
+    for (const float word : words) EXPECT_EQ(std::bit_cast<uint32_t>(word), before);
+  }
+  EXPECT_EQ(parameters.gradients(size_t{1})[0], 0.25f) << "by the norm to a half, then by value";
+  parameters.gradients(size_t{1})[3] = kInfinity;
+  EXPECT_FALSE(parameters.GradientsFinite());
 }
 
 }  // namespace

@@ -102,8 +102,8 @@ PlacementReport Sum(const SliceTable& table, const Placement& placement,
   std::vector<std::vector<uint64_t>> parts(servers, std::vector<uint64_t>(table.variables.size()));
   for (size_t i = 0; i < assignment.size(); ++i) {
     const SliceSpec& slice = table.slices[i];
-    // A statistic has no optimizer.
-    const bool trained = table.variables[slice.variable].role != optim::VariableRole::kStatistic;
+    // Statistics and moments have no optimizer.
+    const bool trained = table.variables[slice.variable].role == optim::VariableRole::kTrained;
     const uint64_t bytes = slice.elements() * sizeof(float) * (trained ? 1 + slots : 1);
     report.bytes += bytes;
     report.servers[assignment[i]].bytes += bytes;

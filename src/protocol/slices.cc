@@ -42,6 +42,7 @@ SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed,
   for (const auto& variable : variables) {
     elements.push_back(static_cast<uint64_t>(variable.shape.elements()));
     pieces.push_back(CeilDiv(CeilDiv(elements.back(), kBlock), most));
+    if (variable.role == optim::VariableRole::kMoments) pieces.back() = std::min<uint64_t>(pieces.back(), 1);
     total += pieces.back();
   }
 
@@ -52,6 +53,7 @@ SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed,
     using Candidate = std::pair<uint64_t, uint32_t>;  // elements of a piece; ~variable: the first wins a tie
     std::priority_queue<Candidate> largest;
     const auto offer = [&](uint32_t v) {
+      if (variables[v].role == optim::VariableRole::kMoments) return;
       if (pieces[v] > 0 && pieces[v] < CeilDiv(elements[v], unit))
         largest.push({elements[v] / pieces[v], ~v});
     };
@@ -70,6 +72,13 @@ SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed,
     CutVariable(v, elements[v], pieces[v], &table.slices);
   }
   return table;
+}
+
+std::optional<size_t> MomentsVariable(const SliceTable& table) {
+  const auto at =
+      std::ranges::find(table.variables, optim::VariableRole::kMoments, &optim::VariableSpec::role);
+  if (at == table.variables.end()) return std::nullopt;
+  return static_cast<size_t>(at - table.variables.begin());
 }
 
 SliceTable MakeWholeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed) {

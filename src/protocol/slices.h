@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,9 +32,12 @@ struct SliceTable {
 
 // Divides variables into contiguous slices of at most `max_slice_bytes`, and into at least 12 × `max_servers`
 // slices if there are enough elements, dividing the largest variables most. Slice boundaries are multiples of
-// 16 elements where possible.
+// 16 elements where possible. Moments are one slice, however large: their words belong together.
 SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed, uint32_t max_servers,
                       uint64_t max_slice_bytes = 1 << 20);
+
+// The variable of the role kMoments, if there is one.
+std::optional<size_t> MomentsVariable(const SliceTable& table);
 
 // One slice per variable, for an optimizer that needs whole variables (optim::NeedsWholeVariables).
 SliceTable MakeWholeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed);

@@ -84,6 +84,17 @@ TEST(Slices, OfAnEmptyVariableThereAreNone) {
   for (const SliceSpec& slice : table.slices) EXPECT_EQ(slice.variable, 1u);
 }
 
+TEST(Slices, MomentsAreOneHoweverLarge) {
+  const auto moments = optim::VariableRole::kMoments;
+  const SliceTable table = MakeSlices({{"moments", Shape{3, 5000, 2}, {}, moments}, {"w", Shape{64}, {}}}, 1,
+                                      2, /*max_slice_bytes=*/1 << 10);
+  ASSERT_EQ(table.slices.size(), 24u);
+  EXPECT_EQ(table.slices[0], (SliceSpec{0, 0, 30'000}));
+  EXPECT_EQ(table.slices[1].variable, 1u);
+  EXPECT_EQ(MomentsVariable(table), 0u);
+  EXPECT_EQ(MomentsVariable(MakeSlices({{"w", Shape{64}, {}}}, 1, 2)), std::nullopt);
+}
+
 TEST(SlicesTest, WholeVariablesAreOneSliceEach) {
   Variables variables = Dense({784, 512, 10});
   variables.push_back({"empty", Shape{0, 3}, {}});

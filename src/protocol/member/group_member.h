@@ -81,7 +81,8 @@ struct LaneOutcome {
   friend bool operator==(const LaneOutcome&, const LaneOutcome&) = default;
 };
 // Finish the step's reduction. The gradients of the parameters receive the sums of all members (or OnReduced
-// gets the terms of those sums), and all members receive the outcomes of all lanes. Answer: OnReduced.
+// gets the terms of those sums), and all members receive the outcomes and moments of all lanes. Answer:
+// OnReduced.
 struct ReduceStep {
   uint64_t token = 0;
   uint64_t group = 0;
@@ -98,6 +99,9 @@ struct ReducedStep {
   std::vector<LaneOutcome> lanes;  // of all
   bool finite = true;              // all sums are
   GradientTerms terms = {};        // valid during OnReduced
+  // Of the lanes with gradients, merged in the order of lanes, if the job has moments. The gradients and
+  // terms have none.
+  std::vector<float> moments = {};
 };
 using GroupMemberAction = std::variant<PrepareSplit, DropSplit, LeaveGroup, JoinGroup, BroadcastState,
                                        ComputeLane, ReduceStep, LoadSlices, SaveShard, StopRole>;

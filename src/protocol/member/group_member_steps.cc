@@ -190,7 +190,7 @@ void GroupMember::State::Complete(const ReducedStep& step) {
     events = 0;
   } else {
     consecutive_rejected = 0;
-    if (events > 0) held.Apply(events, step.terms, known.round.rate);
+    if (events > 0) held.Apply(events, step.terms, known.round.rate, step.moments);
   }
   held.Complete(events);
   work.reset();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "optim/moments.h"
 
 namespace leat::protocol {
 
@@ -29,7 +30,7 @@ TrainingState::TrainingState(const SliceTable& table, const optim::OptimizerConf
               .mean = optim::MeanRuleFor(strategy.sum, strategy.full_run, variable.role),
               .memory = {}};
     part.whole = optim::NeedsWholeVariables(part.rule);
-    part.statistic = variable.role == optim::VariableRole::kStatistic;
+    part.role = variable.role;
     part.slots = static_cast<uint32_t>(optim::SlotNames(part.rule).size());
     part.elements = spec.elements();
     LEAT_CHECK(part.slots <= optim::kMaxSlots);
@@ -118,10 +119,15 @@ Status TrainingState::Adopt(Header header, std::span<const float> memory, size_t
   return Status();
 }
 
-void TrainingState::Apply(uint64_t events, const GradientTerms& terms, float rate) {
+void TrainingState::Apply(uint64_t events, const GradientTerms& terms, float rate,
+                          std::span<const float> moments) {
   if (parameters_ == nullptr) return;
   for (uint32_t i = 0; i < slices_.size(); ++i) {
     const Part& part = slices_[i];
+    if (part.role == optim::VariableRole::kMoments) {
+      optim::MergeMoments(parameters_->values(SliceId(i)), moments);
+      continue;
+    }
     const float scale = part.mean.scale(events);
     // Scaled into a local chunk and applied while in the cache. The gradients' cache lines may be shared with
     // other processes, which makes writing them slow.
@@ -145,7 +151,8 @@ void TrainingState::Apply(uint64_t events, const GradientTerms& terms, float rat
       std::array<std::span<float>, optim::kMaxSlots> slots;
       for (uint32_t s = 0; s < part.slots; ++s) slots[s] = part.slot(s).subspan(begin, n);
       optim::Apply(part.rule, parameters_->values(SliceId(i)).subspan(begin, n), gradient,
-                   std::span(slots).first(part.slots), header_.step + 1, part.statistic ? 1.0f : rate);
+                   std::span(slots).first(part.slots), header_.step + 1,
+                   part.role == optim::VariableRole::kTrained ? rate : 1.0f);
     }
   }
 }

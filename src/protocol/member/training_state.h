@@ -53,8 +53,10 @@ class TrainingState {
 
   // Applies one step, with the parameters' gradients or, if there are any, the sum of `terms`: Σ weight ·
   // gradient over all lanes (optim/mean.h), which have `events` > 0 events. Changes the gradients unless
-  // there are terms. `rate`: factor on the learning rate.
-  void Apply(uint64_t events, const GradientTerms& terms = {}, float rate = 1);
+  // there are terms. `rate`: factor on the learning rate. `moments`: those of all lanes, merged in their
+  // order; only if the job has a variable of the role kMoments.
+  void Apply(uint64_t events, const GradientTerms& terms = {}, float rate = 1,
+             std::span<const float> moments = {});
   // Completes the step, applied or not; its runs are already in the ledger.
   void Complete(uint64_t events) {
     ++header_.step;
@@ -69,8 +71,8 @@ class TrainingState {
   struct Part {
     optim::OptimizerConfig rule;
     optim::MeanRule mean;
-    bool whole = false;      // is updated as a whole
-    bool statistic = false;  // has no learning rate
+    bool whole = false;                                        // is updated as a whole
+    optim::VariableRole role = optim::VariableRole::kTrained;  // others have no learning rate
     uint32_t slots = 0;
     uint64_t elements = 0;
     Buffer memory;  // slots, one after the other

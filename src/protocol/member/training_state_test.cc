@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "base/rng.h"
+#include "optim/moments.h"
 
 namespace leat::protocol {
 namespace {
@@ -77,6 +79,36 @@ TEST(TrainingState, AStepIsMadeAtItsRateAndStatisticsHaveNone) {
     EXPECT_GT(once, 0);
     EXPECT_NEAR(moved(variable, 3), variable == 0 ? 3 * once : once, 1e-4);
   }
+}
+
+TEST(TrainingState, MomentsAreMergedAndTravelBitForBit) {
+  const SliceTable table =
+      MakeSlices({{"moments", Shape{3, 2, 2}, {}, optim::VariableRole::kMoments}, {"w", Shape{3}, {}}}, 1, 1);
+  Parameters parameters(table), others(table);
+  TrainingState state(table, optim::Defaults(optim::Kind::kAdam), {.full_run = 8}, &parameters);
+  state.Make({});
+  std::vector<float> expected(12), step(12);
+  Rng rng(1);
+  for (int i = 0; i < 4; ++i) {
+    for (size_t f = 0; f < 2; ++f)
+      optim::PutMoments(step, f, {1 + rng.Below(9), rng.Normal(), rng.Uniform()});
+    // The gradients and terms hold none.
+    std::ranges::fill(parameters.all_gradients(), 1.0f);
+    const std::vector<float> term(parameters.all_gradients().size(), 1.0f);
+    state.Apply(8, i % 2 == 0 ? GradientTerms{term} : GradientTerms{}, /*rate=*/3, step);
+    state.Complete(8);
+    optim::MergeMoments(expected, step);
+    EXPECT_EQ(std::memcmp(parameters.values(size_t{0}).data(), expected.data(), 12 * sizeof(float)), 0);
+  }
+  EXPECT_EQ(state.SlotsOf(SliceId(0)), 0u);
+
+  TrainingState other(table, optim::Defaults(optim::Kind::kAdam), {.full_run = 8}, &others);
+  std::vector<float> memory;
+  for (const auto& part : state.Memory()) memory.insert(memory.end(), part.begin(), part.end());
+  ASSERT_TRUE(other.Adopt(state.header(), memory, 0).ok());
+  EXPECT_EQ(std::memcmp(others.values(size_t{0}).data(), expected.data(), 12 * sizeof(float)), 0);
+  const auto copy = other.Copy(SliceId(0), Incarnation(1));
+  EXPECT_EQ(std::memcmp(copy->values().data(), expected.data(), 12 * sizeof(float)), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, AppliedTerms,

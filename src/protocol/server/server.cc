@@ -29,8 +29,23 @@ Server::State::State(ServerConfig c)
     const auto rule = optim::RuleFor(config.optimizer, variable);
     rules.push_back({rule, static_cast<uint32_t>(optim::SlotNames(rule).size()),
                      optim::MeanRuleFor(config.strategy.sum, config.strategy.full_run, variable.role),
-                     optim::NeedsWholeVariables(rule), variable.role == optim::VariableRole::kStatistic});
+                     optim::NeedsWholeVariables(rule) || variable.role == optim::VariableRole::kMoments,
+                     variable.role});
   }
+}
+
+void Server::State::Rule::Add(bool first, std::span<float> sum, std::span<const float> pushed,
+                              float weight) const {
+  if (!moments()) return (first ? optim::SetWeighted : optim::AddWeighted)(sum, pushed, weight);
+  if (!first) return optim::MergeMoments(sum, pushed);
+  std::ranges::copy(pushed, sum.begin());
+}
+
+void Server::State::Rule::Apply(std::span<float> values, std::span<const float> pushed,
+                                std::span<const std::span<float>> slot_spans, uint64_t version,
+                                float rate) const {
+  if (moments()) return optim::MergeMoments(values, pushed);
+  optim::Apply(optimizer, values, pushed, slot_spans, version, rate);
 }
 
 bool Server::State::InView(NodeId worker) {

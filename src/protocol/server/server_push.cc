@@ -172,8 +172,8 @@ void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, 
   for (uint32_t i = 0; i < rule.slots; ++i) slot_spans[i] = slice->slot(i);
   const float scale =
       config.strategy.staleness_aware && staleness > 1 ? 1.0f / static_cast<float>(staleness) : 1.0f;
-  optim::Apply(rule.optimizer, slice->values(), gradient, std::span(slot_spans).first(rule.slots),
-               slice->version, scale * rule.RateOf(rate));
+  rule.Apply(slice->values(), gradient, std::span(slot_spans).first(rule.slots), slice->version,
+             scale * rule.RateOf(rate));
 }
 
 // ---- replies

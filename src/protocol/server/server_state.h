@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "optim/mean.h"
+#include "optim/moments.h"
 #include "protocol/server/ledger_reports.h"
 #include "protocol/server/server.h"
 #include "protocol/server/slice_ledgers.h"
@@ -83,9 +84,16 @@ struct Server::State {
     optim::OptimizerConfig optimizer;
     uint32_t slots = 0;
     optim::MeanRule mean;
-    bool whole = false;      // an update needs all elements at once
-    bool statistic = false;  // has no learning rate
-    float RateOf(float rate) const { return statistic ? 1.0f : rate; }
+    bool whole = false;  // an update needs all elements at once
+    optim::VariableRole role = optim::VariableRole::kTrained;
+    bool moments() const { return role == optim::VariableRole::kMoments; }
+    // Only what is trained has a learning rate.
+    float RateOf(float rate) const { return role == optim::VariableRole::kTrained ? rate : 1.0f; }
+    // Adds a lane's push to the sum of those before it; `first`: begins the sum. Moments are merged.
+    void Add(bool first, std::span<float> sum, std::span<const float> pushed, float weight) const;
+    // `slots` as of optim::Apply.
+    void Apply(std::span<float> values, std::span<const float> pushed,
+               std::span<const std::span<float>> slots, uint64_t version, float rate) const;
   };
   // The arithmetic of a completed step at one slice, prepared so that it can run on another thread. Only the
   // slice and its HostedSlice refer to its memory.

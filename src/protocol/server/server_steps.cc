@@ -1,5 +1,6 @@
 // The open steps of stepped strategies. Lanes arrive in any order, slice by slice. A slice completes its step
-// when all lanes that count have arrived, adding them in lane order.
+// when all lanes that count have arrived, adding them in lane order. Moments are merged in lane order
+// instead.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -199,13 +200,12 @@ SliceOutcome Server::State::TakeLane(HostedSlice* hosted, const PushRequest& req
 void Server::State::Keep(HostedSlice* hosted, OpenStep* open, const Step& step, uint32_t lane,
                          std::span<const float> gradient) {
   const uint64_t elements = hosted->slice->elements;
-  const optim::MeanRule& mean = RuleOf(hosted->slice->id).mean;
+  const Rule& rule = RuleOf(hosted->slice->id);
   open->early.resize(step.width);
   const auto add = [&](std::span<const float> numbers, uint32_t events) {
     const bool first = !open->sum;
     if (first) open->sum = TakeBuffer(elements);
-    (first ? optim::SetWeighted : optim::AddWeighted)(Floats(open->sum, elements), numbers,
-                                                      mean.weight(events));
+    rule.Add(first, Floats(open->sum, elements), numbers, rule.mean.weight(events));
   };
   const bool now = !step.backed_up() && lane == open->added;
   if (open->lanes[lane].disposition == Disposition::kGradient) {
@@ -358,18 +358,16 @@ void Server::State::Run(const StepUpdate& update) {
         update.sum ? Floats(update.sum, elements).subspan(begin, n) : std::span(chunk).first(n);
     for (size_t i = 0; i < update.parts.size(); ++i) {
       const auto& part = update.parts[i];
-      (i == 0 && !update.has_sum ? optim::SetWeighted : optim::AddWeighted)(
-          sum, part.numbers.subspan(begin, n), part.weight);
+      rule.Add(i == 0 && !update.has_sum, sum, part.numbers.subspan(begin, n), part.weight);
     }
-    optim::Scale(sum, update.scale);
+    if (!rule.moments()) optim::Scale(sum, update.scale);
     if (update.previous) Copy(Floats(update.previous, elements).subspan(begin, n), from.subspan(begin, n));
     std::array<std::span<float>, 1 + optim::kMaxSlots> at;  // values, slot 0, …
     for (uint32_t i = 0; i <= rule.slots; ++i) {
       at[i] = to.subspan(i * elements + begin, n);
       if (!update.previous) Copy(at[i], from.subspan(i * elements + begin, n));
     }
-    optim::Apply(rule.optimizer, at[0], sum, std::span(at).subspan(1, rule.slots), update.version,
-                 update.rate);
+    rule.Apply(at[0], sum, std::span(at).subspan(1, rule.slots), update.version, update.rate);
   }
 }
 
