@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/multiversion.h"
+#include "optim/moments.h"
 
 namespace leat::step {
 namespace {
@@ -32,6 +33,8 @@ RunTrainer::RunTrainer(Trainer& trainer, protocol::Parameters& parameters,
   if (!strategy_.local_steps()) return;
   for (const auto& variable : parameters_.table().variables)
     rules_.push_back(optim::RuleFor(LocalRule(optimizer), variable));
+  moments_variable_ = protocol::MomentsVariable(parameters_.table());
+  if (moments_variable_) moments_.resize(parameters_.gradients(*moments_variable_).size());
   kept_ = Buffer(parameters_.all_values().size_bytes());
 }
 
@@ -40,6 +43,7 @@ StepOutcome RunTrainer::Step(const Rows& rows, std::span<const uint32_t> batch, 
   if (part.first) {
     done_ = 0;
     any_ = false;
+    std::ranges::fill(moments_, 0.0f);
   }
   StepOutcome outcome;
   switch (strategy_.kind) {
@@ -65,6 +69,7 @@ StepOutcome RunTrainer::StepOfSum(const Rows& rows, std::span<const uint32_t> ba
   const bool has = !batch.empty();
   // If values are fetched after every batch, a local update would be overwritten at once.
   if (has && strategy_.n_fetch > 1) LocalStep(part.version + 1, part.rate);
+  if (has) KeepMoments();
   if (!part.last) {
     if (has && any_) Add(gradients.data(), sum.data(), sum.size());
     if (has && !any_) std::ranges::copy(gradients, sum.begin());
@@ -75,6 +80,7 @@ StepOutcome RunTrainer::StepOfSum(const Rows& rows, std::span<const uint32_t> ba
     } else {
       std::ranges::copy(sum, gradients.begin());
     }
+    PutMoments();
     outcome.finite = parameters_.GradientsFinite();
   }
   return outcome;
@@ -82,14 +88,18 @@ StepOutcome RunTrainer::StepOfSum(const Rows& rows, std::span<const uint32_t> ba
 
 StepOutcome RunTrainer::StepOfChange(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
                                      uint64_t random_seed, const RunPart& part) {
-  const auto values = parameters_.all_values(), gradients = parameters_.all_gradients();
+  const auto values = parameters_.all_values();
   const std::span<float> before(reinterpret_cast<float*>(kept_.data()), values.size());
   if (part.first) std::ranges::copy(values, before.begin());
   StepOutcome outcome = trainer_.Step(rows, batch, batch_size, random_seed);
   if (outcome.finite) {
-    if (!batch.empty()) LocalStep(part.version * strategy_.period + done_ + 1, part.rate);
+    if (!batch.empty()) {
+      LocalStep(part.version * strategy_.period + done_ + 1, part.rate);
+      KeepMoments();
+    }
     if (!part.last) return outcome;
-    Subtract(before.data(), values.data(), gradients.data(), values.size());
+    Subtract(before.data(), values.data(), parameters_.all_gradients().data(), values.size());
+    PutMoments();
     outcome.finite = parameters_.GradientsFinite();
   }
   std::ranges::copy(before, values.begin());
@@ -99,10 +109,23 @@ StepOutcome RunTrainer::StepOfChange(const Rows& rows, std::span<const uint32_t>
 void RunTrainer::LocalStep(uint64_t step, float rate) {
   const auto& variables = parameters_.table().variables;
   for (size_t v = 0; v < rules_.size(); ++v) {
-    const bool statistic = variables[v].role == optim::VariableRole::kStatistic;
-    optim::Apply(rules_[v], parameters_.values(v), parameters_.gradients(v), {}, step,
-                 statistic ? 1.0f : rate);
+    if (variables[v].role == optim::VariableRole::kMoments) {
+      optim::MergeMoments(parameters_.values(v), parameters_.gradients(v));
+      continue;
+    }
+    const bool trained = variables[v].role == optim::VariableRole::kTrained;
+    optim::Apply(rules_[v], parameters_.values(v), parameters_.gradients(v), {}, step, trained ? rate : 1.0f);
   }
+}
+
+// Adds those of the batch that has just been computed to the run's.
+void RunTrainer::KeepMoments() {
+  if (moments_variable_) optim::MergeMoments(moments_, parameters_.gradients(*moments_variable_));
+}
+
+// Words cannot be added or subtracted, so those of the run take the place of what the sum made of them.
+void RunTrainer::PutMoments() {
+  if (moments_variable_) std::ranges::copy(moments_, parameters_.gradients(*moments_variable_).begin());
 }
 
 }  // namespace leat::step

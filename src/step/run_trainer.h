@@ -8,12 +8,14 @@
 //   local parameters are restored.
 //
 // A local update is plain sgd with the job's learning rate and schedule, and with its weight decay if the
-// job's optimizer is sgd. Statistics (of batch normalisation) follow each batch, as on servers.
+// job's optimizer is sgd. Statistics (of batch normalisation) and moments follow each batch, as on servers.
+// What is pushed for moments are those of the run's batches, merged in their order, in each strategy.
 //
 // Not thread-safe. A step allocates nothing.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "optim/optimizer.h"
@@ -52,14 +54,18 @@ class RunTrainer {
   StepOutcome StepOfChange(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
                            uint64_t random_seed, const RunPart& part);
   void LocalStep(uint64_t step, float rate);
+  void KeepMoments();
+  void PutMoments();
 
   Trainer& trainer_;
   protocol::Parameters& parameters_;
   protocol::StrategyConfig strategy_;
   std::vector<optim::OptimizerConfig> rules_;  // of local updates, by variable
-  Buffer kept_;                                // averaging: values before the run; downpour: the sum so far
-  bool any_ = false;                           // downpour: the sum is not empty
-  uint32_t done_ = 0;                          // batches of the run that are trained
+  std::optional<size_t> moments_variable_;
+  std::vector<float> moments_;  // of the run's batches so far
+  Buffer kept_;                 // averaging: values before the run; downpour: the sum so far
+  bool any_ = false;            // downpour: the sum is not empty
+  uint32_t done_ = 0;           // batches of the run that are trained
 };
 
 }  // namespace leat::step

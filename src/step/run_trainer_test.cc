@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "kernels/reference/reference.h"
 #include "ops/fuse.h"
 #include "optim/init.h"
+#include "optim/moments.h"
 
 namespace leat::step {
 namespace {
@@ -54,8 +56,10 @@ constexpr uint32_t kBatch = 8;
 
 // A model with parameters drawn from a seed, and a RunTrainer for it.
 struct Rig {
-  explicit Rig(const std::string& yaml, const engine::PlanOptions& options = FastKernels())
-      : model(nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.features = kWidth})),
+  explicit Rig(const std::string& yaml, const engine::PlanOptions& options = FastKernels(),
+               const std::vector<uint32_t>& running = {})
+      : model(
+            nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.features = kWidth, .running = running})),
         parameters(protocol::MakeSlices({model.variables().begin(), model.variables().end()}, 1, 2)),
         trainer(model, parameters, options) {
     for (size_t v = 0; v < model.variables().size(); ++v) {
@@ -393,6 +397,53 @@ TEST(OnGradient, WithSeveralThreadsAllComeAtTheEnd) {
   });
   rig.trainer.Step(data.rows(), data.Batch(0), kBatch);
   EXPECT_EQ(told.size(), rig.model.variables().size());
+}
+
+// ---- moments
+
+void ExpectWords(std::span<const float> found, std::span<const float> expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size_bytes()), 0);
+}
+
+TEST(RunTrainer, PushesTheMomentsOfARunMergedInEachStrategy) {
+  const Data data;
+  const std::vector<uint32_t> running{0, 3};
+  for (const StrategyConfig& strategy : {Downpour(4, 7), Downpour(4, 1), Averaging(4)}) {
+    Rig rig(kModel, FastKernels(), running), alone(kModel, FastKernels(), running);
+    RunTrainer runs(rig.trainer, rig.parameters, strategy, Sgd(0.1f));
+    const auto values = rig.parameters.values(size_t{0});
+    const bool local = strategy.n_fetch > 1;
+    for (const uint32_t first : {0u, 4u}) {
+      std::vector<float> merged(values.size()), after(values.begin(), values.end());
+      for (uint32_t i = first; i < first + 4; ++i) {
+        const auto batch = i == first + 1 ? std::span<const uint32_t>() : data.Batch(i);
+        const RunPart part{.first = i == first, .last = i == first + 3};
+        ASSERT_TRUE(runs.Step(data.rows(), batch, kBatch, 0, part).finite);
+        if (batch.empty()) continue;
+        // Those of a batch do not depend on the parameters.
+        alone.trainer.Step(data.rows(), batch, kBatch);
+        optim::MergeMoments(merged, alone.parameters.gradients(size_t{0}));
+        if (local) optim::MergeMoments(after, alone.parameters.gradients(size_t{0}));
+      }
+      EXPECT_EQ(optim::GetMoments(merged, 1).count, 3 * kBatch);
+      ExpectWords(rig.parameters.gradients(size_t{0}), merged);
+      ExpectWords(values, after);
+    }
+  }
+}
+
+TEST(RunTrainer, ARunThatIsNotFiniteLeavesMomentsAsTheyWere) {
+  Data data;
+  data.features[5 * kWidth] = std::numeric_limits<float>::quiet_NaN();
+  Rig rig(kModel, FastKernels(), {0});
+  RunTrainer runs(rig.trainer, rig.parameters, Averaging(2), Sgd(0.1f));
+  const std::vector<float> before(optim::kMomentWords);
+  EXPECT_FALSE(runs.Step(data.rows(), data.Batch(0), kBatch, 0, {.first = true, .last = false}).finite);
+  ExpectWords(rig.parameters.values(size_t{0}), before);
+  // The next run has only its own.
+  ASSERT_TRUE(runs.Step(data.rows(), data.Batch(1), kBatch, 0, {.first = true, .last = true}).finite);
+  EXPECT_EQ(optim::GetMoments(rig.parameters.gradients(size_t{0}), 0).count, kBatch);
 }
 
 }  // namespace

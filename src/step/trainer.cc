@@ -52,8 +52,9 @@ void Trainer::BindGradients(Compiled::Half& half) {
 // Each gradient is checked while it is still in the first-level cache, before the hook is called.
 void Trainer::SetHooks(const Compiled::Half& half) {
   for (size_t v = 0; v < half.step.gradients.size(); ++v) {
-    half.plan->OnFetch(half.step.gradients[v], [this, v] {
-      if (!clipping_.any()) largest_ = std::max(largest_, parameters_.LargestGradient(v));
+    const bool numbers = model_.variables()[v].role != optim::VariableRole::kMoments;
+    half.plan->OnFetch(half.step.gradients[v], [this, v, numbers] {
+      if (numbers && !clipping_.any()) largest_ = std::max(largest_, parameters_.LargestGradient(v));
       if (on_gradient_) on_gradient_(v);
     });
   }
