@@ -1,10 +1,12 @@
 #include "step/step_reducer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "optim/moments.h"
 #include "protocol/member/bucket_plan.h"
 
 namespace leat::step {
@@ -34,6 +36,7 @@ StepReducer::StepReducer(net::Loop& loop, Trainer& trainer, protocol::Parameters
                          const StepReducerOptions& options)
     : loop_(loop), trainer_(trainer), parameters_(parameters), options_(options) {
   const auto& variables = parameters_.table().variables;
+  moments_variable_ = protocol::MomentsVariable(parameters_.table());
   std::vector<uint64_t> variable_bytes;
   for (size_t v = 0; v < variables.size(); ++v) {
     means_.push_back(optim::MeanRuleFor(options_.sum, options_.full_batch, variables[v].role));
@@ -75,7 +78,10 @@ StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uint64_t epo
     any_ = in_place_ = false;
     overflow_safe_ = true;
     lanes_used_ = 0;
+    moment_lanes_.clear();
+    moments_.clear();
   }
+  moments_lane_ = part.lane;
   overlapping_ = part.last && options_.overlap && !options_.deterministic && !batch.empty();
   if (overlapping_) {
     events_ = batch.size();
@@ -92,6 +98,7 @@ StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uint64_t epo
   }
   if (outcome.events == 0 || !outcome.finite) return outcome;
 
+  TakeMoments();
   if (options_.deterministic) {
     const bool another = lanes_used_ == 0 || lane_ != part.lane;
     lane_ = part.lane;
@@ -119,7 +126,22 @@ StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uint64_t epo
   return outcome;
 }
 
+// Moves the moments of a batch from the gradients, where they would be added to those of other members, to
+// those of its lane.
+void StepReducer::TakeMoments() {
+  if (!moments_variable_) return;
+  const auto pushed = parameters_.gradients(*moments_variable_);
+  if (moment_lanes_.empty() || moment_lanes_.back() != moments_lane_) {
+    moment_lanes_.push_back(moments_lane_);
+    moments_.insert(moments_.end(), pushed.begin(), pushed.end());
+  } else {
+    optim::MergeMoments(std::span(moments_).last(pushed.size()), pushed);
+  }
+  std::ranges::fill(pushed, optim::kNothing);
+}
+
 void StepReducer::OnVariable(size_t v) {
+  if (v == moments_variable_) TakeMoments();
   optim::Scale(parameters_.gradients(v), means_[v].weight(events_));
   if (any_) optim::AddWeighted(parameters_.gradients(v), Place(sum_, v), 1.0f);
   --left_[bucket_of_[v]];
@@ -200,6 +222,8 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
     any_ = in_place_ = false;
     overflow_safe_ = true;
     lanes_used_ = 0;
+    moment_lanes_.clear();
+    moments_.clear();
   }
   if (!in_place_) {
     // A member whose batches were empty has not computed, so its memory may still hold the previous sums.
@@ -208,15 +232,32 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
   }
   done_ = std::move(done);
   outcomes_ = step.lanes;
-  words_.assign(step.lanes.size(), 0);
+  const size_t each = moment_words() / 2;
+  words_.assign(step.lanes.size() * (1 + each), 0);
   for (uint32_t lane = step.first_lane; lane < step.end_lane; ++lane)
     words_[lane] = Word(step.lanes[lane], overflow_safe_);
+  for (size_t i = 0; i < moment_lanes_.size(); ++i) {
+    std::memcpy(words_.data() + step.lanes.size() + moment_lanes_[i] * each,
+                moments_.data() + i * moment_words(), moment_words() * sizeof(float));
+  }
   StartReady(buckets_.size());
   Start({.data = std::as_writable_bytes(std::span(words_)), .reduce = collective::kMaxU64});
 }
 
 void StepReducer::Release() {
   if (group_ != nullptr) group_->Release();
+}
+
+void StepReducer::MergeLanes(protocol::ReducedStep* reduced) const {
+  const size_t words = moment_words();
+  reduced->moments.resize(words);
+  std::vector<float> of_lane(words);
+  for (size_t lane = 0; lane < reduced->lanes.size(); ++lane) {
+    if (reduced->lanes[lane].kind != LaneOutcome::Kind::kGradient) continue;
+    std::memcpy(of_lane.data(), words_.data() + reduced->lanes.size() + lane * words / 2,
+                words * sizeof(float));
+    optim::MergeMoments(reduced->moments, of_lane);
+  }
 }
 
 void StepReducer::Finished(const Status& status) {
@@ -235,7 +276,7 @@ void StepReducer::Finished(const Status& status) {
     }
   }
   bool rejected = false, overflow_safe = true;
-  for (size_t lane = 0; lane < words_.size(); ++lane) {
+  for (size_t lane = 0; lane < outcomes_.size(); ++lane) {
     if (outcomes_[lane].kind == LaneOutcome::Kind::kHeld && words_[lane] == 0) continue;
     auto outcome = FromWord(words_[lane]);
     if (!outcome.ok()) return done(outcome.status());
@@ -245,6 +286,7 @@ void StepReducer::Finished(const Status& status) {
   }
   // All members have the same sums, so all decide alike. Sums of finite, moderate gradients with weights of
   // at most 1 are finite and need no check.
+  if (!rejected && moments_variable_) MergeLanes(&reduced);
   if (!rejected && !overflow_safe) reduced.finite = parameters_.GradientsFinite(reduced.terms);
   done(std::move(reduced));
 }

@@ -6,7 +6,9 @@
 // Compute follows the end of Reduce.
 //
 // Buckets: all members have the same buckets and start them in the same order, the last variables first,
-// because back-propagation completes those first. A final bucket holds the outcome of each lane. Buckets
+// because back-propagation completes those first. A final bucket holds the outcome and the moments of each
+// lane: words that are zeros on the members without the lane, so that a maximum delivers them unchanged and
+// each member merges them in lane order. Buckets
 // start only after back-propagation if the job is deterministic (lanes are added in a fixed order) or clips
 // gradients (which takes all of them). If the group supports gather only, a single bucket holds all
 // gradients, nothing is copied, and the step's terms refer to the members' memory.
@@ -16,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -69,6 +72,12 @@ class StepReducer {
 
   bool gather_only() const { return group_->supports_gather_only() && !options_.deterministic; }
   void OnVariable(size_t variable);
+  void TakeMoments();
+  void MergeLanes(protocol::ReducedStep* reduced) const;
+  // Of one lane, each of 32 bits; an even number.
+  size_t moment_words() const {
+    return moments_variable_ ? parameters_.gradients(*moments_variable_).size() : 0;
+  }
   void AddUp(std::span<float> sums, bool first, uint64_t events);
   void CopyOrNothing();
   std::span<float> Place(const Buffer& buffer, size_t variable) const;
@@ -84,7 +93,8 @@ class StepReducer {
   std::vector<BucketPart> buckets_;     // in start order
   std::vector<size_t> bucket_of_;       // by variable
   std::vector<size_t> starts_;          // offset of each variable in the buffers below, in floats
-  size_t bytes_ = 0;                    // size of each of these buffers
+  std::optional<size_t> moments_variable_;
+  size_t bytes_ = 0;  // size of each of these buffers
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
 
   // ---- owned by the compute thread; by the loop's between two computations
@@ -96,9 +106,12 @@ class StepReducer {
   bool overflow_safe_ = true;  // all of this member's gradients in this step are below step::kOverflowSafe
   bool in_place_ = false;      // the parameters' gradients hold this member's sums
   bool overlapping_ = false;
-  uint64_t events_ = 0;       // events of the batch whose reduction overlaps back-propagation
-  std::vector<size_t> left_;  // by bucket: incomplete variables
-  size_t ready_ = 0;          // number of complete buckets
+  std::vector<uint32_t> moment_lanes_;  // lanes whose moments are in moments_, ascending
+  std::vector<float> moments_;          // one lane after the other
+  uint32_t moments_lane_ = 0;           // being computed
+  uint64_t events_ = 0;                 // events of the batch whose reduction overlaps back-propagation
+  std::vector<size_t> left_;            // by bucket: incomplete variables
+  size_t ready_ = 0;                    // number of complete buckets
   uint64_t computing_epoch_ = 0;
 
   // ---- owned by the loop's thread
@@ -107,7 +120,7 @@ class StepReducer {
   size_t started_ = 0;  // buckets of this step that have started
   size_t under_way_ = 0;
   Status failure_;
-  std::vector<uint64_t> words_;  // the outcome of each lane
+  std::vector<uint64_t> words_;  // the outcome of each lane, then the moments of each
   std::vector<protocol::LaneOutcome> outcomes_;
   std::function<void(Result<protocol::ReducedStep>)> done_;
 };

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "collective/testing.h"
+#include "optim/moments.h"
 #include "step/testing.h"
 
 namespace leat::step {
@@ -149,8 +150,9 @@ struct Member {
 // Members that reduce with real groups.
 class Team {
  public:
-  Team(uint32_t count, const char* yaml, const StepReducerOptions& options, bool one_shot = false)
-      : model(ModelOf(yaml, kWidth)),
+  Team(uint32_t count, const char* yaml, const StepReducerOptions& options, bool one_shot = false,
+       const std::vector<uint32_t>& running = {})
+      : model(ModelOf(yaml, kWidth, running)),
         cluster(
             {.members = count, .options = SmallPieces(one_shot && count <= protocol::kMaxOneShotMembers)}) {
     for (uint32_t rank = 0; rank < count; ++rank) {
@@ -291,6 +293,57 @@ TEST_P(Ways, RunsOfSeveralBatchesAndLanesWithoutAny) {
                 ::testing::ElementsAre(LaneOutcome{Kind::kGradient, 8}, LaneOutcome{Kind::kHeld, 0},
                                        LaneOutcome{Kind::kEmpty, 0}, LaneOutcome{Kind::kGradient, 13},
                                        LaneOutcome{Kind::kGradient, 7}));
+  }
+}
+
+// Of each lane in order, as one computer gets them by itself.
+std::vector<float> MomentsOf(const nn::Model& model, const std::vector<Lane>& lanes, const Data& data) {
+  Computer computer(model);
+  const auto pushed = [&] { return computer.parameters.gradients(size_t{0}); };
+  std::vector<float> merged(pushed().size());
+  for (const Lane& lane : lanes) {
+    std::vector<float> of_lane(merged.size());
+    for (const auto& batch : lane) {
+      if (batch.empty()) continue;
+      computer.trainer.Step(data.rows(), batch, kFull);
+      optim::MergeMoments(of_lane, pushed());
+    }
+    optim::MergeMoments(merged, of_lane);
+  }
+  return merged;
+}
+
+TEST_P(Ways, MomentsOfAllLanesAreMergedInTheirOrderOnEachMember) {
+  Data data(96, kWidth, kClasses);
+  const std::vector<std::vector<Lane>> steps{
+      LanesWithAShortOne(5),
+      {{{}, Range(0, 8)}, {}, {{}}, {Range(16, 24), Range(30, 35)}, {Range(40, 47), {}}},
+      FullLanes(1),
+      LanesWithAShortOne(7)};
+  for (const uint32_t members : {1u, 2u, 3u, 5u}) {
+    SCOPED_TRACE(members);
+    Team team(members, kMean, Options(), GetParam().one_shot, {0, 2});
+    const auto& parameters = team[0].computer.parameters;
+    const auto trained =
+        static_cast<size_t>(parameters.gradients(size_t{1}).data() - parameters.all_gradients().data());
+    for (const auto& lanes : steps) {
+      const auto sum = team.Step(lanes, data), expected = SumOf(team.model, false, lanes, data);
+      ASSERT_EQ(sum.size(), expected.size());
+      const auto begin = static_cast<ptrdiff_t>(trained);
+      ExpectNear({sum.begin() + begin, sum.end()}, {expected.begin() + begin, expected.end()});
+      EXPECT_THAT(std::vector(sum.begin(), sum.begin() + begin), ::testing::Each(0.0f))
+          << "words are not added";
+      const auto moments = MomentsOf(team.model, lanes, data);
+      for (const auto& member : team.members) EXPECT_EQ(Bits((**member->ended).moments), Bits(moments));
+    }
+    // What a rejected step leaves behind does not count in the next.
+    const float good = std::exchange(data.features[1], std::numeric_limits<float>::quiet_NaN());
+    for (uint32_t rank = 0; rank < members; ++rank) team.Compute(rank, FullLanes(4), data);
+    ASSERT_TRUE(team.AllEnded());
+    EXPECT_EQ((**team[0].ended).lanes[0].kind, Kind::kRejected);
+    data.features[1] = good;
+    team.Step(FullLanes(3), data);
+    EXPECT_EQ(Bits((**team[0].ended).moments), Bits(MomentsOf(team.model, FullLanes(3), data)));
   }
 }
 

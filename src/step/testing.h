@@ -16,8 +16,10 @@
 
 namespace leat::step::testing {
 
-inline nn::Model ModelOf(const std::string& yaml, uint32_t features) {
-  return nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.features = features});
+// `running`: features with a running scale.
+inline nn::Model ModelOf(const std::string& yaml, uint32_t features,
+                         const std::vector<uint32_t>& running = {}) {
+  return nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.features = features, .running = running});
 }
 
 inline protocol::SliceTable TableOf(const nn::Model& model) {
