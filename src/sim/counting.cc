@@ -1,9 +1,11 @@
 #include "sim/counting.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/rng.h"
+#include "optim/moments.h"
 #include "sim/cluster/disk.h"
 
 namespace leat::sim {
@@ -12,10 +14,51 @@ using namespace protocol;
 
 namespace {
 
+// Good records of a batch, and the number that each has.
+struct Numbers {
+  uint64_t events = 0;
+  double number = 0;
+};
+
+double NumberOf(const Cut& cut, uint32_t batch) {
+  return static_cast<double>(Mix(Mix(cut.partition, cut.begin.offset), batch) % 1000);
+}
+
+void AddNumbers(const Cut& cut, uint32_t run, uint32_t poison, std::vector<Numbers>* numbers) {
+  for (uint32_t i = 0; i < cut.BatchesOf(run); ++i) {
+    const uint32_t batch = run * cut.run + i;
+    numbers->push_back({CountBatch(cut, batch, poison).events, NumberOf(cut, batch)});
+  }
+}
+
+// By two passes, unlike the code.
+optim::Moments MomentsOf(const std::vector<Numbers>& numbers) {
+  uint64_t count = 0;
+  long double sum = 0, squares = 0;
+  for (const auto& [events, number] : numbers) {
+    count += events;
+    sum += static_cast<long double>(events) * number;
+  }
+  if (count == 0) return {};
+  const long double mean = sum / static_cast<long double>(count);
+  for (const auto& [events, number] : numbers)
+    squares += static_cast<long double>(events) * (number - mean) * (number - mean);
+  return {count, static_cast<double>(mean), static_cast<double>(squares)};
+}
+
+bool Near(double found, double expected) {
+  return std::abs(found - expected) <= 1e-9 * std::abs(expected);
+}
+
+bool IsMoments(const SliceTable& table, SliceId slice) {
+  return table.variables[table.slices[slice.value].variable].role == optim::VariableRole::kMoments;
+}
+
 struct Count {
   uint64_t events = 0;   // good records applied
   uint64_t value = 0;    // of every element: each record counts as often as its learning rate says
   uint64_t version = 0;  // of all slices
+  std::vector<Numbers> numbers;
 };
 
 // The factor on the learning rate that the journal gives a cut.
@@ -39,6 +82,7 @@ Count CountAll(const Disk& disk, const StrategyConfig& strategy, uint32_t poison
         count.events += outcome.events;
         count.value += outcome.events * RateOf(disk, cut);
         ++count.version;
+        AddNumbers(cut, run, poison, &count.numbers);
       }
     }
   }
@@ -53,13 +97,17 @@ Count CountAll(const Disk& disk, const StrategyConfig& strategy, uint32_t poison
     // By step; a step with a non-finite lane is skipped as a whole.
     std::vector<uint64_t> events(steps, 0);
     std::vector<bool> spoilt(steps, false);
+    std::vector<std::vector<Numbers>> numbers(steps);
     for (const RoundMade::Lane& part : round.lanes) {
       uint32_t step = 0;
       for (uint32_t run = 0; run < part.cut.runs() && step < steps; ++run) {
         if (!part.assigned.Has(run)) continue;
         const BatchOutcome outcome = CountRun(part.cut, run, poison);
         if (outcome.disposition == Disposition::kRejected) spoilt[step] = true;
-        if (outcome.disposition == Disposition::kGradient) events[step] += outcome.events;
+        if (outcome.disposition == Disposition::kGradient) {
+          events[step] += outcome.events;
+          AddNumbers(part.cut, run, poison, &numbers[step]);
+        }
         ++step;
       }
     }
@@ -67,6 +115,7 @@ Count CountAll(const Disk& disk, const StrategyConfig& strategy, uint32_t poison
       if (spoilt[step]) continue;
       count.events += events[step];
       count.value += events[step] * rate;
+      count.numbers.insert(count.numbers.end(), numbers[step].begin(), numbers[step].end());
     }
   }
   return count;
@@ -102,10 +151,11 @@ std::string CheckCover(std::vector<Cut> cuts, const std::vector<Position>& start
 
 }  // namespace
 
-SliceTable CountingTable(uint32_t slices) {
+SliceTable CountingTable(uint32_t slices, bool moments) {
   // Sizes without common divisors, and one variable with a single element.
   std::vector<optim::VariableSpec> variables = {
       {"a", Shape{37}, {}}, {"b", Shape{1}, {}}, {"c", Shape{16, 9}, {}}};
+  if (moments) variables.push_back({"moments", Shape{3, 1, 2}, {}, optim::VariableRole::kMoments});
   return MakeSlices(std::move(variables), 1, (slices + 11) / 12);
 }
 
@@ -151,6 +201,7 @@ class CountingWorkload::Memory final : public WorkerMemory {
   Trained Compute(const Lease& lease, uint32_t batch, bool first) override {
     if (first) {
       sum_ = 0;
+      moments_ = {};
       LookAtVersions(lease, batch);
     }
     Trained trained;
@@ -158,20 +209,26 @@ class CountingWorkload::Memory final : public WorkerMemory {
     // The steps of averaging are local, the others are the servers'.
     const bool local = all_.strategy_.kind == StrategyKind::kAveraging;
     const uint64_t rate = local ? static_cast<uint64_t>(lease.rate) : 1;
-    if (trained.outcome.disposition == Disposition::kGradient) sum_ += trained.outcome.events * rate;
+    if (trained.outcome.disposition == Disposition::kGradient) {
+      sum_ += trained.outcome.events * rate;
+      moments_ = optim::Merged(moments_, {trained.outcome.events, NumberOf(lease.cut, batch), 0});
+    }
     pushed_.reset();
     return trained;
   }
 
   std::shared_ptr<const std::vector<float>> Pushed() override {
-    if (!pushed_)
-      pushed_ = std::make_shared<const std::vector<float>>(all_.elements_, -static_cast<float>(sum_));
+    if (pushed_) return pushed_;
+    std::vector<float> all(all_.elements_, -static_cast<float>(sum_));
+    if (all_.moments_at_)
+      optim::PutMoments(std::span(all).subspan(*all_.moments_at_, optim::kMomentWords), 0, moments_);
+    pushed_ = std::make_shared<const std::vector<float>>(std::move(all));
     return pushed_;
   }
 
   void TakeValues(SliceId slice, uint64_t version, std::span<const float> values) override {
     versions_[slice.value] = version;
-    if (!all_.strategy_.stepped() || all_.strategy_.backup > 0) return;
+    if (!all_.strategy_.stepped() || all_.strategy_.backup > 0 || IsMoments(all_.table_, slice)) return;
     const float expected = all_.value_at_.emplace(version, values[0]).first->second;
     for (float value : values) {
       if (value != expected) {
@@ -202,12 +259,16 @@ class CountingWorkload::Memory final : public WorkerMemory {
   CountingWorkload& all_;
   std::vector<uint64_t> versions_;  // by slice
   uint64_t sum_ = 0;                // of the run so far
+  optim::Moments moments_;
   std::shared_ptr<const std::vector<float>> pushed_;
 };
 
 CountingWorkload::CountingWorkload(SliceTable table, StrategyConfig strategy)
     : table_(std::move(table)), strategy_(strategy) {
-  for (const SliceSpec& slice : table_.slices) elements_ += slice.elements();
+  for (uint32_t i = 0; i < table_.slices.size(); ++i) {
+    if (IsMoments(table_, SliceId(i))) moments_at_ = elements_;
+    elements_ += table_.slices[i].elements();
+  }
 }
 
 CountingWorkload::~CountingWorkload() = default;
@@ -247,7 +308,18 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
       if (options.strategy.backup > 0 && !seen) count.version = slice->version;
       seen = true;
       const std::string name = "slice " + ToString(incarnation.slice);
-      for (float value : slice->values()) {
+      if (IsMoments(options.table, incarnation.slice)) {
+        const optim::Moments found = optim::GetMoments(slice->values(), 0);
+        const optim::Moments expected = MomentsOf(count.numbers);
+        if (found.count != expected.count || !Near(found.mean, expected.mean) ||
+            !Near(found.m2, expected.m2)) {
+          return violated(Invariant::kCount, name + " has the moments of " + std::to_string(found.count) +
+                                                 " events of " + std::to_string(expected.count) + ", mean " +
+                                                 std::to_string(found.mean) + " instead of " +
+                                                 std::to_string(expected.mean));
+        }
+      }
+      for (float value : IsMoments(options.table, incarnation.slice) ? std::span<float>() : slice->values()) {
         if (value != static_cast<float>(count.value)) {
           return violated(Invariant::kCount, name + " counts " + std::to_string(value) + " events of " +
                                                  std::to_string(count.value));

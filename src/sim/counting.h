@@ -1,6 +1,7 @@
 // The counting model: the gradient of a batch is −(its number of good records) for every element, and the
 // learning rate is 1, so each parameter is the number of records counted. Lost or repeated records change it.
-// So does a record that is trained with another rate than the journal gives it.
+// So does a record that is trained with another rate than the journal gives it. A table with moments has
+// those of a number that each record has, the same in all records of a batch.
 //
 // In stepped strategies it also checks at every batch that the worker has the values that the strategy
 // promises: of the right step, and of the same version in all slices.
@@ -20,8 +21,8 @@
 
 namespace leat::sim {
 
-// A few variables with at least `slices` slices in all.
-protocol::SliceTable CountingTable(uint32_t slices);
+// A few variables with at least `slices` slices in all. `moments`: also a variable of moments.
+protocol::SliceTable CountingTable(uint32_t slices, bool moments = false);
 
 // The outcome of training a batch, or a run. A function of the events: some records are bad, and one in
 // `poison` (0: none) makes the gradient non-finite.
@@ -48,6 +49,7 @@ class CountingWorkload final : public Workload {
   protocol::SliceTable table_;
   protocol::StrategyConfig strategy_;
   uint64_t elements_ = 0;
+  std::optional<uint64_t> moments_at_;  // of the variable of moments among the elements
   std::map<uint64_t, float> value_at_;  // by version, of all incarnations of all slices
   std::string error_;
   uint64_t most_ahead_ = 0;

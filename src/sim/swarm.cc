@@ -24,7 +24,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   options.seed = job.seed;
   options.servers = job.strategy.on_servers() ? job.servers : 0;
   options.workers = job.workers;
-  options.table = CountingTable(job.slices);
+  options.table = CountingTable(job.slices, job.moments);
   options.optimizer.kind = optim::Kind::kSgd;
   options.optimizer.learning_rate = 1;
   options.strategy = job.strategy;

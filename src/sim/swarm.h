@@ -22,6 +22,7 @@ struct SwarmJob {
   protocol::StrategyConfig strategy;
   bool one_shot = false;    // ReduceOptions::one_shot
   bool fault_free = false;  // no faults
+  bool moments = false;     // with a variable of moments
 };
 
 // The options of such a job, without the hook that resumes it.

@@ -111,6 +111,20 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   EXPECT_TRUE(raises ? all.raises > often : all.raises == 0) << all.raises;
 }
 
+TEST_P(Strategies, MergeTheMomentsOfEveryEventOnce) {
+  for (uint64_t seed = 1; seed <= Seeds() / GetParam().share / 5; ++seed) {
+    for (const bool fault_free : {true, false}) {
+      if (fault_free && seed > 5) continue;
+      const ClusterResult result = RunSwarm({.seed = seed,
+                                             .strategy = GetParam().strategy,
+                                             .one_shot = GetParam().one_shot,
+                                             .fault_free = fault_free,
+                                             .moments = true});
+      EXPECT_EQ(result.error, "") << "seed " << seed;
+    }
+  }
+}
+
 // A failing seed is only useful if it fails again.
 TEST(Swarm, IsAFunctionOfItsSeed) {
   for (uint64_t seed : {3, 4}) {

@@ -26,6 +26,9 @@ Cluster::State::State(Cluster& cluster, ClusterOptions o, Workload& w, Hooks h)
     slice_ranges.push_back({elements, elements + slice.elements()});
     elements = slice_ranges.back().end;
   }
+  if (const auto v = MomentsVariable(options.table)) {
+    moment_words = static_cast<uint64_t>(options.table.variables[*v].shape.elements());
+  }
   modelled = workload.Join() == nullptr;
   std::vector<uint64_t> variable_bytes;
   std::vector<uint64_t> variable_ends;  // in elements

@@ -325,6 +325,7 @@ struct Cluster::State {
   Disk disk;
   std::vector<ElementRange> slice_ranges;  // by slice
   uint64_t elements = 0;
+  uint64_t moment_words = 0;  // of the variable of moments, if the table has one
   bool modelled = false;
   std::shared_ptr<CoordinatorProcess> coordinator;
   std::vector<ProcessPtr> roles;                                         // dead ones are null

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "optim/mean.h"
+#include "optim/moments.h"
 #include "protocol/member/reduction.h"
 #include "sim/cluster/cluster_state.h"
 
@@ -119,6 +120,7 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
   if (a.first) {
     r.any = false;
     r.lanes_used = 0;
+    r.moments.clear();
     if (p->memory) {
       for (uint32_t i = 0; i < slice_ranges.size(); ++i) {
         p->memory->TakeValues(SliceId(i), a.step, r.parameters->values(SliceId(i)));
@@ -162,11 +164,18 @@ void Cluster::State::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
   const auto gradient = p->memory->Pushed();
   for (uint32_t i = 0; i < slice_ranges.size(); ++i) {
     const SliceSpec& slice = options.table.slices[i];
-    const auto rule = optim::MeanRuleFor(options.strategy.sum, options.strategy.full_run,
-                                         options.table.variables[slice.variable].role);
-    (add ? optim::AddWeighted : optim::SetWeighted)(
-        std::span(*sums).subspan(slice_ranges[i].begin, slice.elements()),
-        std::span(*gradient).subspan(slice_ranges[i].begin, slice.elements()), rule.weight(events));
+    const optim::VariableRole role = options.table.variables[slice.variable].role;
+    const auto sum = std::span(*sums).subspan(slice_ranges[i].begin, slice.elements());
+    const auto pushed = std::span(*gradient).subspan(slice_ranges[i].begin, slice.elements());
+    if (role == optim::VariableRole::kMoments) {
+      auto& of_lane = r.moments[lane];
+      of_lane.resize(pushed.size());
+      optim::MergeMoments(of_lane, pushed);
+      std::ranges::fill(sum, optim::kNothing);
+      continue;
+    }
+    const auto rule = optim::MeanRuleFor(options.strategy.sum, options.strategy.full_run, role);
+    (add ? optim::AddWeighted : optim::SetWeighted)(sum, pushed, rule.weight(events));
   }
 }
 
@@ -198,15 +207,22 @@ void Cluster::State::Act(const ProcessPtr& p, const ReduceStep& a) {
   if (!a.computed_any()) {
     r.any = false;
     r.lanes_used = 0;
+    r.moments.clear();
   }
   const bool nothing = options.strategy.deterministic ? r.lanes_used == 0 : !r.any;
   if (nothing) std::ranges::fill(r.sums, optim::kNothing);
   auto& lanes = blackboards[a.group].lanes[a.step];
   lanes.resize(a.lanes.size());
   std::copy(a.lanes.begin() + a.first_lane, a.lanes.begin() + a.end_lane, lanes.begin() + a.first_lane);
+  if (r.parameters && moment_words > 0) {
+    auto& moments = blackboards[a.group].moments[a.step];
+    moments.resize(a.lanes.size());
+    for (const auto& [lane, words] : r.moments) moments[lane] = words;
+  }
 
   StartBuckets(p, buckets.size());
-  if (!in.broken) StartBucket(p, BucketRun::Kind::kLanes, 0, 0, a.lanes.size() * sizeof(uint64_t));
+  const uint64_t bytes_of_lane = sizeof(uint64_t) + moment_words * sizeof(float);
+  if (!in.broken) StartBucket(p, BucketRun::Kind::kLanes, 0, 0, a.lanes.size() * bytes_of_lane);
   in.reducing = a;
   if (in.broken) return FailUnderWay(p);
   if (in.runs.empty()) Reduced(p);
@@ -224,6 +240,14 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
   Blackboard& board = blackboards[in.group];
   ReducedStep step{board.lanes[a.step], true};
   board.lanes.erase(board.lanes.begin(), board.lanes.find(a.step));
+  if (r.parameters && moment_words > 0) {
+    step.moments.resize(moment_words);
+    for (size_t lane = 0; lane < step.lanes.size(); ++lane) {
+      if (step.lanes[lane].kind == LaneOutcome::Kind::kGradient)
+        optim::MergeMoments(step.moments, board.moments[a.step][lane]);
+    }
+    board.moments.erase(board.moments.begin(), board.moments.find(a.step));
+  }
   // The memory that the terms refer to.
   const auto memory = std::make_shared<std::vector<std::vector<float>>>();
   if (OneShot(*p)) ++result.one_shots;

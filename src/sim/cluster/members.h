@@ -103,7 +103,8 @@ struct GroupMemberParts {
   bool any = false;  // sums contain something
   std::vector<std::vector<float>> lanes;
   size_t lanes_used = 0;
-  uint32_t lane = 0;  // the last one computed
+  uint32_t lane = 0;                               // the last one computed
+  std::map<uint32_t, std::vector<float>> moments;  // of each lane computed for this step; not in the sums
   Membership in;
   uint64_t newest_group = 0;      // known here
   std::vector<uint32_t> callers;  // calls for groups not known here yet
@@ -115,6 +116,7 @@ struct GroupMemberParts {
 struct Blackboard {
   uint32_t there = 0;                                            // members that have not left
   std::map<uint64_t, std::vector<protocol::LaneOutcome>> lanes;  // by step; kHeld: no member's yet
+  std::map<uint64_t, std::vector<std::vector<float>>> moments;   // by step and lane
   std::shared_ptr<const protocol::GroupMember::Snapshot> state;  // the holder's
   // For Invariant::kMembersAgree.
   struct Held {
