@@ -9,16 +9,21 @@ namespace leat::checkpoint {
 namespace {
 
 constexpr uint64_t kAlignment = 64;
+constexpr std::pair<const char*, ShardType> kTypes[] = {
+    {"F32", ShardType::kF32}, {"F64", ShardType::kF64}, {"U64", ShardType::kU64}};
 
 TensorInfo ReadPlace(const std::string& name, const Json& entry) {
-  if (Text(entry, "dtype") != "F32") throw Malformed("tensor '" + name + "' is " + Text(entry, "dtype"));
+  const std::string dtype = Text(entry, "dtype");
+  const auto type = std::ranges::find(kTypes, dtype, &std::pair<const char*, ShardType>::first);
+  if (type == std::end(kTypes)) throw Malformed("tensor '" + name + "' is " + dtype);
   const Json& offsets = List(entry, "data_offsets");
   const Json& shape = List(entry, "shape");
   if (offsets.size() != 2) throw Malformed("tensor '" + name + "' has no two data_offsets");
   if (shape.size() != 1) throw Malformed("tensor '" + name + "' has rank " + std::to_string(shape.size()));
-  TensorInfo place{name, Unsigned(offsets[0]), Unsigned(offsets[1])};
+  TensorInfo place{name, Unsigned(offsets[0]), Unsigned(offsets[1]), type->second};
   const uint64_t elements = Unsigned(shape[0]);
-  if (place.end < place.begin || (place.end - place.begin) % 4 != 0 || place.elements() != elements) {
+  if (place.end < place.begin || (place.end - place.begin) % SizeOf(place.type) != 0 ||
+      place.elements() != elements) {
     throw Malformed("tensor '" + name + "' has " + std::to_string(elements) + " elements at bytes " +
                     std::to_string(place.begin) + " to " + std::to_string(place.end));
   }
@@ -31,7 +36,7 @@ Result<std::string> EncodeSafetensorsHeader(const SafetensorsHeader& head) {
   nlohmann::ordered_json json;
   json["__metadata__"] = head.metadata;
   for (const auto& tensor : head.tensors) {
-    json[tensor.name] = {{"dtype", "F32"},
+    json[tensor.name] = {{"dtype", kTypes[static_cast<size_t>(tensor.type)].first},
                          {"shape", Json::array({tensor.elements()})},
                          {"data_offsets", Json::array({tensor.begin, tensor.end})}};
   }

@@ -2,6 +2,7 @@
 //
 //   file   = length:u64 json data
 //   json   = { "__metadata__": {text: text}, name: {"dtype": "F32", "shape": [n], "data_offsets": [b, e]} … }
+//   dtype  = F32, F64 or U64
 //
 // The JSON is padded with spaces, so that data begins at a multiple of 64. The tensors fill data without
 // gaps.
@@ -17,12 +18,19 @@
 
 namespace leat::checkpoint {
 
-// One f32 tensor of rank 1; offsets in bytes from the end of the header.
+// The types of numbers in shards.
+enum class ShardType : uint8_t { kF32, kF64, kU64 };
+inline uint64_t SizeOf(ShardType type) {
+  return type == ShardType::kF32 ? 4 : 8;
+}
+
+// One tensor of rank 1; offsets in bytes from the end of the header.
 struct TensorInfo {
   std::string name;
   uint64_t begin = 0;
   uint64_t end = 0;
-  uint64_t elements() const { return (end - begin) / 4; }
+  ShardType type = ShardType::kF32;
+  uint64_t elements() const { return (end - begin) / SizeOf(type); }
   friend bool operator==(const TensorInfo&, const TensorInfo&) = default;
 };
 

@@ -13,6 +13,7 @@
 #include "checkpoint/running_checksum.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
+#include "optim/moments.h"
 
 namespace leat::checkpoint {
 namespace {
@@ -47,17 +48,41 @@ Bytes FromHexText(std::string_view text) {
   return bytes;
 }
 
-// "dense1/weight[0:4096]"
-std::string TensorName(const SliceTable& table, SliceId id) {
-  const auto& spec = table.slices[id.value];
-  return table.variables[spec.variable].name + "[" + std::to_string(spec.begin) + ":" +
-         std::to_string(spec.end) + "]";
+const optim::VariableSpec& VariableOf(const SliceTable& table, SliceId id) {
+  return table.variables[table.slices[id.value].variable];
 }
 
-// A statistic has no optimizer and therefore no slots.
+// Only what is trained has an optimizer and therefore slots.
 size_t SlotsOf(const SliceTable& table, SliceId id, size_t slots) {
-  const auto& variable = table.variables[table.slices[id.value].variable];
-  return variable.role == optim::VariableRole::kStatistic ? 0 : slots;
+  return VariableOf(table, id).role == optim::VariableRole::kTrained ? slots : 0;
+}
+
+// A tensor of a slice without its place.
+struct Part {
+  std::string name;
+  ShardType type = ShardType::kF32;
+  uint64_t elements = 0;
+  uint64_t bytes() const { return elements * SizeOf(type); }
+};
+
+// The tensors that a slice's memory is made of, one after the other: its values, then its slots.
+std::vector<Part> PartsOf(const SliceTable& table, SliceId id, std::span<const std::string> slot_names) {
+  const auto& spec = table.slices[id.value];
+  const bool moments = VariableOf(table, id).role == optim::VariableRole::kMoments;
+  const uint64_t words = moments ? optim::kMomentWords : 1;
+  // "dense1/weight[0:4096]"
+  const std::string name = VariableOf(table, id).name + "[" + std::to_string(spec.begin / words) + ":" +
+                           std::to_string(spec.end / words) + "]";
+  if (moments) {
+    const uint64_t features = spec.elements() / words;
+    return {{name + "/count", ShardType::kU64, features},
+            {name + "/mean", ShardType::kF64, features},
+            {name + "/m2", ShardType::kF64, features}};
+  }
+  std::vector<Part> parts = {{name, ShardType::kF32, spec.elements()}};
+  for (size_t i = 0; i < SlotsOf(table, id, slot_names.size()); ++i)
+    parts.push_back({name + "/" + slot_names[i], ShardType::kF32, spec.elements()});
+  return parts;
 }
 
 Status CheckSlice(const SliceTable& table, const Slice& slice, size_t optimizer_slots) {
@@ -84,7 +109,8 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
   SafetensorsHeader head;
   head.metadata["format"] = kFormat;
   head.metadata["node"] = std::to_string(node);
-  head.metadata["slots"] = Json(std::vector<std::string>(slot_names.begin(), slot_names.end())).dump();
+  const std::vector<std::string> slots(slot_names.begin(), slot_names.end());
+  head.metadata["slots"] = Json(slots).dump();
   std::map<std::string, size_t> ledgers;  // most slices have the same one most of the time
   std::set<SliceId> seen;
   uint64_t at = 0;
@@ -102,11 +128,9 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
         {"version", slice->version},
         {"events", slice->events},
         {"ledger", entry->second}}.dump();
-    const std::string name = TensorName(table, slice->id);
-    for (size_t i = 0; i <= slice->slots; ++i) {
-      head.tensors.push_back(
-          {i == 0 ? name : name + "/" + std::string(slot_names[i - 1]), at, at + slice->elements * 4});
-      at += slice->elements * 4;
+    for (Part& part : PartsOf(table, slice->id, slots)) {
+      head.tensors.push_back({std::move(part.name), at, at + part.bytes(), part.type});
+      at += part.bytes();
     }
   }
   return head;
@@ -268,19 +292,8 @@ class Reader final : public ShardReader {
                     source_->path() + ": has " + std::to_string(slot_names.size()) +
                         " slots of the optimizer, the job's optimizer keeps " + std::to_string(slots));
     }
-    const std::string name = TensorName(table, id);
-    const uint64_t bytes = slice.elements * 4;
-    std::vector<const TensorInfo*> places;
-    for (size_t i = 0; i <= slice.slots; ++i) {
-      LEAT_ASSIGN_OR_RETURN(const TensorInfo* place,
-                            Find(i == 0 ? name : name + "/" + slot_names[i - 1], slice.elements));
-      places.push_back(place);
-    }
-    slice.memory = Buffer(bytes * places.size());
-    for (size_t i = 0; i < places.size(); ++i) {
-      LEAT_RETURN_IF_ERROR(
-          source_->ReadAt(data_ + places[i]->begin, slice.memory.bytes().subspan(i * bytes, bytes)));
-    }
+    slice.memory = Buffer(slice.elements * 4 * (1 + slice.slots));
+    LEAT_RETURN_IF_ERROR(ReadParts(PartsOf(table, id, slot_names), slice.memory.bytes()));
     return slice;
   }
 
@@ -289,8 +302,7 @@ class Reader final : public ShardReader {
       return Status(Code::kInvalidArgument, "slice " + std::to_string(id.value) + " into " +
                                                 std::to_string(out.size()) + " elements");
     }
-    LEAT_ASSIGN_OR_RETURN(const TensorInfo* place, Find(TensorName(table, id), out.size()));
-    return source_->ReadAt(data_ + place->begin, std::as_writable_bytes(out));
+    return ReadParts(PartsOf(table, id, {}), std::as_writable_bytes(out));
   }
 
  private:
@@ -331,17 +343,34 @@ class Reader final : public ShardReader {
     return {};
   }
 
-  Result<const TensorInfo*> Find(const std::string& name, uint64_t elements) const {
-    const auto found = tensors_.find(name);
+  // Reads tensors one after the other into `out`, which has their size.
+  Status ReadParts(const std::vector<Part>& parts, std::span<std::byte> out) const {
+    std::vector<const TensorInfo*> places;
+    for (const Part& part : parts) {
+      LEAT_ASSIGN_OR_RETURN(const TensorInfo* place, Find(part));
+      places.push_back(place);
+    }
+    for (const TensorInfo* place : places) {
+      const uint64_t bytes = place->end - place->begin;
+      LEAT_RETURN_IF_ERROR(source_->ReadAt(data_ + place->begin, out.first(bytes)));
+      out = out.subspan(bytes);
+    }
+    return {};
+  }
+
+  Result<const TensorInfo*> Find(const Part& part) const {
+    const auto found = tensors_.find(part.name);
     if (found == tensors_.end()) {
       return Status(Code::kFailedPrecondition,
-                    source_->path() + ": has no '" + name + "', which the job has");
+                    source_->path() + ": has no '" + part.name + "', which the job has");
     }
-    if (found->second.elements() != elements) {
-      return Damaged("'" + name + "' has " + std::to_string(found->second.elements()) + " elements, not " +
-                     std::to_string(elements));
+    const TensorInfo& place = found->second;
+    if (place.type != part.type) return Damaged("'" + part.name + "' is of another type");
+    if (place.elements() != part.elements) {
+      return Damaged("'" + part.name + "' has " + std::to_string(place.elements()) + " elements, not " +
+                     std::to_string(part.elements));
     }
-    return &found->second;
+    return &place;
   }
 
   const std::unique_ptr<ShardSource> source_;

@@ -29,7 +29,8 @@ struct ShardProgress {
 
 // Writes the slices of one server to `<directory>/shard-<node>.safetensors` and syncs it. Each slice is
 // released once it is written. Tensors: "<variable>[begin:end]" for values, "<variable>[begin:end]/<slot>"
-// for optimizer slots. Thread-safe: uses only its arguments and the file. kInvalidArgument if a slice differs
+// for optimizer slots; for moments, whose range is of features, "…/count" (U64), "…/mean" and "…/m2" (F64).
+// Thread-safe: uses only its arguments and the file. kInvalidArgument if a slice differs
 // from the table; kResourceExhausted if the disk is full. A failure leaves no file.
 Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_t node,
                                            const protocol::SliceTable& table,

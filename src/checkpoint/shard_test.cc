@@ -96,6 +96,46 @@ TEST(Shard, AStatisticHasNoSlots) {
   EXPECT_EQ((*reader)->Read(MakeTable(), SliceId(3), 2).status().code(), Code::kFailedPrecondition);
 }
 
+// Readable by other tools: a u64 and two f64 for each feature.
+TEST(Shard, MomentsAreTensorsOfTheirTypes) {
+  const TempDir dir;
+  auto table = MakeTable();
+  table.variables.push_back({"moments", Shape{3, 2, 2}, {}, optim::VariableRole::kMoments});
+  table.slices.push_back({2, 0, 12});
+  auto slices = MakeSlices(table, {4}, 2, 9);  // of seven elements
+  slices.push_back(MakeSlice(table, 5, 0, 9));
+  const auto shard = WriteShard(dir.path(), 1, table, kSlots, slices);
+  ASSERT_TRUE(shard.ok()) << shard.status().ToString();
+  const std::string file = ReadAll(dir / shard->file);
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof(length));
+  const auto head = nlohmann::json::parse(file.substr(8, length));
+  const std::string data = file.substr(8 + length);
+  size_t at = 3 * 7 * 4;
+  for (const auto& [name, dtype] :
+       {std::pair{"moments[0:2]/count", "U64"}, {"moments[0:2]/mean", "F64"}, {"moments[0:2]/m2", "F64"}}) {
+    ASSERT_TRUE(head.contains(name)) << name;
+    EXPECT_EQ(head[name]["dtype"], dtype);
+    EXPECT_EQ(head[name]["shape"], nlohmann::json::array({2}));
+    EXPECT_EQ(head[name]["data_offsets"], nlohmann::json::array({at, at + 16}));
+    at += 16;
+  }
+  EXPECT_EQ(data.size(), at);
+  EXPECT_EQ(std::memcmp(data.data() + at - 48, slices[1]->memory.data(), 48), 0);
+
+  const auto reader = ShardReader::Open(dir / shard->file, shard->checksum);
+  ASSERT_TRUE(reader.ok()) << reader.status().ToString();
+  const auto read = (*reader)->Read(table, SliceId(5), 2);
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  ExpectSame(*read, *slices[1]);
+  std::vector<float> values(12);
+  ASSERT_TRUE((*reader)->ReadValues(table, SliceId(5), values).ok());
+  EXPECT_EQ(std::memcmp(values.data(), slices[1]->memory.data(), 48), 0);
+  // Of a job in which the variable is trained.
+  table.variables[2].role = optim::VariableRole::kTrained;
+  EXPECT_EQ((*reader)->Read(table, SliceId(5), 2).status().code(), Code::kFailedPrecondition);
+}
+
 // Checks the specified format without using our code.
 TEST(Shard, TheLayoutIsSafetensors) {
   const TempDir dir;

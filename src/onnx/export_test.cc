@@ -17,15 +17,16 @@
 #include "onnx/inference_form.h"
 #include "onnx/layer.h"
 #include "onnx/onnx.pb.h"
+#include "optim/moments.h"
 
 namespace leat::onnx {
 namespace {
 
 using testing::HasSubstr;
 
-nn::Model ModelOf(const std::string& yaml) {
+nn::Model ModelOf(const std::string& yaml, const std::vector<uint32_t>& running = {}) {
   return nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"),
-                               {.files = {.data = LEAT_GOLDENS}, .kinds = LayerKinds()});
+                               {.running = running, .files = {.data = LEAT_GOLDENS}, .kinds = LayerKinds()});
 }
 
 std::vector<std::vector<float>> Initial(const nn::Model& model) {
@@ -36,6 +37,9 @@ std::vector<std::vector<float>> Initial(const nn::Model& model) {
     optim::Initialise(spec.init, 1, spec.name, 0, values.back());
     // Avoid parameters of 0 and 1, which hide errors. Variances stay positive.
     for (auto& value : values.back()) value += static_cast<float>(0.1 + 0.1 * rng.Uniform());
+    // Words are no numbers. The first feature has no deviation.
+    for (size_t i = 0; spec.role == optim::VariableRole::kMoments && i < values.back().size() / 6; ++i)
+      optim::PutMoments(values.back(), i, {5 + i, rng.Uniform(), i == 0 ? 0 : rng.Uniform()});
   }
   return values;
 }
@@ -64,6 +68,9 @@ std::vector<float> Run(Apply apply, const Shape& row, std::span<const std::vecto
   options.tables = {&reference::Kernels()};
   const auto plan = engine::Plan::Compile(graph, std::vector<graph::Value>{y}, options);
   plan->Bind(x, inputs.data());
+  std::vector<float> ones(rows, 1);
+  if (std::ranges::find(plan->feeds(), step.weights) != plan->feeds().end())
+    plan->Bind(step.weights, ones.data());
   std::vector<std::vector<float>> memory(values.begin(), values.end());
   for (size_t v = 0; v < variables.size(); ++v) plan->Bind(variables[v], memory[v].data());
   plan->Run();
@@ -186,26 +193,6 @@ TEST_P(ExportTest, ReadAgainItComputesTheSame) {
 INSTANTIATE_TEST_SUITE_P(All, ExportTest, testing::ValuesIn(kExamples),
                          [](const auto& i) { return i.param.name; });
 
-// The original nodes and names with other weights.
-TEST(ExportImported, IsTheFileThatItCameFrom) {
-  const auto model = ModelOf("inputs: [6, 6, 1]\nlayers: [onnx: {file: keras.onnx}]\nloss: negative_sum\n");
-  auto values = Initial(model);
-  const auto bytes = Export(model, values, {});
-  proto::ModelProto before, after;
-  std::ifstream in(std::string(LEAT_GOLDENS) + "/keras.onnx", std::ios::binary);
-  ASSERT_TRUE(before.ParseFromIstream(&in));
-  ASSERT_TRUE(after.ParseFromString(bytes));
-  ASSERT_EQ(after.graph().node_size(), before.graph().node_size());
-  for (int i = 0; i < after.graph().node_size(); ++i) {
-    EXPECT_EQ(after.graph().node(i).SerializeAsString(), before.graph().node(i).SerializeAsString());
-  }
-  EXPECT_NE(after.graph().initializer(0).raw_data(), before.graph().initializer(0).raw_data());
-  const auto again = Network::Import(bytes, "again.onnx", {.output = "", .row = {6, 6, 1}});
-  const auto variables = again->variables("onnx1");
-  ASSERT_EQ(variables.size(), values.size());
-  for (size_t v = 0; v < values.size(); ++v) EXPECT_EQ(*variables[v].init.given, values[v]);
-}
-
 // Every value is computed before it is used, every value is used, and no node is for training only.
 void ExpectInferenceForm(const proto::GraphProto& graph, int inputs) {
   std::set<std::string> made = {""}, read;
@@ -230,6 +217,58 @@ void ExpectInferenceForm(const proto::GraphProto& graph, int inputs) {
   EXPECT_TRUE(made.contains(graph.output(0).name()));
   read.insert(graph.output(0).name());
   for (const auto& name : made) EXPECT_TRUE(read.contains(name) || name.empty()) << name << " is not read";
+}
+
+// The saved moments become constants, and those of the batch go.
+TEST(Export, ARunningScaleIsConstants) {
+  for (const Example& example :
+       {Example{"", "5", "[dense: {units: 4, activation: tanh}, dense: {units: 2}]"},
+        Example{"", "[4, 3, 2]", "[conv2d: {filters: 3, kernel: 2}, flatten, dense: {units: 2}]"},
+        Example{"", "6", "[onnx: {file: mlp.onnx}]"}}) {
+    SCOPED_TRACE(example.layers);
+    const auto model = ModelOf(Yaml(example), {0, 1, 4});
+    const auto values = Initial(model);
+    for (const int64_t batch : {int64_t{0}, int64_t{2}}) {
+      const auto bytes = Export(model, values, {.batch = batch, .name = "test"});
+      proto::ModelProto file;
+      ASSERT_TRUE(file.ParseFromString(bytes));
+      ExpectInferenceForm(file.graph(), 1);
+      for (const uint32_t rows : {1u, 2u, 4u}) {
+        const auto inputs = Inputs(example, model, rows);
+        const auto expected = RunModel(model, values, inputs, rows);
+        const auto made = RunAgain(bytes, model, inputs, rows);
+        ASSERT_EQ(made.size(), expected.size());
+        for (size_t i = 0; i < made.size(); ++i)
+          EXPECT_NEAR(made[i], expected[i], 1e-5 * std::max(1.0f, std::abs(expected[i]))) << i;
+        // Not trivial.
+        auto others = values;
+        optim::PutMoments(others[0], 1, {5, 3, 1});
+        if (rows == 4) {
+          EXPECT_NE(RunModel(model, others, inputs, rows), expected);
+        }
+      }
+    }
+  }
+}
+
+// The original nodes and names with other weights.
+TEST(ExportImported, IsTheFileThatItCameFrom) {
+  const auto model = ModelOf("inputs: [6, 6, 1]\nlayers: [onnx: {file: keras.onnx}]\nloss: negative_sum\n");
+  auto values = Initial(model);
+  const auto bytes = Export(model, values, {});
+  proto::ModelProto before, after;
+  std::ifstream in(std::string(LEAT_GOLDENS) + "/keras.onnx", std::ios::binary);
+  ASSERT_TRUE(before.ParseFromIstream(&in));
+  ASSERT_TRUE(after.ParseFromString(bytes));
+  ASSERT_EQ(after.graph().node_size(), before.graph().node_size());
+  for (int i = 0; i < after.graph().node_size(); ++i) {
+    EXPECT_EQ(after.graph().node(i).SerializeAsString(), before.graph().node(i).SerializeAsString());
+  }
+  EXPECT_NE(after.graph().initializer(0).raw_data(), before.graph().initializer(0).raw_data());
+  const auto again = Network::Import(bytes, "again.onnx", {.output = "", .row = {6, 6, 1}});
+  const auto variables = again->variables("onnx1");
+  ASSERT_EQ(variables.size(), values.size());
+  for (size_t v = 0; v < values.size(); ++v) EXPECT_EQ(*variables[v].init.given, values[v]);
 }
 
 TEST(ExportImported, AFileMadeForTrainingBecomesOneThatScores) {

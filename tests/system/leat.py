@@ -163,7 +163,7 @@ class Job:
 
 
 def tensors(directory):
-    """All tensors of the newest checkpoint in a job's directory: {name: [floats]}."""
+    """All tensors of the newest checkpoint in a job's directory: {name: [numbers]}."""
     newest = max(pathlib.Path(directory).glob("checkpoint-*"))
     found = {}
     assert (newest / "manifest.json").exists(), newest
@@ -175,8 +175,10 @@ def tensors(directory):
             if name == "__metadata__":
                 continue
             begin, end = entry["data_offsets"]
-            assert entry["dtype"] == "F32" and name not in found, name
-            found[name] = struct.unpack(f"<{(end - begin) // 4}f", content[8 + length + begin:8 + length + end])
+            assert name not in found, name
+            letter, size = {"F32": ("f", 4), "F64": ("d", 8), "U64": ("Q", 8)}[entry["dtype"]]
+            data = content[8 + length + begin:8 + length + end]
+            found[name] = struct.unpack(f"<{len(data) // size}{letter}", data)
     return found
 
 
