@@ -31,6 +31,8 @@ cluster: {workers: 1, ps: 1}
     ("strategy: async", "strategy: asinc", ["job.yaml:10", "asinc", "async"]),
     ("type: sgd", "type: sdg", ["job.yaml:9", "sdg", "sgd"]),
     ("{type: number}", "{type: nmber}", ["job.yaml:3", "nmber", "number"]),
+    ("{type: number}", "{type: number, scale: runing}", ["job.yaml:3", "runing", "running"]),
+    ("{type: number}", "{type: number, length: 3, scale: running}", ["job.yaml:3", "'amount' is a list", "scale: running"]),
     ("activation: relu", "activation: rellu", ["job.yaml:6", "rellu", "relu"]),
     ("units: 2}", "units: 3, unts: 1}", ["job.yaml:7", "unts", "units"]),
     ("  loss: softmax_cross_entropy", "  inputs: 5\n  loss: softmax_cross_entropy", ["5", "1"]),
