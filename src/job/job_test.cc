@@ -42,6 +42,34 @@ TEST(Job, LambHasWholeVariables) {
   EXPECT_GT(Parse(kFullJob).Slices().slices.size(), table.variables.size());
 }
 
+TEST(Job, ARunningScaleIsOneSliceOfTheModelInEveryStrategy) {
+  const std::string job = Replaced(kFullJob, "std: 2}", "std: 2, scale: running}");
+  for (const std::string strategy : {"async", "sync", "{type: sync, backup: 1}", "ssp", "downpour",
+                                     "{type: averaging, period: 2}", "allreduce"}) {
+    std::string yaml = Replaced(job, "strategy: async", "strategy: " + strategy);
+    if (strategy.find("averaging") != strategy.npos) yaml = Replaced(yaml, "type: adam", "type: sgd");
+    const Job parsed = Parse(yaml);
+    const auto table = parsed.Slices();
+    EXPECT_EQ(table.variables[0].name, "moments");
+    EXPECT_EQ(table.variables[0].role, optim::VariableRole::kMoments);
+    EXPECT_EQ(table.slices[0], (protocol::SliceSpec{0, 0, 6})) << strategy;
+    EXPECT_EQ(table.slices[1].variable, 1u);
+    EXPECT_EQ(parsed.model->inputs(), 5u);
+  }
+  EXPECT_EQ(Parse(kFullJob).Slices().variables[0].role, optim::VariableRole::kTrained);
+  EXPECT_NE(Parse(job).Hash(), Parse(kFullJob).Hash()) << "the other's checkpoints have no statistics";
+  EXPECT_EQ(Parse(job).Cuts().hash, Parse(kFullJob).Cuts().hash) << "rows are the same";
+}
+
+TEST(Job, ARunningScaleMakesNoIds) {
+  const std::string job =
+      "stream: {topic: t}\n"
+      "schema: {format: json, fields: {x: {type: number, scale: running}, y: {type: number, role: label}}}\n"
+      "model: {layers: [embedding: {size: 9, units: 2}, flatten, dense: {units: 1}], loss: squared_error}\n"
+      "optimizer: {type: sgd}\n";
+  EXPECT_THAT(MistakeIn(job), AllOf(StartsWith("job.yaml:2: "), HasSubstr("takes ids below 9")));
+}
+
 TEST(Job, TheCutHashCoversWhatAnIndexMeans) {
   const uint64_t hash = Parse(kFullJob).Cuts().hash;
   for (const auto& [old, by] : {std::pair{"batch_size: 32", "batch_size: 33"},

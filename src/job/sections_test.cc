@@ -116,6 +116,8 @@ TEST(Sections, EveryMistakeIsSaidWithItsLine) {
       {"  topic: payments", "  topic: payments\n  files: {format: csv, paths: [a]}",
        "job.yaml:3: ", "either a topic or files"},
       {"  log: elsewhere", "  logs: elsewhere", "job.yaml:5: ", "did you mean 'log'"},
+      {"period: 24", "period: 24, scale: running", "job.yaml:14: ", "a period, which goes without"},
+      {"role: label", "role: label, scale: running", "job.yaml:16: ", "scale is for features"},
       {"partitions: 3", "partitions: 0", "job.yaml:6: ", "between 1 and 1024"},
       {"retention_mb: 300", "retention_mb: -1", "job.yaml:7: ", "-1"},
       {"retention_hours: 2", "retention_hours: soon", "job.yaml:8: ", "soon"},
