@@ -424,6 +424,31 @@ TEST_P(KernelsTest, ABatchWithAStatisticThatIsNotFiniteIsNotScored) {
   }
 }
 
+// ---- moments
+
+TEST_P(KernelsTest, WordsOfMomentsThatLookLikeNanRejectNoBatch) {
+  const auto model =
+      nn::Model::FromConfig(Config::Parse(kNumber, "job.yaml"), {.features = 2, .running = {0}});
+  for (const optim::Clipping& clipping : {optim::Clipping{}, optim::Clipping{.norm = 1}}) {
+    protocol::Parameters parameters(TableOf(model));
+    for (size_t v = 0; v < model.variables().size(); ++v) {
+      const auto& spec = model.variables()[v];
+      optim::Initialise(spec.init, 1, spec.name, 0, parameters.values(v));
+    }
+    Trainer trainer(model, parameters, Options(), clipping);
+    // One word in 256 is no finite number, if its bits are at random.
+    bool seen = false;
+    for (uint64_t seed = 0; seed < 10'000 && !seen; ++seed) {
+      const Data data(3, 2, 0, seed);
+      const auto outcome = trainer.Step(data.rows(), data.order, 3);
+      ASSERT_TRUE(outcome.finite);
+      ASSERT_TRUE(parameters.GradientsFinite());
+      for (const float word : parameters.gradients(size_t{0})) seen = seen || !std::isfinite(word);
+    }
+    EXPECT_TRUE(seen);
+  }
+}
+
 // ---- predictions
 
 const char* const kWithDropout =
