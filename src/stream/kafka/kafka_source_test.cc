@@ -309,7 +309,8 @@ TEST_F(KafkaSourceTest, DeadLettersThatNobodyTakesAreNoSuccess) {
   const std::vector<DecodedRows::DeadLetter> dead = {{0, "no number", "bad", "", ""}};
   const Status kept = (*sink)->Keep(BatchOf({"bad"}), dead);
   EXPECT_EQ(kept.code(), Code::kUnavailable);
-  EXPECT_THAT(kept.message(), HasSubstr("dead letters to Kafka topic 'payments': 1 are not acknowledged"));
+  EXPECT_THAT(kept.message(),
+              HasSubstr("dead letters to Kafka topic 'payments': 1 records are not acknowledged"));
 }
 
 TEST_F(KafkaSourceTest, RecordsAreSentWithoutWaiting) {
