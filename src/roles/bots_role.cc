@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,6 +25,38 @@ constexpr uint64_t kLargestChunk = 4096;
 constexpr uint64_t kChunks = 16;  // of each partition, at least, if there are enough events
 constexpr Duration kTick = std::chrono::milliseconds(20);
 constexpr Duration kRetry = std::chrono::seconds(1);
+constexpr Duration kLastWait = std::chrono::seconds(5);  // for the last append, when the role ends
+
+// The events of one append.
+class Chunk {
+ public:
+  void Fill(stream::Bots& bots, uint64_t events) {
+    while (ends_.size() < events) {
+      bots.Next(&text_);
+      ends_.push_back(text_.size());
+    }
+  }
+  void Clear() {
+    text_.clear();
+    ends_.clear();
+  }
+  bool empty() const { return ends_.empty(); }
+  size_t size() const { return ends_.size(); }
+  std::vector<std::string_view> Records() const {
+    std::vector<std::string_view> records;
+    records.reserve(ends_.size());
+    size_t begin = 0;
+    for (const size_t end : ends_) {
+      records.push_back(std::string_view(text_).substr(begin, end - begin));
+      begin = end;
+    }
+    return records;
+  }
+
+ private:
+  std::string text_;
+  std::vector<size_t> ends_;  // of the events in the text
+};
 
 class BotsRole {
  public:
@@ -42,11 +75,18 @@ class BotsRole {
   // Returns once all is published, the job is over, or this node is evicted.
   Status Run() {
     if (!done_) loop_.Post([this] { CatchUp(); });
-    return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
-                            .on_reply = [this](const protocol::ControlReply& reply) { OnReply(reply); },
-                            .on_leave = [this] { ReportDone(); },
-                            .quiet = [this] { return published_ == reported_; },
-                            .urgent_gap = Duration::zero()});
+    Status outcome =
+        membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
+                         .on_reply = [this](const protocol::ControlReply& reply) { OnReply(reply); },
+                         .on_leave =
+                             [this] {
+                               FinishLast();
+                               ReportDone();
+                             },
+                         .quiet = [this] { return published_ == reported_; },
+                         .urgent_gap = Duration::zero()});
+    FinishLast();
+    return outcome;
   }
 
  private:
@@ -98,7 +138,7 @@ class BotsRole {
       due = std::min(due, first_ + static_cast<uint64_t>(Seconds(began - start_) * config_.rate));
     }
     while (published_ < due && loop_.Now() - began < kTick) {
-      if (auto status = AppendChunk(std::min(most_, due - published_)); !status.ok()) {
+      if (auto status = PublishChunk(due); !status.ok()) {
         spdlog::error("{}", status.ToString());
         loop_.After(kRetry, [this] { Publish(); });
         return;
@@ -108,22 +148,39 @@ class BotsRole {
     loop_.After(published_ < due ? Duration{0} : kTick, [this] { Publish(); });
   }
 
+  // Makes a chunk while the one before it is appended, then starts to append it. No more than one is on its
+  // way: bots that are started after a crash know only how many events the topic has.
+  Status PublishChunk(uint64_t due) {
+    const uint64_t left = due - std::min(due, bots_.produced());
+    if (next_.empty()) next_.Fill(bots_, std::min(most_, left));
+    LEAT_RETURN_IF_ERROR(StartChunk());
+    LEAT_RETURN_IF_ERROR(FinishChunk(Duration::max()));
+    std::swap(chunk_, next_);
+    return StartChunk();
+  }
+
   // What could not be appended stays and goes first next time.
-  Status AppendChunk(uint64_t events) {
-    if (chunk_.empty()) {
-      for (uint64_t i = 0; i < events; ++i) {
-        chunk_.emplace_back();
-        bots_.Next(&chunk_.back());
-      }
-    }
-    const std::vector<std::string_view> records(chunk_.begin(), chunk_.end());
-    const auto partition = static_cast<uint32_t>(appends_ % writer_->partitions());
-    auto appended = writer_->Append(partition, records);
-    if (!appended.ok()) return appended.status();
+  Status StartChunk() {
+    if (started_ || chunk_.empty()) return {};
+    LEAT_RETURN_IF_ERROR(
+        writer_->Start(static_cast<uint32_t>(appends_ % writer_->partitions()), chunk_.Records()));
+    started_ = true;
+    return {};
+  }
+
+  Status FinishChunk(Duration timeout) {
+    if (!std::exchange(started_, false)) return {};
+    LEAT_RETURN_IF_ERROR(writer_->Finish(timeout));
     ++appends_;
     published_ += chunk_.size();
-    chunk_.clear();
-    return Status();
+    chunk_.Clear();
+    return {};
+  }
+
+  // The role ends. A chunk that is not started has failed before, which was reported.
+  void FinishLast() {
+    if (const Status status = FinishChunk(kLastWait); !status.ok())
+      spdlog::error("the last {} events may not be published: {}", chunk_.size(), status.ToString());
   }
 
   void Finish() {
@@ -143,7 +200,8 @@ class BotsRole {
   std::unique_ptr<stream::TopicWriter> writer_;
   const uint64_t most_;  // events of one append
   uint64_t appends_ = 0;
-  std::vector<std::string> chunk_;
+  Chunk chunk_, next_;
+  bool started_ = false;  // the append of chunk_
   uint64_t published_ = 0;
   uint64_t first_ = 0;
   Time start_{0};

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace leat::stream {
@@ -22,9 +23,17 @@ class TopicWriter {
   // Appends all records to the partition, in this order, and returns the offset of the first. kUnavailable
   // and kResourceExhausted: the same call may succeed later, and appends each record once.
   virtual Result<uint64_t> Append(uint32_t partition, std::span<const std::string_view> records) = 0;
+  // The same in two calls, between which the caller can make its next records. Start takes the records, and
+  // may return before they are appended. Finish waits until they are, at most for `timeout`, and not longer
+  // than Append. After an error of Start, the same Start may succeed later; after one of Finish, the same
+  // Start and then Finish. Each record is appended once.
+  virtual Status Start(uint32_t partition, std::span<const std::string_view> records) {
+    return Append(partition, records).status();
+  }
+  virtual Status Finish(Duration /*timeout*/) { return {}; }
   // Takes the records, to be appended to the partition in this order, and may return before they are there.
   // Waits while too many are on their way. An error can be that of earlier records; then none of these is
-  // appended for sure. A writer is used either by Append or by Send.
+  // appended for sure. A writer is used either by Append, or by Start and Finish, or by Send.
   virtual Status Send(uint32_t partition, std::span<const TopicRecord> records) {
     const std::vector<std::string_view> values = Values(records);
     const auto first = Append(partition, values);

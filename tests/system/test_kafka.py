@@ -178,6 +178,28 @@ def test_memory_is_flat_while_events_come_faster_than_they_are_trained(tmp_path)
         broker.stop()
 
 
+def test_bots_go_on_when_they_and_their_broker_are_killed(tmp_path):
+    """A chunk of events is on its way then."""
+    events = 300_000
+    broker = Broker(tmp_path / "broker")
+    try:
+        job_file = counting(tmp_path / "job.yaml", broker, **{"events: 1000000": f"events: {events}, rate: 30000"})
+        with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
+            leat.wait_for(lambda: job.status().get("published", 0) > 0.2 * events, "published events")
+            broker.kill()
+            broker.start()
+            leat.wait_for(lambda: job.status().get("published", 0) > 0.5 * events, "events published after the restart")
+            broker.kill()
+            for pid in job.pids("bots"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            broker.start()
+            assert job.wait() == 0, job.text()[-3000:]
+        assert values(tmp_path / "job") == {float(events)}
+    finally:
+        broker.stop()
+
+
 def test_markers_and_aborted_records_are_no_events(tmp_path, broker):
     broker.make_topic("transactions", 2)
     for commit in [True, False, True, False]:

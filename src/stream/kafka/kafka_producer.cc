@@ -1,5 +1,6 @@
 #include "stream/kafka/kafka_producer.h"
 
+#include <cmath>
 #include <memory>
 
 namespace leat::stream {
@@ -28,15 +29,12 @@ Result<KafkaProducer> KafkaProducer::Make(const KafkaOptions& options,
   KafkaPtr<rd_kafka_topic_t> topic(rd_kafka_topic_new(client.get(), options.topic.c_str(), nullptr));
   if (topic == nullptr) return client.Error(rd_kafka_last_error(), "Kafka topic '" + options.topic + "'");
   KafkaPtr<rd_kafka_queue_t> reports(rd_kafka_queue_get_main(client.get()));
-  return KafkaProducer(options, std::move(client), std::move(topic), std::move(reports));
+  return KafkaProducer(std::move(client), std::move(topic), std::move(reports));
 }
 
-KafkaProducer::KafkaProducer(const KafkaOptions& options, KafkaClient client,
-                             KafkaPtr<rd_kafka_topic_t> topic, KafkaPtr<rd_kafka_queue_t> reports)
-    : timeout_(options.timeout),
-      client_(std::move(client)),
-      topic_(std::move(topic)),
-      reports_(std::move(reports)) {}
+KafkaProducer::KafkaProducer(KafkaClient client, KafkaPtr<rd_kafka_topic_t> topic,
+                             KafkaPtr<rd_kafka_queue_t> reports)
+    : client_(std::move(client)), topic_(std::move(topic)), reports_(std::move(reports)) {}
 
 KafkaProducer::~KafkaProducer() {
   if (client_) rd_kafka_purge(client_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
@@ -90,10 +88,11 @@ bool KafkaProducer::TakeReports(Duration timeout) {
 
 Status KafkaProducer::AwaitAll(Time until, const std::string& where) {
   const MonotonicClock clock;
+  const Time began = clock.Now();
   while (waiting_ > 0) {
-    const Duration left = until - clock.Now();
-    if (left <= Duration::zero()) return NoAnswer(where);
-    TakeReports(left);
+    const Time now = clock.Now();
+    if (now >= until) return NoAnswer(now - began, where);
+    TakeReports(until - now);
   }
   return {};
 }
@@ -103,11 +102,11 @@ void KafkaProducer::Restart() {
   waiting_ = waiting_bytes_ = 0;
 }
 
-Status KafkaProducer::NoAnswer(const std::string& where) const {
+Status KafkaProducer::NoAnswer(Duration waited, const std::string& where) const {
   const std::string last = client_.LastError();
   return {Code::kUnavailable,
           where + ": " + std::to_string(waiting_) + " records are not acknowledged after " +
-              std::to_string(Milliseconds(timeout_) / 1000) + " s" + (last.empty() ? "" : " (" + last + ")")};
+              std::to_string(std::lround(Seconds(waited))) + " s" + (last.empty() ? "" : " (" + last + ")")};
 }
 
 }  // namespace leat::stream

@@ -56,18 +56,16 @@ class KafkaProducer {
   uint64_t waiting() const { return waiting_; }
   uint64_t waiting_bytes() const { return waiting_bytes_; }
 
-  // What is left to say of `where` when reports have not come in time.
-  Status NoAnswer(const std::string& where) const;
+  // kUnavailable, with the number of records that have no report after this time.
+  Status NoAnswer(Duration waited, const std::string& where) const;
   Status Error(rd_kafka_resp_err_t error, const std::string& where) const {
     return client_.Error(error, where);
   }
 
  private:
-  KafkaProducer(const KafkaOptions& options, KafkaClient client, KafkaPtr<rd_kafka_topic_t> topic,
-                KafkaPtr<rd_kafka_queue_t> reports);
+  KafkaProducer(KafkaClient client, KafkaPtr<rd_kafka_topic_t> topic, KafkaPtr<rd_kafka_queue_t> reports);
   rd_kafka_resp_err_t TryProduce(const Record& record) const;
 
-  Duration timeout_;
   KafkaClient client_;
   KafkaPtr<rd_kafka_topic_t> topic_;
   KafkaPtr<rd_kafka_queue_t> reports_;

@@ -265,6 +265,27 @@ TEST_F(KafkaSourceTest, AWriterAppendsInOrder) {
   EXPECT_THAT(TextsOf(batch), ElementsAre("a", "", "c", "a", "", "c"));
 }
 
+TEST_F(KafkaSourceTest, AnAppendIsStartedAndFinishedLater) {
+  const std::vector<std::string_view> records = {"a", "b", "c"};
+  ASSERT_TRUE(writer_->Append(1, records).ok());
+  rd_kafka_mock_broker_set_down(cluster(), 1);
+  ASSERT_TRUE(writer_->Start(1, records).ok()) << "nobody is waited for";
+  const Status late = writer_->Finish(std::chrono::milliseconds(200));
+  EXPECT_EQ(late.code(), Code::kUnavailable);
+  EXPECT_THAT(late.message(), HasSubstr("'payments' partition 1: 3 records are not acknowledged"));
+  rd_kafka_mock_broker_set_up(cluster(), 1);
+  ASSERT_TRUE(writer_->Start(1, records).ok());
+  const Status appended = writer_->Finish(Duration::max());
+  ASSERT_TRUE(appended.ok()) << appended.ToString();
+  const std::vector<std::string_view> next = {"d"};
+  EXPECT_EQ(*writer_->Append(1, next), 6u) << "each record is there once";
+  RecordBatch batch;
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  ASSERT_TRUE(source->Read(1, 0, 7, &batch).ok());
+  EXPECT_THAT(TextsOf(batch), ElementsAre("a", "b", "c", "a", "b", "c", "d"));
+}
+
 TEST_F(KafkaSourceTest, DeadLettersSayWhereTheyWereAndWhy) {
   MakeTopic("dead", 1);
   KafkaOptions to = options_;

@@ -1,5 +1,6 @@
 #include "stream/kafka/kafka_writer.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -20,17 +21,17 @@ class KafkaWriter final : public TopicWriter {
   }
 
   Result<uint64_t> Append(uint32_t partition, std::span<const std::string_view> records) override {
-    LEAT_RETURN_IF_ERROR(CheckPartition(partition, records.empty()));
     const Time until = clock_.Now() + options_.timeout;
-    // An append that has failed may still be on its way. The records of the next call are the same.
-    for (; sent_ < records.size(); ++sent_)
-      LEAT_RETURN_IF_ERROR(Produce(partition, {.value = records[sent_]}, until));
-    LEAT_RETURN_IF_ERROR(producer_.AwaitAll(until, Where(partition)));
-    sent_ = 0;
-    const int64_t first = std::exchange(first_, -1);
-    LEAT_RETURN_IF_ERROR(
-        producer_.Error(std::exchange(error_, RD_KAFKA_RESP_ERR_NO_ERROR), Where(partition)));
-    return static_cast<uint64_t>(first);
+    LEAT_RETURN_IF_ERROR(HandOver(partition, records, until));
+    return AwaitAppend(until);
+  }
+
+  Status Start(uint32_t partition, std::span<const std::string_view> records) override {
+    return HandOver(partition, records, clock_.Now() + options_.timeout);
+  }
+
+  Status Finish(Duration timeout) override {
+    return AwaitAppend(clock_.Now() + std::min(timeout, options_.timeout)).status();
   }
 
   Status Send(uint32_t partition, std::span<const TopicRecord> records) override {
@@ -61,6 +62,25 @@ class KafkaWriter final : public TopicWriter {
     return {Code::kInvalidArgument, Where(partition) + ": there is none, or nothing to append"};
   }
 
+  // An append that has failed may still be on its way. The records are the same then.
+  Status HandOver(uint32_t partition, std::span<const std::string_view> records, Time until) {
+    LEAT_RETURN_IF_ERROR(CheckPartition(partition, records.empty()));
+    appending_to_ = partition;
+    for (; sent_ < records.size(); ++sent_)
+      LEAT_RETURN_IF_ERROR(Produce(partition, {.value = records[sent_]}, until));
+    return {};
+  }
+
+  // Returns the offset of the first record.
+  Result<uint64_t> AwaitAppend(Time until) {
+    const std::string where = Where(appending_to_);
+    LEAT_RETURN_IF_ERROR(producer_.AwaitAll(until, where));
+    sent_ = 0;
+    const int64_t first = std::exchange(first_, -1);
+    LEAT_RETURN_IF_ERROR(producer_.Error(std::exchange(error_, RD_KAFKA_RESP_ERR_NO_ERROR), where));
+    return static_cast<uint64_t>(first);
+  }
+
   Status Produce(uint32_t partition, const TopicRecord& record, Time until) {
     const auto error = producer_.Produce(
         {.value = record.value, .key = record.key, .partition = static_cast<int32_t>(partition)}, until);
@@ -83,7 +103,7 @@ class KafkaWriter final : public TopicWriter {
   Status AwaitReports() {
     const Time until = clock_.Now() + options_.timeout;
     while (!producer_.TakeReports(until - clock_.Now())) {
-      if (clock_.Now() >= until) return producer_.NoAnswer(Where());
+      if (clock_.Now() >= until) return producer_.NoAnswer(options_.timeout, Where());
     }
     return producer_.Error(error_, Where());
   }
@@ -92,10 +112,12 @@ class KafkaWriter final : public TopicWriter {
   const KafkaOptions options_;
   const uint32_t partitions_;
   KafkaProducer producer_;
-  size_t sent_ = 0;  // of the records of the current Append
+  // The current append.
+  uint32_t appending_to_ = 0;
+  size_t sent_ = 0;     // records that were handed over
+  int64_t first_ = -1;  // offset of the first record
   // The brokers' answers so far.
   uint64_t failed_ = 0;
-  int64_t first_ = -1;  // offset of the records of the current Append
   rd_kafka_resp_err_t error_ = RD_KAFKA_RESP_ERR_NO_ERROR;
 };
 
