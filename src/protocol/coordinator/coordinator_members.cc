@@ -168,15 +168,17 @@ void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, s
   if (!slices.ready()) return;
   wanted = std::min(wanted, kMaxLeases);
   while (leases->size() < wanted) {
-    const size_t usable = splits.FreeFor(worker);
-    if (usable == 0) {
-      const size_t demand = wanted - leases->size();
-      const size_t ahead = std::min(demand + 2 * splits.leased(), kMaxAhead);
+    const size_t demand = wanted - leases->size();
+    const size_t ahead = std::min(demand + 2 * splits.leased(), kMaxAhead);
+    CutsMade made;
+    if (splits.FreeFor(worker) == 0) {
       const size_t own = splits.free();  // splits that are overdue at this worker, so it cannot have them
-      CutsMade made{splits.CutMore(now, demand + own, ahead + own)};
+      made.cuts = splits.CutMore(now, demand + own, ahead + own);
       if (made.cuts.empty()) return;
-      JournalCuts(std::move(made));
+    } else if (!splits.HasOwn(worker)) {
+      made.cuts = splits.CutAhead(now, ahead);
     }
+    if (!made.cuts.empty()) JournalCuts(std::move(made));
     if (auto lease = splits.Grant(now, NextId(), worker, slices)) leases->push_back(std::move(*lease));
   }
 }

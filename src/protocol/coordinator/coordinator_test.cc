@@ -383,6 +383,31 @@ TEST_F(CoordinatorTest, ADeadWorkersSplitsAreLeasedAgain) {
   EXPECT_EQ(coordinator_->status().regranted_leases, 2u);
 }
 
+TEST_F(CoordinatorTest, WorkersStayWithTheirPartitions) {
+  Run(400, 3000);
+  const NodeId other = JoinWorker();
+  std::map<NodeId, std::vector<uint64_t>> held;
+  std::map<NodeId, std::vector<uint32_t>> read;
+  const auto take = [&](NodeId worker, uint32_t wanted) {
+    const auto leases = SendHeartbeat(worker, wanted, held[worker]).leases;
+    for (const Lease& lease : leases) {
+      held[worker].push_back(lease.id);
+      read[worker].push_back(lease.cut.partition);
+    }
+    return leases.size();
+  };
+  for (const uint32_t wanted : {1, 1, 2, 6}) {
+    EXPECT_EQ(take(worker_, wanted), wanted);
+    EXPECT_EQ(take(other, wanted), wanted);
+  }
+  EXPECT_EQ(take(worker_, 8), 8u);
+  EXPECT_THAT(read[worker_], ::testing::Each(0u));
+  EXPECT_THAT(read[other], ::testing::Each(1u));
+  EXPECT_EQ(take(worker_, 8), 8u) << "nobody is idle";
+  EXPECT_THAT(read[worker_], ::testing::Contains(1u));
+  EXPECT_EQ(std::ranges::count(read[worker_], 0u), 20) << "splits of 20 events";
+}
+
 TEST_F(CoordinatorTest, ALeavingWorkerGivesEverythingBack) {
   Run(20);
   const auto lease = SendHeartbeat(worker_, 1).leases.at(0);

@@ -6,6 +6,17 @@
 
 namespace leat::protocol {
 
+namespace {
+
+// Of a vector in order, which stays so.
+template <class T>
+void Insert(const T& value, std::vector<T>* values) {
+  const auto at = std::ranges::lower_bound(*values, value);
+  if (at == values->end() || *at != value) values->insert(at, value);
+}
+
+}  // namespace
+
 // ---- cuts
 
 void SplitQueue::Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts) {
@@ -21,7 +32,25 @@ void SplitQueue::Enter(const Cut& cut) {
 void SplitQueue::Free(Split* split) {
   split->stage = Stage::kFree;
   split->released_at.clear();
-  free_[cursors_->KeyOf(split->cut)] = {split->cut.partition, split->cut.begin};
+  const Cut& cut = split->cut;
+  const SplitKey key{cut.partition, cut.begin};
+  if (split->granted) {
+    again_[cursors_->KeyOf(cut)] = key;
+  } else if (fresh_[cut.partition].try_emplace(cursors_->KeyOf(cut), key).second) {
+    ++fresh_count_;
+    Insert(cut.partition, &shared_);
+  }
+}
+
+void SplitQueue::Unfree(const Split& split) {
+  const uint32_t partition = split.cut.partition;
+  const PartitionCursors::Key key = cursors_->KeyOf(split.cut);
+  again_.erase(key);
+  fresh_count_ -= fresh_[partition].erase(key);
+  if (!fresh_[partition].empty()) return;
+  const PartitionCursors::Partition& head = (*cursors_)[partition];
+  const bool over = Exhausted(cursors_->rules(), head.at, head.first, head.end, head.sealed);
+  if (over) std::erase(shared_, partition);
 }
 
 bool SplitQueue::CutOne(Time now, bool short_tails, std::vector<Cut>* made) {
@@ -42,10 +71,18 @@ bool SplitQueue::CutOne(Time now, bool short_tails, std::vector<Cut>* made) {
 
 std::vector<Cut> SplitQueue::CutMore(Time now, size_t demand, size_t ahead) {
   std::vector<Cut> made;
-  if (!cursors_->started() || free_.size() >= demand) return made;
-  while (free_.size() < ahead && CutOne(now, false, &made)) {
+  if (!cursors_->started() || free() >= demand) return made;
+  while (free() < ahead && CutOne(now, false, &made)) {
   }
-  while (free_.size() < demand && CutOne(now, true, &made)) {
+  while (free() < demand && CutOne(now, true, &made)) {
+  }
+  return made;
+}
+
+std::vector<Cut> SplitQueue::CutAhead(Time now, size_t ahead) {
+  std::vector<Cut> made;
+  if (!cursors_->started() || free() > ahead / 2) return made;
+  while (free() < ahead && CutOne(now, false, &made)) {
   }
   return made;
 }
@@ -70,7 +107,7 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
         ++at;
         continue;
       }
-      if (split.stage == Stage::kFree) free_.erase(cursors_->KeyOf(split.cut));
+      if (split.stage == Stage::kFree) Unfree(split);
       DropHolders(&split);
       at = splits.erase(at);
     }
@@ -81,23 +118,52 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
 
 size_t SplitQueue::FreeFor(NodeId worker) const {
   const auto own = workers_.find(worker);
-  if (own == workers_.end()) return free_.size();
+  if (own == workers_.end()) return free();
   const auto overdue = std::ranges::count_if(own->second, [this](uint64_t id) {
     const SplitKey& key = leases_.at(id);
     return splits_[key.first].at(key.second).stage == Stage::kFree;
   });
-  return free_.size() - static_cast<size_t>(overdue);
+  return free() - static_cast<size_t>(overdue);
+}
+
+std::optional<SplitQueue::SplitKey> SplitQueue::FindOwn(NodeId worker) const {
+  for (const auto& [place, key] : again_) {
+    const auto& holders = splits_[key.first].at(key.second).holders;
+    if (std::ranges::count(holders, worker, &LeaseHolder::worker) == 0) return key;
+  }
+  if (fresh_count_ == 0) return std::nullopt;
+  const auto at = std::ranges::lower_bound(readers_, worker);
+  const auto number = static_cast<size_t>(at - readers_.begin());
+  const size_t workers = readers_.size() + (at == readers_.end() || *at != worker ? 1 : 0);
+  const FreeSplits* least = nullptr;
+  const auto consider = [&](uint32_t partition) {
+    const FreeSplits& its = fresh_[partition];
+    if (!its.empty() && (least == nullptr || its.begin()->first < least->begin()->first)) least = &its;
+  };
+  if (workers > shared_.size()) {
+    consider(shared_[number % shared_.size()]);
+  } else {
+    for (size_t place = number; place < shared_.size(); place += workers) consider(shared_[place]);
+  }
+  if (least == nullptr) return std::nullopt;
+  return least->begin()->second;
+}
+
+std::optional<SplitQueue::SplitKey> SplitQueue::FindAny() const {
+  if (fresh_count_ == 0) return std::nullopt;
+  const auto size = [](const FreeSplits& its) { return its.size(); };
+  return std::ranges::max_element(fresh_, {}, size)->begin()->second;
 }
 
 std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, const SliceMap& slices) {
-  for (auto at = free_.begin(); at != free_.end();) {
-    const SplitKey key = at->second;
+  Insert(worker, &readers_);
+  for (;;) {
+    auto next = FindOwn(worker);
+    if (!next) next = FindAny();
+    if (!next) return std::nullopt;
+    const SplitKey key = *next;
     Split& split = At(key);
-    if (std::ranges::count(split.holders, worker, &LeaseHolder::worker) > 0) {
-      ++at;
-      continue;
-    }
-    at = free_.erase(at);
+    Unfree(split);
     RunSet missing = slices.Missing(split.cut);
     if (missing.empty()) {
       Complete(&split);
@@ -114,7 +180,6 @@ std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, con
     lease.rate = cursors_->rates().Of(split.cut);
     return lease;
   }
-  return std::nullopt;
 }
 
 void SplitQueue::FreeOverdue(Time now) {
@@ -165,7 +230,7 @@ void SplitQueue::Release(Time now, uint64_t id, NodeId worker, const HeartbeatCo
   Split& split = At(key);
   pace_.OnEnded(now, worker, id);
   Remove(id);
-  if (split.stage == Stage::kFree) free_.erase(cursors_->KeyOf(split.cut));
+  if (split.stage == Stage::kFree) Unfree(split);
   split.stage = Stage::kReleased;
   split.released_at = heartbeat_counts;
   released_.insert(key);
@@ -190,6 +255,7 @@ std::vector<uint64_t> SplitQueue::Reconcile(NodeId worker, std::vector<uint64_t>
 }
 
 void SplitQueue::Reclaim(NodeId worker) {
+  std::erase(readers_, worker);
   const auto own = workers_.find(worker);
   if (own == workers_.end()) return;
   while (!own->second.empty()) {

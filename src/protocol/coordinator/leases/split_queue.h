@@ -1,6 +1,11 @@
 // The splits of strategies that train each split separately: cuts from the newest durable watermark on, their
 // leases, and those to be trained (again). Stepped strategies lease rounds instead (round_queue.h).
 //
+// Workers stay with their partitions, because a source that reads a partition ahead (Kafka's) discards what
+// other workers train of it. Partitions with free splits, or with some to come, are shared out among the
+// workers that ask for work; with more workers than partitions, several read the same. A worker gets splits
+// of other partitions only when its own have none. Splits that were leased before go first, whoever asks.
+//
 // A split whose lease is overdue (lease_pace.h) is leased a second time, and the first result counts: the
 // ledgers reject the other. It never has more than two leases at a time.
 //
@@ -24,7 +29,7 @@ namespace leat::protocol {
 class SplitQueue {
  public:
   explicit SplitQueue(PartitionCursors* cursors, const LeaseLimits& limits = {})
-      : cursors_(cursors), splits_(cursors->size()), pace_(limits) {}
+      : cursors_(cursors), splits_(cursors->size()), fresh_(cursors->size()), pace_(limits) {}
 
   // ---- cuts
   // Restores the journaled cuts from `watermark` on. Throws std::invalid_argument if they contradict each
@@ -34,20 +39,26 @@ class SplitQueue {
   // long enough are cut short. If any cut is made, continues up to `ahead` splits, so that one journal sync
   // pays for many. Journal the cuts before calling Grant.
   std::vector<Cut> CutMore(Time now, size_t demand, size_t ahead);
+  // Makes whole cuts, least advanced partition first, until `ahead` splits are free, if at most half of them
+  // are: one journal sync pays for many. Journal them, too.
+  std::vector<Cut> CutAhead(Time now, size_t ahead);
   // The cuts that are not entirely before the watermark.
   std::vector<Cut> Open(const std::vector<Position>& watermark) const;
   // Forgets what lies before a durable watermark.
   void DropBefore(const std::vector<Position>& watermark);
 
   // ---- leases
-  size_t free() const { return free_.size(); }
+  size_t free() const { return again_.size() + fresh_count_; }
   // Without those that the worker itself holds already, overdue.
   size_t FreeFor(NodeId worker) const;
+  // A split is free for the worker that was leased before, or is of one of its partitions.
+  bool HasOwn(NodeId worker) const { return FindOwn(worker).has_value(); }
   size_t leased() const { return leases_.size(); }
   uint64_t regranted() const { return regranted_; }
   uint64_t overdue() const { return overdue_; }  // leases that were overdue, since the start
-  // Leases the least advanced split that is free for the worker and that some slice lacks, with the given
-  // lease id.
+  // Leases a split that is free for the worker and that some slice lacks, with the given lease id: the least
+  // advanced of those that were leased before, or else of the worker's partitions, or else of the partition
+  // with the most free splits.
   std::optional<Lease> Grant(Time now, uint64_t id, NodeId worker, const SliceMap& slices);
   void OnHeartbeat(Time now, NodeId worker, bool waiting) { pace_.OnHeartbeat(now, worker, waiting); }
   // Frees splits whose lease is overdue for another worker.
@@ -75,10 +86,16 @@ class SplitQueue {
     HeartbeatCounts released_at;
   };
   using SplitKey = std::pair<uint32_t, Position>;  // partition, begin
+  using FreeSplits = std::map<PartitionCursors::Key, SplitKey>;
 
   Split& At(const SplitKey& key) { return splits_[key.first].at(key.second); }
   void Enter(const Cut& cut);
   void Free(Split* split);
+  void Unfree(const Split& split);
+  // The split to be leased next to the worker: one that was leased before, or is of one of its partitions.
+  std::optional<SplitKey> FindOwn(NodeId worker) const;
+  // One of the partition with the most free splits.
+  std::optional<SplitKey> FindAny() const;
   void Complete(Split* split);
   void DropHolders(Split* split);
   void Remove(uint64_t lease);
@@ -87,7 +104,13 @@ class SplitQueue {
 
   PartitionCursors* cursors_;
   std::vector<std::map<Position, Split>> splits_;  // by partition
-  std::map<PartitionCursors::Key, SplitKey> free_;
+  // The free splits: those that were leased before, and by partition those that were not.
+  FreeSplits again_;
+  std::vector<FreeSplits> fresh_;
+  size_t fresh_count_ = 0;
+  // The partitions that are shared out, and the workers that share them; both in order.
+  std::vector<uint32_t> shared_;
+  std::vector<NodeId> readers_;
   std::map<uint64_t, SplitKey> leases_;
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases by worker
   std::set<SplitKey> released_;

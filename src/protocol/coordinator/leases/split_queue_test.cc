@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <stdexcept>
 
 namespace leat::protocol {
@@ -75,6 +77,62 @@ TEST_F(SplitQueueTest, PartitionsAdvanceTogether) {
                                  std::pair(1u, 1020u), std::pair(0u, 40u)));
   EXPECT_EQ(cuts.size(), 5u);
   EXPECT_EQ(queue_.leased(), 5u);
+}
+
+TEST_F(SplitQueueTest, WorkersStayWithTheirPartitions) {
+  Range(0, 80);
+  Range(1, 1200);
+  EXPECT_EQ(queue_.CutMore(now_, 1, 12).size(), 12u);
+  const auto offset = [&](NodeId worker) { return Grant(worker)->cut.begin.offset; };
+  EXPECT_EQ(offset(kW), 0u);
+  EXPECT_EQ(offset(kV), 1000u);
+  EXPECT_EQ(offset(kV), 1020u);
+  for (const uint64_t next : {20, 40, 60}) EXPECT_EQ(offset(kW), next);
+  EXPECT_FALSE(queue_.HasOwn(kW));
+  EXPECT_TRUE(queue_.HasOwn(kV));
+  EXPECT_EQ(offset(kW), 1040u) << "it would be idle";
+  EXPECT_EQ(offset(kV), 1060u);
+  queue_.Reclaim(kV);
+  EXPECT_TRUE(queue_.HasOwn(kW));
+  for (const uint64_t again : {1000, 1020, 1060}) EXPECT_EQ(offset(kW), again) << "leased before";
+  EXPECT_TRUE(queue_.HasOwn(kW)) << "both partitions are its own now";
+  EXPECT_EQ(offset(kW), 1080u);
+}
+
+TEST_F(SplitQueueTest, SeveralWorkersReadAPartitionIfThereAreMore) {
+  Range(0, 400);
+  Range(1, 1400);
+  queue_.CutMore(now_, 1, 40);
+  const NodeId workers[] = {NodeId(2), NodeId(5), NodeId(3), NodeId(4), NodeId(6)};
+  for (const NodeId worker : workers) ASSERT_TRUE(Grant(worker));
+  std::map<NodeId, std::set<uint32_t>> read;
+  for (int turn = 0; turn < 4; ++turn) {
+    for (const NodeId worker : workers) read[worker].insert(Grant(worker)->cut.partition);
+  }
+  for (const uint64_t id : {2, 4, 6}) EXPECT_THAT(read[NodeId(id)], ElementsAre(0u)) << id;
+  for (const uint64_t id : {3, 5}) EXPECT_THAT(read[NodeId(id)], ElementsAre(1u)) << id;
+}
+
+TEST_F(SplitQueueTest, PartitionsAreSharedUntilTheyAreCutToTheirEnd) {
+  Range(0, 20, true);
+  Range(1, 1200, true);
+  EXPECT_EQ(queue_.CutMore(now_, 1, 12).size(), 11u);
+  const Lease only = *Grant(kW);
+  EXPECT_EQ(only.cut.begin.offset, 0u);
+  EXPECT_EQ(Grant(kV)->cut.begin.offset, 1000u);
+  EXPECT_TRUE(queue_.HasOwn(kW)) << "both read partition 1";
+  queue_.Reconcile(kW, {});
+  EXPECT_EQ(Grant(kV)->cut.begin.offset, 1020u);
+  EXPECT_EQ(Grant(kW)->cut, only.cut) << "the grant was lost";
+}
+
+TEST_F(SplitQueueTest, WholeCutsAreMadeAhead) {
+  Range(0, 30);
+  Range(1, 1200);
+  EXPECT_EQ(queue_.CutAhead(now_, 3).size(), 3u);
+  EXPECT_THAT(queue_.CutAhead(now_, 5), IsEmpty()) << "more than half of them are free";
+  now_ += milliseconds(100);
+  EXPECT_EQ(queue_.CutAhead(now_, 100).size(), 8u) << "no tail is cut short";
 }
 
 TEST_F(SplitQueueTest, CutsOnlyWhenItMustAndThenAhead) {
