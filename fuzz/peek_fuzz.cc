@@ -7,12 +7,11 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "records.h"
 #include "stream/inspect/peek.h"
 #include "stream/publish/key.h"
 
 namespace {
-
-using leat::stream::RecordBatch;
 
 constexpr const char* kSchema = R"(
 format: json
@@ -25,14 +24,6 @@ fields:
   churned: {type: category, values: [no, yes], role: label}
 )";
 
-RecordBatch BatchOf(leat::ByteView record) {
-  RecordBatch batch;
-  batch.data.assign(record.begin(), record.end());
-  batch.offsets.push_back(record.size());
-  batch.data.resize(record.size() + RecordBatch::kPadding);
-  return batch;
-}
-
 size_t Width(std::string_view text) {
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -42,8 +33,7 @@ size_t Width(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace leat::stream;
-  const leat::ByteView record(reinterpret_cast<const std::byte*>(data), size);
-  const RecordBatch batch = BatchOf(record);
+  const RecordBatch batch = leat::fuzz::RecordOf(data, size);
   for (const size_t width : {20u, 79u}) {
     const std::string shown = ShownRecord(batch[0], width);
     LEAT_CHECK(Width(shown) <= width);
@@ -55,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   RecordPrinter(&schema, {.json = true}).Print(batch, &json);
   const auto object = nlohmann::json::parse(json);
   LEAT_CHECK(object.contains("features") != object.contains("dead_letter"));
-  if (object.contains("record")) LEAT_CHECK(object["record"] == leat::AsText(record));
+  if (object.contains("record")) LEAT_CHECK(object["record"] == leat::AsText(batch[0]));
   for (const char* field : {"card", "a.b"}) {
     const auto key = MakeJsonKeyReader(field)->Find(batch[0]);
     if (key) LEAT_CHECK(PartitionOfKey(*key, 7) < 7);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "records.h"
 #include "stream/decode/decoder.h"
 
 using leat::stream::Schema;
@@ -37,14 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Schema schema = MakeSchema();
   static const auto decoder = leat::stream::MakeDecoder(schema);
   static const pb::LogSilencer silencer;
-  leat::stream::RecordBatch batch;
-  const auto* bytes = reinterpret_cast<const std::byte*>(data);
-  batch.data.assign(bytes, bytes + size);
-  batch.offsets.push_back(size);
-  batch.data.resize(size + leat::stream::RecordBatch::kPadding);
-  batch.data.shrink_to_fit();
   leat::stream::DecodedRows rows;
-  decoder->Decode(batch, &rows);
+  decoder->Decode(leat::fuzz::RecordOf(data, size), &rows);
   LEAT_CHECK(rows.rows + rows.dead.size() == 1);
   pb::FieldDescriptorProto message;
   // It also reads fields that the decoder skips, so it may refuse more.

@@ -1,4 +1,4 @@
-// Splits a fuzzer's input into lines, as a batch of records.
+// A fuzzer's input as a batch of records.
 #pragma once
 
 #include <string_view>
@@ -7,6 +7,22 @@
 
 namespace leat::fuzz {
 
+inline void Pad(stream::RecordBatch* batch) {
+  batch->data.resize(batch->data.size() + stream::RecordBatch::kPadding);
+  batch->data.shrink_to_fit();  // ASan then detects reads past the padding
+}
+
+// One record.
+inline stream::RecordBatch RecordOf(const uint8_t* data, size_t size) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(data);
+  stream::RecordBatch batch;
+  batch.data.assign(bytes, bytes + size);
+  batch.offsets.push_back(size);
+  Pad(&batch);
+  return batch;
+}
+
+// One record per line.
 inline stream::RecordBatch RecordsOf(const uint8_t* data, size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   stream::RecordBatch batch;
@@ -18,8 +34,7 @@ inline stream::RecordBatch RecordsOf(const uint8_t* data, size_t size) {
     if (line.size() == text.size()) break;
     text.remove_prefix(line.size() + 1);
   }
-  batch.data.resize(batch.data.size() + stream::RecordBatch::kPadding);
-  batch.data.shrink_to_fit();  // ASan then detects reads past the padding
+  Pad(&batch);
   return batch;
 }
 
