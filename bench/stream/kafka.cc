@@ -1,12 +1,14 @@
 // Payments in a topic of Kafka, with a broker on the same cores: how fast a worker reads and decodes them,
-// compared with a loop around librdkafka and simdjson, and how fast a job trains on them, compared with the
-// training loop that a user would write.
+// compared with a loop around librdkafka and simdjson; how fast a job trains on them, compared with the
+// training loop that a user would write; the demo, compared with the demo on the embedded log; and what it
+// costs to score a model with dropout in a pass of its own.
 
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -43,8 +45,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int kCores = 2;
 constexpr uint32_t kPartitions = 4;
 constexpr const char* kTopic = "payments";
+constexpr const char* kShortTopic = "payments-short";
 constexpr double kDeadline = 600;  // of each run of a program
-// The loops read the first events only, enough for ten seconds.
+// The loops read the first events only, enough for ten seconds, and so many are in the short topic.
 constexpr uint64_t kLoopEvents = 2'000'000;
 
 // ---- the broker and its topic
@@ -80,9 +83,9 @@ class Broker {
 };
 
 // The same number of payments in each partition, in turn.
-void Fill(const std::string& address, uint64_t events) {
+void Fill(const std::string& address, const char* topic, uint64_t events) {
   constexpr size_t kAppend = 20'000;
-  const stream::KafkaOptions options{.topic = kTopic,
+  const stream::KafkaOptions options{.topic = topic,
                                      .settings = {{"bootstrap.servers", address}, {"linger.ms", "20"}}};
   Check(stream::CreateKafkaTopic(options, kPartitions));
   auto writer = stream::OpenKafkaWriter(options);
@@ -171,29 +174,61 @@ Reading Consume(const std::string& address, uint64_t events, bool parse) {
 
 // ---- training
 
+std::string Replaced(std::string text, std::string_view old, std::string_view with) {
+  const size_t begin = text.find(old);
+  if (begin == std::string::npos) Fail("there is no '" + std::string(old) + "' in " LEAT_DEMO_JOB);
+  return text.replace(begin, old.size(), with);
+}
+
 // The demo's job, which reads this topic to its end.
-std::string JobText(const std::string& address) {
+std::string JobText(const std::string& address, const std::string& topic) {
   std::ifstream in(LEAT_DEMO_JOB);
   std::string text{std::istreambuf_iterator<char>(in), {}};
   const size_t begin = text.find("\nstream:\n"), end = text.find("\nschema:\n");
   if (begin == std::string::npos || end == std::string::npos) Fail("there is no stream in " LEAT_DEMO_JOB);
   return text.replace(begin, end - begin,
-                      "\nstream:\n  topic: " + std::string(kTopic) + "\n  kafka: {bootstrap.servers: \"" +
-                          address + "\"}\n  bounded: true\n");
+                      "\nstream:\n  topic: " + topic + "\n  kafka: {bootstrap.servers: \"" + address +
+                          "\"}\n  bounded: true\n");
 }
 
-double TrainRate(const bench::Scratch& scratch, const std::string& job, uint64_t events, int run) {
-  const std::string name = "job-" + std::to_string(run);
-  bench::Running program({"train", job, "--directory", scratch / name, "--workers", "2", "--json"},
-                         scratch / (name + ".log"));
+std::string WithDropout(const std::string& job) {
+  constexpr std::string_view kLast = "    - dense: {units: 2}\n";
+  return Replaced(job, kLast, "    - dropout: {rate: 0.1}\n" + std::string(kLast));
+}
+
+// Its figures are those of the model as it is used, without dropout.
+std::string WithDrift(const std::string& job) {
+  return Replaced(job, "metrics: {", "metrics: {drift: adwin, ");
+}
+
+// Runs a command to its end, and returns the summary of its job.
+nlohmann::json Summary(const bench::Scratch& scratch, const std::string& name, std::vector<std::string> words,
+                       uint64_t events) {
+  words.insert(words.end(), {"--directory", scratch / name, "--json"});
+  bench::Running program(words, scratch / (name + ".log"));
   const int status = program.Wait();
   const std::string said = program.Output();
   CheckInterrupted();
   if (status != 0) Fail("the job failed with status " + std::to_string(status) + ": " + said);
-  const auto summary = nlohmann::json::parse(said.substr(said.rfind("\n{") + 1), nullptr, false);
+  auto summary = nlohmann::json::parse(said.substr(said.rfind("\n{") + 1), nullptr, false);
   if (summary.is_discarded()) Fail("there is no summary: " + said);
   if (summary.value("events", uint64_t{0}) != events) Fail("not every event was trained: " + said);
+  return summary;
+}
+
+double RateOf(const nlohmann::json& summary) {
   return summary.value("events_per_s", 0.0);
+}
+
+double AucOf(const nlohmann::json& summary) {
+  const auto found = summary.find("auc");
+  if (found == summary.end() || !found->is_number()) Fail("the summary has no auc: " + summary.dump());
+  return found->get<double>();
+}
+
+double TrainRate(const bench::Scratch& scratch, const std::string& job, uint64_t events,
+                 const std::string& name) {
+  return RateOf(Summary(scratch, name, {"train", scratch / job, "--workers", "2"}, events));
 }
 
 struct Loop {
@@ -227,11 +262,30 @@ struct Readings {
     cpu.push_back(reading.cpu_s);
   }
 };
+// Of the demo, on Kafka and on the embedded log.
+struct Demos {
+  std::vector<double> kafka, log;  // events per second
+  std::vector<double> distance;    // between their AUCs
+};
 struct Results {
   Readings decode, parse, bare;
-  std::vector<double> train, loop;  // events per second
+  std::vector<double> train, loop;         // events per second
+  std::vector<double> dropout, inference;  // the same, without and with a pass of its own for scores
   std::string loop_name;
+  Demos demos;
 };
+
+void RunDemos(const bench::Scratch& scratch, const std::string& address, uint64_t events, int run,
+              Demos* demos) {
+  const std::string number = std::to_string(run);
+  std::vector<std::string> words = {"demo", "--rate", "0", "--events", std::to_string(events)};
+  const auto log = Summary(scratch, "demo-log-" + number, words, events);
+  words.insert(words.end(), {"--kafka", address});
+  const auto kafka = Summary(scratch, "demo-kafka-" + number, words, events);
+  demos->log.push_back(RateOf(log));
+  demos->kafka.push_back(RateOf(kafka));
+  demos->distance.push_back(std::abs(AucOf(log) - AucOf(kafka)));
+}
 
 void AddRows(bench::Report& report, const Results& all) {
   const std::string librdkafka = std::string("librdkafka ") + rd_kafka_version_str();
@@ -244,26 +298,36 @@ void AddRows(bench::Report& report, const Results& all) {
       bench::MedianRow("processor time, decoding", all.decode.cpu, "s/M events", parsing, all.parse.cpu));
   report.Add(bench::MedianRow("trained events, 2 workers", all.train, "1/s", all.loop_name + ", one process",
                               all.loop, bench::RatioAtLeast(4)));
+  report.Add(bench::MedianRow("demo, bots without a rate", all.demos.kafka, "1/s", "on the embedded log",
+                              all.demos.log, bench::RatioAtLeast(0.7)));
+  report.Add(bench::MedianRow("demo, AUC away from that on the embedded log", all.demos.distance, "AUC", {},
+                              {}, bench::ValueAtMost(0.01)));
+  report.Add(bench::MedianRow("trained events, dropout, scores by inference", all.inference, "1/s",
+                              "scores as in training", all.dropout));
 }
 
 int Run(int argc, char** argv) {
   bench::Args args(argc, argv);
   const auto events = static_cast<uint64_t>(args.Number("--events", 1e7));
+  const auto demo_events = static_cast<uint64_t>(args.Number("--demo-events", 2e6));
   const int runs = static_cast<int>(args.Number("--runs", 3));
   args.RefuseTheRest();
-  if (events < 100'000 || runs < 1) Fail("too few events or runs");
+  if (events < 100'000 || demo_events < 100'000 || runs < 1) Fail("too few events or runs");
 
   const std::string python = bench::EnvironmentPython("frameworks");
   bench::UseCores(kCores);
   const bench::Scratch scratch("kafka");
   const Broker broker(scratch / "broker");
-  Fill(broker.address(), events);
-  const std::string job_file = scratch / "job.yaml";
-  std::ofstream(job_file) << JobText(broker.address());
-  const auto job = job::Job::Load({.file = job_file, .text = {}, .resume = {}}, {});
+  const uint64_t loop_events = std::min(events, kLoopEvents);
+  Fill(broker.address(), kTopic, events);
+  Fill(broker.address(), kShortTopic, loop_events);
+  std::ofstream(scratch / "job.yaml") << JobText(broker.address(), kTopic);
+  const std::string dropout = WithDropout(JobText(broker.address(), kShortTopic));
+  std::ofstream(scratch / "dropout.yaml") << dropout;
+  std::ofstream(scratch / "inference.yaml") << WithDrift(dropout);
+  const auto job = job::Job::Load({.file = scratch / "job.yaml", .text = {}, .resume = {}}, {});
 
   bench::Report report("kafka", args);
-  const uint64_t loop_events = std::min(events, kLoopEvents);
   const int threads = BestThreads(python, broker.address(), std::max<uint64_t>(loop_events / 8, 50'000));
   Results all;
   for (int run = 0; run < runs; ++run) {
@@ -271,19 +335,24 @@ int Run(int argc, char** argv) {
     all.decode.Add(Decode(job, events));
     all.parse.Add(Consume(broker.address(), events, /*parse=*/true));
     all.bare.Add(Consume(broker.address(), events, /*parse=*/false));
-    all.train.push_back(TrainRate(scratch, job_file, events, run));
+    const std::string number = std::to_string(run);
+    all.train.push_back(TrainRate(scratch, "job.yaml", events, "job-" + number));
     const Loop loop = TrainByLoop(python, broker.address(), loop_events, threads);
     all.loop.push_back(loop.rate);
     all.loop_name = loop.name;
+    RunDemos(scratch, broker.address(), demo_events, run, &all.demos);
+    all.dropout.push_back(TrainRate(scratch, "dropout.yaml", loop_events, "dropout-" + number));
+    all.inference.push_back(TrainRate(scratch, "inference.yaml", loop_events, "inference-" + number));
     CheckInterrupted();
   }
   PrintProgress("");
   AddRows(report, all);
-  report.Note("payments of the demo as JSON in " + std::to_string(kPartitions) +
-              " partitions, broker on the same " + std::to_string(kCores) +
-              " cores; the demo's job with 2 workers and 2 servers; the loop with " +
-              std::to_string(threads) + (threads == 1 ? " thread" : " threads") + " of PyTorch; median of " +
-              std::to_string(runs) + " runs");
+  report.Note(
+      "payments of the demo as JSON in " + std::to_string(kPartitions) + " partitions, broker on the same " +
+      std::to_string(kCores) +
+      " cores; the demo's job with 2 workers and 2 servers, and the demo at --rate 0; the loop with " +
+      std::to_string(threads) + (threads == 1 ? " thread" : " threads") + " of PyTorch; median of " +
+      std::to_string(runs) + " runs");
   return report.Finish();
 }
 
