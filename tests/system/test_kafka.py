@@ -459,13 +459,27 @@ def test_topics_that_lose_records(tmp_path, broker):
 
 
 @pytest.mark.long
-def test_a_wrong_password_is_named(tmp_path):
+@pytest.mark.parametrize("command", ["train", "bots"])
+def test_a_wrong_password_is_named(tmp_path, command):
     properties, settings = secured(tmp_path)
     broker = Broker(tmp_path / "broker", *properties)
+    wrong = "open-barley"
     try:
-        job_file = reading(tmp_path / "job.yaml", broker, "events", "live: true", settings=settings)
-        done = leat.run("train", job_file, "--directory", tmp_path / "job", env={"KAFKA_PASSWORD": "wrong"})
-        assert "uthentication failed" in leat.refused(done, broker.address)
+        if command == "train":
+            job_file = reading(tmp_path / "job.yaml", broker, "events", "live: true", settings=settings)
+            done = leat.run("train", job_file, "--directory", tmp_path / "job", env={"KAFKA_PASSWORD": wrong})
+            line = leat.refused(done, broker.address)
+        else:
+            job_file = counting(tmp_path / "job.yaml", broker, settings=settings)
+            with Roles(tmp_path) as roles:
+                roles.environment["KAFKA_PASSWORD"] = PASSWORD
+                where = roles.coordinator(job_file, "--directory", tmp_path / "job", "--workers", 1, "--ps", 1)
+                done = leat.run("bots", "--coordinator", where, env={**roles.environment, "KAFKA_PASSWORD": wrong})
+            assert done.returncode == 2, done.stderr
+            [line] = [line for line in done.stderr.splitlines() if line.startswith("leat: ")]
+            assert broker.address in line
+        assert "uthentication failed" in line
+        assert wrong not in done.stdout + done.stderr
     finally:
         broker.stop()
 
