@@ -286,6 +286,18 @@ TEST_F(KafkaSourceTest, AnAppendIsStartedAndFinishedLater) {
   EXPECT_THAT(TextsOf(batch), ElementsAre("a", "b", "c", "a", "b", "c", "d"));
 }
 
+TEST_F(KafkaSourceTest, AJobCanLetRecordsLinger) {
+  for (const char* name : {"linger.ms", "queue.buffering.max.ms"}) {
+    KafkaOptions options = options_;
+    options.settings[name] = "900000";
+    const auto writer = OpenKafkaWriter(options);
+    ASSERT_TRUE(writer.ok()) << writer.status().ToString();
+    const std::vector<std::string_view> records = {"a"};
+    ASSERT_TRUE((*writer)->Start(0, records).ok());
+    EXPECT_EQ((*writer)->Finish(std::chrono::milliseconds(300)).code(), Code::kUnavailable) << name;
+  }
+}
+
 TEST_F(KafkaSourceTest, DeadLettersSayWhereTheyWereAndWhy) {
   MakeTopic("dead", 1);
   KafkaOptions to = options_;
