@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "stream/attributes/attribute_decoder.h"
 #include "stream/avro/avro_decoder.h"
-#include "stream/decode/attributes.h"
 #include "stream/decode/csv_decoder.h"
 #include "stream/decode/row_writer.h"
 #include "stream/json/json_decoder.h"

@@ -8,7 +8,8 @@
 namespace leat::stream {
 
 // A decoder that adds the fields with Field::from to the rows of `bytes`, which decodes all others. Batches
-// must have schema.attributes() as `wanted`.
+// must have schema.attributes() as `wanted`, maybe with others after them. Labels that come later are
+// late_labels.h's.
 std::unique_ptr<Decoder> DecodeAttributes(const Schema& schema, std::unique_ptr<Decoder> bytes);
 
 }  // namespace leat::stream

@@ -1,12 +1,13 @@
-#include "stream/decode/attributes.h"
+#include "stream/attributes/attribute_decoder.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "stream/attributes/row_filter.h"
 #include "stream/decode/csv_decoder.h"
 #include "stream/decode/row_writer.h"
+#include "stream/join/timed_source.h"
 
 namespace leat::stream {
 namespace {
@@ -26,14 +27,11 @@ std::string Describe(const Attribute& attribute) {
 class AttributeDecoder final : public Decoder {
  public:
   AttributeDecoder(const Schema& schema, std::unique_ptr<Decoder> bytes)
-      : bytes_(std::move(bytes)),
-        features_(schema.features()),
-        labels_(schema.labels()),
-        truth_(schema.has_truth()) {
+      : bytes_(std::move(bytes)), shape_(schema) {
     const auto attributes = schema.attributes();
     uint32_t first = 0, label = 0;
     for (const Field& field : schema.fields) {
-      if (field.from && field.role != Role::kIgnore) {
+      if (field.from && field.role != Role::kIgnore && field.from->kind != Attribute::Kind::kLabel) {
         fields_.push_back(
             {std::make_unique<FieldWriter>(field, first, label), *field.from,
              static_cast<size_t>(std::ranges::find(attributes, *field.from) - attributes.begin())});
@@ -44,24 +42,16 @@ class AttributeDecoder final : public Decoder {
   }
 
   void Decode(const RecordBatch& batch, DecodedRows* out) override {
-    const size_t before = out->rows, dead = out->dead.size();
+    RowFilter rows(shape_, out);
     bytes_->Decode(batch, out);
-    size_t kept = before;
-    for (size_t at = before; at < out->rows; ++at) {
-      const uint32_t record = out->index[at];
-      Misfit why = Write(batch, record, RowAt(out, at));
+    for (size_t at = rows.first(); at < out->rows; ++at) {
+      Misfit why = Write(batch, out->index[at], rows[at]);
       if (why.empty()) {
-        Move(at, kept++, out);
-        continue;
+        rows.Keep(at);
+      } else {
+        rows.Refuse(batch, at, std::move(why));
       }
-      out->dead.push_back({batch.first_offset + record, std::move(why.reason),
-                           std::string(AsText(batch[record]).substr(0, kKeptBytes)), std::move(why.field),
-                           std::move(why.text)});
     }
-    if (kept == out->rows) return;
-    Trim(kept, out);
-    std::ranges::sort(out->dead.begin() + static_cast<std::ptrdiff_t>(dead), out->dead.end(), {},
-                      &DecodedRows::DeadLetter::offset);
   }
 
  private:
@@ -70,11 +60,6 @@ class AttributeDecoder final : public Decoder {
     Attribute from;
     size_t attribute;  // in `wanted`
   };
-
-  Row RowAt(DecodedRows* out, size_t at) const {
-    return {out->features.data() + at * features_, out->labels.data() + at * labels_,
-            truth_ ? &out->truth[at] : nullptr};
-  }
 
   Misfit Write(const RecordBatch& batch, size_t record, const Row& row) {
     for (const Part& part : fields_) {
@@ -85,10 +70,9 @@ class AttributeDecoder final : public Decoder {
       }
       if (!value) return part.field->name() + ": the record has no " + Describe(part.from);
       if (part.from.kind == Attribute::Kind::kTimestamp) {
-        int64_t ms = 0;
-        if (value->size() != sizeof(ms)) return part.field->name() + ": is no timestamp";
-        std::memcpy(&ms, value->data(), sizeof(ms));
-        const double seconds = static_cast<double>(ms) / 1000;
+        const auto ms = TimeOf(value);
+        if (!ms) return part.field->name() + ": is no timestamp";
+        const double seconds = static_cast<double>(*ms) / 1000;
         if (!part.field->WriteNumber(seconds, row)) return part.field->Reason(seconds);
       } else if (Misfit why = WriteText(*part.field, AsText(*value), row); !why.empty()) {
         return why;
@@ -106,27 +90,9 @@ class AttributeDecoder final : public Decoder {
     return field.WriteNumber(number, row) ? Misfit() : Misfit(field.Reason(number));
   }
 
-  void Move(size_t from, size_t to, DecodedRows* out) const {
-    if (from == to) return;
-    const Row source = RowAt(out, from), target = RowAt(out, to);
-    std::copy_n(source.features, features_, target.features);
-    std::copy_n(source.labels, labels_, target.labels);
-    if (truth_) *target.truth = *source.truth;
-    out->index[to] = out->index[from];
-  }
-
-  void Trim(size_t rows, DecodedRows* out) const {
-    out->rows = rows;
-    out->features.resize(rows * features_);
-    out->labels.resize(rows * labels_);
-    out->index.resize(rows);
-    if (truth_) out->truth.resize(rows);
-  }
-
   const std::unique_ptr<Decoder> bytes_;
   std::vector<Part> fields_;
-  const size_t features_, labels_;
-  const bool truth_;
+  const RowShape shape_;
   std::string scratch_;
 };
 
