@@ -18,19 +18,35 @@
 
 namespace leat::stream {
 
+// For events whose labels come later, in a topic of their own (join/join_source.h): the events of a partition
+// from the mark before it to before `events` are ready. They are joined with the labels [labels_begin,
+// labels_end) of the label topic's partition of the same number.
+struct LabelMark {
+  uint64_t events = 0;
+  uint64_t labels_begin = 0;
+  uint64_t labels_end = 0;
+  friend bool operator==(const LabelMark&, const LabelMark&) = default;
+};
+
 // The current contents of a partition. `begin` grows with retention, `end` with every append.
 struct PartitionRange {
   uint32_t partition = 0;
   uint64_t begin = 0;
   uint64_t end = 0;
-  bool sealed = false;  // nothing will be appended any more: a file, or a topic whose writers are done
+  // Nothing will be appended any more: a file, or a topic whose writers are done. Where there are marks, the
+  // last one is reported, too.
+  bool sealed = false;
+  // The marks since those that have been reported, in order: `events` ascends strictly, and neither begin nor
+  // end of the labels ever descends. See Source::WantMarks.
+  std::vector<LabelMark> marks = {};
   friend bool operator==(const PartitionRange&, const PartitionRange&) = default;
 };
 
-// A key, a timestamp or a header of a Kafka record.
+// A key, a timestamp or a header of a Kafka record, or the label that was joined with it.
 struct Attribute {
   // A timestamp is an int64, the milliseconds since 1970: the producer's or the broker's, as the topic says.
-  enum class Kind : uint8_t { kKey = 1, kTimestamp = 2, kHeader = 3 } kind = Kind::kKey;
+  // A label is the u64 offset of its record, then the record's bytes.
+  enum class Kind : uint8_t { kKey = 1, kTimestamp = 2, kHeader = 3, kLabel = 4 } kind = Kind::kKey;
   std::string header;  // kHeader: its name; of several with that name the last counts
   friend bool operator==(const Attribute&, const Attribute&) = default;
 };
@@ -81,8 +97,11 @@ struct RecordBatch {
   std::vector<Attribute> wanted;
   std::vector<AttributeValues> attributes;
   std::optional<ByteView> Value(size_t attribute, size_t record) const;
+  // The labels that the records are joined with, if a label is wanted: set before a read, too.
+  uint64_t labels_begin = 0;
+  uint64_t labels_end = 0;
 
-  // Empty, and without padding. Keeps `wanted`.
+  // Empty, and without padding. Keeps what is set before a read.
   void Restart(uint32_t of_partition, uint64_t begin);
   size_t size() const { return offsets.size() - 1; }
   ByteView operator[](size_t i) const {
@@ -120,6 +139,10 @@ class Source {
   virtual Status CommitOffsets(const std::string& /*group*/, std::span<const uint64_t> /*offsets*/) {
     return Status();
   }
+  // Late labels: the next reports have the marks of a partition after `last`, the last one that the caller
+  // has got (LabelMark(): from the first event on), and at most `room` of them until the next call. Before
+  // the first call there are none. Sources without such labels ignore it.
+  virtual void WantMarks(uint32_t /*partition*/, const LabelMark& /*last*/, uint64_t /*room*/) {}
   // A hash of the last record before `offset` with its offset and attributes, by which a job finds out that a
   // topic was deleted and made again. 0: there is none, or the source has nothing of the kind.
   virtual Result<uint64_t> Fingerprint(uint32_t /*partition*/, uint64_t /*offset*/) { return uint64_t{0}; }

@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -60,12 +62,14 @@ std::optional<ByteView> ValueOf(const rd_kafka_message_t& message, const Attribu
         return std::nullopt;
       break;
     }
+    case Attribute::Kind::kLabel:  // of another topic
+      break;
   }
   if (bytes == nullptr) return std::nullopt;
   return ByteView(static_cast<const std::byte*>(bytes), size);
 }
 
-class KafkaSource final : public Source {
+class KafkaSource final : public TimedSource {
  public:
   KafkaSource(const KafkaOptions& options, KafkaClient client, KafkaPtr<rd_kafka_topic_t> topic)
       : options_(options), client_(std::move(client)), topic_(std::move(topic)) {}
@@ -108,43 +112,26 @@ class KafkaSource final : public Source {
   // The first record of each partition since then, or the partition's end.
   Result<std::vector<uint64_t>> Since(int64_t since_ms) {
     LEAT_ASSIGN_OR_RETURN(const uint32_t partitions, CountPartitions(options_.timeout));
-    const KafkaPtr<rd_kafka_topic_partition_list_t> found(
-        rd_kafka_topic_partition_list_new(static_cast<int>(partitions)));
-    for (uint32_t id = 0; id < partitions; ++id)
-      rd_kafka_topic_partition_list_add(found.get(), options_.topic.c_str(), static_cast<int32_t>(id));
-    const Status asked = Await([&](int timeout_ms) {
-      for (int i = 0; i < found->cnt; ++i) found->elems[i].offset = since_ms;
-      LEAT_RETURN_IF_ERROR(
-          client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), timeout_ms), Where()));
-      for (int i = 0; i < found->cnt; ++i)
-        LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(static_cast<uint32_t>(i))));
-      return Status();
-    });
-    LEAT_RETURN_IF_ERROR(asked);
-    std::vector<uint64_t> offsets;
-    for (int i = 0; i < found->cnt; ++i) {
-      const rd_kafka_topic_partition_t& partition = found->elems[i];
-      if (partition.offset >= 0) {
-        offsets.push_back(static_cast<uint64_t>(partition.offset));
-      } else {
-        LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(static_cast<uint32_t>(i)));
-        offsets.push_back(range.end);
-      }
-    }
-    return offsets;
+    std::vector<uint32_t> all(partitions);
+    std::iota(all.begin(), all.end(), 0u);
+    return Since(all, since_ms);
+  }
+
+  Result<uint64_t> FirstSince(uint32_t partition, int64_t time_ms) override {
+    LEAT_ASSIGN_OR_RETURN(const auto offsets, Since({&partition, 1}, time_ms));
+    return offsets.front();
   }
 
   Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) override {
-    out->Restart(partition, begin);
-    Status status = ReadRange(partition, begin, end, out);
-    if (status.code() == Code::kNotFound && options_.skip_expired)
-      status = ReadRest(partition, begin, end, out);
-    if (!status.ok()) {
-      Stop(partition);  // what it has prefetched is in doubt
-      out->Restart(partition, begin);
-    }
-    out->data.resize(out->data.size() + RecordBatch::kPadding);
-    return status;
+    return Read(partition, begin, end, Payload::kCopied, out);
+  }
+
+  Status ReadTimes(uint32_t partition, uint64_t begin, uint64_t end, RecordTimes* times) override {
+    RecordBatch batch;
+    batch.wanted = {{Attribute::Kind::kTimestamp, ""}};
+    LEAT_RETURN_IF_ERROR(Read(partition, begin, end, Payload::kSkipped, &batch));
+    *times = TimesOf(batch, 0);
+    return {};
   }
 
   Result<uint64_t> Fingerprint(uint32_t partition, uint64_t offset) override {
@@ -205,6 +192,53 @@ class KafkaSource final : public Source {
     std::vector<KafkaPtr<rd_kafka_message_t>> held;
     size_t taken = 0;  // the reads have taken so many of them
   };
+
+  // What a read does with the records' bytes.
+  enum class Payload : uint8_t { kCopied, kSkipped };
+
+  Status Read(uint32_t partition, uint64_t begin, uint64_t end, Payload payload, RecordBatch* out) {
+    out->Restart(partition, begin);
+    Status status = ReadRange(partition, begin, end, payload, out);
+    if (status.code() == Code::kNotFound && options_.skip_expired)
+      status = ReadRest(partition, begin, end, payload, out);
+    if (!status.ok()) {
+      Stop(partition);  // what it has prefetched is in doubt
+      out->Restart(partition, begin);
+    }
+    out->data.resize(out->data.size() + RecordBatch::kPadding);
+    return status;
+  }
+
+  // The first record of each of these partitions since then, or the partition's end.
+  Result<std::vector<uint64_t>> Since(std::span<const uint32_t> partitions, int64_t since_ms) {
+    const KafkaPtr<rd_kafka_topic_partition_list_t> found(
+        rd_kafka_topic_partition_list_new(static_cast<int>(partitions.size())));
+    for (const uint32_t id : partitions)
+      rd_kafka_topic_partition_list_add(found.get(), options_.topic.c_str(), static_cast<int32_t>(id));
+    const Status asked = Await([&](int timeout_ms) {
+      // Negative ones have other meanings.
+      for (int i = 0; i < found->cnt; ++i) found->elems[i].offset = std::max<int64_t>(0, since_ms);
+      LEAT_RETURN_IF_ERROR(
+          client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), timeout_ms), Where()));
+      for (int i = 0; i < found->cnt; ++i) {
+        const auto id = static_cast<uint32_t>(found->elems[i].partition);
+        LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(id)));
+      }
+      return Status();
+    });
+    LEAT_RETURN_IF_ERROR(asked);
+    std::vector<uint64_t> offsets;
+    for (int i = 0; i < found->cnt; ++i) {
+      const rd_kafka_topic_partition_t& partition = found->elems[i];
+      if (partition.offset >= 0) {
+        offsets.push_back(static_cast<uint64_t>(partition.offset));
+      } else {
+        LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(static_cast<uint32_t>(partition.partition)));
+        offsets.push_back(range.end);
+      }
+    }
+    return offsets;
+  }
 
   // Asks again until the timeout: a partition that was only just made, or whose leader has changed, has none
   // for a moment.
@@ -296,7 +330,7 @@ class KafkaSource final : public Source {
   }
 
   // Reads the part of a range that retention has left. The offsets before it are absent.
-  Status ReadRest(uint32_t id, uint64_t begin, uint64_t end, RecordBatch* out) {
+  Status ReadRest(uint32_t id, uint64_t begin, uint64_t end, Payload payload, RecordBatch* out) {
     Stop(id);
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(id));
     const uint64_t from = std::clamp(range.begin, begin, end);
@@ -304,11 +338,11 @@ class KafkaSource final : public Source {
                  begin, from, from - begin);
     out->Restart(id, begin);
     Fill(from - begin, out);
-    return ReadRange(id, from, end, out);
+    return ReadRange(id, from, end, payload, out);
   }
 
   // Appends the records to the batch, which begins at `begin` or earlier.
-  Status ReadRange(uint32_t id, uint64_t begin, uint64_t end, RecordBatch* out) {
+  Status ReadRange(uint32_t id, uint64_t begin, uint64_t end, Payload payload, RecordBatch* out) {
     if (begin >= end) return {};
     LEAT_ASSIGN_OR_RETURN(Partition* const at, Seek(id, begin));
     const MonotonicClock clock;
@@ -326,7 +360,7 @@ class KafkaSource final : public Source {
       at->next = std::max(at->next, offset);
       if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) continue;  // the partition's end as of now
       at->next = offset + 1;
-      if (offset >= begin) Append(message, offset - out->first_offset, out);
+      if (offset >= begin) Append(message, offset - out->first_offset, payload, out);
     }
     Fill(end - out->first_offset, out);
     return {};
@@ -377,10 +411,10 @@ class KafkaSource final : public Source {
     out->offsets.resize(index + 1, out->offsets.back());
   }
 
-  static void Append(const rd_kafka_message_t& message, uint64_t index, RecordBatch* out) {
+  static void Append(const rd_kafka_message_t& message, uint64_t index, Payload payload, RecordBatch* out) {
     Fill(index, out);
     const auto* bytes = static_cast<const std::byte*>(message.payload);
-    out->data.insert(out->data.end(), bytes, bytes + message.len);
+    if (payload == Payload::kCopied) out->data.insert(out->data.end(), bytes, bytes + message.len);
     out->offsets.push_back(out->data.size());
     out->attributes.resize(out->wanted.size());
     int64_t timestamp = 0;
@@ -423,9 +457,9 @@ Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<Source>> OpenKafka(const KafkaOptions& options) {
+Result<std::unique_ptr<TimedSource>> OpenKafka(const KafkaOptions& options) {
   LEAT_ASSIGN_OR_RETURN(auto source, Open(options));
-  return std::unique_ptr<Source>(std::move(source));
+  return std::unique_ptr<TimedSource>(std::move(source));
 }
 
 Result<std::string> KafkaClusterId(const KafkaOptions& options) {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "stream/join/timed_source.h"
 #include "stream/kafka/kafka_client.h"
-#include "stream/source.h"
 
 namespace leat::stream {
 
@@ -20,7 +20,7 @@ namespace leat::stream {
 //
 // Read keeps the connection's prefetched records. A read that continues the last one of its partition, or
 // begins a little later, takes them; any other read asks the broker again.
-Result<std::unique_ptr<Source>> OpenKafka(const KafkaOptions& options);
+Result<std::unique_ptr<TimedSource>> OpenKafka(const KafkaOptions& options);
 
 // The cluster's id, or kUnavailable if no broker tells it within the timeout.
 Result<std::string> KafkaClusterId(const KafkaOptions& options);

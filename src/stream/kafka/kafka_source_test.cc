@@ -70,7 +70,7 @@ class KafkaSourceTest : public MockClusterTest {
     ASSERT_NE(event, nullptr);
     ASSERT_EQ(rd_kafka_event_message_next(event.get())->err, RD_KAFKA_RESP_ERR_NO_ERROR);
   }
-  std::unique_ptr<Source> Open() {
+  std::unique_ptr<TimedSource> Open() {
     auto source = OpenKafka(options_);
     EXPECT_TRUE(source.ok()) << source.status().ToString();
     return source.ok() ? std::move(*source) : nullptr;
@@ -218,6 +218,34 @@ TEST_F(KafkaSourceTest, RecordsHaveKeysTimestampsAndHeaders) {
   }
   EXPECT_THAT(values,
               ElementsAre("1700000000123", "'k1'", "'2'", "1700000000124", "none", "none", "5", "''", "''"));
+}
+
+TEST_F(KafkaSourceTest, TimesAreReadWithoutTheRecords) {
+  for (const int64_t ms : {1'700'000'000'123, 1'700'000'000'100, 1'700'000'000'999})
+    Send("a record", "k", ms, {});
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  RecordTimes times = {1, 2};
+  ASSERT_TRUE(source->ReadTimes(0, 0, 2, &times).ok());
+  EXPECT_THAT(times, ElementsAre(1'700'000'000'123, 1'700'000'000'100));
+  ASSERT_TRUE(source->ReadTimes(0, 2, 3, &times).ok());
+  EXPECT_THAT(times, ElementsAre(1'700'000'000'999));
+  ASSERT_TRUE(source->ReadTimes(0, 1, 1, &times).ok());
+  EXPECT_THAT(times, IsEmpty());
+  RecordBatch batch;
+  ASSERT_TRUE(source->Read(0, 0, 3, &batch).ok());
+  EXPECT_THAT(TextsOf(batch), ElementsAre("a record", "a record", "a record")) << "a read has them again";
+}
+
+TEST_F(KafkaSourceTest, TheFirstRecordSinceATimeIsAskedFor) {
+  Publish(1, {"a", "b"});
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  for (const int64_t ms : {-5, 1}) {
+    const auto since = source->FirstSince(1, ms);
+    ASSERT_TRUE(since.ok()) << since.status().ToString();
+    EXPECT_EQ(*since, 2u) << "this broker takes every time for the end; a system test has a real one";
+  }
 }
 
 TEST_F(KafkaSourceTest, AFingerprintIsOfTheLastRecordBeforeAnOffset) {

@@ -1,0 +1,361 @@
+#include "stream/join/join_source.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "stream/join/label_index.h"
+#include "stream/join/label_schedule.h"
+
+namespace leat::stream {
+namespace {
+
+constexpr Duration kLookTime = std::chrono::milliseconds(500);  // of one call of Ranges, about
+constexpr uint64_t kMostLabelsAtOnce = 4096;
+constexpr uint64_t kLabelBytesAtOnce = 4 << 20;
+constexpr uint64_t kIndexBytes = 128;  // of a label in an index, besides its record, about
+
+int64_t WallMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// The values of the attribute kLabel of a batch.
+class FoundLabels {
+ public:
+  explicit FoundLabels(size_t records) : places_(records) {}
+
+  void Set(size_t record, const LabelIndex::Label& label) {
+    const auto* offset = reinterpret_cast<const std::byte*>(&label.offset);
+    const size_t at = bytes_.size();
+    bytes_.insert(bytes_.end(), offset, offset + sizeof(label.offset));
+    bytes_.insert(bytes_.end(), label.value.begin(), label.value.end());
+    places_[record] = {at, bytes_.size() - at};
+  }
+  AttributeValues Values() const {
+    AttributeValues values;
+    for (const auto& [at, size] : places_)
+      values.Append(size == 0 ? std::nullopt : std::optional(ByteView(bytes_).subspan(at, size)));
+    return values;
+  }
+
+ private:
+  struct Place {
+    size_t at = 0, size = 0;  // size 0: there is no label
+  };
+  std::vector<Place> places_;
+  Bytes bytes_;
+};
+
+// The labels of ranges, by partition, within a limit of memory.
+class LabelReader {
+ public:
+  LabelReader(std::unique_ptr<TimedSource> labels, int64_t window_ms, uint64_t most_bytes)
+      : labels_(std::move(labels)), window_ms_(window_ms), most_bytes_(most_bytes) {
+    batch_.wanted = {{Attribute::Kind::kKey, ""}, {Attribute::Kind::kTimestamp, ""}};
+  }
+
+  struct Event {
+    size_t record = 0;
+    ByteView key;
+    int64_t time = 0;
+  };
+  // Joins the events with the labels [begin, end) of the partition.
+  Status Join(uint32_t partition, uint64_t begin, uint64_t end, std::vector<Event> events,
+              FoundLabels* found) {
+    if (events.empty() || begin == end) return {};
+    Kept& kept = indexes_.try_emplace(partition, Kept{LabelIndex(window_ms_), 0}).first->second;
+    kept.used = ++uses_;
+    LabelIndex& index = kept.index;
+    if (begin < index.begin() || begin > index.end()) {
+      index.Restart(begin);
+    } else {
+      index.DropBefore(begin);
+    }
+    while (true) {
+      while (index.end() < end && HasRoom(index)) LEAT_RETURN_IF_ERROR(Extend(partition, end, &index));
+      std::erase_if(events, [&](const Event& event) {
+        const auto label = index.Find(event.key, event.time, begin, end);
+        if (label) found->Set(event.record, *label);
+        return label.has_value();
+      });
+      if (index.end() >= end || events.empty()) return {};
+      index.Restart(index.end());  // these do not have what is still looked for
+    }
+  }
+
+ private:
+  struct Kept {
+    LabelIndex index;
+    uint64_t used = 0;  // when
+  };
+
+  // Whether more labels may be read into an index. Those of the other partitions go first.
+  bool HasRoom(const LabelIndex& index) {
+    const auto all = [&] {
+      uint64_t bytes = 0;
+      for (const auto& [partition, kept] : indexes_) bytes += kept.index.bytes();
+      return bytes;
+    };
+    while (indexes_.size() > 1 && all() >= most_bytes_) {
+      // The one in use was used last.
+      indexes_.erase(std::ranges::min_element(indexes_, {}, [](const auto& i) { return i.second.used; }));
+    }
+    return index.bytes() < most_bytes_;
+  }
+
+  Status Extend(uint32_t partition, uint64_t end, LabelIndex* index) {
+    const uint64_t bytes = std::min(kLabelBytesAtOnce, most_bytes_ / 4);
+    const uint64_t fit = std::clamp<uint64_t>(bytes / label_bytes_, 1, kMostLabelsAtOnce);
+    const uint64_t from = index->end(), to = from + std::min(end - from, fit);
+    LEAT_RETURN_IF_ERROR(labels_->Read(partition, from, to, &batch_));
+    if (batch_.size() != to - from)
+      return {Code::kInternal, "partition " + std::to_string(partition) + ": " +
+                                   std::to_string(batch_.size()) + " labels instead of " +
+                                   std::to_string(to - from)};
+    label_bytes_ = batch_.offsets.back() / batch_.size() + kIndexBytes;
+    index->Append(batch_, 0, 1);
+    return {};
+  }
+
+  const std::unique_ptr<TimedSource> labels_;
+  const int64_t window_ms_;
+  const uint64_t most_bytes_;
+  std::map<uint32_t, Kept> indexes_;
+  uint64_t uses_ = 0;
+  RecordBatch batch_;
+  uint64_t label_bytes_ = 1 << 10;  // of the last labels, on average
+};
+
+// Looks how far events are ready. It has sources of its own, because it reads elsewhere in the topics.
+class MarkFinder {
+ public:
+  explicit MarkFinder(const JoinOptions& options) : options_(options) {}
+
+  void Want(uint32_t partition, const LabelMark& last, uint64_t room) {
+    auto at = partitions_.find(partition);
+    if (at != partitions_.end() && at->second.reported != last) {
+      partitions_.erase(at);
+      at = partitions_.end();
+    }
+    if (at == partitions_.end()) at = partitions_.try_emplace(partition, options_, last).first;
+    at->second.room = room;
+  }
+  bool wanted() const { return !partitions_.empty(); }
+
+  // Adds the marks to the ranges of the events. Those that are found before an error are in the next report.
+  Status Report(const Clock& clock, std::vector<PartitionRange>* ranges) {
+    if (events_ == nullptr) {
+      LEAT_ASSIGN_OR_RETURN(events_, options_.open_events());
+    }
+    if (labels_ == nullptr) {
+      LEAT_ASSIGN_OR_RETURN(labels_, options_.open_labels());
+    }
+    LEAT_ASSIGN_OR_RETURN(const auto labels, labels_->Ranges());
+    const Time now = clock.Now();
+    most_marks_ = std::clamp<size_t>(kMostMarksInAll / std::max<size_t>(1, ranges->size()), 1, kMostMarks);
+    std::vector<uint32_t> open;
+    for (PartitionRange& range : *ranges) {
+      const uint32_t id = range.partition;
+      const auto partition = partitions_.find(id);
+      if (partition == partitions_.end()) continue;
+      if (id >= labels.size()) {
+        WarnOfMissing(id, range, labels.size());
+        continue;
+      }
+      partition->second.schedule.OnRanges(now, range, labels[id]);
+      open.push_back(id);
+    }
+    // In turn, on from where the last report stopped, so that none waits for the others for long.
+    std::rotate(open.begin(), std::ranges::lower_bound(open, turn_), open.end());
+    for (size_t i = 0; !open.empty() && clock.Now() - now < kLookTime;) {
+      i %= open.size();
+      const uint32_t id = open[i];
+      turn_ = id + 1;
+      LEAT_ASSIGN_OR_RETURN(const bool more, Look(now, id, &partitions_.at(id)));
+      if (more) {
+        ++i;
+      } else {
+        open.erase(open.begin() + static_cast<ptrdiff_t>(i));
+      }
+    }
+    for (PartitionRange& range : *ranges) {
+      bool whole = range.begin == range.end;
+      if (const auto at = partitions_.find(range.partition); at != partitions_.end()) {
+        at->second.MoveTo(&range.marks);
+        whole = whole || (at->second.found.empty() && at->second.schedule.done());
+      }
+      range.sealed = range.sealed && whole;
+    }
+    return {};
+  }
+
+ private:
+  struct Partition {
+    Partition(const JoinOptions& options, const LabelMark& last)
+        : schedule({.window_ms = options.window_ms, .idle = options.idle}, last), reported(last) {}
+    // The marks of one report.
+    void MoveTo(std::vector<LabelMark>* marks) {
+      const auto end = found.begin() + static_cast<ptrdiff_t>(std::min<uint64_t>(room, found.size()));
+      marks->assign(found.begin(), end);
+      found.erase(found.begin(), end);
+      room -= marks->size();
+      if (!marks->empty()) reported = marks->back();
+    }
+    LabelSchedule schedule;
+    std::vector<LabelMark> found;  // and not reported yet
+    LabelMark reported;
+    uint64_t room = 0;  // for marks that are reported
+  };
+
+  // One step; false: there is nothing more to do for now.
+  Result<bool> Look(Time now, uint32_t id, Partition* partition) {
+    if (partition->found.size() >= std::min<uint64_t>(most_marks_, partition->room)) return false;
+    LabelSchedule& schedule = partition->schedule;
+    const auto next = schedule.Advance(now);
+    if (std::holds_alternative<LabelSchedule::Wait>(next)) return false;
+    if (const auto* mark = std::get_if<LabelMark>(&next)) {
+      partition->found.push_back(*mark);
+    } else if (const auto* find = std::get_if<LabelSchedule::FindLabel>(&next)) {
+      LEAT_ASSIGN_OR_RETURN(const uint64_t offset, labels_->FirstSince(id, find->since_ms));
+      schedule.OnLabel(offset);
+    } else if (const auto* events = std::get_if<LabelSchedule::ReadEvents>(&next)) {
+      LEAT_RETURN_IF_ERROR(ReadTimes(events_.get(), id, events->begin, events->end));
+      schedule.OnEvents(times_);
+    } else if (const auto* labels = std::get_if<LabelSchedule::ReadLabels>(&next)) {
+      LEAT_RETURN_IF_ERROR(ReadTimes(labels_.get(), id, labels->begin, labels->end));
+      schedule.OnLabels(times_);
+    }
+    return true;
+  }
+
+  Status ReadTimes(TimedSource* source, uint32_t id, uint64_t begin, uint64_t end) {
+    LEAT_RETURN_IF_ERROR(source->ReadTimes(id, begin, end, &times_));
+    const int64_t latest = (options_.wall_ms ? options_.wall_ms() : WallMs()) + kMostAheadMs;
+    for (auto& time : times_) {
+      if (time && (*time < 0 || *time > latest)) time.reset();
+    }
+    if (times_.size() == end - begin) return {};
+    return {Code::kInternal, "partition " + std::to_string(id) + ": " + std::to_string(times_.size()) +
+                                 " times instead of " + std::to_string(end - begin)};
+  }
+
+  void WarnOfMissing(uint32_t id, const PartitionRange& range, size_t labels) {
+    if (range.begin == range.end || std::exchange(warned_, true)) return;
+    spdlog::warn("{} has partition {}, and {} only {} partitions: the events wait for it",
+                 options_.events_name, id, options_.labels_name, labels);
+  }
+
+  const JoinOptions options_;
+  std::unique_ptr<TimedSource> events_, labels_;
+  std::map<uint32_t, Partition> partitions_;
+  uint32_t turn_ = 0;               // the partition that is looked at next, or the first one after it
+  size_t most_marks_ = kMostMarks;  // of a partition in this report
+  RecordTimes times_;
+  bool warned_ = false;
+};
+
+class JoinSource final : public Source {
+ public:
+  JoinSource(const JoinOptions& options, std::unique_ptr<TimedSource> events,
+             std::unique_ptr<TimedSource> labels)
+      : clock_(options.clock),
+        events_(std::move(events)),
+        labels_(std::move(labels), options.window_ms, options.label_bytes),
+        marks_(options) {}
+
+  Result<std::vector<PartitionRange>> Ranges() override {
+    LEAT_ASSIGN_OR_RETURN(auto ranges, events_->Ranges());
+    if (!marks_.wanted()) return ranges;
+    LEAT_RETURN_IF_ERROR(marks_.Report(clock_ != nullptr ? *clock_ : machine_clock_, &ranges));
+    return ranges;
+  }
+  void WantMarks(uint32_t partition, const LabelMark& last, uint64_t room) override {
+    marks_.Want(partition, last, room);
+  }
+
+  Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) override {
+    using Kind = Attribute::Kind;
+    const std::vector<Attribute> wanted = out->wanted;
+    if (std::ranges::none_of(wanted, [](const Attribute& a) { return a.kind == Kind::kLabel; }))
+      return events_->Read(partition, begin, end, out);
+    if (out->labels_begin > out->labels_end) {
+      return {Code::kInvalidArgument,
+              "labels from " + std::to_string(out->labels_begin) + " to " + std::to_string(out->labels_end)};
+    }
+    std::erase_if(out->wanted, [](const Attribute& a) { return a.kind == Kind::kLabel; });
+    const size_t key = Want(Kind::kKey, out), time = Want(Kind::kTimestamp, out);
+    Status status = events_->Read(partition, begin, end, out);
+    FoundLabels found(out->size());
+    if (status.ok()) status = Join(partition, *out, key, time, &found);
+    std::vector<AttributeValues> events = std::move(out->attributes);
+    out->attributes.clear();
+    out->wanted = wanted;
+    if (!status.ok()) {
+      out->Restart(partition, begin);
+      out->data.resize(RecordBatch::kPadding);
+      return status;
+    }
+    events.resize(std::max(events.size(), wanted.size()));
+    size_t next = 0;  // of the events' own attributes
+    for (const Attribute& attribute : wanted) {
+      const bool label = attribute.kind == Kind::kLabel;
+      out->attributes.push_back(label ? found.Values() : std::move(events[next++]));
+    }
+    return {};
+  }
+
+  Status Pin(const std::string& owner, uint32_t partition, uint64_t offset) override {
+    return events_->Pin(owner, partition, offset);
+  }
+  Status Sync(uint32_t partition, uint64_t end) override { return events_->Sync(partition, end); }
+  Status Advance(uint32_t partition, uint64_t end) override { return events_->Advance(partition, end); }
+  Status CommitOffsets(const std::string& group, std::span<const uint64_t> offsets) override {
+    return events_->CommitOffsets(group, offsets);
+  }
+  Result<uint64_t> Fingerprint(uint32_t partition, uint64_t offset) override {
+    return events_->Fingerprint(partition, offset);
+  }
+  Status Unpin(const std::string& owner) override { return events_->Unpin(owner); }
+
+ private:
+  // The index of the attribute among those that are wanted, where it may have to be added.
+  static size_t Want(Attribute::Kind kind, RecordBatch* out) {
+    const auto at = std::ranges::find(out->wanted, kind, &Attribute::kind);
+    const auto index = static_cast<size_t>(at - out->wanted.begin());
+    if (at == out->wanted.end()) out->wanted.push_back({kind, ""});
+    return index;
+  }
+
+  Status Join(uint32_t partition, const RecordBatch& batch, size_t key, size_t time, FoundLabels* found) {
+    std::vector<LabelReader::Event> events;
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const auto key_of = batch.Value(key, i);
+      const auto time_of = TimeOf(batch.Value(time, i));
+      if (key_of && time_of) events.push_back({i, *key_of, *time_of});
+    }
+    return labels_.Join(partition, batch.labels_begin, batch.labels_end, std::move(events), found);
+  }
+
+  const Clock* const clock_;
+  const MonotonicClock machine_clock_;
+  const std::unique_ptr<TimedSource> events_;
+  LabelReader labels_;
+  MarkFinder marks_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Source>> MakeJoinSource(JoinOptions options) {
+  LEAT_ASSIGN_OR_RETURN(auto events, options.open_events());
+  LEAT_ASSIGN_OR_RETURN(auto labels, options.open_labels());
+  return std::unique_ptr<Source>(std::make_unique<JoinSource>(options, std::move(events), std::move(labels)));
+}
+
+}  // namespace leat::stream

@@ -1,0 +1,46 @@
+// Events joined with labels that come later, on a topic of their own.
+//
+// Both topics are divided alike (copartitioned.h). Whoever makes cuts of the events asks for marks, which say
+// how far events are ready and with which labels (label_schedule.h has the rule), and keeps them with the
+// cut. A read of the cut then joins the same labels again, wherever and whenever it is repeated: the join has
+// no other state. Labels that were read are kept for the next read, up to a limit; they only save time.
+//
+// An event without a key, and one that finds no label, has none: the attribute kLabel is missing. Labels
+// without a key, and tombstones, are ignored.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "stream/join/timed_source.h"
+#include "stream/source.h"
+
+namespace leat::stream {
+
+struct JoinOptions {
+  // Each opens a topic anew. Their records have keys.
+  std::function<Result<std::unique_ptr<TimedSource>>()> open_events, open_labels;
+  std::string events_name = "events", labels_name = "labels";  // in messages
+  int64_t window_ms = 0;
+  Duration idle{0};
+  uint64_t label_bytes = uint64_t{256} << 20;  // memory for labels that were read
+  const Clock* clock = nullptr;                // null: the machine's
+  std::function<int64_t()> wall_ms;            // milliseconds since 1970; empty: the machine's
+};
+
+// One report has at most so many marks of a partition, and in all.
+inline constexpr size_t kMostMarks = 256;
+inline constexpr size_t kMostMarksInAll = 1 << 14;
+// Times that are so much later than the clock are none: a record with such a time is waited for by nobody.
+inline constexpr int64_t kMostAheadMs = 3'600'000;
+
+// The partitions of the events as a source with marks (Source::WantMarks) and labels. A partition that the
+// label topic does not have yet is reported, and has no marks until it does. Not thread-safe; the errors are
+// those of both sources.
+Result<std::unique_ptr<Source>> MakeJoinSource(JoinOptions options);
+
+}  // namespace leat::stream

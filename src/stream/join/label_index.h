@@ -1,0 +1,73 @@
+// Labels of consecutive offsets, found by key and time. The range moves on: labels are appended at its end
+// and dropped at its begin. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+
+#include "base/bytes.h"
+#include "stream/source.h"
+
+namespace leat::stream {
+
+class LabelIndex {
+ public:
+  explicit LabelIndex(int64_t window_ms) : window_ms_(window_ms) {}
+
+  // The range [begin, end) of offsets whose labels are here.
+  uint64_t begin() const { return blocks_.empty() ? end_ : blocks_.front().begin; }
+  uint64_t end() const { return end_; }
+  // Memory, about.
+  uint64_t bytes() const;
+
+  // Empty, from this offset on.
+  void Restart(uint64_t at);
+  // Appends the records [end(), end() + labels.size()). `key` and `time` are the indexes of these attributes.
+  // Records without a key, a time or a value are no labels: a value without bytes is a tombstone.
+  void Append(const RecordBatch& labels, size_t key, size_t time);
+  // Forgets labels before the offset, except some that came with one that stays. The offset is in the range,
+  // or its end.
+  void DropBefore(uint64_t offset);
+
+  struct Label {
+    uint64_t offset = 0;
+    ByteView value;  // valid until the label is dropped
+  };
+  // The first label in [begin, end) with the key and a time from `event_ms` to `event_ms` + window.
+  std::optional<Label> Find(ByteView key, int64_t event_ms, uint64_t begin, uint64_t end) const;
+
+ private:
+  static constexpr uint64_t kNone = ~uint64_t{0};
+  struct Entry {
+    uint64_t offset = 0;
+    int64_t time = 0;
+    uint64_t hash = 0;               // of the key
+    uint64_t next = kNone;           // number of the next entry with this hash
+    const std::byte* key = nullptr;  // the value follows it
+    uint32_t key_size = 0, value_size = 0;
+  };
+  // What was appended at once.
+  struct Block {
+    uint64_t begin = 0;
+    size_t entries = 0;
+    Bytes data;
+  };
+  // Numbers of the first and the last entry with a hash.
+  struct Chain {
+    uint64_t first = kNone, last = kNone;
+  };
+  const Entry& At(uint64_t number) const { return entries_[number - first_]; }
+
+  const int64_t window_ms_;
+  uint64_t end_ = 0;
+  std::deque<Block> blocks_;
+  std::deque<Entry> entries_;  // in the order of offsets; they have numbers, from first_ on
+  uint64_t first_ = 0;
+  std::unordered_map<uint64_t, Chain> chains_;
+  uint64_t data_bytes_ = 0;
+};
+
+}  // namespace leat::stream

@@ -1,0 +1,163 @@
+#include "stream/join/label_schedule.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+
+namespace leat::stream {
+namespace {
+
+constexpr int64_t kStepsPerWindow = 32;
+constexpr uint64_t kMostStepEvents = 1 << 20;
+constexpr size_t kSlots = 4;  // whose earliest events begin the labels
+constexpr int64_t kSlotsAtFirst = kStepsPerWindow / static_cast<int64_t>(kSlots);
+constexpr uint64_t kReadAtOnce = 4096;
+constexpr int64_t kSamplesPerWindow = 64;
+constexpr size_t kMostSamples = 4096;
+constexpr int kSeenPerIdle = 16;
+constexpr int64_t kLongAgo = std::numeric_limits<int64_t>::min();
+
+}  // namespace
+
+LabelSchedule::LabelSchedule(const Options& options, const LabelMark& last)
+    : options_(options), last_(last), next_event_(last.events), most_label_(kLongAgo) {
+  last_.labels_begin = std::min(last.labels_begin, last.labels_end);
+  // Without labels so far, the first event says where they begin.
+  if (last_.labels_end == 0) return;
+  OnLabel(last_.labels_begin);
+  slots_ = {{kLongAgo, kLongAgo}};  // the events before the mark are not known
+}
+
+void LabelSchedule::OnRanges(Time now, const PartitionRange& events, const PartitionRange& labels) {
+  if (!known_ || labels.end != labels_.end) labels_grew_ = now;
+  events_ = events;
+  labels_ = labels;
+  known_ = true;
+  // What retention has removed is waited for by nobody.
+  if (next_event_ < events.begin) {
+    next_event_ = events.begin;
+    if (!steps_.empty()) steps_.back().end = events.begin;
+  }
+  if (placed_) next_label_ = std::max(next_label_, std::min(labels.begin, labels.end));
+  const bool more = seen_.empty() ||
+                    (events.end != seen_.back().end && now - seen_.back().at >= options_.idle / kSeenPerIdle);
+  if (more) seen_.push_back({now, events.end});
+  // Only the last one that is long enough ago counts.
+  while (seen_.size() > 1 && now - seen_[1].at >= options_.idle) seen_.pop_front();
+}
+
+LabelSchedule::Next LabelSchedule::Advance(Time now) {
+  if (!known_) return Wait{};
+  const bool whole = steps_.size() > 1;  // the first of them
+  if (!whole && next_event_ < events_.end)
+    return ReadEvents{next_event_, std::min(events_.end, next_event_ + kReadAtOnce)};
+  if (steps_.empty()) return Wait{};
+  const Step& step = steps_.front();
+  if (!step.timed) return Emit(step.end);
+  if (!placed_) return FindLabel{FirstLabelTime(step)};
+  if (PassTo(step.most + options_.window_ms)) return Emit(step.end);
+  if (next_label_ < labels_.end)
+    return ReadLabels{next_label_, std::min(labels_.end, next_label_ + kReadAtOnce)};
+  if (labels_.sealed) return Emit(step.end);
+  const uint64_t waited = std::min(step.end, WaitedFor(now));
+  if (waited > last_.events) return Emit(waited);
+  return Wait{};
+}
+
+// Whether a span of time, of a step or a slot, that begins with an event at `base` takes one at `time`.
+bool LabelSchedule::Spans(int64_t base, int64_t time) const {
+  return time <= base + std::max<int64_t>(1, options_.window_ms / kStepsPerWindow) &&
+         time >= base - options_.window_ms;
+}
+
+// For the first step of all. An event of long ago does not make the labels begin with it.
+int64_t LabelSchedule::FirstLabelTime(const Step& step) const {
+  return std::max(step.least, step.most - options_.window_ms) - options_.window_ms / kSlotsAtFirst;
+}
+
+void LabelSchedule::OnEvents(Times times) {
+  for (const auto& time : times) AddEvent(time);
+}
+
+void LabelSchedule::AddEvent(std::optional<int64_t> time) {
+  bool fits = !steps_.empty() && steps_.back().events < kMostStepEvents;
+  if (fits && time && steps_.back().timed) fits = Spans(steps_.back().base, *time);
+  if (!fits) steps_.emplace_back();
+  Step& step = steps_.back();
+  ++step.events;
+  step.end = ++next_event_;
+  if (!time) return;
+  if (!step.timed) step = {step.events, step.end, true, *time, *time, *time};
+  step.least = std::min(step.least, *time);
+  step.most = std::max(step.most, *time);
+}
+
+void LabelSchedule::OnLabel(uint64_t offset) {
+  placed_ = true;
+  // It may be one that is not committed yet, or has come since.
+  next_label_ = known_ ? std::min(offset, labels_.end) : offset;
+  samples_.assign(1, {next_label_, kLongAgo});
+}
+
+void LabelSchedule::OnLabels(Times times) {
+  label_times_begin_ = next_label_;
+  label_times_.assign(times.begin(), times.end());
+}
+
+bool LabelSchedule::PassTo(int64_t time) {
+  const uint64_t known_end = label_times_begin_ + label_times_.size();
+  for (; label_times_begin_ <= next_label_ && next_label_ < known_end; ++next_label_) {
+    const auto label = label_times_[next_label_ - label_times_begin_];
+    if (label && *label > time) return true;
+    TakeLabel(label);
+  }
+  return false;
+}
+
+void LabelSchedule::TakeLabel(std::optional<int64_t> time) {
+  if (!time || *time <= most_label_) return;
+  const int64_t apart = std::max<int64_t>(1, options_.window_ms / kSamplesPerWindow);
+  if (samples_.size() < kMostSamples && *time >= samples_.back().most + apart) {
+    // After a pause, those before it are told apart: retention may have removed them.
+    if (most_label_ > samples_.back().most) samples_.push_back({next_label_, most_label_});
+    samples_.push_back({next_label_ + 1, *time});
+  }
+  most_label_ = *time;
+}
+
+// Where the events end that were there while the labels were idle.
+uint64_t LabelSchedule::WaitedFor(Time now) const {
+  const bool idle = now - labels_grew_ >= options_.idle && now - seen_.front().at >= options_.idle;
+  return idle ? seen_.front().end : 0;
+}
+
+// The events of the first step before `end` with the labels that were passed.
+LabelMark LabelSchedule::Emit(uint64_t end) {
+  const Step step = steps_.front();
+  if (end < step.end) {
+    steps_.front().events = step.end - end;
+  } else {
+    steps_.pop_front();
+  }
+  LabelMark mark{end, last_.labels_begin, last_.labels_end};
+  if (step.timed) {
+    if (slots_.empty()) {
+      slots_.push_back({step.base, FirstLabelTime(step)});
+    } else if (slots_.back().base != kLongAgo && Spans(slots_.back().base, step.base)) {
+      slots_.back().least = std::min(slots_.back().least, step.least);
+    } else {
+      slots_.push_back({step.base, step.least});
+    }
+    if (slots_.size() > kSlots) slots_.pop_front();
+    const int64_t least = std::ranges::min(slots_, {}, &Slot::least).least;
+    if (most_label_ < least) samples_.assign(1, {next_label_, most_label_});
+    while (samples_.size() > 1 && samples_[1].most < least) samples_.pop_front();
+    mark.labels_end = std::max(last_.labels_end, next_label_);
+    mark.labels_begin = std::clamp(samples_.front().offset, last_.labels_begin, mark.labels_end);
+  }
+  LEAT_CHECK(mark.events > last_.events && mark.labels_begin <= mark.labels_end);
+  return last_ = mark;
+}
+
+}  // namespace leat::stream
