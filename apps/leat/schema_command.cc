@@ -20,7 +20,7 @@ Result<stream::Inspection> InspectTopic(const TopicOptions& options, stream::Ins
   LEAT_ASSIGN_OR_RETURN(const auto source, topic.Open());
   if (inspect.rows == 0) inspect.rows = kRowsOfATopic;
   proposal->path = topic.Describe();
-  proposal->stream = StreamConfig(options).ToYaml();
+  proposal->stream = StreamConfig(options).Without("labels").ToYaml();
   return stream::Inspect(topic.Describe(), *source, inspect);
 }
 

@@ -134,6 +134,48 @@ std::vector<Attribute> Schema::attributes() const {
   return found;
 }
 
+bool Schema::has_late_labels() const {
+  return std::ranges::any_of(fields, &Field::is_late);
+}
+
+Schema Schema::LateLabels() const {
+  Schema late;
+  for (const Field& field : fields) {
+    if (!field.is_late()) continue;
+    const bool csv = label_records && label_records->format == Format::kCsv;
+    if (!label_records || (csv && field.has_own_path())) {
+      throw std::invalid_argument(
+          field.where + ": '" + field.name +
+          (csv ? "' has a path, and the labels are csv: it is the column with its name"
+               : "' comes from labels, and the stream has none (stream: labels:)"));
+    }
+    late.fields.push_back(field);
+    late.fields.back().from.reset();
+  }
+  late.max_record_bytes = max_record_bytes;
+  if (!label_records) return late;
+  late.format = label_records->format;
+  late.delimiter = label_records->delimiter;
+  if (!label_records->columns.empty()) late.UseColumns(label_records->columns);
+  return late;
+}
+
+Schema Schema::WithoutLateLabels() const {
+  Schema schema = *this;
+  std::erase_if(schema.fields, [](const Field& field) { return field.is_late(); });
+  return schema;
+}
+
+Schema Schema::WithLabelsInRecord() const {
+  Schema schema = *this;
+  for (Field& field : schema.fields) {
+    if (!field.is_late()) continue;
+    field.from.reset();
+    field.path = {field.name};
+  }
+  return schema;
+}
+
 bool Schema::has_truth() const {
   return HasRole(fields, Role::kTruth);
 }
@@ -207,6 +249,14 @@ uint64_t Schema::hash() const {
   if (max_record_bytes != kDefaultRecordBytes) {
     w.PutString("max_record_bytes");
     w.Put(max_record_bytes);
+  }
+  if (label_records) {
+    w.PutString("labels");
+    w.Put(label_records->format);
+    w.Put(label_records->delimiter);
+    w.Put(label_records->columns.size());
+    for (const std::string& name : label_records->columns) w.PutString(name);
+    w.Put(label_records->negative);
   }
   if (format == Format::kAvro) {
     w.Put(avro.framed());

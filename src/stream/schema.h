@@ -24,6 +24,7 @@
 //       card:    {type: category, buckets: 64, from: key}      # of Kafka's record, not its value
 //       day:     {type: number, from: timestamp, period: 86400} # seconds since 1970
 //       shop:    {type: id, below: 500, from: {header: shop}}
+//       chosen:  {type: number, role: label, from: labels}     # comes later: see LabelRecords
 //       home:    {type: category, buckets: 64, path: customer.address.country}   # keys from the root
 //       age:     {type: number, path: [customer.v2, age]}  # a list, where a key itself has a dot
 //       visits:  {type: number, default: 0}  # the value of a record that lacks it or has null
@@ -120,12 +121,15 @@ struct Field {
   uint32_t pad = 0;                 // id: padding value of a list
   bool list = false;                // id, number: a list; text: ids in order, instead of their counts
   Element element = Element::kF32;  // format tensor
-  // Set: it is not in the record's bytes. A key or a header is text; a timestamp is a number in seconds.
+  // Set: it is not in the record's bytes. A key or a header is text; a timestamp is a number in seconds. A
+  // label is a record with fields, of which this is one.
   std::optional<Attribute> from;
   enum class Tokens : uint8_t { kBytes, kCharacters, kWords } tokens = Tokens::kWords;
   bool truncate = false;  // a list that is longer is cut
   using Value = std::variant<double, std::string, std::vector<double>>;
   std::optional<Value> fallback;  // the value of a record that lacks the field or has null
+  // It comes later, in a record of its own.
+  bool is_late() const { return from && from->kind == Attribute::Kind::kLabel; }
   // False if the path is the name.
   bool has_own_path() const { return path.size() != 1 || path[0] != name; }
   // The path as messages show it; a path that is the name alone as it is.
@@ -156,6 +160,15 @@ struct Schema {
   std::vector<std::string> columns;  // csv: column names; empty: the fields in order
   AvroSettings avro;                 // of the format avro
   ProtobufSettings protobuf;         // of the format protobuf
+  // The records of labels that come later, in another topic: what fields `from: labels` are in.
+  struct LabelRecords {
+    Format format = Format::kJson;  // or kCsv
+    char delimiter = ',';
+    std::vector<std::string> columns;  // csv: column names; empty: the fields in order
+    bool negative = false;             // events without a label are of class 0, instead of being left out
+    friend bool operator==(const LabelRecords&, const LabelRecords&) = default;
+  };
+  std::optional<LabelRecords> label_records;
   std::vector<Field> fields;
   uint64_t max_record_bytes = kDefaultRecordBytes;
   uint32_t features() const;  // width of a decoded row
@@ -164,6 +177,14 @@ struct Schema {
   std::vector<uint32_t> running_features() const;
   bool has_label() const;
   bool has_truth() const;
+  bool has_late_labels() const;
+  // The fields that are late, as the schema of their own records. Throws std::invalid_argument if these are
+  // not known, or do not have the fields.
+  Schema LateLabels() const;
+  // Without the fields that are late; or as if they were in the record, in fields of their names, as
+  // evaluation files have them.
+  Schema WithoutLateLabels() const;
+  Schema WithLabelsInRecord() const;
   // The attributes that fields come from, each once.
   std::vector<Attribute> attributes() const;
   // The number of classes of a label; 0 if there is no label or it is any number.

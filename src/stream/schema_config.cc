@@ -80,11 +80,26 @@ std::optional<Attribute> FromFrom(const Config& config) {
     from.Allow({"header"});
     return Attribute{Attribute::Kind::kHeader, from.At("header").String()};
   }
-  return from.OneOf("from", {"key", "timestamp"}) == "key" ? Attribute{Attribute::Kind::kKey, ""}
-                                                           : Attribute{Attribute::Kind::kTimestamp, ""};
+  const std::string name = from.OneOf("from", {"key", "timestamp", "labels"});
+  if (name == "labels") return Attribute{Attribute::Kind::kLabel, ""};
+  return Attribute{name == "key" ? Attribute::Kind::kKey : Attribute::Kind::kTimestamp, ""};
+}
+
+// A label that comes later is a field of a record of its own.
+void CheckLate(const Config& config, const Field& field) {
+  using T = Field::Type;
+  if (field.role != Role::kLabel)
+    config.At("from").Fail("'" + field.name + "' is no label, and only labels may come later (role: label)");
+  if (field.type != T::kNumber && field.type != T::kCategory)
+    config.At("from").Fail("'" + field.name + "' is no number and no category");
+  for (const char* key : {"dtype", "shape"}) {
+    if (config.Has(key))
+      config.At(key).Fail("'" + field.name + "' is not in the record's bytes: it has no " + key);
+  }
 }
 
 void CheckFrom(const Config& config, const Field& field) {
+  if (field.is_late()) return CheckLate(config, field);
   if (!field.from || field.role == Role::kIgnore) return;
   using T = Field::Type;
   for (const char* key : {"path", "dtype", "shape"}) {
@@ -274,17 +289,19 @@ void ReadPath(const Config& config, Schema::Format format, Field* field) {
   field->path = {field->name};
   if (!config.Has("path")) return;
   const Config path = config.At("path");
-  if (format == Schema::Format::kCsv) {
+  // The format of late labels is not the record's.
+  if (format == Schema::Format::kCsv && !field->is_late()) {
     path.Fail("path is for nested records; a field of csv is the column with its name");
   }
-  if (!HasNames(format)) path.Fail("path is for nested records; those of idx, text and tensor are bytes");
+  if (!HasNames(format) && !field->is_late())
+    path.Fail("path is for nested records; those of idx, text and tensor are bytes");
   field->path = PathFrom(path);
 }
 
 void ReadFallback(const Config& config, Schema::Format format, Field* field) {
   if (!config.Has("default")) return;
   const Config value = config.At("default");
-  if (!HasNames(format))
+  if (!HasNames(format) && !field->is_late())
     value.Fail("default is for values that can be missing; those of idx, text and tensor cannot");
   if (field->role == Role::kIgnore) value.Fail("'" + field->name + "' is ignored and needs no default");
   if (value.IsNull()) value.Fail("default must be a value that the field takes");
@@ -405,11 +422,11 @@ void CheckLabels(const Schema& schema) {
   }
 }
 
-// Every field that is read has a value of its own, which is no object.
-void CheckPaths(const Schema& schema) {
+// Every field that is read has a value of its own, which is no object. `late`: those of the labels' records.
+void CheckPaths(const Schema& schema, bool late) {
   std::map<std::vector<std::string>, const Field*> paths;
   for (const Field& field : schema.fields) {
-    if (field.role == Role::kIgnore || field.from) continue;
+    if (field.role == Role::kIgnore || (late ? !field.is_late() : field.from.has_value())) continue;
     const auto [at, added] = paths.emplace(field.path, &field);
     if (added) continue;
     throw std::invalid_argument(field.where + ": '" + field.name + "' has the path " + field.path_text() +
@@ -431,7 +448,8 @@ void CheckSchema(const Schema& schema, const Config& config) {
     config.At("fields").Fail("the format text has one field, of type characters");
   }
   CheckLabels(schema);
-  CheckPaths(schema);
+  CheckPaths(schema, false);
+  CheckPaths(schema, true);
   uint64_t features = 0;
   for (const Field& field : schema.fields) features += field.features();
   if (features == 0) config.Fail("the schema has no features");

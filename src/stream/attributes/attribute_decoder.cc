@@ -20,6 +20,8 @@ std::string Describe(const Attribute& attribute) {
       return "timestamp";
     case Attribute::Kind::kHeader:
       return "header " + Quoted(attribute.header);
+    case Attribute::Kind::kLabel:
+      return "label";
   }
   return "";
 }

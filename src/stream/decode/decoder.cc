@@ -1,9 +1,11 @@
 #include "stream/decode/decoder.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 
 #include "stream/attributes/attribute_decoder.h"
+#include "stream/attributes/late_labels.h"
 #include "stream/avro/avro_decoder.h"
 #include "stream/decode/csv_decoder.h"
 #include "stream/decode/row_writer.h"
@@ -121,7 +123,9 @@ std::unique_ptr<Decoder> MakeDecoderOfBytes(const Schema& schema) {
 
 std::unique_ptr<Decoder> MakeDecoder(const Schema& schema) {
   auto decoder = MakeDecoderOfBytes(schema);
-  return schema.attributes().empty() ? std::move(decoder) : DecodeAttributes(schema, std::move(decoder));
+  const auto beside = [](const Field& field) { return field.from && !field.is_late(); };
+  if (std::ranges::any_of(schema.fields, beside)) decoder = DecodeAttributes(schema, std::move(decoder));
+  return schema.has_late_labels() ? DecodeLateLabels(schema, std::move(decoder)) : std::move(decoder);
 }
 
 void DecodedRows::clear() {
@@ -131,6 +135,7 @@ void DecodedRows::clear() {
   truth.clear();
   index.clear();
   dead.clear();
+  unjoined = 0;
 }
 
 }  // namespace leat::stream

@@ -40,6 +40,8 @@ struct DecodedRows {
     std::string field, text;  // Misfit's
   };
   std::vector<DeadLetter> dead;
+  // Events that were joined with no label: they are of class 0, or are left out as if they were absent.
+  uint64_t unjoined = 0;
   void clear();
 };
 
