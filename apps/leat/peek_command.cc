@@ -89,7 +89,7 @@ int Run(const Options& a) {
   }
   stream::RecordPrinter printer(schema ? &*schema : nullptr, look);
   stream::RecordBatch batch;
-  if (schema) batch.wanted = schema->attributes();
+  batch.wanted = printer.wanted();
   for (const auto& range : *plan) {
     for (uint64_t at = range.begin; at < range.end; at += kReadAtOnce) {
       const Status read = source->Read(range.partition, at, std::min(range.end, at + kReadAtOnce), &batch);

@@ -75,7 +75,9 @@ job::StreamSpec ReadTopic(const TopicOptions& options) {
     if (!stream.Has("kafka") && !stream.Has("log") && paths.directory.empty())
       stream.Fail("its topic is in the job's directory: take the job.yaml there, or --log and --topic");
   }
-  return job::StreamFromConfig(stream, paths);
+  job::StreamSpec topic = job::StreamFromConfig(stream, paths);
+  if (topic.kafka() != nullptr) topic.kafka()->labels.reset();  // it is about the events alone
+  return topic;
 }
 
 }  // namespace leat

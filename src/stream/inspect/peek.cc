@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "stream/decode/decoder.h"
+#include "stream/join/timed_source.h"
 
 namespace leat::stream {
 namespace {
@@ -18,6 +21,9 @@ using Json = nlohmann::ordered_json;
 
 // Values have so much room side by side; longer ones have a line of their own.
 constexpr size_t kCell = 12;
+// A longer key is cut.
+constexpr size_t kKey = 12;
+constexpr size_t kTime = 24;
 // Features of a field that are shown one by one.
 constexpr size_t kListed = 8;
 
@@ -240,13 +246,42 @@ std::string ShownRecord(ByteView record, size_t width) {
   return shown;
 }
 
+std::string ShownTime(int64_t ms) {
+  constexpr int64_t kYear0 = -62'167'219'200'000, kYear10000 = 253'402'300'800'000;
+  if (ms < kYear0 || ms >= kYear10000) return std::to_string(ms);
+  const int64_t rest = (ms % 1000 + 1000) % 1000;
+  const auto seconds = static_cast<time_t>((ms - rest) / 1000);
+  std::tm time{};
+  gmtime_r(&seconds, &time);
+  char text[40];
+  const size_t size = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &time);
+  std::snprintf(text + size, sizeof(text) - size, ".%03dZ", static_cast<int>(rest));
+  return text;
+}
+
 class RecordPrinter::Impl {
  public:
-  Impl(const Schema* schema, const Options& options) : schema_(schema), options_(options) {
-    if (schema_ != nullptr) decoder_ = MakeDecoder(*schema_);
+  Impl(const Schema* schema, const Options& options) : options_(options) {
+    if (schema == nullptr) return;
+    schema_ = schema->WithoutLateLabels();
+    for (const Field& field : schema->fields) {
+      if (field.is_late()) late_.push_back(field.name);
+    }
+    decoder_ = MakeDecoder(*schema_);
+  }
+
+  std::vector<Attribute> wanted() const {
+    std::vector<Attribute> wanted;
+    if (schema_) wanted = schema_->attributes();
+    for (const auto kind : {Attribute::Kind::kKey, Attribute::Kind::kTimestamp}) {
+      if (std::ranges::find(wanted, kind, &Attribute::kind) == wanted.end()) wanted.push_back({kind, ""});
+    }
+    return wanted;
   }
 
   void Print(const RecordBatch& batch, std::string* out) {
+    key_ = IndexOf(batch, Attribute::Kind::kKey);
+    time_ = IndexOf(batch, Attribute::Kind::kTimestamp);
     rows_.clear();
     if (decoder_) decoder_->Decode(batch, &rows_);
     size_t row = 0, dead = 0;
@@ -258,6 +293,20 @@ class RecordPrinter::Impl {
   }
 
  private:
+  // Beyond the last one if the records do not have it.
+  static size_t IndexOf(const RecordBatch& batch, Attribute::Kind kind) {
+    return static_cast<size_t>(std::ranges::find(batch.wanted, kind, &Attribute::kind) -
+                               batch.wanted.begin());
+  }
+  std::string KeyOf(const RecordBatch& batch, size_t record) const {
+    const auto key = batch.Value(key_, record);
+    return key ? ShownRecord(*key, kKey) : "";
+  }
+  std::string TimeText(const RecordBatch& batch, size_t record) const {
+    const auto ms = TimeOf(batch.Value(time_, record));
+    return ms ? ShownTime(*ms) : "";
+  }
+
   // The decoder's result for the record.
   Decoded Take(uint64_t offset, size_t record, size_t* row, size_t* dead) const {
     Decoded decoded;
@@ -294,17 +343,24 @@ class RecordPrinter::Impl {
     if (!decoder_) {
       constexpr std::string_view kPartition = "partition";
       const size_t digits = std::max<size_t>(6, std::to_string(options_.last_offset).size());
-      if (!std::exchange(began_, true))
-        *out += std::string(kPartition) + "  " + std::string(digits - 6, ' ') + "offset  record\n";
-      *out += std::string(kPartition.size() - std::min(kPartition.size(), partition.size()), ' ') +
-              partition + "  " + std::string(digits - std::min(digits, offset.size()), ' ') + offset + "  ";
-      *out += ShownRecord(batch[record], Left(kPartition.size() + 2 + digits + 2)) + "\n";
+      if (!std::exchange(began_, true)) {
+        columns_ = !batch.attributes.empty();
+        *out += std::string(kPartition) + "  " + std::string(digits - 6, ' ') + "offset  " +
+                (columns_ ? KeyAndTime("key", "time") : "") + "record\n";
+      }
+      std::string line = std::string(kPartition.size() - std::min(kPartition.size(), partition.size()), ' ') +
+                         partition + "  " + std::string(digits - std::min(digits, offset.size()), ' ') +
+                         offset + "  ";
+      if (columns_) line += KeyAndTime(KeyOf(batch, record), TimeText(batch, record));
+      *out += line + ShownRecord(batch[record], Left(Width(line))) + "\n";
       return;
     }
     if (std::exchange(began_, true)) *out += "\n";
     const size_t bytes = batch[record].size();
-    *out += "partition " + partition + "  offset " + offset + "  " + std::to_string(bytes) +
-            (bytes == 1 ? " byte\n" : " bytes\n");
+    *out += "partition " + partition + "  offset " + offset;
+    if (const std::string key = KeyOf(batch, record); !key.empty()) *out += "  key " + key;
+    if (const std::string time = TimeText(batch, record); !time.empty()) *out += "  " + time;
+    *out += "  " + std::to_string(bytes) + (bytes == 1 ? " byte\n" : " bytes\n");
     *out += "  " + ShownRecord(batch[record], Left(2)) + "\n";
     if (!decoded.dead.empty()) {
       *out += "  dead letter: " + decoded.dead + "\n";
@@ -312,20 +368,29 @@ class RecordPrinter::Impl {
     }
     AppendGrid(decoded.features, "    ", options_.width, out);
     for (const Value& value : decoded.labels) *out += "  label " + value.name + " " + value.text + "\n";
+    for (const std::string& name : late_) *out += "  label " + name + " comes later\n";
     for (const Value& value : decoded.truth) *out += "  truth " + value.name + " " + value.text + "\n";
+  }
+  static std::string KeyAndTime(const std::string& key, const std::string& time) {
+    return Padded(key, kKey) + "  " + Padded(time, kTime) + "  ";
   }
   size_t Left(size_t used) const {
     return std::max<size_t>(20, options_.width - std::min(options_.width, used));
   }
 
+  static void PutBytes(const std::string& name, std::string_view bytes, Json* json) {
+    if (IsText(bytes)) {
+      (*json)[name] = bytes;
+    } else {
+      (*json)[name + "_hex"] = Hex(bytes);
+    }
+  }
   void PrintJson(const RecordBatch& batch, size_t record, const Decoded& decoded, std::string* out) {
     const std::string_view text = AsText(batch[record]);
     Json json = {{"partition", batch.partition}, {"offset", batch.first_offset + record}};
-    if (IsText(text)) {
-      json["record"] = text;
-    } else {
-      json["record_hex"] = Hex(text);
-    }
+    if (const auto key = batch.Value(key_, record)) PutBytes("key", AsText(*key), &json);
+    if (const std::string time = TimeText(batch, record); !time.empty()) json["time"] = time;
+    PutBytes("record", text, &json);
     if (!decoded.dead.empty()) {
       json["dead_letter"] = decoded.dead;
     } else if (decoder_) {
@@ -336,16 +401,23 @@ class RecordPrinter::Impl {
     *out += json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
-  const Schema* const schema_;
   const Options options_;
+  std::optional<Schema> schema_;   // without labels that come later
+  std::vector<std::string> late_;  // their names
   std::unique_ptr<Decoder> decoder_;
   DecodedRows rows_;
+  size_t key_ = 0, time_ = 0;  // indexes of the attributes in the current batch
   bool began_ = false;
+  bool columns_ = false;  // for keys and times
 };
 
 RecordPrinter::RecordPrinter(const Schema* schema, const Options& options)
     : impl_(std::make_unique<Impl>(schema, options)) {}
 RecordPrinter::~RecordPrinter() = default;
+
+std::vector<Attribute> RecordPrinter::wanted() const {
+  return impl_->wanted();
+}
 
 void RecordPrinter::Print(const RecordBatch& batch, std::string* out) {
   impl_->Print(batch, out);

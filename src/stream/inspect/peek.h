@@ -32,7 +32,11 @@ Result<std::vector<PartitionRange>> PlanPeek(const std::vector<PartitionRange>& 
 // hexadecimal digits if it is not UTF-8.
 std::string ShownRecord(ByteView record, size_t width);
 
-// Not thread-safe.
+// Milliseconds since 1970 as a time in RFC 3339, such as 2026-01-31T12:00:00.250Z; as the number if there is
+// no such time.
+std::string ShownTime(int64_t ms);
+
+// Shows keys and times if the records have some. Not thread-safe.
 class RecordPrinter {
  public:
   struct Options {
@@ -40,9 +44,12 @@ class RecordPrinter {
     size_t width = 120;
     uint64_t last_offset = 0;  // sets the width of the column
   };
-  // `schema`: null shows the records alone. Throws as MakeDecoder.
+  // `schema`: null shows the records alone. Labels that come later are named, and not shown. Throws as
+  // MakeDecoder.
   RecordPrinter(const Schema* schema, const Options& options);
   ~RecordPrinter();
+  // The attributes that batches should have (RecordBatch::wanted).
+  std::vector<Attribute> wanted() const;
   // Appends the records that exist to `out`, and a heading before the first.
   void Print(const RecordBatch& batch, std::string* out);
 

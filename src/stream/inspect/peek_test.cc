@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 
 #include "stream/testing.h"
 
@@ -74,6 +77,14 @@ TEST(ShownRecord, TextOrHexadecimalDigits) {
   EXPECT_EQ(Shown(long_text, 3), "\u20ac\u20ac…");
 }
 
+TEST(ShownTime, InRfc3339) {
+  EXPECT_EQ(ShownTime(0), "1970-01-01T00:00:00.000Z");
+  EXPECT_EQ(ShownTime(1'769'860'800'250), "2026-01-31T12:00:00.250Z");
+  EXPECT_EQ(ShownTime(-1), "1969-12-31T23:59:59.999Z");
+  EXPECT_EQ(ShownTime(253'402'300'800'000), "253402300800000");
+  EXPECT_EQ(ShownTime(std::numeric_limits<int64_t>::min()), "-9223372036854775808");
+}
+
 constexpr const char* kSchema = R"(
 format: json
 fields:
@@ -113,6 +124,68 @@ TEST_F(RecordPrinterTest, ATableWithoutASchema) {
             "partition     offset  record\n"
             "       12   99999999  first\n"
             "       12  100000001  third\n");
+}
+
+// With the keys and times of a topic of Kafka.
+RecordBatch Keyed(const std::vector<std::string>& records, const std::vector<const char*>& keys) {
+  RecordBatch batch = BatchOf(records, 7);
+  batch.wanted = RecordPrinter(nullptr, {}).wanted();
+  batch.attributes.resize(batch.wanted.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const int64_t ms = 1'769'860'800'250 + static_cast<int64_t>(i);
+    for (size_t a = 0; a < batch.wanted.size(); ++a) {
+      if (batch.wanted[a].kind == Attribute::Kind::kTimestamp) {
+        batch.attributes[a].Append(ByteView(reinterpret_cast<const std::byte*>(&ms), sizeof(ms)));
+      } else {
+        batch.attributes[a].Append(keys[i] != nullptr ? std::optional(AsBytes(keys[i])) : std::nullopt);
+      }
+    }
+  }
+  return batch;
+}
+
+TEST_F(RecordPrinterTest, KeysAndTimesHaveColumns) {
+  const RecordBatch batch =
+      Keyed({"first", "a record that is too long", "third"}, {"k1", nullptr, "a key of 17 bytes\x1b"});
+  EXPECT_EQ(Print(batch, false, {.width = 80}),
+            "partition  offset  key           time                      record\n"
+            "        0       7  k1            2026-01-31T12:00:00.250Z  first\n"
+            "        0       8                2026-01-31T12:00:00.251Z  a record that is too…\n"
+            "        0       9  a key of 17…  2026-01-31T12:00:00.252Z  third\n");
+  const std::string shown = Print(batch, true, {.width = 80});
+  EXPECT_THAT(shown,
+              HasSubstr("partition 0  offset 7  key k1  2026-01-31T12:00:00.250Z  5 bytes\n  first\n"));
+  EXPECT_THAT(shown, HasSubstr("partition 0  offset 8  2026-01-31T12:00:00.251Z  25 bytes\n"));
+  std::stringstream lines(Print(batch, false, {.json = true}));
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(Json::parse(line), Json({{"partition", 0},
+                                     {"offset", 7},
+                                     {"key", "k1"},
+                                     {"time", "2026-01-31T12:00:00.250Z"},
+                                     {"record", "first"}}));
+  std::getline(lines, line);
+  EXPECT_FALSE(Json::parse(line).contains("key"));
+  std::stringstream binary(Print(Keyed({"x"}, {"\xff"}), false, {.json = true}));
+  std::getline(binary, line);
+  EXPECT_EQ(Json::parse(line)["key_hex"], "ff");
+}
+
+TEST_F(RecordPrinterTest, LabelsThatComeLaterAreNamed) {
+  const Schema schema =
+      Schema::FromConfig(Config::Parse("format: json\nfields:\n  x: {type: number, from: key}\n"
+                                       "  y: {type: number, role: label, from: labels}\n",
+                                       "job.yaml"));
+  RecordPrinter printer(&schema, {.width = 80});
+  EXPECT_THAT(printer.wanted(),
+              ElementsAre(Attribute{Attribute::Kind::kKey, ""}, Attribute{Attribute::Kind::kTimestamp, ""}));
+  std::string out;
+  printer.Print(Keyed({"{}"}, {"5"}), &out);
+  EXPECT_EQ(out,
+            "partition 0  offset 7  key 5  2026-01-31T12:00:00.250Z  2 bytes\n"
+            "  {}\n"
+            "    x 5\n"
+            "  label y comes later\n");
 }
 
 TEST_F(RecordPrinterTest, WhatASchemaMakesOfThem) {
