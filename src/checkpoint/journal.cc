@@ -14,6 +14,8 @@ namespace {
 using protocol::CutsMade;
 using protocol::IdsReserved;
 using protocol::JournalRecord;
+using protocol::LabelMark;
+using protocol::LabelsMarked;
 using protocol::Position;
 using protocol::RateRaised;
 using protocol::RoundMade;
@@ -27,7 +29,7 @@ constexpr uint64_t kSector = 512;
 constexpr uint64_t kMaxRecord = 16 << 20;
 constexpr uint64_t kMaxFile = uint64_t{1} << 32;
 
-enum class Kind : uint8_t { kCuts = 1, kStart = 2, kNodes = 3, kRound = 4, kRate = 5 };
+enum class Kind : uint8_t { kCuts = 1, kStart = 2, kNodes = 3, kRound = 4, kRate = 5, kLabels = 6 };
 
 uint32_t LengthCheck(uint32_t length, uint64_t offset) {
   return static_cast<uint32_t>(Checksum(std::as_bytes(std::span(&length, 1)), offset));
@@ -48,6 +50,7 @@ void AppendRecord(const JournalRecord& record, Bytes* file) {
 }
 
 constexpr uint64_t kPositionBytes = 12;
+constexpr uint64_t kMarkBytes = 24;
 
 void Put(Position position, ByteWriter* out) {
   out->Put(position.epoch);
@@ -103,6 +106,24 @@ RateRaised DecodeRate(ByteReader* in) {
   return raised;
 }
 
+LabelsMarked DecodeLabels(ByteReader* in) {
+  LabelsMarked marked;
+  marked.partition = in->Get<uint32_t>();
+  const uint32_t count = in->GetCount(kMarkBytes);
+  marked.marks.reserve(count);
+  for (uint32_t i = 0; i < count && in->ok(); ++i) {
+    LabelMark mark;
+    mark.events = in->Get<uint64_t>();
+    mark.labels_begin = in->Get<uint64_t>();
+    mark.labels_end = in->Get<uint64_t>();
+    const bool fits =
+        i == 0 ? mark.events > 0 && mark.labels_begin <= mark.labels_end : mark.Follows(marked.marks.back());
+    if (!fits) in->Fail();
+    marked.marks.push_back(mark);
+  }
+  return marked;
+}
+
 bool Before(const protocol::Cut& cut, const std::vector<protocol::Position>& watermark) {
   return cut.partition < watermark.size() && cut.next() <= watermark[cut.partition];
 }
@@ -140,6 +161,15 @@ Bytes EncodePayload(const JournalRecord& record) {
     for (size_t p = 0; p < raised->first.size(); ++p) {
       Put(raised->first[p], &out);
       Put(raised->last[p], &out);
+    }
+  } else if (const auto* marked = std::get_if<LabelsMarked>(&record)) {
+    out.Put(Kind::kLabels);
+    out.Put(marked->partition);
+    out.Put(static_cast<uint32_t>(marked->marks.size()));
+    for (const LabelMark& mark : marked->marks) {
+      out.Put(mark.events);
+      out.Put(mark.labels_begin);
+      out.Put(mark.labels_end);
     }
   } else {
     const auto& nodes = std::get<IdsReserved>(record);
@@ -182,6 +212,9 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
       break;
     case Kind::kRate:
       record = DecodeRate(&in);
+      break;
+    case Kind::kLabels:
+      record = DecodeLabels(&in);
       break;
     default:
       return Status(Code::kDataLoss, "a record of kind " + std::to_string(static_cast<int>(kind)));
@@ -239,6 +272,7 @@ Result<JournalContents> ParseJournal(ByteView file, const std::string& path) {
 
 std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
                                    const std::vector<protocol::Position>& watermark) {
+  protocol::DropMarksBefore(watermark, &records);
   std::optional<JournalRecord> start;
   std::optional<JournalRecord> nodes;
   std::vector<JournalRecord> rest;
@@ -253,6 +287,8 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
       if (!over) rest.push_back(std::move(record));
     } else if (const auto* raised = std::get_if<RateRaised>(&record)) {
       if (!raised->Before(watermark)) rest.push_back(std::move(record));
+    } else if (std::holds_alternative<LabelsMarked>(record)) {
+      rest.push_back(std::move(record));
     } else {
       (std::holds_alternative<StreamStart>(record) ? start : nodes) = std::move(record);
     }

@@ -7,6 +7,7 @@
 //           | 4:u8 first_step:u64 needed:u32 count:u32 (cut words:u64*)*
 //           | 5:u8 factor:f32 count:u32 (first:position last:position)*        position = epoch:u32
 //           offset:u64
+//           | 6:u8 partition:u32 count:u32 (events:u64 labels_begin:u64 labels_end:u64)*
 //
 // length_check is the lower half of the checksum of length, checksum that of payload. Both are seeded with
 // the record's offset, so a record is valid only at its original offset.
@@ -47,8 +48,8 @@ Bytes EncodePayload(const protocol::JournalRecord& record);
 Result<protocol::JournalRecord> DecodePayload(ByteView payload);
 
 // The records still needed if every state that may be restored has all cuts before `watermark` (by
-// partition): later cuts, rounds with such a cut, spans of a raised learning rate that end later, and the
-// newest start and ids.
+// partition): later cuts, rounds with such a cut, spans of a raised learning rate that end later, label marks
+// of later events, the last label mark of each partition, and the newest start and ids.
 std::vector<protocol::JournalRecord> Compact(std::vector<protocol::JournalRecord> records,
                                              const std::vector<protocol::Position>& watermark);
 

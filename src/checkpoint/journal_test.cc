@@ -15,6 +15,7 @@ namespace {
 using protocol::CutsMade;
 using protocol::IdsReserved;
 using protocol::JournalRecord;
+using protocol::LabelsMarked;
 using protocol::Position;
 using protocol::RateRaised;
 using protocol::RoundMade;
@@ -32,6 +33,9 @@ std::vector<JournalRecord> SomeRecords() {
     records.push_back(IdsReserved{n, n});
     records.push_back(MakeRound(n, 1, made.cuts));
     records.push_back(RateRaised{static_cast<float>(n), {{0, n}, {1, n}}, {{0, 9}, {2, ~uint64_t{0}}}});
+    LabelsMarked marked{static_cast<uint32_t>(n), {}};
+    for (uint64_t i = 1; i <= 3 * n; ++i) marked.marks.push_back({10 * n + i, i, i + n});
+    records.push_back(marked);
   }
   return records;
 }
@@ -151,7 +155,7 @@ TEST(Journal, RecordsThatAreLostSwappedOrRepeatedAreDataLoss) {
 
 // With valid checksums, so that the payload's parser has to detect the error.
 TEST(Journal, PayloadsThatSayTooMuchAreDataLoss) {
-  for (const uint8_t kind : {0, 1, 2, 4, 5, 255}) {
+  for (const uint8_t kind : {0, 1, 2, 4, 5, 6, 255}) {
     ByteWriter payload;
     payload.Put(kind);
     payload.Put(~uint32_t{0});
@@ -203,6 +207,23 @@ TEST(Journal, RatesThatAreNoneAreDataLoss) {
   const uint32_t partitions = ~uint32_t{0};
   std::memcpy(many.data() + 1 + 4, &partitions, 4);
   EXPECT_FALSE(DecodePayload(many).ok());
+}
+
+TEST(Journal, LabelMarksThatDoNotAscendAreDataLoss) {
+  const auto decodes = [](std::vector<protocol::LabelMark> marks) {
+    return DecodePayload(EncodePayload(LabelsMarked{3, std::move(marks)})).ok();
+  };
+  EXPECT_TRUE(decodes({}));
+  EXPECT_TRUE(decodes({{1, 0, 0}, {2, 0, 0}, {7, 5, 9}, {8, 9, 9}}));
+  EXPECT_FALSE(decodes({{0, 0, 0}})) << "no events";
+  EXPECT_FALSE(decodes({{1, 5, 4}}));
+  EXPECT_FALSE(decodes({{7, 0, 0}, {7, 0, 0}}));
+  EXPECT_FALSE(decodes({{7, 3, 9}, {8, 2, 9}}));
+  EXPECT_FALSE(decodes({{7, 3, 9}, {8, 3, 8}}));
+
+  const auto back = DecodePayload(EncodePayload(LabelsMarked{3, {{7, 3, 9}, {8, 4, ~uint64_t{0}}}}));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(std::get<LabelsMarked>(*back), (LabelsMarked{3, {{7, 3, 9}, {8, 4, ~uint64_t{0}}}}));
 }
 
 TEST(Journal, ContinuesAfterATornRecord) {
@@ -292,6 +313,18 @@ TEST(Journal, CompactKeepsRatesThatACutBehindTheWatermarkMayHave) {
       later{2, {{0, 20}, {0, 20}}, {{1, 0}, {1, 0}}};
   EXPECT_EQ(Payloads(Compact({over, half, IdsReserved{1, 1}, later}, {{0, 9}, {0, 8}})),
             Payloads({IdsReserved{1, 1}, half, later}));
+}
+
+TEST(Journal, CompactKeepsLabelMarksOfLaterEventsAndTheLastOfEachPartition) {
+  const std::vector<JournalRecord> records = {
+      LabelsMarked{0, {{5, 0, 2}, {9, 1, 4}}}, LabelsMarked{1, {{3, 0, 1}, {8, 0, 2}}},
+      LabelsMarked{0, {{12, 1, 6}}}, IdsReserved{1, 1}, LabelsMarked{7, {{1, 0, 1}}}};
+  // A cut that begins at 9 is joined from the mark of 12 on.
+  EXPECT_EQ(
+      Payloads(Compact(records, {{0, 9}, {0, 8}})),
+      Payloads({IdsReserved{1, 1}, LabelsMarked{1, {{8, 0, 2}}}, LabelsMarked{0, {{12, 1, 6}}}, records[4]}));
+  EXPECT_EQ(Payloads(Compact(records, {{0, 8}, {0, 2}})),
+            Payloads({IdsReserved{1, 1}, LabelsMarked{0, {{9, 1, 4}}}, records[1], records[2], records[4]}));
 }
 
 TEST(Journal, CompactKeepsRoundsWholeUntilTheWatermarkPassesAllTheirCuts) {

@@ -42,6 +42,16 @@ void TakeRate(const Message& in, const char* name, float* out, Check* check) {
   *out = in.rate();
 }
 
+void Put(const protocol::LabelRange& in, pb::LabelRange* out) {
+  out->set_begin(in.begin);
+  out->set_end(in.end);
+}
+
+void Take(const pb::LabelRange& in, protocol::LabelRange* out, Check* check) {
+  check->That(in.begin() <= in.end(), "labels.begin with labels.end " + std::to_string(in.end()), in.begin());
+  *out = {in.begin(), in.end()};
+}
+
 void Put(const protocol::Lease& in, pb::Lease* out) {
   out->set_id(in.id);
   Put(in.cut, in.missing, out->mutable_missing());
@@ -51,6 +61,7 @@ void Put(const protocol::Lease& in, pb::Lease* out) {
   out->set_needed(in.needed);
   Put(in.assigned, out->mutable_assigned());
   if (in.rate != 1) out->set_rate(in.rate);
+  if (in.labels) Put(*in.labels, out->mutable_labels());
 }
 
 void Take(const pb::Lease& in, protocol::Lease* out, Check* check) {
@@ -67,6 +78,7 @@ void Take(const pb::Lease& in, protocol::Lease* out, Check* check) {
   out->width = step_lane.width;
   out->needed = step_lane.needed;
   TakeRate(in, "lease.rate", &out->rate, check);
+  if (in.has_labels()) Take(in.labels(), &out->labels.emplace(), check);
   if (in.assigned().empty() || !check->status().ok()) return;
   Take(in.assigned(), out->cut, &out->assigned, check);
   if (!check->status().ok()) return;
@@ -95,7 +107,10 @@ void Take(const pb::Group& in, protocol::Group* out, Check* check) {
 
 void Put(const protocol::Round& in, pb::Round* out) {
   out->set_first_step(in.first_step);
-  for (const auto& part : in.lanes) Put(part.cut, part.assigned, out->add_lanes());
+  for (const auto& part : in.lanes) {
+    Put(part.cut, part.assigned, out->add_lanes());
+    if (part.labels) Put(*part.labels, out->add_labels());
+  }
   if (in.rate != 1) out->set_rate(in.rate);
 }
 
@@ -112,6 +127,14 @@ void Take(const pb::Round& in, protocol::Round* out, Check* check) {
     check->That(count > 0 && count == out->lanes.front().assigned.count(), "number of runs of a lane", count);
     if (!check->status().ok()) return;
   }
+  // All lanes have labels, or none.
+  if (in.labels().empty()) return;
+  if (!check->That(in.labels_size() == in.lanes_size(), "number of labels of a round",
+                   static_cast<uint64_t>(in.labels_size()))) {
+    return;
+  }
+  for (int i = 0; i < in.labels_size(); ++i)
+    Take(in.labels(i), &out->lanes[static_cast<size_t>(i)].labels.emplace(), check);
 }
 
 void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out) {

@@ -54,6 +54,7 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
   out->set_splits_ready(in.splits_ready);
   out->set_last_dead_letter(in.last_dead_letter.substr(0, Limits::kText));
   out->set_absolute_error(in.absolute_error);
+  out->set_unjoined(in.unjoined);
   out->set_first_batch(in.first_batch);
   for (const auto& batch : in.batches) {
     auto* scores = out->add_batches();
@@ -84,6 +85,7 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   out->splits_ready = in.splits_ready();
   TakeText(in.last_dead_letter(), Limits::kText, "last_dead_letter", &out->last_dead_letter, check);
   out->absolute_error = in.absolute_error();
+  out->unjoined = in.unjoined();
   out->first_batch = in.first_batch();
   TakeBytes(in.share(), Limits::kShare, "share", &out->share, check);
   if (!check->Count(in.batches_size(), Limits::kBatches, "batches")) return;

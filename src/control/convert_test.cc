@@ -152,6 +152,8 @@ TEST(Convert, RepliesThatDoNotFitAreRefusedByName) {
   ExpectRefused(with([](protocol::Lease* l) { l->first_step = ~uint64_t{0}; }), "lease.first_step");
   ExpectRefused(with([](protocol::Lease* l) { l->rate = 0; }), "lease.rate is 0.0");
   ExpectRefused(with([](protocol::Lease* l) { l->rate = 1001; }), "lease.rate is 1001.0");
+  ExpectRefused(with([](protocol::Lease* l) { l->labels = {8, 7}; }), "labels.begin with labels.end 7 is 8");
+  EXPECT_TRUE(with([](protocol::Lease* l) { l->labels = {7, 7}; }).ok());
   ExpectRefused(with([](protocol::Lease* l) { l->assigned = protocol::RunSet(128); }),
                 "words of a set of runs");
   const auto other_runs = [](protocol::Lease* l) {
@@ -189,6 +191,12 @@ TEST(Convert, RepliesThatDoNotFitAreRefusedByName) {
   const auto late = [](protocol::Round* r) { r->first_step = ~uint64_t{0}; };
   ExpectRefused(with_round(late), "round.first_step");
   ExpectRefused(with_round([](protocol::Round* r) { r->rate = -1; }), "round.rate is -1.0");
+  const auto one_labelled = [](protocol::Round* r) { r->lanes[1].labels = {3, 4}; };
+  ExpectRefused(with_round(one_labelled), "number of labels of a round is 1");
+  const auto wrong_labels = [](protocol::Round* r) {
+    for (auto& part : r->lanes) part.labels = {4, 3};
+  };
+  ExpectRefused(with_round(wrong_labels), "labels.begin with labels.end 3 is 4");
 
   protocol::ServerHeartbeatReply server;
   server.orders.emplace_back().file = std::string(5000, 'f');

@@ -4,6 +4,7 @@
 // here until it is listed, and then fails the test until control.proto has it.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <string>
@@ -35,9 +36,10 @@ LEAT_FIELDS(MpiRank, a, b)
 LEAT_FIELDS(JoinRequest, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(JoinReply, a, b, c, d, e, g, h, i, j)
 LEAT_FIELDS(Cut, a, b, c, d, e, g, h, i)
-LEAT_FIELDS(Lease, a, b, c, d, e, g, h, i, j)
+LEAT_FIELDS(LabelRange, a, b)
+LEAT_FIELDS(Lease, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(BatchScores, a, b, c, d)
-LEAT_FIELDS(WorkerProgress, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u, v, w)
+LEAT_FIELDS(WorkerProgress, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u, v, w, x)
 LEAT_FIELDS(ShardReport, a, b, c, d, e, g)
 LEAT_FIELDS(RejectedRun, a, b, c)
 LEAT_FIELDS(SliceIncarnation, a, b)
@@ -49,7 +51,7 @@ LEAT_FIELDS(MemberReport, a, b, c, d, e, g, h, i, j, k, l, n, o)
 LEAT_FIELDS(UnsentScores, a, b)
 LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o)
 LEAT_FIELDS(Group, a, b, c, d, e, g)
-LEAT_FIELDS(Round::Lane, a, b)
+LEAT_FIELDS(Round::Lane, a, b, c)
 LEAT_FIELDS(Round, a, b, c)
 LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(LedgerReport, a, b, c, d, e, g)
@@ -127,12 +129,18 @@ class Fill {
       v.assigned |= v.missing;
     }
     v.rate = Rate();
+    (*this)(v.labels);
+  }
+  void operator()(protocol::LabelRange& v) {
+    (*this)(v.end);
+    v.begin = v.end - std::min(v.end, rng_.Below(1000));
   }
   void operator()(protocol::Round& v) {
     v.first_step = Number() >> 1;
     v.rate = Rate();
     v.lanes.resize(1 + rng_.Below(4));
     const uint64_t runs = 1 + rng_.Below(3);
+    const bool late_labels = rng_.Chance(0.5);
     for (auto& part : v.lanes) {
       do {
         (*this)(part.cut);
@@ -140,6 +148,7 @@ class Fill {
       part.assigned = protocol::RunSet(part.cut.runs());
       while (part.assigned.count() < runs)
         part.assigned.Add(static_cast<uint32_t>(rng_.Below(part.cut.runs())));
+      if (late_labels) (*this)(part.labels.emplace());
     }
   }
   void operator()(protocol::RejectedRun& v) {

@@ -85,6 +85,28 @@ std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position a
 // True if the rules allow no further cut after `at` while the partition is unchanged.
 bool Exhausted(const CutRules& rules, Position at, uint64_t first, uint64_t end, bool sealed);
 
+// Late labels: the labels [begin, end) of the label topic's partition of the same number, with which the
+// events of a cut are joined.
+struct LabelRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  friend bool operator==(const LabelRange&, const LabelRange&) = default;
+};
+
+// Late labels: the events of a partition before offset `events`, from the previous mark's `events` on, are
+// joined with labels [labels_begin, labels_end). No label that comes later is for them.
+struct LabelMark {
+  uint64_t events = 0;
+  uint64_t labels_begin = 0;
+  uint64_t labels_end = 0;
+  // True if a partition may have this mark after `before`.
+  bool Follows(const LabelMark& before) const {
+    return events > before.events && labels_begin >= before.labels_begin && labels_end >= before.labels_end &&
+           labels_begin <= labels_end;
+  }
+  friend bool operator==(const LabelMark&, const LabelMark&) = default;
+};
+
 // A set of runs of one cut, by index.
 class RunSet {
  public:

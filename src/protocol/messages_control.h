@@ -103,7 +103,8 @@ struct Lease {
   uint32_t width = 1;
   uint32_t needed = 1;
   RunSet assigned;
-  float rate = 1;  // as PushHeader::rate, for all runs
+  float rate = 1;                         // as PushHeader::rate, for all runs
+  std::optional<LabelRange> labels = {};  // of the cut; exactly if the job has late labels
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
@@ -165,6 +166,10 @@ struct WorkerProgress {
   uint64_t feed_bytes = 0;       // read from feeds
   uint64_t feed_retries = 0;     // attempts to read from a feed that failed
   std::string last_dead_letter;  // "partition 3 offset 991: amount: 'abc' is not a number"
+  // Late labels: events of the splits that this worker has read for which no label came. Like a dead letter,
+  // an event counts each time its split is read: again if the split is leased again, whichever runs of it are
+  // still missing. So the sum is exact while no split is read twice, and never too small.
+  uint64_t unjoined = 0;
   // Not cumulative: the last entries of the sequence of all batches, from entry `first_batch` on. Entries
   // that no answer has confirmed are repeated. Empty if the job has no use for them.
   uint64_t first_batch = 0;
@@ -234,6 +239,7 @@ struct Round {
   struct Lane {
     Cut cut;
     RunSet assigned;
+    std::optional<LabelRange> labels = {};  // as Lease::labels
     friend bool operator==(const Lane&, const Lane&) = default;
   };
   uint64_t first_step = 0;

@@ -19,6 +19,8 @@ const char* Name(Invariant invariant) {
       return "members of a group hold the same state at the same step";
     case Invariant::kOneGroup:
       return "no member takes a piece that was sent in another group than its own";
+    case Invariant::kLabels:
+      return "a cut is always leased with the same labels, which are journaled";
     case Invariant::kProgress:
       return "the job makes progress";
     case Invariant::kDeadline:
@@ -104,6 +106,19 @@ void Cluster::State::CheckWatermark() {
       if (auto lacks = Lacks(slice->ledger.partitions(), status.watermark); !lacks.empty())
         return Violate(Invariant::kWatermark, NameOf(slice->id) + ": " + lacks);
     }
+  }
+}
+
+void Cluster::State::CheckLabels(const ControlReply& reply) {
+  const auto* worker = std::get_if<WorkerHeartbeatReply>(&reply);
+  if (worker == nullptr) return;
+  const auto check = [this](const Cut& cut, const std::optional<LabelRange>& its) {
+    if (auto wrong = label_check.OnLeased(cut, its); !wrong.empty())
+      Violate(Invariant::kLabels, std::move(wrong));
+  };
+  for (const Lease& lease : worker->leases) check(lease.cut, lease.labels);
+  for (const protocol::Round& round : worker->rounds) {
+    for (const protocol::Round::Lane& part : round.lanes) check(part.cut, part.labels);
   }
 }
 

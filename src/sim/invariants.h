@@ -16,6 +16,7 @@ enum class Invariant : uint8_t {
   kCheckpoint,    // a complete checkpoint has each slice once, with every run before its watermark
   kMembersAgree,  // members of a group have the same state at the same step, and differ by at most one step
   kOneGroup,      // no member accepts a piece sent in another group
+  kLabels,        // late labels: a cut is always leased with the same labels, by journaled marks
   kProgress,      // there is progress within ClusterOptions::progress_within
   // ---- always checked
   kDeadline,  // the job ends within ClusterOptions::time_limit

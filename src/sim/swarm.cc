@@ -41,6 +41,10 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
     options.stream.partitions.push_back({rng.Below(3) * 1000, job.events / 2 + rng.Below(job.events + 1)});
   }
   options.stream.takes = std::chrono::seconds(5);
+  if (job.late_labels) {
+    options.cuts.epochs = 1;
+    options.stream.late_labels = FromSeconds(0.05 + 1.5 * Rng(Mix(job.seed, 6)).Uniform());
+  }
 
   // 0.1 to 2 ms per message; about 0.5 to 8 ms per batch.
   options.server_link.latency = options.worker_link.latency = std::chrono::microseconds(100);

@@ -20,9 +20,10 @@ struct SwarmJob {
   uint32_t partitions = 2;
   uint64_t events = 1500;  // per partition, on average
   protocol::StrategyConfig strategy;
-  bool one_shot = false;    // ReduceOptions::one_shot
-  bool fault_free = false;  // no faults
-  bool moments = false;     // with a variable of moments
+  bool one_shot = false;     // ReduceOptions::one_shot
+  bool fault_free = false;   // no faults
+  bool late_labels = false;  // and one pass over the stream
+  bool moments = false;      // with a variable of moments
 };
 
 // The options of such a job, without the hook that resumes it.

@@ -111,6 +111,40 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   EXPECT_TRUE(raises ? all.raises > often : all.raises == 0) << all.raises;
 }
 
+TEST_P(Strategies, JoinEachCutWithTheSameLateLabelsInPeace) {
+  for (uint64_t seed = 1; seed <= std::min<uint64_t>(10, Seeds() / 20); ++seed) {
+    const ClusterResult result = RunSwarm({.seed = seed,
+                                           .strategy = GetParam().strategy,
+                                           .one_shot = GetParam().one_shot,
+                                           .fault_free = true,
+                                           .late_labels = true});
+    EXPECT_EQ(result.error, "") << "seed " << seed;
+    EXPECT_EQ(result.duplicates, 0u) << "seed " << seed << ": something was trained twice";
+    EXPECT_GT(result.marks, 30u) << "seed " << seed;
+  }
+}
+
+TEST_P(Strategies, JoinEachCutWithTheSameLateLabelsWhateverGoesWrong) {
+  ClusterResult all;
+  const uint64_t seeds = std::max<uint64_t>(10, Seeds() / GetParam().share / 4);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const ClusterResult result = RunSwarm({.seed = seed,
+                                           .strategy = GetParam().strategy,
+                                           .one_shot = GetParam().one_shot,
+                                           .late_labels = true});
+    EXPECT_EQ(result.error, "") << "seed " << seed;
+    all.restarts += result.restarts;
+    all.resumes += result.resumes;
+    all.checkpoints += result.checkpoints;
+    all.marks += result.marks;
+  }
+  // Coordinators have started from journals that had been compacted.
+  EXPECT_GT(all.restarts, seeds / 4);
+  EXPECT_GT(all.resumes, seeds / 20);
+  EXPECT_GT(all.checkpoints, seeds);
+  EXPECT_GT(all.marks, 30 * seeds);
+}
+
 TEST_P(Strategies, MergeTheMomentsOfEveryEventOnce) {
   for (uint64_t seed = 1; seed <= Seeds() / GetParam().share / 5; ++seed) {
     for (const bool fault_free : {true, false}) {

@@ -46,7 +46,7 @@ CoordinatorConfig WithInterval(CoordinatorConfig config) {
 Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
     : config(WithInterval(std::move(c))),
       slices(config.table, config.partitions.size(), [this] { return Incarnation(NextId()); }),
-      cursors(config.cuts, config.partitions.size(), config.tail_wait),
+      cursors(config.cuts, config.partitions.size(), config.tail_wait, config.late_labels),
       splits(&cursors, config.leases),
       rounds(&cursors, config.strategy, config.open_steps, config.lane_wait, config.tail_wait, config.leases),
       publications(&cursors, config.max_unpublished),
@@ -59,6 +59,10 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
   }
   if (config.table.slices.empty()) throw std::invalid_argument("the model has no variables");
   if (config.partitions.empty()) throw std::invalid_argument("the stream has no partitions");
+  if (config.late_labels && config.cuts.epochs > 1) {
+    throw std::invalid_argument("late labels allow one pass over the stream, not " +
+                                std::to_string(config.cuts.epochs));
+  }
   cursors.PauseAt(config.pause_at);
 
   std::vector<Cut> cuts;
@@ -77,6 +81,9 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
       ids.next = ids.reserved = std::max(ids.reserved, given->lease);
     } else if (auto* raised = std::get_if<RateRaised>(&record)) {
       cursors.rates().Add(std::move(*raised));
+    } else if (const auto* marked = std::get_if<LabelsMarked>(&record)) {
+      if (const Status good = cursors.RestoreMarks(*marked); !good.ok())
+        throw std::invalid_argument("the journal has a wrong " + good.message());
     }
   }
   if (start && start->size() != config.partitions.size()) {
@@ -177,6 +184,16 @@ void Coordinator::State::StartStream() {
   journals.push_back({StreamStart{*first}});
   cursors.Start(*first);
   slices.SetStart(*first);
+}
+
+void Coordinator::State::OnRange(Time now, const StreamRange& range) {
+  auto marks = cursors.AddMarks(range.partition, range.marks);
+  if (!marks.ok()) {
+    if (ending < Ending::kStoppingMembers) StopMembers(now, marks.status());
+  } else if (!marks->empty()) {
+    journals.push_back({LabelsMarked{range.partition, std::move(*marks)}});
+  }
+  cursors.OnRange(now, range);
 }
 
 // Cuts that are already made keep their rate.
@@ -316,7 +333,7 @@ CoordinatorActions Coordinator::OnRequest(Time now, uint64_t call, const Control
 }
 
 CoordinatorActions Coordinator::OnStream(Time now, const std::vector<StreamRange>& ranges) {
-  for (const StreamRange& range : ranges) state_->cursors.OnRange(now, range);
+  for (const StreamRange& range : ranges) state_->OnRange(now, range);
   state_->Step(now);
   return state_->Take();
 }
@@ -349,6 +366,10 @@ CoordinatorActions Coordinator::OnPublishers(Time now, const std::vector<Publish
 std::vector<PublisherOrder> Coordinator::publisher_orders() const {
   return state_->publications.enabled() ? state_->publications.OrdersFor(NodeId())
                                         : std::vector<PublisherOrder>();
+}
+
+std::vector<LabelMarksWanted> Coordinator::label_marks() const {
+  return state_->cursors.MarksWanted();
 }
 
 CoordinatorActions Coordinator::OnDrift(Time now) {
@@ -424,6 +445,7 @@ CoordinatorStatus Coordinator::status() const {
     status.predictions = s.publications.Progress(status.watermark);
     if (status.waiting_for.empty()) status.waiting_for = s.publications.WaitingFor();
   }
+  if (s.config.late_labels) status.unlabelled = s.cursors.Unlabelled();
   if (s.durable) {
     status.checkpoint = s.durable->id;
     status.checkpoint_directory = s.durable->directory;

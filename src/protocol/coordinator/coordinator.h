@@ -69,6 +69,9 @@ struct CoordinatorConfig {
   // The predictions of each event are published by feeds, and no cut of a partition begins further than this
   // many events after the last one that is. 0: the job publishes none.
   uint64_t max_unpublished = 0;
+  // Labels come on a topic of their own, later than the events, and cuts reach up to the last label mark
+  // only. Needs cuts.epochs = 1.
+  bool late_labels = false;
   std::string job;                 // sent to each process that joins
   std::vector<std::string> feeds;  // that are no members: of the coordinator's process
   // Of the coordinator's program and job. Processes with other values are rejected. Empty and 0: not
@@ -114,7 +117,17 @@ struct RateRaised {
   bool Before(const std::vector<Position>& watermark) const;
   friend bool operator==(const RateRaised&, const RateRaised&) = default;
 };
-using JournalRecord = std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised>;
+// Late labels: new marks of a partition, in order. Synced before any cut that needs them is made.
+struct LabelsMarked {
+  uint32_t partition = 0;
+  std::vector<LabelMark> marks;
+  friend bool operator==(const LabelsMarked&, const LabelsMarked&) = default;
+};
+using JournalRecord = std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised, LabelsMarked>;
+
+// Removes the marks that no cut from `watermark` on needs (by partition). The last mark of each partition
+// stays: the stream goes on behind it.
+void DropMarksBefore(const std::vector<Position>& watermark, std::vector<JournalRecord>* records);
 
 struct ManifestShard {
   std::string file;
@@ -190,6 +203,15 @@ struct StreamRange {
   uint64_t begin = 0;
   uint64_t end = 0;
   bool sealed = false;
+  // Late labels: the marks after the last one that the coordinator has (Coordinator::label_marks), in order.
+  // Marks that it has may be repeated; others before the last one are kDataLoss and end the job.
+  std::vector<LabelMark> marks = {};
+};
+
+// Late labels: where the marks of a partition go on.
+struct LabelMarksWanted {
+  std::optional<LabelMark> last;  // the last one that the coordinator has; after a restart, of the journal
+  uint64_t room = 0;              // how many more it takes at present; more end the job
 };
 
 struct CoordinatorStatus {
@@ -234,6 +256,7 @@ struct CoordinatorStatus {
     uint64_t rescored = 0;   // published with scores that were made again, as far as is known
   };
   std::optional<Predictions> predictions;  // none: the job publishes none
+  std::optional<uint64_t> unlabelled;      // late labels: events in the stream that wait for their labels
   std::optional<uint64_t> checkpoint;      // newest durable one
   std::string checkpoint_directory;
   // The checkpoint that is being made.
@@ -264,6 +287,8 @@ class Coordinator {
   // Predictions that the coordinator's process publishes, with its own feed (CoordinatorConfig::feeds).
   CoordinatorActions OnPublishers(Time now, const std::vector<PublisherReport>& reports);
   std::vector<PublisherOrder> publisher_orders() const;
+  // By partition; empty without late labels. The shell asks the stream for these marks and no others.
+  std::vector<LabelMarksWanted> label_marks() const;
   // An alarm: raises the learning rate for a while, as configured.
   CoordinatorActions OnDrift(Time now);
   CoordinatorActions OnTimer(Time now);

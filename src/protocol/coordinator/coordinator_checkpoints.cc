@@ -147,9 +147,10 @@ void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status
   kept[durable->id] = durable->watermark;
   while (kept.size() > std::max(config.keep_checkpoints, 1u)) kept.erase(kept.begin());
   const std::vector<Position>& oldest = kept.begin()->second;
-  later.emplace_back(
-      DropCheckpoints{kept.begin()->first, publications.enabled() ? publications.Needed(oldest) : oldest});
+  const std::vector<Position> needed = publications.enabled() ? publications.Needed(oldest) : oldest;
   cursors.rates().DropBefore(oldest);
+  cursors.ForgetMarks(needed);
+  later.emplace_back(DropCheckpoints{kept.begin()->first, needed});
   AnswerCheckpointCalls(Status());
 }
 

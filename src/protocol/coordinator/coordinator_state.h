@@ -67,6 +67,7 @@ struct Coordinator::State {
     Answer(call, Refusal{Status(code, std::move(why))});
   }
   void Dispatch(Time now, uint64_t call, const ControlRequest& request);
+  void OnRange(Time now, const StreamRange& range);
   void StartStream();
   void RaiseRate();
   void RequestStop(Time now);

@@ -39,6 +39,7 @@ struct GroupMemberConfig {
   StrategyConfig strategy;
   // Memory of the model's parameters; null: modelled steps. Must outlive the member.
   Parameters* parameters = nullptr;
+  bool late_labels = false;  // of the job: each lane has its labels; another round is a failure
 };
 
 // ---- actions, in addition to those of actions.h

@@ -16,12 +16,13 @@ constexpr size_t kMaxLanes = 1 << 16;
 // Rounds are requested one ahead of the current one, so that its splits are ready.
 constexpr size_t kRoundsAhead = 2;
 
-bool WellFormed(const Round& round, size_t partitions) {
+bool WellFormed(const Round& round, size_t partitions, bool late_labels) {
   if (round.lanes.empty() || round.lanes.size() > kMaxLanes || !ValidRate(round.rate)) return false;
   const uint32_t runs = round.lanes.front().assigned.count();
   return runs > 0 && std::ranges::all_of(round.lanes, [&](const Round::Lane& part) {
            return part.cut.valid() && part.cut.partition < partitions &&
-                  part.assigned.size() == part.cut.runs() && part.assigned.count() == runs;
+                  part.assigned.size() == part.cut.runs() && part.assigned.count() == runs &&
+                  part.labels.has_value() == late_labels;
          });
 }
 
@@ -46,7 +47,7 @@ std::pair<uint32_t, uint32_t> LanesOf(uint32_t rank, uint32_t members, uint32_t 
 void GroupMember::State::TakeRounds(const std::vector<Round>& newer) {
   if (!Going()) return;
   for (const Round& round : newer) {
-    if (!WellFormed(round, start.size())) return Fail("a round that is none");
+    if (!WellFormed(round, start.size(), config.late_labels)) return Fail("a round that is none");
     const uint64_t next = rounds.empty() ? held.header().step : rounds.back().round.end();
     // Repeated by a delayed reply.
     if (round.end() <= next) continue;
@@ -77,7 +78,8 @@ void GroupMember::State::Prepare() {
                   .width = width,
                   .needed = width,
                   .assigned = part.assigned,
-                  .rate = known.round.rate};
+                  .rate = known.round.rate,
+                  .labels = part.labels};
       lease.missing &= held.ledger().Held(part.cut).Complement();
       known.leases[lane] = lease.id;
       ready[lease.id] = false;

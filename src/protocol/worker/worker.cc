@@ -50,7 +50,7 @@ void Worker::State::TakeView(const Shared<View>& newer) {
 void Worker::State::TakeLease(const Lease& granted) {
   if (held.contains(granted.id)) return;
   const uint32_t runs = granted.cut.valid() ? granted.cut.runs() : 0;
-  bool fits = runs > 0 && granted.missing.size() == runs;
+  bool fits = runs > 0 && granted.missing.size() == runs && granted.labels.has_value() == config.late_labels;
   if (stepped()) {
     const StepLane step_lane{granted.first_step, granted.lane, granted.width, granted.needed};
     RunSet both = granted.missing;

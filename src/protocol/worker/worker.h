@@ -36,6 +36,7 @@ struct WorkerConfig {
   uint32_t leases_ahead = 2;
   // Values are pulled even if there is nothing to train: the shell scores events with them (has_values).
   bool always_pull = false;
+  bool late_labels = false;  // of the job: each lease has its labels; others are released
   Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before the request is repeated
   Duration retry_interval = std::chrono::milliseconds(50);
   // After a conflict, nothing new starts for retry_interval; after each further one in a row, for twice as

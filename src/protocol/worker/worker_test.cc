@@ -69,6 +69,23 @@ TEST_F(WorkerTest, TheRateOfALeaseGoesWithItsRuns) {
   }
 }
 
+TEST_F(WorkerTest, LeasesHaveLabelsExactlyIfTheJobHasLateLabels) {
+  for (const bool late : {false, true}) {
+    WorkerConfig config = MakeConfig();
+    config.late_labels = late;
+    Worker worker(config);
+    worker.OnJoined(kSelf);
+    Lease with = MakeLease(1), without = MakeLease(2);
+    with.labels = {7, 9};
+    WorkerHeartbeatReply reply;
+    reply.leases = {with, without};
+    const auto prepared = All<PrepareSplit>(worker.OnHeartbeatReply(now_, reply));
+    ASSERT_EQ(prepared.size(), 1u);
+    EXPECT_EQ(prepared[0].lease, late ? with : without) << "the loader gets the labels";
+    EXPECT_THAT(worker.MakeHeartbeat(now_).released, ElementsAre(late ? 2 : 1));
+  }
+}
+
 TEST_F(WorkerTest, ConflictsArePausedAfterForLongerAndLonger) {
   AnswerAll(Reply(MakeView(5)));
   std::vector<Duration> pauses;

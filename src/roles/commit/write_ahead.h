@@ -10,9 +10,10 @@
 
 namespace leat::roles {
 
-// Syncs the stream up to the ends of the records' cuts, then appends the records to the journal. The journal
-// thus never names an offset that a power failure can take from the stream. Blocks. After a failure the
-// journal has none of the records, and the call can be repeated.
+// Syncs the stream up to the ends of the records' cuts and label marks, then appends the records to the
+// journal. The journal thus never names an offset that a power failure can take from the stream. Labels are
+// the source's business: it marks only those that are on disk. Blocks. After a failure the journal has none
+// of the records, and the call can be repeated.
 Status WriteAhead(stream::Source& source, checkpoint::Store& store,
                   std::span<const protocol::JournalRecord> records);
 

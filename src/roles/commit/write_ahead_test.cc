@@ -70,6 +70,14 @@ TEST_F(WriteAheadTest, TheStreamIsSyncedUpToTheCutsBeforeTheyAreJournaled) {
   EXPECT_THAT(calls_, ElementsAre("sync 0 to 5", "sync 1 to 20", "sync 3 to 8", "append 3"));
 }
 
+TEST_F(WriteAheadTest, TheStreamIsSyncedUpToTheMarksBeforeTheyAreJournaled) {
+  const protocol::JournalRecord records[] = {protocol::LabelsMarked{2, {{7, 0, 3}, {30, 1, 9}}},
+                                             protocol::LabelsMarked{0, {}},
+                                             CutsMade{{MakeCut({}, 2, {}, {}, 20)}}};
+  ASSERT_TRUE(WriteAhead(source_, store_, records).ok());
+  EXPECT_THAT(calls_, ElementsAre("sync 2 to 30", "append 3"));
+}
+
 TEST_F(WriteAheadTest, NothingIsJournaledIfTheStreamCannotBeSynced) {
   source_.status = Status(Code::kUnavailable, "no");
   const protocol::JournalRecord records[] = {CutsMade{{MakeCut({}, 0, {}, {}, 5)}}};

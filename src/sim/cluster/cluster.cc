@@ -21,7 +21,12 @@ constexpr uint64_t kCrowd = 4096;
 }  // namespace
 
 Cluster::State::State(Cluster& cluster, ClusterOptions o, Workload& w, Hooks h)
-    : self(cluster), options(std::move(o)), workload(w), hooks(std::move(h)), rng(options.seed) {
+    : self(cluster),
+      options(std::move(o)),
+      workload(w),
+      hooks(std::move(h)),
+      rng(options.seed),
+      labels(Mix(options.seed, 1), options.stream.late_labels) {
   for (const SliceSpec& slice : options.table.slices) {
     slice_ranges.push_back({elements, elements + slice.elements()});
     elements = slice_ranges.back().end;
@@ -133,6 +138,7 @@ CoordinatorConfig Cluster::State::Config() const {
   config.server_wait = options.server_wait;
   config.tail_wait = options.tail_wait;
   config.keep_checkpoints = options.keep_checkpoints;
+  config.late_labels = LateLabels();
   if (options.alarm_interval > Duration(0)) config.raise = options.raise;
   return config;
 }
@@ -145,6 +151,7 @@ void Cluster::State::StartCoordinator() {
     coordinator->alive = false;
     return Violate(Invariant::kRestored, e.what());
   }
+  if (LateLabels()) labels.Start(coordinator->machine->label_marks());
   Tick(coordinator);
   Poll(coordinator);
 }
@@ -155,7 +162,7 @@ void Cluster::State::Tick(const std::shared_ptr<CoordinatorProcess>& c) {
 }
 
 void Cluster::State::Poll(const std::shared_ptr<CoordinatorProcess>& c) {
-  Do(c, c->machine->OnStream(now(), Ranges()));
+  Do(c, c->machine->OnStream(now(), Ranges(*c->machine)));
   ScheduleIn(c, kPoll, [this, c] { Poll(c); });
 }
 
@@ -165,7 +172,7 @@ void Cluster::State::Alarm() {
   queue.After(options.alarm_interval, [this] { Alarm(); });
 }
 
-std::vector<StreamRange> Cluster::State::Ranges() const {
+std::vector<StreamRange> Cluster::State::Ranges(const Coordinator& machine) {
   const StreamPlan& stream = options.stream;
   const double grown =
       stream.takes > Duration(0) ? std::min(1.0, Seconds(now()) / Seconds(stream.takes)) : 1.0;
@@ -175,6 +182,9 @@ std::vector<StreamRange> Cluster::State::Ranges() const {
     const auto there = static_cast<uint64_t>(grown * static_cast<double>(events));
     ranges.push_back({p, first, first + there, grown >= 1.0});
   }
+  if (!LateLabels()) return ranges;
+  const std::vector<LabelMarksWanted> wanted = machine.label_marks();
+  for (StreamRange& range : ranges) labels.Mark(now(), wanted[range.partition], &range);
   return ranges;
 }
 
@@ -193,10 +203,15 @@ void Cluster::State::Do(const std::shared_ptr<CoordinatorProcess>& c, Coordinato
 void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorAction& action) {
   const Faults& faults = options.faults;
   if (auto* reply = std::get_if<Reply>(&action)) {
+    if (options.check && LateLabels()) CheckLabels(reply->reply);
     if (auto call = c->calls.extract(reply->call)) call.mapped()(std::move(reply->reply));
   } else if (auto* journal = std::get_if<AppendJournal>(&action)) {
     disk.Append(journal->record);
     if (std::holds_alternative<RateRaised>(journal->record)) ++result.raises;
+    if (const auto* marked = std::get_if<LabelsMarked>(&journal->record)) {
+      result.marks += marked->marks.size();
+      if (options.check) label_check.OnJournaled(*marked);
+    }
   } else if (auto* prepare = std::get_if<PrepareCheckpoint>(&action)) {
     const uint64_t id = prepare->id;
     ScheduleIn(c, DiskTakes(), [this, c, id] {

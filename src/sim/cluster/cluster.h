@@ -71,6 +71,9 @@ struct StreamPlan {
   };
   std::vector<Partition> partitions;
   Duration takes{0};
+  // The labels come on a topic of their own, and are marked up to this much later than the events. 0: they
+  // come with the events.
+  Duration late_labels{0};
 };
 
 // How the members of a group reduce (protocol/member/reduction.h), as in step/ and collective/.
@@ -147,6 +150,7 @@ struct ClusterResult {
   uint64_t restarts = 0;     // of the coordinator alone
   uint64_t resumes = 0;      // of the whole job
   uint64_t raises = 0;       // of the learning rate
+  uint64_t marks = 0;        // of late labels, journaled
   uint64_t checkpoints = 0;  // complete ones
   uint64_t overdue_leases = 0;
   uint64_t cuts = 0;              // of a worker from a server

@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/disk.h"
+#include "sim/cluster/labels.h"
 #include "sim/cluster/members.h"
 #include "sim/events/event_queue.h"
 #include "sim/events/slab.h"
@@ -156,6 +157,7 @@ struct Cluster::State {
   // ---- time and randomness
   Time now() const { return queue.now(); }
   bool Faulty() const { return now() < options.faults.until; }
+  bool LateLabels() const { return options.stream.late_labels > Duration(0); }
   bool Chance(double p) { return p > 0 && Faulty() && rng.Chance(p); }
   Duration Between(double least_ms, double most_ms) {
     return FromSeconds((least_ms + (most_ms - least_ms) * rng.Uniform()) * 1e-3);
@@ -171,6 +173,7 @@ struct Cluster::State {
   void Violate(Invariant invariant, std::string what);
   void CheckApplied(const PushRequest& request, const std::vector<SliceReply>& replies);
   void CheckWatermark();
+  void CheckLabels(const ControlReply& reply);
   void CheckCheckpoint(const Manifest& manifest);
   void CheckGroup(const RoleProcess& p, const Piece& piece);
   void CheckMembers(const RoleProcess& p);
@@ -188,7 +191,7 @@ struct Cluster::State {
   void Tick(const std::shared_ptr<CoordinatorProcess>& c);
   void Poll(const std::shared_ptr<CoordinatorProcess>& c);
   void Alarm();
-  std::vector<StreamRange> Ranges() const;
+  std::vector<StreamRange> Ranges(const Coordinator& machine);
   void JobEnds(const Status& status);
   void ResumeJob();
   bool Complete() const;
@@ -323,6 +326,8 @@ struct Cluster::State {
   Rng rng;
   EventQueue queue;
   Disk disk;
+  LabelStream labels;
+  LabelCheck label_check;
   std::vector<ElementRange> slice_ranges;  // by slice
   uint64_t elements = 0;
   uint64_t moment_words = 0;  // of the variable of moments, if the table has one

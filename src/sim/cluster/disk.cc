@@ -44,12 +44,13 @@ CheckpointOrder Disk::Prepare(uint64_t id) {
   return order;
 }
 
-// Drops as much as allowed: whole checkpoints, and cuts and raised rates before the watermark.
+// Drops as much as allowed: whole checkpoints, and cuts, raised rates and label marks before the watermark.
 void Disk::Drop(uint64_t oldest_kept, const std::vector<Position>& watermark) {
   while (!manifests_.empty() && manifests_.begin()->first < oldest_kept) {
     files_.erase(manifests_.begin()->second.directory);
     manifests_.erase(manifests_.begin());
   }
+  DropMarksBefore(watermark, &journal_);
   for (JournalRecord& record : journal_) {
     if (auto* made = std::get_if<CutsMade>(&record)) {
       std::erase_if(made->cuts, [&](const Cut& cut) { return cut.next() <= watermark[cut.partition]; });

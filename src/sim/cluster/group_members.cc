@@ -31,7 +31,8 @@ void Cluster::State::StartGroupMember(const ProcessPtr& p) {
       std::make_unique<GroupMember>(GroupMemberConfig{.table = options.table,
                                                       .optimizer = options.optimizer,
                                                       .strategy = options.strategy,
-                                                      .parameters = p->group_member->parameters.get()});
+                                                      .parameters = p->group_member->parameters.get(),
+                                                      .late_labels = LateLabels()});
 }
 
 // Clears the group state of a process that has ended or restarts.

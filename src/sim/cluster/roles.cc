@@ -58,6 +58,7 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
     config.leases_ahead = options.leases_ahead;
     config.reply_timeout = options.reply_timeout;
     config.unreachable_after = options.unreachable_after;
+    config.late_labels = LateLabels();
     p->worker.emplace(config);
     p->memory = workload.Join();
     p->progress = {};

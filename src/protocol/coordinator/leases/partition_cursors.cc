@@ -15,7 +15,19 @@ std::string Text(Position at) {
   return "epoch " + std::to_string(at.epoch) + " offset " + std::to_string(at.offset);
 }
 
+std::invalid_argument LacksMarks(size_t partition, Position cut, uint64_t labelled) {
+  return std::invalid_argument("the journal has cuts of partition " + std::to_string(partition) + " up to " +
+                               Text(cut) + ", and label marks up to offset " + std::to_string(labelled));
+}
+
 }  // namespace
+
+PartitionCursors::PartitionCursors(const CutRules& rules, size_t partitions, Duration tail_wait,
+                                   bool late_labels)
+    : rules_(rules), tail_wait_(tail_wait), partitions_(partitions), labels_(late_labels ? partitions : 0) {
+  if (!late_labels) return;
+  for (Partition& partition : partitions_) partition.labelled = 0;
+}
 
 void PartitionCursors::Start(const std::vector<Position>& start) {
   LEAT_CHECK(start.size() == partitions_.size());
@@ -28,7 +40,12 @@ void PartitionCursors::Start(const std::vector<Position>& start) {
 
 std::vector<Cut> PartitionCursors::Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts) {
   LEAT_CHECK(started_ && watermark.size() == partitions_.size());
-  for (size_t p = 0; p < partitions_.size(); ++p) partitions_[p].at = watermark[p];
+  for (size_t p = 0; p < partitions_.size(); ++p) {
+    Partition& partition = partitions_[p];
+    partition.at = watermark[p];
+    if (partition.at.offset > std::max(partition.labelled, partition.first))
+      throw LacksMarks(p, partition.at, partition.labelled);
+  }
   std::sort(cuts.begin(), cuts.end(), [](const Cut& a, const Cut& b) {
     return std::pair(a.partition, a.begin) < std::pair(b.partition, b.begin);
   });
@@ -40,6 +57,7 @@ std::vector<Cut> PartitionCursors::Restore(const std::vector<Position>& watermar
                                   std::to_string(cut.partition));
     }
     Partition& partition = partitions_[cut.partition];
+    if (cut.end > partition.labelled) throw LacksMarks(cut.partition, cut.next(), partition.labelled);
     const bool first = kept.empty() || kept.back().partition != cut.partition;
     if (cut.next() <= partition.at && first) continue;  // before the watermark
     if (cut.after != partition.at) {
@@ -60,7 +78,7 @@ void PartitionCursors::OnRange(Time now, const StreamRange& range) {
   partition.sealed = range.sealed;
   partition.end = range.end;
   if (!started_) partition.first = range.begin;
-  if (!partition.tail_since && range.end > partition.at.offset) partition.tail_since = now;
+  if (!partition.tail_since && partition.cut_end() > partition.at.offset) partition.tail_since = now;
 }
 
 void PartitionCursors::Advance(Time now, const Cut& cut) {
@@ -68,7 +86,7 @@ void PartitionCursors::Advance(Time now, const Cut& cut) {
   partition.at = cut.next();
   advanced_ += cut.events();
   partition.tail_since.reset();
-  if (partition.end > partition.at.offset) partition.tail_since = now;
+  if (partition.cut_end() > partition.at.offset) partition.tail_since = now;
 }
 
 bool PartitionCursors::Known() const {
@@ -88,7 +106,7 @@ std::vector<Position> PartitionCursors::start() const {
 
 bool PartitionCursors::Exhausted() const {
   return started_ && std::all_of(partitions_.begin(), partitions_.end(), [&](const Partition& p) {
-           return p.known && protocol::Exhausted(rules_, p.at, p.first, p.end, p.sealed);
+           return p.known && protocol::Exhausted(rules_, p.at, p.first, p.cut_end(), p.complete());
          });
 }
 
@@ -116,7 +134,9 @@ uint64_t PartitionCursors::Lag(const std::vector<Position>& watermark) const {
   return lag;
 }
 
-bool PartitionCursors::Overdue(Time now, size_t partition) const {
+bool PartitionCursors::Overdue(Time now, uint32_t partition) const {
+  // Marks of few events may be full before a whole split has its labels.
+  if (labels_.enabled() && labels_.Room(partition, partitions_[partition].at.offset) == 0) return true;
   const auto& since = partitions_[partition].tail_since;
   return since && now - *since >= tail_wait_;
 }
@@ -124,6 +144,34 @@ bool PartitionCursors::Overdue(Time now, size_t partition) const {
 PartitionCursors::Key PartitionCursors::KeyOf(const Cut& cut) const {
   const uint64_t first = partitions_[cut.partition].first;
   return {cut.begin.epoch, cut.begin.offset - std::min(first, cut.begin.offset), cut.partition};
+}
+
+Result<std::vector<LabelMark>> PartitionCursors::AddMarks(uint32_t partition,
+                                                          const std::vector<LabelMark>& marks) {
+  if (!labels_.enabled() || partition >= partitions_.size()) return std::vector<LabelMark>();
+  auto fresh = labels_.Add(partition, partitions_[partition].at.offset, marks);
+  partitions_[partition].labelled = labels_.Limit(partition);
+  return fresh;
+}
+
+Status PartitionCursors::RestoreMarks(const LabelsMarked& marked) {
+  if (!labels_.enabled()) return {};
+  LEAT_RETURN_IF_ERROR(labels_.Restore(marked));
+  partitions_[marked.partition].labelled = labels_.Limit(marked.partition);
+  return {};
+}
+
+std::vector<LabelMarksWanted> PartitionCursors::MarksWanted() const {
+  std::vector<LabelMarksWanted> wanted;
+  for (uint32_t p = 0; labels_.enabled() && p < partitions_.size(); ++p)
+    wanted.push_back({labels_.Last(p), labels_.Room(p, partitions_[p].at.offset)});
+  return wanted;
+}
+
+uint64_t PartitionCursors::Unlabelled() const {
+  uint64_t waiting = 0;
+  for (const Partition& partition : partitions_) waiting += partition.end - partition.cut_end();
+  return waiting;
 }
 
 RateRaised PartitionCursors::NextSpan(const RateRaise& raise) const {

@@ -1,15 +1,17 @@
 // The contents of the stream and how far it is cut: for each partition its range and where the next cut
-// begins; and the spans with a higher learning rate.
+// begins; the spans with a higher learning rate; and late labels.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <tuple>
 #include <vector>
 
 #include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/leases/label_marks.h"
 #include "protocol/coordinator/leases/raised_rates.h"
 
 namespace leat::protocol {
@@ -24,15 +26,19 @@ class PartitionCursors {
     Position at;                     // the next cut begins here
     std::optional<Time> tail_since;  // since when uncut events are available
     uint64_t limit = UINT64_MAX;     // no cut begins at or after this offset
+    uint64_t labelled = UINT64_MAX;  // late labels: no cut reaches past this offset
+    // What can be cut now, and whether the partition ends there for good.
+    uint64_t cut_end() const { return std::min(end, std::max(labelled, first)); }
+    bool complete() const { return sealed && cut_end() == end; }
   };
   // Distance from the start, so that partitions advance together; then the partition.
   using Key = std::tuple<uint32_t, uint64_t, uint32_t>;
 
-  PartitionCursors(const CutRules& rules, size_t partitions, Duration tail_wait)
-      : rules_(rules), tail_wait_(tail_wait), partitions_(partitions) {}
+  PartitionCursors(const CutRules& rules, size_t partitions, Duration tail_wait, bool late_labels = false);
 
   bool started() const { return started_; }  // the start of every partition is known
   void Start(const std::vector<Position>& start);
+  // Without the marks of the range: AddMarks comes first.
   void OnRange(Time now, const StreamRange& range);
   // Restores journaled cuts. Keeps those not before `watermark`, checks that they are contiguous in each
   // partition, and moves the cursors behind them. Throws std::invalid_argument if they contradict each other.
@@ -64,9 +70,20 @@ class PartitionCursors {
   bool EndsAt(const std::vector<Position>& watermark) const;
   // Available events after the watermark, in all remaining passes.
   uint64_t Lag(const std::vector<Position>& watermark) const;
-  // True if the rest of the partition has waited long enough to be cut short.
-  bool Overdue(Time now, size_t partition) const;
+  // True if the rest of the partition is to be cut short: it has waited long enough, or no more marks of late
+  // labels fit before it is cut.
+  bool Overdue(Time now, uint32_t partition) const;
   Key KeyOf(const Cut& cut) const;
+
+  // ---- late labels. As in LabelMarks.
+  Result<std::vector<LabelMark>> AddMarks(uint32_t partition, const std::vector<LabelMark>& marks);
+  Status RestoreMarks(const LabelsMarked& marked);
+  void ForgetMarks(const std::vector<Position>& watermark) { labels_.Forget(watermark); }
+  std::optional<LabelRange> LabelsOf(const Cut& cut) const { return labels_.RangeOf(cut); }
+  // By partition; empty without late labels.
+  std::vector<LabelMarksWanted> MarksWanted() const;
+  // Events in the stream that wait for their labels.
+  uint64_t Unlabelled() const;
 
   RaisedRates& rates() { return rates_; }
   const RaisedRates& rates() const { return rates_; }
@@ -82,6 +99,7 @@ class PartitionCursors {
   uint64_t advanced_ = 0;  // events passed by Advance
   std::vector<Partition> partitions_;
   RaisedRates rates_;
+  LabelMarks labels_;
 };
 
 }  // namespace leat::protocol

@@ -148,13 +148,14 @@ std::optional<RoundMade> RoundQueue::Make(Time now) {
   RoundInput material;
   for (const auto& [key, left] : left_) material.left.push_back(left);
   material.drain = !left_.empty() && now - left_since_ >= tail_wait_;
-  for (size_t p = 0; p < cursors_->size(); ++p) {
+  for (uint32_t p = 0; p < cursors_->size(); ++p) {
     const PartitionCursors::Partition& head = (*cursors_)[p];
     if (cursors_->Held(p)) {  // leftovers are used as if the stream had not grown
       material.partitions.push_back({head.at, head.first, head.at.offset, false, false});
       continue;
     }
-    material.partitions.push_back({head.at, head.first, head.end, head.sealed, cursors_->Overdue(now, p)});
+    material.partitions.push_back(
+        {head.at, head.first, head.cut_end(), head.complete(), cursors_->Overdue(now, p)});
     if (material.partitions.back().overdue) material.drain = true;
   }
   auto made = MakeRound(strategy_, cursors_->rules(), next_step_, material);
@@ -214,7 +215,9 @@ std::vector<protocol::Round> RoundQueue::RoundsFrom(uint64_t from, bool include_
     round.touched = true;
     if (End(at) <= from) continue;
     protocol::Round tell{.first_step = first_step, .rate = RateOf(round), .lanes = {}};
-    for (const Lane& part : round.parts) tell.lanes.push_back({part.cut, part.assigned});
+    for (const Lane& part : round.parts) {
+      tell.lanes.push_back({part.cut, part.assigned, cursors_->LabelsOf(part.cut)});
+    }
     told.push_back(std::move(tell));
   }
   return told;
@@ -318,9 +321,16 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
       leases_[id] = {first_step, *lane};
       workers_[worker].insert(id);
       pace_.OnGranted(now, worker, id);
-      return Lease{id,           part.cut,      std::move(wanted),
-                   first_step,   *lane,         static_cast<uint32_t>(round.parts.size()),
-                   round.needed, part.assigned, RateOf(round)};
+      return Lease{.id = id,
+                   .cut = part.cut,
+                   .missing = std::move(wanted),
+                   .first_step = first_step,
+                   .lane = *lane,
+                   .width = static_cast<uint32_t>(round.parts.size()),
+                   .needed = round.needed,
+                   .assigned = part.assigned,
+                   .rate = RateOf(round),
+                   .labels = cursors_->LabelsOf(part.cut)};
     }
   }
   return std::nullopt;

@@ -59,7 +59,8 @@ bool SplitQueue::CutOne(Time now, bool short_tails, std::vector<Cut>* made) {
     const PartitionCursors::Partition& head = (*cursors_)[p];
     if (!head.known || cursors_->Held(p)) continue;
     const bool short_tail = short_tails && cursors_->Overdue(now, p);
-    const auto cut = NextCut(cursors_->rules(), p, head.at, head.first, head.end, head.sealed, short_tail);
+    const auto cut =
+        NextCut(cursors_->rules(), p, head.at, head.first, head.cut_end(), head.complete(), short_tail);
     if (cut && (!least || cursors_->KeyOf(*cut) < cursors_->KeyOf(*least))) least = cut;
   }
   if (!least) return false;
@@ -178,6 +179,7 @@ std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, con
     pace_.OnGranted(now, worker, id);
     Lease lease{id, split.cut, std::move(missing)};
     lease.rate = cursors_->rates().Of(split.cut);
+    lease.labels = cursors_->LabelsOf(split.cut);
     return lease;
   }
 }
