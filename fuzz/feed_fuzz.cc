@@ -14,6 +14,7 @@ void Records(ByteView bytes) {
   stream::RecordBatch batch;
   const auto first = std::to_integer<uint32_t>(bytes.front()), count = first & 0x3f;
   batch.wanted.resize(first >> 6);
+  if (batch.wanted.size() == 3) batch.wanted[1].kind = stream::Attribute::Kind::kLabel;
   if (!feed::DecodeRecords(bytes.subspan(1), count, &batch).ok()) {
     LEAT_CHECK(batch.size() == 0);
     return;

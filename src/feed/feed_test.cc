@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +22,8 @@
 #include "net/testing.h"
 #include "net/tls/testing.h"
 #include "stream/identity.h"
+#include "stream/join/join_source.h"
+#include "stream/join/testing.h"
 #include "stream/memory_source.h"
 #include "stream/testing.h"
 
@@ -228,6 +231,121 @@ TEST_F(FeedTest, PassesOnWhatAStreamIsAskedFor) {
   EXPECT_EQ(AsText(batch.Value(0, 5).value()), "shop");
   EXPECT_EQ(source->Read(0, 1, 9, &batch), Status(Code::kNotFound, "retention"));
   EXPECT_EQ(batch.size(), 0u);
+}
+
+// Events far apart, each with a label of its own, in two partitions.
+class JoinedFeedTest : public FeedTest {
+ protected:
+  static constexpr uint64_t kEvents = 600;
+
+  JoinedFeedTest() {
+    for (const auto& topic : {events_, labels_}) {
+      topic->partitions.resize(2);
+      topic->sealed = true;
+    }
+    for (uint64_t i = 0; i < kEvents; ++i) {
+      const auto time = static_cast<int64_t>(10'000 * i);
+      for (const uint32_t partition : {0, 1}) {
+        events_->Append(partition, {std::to_string(i), time});
+        labels_->Append(partition, {std::to_string(i), time + 5, "label " + std::to_string(i)});
+      }
+    }
+  }
+  Contents Joined() const {
+    const auto opener = [](std::shared_ptr<stream::MemoryTopic> topic) {
+      return [topic]() -> Result<std::unique_ptr<stream::TimedSource>> {
+        return std::unique_ptr<stream::TimedSource>(std::make_unique<stream::MemoryTimedSource>(topic));
+      };
+    };
+    return {.open = [events = opener(events_), labels = opener(labels_)] {
+      return stream::MakeJoinSource({.open_events = events, .open_labels = labels, .window_ms = 100});
+    }};
+  }
+  // Adds what a source reports now.
+  static void Report(stream::Source& source, std::vector<std::vector<stream::LabelMark>>* marks) {
+    const auto ranges = source.Ranges();
+    ASSERT_TRUE(ranges.ok()) << ranges.status().ToString();
+    marks->resize(ranges->size());
+    for (const auto& range : *ranges) {
+      auto& all = (*marks)[range.partition];
+      all.insert(all.end(), range.marks.begin(), range.marks.end());
+      EXPECT_EQ(range.sealed, !all.empty() && all.back().events == kEvents);
+    }
+  }
+
+  std::shared_ptr<stream::MemoryTopic> events_ = std::make_shared<stream::MemoryTopic>();
+  std::shared_ptr<stream::MemoryTopic> labels_ = std::make_shared<stream::MemoryTopic>();
+};
+
+TEST_F(JoinedFeedTest, MarksComeThroughAFeed) {
+  const FeedThread feed(Joined());
+  const auto source = Open(ForFeeds({feed.address()}));
+  const auto unmarked = source->Ranges();
+  ASSERT_TRUE(unmarked.ok());
+  EXPECT_EQ(*unmarked, (std::vector<stream::PartitionRange>{{0, 0, kEvents, true}, {1, 0, kEvents, true}}));
+  for (const uint32_t partition : {0, 1}) source->WantMarks(partition, {}, 2 * kEvents);
+  std::vector<std::vector<stream::LabelMark>> marks;
+  for (int i = 0; i < 5; ++i) Report(*source, &marks);
+  for (const auto& of_partition : marks) {
+    ASSERT_EQ(of_partition.size(), kEvents);
+    for (uint64_t i = 0; i < kEvents; ++i) EXPECT_EQ(of_partition[i].events, i + 1);
+  }
+  // Another reader asks the same feed; each goes on where it is.
+  const auto other = Open(ForFeeds({feed.address()}));
+  other->WantMarks(1, marks[1][99], 2 * kEvents);
+  const auto first = other->Ranges();
+  ASSERT_TRUE(first.ok());
+  ASSERT_FALSE((*first)[1].marks.empty());
+  EXPECT_EQ((*first)[1].marks.front().events, 101u);
+  const auto nothing = source->Ranges();
+  ASSERT_TRUE(nothing.ok());
+  EXPECT_TRUE((*nothing)[0].marks.empty() && (*nothing)[1].marks.empty());
+  EXPECT_TRUE((*nothing)[0].sealed && (*nothing)[1].sealed);
+  const auto next = other->Ranges();
+  ASSERT_TRUE(next.ok());
+  ASSERT_FALSE((*next)[1].marks.empty());
+  EXPECT_EQ((*next)[1].marks.front().events, (*first)[1].marks.back().events + 1);
+}
+
+TEST_F(JoinedFeedTest, LabelsComeWithTheirEvents) {
+  const FeedThread feed(Joined());
+  const auto source = Open(ForFeeds({feed.address()}));
+  stream::RecordBatch batch;
+  batch.wanted = {{stream::Attribute::Kind::kKey, ""}, {stream::Attribute::Kind::kLabel, ""}};
+  batch.labels_begin = 10;
+  batch.labels_end = 500;
+  ASSERT_TRUE(source->Read(1, 0, kEvents, &batch).ok());
+  ASSERT_EQ(batch.size(), kEvents);
+  for (uint64_t i = 0; i < kEvents; ++i) {
+    EXPECT_EQ(AsText(batch.Value(0, i).value()), std::to_string(i));
+    const auto label = batch.Value(1, i);
+    ASSERT_EQ(label.has_value(), 10 <= i && i < 500) << i;
+    if (!label) continue;
+    EXPECT_EQ(AsText(label->subspan(sizeof(uint64_t))), "label " + std::to_string(i));
+  }
+  batch.labels_end = kEvents + 1;
+  EXPECT_EQ(source->Read(1, 0, kEvents, &batch).code(), Code::kFailedPrecondition);
+}
+
+TEST_F(FeedTest, MarksThatDoNotFollowAreDataLoss) {
+  std::atomic<uint64_t> room = 0;
+  const FakeFeed feed([&room](const Request& request) {
+    if (!request.marks.empty()) room = request.marks[0].room;
+    Reply reply{.sequence = request.sequence, .checksum = Checksum({}, request.sequence)};
+    reply.ranges = {{0, 0, 10, false, {{5, 0, 1}}}};
+    return std::pair{reply, Bytes()};
+  });
+  const auto source = Open(ForFeeds({feed.address()}));
+  EXPECT_EQ(source->Ranges().status().code(), Code::kDataLoss) << "nobody asked for marks";
+  source->WantMarks(0, {}, 5);
+  EXPECT_TRUE(source->Ranges().ok());
+  EXPECT_EQ(room, 5u);
+  EXPECT_EQ(source->Ranges().status().code(), Code::kDataLoss) << "the same mark again";
+  EXPECT_EQ(room, 4u);
+  source->WantMarks(0, {}, 0);
+  EXPECT_EQ(source->Ranges().status().code(), Code::kDataLoss) << "one too many";
+  source->WantMarks(0, {4, 0, 2}, 5);
+  EXPECT_EQ(source->Ranges().status().code(), Code::kDataLoss) << "the labels go back";
 }
 
 TEST_F(FeedTest, ReadsThroughBrokenConnections) {

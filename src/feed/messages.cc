@@ -17,7 +17,29 @@ std::string_view Short(std::string_view text) {
   return text.substr(0, kMaxText);
 }
 
+constexpr uint64_t kMarkBytes = 3 * 8;
+
+void Put(const stream::LabelMark& mark, ByteWriter* out) {
+  out->Put(mark.events);
+  out->Put(mark.labels_begin);
+  out->Put(mark.labels_end);
+}
+
+stream::LabelMark GetMark(ByteReader* in) {
+  stream::LabelMark mark;
+  mark.events = in->Get<uint64_t>();
+  mark.labels_begin = in->Get<uint64_t>();
+  mark.labels_end = in->Get<uint64_t>();
+  if (mark.labels_begin > mark.labels_end) in->Fail();
+  return mark;
+}
+
 }  // namespace
+
+bool Follows(const stream::LabelMark& mark, const stream::LabelMark& last) {
+  return mark.events > last.events && mark.labels_begin >= last.labels_begin &&
+         mark.labels_end >= last.labels_end;
+}
 
 Bytes Encode(const Request& request) {
   ByteWriter out;
@@ -35,6 +57,13 @@ Bytes Encode(const Request& request) {
   }
   out.Put(static_cast<uint32_t>(request.offsets.size()));
   for (const uint64_t offset : request.offsets) out.Put(offset);
+  out.Put(request.labels_begin);
+  out.Put(request.labels_end);
+  out.Put(static_cast<uint32_t>(request.marks.size()));
+  for (const KnownMarks& known : request.marks) {
+    Put(known.last, &out);
+    out.Put(known.room);
+  }
   out.Put(request.checksum);
   return out.Take();
 }
@@ -53,12 +82,19 @@ Result<Request> DecodeRequest(ByteView header) {
   for (uint32_t i = 0, n = in.GetCount(kLeastAttributeBytes); i < n; ++i) {
     const auto attribute = in.Get<uint8_t>();
     if (attribute < static_cast<uint8_t>(stream::Attribute::Kind::kKey) ||
-        attribute > static_cast<uint8_t>(stream::Attribute::Kind::kHeader) || i >= kMaxAttributes)
+        attribute > static_cast<uint8_t>(stream::Attribute::Kind::kLabel) || i >= kMaxAttributes)
       in.Fail();
     request.wanted.push_back({static_cast<stream::Attribute::Kind>(attribute), in.GetString(kMaxText)});
   }
   for (uint32_t i = 0, n = in.GetCount(sizeof(uint64_t)); i < n; ++i)
     request.offsets.push_back(in.Get<uint64_t>());
+  request.labels_begin = in.Get<uint64_t>();
+  request.labels_end = in.Get<uint64_t>();
+  if (request.labels_begin > request.labels_end) in.Fail();
+  for (uint32_t i = 0, n = in.GetCount(kMarkBytes + sizeof(uint64_t)); i < n; ++i) {
+    const auto last = GetMark(&in);
+    request.marks.push_back({last, in.Get<uint64_t>()});
+  }
   request.checksum = in.Get<uint64_t>();
   if (!in.Done()) return Status(Code::kDataLoss, "malformed request to a feed");
   if (kind < static_cast<uint8_t>(RequestKind::kRanges) || kind > static_cast<uint8_t>(RequestKind::kScores))
@@ -79,6 +115,8 @@ Bytes Encode(const Reply& reply) {
     out.Put(range.begin);
     out.Put(range.end);
     out.Put(static_cast<uint8_t>(range.sealed));
+    out.Put(static_cast<uint32_t>(range.marks.size()));
+    for (const auto& mark : range.marks) Put(mark, &out);
   }
   out.Put(reply.fingerprint);
   out.Put(reply.records);
@@ -105,15 +143,20 @@ Result<Reply> DecodeReply(ByteView header) {
   if (code > kLastCode) in.Fail();
   if (in.ok() && code != 0) reply.status = Status(static_cast<Code>(code), std::move(message));
   reply.checksum = in.Get<uint64_t>();
-  constexpr uint64_t kRangeBytes = 4 + 8 + 8 + 1;
-  for (uint32_t i = 0, n = in.GetCount(kRangeBytes); i < n; ++i) {
+  constexpr uint64_t kLeastRangeBytes = 4 + 8 + 8 + 1 + 4;
+  for (uint32_t i = 0, n = in.GetCount(kLeastRangeBytes); i < n; ++i) {
     stream::PartitionRange range;
     range.partition = in.Get<uint32_t>();
     range.begin = in.Get<uint64_t>();
     range.end = in.Get<uint64_t>();
     range.sealed = in.Get<uint8_t>() != 0;
     if (range.partition != i || range.begin > range.end) in.Fail();
-    reply.ranges.push_back(range);
+    for (uint32_t m = 0, marks = in.GetCount(kMarkBytes); m < marks; ++m) {
+      const stream::LabelMark mark = GetMark(&in);
+      if (!range.marks.empty() && !Follows(mark, range.marks.back())) in.Fail();
+      range.marks.push_back(mark);
+    }
+    reply.ranges.push_back(std::move(range));
   }
   reply.fingerprint = in.Get<uint64_t>();
   reply.records = in.Get<uint32_t>();
@@ -194,6 +237,13 @@ Status DecodeRecords(ByteView payload, uint32_t count, stream::RecordBatch* out)
   std::vector<Texts> attributes(out->wanted.size());
   bool whole = TakeTexts(&payload, count, 0, &records);
   for (Texts& values : attributes) whole = whole && TakeTexts(&payload, count, 1, &values);
+  for (size_t i = 0; i < attributes.size() && whole; ++i) {
+    // A label begins with its offset.
+    const bool label = out->wanted[i].kind == stream::Attribute::Kind::kLabel;
+    whole = !label || std::ranges::all_of(attributes[i].lengths, [](uint32_t length) {
+      return length == 0 || length - 1 >= sizeof(uint64_t);
+    });
+  }
   if (!whole || !payload.empty()) return {Code::kDataLoss, "malformed records of a feed"};
   uint64_t end = out->offsets.back();
   out->data.resize(end);

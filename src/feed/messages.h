@@ -31,6 +31,13 @@ enum class RequestKind : uint8_t {
   kScores = 11,       // the payload has scores for the predictions that the feed publishes
 };
 
+// Which marks of a partition the sender wants (stream::Source::WantMarks).
+struct KnownMarks {
+  stream::LabelMark last;
+  uint64_t room = 0;
+  friend bool operator==(const KnownMarks&, const KnownMarks&) = default;
+};
+
 struct Request {
   uint64_t sequence = 0;  // the reply has the same
   uint64_t content = 0;   // what the sender wants to read: a feed with other contents refuses. 0: anything
@@ -41,7 +48,10 @@ struct Request {
   std::string name;
   std::vector<stream::Attribute> wanted;  // kRecords
   std::vector<uint64_t> offsets;          // kCommit
-  uint64_t checksum = 0;                  // of the payload; only kScores has one
+  uint64_t labels_begin = 0;              // kRecords: as of RecordBatch
+  uint64_t labels_end = 0;
+  std::vector<KnownMarks> marks;  // kRanges: of each partition, from 0; empty: the sender wants no marks
+  uint64_t checksum = 0;          // of the payload; only kScores has one
   friend bool operator==(const Request&, const Request&) = default;
 };
 
@@ -58,6 +68,9 @@ struct Reply {
   std::vector<stream::RecordBatch::Lost> lost;
   std::vector<stream::RecordBatch::Absent> absent;
 };
+
+// Whether a mark may come after another one (stream::PartitionRange::marks).
+bool Follows(const stream::LabelMark& mark, const stream::LabelMark& last);
 
 Bytes Encode(const Request& request);
 Bytes Encode(const Reply& reply);

@@ -10,7 +10,7 @@ namespace {
 Reply FullReply() {
   Reply reply{.sequence = 7, .status = Status(Code::kNotFound, "gone"), .checksum = 99};
   reply.fingerprint = 1234;
-  reply.ranges = {{0, 5, 10, false}, {1, 0, 0, true}};
+  reply.ranges = {{0, 5, 10, false, {{6, 0, 3}, {9, 0, 3}, {10, 2, 7}}}, {1, 0, 0, true}};
   reply.records = 10;
   reply.lost = {{2, 4, "damaged"}, {4, 5, ""}};
   reply.absent = {{0, 1}, {5, 10}};
@@ -28,6 +28,9 @@ TEST(FeedMessages, ComeBackWhole) {
       .name = "job@directory",
       .wanted = {{stream::Attribute::Kind::kKey, ""}, {stream::Attribute::Kind::kHeader, "shop"}},
       .offsets = {6, 0},
+      .labels_begin = 9,
+      .labels_end = 10,
+      .marks = {{{11, 12, 13}, 14}, {}},
       .checksum = 8};
   const auto back = DecodeRequest(Encode(request));
   ASSERT_TRUE(back.ok());
@@ -94,13 +97,24 @@ TEST(FeedMessages, MalformedOnesAreDataLoss) {
     const Bytes bytes = Encode(Request{.kind = static_cast<RequestKind>(kind)});
     EXPECT_EQ(DecodeRequest(bytes).status().code(), Code::kDataLoss) << int{kind};
   }
-  for (const uint8_t attribute : {0, 4}) {
+  for (const uint8_t attribute : {0, 5}) {
     const Bytes bytes = Encode(Request{.wanted = {{static_cast<stream::Attribute::Kind>(attribute), ""}}});
     EXPECT_EQ(DecodeRequest(bytes).status().code(), Code::kDataLoss) << int{attribute};
   }
   const Bytes many = Encode(Request{.wanted = std::vector<stream::Attribute>(257)});
   EXPECT_EQ(DecodeRequest(many).status().code(), Code::kDataLoss);
+  EXPECT_FALSE(DecodeRequest(Encode(Request{.labels_begin = 2, .labels_end = 1})).ok());
+  EXPECT_FALSE(DecodeRequest(Encode(Request{.marks = {{{5, 2, 1}, 0}}})).ok());
   Reply wrong = FullReply();
+  for (const stream::LabelMark mark : {stream::LabelMark{9, 2, 7}, {10, 0, 2}, {10, 8, 7}}) {
+    wrong = FullReply();
+    wrong.ranges[0].marks[2] = mark;
+    EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << mark.events << " " << mark.labels_begin;
+  }
+  wrong = FullReply();
+  wrong.ranges[0].marks[1].labels_begin = 3;
+  EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "labels do not go back";
+  wrong = FullReply();
   wrong.ranges[1].partition = 3;
   EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "partitions are in order";
   wrong = FullReply();
@@ -140,6 +154,25 @@ TEST(FeedMessages, AttributesComeWithTheirRecords) {
     EXPECT_EQ(AsText(out.Value(0, first + 2).value()), "");
     EXPECT_EQ(out.Value(1, first), std::nullopt);
   }
+}
+
+TEST(FeedMessages, ALabelBeginsWithItsOffset) {
+  stream::RecordBatch batch = stream::BatchOf({"one", "two", "three"});
+  batch.wanted = {{stream::Attribute::Kind::kLabel, ""}};
+  batch.attributes.resize(1);
+  batch.attributes[0].Append(AsBytes("12345678"));
+  batch.attributes[0].Append(std::nullopt);
+  batch.attributes[0].Append(AsBytes("12345678label"));
+  stream::RecordBatch out;
+  out.wanted = batch.wanted;
+  ASSERT_TRUE(DecodeRecords(EncodeRecords(batch), 3, &out).ok());
+  EXPECT_EQ(AsText(out.Value(0, 0).value()), "12345678");
+  EXPECT_EQ(out.Value(0, 1), std::nullopt);
+  EXPECT_EQ(AsText(out.Value(0, 2).value()), "12345678label");
+  batch.attributes[0] = {};
+  batch.attributes[0].Append(AsBytes("1234567"));
+  EXPECT_EQ(DecodeRecords(EncodeRecords(batch), 3, &out).code(), Code::kDataLoss);
+  EXPECT_EQ(out.size(), 3u);
 }
 
 TEST(FeedMessages, RecordsAreAppendedOrRefusedWhole) {

@@ -21,9 +21,15 @@ class RemoteSource final : public stream::Source {
   explicit RemoteSource(std::shared_ptr<Client> client) : client_(std::move(client)) {}
 
   Result<std::vector<stream::PartitionRange>> Ranges() override {
-    LEAT_RETURN_IF_ERROR(client_->Call({.kind = RequestKind::kRanges}, kRangesDeadline, &reply_, &payload_));
+    LEAT_RETURN_IF_ERROR(
+        client_->Call({.kind = RequestKind::kRanges, .marks = marks_}, kRangesDeadline, &reply_, &payload_));
     if (reply_.ranges.empty()) return Status(Code::kDataLoss, "a feed's stream has no partitions");
+    LEAT_RETURN_IF_ERROR(TakeReported());
     return std::move(reply_.ranges);
+  }
+  void WantMarks(uint32_t partition, const stream::LabelMark& last, uint64_t room) override {
+    if (marks_.size() <= partition) marks_.resize(partition + size_t{1});
+    marks_[partition] = {last, room};
   }
 
   Status Read(uint32_t partition, uint64_t begin, uint64_t end, stream::RecordBatch* out) override {
@@ -55,6 +61,23 @@ class RemoteSource final : public stream::Source {
   Status Unpin(const std::string& owner) override { return Do({.kind = RequestKind::kUnpin, .name = owner}); }
 
  private:
+  // Notes the last mark of each partition, from which the next request goes on.
+  Status TakeReported() {
+    for (const auto& range : reply_.ranges) {
+      if (range.marks.empty()) continue;
+      const KnownMarks known = range.partition < marks_.size() ? marks_[range.partition] : KnownMarks();
+      if (range.marks.size() > known.room || !Follows(range.marks.front(), known.last))
+        return {Code::kDataLoss,
+                "a feed's marks do not follow those before, or are more than were asked for"};
+    }
+    for (const auto& range : reply_.ranges) {
+      if (range.marks.empty()) continue;
+      KnownMarks& known = marks_[range.partition];
+      known = {range.marks.back(), known.room - range.marks.size()};
+    }
+    return {};
+  }
+
   Status Do(Request request) { return client_->Call(std::move(request), &reply_, &payload_); }
 
   Status ReadSome(uint32_t partition, uint64_t begin, uint64_t end, uint64_t* at, stream::RecordBatch* out) {
@@ -62,7 +85,9 @@ class RemoteSource final : public stream::Source {
                              .partition = partition,
                              .begin = *at,
                              .end = end,
-                             .wanted = out->wanted}));
+                             .wanted = out->wanted,
+                             .labels_begin = out->labels_begin,
+                             .labels_end = out->labels_end}));
     if (reply_.records == 0 || reply_.records > end - *at)
       return Status(Code::kDataLoss, "a feed has sent " + std::to_string(reply_.records) + " of " +
                                          std::to_string(end - *at) + " records");
@@ -77,6 +102,7 @@ class RemoteSource final : public stream::Source {
   }
 
   std::shared_ptr<Client> client_;
+  std::vector<KnownMarks> marks_;  // by partition; empty until they are asked for
   Reply reply_;
   Bytes payload_;
 };

@@ -118,12 +118,9 @@ Reply Server::Answer(const Request& request, ByteView sent, net::CertificateRole
   }
   stream::Source& source = **opened;
   switch (request.kind) {
-    case RequestKind::kRanges: {
-      auto ranges = source.Ranges();
-      reply.status = ranges.status();
-      if (ranges.ok()) reply.ranges = std::move(*ranges);
+    case RequestKind::kRanges:
+      reply.status = FindRanges(request, source, &reply);
       break;
-    }
     case RequestKind::kRecords:
       reply.status = ReadRecords(request, &reply, payload);
       break;
@@ -156,6 +153,23 @@ Reply Server::Answer(const Request& request, ByteView sent, net::CertificateRole
   return reply;
 }
 
+// The sender says which marks it has: it may have lost the last reply, and may have asked another feed
+// before.
+Status Server::FindRanges(const Request& request, stream::Source& source, Reply* reply) {
+  for (uint32_t id = 0; id < request.marks.size(); ++id) {
+    const KnownMarks& known = request.marks[id];
+    source.WantMarks(id, known.last, known.room);
+  }
+  LEAT_ASSIGN_OR_RETURN(reply->ranges, source.Ranges());
+  // Another sender may want those of more partitions.
+  for (auto& range : reply->ranges) {
+    if (range.partition < request.marks.size()) continue;
+    if (!request.marks.empty()) range.sealed = range.sealed && range.begin == range.end;
+    range.marks.clear();
+  }
+  return {};
+}
+
 // As many records as are expected to fill a reply.
 Status Server::ReadRecords(const Request& request, Reply* reply, Bytes* payload) {
   constexpr uint64_t kMaxRecords = 1 << 16;
@@ -165,16 +179,18 @@ Status Server::ReadRecords(const Request& request, Reply* reply, Bytes* payload)
   const uint64_t fit = std::clamp<uint64_t>(kReplyBytes / record_bytes_, 1, kMaxRecords);
   uint64_t count = std::min(request.end - request.begin, fit);
   records_.wanted = request.wanted;
+  records_.labels_begin = request.labels_begin;
+  records_.labels_end = request.labels_end;
   while (true) {
     LEAT_RETURN_IF_ERROR(source_->Read(request.partition, request.begin, request.begin + count, &records_));
-    if (count == 1 || records_.offsets.back() <= 4 * kReplyBytes) break;
-    count /= 2;  // they are larger than those before
+    *payload = EncodeRecords(records_);
+    if (count == 1 || payload->size() <= 4 * kReplyBytes) break;
+    count /= 2;  // they are larger than those before, or their labels are
   }
-  record_bytes_ = std::max<uint64_t>(1, records_.offsets.back() / count);
+  record_bytes_ = std::max<uint64_t>(1, payload->size() / count);
   reply->records = static_cast<uint32_t>(count);
   reply->lost = records_.lost;
   reply->absent = records_.absent;
-  *payload = EncodeRecords(records_);
   return Status();
 }
 

@@ -59,6 +59,7 @@ class Server {
   Reply Answer(const Request& request, ByteView sent, net::CertificateRoles peer, Bytes* payload);
   Status TakeScores(const Request& request, ByteView sent) const;
   Result<stream::Source*> Source();
+  static Status FindRanges(const Request& request, stream::Source& source, Reply* reply);
   Status ReadRecords(const Request& request, Reply* reply, Bytes* payload);
   Status ReadAsset(const Request& request, Bytes* payload) const;
   void WarnOnce(const Status& status);
