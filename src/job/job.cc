@@ -54,12 +54,12 @@ protocol::ServerConfig Job::ServerConfig() const {
 }
 
 stream::Schema Job::EvaluationSchema() const {
-  auto columns = schema;
+  auto columns = schema.WithLabelsInRecord();
   using Format = stream::Schema::Format;
   if (schema.format == Format::kAvro || schema.format == Format::kProtobuf) columns.format = Format::kJson;
   if (!evaluate || evaluate->format != "csv") return columns;
   if (!schema.delimiter_set) {
-    if (const auto found = FindDelimiter(*evaluate, schema); found && found->columns > 1)
+    if (const auto found = FindDelimiter(*evaluate, columns); found && found->columns > 1)
       columns.delimiter = found->character;
   }
   if (evaluate->header) columns.UseColumns(ReadHeader(*evaluate, columns.delimiter));

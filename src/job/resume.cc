@@ -28,6 +28,8 @@ std::vector<uint64_t> UsedOffsets(const protocol::RecoveredState& restored, size
       use_cuts(made->cuts);
     } else if (const auto* round = std::get_if<protocol::RoundMade>(&record)) {
       for (const auto& lane : round->lanes) use(lane.cut.partition, lane.cut.end);
+    } else if (const auto* marked = std::get_if<protocol::LabelsMarked>(&record)) {
+      for (const auto& mark : marked->marks) use(marked->partition, mark.events);
     } else if (const auto* start = std::get_if<protocol::StreamStart>(&record)) {
       use_positions(start->start);
     }

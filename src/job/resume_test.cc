@@ -58,6 +58,9 @@ TEST_F(DataLossTest, ALogThatEndsBeforeAUsedOffsetIsRefused) {
   protocol::RecoveredState rounds;
   rounds.journal = {protocol::RoundMade{.lanes = {{MakeCut({}, 1, {}, {}, 33), {}}}}};
   EXPECT_THAT(MistakeOf(rounds), HasSubstr("before 33"));
+  protocol::RecoveredState marks;
+  marks.journal = {protocol::LabelsMarked{1, {{20, 0, 5}, {34, 0, 9}}}};
+  EXPECT_THAT(MistakeOf(marks), HasSubstr("before 34"));
   EXPECT_EQ(ranges_[1].end, 30u);
 }
 

@@ -96,12 +96,40 @@ void CheckSplitSize(const Config& config, const Job& job) {
 // Only records of Kafka have keys, timestamps and headers.
 void CheckAttributes(const Job& job) {
   for (const auto& field : job.schema.fields) {
-    if (!field.from) continue;
+    if (!field.from || field.is_late()) continue;
     const std::string begin = field.where + ": field '" + field.name + "' is not in the record's bytes; ";
     if (job.stream.kafka() == nullptr)
       throw std::invalid_argument(begin + "only records of Kafka have keys, timestamps and headers");
     if (job.config.Has("evaluate"))
       throw std::invalid_argument(begin + "the records of evaluation files have nothing else");
+  }
+}
+
+// A stream of labels and the fields that come from it belong together.
+void TakeLateLabels(const Config& config, Job* job) {
+  const KafkaStream* const kafka = job->stream.kafka();
+  if (kafka != nullptr && kafka->labels) {
+    job->schema.label_records = kafka->labels->records;
+    if (!job->schema.has_late_labels()) {
+      config.At("stream").At("labels").Fail(
+          "no field of the schema takes its labels; a label that comes later has 'from: labels'");
+    }
+  }
+  (void)job->schema.LateLabels();
+}
+
+// Class 0 is the negative one of two.
+void CheckNegative(const Config& config, const Job& job) {
+  if (!job.schema.label_records || !job.schema.label_records->negative) return;
+  for (const auto& field : job.schema.fields) {
+    if (!field.is_late() || field.label_classes() == 2) continue;
+    const std::string has = field.label_classes() == 0
+                                ? "may be any number"
+                                : "has " + std::to_string(field.label_classes()) + " classes";
+    config.At("stream")
+        .At("labels")
+        .At("unjoined")
+        .Fail("unjoined: negative is for labels of two classes; '" + field.name + "' " + has);
   }
 }
 
@@ -122,6 +150,7 @@ void ReadSchema(const Config& config, const Config& resolved, Job* job) {
   job->schema =
       stream::Schema::FromConfig(config.At("schema"), files != nullptr ? files->options.sequence : 0);
   CheckAttributes(*job);
+  TakeLateLabels(config, job);
   // Jobs made before there was a choice have commas, and say nothing.
   if (resolved.Has("delimiter") && !job->schema.delimiter_set)
     job->schema.delimiter = stream::DelimiterFrom(resolved.At("delimiter"));
@@ -147,6 +176,7 @@ void ReadModel(const Config& config, const nn::LayerFiles::Copies& copies, Job* 
                                                  .files = std::move(files),
                                                  .kinds = onnx::LayerKinds()}));
   FitLabels(config.At("schema"), *job->model, &job->schema);
+  CheckNegative(config, *job);
   CheckIds(*job->model, job->schema);
 }
 
@@ -243,7 +273,8 @@ void ReadPredictions(const Config& predictions, Job* job) {
   const KafkaStream* const kafka = job->stream.kafka();
   if (kafka == nullptr) predictions.Fail("predictions are published for a stream that is a topic of Kafka");
   if (job->stream.epochs > 1) predictions.Fail("each event has one prediction; epochs must be 1");
-  if (topic == kafka->options.topic || topic == kafka->dead_letters)
+  const bool labels = kafka->labels && topic == kafka->labels->topic;
+  if (topic == kafka->options.topic || topic == kafka->dead_letters || labels)
     predictions.At("topic").Fail("predictions need another topic than '" + topic +
                                  "', which the stream uses");
 }

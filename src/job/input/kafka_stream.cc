@@ -25,6 +25,46 @@ Result<stream::KafkaOptions> WithSecrets(const KafkaStream& kafka) {
   return options;
 }
 
+// Whether a topic keeps each record for so long. Adds to the warning if not.
+Status CheckKept(const stream::KafkaOptions& options, double checkpoint_interval_s, double window_s,
+                 std::string* warning) {
+  const std::string name = "Kafka topic '" + options.topic + "'";
+  const auto warn = [warning](const std::string& text) { *warning += (warning->empty() ? "" : "; ") + text; };
+  const auto settings = stream::DescribeKafkaTopic(options);
+  if (settings.status().code() == Code::kPermissionDenied) {
+    warn(settings.status().message() +
+         ": whether it is compacted, and for how long it keeps records, is unknown");
+    return {};
+  }
+  if (!settings.ok()) return settings.status();
+  if (settings->compacted) {
+    return {
+        Code::kInvalidArgument,
+        name +
+            " is compacted (cleanup.policy): its records disappear one by one, so a job cannot count each "
+            "of them once"};
+  }
+  const double kept_s = static_cast<double>(settings->retention_ms) / 1000;
+  if (settings->retention_ms < 0 || kept_s >= window_s + 3 * checkpoint_interval_s) return {};
+  std::ostringstream text;
+  text << name << " keeps records for " << kept_s << " s (retention.ms), less than ";
+  if (window_s > 0) text << "the window of " << window_s << " s and ";
+  text << "three checkpoint intervals of " << checkpoint_interval_s << " s: after a crash some may be gone";
+  warn(text.str());
+  return {};
+}
+
+void ReadLabels(const Config& config, KafkaStream* kafka) {
+  if (!config.Has("labels")) return;
+  const Config labels = config.At("labels");
+  kafka->labels = LabelTopic::FromConfig(labels);
+  if (kafka->labels->topic == kafka->options.topic || kafka->labels->topic == kafka->dead_letters) {
+    labels.At("topic").Fail("labels need another topic than '" + kafka->labels->topic +
+                            "', which the stream uses");
+  }
+  if (kafka->bots) labels.Fail("bots write labels into their events; labels that come later are for others");
+}
+
 }  // namespace
 
 std::optional<int64_t> ParseTime(const std::string& text) {
@@ -89,6 +129,7 @@ KafkaStream ReadKafkaStream(const Config& config) {
   kafka.max_partitions = static_cast<uint32_t>(config.Integer("max_partitions", 0, 1, kMostPartitions));
   if (kafka.bots && kafka.bounded)
     config.At("bounded").Fail("a topic that bots write ends with their last event");
+  ReadLabels(config, &kafka);
   return kafka;
 }
 
@@ -98,7 +139,9 @@ std::string KafkaStream::Describe() const {
 
 SourceIdentity KafkaStream::Identity() const {
   // Partitions may be added.
-  return {.topic = "kafka:" + options.topic, .partitions = 0, .windows = ""};
+  return {.topic = "kafka:" + options.topic + (labels ? ", " + labels->Identity() : ""),
+          .partitions = 0,
+          .windows = ""};
 }
 
 Result<std::vector<std::string>> KafkaStream::Identify() const {
@@ -143,7 +186,9 @@ Status KafkaStream::Create(uint32_t count) const {
 
 Result<std::unique_ptr<stream::Source>> KafkaStream::Open() const {
   LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
-  return stream::OpenKafka(complete);
+  if (labels) return labels->Open(complete);
+  LEAT_ASSIGN_OR_RETURN(auto topic, stream::OpenKafka(complete));
+  return std::unique_ptr<stream::Source>(std::move(topic));
 }
 
 Status KafkaStream::CheckEmpty() const {
@@ -158,28 +203,11 @@ Result<std::unique_ptr<stream::TopicWriter>> KafkaStream::OpenWriter() const {
 
 Status KafkaStream::CheckTopic(double checkpoint_interval_s, std::string* warning) const {
   LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
-  const auto settings = stream::DescribeKafkaTopic(complete);
-  if (settings.status().code() == Code::kPermissionDenied) {
-    *warning = settings.status().message() +
-               ": whether it is compacted, and for how long it keeps records, is unknown";
-    return {};
-  }
-  if (!settings.ok()) return settings.status();
-  if (settings->compacted) {
-    return {Code::kInvalidArgument,
-            Describe() +
-                " is compacted (cleanup.policy): its records disappear one by one, so "
-                "a job cannot count each of them once"};
-  }
-  if (settings->retention_ms >= 0 &&
-      static_cast<double>(settings->retention_ms) < 3000 * checkpoint_interval_s) {
-    std::ostringstream text;
-    text << Describe() << " keeps records for " << static_cast<double>(settings->retention_ms) / 1000
-         << " s (retention.ms), less than three checkpoint intervals of " << checkpoint_interval_s
-         << " s: after a crash some may be gone";
-    *warning = text.str();
-  }
-  return {};
+  const double window_s = labels ? static_cast<double>(labels->window_ms) / 1000 : 0;
+  LEAT_RETURN_IF_ERROR(CheckKept(complete, checkpoint_interval_s, window_s, warning));
+  if (!labels) return {};
+  LEAT_RETURN_IF_ERROR(CheckKept(labels->OptionsLike(complete), checkpoint_interval_s, window_s, warning));
+  return labels->CheckCopartitioned(complete);
 }
 
 Result<KafkaStream::Bounds> KafkaStream::FindBounds() const {

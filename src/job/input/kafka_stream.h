@@ -9,6 +9,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "job/input/label_topic.h"
 #include "stream/bots/bots.h"
 #include "stream/decode/decoder.h"
 #include "stream/kafka/kafka_client.h"
@@ -38,8 +39,9 @@ struct KafkaStream {
   // The job reads partitions that are added while it exists, up to this number. 0: twice as many as the topic
   // had when the job was made, and at least 8 more.
   uint32_t max_partitions = 0;
-  std::string dead_letters;  // the topic for them; empty: they are kept in the job's directory
-  bool live = false;         // without bots: the job waits for records in an empty topic
+  std::string dead_letters;          // the topic for them; empty: they are kept in the job's directory
+  bool live = false;                 // without bots: the job waits for records in an empty topic
+  std::optional<LabelTopic> labels;  // that come later, in another topic of the cluster
 
   std::string Describe() const;  // "Kafka topic 'payments'"
   SourceIdentity Identity() const;
@@ -55,8 +57,8 @@ struct KafkaStream {
                                                                      uint32_t partition) const;
   // Makes the topic unless it exists, with so many partitions; 0: with `partitions`.
   Status Create(uint32_t count) const;
-  // Refuses a topic that loses records in its middle. `warning`: about one that loses them sooner than a job
-  // with such checkpoints may need them again.
+  // Refuses a topic that loses records in its middle, and one that is divided otherwise than that of its
+  // labels. `warning`: about one that loses them sooner than a job with such checkpoints may need them again.
   Status CheckTopic(double checkpoint_interval_s, std::string* warning) const;
   // What `start` and `bounded` mean now, for options.
   struct Bounds {

@@ -87,7 +87,7 @@ const std::vector<Kind>& Kinds() {
       {"files", {"files"}, ReadFileStream},
       {"a Kafka topic",
        {"kafka", "topic", "start", "bounded", "partitions", "max_partitions", "bots", "live",
-        "fail_on_data_loss", "dead_letters"},
+        "fail_on_data_loss", "dead_letters", "labels"},
        ReadKafka},
   };
   return kKinds;
@@ -145,6 +145,8 @@ StreamSpec StreamFromConfig(const Config& config, const StreamPaths& paths) {
   stream.source = kind.read(config, paths);
   if (stream.bots() != nullptr && stream.epochs != 1)
     config.At("epochs").Fail("a stream that bots write is read once; epochs must be 1");
+  if (stream.kafka() != nullptr && stream.kafka()->labels && stream.epochs != 1)
+    config.At("epochs").Fail("events whose labels come later are read once; epochs must be 1");
   return stream;
 }
 

@@ -25,7 +25,7 @@ namespace leat::job {
 
 // What the offsets of a checkpoint refer to; a job resumes only if all of it is equal.
 struct SourceIdentity {
-  std::string topic;
+  std::string topic;  // and that of its labels
   uint32_t partitions = 0;
   std::string windows;  // how text is cut into records; empty for other formats
 };
