@@ -179,6 +179,7 @@ void Progress::Forget(Time now, const protocol::View& view) {
       sum.totals.Add(worker.mapped());
       sum.rejected_batches += worker.mapped().rejected_batches;
       sum.dead_letters += worker.mapped().dead_letters;
+      sum.unjoined += worker.mapped().unjoined;
       sum.feed_bytes += worker.mapped().feed_bytes;
       sum.feed_retries += worker.mapped().feed_retries;
       if (!worker.mapped().last_dead_letter.empty()) sum.last_dead_letter = worker.mapped().last_dead_letter;

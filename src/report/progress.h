@@ -81,6 +81,7 @@ class Progress {
     Totals totals;
     uint64_t rejected_batches = 0;
     uint64_t dead_letters = 0;
+    uint64_t unjoined = 0;
     uint64_t feed_bytes = 0;
     uint64_t feed_retries = 0;
     std::string last_dead_letter;

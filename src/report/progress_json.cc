@@ -170,7 +170,7 @@ class Progress::JsonWriter {
   void AddEvents() {
     const Forgotten& forgotten = progress_.forgotten_;
     uint64_t duplicates = forgotten.duplicates, rejected = forgotten.rejected_batches,
-             dead = forgotten.dead_letters, feed_bytes = forgotten.feed_bytes,
+             dead = forgotten.dead_letters, unjoined = forgotten.unjoined, feed_bytes = forgotten.feed_bytes,
              feed_retries = forgotten.feed_retries;
     std::string last_dead = forgotten.last_dead_letter;
     uint64_t conflicts = forgotten.conflicts;
@@ -181,6 +181,7 @@ class Progress::JsonWriter {
     for (const auto& [node, worker] : progress_.workers_) {
       rejected += worker.rejected_batches;
       dead += worker.dead_letters;
+      unjoined += worker.unjoined;
       feed_bytes += worker.feed_bytes;
       feed_retries += worker.feed_retries;
       if (!worker.last_dead_letter.empty()) last_dead = worker.last_dead_letter;
@@ -192,6 +193,10 @@ class Progress::JsonWriter {
       json_["predictions"] = {{"published", predictions->published},
                               {"behind", predictions->behind},
                               {"rescored", predictions->rescored}};
+    }
+    if (status_.unlabelled) {
+      json_["unlabelled"] = *status_.unlabelled;
+      json_["unjoined"] = unjoined;
     }
     json_["dead_letters"] = dead;
     if (!last_dead.empty()) json_["last_dead_letter"] = last_dead;

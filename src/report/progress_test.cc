@@ -425,6 +425,23 @@ TEST_F(ProgressTest, AnyBytesOfAPeerMakeGoodJson) {
   EXPECT_TRUE(json["last_dead_letter"].get<std::string>().starts_with("amount: '"));
 }
 
+TEST_F(ProgressTest, EventsWithoutLabelsAreToldOfInJobsWithLateLabels) {
+  Make();
+  Sums one, other;
+  one.progress.unjoined = 3;
+  other.progress.unjoined = 4;
+  Report(kWorker, one);
+  Report(kOther, other);
+  const Json without = Show();
+  EXPECT_FALSE(without.contains("unjoined"));
+  EXPECT_FALSE(without.contains("unlabelled"));
+  CoordinatorStatus status = Running(100);
+  status.unlabelled = 12;
+  const Json json = Json::parse(progress_->ToJson(now_, status, 0));
+  EXPECT_EQ(json["unjoined"], 7);
+  EXPECT_EQ(json["unlabelled"], 12);
+}
+
 TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   Make();
   progress_->OnServer(now_, kServer,
@@ -707,6 +724,7 @@ TEST_F(ProgressTest, NodesThatLeftLongAgoAreForgottenAndStayCounted) {
   gone.Train(100, 0.5, 60);
   gone.Score(0.9f, 0.9f, true);
   gone.progress.dead_letters = 3;
+  gone.progress.unjoined = 5;
   gone.progress.last_dead_letter = "bad";
   gone.progress.rejected_batches = 2;
   gone.progress.cpu_seconds = 7;
@@ -741,6 +759,9 @@ TEST_F(ProgressTest, NodesThatLeftLongAgoAreForgottenAndStayCounted) {
   EXPECT_EQ(progress_->nodes(), 2u) << "of the view";
   const Json after = Show(150);
   EXPECT_EQ(after["steps"], before["steps"].get<uint64_t>() + 2000);
+  CoordinatorStatus late = Running(150);
+  late.unlabelled = 0;
+  EXPECT_EQ(Json::parse(progress_->ToJson(now_, late, 0))["unjoined"], 5);
   for (const char* same : {"dead_letters", "last_dead_letter", "rejected_batches", "duplicates", "staleness",
                            "staleness_mean", "staleness_p99", "skipped", "auc", "aggregated_compute_s"}) {
     EXPECT_EQ(after[same], before[same]) << same;

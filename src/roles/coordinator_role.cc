@@ -262,7 +262,12 @@ class CoordinatorRole {
   // that it will ever have is not.
   void Poll() {
     if (!streams_.remote) return OnRanges(streams_.source->Ranges());
-    poll_thread_.Post([this] {
+    poll_thread_.Post([this, marks = machine_.label_marks()] {
+      for (size_t i = 0; i < marks.size(); ++i) {
+        const auto last = marks[i].last.value_or(protocol::LabelMark());
+        streams_.source->WantMarks(partitions_[i], {last.events, last.labels_begin, last.labels_end},
+                                   marks[i].room);
+      }
       auto ranges = std::make_shared<Result<std::vector<stream::PartitionRange>>>(streams_.source->Ranges());
       loop_.Post([this, ranges] { OnRanges(*ranges); });
     });
@@ -274,7 +279,11 @@ class CoordinatorRole {
       if (*ranges != last_ranges_) poll_pause_ = kStreamPoll;
       last_ranges_ = *ranges;
       std::vector<protocol::StreamRange> known;
-      for (const auto& r : *ranges) known.push_back({r.partition, r.begin, r.end, r.sealed});
+      for (const auto& r : *ranges) {
+        known.push_back({r.partition, r.begin, r.end, r.sealed});
+        for (const auto& mark : r.marks)
+          known.back().marks.push_back({mark.events, mark.labels_begin, mark.labels_end});
+      }
       Do(machine_.OnStream(loop_.Now(), known));
     } else {
       spdlog::warn("stream: {}", ranges.status().ToString());
@@ -611,6 +620,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   config.workers = job.workers;
   config.strategy = job.strategy;
   config.cuts = job.Cuts();
+  config.late_labels = job.schema.has_late_labels();
   if (job.strategy.kind == protocol::StrategyKind::kAllReduce) config.heartbeat_interval = kGroupHeartbeat;
   if (job.heartbeat_interval > Duration{0}) config.heartbeat_interval = job.heartbeat_interval;
   config.heartbeat_timeout = job.heartbeat_timeout;

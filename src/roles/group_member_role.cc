@@ -81,7 +81,8 @@ class GroupMemberRole {
         machine_({.table = table_,
                   .optimizer = job_.optimizer,
                   .strategy = job_.strategy,
-                  .parameters = &parameters_}) {
+                  .parameters = &parameters_,
+                  .late_labels = job_.schema.has_late_labels()}) {
     if (job_.reports_batches()) trainer_.ScoreByInference();
     if (!job_.predictions.enabled()) return;
     predictions_ = std::make_unique<WorkerPredictions>(

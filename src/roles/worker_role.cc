@@ -72,7 +72,8 @@ class WorkerRole {
         machine_({.table = table_,
                   .strategy = job_.strategy,
                   .leases_ahead = kLeasesAhead,
-                  .always_pull = job_.predictions.enabled()}) {
+                  .always_pull = job_.predictions.enabled(),
+                  .late_labels = job_.schema.has_late_labels()}) {
     if (job_.reports_batches()) trainer_.ScoreByInference();
     if (!job_.predictions.enabled()) return;
     // A run of several batches trains its own values.

@@ -17,6 +17,7 @@ class InputFlow {
   void OnSplit(const PreparedSplit& split) {
     progress_->input_records += split.lease.cut.events();
     progress_->input_bytes += split.bytes;
+    progress_->unjoined += split.rows.unjoined;
   }
   // To be called when the number of splits that can be trained has changed. `busy`: the worker waits for
   // something else.

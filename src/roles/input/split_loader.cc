@@ -37,7 +37,8 @@ SplitReader::SplitReader(std::unique_ptr<stream::Source> source, const stream::S
                          std::shared_ptr<stream::DeadLetterSink> dead_letters, bool keys)
     : source_(std::move(source)),
       decoder_(stream::MakeDecoder(schema)),
-      dead_letters_(std::move(dead_letters)) {
+      dead_letters_(std::move(dead_letters)),
+      late_labels_(schema.has_late_labels()) {
   records_.wanted = schema.attributes();
   const stream::Attribute key{stream::Attribute::Kind::kKey, ""};
   const auto wanted = std::ranges::find(records_.wanted, key);
@@ -47,6 +48,12 @@ SplitReader::SplitReader(std::unique_ptr<stream::Source> source, const stream::S
 
 Status SplitReader::Read(PreparedSplit* split) {
   const auto& cut = split->lease.cut;
+  const auto& labels = split->lease.labels;
+  if (late_labels_ != labels.has_value())
+    return {Code::kDataLoss, late_labels_ ? "a lease without labels" : "a lease with labels"};
+  const protocol::LabelRange range = labels.value_or(protocol::LabelRange());
+  records_.labels_begin = range.begin;
+  records_.labels_end = range.end;
   LEAT_RETURN_IF_ERROR(source_->Read(cut.partition, cut.begin.offset, cut.end, &records_));
   split->bytes = records_.offsets.back();
   split->rows.clear();

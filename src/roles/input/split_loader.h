@@ -46,13 +46,15 @@ class SplitReader {
   // `dead_letters`: null: they are only in what Read returns. `keys`: of the records, for PreparedSplit.
   SplitReader(std::unique_ptr<stream::Source> source, const stream::Schema& schema,
               std::shared_ptr<stream::DeadLetterSink> dead_letters = nullptr, bool keys = false);
-  // Reads the rows of the cut that `split->lease` names, in training order. Reuses the memory of `split`.
+  // Reads the rows of the cut that `split->lease` names, in training order, joined with its labels if the job
+  // has late labels. Reuses the memory of `split`.
   Status Read(PreparedSplit* split);
 
  private:
   std::unique_ptr<stream::Source> source_;
   std::unique_ptr<stream::Decoder> decoder_;
   std::shared_ptr<stream::DeadLetterSink> dead_letters_;
+  const bool late_labels_;
   std::optional<size_t> keys_;  // index of the key in records_.wanted, if PreparedSplit is to have it
   stream::RecordBatch records_;
 };

@@ -249,6 +249,48 @@ TEST_F(SplitLoaderTest, AbsentRecordsAreNoDeadLetters) {
   EXPECT_THAT(split.Batch(1), ElementsAre(1));
 }
 
+// Joins a record with a label of its own if its offset is in the range.
+class LabelledSource final : public stream::Source {
+ public:
+  Result<std::vector<stream::PartitionRange>> Ranges() override { return source_->Ranges(); }
+  Status Read(uint32_t partition, uint64_t begin, uint64_t end, stream::RecordBatch* out) override {
+    LEAT_RETURN_IF_ERROR(source_->Read(partition, begin, end, out));
+    stream::AttributeValues labels;
+    for (uint64_t offset = begin; offset < end; ++offset) {
+      std::string label(reinterpret_cast<const char*>(&offset), sizeof(offset));
+      label += std::to_string(100 + offset);
+      const bool joined = out->labels_begin <= offset && offset < out->labels_end;
+      labels.Append(joined ? std::optional(AsBytes(label)) : std::nullopt);
+    }
+    out->attributes = {std::move(labels)};
+    return {};
+  }
+
+ private:
+  std::unique_ptr<stream::Source> source_ =
+      stream::MakeMemorySource(std::vector<std::string>{"1", "2", "3", "4", "5"}, 1);
+};
+
+TEST_F(SplitLoaderTest, EventsAreJoinedWithTheLabelsOfTheLease) {
+  auto schema = stream::Schema::FromConfig(Config::Parse(
+      "{format: csv, fields: {x: {type: number}, y: {type: number, role: label, from: labels}}}",
+      "job.yaml"));
+  schema.label_records = {.format = stream::Schema::Format::kCsv, .columns = {"y"}};
+  SplitReader reader(std::make_unique<LabelledSource>(), schema);
+  PreparedSplit split;
+  split.lease = {.id = 1, .cut = MakeCut(0, 5, 2, 0)};
+  EXPECT_EQ(reader.Read(&split), Status(Code::kDataLoss, "a lease without labels"));
+  split.lease.labels = {1, 4};
+  ASSERT_TRUE(reader.Read(&split).ok());
+  EXPECT_THAT(split.rows.index, ElementsAre(1, 2, 3));
+  EXPECT_THAT(split.rows.labels, ElementsAre(101, 102, 103));
+  EXPECT_EQ(split.rows.unjoined, 2u);
+  EXPECT_TRUE(split.rows.dead.empty());
+  EXPECT_EQ(split.Batch(0).size(), 1u);
+  EXPECT_EQ(split.Batch(1).size(), 2u);
+  EXPECT_EQ(split.Batch(2).size(), 0u);
+}
+
 TEST_F(SplitLoaderTest, ASplitThatCannotBeReadSaysWhyAndTheNextOneIsRead) {
   Make(20);
   Prepare(1, MakeCut(10, 30, 5, 0));
