@@ -23,8 +23,8 @@ struct RoleOptions {
   // trusted.
   net::TransportOptions transport;
   engine::PlanOptions plan;  // the kernels that workers compute with
-  // How long a worker retries a stream whose events are missing or damaged before it fails; six times as long
-  // for a stream that cannot be read for another reason.
+  // How long a worker retries a stream whose events are missing or damaged before it fails. It waits longer
+  // for other errors (input/input_errors.h).
   Duration read_timeout = std::chrono::seconds(5);
   // The exit status for an error, for a worker whose process is ended by MPI together with all others.
   std::function<int(const Status&)> exit_status;

@@ -5,6 +5,22 @@
 #include <utility>
 
 namespace leat::roles {
+namespace {
+
+// How long a worker retries, in read timeouts. Brokers and feeds that are started again may take minutes.
+int Patience(Code code) {
+  switch (code) {
+    case Code::kNotFound:
+    case Code::kDataLoss:
+      return 1;
+    case Code::kUnavailable:
+      return 60;
+    default:
+      return 6;
+  }
+}
+
+}  // namespace
 
 InputErrors::InputErrors(const job::Job& job, Duration read_timeout, protocol::WorkerProgress* progress)
     : directory_(job.directory.empty() ? "" : job.directory + "/dead_letters"),
@@ -45,8 +61,7 @@ Status InputErrors::OnUnreadable(Time now, uint64_t lease, const Status& why) {
   if (!unreadable_since_) unreadable_since_ = now;
   spdlog::error("split {}: {}", lease, why.ToString());
   progress_->last_dead_letter = why.ToString();
-  const bool gone = why.code() == Code::kNotFound || why.code() == Code::kDataLoss;
-  if (now - *unreadable_since_ > (gone ? read_timeout_ : 6 * read_timeout_))
+  if (now - *unreadable_since_ > Patience(why.code()) * read_timeout_)
     return why.With("the stream cannot be read");
   return {};
 }
