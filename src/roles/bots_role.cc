@@ -21,7 +21,7 @@ namespace {
 
 // Limits of the events of one append: consecutive payments go to one partition, the next ones to the next.
 constexpr uint64_t kSmallestChunk = 256;
-constexpr uint64_t kLargestChunk = 4096;
+constexpr uint64_t kLargestChunk = 2048;
 constexpr uint64_t kChunks = 16;  // of each partition, at least, if there are enough events
 constexpr Duration kTick = std::chrono::milliseconds(20);
 constexpr Duration kRetry = std::chrono::seconds(1);

@@ -83,7 +83,7 @@ class KafkaDeadLetters final : public DeadLetterSink {
 }  // namespace
 
 Result<std::unique_ptr<DeadLetterSink>> OpenKafkaDeadLetters(const KafkaOptions& options, std::string from) {
-  LEAT_ASSIGN_OR_RETURN(auto producer, KafkaProducer::Make(options));
+  LEAT_ASSIGN_OR_RETURN(auto producer, KafkaProducer::Make(options, {{"linger.ms", "2"}}));
   return std::unique_ptr<DeadLetterSink>(
       std::make_unique<KafkaDeadLetters>(options, std::move(from), std::move(producer)));
 }

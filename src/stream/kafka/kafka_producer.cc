@@ -6,12 +6,6 @@
 namespace leat::stream {
 namespace {
 
-// Settings that a job can replace. Records come in chunks whose sender waits for them, so waiting for more
-// only delays them; the largest chunk of bots has this many. A job's queue.buffering.max.ms, another name of
-// linger.ms, counts too: settings are set in the order of their names.
-constexpr std::pair<const char*, const char*> kDefaults[] = {{"linger.ms", "2"},
-                                                             {"batch.num.messages", "4096"}};
-
 constexpr Duration kPause = std::chrono::milliseconds(10);  // between two attempts
 
 // A report names the record and the last Restart before it.
@@ -19,11 +13,11 @@ constexpr int kNumberBits = 32;
 
 }  // namespace
 
-Result<KafkaProducer> KafkaProducer::Make(const KafkaOptions& options,
-                                          const std::map<std::string, std::string>& own) {
+Result<KafkaProducer> KafkaProducer::Make(const KafkaOptions& options, const Settings& defaults,
+                                          const Settings& own) {
   KafkaOptions complete = options;
-  for (const auto& [name, value] : kDefaults) complete.settings.emplace(name, value);
-  std::map<std::string, std::string> all = own;
+  complete.settings.insert(defaults.begin(), defaults.end());
+  Settings all = own;
   all["enable.idempotence"] = "true";
   LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_PRODUCER, complete, all));
   KafkaPtr<rd_kafka_topic_t> topic(rd_kafka_topic_new(client.get(), options.topic.c_str(), nullptr));

@@ -19,6 +19,7 @@ namespace leat::stream {
 // Not thread-safe.
 class KafkaProducer {
  public:
+  using Settings = std::map<std::string, std::string>;
   using Header = std::pair<const char*, std::string>;  // name, text
   struct Record {
     std::string_view value;
@@ -33,9 +34,10 @@ class KafkaProducer {
     int64_t offset = 0;
   };
 
-  // Settings in `own` cannot be replaced by the job's.
-  static Result<KafkaProducer> Make(const KafkaOptions& options,
-                                    const std::map<std::string, std::string>& own = {});
+  // The job's settings replace those of `defaults`, but not those of `own`. A job's queue.buffering.max.ms,
+  // another name of linger.ms, counts, too: settings are set in the order of their names.
+  static Result<KafkaProducer> Make(const KafkaOptions& options, const Settings& defaults,
+                                    const Settings& own = {});
   KafkaProducer(KafkaProducer&&) = default;
   // Records that have no report by now belong to a call that has failed: they are given up.
   ~KafkaProducer();
