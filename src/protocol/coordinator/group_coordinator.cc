@@ -113,7 +113,9 @@ std::vector<NodeId> GroupCoordinator::TakeExcluded() {
 
 std::vector<std::pair<NodeId, NodeId>> GroupCoordinator::Unreachable() const {
   std::vector<Pair> pairs;
-  for (const auto& [pair, failures] : unreachable_) pairs.push_back(pair);
+  if (!Progressed()) {
+    for (const auto& [pair, failures] : unreachable_) pairs.push_back(pair);
+  }
   for (const auto& [node, waiting] : members_) {
     for (const NodeId other : waiting.unreachable) pairs.emplace_back(node, other);
   }
@@ -168,15 +170,15 @@ bool GroupCoordinator::Due(Time now) const {
   });
 }
 
+bool GroupCoordinator::Progressed() const {
+  const MemberReport* const least = Least();
+  return least != nullptr && least->step > best_;
+}
+
 void GroupCoordinator::Name(Time now, uint64_t id) {
   // A failure counts against the group, unless a member left, or it has made progress since the last failure.
-  const MemberReport* least = Least();
-  if (least != nullptr && least->step > best_) {
-    failures_ = 0;
-    unreachable_.clear();
-  }
-  if (anew_) failures_ = 0;
-  if (least != nullptr) best_ = std::max(best_, least->step);
+  if (anew_ || Progressed()) failures_ = 0;
+  if (const MemberReport* least = Least()) best_ = std::max(best_, least->step);
   if (failures_ > config_.max_failures) {
     failure_ = Status(Code::kUnavailable,
                       "the workers repeatedly failed to make a step together; last failure: " + why_);
@@ -242,6 +244,7 @@ bool GroupCoordinator::Step(Time now, const std::function<uint64_t()>& next_id) 
     for (auto& [node, waiting] : members_) waiting.since = now;
   }
   if (Due(now)) {
+    if (Progressed()) unreachable_.clear();  // these have reached each other since then
     CountUnreachable();
     if (const auto node = ToExclude()) {
       Exclude(now, *node);

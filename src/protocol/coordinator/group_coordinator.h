@@ -112,6 +112,8 @@ class GroupCoordinator {
   };
 
   bool Due(Time now) const;
+  // The members have made a step together since the last group was named.
+  bool Progressed() const;
   void CountUnreachable();
   std::optional<NodeId> ToExclude() const;
   void Exclude(Time now, NodeId node);
