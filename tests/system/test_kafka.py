@@ -384,8 +384,9 @@ def test_workers_that_read_other_labels_are_named(tmp_path, broker):
             return len(found) == 2 and all(member.get("skewed") for member in found) and found
 
         found = leat.wait_for(named, "a warning of both workers")
+        # A tenth of one share is fraud and nine tenths of the other. The whole lies between them, at the workers' paces.
+        assert 0.7 < sum(member["label_skew"] for member in found) < 0.9, found
         for member in found:
-            assert 0.15 < member["label_skew"] < 0.5, member
             assert member["skewed_feature"] == "amount" and member["feature_skew"] < 0.2, member
         assert job.status()["skew_warnings"] >= 2
         job.interrupt()
