@@ -309,7 +309,8 @@ void AddRows(bench::Report& report, const Results& all) {
 int Run(int argc, char** argv) {
   bench::Args args(argc, argv);
   const auto events = static_cast<uint64_t>(args.Number("--events", 1e7));
-  const auto demo_events = static_cast<uint64_t>(args.Number("--demo-events", 2e6));
+  // Long runs: a broker that has just been started compiles its code for many seconds.
+  const auto demo_events = static_cast<uint64_t>(args.Number("--demo-events", 1e7));
   const int runs = static_cast<int>(args.Number("--runs", 3));
   args.RefuseTheRest();
   if (events < 100'000 || demo_events < 100'000 || runs < 1) Fail("too few events or runs");
