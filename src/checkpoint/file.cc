@@ -10,6 +10,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "checkpoint/running_checksum.h"
+
 namespace leat::checkpoint {
 
 Status SystemError(const std::string& path, const char* what, int error) {
@@ -107,6 +109,20 @@ Status File::ReadAt(uint64_t offset, std::span<std::byte> out) const {
     offset += static_cast<uint64_t>(n);
   }
   return {};
+}
+
+Result<uint64_t> File::ReadChecksum() const {
+  constexpr uint64_t kPiece = 1 << 20;
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, Size());
+  Bytes buffer(std::min(kPiece, size));
+  RunningChecksum checksum;
+  for (uint64_t at = 0; at < size;) {
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size - at));
+    LEAT_RETURN_IF_ERROR(ReadAt(at, piece));
+    checksum.Add(piece);
+    at += piece.size();
+  }
+  return checksum.value();
 }
 
 Status File::Truncate(uint64_t size) {

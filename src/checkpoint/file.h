@@ -34,6 +34,8 @@ class File {
   Status WriteAt(uint64_t offset, ByteView bytes);
   // Fills all of `out`; kDataLoss if the file ends before.
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
+  // Of all bytes.
+  Result<uint64_t> ReadChecksum() const;
   Status Truncate(uint64_t size);
   // Content and size are on disk when it returns.
   Status Sync();

@@ -8,7 +8,12 @@
 namespace leat::checkpoint {
 namespace {
 
-constexpr const char* kFormat = "leat-checkpoint-2";
+constexpr const char* kFormat = "leat-checkpoint-3";
+
+// Written as it is, by another version of the program.
+struct OtherFormat : Malformed {
+  using Malformed::Malformed;
+};
 
 Json ToJson(const protocol::Position& position) {
   return Json::array({position.epoch, position.offset});
@@ -90,7 +95,7 @@ Json ToJsonList(const std::vector<T>& values) {
 
 protocol::Manifest ReadManifest(const Json& json) {
   if (Text(json, "format") != kFormat) {
-    throw Malformed("format is '" + Text(json, "format") + "', not '" + kFormat + "'");
+    throw OtherFormat("format is '" + Text(json, "format") + "', not '" + kFormat + "'");
   }
   protocol::Manifest manifest;
   manifest.id = Unsigned(json, "id");
@@ -157,6 +162,8 @@ Result<protocol::Manifest> ParseManifest(ByteView file, const std::string& path)
   }
   try {
     return ReadManifest(ParseJson(std::string(text) + tail));
+  } catch (const OtherFormat& e) {
+    return Status(Code::kFailedPrecondition, path + ": " + e.what());
   } catch (const Malformed& e) {
     return damaged(e.what());
   }

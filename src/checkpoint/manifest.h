@@ -14,7 +14,8 @@ namespace leat::checkpoint {
 std::string EncodeManifest(const protocol::Manifest& manifest);
 
 // kDataLoss, with a message that begins with `path`, for a changed byte or contradictory content: an invalid
-// cut, a duplicate slice, a file name outside the directory.
+// cut, a duplicate slice, a file name outside the directory. kFailedPrecondition if it is whole, but in
+// another format.
 Result<protocol::Manifest> ParseManifest(ByteView file, const std::string& path);
 
 // The checksum that EncodeManifest appends to a text ending in an open object. The fuzzer needs it to reach

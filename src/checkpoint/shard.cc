@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <set>
 
+#include "base/check.h"
 #include "checkpoint/file.h"
 #include "checkpoint/json.h"
 #include "checkpoint/running_checksum.h"
@@ -21,7 +23,7 @@ namespace {
 using protocol::Slice;
 using protocol::SliceTable;
 
-constexpr const char* kFormat = "leat-shard-2";
+constexpr const char* kFormat = "leat-shard-3";
 constexpr size_t kReadBytes = 1 << 20;
 
 std::string ToHexText(ByteView bytes) {
@@ -46,6 +48,11 @@ Bytes FromHexText(std::string_view text) {
     bytes[i] = static_cast<std::byte>(value);
   }
   return bytes;
+}
+
+// The key in the metadata of the checksum of a tensor's bytes.
+std::string ChecksumKey(const std::string& tensor) {
+  return "checksum/" + tensor;
 }
 
 const optim::VariableSpec& VariableOf(const SliceTable& table, SliceId id) {
@@ -129,6 +136,7 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
         {"events", slice->events},
         {"ledger", entry->second}}.dump();
     for (Part& part : PartsOf(table, slice->id, slots)) {
+      head.metadata[ChecksumKey(part.name)] = ToHex(0);  // once it is written
       head.tensors.push_back({std::move(part.name), at, at + part.bytes(), part.type});
       at += part.bytes();
     }
@@ -136,24 +144,23 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
   return head;
 }
 
-// Writes slices to their places in any order, and computes the checksum of the whole: from memory for what is
-// written in order, the rest from the file.
+// Writes slices to their places in any order, and then the head, which has the checksums of their tensors.
 class ShardWriter {
  public:
-  ShardWriter(File file, std::vector<std::shared_ptr<const Slice>> slices)
-      : file_(std::move(file)), slices_(std::move(slices)), written_(slices_.size()) {
-    for (size_t i = 0; i < slices_.size(); ++i) places_[slices_[i]->id] = i;
-  }
-
-  Status Write(ByteView head, const ShardProgress& progress) {
-    LEAT_RETURN_IF_ERROR(file_.WriteAt(0, head));
-    checksum_.Add(head);
-    uint64_t at = head.size();
-    for (const auto& slice : slices_) {
+  ShardWriter(File file, std::vector<std::shared_ptr<const Slice>> slices, SafetensorsHeader head)
+      : file_(std::move(file)), slices_(std::move(slices)), head_(std::move(head)), written_(slices_.size()) {
+    uint64_t at = 0;
+    for (size_t i = 0; i < slices_.size(); ++i) {
+      places_[slices_[i]->id] = i;
       begin_.push_back(at);
-      at += Numbers(*slice).size();
+      at += Numbers(*slices_[i]).size();
     }
     begin_.push_back(at);
+  }
+
+  Status Write(const ShardProgress& progress) {
+    LEAT_ASSIGN_OR_RETURN(const std::string room, EncodeSafetensorsHeader(head_));
+    data_ = room.size();
     for (size_t first = 0; first < slices_.size();) {
       const size_t i = Choose(first, progress);
       LEAT_RETURN_IF_ERROR(WriteSlice(i));
@@ -163,12 +170,15 @@ class ShardWriter {
       if (progress.written) progress.written(id);
       while (first < slices_.size() && written_[first]) ++first;
     }
-    return AddWritten();
+    LEAT_ASSIGN_OR_RETURN(const std::string text, EncodeSafetensorsHeader(head_));
+    LEAT_CHECK(text.size() == data_);  // checksums have one length
+    checksum_ = Checksum(AsBytes(text));
+    return file_.WriteAt(0, AsBytes(text));
   }
 
   File& file() { return file_; }
-  uint64_t bytes() const { return begin_.back(); }
-  uint64_t checksum() const { return checksum_.value(); }
+  uint64_t bytes() const { return data_ + begin_.back(); }
+  uint64_t checksum() const { return checksum_; }  // of the head
 
  private:
   static ByteView Numbers(const Slice& slice) {
@@ -182,34 +192,24 @@ class ShardWriter {
   }
 
   Status WriteSlice(size_t i) {
-    LEAT_RETURN_IF_ERROR(AddWritten());
-    LEAT_RETURN_IF_ERROR(file_.WriteAt(begin_[i], Numbers(*slices_[i])));
-    if (i != added_) return {};
-    checksum_.Add(Numbers(*slices_[i]));
-    ++added_;
-    return {};
-  }
-
-  // Adds what follows to the checksum, as far as it has been written.
-  Status AddWritten() {
-    for (; added_ < slices_.size() && written_[added_]; ++added_) {
-      Bytes piece(kReadBytes);
-      for (uint64_t at = begin_[added_], end = begin_[added_ + 1]; at < end; at += piece.size()) {
-        piece.resize(std::min<uint64_t>(piece.size(), end - at));
-        LEAT_RETURN_IF_ERROR(file_.ReadAt(at, piece));
-        checksum_.Add(piece);
-      }
+    const ByteView numbers = Numbers(*slices_[i]);
+    LEAT_RETURN_IF_ERROR(file_.WriteAt(data_ + begin_[i], numbers));
+    auto tensor = std::ranges::lower_bound(head_.tensors, begin_[i], {}, &TensorInfo::begin);
+    for (; tensor != head_.tensors.end() && tensor->end <= begin_[i + 1]; ++tensor) {
+      const ByteView bytes = numbers.subspan(tensor->begin - begin_[i], tensor->end - tensor->begin);
+      head_.metadata[ChecksumKey(tensor->name)] = ToHex(Checksum(bytes));
     }
     return {};
   }
 
   File file_;
   std::vector<std::shared_ptr<const Slice>> slices_;
+  SafetensorsHeader head_;
   std::vector<bool> written_;
-  std::vector<uint64_t> begin_;  // of each slice in the file, and the end
+  std::vector<uint64_t> begin_;  // of each slice in the data, and the end
   std::map<SliceId, size_t> places_;
-  RunningChecksum checksum_;
-  size_t added_ = 0;  // slices that are in the checksum
+  uint64_t data_ = 0;  // offset of the data
+  uint64_t checksum_ = 0;
 };
 
 class FileSource final : public ShardSource {
@@ -236,38 +236,45 @@ class Reader final : public ShardReader {
  public:
   explicit Reader(std::unique_ptr<ShardSource> source) : source_(std::move(source)), size_(source_->size()) {}
 
-  Status Verify(uint64_t expected) {
-    RunningChecksum checksum;
-    Bytes buffer(std::min<uint64_t>(kReadBytes, size_));
-    for (uint64_t at = 0; at < size_; at += buffer.size()) {
-      const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size_ - at));
-      LEAT_RETURN_IF_ERROR(source_->ReadAt(at, piece));
-      checksum.Add(piece);
-    }
-    if (checksum.value() != expected) {
-      return Damaged("checksum of " + std::to_string(size_) + " bytes is " + ToHex(checksum.value()) +
-                     ", the manifest says " + ToHex(expected));
-    }
-    return {};
-  }
-
-  Status ReadHead() {
+  // Its checksum comes before the parser.
+  Status ReadHead(uint64_t checksum) {
     uint64_t length = 0;
     if (size_ < sizeof(length)) return Damaged("has " + std::to_string(size_) + " bytes");
     LEAT_RETURN_IF_ERROR(source_->ReadAt(0, std::as_writable_bytes(std::span(&length, 1))));
     if (length > SafetensorsHeader::kMaxBytes || length > size_ - sizeof(length)) {
       return Damaged("a head of " + std::to_string(length) + " in " + std::to_string(size_) + " bytes");
     }
-    Bytes json(length);
-    LEAT_RETURN_IF_ERROR(source_->ReadAt(sizeof(length), json));
     data_ = sizeof(length) + length;
-    LEAT_ASSIGN_OR_RETURN(SafetensorsHeader head,
-                          ParseSafetensorsHeader(json, size_ - data_, source_->path()));
+    Bytes text(data_);
+    LEAT_RETURN_IF_ERROR(source_->ReadAt(0, text));
+    if (const uint64_t found = Checksum(text); found != checksum) {
+      return Damaged("checksum of its head of " + std::to_string(data_) + " bytes is " + ToHex(found) +
+                     ", the manifest says " + ToHex(checksum));
+    }
+    LEAT_ASSIGN_OR_RETURN(
+        SafetensorsHeader head,
+        ParseSafetensorsHeader(ByteView(text).subspan(sizeof(length)), size_ - data_, source_->path()));
     for (auto& tensor : head.tensors) tensors_.emplace(tensor.name, tensor);
     metadata_ = std::move(head.metadata);
     const auto format = metadata_.find("format");
     if (format == metadata_.end() || format->second != kFormat)
-      return Damaged("is not a shard of a checkpoint");
+      return Damaged("is not a shard of a checkpoint, in format " + std::string(kFormat));
+    return {};
+  }
+
+  // The tensors fill all that follows the head.
+  Status VerifyData() const {
+    Bytes buffer(std::min<uint64_t>(kReadBytes, size_ - data_));
+    for (const auto& [name, place] : tensors_) {
+      RunningChecksum checksum;
+      for (uint64_t at = place.begin; at < place.end;) {
+        const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), place.end - at));
+        LEAT_RETURN_IF_ERROR(source_->ReadAt(data_ + at, piece));
+        checksum.Add(piece);
+        at += piece.size();
+      }
+      LEAT_RETURN_IF_ERROR(CheckTensor(place, checksum.value()));
+    }
     return {};
   }
 
@@ -343,6 +350,13 @@ class Reader final : public ShardReader {
     return {};
   }
 
+  Status CheckTensor(const TensorInfo& place, uint64_t found) const {
+    const std::string* expected = Metadata(ChecksumKey(place.name));
+    if (expected != nullptr && *expected == ToHex(found)) return {};
+    return Damaged("checksum of the " + std::to_string(place.end - place.begin) + " bytes of '" + place.name +
+                   "' is " + ToHex(found) + ", its head says " + (expected ? *expected : "nothing"));
+  }
+
   // Reads tensors one after the other into `out`, which has their size.
   Status ReadParts(const std::vector<Part>& parts, std::span<std::byte> out) const {
     std::vector<const TensorInfo*> places;
@@ -353,6 +367,7 @@ class Reader final : public ShardReader {
     for (const TensorInfo* place : places) {
       const uint64_t bytes = place->end - place->begin;
       LEAT_RETURN_IF_ERROR(source_->ReadAt(data_ + place->begin, out.first(bytes)));
+      LEAT_RETURN_IF_ERROR(CheckTensor(*place, Checksum(out.first(bytes))));
       out = out.subspan(bytes);
     }
     return {};
@@ -387,15 +402,16 @@ Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_
                                            std::span<const std::string_view> slot_names,
                                            std::vector<std::shared_ptr<const Slice>> slices,
                                            Durability durability, const ShardProgress& progress) {
-  LEAT_ASSIGN_OR_RETURN(const SafetensorsHeader head, MakeHead(node, table, slot_names, slices));
-  LEAT_ASSIGN_OR_RETURN(const std::string text, EncodeSafetensorsHeader(head));
+  LEAT_ASSIGN_OR_RETURN(SafetensorsHeader head, MakeHead(node, table, slot_names, slices));
+  // Of names that cannot be written nothing is left.
+  LEAT_RETURN_IF_ERROR(EncodeSafetensorsHeader(head).status());
   protocol::ManifestShard shard;
   shard.file = "shard-" + std::to_string(node) + ".safetensors";
   for (const auto& slice : slices) shard.slices.push_back({slice->id, slice->incarnation});
   const std::string temporary = shard.file + ".tmp";
   LEAT_ASSIGN_OR_RETURN(File file, File::Open(directory + "/" + temporary, O_RDWR | O_CREAT | O_TRUNC));
-  ShardWriter writer(std::move(file), std::move(slices));
-  Status status = writer.Write(AsBytes(text), progress);
+  ShardWriter writer(std::move(file), std::move(slices), std::move(head));
+  Status status = writer.Write(progress);
   if (status.ok() && durability == Durability::kSynced) status = writer.file().Sync();
   if (status.ok()) {
     shard.bytes = writer.bytes();
@@ -412,15 +428,13 @@ Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_
 
 Result<std::unique_ptr<ShardReader>> ShardReader::Open(const std::string& path, uint64_t checksum) {
   LEAT_ASSIGN_OR_RETURN(auto source, OpenFile(path));
-  auto reader = std::make_unique<Reader>(std::move(source));
-  LEAT_RETURN_IF_ERROR(reader->Verify(checksum));
-  LEAT_RETURN_IF_ERROR(reader->ReadHead());
-  return std::unique_ptr<ShardReader>(std::move(reader));
+  return Open(std::move(source), checksum);
 }
 
-Result<std::unique_ptr<ShardReader>> ShardReader::OpenVerified(std::unique_ptr<ShardSource> source) {
+Result<std::unique_ptr<ShardReader>> ShardReader::Open(std::unique_ptr<ShardSource> source,
+                                                       uint64_t checksum) {
   auto reader = std::make_unique<Reader>(std::move(source));
-  LEAT_RETURN_IF_ERROR(reader->ReadHead());
+  LEAT_RETURN_IF_ERROR(reader->ReadHead(checksum));
   return std::unique_ptr<ShardReader>(std::move(reader));
 }
 
@@ -442,7 +456,9 @@ Status CheckSize(const std::string& path, uint64_t bytes) {
 Status VerifyFile(const std::string& path, uint64_t bytes, uint64_t checksum) {
   LEAT_RETURN_IF_ERROR(CheckSize(path, bytes));
   LEAT_ASSIGN_OR_RETURN(auto source, OpenFile(path));
-  return Reader(std::move(source)).Verify(checksum);
+  Reader reader(std::move(source));
+  LEAT_RETURN_IF_ERROR(reader.ReadHead(checksum));
+  return reader.VerifyData();
 }
 
 }  // namespace leat::checkpoint

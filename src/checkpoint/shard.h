@@ -48,14 +48,13 @@ class ShardSource {
   virtual Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
-// Reads slices from a shard. Thread-safe once open, if its source is.
+// Reads slices from a shard, and verifies what it reads: kDataLoss, with a message that begins with the path,
+// for anything that differs from what was written. Thread-safe once open, if its source is.
 class ShardReader {
  public:
-  // Reads and verifies the whole file; kDataLoss if its checksum is not `checksum` (the manifest's).
+  // Reads the head; kDataLoss if its checksum is not `checksum` (the manifest's).
   static Result<std::unique_ptr<ShardReader>> Open(const std::string& path, uint64_t checksum);
-  // Reads the header only. The contents are believed: whoever serves them has verified the whole file, and
-  // the source verifies what it transfers.
-  static Result<std::unique_ptr<ShardReader>> OpenVerified(std::unique_ptr<ShardSource> source);
+  static Result<std::unique_ptr<ShardReader>> Open(std::unique_ptr<ShardSource> source, uint64_t checksum);
   virtual ~ShardReader() = default;
   // The slice with its optimizer slots (`slots`; none for a statistic), ledger and saved incarnation.
   // kNotFound if it is not in this shard, kFailedPrecondition if the job's variables or slots differ.
@@ -67,7 +66,7 @@ class ShardReader {
 
 // kDataLoss if the shard is missing or has another size; the message has both sizes.
 Status CheckSize(const std::string& path, uint64_t bytes);
-// As CheckSize, and reads the whole file: kDataLoss if its checksum differs.
+// As CheckSize, and reads the whole file: kDataLoss if a byte differs. `checksum` is the manifest's.
 Status VerifyFile(const std::string& path, uint64_t bytes, uint64_t checksum);
 
 }  // namespace leat::checkpoint

@@ -199,7 +199,7 @@ struct ShardReport {
   Status status;
   std::string file;  // in the checkpoint's directory
   uint64_t bytes = 0;
-  uint64_t checksum = 0;
+  uint64_t checksum = 0;  // of its head, which has those of all else
   std::vector<SliceIncarnation> slices;
   friend bool operator==(const ShardReport&, const ShardReport&) = default;
 };
@@ -210,7 +210,7 @@ struct SliceOrder {
   Incarnation incarnation;
   std::string directory;  // of the checkpoint; empty: initial values, empty ledger
   std::string file;
-  uint64_t file_checksum = 0;
+  uint64_t file_checksum = 0;  // as ShardReport::checksum
   friend bool operator==(const SliceOrder&, const SliceOrder&) = default;
 };
 

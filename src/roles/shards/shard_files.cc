@@ -38,7 +38,8 @@ Result<std::unique_ptr<ShardReader>> OpenPublished(transfer::Client& client,
                                                    const protocol::SliceOrder& order) {
   std::string name = PublishedName(order.directory, order.file);
   LEAT_ASSIGN_OR_RETURN(const uint64_t size, client.Size(name));
-  return ShardReader::OpenVerified(std::make_unique<PublishedShard>(client, std::move(name), size));
+  return ShardReader::Open(std::make_unique<PublishedShard>(client, std::move(name), size),
+                           order.file_checksum);
 }
 
 bool SeesDirectory(const protocol::JoinReply& joined) {
@@ -99,12 +100,13 @@ void ShardFiles::Load(
 Status ShardFiles::Send(uint64_t checkpoint, const protocol::ManifestShard& shard) {
   const Removal removal{scratch_->path() + "/" + shard.file};
   LEAT_ASSIGN_OR_RETURN(const checkpoint::File file, checkpoint::File::Open(removal.path, O_RDONLY));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t checksum, file.ReadChecksum());
   const uint64_t lost = client_->connections_lost();
   Status sent = client_->Send(
       {.folder = checkpoint,
        .name = shard.file,
        .bytes = shard.bytes,
-       .checksum = shard.checksum,
+       .checksum = checksum,
        .read = [&file](uint64_t offset, std::span<std::byte> out) { return file.ReadAt(offset, out); }});
   if (client_->connections_lost() > lost) {
     spdlog::info("checkpoint {}: the transfer of {} bytes lost {} connections", checkpoint, shard.bytes,
