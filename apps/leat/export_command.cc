@@ -32,7 +32,8 @@ void AddExportCommand(CLI::App& app, int* result) {
     overrides.data = a->data;
     const auto written = job::ExportOnnx(job::Job::Load(source, overrides), a->to, a->batch);
     if (!written.ok()) throw std::invalid_argument(written.status().message());
-    std::printf("%s: %llu bytes\n", a->to.c_str(), static_cast<unsigned long long>(*written));
+    if (!written->warning.empty()) std::fprintf(stderr, "leat: warning: %s\n", written->warning.c_str());
+    std::printf("%s: %llu bytes\n", a->to.c_str(), static_cast<unsigned long long>(written->bytes));
     *result = 0;
   });
 }

@@ -28,6 +28,7 @@ constexpr const char* kJob = "job.yaml";
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kLock = "lock";
 constexpr std::string_view kDirectoryPrefix = "checkpoint-";
+constexpr std::string_view kAsideSuffix = ".damaged";
 constexpr uint64_t kMaxJob = 4 << 20;
 constexpr uint64_t kMaxManifest = 256 << 20;
 constexpr uint64_t kJournalRoom = 1 << 20;  // a checkpoint leaves this much to the journal
@@ -53,17 +54,23 @@ std::optional<uint64_t> IdOf(const std::string& name) {
   return id;
 }
 
-// Ids of all checkpoints, complete or not, ascending.
-Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory) {
+// Ids of all names that end in `suffix`, ascending.
+Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory, std::string_view suffix = "") {
   DIR* dir = opendir(directory.c_str());
   if (dir == nullptr) return SystemError(directory, "open", errno);
   std::vector<uint64_t> ids;
   while (const dirent* entry = readdir(dir)) {
-    if (const auto id = IdOf(entry->d_name)) ids.push_back(*id);
+    const std::string name = entry->d_name;
+    if (!name.ends_with(suffix)) continue;
+    if (const auto id = IdOf(name.substr(0, name.size() - suffix.size()))) ids.push_back(*id);
   }
   closedir(dir);
   std::sort(ids.begin(), ids.end());
   return ids;
+}
+
+std::string ManifestPath(const std::string& directory, uint64_t id) {
+  return directory + "/" + DirectoryName(id) + "/" + kManifest;
 }
 
 // The manifest first, so that an interrupted removal leaves an incomplete checkpoint.
@@ -82,7 +89,7 @@ Status RemoveCheckpoint(const std::string& path) {
 
 Result<Manifest> ReadManifest(const std::string& directory, uint64_t id) {
   const std::string name = DirectoryName(id);
-  const std::string path = directory + "/" + name + "/" + kManifest;
+  const std::string path = ManifestPath(directory, id);
   LEAT_ASSIGN_OR_RETURN(const Bytes bytes, ReadFile(path, kMaxManifest));
   LEAT_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(bytes, path));
   if (manifest.id != id || manifest.directory != name) {
@@ -95,8 +102,7 @@ Result<Manifest> ReadManifest(const std::string& directory, uint64_t id) {
 // Ids of the complete checkpoints, ascending.
 Result<std::vector<uint64_t>> CompleteCheckpoints(const std::string& directory) {
   LEAT_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, ListCheckpoints(directory));
-  std::erase_if(ids,
-                [&](uint64_t id) { return !Exists(directory + "/" + DirectoryName(id) + "/" + kManifest); });
+  std::erase_if(ids, [&](uint64_t id) { return !Exists(ManifestPath(directory, id)); });
   return ids;
 }
 
@@ -113,14 +119,20 @@ uint64_t BytesIn(const std::string& directory) {
   return bytes;
 }
 
-Result<std::optional<Manifest>> NewestManifest(const std::string& directory) {
-  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ListCheckpoints(directory));
-  for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
-    if (!Exists(directory + "/" + DirectoryName(*id) + "/" + kManifest)) continue;
-    LEAT_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(directory, *id));
-    return std::optional(std::move(manifest));
-  }
-  return std::optional<Manifest>();
+using CheckShard = Status (*)(const std::string& path, const protocol::ManifestShard& shard);
+
+Status HasItsSize(const std::string& path, const protocol::ManifestShard& shard) {
+  return CheckSize(path, shard.bytes);
+}
+Status IsWhatWasWritten(const std::string& path, const protocol::ManifestShard& shard) {
+  return VerifyFile(path, shard.bytes, shard.checksum);
+}
+
+Result<Manifest> ReadCheckpoint(const std::string& directory, uint64_t id, CheckShard check) {
+  LEAT_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(directory, id));
+  for (const auto& shard : manifest.shards)
+    LEAT_RETURN_IF_ERROR(check(directory + "/" + manifest.directory + "/" + shard.file, shard));
+  return manifest;
 }
 
 class DirectoryStore final : public Store {
@@ -140,7 +152,9 @@ class DirectoryStore final : public Store {
   }
 
   Result<std::string> ReadJob() const override { return checkpoint::ReadJob(directory_); }
-  Result<protocol::RecoveredState> Restore() const override;
+  Result<protocol::RecoveredState> Restore(const std::vector<DamagedCheckpoint>& damaged) const override;
+
+  Status SetAside(uint64_t id) override { return RenameSynced(directory_, DirectoryName(id), AsideName(id)); }
 
   Status AppendJournal(std::span<const protocol::JournalRecord> records) override {
     const Status status = journal_.Append(records);
@@ -226,14 +240,25 @@ Status DirectoryStore::Commit(const Manifest& manifest) {
   return ReplaceFile(path, kManifest, AsBytes(text));
 }
 
-Result<protocol::RecoveredState> DirectoryStore::Restore() const {
+Result<protocol::RecoveredState> DirectoryStore::Restore(
+    const std::vector<DamagedCheckpoint>& damaged) const {
   protocol::RecoveredState restored;
-  LEAT_ASSIGN_OR_RETURN(restored.manifest, NewestManifest(directory_));
-  if (restored.manifest) {
-    for (const auto& shard : restored.manifest->shards) {
-      LEAT_RETURN_IF_ERROR(
-          CheckSize(directory_ + "/" + restored.manifest->directory + "/" + shard.file, shard.bytes));
-    }
+  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> all, ListCheckpoints(directory_));
+  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> aside, ListCheckpoints(directory_, kAsideSuffix));
+  if (!all.empty()) restored.last_checkpoint = all.back();
+  if (!aside.empty()) restored.last_checkpoint = std::max(restored.last_checkpoint, aside.back());
+  LEAT_ASSIGN_OR_RETURN(std::vector<uint64_t> usable, CompleteCheckpoints(directory_));
+  std::erase_if(usable,
+                [&](uint64_t id) { return std::ranges::count(damaged, id, &DamagedCheckpoint::id) > 0; });
+  if (!usable.empty()) {
+    LEAT_ASSIGN_OR_RETURN(restored.manifest, ReadCheckpoint(directory_, usable.back(), HasItsSize));
+  }
+  // Older ones may take its place.
+  for (const uint64_t id : usable) {
+    const auto older = ReadManifest(directory_, id);
+    if (!older.ok()) continue;
+    restored.oldest_watermark = older->watermark;
+    break;
   }
   LEAT_ASSIGN_OR_RETURN(restored.journal, journal_.Read());
   return restored;
@@ -305,22 +330,52 @@ Result<std::string> ReadJob(const std::string& directory) {
   return yaml;
 }
 
-Result<protocol::Manifest> ReadNewest(const std::string& directory) {
-  LEAT_ASSIGN_OR_RETURN(std::optional<Manifest> manifest, NewestManifest(directory));
-  if (!manifest) return Status(Code::kNotFound, directory + ": there is no complete checkpoint");
-  return std::move(*manifest);
+std::string AsideName(uint64_t id) {
+  return DirectoryName(id) + std::string(kAsideSuffix);
 }
 
-Status Verify(const std::string& directory) {
-  LEAT_RETURN_IF_ERROR(ReadJob(directory).status());
-  LEAT_ASSIGN_OR_RETURN(const std::optional<Manifest> manifest, NewestManifest(directory));
-  if (manifest) {
-    for (const auto& shard : manifest->shards) {
-      LEAT_RETURN_IF_ERROR(
-          VerifyFile(directory + "/" + manifest->directory + "/" + shard.file, shard.bytes, shard.checksum));
+std::string NoneLeft(const std::vector<DamagedCheckpoint>& damaged, const std::string& last) {
+  std::string text;
+  for (const DamagedCheckpoint& one : damaged)
+    text += one.why.message() + "; the checkpoint before it cannot be used either: ";
+  return text + last;
+}
+
+std::string UsedInstead(const IntactCheckpoint& found) {
+  if (found.damaged.empty() || !found.manifest) return "";
+  std::string text;
+  for (const DamagedCheckpoint& one : found.damaged) text += one.why.message() + "; ";
+  return text + "checkpoint " + std::to_string(found.manifest->id) + " is used instead";
+}
+
+Result<protocol::Manifest> ReadNewest(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(directory));
+  if (complete.empty()) return Status(Code::kNotFound, directory + ": there is no complete checkpoint");
+  return ReadManifest(directory, complete.back());
+}
+
+Result<IntactCheckpoint> ReadIntact(const std::string& directory) {
+  IntactCheckpoint found;
+  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(directory));
+  for (auto id = complete.rbegin(); id != complete.rend(); ++id) {
+    auto manifest = ReadCheckpoint(directory, *id, IsWhatWasWritten);
+    if (manifest.ok()) {
+      found.manifest = std::move(*manifest);
+      return found;
     }
+    // The job may be running: newer checkpoints have taken the place of those listed above.
+    if (!Exists(ManifestPath(directory, *id))) return ReadIntact(directory);
+    if (manifest.status().code() != Code::kDataLoss) return manifest.status();
+    found.damaged.push_back({*id, manifest.status()});
   }
-  return ReadJournal(directory).status();
+  if (found.damaged.empty()) return found;
+  return Status(Code::kDataLoss, NoneLeft(found.damaged, "there is none"));
+}
+
+Result<IntactCheckpoint> Verify(const std::string& directory) {
+  LEAT_RETURN_IF_ERROR(ReadJob(directory).status());
+  LEAT_RETURN_IF_ERROR(ReadJournal(directory).status());
+  return ReadIntact(directory);
 }
 
 }  // namespace leat::checkpoint

@@ -8,6 +8,7 @@
 //       shard-<node>.safetensors    one server's slices: values, optimizer slots, and, in its metadata, their
 //                                   versions and ledgers
 //       manifest.json               last, by rename: without it the checkpoint does not exist
+//     checkpoint-000006.damaged/    kept aside; never read again and never removed
 //
 // Everything is written under a temporary name, synced and renamed. Files are treated as untrusted: a
 // truncated file or a flipped bit is kDataLoss with path and values. Thread-compatible. One process owns the
@@ -27,6 +28,18 @@
 
 namespace leat::checkpoint {
 
+// A complete checkpoint that is not what was written.
+struct DamagedCheckpoint {
+  uint64_t id = 0;
+  Status why;  // kDataLoss, with path and values
+};
+
+// The newest checkpoint that is what was written.
+struct IntactCheckpoint {
+  std::optional<protocol::Manifest> manifest;  // none: no checkpoint is complete
+  std::vector<DamagedCheckpoint> damaged;      // the newer ones, newest first
+};
+
 class Store {
  public:
   // resume false: creates the directory and an empty journal; kFailedPrecondition if it already has a job.
@@ -42,9 +55,12 @@ class Store {
   virtual Status WriteJob(const std::string& yaml) = 0;
   virtual Result<std::string> ReadJob() const = 0;
 
-  // The newest complete checkpoint, after checking that its shards exist with their sizes, and the journal.
-  // Verify, and every server that opens a shard, check the shards' contents.
-  virtual Result<protocol::RecoveredState> Restore() const = 0;
+  // The newest complete checkpoint that is not among `damaged`, after checking that its shards exist with
+  // their sizes, and the journal. Verify, and every server that reads a slice, check the shards' contents.
+  virtual Result<protocol::RecoveredState> Restore(
+      const std::vector<DamagedCheckpoint>& damaged = {}) const = 0;
+  // Renames a complete checkpoint to AsideName. Durable.
+  virtual Status SetAside(uint64_t id) = 0;
 
   // All on disk when it returns ok. A failure adds none; the call can be repeated (journal.h). On a full
   // disk, older complete checkpoints make room as for Prepare.
@@ -63,13 +79,24 @@ class Store {
   virtual Status Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) = 0;
 };
 
-// The functions below only read and take no lock. The newest complete checkpoint of a job's directory;
-// kNotFound if there is none.
+// "checkpoint-000007.damaged".
+std::string AsideName(uint64_t id);
+// One line: "<why of the first>; the checkpoint before it cannot be used either: <why of the second>; …", at
+// its end `last`, the reason why the checkpoint before them is not used.
+std::string NoneLeft(const std::vector<DamagedCheckpoint>& damaged, const std::string& last);
+// One line that says which checkpoint is used instead of the damaged ones; empty if there are none.
+std::string UsedInstead(const IntactCheckpoint& found);
+
+// The functions below only read and take no lock. The newest complete checkpoint of a job's directory, by its
+// manifest; kNotFound if there is none.
 Result<protocol::Manifest> ReadNewest(const std::string& directory);
+// Reads whole checkpoints, the newest first, until one is intact. kDataLoss with the reason of each if all are
+// damaged.
+Result<IntactCheckpoint> ReadIntact(const std::string& directory);
 // The job of a directory: kNotFound if it has none, kDataLoss if it is damaged.
 Result<std::string> ReadJob(const std::string& directory);
-// Reads the job, the journal, and the newest checkpoint with all its shards: kDataLoss with path and values
-// for any damaged byte. Ok if there is no checkpoint yet.
-Status Verify(const std::string& directory);
+// Reads the job, the journal, and checkpoints as ReadIntact: kDataLoss with path and values if nothing can be
+// resumed.
+Result<IntactCheckpoint> Verify(const std::string& directory);
 
 }  // namespace leat::checkpoint

@@ -1,6 +1,7 @@
 #include "checkpoint/variables.h"
 
 #include "checkpoint/shard.h"
+#include "checkpoint/store.h"
 
 namespace leat::checkpoint {
 
@@ -31,6 +32,13 @@ Result<std::vector<std::vector<float>>> ReadVariables(const std::string& directo
     if (!read[id]) return Status(Code::kDataLoss, path + ": slice " + std::to_string(id) + " is in no shard");
   }
   return variables;
+}
+
+Result<NewestVariables> ReadNewestVariables(const std::string& directory, const protocol::SliceTable& table) {
+  LEAT_ASSIGN_OR_RETURN(const IntactCheckpoint newest, ReadIntact(directory));
+  if (!newest.manifest) return Status(Code::kNotFound, directory + ": there is no complete checkpoint");
+  LEAT_ASSIGN_OR_RETURN(auto variables, ReadVariables(directory, *newest.manifest, table));
+  return NewestVariables{std::move(variables), UsedInstead(newest)};
 }
 
 }  // namespace leat::checkpoint

@@ -14,4 +14,12 @@ Result<std::vector<std::vector<float>>> ReadVariables(const std::string& directo
                                                       const protocol::Manifest& manifest,
                                                       const protocol::SliceTable& table);
 
+struct NewestVariables {
+  std::vector<std::vector<float>> variables;
+  std::string warning;  // UsedInstead; empty if the newest checkpoint is intact
+};
+// All variables of the newest checkpoint that is not damaged. kNotFound if there is no complete checkpoint,
+// kDataLoss if all are damaged.
+Result<NewestVariables> ReadNewestVariables(const std::string& directory, const protocol::SliceTable& table);
+
 }  // namespace leat::checkpoint

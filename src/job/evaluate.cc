@@ -5,19 +5,20 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "checkpoint/store.h"
 #include "checkpoint/variables.h"
 #include "step/trainer.h"
 
 namespace leat::job {
 
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan) {
-  LEAT_ASSIGN_OR_RETURN(const auto restored, checkpoint::ReadNewest(job.directory));
   const auto table = job.Slices();
-  LEAT_ASSIGN_OR_RETURN(const auto variables, checkpoint::ReadVariables(job.directory, restored, table));
+  LEAT_ASSIGN_OR_RETURN(const auto newest, checkpoint::ReadNewestVariables(job.directory, table));
   protocol::Parameters parameters(table);
-  for (size_t v = 0; v < variables.size(); ++v) std::ranges::copy(variables[v], parameters.values(v).begin());
-  return Evaluate(job, plan, parameters);
+  for (size_t v = 0; v < newest.variables.size(); ++v)
+    std::ranges::copy(newest.variables[v], parameters.values(v).begin());
+  LEAT_ASSIGN_OR_RETURN(Evaluation evaluation, Evaluate(job, plan, parameters));
+  evaluation.warning = newest.warning;
+  return evaluation;
 }
 
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan,

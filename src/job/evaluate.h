@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 
 #include "base/status.h"
 #include "engine/plan.h"
@@ -18,8 +19,10 @@ struct Evaluation {
   uint64_t dead_letters = 0;
   std::optional<double> accuracy;  // share of correct labels; none without classes
   std::optional<double> loss;      // mean over the rows; none if not finite
+  std::string warning;             // the newest checkpoint is damaged, and an older one was used; else empty
 };
-// Evaluates the newest checkpoint. Returns kDataLoss if no record matches the schema.
+// Evaluates the newest checkpoint that is not damaged. Returns kDataLoss if there is none, or if no record
+// matches the schema.
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan);
 // The same for these parameters.
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan,

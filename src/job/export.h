@@ -9,9 +9,13 @@
 
 namespace leat::job {
 
-// Writes the newest checkpoint as an ONNX file for batches of `batch` rows (0: any number) and returns the
-// size of the file in bytes. Returns kNotFound if there is no checkpoint; throws std::invalid_argument if the
-// network cannot be exported.
-Result<uint64_t> ExportOnnx(const Job& job, const std::string& path, int64_t batch);
+struct Exported {
+  uint64_t bytes = 0;   // of the file
+  std::string warning;  // the newest checkpoint is damaged, and an older one was used; else empty
+};
+// Writes the newest checkpoint that is not damaged as an ONNX file for batches of `batch` rows (0: any
+// number). Returns kNotFound if there is no checkpoint, kDataLoss if all are damaged; throws
+// std::invalid_argument if the network cannot be exported.
+Result<Exported> ExportOnnx(const Job& job, const std::string& path, int64_t batch);
 
 }  // namespace leat::job

@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/store.h"
-
 namespace leat::job {
 namespace {
 
@@ -45,16 +43,15 @@ std::vector<uint64_t> UsedOffsets(const protocol::RecoveredState& restored, size
 void CheckNotExpired(const Job& job, const protocol::RecoveredState& restored,
                      const stream::PartitionRange& range) {
   const KafkaStream* kafka = job.stream.kafka();
-  if (kafka == nullptr || !kafka->fail_on_data_loss || !restored.manifest ||
-      range.partition >= restored.manifest->watermark.size())
-    return;
+  const bool refused = kafka != nullptr ? kafka->fail_on_data_loss : job.stream.log() != nullptr;
+  if (!refused || !restored.manifest || range.partition >= restored.manifest->watermark.size()) return;
   const uint64_t trained = restored.manifest->watermark[range.partition].offset;
   if (trained >= range.begin) return;
-  throw std::invalid_argument(job.stream.Describe() + " partition " + std::to_string(range.partition) +
-                              " begins at offset " + std::to_string(range.begin) + ", but job '" + job.name +
-                              "' has trained only the records before " + std::to_string(trained) + ": " +
-                              std::to_string(range.begin - trained) +
-                              " records have expired; 'fail_on_data_loss: false' continues without them");
+  throw std::invalid_argument(
+      job.stream.Describe() + " partition " + std::to_string(range.partition) + " begins at offset " +
+      std::to_string(range.begin) + ", but job '" + job.name + "' has trained only the records before " +
+      std::to_string(trained) + ": " + std::to_string(range.begin - trained) + " records have expired" +
+      (kafka != nullptr ? "; 'fail_on_data_loss: false' continues without them" : ""));
 }
 
 std::string ReadText(const std::string& directory) {
@@ -73,7 +70,7 @@ Job ReadStoredWithoutModel(const std::string& directory) {
   return Job::WithoutModel(ReadText(directory), directory + "/job.yaml");
 }
 
-void CheckResumable(const Job& job) {
+checkpoint::IntactCheckpoint CheckResumable(const Job& job) {
   const auto now = job.Identity();
   const auto then = ReadStored(job.directory).Identity();
   for (size_t i = 0; i < now.size(); ++i) {
@@ -87,8 +84,18 @@ void CheckResumable(const Job& job) {
                                 " differs from the job that " + job.directory + " was made by" +
                                 (both ? " ('" + then[i].second + "')" : "") + "; resume needs the same");
   }
-  if (auto status = checkpoint::Verify(job.directory); !status.ok())
-    throw std::invalid_argument(status.message());
+  auto found = checkpoint::Verify(job.directory);
+  if (!found.ok()) throw std::invalid_argument(found.status().message());
+  return std::move(*found);
+}
+
+std::string DamageNote(const Job& job, const checkpoint::IntactCheckpoint& found) {
+  std::string note = checkpoint::UsedInstead(found);
+  if (note.empty()) return note;
+  note += "; kept aside as ";
+  for (size_t i = 0; i < found.damaged.size(); ++i)
+    note += (i > 0 ? ", " : "") + job.directory + "/" + checkpoint::AsideName(found.damaged[i].id);
+  return note;
 }
 
 void CheckNoDataLoss(const Job& job, const protocol::RecoveredState& restored, stream::Source& source,

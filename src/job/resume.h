@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/store.h"
 #include "job/job.h"
 #include "protocol/coordinator/coordinator.h"
 #include "stream/source.h"
@@ -16,9 +17,12 @@ namespace leat::job {
 Job ReadStored(const std::string& directory);
 Job ReadStoredWithoutModel(const std::string& directory);  // Job::WithoutModel
 
-// Throws if job.directory holds no job or another one (the message names the differing part), or if its
-// newest checkpoint is damaged.
-void CheckResumable(const Job& job);
+// Throws if job.directory holds no job or another one (the message names the differing part), or if it has
+// checkpoints and all are damaged. Reads all of the checkpoint that the job continues from.
+checkpoint::IntactCheckpoint CheckResumable(const Job& job);
+// One line that says which checkpoints are damaged, where they are kept, and from which one the job continues;
+// empty if none are.
+std::string DamageNote(const Job& job, const checkpoint::IntactCheckpoint& found);
 
 // Throws if a partition ends before an offset that the checkpoint or the journal names: new records would get
 // offsets that count as trained. If the job sets `fail_on_data_loss: false`, empty records take the lost

@@ -346,6 +346,8 @@ int Runner::Conclude() {
       std::fprintf(stderr, "leat: evaluation: %s\n", evaluation.status().ToString().c_str());
       return 1;
     }
+    if (!evaluation->warning.empty())
+      std::fprintf(stderr, "leat: warning: %s\n", evaluation->warning.c_str());
     job::AddToSummary(*evaluation, &summary);
   }
   std::fprintf(options_.json ? stderr : stdout, "%s", report::RenderSummary(summary.dump()).c_str());
@@ -411,7 +413,8 @@ int RunLocally(const RunnerOptions& options) {
   std::error_code error;
   const bool made_directory = job.directory.empty() || !fs::exists(job.directory, error);
   if (!options.source.resume.empty()) {
-    job::CheckResumable(job);
+    const std::string note = job::DamageNote(job, job::CheckResumable(job));
+    if (!note.empty()) job.notes.push_back(note);
   } else {
     if (job.directory.empty()) {
       overrides.directory = NewDirectory(job.name);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -575,16 +576,46 @@ void CheckSameTopic(const job::Job& job, stream::Source& source,
   if (!same.ok()) spdlog::warn("{}", same.ToString());
 }
 
+// Keeps the rest of the stream that the job may still want from being removed by retention.
+Status PinStream(const job::Job& job, stream::Source& source, const protocol::RecoveredState& restored,
+                 const std::vector<stream::PartitionRange>& ranges) {
+  const auto from = [&](const std::vector<protocol::Position>& watermark, size_t p) {
+    const bool once = restored.manifest && job.stream.epochs == 1 && p < watermark.size();
+    return once ? std::max(ranges[p].begin, watermark[p].offset) : ranges[p].begin;
+  };
+  for (size_t p = 0; p < ranges.size(); ++p) {
+    // An older checkpoint is only of use as long as its records are there.
+    Status pinned =
+        source.Pin(job.PinOwner(), ranges[p].partition, from(restored.oldest_watermark, p));
+    if (pinned.code() == Code::kNotFound && restored.manifest)
+      pinned = source.Pin(job.PinOwner(), ranges[p].partition, from(restored.manifest->watermark, p));
+    LEAT_RETURN_IF_ERROR(pinned);
+  }
+  return {};
+}
+
+// Calls `check`, which throws std::invalid_argument if the job cannot continue from the restored checkpoint.
+// Says then also why no newer one is used.
+void WithDamage(const checkpoint::IntactCheckpoint& found, const std::function<void()>& check) {
+  try {
+    check();
+  } catch (const std::invalid_argument& error) {
+    if (found.damaged.empty()) throw;
+    throw std::invalid_argument(checkpoint::NoneLeft(found.damaged, error.what()));
+  }
+}
+
 }  // namespace
 
 Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) {
   job::Job job = given;
-  if (options.resume) job::CheckResumable(job);
+  checkpoint::IntactCheckpoint intact;
+  if (options.resume) intact = job::CheckResumable(job);
   auto store = checkpoint::Store::Open(job.directory, options.resume);
   if (!store.ok()) return store.status();
   protocol::RecoveredState restored;
   if (options.resume) {
-    auto found = (*store)->Restore();
+    auto found = (*store)->Restore(intact.damaged);
     if (!found.ok()) return found.status();
     restored = std::move(*found);
     if (restored.manifest) {
@@ -608,8 +639,10 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   auto ranges = source->Ranges();
   if (!ranges.ok()) return ranges.status();
   if (options.resume) {
-    job::CheckNoDataLoss(job, restored, *source, &*ranges);
-    if (restored.manifest) CheckSameTopic(job, *source, restored.manifest->fingerprints);
+    WithDamage(intact, [&] {
+      job::CheckNoDataLoss(job, restored, *source, &*ranges);
+      if (restored.manifest) CheckSameTopic(job, *source, restored.manifest->fingerprints);
+    });
   }
   // Workers would find out one after the other, and only once they have been started.
   job::CheckFits(job, *source, *ranges);
@@ -640,21 +673,20 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   config.version = ProgramVersion();
   config.network = net::NetworkId();
   config.job_hash = job.Hash();
-  for (size_t i = 0; i < ranges->size(); ++i) {
-    const auto& r = (*ranges)[i];
-    config.partitions.push_back(r.partition);
-    // Nothing that this job may still want is taken by retention.
-    uint64_t wanted = r.begin;
-    if (restored.manifest && job.stream.epochs == 1 && i < restored.manifest->watermark.size()) {
-      wanted = std::max(wanted, restored.manifest->watermark[i].offset);
-    }
-    LEAT_RETURN_IF_ERROR(source->Pin(job.PinOwner(), r.partition, wanted));
-  }
+  for (const auto& range : *ranges) config.partitions.push_back(range.partition);
+  if (const Status pinned = PinStream(job, *source, restored, *ranges); !pinned.ok())
+    return {pinned.code(), checkpoint::NoneLeft(intact.damaged, pinned.message())};
   if (!options.resume) job::CheckNotEmpty(job, *ranges);
   for (const std::string& note : job.notes) spdlog::info(note);
-  CoordinatorRole role(job, options, std::move(*store), std::move(restored), std::move(streams),
-                       feed != nullptr ? publisher.get() : nullptr, std::move(config));
-  return role.Run();
+  checkpoint::Store& its_store = **store;
+  std::optional<CoordinatorRole> role;
+  WithDamage(intact, [&] {
+    role.emplace(job, options, std::move(*store), std::move(restored), std::move(streams),
+                 feed != nullptr ? publisher.get() : nullptr, std::move(config));
+  });
+  for (const auto& damaged : intact.damaged) LEAT_RETURN_IF_ERROR(its_store.SetAside(damaged.id));
+  if (!intact.damaged.empty()) spdlog::warn("{}", job::DamageNote(job, intact));
+  return role->Run();
 }
 
 }  // namespace leat::roles

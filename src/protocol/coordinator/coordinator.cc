@@ -102,12 +102,13 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
     cursors.Start(*start);
     slices.SetStart(*start);
   }
+  last_checkpoint_id = restored.last_checkpoint;
   if (restored.manifest) {
     durable = std::move(restored.manifest);
     CheckManifest(*durable, config.table.slices.size(), config.partitions.size());
     cuts.insert(cuts.end(), durable->open.begin(), durable->open.end());
     ids.next = ids.reserved = std::max(ids.reserved, durable->next_incarnation);
-    last_checkpoint_id = durable->id;
+    last_checkpoint_id = std::max(last_checkpoint_id, durable->id);
     kept[durable->id] = durable->watermark;
     slices.SetSource(*durable);
     groups.SetSource(Time(0), durable->step);

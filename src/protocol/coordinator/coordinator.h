@@ -132,7 +132,7 @@ void DropMarksBefore(const std::vector<Position>& watermark, std::vector<Journal
 struct ManifestShard {
   std::string file;
   uint64_t bytes = 0;
-  uint64_t checksum = 0;
+  uint64_t checksum = 0;  // as ShardReport::checksum
   std::vector<SliceIncarnation> slices;
   friend bool operator==(const ManifestShard&, const ManifestShard&) = default;
 };
@@ -161,8 +161,11 @@ struct Manifest {
 
 // The state from which a job is resumed.
 struct RecoveredState {
-  std::optional<Manifest> manifest;    // the newest complete one
+  std::optional<Manifest> manifest;    // the newest complete one that is not damaged
   std::vector<JournalRecord> journal;  // at least all records since the manifest
+  uint64_t last_checkpoint = 0;        // ids up to this one are taken, by damaged checkpoints, too
+  // Of the oldest complete one. Stream and journal reach back to it.
+  std::vector<Position> oldest_watermark;
 };
 
 // ---- actions

@@ -38,7 +38,11 @@ class FakeStore final : public checkpoint::Store {
   const std::string& directory() const override { return directory_; }
   Status WriteJob(const std::string&) override { return Status(); }
   Result<std::string> ReadJob() const override { return std::string(); }
-  Result<protocol::RecoveredState> Restore() const override { return protocol::RecoveredState(); }
+  Result<protocol::RecoveredState> Restore(
+      const std::vector<checkpoint::DamagedCheckpoint>&) const override {
+    return protocol::RecoveredState();
+  }
+  Status SetAside(uint64_t) override { return Status(); }
   Status AppendJournal(std::span<const protocol::JournalRecord> records) override {
     calls_->push_back("append " + std::to_string(records.size()));
     return Status();
