@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "checkpoint/running_checksum.h"
+#include "checkpoint/sync.h"
 
 namespace leat::checkpoint {
 
@@ -131,7 +132,7 @@ Status File::Truncate(uint64_t size) {
 }
 
 Status File::Sync() {
-  if (fdatasync(fd_) != 0) return SystemError(path_, "sync", errno);
+  if (SyncData(fd_) != 0) return SystemError(path_, "sync", errno);
   return {};
 }
 
@@ -152,7 +153,7 @@ Status MakeDirectory(const std::string& path) {
 
 Status SyncDirectory(const std::string& directory) {
   LEAT_ASSIGN_OR_RETURN(const File file, File::Open(directory, O_RDONLY | O_DIRECTORY));
-  if (fsync(file.fd()) != 0) return SystemError(directory, "sync", errno);
+  if (SyncEntries(file.fd()) != 0) return SystemError(directory, "sync", errno);
   return {};
 }
 

@@ -372,6 +372,10 @@ Result<IntactCheckpoint> ReadIntact(const std::string& directory) {
   return Status(Code::kDataLoss, NoneLeft(found.damaged, "there is none"));
 }
 
+Status VerifyCheckpoint(const std::string& directory, uint64_t id) {
+  return ReadCheckpoint(directory, id, IsWhatWasWritten).status();
+}
+
 Result<IntactCheckpoint> Verify(const std::string& directory) {
   LEAT_RETURN_IF_ERROR(ReadJob(directory).status());
   LEAT_RETURN_IF_ERROR(ReadJournal(directory).status());

@@ -473,6 +473,29 @@ class CoordinatorRole {
       if (auto status = store_->Remove(id); !status.ok()) spdlog::warn("{}", status.ToString());
     });
   }
+  void Act(protocol::VerifyCheckpoint& a) {
+    InBackground([this, a] { return VerifyOnDisk(a); },
+                 [this, id = a.id](const Status& status) {
+                   Do(machine_.OnCheckpointVerified(loop_.Now(), id, status));
+                 });
+  }
+  // In the background.
+  Status VerifyOnDisk(const protocol::VerifyCheckpoint& a) {
+    Status status = checkpoint::VerifyCheckpoint(store_->directory(), a.id);
+    if (status.code() != Code::kDataLoss) return status;
+    if (!a.before) {
+      spdlog::error("checkpoint {} is damaged: {}", a.id, status.message());
+      return status;
+    }
+    shard_service_->OnRemoved(a.id);
+    if (const Status published = shard_service_->OnComplete(a.before->directory, *a.before); !published.ok())
+      spdlog::warn("checkpoint {} cannot be published: {}", a.before->id, published.ToString());
+    const Status aside = store_->SetAside(a.id);
+    spdlog::warn("{}; checkpoint {} is used instead; {}", status.message(), a.before->id,
+                 aside.ok() ? "kept aside as " + store_->directory() + "/" + checkpoint::AsideName(a.id)
+                            : "it cannot be kept aside: " + aside.message());
+    return status;
+  }
   // Everything that is still to be done in the background comes first.
   void Act(protocol::JobEnded& a) {
     InBackground(

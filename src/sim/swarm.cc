@@ -102,6 +102,8 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
     options.alarm_interval = FromSeconds(0.2 + 2 * alarms.Uniform());
     options.raise = {.factor = static_cast<float>(2 + alarms.Below(3)), .events = 50 + alarms.Below(1000)};
   }
+  // One that is damaged needs another one before it.
+  if (options.keep_checkpoints > 1 && Rng(Mix(job.seed, 7)).Chance(0.8)) faults.damaged = 0.5;
   // In a third of the jobs a server's report takes several heartbeats.
   if (job.seed % 3 == 0) options.max_report_bytes = 400;
   if (job.fault_free) {

@@ -84,6 +84,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     all.state_broadcasts += result.state_broadcasts;
     all.one_shots += result.one_shots;
     all.loads += result.loads;
+    all.damaged += result.damaged;
     all.raises += result.raises;
   }
   // The faults to survive have happened often.
@@ -106,6 +107,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
       EXPECT_EQ(all.one_shots, 0u);
     }
   }
+  EXPECT_GE(all.damaged, often / 200);
   EXPECT_GT(all.resumes, often / 5);
   const bool raises = GetParam().strategy.backup == 0 && !GetParam().strategy.deterministic;
   EXPECT_TRUE(raises ? all.raises > often : all.raises == 0) << all.raises;

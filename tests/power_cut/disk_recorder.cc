@@ -7,20 +7,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
-
-#include "base/rng.h"
+#include <mutex>
 
 namespace leat::power_cut {
 namespace {
-
-constexpr uint64_t kSector = 512;
 
 using Kind = Operation::Kind;
 
@@ -30,14 +26,18 @@ struct State {
   uint64_t last_node = 0;
   std::vector<Operation> operations;
 };
-State* state = nullptr;
+// Held while a recorded operation is carried out, so that operations are recorded in their order.
+std::mutex mutex;
+State* state = nullptr;  // guarded by mutex
+std::atomic<bool> recording{false};
 
 struct Failure {
   FailingFiles::What what;
   std::string part;
   int error;
 };
-Failure* failure = nullptr;
+Failure* failure = nullptr;  // guarded by mutex
+std::atomic<bool> failing{false};
 
 std::string PathOf(int fd) {
   char path[4096];
@@ -47,13 +47,21 @@ std::string PathOf(int fd) {
 }
 
 bool Fails(FailingFiles::What what, int fd) {
+  if (!failing) return false;
+  std::lock_guard lock(mutex);
   if (failure == nullptr || failure->what != what) return false;
   if ((PathOf(fd) + "$").find(failure->part) == std::string::npos) return false;
   errno = failure->error;
   return true;
 }
 
-// Finds the node of a file or directory; false if it is not below the root.
+// Locks the mutex if anything is recorded.
+std::unique_lock<std::mutex> LockIfRecording() {
+  return recording ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
+}
+
+// The functions below need the lock if it is to be had. Finds the node of a file or directory; false if it is
+// not below the root.
 bool Find(const struct stat& info, uint64_t* node) {
   if (state == nullptr || info.st_dev != state->device) return false;
   const auto found = state->nodes.find(info.st_ino);
@@ -88,6 +96,11 @@ void RecordCreate(uint64_t directory, const std::string& name, bool is_directory
                                .name = name});
 }
 
+// Forgets a file or directory that is removed: another one may get its inode.
+void Forget(const struct stat& info) {
+  if (info.st_dev == state->device) state->nodes.erase(info.st_ino);
+}
+
 void RecordWrite(int fd, const void* data, ssize_t size, off_t offset) {
   uint64_t node = 0;
   if (size <= 0 || !FindFd(fd, &node)) return;
@@ -98,6 +111,14 @@ void RecordWrite(int fd, const void* data, ssize_t size, off_t offset) {
                                .data = Bytes(bytes, bytes + size)});
 }
 
+// Locks the mutex if this file is recorded: a write to a pipe or a socket may wait for another thread.
+std::unique_lock<std::mutex> LockIfRecorded(int fd) {
+  auto lock = LockIfRecording();
+  uint64_t node = 0;
+  if (lock && !FindFd(fd, &node)) lock.unlock();
+  return lock;
+}
+
 void RecordTruncate(int fd, uint64_t size) {
   uint64_t node = 0;
   if (FindFd(fd, &node)) state->operations.push_back({.kind = Kind::kTruncate, .node = node, .offset = size});
@@ -106,7 +127,9 @@ void RecordTruncate(int fd, uint64_t size) {
 int Open(const char* path, int flags, mode_t mode) {
   uint64_t directory = 0;
   std::string name;
-  const bool recorded = (flags & (O_CREAT | O_TRUNC)) != 0 && FindEntry(path, &directory, &name);
+  auto lock = (flags & (O_CREAT | O_TRUNC)) != 0 ? LockIfRecording() : std::unique_lock<std::mutex>();
+  const bool recorded = lock && FindEntry(path, &directory, &name);
+  if (lock && !recorded) lock.unlock();
   struct stat info;
   const bool existed = recorded && ::stat(path, &info) == 0;
   const int fd = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
@@ -121,22 +144,25 @@ int Open(const char* path, int flags, mode_t mode) {
 
 ssize_t WriteAt(int fd, const void* data, size_t size, off_t offset) {
   if (Fails(FailingFiles::What::kWrite, fd)) return -1;
+  const auto lock = LockIfRecorded(fd);
   const auto n = static_cast<ssize_t>(::syscall(SYS_pwrite64, fd, data, size, offset));
-  RecordWrite(fd, data, n, offset);
+  if (lock) RecordWrite(fd, data, n, offset);
   return n;
 }
 
 int Truncate(int fd, off_t size) {
   if (Fails(FailingFiles::What::kWrite, fd)) return -1;
+  const auto lock = LockIfRecorded(fd);
   const int rc = static_cast<int>(::syscall(SYS_ftruncate, fd, size));
-  if (rc == 0) RecordTruncate(fd, static_cast<uint64_t>(size));
+  if (rc == 0 && lock) RecordTruncate(fd, static_cast<uint64_t>(size));
   return rc;
 }
 
 int Sync(int fd) {
   if (Fails(FailingFiles::What::kSync, fd)) return -1;
+  const auto lock = LockIfRecording();
   uint64_t node = 0;
-  if (FindFd(fd, &node)) state->operations.push_back({.kind = Kind::kSync, .node = node});
+  if (lock && FindFd(fd, &node)) state->operations.push_back({.kind = Kind::kSync, .node = node});
   return 0;
 }
 
@@ -145,65 +171,15 @@ int Remove(int at, const char* path, int flags) {
   std::string name;
   const bool absolute = path[0] == '/';
   const std::string whole = absolute || at == AT_FDCWD ? std::string(path) : PathOf(at) + "/" + path;
-  const bool recorded = FindEntry(whole, &directory, &name);
+  const auto lock = LockIfRecording();
+  const bool recorded = lock && FindEntry(whole, &directory, &name);
+  struct stat info {};
+  const bool known = recorded && ::lstat(whole.c_str(), &info) == 0;
   const int rc = static_cast<int>(::syscall(SYS_unlinkat, at, path, flags));
   if (rc == 0 && recorded)
     state->operations.push_back({.kind = Kind::kRemove, .directory = directory, .name = name});
+  if (rc == 0 && known) Forget(info);
   return rc;
-}
-
-// ---- the disk after a power failure
-
-// Which operations are on the disk, and how much of a torn one.
-struct Kept {
-  std::vector<bool> whole;
-  size_t torn = ~size_t{0};
-  uint64_t torn_end = 0;  // offset in the file where the torn write ends
-};
-
-Kept Choose(const std::vector<Operation>& operations, size_t count, uint64_t seed) {
-  Rng rng(seed);
-  const uint64_t mode = seed % 4;  // none, all, some, until a moment
-  const uint64_t moment = mode == 0 ? 0 : mode == 1 ? count : rng.Below(count + 1);
-  Kept kept{std::vector<bool>(count, false)};
-  std::vector<bool> synced_nodes;
-  for (size_t i = count; i-- > 0;) {
-    const Operation& o = operations[i];
-    const bool entry = o.kind == Kind::kCreate || o.kind == Kind::kRename || o.kind == Kind::kRemove;
-    const uint64_t holder = entry ? o.directory : o.node;
-    if (synced_nodes.size() <= holder) synced_nodes.resize(holder + 1, false);
-    if (o.kind == Kind::kSync) synced_nodes[holder] = true;
-    // Entries of directories are journaled in order by every file system.
-    kept.whole[i] = synced_nodes[holder] || (mode == 2 && !entry ? rng.Below(2) == 0 : i < moment);
-    if (mode == 3 && i == moment && o.kind == Kind::kWrite && !kept.whole[i]) {
-      kept.torn = i;
-      kept.torn_end = (o.offset + rng.Below(o.data.size() + 1)) / kSector * kSector;
-    }
-  }
-  return kept;
-}
-
-struct Node {
-  bool is_directory = false;
-  Bytes data;
-  std::map<std::string, uint64_t> entries;
-};
-
-void Write(Node* node, uint64_t offset, ByteView data) {
-  if (node->data.size() < offset + data.size()) node->data.resize(offset + data.size());
-  std::copy(data.begin(), data.end(), node->data.begin() + static_cast<ptrdiff_t>(offset));
-}
-
-void Save(const std::map<uint64_t, Node>& nodes, uint64_t id, const std::string& path) {
-  const Node& node = nodes.at(id);
-  if (!node.is_directory) {
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(node.data.data()),
-               static_cast<std::streamsize>(node.data.size()));
-    return;
-  }
-  std::filesystem::create_directories(path);
-  for (const auto& [name, child] : node.entries) Save(nodes, child, path + "/" + name);
 }
 
 }  // namespace
@@ -211,54 +187,33 @@ void Save(const std::map<uint64_t, Node>& nodes, uint64_t id, const std::string&
 Recorder::Recorder(const std::string& root) {
   struct stat info;
   if (::stat(root.c_str(), &info) != 0) std::abort();
+  std::lock_guard lock(mutex);
   state = new State{.device = info.st_dev, .nodes = {{info.st_ino, 0}}, .operations = {}};
+  recording = true;
 }
 Recorder::~Recorder() {
+  std::lock_guard lock(mutex);
+  recording = false;
   delete state;
   state = nullptr;
 }
-const std::vector<Operation>& Recorder::operations() const {
+size_t Recorder::count() const {
+  std::lock_guard lock(mutex);
+  return state->operations.size();
+}
+std::vector<Operation> Recorder::operations() const {
+  std::lock_guard lock(mutex);
   return state->operations;
 }
 
-void BuildDisk(const std::vector<Operation>& operations, size_t count, uint64_t seed,
-               const std::string& root) {
-  const Kept kept = Choose(operations, count, seed);
-  std::map<uint64_t, Node> nodes = {{0, {.is_directory = true, .data = {}, .entries = {}}}};
-  for (size_t i = 0; i < count; ++i) {
-    const Operation& o = operations[i];
-    if (o.kind == Kind::kCreate) nodes[o.node].is_directory = o.is_directory;
-    if (i == kept.torn && kept.torn_end > o.offset)
-      Write(&nodes[o.node], o.offset, ByteView(o.data).first(kept.torn_end - o.offset));
-    if (!kept.whole[i]) continue;
-    auto& entries = nodes[o.directory].entries;
-    switch (o.kind) {
-      case Kind::kCreate:
-        entries[o.name] = o.node;
-        break;
-      case Kind::kWrite:
-        Write(&nodes[o.node], o.offset, o.data);
-        break;
-      case Kind::kTruncate:
-        nodes[o.node].data.resize(o.offset);
-        break;
-      case Kind::kRename:
-        if (const auto from = entries.extract(o.name)) entries[o.to] = from.mapped();
-        break;
-      case Kind::kRemove:
-        entries.erase(o.name);
-        break;
-      case Kind::kSync:
-        break;
-    }
-  }
-  Save(nodes, 0, root);
-}
-
 FailingFiles::FailingFiles(What what, std::string part, int error) {
+  std::lock_guard lock(mutex);
   failure = new Failure{what, std::move(part), error};
+  failing = true;
 }
 FailingFiles::~FailingFiles() {
+  std::lock_guard lock(mutex);
+  failing = false;
   delete failure;
   failure = nullptr;
 }
@@ -287,7 +242,8 @@ int open64(const char* path, int flags, ...) {
 }
 ssize_t write(int fd, const void* data, size_t size) {
   if (power_cut::Fails(power_cut::FailingFiles::What::kWrite, fd)) return -1;
-  const off_t at = ::lseek(fd, 0, SEEK_CUR);
+  const auto lock = power_cut::LockIfRecorded(fd);
+  const off_t at = lock ? ::lseek(fd, 0, SEEK_CUR) : -1;
   const auto n = static_cast<ssize_t>(::syscall(SYS_write, fd, data, size));
   if (at >= 0) power_cut::RecordWrite(fd, data, n, at);
   return n;
@@ -313,7 +269,8 @@ int fdatasync(int fd) {
 int mkdir(const char* path, mode_t mode) noexcept {
   uint64_t directory = 0;
   std::string name;
-  const bool recorded = power_cut::FindEntry(path, &directory, &name);
+  const auto lock = power_cut::LockIfRecording();
+  const bool recorded = lock && power_cut::FindEntry(path, &directory, &name);
   const int rc = static_cast<int>(::syscall(SYS_mkdirat, AT_FDCWD, path, mode));
   struct stat info;
   if (rc == 0 && recorded && ::stat(path, &info) == 0)
@@ -346,10 +303,14 @@ int remove(const char* path) noexcept {
 int rename(const char* from, const char* to) noexcept {
   uint64_t directory = 0, target = 0;
   std::string name, new_name;
-  const bool recorded =
-      power_cut::FindEntry(from, &directory, &name) && power_cut::FindEntry(to, &target, &new_name);
+  const auto lock = power_cut::LockIfRecording();
+  const bool recorded = lock && power_cut::FindEntry(from, &directory, &name) &&
+                        power_cut::FindEntry(to, &target, &new_name);
+  struct stat replaced {};
+  const bool replaces = recorded && ::lstat(to, &replaced) == 0;
   const int rc = static_cast<int>(::syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
   if (rc == 0 && recorded) {
+    if (replaces) power_cut::Forget(replaced);
     if (directory != target) std::abort();  // not modelled
     power_cut::state->operations.push_back(
         {.kind = power_cut::Kind::kRename, .directory = directory, .name = name, .to = new_name});

@@ -1,8 +1,9 @@
-// Records the file operations of this program below one directory, and builds the disk that a power failure
-// leaves after any of them. Also makes chosen operations fail.
+// Records the file operations of this program below one directory, for disk_image.h. Also makes chosen
+// operations fail.
 //
-// disk_recorder.cc defines the C library's functions for files, so SQLite and the standard library are
-// covered too. Recorded files are never really synced. Not thread-safe: use it in programs with one thread.
+// disk_recorder.cc defines the C library's functions for files, so SQLite is covered too, and of the standard
+// library all but streams. Recorded files are never really synced. Operations of several threads are recorded
+// in the order in which they happen.
 #pragma once
 
 #include <cstddef>
@@ -25,21 +26,18 @@ struct Operation {
   Bytes data;
 };
 
-// From its construction to its destruction, operations below `root` are recorded. `root` is node 0.
+// From its construction to its destruction, operations below `root` are recorded. `root` is node 0. One at a
+// time.
 class Recorder {
  public:
   explicit Recorder(const std::string& root);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
-  const std::vector<Operation>& operations() const;
+  // So far. Thread-safe.
+  size_t count() const;
+  std::vector<Operation> operations() const;
 };
-
-// Builds in the empty directory `root` what is on the disk if the power fails after the first `count`
-// operations. Synced operations are kept. `seed` chooses which others are: none, all, a random choice, or
-// those up to some moment, the last of them torn at a sector.
-void BuildDisk(const std::vector<Operation>& operations, size_t count, uint64_t seed,
-               const std::string& root);
 
 // While it exists, operations on files whose path contains `part` fail with `error`: syncs, or else writes
 // and truncations. A `part` with '$' at its end is the end of the path.

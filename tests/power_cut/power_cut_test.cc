@@ -17,6 +17,7 @@
 #include "base/testing.h"
 #include "checkpoint/shard.h"
 #include "checkpoint/store.h"
+#include "disk_image.h"
 #include "disk_recorder.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/slices.h"
@@ -295,7 +296,7 @@ History Record() {
     if (rng.Below(3) == 0) {
       for (const Event& event :
            durable.Append(static_cast<uint32_t>(rng.Below(kPartitions)), 1 + rng.Below(3)))
-        history.acknowledged.emplace_back(recorder.operations().size(), event);
+        history.acknowledged.emplace_back(recorder.count(), event);
     }
     job.Step();
     if (step % 9 == 8) job.Checkpoint();

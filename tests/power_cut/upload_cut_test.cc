@@ -6,6 +6,7 @@
 
 #include "base/testing.h"
 #include "checkpoint/file.h"
+#include "disk_image.h"
 #include "disk_recorder.h"
 #include "transfer/upload_files.h"
 
@@ -32,17 +33,25 @@ TEST(UploadPowerCut, AFileUnderItsNameIsComplete) {
     operations = recorder.operations();
   }
   ASSERT_GT(operations.size(), content.size() / kChunk);
+  const auto check = [&](const TempDir& disk, size_t count, const std::string& loss) {
+    if (!checkpoint::Exists(disk / "shard")) {
+      ASSERT_LT(count, operations.size()) << "it was committed; " << loss;
+      return;
+    }
+    const auto found = checkpoint::ReadFile(disk / "shard", 1 << 20);
+    ASSERT_TRUE(found.ok()) << found.status().ToString();
+    ASSERT_TRUE(*found == content) << "after operation " << count << ", " << loss;
+  };
   for (size_t count = 1; count <= operations.size(); ++count) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
       const TempDir disk;
       BuildDisk(operations, count, seed, disk.path());
-      if (!checkpoint::Exists(disk / "shard")) {
-        ASSERT_LT(count, operations.size()) << "it was committed; seed " << seed;
-        continue;
-      }
-      const auto found = checkpoint::ReadFile(disk / "shard", 1 << 20);
-      ASSERT_TRUE(found.ok()) << found.status().ToString();
-      ASSERT_TRUE(*found == content) << "after operation " << count << ", seed " << seed;
+      check(disk, count, "seed " + std::to_string(seed));
+    }
+    for (const Loss& loss : Losses(operations, count)) {
+      const TempDir disk;
+      DiskImage(operations, count, loss).Save(disk.path());
+      check(disk, count, loss.ToString());
     }
   }
 }

@@ -109,7 +109,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
     cuts.insert(cuts.end(), durable->open.begin(), durable->open.end());
     ids.next = ids.reserved = std::max(ids.reserved, durable->next_incarnation);
     last_checkpoint_id = std::max(last_checkpoint_id, durable->id);
-    kept[durable->id] = durable->watermark;
+    kept[durable->id] = *durable;
     slices.SetSource(*durable);
     groups.SetSource(Time(0), durable->step);
   }
@@ -353,6 +353,12 @@ CoordinatorActions Coordinator::OnCheckpointPrepared(Time now, uint64_t id, Resu
 
 CoordinatorActions Coordinator::OnManifestCommitted(Time now, uint64_t id, const Status& status) {
   state_->OnCommitted(now, id, status);
+  state_->Step(now);
+  return state_->Take();
+}
+
+CoordinatorActions Coordinator::OnCheckpointVerified(Time now, uint64_t id, const Status& status) {
+  state_->OnVerified(now, id, status);
   state_->Step(now);
   return state_->Take();
 }

@@ -4,7 +4,7 @@
 // a Journal record must be on disk before the Reply after it is sent. Not thread-safe.
 //
 // Its only source about progress is the servers' ledgers (docs/architecture.md: exactly once). Cuts are kept
-// from the watermark of the newest durable checkpoint on, so that older slices can be trained again.
+// from the watermark of the oldest kept checkpoint on, so that older slices can be trained again.
 #pragma once
 
 #include <cstdint>
@@ -192,12 +192,18 @@ struct DropCheckpoints {  // remove checkpoints older than this id; the journal 
 struct RemoveCheckpoint {  // remove one that was given up
   uint64_t id = 0;
 };
+// Slices cannot be restored from a checkpoint. Read all of it; if it is damaged (kDataLoss), and there is one
+// before it, keep it aside and publish that one. Answer OnCheckpointVerified.
+struct VerifyCheckpoint {
+  uint64_t id = 0;
+  std::optional<Manifest> before;  // the one that takes its place
+};
 struct JobEnded {
   Status status;          // ok: finished, or stopped on demand
   bool finished = false;  // every event of the stream is in the newest checkpoint
 };
 using CoordinatorAction = std::variant<Reply, AppendJournal, PrepareCheckpoint, CommitManifest,
-                                       DropCheckpoints, RemoveCheckpoint, JobEnded>;
+                                       DropCheckpoints, RemoveCheckpoint, VerifyCheckpoint, JobEnded>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
 // The current contents of a partition, as found by the shell.
@@ -287,6 +293,7 @@ class Coordinator {
   CoordinatorActions OnNodeLost(Time now, NodeId node);
   CoordinatorActions OnCheckpointPrepared(Time now, uint64_t id, Result<CheckpointOrder> order);
   CoordinatorActions OnManifestCommitted(Time now, uint64_t id, const Status& status);
+  CoordinatorActions OnCheckpointVerified(Time now, uint64_t id, const Status& status);
   // Predictions that the coordinator's process publishes, with its own feed (CoordinatorConfig::feeds).
   CoordinatorActions OnPublishers(Time now, const std::vector<PublisherReport>& reports);
   std::vector<PublisherOrder> publisher_orders() const;

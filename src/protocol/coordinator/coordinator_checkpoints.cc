@@ -1,5 +1,6 @@
 // Checkpoints: the watermark is recorded first, then each server saves its slices at its own time.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "protocol/coordinator/coordinator_state.h"
@@ -122,7 +123,8 @@ void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status
   if (!pending || pending->id != id || pending->stage != PendingCheckpoint::Stage::kCommitting) return;
   if (!status.ok()) return GiveUpCheckpoint(now, status);
   const bool lost = !IncarnationsUnchanged();
-  durable = std::move(pending->manifest);
+  durable = kept[id] = std::move(pending->manifest);
+  while (kept.size() > std::max(config.keep_checkpoints, 1u)) kept.erase(kept.begin());
   slices.SetSource(*durable);
   if (AllReduce()) {
     groups.SetSource(now, durable->step);
@@ -131,12 +133,14 @@ void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status
     // are about to be forgotten.
     view_changed = true;
   }
+  // The oldest kept checkpoint may take the place of this one.
+  const Manifest& oldest = kept.begin()->second;
   if (Stepped()) {
-    rounds.DropBefore(durable->watermark, durable->step);
+    rounds.DropBefore(oldest.watermark, oldest.step);
     if (lost && !AllReduce()) rounds.Rollback(durable->step);
     rounds.LiftHold(now);
   } else {
-    splits.DropBefore(durable->watermark);
+    splits.DropBefore(oldest.watermark);
   }
   if (pending->final) final_done = true;
   pending.reset();
@@ -144,14 +148,50 @@ void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status
   checkpoint_failure = Status();
   next_checkpoint = now + config.checkpoint_interval;
 
-  kept[durable->id] = durable->watermark;
-  while (kept.size() > std::max(config.keep_checkpoints, 1u)) kept.erase(kept.begin());
-  const std::vector<Position>& oldest = kept.begin()->second;
-  const std::vector<Position> needed = publications.enabled() ? publications.Needed(oldest) : oldest;
-  cursors.rates().DropBefore(oldest);
+  const std::vector<Position> needed =
+      publications.enabled() ? publications.Needed(oldest.watermark) : oldest.watermark;
+  cursors.rates().DropBefore(oldest.watermark);
   cursors.ForgetMarks(needed);
-  later.emplace_back(DropCheckpoints{kept.begin()->first, needed});
+  later.emplace_back(DropCheckpoints{oldest.id, needed});
   AnswerCheckpointCalls(Status());
+}
+
+bool Coordinator::State::Suspect(const Status& why) {
+  if (!durable) return false;
+  if (!suspicion) {
+    suspicion = {durable->id, {}};
+    const auto at = kept.find(durable->id);
+    std::optional<Manifest> before;
+    if (at != kept.begin()) before = std::prev(at)->second;
+    later.emplace_back(VerifyCheckpoint{durable->id, std::move(before)});
+  }
+  if (suspicion->why.ok()) suspicion->why = why;
+  return true;
+}
+
+// The newest checkpoint is damaged: slices are restored from the one before it. Slices that are live stay as
+// they are, except in stepped strategies, where all must be at one step.
+void Coordinator::State::OnVerified(Time now, uint64_t id, const Status& status) {
+  if (!suspicion || suspicion->checkpoint != id) return;
+  const Status why = std::exchange(suspicion, std::nullopt)->why;
+  if (ending >= Ending::kStoppingMembers) return;
+  if (status.code() != Code::kDataLoss) {
+    // Whatever else it is, another checkpoint would not be read either.
+    if (!why.ok() && durable->id == id) StopMembers(now, why);
+    return;
+  }
+  kept.erase(id);
+  damage += status.message() + "; the checkpoint before it cannot be used either: ";
+  if (kept.empty()) return StopMembers(now, Status(Code::kDataLoss, damage + "this run has made none"));
+  if (durable->id != id) return;  // a newer one has taken its place
+  checkpoint_failure = status;
+  durable = kept.rbegin()->second;
+  slices.SetSource(*durable);
+  view_changed = true;
+  if (AllReduce()) return groups.RestartFrom(durable->step);
+  if (!Stepped()) return slices.RestoreUnfinished();
+  slices.RestoreAll();
+  rounds.Rollback(slices.Version());
 }
 
 void Coordinator::State::GiveUpCheckpoint(Time now, const Status& why) {

@@ -30,7 +30,7 @@ void Coordinator::State::StepGroups(Time now) {
     if (!survived) rounds.Rollback(slices.Version());
     view_changed = true;
   }
-  if (groups.failure().ok() || ending >= Ending::kStoppingMembers) return;
+  if (groups.failure().ok() || ending >= Ending::kStoppingMembers || suspicion) return;
   Status why = groups.failure();
   if (config.strategy.mpi) {
     why = Status(why.code(), why.message() + "; " +
@@ -77,6 +77,11 @@ void Coordinator::State::OnMemberReport(Time now, const WorkerHeartbeat& heartbe
   const NodeId node = heartbeat.node;
   const MemberReport& report = *heartbeat.member_report;
   groups.Report(now, node, report, heartbeat.unreachable);
+  // MPI has no second group, and the job ends.
+  if (const auto group = groups.RestoreFailed(); group && *group != suspected_group && !config.strategy.mpi) {
+    suspected_group = *group;
+    Suspect(Status());
+  }
   PaceMember(now, node, report);
   StepGroups(now);
   if (const MemberReport* least = groups.Least()) {

@@ -222,13 +222,13 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   member->generation = heartbeat.generation;
   const bool was_ready = slices.ready();
   const Result<bool> changed = slices.Report(heartbeat, Servers());
-  if (!changed.ok()) {
+  if (!changed.ok() && !Suspect(changed.status())) {
     StopMembers(now, changed.status());
     reply.stop = true;
     member->told_to_stop = true;
     return Answer(call, std::move(reply));
   }
-  if (*changed) view_changed = true;
+  if (changed.ok() && *changed) view_changed = true;
   if (slices.ready() && !was_ready) Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
   Stepped() ? rounds.OnServerReport(now, slices, heartbeat_counts)
             : splits.OnServerReport(slices, heartbeat_counts);

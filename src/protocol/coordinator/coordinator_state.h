@@ -140,6 +140,10 @@ struct Coordinator::State {
   void OnPrepared(Time now, uint64_t id, const Result<CheckpointOrder>& order);
   void OnShard(Time now, NodeId server, const ShardReport& report);
   void OnCommitted(Time now, uint64_t id, const Status& status);
+  // Slices cannot be restored, for this reason (ok: one of them, for the first time). Has the checkpoint that
+  // they are restored from verified; false if there is none.
+  bool Suspect(const Status& why);
+  void OnVerified(Time now, uint64_t id, const Status& status);
   void StepCheckpoint(Time now);
   void GiveUpCheckpoint(Time now, const Status& why);
   void AbandonCheckpoint(Time now);
@@ -175,7 +179,15 @@ struct Coordinator::State {
   uint64_t evictions = 0;
 
   std::optional<Manifest> durable;
-  std::map<uint64_t, std::vector<Position>> kept;  // durable checkpoints by id, with their watermarks
+  std::map<uint64_t, Manifest> kept;  // durable checkpoints by id, of this run; the last is `durable`
+  // The checkpoint that is being verified, and why the job ends if it is not damaged.
+  struct Suspicion {
+    uint64_t checkpoint = 0;
+    Status why;
+  };
+  std::optional<Suspicion> suspicion;
+  uint64_t suspected_group = 0;  // all-reduce: the last one whose members could not restore their slices
+  std::string damage;            // of the checkpoints that were passed over, each with "; …: " behind it
   std::optional<PendingCheckpoint> pending;
   uint64_t last_checkpoint_id = 0;
   std::optional<Time> next_checkpoint;  // by the interval

@@ -131,6 +131,22 @@ void GroupCoordinator::SetSource(Time, uint64_t step) {
   }
 }
 
+void GroupCoordinator::RestartFrom(uint64_t step) {
+  source_ = step;
+  failure_ = Status();
+  failures_ = 0;
+  anew_ = group_.has_value();
+}
+
+std::optional<uint64_t> GroupCoordinator::RestoreFailed() const {
+  if (!from_source_ || phase_ != Phase::kSyncing) return std::nullopt;
+  const bool failed = std::ranges::any_of(in_group_, [](const auto& entry) {
+    const auto& report = entry.second.report;
+    return report && !report->holds && !report->failure.empty();
+  });
+  return failed ? std::optional(group_->id) : std::nullopt;
+}
+
 bool GroupCoordinator::Has(NodeId node) const {
   return in_group_.contains(node);
 }

@@ -66,6 +66,10 @@ class GroupCoordinator {
   void Report(Time now, NodeId node, const MemberReport& report, const std::vector<NodeId>& unreachable = {});
   // The step of the newest durable checkpoint. No group starts from an earlier step.
   void SetSource(Time now, uint64_t step);
+  // It is damaged, and one of this step has taken its place. Forms a new group.
+  void RestartFrom(uint64_t step);
+  // The current group if it starts from the checkpoint and a member has failed before it held the state.
+  std::optional<uint64_t> RestoreFailed() const;
   // Advances after these calls and with time. Returns true if a group was named or decided, that is,
   // current() changed.
   bool Step(Time now, const std::function<uint64_t()>& next_id);

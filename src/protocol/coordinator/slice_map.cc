@@ -62,6 +62,10 @@ void SliceMap::SetSource(const Manifest& manifest) {
           slice_incarnation.slice, {}, manifest.directory, shard.file, shard.checksum};
     }
   }
+  for (State& slice : slices_) {
+    slice.failures = 0;
+    slice.failed_servers.clear();
+  }
   base_ = manifest.watermark;
   base_events_ = manifest.events;
   base_step_ = manifest.step;
@@ -146,6 +150,13 @@ bool SliceMap::RestoreAgain(const std::vector<Incarnation>& incarnations) {
 void SliceMap::RestoreAll() {
   for (State& slice : slices_) {
     if (slice.server != NodeId()) Give(slice, slice.server);
+  }
+  Derive();
+}
+
+void SliceMap::RestoreUnfinished() {
+  for (State& slice : slices_) {
+    if (slice.server != NodeId() && !slice.live) Give(slice, slice.server);
   }
   Derive();
 }
@@ -265,6 +276,7 @@ bool SliceMap::Add(NodeId server, const LedgerReport& report) {
 
 Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers) {
   bool changed = false;
+  Status failure;
   for (const LedgerReport& report : heartbeat.ledgers) changed = Add(heartbeat.node, report) || changed;
   for (const SliceIncarnation& slice_incarnation : heartbeat.failed) {
     State* slice = Find(heartbeat.node, slice_incarnation);
@@ -272,18 +284,21 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vecto
     NodeId server = heartbeat.node;
     if (++slice->failures >= kMaxFailures) {
       slice->failures = 0;
-      slice->failed_servers.push_back(heartbeat.node);
+      if (std::ranges::count(slice->failed_servers, heartbeat.node) == 0)
+        slice->failed_servers.push_back(heartbeat.node);
       server = Replacement(*slice, servers);
     }
     if (server == NodeId()) {
-      return Status(Code::kDataLoss, "slice " + ToString(slice_incarnation.slice) +
-                                         " cannot be restored on ps node " + ToString(heartbeat.node) +
-                                         ", nor on any other: " + heartbeat.failure);
+      failure = Status(Code::kDataLoss, "slice " + ToString(slice_incarnation.slice) +
+                                            " cannot be restored on ps node " + ToString(heartbeat.node) +
+                                            ", nor on any other: " + heartbeat.failure);
+      continue;
     }
     Give(*slice, server);
     changed = true;
   }
   Derive();
+  if (!failure.ok()) return failure;
   return changed;
 }
 

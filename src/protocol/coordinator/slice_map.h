@@ -30,7 +30,8 @@ class SliceMap {
   // ---- the source that slices are restored from
   // Without a checkpoint they are initialized, with empty ledgers from `start` on.
   void SetStart(const std::vector<Position>& start);
-  // The newest durable checkpoint, which contains each slice exactly once.
+  // The newest durable checkpoint, which contains each slice exactly once. What servers could not restore from
+  // another one does not count.
   void SetSource(const Manifest& manifest);
 
   // ---- placement
@@ -46,6 +47,8 @@ class SliceMap {
   bool RestoreAgain(const std::vector<Incarnation>& incarnations);
   // Restores all slices. In stepped strategies all slices must come from one checkpoint.
   void RestoreAll();
+  // Restores the slices that are being restored once more, from the source, which is now another one.
+  void RestoreUnfinished();
   // All-reduce: a new group, every member of which has all slices; each slice is assigned to the member that
   // saves it. All slices start `incarnation`, with the last reported state if it `survived`, else restored
   // from the source. Without workers the slices are without a server.
@@ -65,7 +68,7 @@ class SliceMap {
   // Adds a part of a server's report to what is known of its slices. Ignores other slices and former
   // incarnations. A slice becomes live when it is reported without `more`. Returns true if a slice became
   // live or was ordered again: from one of `servers` if this one keeps failing. Fails if each of `servers`
-  // has failed.
+  // has failed for a slice, which then stays ordered from this one.
   Result<bool> Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers);
   // Stepped strategies: an incarnation starts at the step it is restored from. Returns kInvalidArgument if a
   // server's first report of one differs.

@@ -121,7 +121,7 @@ class CoordinatorTest : public ::testing::Test {
     for (uint32_t b = 0; b < lease.cut.batches(); ++b) ledger_.Record(lease.cut, b);
   }
   void Checkpoint() {
-    Take(coordinator_->OnCheckpointPrepared(now_, prepared_, CheckpointOrder{0, "directory"}));
+    Take(coordinator_->OnCheckpointPrepared(now_, prepared_, CheckpointOrder{0, directory_}));
   }
   // Up to the point where the manifest is to be written.
   Manifest SaveAll() {
@@ -159,6 +159,7 @@ class CoordinatorTest : public ::testing::Test {
   std::map<NodeId, Generation> generations_;  // of the views that servers have
   uint64_t last_call_ = 0;
   uint64_t prepared_ = 0;  // the newest checkpoint requested
+  std::string directory_ = "directory";  // of the next checkpoint
   NodeId a_, b_, worker_;
 };
 

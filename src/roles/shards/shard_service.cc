@@ -63,6 +63,7 @@ void ShardService::OnPrepared(const protocol::CheckpointOrder& order) {
 Status ShardService::OnComplete(const std::string& directory, const protocol::Manifest& manifest) {
   service_->StopUploads(manifest.id);
   std::vector<std::string>& names = published_[manifest.id];
+  names.clear();
   for (const auto& shard : manifest.shards) {
     LEAT_ASSIGN_OR_RETURN(auto content, transfer::FileContent::Open(directory + "/" + shard.file));
     names.push_back(PublishedName(directory, shard.file));

@@ -81,6 +81,7 @@ ClusterResult Cluster::State::Run() {
     Handle(event);
   }
   result.took = now();
+  result.damaged = disk.found_damaged();
   if (!done) Violate(Invariant::kDeadline, Standing());
   result.ended = !result.violation;
   return result;
@@ -228,6 +229,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
         disk.Commit(manifest);
         if (options.check) CheckCheckpoint(manifest);
         ++result.checkpoints;
+        if (Chance(options.faults.damaged)) disk.DamageNewest();
       }
       // A crash in between leaves a checkpoint that was never announced.
       ScheduleIn(c, DiskTakes(), [this, c, id = manifest.id, status] {
@@ -238,6 +240,11 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     disk.Drop(drop->oldest_kept, drop->watermark);
   } else if (auto* remove = std::get_if<RemoveCheckpoint>(&action)) {
     disk.Remove(remove->id);
+  } else if (auto* verify = std::get_if<VerifyCheckpoint>(&action)) {
+    ScheduleIn(c, DiskTakes(), [this, c, id = verify->id] {
+      const Status status = disk.Verify(id);
+      Do(c, c->machine->OnCheckpointVerified(now(), id, status));
+    });
   } else if (auto* ended = std::get_if<JobEnded>(&action)) {
     c->ended = true;
     result.regranted_leases += c->machine->status().regranted_leases;

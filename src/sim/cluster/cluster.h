@@ -42,6 +42,7 @@ struct Faults {
   double server_deaths = 0;          // share of all deaths
   double full_disk = 0;              // a write fails
   double unreadable = 0;             // a slice cannot be read from a checkpoint
+  double damaged = 0;                // a checkpoint is damaged once it is complete
   double cut_pairs = 0;              // share of the faults that cut a worker from a server for some time
   Duration slow_disk{0};             // maximum duration of a write
   Duration fault_interval{0};        // mean time between deaths, pauses and stops; 0: none
@@ -162,6 +163,7 @@ struct ClusterResult {
   uint64_t state_broadcasts = 0;  // states that a member received from another
   uint64_t one_shots = 0;         // steps for which a member added all contributions itself
   uint64_t loads = 0;             // slices read from a checkpoint
+  uint64_t damaged = 0;           // checkpoints that were found to be damaged
 };
 
 class Cluster;

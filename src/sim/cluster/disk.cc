@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace leat::sim {
@@ -40,6 +41,7 @@ void Disk::Know(const Cut& cut) {
 
 CheckpointOrder Disk::Prepare(uint64_t id) {
   CheckpointOrder order{id, "checkpoint-" + std::to_string(id)};
+  last_checkpoint_ = std::max(last_checkpoint_, id);
   files_[order.directory].clear();
   return order;
 }
@@ -68,8 +70,26 @@ void Disk::Remove(uint64_t id) {
   manifests_.erase(id);
 }
 
-RecoveredState Disk::Restore() const {
+Status Disk::Verify(uint64_t id) {
+  const auto at = manifests_.find(id);
+  if (at == manifests_.end() || !damaged_.contains(at->second.directory)) return {};
+  const Status damaged(Code::kDataLoss, at->second.directory + " is damaged");
+  manifests_.erase(at);
+  ++found_damaged_;
+  return damaged;
+}
+
+void Disk::DamageNewest() {
+  if (manifests_.size() < 2) return;
+  const auto last = std::prev(manifests_.end());
+  if (!damaged_.contains(std::prev(last)->second.directory)) damaged_.insert(last->second.directory);
+}
+
+RecoveredState Disk::Restore() {
   RecoveredState restored;
+  restored.last_checkpoint = last_checkpoint_;
+  found_damaged_ += std::erase_if(
+      manifests_, [this](const auto& entry) { return damaged_.contains(entry.second.directory); });
   if (newest()) restored.manifest = *newest();
   restored.journal = journal_;
   return restored;
@@ -83,6 +103,7 @@ void Disk::Write(const std::string& directory, const std::string& file, const Sh
 }
 
 Result<Slice> Disk::Read(const std::string& directory, const std::string& file, SliceId slice) const {
+  if (damaged_.contains(directory)) return Status(Code::kDataLoss, directory + " is damaged");
   const auto there = files_.find(directory);
   if (there == files_.end()) return Status(Code::kNotFound, "no directory " + directory);
   const auto shard = there->second.find(file);

@@ -66,6 +66,7 @@ void RoundQueue::Rollback(uint64_t step) {
 bool RoundQueue::Replays(const SliceMap& slices) const {
   uint64_t step = version_;
   for (const auto& [first_step, round] : rounds_) {
+    if (first_step + round.length <= version_) continue;  // for an older step
     if (first_step > step || round.needed < round.parts.size()) return false;
     step = first_step + round.length;
     for (const Lane& part : round.parts) {
@@ -88,6 +89,7 @@ void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
 
   std::map<std::pair<uint32_t, Position>, RunSet> assigned;
   for (auto& [first_step, round] : rounds_) {
+    if (first_step + round.length <= version_) continue;
     for (Lane& part : round.parts) {
       part.free_since = now;
       auto [at, fresh] = assigned.try_emplace({part.cut.partition, part.cut.begin}, part.assigned);

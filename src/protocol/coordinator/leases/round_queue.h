@@ -58,7 +58,7 @@ class RoundQueue {
   std::optional<RoundMade> Make(Time now);
   // The cuts that are not entirely before the watermark.
   std::vector<Cut> Open(const std::vector<Position>& watermark) const;
-  // Forgets what lies before a durable step and its watermark.
+  // Forgets what lies before a durable step and its watermark: no Rollback goes further back.
   void DropBefore(const std::vector<Position>& watermark, uint64_t step);
   // The lowest known step such that no run of it or of a later step was leased.
   uint64_t Untouched() const;

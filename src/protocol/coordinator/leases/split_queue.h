@@ -1,4 +1,4 @@
-// The splits of strategies that train each split separately: cuts from the newest durable watermark on, their
+// The splits of strategies that train each split separately: cuts from the oldest kept watermark on, their
 // leases, and those to be trained (again). Stepped strategies lease rounds instead (round_queue.h).
 //
 // Workers stay with their partitions, because a source that reads a partition ahead (Kafka's) discards what
