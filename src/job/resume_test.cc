@@ -64,6 +64,19 @@ TEST_F(DataLossTest, ALogThatEndsBeforeAUsedOffsetIsRefused) {
   EXPECT_EQ(ranges_[1].end, 30u);
 }
 
+TEST_F(DataLossTest, ALogThatBeginsBehindTheCheckpointIsRefused) {
+  EXPECT_EQ(MistakeOf(With(20, 0, 20)), "");
+  const Job job = Job::Load({.text = kSmallJob}, {.directory = directory_.path()});
+  auto source = job.stream.Open();
+  ASSERT_TRUE(source.ok());
+  ranges_[1].begin = 20;
+  EXPECT_EQ(Mistake([&] { CheckNoDataLoss(job, With(20, 0, 20), **source, &ranges_); }), "");
+  ranges_[1].begin = 25;
+  EXPECT_EQ(Mistake([&] { CheckNoDataLoss(job, With(20, 0, 20), **source, &ranges_); }),
+            "topic 'events' partition 1 begins at offset 25, but job 'small' has trained only the records before "
+            "20: 5 records have expired");
+}
+
 TEST_F(DataLossTest, ALogIsAdvancedIfTheJobSaysSo) {
   EXPECT_EQ(MistakeOf(With(31, 0, 45), false), "");
   EXPECT_EQ(ranges_[0].end, 30u);

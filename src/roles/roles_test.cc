@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -14,6 +15,8 @@
 
 #include "base/rng.h"
 #include "base/testing.h"
+#include "checkpoint/store.h"
+#include "checkpoint/testing.h"
 #include "checkpoint/variables.h"
 #include "job/testing.h"
 #include "kernels/reference/reference.h"
@@ -216,6 +219,57 @@ TEST_F(RolesTest, TheShareThatAWorkerTrainsIsInTheStatus) {
   EXPECT_EQ(last_["skew_warnings"], 0);
   Admin(AdminRequest::Kind::kContinue);
   EXPECT_EQ(Finish()["events"], kEvents);
+}
+
+// Of every shard of the newest checkpoint, a byte. Returns its number.
+uint64_t DamageNewest(const std::string& directory) {
+  const auto manifest = checkpoint::ReadNewest(directory);
+  EXPECT_TRUE(manifest.ok()) << manifest.status().ToString();
+  for (const auto& shard : manifest->shards)
+    checkpoint::FlipByte(directory + "/" + manifest->directory + "/" + shard.file, shard.bytes - 1, 1);
+  return manifest->id;
+}
+
+TEST_F(RolesTest, ADamagedCheckpointIsPassedOverOnResume) {
+  pause_at_ = kEvents / 2;
+  Coordinate(Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
+  StartAll();
+  ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 500; }));
+  Admin(AdminRequest::Kind::kCheckpoint);
+  ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; }));
+  Admin(AdminRequest::Kind::kStop);
+  Finish();
+  const uint64_t damaged = DamageNewest(job_->directory);
+  pause_at_ = 0;
+  overrides_.rate = 0;
+  Coordinate("", true);
+  StartAll();
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+  EXPECT_TRUE(std::filesystem::exists(job_->directory + "/" + checkpoint::AsideName(damaged)));
+  EXPECT_GT(checkpoint::ReadNewest(job_->directory)->id, damaged);
+}
+
+TEST_F(RolesTest, ADamagedCheckpointIsPassedOverWhileTheJobRuns) {
+  pause_at_ = kEvents / 2;
+  Coordinate(Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
+  StartAll();
+  ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 500; }));
+  Admin(AdminRequest::Kind::kCheckpoint);
+  ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; }));
+  Admin(AdminRequest::Kind::kCheckpoint);
+  const uint64_t damaged = DamageNewest(job_->directory);
+  const Json members = Now()["members"];
+  const auto server =
+      std::ranges::find_if(members, [](const Json& member) { return member["role"] == "ps"; });
+  ASSERT_NE(server, members.end());
+  Admin(AdminRequest::Kind::kNodeLost, NodeId((*server)["node"].get<uint64_t>()));  // it comes back
+  EXPECT_TRUE(WaitFor(
+      [&] { return std::filesystem::exists(job_->directory + "/" + checkpoint::AsideName(damaged)); }));
+  Admin(AdminRequest::Kind::kContinue);
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+  EXPECT_GT(checkpoint::ReadNewest(job_->directory)->id, damaged);
 }
 
 // The largest file that this process may write.

@@ -164,7 +164,7 @@ class Job:
 
 def tensors(directory):
     """All tensors of the newest checkpoint in a job's directory: {name: [numbers]}."""
-    newest = max(pathlib.Path(directory).glob("checkpoint-*"))
+    newest = max(p for p in pathlib.Path(directory).glob("checkpoint-*") if not p.name.endswith(".damaged"))
     found = {}
     assert (newest / "manifest.json").exists(), newest
     for shard in newest.glob("*.safetensors"):

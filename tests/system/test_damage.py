@@ -1,0 +1,131 @@
+"""A damaged checkpoint is passed over: the one before takes its place, every event counts once, and the damaged one is kept aside."""
+
+import os
+import pathlib
+import shutil
+import signal
+
+import pytest
+
+import leat
+
+EVENTS = 100_000
+PAUSE = 60_000
+
+
+def start(directory):
+    return leat.Job("train", leat.EXAMPLES / "counter.yaml", "--directory", directory, "--events", EVENTS, "--rate", 40_000,
+                    "--pause-at", PAUSE, directory=directory)
+
+
+def checkpoints(directory):
+    return sorted(p for p in pathlib.Path(directory).glob("checkpoint-*") if not p.name.endswith(".damaged"))
+
+
+def save(job):
+    address, token = job.where
+    done = leat.run("checkpoint", "--coordinator", address, env={"LEAT_TOKEN": token})
+    assert done.returncode == 0, done.stderr
+
+
+def make_two_checkpoints(job):
+    """The job is then paused, and has trained more since the first of them."""
+    leat.wait_for(lambda: job.status().get("events", 0) > 10_000, "the first events")
+    save(job)
+    leat.wait_for(lambda: job.status().get("phase") == "paused" and job.status().get("events", 0) >= PAUSE, "the pause")
+    save(job)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """The folder of a job that was stopped and has two checkpoints, which tests copy and damage."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with start(folder / "job") as job:
+        make_two_checkpoints(job)
+        job.interrupt()
+        assert job.wait() == 0, job.text()[-2000:]
+    assert len(checkpoints(folder / "job")) == 2
+    return folder
+
+
+@pytest.fixture
+def directory(stopped, tmp_path):
+    shutil.copytree(stopped, tmp_path / "copy")
+    return tmp_path / "copy/job"
+
+
+def flip(file):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    file.write_bytes(content)
+
+
+def damage(checkpoint, what, how):
+    file = sorted(checkpoint.glob(what))[0]
+    if how == "missing":
+        file.unlink()
+    elif how == "truncated":
+        file.write_bytes(file.read_bytes()[:-1])
+    else:
+        flip(file)
+    return file
+
+
+def content_of(directory):
+    return {str(p.relative_to(directory)): p.read_bytes() for p in sorted(pathlib.Path(directory).rglob("*")) if p.is_file()}
+
+
+def expect_exact(directory, summary):
+    assert summary["events"] == EVENTS, summary
+    wrong = {name: set(v) for name, v in leat.tensors(directory).items() if set(v) != {float(EVENTS)}}
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("what, how", [("manifest.json", "flipped"), ("*.safetensors", "truncated"), ("*.safetensors", "missing")])
+def test_the_job_goes_on_from_the_checkpoint_before(directory, what, how):
+    older, newest = checkpoints(directory)
+    file = damage(newest, what, how)
+    damaged = content_of(newest)
+    done = leat.run("train", "--resume", directory, "--json")
+    expect_exact(directory, leat.summary(done))
+    aside = newest.with_name(newest.name + ".damaged")
+    said = [line for line in done.stderr.splitlines() if "is used instead" in line]
+    assert len(said) == 1 and str(file) in said[0] and str(aside) in said[0], done.stderr
+    assert f"checkpoint {int(older.name[-6:])} is used instead" in said[0]
+    assert content_of(aside) == damaged
+    assert newest not in checkpoints(directory), "its number is given again"
+
+
+def test_export_uses_the_checkpoint_before_and_changes_nothing(directory, tmp_path):
+    older, newest = checkpoints(directory)
+    file = damage(newest, "*.safetensors", "flipped")
+    before = content_of(directory)
+    done = leat.run("export", "--directory", directory, "--to", tmp_path / "model.onnx")
+    # The counting model need not be one that ONNX can express: what matters is which checkpoint was read.
+    assert done.returncode in (0, 2)
+    if done.returncode == 0:
+        assert "leat: warning: " in done.stderr and str(file) in done.stderr and "is used instead" in done.stderr
+    assert content_of(directory) == before
+
+
+def test_if_all_are_damaged_each_is_named(directory):
+    older, newest = checkpoints(directory)
+    files = [damage(newest, "*.safetensors", "flipped"), damage(older, "manifest.json", "truncated")]
+    before = content_of(directory)
+    leat.refused(leat.run("train", "--resume", directory), *map(str, files), "the checkpoint before it cannot be used either", "there is none")
+    assert content_of(directory) == before, "something was written"
+
+
+def test_a_server_that_dies_finds_the_newest_checkpoint_damaged(tmp_path):
+    directory = tmp_path / "running"
+    with start(directory) as job:
+        make_two_checkpoints(job)
+        newest = checkpoints(directory)[-1]
+        for shard in newest.glob("*.safetensors"):
+            flip(shard)
+        os.kill(job.pids("ps")[0], signal.SIGKILL)
+        leat.wait_for(newest.with_name(newest.name + ".damaged").exists, "the damaged checkpoint is kept aside")
+        leat.wait_for(lambda: job.status().get("phase") == "paused", "the slices are back")
+        job.go_on()
+        assert job.wait() == 0, job.text()[-2000:]
+        expect_exact(directory, job.summary())
