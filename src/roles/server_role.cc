@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -124,7 +125,13 @@ class ServerRole {
   }
 
   void Act(const protocol::SaveShard& a) {
-    saved_.Begin();
+    std::set<SliceId> slices;
+    uint64_t bytes = 0;
+    for (const auto& slice : a.slices) {
+      slices.insert(slice->id);
+      bytes += slice->memory.size();
+    }
+    saved_.Begin(std::move(slices), bytes);
     background_.Post([this, a]() mutable {
       const auto read = [this, id = a.order.id] {
         saved_.End();
@@ -174,7 +181,7 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   if (job->debug.init > Duration{0}) std::this_thread::sleep_for(job->debug.init);
   auto config = job->ServerConfig();
   config.allocate = net::MakeSharedBuffer;
-  SavedSlices saved;
+  SavedSlices saved({.whole = job->checkpoint_copy_bytes});
   config.saved = [&saved](const protocol::Slice& slice) {
     return saved.BeforeUpdate(slice.id, slice.memory);
   };

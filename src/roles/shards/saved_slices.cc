@@ -2,26 +2,41 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace leat::roles {
 
-void SavedSlices::Begin() {
+void SavedSlices::Begin(std::set<SliceId> slices, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   saving_ = true;
+  whole_ = bytes <= limits_.whole;
   late_ = false;
+  waited_ = Duration{0};
   written_.clear();
+  untouched_ = std::move(slices);
+}
+
+Duration SavedSlices::Patience() const {
+  return whole_ ? std::max(Duration{0}, limits_.patience - waited_) : limits_.longest_wait;
 }
 
 bool SavedSlices::BeforeUpdate(SliceId slice, const Buffer& memory) {
   std::unique_lock lock(mutex_);
   const auto is_written = [&] { return !saving_ || written_.contains(slice); };
-  waited_for_ = slice;
-  if (!changed_.wait_for(lock, longest_wait_,
-                         [&] { return is_written() || late_ || HasRoom(memory.size()); })) {
-    spdlog::warn("a checkpoint needs more memory: slice {} has not been written in time", slice.value);
-    late_ = true;
+  const auto may_go_on = [&] { return is_written() || late_ || HasRoom(memory.size()); };
+  if (!may_go_on()) {
+    const MonotonicClock clock;
+    const Time began = clock.Now();
+    waited_for_ = slice;
+    late_ = !changed_.wait_for(lock, Patience(), may_go_on) || late_;
+    waited_for_.reset();
+    waited_ += clock.Now() - began;
+    if (late_ && !whole_ && !is_written())
+      spdlog::warn("a checkpoint needs more memory: slice {} has not been written in time", slice.value);
   }
-  waited_for_.reset();
   if (is_written()) return true;
+  untouched_.erase(slice);
   copied_[slice] = memory;
   return false;
 }
@@ -30,12 +45,13 @@ bool SavedSlices::HasRoom(uint64_t bytes) {
   std::erase_if(used_, [](const Buffer& memory) { return !memory.shared(); });
   for (const auto& [slice, memory] : copied_) bytes += memory.size();
   for (const Buffer& memory : used_) bytes += memory.size();
-  return bytes <= max_bytes_;
+  return bytes <= limits_.copies;
 }
 
 std::optional<SliceId> SavedSlices::Urgent() const {
   std::lock_guard lock(mutex_);
   if (waited_for_ && !written_.contains(*waited_for_)) return waited_for_;
+  if (whole_ && !untouched_.empty()) return *untouched_.rbegin();
   if (!copied_.empty()) return copied_.begin()->first;
   return std::nullopt;
 }
@@ -43,6 +59,7 @@ std::optional<SliceId> SavedSlices::Urgent() const {
 void SavedSlices::Written(SliceId slice) {
   std::lock_guard lock(mutex_);
   written_.insert(slice);
+  untouched_.erase(slice);
   if (auto copy = copied_.extract(slice)) used_.push_back(std::move(copy.mapped()));
   changed_.notify_all();
 }
@@ -50,6 +67,7 @@ void SavedSlices::Written(SliceId slice) {
 void SavedSlices::End() {
   std::lock_guard lock(mutex_);
   saving_ = false;
+  untouched_.clear();
   copied_.clear();
   used_.clear();
   changed_.notify_all();

@@ -1,9 +1,17 @@
 // The memory of a checkpoint that is written while training goes on.
 //
-// A slice that is updated before it is written exists twice: as it is to be saved, and as it is. These copies
-// are limited. The slices that have copies are written first, and if the memory of all copies reaches the
-// limit, updates wait for the disk. Training is then as slow as the disk, for the time that the slices take
-// to be written. A copy counts until it is freed, because a reply that is being sent may refer to it, too.
+// A slice that is updated before it is written exists twice: as it is to be saved, and as it is. Updates make
+// copies at once until these take Limits::copies. Then it depends on the slices of the save:
+//
+// - If all of them together take at most Limits::whole, updates wait for the disk for Limits::patience, in the
+//   whole save together, and then make copies again. The pause of training is therefore short, however slow
+//   the disk is, and costs at most the memory of the slices once more. Slices are written from the last one
+//   on, because pushes update them from the first one on.
+// - If not, the copies are limited: slices that have copies are written first, and an update waits until the
+//   copies take less, or until its slice is written. Training is then as slow as the disk, for the time that
+//   the slices take to be written.
+//
+// A copy counts until it is freed, because a reply that is being sent may refer to it, too.
 #pragma once
 
 #include <condition_variable>
@@ -23,23 +31,25 @@ namespace leat::roles {
 // Thread-safe. One save at a time.
 class SavedSlices {
  public:
-  static constexpr uint64_t kMaxBytes = 32 << 20;
-  // Of an update. After that it makes a copy beyond the limit, and so do all others until the save ends: a
-  // disk that hangs must not stop training.
-  static constexpr Duration kLongestWait = std::chrono::seconds(2);
-
-  explicit SavedSlices(uint64_t max_bytes = kMaxBytes, Duration longest_wait = kLongestWait)
-      : max_bytes_(max_bytes), longest_wait_(longest_wait) {}
+  struct Limits {
+    uint64_t copies = 32 << 20;
+    uint64_t whole = 256 << 20;
+    Duration patience = std::chrono::milliseconds(25);
+    // Of an update, if the copies are limited. After that it makes a copy beyond the limit, and so do all
+    // others until the save ends: a disk that hangs must not stop training.
+    Duration longest_wait = std::chrono::seconds(2);
+  };
+  explicit SavedSlices(const Limits& limits) : limits_(limits) {}
 
   // ---- the thread that updates
-  // A save begins; none of its slices is written.
-  void Begin();
+  // A save of these slices begins, of `bytes` in all; none is written.
+  void Begin(std::set<SliceId> slices, uint64_t bytes);
   // Before the first update of a slice that is being saved. True: it is written, and `memory` may be
   // overwritten. False: `memory` is needed until it is. May wait.
   bool BeforeUpdate(SliceId slice, const Buffer& memory);
 
   // ---- the thread that writes
-  // The slice that an update waits for, or else one with a copy.
+  // The slice to write next, if it matters.
   std::optional<SliceId> Urgent() const;
   // The slice is written, and the save has released it.
   void Written(SliceId slice);
@@ -48,15 +58,19 @@ class SavedSlices {
 
  private:
   bool HasRoom(uint64_t bytes);
+  // How long the next update may wait.
+  Duration Patience() const;
 
-  const uint64_t max_bytes_;
-  const Duration longest_wait_;
+  const Limits limits_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
   bool saving_ = false;
-  bool late_ = false;  // an update has waited for too long
+  bool whole_ = false;  // all slices may be copied
+  bool late_ = false;   // no update waits any more
+  Duration waited_{0};  // by all updates
   std::set<SliceId> written_;
+  std::set<SliceId> untouched_;       // neither written nor copied
   std::map<SliceId, Buffer> copied_;  // not written: the old memory
   std::vector<Buffer> used_;          // written, but perhaps still referred to
   std::optional<SliceId> waited_for_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -13,6 +14,11 @@ namespace {
 
 constexpr SliceId kA(0), kB(1), kC(2);
 constexpr Duration kLong = std::chrono::minutes(2);
+
+// Not all slices may be copied.
+SavedSlices::Limits Limited(uint64_t copies, Duration longest_wait = std::chrono::seconds(2)) {
+  return {.copies = copies, .whole = 0, .longest_wait = longest_wait};
+}
 
 bool BecomesUrgent(const SavedSlices& saved, SliceId slice) {
   const MonotonicClock clock;
@@ -25,21 +31,21 @@ bool BecomesUrgent(const SavedSlices& saved, SliceId slice) {
 }
 
 TEST(SavedSlices, WhatIsWrittenNeedsNoCopy) {
-  SavedSlices saved(100);
+  SavedSlices saved(Limited(100));
   EXPECT_TRUE(saved.BeforeUpdate(kA, Buffer(1000))) << "nothing is being saved";
-  saved.Begin();
+  saved.Begin({}, 1);
   EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(100)));
   saved.Written(kB);
   EXPECT_TRUE(saved.BeforeUpdate(kB, Buffer(100)));
   saved.End();
   EXPECT_TRUE(saved.BeforeUpdate(kC, Buffer(100)));
-  saved.Begin();
+  saved.Begin({}, 1);
   EXPECT_FALSE(saved.BeforeUpdate(kB, Buffer(100))) << "of another save";
 }
 
 TEST(SavedSlices, ACopyCountsUntilNobodyRefersToIt) {
-  SavedSlices saved(100, kLong);
-  saved.Begin();
+  SavedSlices saved(Limited(100, kLong));
+  saved.Begin({}, 1);
   Buffer sent(60);  // by a reply, too
   EXPECT_FALSE(saved.BeforeUpdate(kA, sent));
   saved.Written(kA);
@@ -54,8 +60,8 @@ TEST(SavedSlices, ACopyCountsUntilNobodyRefersToIt) {
 }
 
 TEST(SavedSlices, CopiesAreWrittenFirst) {
-  SavedSlices saved(100);
-  saved.Begin();
+  SavedSlices saved(Limited(100));
+  saved.Begin({}, 1);
   EXPECT_EQ(saved.Urgent(), std::nullopt);
   saved.BeforeUpdate(kB, Buffer(50));
   EXPECT_EQ(saved.Urgent(), kB);
@@ -64,8 +70,8 @@ TEST(SavedSlices, CopiesAreWrittenFirst) {
 }
 
 TEST(SavedSlices, AnUpdateWithoutRoomWaitsForItsSlice) {
-  SavedSlices saved(100, kLong);
-  saved.Begin();
+  SavedSlices saved(Limited(100, kLong));
+  saved.Begin({}, 1);
   EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(60)));
   std::atomic<bool> in_place{false}, done{false};
   std::thread update([&] {
@@ -80,8 +86,8 @@ TEST(SavedSlices, AnUpdateWithoutRoomWaitsForItsSlice) {
 }
 
 TEST(SavedSlices, AnUpdateWithoutRoomGoesOnOnceThereIs) {
-  SavedSlices saved(100, kLong);
-  saved.Begin();
+  SavedSlices saved(Limited(100, kLong));
+  saved.Begin({}, 1);
   EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(60)));
   std::atomic<bool> in_place{true};
   std::thread update([&] { in_place = saved.BeforeUpdate(kB, Buffer(60)); });
@@ -93,19 +99,19 @@ TEST(SavedSlices, AnUpdateWithoutRoomGoesOnOnceThereIs) {
 }
 
 TEST(SavedSlices, ADiskThatHangsStopsNoTraining) {
-  SavedSlices saved(100, std::chrono::milliseconds(1));
-  saved.Begin();
+  SavedSlices saved(Limited(100, std::chrono::milliseconds(1)));
+  saved.Begin({}, 1);
   EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(1000)));
   saved.End();
-  saved.Begin();
+  saved.Begin({}, 1);
   EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(60)));
   EXPECT_FALSE(saved.BeforeUpdate(kB, Buffer(60)));
 }
 
 TEST(SavedSlices, AfterALongWaitNoUpdateWaitsUntilTheSaveEnds) {
   const MonotonicClock clock;
-  SavedSlices saved(100, std::chrono::seconds(1));
-  saved.Begin();
+  SavedSlices saved(Limited(100, std::chrono::seconds(1)));
+  saved.Begin({}, 1);
   const Time began = clock.Now();
   for (uint32_t slice = 0; slice < 60; ++slice) EXPECT_FALSE(saved.BeforeUpdate(SliceId(slice), Buffer(60)));
   EXPECT_LT(clock.Now() - began, std::chrono::seconds(30)) << "each has waited";
@@ -115,8 +121,8 @@ TEST(SavedSlices, AfterALongWaitNoUpdateWaitsUntilTheSaveEnds) {
 TEST(SavedSlices, TheMemoryOfCopiesIsLimited) {
   constexpr uint32_t kSlices = 64;
   constexpr uint64_t kBytes = 16, kLimit = 40;
-  SavedSlices saved(kLimit, kLong);
-  saved.Begin();
+  SavedSlices saved(Limited(kLimit, kLong));
+  saved.Begin({}, 1);
   std::vector<std::atomic<bool>> copied(kSlices);
   std::atomic<uint64_t> held{0}, most{0};
   std::thread writer([&] {
@@ -146,6 +152,55 @@ TEST(SavedSlices, TheMemoryOfCopiesIsLimited) {
   }
   writer.join();
   EXPECT_LE(most, kLimit);
+}
+
+// ---- all slices may be copied
+
+TEST(SavedSlices, ASlowDiskDelaysTheUpdatesOfASmallSaveByAShortTimeInAll) {
+  const MonotonicClock clock;
+  SavedSlices saved({.copies = 100,
+                     .whole = 60'000,
+                     .patience = std::chrono::milliseconds(1),
+                     .longest_wait = std::chrono::minutes(5)});
+  std::set<SliceId> slices;
+  for (uint32_t slice = 0; slice < 1000; ++slice) slices.insert(SliceId(slice));
+  saved.Begin(slices, 60'000);
+  const Time began = clock.Now();
+  for (const SliceId slice : slices) EXPECT_FALSE(saved.BeforeUpdate(slice, Buffer(60)));
+  EXPECT_LT(clock.Now() - began, std::chrono::minutes(1)) << "nothing has been written";
+  saved.End();
+  saved.Begin(slices, 60'001);
+  EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(60)));
+  std::thread writer([&] {
+    EXPECT_TRUE(BecomesUrgent(saved, kB));
+    saved.Written(kB);
+  });
+  EXPECT_TRUE(saved.BeforeUpdate(kB, Buffer(60))) << "too large for copies";
+  writer.join();
+}
+
+TEST(SavedSlices, ASmallSaveIsWrittenFromItsEnd) {
+  SavedSlices saved({.copies = 100, .whole = 1000});
+  saved.Begin({kA, kB, kC}, 180);
+  EXPECT_EQ(saved.Urgent(), kC);
+  saved.Written(kC);
+  EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(60)));
+  EXPECT_EQ(saved.Urgent(), kB) << "the copy can wait";
+  saved.Written(kB);
+  EXPECT_EQ(saved.Urgent(), kA);
+  EXPECT_TRUE(saved.BeforeUpdate(kB, Buffer(60)));
+}
+
+TEST(SavedSlices, InASmallSaveAnUpdateWaitsForItsSliceFirst) {
+  SavedSlices saved({.copies = 100, .whole = 1000, .patience = kLong});
+  saved.Begin({kA, kB, kC}, 180);
+  EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(60)));
+  std::thread writer([&] {
+    EXPECT_TRUE(BecomesUrgent(saved, kB));
+    saved.Written(kB);
+  });
+  EXPECT_TRUE(saved.BeforeUpdate(kB, Buffer(60)));
+  writer.join();
 }
 
 }  // namespace

@@ -1,0 +1,184 @@
+// How long training pauses for a checkpoint: the longest step of a worker while a checkpoint of 256 MB is
+// made, against the median of its steps, with the disk as it is and with one of 100 MB/s.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "control/client.h"
+#include "frame/program.h"
+#include "frame/report.h"
+#include "frame/shaped_link.h"
+
+namespace {
+
+using namespace leat;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kToken = "of this run alone";
+constexpr double kMaxPause = 200;  // ms
+constexpr double kSlowDisk = 100e6;
+
+// `bytes` of parameters and hardly any computation. Heartbeats are frequent, because they carry the number of
+// steps.
+std::string JobText(const bench::Scratch& scratch, const std::string& strategy, double bytes) {
+  constexpr int kUnits = 1 << 20;
+  const bool servers = strategy != "allreduce";
+  const std::string layer = "bias: {units: " + std::to_string(kUnits) + "}";
+  std::string layers = "    - " + layer + "\n";
+  for (double made = 4.0 * kUnits; made < bytes; made += 4.0 * kUnits)
+    layers += "    - residual: {layers: [" + layer + "]}\n";
+  return "name: pause\nseed: 1\nstream:\n  epochs: 1000\n  files: {format: csv, paths: [\"" +
+         scratch / "rows.csv" +
+         "\"], partitions: 4, header: false}\n"
+         "schema:\n  format: csv\n  delimiter: \",\"\n"
+         "  fields: {x: {type: number}, y: {type: number, role: label}}\n"
+         "model:\n  layers:\n" +
+         layers +
+         "  loss: {type: negative_sum, reduction: sum}\n"
+         "optimizer: {type: sgd, learning_rate: 0.0001}\nstrategy: " +
+         strategy +
+         "\ntrain: {batch_size: 1, split_batches: 64}\ncheckpoint: {interval_s: 1000000}\n"
+         "cluster: {heartbeat_interval_s: 0.01, " +
+         (servers ? "workers: 1, ps: 1, max_ps: 1}\n" : "workers: 2}\n");
+}
+
+class PauseJob {
+ public:
+  // `under`: the launcher of the process that saves.
+  PauseJob(const bench::Scratch& scratch, const std::string& strategy, const std::vector<std::string>& under)
+      : coordinator_({"coordinator", scratch / "job.yaml", "--directory", scratch / "job"},
+                     scratch / "coordinator.log") {
+    const bool servers = strategy != "allreduce";
+    std::string address;
+    bench::WaitFor("the coordinator did not start", coordinator_,
+                   [&] { return !(address = bench::AddressIn(coordinator_, "serves on ")).empty(); });
+    client_ = control::ControlClient::Make(address, kToken);
+    const auto start = [&](const char* role, const std::string& log, const std::vector<std::string>& launcher) {
+      roles_.push_back(std::make_unique<bench::Running>(
+          std::vector<std::string>{role, "--coordinator", address}, scratch / log, launcher));
+    };
+    const std::vector<std::string> alone;
+    if (servers) start("ps", "ps.log", under);
+    for (int i = 0; i < (servers ? 1 : 2); ++i)
+      start("worker", "worker-" + std::to_string(i) + ".log", servers ? alone : under);
+    bench::WaitFor("nothing is trained", *roles_.back(), [&] { return Steps() >= 5; });
+  }
+
+  // The lengths of all steps until `over`, in ms.
+  template <class Over>
+  std::vector<double> Watch(const Over& over) {
+    std::vector<double> lengths;
+    double steps = Steps();
+    auto last = Clock::time_point();
+    while (!over()) {
+      const double now = Steps();
+      if (now != steps) {
+        const auto at = Clock::now();
+        // Of several steps between two heartbeats each has its share.
+        const double length = std::chrono::duration<double, std::milli>(at - last).count() / (now - steps);
+        if (last != Clock::time_point()) lengths.push_back(length);
+        last = at;
+        steps = now;
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+    return lengths;
+  }
+
+  std::vector<double> WatchCheckpoint() {
+    Result<protocol::ControlReply> reply = Status(Code::kUnavailable, "no reply");
+    std::atomic<bool> done{false};
+    std::thread admin([&] {
+      reply = client_->Call(protocol::AdminRequest{protocol::AdminRequest::Kind::kCheckpoint}, 10min);
+      done = true;
+    });
+    auto lengths = Watch([&] { return done.load(); });
+    admin.join();
+    const auto* answer = reply.ok() ? std::get_if<protocol::AdminReply>(&*reply) : nullptr;
+    if (answer == nullptr || !answer->status.ok()) throw std::runtime_error("no checkpoint");
+    return lengths;
+  }
+
+ private:
+  // Of the first worker.
+  double Steps() {
+    const auto reply = client_->Call(protocol::StatusRequest{}, 10s);
+    if (!reply.ok()) throw std::runtime_error(reply.status().ToString());
+    const auto status = nlohmann::json::parse(std::get<protocol::StatusReply>(*reply).json);
+    for (const auto& member : status.value("members", nlohmann::json::array())) {
+      if (member.value("role", "") == "worker") return member.value("steps", 0.0);
+    }
+    return 0;
+  }
+
+  bench::Running coordinator_;
+  std::vector<std::unique_ptr<bench::Running>> roles_;
+  std::unique_ptr<control::ControlClient> client_;
+};
+
+double Median(std::vector<double> values) {
+  if (values.empty()) throw std::runtime_error("no step was made");
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+void Measure(bench::Report& report, const std::string& strategy, double bytes, double seconds, int runs,
+             bool slow) {
+  const bench::Scratch scratch("pause");
+  std::ofstream rows(scratch / "rows.csv");
+  for (int i = 0; i < 100'000; ++i) rows << i % 7 << "," << i % 2 << "\n";
+  rows.close();
+  std::ofstream(scratch / "job.yaml") << JobText(scratch, strategy, bytes);
+  std::vector<std::string> under;
+  if (slow) {
+    under = {"/usr/bin/env", "LD_PRELOAD=" LEAT_SLOW_DISK_LIBRARY,
+             "LEAT_SLOW_DISK=" + std::to_string(static_cast<long>(kSlowDisk))};
+  }
+  PauseJob job(scratch, strategy, under);
+  std::vector<double> longest, usual, pauses;
+  for (int run = 0; run < runs; ++run) {
+    const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+    const double median = Median(job.Watch([&] { return Clock::now() >= end; }));
+    const auto during = job.WatchCheckpoint();
+    const double most = during.empty() ? 0 : std::ranges::max(during);
+    usual.push_back(median);
+    longest.push_back(most);
+    pauses.push_back(std::max(0.0, most - median));
+  }
+  const std::string name = strategy + (slow ? ", disk of 100 MB/s" : ", this disk");
+  report.Add(bench::MedianRow(name + ": longest step in a checkpoint", longest, "ms", "median step", usual));
+  report.Add(bench::MedianRow(name + ": pause", pauses, "ms", "", {}, bench::ValueAtMost(kMaxPause)));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::Args args(argc, argv);
+  const double bytes = args.Number("--megabytes", 256) * 1e6;
+  const double seconds = args.Number("--seconds", 15);
+  const auto runs = static_cast<int>(args.Number("--runs", 3));
+  args.RefuseTheRest();
+  setenv("LEAT_TOKEN", kToken, 1);
+  setenv("OMP_NUM_THREADS", "1", 1);
+  bench::Report report("pause", args);
+  try {
+    for (const char* strategy : {"async", "sync", "allreduce"}) {
+      for (const bool slow : {false, true}) Measure(report, strategy, bytes, seconds, runs, slow);
+    }
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench pause: %s\n", e.what());
+    return 1;
+  }
+  return report.Finish();
+}
