@@ -64,7 +64,8 @@ class PauseJob {
     bench::WaitFor("the coordinator did not start", coordinator_,
                    [&] { return !(address = bench::AddressIn(coordinator_, "serves on ")).empty(); });
     client_ = control::ControlClient::Make(address, kToken);
-    const auto start = [&](const char* role, const std::string& log, const std::vector<std::string>& launcher) {
+    const auto start = [&](const char* role, const std::string& log,
+                           const std::vector<std::string>& launcher) {
       roles_.push_back(std::make_unique<bench::Running>(
           std::vector<std::string>{role, "--coordinator", address}, scratch / log, launcher));
     };

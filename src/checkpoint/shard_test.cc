@@ -203,8 +203,8 @@ TEST(Shard, AFlippedByteAnywhereIsDataLoss) {
   const std::string path = dir / shard->file;
   const std::string file = ReadAll(path);
   const auto expect_damage = [&](size_t at) {
-    for (const Status& status : {VerifyFile(path, shard->bytes, shard->checksum),
-                                 ReadSlices(path, shard->checksum, table)}) {
+    for (const Status& status :
+         {VerifyFile(path, shard->bytes, shard->checksum), ReadSlices(path, shard->checksum, table)}) {
       EXPECT_EQ(status.code(), Code::kDataLoss) << at;
       EXPECT_EQ(status.message().find(path), 0u);
     }

@@ -90,8 +90,8 @@ std::string UsedInstead(const IntactCheckpoint& found);
 // The functions below only read and take no lock. The newest complete checkpoint of a job's directory, by its
 // manifest; kNotFound if there is none.
 Result<protocol::Manifest> ReadNewest(const std::string& directory);
-// Reads whole checkpoints, the newest first, until one is intact. kDataLoss with the reason of each if all are
-// damaged.
+// Reads whole checkpoints, the newest first, until one is intact. kDataLoss with the reason of each if all
+// are damaged.
 Result<IntactCheckpoint> ReadIntact(const std::string& directory);
 // The job of a directory: kNotFound if it has none, kDataLoss if it is damaged.
 Result<std::string> ReadJob(const std::string& directory);

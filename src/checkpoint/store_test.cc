@@ -418,7 +418,8 @@ TEST(Store, AManifestThatContradictsItselfIsDataLoss) {
     return ParseManifest(AsBytes(changed + ChecksumTail(changed)), "m").status();
   };
   EXPECT_TRUE(with("shard-5", "shard-5").ok());
-  EXPECT_EQ(with("leat-checkpoint-3", "leat-checkpoint-1").code(), Code::kFailedPrecondition) << "not damaged";
+  EXPECT_EQ(with("leat-checkpoint-3", "leat-checkpoint-1").code(), Code::kFailedPrecondition)
+      << "not damaged";
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
            {"shard-5", "../shard-5"},
            {"checkpoint-000001", "/tmp"},

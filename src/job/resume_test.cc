@@ -72,9 +72,10 @@ TEST_F(DataLossTest, ALogThatBeginsBehindTheCheckpointIsRefused) {
   ranges_[1].begin = 20;
   EXPECT_EQ(Mistake([&] { CheckNoDataLoss(job, With(20, 0, 20), **source, &ranges_); }), "");
   ranges_[1].begin = 25;
-  EXPECT_EQ(Mistake([&] { CheckNoDataLoss(job, With(20, 0, 20), **source, &ranges_); }),
-            "topic 'events' partition 1 begins at offset 25, but job 'small' has trained only the records before "
-            "20: 5 records have expired");
+  EXPECT_EQ(
+      Mistake([&] { CheckNoDataLoss(job, With(20, 0, 20), **source, &ranges_); }),
+      "topic 'events' partition 1 begins at offset 25, but job 'small' has trained only the records before "
+      "20: 5 records have expired");
 }
 
 TEST_F(DataLossTest, ALogIsAdvancedIfTheJobSaysSo) {

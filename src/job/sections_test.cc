@@ -69,7 +69,8 @@ TEST(Sections, EverySectionIsRead) {
   EXPECT_EQ(job.checkpoint_interval_s, 5);
   EXPECT_EQ(job.keep_checkpoints, 3u);
   EXPECT_EQ(job.checkpoint_copy_bytes, uint64_t{256} << 20);
-  EXPECT_EQ(Parse(Replaced(kFullJob, "keep: 3", "keep: 3, copy_mb: 2")).checkpoint_copy_bytes, uint64_t{2} << 20);
+  EXPECT_EQ(Parse(Replaced(kFullJob, "keep: 3", "keep: 3, copy_mb: 2")).checkpoint_copy_bytes,
+            uint64_t{2} << 20);
   EXPECT_EQ(job.metrics_window, 4000u);
   ASSERT_TRUE(job.evaluate.has_value());
   EXPECT_THAT(job.evaluate->paths, ElementsAre("a.csv", "b.csv"));

@@ -608,8 +608,7 @@ Status PinStream(const job::Job& job, stream::Source& source, const protocol::Re
   };
   for (size_t p = 0; p < ranges.size(); ++p) {
     // An older checkpoint is only of use as long as its records are there.
-    Status pinned =
-        source.Pin(job.PinOwner(), ranges[p].partition, from(restored.oldest_watermark, p));
+    Status pinned = source.Pin(job.PinOwner(), ranges[p].partition, from(restored.oldest_watermark, p));
     if (pinned.code() == Code::kNotFound && restored.manifest)
       pinned = source.Pin(job.PinOwner(), ranges[p].partition, from(restored.manifest->watermark, p));
     LEAT_RETURN_IF_ERROR(pinned);

@@ -138,8 +138,7 @@ Recording Record(const std::string& strategy) {
   const std::string where = directory / "job";
   std::filesystem::create_directory(where);
   Recording recording;
-  recording.job =
-      job::Job::Load({.text = JobText(strategy)}, {.data = directory.path(), .directory = where});
+  recording.job = job::Job::Load({.text = JobText(strategy)}, {.data = directory.path(), .directory = where});
   const BlockedSignals signals;
   const Recorder recorder(std::filesystem::canonical(where));
   {

@@ -1,8 +1,8 @@
 // The disk that a power failure leaves after any of the recorded operations (disk_recorder.h).
 //
-// A file or directory is durable up to its last sync. Of what came after, a power failure takes a part: writes
-// of files in any combination, entries of directories from some moment on, because every file system journals
-// them in order.
+// A file or directory is durable up to its last sync. Of what came after, a power failure takes a part:
+// writes of files in any combination, entries of directories from some moment on, because every file system
+// journals them in order.
 #pragma once
 
 #include <cstddef>

@@ -304,8 +304,8 @@ int rename(const char* from, const char* to) noexcept {
   uint64_t directory = 0, target = 0;
   std::string name, new_name;
   const auto lock = power_cut::LockIfRecording();
-  const bool recorded = lock && power_cut::FindEntry(from, &directory, &name) &&
-                        power_cut::FindEntry(to, &target, &new_name);
+  const bool recorded =
+      lock && power_cut::FindEntry(from, &directory, &name) && power_cut::FindEntry(to, &target, &new_name);
   struct stat replaced {};
   const bool replaces = recorded && ::lstat(to, &replaced) == 0;
   const int rc = static_cast<int>(::syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));

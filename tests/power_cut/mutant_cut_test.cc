@@ -1,5 +1,5 @@
-// Linked without one of the calls that make files durable. The property of checkpoint_cut_test must then fail,
-// otherwise the test proves nothing.
+// Linked without one of the calls that make files durable. The property of checkpoint_cut_test must then
+// fail, otherwise the test proves nothing.
 #include <gtest/gtest.h>
 
 #include "checkpoint_cut.h"

@@ -190,9 +190,8 @@ TEST_F(CoordinatorDamageTest, InSteppedStrategiesAllSlicesReturnAndTheSameRounds
     return manifest;
   };
   const auto rounds = [this] {
-    return std::ranges::count_if(journal_, [](const JournalRecord& record) {
-      return std::holds_alternative<RoundMade>(record);
-    });
+    return std::ranges::count_if(
+        journal_, [](const JournalRecord& record) { return std::holds_alternative<RoundMade>(record); });
   };
   auto leases = SendHeartbeat(worker_, 2).leases;
   const Manifest older = save("older", leases);

@@ -158,7 +158,7 @@ class CoordinatorTest : public ::testing::Test {
   std::map<NodeId, std::vector<SliceOrder>> orders_;
   std::map<NodeId, Generation> generations_;  // of the views that servers have
   uint64_t last_call_ = 0;
-  uint64_t prepared_ = 0;  // the newest checkpoint requested
+  uint64_t prepared_ = 0;                // the newest checkpoint requested
   std::string directory_ = "directory";  // of the next checkpoint
   NodeId a_, b_, worker_;
 };

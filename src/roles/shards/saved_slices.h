@@ -3,7 +3,8 @@
 // A slice that is updated before it is written exists twice: as it is to be saved, and as it is. Updates make
 // copies at once until these take Limits::copies. Then it depends on the slices of the save:
 //
-// - If all of them together take at most Limits::whole, updates wait for the disk for Limits::patience, in the
+// - If all of them together take at most Limits::whole, updates wait for the disk for Limits::patience, in
+// the
 //   whole save together, and then make copies again. The pause of training is therefore short, however slow
 //   the disk is, and costs at most the memory of the slices once more. Slices are written from the last one
 //   on, because pushes update them from the first one on.
