@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -30,6 +29,7 @@
 #include "roles/feed/model_files.h"
 #include "roles/input/coordinator_streams.h"
 #include "roles/input/fingerprints.h"
+#include "roles/input/resumed_stream.h"
 #include "roles/predictions/publisher_service.h"
 #include "roles/role.h"
 #include "roles/shards/shard_service.h"
@@ -597,34 +597,6 @@ void CheckSameTopic(const job::Job& job, stream::Source& source,
   const Status same = CheckFingerprints(source, fingerprints);
   if (same.code() == Code::kDataLoss) throw std::invalid_argument(same.With(job.stream.Describe()).message());
   if (!same.ok()) spdlog::warn("{}", same.ToString());
-}
-
-// Keeps the rest of the stream that the job may still want from being removed by retention.
-Status PinStream(const job::Job& job, stream::Source& source, const protocol::RecoveredState& restored,
-                 const std::vector<stream::PartitionRange>& ranges) {
-  const auto from = [&](const std::vector<protocol::Position>& watermark, size_t p) {
-    const bool once = restored.manifest && job.stream.epochs == 1 && p < watermark.size();
-    return once ? std::max(ranges[p].begin, watermark[p].offset) : ranges[p].begin;
-  };
-  for (size_t p = 0; p < ranges.size(); ++p) {
-    // An older checkpoint is only of use as long as its records are there.
-    Status pinned = source.Pin(job.PinOwner(), ranges[p].partition, from(restored.oldest_watermark, p));
-    if (pinned.code() == Code::kNotFound && restored.manifest)
-      pinned = source.Pin(job.PinOwner(), ranges[p].partition, from(restored.manifest->watermark, p));
-    LEAT_RETURN_IF_ERROR(pinned);
-  }
-  return {};
-}
-
-// Calls `check`, which throws std::invalid_argument if the job cannot continue from the restored checkpoint.
-// Says then also why no newer one is used.
-void WithDamage(const checkpoint::IntactCheckpoint& found, const std::function<void()>& check) {
-  try {
-    check();
-  } catch (const std::invalid_argument& error) {
-    if (found.damaged.empty()) throw;
-    throw std::invalid_argument(checkpoint::NoneLeft(found.damaged, error.what()));
-  }
 }
 
 }  // namespace

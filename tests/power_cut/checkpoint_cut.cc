@@ -163,7 +163,8 @@ Recording Record(const std::string& strategy) {
 }
 
 Status ReadSlices(const job::Job& job, const std::string& directory, const protocol::Manifest& manifest) {
-  const auto slots = static_cast<uint32_t>(optim::SlotNames(job.optimizer).size());
+  const auto optimizer = job.strategy.on_servers() ? job.ServerOptimizer() : job.optimizer;
+  const auto slots = static_cast<uint32_t>(optim::SlotNames(optimizer).size());
   for (const auto& shard : manifest.shards) {
     LEAT_ASSIGN_OR_RETURN(const auto reader,
                           checkpoint::ShardReader::Open(
