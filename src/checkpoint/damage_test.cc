@@ -222,6 +222,15 @@ TEST_F(DamageTest, WhatIsKeptAsideIsNeitherReadNorRemoved) {
   EXPECT_FALSE(store_->SetAside(2).ok());
 }
 
+TEST_F(DamageTest, OneCheckpointIsVerified) {
+  EXPECT_EQ(VerifyCheckpoint(directory_.path(), 1), Status());
+  FlipByte(PathOf(2, "shard-7.safetensors"), 1000, 1);
+  EXPECT_EQ(VerifyCheckpoint(directory_.path(), 1), Status());
+  EXPECT_EQ(VerifyCheckpoint(directory_.path(), 2).code(), Code::kDataLoss);
+  ASSERT_TRUE(store_->Remove(1).ok());
+  EXPECT_EQ(VerifyCheckpoint(directory_.path(), 1).code(), Code::kDataLoss);
+}
+
 TEST_F(DamageTest, TheStreamIsKeptFromTheOldestCheckpointOn) {
   EXPECT_EQ(store_->Restore()->oldest_watermark, (std::vector<Position>{{0, 64}, {1, 7}}));
   EXPECT_EQ(store_->Restore()->last_checkpoint, 2u);

@@ -373,7 +373,9 @@ Result<IntactCheckpoint> ReadIntact(const std::string& directory) {
 }
 
 Status VerifyCheckpoint(const std::string& directory, uint64_t id) {
-  return ReadCheckpoint(directory, id, IsWhatWasWritten).status();
+  const Status status = ReadCheckpoint(directory, id, IsWhatWasWritten).status();
+  // Of a checkpoint that is known to be complete.
+  return status.code() == Code::kNotFound ? Status(Code::kDataLoss, status.message()) : status;
 }
 
 Result<IntactCheckpoint> Verify(const std::string& directory) {

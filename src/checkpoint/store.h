@@ -95,7 +95,7 @@ Result<protocol::Manifest> ReadNewest(const std::string& directory);
 Result<IntactCheckpoint> ReadIntact(const std::string& directory);
 // The job of a directory: kNotFound if it has none, kDataLoss if it is damaged.
 Result<std::string> ReadJob(const std::string& directory);
-// Reads one whole checkpoint: kDataLoss with path and values if it is not what was written.
+// Reads one whole checkpoint: kDataLoss with path and values if it is not what was written, or is gone.
 Status VerifyCheckpoint(const std::string& directory, uint64_t id);
 // Reads the job, the journal, and checkpoints as ReadIntact: kDataLoss with path and values if nothing can be
 // resumed.

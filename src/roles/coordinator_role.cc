@@ -483,7 +483,8 @@ class CoordinatorRole {
   Status VerifyOnDisk(const protocol::VerifyCheckpoint& a) {
     Status status = checkpoint::VerifyCheckpoint(store_->directory(), a.id);
     if (status.code() != Code::kDataLoss) return status;
-    if (!a.before) {
+    // One that cannot take its place, and so ends the job, will say so itself.
+    if (!a.before || !checkpoint::VerifyCheckpoint(store_->directory(), a.before->id).ok()) {
       spdlog::error("checkpoint {} is damaged: {}", a.id, status.message());
       return status;
     }
