@@ -694,6 +694,33 @@ TEST(GroupMemberTest, NobodyIsExcludedBecauseOfADeadMember) {
   }
 }
 
+TEST(GroupMemberTest, AGroupThatCannotRestoreIsSaidAndTheNextOneStartsFromAnotherCheckpoint) {
+  GroupCoordinator groups({.workers = 1});
+  uint64_t last_id = 0;
+  Time now = seconds(1);
+  const auto step = [&] {
+    while (groups.Step(now, [&] { return ++last_id; })) {
+    }
+  };
+  groups.SetSource(now, 8);
+  groups.Join(now, {NodeId(1), Role::kWorker, 0, ""}, 71);
+  step();
+  for (const uint64_t source : {uint64_t{8}, uint64_t{4}}) {
+    const uint64_t group = groups.current()->id;
+    EXPECT_EQ(groups.RestoreFailed(), std::nullopt);
+    groups.Report(now, NodeId(1), {.group = group});
+    step();
+    ASSERT_TRUE(groups.from_source());
+    EXPECT_EQ(groups.current()->step, source);
+    EXPECT_EQ(groups.RestoreFailed(), std::nullopt);
+    groups.Report(now, NodeId(1), {.group = group, .failure = "flipped bit"});
+    EXPECT_EQ(groups.RestoreFailed(), group);
+    groups.RestartFrom(4);
+    step();
+    EXPECT_GT(groups.current()->id, group);
+  }
+}
+
 TEST(GroupMemberTest, EveryEventCountsOnceForAnyFaultsOfWorkers) {
   uint64_t returns = 0, shares = 0, aheads = 0, checkpoints = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {

@@ -140,9 +140,9 @@ void GroupCoordinator::RestartFrom(uint64_t step) {
 
 std::optional<uint64_t> GroupCoordinator::RestoreFailed() const {
   if (!from_source_ || phase_ != Phase::kSyncing) return std::nullopt;
-  const bool failed = std::ranges::any_of(in_group_, [](const auto& entry) {
+  const bool failed = std::ranges::any_of(in_group_, [this](const auto& entry) {
     const auto& report = entry.second.report;
-    return report && !report->holds && !report->failure.empty();
+    return report && !report->failure.empty() && !(report->holds && report->step == group_->step);
   });
   return failed ? std::optional(group_->id) : std::nullopt;
 }
