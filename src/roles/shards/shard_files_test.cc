@@ -114,6 +114,22 @@ TEST_F(ShardFilesTest, ARoleOnAnotherHostTransfersItsShard) {
   EXPECT_EQ(Load(**files, report, {1}).at(0).status().code(), Code::kNotFound);
 }
 
+TEST_F(ShardFilesTest, ARoleOnAnotherHostNoticesDamage) {
+  HideDirectory();
+  const auto files = Make(scratch_);
+  ASSERT_TRUE(files.ok()) << files.status().ToString();
+  const auto report = Save(**files, NodeId(3), {0, 2});
+  Complete(report);
+  checkpoint::FlipByte(checkpoint_ + "/" + report.file, report.bytes - 1, 1);
+  const auto slices = Load(**files, report, {0, 2});
+  EXPECT_TRUE(slices.at(0).ok()) << slices[0].status().ToString();
+  EXPECT_EQ(slices.at(1).status().code(), Code::kDataLoss) << "the last byte is its";
+  // Published once more, it is withdrawn as a whole.
+  Complete(report);
+  service_->OnRemoved(kCheckpoint);
+  EXPECT_EQ(Load(**files, report, {0}).at(0).status().code(), Code::kNotFound);
+}
+
 TEST_F(ShardFilesTest, ACheckpointThatWasGivenUpTakesNoShard) {
   HideDirectory();
   const auto files = Make(scratch_);
