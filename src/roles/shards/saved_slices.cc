@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace leat::roles {
@@ -38,12 +39,13 @@ bool SavedSlices::BeforeUpdate(SliceId slice, const Buffer& memory) {
   if (is_written()) return true;
   untouched_.erase(slice);
   copied_[slice] = memory;
+  copied_bytes_ += memory.size();
   return false;
 }
 
 bool SavedSlices::HasRoom(uint64_t bytes) {
   std::erase_if(used_, [](const Buffer& memory) { return !memory.shared(); });
-  for (const auto& [slice, memory] : copied_) bytes += memory.size();
+  bytes += copied_bytes_;
   for (const Buffer& memory : used_) bytes += memory.size();
   return bytes <= limits_.copies;
 }
@@ -56,20 +58,31 @@ std::optional<SliceId> SavedSlices::Urgent() const {
   return std::nullopt;
 }
 
+// Freeing memory takes time, in which no update should wait for the mutex.
 void SavedSlices::Written(SliceId slice) {
+  std::vector<Buffer> free;
   std::lock_guard lock(mutex_);
   written_.insert(slice);
   untouched_.erase(slice);
-  if (auto copy = copied_.extract(slice)) used_.push_back(std::move(copy.mapped()));
+  if (auto copy = copied_.extract(slice)) {
+    copied_bytes_ -= copy.mapped().size();
+    used_.push_back(std::move(copy.mapped()));
+  }
+  const auto unused = std::ranges::partition(used_, &Buffer::shared);
+  free.assign(std::move_iterator(unused.begin()), std::move_iterator(unused.end()));
+  used_.erase(unused.begin(), unused.end());
   changed_.notify_all();
 }
 
 void SavedSlices::End() {
+  std::map<SliceId, Buffer> copied;
+  std::vector<Buffer> used;
   std::lock_guard lock(mutex_);
   saving_ = false;
   untouched_.clear();
-  copied_.clear();
-  used_.clear();
+  copied.swap(copied_);
+  copied_bytes_ = 0;
+  used.swap(used_);
   changed_.notify_all();
 }
 

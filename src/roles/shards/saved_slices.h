@@ -73,6 +73,7 @@ class SavedSlices {
   std::set<SliceId> written_;
   std::set<SliceId> untouched_;       // neither written nor copied
   std::map<SliceId, Buffer> copied_;  // not written: the old memory
+  uint64_t copied_bytes_ = 0;         // of it
   std::vector<Buffer> used_;          // written, but perhaps still referred to
   std::optional<SliceId> waited_for_;
 };
