@@ -38,8 +38,7 @@ class FakeStore final : public checkpoint::Store {
   const std::string& directory() const override { return directory_; }
   Status WriteJob(const std::string&) override { return Status(); }
   Result<std::string> ReadJob() const override { return std::string(); }
-  Result<protocol::RecoveredState> Restore(
-      const std::vector<checkpoint::DamagedCheckpoint>&) const override {
+  Result<protocol::RecoveredState> Restore(const std::vector<checkpoint::DamagedCheckpoint>&) const override {
     return protocol::RecoveredState();
   }
   Status SetAside(uint64_t) override { return Status(); }

@@ -3,9 +3,8 @@
 // A slice that is updated before it is written exists twice: as it is to be saved, and as it is. Updates make
 // copies at once until these take Limits::copies. Then it depends on the slices of the save:
 //
-// - If all of them together take at most Limits::whole, updates wait for the disk for Limits::patience, in
-// the
-//   whole save together, and then make copies again. The pause of training is therefore short, however slow
+// - If all of them together take at most Limits::whole, updates wait for the disk for Limits::patience
+//   per save, and then make copies again. The pause of training is therefore short, however slow
 //   the disk is, and costs at most the memory of the slices once more. Slices are written from the last one
 //   on, because pushes update them from the first one on.
 // - If not, the copies are limited: slices that have copies are written first, and an update waits until the
@@ -35,7 +34,7 @@ class SavedSlices {
   struct Limits {
     uint64_t copies = 32 << 20;
     uint64_t whole = 256 << 20;
-    Duration patience = std::chrono::milliseconds(25);
+    Duration patience = std::chrono::milliseconds(10);
     // Of an update, if the copies are limited. After that it makes a copy beyond the limit, and so do all
     // others until the save ends: a disk that hangs must not stop training.
     Duration longest_wait = std::chrono::seconds(2);
