@@ -49,8 +49,10 @@ checkpoint: {interval_s: 1000000, keep: 2}
 
 std::string JobText(const std::string& strategy) {
   const bool servers = strategy != "allreduce";
-  const std::string optimizer = strategy == "averaging" ? "sgd" : "adam";  // averaging refuses adam
-  return kJob + ("optimizer: {type: " + optimizer + ", learning_rate: 0.001}\nstrategy: " + strategy) +
+  const bool averaging = strategy == "averaging";
+  const std::string optimizer = averaging ? "sgd" : "adam";  // averaging refuses adam
+  const std::string settings = averaging ? "{type: averaging, period: 4}" : strategy;
+  return kJob + ("optimizer: {type: " + optimizer + ", learning_rate: 0.001}\nstrategy: " + settings) +
          "\ncluster: {workers: 2" + (servers ? ", ps: 2, placement: partitioned}\n" : "}\n");
 }
 
