@@ -202,6 +202,6 @@ function(leat_test)
     PROPERTIES TIMEOUT 300 LABELS "unit;${T_LABELS}")
   if(long_suites)
     gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${T_NAME}. TEST_FILTER *Long.* TEST_LIST ${T_NAME}_LONG
-      PROPERTIES TIMEOUT 3600 LABELS "unit;long")
+      PROPERTIES TIMEOUT 3600 LABELS long)  # one label: of a list, the first would be the only one
   endif()
 endfunction()
