@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "control/client.h"
+#include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
 #include "frame/shaped_link.h"
@@ -28,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kToken = "of this run alone";
 constexpr double kMaxPause = 200;  // ms
 constexpr double kSlowDisk = 100e6;
+constexpr auto kNoStep = 2min;
 
 // `bytes` of parameters and hardly any computation. Heartbeats are frequent, because they carry the number of
 // steps.
@@ -73,26 +75,29 @@ class PauseJob {
     if (servers) start("ps", "ps.log", under);
     for (int i = 0; i < (servers ? 1 : 2); ++i)
       start("worker", "worker-" + std::to_string(i) + ".log", servers ? alone : under);
-    bench::WaitFor("nothing is trained", *roles_.back(), [&] { return Steps() >= 5; });
+    bench::WaitFor("nothing is trained", *roles_.back(), [&] { return (steps_ = Steps()) >= 5; });
+    last_step_ = Clock::now();
   }
 
-  // The lengths of all steps until `over`, in ms.
+  // The lengths in ms of the steps from the last one seen to the first one after `over`: a pause at either
+  // edge counts too.
   template <class Over>
   std::vector<double> Watch(const Over& over) {
     std::vector<double> lengths;
-    double steps = Steps();
-    auto last = Clock::time_point();
-    while (!over()) {
-      const double now = Steps();
-      if (now != steps) {
-        const auto at = Clock::now();
+    for (bool ended = false; !ended; std::this_thread::sleep_for(1ms)) {
+      const bool is_over = over();
+      const double steps = Steps();
+      const auto at = Clock::now();
+      if (steps != steps_) {
         // Of several steps between two heartbeats each has its share.
-        const double length = std::chrono::duration<double, std::milli>(at - last).count() / (now - steps);
-        if (last != Clock::time_point()) lengths.push_back(length);
-        last = at;
-        steps = now;
+        lengths.push_back(std::chrono::duration<double, std::milli>(at - last_step_).count() /
+                          (steps - steps_));
+        last_step_ = at;
+        steps_ = steps;
+        ended = is_over;
+      } else if (at - last_step_ > kNoStep) {
+        throw std::runtime_error("no step was made for 2 minutes");
       }
-      std::this_thread::sleep_for(1ms);
     }
     return lengths;
   }
@@ -112,7 +117,7 @@ class PauseJob {
   }
 
  private:
-  // Of the first worker.
+  // The steps that the first worker has made.
   double Steps() {
     const auto reply = client_->Call(protocol::StatusRequest{}, 10s);
     if (!reply.ok()) throw std::runtime_error(reply.status().ToString());
@@ -123,16 +128,12 @@ class PauseJob {
     return 0;
   }
 
+  double steps_ = 0;
+  Clock::time_point last_step_;
   bench::Running coordinator_;
   std::vector<std::unique_ptr<bench::Running>> roles_;
   std::unique_ptr<control::ControlClient> client_;
 };
-
-double Median(std::vector<double> values) {
-  if (values.empty()) throw std::runtime_error("no step was made");
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 void Measure(bench::Report& report, const std::string& strategy, double bytes, double seconds, int runs,
              bool slow) {
@@ -150,9 +151,8 @@ void Measure(bench::Report& report, const std::string& strategy, double bytes, d
   std::vector<double> longest, usual, pauses;
   for (int run = 0; run < runs; ++run) {
     const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-    const double median = Median(job.Watch([&] { return Clock::now() >= end; }));
-    const auto during = job.WatchCheckpoint();
-    const double most = during.empty() ? 0 : std::ranges::max(during);
+    const double median = bench::Median(job.Watch([&] { return Clock::now() >= end; }));
+    const double most = std::ranges::max(job.WatchCheckpoint());
     usual.push_back(median);
     longest.push_back(most);
     pauses.push_back(std::max(0.0, most - median));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "checkpoint/file.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/shard.h"
 #include "checkpoint/store.h"
 #include "checkpoint/testing.h"
@@ -189,10 +190,7 @@ TEST_F(DamageTest, AFormatOfAnotherVersionIsNoDamage) {
   std::string text = ReadAll(path);
   text.replace(text.find("leat-checkpoint-"), 17, "leat-checkpoint-1");
   text.resize(text.find(",\n  \"checksum\""));
-  char tail[64];
-  std::snprintf(tail, sizeof(tail), ",\n  \"checksum\": \"%016llx\"\n}\n",
-                static_cast<unsigned long long>(Checksum(AsBytes(text))));
-  WriteText(path, text + tail);
+  WriteText(path, text + ChecksumTail(text));
   EXPECT_EQ(ReadIntact(directory_.path()).status().code(), Code::kFailedPrecondition);
 }
 

@@ -116,14 +116,8 @@ Result<uint64_t> File::ReadChecksum() const {
   constexpr uint64_t kPiece = 1 << 20;
   LEAT_ASSIGN_OR_RETURN(const uint64_t size, Size());
   Bytes buffer(std::min(kPiece, size));
-  RunningChecksum checksum;
-  for (uint64_t at = 0; at < size;) {
-    const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size - at));
-    LEAT_RETURN_IF_ERROR(ReadAt(at, piece));
-    checksum.Add(piece);
-    at += piece.size();
-  }
-  return checksum.value();
+  return checkpoint::ReadChecksum(
+      0, size, buffer, [this](uint64_t at, std::span<std::byte> piece) { return ReadAt(at, piece); });
 }
 
 Status File::Truncate(uint64_t size) {

@@ -265,15 +265,11 @@ class Reader final : public ShardReader {
   // The tensors fill all that follows the head.
   Status VerifyData() const {
     Bytes buffer(std::min<uint64_t>(kReadBytes, size_ - data_));
+    const auto read = [this](uint64_t at, std::span<std::byte> piece) { return source_->ReadAt(at, piece); };
     for (const auto& [name, place] : tensors_) {
-      RunningChecksum checksum;
-      for (uint64_t at = place.begin; at < place.end;) {
-        const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), place.end - at));
-        LEAT_RETURN_IF_ERROR(source_->ReadAt(data_ + at, piece));
-        checksum.Add(piece);
-        at += piece.size();
-      }
-      LEAT_RETURN_IF_ERROR(CheckTensor(place, checksum.value()));
+      LEAT_ASSIGN_OR_RETURN(const uint64_t found,
+                            ReadChecksum(data_ + place.begin, data_ + place.end, buffer, read));
+      LEAT_RETURN_IF_ERROR(CheckTensor(place, found));
     }
     return {};
   }

@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kSlots[] = {"moment1", "moment2"};
 using Names = std::span<const std::string_view>;
 
-// Of a shard: the length and the JSON.
+// The size of a shard's head: its length field and its JSON.
 size_t HeadBytes(const std::string& file) {
   uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof(length));

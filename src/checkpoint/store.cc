@@ -336,8 +336,7 @@ std::string AsideName(uint64_t id) {
 
 std::string NoneLeft(const std::vector<DamagedCheckpoint>& damaged, const std::string& last) {
   std::string text;
-  for (const DamagedCheckpoint& one : damaged)
-    text += one.why.message() + "; the checkpoint before it cannot be used either: ";
+  for (const DamagedCheckpoint& one : damaged) text += protocol::PassedOver(one.why);
   return text + last;
 }
 
@@ -374,7 +373,7 @@ Result<IntactCheckpoint> ReadIntact(const std::string& directory) {
 
 Status VerifyCheckpoint(const std::string& directory, uint64_t id) {
   const Status status = ReadCheckpoint(directory, id, IsWhatWasWritten).status();
-  // Of a checkpoint that is known to be complete.
+  // The checkpoint was complete: a file that is gone is damage.
   return status.code() == Code::kNotFound ? Status(Code::kDataLoss, status.message()) : status;
 }
 

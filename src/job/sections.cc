@@ -238,7 +238,9 @@ void ReadCheckpoint(const Config& checkpoint, Job* job) {
   checkpoint.Allow({"interval_s", "keep", "copy_mb"});
   job->checkpoint_interval_s = checkpoint.Number("interval_s", job->checkpoint_interval_s, 0, 1e6);
   job->keep_checkpoints = static_cast<uint32_t>(checkpoint.Integer("keep", job->keep_checkpoints, 1, 1000));
-  job->checkpoint_copy_bytes = static_cast<uint64_t>(checkpoint.Integer("copy_mb", 256, 0, 1 << 30)) << 20;
+  job->checkpoint_copy_bytes =
+      static_cast<uint64_t>(checkpoint.Integer("copy_mb", job->checkpoint_copy_bytes >> 20, 0, 1 << 30))
+      << 20;
 }
 
 void ReadDebug(const Config& debug, Job* job) {

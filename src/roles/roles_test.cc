@@ -128,6 +128,18 @@ class RolesTest : public ::testing::Test {
   void Admin(AdminRequest::Kind kind, NodeId node = {}) {
     (void)client_->Call(AdminRequest{.kind = kind, .node = node}, std::chrono::seconds(60));
   }
+  // Waits until the job has trained pause_at_ events and does nothing more.
+  bool Pauses() {
+    return WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; });
+  }
+  void MakeACheckpointAndPause() {
+    pause_at_ = kEvents / 2;
+    Coordinate(Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
+    StartAll();
+    ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 500; }));
+    Admin(AdminRequest::Kind::kCheckpoint);
+    ASSERT_TRUE(Pauses());
+  }
   // Waits until all roles have ended with ok, and returns the coordinator's summary.
   Json Finish() {
     EXPECT_EQ(coordinator_->Wait(), Status());
@@ -208,7 +220,7 @@ TEST_F(RolesTest, TheShareThatAWorkerTrainsIsInTheStatus) {
   pause_at_ = kEvents / 2;
   Coordinate(job::kSmallJob);
   StartAll();
-  ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; }));
+  ASSERT_TRUE(Pauses());
   const auto compared = [&] {
     const Json members = Now().value("members", Json::array());
     return std::ranges::any_of(members, [](const Json& member) {
@@ -231,12 +243,7 @@ uint64_t DamageNewest(const std::string& directory) {
 }
 
 TEST_F(RolesTest, ADamagedCheckpointIsPassedOverOnResume) {
-  pause_at_ = kEvents / 2;
-  Coordinate(Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
-  StartAll();
-  ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 500; }));
-  Admin(AdminRequest::Kind::kCheckpoint);
-  ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; }));
+  ASSERT_NO_FATAL_FAILURE(MakeACheckpointAndPause());
   Admin(AdminRequest::Kind::kStop);
   Finish();
   const uint64_t damaged = DamageNewest(job_->directory);
@@ -251,12 +258,7 @@ TEST_F(RolesTest, ADamagedCheckpointIsPassedOverOnResume) {
 }
 
 TEST_F(RolesTest, ADamagedCheckpointIsPassedOverWhileTheJobRuns) {
-  pause_at_ = kEvents / 2;
-  Coordinate(Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
-  StartAll();
-  ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 500; }));
-  Admin(AdminRequest::Kind::kCheckpoint);
-  ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; }));
+  ASSERT_NO_FATAL_FAILURE(MakeACheckpointAndPause());
   Admin(AdminRequest::Kind::kCheckpoint);
   const uint64_t damaged = DamageNewest(job_->directory);
   const Json members = Now()["members"];
@@ -292,7 +294,7 @@ TEST_F(RolesTest, WithoutSpaceForTheJournalAllWait) {
   pause_at_ = kEvents / 2;
   Coordinate(job::kSmallJob);
   StartAll();
-  ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; }));
+  ASSERT_TRUE(Pauses());
   ASSERT_TRUE(WaitFor([&] { return Now()["published"] == kEvents; }));
   {
     const FileSizeLimit limit(std::filesystem::file_size(job_->directory + "/journal"));
@@ -424,7 +426,7 @@ TEST_P(NetworkTest, IsTrustedByEveryRoleWhereTheJobSaysSo) {
       for (auto* role : {RunWorker, RunWorker, RunBots}) Start(role);
     }
     // Connected, and not over.
-    ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; }));
+    ASSERT_TRUE(Pauses());
     EXPECT_EQ(metrics.gauge("leat_net_ucx_connections").value() > 0, trusted) << strategy;
     Admin(AdminRequest::Kind::kContinue);
     EXPECT_EQ(Finish()["events"], kEvents);

@@ -16,7 +16,7 @@
 
 namespace leat::power_cut {
 
-// What a power failure takes of the operations that were not synced.
+// Which of the operations that were not synced a power failure undoes.
 struct Loss {
   enum class Kind : uint8_t {
     kNothing,

@@ -123,11 +123,15 @@ class Job:
                 self.last_status = json.loads(done.stdout)
         return self.last_status
 
+    def command(self, name):
+        """`leat NAME` for this job, which must succeed."""
+        address, token = self.where
+        done = run(name, "--coordinator", address, *self.secured, env={"LEAT_TOKEN": token})
+        assert done.returncode == 0, done.stderr
+
     def go_on(self):
         """Continues a job that has paused at --pause-at."""
-        address, token = self.where
-        done = run("continue", "--coordinator", address, *self.secured, env={"LEAT_TOKEN": token})
-        assert done.returncode == 0, done.stderr
+        self.command("continue")
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
@@ -162,9 +166,14 @@ class Job:
         self.end()
 
 
+def checkpoints(directory):
+    """The folders of a job's checkpoints, oldest first, without those that are kept aside."""
+    return sorted(p for p in pathlib.Path(directory).glob("checkpoint-*") if not p.name.endswith(".damaged"))
+
+
 def tensors(directory):
     """All tensors of the newest checkpoint in a job's directory: {name: [numbers]}."""
-    newest = max(p for p in pathlib.Path(directory).glob("checkpoint-*") if not p.name.endswith(".damaged"))
+    newest = checkpoints(directory)[-1]
     found = {}
     assert (newest / "manifest.json").exists(), newest
     for shard in newest.glob("*.safetensors"):

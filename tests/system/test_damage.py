@@ -21,22 +21,12 @@ def start(directory):
                     directory=directory)
 
 
-def checkpoints(directory):
-    return sorted(p for p in pathlib.Path(directory).glob("checkpoint-*") if not p.name.endswith(".damaged"))
-
-
-def save(job):
-    address, token = job.where
-    done = leat.run("checkpoint", "--coordinator", address, env={"LEAT_TOKEN": token})
-    assert done.returncode == 0, done.stderr
-
-
 def make_two_checkpoints(job):
     """The job is then paused, and has trained more since the first of them."""
     leat.wait_for(lambda: job.status().get("events", 0) > 10_000, "the first events")
-    save(job)
+    job.command("checkpoint")
     leat.wait_for(lambda: job.status().get("phase") == "paused" and job.status().get("events", 0) >= PAUSE, "the pause")
-    save(job)
+    job.command("checkpoint")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +37,7 @@ def stopped(tmp_path_factory):
         make_two_checkpoints(job)
         job.interrupt()
         assert job.wait() == 0, job.text()[-2000:]
-    assert len(checkpoints(folder / "job")) == 2
+    assert len(leat.checkpoints(folder / "job")) == 2
     return folder
 
 
@@ -86,7 +76,7 @@ def expect_exact(directory, summary):
 
 @pytest.mark.parametrize("what, how", [("manifest.json", "flipped"), ("*.safetensors", "truncated"), ("*.safetensors", "missing")])
 def test_the_job_goes_on_from_the_checkpoint_before(directory, what, how):
-    older, newest = checkpoints(directory)
+    older, newest = leat.checkpoints(directory)
     file = damage(newest, what, how)
     damaged = content_of(newest)
     done = leat.run("train", "--resume", directory, "--json")
@@ -96,7 +86,7 @@ def test_the_job_goes_on_from_the_checkpoint_before(directory, what, how):
     assert len(said) == 1 and str(file) in said[0] and str(aside) in said[0], done.stderr
     assert f"checkpoint {int(older.name[-6:])} is used instead" in said[0]
     assert content_of(aside) == damaged
-    assert newest not in checkpoints(directory), "its number is given again"
+    assert newest not in leat.checkpoints(directory), "its number is given again"
 
 
 NETWORK = """name: network
@@ -120,12 +110,12 @@ def test_export_uses_the_checkpoint_before_and_changes_nothing(tmp_path):
 
     with leat.Job("train", tmp_path / "job.yaml", "--directory", directory, "--pause-at", 3000, directory=directory) as job:
         leat.wait_for(lambda: job.status().get("phase") == "paused" and job.status().get("events", 0) >= 3000, "the pause")
-        save(job)
+        job.command("checkpoint")
         first, said = export()
         assert said == ""
         job.go_on()
         assert job.wait() == 0, job.text()[-2000:]
-    older, newest = checkpoints(directory)
+    older, newest = leat.checkpoints(directory)
     assert export()[0] != first
     file = damage(newest, "*.safetensors", "flipped")
     before = content_of(directory)
@@ -137,7 +127,7 @@ def test_export_uses_the_checkpoint_before_and_changes_nothing(tmp_path):
 
 
 def test_if_all_are_damaged_each_is_named(directory):
-    older, newest = checkpoints(directory)
+    older, newest = leat.checkpoints(directory)
     files = [damage(newest, "*.safetensors", "flipped"), damage(older, "manifest.json", "truncated")]
     before = content_of(directory)
     leat.refused(leat.run("train", "--resume", directory), *map(str, files), "the checkpoint before it cannot be used either", "there is none")
@@ -148,7 +138,7 @@ def test_a_server_that_dies_finds_the_newest_checkpoint_damaged(tmp_path):
     directory = tmp_path / "running"
     with start(directory) as job:
         make_two_checkpoints(job)
-        newest = checkpoints(directory)[-1]
+        newest = leat.checkpoints(directory)[-1]
         for shard in newest.glob("*.safetensors"):
             flip(shard)
         os.kill(job.pids("ps")[0], signal.SIGKILL)

@@ -8,6 +8,10 @@
 
 namespace leat::protocol {
 
+std::string PassedOver(const Status& why) {
+  return why.message() + "; the checkpoint before it cannot be used either: ";
+}
+
 void Coordinator::State::StartCheckpoint(Time now, bool final) {
   PendingCheckpoint made;
   made.id = ++last_checkpoint_id;
@@ -181,7 +185,7 @@ void Coordinator::State::OnVerified(Time now, uint64_t id, const Status& status)
     return;
   }
   kept.erase(id);
-  damage += status.message() + "; the checkpoint before it cannot be used either: ";
+  damage += PassedOver(status);
   if (kept.empty()) return StopMembers(now, Status(Code::kDataLoss, damage + "this run has made none"));
   if (durable->id != id) return;  // a newer one has taken its place
   checkpoint_failure = status;

@@ -187,7 +187,7 @@ struct Coordinator::State {
   };
   std::optional<Suspicion> suspicion;
   uint64_t suspected_group = 0;  // all-reduce: the last one whose members could not restore their slices
-  std::string damage;            // of the checkpoints that were passed over, each with "; …: " behind it
+  std::string damage;            // PassedOver of each checkpoint that was passed over
   std::optional<PendingCheckpoint> pending;
   uint64_t last_checkpoint_id = 0;
   std::optional<Time> next_checkpoint;  // by the interval

@@ -30,8 +30,8 @@ class SliceMap {
   // ---- the source that slices are restored from
   // Without a checkpoint they are initialized, with empty ledgers from `start` on.
   void SetStart(const std::vector<Position>& start);
-  // The newest durable checkpoint, which contains each slice exactly once. What servers could not restore
-  // from another one does not count.
+  // The newest durable checkpoint, which contains each slice exactly once. Forgets which servers could not
+  // restore a slice: that was from another checkpoint.
   void SetSource(const Manifest& manifest);
 
   // ---- placement

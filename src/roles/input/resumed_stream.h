@@ -1,4 +1,4 @@
-// What a job that is resumed needs of its stream.
+// A resumed job keeps the part of its stream that it may still need, and is refused if that is gone.
 #pragma once
 
 #include <functional>
