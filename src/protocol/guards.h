@@ -20,5 +20,11 @@ bool SameIncarnation(Incarnation said, Incarnation now);
 bool IsMember(bool in_view);
 // Group check of all-reduce: messages of another group than the current one are ignored.
 bool SameGroup(uint64_t said, uint64_t now);
+// Term check: a member ignores replies of a coordinator that was replaced by the one that it follows, and a
+// coordinator that hears of a higher term than its own ends.
+bool CurrentTerm(uint64_t said, uint64_t known);
+// Seal check: a record that a coordinator has journaled counts only if no later coordinator has sealed the
+// journal before it.
+bool Unsealed(bool sealed_before);
 
 }  // namespace leat::protocol::guards

@@ -1,6 +1,7 @@
 #include "protocol/messages_control.h"
 
 #include <algorithm>
+#include <variant>
 
 namespace leat::protocol {
 
@@ -37,6 +38,15 @@ const Member* View::Find(NodeId node) const {
   const auto at = std::find_if(members.begin(), members.end(),
                                [node](const Member& member) { return member.node == node; });
   return at == members.end() ? nullptr : &*at;
+}
+
+uint64_t TermOf(const ControlRequest& request) {
+  return std::visit(
+      [](const auto& one) -> uint64_t {
+        if constexpr (requires { one.term; }) return one.term;
+        return 0;
+      },
+      request);
 }
 
 }  // namespace leat::protocol

@@ -78,6 +78,7 @@ struct JoinRequest {
 
 struct JoinReply {
   Status status;
+  uint64_t term = 0;  // of the coordinator
   NodeId node;
   uint32_t index = 0;
   std::string job;  // the whole job as resolved YAML, from which every role builds its parts
@@ -265,11 +266,28 @@ struct MemberReport {
   std::optional<RejectedRun> rejected;
   uint64_t skipped = 0;  // steps recorded but not applied
   bool waiting = false;  // for others, or for work
+  bool started = false;  // it has the state that `group` starts from
   friend bool operator==(const MemberReport&, const MemberReport&) = default;
+};
+
+// Terms. Each coordinator of a job has a higher term than the one before it, and members follow the highest
+// that they know. Heartbeats and their replies carry it. A new coordinator answers a heartbeat of an earlier
+// term with its own term and nothing else, unless the member is evicted or has to stop; the member's next
+// heartbeats then say all that it holds. Members ignore replies of an earlier term than their own.
+
+// A lease that a worker has from the former coordinator.
+struct LeaseClaim {
+  uint64_t lease = 0;
+  uint32_t partition = 0;  // of the cut, as `begin`
+  Position begin;
+  uint64_t first_step = 0;  // stepped strategies, as in Lease
+  uint32_t lane = 0;
+  friend bool operator==(const LeaseClaim&, const LeaseClaim&) = default;
 };
 
 struct WorkerHeartbeat {
   NodeId node;
+  uint64_t term = 0;
   Generation generation;  // of its view
   // The number of splits that it can take. Stepped strategies: the number of additional rounds that it can
   // take; it also gets free lanes of the rounds it works on and of earlier ones, because it waits for these.
@@ -278,6 +296,7 @@ struct WorkerHeartbeat {
   uint32_t leases_wanted = 0;
   std::vector<uint64_t> held;      // leases it works on; others are no longer its own
   std::vector<uint64_t> released;  // leases ended since the last answered heartbeat, finished or given up
+  std::vector<LeaseClaim> claims;  // all of `held`, until the first answer of a new coordinator
   bool leaving = false;
   bool waiting = false;  // for servers, or for work
   // Servers that it has requests for and cannot reach. All-reduce: the peer because of which its group
@@ -292,6 +311,7 @@ struct WorkerHeartbeat {
 };
 
 struct WorkerHeartbeatReply {
+  uint64_t term = 0;
   bool evicted = false;  // join again, as a new node
   bool stop = false;     // the job has ended: leave
   Shared<View> view;     // if newer than the sender's
@@ -337,6 +357,7 @@ struct ServerProgress {
 
 struct ServerHeartbeat {
   NodeId node;
+  uint64_t term = 0;
   Generation generation;
   std::vector<LedgerReport> ledgers;  // slices on this server
   // A report that is too large for one heartbeat is sent in parts, each with its own heartbeat: part 0, 1, …
@@ -355,6 +376,7 @@ struct ServerHeartbeat {
 };
 
 struct ServerHeartbeatReply {
+  uint64_t term = 0;
   bool evicted = false;
   bool stop = false;
   Shared<View> view;
@@ -371,10 +393,12 @@ struct BotsHeartbeat {
   uint64_t published = 0;
   bool done = false;
   double cpu_seconds = 0;
+  uint64_t term = 0;
 };
 struct BotsHeartbeatReply {
   bool evicted = false;
   bool stop = false;
+  uint64_t term = 0;
 };
 
 // From a feed that is a process of its own.
@@ -385,11 +409,13 @@ struct FeedHeartbeat {
   bool leaving = false;
   double cpu_seconds = 0;
   std::vector<PublisherReport> publishers;
+  uint64_t term = 0;
 };
 struct FeedHeartbeatReply {
   bool evicted = false;
   bool stop = false;
   std::vector<PublisherOrder> publish;  // all that this feed is to publish
+  uint64_t term = 0;
 };
 
 // Any role, from a thread of its own: the process is alive, although its loop may be busy with a long batch.
@@ -446,5 +472,7 @@ using ControlRequest = std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbea
 using ControlReply =
     std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply, BotsHeartbeatReply,
                  StatusReply, AdminReply, KeepAliveReply, JobReply, FeedHeartbeatReply>;
+
+uint64_t TermOf(const ControlRequest& request);  // of a heartbeat; 0 for other requests
 
 }  // namespace leat::protocol

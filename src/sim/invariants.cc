@@ -19,6 +19,8 @@ const char* Name(Invariant invariant) {
       return "members of a group hold the same state at the same step";
     case Invariant::kOneGroup:
       return "no member takes a piece that was sent in another group than its own";
+    case Invariant::kOneCoordinator:
+      return "a coordinator that was replaced leases nothing, and no member follows it again";
     case Invariant::kLabels:
       return "a cut is always leased with the same labels, which are journaled";
     case Invariant::kProgress:
@@ -120,6 +122,36 @@ void Cluster::State::CheckLabels(const ControlReply& reply) {
   for (const protocol::Round& round : worker->rounds) {
     for (const protocol::Round::Lane& part : round.lanes) check(part.cut, part.labels);
   }
+}
+
+void Cluster::State::NoteLeases(const CoordinatorProcess& c, const ControlReply& reply) {
+  const auto* worker = std::get_if<WorkerHeartbeatReply>(&reply);
+  if (worker == nullptr) return;
+  for (const Lease& lease : worker->leases) leased_by[lease.id] = c.term;
+}
+
+// A worker takes a lease, or a member a round. What a worker takes that is evicted already is refused by the
+// servers.
+void Cluster::State::CheckLease(const RoleProcess& p, const Lease& lease) {
+  const Cut& cut = lease.cut;
+  const std::string name =
+      "the cut of partition " + std::to_string(cut.partition) + " from " + NameOf(cut.begin);
+  if (!disk.IsJournaled(cut)) return Violate(Invariant::kOneCoordinator, name + " is not journaled");
+  const auto by = leased_by.find(lease.id);
+  if (by == leased_by.end()) return;  // a member's own number
+  uint64_t& highest = taken_from[{cut.partition, cut.begin}];
+  if (by->second < highest && coordinator->machine->status().view.Find(p.node) != nullptr) {
+    Violate(Invariant::kOneCoordinator, name + " is taken from the coordinator of term " +
+                                            std::to_string(by->second) + ", after it was leased in term " +
+                                            std::to_string(highest));
+  }
+  highest = std::max(highest, by->second);
+}
+
+void Cluster::State::CheckTerm(uint64_t before, uint64_t now_follows) {
+  if (now_follows >= before) return;
+  Violate(Invariant::kOneCoordinator, "a member of the coordinator of term " + std::to_string(before) +
+                                          " follows the one of term " + std::to_string(now_follows));
 }
 
 void Cluster::State::CheckCheckpoint(const Manifest& manifest) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "protocol/coordinator/coordinator_state.h"
+#include "protocol/guards.h"
 
 namespace leat::protocol {
 
@@ -68,7 +69,9 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
   std::vector<Cut> cuts;
   std::vector<RoundMade> made_rounds;
   std::optional<std::vector<Position>> start;
+  Former former;
   for (JournalRecord& record : restored.journal) {
+    if (Restore(record, &former)) continue;
     if (auto* made = std::get_if<CutsMade>(&record)) {
       cuts.insert(cuts.end(), made->cuts.begin(), made->cuts.end());
     } else if (auto* round = std::get_if<RoundMade>(&record)) {
@@ -123,6 +126,8 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
   } else if (start) {
     splits.Restore(slices.Watermarks(), std::move(cuts));
   }
+  first_id = ids.next;
+  TakeOver(former);
 }
 
 uint64_t Coordinator::State::NextId() {
@@ -145,6 +150,10 @@ NodeId Coordinator::State::NextNode() {
 
 void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest& request) {
   if (ending == Ending::kEnded) return Refuse(call, Code::kAborted, "the job has ended");
+  if (const uint64_t term = TermOf(request); !guards::CurrentTerm(config.term, term)) {
+    return Replaced(Status(Code::kStale, "this coordinator, of term " + std::to_string(config.term) +
+                                             ", was replaced by one of term " + std::to_string(term)));
+  }
   if (const auto* join = std::get_if<JoinRequest>(&request)) return OnJoin(now, call, *join);
   if (const auto* worker = std::get_if<WorkerHeartbeat>(&request)) return OnWorker(now, call, *worker);
   if (const auto* server = std::get_if<ServerHeartbeat>(&request)) return OnServer(now, call, *server);
@@ -230,8 +239,21 @@ void Coordinator::State::Step(Time now) {
   RefreshView();
 }
 
+bool Coordinator::State::NeedsTerm(const ControlReply& reply) const {
+  if (const auto* worker = std::get_if<WorkerHeartbeatReply>(&reply)) {
+    return worker->stop || !worker->leases.empty() || !worker->rescores.empty() || !worker->rounds.empty();
+  }
+  return ending == Ending::kStoppingMembers;
+}
+
 CoordinatorActions Coordinator::State::Take() {
   CoordinatorActions actions;
+  if (auto places = slices.TakePlaced(); !places.empty())
+    journals.push_back({SlicesPlaced{std::move(places)}});
+  // A record in the journal shows the same.
+  const bool confirm =
+      journals.empty() && std::ranges::any_of(replies, [this](const Reply& r) { return NeedsTerm(r.reply); });
+  if (confirm) actions.emplace_back(ConfirmTerm{});
   for (auto& journal : journals) actions.emplace_back(std::move(journal));
   for (auto& reply : replies) actions.emplace_back(std::move(reply));
   for (auto& action : later) actions.emplace_back(std::move(action));
@@ -315,9 +337,11 @@ void Coordinator::State::StopMembers(Time now, Status how) {
 
 void Coordinator::State::End(Status status) {
   ending = Ending::kEnded;
+  MembersLeft left;
+  for (const auto& [node, member] : members) left.nodes.push_back(node);
   AnswerCheckpointCalls(Status(Code::kAborted, "the job has ended"));
   const bool saved = durable && durable->watermark == cursors.Positions();
-  later.emplace_back(JobEnded{std::move(status), Finished() && saved});
+  later.emplace_back(JobEnded{std::move(status), Finished() && saved, std::move(left)});
 }
 
 // ---- public interface
@@ -386,6 +410,12 @@ CoordinatorActions Coordinator::OnDrift(Time now) {
   return state_->Take();
 }
 
+CoordinatorActions Coordinator::OnReplaced(const Status& why) {
+  if (state_->ending == State::Ending::kEnded) return {};
+  state_->Replaced(why);
+  return state_->Take();
+}
+
 CoordinatorActions Coordinator::OnTimer(Time now) {
   State& s = *state_;
   if (s.ending == State::Ending::kEnded) return {};
@@ -398,6 +428,7 @@ CoordinatorActions Coordinator::OnTimer(Time now) {
         member.last_seen = std::min(now, member.last_seen + away);
         member.last_moved = std::min(now, member.last_moved + away);
       }
+      for (auto& [node, since] : s.orphans_since) since = std::min(now, since + away);
     }
     s.next_sweep = now + s.config.heartbeat_interval;
     s.EvictSilent(now);
@@ -405,6 +436,10 @@ CoordinatorActions Coordinator::OnTimer(Time now) {
   }
   s.Step(now);
   return s.Take();
+}
+
+const std::vector<MemberJoined>& Coordinator::taken_over() const {
+  return state_->taken_over;
 }
 
 Time Coordinator::next_timer() const {
@@ -420,6 +455,7 @@ CoordinatorStatus Coordinator::status() const {
                  : s.slices.ready()                 ? (s.cursors.Paused() ? Phase::kPaused : Phase::kRunning)
                  : s.AllReduce()                    ? Phase::kWaitingForWorkers
                                                     : Phase::kWaitingForServers;
+  status.term = s.config.term;
   status.view = *s.view;
   status.events = s.slices.Events();
   status.watermark = s.slices.Watermarks();
@@ -452,6 +488,8 @@ CoordinatorStatus Coordinator::status() const {
     status.predictions = s.publications.Progress(status.watermark);
     if (status.waiting_for.empty()) status.waiting_for = s.publications.WaitingFor();
   }
+  if (status.waiting_for.empty() && !s.awaited.empty() && !s.slices.ready())
+    status.waiting_for = "members of the former coordinator: " + s.Awaited();
   if (s.config.late_labels) status.unlabelled = s.cursors.Unlabelled();
   if (s.durable) {
     status.checkpoint = s.durable->id;

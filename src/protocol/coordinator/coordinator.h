@@ -72,6 +72,11 @@ struct CoordinatorConfig {
   // Labels come on a topic of their own, later than the events, and cuts reach up to the last label mark
   // only. Needs cuts.epochs = 1.
   bool late_labels = false;
+  // Of this coordinator: higher than those of all former ones. 0: in tests that have only one.
+  uint64_t term = 0;
+  // The members in the journal may be alive and follow this coordinator, with all that they hold. False:
+  // their processes are gone, or were started for another job.
+  bool take_over = false;
   std::string job;                 // sent to each process that joins
   std::vector<std::string> feeds;  // that are no members: of the coordinator's process
   // Of the coordinator's program and job. Processes with other values are rejected. Empty and 0: not
@@ -123,11 +128,52 @@ struct LabelsMarked {
   std::vector<LabelMark> marks;
   friend bool operator==(const LabelsMarked&, const LabelsMarked&) = default;
 };
-using JournalRecord = std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised, LabelsMarked>;
+// The membership, from which the next coordinator takes over: on disk before the process learns that it is a
+// member, and before anything is done because a member is gone.
+struct MemberJoined {
+  Member member;
+  std::string host;
+  int64_t pid = 0;
+  uint64_t process = 0;  // as JoinRequest::process
+  uint64_t network = 0;  // as JoinRequest::network
+  friend bool operator==(const MemberJoined&, const MemberJoined&) = default;
+};
+struct MembersLeft {  // or were evicted
+  std::vector<NodeId> nodes;
+  friend bool operator==(const MembersLeft&, const MembersLeft&) = default;
+};
+// Where slices are: synced before their servers get the orders. A later record replaces the earlier ones of
+// the same slices.
+struct SlicesPlaced {
+  struct Place {
+    SliceId slice;
+    NodeId server;
+    Incarnation incarnation;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  std::vector<Place> places;
+  friend bool operator==(const SlicesPlaced&, const SlicesPlaced&) = default;
+};
+// All-reduce: a group, its members by rank. Synced before any of them knows it. Replaces the earlier ones.
+struct GroupNamed {
+  uint64_t id = 0;
+  std::vector<NodeId> members;
+  friend bool operator==(const GroupNamed&, const GroupNamed&) = default;
+};
+// Ids of checkpoints up to this one may be in use. Synced before anything of the checkpoint is made.
+struct CheckpointBegun {
+  uint64_t id = 0;
+  friend bool operator==(const CheckpointBegun&, const CheckpointBegun&) = default;
+};
+using JournalRecord = std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised, LabelsMarked,
+                                   MemberJoined, MembersLeft, SlicesPlaced, GroupNamed, CheckpointBegun>;
 
 // Removes the marks that no cut from `watermark` on needs (by partition). The last mark of each partition
 // stays: the stream goes on behind it.
 void DropMarksBefore(const std::vector<Position>& watermark, std::vector<JournalRecord>* records);
+// Removes what the next coordinator does not need to know about members, slices, groups and checkpoints:
+// former members, and what later records replace.
+void DropReplaced(std::vector<JournalRecord>* records);
 
 struct ManifestShard {
   std::string file;
@@ -177,9 +223,11 @@ struct Reply {
   uint64_t call = 0;
   ControlReply reply;
 };
-struct AppendJournal {  // append and sync
+struct AppendJournal {  // append and sync; OnReplaced if another coordinator has sealed the journal before
   JournalRecord record;
 };
+// No record, but the following actions need to know that the journal has no seal; OnReplaced if it has one.
+struct ConfirmTerm {};
 struct PrepareCheckpoint {  // make the directory; answer OnCheckpointPrepared
   uint64_t id = 0;
   uint64_t bytes = 0;               // an estimate of its size
@@ -203,11 +251,13 @@ struct VerifyCheckpoint {
   std::optional<Manifest> before;  // the one that takes its place
 };
 struct JobEnded {
-  Status status;          // ok: finished, or stopped on demand
+  Status status;          // ok: finished, or stopped on demand; kStale: another coordinator goes on with it
   bool finished = false;  // every event of the stream is in the newest checkpoint
+  MembersLeft left;  // append it if that is possible, so that the next coordinator does not wait for them
 };
-using CoordinatorAction = std::variant<Reply, AppendJournal, PrepareCheckpoint, CommitManifest,
-                                       DropCheckpoints, RemoveCheckpoint, VerifyCheckpoint, JobEnded>;
+using CoordinatorAction =
+    std::variant<Reply, AppendJournal, ConfirmTerm, PrepareCheckpoint, CommitManifest, DropCheckpoints,
+                 RemoveCheckpoint, VerifyCheckpoint, JobEnded>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
 // The current contents of a partition, as found by the shell.
@@ -236,6 +286,7 @@ struct CoordinatorStatus {
     kStopping,
     kEnded
   } phase = Phase::kWaitingForServers;
+  uint64_t term = 0;
   View view;
   uint64_t events = 0;  // applied by every slice, since the job was created
   uint64_t lag = 0;     // available events that are not below the watermark
@@ -305,10 +356,14 @@ class Coordinator {
   std::vector<LabelMarksWanted> label_marks() const;
   // An alarm: raises the learning rate for a while, as configured.
   CoordinatorActions OnDrift(Time now);
+  // Another coordinator has taken over: this one ends, and nothing that it has not done yet may be done.
+  CoordinatorActions OnReplaced(const Status& why);
   CoordinatorActions OnTimer(Time now);
   Time next_timer() const;
 
   CoordinatorStatus status() const;
+  // The members of the former coordinator that this one has taken over.
+  const std::vector<MemberJoined>& taken_over() const;
 
  private:
   struct State;

@@ -15,6 +15,7 @@ std::string PassedOver(const Status& why) {
 void Coordinator::State::StartCheckpoint(Time now, bool final) {
   PendingCheckpoint made;
   made.id = ++last_checkpoint_id;
+  journals.push_back({CheckpointBegun{made.id}});
   made.final = final;
   made.deadline = now + CheckpointTimeout();
   later.emplace_back(PrepareCheckpoint{made.id, CheckpointBytes(), slices.Watermarks()});

@@ -20,7 +20,12 @@ void Coordinator::State::StepGroups(Time now) {
       continue;
     }
     const auto& group = groups.current();
-    if (group && !group->decided) continue;
+    if (group && !group->decided) {
+      GroupNamed named{group->id, {}};
+      for (const Member& member : group->members) named.members.push_back(member.node);
+      journals.push_back({std::move(named)});
+      continue;
+    }
     std::vector<NodeId> savers;
     if (group) {
       for (const Member& member : group->members) savers.push_back(member.node);

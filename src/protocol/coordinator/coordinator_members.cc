@@ -72,7 +72,9 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   member.process = request.process;
   member.network = request.network;
   member.last_seen = member.last_moved = now;
+  journals.push_back({MemberJoined{member.member, member.host, member.pid, member.process, member.network}});
   JoinReply reply;
+  reply.term = config.term;
   reply.node = member.member.node;
   reply.index = member.member.index;
   reply.job = config.job;
@@ -96,6 +98,7 @@ Coordinator::State::MemberState* Coordinator::State::Seen(Time now, NodeId node,
 
 void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat& heartbeat) {
   WorkerHeartbeatReply reply;
+  reply.term = config.term;
   MemberState* member = Seen(now, heartbeat.node, Role::kWorker);
   if (!member || ending == Ending::kStoppingMembers) {
     reply.stop = ending == Ending::kStoppingMembers;
@@ -103,6 +106,8 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
     if (member) member->told_to_stop = true;
     return Answer(call, std::move(reply));
   }
+  if (heartbeat.term != config.term) return Answer(call, std::move(reply));
+  OnReturned(now, heartbeat.node, heartbeat.claims);
   Stepped() ? rounds.OnHeartbeat(now, heartbeat.node, heartbeat.waiting)
             : splits.OnHeartbeat(now, heartbeat.node, heartbeat.waiting);
   if (publications.enabled())
@@ -138,7 +143,8 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   }
   GrantRescores(now, heartbeat, &reply);
   RefreshView();
-  if (heartbeat.generation != view->generation) reply.view = view;
+  // Before the slices are back, it would stop training.
+  if (heartbeat.generation != view->generation && !slices.returning()) reply.view = view;
   Answer(call, std::move(reply));
 }
 
@@ -201,11 +207,14 @@ void Coordinator::State::GrantLanes(Time now, NodeId worker, std::vector<Lease>*
 }
 
 void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat& heartbeat) {
+  const bool knows_term = heartbeat.term == config.term;
   // A step that no slice can have is rejected, together with the whole report.
-  if (const Status steps = Stepped() ? slices.CheckFirstSteps(heartbeat) : Status(); !steps.ok()) {
+  if (const Status steps = Stepped() && knows_term ? slices.CheckFirstSteps(heartbeat) : Status();
+      !steps.ok()) {
     return Answer(call, Refusal{steps});
   }
   ServerHeartbeatReply reply;
+  reply.term = config.term;
   MemberState* member = Seen(now, heartbeat.node, Role::kServer);
   if (!member || ending == Ending::kStoppingMembers) {
     reply.stop = ending == Ending::kStoppingMembers;
@@ -213,6 +222,9 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
     if (member) member->told_to_stop = true;
     return Answer(call, std::move(reply));
   }
+  // It reports what the former coordinator does not know yet.
+  if (!knows_term) return Answer(call, std::move(reply));
+  OnReturned(now, heartbeat.node, {});
   if (heartbeat.leaving) {
     Remove(now, heartbeat.node);
     reply.stop = true;
@@ -229,6 +241,10 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
     return Answer(call, std::move(reply));
   }
   if (changed.ok() && *changed) view_changed = true;
+  if (slices.TakeOutdated() && Stepped()) {
+    slices.RestoreAll();
+    rounds.Rollback(slices.Version());
+  }
   if (slices.ready() && !was_ready) Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
   Stepped() ? rounds.OnServerReport(now, slices, heartbeat_counts)
             : splits.OnServerReport(slices, heartbeat_counts);
@@ -253,10 +269,12 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
 
 void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& heartbeat) {
   BotsHeartbeatReply reply;
+  reply.term = config.term;
   MemberState* member = Seen(now, heartbeat.node, Role::kBots);
   reply.stop = ending == Ending::kStoppingMembers;
   reply.evicted = !member && !reply.stop;
   if (member && reply.stop) member->told_to_stop = true;
+  if (member && heartbeat.term == config.term) OnReturned(now, heartbeat.node, {});
   // Finished bots leave by themselves; nobody waits for them.
   if (member && heartbeat.done) Remove(now, heartbeat.node);
   Answer(call, reply);
@@ -264,10 +282,15 @@ void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& he
 
 void Coordinator::State::OnFeed(Time now, uint64_t call, const FeedHeartbeat& heartbeat) {
   FeedHeartbeatReply reply;
+  reply.term = config.term;
   MemberState* member = Seen(now, heartbeat.node, Role::kFeed);
   reply.stop = ending == Ending::kStoppingMembers || (member && heartbeat.leaving);
   reply.evicted = !member && !reply.stop;
   if (member) member->told_to_stop = reply.stop;
+  if (heartbeat.term != config.term && !reply.stop) return Answer(call, std::move(reply));
+  if (publications.enabled() && awaited.contains(heartbeat.node))
+    view_changed = publications.Adopt(heartbeat.node, heartbeat.publishers) || view_changed;
+  if (member) OnReturned(now, heartbeat.node, {});
   if (member && heartbeat.leaving) Remove(now, heartbeat.node);
   if (publications.enabled() && member && !reply.stop) {
     OnPublishers(now, heartbeat.node, heartbeat.publishers);
@@ -283,7 +306,7 @@ void Coordinator::State::OnPublishers(Time now, NodeId feed, const std::vector<P
 
 // Feeds that are members come first: they may be on other hosts than the coordinator, which has enough to do.
 void Coordinator::State::AssignPublishers() {
-  if (!publications.enabled()) return;
+  if (!publications.enabled() || Awaits(Role::kFeed)) return;
   std::vector<NodeId> feeds;
   for (const auto& [node, member] : members) {
     if (member.member.role == Role::kFeed) feeds.push_back(node);
@@ -340,6 +363,8 @@ void Coordinator::State::OnKeepAlive(Time now, uint64_t call, const KeepAlive& k
 void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   const Role role = members.at(node).member.role;
   members.erase(node);
+  journals.push_back({MembersLeft{{node}}});
+  StopAwaiting(node, role);
   if (role == Role::kBots) return;
   view_changed = true;
   if (role == Role::kFeed) return;

@@ -1,10 +1,11 @@
 // The coordinator's state, for its own sources: coordinator.cc (inputs, ids, the end of the job),
-// coordinator_members.cc (membership, placement of slices, heartbeats), coordinator_group.cc and
-// coordinator_checkpoints.cc.
+// coordinator_members.cc (membership, placement of slices, heartbeats), coordinator_takeover.cc,
+// coordinator_group.cc and coordinator_checkpoints.cc.
 #pragma once
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,12 @@ struct Coordinator::State {
   // Progress of the end of the job. If the stream was finished rather than the job stopped, the loss of a
   // server may undo everything up to kFinalCheckpoint.
   enum class Ending : uint8_t { kNone, kDraining, kFinalCheckpoint, kStoppingMembers, kEnded };
+  // What the journal says about the members of the former coordinator.
+  struct Former {
+    std::map<NodeId, MemberJoined> members;
+    std::vector<SlicesPlaced::Place> places;  // in the order of the journal
+    std::optional<GroupNamed> group;
+  };
 
   State(CoordinatorConfig config, RecoveredState restored);
 
@@ -81,6 +88,7 @@ struct Coordinator::State {
   bool FinalCheckpointDone() const;
   void StopMembers(Time now, Status outcome);
   void End(Status status);
+  bool NeedsTerm(const ControlReply& reply) const;  // it leases something, or ends a role
   CoordinatorActions Take();
 
   // ---- coordinator_members.cc
@@ -127,6 +135,17 @@ struct Coordinator::State {
   uint32_t LowestFreeIndex(Role role) const;
   std::vector<NodeId> Servers() const;
 
+  // ---- coordinator_takeover.cc: from a former coordinator
+  // Takes a record of the journal about the membership; false: it is about something else.
+  bool Restore(JournalRecord& record, Former* former);
+  void TakeOver(const Former& former);
+  // A member has reached this coordinator, with these leases of the former one.
+  void OnReturned(Time now, NodeId node, const std::vector<LeaseClaim>& claims);
+  void StopAwaiting(NodeId node, Role role);  // it has returned, or is gone
+  bool Awaits(Role role) const;
+  std::string Awaited() const;  // "ps 0, worker 2"; empty: nobody
+  void Replaced(const Status& why);
+
   // ---- coordinator_group.cc: all-reduce
   bool AllReduce() const { return !config.strategy.on_servers(); }
   void StepGroups(Time now);
@@ -172,6 +191,9 @@ struct Coordinator::State {
 
   std::map<NodeId, MemberState> members;
   std::map<NodeId, MemberState> evicted;  // whose processes are alive and have not joined again
+  std::vector<MemberJoined> taken_over;   // from the former coordinator
+  std::set<NodeId> awaited;               // of them: those that have not sent anything yet
+  uint64_t first_id = 0;                  // of this term; those below are of former ones
   HeartbeatCounts heartbeat_counts;
   std::map<NodeId, Time> orphans_since;  // since when slices are without a server, by former server
   bool view_changed = true;

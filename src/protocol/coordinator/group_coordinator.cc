@@ -147,6 +147,15 @@ std::optional<uint64_t> GroupCoordinator::RestoreFailed() const {
   return failed ? std::optional(group_->id) : std::nullopt;
 }
 
+void GroupCoordinator::Restore(uint64_t id, std::vector<Member> members) {
+  in_group_.clear();
+  for (const Member& member : members) in_group_[member.node];
+  group_ =
+      Group{.id = id, .members = std::move(members), .decided = false, .step = 0, .holder = {}, .orders = {}};
+  phase_ = Phase::kGathering;
+  restored_ = true;
+}
+
 bool GroupCoordinator::Has(NodeId node) const {
   return in_group_.contains(node);
 }
@@ -213,13 +222,38 @@ void GroupCoordinator::Name(Time now, uint64_t id) {
   // By index, independent of the order of arrival, which makes replays easier to read.
   std::ranges::sort(group_->members, {}, [](const Member& member) { return member.index; });
   phase_ = Phase::kGathering;
-  from_source_ = false;
+  from_source_ = restored_ = false;
+}
+
+bool GroupCoordinator::AllReported() const {
+  return std::ranges::all_of(in_group_, [](const auto& entry) { return entry.second.report.has_value(); });
+}
+
+// The group of the former coordinator, all of whose members have reported.
+bool GroupCoordinator::GoOn() {
+  restored_ = false;
+  uint64_t step = ~uint64_t{0};
+  const bool started = std::ranges::all_of(in_group_, [&](const auto& entry) {
+    const MemberReport& report = *entry.second.report;
+    step = std::min(step, report.step);
+    return report.failure.empty() && report.holds && report.connected && report.started;
+  });
+  if (!started || step < source_) {
+    if (config_.mpi) {
+      group_.reset();
+      in_group_.clear();
+    }
+    anew_ = !config_.mpi;
+    return false;
+  }
+  group_->decided = true;
+  group_->step = step;
+  phase_ = Phase::kRunning;
+  return true;
 }
 
 bool GroupCoordinator::Decide() {
-  if (!std::ranges::all_of(in_group_, [](const auto& entry) { return entry.second.report.has_value(); })) {
-    return false;
-  }
+  if (!AllReported()) return false;
   NodeId holder;
   uint64_t step = source_;
   bool all = true;
@@ -259,6 +293,7 @@ bool GroupCoordinator::Step(Time now, const std::function<uint64_t()>& next_id) 
   if (std::ranges::all_of(members_, [&](const auto& entry) { return entry.second.since > now; })) {
     for (auto& [node, waiting] : members_) waiting.since = now;
   }
+  if (restored_ && !anew_ && AllReported() && GoOn()) return true;
   if (Due(now)) {
     if (Progressed()) unreachable_.clear();  // these have reached each other since then
     CountUnreachable();
@@ -269,7 +304,7 @@ bool GroupCoordinator::Step(Time now, const std::function<uint64_t()>& next_id) 
     Name(now, next_id());
     return true;
   }
-  if (phase_ == Phase::kGathering) return Decide();
+  if (phase_ == Phase::kGathering) return !restored_ && Decide();
   if (phase_ == Phase::kSyncing && std::ranges::all_of(in_group_, [this](const auto& entry) {
         const MemberReport& report = *entry.second.report;
         return report.failure.empty() && report.holds && report.connected && report.step == group_->step;

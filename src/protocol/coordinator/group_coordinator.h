@@ -70,6 +70,9 @@ class GroupCoordinator {
   void RestartFrom(uint64_t step);
   // The current group if it starts from the checkpoint and a member has failed before it held the state.
   std::optional<uint64_t> RestoreFailed() const;
+  // The current group of the former coordinator, whose members have joined. It goes on if all of them report
+  // that they have started; otherwise another one is named.
+  void Restore(uint64_t id, std::vector<Member> members);
   // Advances after these calls and with time. Returns true if a group was named or decided, that is,
   // current() changed.
   bool Step(Time now, const std::function<uint64_t()>& next_id);
@@ -123,7 +126,9 @@ class GroupCoordinator {
   void Exclude(Time now, NodeId node);
   void EndMpi(Time due, const Member& member, const std::string& what);
   void Name(Time now, uint64_t id);
+  bool AllReported() const;
   bool Decide();
+  bool GoOn();
 
   GroupCoordinatorConfig config_;
   std::map<NodeId, Waiting> members_;  // of the job, in the group or not
@@ -132,6 +137,7 @@ class GroupCoordinator {
   std::map<NodeId, InGroup> in_group_;
   Phase phase_ = Phase::kNone;
   bool from_source_ = false;
+  bool restored_ = false;  // and it is not known yet whether the group goes on
   uint64_t source_ = 0;
   bool anew_ = false;          // a member is lost: form a new group as soon as possible
   std::optional<Time> again_;  // a member has failed: form a new group at this time

@@ -51,6 +51,19 @@ bool Publications::Assign(const std::vector<NodeId>& feeds, const std::function<
   return changed;
 }
 
+bool Publications::Adopt(NodeId feed, const std::vector<PublisherReport>& reports) {
+  bool changed = false;
+  for (const PublisherReport& report : reports) {
+    if (report.partition >= partitions_.size()) continue;
+    Partition& partition = partitions_[report.partition];
+    if (partition.publisher && partition.assignment >= report.assignment) continue;
+    partition.publisher = feed;
+    partition.assignment = report.assignment;
+    changed = true;
+  }
+  return changed;
+}
+
 std::vector<PublisherOrder> Publications::OrdersFor(NodeId feed) const {
   std::vector<PublisherOrder> orders;
   for (uint32_t p = 0; p < partitions_.size(); ++p) {

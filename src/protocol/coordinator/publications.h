@@ -36,6 +36,9 @@ class Publications {
   // Assigns partitions with events to these feeds, evenly, and takes them from others. Returns true if
   // anything changed.
   bool Assign(const std::vector<NodeId>& feeds, const std::function<uint64_t()>& next_id);
+  // A feed goes on with the partitions that the former coordinator has assigned to it, unless another one has
+  // a newer assignment. Returns true if anything changed.
+  bool Adopt(NodeId feed, const std::vector<PublisherReport>& reports);
   std::vector<PublisherOrder> OrdersFor(NodeId feed) const;
   std::optional<NodeId> PublisherOf(size_t partition) const;
   // Reports of a feed; those about partitions that are not its own are ignored. Returns why the job cannot go

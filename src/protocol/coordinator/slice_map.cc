@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "protocol/guards.h"
@@ -80,6 +81,7 @@ void SliceMap::Give(State& slice, NodeId server) {
   slice.incarnation = next_incarnation_();
   slice.order = source_[i];
   slice.order.incarnation = slice.incarnation;
+  slice.placed = true;
 }
 
 NodeId SliceMap::Replacement(const State& slice, const std::vector<NodeId>& servers) const {
@@ -96,7 +98,7 @@ NodeId SliceMap::Replacement(const State& slice, const std::vector<NodeId>& serv
 
 void SliceMap::Forget(State& slice) {
   if (slice.live) --live_;
-  slice.live = false;
+  slice.live = slice.returning = false;
   slice.report = nullptr;
 }
 
@@ -176,6 +178,40 @@ void SliceMap::Regroup(const std::vector<NodeId>& workers, Incarnation slice_inc
   Derive();
 }
 
+void SliceMap::RestorePlaces(const std::vector<SlicesPlaced::Place>& places,
+                             const std::vector<NodeId>& servers) {
+  for (const SlicesPlaced::Place& place : places) {
+    if (place.slice.value >= slices_.size())
+      throw std::invalid_argument("the journal places slice " + ToString(place.slice) + " of " +
+                                  std::to_string(slices_.size()));
+    State& slice = slices_[place.slice.value];
+    slice.returning = std::ranges::find(servers, place.server) != servers.end();
+    slice.server = slice.returning ? place.server : NodeId();
+    slice.former = slice.returning ? NodeId() : place.server;
+    slice.incarnation = place.incarnation;
+    slice.order = source_[place.slice.value];
+    slice.order.incarnation = place.incarnation;
+  }
+  const auto none = std::ranges::find(slices_, Incarnation(), &State::incarnation);
+  if (none != slices_.end())
+    throw std::invalid_argument("the journal does not place slice " + std::to_string(none - slices_.begin()));
+  placed_ = true;
+}
+
+bool SliceMap::returning() const {
+  return std::ranges::any_of(slices_, &State::returning);
+}
+
+std::vector<SlicesPlaced::Place> SliceMap::TakePlaced() {
+  std::vector<SlicesPlaced::Place> places;
+  for (State& slice : slices_) {
+    if (!std::exchange(slice.placed, false)) continue;
+    places.push_back(
+        {SliceId(static_cast<uint32_t>(&slice - slices_.data())), slice.server, slice.incarnation});
+  }
+  return places;
+}
+
 std::vector<NodeId> SliceMap::Orphaned() const {
   std::set<NodeId> former;
   for (const State& slice : slices_) {
@@ -224,7 +260,8 @@ Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
     for (const SliceIncarnation& slice_incarnation : report.slices) {
       if (slice_incarnation.slice.value >= slices_.size()) continue;
       const State& slice = slices_[slice_incarnation.slice.value];
-      if (slice.live || slice.server != heartbeat.node || slice.incarnation != slice_incarnation.incarnation)
+      if (slice.live || slice.returning || slice.server != heartbeat.node ||
+          slice.incarnation != slice_incarnation.incarnation)
         continue;
       return Status(Code::kInvalidArgument, "slice " + ToString(slice_incarnation.slice) +
                                                 " is restored from step " + std::to_string(base_step_) +
@@ -267,11 +304,24 @@ bool SliceMap::Add(NodeId server, const LedgerReport& report) {
     slice->failures = 0;
     slice->failed_servers.clear();
     if (report.more || slice->live) continue;
+    changed = true;
+    if (std::exchange(slice->returning, false) && Outdated(*slice->report)) {
+      // A checkpoint was completed while it was restored from an older one.
+      Give(*slice, server);
+      outdated_ = true;
+      continue;
+    }
     slice->live = true;
     ++live_;
-    changed = true;
   }
   return changed;
+}
+
+bool SliceMap::Outdated(const LedgerReport& report) const {
+  for (size_t p = 0; p < base_.size(); ++p) {
+    if (report.partitions[p].done < base_[p]) return true;
+  }
+  return report.version < base_step_;
 }
 
 Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers) {

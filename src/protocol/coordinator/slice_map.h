@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -53,6 +54,16 @@ class SliceMap {
   // saves it. All slices start `incarnation`, with the last reported state if it `survived`, else restored
   // from the source. Without workers the slices are without a server.
   void Regroup(const std::vector<NodeId>& workers, Incarnation incarnation, bool survived);
+  // Where the former coordinator has placed the slices; a later place replaces an earlier one. The slices on
+  // one of `servers` are awaited from there as they are, the others have lost their server. Throws
+  // std::invalid_argument if the places are not those of all slices.
+  void RestorePlaces(const std::vector<SlicesPlaced::Place>& places, const std::vector<NodeId>& servers);
+  // A slice of the former coordinator is awaited from its server.
+  bool returning() const;
+  // True if a slice has come back in a state before the source. It is restored.
+  bool TakeOutdated() { return std::exchange(outdated_, false); }
+  // The slices that have been placed since the last call, without those of Regroup.
+  std::vector<SlicesPlaced::Place> TakePlaced();
   // Servers whose slices have not been assigned again.
   std::vector<NodeId> Orphaned() const;
   bool Holds(NodeId server) const;
@@ -71,7 +82,7 @@ class SliceMap {
   // has failed for a slice, which then stays ordered from this one.
   Result<bool> Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers);
   // Stepped strategies: an incarnation starts at the step it is restored from. Returns kInvalidArgument if a
-  // server's first report of one differs.
+  // server's first report of one differs, except of slices that it has from the former coordinator.
   Status CheckFirstSteps(const ServerHeartbeat& heartbeat) const;
   // All-reduce: one report for all slices; its list of slices is ignored.
   void ReportAll(const LedgerReport& report);
@@ -93,6 +104,8 @@ class SliceMap {
     NodeId former;  // server before the loss, while there is none
     Incarnation incarnation;
     bool live = false;
+    bool returning = false;              // placed by the former coordinator, and not reported yet
+    bool placed = false;                 // since TakePlaced
     uint32_t failures = 0;               // of its server, in a row
     std::vector<NodeId> failed_servers;  // cannot restore it
     SliceOrder order;
@@ -107,6 +120,7 @@ class SliceMap {
   // Null if it is not on the server in this incarnation.
   State* Find(NodeId server, const SliceIncarnation& slice_incarnation);
   bool Add(NodeId server, const LedgerReport& report);
+  bool Outdated(const LedgerReport& report) const;
   // Recomputes the watermark and reports from the slices that are live.
   void Derive();
 
@@ -114,6 +128,7 @@ class SliceMap {
   const SliceTable* table_;
   std::vector<State> slices_;
   bool placed_ = false;
+  bool outdated_ = false;
   size_t live_ = 0;
   std::vector<SliceOrder> source_;  // by slice; an empty directory: initialize
   std::vector<Position> base_;      // watermark of the source

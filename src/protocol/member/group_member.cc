@@ -13,14 +13,16 @@ GroupMember::GroupMember(GroupMemberConfig config) : state_(std::make_unique<Sta
 
 GroupMember::~GroupMember() = default;
 
-void GroupMember::OnJoined(NodeId node) {
+void GroupMember::OnJoined(NodeId node, uint64_t term) {
   state_->node = node;
+  state_->term = term;
 }
 
 WorkerHeartbeat GroupMember::MakeHeartbeat() {
   State& s = *state_;
   WorkerHeartbeat heartbeat;
   heartbeat.node = s.node;
+  heartbeat.term = s.term;
   heartbeat.generation = s.view->generation;
   heartbeat.leaving = s.leaving;
   MemberReport report;
@@ -40,6 +42,7 @@ WorkerHeartbeat GroupMember::MakeHeartbeat() {
   report.rejected = s.rejected;
   report.skipped = s.skipped;
   report.waiting = s.Waiting();
+  report.started = s.filled;
   heartbeat.member_report = std::move(report);
   s.heartbeat_urgent = false;
   return heartbeat;
@@ -56,7 +59,7 @@ bool GroupMember::Idle() const {
 
 GroupMemberActions GroupMember::OnHeartbeatReply(const WorkerHeartbeatReply& reply) {
   State& s = *state_;
-  if (s.stopped) return {};
+  if (s.stopped || !guards::CurrentTerm(reply.term, s.term)) return {};
   if (reply.view) s.view = reply.view;
   if (reply.evicted || reply.stop) {
     s.Quit();
@@ -65,6 +68,12 @@ GroupMemberActions GroupMember::OnHeartbeatReply(const WorkerHeartbeatReply& rep
     s.stopped = true;
     s.actions.emplace_back(StopRole{reply.evicted});
     return s.Take();
+  }
+  if (reply.term != s.term) {
+    // The next report, to the new coordinator, is complete as always.
+    s.term = reply.term;
+    s.heartbeat_urgent = true;
+    return {};
   }
   if (!reply.start.empty()) s.start = reply.start;
   const uint64_t before = s.group ? s.group->id : 0;
@@ -230,6 +239,10 @@ void GroupMember::OnShardSaved(ShardReport report) {
 
 const View& GroupMember::view() const {
   return *state_->view;
+}
+
+uint64_t GroupMember::term() const {
+  return state_->term;
 }
 
 bool GroupMember::holds() const {

@@ -121,7 +121,8 @@ class GroupMember {
   explicit GroupMember(GroupMemberConfig config);
   ~GroupMember();
 
-  void OnJoined(NodeId node);
+  // `term`: of the coordinator.
+  void OnJoined(NodeId node, uint64_t term = 0);
   // ---- control plane. The shell fills in `progress`.
   WorkerHeartbeat MakeHeartbeat();
   // True if a heartbeat should be sent without waiting for the interval.
@@ -151,6 +152,7 @@ class GroupMember {
   void OnShardSaved(ShardReport report);
 
   const View& view() const;
+  uint64_t term() const;  // of the coordinator that it follows
   bool holds() const;
   // The parameters and ledger that it holds.
   const TrainingState& state() const;

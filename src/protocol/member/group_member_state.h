@@ -61,6 +61,7 @@ struct GroupMember::State {
 
   GroupMemberConfig config;
   NodeId node;
+  uint64_t term = 0;  // of the coordinator that it follows
   Shared<View> view = View();
   std::vector<Position> start;
   TrainingState held;

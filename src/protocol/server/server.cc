@@ -240,8 +240,9 @@ Server::Server(ServerConfig config) : state_(std::make_unique<State>(std::move(c
 
 Server::~Server() = default;
 
-void Server::OnJoined(NodeId node) {
+void Server::OnJoined(NodeId node, uint64_t term) {
   state_->node = node;
+  state_->term = term;
   state_->reports.Restart();
 }
 
@@ -266,6 +267,7 @@ ServerHeartbeat Server::MakeHeartbeat() {
   State& s = *state_;
   ServerHeartbeat heartbeat;
   heartbeat.node = s.node;
+  heartbeat.term = s.term;
   heartbeat.generation = s.view->generation;
   s.progress.bytes_held = 0;
   for (uint32_t i = 0; i < s.hosted_slices.size(); ++i) {
@@ -294,11 +296,19 @@ bool Server::HeartbeatUrgent() const {
 std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& reply) {
   State& s = *state_;
   std::vector<ServerAction> actions;
+  if (!guards::CurrentTerm(reply.term, s.term)) return actions;
   if (reply.evicted) {
     for (auto& hosted : s.hosted_slices) s.DropHostedSlice(&hosted);
     s.waiting_save.reset();
     s.TakeView(View());
     actions.emplace_back(StopRole{true});
+    return actions;
+  }
+  if (reply.term != s.term && !reply.stop) {
+    // A new coordinator knows nothing of the slices yet.
+    s.term = reply.term;
+    s.reports.Restart();
+    s.heartbeat_urgent = true;
     return actions;
   }
   // The next part is sent at once.
@@ -361,6 +371,10 @@ const Slice* Server::Find(SliceId slice) const {
 
 const View& Server::view() const {
   return *state_->view;
+}
+
+uint64_t Server::term() const {
+  return state_->term;
 }
 
 }  // namespace leat::protocol

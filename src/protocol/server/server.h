@@ -52,7 +52,8 @@ class Server {
   explicit Server(ServerConfig config);
   ~Server();
 
-  void OnJoined(NodeId node);
+  // `term`: of the coordinator.
+  void OnJoined(NodeId node, uint64_t term = 0);
   // ---- control plane
   ServerHeartbeat MakeHeartbeat();
   // True if a heartbeat should be sent without waiting for the interval: slices became live or failed, or a
@@ -103,6 +104,7 @@ class Server {
 
   const Slice* Find(SliceId slice) const;
   const View& view() const;
+  uint64_t term() const;  // of the coordinator that it follows
 
  private:
   friend struct PrefetchHints;

@@ -222,6 +222,7 @@ struct Server::State {
   ServerConfig config;
   std::vector<Rule> rules;  // by variable
   NodeId node;
+  uint64_t term = 0;  // of the coordinator that it follows
   Shared<View> view = View();
   std::vector<NodeId> members;        // of the view, ordered
   bool none_missing = false;          // members are contiguous

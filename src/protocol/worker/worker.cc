@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/guards.h"
 #include "protocol/worker/worker_state.h"
 
 namespace leat::protocol {
@@ -115,8 +116,9 @@ Worker::Worker(WorkerConfig config) : state_(std::make_unique<State>(std::move(c
 
 Worker::~Worker() = default;
 
-void Worker::OnJoined(NodeId node) {
+void Worker::OnJoined(NodeId node, uint64_t term) {
   state_->node = node;
+  state_->term = term;
   state_->rng = Rng(node.value);
 }
 
@@ -124,9 +126,14 @@ WorkerHeartbeat Worker::MakeHeartbeat(Time now) {
   State& s = *state_;
   WorkerHeartbeat heartbeat;
   heartbeat.node = s.node;
+  heartbeat.term = s.term;
   heartbeat.generation = s.view->generation;
   heartbeat.held.assign(s.order.begin(), s.order.end());
   heartbeat.released = s.released;
+  for (const uint64_t id : s.introduces ? s.order : std::deque<uint64_t>()) {
+    const Lease& lease = s.held.at(id).lease;
+    heartbeat.claims.push_back({id, lease.cut.partition, lease.cut.begin, lease.first_step, lease.lane});
+  }
   heartbeat.leaving = s.leaving && s.phase == State::Phase::kIdle && s.held.empty();
   heartbeat.waiting = s.Waiting();
   heartbeat.unreachable = s.Unreachable(now);
@@ -142,16 +149,19 @@ bool Worker::HeartbeatUrgent() const {
   const State& s = *state_;
   if (s.stopped) return false;
   const bool gone = s.leaving && s.phase == State::Phase::kIdle && s.held.empty();
-  return s.released.size() > s.reported || s.view_wanted || gone;
+  return s.released.size() > s.reported || s.view_wanted || s.introduces || gone;
 }
 
 WorkerActions Worker::OnHeartbeatReply(Time now, const WorkerHeartbeatReply& reply) {
   State& s = *state_;
-  if (s.stopped) return {};
+  if (s.stopped || !guards::CurrentTerm(reply.term, s.term)) return {};
   if (reply.evicted || reply.stop) {
     s.Stop(reply.evicted);
     return s.Take();
   }
+  s.introduces = reply.term != s.term;
+  s.term = reply.term;
+  if (s.introduces) return {};
   s.released.erase(s.released.begin(), s.released.begin() + static_cast<std::ptrdiff_t>(s.reported));
   s.reported = 0;
   s.ended = 0;
@@ -240,6 +250,10 @@ Time Worker::next_timer() const {
 
 const View& Worker::view() const {
   return *state_->view;
+}
+
+uint64_t Worker::term() const {
+  return state_->term;
 }
 
 const Lease* Worker::FindLease(uint64_t lease) const {

@@ -83,7 +83,8 @@ class Worker {
   explicit Worker(WorkerConfig config);
   ~Worker();
 
-  void OnJoined(NodeId node);
+  // `term`: of the coordinator.
+  void OnJoined(NodeId node, uint64_t term = 0);
   // ---- control plane. The shell fills in `progress`.
   WorkerHeartbeat MakeHeartbeat(Time now);
   // True if a heartbeat should be sent without waiting for the interval: the worker needs leases, or has
@@ -110,6 +111,7 @@ class Worker {
   Time next_timer() const;
 
   const View& view() const;
+  uint64_t term() const;  // of the coordinator that it follows
   // The lease while it is held, else null.
   const Lease* FindLease(uint64_t lease) const;
   bool idle() const;  // nothing leased

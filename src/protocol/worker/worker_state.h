@@ -184,6 +184,8 @@ struct Worker::State {
   WorkerConfig config;
 
   NodeId node;
+  uint64_t term = 0;         // of the coordinator that it follows
+  bool introduces = false;   // a new one has not answered with its term yet: its leases are reported in full
   uint32_t since_fetch = 0;  // downpour: batches since values were requested
   uint64_t last_sequence = 0;
   std::vector<Incarnation> incarnations;  // by index: as of the view

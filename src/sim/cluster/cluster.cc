@@ -21,12 +21,7 @@ constexpr uint64_t kCrowd = 4096;
 }  // namespace
 
 Cluster::State::State(Cluster& cluster, ClusterOptions o, Workload& w, Hooks h)
-    : self(cluster),
-      options(std::move(o)),
-      workload(w),
-      hooks(std::move(h)),
-      rng(options.seed),
-      labels(Mix(options.seed, 1), options.stream.late_labels) {
+    : self(cluster), options(std::move(o)), workload(w), hooks(std::move(h)), rng(options.seed) {
   for (const SliceSpec& slice : options.table.slices) {
     slice_ranges.push_back({elements, elements + slice.elements()});
     elements = slice_ranges.back().end;
@@ -58,7 +53,7 @@ void Cluster::State::ScheduleIn(const std::shared_ptr<Process>& process, Duratio
 }
 
 ClusterResult Cluster::State::Run() {
-  StartCoordinator();
+  StartCoordinator(0, false);
   for (uint32_t i = 0; i < options.servers; ++i) Start(Role::kServer);
   for (uint32_t i = 0; i < options.workers; ++i) Start(Role::kWorker);
   if (options.faults.fault_interval > Duration(0)) {
@@ -144,17 +139,40 @@ CoordinatorConfig Cluster::State::Config() const {
   return config;
 }
 
-void Cluster::State::StartCoordinator() {
-  coordinator = std::make_shared<CoordinatorProcess>();
+void Cluster::State::StartCoordinator(uint32_t address, bool take_over) {
+  if (coordinators[address]) coordinators[address]->alive = false;
+  coordinator = coordinators[address] = std::make_shared<CoordinatorProcess>();
+  coordinator->address = address;
+  CoordinatorConfig config = Config();
+  config.term = coordinator->term = disk.Claim();
+  config.take_over = take_over;
   try {
-    coordinator->machine = std::make_unique<Coordinator>(Config(), disk.Restore());
+    coordinator->machine = std::make_unique<Coordinator>(std::move(config), disk.Restore());
   } catch (const std::invalid_argument& e) {
     coordinator->alive = false;
     return Violate(Invariant::kRestored, e.what());
   }
-  if (LateLabels()) labels.Start(coordinator->machine->label_marks());
+  if (LateLabels()) {
+    coordinator->labels.emplace(Mix(Mix(options.seed, 1), coordinator->term), options.stream.late_labels);
+    coordinator->labels->Start(coordinator->machine->label_marks());
+  }
   Tick(coordinator);
   Poll(coordinator);
+}
+
+void Cluster::State::KillCoordinator() {
+  const auto dead = coordinator;
+  dead->alive = false;
+  ++result.restarts;
+  const uint32_t address = rng.Chance(0.5) ? dead->address : 1 - dead->address;
+  queue.After(Between(10, 500), [this, dead, address] {
+    if (coordinator == dead) StartCoordinator(address, true);
+  });
+}
+
+// It has found out that a later one has taken over.
+void Cluster::State::OnReplaced(const std::shared_ptr<CoordinatorProcess>& c) {
+  Do(c, c->machine->OnReplaced(Status(Code::kStale, "another coordinator has taken over")));
 }
 
 void Cluster::State::Tick(const std::shared_ptr<CoordinatorProcess>& c) {
@@ -163,7 +181,7 @@ void Cluster::State::Tick(const std::shared_ptr<CoordinatorProcess>& c) {
 }
 
 void Cluster::State::Poll(const std::shared_ptr<CoordinatorProcess>& c) {
-  Do(c, c->machine->OnStream(now(), Ranges(*c->machine)));
+  Do(c, c->machine->OnStream(now(), Ranges(c.get())));
   ScheduleIn(c, kPoll, [this, c] { Poll(c); });
 }
 
@@ -173,7 +191,7 @@ void Cluster::State::Alarm() {
   queue.After(options.alarm_interval, [this] { Alarm(); });
 }
 
-std::vector<StreamRange> Cluster::State::Ranges(const Coordinator& machine) {
+std::vector<StreamRange> Cluster::State::Ranges(CoordinatorProcess* c) {
   const StreamPlan& stream = options.stream;
   const double grown =
       stream.takes > Duration(0) ? std::min(1.0, Seconds(now()) / Seconds(stream.takes)) : 1.0;
@@ -184,8 +202,8 @@ std::vector<StreamRange> Cluster::State::Ranges(const Coordinator& machine) {
     ranges.push_back({p, first, first + there, grown >= 1.0});
   }
   if (!LateLabels()) return ranges;
-  const std::vector<LabelMarksWanted> wanted = machine.label_marks();
-  for (StreamRange& range : ranges) labels.Mark(now(), wanted[range.partition], &range);
+  const std::vector<LabelMarksWanted> wanted = c->machine->label_marks();
+  for (StreamRange& range : ranges) c->labels->Mark(now(), wanted[range.partition], &range);
   return ranges;
 }
 
@@ -195,8 +213,7 @@ void Cluster::State::Do(const std::shared_ptr<CoordinatorProcess>& c, Coordinato
     Act(c, action);
     if (c->alive && !c->ended && Chance(options.faults.crash_between_actions)) {
       c->alive = false;
-      ++result.restarts;
-      queue.After(Between(10, 500), [this] { StartCoordinator(); });
+      if (c == coordinator) KillCoordinator();
     }
   }
 }
@@ -205,14 +222,17 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
   const Faults& faults = options.faults;
   if (auto* reply = std::get_if<Reply>(&action)) {
     if (options.check && LateLabels()) CheckLabels(reply->reply);
+    if (options.check) NoteLeases(*c, reply->reply);
     if (auto call = c->calls.extract(reply->call)) call.mapped()(std::move(reply->reply));
   } else if (auto* journal = std::get_if<AppendJournal>(&action)) {
-    disk.Append(journal->record);
+    if (!disk.Append(c->term, journal->record)) return OnReplaced(c);
     if (std::holds_alternative<RateRaised>(journal->record)) ++result.raises;
     if (const auto* marked = std::get_if<LabelsMarked>(&journal->record)) {
       result.marks += marked->marks.size();
       if (options.check) label_check.OnJournaled(*marked);
     }
+  } else if (std::holds_alternative<ConfirmTerm>(action)) {
+    if (!disk.Confirm(c->term)) OnReplaced(c);
   } else if (auto* prepare = std::get_if<PrepareCheckpoint>(&action)) {
     const uint64_t id = prepare->id;
     ScheduleIn(c, DiskTakes(), [this, c, id] {
@@ -226,7 +246,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
       if (Chance(options.faults.full_disk)) status = Status(Code::kResourceExhausted, "the disk is full");
       // A failed one may be complete on disk all the same.
       if (status.ok() || rng.Chance(0.5)) {
-        disk.Commit(manifest);
+        if (!disk.Commit(c->term, manifest)) return OnReplaced(c);
         if (options.check) CheckCheckpoint(manifest);
         ++result.checkpoints;
         if (Chance(options.faults.damaged)) disk.DamageNewest();
@@ -237,16 +257,25 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
       });
     });
   } else if (auto* drop = std::get_if<DropCheckpoints>(&action)) {
-    disk.Drop(drop->oldest_kept, drop->watermark);
+    if (!disk.Drop(c->term, drop->oldest_kept, drop->watermark)) OnReplaced(c);
   } else if (auto* remove = std::get_if<RemoveCheckpoint>(&action)) {
-    disk.Remove(remove->id);
+    if (!disk.Remove(c->term, remove->id)) OnReplaced(c);
   } else if (auto* verify = std::get_if<VerifyCheckpoint>(&action)) {
     ScheduleIn(c, DiskTakes(), [this, c, id = verify->id] {
-      const Status status = disk.Verify(id);
+      const Status status = disk.Verify(c->term, id);
+      if (status.code() == Code::kStale) return OnReplaced(c);
       Do(c, c->machine->OnCheckpointVerified(now(), id, status));
     });
   } else if (auto* ended = std::get_if<JobEnded>(&action)) {
     c->ended = true;
+    if (ended->status.code() == Code::kStale || c != coordinator) {
+      c->alive = false;
+      ++result.replaced;
+      if (c == coordinator)
+        Violate(Invariant::kOneCoordinator, "the newest coordinator was told that it is replaced");
+      return;
+    }
+    disk.Append(c->term, ended->left);
     result.regranted_leases += c->machine->status().regranted_leases;
     result.overdue_leases += c->machine->status().overdue_leases;
     const bool fault_free = now() > faults.until + std::chrono::seconds(15);
@@ -274,12 +303,14 @@ void Cluster::State::JobEnds(const Status& status) {
 
 // All processes are gone; the job is resumed from the disk.
 void Cluster::State::ResumeJob() {
-  coordinator->alive = false;
+  for (const auto& c : coordinators) {
+    if (c) c->alive = false;
+  }
   for (const ProcessPtr& p : std::vector(roles)) {
     if (p) OnExit(p);
   }
   queue.After(Between(10, 300), [this] {
-    StartCoordinator();
+    StartCoordinator(0, false);
     for (uint32_t i = 0; i < options.servers; ++i) Start(Role::kServer);
     for (uint32_t i = 0; i < options.workers; ++i) Start(Role::kWorker);
   });

@@ -149,6 +149,8 @@ struct ClusterResult {
   uint64_t deaths = 0;  // of workers and servers
   uint64_t pauses = 0;
   uint64_t restarts = 0;     // of the coordinator alone
+  uint64_t overtaken = 0;    // coordinators that were alive when another one took over
+  uint64_t replaced = 0;     // of them, those that found out
   uint64_t resumes = 0;      // of the whole job
   uint64_t raises = 0;       // of the learning rate
   uint64_t marks = 0;        // of late labels, journaled

@@ -3,6 +3,7 @@
 // group_members.cc and reduce.cc (all-reduce workers and their messages), faults.cc, invariants.cc.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -41,10 +42,14 @@ struct Process {
   virtual ~Process() = default;
   bool alive = true;
   Time paused_until{0};
+  uint32_t calls = 0;  // the address of the coordinator that it calls
 };
 
 struct CoordinatorProcess : Process {
+  uint64_t term = 0;
+  uint32_t address = 0;
   std::unique_ptr<Coordinator> machine;
+  std::optional<LabelStream> labels;  // of the job's late labels, as this process joins them
   std::unordered_map<uint64_t, std::function<void(ControlReply)>> calls;
   bool ended = false;
 };
@@ -174,6 +179,9 @@ struct Cluster::State {
   void CheckApplied(const PushRequest& request, const std::vector<SliceReply>& replies);
   void CheckWatermark();
   void CheckLabels(const ControlReply& reply);
+  void NoteLeases(const CoordinatorProcess& c, const ControlReply& reply);
+  void CheckLease(const RoleProcess& p, const Lease& lease);
+  void CheckTerm(uint64_t before, uint64_t now);
   void CheckCheckpoint(const Manifest& manifest);
   void CheckGroup(const RoleProcess& p, const Piece& piece);
   void CheckMembers(const RoleProcess& p);
@@ -184,14 +192,19 @@ struct Cluster::State {
   ClusterResult Run();
   void Handle(const EventQueue::Event& event);
   void Watch();
-  void StartCoordinator();
+  // `take_over`: the members may be alive.
+  void StartCoordinator(uint32_t address, bool take_over);
+  // The coordinator dies. Another one starts after a while, at this address or another, unless the job was
+  // resumed meanwhile.
+  void KillCoordinator();
+  void OnReplaced(const std::shared_ptr<CoordinatorProcess>& c);
   CoordinatorConfig Config() const;
   void Do(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions);
   void Act(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorAction& action);
   void Tick(const std::shared_ptr<CoordinatorProcess>& c);
   void Poll(const std::shared_ptr<CoordinatorProcess>& c);
   void Alarm();
-  std::vector<StreamRange> Ranges(const Coordinator& machine);
+  std::vector<StreamRange> Ranges(CoordinatorProcess* c);
   void JobEnds(const Status& status);
   void ResumeJob();
   bool Complete() const;
@@ -210,6 +223,7 @@ struct Cluster::State {
   void JoinAgain(const ProcessPtr& p);
   void SendHeartbeat(const ProcessPtr& p);
   void OnHeartbeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply);
+  uint64_t TermOf(const RoleProcess& p) const;  // of the coordinator that it follows
   // Sends a heartbeat if one is due, or sets the timer for it.
   void MaybeSendHeartbeat(const ProcessPtr& p);
   void Wake(const ProcessPtr& p);
@@ -308,6 +322,8 @@ struct Cluster::State {
 
   // ---- faults.cc
   void InjectFault();
+  void TroubleCoordinator();
+  std::shared_ptr<Process> Admin() const;
   void Carry(const PlannedFault& planned);
   void Kill(const ProcessPtr& p, bool replace);
   void Leave(const ProcessPtr& p);
@@ -326,14 +342,17 @@ struct Cluster::State {
   Rng rng;
   EventQueue queue;
   Disk disk;
-  LabelStream labels;
   LabelCheck label_check;
   std::vector<ElementRange> slice_ranges;  // by slice
   uint64_t elements = 0;
   uint64_t moment_words = 0;  // of the variable of moments, if the table has one
   bool modelled = false;
-  std::shared_ptr<CoordinatorProcess> coordinator;
-  std::vector<ProcessPtr> roles;                                         // dead ones are null
+  std::shared_ptr<CoordinatorProcess> coordinator;  // the newest
+  // By address. A member that gets no answer at one calls the next.
+  std::array<std::shared_ptr<CoordinatorProcess>, 2> coordinators;
+  std::unordered_map<uint64_t, uint64_t> leased_by;              // by lease: the coordinator's term
+  std::map<std::pair<uint32_t, Position>, uint64_t> taken_from;  // by cut: the highest term of a lease
+  std::vector<ProcessPtr> roles;                                 // dead ones are null
   std::vector<AddressSlot> address_slots = std::vector<AddressSlot>(1);  // the first is unused
   std::unordered_map<std::string, uint32_t> address_ids;                 // by address
   Slab<Message> messages;

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "protocol/guards.h"
+
 namespace leat::sim {
 
 using namespace protocol;
@@ -20,7 +22,18 @@ Slice Copy(const Slice& slice) {
 
 }  // namespace
 
-void Disk::Append(const JournalRecord& record) {
+uint64_t Disk::Claim() {
+  std::erase_if(files_, [this](const auto& entry) {
+    return std::ranges::none_of(
+        manifests_, [&](const auto& manifest) { return manifest.second.directory == entry.first; });
+  });
+  return ++term_;
+}
+
+bool Disk::Append(uint64_t term, const JournalRecord& record) {
+  if (!Confirm(term)) return false;
+  if (term < term_)
+    return true;  // only in the mutant without the check: it is behind the seal, for nobody to read
   journal_.push_back(record);
   if (const auto* made = std::get_if<CutsMade>(&record)) {
     for (const Cut& cut : made->cuts) Know(cut);
@@ -32,11 +45,21 @@ void Disk::Append(const JournalRecord& record) {
   } else if (const auto* began = std::get_if<StreamStart>(&record)) {
     start_ = began->start;
   }
+  return true;
+}
+
+bool Disk::Confirm(uint64_t term) const {
+  return guards::Unsealed(term < term_);
+}
+
+bool Disk::IsJournaled(const Cut& cut) const {
+  const auto at = known_.find({cut.partition, cut.begin});
+  return at != known_.end() && at->second == cut;
 }
 
 // A leftover of a former round comes with a known cut.
 void Disk::Know(const Cut& cut) {
-  if (known_.emplace(cut.partition, cut.begin).second) all_cuts_.push_back(cut);
+  if (known_.try_emplace({cut.partition, cut.begin}, cut).second) all_cuts_.push_back(cut);
 }
 
 CheckpointOrder Disk::Prepare(uint64_t id) {
@@ -46,13 +69,22 @@ CheckpointOrder Disk::Prepare(uint64_t id) {
   return order;
 }
 
-// Drops as much as allowed: whole checkpoints, and cuts, raised rates and label marks before the watermark.
-void Disk::Drop(uint64_t oldest_kept, const std::vector<Position>& watermark) {
+bool Disk::Commit(uint64_t term, const Manifest& manifest) {
+  if (term < term_) return false;
+  manifests_[manifest.id] = manifest;
+  return true;
+}
+
+// Drops as much as allowed: whole checkpoints; cuts, raised rates and label marks before the watermark; and
+// what later records replace.
+bool Disk::Drop(uint64_t term, uint64_t oldest_kept, const std::vector<Position>& watermark) {
+  if (term < term_) return false;
   while (!manifests_.empty() && manifests_.begin()->first < oldest_kept) {
     files_.erase(manifests_.begin()->second.directory);
     manifests_.erase(manifests_.begin());
   }
   DropMarksBefore(watermark, &journal_);
+  DropReplaced(&journal_);
   for (JournalRecord& record : journal_) {
     if (auto* made = std::get_if<CutsMade>(&record)) {
       std::erase_if(made->cuts, [&](const Cut& cut) { return cut.next() <= watermark[cut.partition]; });
@@ -63,14 +95,18 @@ void Disk::Drop(uint64_t oldest_kept, const std::vector<Position>& watermark) {
     const auto* raised = std::get_if<RateRaised>(&record);
     return (made && made->cuts.empty()) || (raised && raised->Before(watermark));
   });
+  return true;
 }
 
-void Disk::Remove(uint64_t id) {
+bool Disk::Remove(uint64_t term, uint64_t id) {
+  if (term < term_) return false;
   files_.erase("checkpoint-" + std::to_string(id));
   manifests_.erase(id);
+  return true;
 }
 
-Status Disk::Verify(uint64_t id) {
+Status Disk::Verify(uint64_t term, uint64_t id) {
+  if (term < term_) return Status(Code::kStale, "another coordinator has claimed a term");
   const auto at = manifests_.find(id);
   if (at == manifests_.end() || !damaged_.contains(at->second.directory)) return {};
   const Status damaged(Code::kDataLoss, at->second.directory + " is damaged");

@@ -18,16 +18,21 @@ class Disk {
  public:
   using Shard = std::vector<std::shared_ptr<const protocol::Slice>>;
 
-  // ---- used by the coordinator
-  void Append(const protocol::JournalRecord& record);
+  // ---- used by coordinators
+  // A coordinator starts, with a new term: seals the journals of those before it, and removes the checkpoints
+  // that they have not completed.
+  uint64_t Claim();
+  // False, here and below: a later coordinator has claimed its term, and nothing is changed.
+  bool Append(uint64_t term, const protocol::JournalRecord& record);
+  bool Confirm(uint64_t term) const;
   protocol::CheckpointOrder Prepare(uint64_t id);
-  void Commit(const protocol::Manifest& manifest) { manifests_[manifest.id] = manifest; }
-  void Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark);
-  void Remove(uint64_t id);
+  bool Commit(uint64_t term, const protocol::Manifest& manifest);
+  bool Drop(uint64_t term, uint64_t oldest_kept, const std::vector<protocol::Position>& watermark);
+  bool Remove(uint64_t term, uint64_t id);
   // Sets damaged checkpoints aside. The newest of the others.
   protocol::RecoveredState Restore();
-  // kDataLoss if it is damaged; it is then set aside.
-  Status Verify(uint64_t id);
+  // kDataLoss if it is damaged; it is then set aside. kStale: see Append.
+  Status Verify(uint64_t term, uint64_t id);
   // From now on nothing can be read from the newest checkpoint. Not if the one before it is damaged, or there
   // is none.
   void DamageNewest();
@@ -38,6 +43,7 @@ class Disk {
   const std::vector<protocol::RoundMade>& rounds() const { return all_rounds_; }
   const std::vector<protocol::RateRaised>& raised() const { return all_raised_; }
   std::vector<protocol::Position> start() const { return start_; }
+  bool IsJournaled(const protocol::Cut& cut) const;  // it was, at some time
   const protocol::Manifest* newest() const {
     const auto last = std::ranges::find_if(manifests_.rbegin(), manifests_.rend(), [this](const auto& entry) {
       return !damaged_.contains(entry.second.directory);
@@ -53,9 +59,11 @@ class Disk {
  private:
   void Know(const protocol::Cut& cut);
 
-  std::vector<protocol::JournalRecord> journal_;
+  uint64_t term_ = 0;                             // the highest that was claimed
+  std::vector<protocol::JournalRecord> journal_;  // of that term
   std::vector<protocol::Cut> all_cuts_;
-  std::set<std::pair<uint32_t, protocol::Position>> known_;  // partition and begin of all_cuts_
+  std::map<std::pair<uint32_t, protocol::Position>, protocol::Cut>
+      known_;  // all_cuts_ by partition and begin
   std::vector<protocol::RoundMade> all_rounds_;
   std::vector<protocol::RateRaised> all_raised_;
   std::vector<protocol::Position> start_;

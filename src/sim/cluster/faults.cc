@@ -31,11 +31,7 @@ void Cluster::State::InjectFault() {
     } else if (what < 0.65) {
       Pause(c.get(), Between(10, 2500));
     } else if (what < 0.72) {
-      if (c->alive && !c->ended) {
-        c->alive = false;
-        ++result.restarts;
-        queue.After(Between(10, 500), [this] { StartCoordinator(); });
-      }
+      if (c->alive && !c->ended) TroubleCoordinator();
     } else if (what < 0.80) {  // one worker joins, another leaves
       Start(Role::kWorker);
       if (auto p = Any(Role::kWorker); p && p->joined) Leave(p);
@@ -45,9 +41,27 @@ void Cluster::State::InjectFault() {
     } else {
       AdminRequest request;
       request.kind = what < 0.95 ? AdminRequest::Kind::kCheckpoint : AdminRequest::Kind::kStop;
-      Call(std::make_shared<Process>(), request, [](const auto&) {});
+      Call(Admin(), request, [](const auto&) {});
     }
   });
+}
+
+// It dies; or another one takes over at the other address, while it runs, or is paused for some time.
+void Cluster::State::TroubleCoordinator() {
+  const auto c = coordinator;
+  if (rng.Chance(0.5)) return KillCoordinator();
+  ++result.overtaken;
+  if (rng.Chance(0.7)) Pause(c.get(), Between(10, 2500));
+  queue.After(Between(0, 500), [this, c] {
+    if (coordinator == c && !c->ended) StartCoordinator(1 - c->address, true);
+  });
+}
+
+// A process that calls the newest coordinator.
+std::shared_ptr<Process> Cluster::State::Admin() const {
+  auto admin = std::make_shared<Process>();
+  admin->calls = coordinator->address;
+  return admin;
 }
 
 void Cluster::State::Carry(const PlannedFault& planned) {
@@ -82,13 +96,15 @@ void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
     AdminRequest request;
     request.kind = AdminRequest::Kind::kNodeLost;
     request.node = p->node;
-    Call(std::make_shared<Process>(), request, [](const auto&) {});
+    Call(Admin(), request, [](const auto&) {});
   }
   if (!replace) return;
   const std::string address = rng.Chance(0.5) ? address_slots[p->address_id].address : "";
-  queue.After(Between(10, 2000), [this, c = coordinator, role = p->role, address] {
+  queue.After(Between(10, 2000), [this, resumes = result.resumes, role = p->role, address] {
     // Not for a job that was resumed meanwhile, with its own processes.
-    if (!c->ended && address_slots[AddressIdOf(address)].slot == AddressSlot::kNobody) Start(role, address);
+    if (resumes == result.resumes && !coordinator->ended &&
+        address_slots[AddressIdOf(address)].slot == AddressSlot::kNobody)
+      Start(role, address);
   });
 }
 

@@ -31,17 +31,20 @@ void Cluster::State::Call(const std::shared_ptr<Process>& from, ControlRequest r
   ++result.messages;
   const Duration least = options.worker_link.latency;
   auto answered = std::make_shared<bool>(false);
-  const auto once = [this, from, answered, answer = std::move(answer)](Duration delay,
-                                                                       std::optional<ControlReply> reply) {
-    ScheduleIn(from, delay, [answered, answer, reply = std::move(reply)] {
-      if (!std::exchange(*answered, true)) answer(reply);
+  const uint32_t address = from->calls;
+  const auto once = [this, from, address, answered, answer = std::move(answer)](
+                        Duration delay, std::optional<ControlReply> reply) {
+    ScheduleIn(from, delay, [this, from, address, answered, answer, reply = std::move(reply)] {
+      if (std::exchange(*answered, true)) return;
+      if (!reply && from->calls == address && coordinators[1 - address]) from->calls = 1 - address;
+      answer(reply);
     });
   };
   once(5 * options.heartbeat_interval, std::nullopt);
   if (Chance(options.faults.lost)) return;
-  queue.After(Latency(least), [this, least, request = std::move(request), once] {
-    const auto c = coordinator;
-    if (!c->alive) return once(Latency(least), std::nullopt);
+  queue.After(Latency(least), [this, least, address, request = std::move(request), once] {
+    const auto c = coordinators[address];
+    if (!c || !c->alive) return once(Latency(least), std::nullopt);
     ScheduleIn(c, Duration(0), [this, least, c, request, once] {
       const uint64_t call = ++last_call;
       c->calls[call] = [this, least, once](ControlReply reply) {
@@ -51,7 +54,7 @@ void Cluster::State::Call(const std::shared_ptr<Process>& from, ControlRequest r
       if (c->ended) return;
       if (hooks.on_request) hooks.on_request(now(), request);
       Do(c, c->machine->OnRequest(now(), call, request));
-      if (options.check && c->alive) CheckWatermark();
+      if (options.check && c->alive && c == coordinator) CheckWatermark();
     });
   });
 }

@@ -82,9 +82,9 @@ void Cluster::State::Join(const ProcessPtr& p) {
       known.address = address_slots[p->address_id].address;
       hooks.on_join(now(), p->node, known);
     }
-    if (p->server) p->server->OnJoined(p->node);
-    if (p->worker) p->worker->OnJoined(p->node);
-    if (p->group_member) p->group_member->machine->OnJoined(p->node);
+    if (p->server) p->server->OnJoined(p->node, joined->term);
+    if (p->worker) p->worker->OnJoined(p->node, joined->term);
+    if (p->group_member) p->group_member->machine->OnJoined(p->node, joined->term);
     SendHeartbeat(p);
   });
 }
@@ -114,6 +114,7 @@ void Cluster::State::SendHeartbeat(const ProcessPtr& p) {
 
 void Cluster::State::OnHeartbeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply) {
   p->heartbeat_in_flight = false;
+  const uint64_t term = TermOf(*p);
   if (reply) {
     if (const auto* server = std::get_if<ServerHeartbeatReply>(&*reply)) {
       Do(p, p->server->OnHeartbeatReply(*server));
@@ -126,7 +127,12 @@ void Cluster::State::OnHeartbeatReply(const ProcessPtr& p, const std::optional<C
       }
     }
   }
+  if (p->alive && p->joined) CheckTerm(term, TermOf(*p));
   if (p->alive) Wake(p);
+}
+
+uint64_t Cluster::State::TermOf(const RoleProcess& p) const {
+  return p.server ? p.server->term() : p.worker ? p.worker->term() : p.group_member->machine->term();
 }
 
 void Cluster::State::MaybeSendHeartbeat(const ProcessPtr& p) {
@@ -249,6 +255,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const PrepareSplit& a) {
+  if (options.check) CheckLease(*p, a.lease);
   if (p->group_member) p->group_member->leases[a.lease.id] = a.lease;
   ScheduleIn(p, options.prepare.Draw(rng), [this, p, incarnation = p->incarnation, id = a.lease.id] {
     if (incarnation != p->incarnation) return;

@@ -51,7 +51,7 @@ void RoundQueue::Rollback(uint64_t step) {
   ForgetLeases();
   left_.clear();
   version_ = step;
-  settled_ = false;
+  settled_ = awaiting_ = go_on_ = false;
   for (auto& [first_step, round] : rounds_) {
     round.touched = false;
     round.shares.clear();
@@ -62,12 +62,12 @@ void RoundQueue::Rollback(uint64_t step) {
   }
 }
 
-// True if the same runs can be trained again in the same steps.
-bool RoundQueue::Replays(const SliceMap& slices) const {
+// True if no slice has more of the rounds than the steps before its version.
+bool RoundQueue::Fits(const SliceMap& slices) const {
   uint64_t step = version_;
   for (const auto& [first_step, round] : rounds_) {
     if (first_step + round.length <= version_) continue;  // for an older step
-    if (first_step > step || round.needed < round.parts.size()) return false;
+    if (first_step > step) return false;
     step = first_step + round.length;
     for (const Lane& part : round.parts) {
       const RunSet missing = slices.Missing(part.cut);
@@ -81,16 +81,48 @@ bool RoundQueue::Replays(const SliceMap& slices) const {
   return true;
 }
 
+// True if the same runs can be trained again in the same steps.
+bool RoundQueue::Replays(const SliceMap& slices) const {
+  return Fits(slices) && std::ranges::none_of(rounds_, [this](const auto& entry) {
+           const auto& [first_step, round] = entry;
+           return first_step + round.length > version_ && round.needed < round.parts.size();
+         });
+}
+
+// True if a run is in two rounds that are not over: the second has been made for runs that were late in the
+// first, before a rollback.
+bool RoundQueue::AssignsTwice() const {
+  std::map<std::pair<uint32_t, Position>, RunSet> assigned;
+  for (auto at = rounds_.begin(); at != rounds_.end(); ++at) {
+    if (End(at) <= version_) continue;
+    for (const Lane& part : at->second.parts) {
+      auto [its, fresh] = assigned.try_emplace({part.cut.partition, part.cut.begin}, part.assigned);
+      if (fresh) continue;
+      RunSet both = its->second;
+      if (!(both &= part.assigned).empty()) return true;
+      its->second |= part.assigned;
+    }
+  }
+  return false;
+}
+
 void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
   settled_ = true;
   version_ = slices.Version();
-  if (!Replays(slices)) ForgetRounds();
+  const bool usable = std::exchange(go_on_, false) ? Fits(slices) && !AssignsTwice() : Replays(slices);
+  if (!usable) ForgetRounds();
   next_step_ = rounds_.empty() ? version_ : End(std::prev(rounds_.end()));
+  version_ = std::min(version_, next_step_);
 
   std::map<std::pair<uint32_t, Position>, RunSet> assigned;
   for (auto& [first_step, round] : rounds_) {
-    if (first_step + round.length <= version_) continue;
-    for (Lane& part : round.parts) {
+    for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
+      Lane& part = round.parts[lane];
+      if (first_step + round.length <= version_) {
+        Finish(&round, lane);
+        released_.erase({first_step, lane});
+        continue;
+      }
       part.free_since = now;
       auto [at, fresh] = assigned.try_emplace({part.cut.partition, part.cut.begin}, part.assigned);
       if (!fresh) at->second |= part.assigned;
@@ -102,6 +134,47 @@ void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
     RunSet runs = slices.Missing(cut);
     if (const auto at = assigned.find(key); at != assigned.end()) runs &= at->second.Complement();
     if (!runs.empty()) left_[cursors_->KeyOf(cut)] = {cut, std::move(runs)};
+  }
+}
+
+// ---- workers of a former coordinator
+
+void RoundQueue::Await() {
+  awaiting_ = go_on_ = true;
+  for (auto& [first_step, round] : rounds_) {
+    round.touched = true;
+    round.free.clear();
+    for (Lane& part : round.parts) part.stage = Stage::kAwaited;
+  }
+}
+
+void RoundQueue::Adopt(Time now, NodeId worker, const LeaseClaim& claim) {
+  const auto at = rounds_.find(claim.first_step);
+  if (!awaiting_ || at == rounds_.end() || claim.lane >= at->second.parts.size()) return;
+  Lane& part = at->second.parts[claim.lane];
+  const bool may_hold = part.stage == Stage::kAwaited || part.stage == Stage::kLeased;
+  if (!may_hold || part.holders.size() > 1 || Holds(part, worker) || leases_.contains(claim.lease)) return;
+  if (part.cut.partition != claim.partition || part.cut.begin != claim.begin) return;
+  part.stage = Stage::kLeased;
+  part.granted = true;
+  part.holders.push_back({claim.lease, worker});
+  ++at->second.shares[worker];
+  leases_[claim.lease] = {claim.first_step, claim.lane};
+  workers_[worker].insert(claim.lease);
+  pace_.OnGranted(now, worker, claim.lease);
+}
+
+void RoundQueue::EndAwait(const HeartbeatCounts& heartbeat_counts) {
+  awaiting_ = false;
+  for (auto& [first_step, round] : rounds_) {
+    for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
+      Lane& part = round.parts[lane];
+      if (part.stage != Stage::kAwaited) continue;
+      part.stage = Stage::kReleased;
+      part.released_by = NodeId();
+      part.released_at = heartbeat_counts;
+      released_.insert({first_step, lane});
+    }
   }
 }
 
@@ -334,6 +407,7 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
                    .rate = RateOf(round),
                    .labels = cursors_->LabelsOf(part.cut)};
     }
+    if (std::ranges::any_of(round.parts, Unsettled)) break;
   }
   return std::nullopt;
 }

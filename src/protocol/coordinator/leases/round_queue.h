@@ -48,8 +48,14 @@ class RoundQueue {
   // All slices return to this step. All leases become void.
   void Rollback(uint64_t step);
   // All slices are live and at one step. With backup workers, timing decided what a round trained, so its
-  // rounds cannot be repeated: runs that slices lack become leftovers for new rounds.
+  // rounds cannot be repeated: runs that slices lack become leftovers for new rounds. After Await, without a
+  // Rollback since: the slices are as the former coordinator has left them, and its rounds go on.
   void Reconsider(Time now, const SliceMap& slices);
+
+  // ---- workers of a former coordinator, who may hold lanes of restored rounds; as in SplitQueue
+  void Await();
+  void Adopt(Time now, NodeId worker, const LeaseClaim& claim);
+  void EndAwait(const HeartbeatCounts& heartbeat_counts);
 
   // ---- rounds
   // Workers by rank.
@@ -97,7 +103,7 @@ class RoundQueue {
   void OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts);
 
  private:
-  enum class Stage : uint8_t { kFree, kLeased, kReleased, kDone };
+  enum class Stage : uint8_t { kAwaited, kFree, kLeased, kReleased, kDone };
   struct Lane {
     Cut cut;
     RunSet assigned;
@@ -126,6 +132,13 @@ class RoundQueue {
   void ForgetRounds();
   void Enter(Time now, const RoundMade& made);
   bool Replays(const SliceMap& slices) const;
+  bool Fits(const SliceMap& slices) const;
+  bool AssignsTwice() const;
+  // It is not known yet whether a worker of the former coordinator holds or has trained the lane. A worker
+  // that got a later one before it would have to interrupt that for it.
+  static bool Unsettled(const Lane& lane) {
+    return lane.stage == Stage::kAwaited || (lane.stage == Stage::kReleased && lane.released_by == NodeId());
+  }
   static void TakeShare(Round* round, NodeId worker);
   void Free(Time now, LaneKey key);
   void FreeIfAbandoned(Time now, LaneKey key);
@@ -152,6 +165,8 @@ class RoundQueue {
   uint64_t next_step_ = 0;  // of the next round
   uint64_t version_ = 0;    // of all slices
   bool settled_ = false;    // Reconsider has been called
+  bool awaiting_ = false;
+  bool go_on_ = false;  // rounds of the former coordinator, until Reconsider or Rollback
 
   std::map<NodeId, uint32_t> ranks_;
   std::map<uint64_t, LaneKey> leases_;

@@ -115,6 +115,47 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
   }
 }
 
+// ---- workers of a former coordinator
+
+void SplitQueue::Await() {
+  awaiting_ = true;
+  for (auto& splits : splits_) {
+    for (auto& [begin, split] : splits) {
+      Unfree(split);
+      split.stage = Stage::kAwaited;
+    }
+  }
+}
+
+void SplitQueue::Adopt(Time now, NodeId worker, const LeaseClaim& claim) {
+  if (!awaiting_ || claim.partition >= splits_.size() || leases_.contains(claim.lease)) return;
+  const auto at = splits_[claim.partition].find(claim.begin);
+  if (at == splits_[claim.partition].end()) return;
+  Split& split = at->second;
+  const bool may_hold = split.stage == Stage::kAwaited || split.stage == Stage::kLeased;
+  if (!may_hold || split.holders.size() > 1 ||
+      std::ranges::count(split.holders, worker, &LeaseHolder::worker) > 0)
+    return;
+  split.stage = Stage::kLeased;
+  split.granted = true;
+  split.holders.push_back({claim.lease, worker});
+  leases_[claim.lease] = {claim.partition, claim.begin};
+  workers_[worker].insert(claim.lease);
+  pace_.OnGranted(now, worker, claim.lease);
+}
+
+void SplitQueue::EndAwait(const HeartbeatCounts& heartbeat_counts) {
+  awaiting_ = false;
+  for (auto& splits : splits_) {
+    for (auto& [begin, split] : splits) {
+      if (split.stage != Stage::kAwaited) continue;
+      split.stage = Stage::kReleased;
+      split.released_at = heartbeat_counts;
+      released_.insert({split.cut.partition, begin});
+    }
+  }
+}
+
 // ---- leases
 
 size_t SplitQueue::FreeFor(NodeId worker) const {

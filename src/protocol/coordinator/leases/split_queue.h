@@ -47,6 +47,15 @@ class SplitQueue {
   // Forgets what lies before a durable watermark.
   void DropBefore(const std::vector<Position>& watermark);
 
+  // ---- workers of a former coordinator, who may hold restored splits
+  // After Restore: none of the restored splits is free until EndAwait.
+  void Await();
+  // A worker holds this lease. Ignored if it cannot be.
+  void Adopt(Time now, NodeId worker, const LeaseClaim& claim);
+  // All workers have said what they hold, or are gone. Frees what no slice reports, according to heartbeats
+  // that servers made after this: a worker may have ended its lease with the former coordinator.
+  void EndAwait(const HeartbeatCounts& heartbeat_counts);
+
   // ---- leases
   size_t free() const { return again_.size() + fresh_count_; }
   // Without those that the worker itself holds already, overdue.
@@ -77,7 +86,7 @@ class SplitQueue {
   void Reconsider(const SliceMap& slices);
 
  private:
-  enum class Stage : uint8_t { kFree, kLeased, kReleased, kComplete };
+  enum class Stage : uint8_t { kAwaited, kFree, kLeased, kReleased, kComplete };
   struct Split {
     Cut cut;
     Stage stage = Stage::kFree;
@@ -115,6 +124,7 @@ class SplitQueue {
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases by worker
   std::set<SplitKey> released_;
   LeasePace pace_;
+  bool awaiting_ = false;
   uint64_t regranted_ = 0, overdue_ = 0;
 };
 
