@@ -1,27 +1,36 @@
 #include "checkpoint/journal.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 
+#include "protocol/guards.h"
 #include "protocol/messages_data.h"
 
 namespace leat::checkpoint {
 namespace {
 
+using protocol::CheckpointBegun;
 using protocol::CutsMade;
+using protocol::GroupNamed;
 using protocol::IdsReserved;
 using protocol::JournalRecord;
 using protocol::LabelMark;
 using protocol::LabelsMarked;
+using protocol::MemberJoined;
+using protocol::MembersLeft;
 using protocol::Position;
 using protocol::RateRaised;
 using protocol::RoundMade;
+using protocol::SlicesPlaced;
 using protocol::StreamStart;
 
 constexpr std::string_view kMagic("leat-journal-2\n\0", 16);
+constexpr std::string_view kSealMagic("leat-journal-end");
 constexpr std::string_view kEndMark = "leat";
 constexpr uint64_t kHeadBytes = 8;
 constexpr uint64_t kTailBytes = 12;
@@ -29,7 +38,22 @@ constexpr uint64_t kSector = 512;
 constexpr uint64_t kMaxRecord = 16 << 20;
 constexpr uint64_t kMaxFile = uint64_t{1} << 32;
 
-enum class Kind : uint8_t { kCuts = 1, kStart = 2, kNodes = 3, kRound = 4, kRate = 5, kLabels = 6 };
+constexpr uint64_t kSealBytes = 32;
+constexpr uint32_t kMaxText = 4096;
+
+enum class Kind : uint8_t {
+  kCuts = 1,
+  kStart = 2,
+  kNodes = 3,
+  kRound = 4,
+  kRate = 5,
+  kLabels = 6,
+  kJoined = 7,
+  kLeft = 8,
+  kPlaced = 9,
+  kGroup = 10,
+  kCheckpoint = 11
+};
 
 uint32_t LengthCheck(uint32_t length, uint64_t offset) {
   return static_cast<uint32_t>(Checksum(std::as_bytes(std::span(&length, 1)), offset));
@@ -51,6 +75,7 @@ void AppendRecord(const JournalRecord& record, Bytes* file) {
 
 constexpr uint64_t kPositionBytes = 12;
 constexpr uint64_t kMarkBytes = 24;
+constexpr uint64_t kPlaceBytes = 20;
 
 void Put(Position position, ByteWriter* out) {
   out->Put(position.epoch);
@@ -124,6 +149,83 @@ LabelsMarked DecodeLabels(ByteReader* in) {
   return marked;
 }
 
+void Put(const std::vector<NodeId>& nodes, ByteWriter* out) {
+  out->Put(static_cast<uint32_t>(nodes.size()));
+  for (const NodeId node : nodes) out->Put(node.value);
+}
+
+std::vector<NodeId> GetNodes(ByteReader* in) {
+  std::vector<NodeId> nodes(in->GetCount(sizeof(uint64_t)));
+  for (NodeId& node : nodes) node = NodeId(in->Get<uint64_t>());
+  return nodes;
+}
+
+void Put(const MemberJoined& joined, ByteWriter* out) {
+  out->Put(joined.member.node.value);
+  out->Put(joined.member.role);
+  out->Put(joined.member.index);
+  out->PutString(joined.member.address);
+  out->PutString(joined.host);
+  out->Put(joined.pid);
+  out->Put(joined.process);
+  out->Put(joined.network);
+}
+
+MemberJoined DecodeMember(ByteReader* in) {
+  MemberJoined joined;
+  joined.member.node = NodeId(in->Get<uint64_t>());
+  joined.member.role = in->Get<protocol::Role>();
+  if (joined.member.role > protocol::Role::kFeed) in->Fail();
+  joined.member.index = in->Get<uint32_t>();
+  joined.member.address = in->GetString(kMaxText);
+  joined.host = in->GetString(kMaxText);
+  joined.pid = in->Get<int64_t>();
+  joined.process = in->Get<uint64_t>();
+  joined.network = in->Get<uint64_t>();
+  return joined;
+}
+
+void Put(const SlicesPlaced& placed, ByteWriter* out) {
+  out->Put(static_cast<uint32_t>(placed.places.size()));
+  for (const SlicesPlaced::Place& place : placed.places) {
+    out->Put(place.slice.value);
+    out->Put(place.server.value);
+    out->Put(place.incarnation.value);
+  }
+}
+
+SlicesPlaced DecodePlaces(ByteReader* in) {
+  SlicesPlaced placed;
+  placed.places.resize(in->GetCount(kPlaceBytes));
+  for (SlicesPlaced::Place& place : placed.places) {
+    place.slice = SliceId(in->Get<uint32_t>());
+    place.server = NodeId(in->Get<uint64_t>());
+    place.incarnation = Incarnation(in->Get<uint64_t>());
+  }
+  return placed;
+}
+
+Bytes EncodeSeal(uint64_t term) {
+  ByteWriter out;
+  out.PutRaw(AsBytes(kSealMagic));
+  out.Put(term);
+  out.Put(Checksum(out.view()));
+  return out.Take();
+}
+
+// Where the first seal begins, from `at` on.
+std::optional<uint64_t> FindSeal(ByteView file, uint64_t at) {
+  const ByteView magic = AsBytes(kSealMagic);
+  for (auto from = file.begin() + static_cast<ptrdiff_t>(at);; ++from) {
+    from = std::search(from, file.end(), magic.begin(), magic.end());
+    if (file.end() - from < static_cast<ptrdiff_t>(kSealBytes)) return std::nullopt;
+    const auto seal = file.subspan(static_cast<size_t>(from - file.begin()), kSealBytes);
+    ByteReader in(seal.last(sizeof(uint64_t)));
+    if (in.Get<uint64_t>() == Checksum(seal.first(kSealBytes - sizeof(uint64_t))))
+      return static_cast<uint64_t>(from - file.begin());
+  }
+}
+
 bool Before(const protocol::Cut& cut, const std::vector<protocol::Position>& watermark) {
   return cut.partition < watermark.size() && cut.next() <= watermark[cut.partition];
 }
@@ -171,11 +273,26 @@ Bytes EncodePayload(const JournalRecord& record) {
       out.Put(mark.labels_begin);
       out.Put(mark.labels_end);
     }
-  } else {
-    const auto& nodes = std::get<IdsReserved>(record);
+  } else if (const auto* nodes = std::get_if<IdsReserved>(&record)) {
     out.Put(Kind::kNodes);
-    out.Put(nodes.node);
-    out.Put(nodes.lease);
+    out.Put(nodes->node);
+    out.Put(nodes->lease);
+  } else if (const auto* joined = std::get_if<MemberJoined>(&record)) {
+    out.Put(Kind::kJoined);
+    Put(*joined, &out);
+  } else if (const auto* left = std::get_if<MembersLeft>(&record)) {
+    out.Put(Kind::kLeft);
+    Put(left->nodes, &out);
+  } else if (const auto* placed = std::get_if<SlicesPlaced>(&record)) {
+    out.Put(Kind::kPlaced);
+    Put(*placed, &out);
+  } else if (const auto* group = std::get_if<GroupNamed>(&record)) {
+    out.Put(Kind::kGroup);
+    out.Put(group->id);
+    Put(group->members, &out);
+  } else {
+    out.Put(Kind::kCheckpoint);
+    out.Put(std::get<CheckpointBegun>(record).id);
   }
   return out.Take();
 }
@@ -216,6 +333,23 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
     case Kind::kLabels:
       record = DecodeLabels(&in);
       break;
+    case Kind::kJoined:
+      record = DecodeMember(&in);
+      break;
+    case Kind::kLeft:
+      record = MembersLeft{GetNodes(&in)};
+      break;
+    case Kind::kPlaced:
+      record = DecodePlaces(&in);
+      break;
+    case Kind::kGroup: {
+      const auto id = in.Get<uint64_t>();
+      record = GroupNamed{id, GetNodes(&in)};
+      break;
+    }
+    case Kind::kCheckpoint:
+      record = CheckpointBegun{in.Get<uint64_t>()};
+      break;
     default:
       return Status(Code::kDataLoss, "a record of kind " + std::to_string(static_cast<int>(kind)));
   }
@@ -235,37 +369,58 @@ Bytes EncodeRecord(const JournalRecord& record, uint64_t offset) {
   return out.Take();
 }
 
+namespace {
+
+// Appends the record at `at`. Returns its end, or none if it is torn.
+Result<std::optional<uint64_t>> ParseRecord(ByteView file, uint64_t at, const std::string& path,
+                                            std::vector<JournalRecord>* records) {
+  const auto damaged = [&](const std::string& why) {
+    return Status(Code::kDataLoss, path + ": record at byte " + std::to_string(at) + ": " + why);
+  };
+  const std::optional<uint64_t> torn;
+  if (file.size() - at < kHeadBytes) return torn;
+  ByteReader in(file.subspan(at));
+  const auto length = in.Get<uint32_t>();
+  if (in.Get<uint32_t>() != LengthCheck(length, at)) {
+    if (Unwritten(file, at, at + kHeadBytes)) return torn;
+    return damaged("its length " + std::to_string(length) + " is not what was written");
+  }
+  if (in.remaining() < length + kTailBytes) return torn;
+  const uint64_t end = at + kHeadBytes + length + kTailBytes;
+  const ByteView payload = in.GetRaw(length);
+  const auto checksum = in.Get<uint64_t>();
+  if (checksum != Checksum(payload, at) || AsText(in.GetRaw(kEndMark.size())) != kEndMark) {
+    if (end == file.size() && Unwritten(file, at, end)) return torn;
+    return damaged("its " + std::to_string(length) + " bytes are not what was written");
+  }
+  auto record = DecodePayload(payload);
+  if (!record.ok()) return damaged(record.status().message());
+  records->push_back(std::move(*record));
+  return std::optional(end);
+}
+
+}  // namespace
+
 Result<JournalContents> ParseJournal(ByteView file, const std::string& path) {
   if (file.size() < kMagic.size() || AsText(file.first(kMagic.size())) != kMagic) {
     return Status(Code::kDataLoss, path + ": is not a journal (wrong first bytes)");
   }
   JournalContents contents;
-  contents.size = file.size();
   contents.end = kMagic.size();
   while (contents.end < file.size()) {
-    const uint64_t at = contents.end;
-    const auto damaged = [&](const std::string& why) {
-      return Status(Code::kDataLoss, path + ": record at byte " + std::to_string(at) + ": " + why);
-    };
-    if (file.size() - at < kHeadBytes) break;
-    ByteReader in(file.subspan(at));
-    const auto length = in.Get<uint32_t>();
-    if (in.Get<uint32_t>() != LengthCheck(length, at)) {
-      if (Unwritten(file, at, at + kHeadBytes)) break;
-      return damaged("its length " + std::to_string(length) + " is not what was written");
+    const auto end = ParseRecord(file, contents.end, path, &contents.records);
+    if (end.ok() && *end) {
+      contents.end = **end;
+      continue;
     }
-    if (in.remaining() < length + kTailBytes) break;
-    const uint64_t end = at + kHeadBytes + length + kTailBytes;
-    const ByteView payload = in.GetRaw(length);
-    const auto checksum = in.Get<uint64_t>();
-    if (checksum != Checksum(payload, at) || AsText(in.GetRaw(kEndMark.size())) != kEndMark) {
-      if (end == file.size() && Unwritten(file, at, end)) break;
-      return damaged("its " + std::to_string(length) + " bytes are not what was written");
+    // Its writer may have been in the middle of a record when the journal was sealed.
+    const auto seal = contents.sealed ? std::nullopt : FindSeal(file, contents.end);
+    if (!seal) {
+      LEAT_RETURN_IF_ERROR(end.status());
+      break;
     }
-    auto record = DecodePayload(payload);
-    if (!record.ok()) return damaged(record.status().message());
-    contents.records.push_back(std::move(*record));
-    contents.end = end;
+    contents.sealed = true;
+    file = file.first(*seal);
   }
   return contents;
 }
@@ -273,6 +428,7 @@ Result<JournalContents> ParseJournal(ByteView file, const std::string& path) {
 std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
                                    const std::vector<protocol::Position>& watermark) {
   protocol::DropMarksBefore(watermark, &records);
+  protocol::DropReplaced(&records);
   std::optional<JournalRecord> start;
   std::optional<JournalRecord> nodes;
   std::vector<JournalRecord> rest;
@@ -287,10 +443,12 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
       if (!over) rest.push_back(std::move(record));
     } else if (const auto* raised = std::get_if<RateRaised>(&record)) {
       if (!raised->Before(watermark)) rest.push_back(std::move(record));
-    } else if (std::holds_alternative<LabelsMarked>(record)) {
-      rest.push_back(std::move(record));
+    } else if (std::holds_alternative<StreamStart>(record)) {
+      start = std::move(record);
+    } else if (std::holds_alternative<IdsReserved>(record)) {
+      nodes = std::move(record);
     } else {
-      (std::holds_alternative<StreamStart>(record) ? start : nodes) = std::move(record);
+      rest.push_back(std::move(record));
     }
   }
   std::vector<JournalRecord> kept;
@@ -308,19 +466,22 @@ Result<JournalContents> ReadJournal(const std::string& directory) {
   return ParseJournal(*bytes, path);
 }
 
-Result<Journal> Journal::Create(const std::string& directory) {
-  LEAT_RETURN_IF_ERROR(ReplaceFile(directory, kJournalName, JournalHeader()));
-  return Open(directory);
-}
-
-Result<Journal> Journal::Open(const std::string& directory) {
-  LEAT_ASSIGN_OR_RETURN(const JournalContents contents, ReadJournal(directory));
-  LEAT_ASSIGN_OR_RETURN(File file, File::Open(directory + "/" + kJournalName, O_RDWR));
-  if (contents.end < contents.size) {
-    LEAT_RETURN_IF_ERROR(file.Truncate(contents.end));
+Result<std::vector<JournalRecord>> SealJournal(const std::string& directory, uint64_t term) {
+  {
+    LEAT_ASSIGN_OR_RETURN(File file, File::Open(directory + "/" + kJournalName, O_RDWR | O_APPEND));
+    LEAT_RETURN_IF_ERROR(file.Write(EncodeSeal(term)));
     LEAT_RETURN_IF_ERROR(file.Sync());
   }
-  return Journal(directory, std::move(file), contents.end);
+  LEAT_ASSIGN_OR_RETURN(JournalContents contents, ReadJournal(directory));
+  return std::move(contents.records);
+}
+
+Result<Journal> Journal::Create(const std::string& directory, const std::vector<JournalRecord>& records) {
+  Bytes bytes = JournalHeader();
+  for (const auto& record : records) AppendRecord(record, &bytes);
+  LEAT_RETURN_IF_ERROR(ReplaceFile(directory, kJournalName, bytes));
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(directory + "/" + kJournalName, O_RDWR | O_APPEND));
+  return Journal(directory, std::move(file), bytes.size());
 }
 
 Status Journal::Append(std::span<const JournalRecord> records) {
@@ -342,18 +503,41 @@ Status Journal::Append(std::span<const JournalRecord> records) {
     all.insert(all.end(), bytes.begin(), bytes.end());
     return Replace(all, end_);
   }
+  // Appended to the end of the file, wherever that is.
   if (const Status status = file_.WriteAt(end_, bytes); !status.ok()) {
-    // Cuts off what was written in part, so that the next record does not follow invalid bytes.
+    // Cuts off what was written in part, so that the next record does not follow invalid bytes. If the
+    // journal was sealed meanwhile, the seal may be cut off, too; then the file has another name.
     trusted_ = file_.Truncate(end_).ok();
+    LEAT_RETURN_IF_ERROR(ReadBack({}));
     return status;
   }
-  if (const Status status = file_.Sync(); !status.ok()) {
+  if (const Status status = bytes.empty() ? Status() : file_.Sync(); !status.ok()) {
     // The system may have dropped the pages, and a second sync would not reveal it.
     trusted_ = false;
     return status;
   }
+  LEAT_RETURN_IF_ERROR(ReadBack(bytes));
   end_ += bytes.size();
   return {};
+}
+
+Status Journal::ReadBack(ByteView written) const {
+  struct stat mine, named;
+  if (fstat(file_.fd(), &mine) != 0) return SystemError(file_.path(), "stat", errno);
+  // A new coordinator renames the directory first, and then reads what is in the file.
+  const bool found = stat(file_.path().c_str(), &named) == 0;
+  if (!found && errno != ENOENT && errno != ENOTDIR) return SystemError(file_.path(), "stat", errno);
+  bool sealed = !found || mine.st_dev != named.st_dev || mine.st_ino != named.st_ino;
+  const auto size = static_cast<uint64_t>(mine.st_size);
+  if (!sealed && size > end_) {
+    Bytes there(size - end_);
+    LEAT_RETURN_IF_ERROR(file_.ReadAt(end_, there));
+    sealed = written.empty() ? FindSeal(there, 0).has_value()
+                             : there.size() < written.size() ||
+                                   !std::equal(written.begin(), written.end(), there.begin());
+  }
+  if (protocol::guards::Unsealed(sealed)) return {};
+  return {Code::kStale, file_.path() + ": another coordinator has taken over"};
 }
 
 Result<std::vector<JournalRecord>> Journal::Read() const {
@@ -374,10 +558,11 @@ Status Journal::Rewrite(const std::vector<JournalRecord>& records) {
 }
 
 Status Journal::Replace(ByteView bytes, uint64_t counted) {
+  LEAT_RETURN_IF_ERROR(ReadBack({}));
   const std::string temporary = std::string(kJournalName) + ".tmp";
   const std::string path = directory_ + "/" + temporary;
   const Status status = [&]() -> Status {
-    LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR | O_CREAT | O_TRUNC));
+    LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND));
     LEAT_RETURN_IF_ERROR(file.Write(bytes));
     LEAT_RETURN_IF_ERROR(file.Sync());
     LEAT_RETURN_IF_ERROR(Rename(directory_, temporary, kJournalName));

@@ -1,16 +1,22 @@
 // The journal: the coordinator's decisions since the oldest kept checkpoint, in order
 // (docs/formats/checkpoint.md).
 //
-//   file    = "leat-journal-2\n" 0:u8 record*
+//   file    = "leat-journal-2\n" 0:u8 record* | … record* torn:bytes seal bytes*
 //   record  = length:u32 length_check:u32 payload checksum:u64 "leat"
 //   payload = 1:u8 count:u32 cut*  |  2:u8 count:u32 (epoch:u32 offset:u64)*  |  3:u8 node:u64 lease:u64
 //           | 4:u8 first_step:u64 needed:u32 count:u32 (cut words:u64*)*
 //           | 5:u8 factor:f32 count:u32 (first:position last:position)*        position = epoch:u32
 //           offset:u64
 //           | 6:u8 partition:u32 count:u32 (events:u64 labels_begin:u64 labels_end:u64)*
+//           | 7:u8 node:u64 role:u8 index:u32 address:text host:text pid:i64 process:u64 network:u64
+//           | 8:u8 count:u32 node:u64*                                                text = length:u32 bytes
+//           | 9:u8 count:u32 (slice:u32 server:u64 incarnation:u64)*
+//           | 10:u8 id:u64 count:u32 node:u64*  |  11:u8 id:u64
+//   seal    = "leat-journal-end" term:u64 checksum:u64
 //
-// length_check is the lower half of the checksum of length, checksum that of payload. Both are seeded with
-// the record's offset, so a record is valid only at its original offset.
+// A seal ends the journal, whatever its writer appends behind it. Its checksum is that of the 24 bytes before
+// it. length_check is the lower half of the checksum of length, checksum that of payload. Both are seeded
+// with the record's offset, so a record is valid only at its original offset.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +35,20 @@ inline constexpr const char* kJournalName = "journal";
 
 struct JournalContents {
   std::vector<protocol::JournalRecord> records;
-  uint64_t end = 0;   // of the last complete record; an incomplete one may follow
-  uint64_t size = 0;  // of the file
+  uint64_t end = 0;     // of the last complete record; an incomplete one may follow
+  bool sealed = false;  // there is a seal behind it
 };
 
 // Records reach the disk in whole sectors. A last record torn by a crash is therefore cut off by the end of
-// the file, or zero from some sector on. It is dropped; any other damage is kDataLoss with a message that
-// begins with `path`. Pure.
+// the file or by the seal, or zero from some sector on. It is dropped; any other damage is kDataLoss with a
+// message that begins with `path`. Pure.
 Result<JournalContents> ParseJournal(ByteView file, const std::string& path);
 
-// Reads and parses the journal in a job's directory; kDataLoss if it is missing.
+// Reads and parses the journal in a term's directory; kDataLoss if it is missing.
 Result<JournalContents> ReadJournal(const std::string& directory);
+// Ends the journal in a term's directory, which may still be open at its coordinator, and reads it: the seal
+// is on disk, and nothing that is appended from now on is part of the journal.
+Result<std::vector<protocol::JournalRecord>> SealJournal(const std::string& directory, uint64_t term);
 
 // The encoding, for tests and the fuzzer.
 Bytes JournalHeader();
@@ -49,24 +58,24 @@ Result<protocol::JournalRecord> DecodePayload(ByteView payload);
 
 // The records still needed if every state that may be restored has all cuts before `watermark` (by
 // partition): later cuts, rounds with such a cut, spans of a raised learning rate that end later, label marks
-// of later events, the last label mark of each partition, and the newest start and ids.
+// of later events, the last label mark of each partition, the newest start and ids, and the membership.
 std::vector<protocol::JournalRecord> Compact(std::vector<protocol::JournalRecord> records,
                                              const std::vector<protocol::Position>& watermark);
 
 // Thread-compatible.
 class Journal {
  public:
-  // Creates an empty journal, replacing an existing one.
-  static Result<Journal> Create(const std::string& directory);
-  // Truncates a torn last record.
-  static Result<Journal> Open(const std::string& directory);
+  // Creates a journal with these records, replacing an existing one.
+  static Result<Journal> Create(const std::string& directory,
+                                const std::vector<protocol::JournalRecord>& records = {});
 
   // All on disk when it returns ok. A failure adds none, and the call can be repeated. After a failed sync,
-  // or if a partly written record cannot be cut off, the next call writes everything to a new file.
+  // or if a partly written record cannot be cut off, the next call writes everything to a new file. kStale:
+  // the journal was sealed before; nothing is part of it any more. Without records it finds out just that.
   Status Append(std::span<const protocol::JournalRecord> records);
   Status Append(const protocol::JournalRecord& record) { return Append(std::span(&record, 1)); }
   Result<std::vector<protocol::JournalRecord>> Read() const;
-  // Replaces all records, by a new file.
+  // Replaces all records, by a new file; kStale as for Append.
   Status Rewrite(const std::vector<protocol::JournalRecord>& records);
 
  private:
@@ -76,6 +85,8 @@ class Journal {
   // Writes `bytes` to a new file, which takes the journal's name. If it has the name but that is not on disk,
   // the first `counted` bytes are the journal.
   Status Replace(ByteView bytes, uint64_t counted);
+  // kStale unless `written` follows the records, and no other coordinator has claimed a term.
+  Status ReadBack(ByteView written) const;
 
   std::string directory_;
   File file_;

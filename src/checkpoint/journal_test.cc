@@ -12,14 +12,28 @@
 namespace leat::checkpoint {
 namespace {
 
+using protocol::CheckpointBegun;
 using protocol::CutsMade;
+using protocol::GroupNamed;
 using protocol::IdsReserved;
 using protocol::JournalRecord;
 using protocol::LabelsMarked;
+using protocol::MemberJoined;
+using protocol::MembersLeft;
 using protocol::Position;
 using protocol::RateRaised;
 using protocol::RoundMade;
+using protocol::SlicesPlaced;
 using protocol::StreamStart;
+
+MemberJoined MakeMember(uint64_t node) {
+  return {{NodeId(node), protocol::Role::kServer, static_cast<uint32_t>(node),
+           "ps-" + std::to_string(node) + ":1"},
+          "host",
+          -1,
+          node << 40,
+          7};
+}
 
 // Records of every kind and many sizes, some longer than a sector.
 std::vector<JournalRecord> SomeRecords() {
@@ -36,6 +50,19 @@ std::vector<JournalRecord> SomeRecords() {
     LabelsMarked marked{static_cast<uint32_t>(n), {}};
     for (uint64_t i = 1; i <= 3 * n; ++i) marked.marks.push_back({10 * n + i, i, i + n});
     records.push_back(marked);
+    records.push_back(MakeMember(n));
+    MembersLeft left;
+    GroupNamed group{n, {}};
+    SlicesPlaced placed;
+    for (uint64_t i = 1; i <= n; ++i) {
+      left.nodes.push_back(NodeId(i));
+      group.members.push_back(NodeId(10 * i));
+      placed.places.push_back({SliceId(static_cast<uint32_t>(i)), NodeId(n), Incarnation(n * i)});
+    }
+    records.push_back(left);
+    records.push_back(group);
+    records.push_back(placed);
+    records.push_back(CheckpointBegun{n});
   }
   return records;
 }
@@ -155,7 +182,7 @@ TEST(Journal, RecordsThatAreLostSwappedOrRepeatedAreDataLoss) {
 
 // With valid checksums, so that the payload's parser has to detect the error.
 TEST(Journal, PayloadsThatSayTooMuchAreDataLoss) {
-  for (const uint8_t kind : {0, 1, 2, 4, 5, 6, 255}) {
+  for (const uint8_t kind : {0, 1, 2, 4, 5, 6, 7, 8, 9, 255}) {
     ByteWriter payload;
     payload.Put(kind);
     payload.Put(~uint32_t{0});
@@ -226,39 +253,72 @@ TEST(Journal, LabelMarksThatDoNotAscendAreDataLoss) {
   EXPECT_EQ(std::get<LabelsMarked>(*back), (LabelsMarked{3, {{7, 3, 9}, {8, 4, ~uint64_t{0}}}}));
 }
 
-TEST(Journal, ContinuesAfterATornRecord) {
+TEST(Journal, WhatIsAppendedComesBackWhenItIsSealed) {
   const TempDir dir;
   const auto records = SomeRecords();
   {
     auto journal = Journal::Create(dir.path());
     ASSERT_TRUE(journal.ok());
     for (const auto& record : records) ASSERT_TRUE(journal->Append(record).ok());
+    EXPECT_EQ(Payloads(*journal->Read()), Payloads(records));
   }
   const std::string file = ReadAll(dir / "journal");
   EXPECT_EQ(file, AsText(ToFile(records)));
-  WriteText(dir / "journal", file.substr(0, file.size() - 3));
-  {
-    auto journal = Journal::Open(dir.path());
-    ASSERT_TRUE(journal.ok());
-    ASSERT_TRUE(journal->Append(records.back()).ok());
-  }
+  const auto read = SealJournal(dir.path(), 2);
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(Payloads(*read), Payloads(records));
+  auto next = Journal::Create(dir.path(), *read);
+  ASSERT_TRUE(next.ok());
   EXPECT_EQ(ReadAll(dir / "journal"), file);
-  auto journal = Journal::Open(dir.path());
-  ASSERT_TRUE(journal.ok());
-  EXPECT_EQ(Payloads(*journal->Read()), Payloads(records));
+  ASSERT_TRUE(next->Append(IdsReserved{2, 2}).ok());
+  EXPECT_EQ(next->Read()->size(), records.size() + 1);
 }
 
-TEST(Journal, NothingOfATornRecordStaysBehindAShorterOne) {
-  const TempDir dir;
-  CutsMade many;
-  for (uint64_t i = 0; i < 30; ++i) many.cuts.push_back(MakeCut(0, i, i + 1));
-  const std::vector<JournalRecord> records = {IdsReserved{1, 1}, many};
+TEST(Journal, ATornRecordIsDroppedWhenItIsSealed) {
+  const auto records = SomeRecords();
   const Bytes file = ToFile(records);
-  WriteText(dir / "journal", AsText(file).substr(0, file.size() - 1));
-  auto journal = Journal::Open(dir.path());
-  ASSERT_TRUE(journal.ok());
-  ASSERT_TRUE(journal->Append(IdsReserved{2, 2}).ok());
-  EXPECT_EQ(ReadAll(dir / "journal"), AsText(ToFile({IdsReserved{1, 1}, IdsReserved{2, 2}})));
+  for (const size_t lost : {1, 3, 9}) {
+    const TempDir dir;
+    WriteText(dir / "journal", AsText(file).substr(0, file.size() - lost));
+    auto read = SealJournal(dir.path(), 7);
+    ASSERT_TRUE(read.ok()) << read.status().ToString();
+    auto expected = Payloads(records);
+    expected.pop_back();
+    EXPECT_EQ(Payloads(*read), expected);
+  }
+}
+
+TEST(Journal, MembersThatAreNoneAreDataLoss) {
+  const MemberJoined good = MakeMember(3);
+  const auto back = DecodePayload(EncodePayload(good));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(std::get<MemberJoined>(*back), good);
+  Bytes role = EncodePayload(good);
+  role[9] = std::byte{5};
+  EXPECT_FALSE(DecodePayload(role).ok());
+  Bytes address = EncodePayload(good);
+  const uint32_t length = 5000;
+  std::memcpy(address.data() + 14, &length, 4);
+  EXPECT_FALSE(DecodePayload(address).ok());
+}
+
+TEST(Journal, CompactKeepsTheMembershipAsItIs) {
+  const SlicesPlaced first{
+      {{SliceId(0), NodeId(1), Incarnation(5)}, {SliceId(1), NodeId(2), Incarnation(6)}}},
+      moved{{{SliceId(0), NodeId(2), Incarnation(9)}}};
+  const std::vector<JournalRecord> records = {MakeMember(1),
+                                              first,
+                                              MakeMember(2),
+                                              CheckpointBegun{1},
+                                              MembersLeft{{NodeId(1), NodeId(8)}},
+                                              GroupNamed{3, {NodeId(1)}},
+                                              moved,
+                                              CheckpointBegun{2},
+                                              GroupNamed{4, {NodeId(2)}},
+                                              MakeMember(3)};
+  EXPECT_EQ(Payloads(Compact(records, {})),
+            Payloads({MakeMember(2), MakeMember(3), SlicesPlaced{{moved.places[0], first.places[1]}},
+                      GroupNamed{4, {NodeId(2)}}, CheckpointBegun{2}}));
 }
 
 // In a separate process, because the limit on file sizes applies to the process.

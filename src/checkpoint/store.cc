@@ -18,6 +18,7 @@
 #include "checkpoint/json.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard.h"
+#include "checkpoint/terms.h"
 
 namespace leat::checkpoint {
 namespace {
@@ -73,14 +74,22 @@ std::string ManifestPath(const std::string& directory, uint64_t id) {
   return directory + "/" + DirectoryName(id) + "/" + kManifest;
 }
 
+// Renames a file from or to the directory of this coordinator's term, durably for `directory`. kStale if that
+// directory is no more, because another coordinator has taken over.
+Status Move(const std::string& from, const std::string& to, const std::string& directory,
+            const std::string& term) {
+  if (std::rename(from.c_str(), to.c_str()) == 0) return SyncDirectory(directory);
+  const int error = errno;
+  if (!Exists(term)) return {Code::kStale, term + ": another coordinator has taken over"};
+  return SystemError(to, "rename", error);
+}
+
 // The manifest first, so that an interrupted removal leaves an incomplete checkpoint.
-Status RemoveCheckpoint(const std::string& path) {
-  const std::string manifest = path + "/" + kManifest;
-  if (unlink(manifest.c_str()) == 0) {
-    LEAT_RETURN_IF_ERROR(SyncDirectory(path));
-  } else if (errno != ENOENT) {
-    return SystemError(manifest, "remove", errno);
-  }
+Status RemoveCheckpoint(const std::string& path, const std::string& term) {
+  const std::string removed = term + "/removed.json";
+  const Status status = Move(path + "/" + kManifest, removed, path, term);
+  if (!status.ok() && status.code() != Code::kNotFound) return status;
+  unlink(removed.c_str());
   std::error_code error;
   std::filesystem::remove_all(path, error);
   if (error) return SystemError(path, "remove", error.value());
@@ -135,12 +144,33 @@ Result<Manifest> ReadCheckpoint(const std::string& directory, uint64_t id, Check
   return manifest;
 }
 
+Result<File> Lock(const std::string& directory) {
+  const std::string path = directory + "/" + kLock;
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR | O_CREAT));
+  if (flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return SystemError(path, "lock", errno);
+    std::string holder(32, '\0');
+    const ssize_t n = pread(file.fd(), holder.data(), holder.size(), 0);
+    holder.resize(n > 0 ? static_cast<size_t>(n) : 0);
+    while (!holder.empty() && holder.back() == '\n') holder.pop_back();
+    return Status(Code::kFailedPrecondition, directory + ": is in use by process " + holder);
+  }
+  LEAT_RETURN_IF_ERROR(file.Truncate(0));
+  LEAT_RETURN_IF_ERROR(file.WriteAt(0, AsBytes(std::to_string(getpid()) + "\n")));
+  return file;
+}
+
 class DirectoryStore final : public Store {
  public:
-  DirectoryStore(std::string directory, File lock, Journal journal)
-      : directory_(std::move(directory)), lock_(std::move(lock)), journal_(std::move(journal)) {}
+  DirectoryStore(std::string directory, std::optional<File> lock, const Term& term, Journal journal)
+      : directory_(std::move(directory)),
+        lock_(std::move(lock)),
+        term_(term.number),
+        term_directory_(term.directory),
+        journal_(std::move(journal)) {}
 
   const std::string& directory() const override { return directory_; }
+  uint64_t term() const override { return term_; }
 
   Status WriteJob(const std::string& yaml) override {
     if (yaml.size() > kMaxJob) {
@@ -154,7 +184,10 @@ class DirectoryStore final : public Store {
   Result<std::string> ReadJob() const override { return checkpoint::ReadJob(directory_); }
   Result<protocol::RecoveredState> Restore(const std::vector<DamagedCheckpoint>& damaged) const override;
 
-  Status SetAside(uint64_t id) override { return RenameSynced(directory_, DirectoryName(id), AsideName(id)); }
+  Status SetAside(uint64_t id) override {
+    if (!Exists(term_directory_)) return {Code::kStale, term_directory_ + ": another coordinator has taken over"};
+    return RenameSynced(directory_, DirectoryName(id), AsideName(id));
+  }
 
   Status AppendJournal(std::span<const protocol::JournalRecord> records) override {
     const Status status = journal_.Append(records);
@@ -167,7 +200,7 @@ class DirectoryStore final : public Store {
     if (Exists(path + "/" + kManifest)) {
       return Status(Code::kFailedPrecondition, path + ": there is a complete checkpoint already");
     }
-    LEAT_RETURN_IF_ERROR(RemoveCheckpoint(path));
+    LEAT_RETURN_IF_ERROR(Remove(id));
     LEAT_RETURN_IF_ERROR(MakeRoom(path, bytes));
     if (mkdir(path.c_str(), 0700) != 0) return SystemError(path, "make directory", errno);
     LEAT_RETURN_IF_ERROR(SyncDirectory(directory_));
@@ -176,7 +209,9 @@ class DirectoryStore final : public Store {
 
   Status Commit(const Manifest& manifest) override;
 
-  Status Remove(uint64_t id) override { return RemoveCheckpoint(directory_ + "/" + DirectoryName(id)); }
+  Status Remove(uint64_t id) override {
+    return RemoveCheckpoint(directory_ + "/" + DirectoryName(id), term_directory_);
+  }
 
   // The checkpoints first: the journal's new file may need their space.
   Status Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) override {
@@ -196,7 +231,9 @@ class DirectoryStore final : public Store {
   Status MakeRoom(const std::string& path, uint64_t bytes);
 
   std::string directory_;
-  File lock_;  // held for the lifetime of this object
+  std::optional<File> lock_;  // held for the lifetime of this object; none: by the one that was replaced
+  uint64_t term_;
+  std::string term_directory_;
   Journal journal_;
 };
 
@@ -222,6 +259,10 @@ Status DirectoryStore::MakeRoom(const std::string& path, uint64_t bytes) {
 }
 
 Status DirectoryStore::Commit(const Manifest& manifest) {
+  // The one that was replaced may have ended by now.
+  if (!lock_) {
+    if (auto lock = Lock(directory_); lock.ok()) lock_ = std::move(*lock);
+  }
   if (manifest.directory != DirectoryName(manifest.id)) {
     return Status(Code::kInvalidArgument,
                   "checkpoint " + std::to_string(manifest.id) + " in '" + manifest.directory + "'");
@@ -237,7 +278,16 @@ Status DirectoryStore::Commit(const Manifest& manifest) {
   // Verifies that the manifest can be parsed.
   const auto again = ParseManifest(AsBytes(text), path + "/" + kManifest);
   if (!again.ok()) return Status(Code::kInvalidArgument, again.status().message());
-  return ReplaceFile(path, kManifest, AsBytes(text));
+  const std::string written = term_directory_ + "/" + kManifest;
+  const Status status = [&]() -> Status {
+    LEAT_ASSIGN_OR_RETURN(File file, File::Open(written, O_WRONLY | O_CREAT | O_TRUNC));
+    LEAT_RETURN_IF_ERROR(file.Write(AsBytes(text)));
+    LEAT_RETURN_IF_ERROR(file.Sync());
+    LEAT_RETURN_IF_ERROR(SyncDirectory(term_directory_));
+    return Move(written, path + "/" + kManifest, path, term_directory_);
+  }();
+  if (!status.ok()) unlink(written.c_str());
+  return status;
 }
 
 Result<protocol::RecoveredState> DirectoryStore::Restore(
@@ -264,25 +314,9 @@ Result<protocol::RecoveredState> DirectoryStore::Restore(
   return restored;
 }
 
-Result<File> Lock(const std::string& directory) {
-  const std::string path = directory + "/" + kLock;
-  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR | O_CREAT));
-  if (flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return SystemError(path, "lock", errno);
-    std::string holder(32, '\0');
-    const ssize_t n = pread(file.fd(), holder.data(), holder.size(), 0);
-    holder.resize(n > 0 ? static_cast<size_t>(n) : 0);
-    while (!holder.empty() && holder.back() == '\n') holder.pop_back();
-    return Status(Code::kFailedPrecondition, directory + ": is in use by process " + holder);
-  }
-  LEAT_RETURN_IF_ERROR(file.Truncate(0));
-  LEAT_RETURN_IF_ERROR(file.WriteAt(0, AsBytes(std::to_string(getpid()) + "\n")));
-  return file;
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool resume) {
+Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool resume, bool take_over) {
   std::error_code error;
   std::string path = std::filesystem::absolute(directory, error).lexically_normal().string();
   if (error || directory.empty())
@@ -292,7 +326,11 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
   if (resume && !Exists(path)) return no_job();
   LEAT_RETURN_IF_ERROR(MakeDirectory(path));
   if (access(path.c_str(), W_OK | X_OK) != 0) return SystemError(path, "write", errno);
-  LEAT_ASSIGN_OR_RETURN(File lock, Lock(path));
+  auto locked = Lock(path);
+  if (!locked.ok() && (locked.status().code() != Code::kFailedPrecondition || !take_over))
+    return locked.status();
+  std::optional<File> lock;
+  if (locked.ok()) lock = std::move(*locked);
   LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> checkpoints, ListCheckpoints(path));
   const bool has_job = Exists(path + "/" + kJob);
   if (resume && !has_job) return no_job();
@@ -300,16 +338,23 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
     return Status(Code::kFailedPrecondition,
                   path + ": has a job already; resume it or name another directory");
   }
+  // From here on a former coordinator completes and removes nothing.
+  LEAT_ASSIGN_OR_RETURN(Term term, ClaimTerm(path));
+  if (!resume) term.former.emplace();
+  if (!term.former) return Status(Code::kDataLoss, path + ": the journal is missing");
   if (resume) {
     // What a former run did not complete.
+    LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> found, ListCheckpoints(path));
     LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(path));
-    for (const uint64_t id : checkpoints) {
+    for (const uint64_t id : found) {
       if (std::ranges::find(complete, id) == complete.end())
-        LEAT_RETURN_IF_ERROR(RemoveCheckpoint(path + "/" + DirectoryName(id)));
+        LEAT_RETURN_IF_ERROR(RemoveCheckpoint(path + "/" + DirectoryName(id), term.directory));
     }
   }
-  LEAT_ASSIGN_OR_RETURN(Journal journal, resume ? Journal::Open(path) : Journal::Create(path));
-  return std::unique_ptr<Store>(new DirectoryStore(std::move(path), std::move(lock), std::move(journal)));
+  LEAT_ASSIGN_OR_RETURN(Journal journal, Journal::Create(term.directory, *term.former));
+  RemoveFormerTerms(path, term.number);
+  return std::unique_ptr<Store>(
+      new DirectoryStore(std::move(path), std::move(lock), term, std::move(journal)));
 }
 
 Result<std::string> ReadJob(const std::string& directory) {
@@ -379,7 +424,8 @@ Status VerifyCheckpoint(const std::string& directory, uint64_t id) {
 
 Result<IntactCheckpoint> Verify(const std::string& directory) {
   LEAT_RETURN_IF_ERROR(ReadJob(directory).status());
-  LEAT_RETURN_IF_ERROR(ReadJournal(directory).status());
+  LEAT_ASSIGN_OR_RETURN(const std::string term, NewestTerm(directory));
+  LEAT_RETURN_IF_ERROR(ReadJournal(term).status());
   return ReadIntact(directory);
 }
 

@@ -3,7 +3,7 @@
 //   <job directory>/
 //     lock                          held by the process that owns the directory
 //     job.yaml                      the resolved job
-//     journal                       cuts made since the oldest kept checkpoint
+//     term-000001/journal           the coordinator's decisions since the oldest kept checkpoint (terms.h)
 //     checkpoint-000007/
 //       shard-<node>.safetensors    one server's slices: values, optimizer slots, and, in its metadata, their
 //                                   versions and ledgers
@@ -12,7 +12,8 @@
 //
 // Everything is written under a temporary name, synced and renamed. Files are treated as untrusted: a
 // truncated file or a flipped bit is kDataLoss with path and values. Thread-compatible. One process owns the
-// directory; servers only write their shards into a checkpoint's directory.
+// directory; servers only write their shards into a checkpoint's directory. A new owner may take it over from
+// one that is still alive: that one's calls then return kStale and change nothing.
 #pragma once
 
 #include <cstdint>
@@ -45,12 +46,15 @@ class Store {
   // resume false: creates the directory and an empty journal; kFailedPrecondition if it already has a job.
   // resume true: kNotFound if there is no job, kDataLoss if the journal is damaged; truncates a torn record.
   // Both: kPermissionDenied if the directory is not writable, kFailedPrecondition if another running process
-  // holds it.
-  static Result<std::unique_ptr<Store>> Open(const std::string& directory, bool resume);
+  // holds it, unless `take_over`.
+  static Result<std::unique_ptr<Store>> Open(const std::string& directory, bool resume,
+                                             bool take_over = false);
   virtual ~Store() = default;
 
   // Absolute.
   virtual const std::string& directory() const = 0;
+  // Of this owner: higher than those of all former ones.
+  virtual uint64_t term() const = 0;
   // The job of the directory. ReadJob returns exactly the text written, or kDataLoss.
   virtual Status WriteJob(const std::string& yaml) = 0;
   virtual Result<std::string> ReadJob() const = 0;
@@ -63,7 +67,8 @@ class Store {
   virtual Status SetAside(uint64_t id) = 0;
 
   // All on disk when it returns ok. A failure adds none; the call can be repeated (journal.h). On a full
-  // disk, older complete checkpoints make room as for Prepare.
+  // disk, older complete checkpoints make room as for Prepare. Without records: only finds out whether
+  // another owner has taken over.
   virtual Status AppendJournal(std::span<const protocol::JournalRecord> records) = 0;
   Status AppendJournal(const protocol::JournalRecord& record) { return AppendJournal(std::span(&record, 1)); }
   // Creates the checkpoint's empty directory. If the disk has less than `bytes` free, first removes complete

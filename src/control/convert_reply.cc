@@ -13,6 +13,7 @@ constexpr uint64_t kLastFirstStep = ~uint64_t{0} - protocol::Cut::kMaxBatches;
 
 void Put(const protocol::JoinReply& in, pb::JoinReply* out) {
   Put(in.status, out->mutable_status());
+  out->set_term(in.term);
   out->set_node(in.node.value);
   out->set_index(in.index);
   out->set_job(in.job);
@@ -25,6 +26,7 @@ void Put(const protocol::JoinReply& in, pb::JoinReply* out) {
 
 void Take(const pb::JoinReply& in, protocol::JoinReply* out, Check* check) {
   Take(in.status(), &out->status, check);
+  out->term = in.term();
   out->node = NodeId(in.node());
   out->index = in.index();
   TakeText(in.job(), Limits::kDocument, "job", &out->job, check);
@@ -138,6 +140,7 @@ void Take(const pb::Round& in, protocol::Round* out, Check* check) {
 }
 
 void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out) {
+  out->set_term(in.term);
   out->set_evicted(in.evicted);
   out->set_stop(in.stop);
   if (in.view) Put(*in.view, out->mutable_view());
@@ -160,6 +163,7 @@ void TakeLeases(const google::protobuf::RepeatedPtrField<pb::Lease>& in, std::ve
 }
 
 void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* out, Check* check) {
+  out->term = in.term();
   out->evicted = in.evicted();
   out->stop = in.stop();
   if (in.has_view()) Take(in.view(), &out->view.emplace(), check);
@@ -178,6 +182,7 @@ void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* ou
 }
 
 void Put(const protocol::FeedHeartbeatReply& in, pb::FeedHeartbeatReply* out) {
+  out->set_term(in.term);
   out->set_evicted(in.evicted);
   out->set_stop(in.stop);
   for (const auto& order : in.publish) {
@@ -190,6 +195,7 @@ void Put(const protocol::FeedHeartbeatReply& in, pb::FeedHeartbeatReply* out) {
 }
 
 void Take(const pb::FeedHeartbeatReply& in, protocol::FeedHeartbeatReply* out, Check* check) {
+  out->term = in.term();
   out->evicted = in.evicted();
   out->stop = in.stop();
   if (!check->Count(in.publish_size(), Limits::kPartitions, "partitions to publish")) return;
@@ -214,6 +220,7 @@ void Take(const pb::JobReply& in, protocol::JobReply* out, Check* check) {
 }
 
 void Put(const protocol::ServerHeartbeatReply& in, pb::ServerHeartbeatReply* out) {
+  out->set_term(in.term);
   out->set_evicted(in.evicted);
   out->set_stop(in.stop);
   if (in.view) Put(*in.view, out->mutable_view());
@@ -225,6 +232,7 @@ void Put(const protocol::ServerHeartbeatReply& in, pb::ServerHeartbeatReply* out
 }
 
 void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* out, Check* check) {
+  out->term = in.term();
   out->evicted = in.evicted();
   out->stop = in.stop();
   if (in.has_view()) Take(in.view(), &out->view.emplace(), check);
@@ -252,6 +260,7 @@ struct PutKind {
   void operator()(const protocol::BotsHeartbeatReply& r) const {
     out->mutable_bots()->set_evicted(r.evicted);
     out->mutable_bots()->set_stop(r.stop);
+    out->mutable_bots()->set_term(r.term);
   }
   void operator()(const protocol::KeepAliveReply& r) const {
     out->mutable_keep_alive()->set_evicted(r.evicted);
@@ -295,7 +304,8 @@ Result<protocol::ControlReply> ParseReply(std::string_view bytes) {
       Take(message.server(), &reply.emplace<protocol::ServerHeartbeatReply>(), &check);
       break;
     case pb::Reply::kBots:
-      reply = protocol::BotsHeartbeatReply{message.bots().evicted(), message.bots().stop()};
+      reply = protocol::BotsHeartbeatReply{message.bots().evicted(), message.bots().stop(),
+                                           message.bots().term()};
       break;
     case pb::Reply::kKeepAlive:
       reply = protocol::KeepAliveReply{message.keep_alive().evicted(), message.keep_alive().stop()};

@@ -107,6 +107,7 @@ void Put(const protocol::MemberReport& in, pb::MemberReport* out) {
   if (in.rejected) Put(*in.rejected, out->mutable_rejected());
   out->set_skipped(in.skipped);
   out->set_waiting(in.waiting);
+  out->set_started(in.started);
 }
 
 void Take(const pb::MemberReport& in, protocol::MemberReport* out, Check* check) {
@@ -123,14 +124,34 @@ void Take(const pb::MemberReport& in, protocol::MemberReport* out, Check* check)
   if (in.has_rejected()) Take(in.rejected(), &out->rejected.emplace(), check);
   out->skipped = in.skipped();
   out->waiting = in.waiting();
+  out->started = in.started();
+}
+
+void Put(const protocol::LeaseClaim& in, pb::LeaseClaim* out) {
+  out->set_lease(in.lease);
+  out->set_partition(in.partition);
+  Put(in.begin, out->mutable_begin());
+  out->set_first_step(in.first_step);
+  out->set_lane(in.lane);
+}
+
+void Take(const pb::LeaseClaim& in, protocol::LeaseClaim* out, Check* check) {
+  out->lease = in.lease();
+  check->That(in.partition() < Limits::kPartitions, "claim.partition", in.partition());
+  out->partition = in.partition();
+  Take(in.begin(), &out->begin, check);
+  out->first_step = in.first_step();
+  out->lane = in.lane();
 }
 
 void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_term(in.term);
   out->set_generation(in.generation.value);
   out->set_leases_wanted(in.leases_wanted);
   Put(in.held, out->mutable_held());
   Put(in.released, out->mutable_released());
+  for (const auto& claim : in.claims) Put(claim, out->add_claims());
   out->set_leaving(in.leaving);
   out->set_waiting(in.waiting);
   for (NodeId server : in.unreachable) out->add_unreachable(server.value);
@@ -147,11 +168,14 @@ void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
 
 void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  out->term = in.term();
   out->generation = Generation(in.generation());
   check->That(in.leases_wanted() <= Limits::kLeases, "leases_wanted", in.leases_wanted());
   out->leases_wanted = in.leases_wanted();
   Take(in.held(), Limits::kLeases, "held leases", &out->held, check);
   Take(in.released(), Limits::kLeases, "released leases", &out->released, check);
+  if (!check->Count(in.claims_size(), Limits::kLeases, "claims")) return;
+  for (const auto& claim : in.claims()) Take(claim, &out->claims.emplace_back(), check);
   out->leaving = in.leaving();
   out->waiting = in.waiting();
   if (!check->Count(in.unreachable_size(), Limits::kMembers, "unreachable servers")) return;
@@ -219,6 +243,7 @@ void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* ch
 
 void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_term(in.term);
   out->set_generation(in.generation.value);
   for (const auto& ledger : in.ledgers) Put(ledger, out->add_ledgers());
   Put(in.failed, out->mutable_failed());
@@ -235,6 +260,7 @@ void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
 
 void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  out->term = in.term();
   out->generation = Generation(in.generation());
   if (!check->Count(in.ledgers_size(), Limits::kSlices, "ledgers")) return;
   for (const auto& ledger : in.ledgers()) Take(ledger, &out->ledgers.emplace_back(), check);
@@ -257,6 +283,7 @@ void Put(const protocol::KeepAlive& in, pb::KeepAlive* out) {
 
 void Put(const protocol::BotsHeartbeat& in, pb::BotsHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_term(in.term);
   out->set_published(in.published);
   out->set_done(in.done);
   out->set_cpu_seconds(in.cpu_seconds);
@@ -264,6 +291,7 @@ void Put(const protocol::BotsHeartbeat& in, pb::BotsHeartbeat* out) {
 
 void Take(const pb::BotsHeartbeat& in, protocol::BotsHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  out->term = in.term();
   out->published = in.published();
   out->done = in.done();
   TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
@@ -271,6 +299,7 @@ void Take(const pb::BotsHeartbeat& in, protocol::BotsHeartbeat* out, Check* chec
 
 void Put(const protocol::FeedHeartbeat& in, pb::FeedHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_term(in.term);
   out->set_requests(in.requests);
   out->set_bytes_sent(in.bytes_sent);
   out->set_leaving(in.leaving);
@@ -304,6 +333,7 @@ void Take(const pb::PublisherReport& in, protocol::PublisherReport* out, Check* 
 
 void Take(const pb::FeedHeartbeat& in, protocol::FeedHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  out->term = in.term();
   out->requests = in.requests();
   out->bytes_sent = in.bytes_sent();
   out->leaving = in.leaving();

@@ -34,7 +34,7 @@ LEAT_FIELDS(SliceLocation, a, b, c)
 LEAT_FIELDS(View, a, b, c, d)
 LEAT_FIELDS(MpiRank, a, b)
 LEAT_FIELDS(JoinRequest, a, b, c, d, e, g, h, i, j, k)
-LEAT_FIELDS(JoinReply, a, b, c, d, e, g, h, i, j)
+LEAT_FIELDS(JoinReply, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(Cut, a, b, c, d, e, g, h, i)
 LEAT_FIELDS(LabelRange, a, b)
 LEAT_FIELDS(Lease, a, b, c, d, e, g, h, i, j, k)
@@ -47,25 +47,26 @@ LEAT_FIELDS(SliceOrder, a, b, c, d, e)
 LEAT_FIELDS(CheckpointOrder, a, b, c)
 LEAT_FIELDS(OpenSplit, a, b)
 LEAT_FIELDS(PartitionLedger, a, b)
-LEAT_FIELDS(MemberReport, a, b, c, d, e, g, h, i, j, k, l, n, o)
+LEAT_FIELDS(MemberReport, a, b, c, d, e, g, h, i, j, k, l, n, o, p)
 LEAT_FIELDS(UnsentScores, a, b)
-LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o)
+LEAT_FIELDS(LeaseClaim, a, b, c, d, e)
+LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q)
 LEAT_FIELDS(Group, a, b, c, d, e, g)
 LEAT_FIELDS(Round::Lane, a, b, c)
 LEAT_FIELDS(Round, a, b, c)
-LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k)
+LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l)
 LEAT_FIELDS(LedgerReport, a, b, c, d, e, g)
 LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l, n)
-LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o)
-LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g, h, i)
-LEAT_FIELDS(BotsHeartbeat, a, b, c, d)
-LEAT_FIELDS(BotsHeartbeatReply, a, b)
+LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p)
+LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g, h, i, j)
+LEAT_FIELDS(BotsHeartbeat, a, b, c, d, e)
+LEAT_FIELDS(BotsHeartbeatReply, a, b, c)
 LEAT_FIELDS(JobRequest, a)
 LEAT_FIELDS(JobReply, a, b, c)
 LEAT_FIELDS(PublisherReport, a, b, c, d, e, g)
 LEAT_FIELDS(PublisherOrder, a, b, c, d)
-LEAT_FIELDS(FeedHeartbeat, a, b, c, d, e, g)
-LEAT_FIELDS(FeedHeartbeatReply, a, b, c)
+LEAT_FIELDS(FeedHeartbeat, a, b, c, d, e, g, h)
+LEAT_FIELDS(FeedHeartbeatReply, a, b, c, d)
 LEAT_FIELDS(KeepAlive, a, b)
 LEAT_FIELDS(KeepAliveReply, a, b)
 LEAT_FIELDS(StatusRequest, a)
@@ -185,6 +186,10 @@ class Fill {
     v.leases_wanted %= 1 << 16;
   }
   void operator()(protocol::UnsentScores& v) {
+    Fields(v, *this);
+    v.partition %= 1 << 16;
+  }
+  void operator()(protocol::LeaseClaim& v) {
     Fields(v, *this);
     v.partition %= 1 << 16;
   }

@@ -22,13 +22,18 @@ uint64_t HolderOf(const Operation& o) {
   return IsEntry(o) ? o.directory : o.node;
 }
 
+// The directory whose sync does so, too: the one that a renamed file comes to be in.
+uint64_t TargetOf(const Operation& o) {
+  return o.kind == Kind::kRename ? o.target : HolderOf(o);
+}
+
 // Which of the first `count` operations are durable.
 std::vector<bool> Synced(const std::vector<Operation>& operations, size_t count) {
   std::vector<bool> synced(count, false);
   std::set<uint64_t> holders;
   for (size_t i = count; i-- > 0;) {
     if (operations[i].kind == Kind::kSync) holders.insert(operations[i].node);
-    synced[i] = holders.contains(HolderOf(operations[i]));
+    synced[i] = holders.contains(HolderOf(operations[i])) || holders.contains(TargetOf(operations[i]));
   }
   return synced;
 }
@@ -115,7 +120,8 @@ DiskImage::Kept DiskImage::Choose(const std::vector<Operation>& operations, size
         kept.zeros[i] = of_node && o.kind == Kind::kWrite;
         break;
       case Loss::Kind::kEntries:
-        kept.whole[i] = !entry || o.directory != loss.node || i < loss.from;
+        kept.whole[i] =
+            !entry || (o.directory != loss.node && TargetOf(o) != loss.node) || i < loss.from;
         break;
     }
   }
@@ -158,7 +164,7 @@ void DiskImage::Apply(const std::vector<Operation>& operations, const Kept& kept
         nodes_[o.node].data.resize(o.offset);
         break;
       case Kind::kRename:
-        if (const auto from = entries.extract(o.name)) entries[o.to] = from.mapped();
+        if (const auto from = entries.extract(o.name)) nodes_[o.target].entries[o.to] = from.mapped();
         break;
       case Kind::kRemove:
         entries.erase(o.name);

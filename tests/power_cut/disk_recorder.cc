@@ -142,11 +142,19 @@ int Open(const char* path, int flags, mode_t mode) {
   return fd;
 }
 
+// Where a write at `offset` goes.
+off_t PlaceOf(int fd, off_t offset) {
+  struct stat info;
+  const bool appends = (::fcntl(fd, F_GETFL) & O_APPEND) != 0 && ::fstat(fd, &info) == 0;
+  return appends ? info.st_size : offset;
+}
+
 ssize_t WriteAt(int fd, const void* data, size_t size, off_t offset) {
   if (Fails(FailingFiles::What::kWrite, fd)) return -1;
   const auto lock = LockIfRecorded(fd);
+  const off_t place = PlaceOf(fd, offset);
   const auto n = static_cast<ssize_t>(::syscall(SYS_pwrite64, fd, data, size, offset));
-  if (lock) RecordWrite(fd, data, n, offset);
+  if (lock) RecordWrite(fd, data, n, place);
   return n;
 }
 
@@ -311,9 +319,11 @@ int rename(const char* from, const char* to) noexcept {
   const int rc = static_cast<int>(::syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
   if (rc == 0 && recorded) {
     if (replaces) power_cut::Forget(replaced);
-    if (directory != target) std::abort();  // not modelled
-    power_cut::state->operations.push_back(
-        {.kind = power_cut::Kind::kRename, .directory = directory, .name = name, .to = new_name});
+    power_cut::state->operations.push_back({.kind = power_cut::Kind::kRename,
+                                            .directory = directory,
+                                            .target = target,
+                                            .name = name,
+                                            .to = new_name});
   }
   return rc;
 }

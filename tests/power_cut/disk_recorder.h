@@ -20,6 +20,7 @@ struct Operation {
   Kind kind = Kind::kWrite;
   uint64_t node = 0;       // the file or directory; kSync of a directory makes its entries durable
   uint64_t directory = 0;  // kCreate, kRename, kRemove: where the entry is
+  uint64_t target = 0;     // kRename: where it comes to be. A sync of either directory makes it durable
   bool is_directory = false;
   std::string name, to;
   uint64_t offset = 0;  // kWrite; kTruncate: the size

@@ -1,0 +1,121 @@
+#include "checkpoint/terms.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "checkpoint/file.h"
+#include "checkpoint/journal.h"
+
+namespace leat::checkpoint {
+namespace {
+
+constexpr std::string_view kPrefix = "term-";
+constexpr std::string_view kOver = ".over";
+// Coordinators that start at the same time.
+constexpr int kAttempts = 10;
+
+struct Entry {
+  uint64_t number = 0;
+  bool over = false;
+  std::string name;
+};
+
+std::string NameOf(uint64_t term) {
+  char text[48];
+  std::snprintf(text, sizeof(text), "term-%06llu", static_cast<unsigned long long>(term));
+  return text;
+}
+
+std::optional<Entry> Parse(std::string_view name) {
+  Entry entry{.number = 0, .over = name.ends_with(kOver), .name = std::string(name)};
+  if (entry.over) name.remove_suffix(kOver.size());
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const auto [end, error] =
+      std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), entry.number);
+  if (error != std::errc() || end != name.data() + name.size() || NameOf(entry.number) != name)
+    return std::nullopt;
+  return entry;
+}
+
+// By number, descending.
+Result<std::vector<Entry>> List(const std::string& directory) {
+  DIR* dir = opendir(directory.c_str());
+  if (dir == nullptr) return SystemError(directory, "open", errno);
+  std::vector<Entry> entries;
+  while (const dirent* entry = readdir(dir)) {
+    if (auto parsed = Parse(entry->d_name)) entries.push_back(std::move(*parsed));
+  }
+  closedir(dir);
+  std::ranges::sort(entries, std::ranges::greater(), &Entry::number);
+  return entries;
+}
+
+bool HasJournal(const std::string& directory, const Entry& entry) {
+  return Exists(directory + "/" + entry.name + "/" + kJournalName);
+}
+
+// Creates the directory of the next term. The entries are those of former ones.
+Result<uint64_t> CreateNext(const std::string& directory) {
+  for (int attempt = 0;; ++attempt) {
+    LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(directory));
+    const uint64_t term = entries.empty() ? 1 : entries.front().number + 1;
+    const std::string path = directory + "/" + NameOf(term);
+    if (mkdir(path.c_str(), 0700) == 0) {
+      LEAT_RETURN_IF_ERROR(SyncDirectory(directory));
+      return term;
+    }
+    if (errno != EEXIST || attempt == kAttempts) return SystemError(path, "make directory", errno);
+  }
+}
+
+}  // namespace
+
+Result<Term> ClaimTerm(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(const uint64_t number, CreateNext(directory));
+  Term term{.number = number, .directory = directory + "/" + NameOf(number), .former = {}};
+  LEAT_ASSIGN_OR_RETURN(std::vector<Entry> entries, List(directory));
+  std::erase_if(entries, [&](const Entry& entry) { return entry.number >= number; });
+  for (Entry& entry : entries) {
+    if (entry.over) continue;
+    const std::string over = entry.name + std::string(kOver);
+    const Status renamed = RenameSynced(directory, entry.name, over);
+    // Another coordinator that starts has done it.
+    if (!renamed.ok() && !Exists(directory + "/" + over)) return renamed;
+    entry.name = over;
+  }
+  const auto newest =
+      std::ranges::find_if(entries, [&](const Entry& entry) { return HasJournal(directory, entry); });
+  if (newest != entries.end()) {
+    LEAT_ASSIGN_OR_RETURN(term.former, SealJournal(directory + "/" + newest->name, number));
+  }
+  return term;
+}
+
+void RemoveFormerTerms(const std::string& directory, uint64_t current) {
+  const auto entries = List(directory);
+  if (!entries.ok()) return;
+  for (const Entry& entry : *entries) {
+    std::error_code ignored;
+    if (entry.over && entry.number < current)
+      std::filesystem::remove_all(directory + "/" + entry.name, ignored);
+  }
+}
+
+Result<std::string> NewestTerm(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(directory));
+  for (const Entry& entry : entries) {
+    if (HasJournal(directory, entry)) return directory + "/" + entry.name;
+  }
+  return Status(Code::kDataLoss, directory + ": the journal is missing");
+}
+
+}  // namespace leat::checkpoint

@@ -1,0 +1,41 @@
+// The coordinators of a job, one after the other, in the job's directory (docs/formats/checkpoint.md).
+//
+//   term-000003/         of the newest coordinator: it was created by it, exclusively
+//     journal            its journal; begins with what it has taken from the former one
+//   term-000002.over/    of a former one
+//
+// A coordinator changes the directory by names in its own term's directory only: it renames what it has
+// written from there, and what it removes to there. A new one renames that directory, after which the former
+// one can do neither; then it seals the journal, to which the former one may still append, because that file
+// is open. So the former coordinator changes nothing more, wherever it was stopped, and does not need to know
+// about it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "protocol/coordinator/coordinator.h"
+
+namespace leat::checkpoint {
+
+struct Term {
+  uint64_t number = 0;
+  std::string directory;
+  // Of the former coordinator's journal, up to its end; none: there is none.
+  std::optional<std::vector<protocol::JournalRecord>> former;
+};
+
+// Claims the next term for this process. The former journal is kept until RemoveFormerTerms, which follows
+// once this term has a journal with the same records. kDataLoss if the former journal is damaged.
+Result<Term> ClaimTerm(const std::string& directory);
+// Best effort.
+void RemoveFormerTerms(const std::string& directory, uint64_t current);
+
+// Only reads. The directory with the journal of the newest coordinator that has one; kDataLoss if there is
+// none.
+Result<std::string> NewestTerm(const std::string& directory);
+
+}  // namespace leat::checkpoint
