@@ -114,6 +114,8 @@ struct Arguments {
   uint64_t pause_at = 0;
   bool discard = false;
   bool wait_for_feed = false;
+  bool take_over = false;
+  bool new_members = false;
 };
 
 launcher::Security Security(const Arguments& a) {
@@ -211,6 +213,11 @@ int Coordinator(Arguments a) {
   options.advertise = a.advertise;
   options.token = Token();
   options.resume = !a.source.resume.empty();
+  if (a.take_over && !options.resume) {
+    throw std::invalid_argument("--take-over needs --resume with the directory of the running job");
+  }
+  options.take_over = a.take_over;
+  options.new_members = a.new_members;
   options.pause_at = a.pause_at;
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
@@ -313,7 +320,9 @@ void AddAdvertise(CLI::App* app, Arguments& a) {
                   "address that others use instead of --listen's, HOST or HOST:PORT (default: --listen's)");
 }
 
-constexpr const char* kCoordinatorAddress = "address of the coordinator, HOST:PORT";
+constexpr const char* kCoordinatorAddress =
+    "address of the coordinator, HOST:PORT, or several with commas between, if it may be restarted at "
+    "another";
 
 void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
   auto* coordinator = app.add_subcommand("coordinator", "start the coordinator of a job");
@@ -327,6 +336,10 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
   coordinator->add_flag("--demo", a.demo, "run the job of `leat demo`");
   coordinator->add_flag("--wait-for-feed", a.wait_for_feed,
                         "what the job reads is on another host: read it from the first feed that joins");
+  coordinator->add_flag(
+      "--take-over", a.take_over,
+      "with --resume: replace a coordinator that may still be alive, and let the members go on");
+  coordinator->add_flag("--new-members", a.new_members, "no process of the former run is alive")->group("");
   coordinator->add_option("--ready-fd", a.ready_fd, "file descriptor to write the address to")->group("");
   coordinator->callback([&] { result = Coordinator(a); });
 

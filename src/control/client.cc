@@ -12,9 +12,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <mutex>
+#include <random>
 #include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "base/rng.h"
 #include "control/convert.h"
 #include "control/rpc.h"
 #include "net/address.h"
@@ -25,9 +29,12 @@
 namespace leat::control {
 namespace {
 
-// Pause between attempts to connect; doubles up to the maximum.
+// Pause between attempts to connect; doubles up to the maximum. Up to half of it at random is left out, so
+// that the members of a job do not come back all at once.
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
-constexpr Duration kMaxPause = std::chrono::milliseconds(500);
+constexpr Duration kMaxPause = std::chrono::milliseconds(250);
+// Of one attempt, if there are other addresses: a coordinator that is stopped accepts connections.
+constexpr Duration kAttempt = std::chrono::seconds(2);
 
 // Replies follow Refusal in the order of their requests.
 bool Answers(const protocol::ControlReply& reply, const protocol::ControlRequest& request) {
@@ -41,6 +48,18 @@ bool Answers(const protocol::ControlReply& reply, const protocol::ControlRequest
 // Another attempt to connect would fail in the same way.
 bool Final(const Status& status) {
   return status.code() == Code::kPermissionDenied || status.code() == Code::kFailedPrecondition;
+}
+
+// "a:1,b:2". The first one that is no address is the error.
+Result<std::vector<std::string>> Split(const std::string& addresses) {
+  std::vector<std::string> all;
+  for (size_t begin = 0; begin <= addresses.size();) {
+    const size_t end = std::min(addresses.find(',', begin), addresses.size());
+    all.push_back(addresses.substr(begin, end - begin));
+    LEAT_RETURN_IF_ERROR(net::ParseAddress(all.back()).status());
+    begin = end + 1;
+  }
+  return all;
 }
 
 std::string InSeconds(Duration d) {
@@ -96,11 +115,15 @@ struct AuthenticatedChannel {
 
 class Client final : public ControlClient {
  public:
-  Client(const std::string& address, const std::string& token, std::shared_ptr<net::TlsIdentity> tls)
-      : address_(address), token_(token), tls_(std::move(tls)), at_(net::ParseAddress(address)) {}
+  Client(const std::string& addresses, const std::string& token, std::shared_ptr<net::TlsIdentity> tls)
+      : text_(addresses),
+        token_(token),
+        tls_(std::move(tls)),
+        addresses_(Split(addresses)),
+        random_(std::random_device{}()) {}
 
   Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) override {
-    if (!at_.ok()) return at_.status();
+    if (!addresses_.ok()) return addresses_.status();
     const std::string bytes = Serialize(request);
     if (bytes.size() > kMaxMessageBytes) {
       return Status(Code::kResourceExhausted, "a control request has " + std::to_string(bytes.size()) +
@@ -110,13 +133,13 @@ class Client final : public ControlClient {
     LEAT_RETURN_IF_ERROR(Exchange(bytes, deadline, &answer));
     std::string reply_bytes;
     if (!FromBuffer(answer, &reply_bytes)) {
-      return Status(Code::kDataLoss, "the reply of " + address_ + " is not a readable gRPC message");
+      return Status(Code::kDataLoss, "the reply of " + address() + " is not a readable gRPC message");
     }
     auto reply = ParseReply(reply_bytes);
-    if (!reply.ok()) return reply.status().With(address_);
+    if (!reply.ok()) return reply.status().With(address());
     if (const auto* refusal = std::get_if<protocol::Refusal>(&*reply)) return refusal->status;
     if (!Answers(*reply, request)) {
-      return Status(Code::kInvalidArgument, address_ + " answered request " +
+      return Status(Code::kInvalidArgument, address() + " answered request " +
                                                 std::to_string(request.index()) + " with reply " +
                                                 std::to_string(reply->index()));
     }
@@ -130,11 +153,17 @@ class Client final : public ControlClient {
     for (auto* loop : connecting_) loop->Stop();
   }
 
+  std::string address() const override {
+    std::lock_guard lock(mutex_);
+    return addresses_.ok() ? (*addresses_)[turn_ % addresses_->size()] : std::string();
+  }
+
  private:
   Status Exchange(const std::string& bytes, Duration deadline, grpc::ByteBuffer* answer) {
     const Time until = clock_.Now() + deadline;
     LEAT_ASSIGN_OR_RETURN(const std::shared_ptr<AuthenticatedChannel> authenticated_channel,
                           Connected(until, deadline));
+    const std::string at = address();
     grpc::ClientContext context;
     context.set_deadline(After(until - clock_.Now()));
     {
@@ -157,13 +186,16 @@ class Client final : public ControlClient {
       under_way_.erase(&context);
       aborted = aborted_;
       // Whatever the cause, the next call makes a new connection.
-      if (!status.ok() && authenticated_channel_ == authenticated_channel) authenticated_channel_.reset();
+      if (!status.ok() && authenticated_channel_ == authenticated_channel) {
+        authenticated_channel_.reset();
+        ++turn_;
+      }
     }
     queue.Shutdown();
     while (queue.Next(&tag, &ok)) {
     }
     if (status.ok()) return {};
-    return aborted ? Aborted() : Explain(status, deadline);
+    return aborted ? Aborted() : Explain(at, status, deadline);
   }
 
   // Returns the open channel, or makes a new one.
@@ -180,17 +212,18 @@ class Client final : public ControlClient {
       connecting_.insert(&loop);
     }
     auto socket = Connect(loop, until);
+    const std::string at = address();
     std::lock_guard lock(mutex_);
     connecting_.erase(&loop);
     if (aborted_) return Aborted();
     if (socket.status().code() == Code::kPermissionDenied) {
-      return Status(Code::kPermissionDenied, address_ + ": the token is not this job's");
+      return Status(Code::kPermissionDenied, at + ": the token is not this job's");
     }
     if (Final(socket.status())) return socket.status();
     if (!socket.ok()) {
       const bool full = socket.status().code() == Code::kResourceExhausted;
       const bool broken = socket.status().code() == Code::kDataLoss;  // it does not keep to the protocol
-      return Status(Code::kUnavailable, address_ + " could not be reached within " + InSeconds(deadline) +
+      return Status(Code::kUnavailable, text_ + " could not be reached within " + InSeconds(deadline) +
                                             (full     ? ": it has too many connections"
                                              : broken ? ": " + socket.status().message()
                                                       : ""));
@@ -208,20 +241,27 @@ class Client final : public ControlClient {
   }
 
   // Retries until `until`, or until the loop is stopped.
-  Result<net::AuthenticatedSocket> Connect(net::Loop& loop, Time until) const {
+  Result<net::AuthenticatedSocket> Connect(net::Loop& loop, Time until) {
     const auto shared = std::make_shared<net::TransportContext>(
         loop, net::TransportOptions{.token = token_, .port_kind = wire::PortKind::kControl, .tls = tls_});
     Result<net::AuthenticatedSocket> socket = Status(Code::kUnavailable, "not connected");
     std::shared_ptr<void> dial;
     Duration pause = kFirstPause;
     const std::function<void()> attempt = [&] {
-      dial = net::ConnectAuthenticated(shared, at_->ToString(), until - clock_.Now(),
-                                       [&](Result<net::AuthenticatedSocket> authenticated) {
-                                         socket = std::move(authenticated);
-                                         if (socket.ok() || Final(socket.status())) return loop.Stop();
-                                         loop.After(pause, attempt);
-                                         pause = std::min(2 * pause, kMaxPause);
-                                       });
+      const auto [turn, part] = NextTurn();
+      const auto count = static_cast<uint32_t>(addresses_->size());
+      const std::string to = net::ParseAddress((*addresses_)[turn % count])->ToString();
+      const Duration left = until - clock_.Now();
+      dial = net::ConnectAuthenticated(
+          shared, to, count > 1 ? std::min(left, kAttempt) : left,
+          [&, turn = turn, part = part, count](Result<net::AuthenticatedSocket> authenticated) {
+            socket = std::move(authenticated);
+            if (socket.ok() || (count == 1 && Final(socket.status()))) return loop.Stop();
+            Failed(turn);
+            loop.After(FromSeconds(Seconds(pause) * part), attempt);
+            pause = std::min(2 * pause, kMaxPause);
+          },
+          turn / count);
     };
     loop.After(until - clock_.Now(), [&] { loop.Stop(); });
     attempt();
@@ -229,20 +269,33 @@ class Client final : public ControlClient {
     return socket;
   }
 
-  Status Aborted() const { return Status(Code::kAborted, "calls to " + address_ + " were aborted"); }
-
-  Status Explain(const grpc::Status& status, Duration deadline) const {
-    const Code code = FromGrpc(status.error_code());
-    if (code != Code::kDeadlineExceeded) return Status(code, address_ + ": " + status.error_message());
-    return Status(Code::kDeadlineExceeded, address_ + " did not answer within " + InSeconds(deadline));
+  // The number of the next attempt, and which part of the pause is made after it.
+  std::pair<uint32_t, double> NextTurn() {
+    std::lock_guard lock(mutex_);
+    return {turn_, 1 - 0.5 * random_.Uniform()};
+  }
+  // Another call may have failed at the same address.
+  void Failed(uint32_t turn) {
+    std::lock_guard lock(mutex_);
+    if (turn_ == turn) ++turn_;
   }
 
-  const std::string address_;
+  Status Aborted() const { return Status(Code::kAborted, "calls to the coordinator were aborted"); }
+
+  static Status Explain(const std::string& at, const grpc::Status& status, Duration deadline) {
+    const Code code = FromGrpc(status.error_code());
+    if (code != Code::kDeadlineExceeded) return Status(code, at + ": " + status.error_message());
+    return Status(Code::kDeadlineExceeded, at + " did not answer within " + InSeconds(deadline));
+  }
+
+  const std::string text_;  // all addresses
   const std::string token_;
   const std::shared_ptr<net::TlsIdentity> tls_;
-  const Result<net::HostPort> at_;
+  const Result<std::vector<std::string>> addresses_;
   const MonotonicClock clock_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  Rng random_;         // of pauses
+  uint32_t turn_ = 0;  // the next attempt is made at number turn_ % size of the addresses
   bool aborted_ = false;
   std::shared_ptr<AuthenticatedChannel> authenticated_channel_;  // null: the next call connects
   std::set<grpc::ClientContext*> under_way_;
@@ -251,10 +304,10 @@ class Client final : public ControlClient {
 
 }  // namespace
 
-std::unique_ptr<ControlClient> ControlClient::Make(const std::string& address, const std::string& token,
+std::unique_ptr<ControlClient> ControlClient::Make(const std::string& addresses, const std::string& token,
                                                    std::shared_ptr<net::TlsIdentity> tls) {
   QuietGrpc();
-  return std::make_unique<Client>(address, token, std::move(tls));
+  return std::make_unique<Client>(addresses, token, std::move(tls));
 }
 
 }  // namespace leat::control

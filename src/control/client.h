@@ -1,4 +1,7 @@
 // The client side of the control plane: calls of a role to the coordinator over gRPC (server.h).
+//
+// The coordinator may be restarted, also at another address: the client is given all of them, or a name that
+// has several. It stays with the one that it reaches, and goes on to the next after a failure.
 #pragma once
 
 #include <memory>
@@ -15,8 +18,9 @@ namespace leat::control {
 class ControlClient {
  public:
   // Connects on the first call and reconnects as needed. Ignores proxy settings; a numeric address is not
-  // resolved. With `tls`, the coordinator's certificate must name the host of `address`.
-  static std::unique_ptr<ControlClient> Make(const std::string& address, const std::string& token,
+  // resolved, a name at each attempt. `addresses`: one, or several with commas between. With `tls`, the
+  // coordinator's certificate must name the host of its address.
+  static std::unique_ptr<ControlClient> Make(const std::string& addresses, const std::string& token,
                                              std::shared_ptr<net::TlsIdentity> tls = nullptr);
   virtual ~ControlClient() = default;
   // Blocks until the reply or the deadline, and waits for a coordinator that is not listening yet. A request
@@ -28,6 +32,8 @@ class ControlClient {
   virtual Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) = 0;
   // Makes current and later calls return kAborted. Thread-safe.
   virtual void Abort() = 0;
+  // Of those in Make, the address that was reached last, or will be tried next. Thread-safe.
+  virtual std::string address() const = 0;
 };
 
 }  // namespace leat::control

@@ -151,6 +151,7 @@ void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out
   Put(in.start, out->mutable_start());
   if (in.checkpoint) Put(*in.checkpoint, out->mutable_checkpoint());
   for (const auto& lease : in.rescores) Put(lease, out->add_rescores());
+  out->set_transfers(in.transfers);
 }
 
 void TakeLeases(const google::protobuf::RepeatedPtrField<pb::Lease>& in, std::vector<protocol::Lease>* out,
@@ -179,6 +180,7 @@ void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* ou
   }
   Take(in.start(), &out->start, check);
   if (in.has_checkpoint()) Take(in.checkpoint(), &out->checkpoint.emplace(), check);
+  TakeText(in.transfers(), Limits::kName, "transfers", &out->transfers, check);
 }
 
 void Put(const protocol::FeedHeartbeatReply& in, pb::FeedHeartbeatReply* out) {
@@ -229,6 +231,7 @@ void Put(const protocol::ServerHeartbeatReply& in, pb::ServerHeartbeatReply* out
   if (in.checkpoint) Put(*in.checkpoint, out->mutable_checkpoint());
   out->set_report(in.report);
   out->set_part(in.part);
+  out->set_transfers(in.transfers);
 }
 
 void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* out, Check* check) {
@@ -241,6 +244,7 @@ void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* ou
   if (in.has_checkpoint()) Take(in.checkpoint(), &out->checkpoint.emplace(), check);
   out->report = in.report();
   out->part = in.part();
+  TakeText(in.transfers(), Limits::kName, "transfers", &out->transfers, check);
 }
 
 void Take(const pb::Refusal& in, protocol::Refusal* out, Check* check) {

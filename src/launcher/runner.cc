@@ -85,7 +85,9 @@ class Runner {
             {"LEAT_TRUSTED_NETWORK", security.trusted_network ? "1" : ""}};
   }
   std::string LogOf(const std::string& name) const { return job_.directory + "/logs/" + name + ".log"; }
-  Status StartCoordinator();
+  // `again`: it has died. The roles go on meanwhile, and find it at the same address.
+  Status StartCoordinator(bool again = false);
+  void RestartCoordinator(const ProcessEnd& end);
   Status StartRole(const std::string& role, uint32_t index);
   void ReapAndReplace();
   void ReportLost(pid_t pid);
@@ -94,6 +96,7 @@ class Runner {
   void PollStatus();
   void EndStuck(const Json& status);
   void HandleInterrupts();
+  void RequestStop();
   void WaitForRest();
   void Fail(const ProcessEnd& end);
   int Conclude();
@@ -121,31 +124,34 @@ class Runner {
   int exit_status_ = 1;  // if the job fails
 };
 
-Status Runner::StartCoordinator() {
+Status Runner::StartCoordinator(bool again) {
   std::array<int, 2> ready{};
   if (pipe2(ready.data(), 0) != 0)
     return Status(Code::kResourceExhausted, std::string("cannot create a pipe: ") + std::strerror(errno));
   fcntl(ready[0], F_SETFD, FD_CLOEXEC);
   ProcessSpec spec{.name = "coordinator", .log = LogOf("coordinator")};
-  spec.arguments = {"coordinator",
-                    options_.source.resume.empty() ? "--directory" : "--resume",
-                    job_.directory,
-                    "--listen",
-                    options_.listen,
-                    "--ready-fd",
-                    std::to_string(ready[1]),
-                    "--workers",
-                    std::to_string(job_.workers),
-                    "--ps",
-                    std::to_string(job_.servers)};
-  spec.arguments.insert(spec.arguments.end(), options_.source_arguments.begin(),
-                        options_.source_arguments.end());
-  if (!job_.data.empty()) spec.arguments.insert(spec.arguments.end(), {"--data", job_.data});
-  if (options_.pause_at > 0)
-    spec.arguments.insert(spec.arguments.end(), {"--pause-at", std::to_string(options_.pause_at)});
-  if (const auto* bots = job_.stream.bots(); bots != nullptr) {
-    spec.arguments.insert(spec.arguments.end(),
-                          {"--rate", std::to_string(bots->rate), "--events", std::to_string(bots->events)});
+  const auto add = [&spec](const std::vector<std::string>& more) {
+    spec.arguments.insert(spec.arguments.end(), more.begin(), more.end());
+  };
+  add({"coordinator", "--ready-fd", std::to_string(ready[1]), "--listen",
+       again ? address_ : options_.listen});
+  if (!job_.data.empty()) add({"--data", job_.data});
+  if (again) {
+    // The directory has the whole job.
+    add({"--resume", job_.directory});
+    if (options_.pause_at > last_events_)
+      add({"--pause-at", std::to_string(options_.pause_at - last_events_)});
+  } else {
+    add({"--workers", std::to_string(job_.workers), "--ps", std::to_string(job_.servers)});
+    if (options_.source.resume.empty()) {
+      add({"--directory", job_.directory});
+    } else {
+      add({"--resume", job_.directory, "--new-members"});
+    }
+    add(options_.source_arguments);
+    if (options_.pause_at > 0) add({"--pause-at", std::to_string(options_.pause_at)});
+    if (const auto* bots = job_.stream.bots(); bots != nullptr)
+      add({"--rate", std::to_string(bots->rate), "--events", std::to_string(bots->events)});
   }
   spec.environment = Environment();
   auto pid = processes_.Start(spec);
@@ -159,19 +165,23 @@ Status Runner::StartCoordinator() {
   // The coordinator writes its address to the pipe. End of file without an address: it has failed.
   fcntl(ready[0], F_SETFL, O_NONBLOCK);
   const Time until = clock_.Now() + kReadyDeadline;
+  // While it is started again, the first Ctrl-C waits for it.
+  const auto interrupted = [&] { return interrupts_ > (again ? 1 : 0); };
+  std::string address;
   bool over = false;
-  while (clock_.Now() < until && interrupts_ == 0 && !over && !address_.ends_with('\n')) {
+  while (clock_.Now() < until && !interrupted() && !over && !address.ends_with('\n')) {
     std::array<char, 256> buffer{};
     const ssize_t n = read(ready[0], buffer.data(), buffer.size());
-    if (n > 0) address_.append(buffer.data(), static_cast<size_t>(n));
+    if (n > 0) address.append(buffer.data(), static_cast<size_t>(n));
     over = n == 0;
     if (n < 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   close(ready[0]);
-  if (!address_.ends_with('\n')) {
+  if (!address.ends_with('\n')) {
     if (!over) processes_.Signal(SIGKILL);
+    coordinator_ended_ = again;  // it is not started a third time
     WaitForRest();
-    if (interrupts_ > 0) return Status(Code::kAborted, "interrupted");
+    if (interrupted()) return Status(Code::kAborted, "interrupted");
     if (coordinator_.last_error.empty()) {
       return Status(Code::kInternal, "the coordinator did not start" +
                                          std::string(over ? "" : " within two minutes") + "; see " +
@@ -179,7 +189,8 @@ Status Runner::StartCoordinator() {
     }
     return Status(Code::kInvalidArgument, coordinator_.last_error);
   }
-  address_.pop_back();
+  address.pop_back();
+  address_ = address;
   client_ = control::ControlClient::Make(address_, token_, options_.security.tls);
   return Status();
 }
@@ -216,6 +227,11 @@ void Runner::ReapAndReplace() {
     auto& peak = peak_rss_[child.role];
     peak = std::max(peak, end.peak_rss_bytes);
     if (child.role == "coordinator") {
+      const bool died = end.exit_code > 128 && !address_.empty() && !coordinator_ended_ && interrupts_ < 2;
+      if (died && failure_.empty() && ++failed_starts_[end.name] <= kMaxFailedStarts) {
+        RestartCoordinator(end);
+        continue;
+      }
       coordinator_ended_ = true;
       coordinator_ = end;
       continue;
@@ -235,6 +251,16 @@ void Runner::ReapAndReplace() {
                                       : "status " + std::to_string(end.exit_code)) +
                  "); starting a replacement");
     if (auto status = StartRole(child.role, child.index); !status.ok()) failure_ = status.message();
+  }
+}
+
+void Runner::RestartCoordinator(const ProcessEnd& end) {
+  display_.Say("the coordinator ended (signal " + std::to_string(end.exit_code - 128) +
+               "); starting it again, the job goes on");
+  if (auto status = StartCoordinator(true); !status.ok()) {
+    failure_ = status.message();
+  } else if (stopping_) {
+    RequestStop();
   }
 }
 
@@ -272,6 +298,10 @@ void Runner::HandleInterrupts() {
   }
   stopping_ = true;
   display_.Say("stopping after a final checkpoint (Ctrl-C again to kill)");
+  RequestStop();
+}
+
+void Runner::RequestStop() {
   auto reply = client_->Call(protocol::AdminRequest{.kind = protocol::AdminRequest::Kind::kStop},
                              std::chrono::seconds(1));
   // The reply comes when the checkpoint is complete.

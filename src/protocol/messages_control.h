@@ -324,6 +324,8 @@ struct WorkerHeartbeatReply {
   std::vector<Round> rounds;                  // from MemberReport::rounds_until on, in order
   std::vector<Position> start;                // where each partition starts
   std::optional<CheckpointOrder> checkpoint;  // the newest one, until it is reported
+  // With a new term: as JoinReply::transfers, filled in by the coordinator's shell. Empty: unchanged.
+  std::string transfers = {};
   friend bool operator==(const WorkerHeartbeatReply&, const WorkerHeartbeatReply&) = default;
 };
 
@@ -386,6 +388,7 @@ struct ServerHeartbeatReply {
   // The part of a report that the heartbeat carried. The server repeats a part until it is acknowledged here.
   uint64_t report = 0;
   uint32_t part = 0;
+  std::string transfers = {};  // as in WorkerHeartbeatReply
 };
 
 struct BotsHeartbeat {

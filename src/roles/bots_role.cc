@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "job/job.h"
+#include "protocol/guards.h"
 #include "roles/membership.h"
 #include "roles/role.h"
 #include "stream/bots/bots.h"
@@ -70,7 +71,8 @@ class BotsRole {
         most_(std::clamp(config_.events / (kChunks * writer_->partitions()), kSmallestChunk, kLargestChunk)),
         published_(published),
         first_(published),
-        done_(sealed) {}
+        done_(sealed),
+        term_(membership.joined().term) {}
 
   // Returns once all is published, the job is over, or this node is evicted.
   Status Run() {
@@ -93,6 +95,7 @@ class BotsRole {
   protocol::BotsHeartbeat MakeHeartbeat() {
     protocol::BotsHeartbeat heartbeat;
     heartbeat.node = membership_.node();
+    heartbeat.term = term_;
     heartbeat.published = reported_ = published_;
     heartbeat.done = reported_done_ = done_;
     heartbeat.cpu_seconds = OwnCpuSeconds();
@@ -101,7 +104,8 @@ class BotsRole {
 
   void OnReply(const protocol::ControlReply& reply) {
     const auto* answer = std::get_if<protocol::BotsHeartbeatReply>(&reply);
-    if (answer == nullptr) return;
+    if (answer == nullptr || !protocol::guards::CurrentTerm(answer->term, term_)) return;
+    term_ = answer->term;
     if (answer->stop || answer->evicted || reported_done_)
       membership_.Stop(answer->evicted && !reported_done_);
   }
@@ -205,7 +209,8 @@ class BotsRole {
   uint64_t published_ = 0;
   uint64_t first_ = 0;
   Time start_{0};
-  bool done_;  // publishes no more
+  bool done_;      // publishes no more
+  uint64_t term_;  // of the coordinator that it follows
   bool reported_done_ = false;
   uint64_t reported_ = 0;  // of published_
 };

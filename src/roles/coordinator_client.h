@@ -18,7 +18,7 @@ namespace leat::roles {
 
 // Address of the coordinator, token of the job, and timeouts.
 struct CoordinatorClientOptions {
-  std::string coordinator;  // host:port
+  std::string coordinator;  // host:port, or several with commas between
   std::string token;
   std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS, here and between members
   std::string data;  // where this host has copies of the job's files; empty: where the job says
@@ -48,6 +48,8 @@ class CoordinatorClient {
   // evicted.
   void Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done);
   bool busy() const { return busy_; }
+  // The address at which it was reached last.
+  std::string address() const { return client_->address(); }
   // True if requests have failed for longer than silence_limit, without an answer in between.
   bool lost() const;
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -96,7 +97,8 @@ class CoordinatorRole {
             },
             [this](protocol::CoordinatorAction& action) {
               if (!ended_) std::visit([this](auto& a) { Act(a); }, action);
-            }) {}
+            },
+            [this](const Status& why) { Replaced(why); }) {}
 
   Status Run() {
     auto server = control::ControlServer::Start(
@@ -113,7 +115,16 @@ class CoordinatorRole {
     LEAT_RETURN_IF_ERROR(StartShardService());
     // From here on the directory is a job's. Who fails before can be started again.
     LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
-    spdlog::info("coordinator of job '{}' serves on {}", job_.name, address);
+    spdlog::info("coordinator of job '{}' serves on {}, term {}", job_.name, address, store_->term());
+    for (const auto& joined : machine_.taken_over()) {
+      protocol::JoinRequest known;
+      known.role = joined.member.role;
+      known.host = joined.host;
+      known.pid = joined.pid;
+      progress_.OnJoin(loop_.Now(), joined.member.node, known);
+    }
+    if (!machine_.taken_over().empty())
+      spdlog::info("continues with {} members of the former coordinator", machine_.taken_over().size());
     for (const auto& warning : Warnings(job_)) spdlog::warn("{}", warning);
     if (options_.on_ready) options_.on_ready(address);
     launcher::SignalWatch signals([this](int) {
@@ -124,7 +135,8 @@ class CoordinatorRole {
     Tick();
     loop_.Run();
     for (const auto& client : streams_.clients) client->Abort();
-    WriteSummary();
+    // The directory is another coordinator's.
+    if (outcome_.code() != Code::kStale) WriteSummary();
     return outcome_;
   }
 
@@ -164,6 +176,8 @@ class CoordinatorRole {
     }
     const uint64_t call = ++last_call_;
     Note(now, request);
+    if (const uint64_t term = protocol::TermOf(request); term != 0 && term < store_->term())
+      former_calls_.insert(call);
     if (const auto* join = std::get_if<protocol::JoinRequest>(&request)) joining_[call] = *join;
     calls_[call] = std::move(reply);
     const bool stalled = !queue_.Stalled().ok();
@@ -190,10 +204,12 @@ class CoordinatorRole {
     if (at == actions->end()) return;
     protocol::Reply reply = std::get<protocol::Reply>(*at);
     if (auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(&reply.reply)) {
-      *worker = {.evicted = worker->evicted, .stop = worker->stop, .revoked = worker->revoked};
+      *worker = {
+          .term = worker->term, .evicted = worker->evicted, .stop = worker->stop, .revoked = worker->revoked};
     } else if (auto* server = std::get_if<protocol::ServerHeartbeatReply>(&reply.reply)) {
       const auto last = last_replies_.find(std::get<protocol::ServerHeartbeat>(request).node);
-      if (!server->evicted && !server->stop) {
+      const bool knows = former_calls_.count(reply.call) == 0;
+      if (!server->evicted && !server->stop && knows) {
         if (last == last_replies_.end()) return;  // it has not been told its slices
         *server = last->second;
         server->view = {};
@@ -391,13 +407,25 @@ class CoordinatorRole {
                      joined->index, joined->node.value, joining.mapped().pid, joining.mapped().host);
       }
     }
+    if (former_calls_.erase(a.call) > 0) FillTransfers(&a.reply);
     if (const auto server = server_calls_.extract(a.call)) {
       if (const auto* sent = std::get_if<protocol::ServerHeartbeatReply>(&a.reply))
         last_replies_[server.mapped()] = *sent;
     }
     call.mapped()(std::move(a.reply));
   }
+  // For a member of the former coordinator.
+  void FillTransfers(protocol::ControlReply* reply) const {
+    protocol::JoinReply joined;
+    shard_service_->Fill(&joined);
+    if (auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply)) {
+      worker->transfers = joined.transfers;
+    } else if (auto* server = std::get_if<protocol::ServerHeartbeatReply>(reply)) {
+      server->transfers = joined.transfers;
+    }
+  }
   void Act(protocol::AppendJournal&) {}  // the queue's
+  void Act(protocol::ConfirmTerm&) {}    // likewise
   void Act(protocol::PrepareCheckpoint& a) {
     // A local stream has none. The others are asked where nothing waits for them.
     if (streams_.remote) UpdateFingerprints(std::move(a.watermark));
@@ -408,6 +436,7 @@ class CoordinatorRole {
           return order;
         },
         [this, id = a.id](Result<protocol::CheckpointOrder> order) {
+          if (order.status().code() == Code::kStale) return Replaced(order.status());
           Do(machine_.OnCheckpointPrepared(loop_.Now(), id, std::move(order)));
         });
   }
@@ -423,6 +452,11 @@ class CoordinatorRole {
         }
       });
     });
+  }
+  // Another coordinator has taken the job over.
+  void Replaced(const Status& why) {
+    if (ended_) return;
+    for (auto& action : machine_.OnReplaced(why)) std::visit([this](auto& a) { Act(a); }, action);
   }
   // Nothing of what the job has trained since the last checkpoint is to be trusted.
   void Fail(const Status& why) {
@@ -449,6 +483,7 @@ class CoordinatorRole {
           return Status();
         },
         [this, id = a.manifest.id, events = a.manifest.events](const Status& status) {
+          if (status.code() == Code::kStale) return Replaced(status);
           if (status.ok()) spdlog::info("checkpoint {} of {} events is complete", id, events);
           Do(machine_.OnManifestCommitted(loop_.Now(), id, status));
         });
@@ -499,8 +534,14 @@ class CoordinatorRole {
   }
   // Everything that is still to be done in the background comes first.
   void Act(protocol::JobEnded& a) {
+    if (a.status.code() == Code::kStale) {
+      spdlog::error("{}; this one ends", a.status.message());
+      return End(std::move(a.status));
+    }
     InBackground(
-        [this, finished = a.finished] {
+        [this, finished = a.finished, left = std::move(a.left)] {
+          // If it cannot be written, the next coordinator waits for them for a while.
+          if (!left.nodes.empty()) (void)store_->AppendJournal(left);
           // What has been trained to its end needs no event any more; what was stopped can be resumed.
           return finished ? streams_.for_background().Unpin(job_.PinOwner()) : Status();
         },
@@ -559,6 +600,7 @@ class CoordinatorRole {
   protocol::Coordinator machine_;
   std::map<uint64_t, std::function<void(protocol::ControlReply)>> calls_;
   std::map<uint64_t, protocol::JoinRequest> joining_;
+  std::set<uint64_t> former_calls_;  // heartbeats of members that have not heard of this coordinator yet
   uint64_t last_call_ = 0;
   Time last_status_{0};
   std::map<uint64_t, NodeId> server_calls_;  // heartbeats of servers that are not answered yet
@@ -593,6 +635,12 @@ std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOpti
   return nullptr;
 }
 
+// Members of the former coordinator have the same job as those of this one.
+bool SameJob(const checkpoint::Store& store, const std::string& yaml) {
+  const auto former = store.ReadJob();
+  return former.ok() && *former == yaml;
+}
+
 void CheckSameTopic(const job::Job& job, stream::Source& source,
                     const std::vector<protocol::Fingerprint>& fingerprints) {
   const Status same = CheckFingerprints(source, fingerprints);
@@ -606,7 +654,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   job::Job job = given;
   checkpoint::IntactCheckpoint intact;
   if (options.resume) intact = job::CheckResumable(job);
-  auto store = checkpoint::Store::Open(job.directory, options.resume);
+  auto store = checkpoint::Store::Open(job.directory, options.resume, options.take_over);
   if (!store.ok()) return store.status();
   protocol::RecoveredState restored;
   if (options.resume) {
@@ -661,6 +709,8 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   if (job.drift && job.drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate)
     config.raise = protocol::RateRaise{.factor = job.drift->factor, .events = job.drift->events};
   config.job = job.config.ToYaml();
+  config.term = (*store)->term();
+  config.take_over = options.resume && !options.new_members && SameJob(**store, config.job);
   // With a feed on another host, it is that host that reaches the brokers.
   const auto publisher = options.feed.empty() ? MakePublisher(job) : nullptr;
   const auto feed = options.feed.empty() ? StartFeed(job, options, publisher.get()) : nullptr;

@@ -24,6 +24,10 @@ struct CoordinatorOptions {
   std::string token;
   std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS
   bool resume = false;
+  // With `resume`: the job goes on even if another coordinator is alive, which this one replaces.
+  bool take_over = false;
+  // With `resume`: no process of the former run is alive, so none is waited for.
+  bool new_members = false;
   uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
   std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
   // Called with the coordinator's address once it accepts calls.
@@ -31,8 +35,8 @@ struct CoordinatorOptions {
 };
 
 // Runs the job's coordinator in the calling thread until the job is over, or until a signal stops it after a
-// final checkpoint. Writes summary.json into the job's directory at the end. Throws std::invalid_argument for
-// errors of the user.
+// final checkpoint. Writes summary.json into the job's directory at the end. kStale: another coordinator has
+// replaced this one, and goes on with the job. Throws std::invalid_argument for errors of the user.
 Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options);
 
 }  // namespace leat::roles

@@ -11,6 +11,7 @@
 
 #include "job/job.h"
 #include "net/address.h"
+#include "protocol/guards.h"
 #include "roles/feed/feed_thread.h"
 #include "roles/feed/job_feeds.h"
 #include "roles/feed/model_files.h"
@@ -26,7 +27,7 @@ class FeedRole {
  public:
   // `publisher`: null if the job publishes no predictions.
   FeedRole(Membership& membership, const FeedThread& feed, PublisherService* publisher)
-      : membership_(membership), feed_(feed), publisher_(publisher) {}
+      : membership_(membership), feed_(feed), publisher_(publisher), term_(membership.joined().term) {}
 
   Status Run() {
     return membership_.Run(
@@ -50,19 +51,24 @@ class FeedRole {
             .leaving = leaving_,
             .cpu_seconds = OwnCpuSeconds(),
             .publishers =
-                publisher_ != nullptr ? publisher_->Reports() : std::vector<protocol::PublisherReport>()};
+                publisher_ != nullptr ? publisher_->Reports() : std::vector<protocol::PublisherReport>(),
+            .term = term_};
   }
 
   void OnReply(const protocol::ControlReply& reply) {
     const auto* answer = std::get_if<protocol::FeedHeartbeatReply>(&reply);
-    if (answer == nullptr) return;
-    if (publisher_ != nullptr && !answer->stop) publisher_->SetOrders(answer->publish);
+    if (answer == nullptr || !protocol::guards::CurrentTerm(answer->term, term_)) return;
+    // A new coordinator orders nothing before it knows what is published here.
+    const bool knows = std::exchange(term_, answer->term) == answer->term;
+    if (publisher_ != nullptr && knows && !answer->stop) publisher_->SetOrders(answer->publish);
+    if (!knows) membership_.RequestHeartbeat();
     if (answer->stop || answer->evicted) membership_.Stop(answer->evicted && !leaving_);
   }
 
   Membership& membership_;
   const FeedThread& feed_;
   PublisherService* const publisher_;
+  uint64_t term_;  // of the coordinator that it follows
   bool leaving_ = false;
   uint64_t reported_requests_ = 0;
 };

@@ -88,6 +88,7 @@ class GroupMemberRole {
     predictions_ = std::make_unique<WorkerPredictions>(
         loop, job_, trainer_, options,
         WorkerPredictions::Callbacks{
+            .coordinator = [this] { return membership_.coordinator(); },
             .may_score = [this] { return machine_.holds() && !computing_; },
             .prepare = [this](const protocol::Lease& lease) { loader_.Prepare(lease); },
             .recycle = [this](std::unique_ptr<PreparedSplit> split) { loader_.Recycle(std::move(split)); }});
@@ -99,7 +100,7 @@ class GroupMemberRole {
   }
 
   Status Run() {
-    machine_.OnJoined(membership_.node());
+    machine_.OnJoined(membership_.node(), membership_.joined().term);
     if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
     const Status outcome = membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
                                             .on_reply =
@@ -143,8 +144,9 @@ class GroupMemberRole {
     return heartbeat;
   }
   void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
+    if (!reply.transfers.empty()) shard_files_->Redirect(reply.transfers, membership_.coordinator());
     Do(machine_.OnHeartbeatReply(reply));
-    if (predictions_ != nullptr && !membership_.over())
+    if (reply.term == machine_.term() && predictions_ != nullptr && !membership_.over())
       predictions_->OnHeartbeatReply(reply, machine_.view());
   }
 
@@ -390,7 +392,7 @@ class GroupMemberRole {
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
   step::BatchLog batches_;
-  const std::unique_ptr<ShardFiles> shard_files_;  // used on the thread for files
+  const std::unique_ptr<ShardFiles> shard_files_;  // read and written on the thread for files
   InputErrors input_errors_;
   InputFlow input_flow_{&progress_};
   protocol::GroupMember machine_;

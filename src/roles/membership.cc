@@ -55,7 +55,6 @@ Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protoc
                        FormerNode former)
     : loop_(loop),
       role_(role),
-      coordinator_(options.coordinator),
       data_(options.data),
       client_(loop, options, progress_),
       former_(std::move(former)),
@@ -70,7 +69,7 @@ Result<job::Job> Membership::Join(const std::string& address) {
   auto request = MakeJoinRequest(role_, address);
   request.job_hash = job_hash_;
   request.process = former_.process;
-  request.local_host = net::LocalHostTowards(coordinator_);
+  request.local_host = net::LocalHostTowards(client_.address());
   auto joined = client_.Join(request);
   if (!joined.ok()) return joined.status();
   joined_ = std::move(*joined);

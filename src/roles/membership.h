@@ -94,6 +94,8 @@ class Membership {
   // Valid after Join.
   const protocol::JoinReply& joined() const { return joined_; }
   NodeId node() const { return joined_.node; }
+  // The address at which the coordinator was reached last.
+  std::string coordinator() const { return client_.address(); }
   Duration heartbeat_interval() const { return joined_.heartbeat_interval; }
   uint64_t job_hash() const { return job_hash_; }
   // For the role's plans: a role whose kernels finish is not stuck, however long its loop is busy.
@@ -123,7 +125,6 @@ class Membership {
 
   net::Loop& loop_;
   const protocol::Role role_;
-  const std::string coordinator_;
   const std::string data_;
   const std::shared_ptr<engine::Progress> progress_ = std::make_shared<engine::Progress>();
   CoordinatorClient client_;

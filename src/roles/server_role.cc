@@ -69,7 +69,7 @@ class ServerRole {
         optimizer_(job.ServerOptimizer()),
         files_(std::move(files)),
         saved_(saved) {
-    shell_.machine().OnJoined(membership_.node());
+    shell_.machine().OnJoined(membership_.node(), membership_.joined().term);
   }
   ~ServerRole() { files_->Abort(); }
 
@@ -105,6 +105,7 @@ class ServerRole {
   void OnReply(const protocol::ControlReply& reply) {
     const auto* heartbeat = std::get_if<protocol::ServerHeartbeatReply>(&reply);
     if (heartbeat == nullptr) return;
+    if (!heartbeat->transfers.empty()) files_->Redirect(heartbeat->transfers, membership_.coordinator());
     for (auto& action : shell_.OnHeartbeatReply(*heartbeat)) {
       if (membership_.over()) return;
       std::visit([this](auto& a) { Act(a); }, action);
@@ -154,7 +155,7 @@ class ServerRole {
   ps::ServerShell& shell_;
   protocol::SliceTable table_;
   optim::OptimizerConfig optimizer_;
-  const std::unique_ptr<ShardFiles> files_;  // used on the background thread
+  const std::unique_ptr<ShardFiles> files_;  // read and written on the background thread
   SavedSlices& saved_;
   bool leaving_ = false;
   uint64_t reported_bytes_ = 0;  // received until the last heartbeat

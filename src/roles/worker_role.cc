@@ -80,6 +80,7 @@ class WorkerRole {
     predictions_ = std::make_unique<WorkerPredictions>(
         loop, job_, trainer_, options,
         WorkerPredictions::Callbacks{
+            .coordinator = [this] { return membership_.coordinator(); },
             .may_score = [this] { return machine_.has_values() && !machine_.computing(); },
             .prepare = [this](const protocol::Lease& lease) { loader_.Prepare(lease); },
             .recycle = [this](std::unique_ptr<PreparedSplit> split) { loader_.Recycle(std::move(split)); }});
@@ -91,7 +92,7 @@ class WorkerRole {
 
   // Returns once the job is over, this node is evicted, or the coordinator is lost.
   Status Run() {
-    machine_.OnJoined(membership_.node());
+    machine_.OnJoined(membership_.node(), membership_.joined().term);
     if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
     Status outcome = membership_.Run(
         {.make_heartbeat = [this] { return MakeHeartbeat(); },
@@ -126,7 +127,7 @@ class WorkerRole {
   }
   void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
     Do(machine_.OnHeartbeatReply(loop_.Now(), reply));
-    if (predictions_ != nullptr && !membership_.over())
+    if (reply.term == machine_.term() && predictions_ != nullptr && !membership_.over())
       predictions_->OnHeartbeatReply(reply, machine_.view());
   }
 
@@ -309,7 +310,7 @@ Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership,
   const auto make_transport = [transport = TransportOf(options, wire::PortKind::kTransfer)](net::Loop& loop) {
     return net::MakeTcpTransport(loop, transport);
   };
-  return ShardFiles::Make(membership.joined(), {.coordinator = options.coordinator_client.coordinator,
+  return ShardFiles::Make(membership.joined(), {.coordinator = membership.coordinator(),
                                                 .scratch = options.coordinator_client.scratch,
                                                 .make_transport = make_transport});
 }

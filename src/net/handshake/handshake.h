@@ -31,10 +31,12 @@ Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportC
 // returned handle is destroyed first. Returns kDeadlineExceeded if the host does not answer, as
 // Transport::Connect does, kPermissionDenied if the peer has another token, and kFailedPrecondition if it
 // speaks another version, serves another kind of port, differs in the use of TLS, or if one side refuses the
-// other's certificate. That of a coordinator must name the host of `address`.
+// other's certificate. That of a coordinator must name the host of `address`. If that name has several
+// addresses, they are tried in order from number `first` on, the first of them again after the last.
 std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<TransportContext> shared,
                                            const std::string& address, Duration deadline,
-                                           std::function<void(Result<AuthenticatedSocket>)> done);
+                                           std::function<void(Result<AuthenticatedSocket>)> done,
+                                           uint32_t first = 0);
 
 // Calls `ended` on the loop once another owner of the connected socket has shut it down. Keeps a duplicate of
 // the descriptor until then. The returned handle ends the watch.

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 #include <vector>
@@ -31,8 +32,8 @@ Duration AnswerTimeout(const TransportOptions& options) {
 class Attempt final : public Watcher, public std::enable_shared_from_this<Attempt> {
  public:
   Attempt(std::shared_ptr<TransportContext> shared, std::string address,
-          std::function<void(Result<AuthenticatedSocket>)> done)
-      : shared_(std::move(shared)), address_(std::move(address)), done_(std::move(done)) {}
+          std::function<void(Result<AuthenticatedSocket>)> done, uint32_t first)
+      : shared_(std::move(shared)), address_(std::move(address)), done_(std::move(done)), first_(first) {}
   ~Attempt() { Cancel(); }
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
@@ -48,6 +49,8 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     lookup_ = ResolveAsync(shared_->loop, address_, [this](Result<std::vector<SocketAddress>> found) {
       if (!found.ok()) return Finish(found.status());
       addresses_ = std::move(*found);
+      const auto first = static_cast<ptrdiff_t>(addresses_.empty() ? 0 : first_ % addresses_.size());
+      std::rotate(addresses_.begin(), addresses_.begin() + first, addresses_.end());
       failure_ = Status(Code::kUnavailable, "no address");
       TryNext();
     });
@@ -193,6 +196,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
   std::shared_ptr<TransportContext> shared_;
   std::string address_;
   std::function<void(Result<AuthenticatedSocket>)> done_;
+  const uint32_t first_;  // of the addresses
   uint64_t timer_ = 0;
   uint64_t answer_timer_ = 0;  // until the peer's host has been silent for too long
   SilenceCheck silence_;       // since the socket is connected
@@ -215,8 +219,9 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
 
 std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<TransportContext> shared,
                                            const std::string& address, Duration deadline,
-                                           std::function<void(Result<AuthenticatedSocket>)> done) {
-  auto attempt = std::make_shared<Attempt>(std::move(shared), address, std::move(done));
+                                           std::function<void(Result<AuthenticatedSocket>)> done,
+                                           uint32_t first) {
+  auto attempt = std::make_shared<Attempt>(std::move(shared), address, std::move(done), first);
   attempt->Start(deadline);
   return {nullptr, [attempt](void*) { attempt->Cancel(); }};
 }

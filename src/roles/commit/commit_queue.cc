@@ -9,8 +9,13 @@
 
 namespace leat::roles {
 
-CommitQueue::CommitQueue(net::Loop& loop, BackgroundThread& background, Write write, Execute execute)
-    : loop_(loop), background_(background), write_(std::move(write)), execute_(std::move(execute)) {}
+CommitQueue::CommitQueue(net::Loop& loop, BackgroundThread& background, Write write, Execute execute,
+                         OnReplaced on_replaced)
+    : loop_(loop),
+      background_(background),
+      write_(std::move(write)),
+      execute_(std::move(execute)),
+      on_replaced_(std::move(on_replaced)) {}
 
 CommitQueue::~CommitQueue() {
   *alive_ = false;
@@ -22,6 +27,8 @@ void CommitQueue::Push(protocol::CoordinatorActions actions) {
   for (auto& action : actions) {
     if (auto* journal = std::get_if<protocol::AppendJournal>(&action)) {
       if (!abandoned_) batch.records.push_back(std::move(journal->record));
+    } else if (std::holds_alternative<protocol::ConfirmTerm>(action)) {
+      batch.confirm = !abandoned_;
     } else {
       batch.actions.push_back(std::move(action));
     }
@@ -34,7 +41,7 @@ void CommitQueue::Run() {
   if (running_ || writing_) return;
   running_ = true;
   while (!batches_.empty()) {
-    if (!batches_.front().records.empty()) {
+    if (!batches_.front().records.empty() || batches_.front().confirm) {
       StartWrite();
       break;
     }
@@ -63,6 +70,10 @@ void CommitQueue::StartWrite() {
 
 void CommitQueue::OnWritten(size_t batches, const Status& status) {
   if (abandoned_) return;
+  if (status.code() == Code::kStale) {
+    batches_.clear();
+    return on_replaced_(status);
+  }
   if (!status.ok()) {
     if (failure_.message() != status.message())
       spdlog::error("the journal cannot be written: {}", status.message());
@@ -77,7 +88,10 @@ void CommitQueue::OnWritten(size_t batches, const Status& status) {
   failure_ = Status();
   retry_ = kFirstRetry;
   writing_ = false;
-  for (size_t i = 0; i < batches; ++i) batches_[i].records.clear();
+  for (size_t i = 0; i < batches; ++i) {
+    batches_[i].records.clear();
+    batches_[i].confirm = false;
+  }
   Run();
 }
 
@@ -93,7 +107,10 @@ void CommitQueue::Abandon() {
   abandoned_ = true;
   writing_ = false;
   failure_ = Status();
-  for (Batch& batch : batches_) batch.records.clear();
+  for (Batch& batch : batches_) {
+    batch.records.clear();
+    batch.confirm = false;
+  }
   Run();
 }
 

@@ -2,7 +2,7 @@
 // a background thread writes it, with all others that are waiting by then.
 //
 // A write that fails is repeated, less and less often, until it succeeds. Meanwhile nothing behind it is
-// executed. Loop's thread only.
+// executed. If another coordinator has taken over, nothing is executed any more. Loop's thread only.
 #pragma once
 
 #include <deque>
@@ -21,16 +21,20 @@ namespace leat::roles {
 class CommitQueue {
  public:
   // Runs on the background thread; all records are on disk if it returns ok, else none (write_ahead.h).
+  // Without records it is to find out whether another coordinator has taken over. kStale: it has.
   using Write = std::function<Status(std::span<const protocol::JournalRecord>)>;
-  // Executes any action except AppendJournal. May call Push.
+  // Executes any action except AppendJournal and ConfirmTerm. May call Push.
   using Execute = std::function<void(protocol::CoordinatorAction&)>;
+  using OnReplaced = std::function<void(const Status& why)>;
 
   static constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
   static constexpr Duration kLastRetry = std::chrono::seconds(5);
   // A write that takes longer counts as stalled.
   static constexpr Duration kSlowWrite = std::chrono::seconds(1);
 
-  CommitQueue(net::Loop& loop, BackgroundThread& background, Write write, Execute execute);
+  CommitQueue(
+      net::Loop& loop, BackgroundThread& background, Write write, Execute execute,
+      OnReplaced on_replaced = [](const Status&) {});
   ~CommitQueue();
   CommitQueue(const CommitQueue&) = delete;
   CommitQueue& operator=(const CommitQueue&) = delete;
@@ -45,6 +49,7 @@ class CommitQueue {
  private:
   struct Batch {
     std::vector<protocol::JournalRecord> records;
+    bool confirm = false;  // the term, also without records
     protocol::CoordinatorActions actions;
   };
 
@@ -56,6 +61,7 @@ class CommitQueue {
   BackgroundThread& background_;
   Write write_;
   Execute execute_;
+  OnReplaced on_replaced_;
   std::deque<Batch> batches_;
   bool running_ = false;  // Run is on the stack
   bool writing_ = false;  // a write is in progress, or waits to be repeated

@@ -16,14 +16,13 @@ namespace {
 
 constexpr Duration kFindDeadline = std::chrono::seconds(3);
 
-Result<protocol::JobReply> Ask(control::ControlClient& client, const CoordinatorClientOptions& options,
-                               Duration deadline) {
+Result<protocol::JobReply> Ask(control::ControlClient& client, Duration deadline) {
   LEAT_ASSIGN_OR_RETURN(auto reply, client.Call(protocol::JobRequest{ProgramVersion()}, deadline));
   auto* job = std::get_if<protocol::JobReply>(&reply);
   if (job == nullptr) return Status(Code::kInternal, "the coordinator sent a reply of the wrong type");
   if (!job->status.ok()) return job->status;
   for (std::string& feed : job->feeds) {
-    if (feed.starts_with(':')) feed = std::string(net::HostOf(options.coordinator)) + feed;
+    if (feed.starts_with(':')) feed = std::string(net::HostOf(client.address())) + feed;
   }
   return std::move(*job);
 }
@@ -32,7 +31,7 @@ Result<protocol::JobReply> Ask(control::ControlClient& client, const Coordinator
 
 Result<protocol::JobReply> AskForJob(const CoordinatorClientOptions& options, Duration deadline) {
   const auto client = control::ControlClient::Make(options.coordinator, options.token, options.tls);
-  return Ask(*client, options, deadline);
+  return Ask(*client, deadline);
 }
 
 feed::ClientOptions FeedsOf(const CoordinatorClientOptions& options, net::TransportOptions transport,
@@ -44,8 +43,8 @@ feed::ClientOptions FeedsOf(const CoordinatorClientOptions& options, net::Transp
   };
   std::shared_ptr<control::ControlClient> client =
       control::ControlClient::Make(options.coordinator, options.token, options.tls);
-  feeds.find_feeds = [client, options]() -> Result<std::vector<std::string>> {
-    LEAT_ASSIGN_OR_RETURN(protocol::JobReply reply, Ask(*client, options, kFindDeadline));
+  feeds.find_feeds = [client]() -> Result<std::vector<std::string>> {
+    LEAT_ASSIGN_OR_RETURN(protocol::JobReply reply, Ask(*client, kFindDeadline));
     return std::move(reply.feeds);
   };
   return feeds;

@@ -59,7 +59,6 @@ WorkerPredictions::WorkerPredictions(net::Loop& loop, const job::Job& job, step:
                                      const RoleOptions& options, Callbacks callbacks)
     : loop_(loop),
       trainer_(trainer),
-      coordinator_(options.coordinator_client.coordinator),
       callbacks_(std::move(callbacks)),
       sender_(SenderOptions(job, options, [this] {
         loop_.Post([this, here = here_] {
@@ -80,7 +79,7 @@ void WorkerPredictions::OnHeartbeatReply(const protocol::WorkerHeartbeatReply& r
   if (reply.view) {
     std::vector<std::string> addresses = view.publishers;
     for (std::string& address : addresses) {
-      if (address.starts_with(':')) address = std::string(net::HostOf(coordinator_)) + address;
+      if (address.starts_with(':')) address = std::string(net::HostOf(callbacks_.coordinator())) + address;
     }
     sender_.SetPublishers(std::move(addresses));
   }

@@ -36,6 +36,7 @@ class RunScoring {
 class WorkerPredictions {
  public:
   struct Callbacks {
+    std::function<std::string()> coordinator;  // the address at which it was reached last
     // The trainer is free, and has the values of the servers.
     std::function<bool()> may_score;
     std::function<void(const protocol::Lease&)> prepare;  // answered by OnSplit or OnUnreadable
@@ -76,7 +77,6 @@ class WorkerPredictions {
 
   net::Loop& loop_;
   step::Trainer& trainer_;
-  const std::string coordinator_;
   const Callbacks callbacks_;
   RunScoring scoring_;  // the run that is being scored
   std::map<uint64_t, Again> rescores_;

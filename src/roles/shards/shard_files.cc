@@ -49,6 +49,11 @@ bool SeesDirectory(const protocol::JoinReply& joined) {
   return content.ok() && AsText(*content) == joined.probe_content && access(directory.c_str(), W_OK) == 0;
 }
 
+// Of the service, for a process that has reached the coordinator at this address.
+std::string AddressOf(const std::string& transfers, const std::string& coordinator) {
+  return transfers.starts_with(':') ? std::string(net::HostOf(coordinator)) + transfers : transfers;
+}
+
 // Removes a file at the end of its scope.
 struct Removal {
   const std::string path;
@@ -59,7 +64,7 @@ struct Removal {
 
 Result<std::unique_ptr<ShardFiles>> ShardFiles::Make(const protocol::JoinReply& joined,
                                                      const Options& options) {
-  std::unique_ptr<ShardFiles> made(new ShardFiles());
+  std::unique_ptr<ShardFiles> made(new ShardFiles(options));
   if (SeesDirectory(joined)) return made;
   const std::string directory = std::filesystem::path(joined.probe).parent_path().string();
   LEAT_ASSIGN_OR_RETURN(
@@ -67,12 +72,24 @@ Result<std::unique_ptr<ShardFiles>> ShardFiles::Make(const protocol::JoinReply& 
       ScratchParent(options.scratch, "this host cannot write to the job's directory " + directory +
                                          ", so checkpoints are transferred and need a place on a disk"));
   LEAT_ASSIGN_OR_RETURN(made->scratch_, Scratch::Make(parent));
-  std::string address = joined.transfers;
-  if (address.starts_with(':')) address = std::string(net::HostOf(options.coordinator)) + address;
+  const std::string address = AddressOf(joined.transfers, options.coordinator);
   spdlog::info("{} cannot be seen here: checkpoints are transferred through {} and {}", directory,
                made->scratch_->path(), address);
-  made->client_ = std::make_unique<transfer::Client>(address, options.make_transport, options.limits);
+  made->client_ = std::make_shared<transfer::Client>(address, options.make_transport, options.limits);
   return made;
+}
+
+std::shared_ptr<transfer::Client> ShardFiles::Service() {
+  std::lock_guard lock(mutex_);
+  return client_;
+}
+
+void ShardFiles::Redirect(const std::string& transfers, const std::string& coordinator) {
+  std::lock_guard lock(mutex_);
+  const std::string address = AddressOf(transfers, coordinator);
+  if (client_ == nullptr || aborted_ || address == client_->address()) return;
+  client_->Abort();
+  client_ = std::make_shared<transfer::Client>(address, options_.make_transport, options_.limits);
 }
 
 void ShardFiles::Load(
@@ -80,14 +97,15 @@ void ShardFiles::Load(
     const optim::OptimizerConfig& optimizer,
     const std::function<void(const protocol::SliceOrder&, Result<protocol::Slice>)>& loaded) {
   const auto slots = static_cast<uint32_t>(optim::SlotNames(optimizer).size());
+  const auto service = Service();
   std::map<std::string, Result<std::unique_ptr<ShardReader>>> readers;
   for (const auto& order : orders) {
     const std::string path = order.directory + "/" + order.file;
     auto reader = readers.find(path);
     if (reader == readers.end()) {
       reader = readers
-                   .emplace(path, remote() ? OpenPublished(*client_, order)
-                                           : ShardReader::Open(path, order.file_checksum))
+                   .emplace(path, service != nullptr ? OpenPublished(*service, order)
+                                                     : ShardReader::Open(path, order.file_checksum))
                    .first;
     }
     auto slice = reader->second.ok() ? (*reader->second)->Read(table, order.slice, slots)
@@ -101,16 +119,17 @@ Status ShardFiles::Send(uint64_t checkpoint, const protocol::ManifestShard& shar
   const Removal removal{scratch_->path() + "/" + shard.file};
   LEAT_ASSIGN_OR_RETURN(const checkpoint::File file, checkpoint::File::Open(removal.path, O_RDONLY));
   LEAT_ASSIGN_OR_RETURN(const uint64_t checksum, file.ReadChecksum());
-  const uint64_t lost = client_->connections_lost();
-  Status sent = client_->Send(
+  const auto service = Service();
+  const uint64_t lost = service->connections_lost();
+  Status sent = service->Send(
       {.folder = checkpoint,
        .name = shard.file,
        .bytes = shard.bytes,
        .checksum = checksum,
        .read = [&file](uint64_t offset, std::span<std::byte> out) { return file.ReadAt(offset, out); }});
-  if (client_->connections_lost() > lost) {
+  if (service->connections_lost() > lost) {
     spdlog::info("checkpoint {}: the transfer of {} bytes lost {} connections", checkpoint, shard.bytes,
-                 client_->connections_lost() - lost);
+                 service->connections_lost() - lost);
   }
   return sent;
 }
@@ -143,6 +162,8 @@ protocol::ShardReport ShardFiles::Save(protocol::SaveShard save, NodeId node,
 }
 
 void ShardFiles::Abort() {
+  std::lock_guard lock(mutex_);
+  aborted_ = true;
   if (client_ != nullptr) client_->Abort();
 }
 

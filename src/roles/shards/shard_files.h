@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ class ShardFiles {
   // directory: kInvalidArgument if there is no place for it.
   static Result<std::unique_ptr<ShardFiles>> Make(const protocol::JoinReply& joined, const Options& options);
 
-  bool remote() const { return client_ != nullptr; }
+  bool remote() const { return scratch_ != nullptr; }
 
   // Reads each slice, or returns the error of reading it. Opens each file once. Blocks.
   void Load(const std::vector<protocol::SliceOrder>& orders, const protocol::SliceTable& table,
@@ -43,15 +44,22 @@ class ShardFiles {
   protocol::ShardReport Save(protocol::SaveShard save, NodeId node, const protocol::SliceTable& table,
                              const optim::OptimizerConfig& optimizer, const std::function<void()>& read,
                              const checkpoint::ShardProgress& progress = {});
+  // Thread-safe. The coordinator, which this process has reached at this address, was restarted, and its
+  // service has another one: JoinReply::transfers. A transfer from or to the former one fails.
+  void Redirect(const std::string& transfers, const std::string& coordinator);
   // Thread-safe. Transfers fail from now on, the current one at once.
   void Abort();
 
  private:
-  ShardFiles() = default;
+  explicit ShardFiles(const Options& options) : options_(options) {}
+  std::shared_ptr<transfer::Client> Service();
   Status Send(uint64_t checkpoint, const protocol::ManifestShard& shard);
 
-  std::unique_ptr<Scratch> scratch_;          // null: the directory is visible
-  std::unique_ptr<transfer::Client> client_;  // likewise
+  const Options options_;
+  std::unique_ptr<Scratch> scratch_;  // null: the directory is visible
+  std::mutex mutex_;
+  std::shared_ptr<transfer::Client> client_;  // null: likewise
+  bool aborted_ = false;
 };
 
 }  // namespace leat::roles
