@@ -38,6 +38,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr Duration kReadyDeadline = std::chrono::minutes(2);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(250);
+// A coordinator that does not answer may have died, which is noticed after the call.
+constexpr Duration kStatusDeadline = std::chrono::seconds(1);
 constexpr Duration kEndDeadline = std::chrono::seconds(10);
 // Consecutive failures of one role, without progress of the job, before the job is given up.
 constexpr int kMaxFailedStarts = 5;
@@ -265,7 +267,7 @@ void Runner::RestartCoordinator(const ProcessEnd& end) {
 }
 
 void Runner::PollStatus() {
-  auto reply = client_->Call(protocol::StatusRequest{}, std::chrono::seconds(2));
+  auto reply = client_->Call(protocol::StatusRequest{}, kStatusDeadline);
   if (!reply.ok()) return;
   if (auto* status = std::get_if<protocol::StatusReply>(&*reply)) status_ = std::move(status->json);
   const Json json = Json::parse(status_, nullptr, false);

@@ -73,6 +73,8 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     all.deaths += result.deaths;
     all.pauses += result.pauses;
     all.restarts += result.restarts;
+    all.overtaken += result.overtaken;
+    all.replaced += result.replaced;
     all.resumes += result.resumes;
     all.checkpoints += result.checkpoints;
     all.duplicates += result.duplicates;
@@ -109,6 +111,8 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   }
   EXPECT_GE(all.damaged, often / 200);
   EXPECT_GT(all.resumes, often / 5);
+  EXPECT_GT(all.overtaken, often);
+  EXPECT_GT(all.replaced, often / 2);
   const bool raises = GetParam().strategy.backup == 0 && !GetParam().strategy.deterministic;
   EXPECT_TRUE(raises ? all.raises > often : all.raises == 0) << all.raises;
 }

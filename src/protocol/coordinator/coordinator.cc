@@ -433,6 +433,8 @@ CoordinatorActions Coordinator::OnTimer(Time now) {
     s.next_sweep = now + s.config.heartbeat_interval;
     s.EvictSilent(now);
     s.FreeOverdue(now);
+    // One that has nothing to journal also finds out that it was replaced.
+    if (s.config.term != 0) s.later.emplace_back(ConfirmTerm{});
   }
   s.Step(now);
   return s.Take();

@@ -74,6 +74,7 @@ class CoordinatorTest : public ::testing::Test {
                                      std::vector<uint64_t> released = {}) {
     WorkerHeartbeat heartbeat;
     heartbeat.node = worker;
+    heartbeat.term = config_.term;
     heartbeat.leases_wanted = wanted;
     heartbeat.held = std::move(held);
     heartbeat.released = std::move(released);
@@ -84,6 +85,7 @@ class CoordinatorTest : public ::testing::Test {
   ServerHeartbeatReply SendServerHeartbeat(NodeId server, std::optional<ShardReport> shard = {}) {
     ServerHeartbeat heartbeat;
     heartbeat.node = server;
+    heartbeat.term = config_.term;
     heartbeat.generation = generations_[server];
     LedgerReport report{{}, 0, ledger_.partitions(), version_};
     for (const SliceOrder& order : orders_[server]) report.slices.push_back({order.slice, order.incarnation});

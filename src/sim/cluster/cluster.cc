@@ -160,13 +160,12 @@ void Cluster::State::StartCoordinator(uint32_t address, bool take_over) {
   Poll(coordinator);
 }
 
-void Cluster::State::KillCoordinator() {
+void Cluster::State::KillCoordinator(Duration absent, uint32_t next_address) {
   const auto dead = coordinator;
   dead->alive = false;
   ++result.restarts;
-  const uint32_t address = rng.Chance(0.5) ? dead->address : 1 - dead->address;
-  queue.After(Between(10, 500), [this, dead, address] {
-    if (coordinator == dead) StartCoordinator(address, true);
+  queue.After(absent, [this, dead, next_address] {
+    if (coordinator == dead) StartCoordinator(next_address, true);
   });
 }
 

@@ -54,8 +54,10 @@ struct PlannedFault {
   enum class What : uint8_t { kKill = 0, kPause = 1, kLeave = 2, kStart = 3 } what = What::kKill;
   Time at{0};
   protocol::Role role = protocol::Role::kWorker;
-  uint32_t index = 0;     // among the live processes of the role, in the order of their start
-  Duration lasts{0};      // kPause
+  // Among the live processes of the role, in the order of their start. kCoordinator: the address, 0 or 1, at
+  // which the next one starts.
+  uint32_t index = 0;
+  Duration lasts{0};      // kPause; kKill of the coordinator: until the next one starts
   bool replaced = false;  // kKill: a replacement starts a second later
 };
 

@@ -194,9 +194,9 @@ struct Cluster::State {
   void Watch();
   // `take_over`: the members may be alive.
   void StartCoordinator(uint32_t address, bool take_over);
-  // The coordinator dies. Another one starts after a while, at this address or another, unless the job was
-  // resumed meanwhile.
-  void KillCoordinator();
+  // The coordinator dies. Another one starts after a while, unless the job was resumed meanwhile.
+  void KillCoordinator(Duration absent, uint32_t next_address);
+  void KillCoordinator() { KillCoordinator(Between(10, 500), rng.Chance(0.5) ? 0 : 1); }
   void OnReplaced(const std::shared_ptr<CoordinatorProcess>& c);
   CoordinatorConfig Config() const;
   void Do(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions);
@@ -325,6 +325,7 @@ struct Cluster::State {
   void TroubleCoordinator();
   std::shared_ptr<Process> Admin() const;
   void Carry(const PlannedFault& planned);
+  void CarryToCoordinator(const PlannedFault& planned);
   void Kill(const ProcessPtr& p, bool replace);
   void Leave(const ProcessPtr& p);
   void Replace();

@@ -64,7 +64,16 @@ std::shared_ptr<Process> Cluster::State::Admin() const {
   return admin;
 }
 
+void Cluster::State::CarryToCoordinator(const PlannedFault& planned) {
+  if (coordinator->ended || !coordinator->alive) return;
+  if (planned.what == PlannedFault::What::kKill) return KillCoordinator(planned.lasts, planned.index);
+  if (planned.what == PlannedFault::What::kPause) return Pause(coordinator.get(), planned.lasts);
+  ++result.overtaken;
+  StartCoordinator(planned.index, true);
+}
+
 void Cluster::State::Carry(const PlannedFault& planned) {
+  if (planned.role == Role::kCoordinator) return CarryToCoordinator(planned);
   if (planned.what == PlannedFault::What::kStart) return Start(planned.role);
   const auto all = All(planned.role);
   if (planned.index >= all.size()) return;

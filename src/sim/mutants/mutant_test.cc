@@ -23,9 +23,12 @@ using Strategy = protocol::StrategyConfig;
 const bool kNoLedger = !guards::AlreadyApplied(true);
 const bool kNoIncarnation = guards::SameIncarnation(Incarnation(1), Incarnation(2));
 const bool kNoGroup = guards::SameGroup(1, 2);
+const bool kNoSeal = guards::Unsealed(true);
+const bool kNoTerm = guards::CurrentTerm(1, 2);
 
 // By their sources, protocol/guards/guard_*.cc.
-const std::vector<std::string> kTested = {"already_applied", "same_group", "same_incarnation"};
+const std::vector<std::string> kTested = {"already_applied", "current_term", "same_group", "same_incarnation",
+                                          "unsealed"};
 // No job shows a failure without them yet. Generation check: a worker outside the view does no harm while
 // ledgers and incarnations are checked; elastic membership is to provide such a job.
 const std::vector<std::string> kUntested = {"member"};
@@ -41,6 +44,11 @@ std::vector<Concern> Concerned() {
   if (kNoGroup) {
     return {{{.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kOneGroup}},
             {{.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true}, {Invariant::kOneGroup}}};
+  }
+  if (kNoSeal || kNoTerm) {
+    return {{{.kind = Kind::kAsync}, {Invariant::kOneCoordinator}},
+            {{.kind = Kind::kSync, .lanes = 4}, {Invariant::kOneCoordinator}},
+            {{.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kOneCoordinator}}};
   }
   std::vector<Invariant> stepped = {Invariant::kCheckpoint, Invariant::kWatermark};
   std::vector<Invariant> not_stepped = stepped;
@@ -69,7 +77,7 @@ std::string List(const std::map<Invariant, int>& violated) {
 }
 
 TEST(Mutant, LacksOneCheck) {
-  EXPECT_EQ(kNoLedger + kNoIncarnation + kNoGroup, 1);
+  EXPECT_EQ(kNoLedger + kNoIncarnation + kNoGroup + kNoSeal + kNoTerm, 1);
 }
 
 TEST(Mutant, EveryGuardIsTestedOrListedAsUntested) {
