@@ -115,7 +115,7 @@ class CoordinatorRole {
     LEAT_RETURN_IF_ERROR(StartShardService());
     // From here on the directory is a job's. Who fails before can be started again.
     LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
-    spdlog::info("coordinator of job '{}' serves on {}, term {}", job_.name, address, store_->term());
+    spdlog::info("coordinator of job '{}' serves on {} in term {}", job_.name, address, store_->term());
     for (const auto& joined : machine_.taken_over()) {
       protocol::JoinRequest known;
       known.role = joined.member.role;
@@ -511,6 +511,7 @@ class CoordinatorRole {
   void Act(protocol::VerifyCheckpoint& a) {
     InBackground([this, a] { return VerifyOnDisk(a); },
                  [this, id = a.id](const Status& status) {
+                   if (status.code() == Code::kStale) return Replaced(status);
                    Do(machine_.OnCheckpointVerified(loop_.Now(), id, status));
                  });
   }
@@ -527,6 +528,7 @@ class CoordinatorRole {
     if (const Status published = shard_service_->OnComplete(a.before->directory, *a.before); !published.ok())
       spdlog::warn("checkpoint {} cannot be published: {}", a.before->id, published.ToString());
     const Status aside = store_->SetAside(a.id);
+    if (aside.code() == Code::kStale) return aside;
     spdlog::warn("{}; checkpoint {} is used instead; {}", status.message(), a.before->id,
                  aside.ok() ? "kept aside as " + store_->directory() + "/" + checkpoint::AsideName(a.id)
                             : "it cannot be kept aside: " + aside.message());
