@@ -74,14 +74,17 @@ std::string ManifestPath(const std::string& directory, uint64_t id) {
   return directory + "/" + DirectoryName(id) + "/" + kManifest;
 }
 
-// Renames a file from or to the directory of this coordinator's term, durably for `directory`. kStale if that
-// directory is no more, because another coordinator has taken over.
+// kStale if the directory of this coordinator's term is no more, else `status`.
+Status UnlessReplaced(const std::string& term, Status status) {
+  if (Exists(term)) return status;
+  return {Code::kStale, term + ": another coordinator has taken over"};
+}
+
+// Renames a file from or to the directory of this coordinator's term, durably for `directory`.
 Status Move(const std::string& from, const std::string& to, const std::string& directory,
             const std::string& term) {
   if (std::rename(from.c_str(), to.c_str()) == 0) return SyncDirectory(directory);
-  const int error = errno;
-  if (!Exists(term)) return {Code::kStale, term + ": another coordinator has taken over"};
-  return SystemError(to, "rename", error);
+  return UnlessReplaced(term, SystemError(to, "rename", errno));
 }
 
 // The manifest first, so that an interrupted removal leaves an incomplete checkpoint.
@@ -185,7 +188,7 @@ class DirectoryStore final : public Store {
   Result<protocol::RecoveredState> Restore(const std::vector<DamagedCheckpoint>& damaged) const override;
 
   Status SetAside(uint64_t id) override {
-    if (!Exists(term_directory_)) return {Code::kStale, term_directory_ + ": another coordinator has taken over"};
+    LEAT_RETURN_IF_ERROR(UnlessReplaced(term_directory_, Status()));
     return RenameSynced(directory_, DirectoryName(id), AsideName(id));
   }
 
@@ -286,8 +289,9 @@ Status DirectoryStore::Commit(const Manifest& manifest) {
     LEAT_RETURN_IF_ERROR(SyncDirectory(term_directory_));
     return Move(written, path + "/" + kManifest, path, term_directory_);
   }();
-  if (!status.ok()) unlink(written.c_str());
-  return status;
+  if (status.ok()) return status;
+  unlink(written.c_str());
+  return UnlessReplaced(term_directory_, status);
 }
 
 Result<protocol::RecoveredState> DirectoryStore::Restore(

@@ -131,8 +131,9 @@ TEST(Store, ADirectoryWithAJobIsNotOverwrittenAndOneWithoutIsNotResumed) {
   const auto again = Store::Open(dir.path(), false);
   EXPECT_EQ(again.status().code(), Code::kFailedPrecondition);
   EXPECT_EQ(*OpenOrDie(dir.path(), true)->ReadJob(), "a: 1\n");
-  std::filesystem::remove(dir / "journal");
-  EXPECT_EQ(Store::Open(dir.path(), true).status(), Status(Code::kDataLoss, dir / "journal: is missing"));
+  std::filesystem::remove(dir / "term-000002/journal");
+  EXPECT_EQ(Store::Open(dir.path(), true).status(),
+            Status(Code::kDataLoss, dir.path() + ": the journal is missing"));
 }
 
 TEST(Store, TwoProcessesCannotOwnOneDirectory) {
@@ -469,7 +470,7 @@ TEST(Store, ADamagedOrMissingPartIsDataLossBeforeAnythingStarts) {
     EXPECT_EQ(status.message().find(path + ": "), 0u) << status.message();
   };
   for (const std::string& path :
-       {dir / "job.yaml", dir / "journal", dir / manifest.directory + "/manifest.json", shard}) {
+       {dir / "job.yaml", dir / "term-000001/journal", dir / manifest.directory + "/manifest.json", shard}) {
     const uint64_t size = std::filesystem::file_size(path);
     for (const uint64_t at : {uint64_t{0}, size / 2, size - 1}) {
       FlipByte(path, at, 0x10);
@@ -487,8 +488,8 @@ TEST(Store, ADamagedOrMissingPartIsDataLossBeforeAnythingStarts) {
   EXPECT_EQ(store->Restore().status().code(), Code::kDataLoss);
   ASSERT_TRUE(WriteCheckpoint(store.get(), 2).ok());
   EXPECT_TRUE(Verify(dir.path()).ok());
-  std::filesystem::remove(dir / "journal");
-  expect_damage(dir / "journal");
+  std::filesystem::remove(dir / "term-000001/journal");
+  EXPECT_EQ(Verify(dir.path()), Status(Code::kDataLoss, dir.path() + ": the journal is missing"));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 
 #include "base/testing.h"
 #include "net/security/refusal_log.h"
+#include "net/testing.h"
 #include "net/tls/testing.h"
 
 namespace leat::control {
@@ -75,6 +76,34 @@ TEST(Control, AnswersEveryKindOfRequest) {
   EXPECT_EQ(std::get<protocol::StatusReply>(*client->Call(protocol::StatusRequest{}, 10s)).json, "{}");
   EXPECT_EQ(std::get<protocol::AdminReply>(*client->Call(protocol::AdminRequest{}, 10s)).status,
             Status(Code::kStale, "late"));
+}
+
+TEST(Control, AfterAFailureTheNextAddressIsTried) {
+  auto first = StartOrDie(Echo);
+  const auto second = StartOrDie(Echo);
+  const std::string address = first->address();
+  const auto client = ControlClient::Make(address + "," + second->address(), "token");
+  EXPECT_TRUE(client->Call(protocol::StatusRequest{}, 10s).ok());
+  EXPECT_EQ(client->address(), address);
+  first.reset();
+  // A call that is under way when the connection is lost is not repeated.
+  EXPECT_TRUE(client->Call(protocol::StatusRequest{}, 10s).ok() ||
+              client->Call(protocol::StatusRequest{}, 10s).ok());
+  EXPECT_EQ(client->address(), second->address());
+
+  // One that accepts connections and says nothing, as one that is stopped.
+  const net::testing::BareListener stopped;
+  const auto other = ControlClient::Make(stopped.address() + "," + second->address(), "token");
+  EXPECT_TRUE(other->Call(protocol::StatusRequest{}, 20s).ok());
+  EXPECT_EQ(other->address(), second->address());
+  // Also by calls that have less time than one attempt takes.
+  const auto hasty = ControlClient::Make(stopped.address() + "," + second->address(), "token");
+  EXPECT_FALSE(hasty->Call(protocol::StatusRequest{}, 200ms).ok());
+  EXPECT_EQ(hasty->address(), second->address());
+  EXPECT_TRUE(hasty->Call(protocol::StatusRequest{}, 10s).ok());
+  EXPECT_EQ(
+      ControlClient::Make(address + ",b", "token")->Call(protocol::StatusRequest{}, 10s).status().code(),
+      Code::kInvalidArgument);
 }
 
 TEST(Control, ATokenIsAnyBytes) {

@@ -490,8 +490,11 @@ class CoordinatorRole {
   }
   void Act(protocol::DropCheckpoints& a) {
     background_.Post([this, a] {
-      if (auto status = store_->Drop(a.oldest_kept, a.watermark); !status.ok())
+      if (auto status = store_->Drop(a.oldest_kept, a.watermark); !status.ok()) {
         spdlog::warn("{}", status.ToString());
+        // What another coordinator needs is its own business.
+        if (status.code() == Code::kStale) return;
+      }
       // With more epochs to come, every event will be wanted again.
       if (epochs_ > 1) return;
       for (size_t i = 0; i < partitions_.size() && i < a.watermark.size(); ++i) {

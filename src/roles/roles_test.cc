@@ -297,11 +297,12 @@ TEST_F(RolesTest, WithoutSpaceForTheJournalAllWait) {
   ASSERT_TRUE(Pauses());
   ASSERT_TRUE(WaitFor([&] { return Now()["published"] == kEvents; }));
   {
-    const FileSizeLimit limit(std::filesystem::file_size(job_->directory + "/journal"));
+    const FileSizeLimit limit(std::filesystem::file_size(job_->directory + "/term-000001/journal"));
     Admin(AdminRequest::Kind::kContinue);
     const auto waiting = [&] { return Now().value("waiting_for", std::string()); };
     ASSERT_TRUE(WaitFor([&] { return !waiting().empty(); }));
-    EXPECT_THAT(waiting(), HasSubstr("the journal: " + job_->directory + "/journal: write: File too large"));
+    EXPECT_THAT(waiting(),
+                HasSubstr("the journal: " + job_->directory + "/term-000001/journal: write: File too large"));
     // Roles without replies would give up by now.
     const Time until = MonotonicClock().Now() + 3 * silence_limit_;
     ASSERT_TRUE(WaitFor([&] { return MonotonicClock().Now() > until; }));

@@ -33,6 +33,8 @@ void CommitQueue::Push(protocol::CoordinatorActions actions) {
       batch.actions.push_back(std::move(action));
     }
   }
+  // What waits is going to find out the same.
+  if (batch.records.empty() && batch.actions.empty() && !batches_.empty()) return;
   batches_.push_back(std::move(batch));
   Run();
 }

@@ -13,6 +13,7 @@ namespace leat::roles {
 namespace {
 
 using protocol::AppendJournal;
+using protocol::ConfirmTerm;
 using protocol::IdsReserved;
 using protocol::PrepareCheckpoint;
 using ::testing::ElementsAre;
@@ -36,7 +37,8 @@ class CommitQueueTest : public ::testing::Test {
               const uint64_t id = std::get<PrepareCheckpoint>(action).id;
               executed_.push_back(id);
               if (id == again_) queue_.Push({PrepareCheckpoint{id + 100}});
-            }) {}
+            },
+            [this](const Status& why) { replaced_ = why; }) {}
   ~CommitQueueTest() override { Set(true, Status()); }
 
   static AppendJournal Record(uint64_t node) { return {IdsReserved{node, 0}}; }
@@ -63,6 +65,7 @@ class CommitQueueTest : public ::testing::Test {
   std::vector<std::string> writes_;
   std::vector<uint64_t> executed_;
   uint64_t again_ = 0;
+  Status replaced_;
   net::Loop loop_;
   BackgroundThread background_;
   CommitQueue queue_;
@@ -87,6 +90,30 @@ TEST_F(CommitQueueTest, ActionsOfActionsComeAfterThoseAlreadyThere) {
   again_ = 1;
   queue_.Push({PrepareCheckpoint{1}, PrepareCheckpoint{2}});
   EXPECT_THAT(executed_, ElementsAre(1, 2, 101));
+}
+
+TEST_F(CommitQueueTest, AConfirmationWaitsForAWriteWithoutRecords) {
+  Set(false, Status());
+  queue_.Push({ConfirmTerm{}, PrepareCheckpoint{1}});
+  queue_.Push({ConfirmTerm{}});  // the write to come says as much
+  for (int i = 0; i < 5; ++i) loop_.RunOnce(std::chrono::milliseconds(1));
+  EXPECT_THAT(executed_, IsEmpty());
+  Set(true, Status());
+  EXPECT_TRUE(RunUntil([&] { return executed_.size() == 1; }));
+  EXPECT_THAT(Writes(), ElementsAre("write"));
+}
+
+TEST_F(CommitQueueTest, NothingIsDoneOnceAnotherCoordinatorHasTakenOver) {
+  Set(true, Status(Code::kStale, "sealed"));
+  queue_.Push({Record(1), PrepareCheckpoint{1}});
+  queue_.Push({PrepareCheckpoint{2}});
+  EXPECT_TRUE(RunUntil([&] { return !replaced_.ok(); }));
+  EXPECT_EQ(replaced_, Status(Code::kStale, "sealed"));
+  Set(true, Status());
+  queue_.Push({Record(2), PrepareCheckpoint{3}});
+  for (int i = 0; i < 5; ++i) loop_.RunOnce(std::chrono::milliseconds(1));
+  EXPECT_THAT(executed_, IsEmpty());
+  EXPECT_THAT(Writes(), ElementsAre("write 1"));
 }
 
 TEST_F(CommitQueueTest, AFailedWriteIsRepeatedWithAllThatWaits) {

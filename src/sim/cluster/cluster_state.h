@@ -41,8 +41,8 @@ enum EventKind : uint32_t {
 struct Process {
   virtual ~Process() = default;
   bool alive = true;
-  Time paused_until{0};
   uint32_t calls = 0;  // the address of the coordinator that it calls
+  Time paused_until{0};
 };
 
 struct CoordinatorProcess : Process {
