@@ -217,6 +217,23 @@ TEST_F(LoadTest, AResumedJobIsAsItWasUnlessSaidOtherwise) {
   ExpectRoundTrip(other);
 }
 
+TEST_F(LoadTest, ProcessesGoOnWithAResumedJobIfItIsTheSame) {
+  const std::string where = directory_ / "j";
+  Keep(Job::Load({.text = kFullJob}, {.data = "/somewhere", .directory = where}));
+  EXPECT_TRUE(SameAsStored(Job::Load({.resume = where}, {})));
+  {
+    auto store = checkpoint::Store::Open(where, true);
+    ASSERT_TRUE(store.ok());
+    ASSERT_TRUE((*store)->WriteJob(Job::Load({.resume = where}, {}).config.ToYaml()).ok());
+  }
+  EXPECT_TRUE(SameAsStored(Job::Load({.resume = where}, {}))) << "also the second time";
+  EXPECT_FALSE(SameAsStored(Job::Load({.resume = where}, {.workers = 1})));
+  EXPECT_FALSE(SameAsStored(Job::Load({.resume = where}, {.rate = 1})));
+  const std::string file =
+      directory_.Write("job.yaml", Replaced(kFullJob, "learning_rate: 0.01", "learning_rate: 0.5"));
+  EXPECT_FALSE(SameAsStored(Job::Load({.file = file, .resume = where}, {})));
+}
+
 TEST_F(LoadTest, AFileBesideAResumedJobHasTheWord) {
   const std::string where = directory_ / "j";
   const Job first =

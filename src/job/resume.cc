@@ -62,12 +62,39 @@ std::string ReadText(const std::string& directory) {
 
 }  // namespace
 
+namespace {
+
+// The settings, in an order that does not depend on how the job was loaded. A job that is resumed names some
+// that others leave to their defaults: these are compared by their values.
+std::string Settings(const Job& job) {
+  std::string text = job.config.Without(kResolved).ToYaml();
+  const Config resolved = job.config.At(kResolved);
+  std::vector<std::string> keys = resolved.Keys();
+  std::ranges::sort(keys);
+  for (const std::string& key : keys) {
+    const bool by_value =
+        key == "workers" || key == "ps" || key == "max_ps" || key == "rate" || key == "events";
+    if (!by_value) text += Config::EmptyMap("").With(key, resolved.At(key)).ToYaml();
+  }
+  for (const uint32_t count : {job.workers, job.servers, job.max_servers})
+    text += std::to_string(count) + " ";
+  if (const stream::BotsConfig* bots = job.stream.bots(); bots != nullptr)
+    text += std::to_string(bots->rate) + " " + std::to_string(bots->events);
+  return text;
+}
+
+}  // namespace
+
 Job ReadStored(const std::string& directory) {
   return Job::FromResolved(ReadText(directory), directory + "/job.yaml");
 }
 
 Job ReadStoredWithoutModel(const std::string& directory) {
   return Job::WithoutModel(ReadText(directory), directory + "/job.yaml");
+}
+
+bool SameAsStored(const Job& job) {
+  return Settings(ReadStoredWithoutModel(job.directory)) == Settings(job);
 }
 
 checkpoint::IntactCheckpoint CheckResumable(const Job& job) {

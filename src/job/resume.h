@@ -24,6 +24,9 @@ checkpoint::IntactCheckpoint CheckResumable(const Job& job);
 // continues; empty if none are.
 std::string DamageNote(const Job& job, const checkpoint::IntactCheckpoint& found);
 
+// True if job.directory holds exactly this job: processes of its last run can go on with it.
+bool SameAsStored(const Job& job);
+
 // Throws if a partition ends before an offset that the checkpoint or the journal names: new records would get
 // offsets that count as trained. If the job sets `fail_on_data_loss: false`, empty records take the lost
 // offsets instead, and `ranges` is updated.

@@ -640,12 +640,6 @@ std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOpti
   return nullptr;
 }
 
-// Members of the former coordinator have the same job as those of this one.
-bool SameJob(const checkpoint::Store& store, const std::string& yaml) {
-  const auto former = store.ReadJob();
-  return former.ok() && *former == yaml;
-}
-
 void CheckSameTopic(const job::Job& job, stream::Source& source,
                     const std::vector<protocol::Fingerprint>& fingerprints) {
   const Status same = CheckFingerprints(source, fingerprints);
@@ -715,7 +709,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
     config.raise = protocol::RateRaise{.factor = job.drift->factor, .events = job.drift->events};
   config.job = job.config.ToYaml();
   config.term = (*store)->term();
-  config.take_over = options.resume && !options.new_members && SameJob(**store, config.job);
+  config.take_over = options.resume && !options.new_members && job::SameAsStored(job);
   // With a feed on another host, it is that host that reaches the brokers.
   const auto publisher = options.feed.empty() ? MakePublisher(job) : nullptr;
   const auto feed = options.feed.empty() ? StartFeed(job, options, publisher.get()) : nullptr;
