@@ -36,6 +36,7 @@
 #include "roles/feed_role.h"
 #include "roles/role.h"
 #include "roles/server_role.h"
+#include "roles/standby/standby_role.h"
 #include "roles/worker_role.h"
 
 namespace leat {
@@ -115,6 +116,7 @@ struct Arguments {
   bool discard = false;
   bool wait_for_feed = false;
   bool take_over = false;
+  std::string standby;  // addresses of the coordinator
   bool new_members = false;
 };
 
@@ -216,6 +218,9 @@ int Coordinator(Arguments a) {
   if (a.take_over && !options.resume) {
     throw std::invalid_argument("--take-over needs --resume with the directory of the running job");
   }
+  if (!a.standby.empty() && !options.resume) {
+    throw std::invalid_argument("--standby needs --resume with the directory of the running job");
+  }
   options.take_over = a.take_over;
   options.new_members = a.new_members;
   options.pause_at = a.pause_at;
@@ -226,7 +231,14 @@ int Coordinator(Arguments a) {
       spdlog::warn("cannot write the address to file descriptor {} (--ready-fd)", a.ready_fd);
     }
     close(a.ready_fd);
+    a.ready_fd = -1;
   };
+  const auto load = [&a, &security] {
+    auto job = job::Job::Load(a.source, a.overrides);
+    Require(launcher::CheckJob(security, job));
+    return job;
+  };
+  if (!a.standby.empty()) return Report(roles::RunStandby({a.standby, a.source.resume, load, options}));
   if (a.wait_for_feed) {
     const auto found = roles::WaitForFeed(options, job::Job::WithoutFiles(a.source, a.overrides));
     if (found.status().code() == Code::kAborted) return 0;
@@ -236,9 +248,7 @@ int Coordinator(Arguments a) {
     a.overrides.found = found->found;
     Require(roles::FetchAssets(options, job::Job::WithoutFiles(a.source, a.overrides)));
   }
-  const auto job = job::Job::Load(a.source, a.overrides);
-  Require(launcher::CheckJob(security, job));
-  return Report(roles::RunCoordinator(job, options));
+  return Report(roles::RunCoordinator(load(), options));
 }
 
 roles::RoleOptions Role(const Arguments& a) {
@@ -339,6 +349,14 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
   coordinator->add_flag(
       "--take-over", a.take_over,
       "with --resume: replace a coordinator that may still be alive, and let the members go on");
+  coordinator
+      ->add_option(
+          "--standby", a.standby,
+          "with --resume: take over when the coordinator at this address, HOST:PORT, or at any of several "
+          "with commas between, does not answer")
+      ->excludes("--take-over")
+      ->excludes("--pause-at")
+      ->excludes("--wait-for-feed");
   coordinator->add_flag("--new-members", a.new_members, "no process of the former run is alive")->group("");
   coordinator->add_option("--ready-fd", a.ready_fd, "file descriptor to write the address to")->group("");
   coordinator->callback([&] { result = Coordinator(a); });

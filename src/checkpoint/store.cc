@@ -74,12 +74,6 @@ std::string ManifestPath(const std::string& directory, uint64_t id) {
   return directory + "/" + DirectoryName(id) + "/" + kManifest;
 }
 
-// kStale if the directory of this coordinator's term is no more, else `status`.
-Status UnlessReplaced(const std::string& term, Status status) {
-  if (Exists(term)) return status;
-  return {Code::kStale, term + ": another coordinator has taken over"};
-}
-
 // Renames a file from or to the directory of this coordinator's term, durably for `directory`.
 Status Move(const std::string& from, const std::string& to, const std::string& directory,
             const std::string& term) {
@@ -197,6 +191,8 @@ class DirectoryStore final : public Store {
     if (status.code() != Code::kResourceExhausted || !MakeRoom(directory_, 0).ok()) return status;
     return journal_.Append(records);
   }
+
+  Status End() override { return SealJournal(term_directory_, term_).status(); }
 
   Result<protocol::CheckpointOrder> Prepare(uint64_t id, uint64_t bytes) override {
     const std::string path = directory_ + "/" + DirectoryName(id);
@@ -355,10 +351,11 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
         LEAT_RETURN_IF_ERROR(RemoveCheckpoint(path + "/" + DirectoryName(id), term.directory));
     }
   }
-  LEAT_ASSIGN_OR_RETURN(Journal journal, Journal::Create(term.directory, *term.former));
+  auto journal = Journal::Create(term.directory, *term.former);
+  if (!journal.ok()) return UnlessReplaced(term.directory, journal.status());
   RemoveFormerTerms(path, term.number);
   return std::unique_ptr<Store>(
-      new DirectoryStore(std::move(path), std::move(lock), term, std::move(journal)));
+      new DirectoryStore(std::move(path), std::move(lock), term, std::move(*journal)));
 }
 
 Result<std::string> ReadJob(const std::string& directory) {

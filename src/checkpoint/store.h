@@ -82,6 +82,9 @@ class Store {
   // Removes all checkpoints before `oldest_kept` and incomplete ones before the newest complete one, and from
   // the journal the cuts that end at or before `watermark` (by partition).
   virtual Status Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) = 0;
+  // The job has ended in order, or is stopped: nobody needs to take over (NewestClaimed). Nothing can be
+  // appended to the journal any more.
+  virtual Status End() = 0;
 };
 
 // "checkpoint-000007.damaged".

@@ -77,11 +77,10 @@ Result<uint64_t> CreateNext(const std::string& directory) {
   }
 }
 
-}  // namespace
-
-Result<Term> ClaimTerm(const std::string& directory) {
-  LEAT_ASSIGN_OR_RETURN(const uint64_t number, CreateNext(directory));
-  Term term{.number = number, .directory = directory + "/" + NameOf(number), .former = {}};
+// Renames the directories of the terms before `number` and returns the records of the newest that has a
+// journal, after sealing it.
+Result<std::optional<std::vector<protocol::JournalRecord>>> TakeFormer(const std::string& directory,
+                                                                       uint64_t number) {
   LEAT_ASSIGN_OR_RETURN(std::vector<Entry> entries, List(directory));
   std::erase_if(entries, [&](const Entry& entry) { return entry.number >= number; });
   for (Entry& entry : entries) {
@@ -94,10 +93,26 @@ Result<Term> ClaimTerm(const std::string& directory) {
   }
   const auto newest =
       std::ranges::find_if(entries, [&](const Entry& entry) { return HasJournal(directory, entry); });
-  if (newest != entries.end()) {
-    LEAT_ASSIGN_OR_RETURN(term.former, SealJournal(directory + "/" + newest->name, number));
-  }
+  if (newest == entries.end()) return std::optional<std::vector<protocol::JournalRecord>>();
+  LEAT_ASSIGN_OR_RETURN(auto records, SealJournal(directory + "/" + newest->name, number));
+  return std::optional(std::move(records));
+}
+
+}  // namespace
+
+Result<Term> ClaimTerm(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(const uint64_t number, CreateNext(directory));
+  Term term{.number = number, .directory = directory + "/" + NameOf(number), .former = {}};
+  auto former = TakeFormer(directory, number);
+  // Another one that claims the next term at the same time may have removed the former journal.
+  if (!former.ok()) return UnlessReplaced(term.directory, former.status());
+  term.former = std::move(*former);
   return term;
+}
+
+Status UnlessReplaced(const std::string& term_directory, Status status) {
+  if (Exists(term_directory)) return status;
+  return {Code::kStale, term_directory + ": another coordinator has taken over"};
 }
 
 void RemoveFormerTerms(const std::string& directory, uint64_t current) {
@@ -116,6 +131,18 @@ Result<std::string> NewestTerm(const std::string& directory) {
     if (HasJournal(directory, entry)) return directory + "/" + entry.name;
   }
   return Status(Code::kDataLoss, directory + ": the journal is missing");
+}
+
+Result<Claimed> NewestClaimed(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(directory));
+  if (entries.empty()) return Status(Code::kNotFound, directory + ": there is no job in it");
+  const Entry& newest = entries.front();
+  Claimed claimed{.term = newest.number, .ended = false};
+  if (newest.over || !HasJournal(directory, newest)) return claimed;
+  const auto contents = ReadJournal(directory + "/" + newest.name);
+  // Who takes over renames the directory before it seals the journal.
+  claimed.ended = contents.ok() && contents->sealed && Exists(directory + "/" + newest.name);
+  return claimed;
 }
 
 }  // namespace leat::checkpoint

@@ -29,13 +29,24 @@ struct Term {
 };
 
 // Claims the next term for this process. The former journal is kept until RemoveFormerTerms, which follows
-// once this term has a journal with the same records. kDataLoss if the former journal is damaged.
+// once this term has a journal with the same records. kDataLoss if the former journal is damaged, kStale if
+// another coordinator claims a term meanwhile.
 Result<Term> ClaimTerm(const std::string& directory);
+// kStale if a term's directory has no longer its name, because another coordinator has taken over; else
+// `status`.
+Status UnlessReplaced(const std::string& term_directory, Status status);
 // Best effort.
 void RemoveFormerTerms(const std::string& directory, uint64_t current);
 
 // Only reads. The directory with the journal of the newest coordinator that has one; kDataLoss if there is
 // none.
 Result<std::string> NewestTerm(const std::string& directory);
+
+struct Claimed {
+  uint64_t term = 0;
+  bool ended = false;  // its coordinator has sealed its own journal, as the last thing that it did
+};
+// Only reads. The newest term that was claimed.
+Result<Claimed> NewestClaimed(const std::string& directory);
 
 }  // namespace leat::checkpoint

@@ -121,6 +121,41 @@ TEST(Terms, ACoordinatorThatDiesBeforeItHasAJournalLeavesThatOfTheOneBefore) {
   EXPECT_EQ(Ids(*Claim(dir).former), (std::vector<uint64_t>{1, 2}));
 }
 
+TEST(Terms, WhoWaitsToTakeOverFindsOutThatTheCoordinatorHasEnded) {
+  const TempDir dir;
+  EXPECT_EQ(NewestClaimed(dir.path()).status().code(), Code::kNotFound);
+  const auto expect = [&dir](uint64_t term, bool ended) {
+    const auto claimed = NewestClaimed(dir.path());
+    ASSERT_TRUE(claimed.ok()) << claimed.status().ToString();
+    EXPECT_EQ(claimed->term, term);
+    EXPECT_EQ(claimed->ended, ended);
+  };
+  const Term first = Claim(dir);
+  expect(1, false);
+  ASSERT_TRUE(Begin(first).Append(IdsReserved{1, 1}).ok());
+  expect(1, false);
+  const Term second = Claim(dir);
+  expect(2, false);  // the first journal is sealed, but by another coordinator
+  Begin(second);
+  RemoveFormerTerms(dir.path(), 2);
+  expect(2, false);
+  ASSERT_TRUE(SealJournal(second.directory, 2).ok());
+  expect(2, true);
+  EXPECT_EQ(Ids(*Claim(dir).former), std::vector<uint64_t>{1}) << "it can be resumed";
+  expect(3, false);
+}
+
+TEST(Terms, WhoIsOvertakenWhileItTakesOverFindsThatOut) {
+  const TempDir dir;
+  ASSERT_TRUE(Begin(Claim(dir)).Append(IdsReserved{1, 1}).ok());
+  // One of them has made its directory when the other takes over, and then goes on.
+  std::filesystem::create_directory(dir / "term-000002");
+  Begin(Claim(dir));
+  RemoveFormerTerms(dir.path(), 3);
+  EXPECT_EQ(UnlessReplaced(dir / "term-000002", Status()).code(), Code::kStale);
+  EXPECT_TRUE(UnlessReplaced(dir / "term-000003", Status()).ok());
+}
+
 TEST(Terms, DamageInASealedJournalIsNoticed) {
   const TempDir dir;
   const Term first = Claim(dir);
@@ -172,6 +207,8 @@ TEST(Terms, AStoreThatWasTakenOverChangesNothing) {
   ASSERT_TRUE((*store)->Prepare(4, 0).ok());
   EXPECT_TRUE((*store)->Commit(manifest).ok());
   EXPECT_TRUE((*store)->Drop(4, {}).ok());
+  EXPECT_TRUE((*store)->End().ok());
+  EXPECT_TRUE(NewestClaimed(dir / "job")->ended);
 }
 
 }  // namespace

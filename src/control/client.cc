@@ -15,7 +15,6 @@
 #include <random>
 #include <set>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -35,6 +34,8 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kMaxPause = std::chrono::milliseconds(250);
 // Of one attempt, if there are other addresses: a coordinator that is stopped accepts connections.
 constexpr Duration kAttempt = std::chrono::seconds(2);
+
+constexpr size_t kMaxAddresses = 32;
 
 // Replies follow Refusal in the order of their requests.
 bool Answers(const protocol::ControlReply& reply, const protocol::ControlRequest& request) {
@@ -123,7 +124,10 @@ class Client final : public ControlClient {
         random_(std::random_device{}()) {}
 
   Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) override {
-    if (!addresses_.ok()) return addresses_.status();
+    {
+      std::lock_guard lock(mutex_);
+      if (!addresses_.ok()) return addresses_.status();
+    }
     const std::string bytes = Serialize(request);
     if (bytes.size() > kMaxMessageBytes) {
       return Status(Code::kResourceExhausted, "a control request has " + std::to_string(bytes.size()) +
@@ -151,6 +155,17 @@ class Client final : public ControlClient {
     aborted_ = true;
     for (auto* context : under_way_) context->TryCancel();
     for (auto* loop : connecting_) loop->Stop();
+  }
+
+  void AddAddresses(const std::vector<std::string>& addresses) override {
+    std::lock_guard lock(mutex_);
+    for (const std::string& address : addresses) {
+      const bool room = addresses_.ok() && addresses_->size() < kMaxAddresses;
+      if (!room || std::ranges::count(*addresses_, address) > 0 || !net::ParseAddress(address).ok()) continue;
+      const uint32_t reached = turn_ % static_cast<uint32_t>(addresses_->size());
+      addresses_->push_back(address);
+      turn_ = reached;
+    }
   }
 
   std::string address() const override {
@@ -247,32 +262,42 @@ class Client final : public ControlClient {
     Result<net::AuthenticatedSocket> socket = Status(Code::kUnavailable, "not connected");
     std::shared_ptr<void> dial;
     Duration pause = kFirstPause;
+    uint32_t last = 0;
     const std::function<void()> attempt = [&] {
-      const auto [turn, part] = NextTurn();
-      const auto count = static_cast<uint32_t>(addresses_->size());
-      const std::string to = net::ParseAddress((*addresses_)[turn % count])->ToString();
+      const Attempt next = NextAttempt();
+      last = next.number;
       const Duration left = until - clock_.Now();
       dial = net::ConnectAuthenticated(
-          shared, to, count > 1 ? std::min(left, kAttempt) : left,
-          [&, turn = turn, part = part, count](Result<net::AuthenticatedSocket> authenticated) {
+          shared, next.address, next.others ? std::min(left, kAttempt) : left,
+          [&, next](Result<net::AuthenticatedSocket> authenticated) {
             socket = std::move(authenticated);
-            if (socket.ok() || (count == 1 && Final(socket.status()))) return loop.Stop();
-            Failed(turn);
-            loop.After(FromSeconds(Seconds(pause) * part), attempt);
+            if (socket.ok() || (!next.others && Final(socket.status()))) return loop.Stop();
+            Failed(next.number);
+            loop.After(FromSeconds(Seconds(pause) * next.pause), attempt);
             pause = std::min(2 * pause, kMaxPause);
           },
-          turn / count);
+          next.round);
     };
     loop.After(until - clock_.Now(), [&] { loop.Stop(); });
     attempt();
     loop.Run();
+    // The last one may not have been answered at all. The next call begins with another address.
+    if (!socket.ok()) Failed(last);
     return socket;
   }
 
-  // The number of the next attempt, and which part of the pause is made after it.
-  std::pair<uint32_t, double> NextTurn() {
+  struct Attempt {
+    uint32_t number = 0;
+    std::string address;
+    bool others = false;  // there are other addresses
+    uint32_t round = 0;   // all addresses have been tried so often
+    double pause = 1;     // the part of the pause that is made after it
+  };
+  Attempt NextAttempt() {
     std::lock_guard lock(mutex_);
-    return {turn_, 1 - 0.5 * random_.Uniform()};
+    const auto count = static_cast<uint32_t>(addresses_->size());
+    return {turn_, net::ParseAddress((*addresses_)[turn_ % count])->ToString(), count > 1, turn_ / count,
+            1 - 0.5 * random_.Uniform()};
   }
   // Another call may have failed at the same address.
   void Failed(uint32_t turn) {
@@ -291,10 +316,10 @@ class Client final : public ControlClient {
   const std::string text_;  // all addresses
   const std::string token_;
   const std::shared_ptr<net::TlsIdentity> tls_;
-  const Result<std::vector<std::string>> addresses_;
   const MonotonicClock clock_;
   mutable std::mutex mutex_;
-  Rng random_;         // of pauses
+  Result<std::vector<std::string>> addresses_;  // valid; an error: of those in Make
+  Rng random_;                                  // of pauses
   uint32_t turn_ = 0;  // the next attempt is made at number turn_ % size of the addresses
   bool aborted_ = false;
   std::shared_ptr<AuthenticatedChannel> authenticated_channel_;  // null: the next call connects

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -32,7 +33,9 @@ class ControlClient {
   virtual Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) = 0;
   // Makes current and later calls return kAborted. Thread-safe.
   virtual void Abort() = 0;
-  // Of those in Make, the address that was reached last, or will be tried next. Thread-safe.
+  // More addresses to try, such as those of standbys; invalid ones are left out. Thread-safe.
+  virtual void AddAddresses(const std::vector<std::string>& addresses) = 0;
+  // Of all of them, the address that was reached last, or will be tried next. Thread-safe.
   virtual std::string address() const = 0;
 };
 

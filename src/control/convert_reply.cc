@@ -183,8 +183,47 @@ void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* ou
   TakeText(in.transfers(), Limits::kName, "transfers", &out->transfers, check);
 }
 
+template <class Message>
+void PutStandbys(const std::vector<std::string>& in, Message* out) {
+  for (const std::string& address : in) out->add_standbys(address);
+}
+
+template <class Message>
+void TakeStandbys(const Message& in, std::vector<std::string>* out, Check* check) {
+  if (!check->Count(in.standbys_size(), Limits::kMembers, "standbys")) return;
+  for (const std::string& address : in.standbys())
+    TakeText(address, Limits::kName, "standby", &out->emplace_back(), check);
+}
+
+void Put(const protocol::BotsHeartbeatReply& in, pb::BotsHeartbeatReply* out) {
+  out->set_evicted(in.evicted);
+  out->set_stop(in.stop);
+  out->set_term(in.term);
+  PutStandbys(in.standbys, out);
+}
+
+void Take(const pb::BotsHeartbeatReply& in, protocol::BotsHeartbeatReply* out, Check* check) {
+  out->evicted = in.evicted();
+  out->stop = in.stop();
+  out->term = in.term();
+  TakeStandbys(in, &out->standbys, check);
+}
+
+void Put(const protocol::KeepAliveReply& in, pb::KeepAliveReply* out) {
+  out->set_evicted(in.evicted);
+  out->set_stop(in.stop);
+  PutStandbys(in.standbys, out);
+}
+
+void Take(const pb::KeepAliveReply& in, protocol::KeepAliveReply* out, Check* check) {
+  out->evicted = in.evicted();
+  out->stop = in.stop();
+  TakeStandbys(in, &out->standbys, check);
+}
+
 void Put(const protocol::FeedHeartbeatReply& in, pb::FeedHeartbeatReply* out) {
   out->set_term(in.term);
+  PutStandbys(in.standbys, out);
   out->set_evicted(in.evicted);
   out->set_stop(in.stop);
   for (const auto& order : in.publish) {
@@ -198,6 +237,7 @@ void Put(const protocol::FeedHeartbeatReply& in, pb::FeedHeartbeatReply* out) {
 
 void Take(const pb::FeedHeartbeatReply& in, protocol::FeedHeartbeatReply* out, Check* check) {
   out->term = in.term();
+  TakeStandbys(in, &out->standbys, check);
   out->evicted = in.evicted();
   out->stop = in.stop();
   if (!check->Count(in.publish_size(), Limits::kPartitions, "partitions to publish")) return;
@@ -261,15 +301,8 @@ struct PutKind {
   void operator()(const protocol::JoinReply& r) const { Put(r, out->mutable_join()); }
   void operator()(const protocol::WorkerHeartbeatReply& r) const { Put(r, out->mutable_worker()); }
   void operator()(const protocol::ServerHeartbeatReply& r) const { Put(r, out->mutable_server()); }
-  void operator()(const protocol::BotsHeartbeatReply& r) const {
-    out->mutable_bots()->set_evicted(r.evicted);
-    out->mutable_bots()->set_stop(r.stop);
-    out->mutable_bots()->set_term(r.term);
-  }
-  void operator()(const protocol::KeepAliveReply& r) const {
-    out->mutable_keep_alive()->set_evicted(r.evicted);
-    out->mutable_keep_alive()->set_stop(r.stop);
-  }
+  void operator()(const protocol::BotsHeartbeatReply& r) const { Put(r, out->mutable_bots()); }
+  void operator()(const protocol::KeepAliveReply& r) const { Put(r, out->mutable_keep_alive()); }
   void operator()(const protocol::JobReply& r) const { Put(r, out->mutable_job()); }
   void operator()(const protocol::FeedHeartbeatReply& r) const { Put(r, out->mutable_feed()); }
   void operator()(const protocol::StatusReply& r) const { out->mutable_status()->set_json(r.json); }
@@ -308,11 +341,10 @@ Result<protocol::ControlReply> ParseReply(std::string_view bytes) {
       Take(message.server(), &reply.emplace<protocol::ServerHeartbeatReply>(), &check);
       break;
     case pb::Reply::kBots:
-      reply = protocol::BotsHeartbeatReply{message.bots().evicted(), message.bots().stop(),
-                                           message.bots().term()};
+      Take(message.bots(), &reply.emplace<protocol::BotsHeartbeatReply>(), &check);
       break;
     case pb::Reply::kKeepAlive:
-      reply = protocol::KeepAliveReply{message.keep_alive().evicted(), message.keep_alive().stop()};
+      Take(message.keep_alive(), &reply.emplace<protocol::KeepAliveReply>(), &check);
       break;
     case pb::Reply::kJob:
       Take(message.job(), &reply.emplace<protocol::JobReply>(), &check);

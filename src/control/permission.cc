@@ -25,7 +25,7 @@ struct Allowed {
       case protocol::Role::kFeed:
         return {CertificateRole::kFeed};
       case protocol::Role::kCoordinator:
-        break;
+        return {CertificateRole::kCoordinator};
     }
     return {};
   }
@@ -33,7 +33,11 @@ struct Allowed {
   CertificateRoles operator()(const protocol::ServerHeartbeat&) const { return {CertificateRole::kServer}; }
   CertificateRoles operator()(const protocol::BotsHeartbeat&) const { return {CertificateRole::kBots}; }
   CertificateRoles operator()(const protocol::FeedHeartbeat&) const { return {CertificateRole::kFeed}; }
-  CertificateRoles operator()(const protocol::KeepAlive&) const { return kMembers; }
+  CertificateRoles operator()(const protocol::KeepAlive&) const {
+    CertificateRoles roles = kMembers;
+    roles.Add(CertificateRole::kCoordinator);
+    return roles;
+  }
   CertificateRoles operator()(const protocol::JobRequest&) const { return kMembers; }
   CertificateRoles operator()(const protocol::StatusRequest&) const { return CertificateRoles::All(); }
   CertificateRoles operator()(const protocol::AdminRequest&) const { return {CertificateRole::kAdmin}; }

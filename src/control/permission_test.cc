@@ -25,17 +25,19 @@ protocol::JoinRequest Join(protocol::Role role) {
 TEST(Permission, EachRoleActsAsItself) {
   const CertificateRoles members{CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kBots,
                                  CertificateRole::kFeed};
+  CertificateRoles members_and_standbys = members;
+  members_and_standbys.Add(CertificateRole::kCoordinator);
   std::vector<Case> cases = {
       {Join(protocol::Role::kWorker), {CertificateRole::kWorker}},
       {Join(protocol::Role::kServer), {CertificateRole::kServer}},
       {Join(protocol::Role::kBots), {CertificateRole::kBots}},
       {Join(protocol::Role::kFeed), {CertificateRole::kFeed}},
-      {Join(protocol::Role::kCoordinator), {}},
+      {Join(protocol::Role::kCoordinator), {CertificateRole::kCoordinator}},
       {protocol::WorkerHeartbeat{}, {CertificateRole::kWorker}},
       {protocol::ServerHeartbeat{}, {CertificateRole::kServer}},
       {protocol::BotsHeartbeat{}, {CertificateRole::kBots}},
       {protocol::FeedHeartbeat{}, {CertificateRole::kFeed}},
-      {protocol::KeepAlive{}, members},
+      {protocol::KeepAlive{}, members_and_standbys},
       {protocol::JobRequest{}, members},
       {protocol::StatusRequest{}, CertificateRoles::All()},
   };

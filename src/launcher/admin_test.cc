@@ -17,6 +17,7 @@ class SlowCoordinator final : public control::ControlClient {
  public:
   explicit SlowCoordinator(int questions, bool answers = true) : left_(questions), answers_(answers) {}
 
+  void AddAddresses(const std::vector<std::string>&) override {}
   std::string address() const override { return "10.0.0.5:4000"; }
   Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) override {
     std::unique_lock lock(mutex_);

@@ -8,7 +8,7 @@ namespace leat::protocol {
 std::string_view Name(Role role) {
   switch (role) {
     case Role::kCoordinator:
-      return "coordinator";
+      return "standby";
     case Role::kServer:
       return "ps";
     case Role::kWorker:
@@ -30,6 +30,14 @@ bool View::ready() const {
          std::all_of(slices.begin(), slices.end(), [](const SliceLocation& place) { return place.live; });
 }
 
+std::vector<std::string> View::standbys() const {
+  std::vector<std::string> addresses;
+  for (const Member& member : members) {
+    if (member.role == Role::kCoordinator) addresses.push_back(member.address);
+  }
+  return addresses;
+}
+
 const Member* View::Find(NodeId node) const {
   // The coordinator sends members in order.
   const auto here = std::lower_bound(members.begin(), members.end(), node,
@@ -47,6 +55,18 @@ uint64_t TermOf(const ControlRequest& request) {
         return 0;
       },
       request);
+}
+
+std::vector<std::string> StandbysIn(const ControlReply& reply) {
+  return std::visit(
+      [](const auto& one) {
+        if constexpr (requires { one.standbys; }) return one.standbys;
+        if constexpr (requires { one.view; }) {
+          if (one.view) return one.view->standbys();
+        }
+        return std::vector<std::string>();
+      },
+      reply);
 }
 
 }  // namespace leat::protocol

@@ -22,6 +22,7 @@
 
 namespace leat::protocol {
 
+// kCoordinator joins as a standby: it takes over when the coordinator does not answer any more.
 enum class Role : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2, kBots = 3, kFeed = 4 };
 std::string_view Name(Role role);
 
@@ -49,7 +50,8 @@ struct View {
   // By partition: the address of the feed that publishes its predictions, ":PORT" on the coordinator's host.
   // Empty: there is none at present.
   std::vector<std::string> publishers;
-  bool ready() const;  // there are slices, and all are live
+  bool ready() const;                         // there are slices, and all are live
+  std::vector<std::string> standbys() const;  // addresses of the members that are standby coordinators
   const Member* Find(NodeId node) const;
   friend bool operator==(const View&, const View&) = default;
 };
@@ -402,6 +404,7 @@ struct BotsHeartbeatReply {
   bool evicted = false;
   bool stop = false;
   uint64_t term = 0;
+  std::vector<std::string> standbys = {};  // their addresses, as in a view
 };
 
 // From a feed that is a process of its own.
@@ -419,6 +422,7 @@ struct FeedHeartbeatReply {
   bool stop = false;
   std::vector<PublisherOrder> publish;  // all that this feed is to publish
   uint64_t term = 0;
+  std::vector<std::string> standbys = {};
 };
 
 // Any role, from a thread of its own: the process is alive, although its loop may be busy with a long batch.
@@ -429,6 +433,7 @@ struct KeepAlive {
 struct KeepAliveReply {
   bool evicted = false;
   bool stop = false;
+  std::vector<std::string> standbys = {};
 };
 
 // What the job is, and where it can be read. Needs no membership: a feed asks before it joins, others ask
@@ -477,5 +482,7 @@ using ControlReply =
                  StatusReply, AdminReply, KeepAliveReply, JobReply, FeedHeartbeatReply>;
 
 uint64_t TermOf(const ControlRequest& request);  // of a heartbeat; 0 for other requests
+// The addresses of standby coordinators that a heartbeat's reply names, in its view if it has one.
+std::vector<std::string> StandbysIn(const ControlReply& reply);
 
 }  // namespace leat::protocol

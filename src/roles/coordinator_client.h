@@ -48,6 +48,8 @@ class CoordinatorClient {
   // evicted.
   void Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done);
   bool busy() const { return busy_; }
+  // Where it may be found, too.
+  void AddAddresses(const std::vector<std::string>& addresses) { client_->AddAddresses(addresses); }
   // The address at which it was reached last.
   std::string address() const { return client_->address(); }
   // True if requests have failed for longer than silence_limit, without an answer in between.

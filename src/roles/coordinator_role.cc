@@ -547,6 +547,8 @@ class CoordinatorRole {
         [this, finished = a.finished, left = std::move(a.left)] {
           // If it cannot be written, the next coordinator waits for them for a while.
           if (!left.nodes.empty()) (void)store_->AppendJournal(left);
+          if (const Status over = store_->End(); !over.ok())
+            spdlog::warn("standbys may not learn that the job is over: {}", over.ToString());
           // What has been trained to its end needs no event any more; what was stopped can be resumed.
           return finished ? streams_.for_background().Unpin(job_.PinOwner()) : Status();
         },

@@ -147,6 +147,7 @@ void Membership::OnAnswer(Result<protocol::ControlReply> reply) {
   if (over_) return;
   schedule_.OnAnswered();
   if (reply.ok()) {
+    client_.AddAddresses(protocol::StandbysIn(*reply));
     callbacks_.on_reply(*reply);
   } else {
     spdlog::warn("heartbeat: {}", reply.status().ToString());

@@ -87,3 +87,46 @@ def test_a_coordinator_that_is_stopped_is_replaced_at_another_address(tmp_path):
 def test_take_over_needs_the_directory(tmp_path):
     leat.refused(leat.run("coordinator", job(tmp_path, "async"), "--directory", tmp_path / "job", "--take-over",
                           env={"LEAT_TOKEN": "t"}), "--take-over needs --resume")
+
+
+def test_standbys_take_over_one_after_the_other(tmp_path):
+    directory = tmp_path / "job"
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
+
+    def status(address):
+        done = leat.run("status", "--coordinator", address, "--json", env={"LEAT_TOKEN": "known to all"})
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    def standbys(address):
+        return [m for m in status(address).get("members", []) if m["role"] == "standby"]
+
+    with Roles(tmp_path) as roles:
+        leader = roles.start("coordinator", job(tmp_path, "async"), "--directory", directory, "--listen", addresses[0],
+                             "--rate", RATE // 2)
+        for role in ["ps", "ps", "worker", "worker", "worker", "bots"]:
+            roles.start(role, "--coordinator", addresses[0])
+        names = []
+        for count, address in enumerate([*addresses[1:], "127.0.0.1:0"]):
+            names.append(roles.start("coordinator", "--standby", addresses[0], "--resume", directory, "--listen", address))
+            leat.wait_for(lambda: len(standbys(addresses[0])) == count + 1, "a standby")
+        roles.processes[names[-1]].terminate()
+        assert roles.processes[names[-1]].wait(60) == 0
+        events = status(addresses[0])["events"]
+        leat.wait_for(lambda: status(addresses[0])["events"] > events, "progress with standbys")
+        roles.kill(leader)
+        # The other standby finds the new coordinator as the roles do.
+        leat.wait_for(lambda: len(standbys(addresses[1])) == 1, "the first standby as coordinator")
+        assert "takes the job over" not in roles.said(names[1])
+        events = status(addresses[1])["events"]
+        leat.wait_for(lambda: status(addresses[1])["events"] > events, "progress with the first standby")
+        roles.kill(names[0])
+        leat.wait_for(lambda: status(addresses[2]).get("events", 0) > events, "progress with the second standby")
+        roles.wait()
+    check_nothing_again(directory, 3)
+
+
+def test_a_standby_needs_the_directory_of_the_job(tmp_path):
+    leat.refused(leat.run("coordinator", "--standby", "127.0.0.1:1", env={"LEAT_TOKEN": "t"}),
+                 "needs a job file, or --resume")
+    leat.refused(leat.run("coordinator", job(tmp_path, "async"), "--directory", tmp_path / "job", "--standby",
+                          "127.0.0.1:1", env={"LEAT_TOKEN": "t"}), "--standby needs --resume")

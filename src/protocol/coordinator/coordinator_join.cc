@@ -32,7 +32,7 @@ std::string Describe(const Member& member, const std::string& host, int64_t pid)
 }  // namespace
 
 bool Coordinator::State::Listens(Role role) const {
-  return role == Role::kServer || role == Role::kFeed ||
+  return role == Role::kServer || role == Role::kFeed || role == Role::kCoordinator ||
          (role == Role::kWorker && AllReduce() && !config.strategy.mpi);
 }
 

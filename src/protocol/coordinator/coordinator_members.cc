@@ -40,7 +40,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     return reject(Code::kFailedPrecondition, who + " was started for job " + Hex(request.job_hash) +
                                                  ", the coordinator has job " + Hex(config.job_hash));
   }
-  if (request.role == Role::kCoordinator || request.role > Role::kFeed) {
+  if (request.role > Role::kFeed) {
     return reject(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
   }
   if (request.role == Role::kServer) {
@@ -50,7 +50,9 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
                                                    " every worker has all parameters");
     }
   }
-  if ((request.role == Role::kServer || request.role == Role::kFeed) && request.address.empty())
+  const bool called =
+      request.role == Role::kServer || request.role == Role::kFeed || request.role == Role::kCoordinator;
+  if (called && request.address.empty())
     return reject(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " needs an address");
 
   if (request.role == Role::kWorker && AllReduce() && request.address.empty()) {
@@ -270,6 +272,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
 void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& heartbeat) {
   BotsHeartbeatReply reply;
   reply.term = config.term;
+  reply.standbys = view->standbys();
   MemberState* member = Seen(now, heartbeat.node, Role::kBots);
   reply.stop = ending == Ending::kStoppingMembers;
   reply.evicted = !member && !reply.stop;
@@ -283,6 +286,7 @@ void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& he
 void Coordinator::State::OnFeed(Time now, uint64_t call, const FeedHeartbeat& heartbeat) {
   FeedHeartbeatReply reply;
   reply.term = config.term;
+  reply.standbys = view->standbys();
   MemberState* member = Seen(now, heartbeat.node, Role::kFeed);
   reply.stop = ending == Ending::kStoppingMembers || (member && heartbeat.leaving);
   reply.evicted = !member && !reply.stop;
@@ -347,6 +351,7 @@ void Coordinator::State::OnJob(uint64_t call, const JobRequest& request) {
 
 void Coordinator::State::OnKeepAlive(Time now, uint64_t call, const KeepAlive& keep_alive) {
   KeepAliveReply reply;
+  reply.standbys = view->standbys();
   const bool here = members.contains(keep_alive.node);
   reply.stop = ending == Ending::kStoppingMembers;
   reply.evicted = !here && !reply.stop;
@@ -354,10 +359,12 @@ void Coordinator::State::OnKeepAlive(Time now, uint64_t call, const KeepAlive& k
   if (const auto at = known.find(keep_alive.node); at != known.end()) {
     MemberState& member = at->second;
     member.last_seen = now;
-    if (member.progress != keep_alive.progress) member.last_moved = now;
+    const bool standby = member.member.role == Role::kCoordinator;  // these are all that it sends
+    if (member.progress != keep_alive.progress || standby) member.last_moved = now;
     member.progress = keep_alive.progress;
+    if (standby) member.told_to_stop = reply.stop;
   }
-  Answer(call, reply);
+  Answer(call, std::move(reply));
 }
 
 void Coordinator::State::Remove(Time now, NodeId node, bool left) {
@@ -367,7 +374,7 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   StopAwaiting(node, role);
   if (role == Role::kBots) return;
   view_changed = true;
-  if (role == Role::kFeed) return;
+  if (role == Role::kFeed || role == Role::kCoordinator) return;
   if (publications.enabled() && role == Role::kWorker) publications.Reclaim(node);
   if (AllReduce()) {
     member_pace.Forget(node);

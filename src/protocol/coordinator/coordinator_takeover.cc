@@ -72,6 +72,11 @@ void Coordinator::State::TakeOver(const Former& former) {
   }
   // The times are set by the first OnTimer.
   for (const auto& [node, joined] : former.members) {
+    // This may be one of the standbys. The others join again.
+    if (joined.member.role == Role::kCoordinator) {
+      journals.push_back({MembersLeft{{node}}});
+      continue;
+    }
     MemberState& member = members[node];
     member.member = joined.member;
     member.host = joined.host;

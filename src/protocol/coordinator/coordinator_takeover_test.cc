@@ -237,6 +237,42 @@ TEST_F(TakeoverTest, MembersOfAnotherJobAreForgotten) {
   EXPECT_TRUE(SendHeartbeat(worker_).evicted);
 }
 
+TEST_F(TakeoverTest, AStandbyIsInTheViewUntilItIsSilentOrTakesOver) {
+  Begin();
+  const auto joined = Join(Role::kCoordinator, "standby");
+  ASSERT_TRUE(joined.status.ok());
+  EXPECT_EQ(joined.term, 1u);
+  const auto alive = [&] { return std::get<KeepAliveReply>(Call(KeepAlive{.node = joined.node})); };
+  const std::vector<std::string> addresses = {"standby"};
+  EXPECT_EQ(StandbysIn(SendHeartbeat(worker_)), addresses);
+  EXPECT_EQ(StandbysIn(Call(BotsHeartbeat{.node = Join(Role::kBots).node})), addresses);
+  // Nothing else is heard of it, which is no sign that it is stuck.
+  for (Duration passed{}; passed < config_.stuck_timeout + seconds(2); passed += seconds(1)) {
+    now_ += seconds(1);
+    for (NodeId node : {a_, b_, worker_}) Call(KeepAlive{.node = node, .progress = ++last_call_});
+    EXPECT_FALSE(alive().evicted);
+    Take(coordinator_->OnTimer(now_));
+  }
+  EXPECT_THAT(coordinator_->status().stuck, IsEmpty());
+  EXPECT_EQ(alive().standbys, addresses);
+
+  TakeOver();
+  EXPECT_TRUE(alive().evicted) << "it may be this coordinator; otherwise it joins again";
+  EXPECT_THAT(coordinator_->status().view.standbys(), IsEmpty());
+  EXPECT_EQ(coordinator_->taken_over().size(), 3u);
+}
+
+TEST_F(TakeoverTest, AStandbyLearnsThatTheJobIsOver) {
+  Begin();
+  const NodeId standby = Join(Role::kCoordinator, "standby").node;
+  Admin(AdminRequest::Kind::kDiscard);
+  SendHeartbeat(worker_);
+  for (NodeId server : {a_, b_}) SendServerHeartbeat(server);
+  EXPECT_THAT(All<JobEnded>(actions_), IsEmpty()) << "it would take over";
+  EXPECT_TRUE(std::get<KeepAliveReply>(Call(KeepAlive{.node = standby})).stop);
+  EXPECT_THAT(All<JobEnded>(actions_), SizeIs(1));
+}
+
 TEST_F(TakeoverTest, LanesStayWithTheirWorkers) {
   config_.strategy = {.kind = StrategyKind::kSync, .lanes = 2};
   Start({});
@@ -256,6 +292,35 @@ TEST_F(TakeoverTest, LanesStayWithTheirWorkers) {
   }
   EXPECT_THAT(Return(worker_, mine, 1).revoked, IsEmpty());
   EXPECT_EQ(coordinator_->status().regranted_leases, 0u);
+}
+
+// A worker that has begun a later step would have to interrupt it for an earlier one.
+TEST_F(TakeoverTest, LaterRoundsWaitForLanesThatMayBeHeld) {
+  config_.strategy = {.kind = StrategyKind::kSync, .lanes = 2};
+  Start({});
+  Begin();
+  const NodeId other = JoinWorker();
+  const auto mine = SendHeartbeat(worker_, 1).leases;
+  const auto its = SendHeartbeat(other, 1).leases;
+  ASSERT_FALSE(mine.empty());
+  ASSERT_FALSE(its.empty());
+  TakeOver();
+  ServersReturn();
+  now_ += seconds(1);
+  EXPECT_THAT(Return(other, its, 5).leases, IsEmpty());
+  // It did not get the last of its leases.
+  const Lease missed = mine.back();
+  auto held = mine;
+  held.pop_back();
+  EXPECT_THAT(Return(worker_, held, 5).leases, IsEmpty());
+  ServersReturn();
+  ServersReturn();
+  std::vector<uint64_t> ids;
+  for (const Lease& lease : held) ids.push_back(lease.id);
+  const auto more = SendHeartbeat(worker_, 5, ids).leases;
+  ASSERT_FALSE(more.empty());
+  EXPECT_EQ(more[0].first_step, missed.first_step);
+  EXPECT_EQ(more[0].lane, missed.lane);
 }
 
 }  // namespace

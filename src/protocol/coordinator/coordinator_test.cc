@@ -28,7 +28,7 @@ TEST_F(CoordinatorTest, JoiningGivesAnIdOnceAndTheJob) {
   EXPECT_GT(third.node, other.node);
 
   EXPECT_FALSE(Join(Role::kServer).status.ok()) << "without an address";
-  EXPECT_FALSE(Join(Role::kCoordinator).status.ok());
+  EXPECT_FALSE(Join(Role::kCoordinator).status.ok()) << "likewise";
   EXPECT_FALSE(Join(static_cast<Role>(77)).status.ok());
 }
 
@@ -267,7 +267,8 @@ TEST_F(CoordinatorTest, PlacesSlicesWhenTheStreamAndEnoughServersAreThere) {
   const NodeId b = JoinServer("b");
   EXPECT_THAT(SendServerHeartbeat(a).orders, IsEmpty()) << "where does the stream start?";
   Stream(0, 1000);
-  EXPECT_EQ(std::get<StreamStart>(journal_.back()).start, (std::vector<Position>{{0, 0}, {0, 1000}}));
+  EXPECT_EQ(std::get<StreamStart>(journal_.rbegin()[1]).start, (std::vector<Position>{{0, 0}, {0, 1000}}));
+  EXPECT_EQ(std::get<SlicesPlaced>(journal_.back()).places.size(), config_.table.slices.size());
   EXPECT_EQ(SendServerHeartbeat(a).orders.size(), 6u);
   const auto reply = SendServerHeartbeat(b);
   EXPECT_EQ(reply.orders.size(), 6u);

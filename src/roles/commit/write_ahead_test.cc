@@ -36,6 +36,7 @@ class FakeStore final : public checkpoint::Store {
  public:
   explicit FakeStore(std::vector<std::string>* calls) : calls_(calls) {}
   const std::string& directory() const override { return directory_; }
+  uint64_t term() const override { return 1; }
   Status WriteJob(const std::string&) override { return Status(); }
   Result<std::string> ReadJob() const override { return std::string(); }
   Result<protocol::RecoveredState> Restore(const std::vector<checkpoint::DamagedCheckpoint>&) const override {
@@ -52,6 +53,7 @@ class FakeStore final : public checkpoint::Store {
   Status Remove(uint64_t) override { return Status(); }
   Status Commit(const protocol::Manifest&) override { return Status(); }
   Status Drop(uint64_t, const std::vector<protocol::Position>&) override { return Status(); }
+  Status End() override { return Status(); }
 
  private:
   std::string directory_;

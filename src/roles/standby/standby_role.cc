@@ -1,0 +1,191 @@
+#include "roles/standby/standby_role.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "checkpoint/store.h"
+#include "checkpoint/terms.h"
+#include "control/client.h"
+#include "control/server.h"
+#include "launcher/signals.h"
+#include "net/address.h"
+#include "roles/role.h"
+
+namespace leat::roles {
+namespace {
+
+constexpr Duration kInterval = std::chrono::milliseconds(250);  // between keep-alives
+// A coordinator is taken for lost after this time without an answer.
+constexpr Duration kSilence = std::chrono::seconds(2);
+// Each standby waits so much longer than the one before it, so that one of them takes over.
+constexpr Duration kTurn = std::chrono::seconds(1);
+constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
+constexpr Duration kJoinDeadline = std::chrono::seconds(10);
+
+bool Unreachable(const Status& status) {
+  return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded;
+}
+
+// A member of the job, until it is to take over.
+class Standby {
+ public:
+  Standby(const StandbyOptions& options, std::string address)
+      : options_(options),
+        address_(std::move(address)),
+        client_(control::ControlClient::Make(options.leader, options.coordinator.token,
+                                             options.coordinator.tls)) {
+    std::random_device random;
+    process_ = uint64_t{random()} << 32 | random() | 1;
+  }
+
+  // Ok: the coordinator is lost. kAborted: the job is over, or a signal came.
+  Status Run() {
+    launcher::SignalWatch signals([this](int) { Stop(); });
+    while (true) {
+      const auto joined = Join();
+      Found found = Found::kLost;
+      if (joined.ok()) {
+        LEAT_RETURN_IF_ERROR(CheckDirectory(*joined));
+        spdlog::info("standby {} joined as node {}", joined->index, joined->node.value);
+        term_ = std::max(term_, joined->term);
+        found = Watch(*joined);
+      } else {
+        if (term_ == 0 || !Unreachable(joined.status())) return joined.status();
+        found = LookForOthers();
+      }
+      if (found == Found::kOver) return {Code::kAborted, "the job is over"};
+      if (found == Found::kLost) return {};
+    }
+  }
+
+ private:
+  enum class Found { kLost, kOther, kOver };  // kOther: a coordinator of which it is to be a member
+
+  Result<protocol::JoinReply> Join() {
+    auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_);
+    request.process = process_;
+    request.local_host = net::LocalHostTowards(client_->address());
+    const Time until = clock_.Now() + kJoinDeadline;
+    while (true) {
+      auto reply = client_->Call(request, std::max<Duration>(until - clock_.Now(), kJoinRetry));
+      Status status = reply.status();
+      if (reply.ok()) {
+        auto& joined = std::get<protocol::JoinReply>(*reply);
+        if (joined.status.ok()) return std::move(joined);
+        status = joined.status;
+      }
+      if (!Unreachable(status) || clock_.Now() + kJoinRetry >= until)
+        return status.With("cannot join the coordinator at " + options_.leader);
+      if (!Pause(kJoinRetry)) return Status(Code::kAborted, "stopped");
+    }
+  }
+
+  Status CheckDirectory(const protocol::JoinReply& joined) const {
+    const auto job = checkpoint::ReadJob(options_.directory);
+    if (!job.ok()) return job.status();
+    if (*job == joined.job) return {};
+    return {Code::kFailedPrecondition, options_.directory + ": holds another job than the coordinator at " +
+                                           client_->address() +
+                                           " runs; a standby needs that coordinator's directory"};
+  }
+
+  Found Watch(const protocol::JoinReply& joined) {
+    const Duration patience = kSilence + joined.index * kTurn;
+    Time heard = clock_.Now();
+    Time looked = heard;
+    while (Pause(kInterval)) {
+      // This process may have been stopped for a while. That says nothing about the coordinator.
+      const Time now = clock_.Now();
+      if (now - std::exchange(looked, now) > kInterval + kSilence + kTurn) heard = now;
+      const auto reply = client_->Call(protocol::KeepAlive{.node = joined.node}, kSilence);
+      if (reply.ok()) {
+        const auto& answer = std::get<protocol::KeepAliveReply>(*reply);
+        client_->AddAddresses(answer.standbys);
+        if (answer.stop) return Found::kOver;
+        if (answer.evicted) return Found::kOther;
+        heard = clock_.Now();
+      } else if (clock_.Now() - heard >= patience) {
+        const Found found = LookForOthers();
+        if (found != Found::kOther) return found;
+        heard = clock_.Now();
+      }
+    }
+    return Found::kOver;
+  }
+
+  // The coordinator is silent.
+  Found LookForOthers() {
+    const auto claimed = checkpoint::NewestClaimed(options_.directory);
+    if (!claimed.ok()) return Found::kLost;  // who takes over finds out why
+    if (claimed->term > term_) {
+      term_ = claimed->term;
+      return Found::kOther;
+    }
+    return claimed->ended ? Found::kOver : Found::kLost;
+  }
+
+  // False: a signal came.
+  bool Pause(Duration duration) {
+    std::unique_lock lock(mutex_);
+    return !wake_.wait_for(lock, duration, [this] { return stopped_; });
+  }
+  void Stop() {
+    {
+      std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    wake_.notify_one();
+    client_->Abort();
+  }
+
+  const StandbyOptions& options_;
+  const std::string address_;
+  const MonotonicClock clock_;
+  const std::unique_ptr<control::ControlClient> client_;
+  uint64_t process_ = 0;
+  uint64_t term_ = 0;  // the highest that it knows; 0: it has not joined yet
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopped_ = false;
+};
+
+// Nothing listens there before the job is taken over, so that roles that try the address go on at once.
+Result<std::string> FindPort(const CoordinatorOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(const auto server, control::ControlServer::Start(
+                                               options.listen, options.token, [](auto, auto) {},
+                                               control::ControlServer::Limits(), options.tls));
+  return server->address();
+}
+
+}  // namespace
+
+Status RunStandby(StandbyOptions options) {
+  CoordinatorOptions& coordinator = options.coordinator;
+  coordinator.resume = true;
+  coordinator.take_over = true;
+  LEAT_ASSIGN_OR_RETURN(coordinator.listen, FindPort(coordinator));
+  LEAT_ASSIGN_OR_RETURN(const std::string address,
+                        net::AdvertisedAddress(coordinator.advertise, coordinator.listen));
+  Standby standby(options, address);
+  while (true) {
+    const Status waited = standby.Run();
+    if (waited.code() == Code::kAborted) {
+      spdlog::info("{}", waited.message());
+      return {};
+    }
+    LEAT_RETURN_IF_ERROR(waited);
+    spdlog::warn("the coordinator does not answer; this standby takes the job over");
+    const Status outcome = RunCoordinator(options.load(), coordinator);
+    if (outcome.code() != Code::kStale) return outcome;
+    spdlog::warn("{}; this one is a standby again", outcome.message());
+  }
+}
+
+}  // namespace leat::roles
