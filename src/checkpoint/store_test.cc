@@ -489,7 +489,7 @@ TEST(Store, ADamagedOrMissingPartIsDataLossBeforeAnythingStarts) {
   ASSERT_TRUE(WriteCheckpoint(store.get(), 2).ok());
   EXPECT_TRUE(Verify(dir.path()).ok());
   std::filesystem::remove(dir / "term-000001/journal");
-  EXPECT_EQ(Verify(dir.path()), Status(Code::kDataLoss, dir.path() + ": the journal is missing"));
+  EXPECT_EQ(Verify(dir.path()).status(), Status(Code::kDataLoss, dir.path() + ": the journal is missing"));
 }
 
 }  // namespace

@@ -371,7 +371,7 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   const Role role = members.at(node).member.role;
   members.erase(node);
   journals.push_back({MembersLeft{{node}}});
-  StopAwaiting(node, role);
+  StopAwaiting(now, node, role);
   if (role == Role::kBots) return;
   view_changed = true;
   if (role == Role::kFeed || role == Role::kCoordinator) return;

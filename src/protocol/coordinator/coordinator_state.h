@@ -141,7 +141,7 @@ struct Coordinator::State {
   void TakeOver(const Former& former);
   // A member has reached this coordinator, with these leases of the former one.
   void OnReturned(Time now, NodeId node, const std::vector<LeaseClaim>& claims);
-  void StopAwaiting(NodeId node, Role role);  // it has returned, or is gone
+  void StopAwaiting(Time now, NodeId node, Role role);  // it has returned, or is gone
   bool Awaits(Role role) const;
   std::string Awaited() const;  // "ps 0, worker 2"; empty: nobody
   void Replaced(const Status& why);

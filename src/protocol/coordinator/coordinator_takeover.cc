@@ -111,12 +111,12 @@ void Coordinator::State::OnReturned(Time now, NodeId node, const std::vector<Lea
     if (claim.lease >= first_id) continue;
     Stepped() ? rounds.Adopt(now, node, claim) : splits.Adopt(now, node, claim);
   }
-  StopAwaiting(node, members.at(node).member.role);
+  StopAwaiting(now, node, members.at(node).member.role);
 }
 
-void Coordinator::State::StopAwaiting(NodeId node, Role role) {
+void Coordinator::State::StopAwaiting(Time now, NodeId node, Role role) {
   if (awaited.erase(node) == 0 || role != Role::kWorker || Awaits(role)) return;
-  Stepped() ? rounds.EndAwait(heartbeat_counts) : splits.EndAwait(heartbeat_counts);
+  Stepped() ? rounds.EndAwait(now, heartbeat_counts) : splits.EndAwait(heartbeat_counts);
 }
 
 bool Coordinator::State::Awaits(Role role) const {

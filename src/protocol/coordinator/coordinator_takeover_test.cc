@@ -323,5 +323,24 @@ TEST_F(TakeoverTest, LaterRoundsWaitForLanesThatMayBeHeld) {
   EXPECT_EQ(more[0].lane, missed.lane);
 }
 
+// Others would train them twice: the worker gets its lanes back when it comes.
+TEST_F(TakeoverTest, LanesAreNotGivenAwayWhileTheirWorkersAreAwaited) {
+  config_.strategy = {.kind = StrategyKind::kSync, .lanes = 2};
+  Start({});
+  Begin();
+  const NodeId other = JoinWorker();
+  TakeOver();
+  ServersReturn();
+  auto held = Return(worker_, {}, 5).leases;
+  ASSERT_FALSE(held.empty());
+  now_ += config_.lane_wait + milliseconds(1);
+  for (const Lease& lease : Return(worker_, held, 5).leases) held.push_back(lease);
+  for (const Lease& lease : held) EXPECT_EQ(lease.lane, held[0].lane) << lease.first_step;
+  const auto its = Return(other, {}, 5).leases;
+  ASSERT_FALSE(its.empty());
+  EXPECT_EQ(its[0].first_step, held[0].first_step);
+  EXPECT_NE(its[0].lane, held[0].lane);
+}
+
 }  // namespace
 }  // namespace leat::protocol

@@ -164,9 +164,10 @@ void RoundQueue::Adopt(Time now, NodeId worker, const LeaseClaim& claim) {
   pace_.OnGranted(now, worker, claim.lease);
 }
 
-void RoundQueue::EndAwait(const HeartbeatCounts& heartbeat_counts) {
+void RoundQueue::EndAwait(Time now, const HeartbeatCounts& heartbeat_counts) {
   awaiting_ = false;
   for (auto& [first_step, round] : rounds_) {
+    for (uint32_t lane : round.free) round.parts[lane].free_since = now;
     for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
       Lane& part = round.parts[lane];
       if (part.stage != Stage::kAwaited) continue;
@@ -366,7 +367,9 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
   for (uint32_t lane : round->free) {
     const Lane& part = round->parts[lane];
     if (Holds(part, worker)) continue;
-    if ((less && part.granted) || now - part.free_since >= lane_wait_) return lane;
+    // A worker that does not know this coordinator yet is not slow.
+    const bool unclaimed = !awaiting_ && now - part.free_since >= lane_wait_;
+    if ((less && part.granted) || unclaimed) return lane;
   }
   return std::nullopt;
 }

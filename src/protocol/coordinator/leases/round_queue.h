@@ -52,10 +52,11 @@ class RoundQueue {
   // Rollback since: the slices are as the former coordinator has left them, and its rounds go on.
   void Reconsider(Time now, const SliceMap& slices);
 
-  // ---- workers of a former coordinator, who may hold lanes of restored rounds; as in SplitQueue
+  // ---- workers of a former coordinator, who may hold lanes of restored rounds; as in SplitQueue. Until
+  // EndAwait, no worker gets lanes that another one has not claimed in time.
   void Await();
   void Adopt(Time now, NodeId worker, const LeaseClaim& claim);
-  void EndAwait(const HeartbeatCounts& heartbeat_counts);
+  void EndAwait(Time now, const HeartbeatCounts& heartbeat_counts);
 
   // ---- rounds
   // Workers by rank.
