@@ -94,6 +94,7 @@ struct Job {
   uint32_t workers = 2;
   uint32_t servers = 1;          // 0: the strategy has no servers
   uint32_t max_servers = 8;      // the number that slices are made for
+  uint32_t made_lanes = 0;       // strategy.lanes when the job was created; 0: it is new, or has no lanes
   bool trusted_network = false;  // tensors may travel by RDMA, without authentication
   bool tls = false;              // every role needs a certificate; not with trusted_network
   // A role that is silent for longer than the timeout is evicted. 0: the strategy's interval.

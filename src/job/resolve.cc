@@ -81,6 +81,7 @@ struct Start {
   std::vector<Asset> assets;      // likewise: those that this host does not have
   KafkaStream::Bounds bounds;     // likewise
   stream::Schema schema;          // likewise: what its files contain, and what has been added to its folder
+  uint32_t lanes = 0;             // likewise; 0: it has none
 };
 
 // The schemas of a job that is resumed stay as they were, but a folder may have got more.
@@ -100,6 +101,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   std::vector<Asset> assets;
   KafkaStream::Bounds bounds;
   stream::Schema schema;
+  uint32_t lanes = 0;
   if (!source.resume.empty()) {
     const Job saved = ReadStoredWithoutModel(source.resume);
     overrides.directory = source.resume;
@@ -109,6 +111,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
     if (csv && !saved.schema.delimiter_set) delimiter = saved.schema.delimiter;
     assets = saved.assets;
     schema = saved.schema;
+    if (saved.strategy.stepped()) lanes = saved.made_lanes > 0 ? saved.made_lanes : saved.strategy.lanes;
     if (const KafkaStream* kafka = saved.stream.kafka(); kafka != nullptr)
       bounds = {.start = kafka->options.start, .end = kafka->options.end};
     if (!config) {
@@ -124,7 +127,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
     return std::filesystem::exists(files.Locate(asset.path));
   });
   AddToFolder(*config, overrides.data, &schema.avro.texts);
-  return {*config, overrides, delimiter, assets, bounds, schema};
+  return {*config, overrides, delimiter, assets, bounds, schema, lanes};
 }
 
 Config WithAssets(const Config& resolved, const std::vector<Asset>& assets) {
@@ -138,10 +141,16 @@ Config WithDelimiter(const Config& resolved, char delimiter) {
   return resolved.With("delimiter", delimiter == '\t' ? "tab" : std::string(1, delimiter));
 }
 
+Config WithLanes(const Config& resolved, uint32_t lanes) {
+  return lanes > 0 ? resolved.With("lanes", static_cast<int64_t>(lanes)) : resolved;
+}
+
 // The section `resolved` of a job that begins so.
 Config ResolvedOf(const Start& start) {
   const Config resolved = WithSchemaFiles(
-      WithKafkaBounds(WithAssets(Resolved(start.overrides), start.assets), start.bounds), start.schema);
+      WithKafkaBounds(WithAssets(WithLanes(Resolved(start.overrides), start.lanes), start.assets),
+                      start.bounds),
+      start.schema);
   return start.delimiter ? WithDelimiter(resolved, *start.delimiter) : resolved;
 }
 
@@ -176,12 +185,27 @@ void StoreAssets(Job* job) {
   job->config = job->config.With(kResolved, WithAssets(job->config.At(kResolved), job->assets));
 }
 
+// Of a new job: however many workers it has later.
+void StoreLanes(Job* job) {
+  if (job->made_lanes > 0 || !job->strategy.stepped()) return;
+  job->config = job->config.With(kResolved, WithLanes(job->config.At(kResolved), job->strategy.lanes));
+}
+
 // Completes the section `resolved`, which other hosts build the job from. `notes`: what was detected before.
 void Store(Job* job, const std::vector<std::string>& notes) {
   StoreColumns(job);
   job->config = job->config.With(kResolved, WithSchemaFiles(job->config.At(kResolved), job->schema));
   StoreAssets(job);
+  StoreLanes(job);
   job->notes.insert(job->notes.begin(), notes.begin(), notes.end());
+}
+
+void NoteLanes(const Job& job, std::vector<std::string>* notes) {
+  const uint32_t lanes = job.strategy.total_lanes();
+  if (!job.strategy.stepped() || job.workers <= lanes) return;
+  notes->push_back("the job was created with " + std::to_string(lanes) + " lanes; of its " +
+                   std::to_string(job.workers) + " workers " + std::to_string(job.workers - lanes) +
+                   " will have none until others are lost");
 }
 
 }  // namespace
@@ -193,6 +217,7 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
   if (source.resume.empty() && given.found.empty())
     start.delimiter = DetectDelimiter(start.config, start.overrides.data, &notes);
   Job job = FromConfig(start.config.With(kResolved, WithFound(ResolvedOf(start), given.found)));
+  NoteLanes(job, &notes);
   Store(&job, notes);
   return job;
 }

@@ -234,6 +234,29 @@ TEST_F(LoadTest, ProcessesGoOnWithAResumedJobIfItIsTheSame) {
   EXPECT_FALSE(SameAsStored(Job::Load({.file = file, .resume = where}, {})));
 }
 
+TEST_F(LoadTest, AResumedJobHasTheLanesThatItWasCreatedWith) {
+  const std::string where = directory_ / "j";
+  const std::string sync = Replaced(kFullJob, "strategy: async", "strategy: sync");
+  const Job first = Job::Load({.text = sync}, {.directory = where, .workers = 4});
+  EXPECT_EQ(first.strategy.lanes, 4u);
+  EXPECT_THAT(first.notes, ElementsAre());
+  Keep(first);
+  const Job smaller = Job::Load({.resume = where}, {.workers = 2});
+  EXPECT_EQ(smaller.strategy.lanes, 4u);
+  EXPECT_THAT(smaller.notes, ElementsAre());
+  ExpectRoundTrip(smaller);
+  std::filesystem::remove_all(where);
+  Keep(smaller);
+  const Job larger = Job::Load({.resume = where}, {.workers = 7});
+  EXPECT_EQ(larger.strategy.lanes, 4u);
+  EXPECT_THAT(larger.notes, ElementsAre("the job was created with 4 lanes; of its 7 workers 3 will have none "
+                                        "until others are lost"));
+  ExpectRoundTrip(larger);
+  const Job written = Job::Load(
+      {.text = Replaced(sync, "strategy: sync", "strategy: {type: sync, lanes: 6}"), .resume = where}, {});
+  EXPECT_EQ(written.strategy.lanes, 6u);
+}
+
 TEST_F(LoadTest, AFileBesideAResumedJobHasTheWord) {
   const std::string where = directory_ / "j";
   const Job first =

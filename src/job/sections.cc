@@ -318,14 +318,16 @@ std::vector<uint64_t> Offsets(const Config& resolved, const char* key) {
 // What the command line has set, which beats the file. The delimiter and the columns are read with the
 // schema, the directories with the stream.
 void ReadResolved(const Config& resolved, Job* job) {
-  resolved.Allow({"data", "directory", "workers", "ps", "max_ps", "rate", "events", "delimiter", "columns",
-                  "avro", "descriptor", "inputs", "assets", "start", "end"});
+  resolved.Allow({"data", "directory", "workers", "ps", "max_ps", "lanes", "rate", "events", "delimiter",
+                  "columns", "avro", "descriptor", "inputs", "assets", "start", "end"});
   if (resolved.Has("inputs")) job->inputs = Texts(resolved.At("inputs"));
   job->workers = static_cast<uint32_t>(resolved.Integer("workers", job->workers));
   job->servers = static_cast<uint32_t>(resolved.Integer("ps", job->servers));
   job->max_servers = static_cast<uint32_t>(resolved.Integer("max_ps", job->max_servers));
   // But the slices of a job that is resumed stay as they were made.
   if (!resolved.Has("max_ps")) job->max_servers = std::max(job->max_servers, job->servers);
+  job->made_lanes = static_cast<uint32_t>(
+      resolved.Integer("lanes", 0, 0, protocol::StrategyConfig::kMaxLanes));
   if (KafkaStream* kafka = job->stream.kafka(); kafka != nullptr) {
     kafka->options.start = Offsets(resolved, "start");
     kafka->options.end = Offsets(resolved, "end");
@@ -359,7 +361,8 @@ void CheckStrategy(const Config& config, const Job& job) {
 // Comes last: how many workers and servers there are is the command line's last word.
 void ReadStrategy(const Config& config, Job* job) {
   protocol::StrategyConfig& strategy = job->strategy;
-  if (config.Has("strategy")) strategy = protocol::StrategyFromConfig(config.At("strategy"), job->workers);
+  if (config.Has("strategy"))
+    strategy = protocol::StrategyFromConfig(config.At("strategy"), job->workers, job->made_lanes);
   if (job->model != nullptr) strategy.sum = job->model->loss().reduction == nn::Reduction::kSum;
   strategy.full_run = uint64_t{job->batch_size} * strategy.run();
   if (!strategy.on_servers()) {

@@ -99,7 +99,7 @@ std::string Workers(uint32_t workers) {
 }
 
 // For the stepped strategies.
-Status CheckLanes(const StrategyConfig& strategy, uint32_t workers) {
+Status CheckLanes(const StrategyConfig& strategy, uint32_t workers, bool resumed) {
   const std::string name(Name(strategy.kind));
   const uint32_t most =
       strategy.on_servers() ? StrategyConfig::kMaxLanes : StrategyConfig::kMaxAllReduceLanes;
@@ -113,7 +113,7 @@ Status CheckLanes(const StrategyConfig& strategy, uint32_t workers) {
     return InvalidArgument("lanes is " + std::to_string(strategy.lanes) + "; a step of " + name +
                            " has at most " + std::to_string(most) + " batches");
   }
-  if (strategy.total_lanes() < workers) {
+  if (strategy.total_lanes() < workers && !resumed) {
     return InvalidArgument(
         "lanes is " + std::to_string(strategy.lanes) +
         (strategy.backup > 0 ? " (and backup " + std::to_string(strategy.backup) + ")" : "") +
@@ -151,7 +151,7 @@ StrategyConfig Defaults(StrategyKind kind, uint32_t workers) {
   return out;
 }
 
-StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers) {
+StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers, uint32_t lanes) {
   const Config written = config.IsMap() ? config : config.WithoutSettings();
   const StrategyKind kind = ReadKind(config.IsMap() ? config.At("type") : config);
   Allow(written, kind);
@@ -164,6 +164,7 @@ StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers) {
   read("backup", out.backup, 0, StrategyConfig::kMaxLanes - 1);
   // By default there are as many lanes as workers.
   if (out.backup > 0 && out.backup < workers) out.lanes = workers - out.backup;
+  if (lanes > 0 && Has(kind, "lanes")) out.lanes = lanes;
   read("lanes", out.lanes, 1, StrategyConfig::kMaxLanes);
   read("staleness", out.staleness, -1, StrategyConfig::kMaxStaleness);
   out.staleness_aware = settings.Bool("staleness_aware", out.staleness_aware);
@@ -178,7 +179,7 @@ StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers) {
     settings.At("lanes").Fail(
         "lanes is the number of batches per step; with staleness -1 there are no steps");
   }
-  if (const Status good = Check(out, workers); !good.ok()) config.Fail(good.message());
+  if (const Status good = Check(out, workers, lanes > 0); !good.ok()) config.Fail(good.message());
   return out;
 }
 
@@ -192,7 +193,7 @@ std::vector<std::string> OldNames(const Config& config) {
   return notes;
 }
 
-Status Check(const StrategyConfig& strategy, uint32_t workers) {
+Status Check(const StrategyConfig& strategy, uint32_t workers, bool resumed) {
   const auto past = [](std::string_view what, uint32_t value) {
     return InvalidArgument(std::string(what) + " is " + std::to_string(value) + "; it is between 1 and " +
                            std::to_string(StrategyConfig::kMaxPeriod) + " batches");
@@ -222,7 +223,7 @@ Status Check(const StrategyConfig& strategy, uint32_t workers) {
     return InvalidArgument("allreduce with " + Workers(workers) +
                            ": it needs 2 or more; a single worker can use any other strategy");
   }
-  return strategy.stepped() ? CheckLanes(strategy, workers) : Status();
+  return strategy.stepped() ? CheckLanes(strategy, workers, resumed) : Status();
 }
 
 }  // namespace leat::protocol

@@ -76,14 +76,16 @@ StrategyConfig Defaults(StrategyKind kind, uint32_t workers);
 
 // Reads the `strategy:` of a job: a name, or a map with `type` and the settings of that type. Throws
 // std::invalid_argument with the line for a setting of another type and for all that Check rejects. Names
-// that settings had in earlier versions are accepted.
-StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers);
+// that settings had in earlier versions are accepted. `lanes`: of a job that is resumed, whatever the number
+// of workers is by now; 0: of a new one.
+StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers, uint32_t lanes = 0);
 
 // Returns a note for each setting under its old name: "job.yaml:12: 'virtual_workers' is called 'lanes' now;
 // …".
 std::vector<std::string> OldNames(const Config& config);
 
 // Returns why the settings are invalid, alone or with this many workers, in one line; ok if they are valid.
-Status Check(const StrategyConfig& strategy, uint32_t workers);
+// `resumed`: there may be more workers than lanes.
+Status Check(const StrategyConfig& strategy, uint32_t workers, bool resumed = false);
 
 }  // namespace leat::protocol

@@ -105,6 +105,18 @@ TEST(Strategy, BackupsAreOfTheWorkersUnlessItIsSaidOtherwise) {
   EXPECT_EQ(more.total_lanes(), 5u);
 }
 
+TEST(Strategy, AResumedJobKeepsItsLanesForAnyNumberOfWorkers) {
+  const auto resumed = [](const std::string& text, uint32_t workers) {
+    return StrategyFromConfig(Config::Parse("strategy: " + text, "job.yaml").At("strategy"), workers, 4);
+  };
+  for (const uint32_t workers : {2u, 4u, 8u}) {
+    EXPECT_EQ(resumed("sync", workers).lanes, 4u) << workers;
+    EXPECT_EQ(resumed("{type: sync, backup: 1}", workers).total_lanes(), 5u) << workers;
+    EXPECT_EQ(resumed("{type: sync, lanes: 6}", workers).lanes, 6u) << "as is written";
+    EXPECT_EQ(resumed("async", workers), Defaults(StrategyKind::kAsync, workers));
+  }
+}
+
 TEST(Strategy, ASettingOfAnotherStrategyIsNamedWithItsStrategy) {
   ExpectRefused("{type: sync, staleness: 3}", 4,
                 {"'staleness' is not a setting of the strategy sync; it belongs to ssp"});

@@ -84,9 +84,6 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   reply.heartbeat_timeout = config.heartbeat_timeout;
   members[reply.node] = std::move(member);
   if (request.role == Role::kServer) heartbeat_counts[reply.node] = {};
-  if (request.role == Role::kWorker && AllReduce()) {
-    groups.Join(now, members[reply.node].member, request.process);
-  }
   if (request.role != Role::kBots) view_changed = true;
   Answer(call, std::move(reply));
 }
@@ -110,6 +107,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   }
   if (heartbeat.term != config.term) return Answer(call, std::move(reply));
   OnReturned(now, heartbeat.node, heartbeat.claims);
+  if (!std::exchange(member->ready, true)) OnWorkerReady(now, *member);
   Stepped() ? rounds.OnHeartbeat(now, heartbeat.node, heartbeat.waiting)
             : splits.OnHeartbeat(now, heartbeat.node, heartbeat.waiting);
   if (publications.enabled())
@@ -148,6 +146,11 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   // Before the slices are back, it would stop training.
   if (heartbeat.generation != view->generation && !slices.returning()) reply.view = view;
   Answer(call, std::move(reply));
+}
+
+// Before it is ready, nobody waits for it.
+void Coordinator::State::OnWorkerReady(Time now, const MemberState& worker) {
+  AllReduce() ? groups.Join(now, worker.member, worker.process) : ShareLanes();
 }
 
 // A worker that cannot reach a server which another worker reaches loses its leases, so that nobody waits for
@@ -473,10 +476,15 @@ void Coordinator::State::RefreshView() {
       address = member->second.member.address;
     }
   }
+  ShareLanes();
+}
+
+void Coordinator::State::ShareLanes() {
   if (!Stepped()) return;
   std::map<uint32_t, NodeId> workers;  // by index
   for (const auto& [node, member] : members) {
-    if (member.member.role == Role::kWorker && !member.isolated) workers[member.member.index] = node;
+    if (member.member.role == Role::kWorker && member.ready && !member.isolated)
+      workers[member.member.index] = node;
   }
   rounds.SetWorkers(workers);
 }

@@ -209,6 +209,29 @@ TEST_F(CoordinatorRoundsTest, AWorkerThatJoinsTakesItsShareOfWhatOneHadAlone) {
   EXPECT_THAT(SendHeartbeat(other, 2, Ids(taken)).revoked, IsEmpty());
 }
 
+TEST_F(CoordinatorRoundsTest, AThirdWorkerTakesALaneOfTheLastOne) {
+  Run(400);
+  const NodeId second = JoinWorker();
+  const auto first = SendHeartbeat(worker_, 2).leases, last = SendHeartbeat(second, 2).leases;
+  ASSERT_EQ(first.size(), 4u);
+  ASSERT_EQ(last.size(), 4u);
+  const NodeId third = JoinWorker();
+  EXPECT_THAT(Locations(SendHeartbeat(third, 2).leases), ElementsAre(Where(0, 3), Where(2, 3)))
+      << "at once, and no lane moves without need";
+  EXPECT_EQ(SendHeartbeat(second, 2, Ids(last)).revoked.size(), 2u);
+  EXPECT_THAT(SendHeartbeat(worker_, 2, Ids(first)).revoked, IsEmpty());
+}
+
+TEST_F(CoordinatorRoundsTest, NobodyWaitsForAWorkerThatIsNotReadyYet) {
+  Run(400);
+  const NodeId other = Join(Role::kWorker).node;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
+  EXPECT_EQ(leases.size(), 8u) << "all lanes of two rounds";
+  SendHeartbeat(other, 0);
+  EXPECT_THAT(Locations(SendHeartbeat(other, 2).leases),
+              ElementsAre(Where(0, 2), Where(0, 3), Where(2, 2), Where(2, 3)));
+}
+
 TEST_F(CoordinatorRoundsTest, ADeadWorkersLanesAreTakenOverWithTheirSteps) {
   Run(400);
   const NodeId other = JoinWorker();

@@ -28,7 +28,8 @@ struct Coordinator::State {
     Time last_seen{0};   // of the process: a heartbeat or a keep-alive
     Time last_moved{0};  // of its work: a heartbeat, or kernels that have finished
     uint64_t progress = 0;
-    uint64_t step = 0;  // all-reduce, as reported
+    bool ready = false;  // a worker that has sent a heartbeat: it has opened the stream and compiled its graph
+    uint64_t step = 0;   // all-reduce, as reported
     bool paced = false;
     Generation generation;  // of the view that it has
     bool told_to_stop = false;
@@ -132,6 +133,8 @@ struct Coordinator::State {
   bool Stepped() const { return config.strategy.stepped(); }
   size_t Leased() const { return Stepped() ? rounds.leased() : splits.leased(); }
   void RefreshView();
+  void OnWorkerReady(Time now, const MemberState& worker);
+  void ShareLanes();
   uint32_t LowestFreeIndex(Role role) const;
   std::vector<NodeId> Servers() const;
 

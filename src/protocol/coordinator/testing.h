@@ -68,7 +68,12 @@ class CoordinatorTest : public ::testing::Test {
     return std::get<JoinReply>(Call(request));
   }
   NodeId JoinServer(const std::string& address) { return Join(Role::kServer, address).node; }
-  NodeId JoinWorker() { return Join(Role::kWorker).node; }
+  // A worker that is ready to take leases.
+  NodeId JoinWorker() {
+    const NodeId node = Join(Role::kWorker).node;
+    SendHeartbeat(node);
+    return node;
+  }
 
   WorkerHeartbeatReply SendHeartbeat(NodeId worker, uint32_t wanted = 0, std::vector<uint64_t> held = {},
                                      std::vector<uint64_t> released = {}) {

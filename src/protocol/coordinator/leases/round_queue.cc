@@ -355,8 +355,9 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
     if (part.stage == Stage::kFree && round->free.contains(static_cast<uint32_t>(lane))) {
       return static_cast<uint32_t>(lane);
     }
-    // Workers that were alone have more than their share when others join.
-    if (part.stage != Stage::kLeased || part.holders.size() > 1 || of(part.holders[0].worker) <= share)
+    // When another joins, it takes some of those that have at least two more.
+    if (part.stage != Stage::kLeased || part.holders.size() > 1 ||
+        of(part.holders[0].worker) < of(worker) + 2)
       continue;
     Drop(part.holders[0].lease);
     round->free.insert(static_cast<uint32_t>(lane));

@@ -59,7 +59,7 @@ class RoundQueue {
   void EndAwait(Time now, const HeartbeatCounts& heartbeat_counts);
 
   // ---- rounds
-  // Workers by rank.
+  // The workers that take lanes, by rank.
   void SetWorkers(const std::map<uint32_t, NodeId>& workers);
   // The next round, if another may be open and there is material for it. Journal it before calling Grant.
   std::optional<RoundMade> Make(Time now);
