@@ -342,6 +342,7 @@ void Put(const std::vector<protocol::Member>& in, google::protobuf::RepeatedPtrF
     m->set_role(static_cast<pb::Role>(member.role));
     m->set_index(member.index);
     m->set_address(member.address);
+    m->set_state(static_cast<pb::Member::State>(member.state));
   }
 }
 
@@ -355,6 +356,8 @@ void Take(const google::protobuf::RepeatedPtrField<pb::Member>& in, std::vector<
     TakeRole(m.role(), &member.role, check);
     member.index = m.index();
     TakeText(m.address(), Limits::kName, "member.address", &member.address, check);
+    if (check->That(pb::Member::State_IsValid(m.state()), "member.state", static_cast<uint64_t>(m.state())))
+      member.state = protocol::Member::State(m.state());
   }
 }
 

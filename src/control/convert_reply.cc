@@ -152,6 +152,7 @@ void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out
   if (in.checkpoint) Put(*in.checkpoint, out->mutable_checkpoint());
   for (const auto& lease : in.rescores) Put(lease, out->add_rescores());
   out->set_transfers(in.transfers);
+  out->set_drain(in.drain);
 }
 
 void TakeLeases(const google::protobuf::RepeatedPtrField<pb::Lease>& in, std::vector<protocol::Lease>* out,
@@ -167,6 +168,7 @@ void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* ou
   out->term = in.term();
   out->evicted = in.evicted();
   out->stop = in.stop();
+  out->drain = in.drain();
   if (in.has_view()) Take(in.view(), &out->view.emplace(), check);
   TakeLeases(in.leases(), &out->leases, check);
   TakeLeases(in.rescores(), &out->rescores, check);

@@ -29,7 +29,7 @@ void Each(F& f, Ts&... fields) {
     Each(f, __VA_ARGS__);                \
   }
 LEAT_FIELDS(Position, a, b)
-LEAT_FIELDS(Member, a, b, c, d)
+LEAT_FIELDS(Member, a, b, c, d, e)
 LEAT_FIELDS(SliceLocation, a, b, c)
 LEAT_FIELDS(View, a, b, c, d)
 LEAT_FIELDS(MpiRank, a, b)
@@ -54,7 +54,7 @@ LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q)
 LEAT_FIELDS(Group, a, b, c, d, e, g)
 LEAT_FIELDS(Round::Lane, a, b, c)
 LEAT_FIELDS(Round, a, b, c)
-LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n)
+LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o)
 LEAT_FIELDS(LedgerReport, a, b, c, d, e, g)
 LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l, n)
 LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p)
@@ -106,6 +106,7 @@ class Fill {
     v.value = static_cast<Rep>(Number());
   }
   void operator()(protocol::Role& v) { v = protocol::Role(rng_.Below(5)); }
+  void operator()(protocol::Member::State& v) { v = protocol::Member::State(rng_.Below(2)); }
   void operator()(protocol::AdminRequest::Kind& v) { v = protocol::AdminRequest::Kind(rng_.Below(3)); }
   void operator()(protocol::Cut& v) {
     v.partition = static_cast<uint32_t>(rng_.Below(1 << 16));

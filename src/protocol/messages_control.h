@@ -27,10 +27,15 @@ enum class Role : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2, kBots = 
 std::string_view Name(Role role);
 
 struct Member {
+  enum class State : uint8_t {
+    kActive = 0,
+    kDraining = 1,  // it has been told to leave, and gets no work
+  };
   NodeId node;
   Role role = Role::kWorker;
   uint32_t index = 0;   // worker 0, 1, …: the lowest free one
   std::string address;  // of its data plane, "127.0.0.1:40123"; empty if it has none
+  State state = State::kActive;
   friend bool operator==(const Member&, const Member&) = default;
 };
 std::string Name(const Member& member);  // "ps 0"
@@ -299,7 +304,7 @@ struct WorkerHeartbeat {
   std::vector<uint64_t> held;      // leases it works on; others are no longer its own
   std::vector<uint64_t> released;  // leases ended since the last answered heartbeat, finished or given up
   std::vector<LeaseClaim> claims;  // all of `held`, until the first answer of a new coordinator
-  bool leaving = false;
+  bool leaving = false;            // it has stopped: its other leases are others' at once
   bool waiting = false;  // for servers, or for work
   // Servers that it has requests for and cannot reach. All-reduce: the peer because of which its group
   // failed.
@@ -316,6 +321,7 @@ struct WorkerHeartbeatReply {
   uint64_t term = 0;
   bool evicted = false;  // join again, as a new node
   bool stop = false;     // the job has ended: leave
+  bool drain = false;    // leave as soon as possible
   Shared<View> view;     // if newer than the sender's
   std::vector<Lease> leases;
   std::vector<uint64_t> revoked;  // of `held`: drop them

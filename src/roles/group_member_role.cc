@@ -145,6 +145,7 @@ class GroupMemberRole {
   }
   void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
     if (!reply.transfers.empty()) shard_files_->Redirect(reply.transfers, membership_.coordinator());
+    if (reply.drain && !std::exchange(leaving_, true)) spdlog::info("told to leave");
     Do(machine_.OnHeartbeatReply(reply));
     if (reply.term == machine_.term() && predictions_ != nullptr && !membership_.over())
       predictions_->OnHeartbeatReply(reply, machine_.view());

@@ -126,6 +126,7 @@ class WorkerRole {
     return heartbeat;
   }
   void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
+    if (reply.drain && !std::exchange(told_to_leave_, true)) spdlog::info("told to leave");
     Do(machine_.OnHeartbeatReply(loop_.Now(), reply));
     if (reply.term == machine_.term() && predictions_ != nullptr && !membership_.over())
       predictions_->OnHeartbeatReply(reply, machine_.view());
@@ -278,6 +279,7 @@ class WorkerRole {
   Time waiting_since_{0};   // for the first of them
   std::optional<net::Loop::BusyPoll> busy_poll_;
   bool computing_ = false;  // what follows a batch is being done
+  bool told_to_leave_ = false;
   std::set<uint64_t> wanted_;
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);

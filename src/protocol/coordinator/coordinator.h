@@ -358,6 +358,9 @@ class Coordinator {
   CoordinatorActions OnDrift(Time now);
   // Another coordinator has taken over: this one ends, and nothing that it has not done yet may be done.
   CoordinatorActions OnReplaced(const Status& why);
+  // The worker is to leave: the answer to its next heartbeat says so, and it gets no more leases. Returns why
+  // that is impossible.
+  Status Drain(NodeId worker);
   CoordinatorActions OnTimer(Time now);
   Time next_timer() const;
 

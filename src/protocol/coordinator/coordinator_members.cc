@@ -121,6 +121,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
     reply.stop = true;
     return Answer(call, std::move(reply));
   }
+  reply.drain = member->member.state == Member::State::kDraining;
   if (AllReduce()) {
     if (heartbeat.member_report) OnMemberReport(now, heartbeat, &reply);
     GrantRescores(now, heartbeat, &reply);
@@ -134,8 +135,8 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   const bool finishes_step = Stepped() && stop_requested && ending == Ending::kFinalCheckpoint;
   if ((ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) && !finishes_step) {
     reply.revoked = heartbeat.held;
-  } else if (member->isolated) {
-    // Its leases are others' until it can push again.
+  } else if (member->isolated || reply.drain) {
+    // Its leases are others' until it can push again, or once it has left.
   } else if (!Stepped()) {
     GrantLeases(now, heartbeat.node, heartbeat.leases_wanted, &reply.leases);
   } else if (heartbeat.leases_wanted > 0 || !heartbeat.held.empty()) {
@@ -146,11 +147,6 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   // Before the slices are back, it would stop training.
   if (heartbeat.generation != view->generation && !slices.returning()) reply.view = view;
   Answer(call, std::move(reply));
-}
-
-// Before it is ready, nobody waits for it.
-void Coordinator::State::OnWorkerReady(Time now, const MemberState& worker) {
-  AllReduce() ? groups.Join(now, worker.member, worker.process) : ShareLanes();
 }
 
 // A worker that cannot reach a server which another worker reaches loses its leases, so that nobody waits for
@@ -477,16 +473,6 @@ void Coordinator::State::RefreshView() {
     }
   }
   ShareLanes();
-}
-
-void Coordinator::State::ShareLanes() {
-  if (!Stepped()) return;
-  std::map<uint32_t, NodeId> workers;  // by index
-  for (const auto& [node, member] : members) {
-    if (member.member.role == Role::kWorker && member.ready && !member.isolated)
-      workers[member.member.index] = node;
-  }
-  rounds.SetWorkers(workers);
 }
 
 // The reason to end the job after too many consecutive non-finite gradients; ok otherwise.

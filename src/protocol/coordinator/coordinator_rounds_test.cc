@@ -251,6 +251,21 @@ TEST_F(CoordinatorRoundsTest, ADeadWorkersLanesAreTakenOverWithTheirSteps) {
   EXPECT_EQ(coordinator_->status().regranted_leases, 4u);
 }
 
+TEST_F(CoordinatorRoundsTest, TheLanesOfAWorkerThatLeavesAreOthersAtOnce) {
+  Run(400);
+  const NodeId other = JoinWorker();
+  const auto mine = SendHeartbeat(worker_, 2).leases, theirs = SendHeartbeat(other, 2).leases;
+  ASSERT_EQ(mine.size(), 4u);
+  ASSERT_TRUE(coordinator_->Drain(worker_).ok());
+  EXPECT_THAT(SendHeartbeat(worker_, 2, Ids(mine)).leases, IsEmpty());
+  WorkerHeartbeat heartbeat;
+  heartbeat.node = worker_;
+  heartbeat.leaving = true;
+  EXPECT_TRUE(std::get<WorkerHeartbeatReply>(Call(heartbeat)).stop);
+  EXPECT_THAT(Locations(SendHeartbeat(other, 2, Ids(theirs)).leases),
+              ElementsAre(Where(0, 0), Where(0, 1), Where(2, 0), Where(2, 1)));
+}
+
 TEST_F(CoordinatorRoundsTest, ALaneThatWasGivenUpIsLeasedAgain) {
   Run(400);
   const auto leases = SendHeartbeat(worker_, 2).leases;

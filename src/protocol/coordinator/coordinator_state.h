@@ -1,6 +1,6 @@
 // The coordinator's state, for its own sources: coordinator.cc (inputs, ids, the end of the job),
 // coordinator_members.cc (membership, placement of slices, heartbeats), coordinator_takeover.cc,
-// coordinator_group.cc and coordinator_checkpoints.cc.
+// coordinator_elastic.cc, coordinator_group.cc and coordinator_checkpoints.cc.
 #pragma once
 
 #include <map>
@@ -133,8 +133,6 @@ struct Coordinator::State {
   bool Stepped() const { return config.strategy.stepped(); }
   size_t Leased() const { return Stepped() ? rounds.leased() : splits.leased(); }
   void RefreshView();
-  void OnWorkerReady(Time now, const MemberState& worker);
-  void ShareLanes();
   uint32_t LowestFreeIndex(Role role) const;
   std::vector<NodeId> Servers() const;
 
@@ -148,6 +146,11 @@ struct Coordinator::State {
   bool Awaits(Role role) const;
   std::string Awaited() const;  // "ps 0, worker 2"; empty: nobody
   void Replaced(const Status& why);
+
+  // ---- coordinator_elastic.cc: workers that come and go
+  void OnWorkerReady(Time now, const MemberState& worker);
+  Status Drain(NodeId worker);
+  void ShareLanes();
 
   // ---- coordinator_group.cc: all-reduce
   bool AllReduce() const { return !config.strategy.on_servers(); }

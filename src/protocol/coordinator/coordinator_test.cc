@@ -423,6 +423,26 @@ TEST_F(CoordinatorTest, ALeavingWorkerGivesEverythingBack) {
   EXPECT_EQ(SendHeartbeat(other, 1).leases.at(0).cut, lease.cut);
 }
 
+TEST_F(CoordinatorTest, ADrainedWorkerIsToldToLeaveAndGetsNothingNew) {
+  Run(400);
+  const auto lease = SendHeartbeat(worker_, 1).leases.at(0);
+  const NodeId other = JoinWorker();
+  EXPECT_FALSE(SendHeartbeat(worker_, 1, {lease.id}).drain);
+  ASSERT_TRUE(coordinator_->Drain(worker_).ok());
+  const auto reply = SendHeartbeat(worker_, 3, {lease.id});
+  EXPECT_TRUE(reply.drain);
+  EXPECT_THAT(reply.leases, IsEmpty());
+  EXPECT_THAT(reply.revoked, IsEmpty()) << "it finishes what it has begun";
+  EXPECT_EQ(reply.view->Find(worker_)->state, Member::State::kDraining);
+  EXPECT_EQ(reply.view->Find(other)->state, Member::State::kActive);
+  const auto others = SendHeartbeat(other, 1);
+  EXPECT_FALSE(others.drain);
+  EXPECT_EQ(others.leases.size(), 1u);
+  EXPECT_TRUE(coordinator_->Drain(worker_).ok()) << "again";
+  EXPECT_EQ(coordinator_->Drain(a_).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(coordinator_->Drain(NodeId(999)).code(), Code::kNotFound);
+}
+
 TEST_F(CoordinatorTest, ProgressIsWhatTheLedgersSay) {
   Run(40, 1000, true);
   auto leases = SendHeartbeat(worker_, 2).leases;

@@ -66,7 +66,7 @@ GroupMemberActions GroupMember::OnHeartbeatReply(const WorkerHeartbeatReply& rep
     s.group.reset();
     s.holds = s.holds && !reply.evicted;
     s.stopped = true;
-    s.actions.emplace_back(StopRole{reply.evicted});
+    s.actions.emplace_back(StopRole{reply.evicted && !s.leaving});
     return s.Take();
   }
   if (reply.term != s.term) {
@@ -75,6 +75,7 @@ GroupMemberActions GroupMember::OnHeartbeatReply(const WorkerHeartbeatReply& rep
     s.heartbeat_urgent = true;
     return {};
   }
+  if (reply.drain && !s.leaving) Leave();
   if (!reply.start.empty()) s.start = reply.start;
   const uint64_t before = s.group ? s.group->id : 0;
   if (reply.group) s.TakeGroup(*reply.group);

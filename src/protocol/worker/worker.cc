@@ -49,7 +49,8 @@ void Worker::State::TakeView(const Shared<View>& newer) {
 }
 
 void Worker::State::TakeLease(const Lease& granted) {
-  if (held.contains(granted.id)) return;
+  // One that leaves does not begin it: it belongs to others once the worker has left.
+  if (leaving || held.contains(granted.id)) return;
   const uint32_t runs = granted.cut.valid() ? granted.cut.runs() : 0;
   bool fits = runs > 0 && granted.missing.size() == runs && granted.labels.has_value() == config.late_labels;
   if (stepped()) {
@@ -58,7 +59,7 @@ void Worker::State::TakeLease(const Lease& granted) {
     fits = fits && granted.assigned.size() == runs && !granted.assigned.empty() && step_lane.valid() &&
            granted.first_step < kMaxSteps && (both &= granted.assigned) == granted.missing;
   }
-  if (leaving || !fits) {
+  if (!fits) {
     released.push_back(granted.id);
     return;
   }
@@ -91,6 +92,16 @@ void Worker::State::Release(uint64_t id) {
 
 void Worker::State::ReleaseAll() {
   while (!order.empty()) Release(order.front());
+}
+
+// What it has not begun, and all that others wait for, belongs to others as soon as the worker has left.
+// Servers are asked first about what they may have a part of.
+void Worker::State::GiveUpLeases() {
+  while (!order.empty()) {
+    const uint64_t id = order.front();
+    const bool begun = held.at(id).next > 0;
+    begun && !stepped() ? Release(id) : Drop(id);
+  }
 }
 
 void Worker::State::Stop(bool evicted) {
@@ -156,12 +167,13 @@ WorkerActions Worker::OnHeartbeatReply(Time now, const WorkerHeartbeatReply& rep
   State& s = *state_;
   if (s.stopped || !guards::CurrentTerm(reply.term, s.term)) return {};
   if (reply.evicted || reply.stop) {
-    s.Stop(reply.evicted);
+    s.Stop(reply.evicted && !s.leaving);
     return s.Take();
   }
   s.introduces = reply.term != s.term;
   s.term = reply.term;
   if (s.introduces) return {};
+  if (reply.drain) s.leaving = true;
   s.released.erase(s.released.begin(), s.released.begin() + static_cast<std::ptrdiff_t>(s.reported));
   s.reported = 0;
   s.ended = 0;

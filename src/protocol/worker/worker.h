@@ -91,7 +91,7 @@ class Worker {
   // ended some.
   bool HeartbeatUrgent() const;
   WorkerActions OnHeartbeatReply(Time now, const WorkerHeartbeatReply& reply);
-  // Stops after the current batch and the push of what is computed; releases open leases.
+  // Stops after the current batch and the push of what is computed; gives up open leases.
   WorkerActions Leave(Time now);
 
   // ---- input

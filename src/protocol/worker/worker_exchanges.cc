@@ -271,12 +271,12 @@ void Worker::State::OnConflict(Time now) {
   PauseUntil(now + pause + FromSeconds(0.5 * rng.Uniform() * Seconds(pause)));
 }
 
-// Repeats requests that timed out, and those that are due.
+// Repeats requests that timed out, and those that are due. One that leaves does not: see Interrupt.
 void Worker::State::OnLate(Time now) {
   for (Exchange& exchange : exchanges) {
     if (!exchange.open || exchange.at > now) continue;
     if (!exchange.in_flight) {
-      Send(now, &exchange);
+      if (!leaving) Send(now, &exchange);
     } else {
       exchange.contacted = false;
       actions.emplace_back(Disconnect{exchange.server});

@@ -9,7 +9,7 @@ void Worker::State::Advance(Time now) {
   while (!stopped) {
     if (phase != Phase::kIdle && !Interrupt(now)) return;
     if (run.active && (leaving || !held.contains(run.lease))) AbandonRun();
-    if (leaving) return ReleaseAll();
+    if (leaving) return GiveUpLeases();
     if (!view_ready) return;
     if (resume_at && now < *resume_at) return;
     resume_at.reset();

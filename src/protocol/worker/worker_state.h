@@ -159,6 +159,7 @@ struct Worker::State {
   void Drop(uint64_t id);
   void Release(uint64_t id);
   void ReleaseAll();
+  void GiveUpLeases();
   bool Waiting() const;
   void Stop(bool evicted);
   WorkerActions Take() { return std::exchange(actions, {}); }

@@ -221,16 +221,16 @@ bool Worker::State::HasEarlierStep() {
   });
 }
 
-// Gives up a pull or push whose reply waits for others, if they may be waiting for this worker. Whether it
-// arrived is unknown, and so are the values that it would return. Not before it had time to arrive. True if
-// the phase is idle now.
+// Gives up a pull or push whose reply waits for others, if they may be waiting for this worker; one that
+// leaves also gives up servers that it does not reach. Whether it arrived is unknown, and so are the values
+// that it would return. Not before it had time to arrive. True if the phase is idle now.
 bool Worker::State::Interrupt(Time now) {
   interrupt_at.reset();
-  if (!stepped() || phase == Phase::kComputing) return false;
+  if (!(stepped() || leaving) || phase == Phase::kComputing) return false;
   Time earliest{0};
   for (const Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
-    if (!exchange.waits()) return false;
+    if (!exchange.waits() && (exchange.in_flight || !leaving)) return false;
     earliest = std::max(earliest, exchange.sent + config.retry_interval);
   }
   if (!leaving && !HasEarlierStep()) return false;

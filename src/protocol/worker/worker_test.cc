@@ -434,6 +434,48 @@ TEST_F(WorkerTest, LeavesAfterTheBatchUnderWay) {
   EXPECT_FALSE(All<StopRole>(worker_.OnHeartbeatReply(now_, bye)).at(0).evicted);
 }
 
+TEST_F(WorkerTest, LeavesWhenItIsToldToAndGivesUpWhatItHasNotBegun) {
+  const Compute compute = Started();
+  Reply({}, {MakeLease(2)});
+  WorkerHeartbeatReply drain;
+  drain.drain = true;
+  drain.leases = {MakeLease(3)};
+  EXPECT_THAT(All<PrepareSplit>(worker_.OnHeartbeatReply(now_, drain)), IsEmpty());
+  EXPECT_EQ(worker_.MakeHeartbeat({}).leases_wanted, 0u);
+  EXPECT_FALSE(worker_.MakeHeartbeat({}).leaving) << "the batch under way still counts";
+  const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  ASSERT_EQ(pushes.size(), 2u);
+  for (const SendPush& push : pushes) Answer(push);
+  const auto heartbeat = worker_.MakeHeartbeat({});
+  EXPECT_TRUE(heartbeat.leaving);
+  EXPECT_THAT(heartbeat.held, IsEmpty());
+  EXPECT_THAT(heartbeat.released, ElementsAre(1)) << "others are leased what servers do not have of it";
+  WorkerHeartbeatReply evicted;
+  evicted.evicted = true;
+  EXPECT_FALSE(All<StopRole>(worker_.OnHeartbeatReply(now_, evicted)).at(0).evicted)
+      << "it does not join again";
+}
+
+TEST_F(WorkerTest, LeavesAlthoughAServerIsOutOfReach) {
+  const Compute compute = Started();
+  worker_.Leave(now_);
+  const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  ASSERT_EQ(pushes.size(), 2u);
+  Answer(pushes[0]);
+  EXPECT_FALSE(worker_.MakeHeartbeat({}).leaving);
+  worker_.OnPushFailed(now_, pushes[1].server, pushes[1].request->sequence, Status(Code::kUnavailable, "no"));
+  now_ = worker_.next_timer();
+  worker_.OnTimer(now_);
+  for (int i = 0; i < 2 && !worker_.MakeHeartbeat({}).leaving; ++i) {
+    ASSERT_NE(worker_.next_timer(), Time::max());
+    now_ = worker_.next_timer();
+    worker_.OnTimer(now_);
+  }
+  const auto heartbeat = worker_.MakeHeartbeat({});
+  EXPECT_TRUE(heartbeat.leaving);
+  EXPECT_THAT(heartbeat.released, ElementsAre(1));
+}
+
 TEST_F(WorkerTest, WaitsForAViewInWhichAllSlicesAreLive) {
   EXPECT_THAT(Reply(MakeView(5, {kA, kA, NodeId(), kB})), IsEmpty());
   EXPECT_EQ(worker_.next_timer(), Time::max());
