@@ -97,9 +97,9 @@ struct Job {
   uint32_t made_lanes = 0;       // strategy.lanes when the job was created; 0: it is new, or has no lanes
   bool trusted_network = false;  // tensors may travel by RDMA, without authentication
   bool tls = false;              // every role needs a certificate; not with trusted_network
-  // A role that is silent for longer than the timeout is evicted. 0: the strategy's interval.
-  Duration heartbeat_interval{0};
-  Duration heartbeat_timeout = std::chrono::seconds(5);
+  // A role that is silent for longer than the timeout is evicted.
+  Duration heartbeat_interval = std::chrono::milliseconds(500);
+  Duration heartbeat_timeout = std::chrono::seconds(2);
   Duration lease_timeout = std::chrono::minutes(15);  // of a worker's first split
   Duration stuck_timeout = std::chrono::minutes(15);  // of a role that is alive and does nothing
   protocol::Placement placement;

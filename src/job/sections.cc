@@ -214,8 +214,9 @@ void ReadCluster(const Config& cluster, Job* job) {
   };
   job->lease_timeout = timeout("lease_timeout_s", job->lease_timeout);
   job->stuck_timeout = timeout("stuck_timeout_s", job->stuck_timeout);
+  job->heartbeat_interval = std::min(job->heartbeat_interval, job->heartbeat_timeout / 4);
   if (cluster.Has("heartbeat_interval_s")) {
-    job->heartbeat_interval = FromSeconds(cluster.Number("heartbeat_interval_s", 0.1, 0.01, 900));
+    job->heartbeat_interval = FromSeconds(cluster.Number("heartbeat_interval_s", 0.5, 0.01, 900));
     if (4 * job->heartbeat_interval > job->heartbeat_timeout) {
       cluster.At("heartbeat_interval_s")
           .Fail("a heartbeat every " + cluster.At("heartbeat_interval_s").String() +

@@ -16,8 +16,8 @@ using ::testing::StartsWith;
 
 TEST(Sections, TimeoutsOfRoles) {
   const Job usual = Parse(kSmallJob);
-  EXPECT_EQ(usual.heartbeat_interval, Duration{0}) << "the strategy's";
-  EXPECT_EQ(usual.heartbeat_timeout, std::chrono::seconds(5));
+  EXPECT_EQ(usual.heartbeat_interval, std::chrono::milliseconds(500));
+  EXPECT_EQ(usual.heartbeat_timeout, std::chrono::seconds(2));
   EXPECT_EQ(usual.lease_timeout, std::chrono::minutes(15));
   EXPECT_EQ(usual.stuck_timeout, std::chrono::minutes(15));
   const Job job =

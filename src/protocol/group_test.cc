@@ -608,6 +608,39 @@ TEST(GroupMemberTest, AStepThatIsNotFiniteIsSkippedByAllAndCounted) {
   }
 }
 
+TEST(GroupMemberTest, LeavesWhenItIsToldTo) {
+  GroupMember member({.table = Table(), .optimizer = {}, .strategy = {.kind = StrategyKind::kAllReduce}});
+  member.OnJoined(NodeId(1));
+  EXPECT_FALSE(member.MakeHeartbeat().leaving);
+  WorkerHeartbeatReply reply;
+  reply.drain = true;
+  EXPECT_TRUE(member.OnHeartbeatReply(reply).empty());
+  EXPECT_TRUE(member.HeartbeatUrgent());
+  EXPECT_TRUE(member.MakeHeartbeat().leaving);
+  reply = {};
+  reply.evicted = true;
+  const auto actions = member.OnHeartbeatReply(reply);
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_FALSE(std::get<StopRole>(actions[0]).evicted) << "it does not join again";
+}
+
+// All its members wait for what each of them learns.
+TEST(GroupMemberTest, AsksAtOnceWhileAGroupForms) {
+  GroupMember member({.table = Table(), .optimizer = {}, .strategy = {.kind = StrategyKind::kAllReduce}});
+  member.OnJoined(NodeId(1));
+  member.MakeHeartbeat();
+  EXPECT_FALSE(member.HeartbeatUrgent());
+  EXPECT_FALSE(member.Idle());
+  WorkerHeartbeatReply reply;
+  reply.group = Group{.id = 3, .members = {{NodeId(1), Role::kWorker, 0, "a"}, {NodeId(2), Role::kWorker, 1, "b"}}};
+  member.OnHeartbeatReply(reply);
+  EXPECT_FALSE(member.Idle()) << "it has joined the group";
+  member.MakeHeartbeat();
+  EXPECT_TRUE(member.HeartbeatUrgent());
+  EXPECT_TRUE(member.Idle()) << "but it may take long";
+  EXPECT_FALSE(member.Steady());
+}
+
 TEST(GroupMemberTest, OfTwoThatCannotReachEachOtherTheYoungerLeaves) {
   World world({.faults = false, .cut = {{1, 3}}});
   ASSERT_TRUE(world.Run());

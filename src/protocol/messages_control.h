@@ -4,6 +4,8 @@
 // Receivers treat them as untrusted: counts, ids and cuts are checked on arrival.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -89,8 +91,8 @@ struct JoinReply {
   NodeId node;
   uint32_t index = 0;
   std::string job;  // the whole job as resolved YAML, from which every role builds its parts
-  Duration heartbeat_interval{};
-  Duration heartbeat_timeout{};  // a node silent for longer is evicted
+  Duration heartbeat_interval{};  // at most, between two heartbeats
+  Duration heartbeat_timeout{};   // a node silent for longer is evicted
   // Checkpoints. A role that reads `probe_content` in the file `probe` sees the job's directory; others
   // transfer shards through the service at `transfers`, ":port" if it has the coordinator's host. Filled in
   // by the coordinator's shell.
@@ -98,6 +100,12 @@ struct JoinReply {
   std::string probe_content;
   std::string transfers;
 };
+
+// The interval of a role that works, or waits for something.
+inline Duration BusyInterval(Duration heartbeat_interval) {
+  constexpr Duration kLeast = std::chrono::milliseconds(100);
+  return std::min(heartbeat_interval, std::max(kLeast, heartbeat_interval / 5));
+}
 
 // A split for a worker to train: the runs of `cut` in `missing`.
 struct Lease {

@@ -43,9 +43,6 @@ namespace {
 constexpr Duration kStreamPoll = std::chrono::milliseconds(50);
 constexpr Duration kQuietStreamPoll = std::chrono::milliseconds(300);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
-// Of members who reduce among themselves: what one of them waits for it asks for at once, and while it hears
-// of anything else all of them may wait for it.
-constexpr Duration kGroupHeartbeat = std::chrono::milliseconds(250);
 
 std::string OnHostOf(const std::string& address, uint16_t port) {
   return std::string(net::HostOf(address)) + ":" + std::to_string(port);
@@ -698,8 +695,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   config.strategy = job.strategy;
   config.cuts = job.Cuts();
   config.late_labels = job.schema.has_late_labels();
-  if (job.strategy.kind == protocol::StrategyKind::kAllReduce) config.heartbeat_interval = kGroupHeartbeat;
-  if (job.heartbeat_interval > Duration{0}) config.heartbeat_interval = job.heartbeat_interval;
+  config.heartbeat_interval = job.heartbeat_interval;
   config.heartbeat_timeout = job.heartbeat_timeout;
   config.leases.first = job.lease_timeout;
   config.stuck_timeout = job.stuck_timeout;

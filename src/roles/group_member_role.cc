@@ -112,7 +112,9 @@ class GroupMemberRole {
                                                 },
                                             .on_leave = [this] { Leave(); },
                                             .urgent = [this] { return machine_.HeartbeatUrgent(); },
-                                            .quiet = [this] { return machine_.Idle(); }});
+                                            .quiet = [this] { return machine_.Idle(); },
+                                            // While a member hears of anything else, all may wait for it.
+                                            .steady = [this] { return machine_.Steady(); }});
     if (predictions_ != nullptr && !membership_.evicted()) predictions_->Flush();
     return mpi_ != nullptr && group_ != nullptr ? EndMpi(outcome) : outcome;
   }

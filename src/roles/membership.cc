@@ -19,14 +19,15 @@ void MembershipSchedule::OnSent(Time now, bool quiet) {
   last_sent_ = now;
   if (!quiet) quiet_since_.reset();
   if (quiet && !quiet_since_) quiet_since_ = now;
-  earliest_heartbeat_ = now + interval_;
-  earliest_urgent_ = now + std::min(urgent_gap_, interval_);
+  earliest_heartbeat_ = now + busy_interval_;
+  earliest_urgent_ = now + std::min(urgent_gap_, busy_interval_);
 }
 
-Time MembershipSchedule::HeartbeatDue(bool urgent, bool quiet) const {
+Time MembershipSchedule::HeartbeatDue(bool urgent, bool quiet, bool steady) const {
   if (in_flight_) return Time::max();
+  if (steady && !urgent) return last_sent_ + interval_;
   if (quiet && quiet_since_ && last_sent_ - *quiet_since_ >= kQuietAfter) {
-    return urgent ? earliest_heartbeat_ : last_sent_ + kQuietIntervals * interval_;
+    return urgent ? earliest_heartbeat_ : last_sent_ + interval_;
   }
   return urgent ? earliest_urgent_ : earliest_heartbeat_;
 }
@@ -100,7 +101,8 @@ Status Membership::Run(Callbacks callbacks) {
 }
 
 Time Membership::HeartbeatDue() const {
-  return schedule_.HeartbeatDue(requested_ || callbacks_.urgent(), !requested_ && callbacks_.quiet());
+  return schedule_.HeartbeatDue(requested_ || callbacks_.urgent(), !requested_ && callbacks_.quiet(),
+                                callbacks_.steady());
 }
 
 Time Membership::NextDue() const {

@@ -19,17 +19,19 @@ namespace leat::roles {
 // Decides when a role acts next. Time is an argument: no clock, no timer.
 class MembershipSchedule {
  public:
-  // A heartbeat is due `interval` after the last one was sent. An urgent one is due `urgent_gap` after it, so
-  // that a role that stays urgent doesn't spin.
-  MembershipSchedule(Duration interval, Duration urgent_gap) : interval_(interval), urgent_gap_(urgent_gap) {}
+  // A heartbeat is due protocol::BusyInterval(`interval`) after the last one was sent. An urgent one is due
+  // `urgent_gap` after it, so that a role that stays urgent doesn't spin.
+  MembershipSchedule(Duration interval, Duration urgent_gap)
+      : interval_(interval), busy_interval_(protocol::BusyInterval(interval)), urgent_gap_(urgent_gap) {}
 
   // One heartbeat is in flight at a time: none is due until OnAnswered, which also follows a failed call.
   // `quiet`: the role has nothing to do, and the heartbeat says nothing new.
   void OnSent(Time now, bool quiet = false);
   void OnAnswered() { in_flight_ = false; }
   // Time::max() while one is in flight; the first one is due at once. While a role is quiet, and has been for
-  // kQuietAfter, an urgent heartbeat is due after `interval`, another one after kQuietIntervals of them.
-  Time HeartbeatDue(bool urgent, bool quiet = false) const;
+  // kQuietAfter, an urgent heartbeat is due after the busy interval, another one after `interval`. That of a
+  // steady role is due after `interval`, unless it is urgent.
+  Time HeartbeatDue(bool urgent, bool quiet = false, bool steady = false) const;
 
   // Records that the state machine's timer ran.
   void OnTimer(Time now);
@@ -39,11 +41,10 @@ class MembershipSchedule {
 
   static constexpr Duration kTimerGap = std::chrono::milliseconds(10);
   static constexpr Duration kQuietAfter = std::chrono::seconds(1);
-  // An interval is at most a quarter of the time after which a silent role is evicted.
-  static constexpr int kQuietIntervals = 3;
 
  private:
   Duration interval_;
+  Duration busy_interval_;
   Duration urgent_gap_;
   bool in_flight_ = false;
   Time last_sent_{0};
@@ -74,6 +75,8 @@ class Membership {
     std::function<bool()> urgent = [] { return false; };
     // The role has nothing to do. What it asks for can then wait, also if it is urgent.
     std::function<bool()> quiet = [] { return false; };
+    // The role works, and has nothing to report or to ask.
+    std::function<bool()> steady = [] { return false; };
     // When the state machine needs its timer; Time::max(): never.
     std::function<Time()> next_timer = [] { return Time::max(); };
     std::function<void(Time now)> on_timer = [](Time) {};

@@ -58,7 +58,7 @@ TEST(MembershipScheduleTest, AnUrgentHeartbeatIsNeverLaterThanAnotherOne) {
 }
 
 TEST(MembershipScheduleTest, AQuietRoleSendsFewerHeartbeats) {
-  MembershipSchedule schedule(milliseconds(100), milliseconds(10));
+  MembershipSchedule schedule(milliseconds(500), milliseconds(10));
   const auto send = [&](Time at, bool quiet) {
     schedule.OnSent(at, quiet);
     schedule.OnAnswered();
@@ -69,14 +69,35 @@ TEST(MembershipScheduleTest, AQuietRoleSendsFewerHeartbeats) {
   EXPECT_EQ(schedule.HeartbeatDue(true, true), began + milliseconds(10));
   const Time later = began + MembershipSchedule::kQuietAfter;
   send(later, true);
-  EXPECT_EQ(schedule.HeartbeatDue(false, true),
-            later + MembershipSchedule::kQuietIntervals * milliseconds(100));
+  EXPECT_EQ(schedule.HeartbeatDue(false, true), later + milliseconds(500));
   EXPECT_EQ(schedule.HeartbeatDue(true, true), later + milliseconds(100));
   // Work has arrived since.
   EXPECT_EQ(schedule.HeartbeatDue(false, false), later + milliseconds(100));
   EXPECT_EQ(schedule.HeartbeatDue(true, false), later + milliseconds(10));
   send(later + milliseconds(100), false);
   EXPECT_EQ(schedule.HeartbeatDue(false, true), later + milliseconds(200)) << "quiet from now on only";
+}
+
+TEST(MembershipScheduleTest, ABusyRoleSendsAHeartbeatEveryFifthOfTheInterval) {
+  for (const auto& [interval, busy] : {std::pair(milliseconds(500), milliseconds(100)),
+                                       {milliseconds(200), milliseconds(100)},
+                                       {milliseconds(50), milliseconds(50)},
+                                       {milliseconds(5000), milliseconds(1000)}}) {
+    MembershipSchedule schedule(interval, milliseconds(10));
+    schedule.OnSent(seconds(1));
+    schedule.OnAnswered();
+    EXPECT_EQ(schedule.HeartbeatDue(false), seconds(1) + busy) << interval.count();
+  }
+}
+
+TEST(MembershipScheduleTest, ASteadyRoleSendsOneEveryInterval) {
+  MembershipSchedule schedule(milliseconds(500), milliseconds(10));
+  EXPECT_LE(schedule.HeartbeatDue(false, false, true), seconds(5)) << "the first is due at once";
+  schedule.OnSent(seconds(5));
+  schedule.OnAnswered();
+  EXPECT_EQ(schedule.HeartbeatDue(false, false, true), seconds(5) + milliseconds(500));
+  EXPECT_EQ(schedule.HeartbeatDue(true, false, true), seconds(5) + milliseconds(10));
+  EXPECT_EQ(schedule.HeartbeatDue(false, false, false), seconds(5) + milliseconds(100));
 }
 
 TEST(MembershipScheduleTest, AMachineThatAlwaysWantsItsTimerDoesNotSpin) {

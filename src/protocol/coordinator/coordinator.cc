@@ -13,6 +13,8 @@ namespace {
 
 constexpr uint64_t kIdBlock = 4096;
 constexpr uint64_t kNodeBlock = 64;
+// How long the end of the job waits for workers to end their leases, and for members to hear of it.
+constexpr Duration kEndingWait = std::chrono::seconds(5);
 
 void CheckManifest(const Manifest& manifest, size_t slices, size_t partitions) {
   if (manifest.watermark.size() != partitions) {
@@ -53,7 +55,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
       publications(&cursors, config.max_unpublished),
       groups({.workers = config.workers,
               .mpi = config.strategy.mpi,
-              .mpi_silence = config.heartbeat_timeout + 4 * config.heartbeat_interval}),
+              .mpi_silence = config.heartbeat_timeout + 4 * BusyInterval(config.heartbeat_interval)}),
       member_pace(config.leases) {
   for (size_t p = 0; p < config.partitions.size(); ++p) {
     if (config.partitions[p] != p) throw std::invalid_argument("partitions are not 0, 1, … in order");
@@ -218,7 +220,7 @@ void Coordinator::State::RequestStop(Time now) {
   if (stop_requested) return;
   stop_requested = true;
   ending = Ending::kDraining;
-  ending_deadline = now + config.heartbeat_timeout;
+  ending_deadline = now + std::max(config.heartbeat_timeout, kEndingWait);
   // Its step may never come. The final checkpoint replaces it, and answers its callers.
   if (Stepped() && pending && pending->stage != PendingCheckpoint::Stage::kCommitting) AbandonCheckpoint(now);
   retry_checkpoint = now;
@@ -329,7 +331,7 @@ void Coordinator::State::StopMembers(Time now, Status how) {
   // Nobody would finish it. One whose manifest is being written is complete.
   if (pending && pending->stage != PendingCheckpoint::Stage::kCommitting) AbandonCheckpoint(now);
   ending = Ending::kStoppingMembers;
-  ending_deadline = now + config.heartbeat_timeout;
+  ending_deadline = now + std::max(config.heartbeat_timeout, kEndingWait);
   outcome = std::move(how);
   for (uint64_t call : stop_calls) Answer(call, AdminReply{outcome});
   stop_calls.clear();
@@ -430,7 +432,7 @@ CoordinatorActions Coordinator::OnTimer(Time now) {
       }
       for (auto& [node, since] : s.orphans_since) since = std::min(now, since + away);
     }
-    s.next_sweep = now + s.config.heartbeat_interval;
+    s.next_sweep = now + BusyInterval(s.config.heartbeat_interval);
     s.EvictSilent(now);
     s.FreeOverdue(now);
     // One that has nothing to journal also finds out that it was replaced.

@@ -42,8 +42,8 @@ struct CoordinatorConfig {
   StrategyConfig strategy;
   CutRules cuts;
   std::vector<uint32_t> partitions;  // of the stream: 0, 1, …
-  Duration heartbeat_interval = std::chrono::milliseconds(100);
-  Duration heartbeat_timeout = std::chrono::seconds(5);
+  Duration heartbeat_interval = std::chrono::milliseconds(500);
+  Duration heartbeat_timeout = std::chrono::seconds(2);
   // An overdue lease is granted a second time. All-reduce: an overdue member leaves the job.
   LeaseLimits leases;
   // A role that is alive, but has finished no kernel and sent no heartbeat for this long, is stuck.

@@ -207,7 +207,7 @@ void Coordinator::State::GiveUpCheckpoint(Time now, const Status& why) {
   // The loss of a server is no reason to wait for longer.
   constexpr uint32_t kMaxDoublings = 5;
   failed_in_a_row = why.code() == Code::kUnavailable ? 1 : std::min(failed_in_a_row, kMaxDoublings) + 1;
-  retry_checkpoint = now + (10 << (failed_in_a_row - 1)) * config.heartbeat_interval;
+  retry_checkpoint = now + (10 << (failed_in_a_row - 1)) * BusyInterval(config.heartbeat_interval);
 }
 
 // What has been written of it frees its space.

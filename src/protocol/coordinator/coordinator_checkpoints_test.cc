@@ -128,6 +128,7 @@ TEST_F(CoordinatorTest, ACheckpointThatFailsOrTakesTooLongIsTriedAgain) {
 // The time until the next attempt, after `failures` failed ones.
 TEST_F(CoordinatorTest, FailedCheckpointsAreRemovedAndRetriedLessAndLessOften) {
   config_.checkpoint_interval = seconds(10);
+  config_.heartbeat_interval = CoordinatorConfig().heartbeat_interval;
   Start({});
   Run();
   std::vector<Duration> waits;

@@ -40,6 +40,8 @@ class CoordinatorTest : public ::testing::Test {
     config.cuts = {.hash = 1, .batch_size = 10, .split_batches = 2, .shuffle_seed = 0, .epochs = 1};
     config.partitions = {0, 1};
     config.job = "the job";
+    config.heartbeat_interval = milliseconds(100);
+    config.heartbeat_timeout = seconds(5);
     config.open_steps = 0;
     return config;
   }

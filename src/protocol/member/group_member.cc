@@ -49,12 +49,19 @@ WorkerHeartbeat GroupMember::MakeHeartbeat() {
 }
 
 bool GroupMember::HeartbeatUrgent() const {
-  // An idle member should report its step at once, because the next rounds depend on it.
-  return state_->heartbeat_urgent || (state_->Going() && state_->rounds.empty());
+  const State& s = *state_;
+  if (s.stopped) return false;
+  // An idle member should report its step at once, because the next rounds depend on it. While a group forms,
+  // all its members wait for what each of them learns.
+  return s.heartbeat_urgent || (s.Going() ? s.rounds.empty() : s.group.has_value());
 }
 
 bool GroupMember::Idle() const {
-  return !state_->heartbeat_urgent && state_->Going() && state_->rounds.empty();
+  return !state_->heartbeat_urgent && HeartbeatUrgent();
+}
+
+bool GroupMember::Steady() const {
+  return state_->Going() && !HeartbeatUrgent();
 }
 
 GroupMemberActions GroupMember::OnHeartbeatReply(const WorkerHeartbeatReply& reply) {

@@ -127,8 +127,10 @@ class GroupMember {
   WorkerHeartbeat MakeHeartbeat();
   // True if a heartbeat should be sent without waiting for the interval.
   bool HeartbeatUrgent() const;
-  // It has no round, and only asks for one.
+  // It has no round, or its group is being formed, and it only asks for what comes next.
   bool Idle() const;
+  // It trains, and has nothing to report or to ask.
+  bool Steady() const;
   GroupMemberActions OnHeartbeatReply(const WorkerHeartbeatReply& reply);
   // The next heartbeat announces that this member leaves.
   void Leave();

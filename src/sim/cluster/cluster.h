@@ -112,8 +112,8 @@ struct ClusterOptions {
   ReduceOptions reduce;
   Distribution prepare;  // of a split
 
-  Duration heartbeat_interval = std::chrono::milliseconds(100);
-  Duration heartbeat_timeout = std::chrono::seconds(5);
+  Duration heartbeat_interval = std::chrono::milliseconds(100);  // of busy roles; here all are
+  Duration heartbeat_timeout = std::chrono::seconds(2);
   Duration reply_timeout = std::chrono::seconds(10);  // also the timeout of all operations of a group
   Duration parked_timeout = std::chrono::seconds(5);  // how long a server keeps a parked request
   uint32_t leases_ahead = 2;
