@@ -116,8 +116,9 @@ struct Arguments {
   bool discard = false;
   bool wait_for_feed = false;
   bool take_over = false;
-  std::string standby;  // addresses of the coordinator
+  std::string standby_for;  // addresses of the coordinator
   bool new_members = false;
+  bool standby = false;
 };
 
 launcher::Security Security(const Arguments& a) {
@@ -263,6 +264,7 @@ roles::RoleOptions Role(const Arguments& a) {
   options.listen = a.listen;
   options.advertise = a.advertise;
   options.coordinator_client.scratch = a.scratch;
+  options.standby = a.standby;
   options.plan = Kernels();
   options.exit_status = ExitStatus;
   return options;
@@ -383,8 +385,10 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
   };
   add_data(add_role("ps", "start a parameter server", roles::RunServer,
                     "address that workers connect to; port 0: any free port"));
-  add_data(add_role("worker", "start a worker", roles::RunWorker,
-                    "address that other workers connect to (all-reduce jobs); port 0: any free port"));
+  auto* worker = add_role("worker", "start a worker", roles::RunWorker,
+                          "address that other workers connect to (all-reduce jobs); port 0: any free port");
+  worker->add_flag("--standby", a.standby, "get no work until another worker dies or leaves, and take its place");
+  add_data(worker);
   add_data(add_role("feed", "serve the job's stream to workers on hosts that do not have it", roles::RunFeed,
                     "address that workers connect to; port 0: any free port"));
   add_role("bots", "start simulated customers that publish the job's events", roles::RunBots, nullptr);

@@ -17,6 +17,7 @@ void Put(const protocol::JoinRequest& in, pb::JoinRequest* out) {
   out->set_process(in.process);
   out->set_network(in.network);
   out->set_local_host(in.local_host);
+  out->set_standby(in.standby);
   if (!in.mpi) return;
   out->mutable_mpi()->set_rank(in.mpi->rank);
   out->mutable_mpi()->set_members(in.mpi->members);
@@ -32,6 +33,7 @@ void Take(const pb::JoinRequest& in, protocol::JoinRequest* out, Check* check) {
   out->process = in.process();
   out->network = in.network();
   TakeText(in.local_host(), Limits::kName, "local_host", &out->local_host, check);
+  out->standby = in.standby();
   if (in.has_mpi()) out->mpi = {in.mpi().rank(), in.mpi().members()};
 }
 

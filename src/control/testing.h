@@ -33,7 +33,7 @@ LEAT_FIELDS(Member, a, b, c, d, e)
 LEAT_FIELDS(SliceLocation, a, b, c)
 LEAT_FIELDS(View, a, b, c, d)
 LEAT_FIELDS(MpiRank, a, b)
-LEAT_FIELDS(JoinRequest, a, b, c, d, e, g, h, i, j, k)
+LEAT_FIELDS(JoinRequest, a, b, c, d, e, g, h, i, j, k, l)
 LEAT_FIELDS(JoinReply, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(Cut, a, b, c, d, e, g, h, i)
 LEAT_FIELDS(LabelRange, a, b)
@@ -106,7 +106,7 @@ class Fill {
     v.value = static_cast<Rep>(Number());
   }
   void operator()(protocol::Role& v) { v = protocol::Role(rng_.Below(5)); }
-  void operator()(protocol::Member::State& v) { v = protocol::Member::State(rng_.Below(2)); }
+  void operator()(protocol::Member::State& v) { v = protocol::Member::State(rng_.Below(3)); }
   void operator()(protocol::AdminRequest::Kind& v) { v = protocol::AdminRequest::Kind(rng_.Below(3)); }
   void operator()(protocol::Cut& v) {
     v.partition = static_cast<uint32_t>(rng_.Below(1 << 16));

@@ -92,6 +92,7 @@ struct Job {
   bool bf16 = false;  // matrix products convert their operands to bf16
   ComputeSpec compute;
   uint32_t workers = 2;
+  uint32_t standby = 0;          // workers that stand by, started by the local runner
   uint32_t servers = 1;          // 0: the strategy has no servers
   uint32_t max_servers = 8;      // the number that slices are made for
   uint32_t made_lanes = 0;       // strategy.lanes when the job was created; 0: it is new, or has no lanes

@@ -201,9 +201,10 @@ void ReadCompute(const Config& compute, Job* job) {
 }
 
 void ReadCluster(const Config& cluster, Job* job) {
-  cluster.Allow({"workers", "ps", "max_ps", "placement", "trusted_network", "heartbeat_interval_s",
+  cluster.Allow({"workers", "standby", "ps", "max_ps", "placement", "trusted_network", "heartbeat_interval_s",
                  "heartbeat_timeout_s", "lease_timeout_s", "stuck_timeout_s"});
   job->workers = static_cast<uint32_t>(cluster.Integer("workers", job->workers, 1, 10'000));
+  job->standby = static_cast<uint32_t>(cluster.Integer("standby", 0, 0, 1000));
   job->servers = static_cast<uint32_t>(cluster.Integer("ps", job->servers, 0, 1000));
   job->max_servers = static_cast<uint32_t>(cluster.Integer("max_ps", job->max_servers, 1, 1000));
   job->trusted_network = cluster.Bool("trusted_network", false);
@@ -373,6 +374,10 @@ void ReadStrategy(const Config& config, Job* job) {
                                        " trains with servers; allreduce alone has none");
   } else if (const Status good = protocol::Check(job->placement, job->servers); !good.ok()) {
     config.At("cluster").At("placement").Fail(good.message());
+  }
+  if (strategy.mpi && job->standby > 0) {
+    config.At("cluster").At("standby").Fail("standby is " + std::to_string(job->standby) +
+                                            "; with MPI all workers take part from the start");
   }
   CheckStrategy(config, *job);
   if (strategy.deterministic && job->drift && job->drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate) {

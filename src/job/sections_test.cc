@@ -145,6 +145,7 @@ TEST(Sections, EveryMistakeIsSaidWithItsLine) {
       {"shuffle: false", "shuffle: no", "job.yaml:25: ", "true or false"},
       {"max_dead_letter_rate: 0.5", "max_dead_letter_rate: 1.5", "job.yaml:25: ", "1.5"},
       {"workers: 3", "workers: 0", "job.yaml:26: ", "workers is 0"},
+      {"workers: 3", "workers: 3, standby: -1", "job.yaml:26: ", "standby is -1"},
       {"ps: 2", "ps: 1001", "job.yaml:26: ", "ps is 1001"},
       {"placement: round_robin", "placement: round", "job.yaml:26: ", "round_robin"},
       {"cluster: {", "security: ssl\ncluster: {", "job.yaml:26: ", "tls"},

@@ -75,7 +75,7 @@ class Runner {
 
  private:
   struct Child {
-    std::string role;
+    std::string role;  // "standby" is a worker that stands by
     uint32_t index = 0;
   };
 
@@ -92,7 +92,8 @@ class Runner {
   void RestartCoordinator(const ProcessEnd& end);
   Status StartRole(const std::string& role, uint32_t index);
   void ReapAndReplace();
-  void ReportLost(pid_t pid);
+  bool ReportLost(pid_t pid);
+  std::string ReplacementOf(const Child& child, bool was_member) const;
   void ExplainFigures();
   void ReportPlacement();
   void PollStatus();
@@ -119,6 +120,7 @@ class Runner {
   std::unique_ptr<control::ControlClient> client_;
   std::string status_;
   uint64_t last_events_ = 0;
+  uint32_t next_standby_ = 0;  // index of the next one
   bool coordinator_ended_ = false;
   ProcessEnd coordinator_;  // valid after it has ended
   bool stopping_ = false;
@@ -201,6 +203,7 @@ Status Runner::StartRole(const std::string& role, uint32_t index) {
   const std::string name = role + "-" + std::to_string(index);
   ProcessSpec spec{.name = name, .log = LogOf(name)};
   spec.arguments = {role, "--coordinator", address_};
+  if (role == "standby") spec.arguments = {"worker", "--standby", "--coordinator", address_};
   spec.environment = Environment();
   spec.environment["OMP_NUM_THREADS"] = "1";
   auto pid = processes_.Start(spec);
@@ -209,9 +212,10 @@ Status Runner::StartRole(const std::string& role, uint32_t index) {
   return Status();
 }
 
-void Runner::ReportLost(pid_t pid) {
+// False if the process is no member, as of the last status.
+bool Runner::ReportLost(pid_t pid) {
   const Json status = Json::parse(status_, nullptr, false);
-  if (status.is_discarded() || client_ == nullptr) return;
+  if (status.is_discarded() || client_ == nullptr) return false;
   const std::string host = net::HostName();
   for (const auto& member : status.value("members", Json::array())) {
     if (member.value("pid", int64_t{0}) != pid || member.value("host", "") != host) continue;
@@ -219,7 +223,15 @@ void Runner::ReportLost(pid_t pid) {
                                 .node = NodeId(member.value("node", uint64_t{0}))};
     // If the call fails, missing heartbeats have the same effect later.
     (void)client_->Call(lost, std::chrono::seconds(1));
+    return true;
   }
+  return false;
+}
+
+// The place of a worker that was a member is taken by one that stands by, so that the new process stands by in
+// turn. If there was none, the place is still free, and the new process takes it.
+std::string Runner::ReplacementOf(const Child& child, bool was_member) const {
+  return child.role == "worker" && was_member && job_.standby > 0 ? "standby" : child.role;
 }
 
 void Runner::ReapAndReplace() {
@@ -242,7 +254,7 @@ void Runner::ReapAndReplace() {
     // servers are still needed for the final checkpoint.
     if (coordinator_ended_ || !failure_.empty() || end.exit_code == 0) continue;
     PollStatus();
-    ReportLost(end.pid);
+    const bool was_member = ReportLost(end.pid);
     if (stopping_ && child.role != "ps") continue;
     if (end.exit_code == 2 || ++failed_starts_[end.name] > kMaxFailedStarts) {
       Fail(end);
@@ -252,7 +264,9 @@ void Runner::ReapAndReplace() {
                  (end.exit_code > 128 ? "signal " + std::to_string(end.exit_code - 128)
                                       : "status " + std::to_string(end.exit_code)) +
                  "); starting a replacement");
-    if (auto status = StartRole(child.role, child.index); !status.ok()) failure_ = status.message();
+    const std::string role = ReplacementOf(child, was_member);
+    const uint32_t index = role == child.role ? child.index : next_standby_++;
+    if (auto status = StartRole(role, index); !status.ok()) failure_ = status.message();
   }
 }
 
@@ -405,6 +419,7 @@ int Runner::Run() {
   Status started;
   for (uint32_t i = 0; i < job_.servers && started.ok(); ++i) started = StartRole("ps", i);
   for (uint32_t i = 0; i < job_.workers && started.ok(); ++i) started = StartRole("worker", i);
+  while (next_standby_ < job_.standby && started.ok()) started = StartRole("standby", next_standby_++);
   if (job_.stream.bots() != nullptr && started.ok()) started = StartRole("bots", 0);
   if (!started.ok()) failure_ = started.message();
 

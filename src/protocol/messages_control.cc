@@ -22,7 +22,8 @@ std::string_view Name(Role role) {
 }
 
 std::string Name(const Member& member) {
-  return std::string(Name(member.role)) + " " + std::to_string(member.index);
+  const bool standby = member.state == Member::State::kStandby;
+  return (standby ? "standby" : std::string(Name(member.role))) + " " + std::to_string(member.index);
 }
 
 bool View::ready() const {

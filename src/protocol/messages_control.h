@@ -32,15 +32,16 @@ struct Member {
   enum class State : uint8_t {
     kActive = 0,
     kDraining = 1,  // it has been told to leave, and gets no work
+    kStandby = 2,   // a worker that gets no work until it takes the place of another
   };
   NodeId node;
   Role role = Role::kWorker;
-  uint32_t index = 0;   // worker 0, 1, …: the lowest free one
+  uint32_t index = 0;   // worker 0, 1, …: the lowest free one; standby workers are counted by themselves
   std::string address;  // of its data plane, "127.0.0.1:40123"; empty if it has none
   State state = State::kActive;
   friend bool operator==(const Member&, const Member&) = default;
 };
-std::string Name(const Member& member);  // "ps 0"
+std::string Name(const Member& member);  // "ps 0", "standby 0"
 
 struct SliceLocation {
   NodeId server;  // 0: currently none
@@ -83,6 +84,7 @@ struct JoinRequest {
   uint64_t process = 0;
   uint64_t network = 0;    // of the host and its network namespace, in which loopback works; 0: unknown
   std::string local_host;  // this host's address on the way to the coordinator; empty: unknown
+  bool standby = false;    // a worker that takes the place of another one
 };
 
 struct JoinReply {

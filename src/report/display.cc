@@ -161,6 +161,16 @@ std::string Trouble(const Json& s) {
   return "";
 }
 
+bool StandsBy(const Json& member) {
+  return member.value("state", "") == "standby";
+}
+
+// "ps 0", "standby 0"
+std::string NameOf(const Json& member) {
+  return (StandsBy(member) ? "standby" : member.value("role", "")) + " " +
+         std::to_string(member.value("index", 0));
+}
+
 bool Slow(const Json& member) {
   return member.contains("slow") && member["slow"].is_boolean() && member["slow"].get<bool>();
 }
@@ -184,7 +194,7 @@ std::vector<std::string> MemberTroubles(const Json& s) {
                        " was evicted and is stuck");
   }
   for (const auto& m : s.value("members", Json::array())) {
-    const std::string name = m.value("role", "") + " " + std::to_string(m.value("index", 0));
+    const std::string name = NameOf(m);
     if (m.value("stuck", false)) troubles.push_back(name + " is stuck");
     std::string peers;
     for (const auto& peer : m.value("unreachable", Json::array())) {
@@ -246,11 +256,12 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
         m.contains("bytes_held") ? Fixed(Json(m["bytes_held"].get<double>() / 1e6), 2) : "";
     const double bytes_per_s = Value(m, "bytes_per_s");
     const std::string traffic = std::isnan(bytes_per_s) ? "" : Fixed(Json(bytes_per_s / 1e6), 1);
-    lines.push_back(Cut(Pad(m.value("role", "") + " " + std::to_string(m.value("index", 0)), 16) +
+    lines.push_back(Cut(Pad(NameOf(m), 16) +
                             Pad(std::to_string(m.value("pid", int64_t{0})), 9, true) +
                             Pad(Grouped(m.value("done", 0.0)), 15, true) +
                             Pad(Field(m, "cpu_s", 1), 9, true) + Pad(held, 10, true) + Pad(traffic, 9, true) +
-                            (Slow(m) ? "  slow" : ""),
+                            (Slow(m) ? "  slow" : "") +
+                            (m.value("state", "") == "draining" ? "  leaving" : ""),
                         width));
   }
   lines.push_back(dim(rule));
@@ -264,19 +275,20 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
 std::string RenderLine(const std::string& status_json) {
   const Json s = Json::parse(status_json, nullptr, false);
   if (!s.is_object()) return "";
-  size_t servers = 0, workers = 0;
+  size_t servers = 0, workers = 0, standby = 0;
   std::string trouble;
   for (const std::string& one : MemberTroubles(s)) trouble += "   " + one;
   for (const auto& m : s.value("members", Json::array())) {
     const std::string role = m.value("role", "");
     servers += role == "ps" ? 1 : 0;
-    workers += role == "worker" ? 1 : 0;
+    workers += role == "worker" && !StandsBy(m) ? 1 : 0;
+    standby += StandsBy(m) ? 1 : 0;
   }
   return Clock(Value(s, "wall_s")) + "  " + s.value("phase", "") + "  events " +
          Grouped(s.value("events", 0.0)) + " (" + Grouped(s.value("events_per_s_now", 0.0)) + "/s)  " +
          Quality(s) + "   staleness " + Field(s, "staleness_mean", 2) + "   lag " +
          Grouped(s.value("lag", 0.0)) + "   " + std::to_string(workers) + " workers, " +
-         std::to_string(servers) + " ps" + (Drift(s).empty() ? "" : "   drift: " + Drift(s)) +
+         (standby > 0 ? std::to_string(standby) + " standby, " : "") + std::to_string(servers) + " ps" + (Drift(s).empty() ? "" : "   drift: " + Drift(s)) +
          (Trouble(s).empty() ? "" : "   " + Trouble(s)) + trouble;
 }
 

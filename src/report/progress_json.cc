@@ -243,6 +243,8 @@ class Progress::JsonWriter {
       m["role"] = protocol::Name(member.role);
       m["index"] = member.index;
       m["node"] = member.node.value;
+      if (member.state == protocol::Member::State::kStandby) m["state"] = "standby";
+      if (member.state == protocol::Member::State::kDraining) m["state"] = "draining";
       if (const auto n = progress_.nodes_.find(member.node); n != progress_.nodes_.end()) {
         m["host"] = n->second.host;
         m["pid"] = n->second.pid;

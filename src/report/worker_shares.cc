@@ -84,8 +84,9 @@ void WorkerShares::FadeToNow(Worker* worker) const {
 }
 
 void WorkerShares::Compare(Time now, const protocol::View& view) {
-  in_view_ =
-      static_cast<size_t>(std::ranges::count(view.members, protocol::Role::kWorker, &protocol::Member::role));
+  in_view_ = static_cast<size_t>(std::ranges::count_if(view.members, [](const protocol::Member& member) {
+    return member.role == protocol::Role::kWorker && member.state != protocol::Member::State::kStandby;
+  }));
   if (!changed_ || (compared_ && now - *compared_ < kInterval)) return;
   changed_ = false;
   compared_ = now;

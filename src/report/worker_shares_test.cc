@@ -180,6 +180,9 @@ TEST_F(WorkerSharesTest, ASingleWorkerTrainsWhatThereIs) {
   Train({kSecond}, 30);
   EXPECT_TRUE(std::isnan(SkewOf(kSecond).label)) << "the other one has left";
   EXPECT_FALSE(SkewOf(kSecond).label_skewed);
+  view_.members.push_back({kFirst, Role::kWorker, 0, "", protocol::Member::State::kStandby});
+  Train({kSecond}, 30);
+  EXPECT_TRUE(std::isnan(SkewOf(kSecond).label)) << "one that stands by trains nothing";
 }
 
 TEST_F(WorkerSharesTest, WhoHasBeenIdleForAWindowIsNotCompared) {

@@ -400,8 +400,10 @@ class CoordinatorRole {
           joined != nullptr && joined->status.ok()) {
         shard_service_->Fill(joined);
         progress_.OnJoin(loop_.Now(), joined->node, joining.mapped());
-        spdlog::info("{} {} joined as node {} (pid {} on {})", protocol::Name(joining.mapped().role),
-                     joined->index, joined->node.value, joining.mapped().pid, joining.mapped().host);
+        const protocol::JoinRequest& request = joining.mapped();
+        spdlog::info("{} {} joined as node {} (pid {} on {})",
+                     request.standby ? "standby" : protocol::Name(request.role), joined->index,
+                     joined->node.value, request.pid, request.host);
       }
     }
     if (former_calls_.erase(a.call) > 0) FillTransfers(&a.reply);

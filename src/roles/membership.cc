@@ -66,15 +66,17 @@ Membership::~Membership() {
   loop_.Cancel(timer_);
 }
 
-Result<job::Job> Membership::Join(const std::string& address) {
+Result<job::Job> Membership::Join(const std::string& address, bool standby) {
   auto request = MakeJoinRequest(role_, address);
   request.job_hash = job_hash_;
   request.process = former_.process;
+  request.standby = standby;
   request.local_host = net::LocalHostTowards(client_.address());
   auto joined = client_.Join(request);
   if (!joined.ok()) return joined.status();
   joined_ = std::move(*joined);
-  spdlog::info("{} {} joined as node {}", protocol::Name(role_), joined_.index, joined_.node.value);
+  spdlog::info("{} {} joined as node {}", standby ? "standby" : protocol::Name(role_), joined_.index,
+               joined_.node.value);
   LEAT_ASSIGN_OR_RETURN(const auto copies, files_->Find(job::Job::AssetsIn(joined_.job, "job", data_)));
   job::Job job = job::Job::FromResolved(joined_.job, "job", data_, copies);
   job_hash_ = job.Hash();

@@ -89,8 +89,8 @@ class Membership {
   ~Membership();
 
   // Blocks until the coordinator answers, or the join deadline, and then until this host has the model's
-  // files. `address`: of the data plane.
-  Result<job::Job> Join(const std::string& address);
+  // files. `address`: of the data plane. `standby`: of a worker.
+  Result<job::Job> Join(const std::string& address, bool standby = false);
   // Returns the role's result after a failed join: ok if the job was already over.
   static Status JoinError(const Status& status);
 

@@ -330,6 +330,32 @@ TEST_F(RolesTest, WhoeverIsTakenForLostJoinsAgain) {
   EXPECT_THAT(Parameters(), Each(float{kEvents}));
 }
 
+TEST_F(RolesTest, AStandbyTakesThePlaceOfAWorkerThatIsLost) {
+  pause_at_ = kEvents / 4;
+  Coordinate(job::kSmallJob);
+  StartAll();
+  RoleOptions standby = Options();
+  standby.standby = true;
+  roles_.push_back(std::make_unique<Thread>([standby] { return RunWorker(standby); }));
+  const auto those = [&](const std::string& state) {
+    std::vector<uint64_t> nodes;
+    for (const Json& member : Now().value("members", Json::array())) {
+      if (member["role"] == "worker" && member.value("state", "active") == state) nodes.push_back(member["node"]);
+    }
+    return nodes;
+  };
+  ASSERT_TRUE(WaitFor([&] {
+    return Now()["phase"] == "paused" && those("active").size() == 2 && those("standby").size() == 1;
+  }));
+  const uint64_t node = those("standby").at(0);
+  Admin(AdminRequest::Kind::kNodeLost, NodeId(those("active").at(0)));
+  EXPECT_THAT(those("standby"), ::testing::IsEmpty());
+  EXPECT_THAT(those("active"), ::testing::Contains(node));
+  Admin(AdminRequest::Kind::kContinue);
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
 TEST_F(RolesTest, BotsThatAreTakenForLostGoOnWhereTheTopicEnds) {
   Coordinate(Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 10000"));
   Start(RunBots);

@@ -72,7 +72,7 @@ class WorkerRole {
         machine_({.table = table_,
                   .strategy = job_.strategy,
                   .leases_ahead = kLeasesAhead,
-                  .always_pull = job_.predictions.enabled(),
+                  .always_pull = job_.predictions.enabled() || options.standby,
                   .late_labels = job_.schema.has_late_labels()}) {
     if (job_.reports_batches()) trainer_.ScoreByInference();
     if (!job_.predictions.enabled()) return;
@@ -104,7 +104,9 @@ class WorkerRole {
              },
          .on_leave = [this] { Do(machine_.Leave(loop_.Now())); },
          .urgent = [this] { return machine_.HeartbeatUrgent(); },
-         .quiet = [this] { return machine_.idle() && !machine_.HeartbeatUrgent(); },
+         // One that stands by is to take another's place without delay.
+         .quiet =
+             [this] { return machine_.idle() && !machine_.HeartbeatUrgent() && !machine_.stands_by(); },
          .next_timer = [this] { return machine_.next_timer(); },
          .on_timer = [this](Time now) { Do(machine_.OnTimer(now)); }});
     // Those of runs that it has pushed.
@@ -330,7 +332,7 @@ Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   if (!listener.ok()) return listener.status();
   LEAT_ASSIGN_OR_RETURN(const std::string address,
                         net::AdvertisedAddress(options.advertise, (*listener)->address()));
-  auto joined = membership.Join(address);
+  auto joined = membership.Join(address, options.standby);
   if (!joined.ok()) return Membership::JoinError(joined.status());
   job::Job job = std::move(*joined);
   transport->TrustNetwork(job.trusted_network);

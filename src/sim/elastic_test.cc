@@ -180,5 +180,37 @@ TEST_P(Elastic, NobodyWaitsForAWorkerThatLeaves) {
   }
 }
 
+// The default timeout: nobody reports the death.
+TEST_P(Elastic, AWorkersDeathIsOverWithinThreeSeconds) {
+  const Outcome alone = Run(Options(2));
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    ClusterOptions options = Options(4);
+    options.seed = seed;
+    options.plan = {{.at = seconds(2) + milliseconds(37 * seed), .index = static_cast<uint32_t>(seed % 4)}};
+    const Outcome died = Run(options);
+    EXPECT_GT(died.longest, seconds(1)) << "seed " << seed << ": the others need its lanes";
+    EXPECT_LE(died.longest, seconds(3)) << "seed " << seed;
+    ExpectSame(died, alone);
+  }
+}
+
+TEST_P(Elastic, AStandbyTakesAPlaceWithinTwoAndAHalfSeconds) {
+  const Outcome alone = Run(Options(2));
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    ClusterOptions options = Options(4);
+    options.seed = seed;
+    options.standby = 1;
+    options.plan = {{.at = seconds(2) + milliseconds(37 * seed),
+                     .index = static_cast<uint32_t>(seed % 4),
+                     .replaced = true}};
+    const Outcome died = Run(options);
+    EXPECT_LE(died.longest, milliseconds(2500)) << "seed " << seed;
+    EXPECT_GT(died.first_batch[4], options.plan[0].at) << "seed " << seed << ": it has stood by";
+    EXPECT_LE(died.first_batch[4], options.plan[0].at + milliseconds(2500)) << "seed " << seed;
+    EXPECT_EQ(died.first_batch[5], Time::max()) << "seed " << seed << ": its successor stands by";
+    ExpectSame(died, alone);
+  }
+}
+
 }  // namespace
 }  // namespace leat::sim

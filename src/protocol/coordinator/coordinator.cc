@@ -234,6 +234,7 @@ void Coordinator::State::Discard(Time now) {
 void Coordinator::State::Step(Time now) {
   if (ending == Ending::kEnded) return;
   StartStream();
+  FillPlaces(now);
   AssignPublishers();
   PlaceSlices(now);
   StepCheckpoint(now);

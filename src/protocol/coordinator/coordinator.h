@@ -38,7 +38,9 @@ struct CoordinatorConfig {
   SliceTable table;
   Placement placement;
   uint32_t servers = 1;  // required before slices are placed; more are spares
-  uint32_t workers = 1;  // all-reduce: the first group waits for this many, for a limited time
+  // Wanted: while there are fewer, workers that stand by take their places. All-reduce: the first group waits
+  // for this many. Both for a limited time.
+  uint32_t workers = 1;
   StrategyConfig strategy;
   CutRules cuts;
   std::vector<uint32_t> partitions;  // of the stream: 0, 1, …

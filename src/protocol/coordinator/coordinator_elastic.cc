@@ -5,23 +5,56 @@
 #include "protocol/coordinator/coordinator_state.h"
 
 namespace leat::protocol {
+namespace {
+
+// How long after the first worker the others may come, before workers that stand by take their places.
+constexpr Duration kFirstWait = std::chrono::seconds(10);
+
+}  // namespace
 
 // Before a worker is ready, nobody waits for it.
 void Coordinator::State::OnWorkerReady(Time now, const MemberState& worker) {
+  if (!first_worker) first_worker = now;
+  if (worker.member.state == Member::State::kStandby) return;
   AllReduce() ? groups.Join(now, worker.member, worker.process) : ShareLanes();
+}
+
+void Coordinator::State::FillPlaces(Time now) {
+  if (standing_by == 0) return;
+  uint32_t active = 0;
+  for (const auto& [node, its] : members) {
+    if (its.member.role == Role::kWorker && its.member.state == Member::State::kActive) ++active;
+  }
+  if (active >= config.workers) all_workers_came = true;
+  if (!all_workers_came && (!first_worker || now - *first_worker < kFirstWait)) return;
+  for (; active < config.workers; ++active) {
+    MemberState* const standby = NextStandby();
+    if (standby == nullptr) return;
+    const uint32_t index = LowestFreeIndex(Role::kWorker);
+    standby->member.index = index;
+    SetState(standby, Member::State::kActive);
+    if (AllReduce()) groups.Join(now, standby->member, standby->process);
+  }
+}
+
+Coordinator::State::MemberState* Coordinator::State::NextStandby() {
+  for (auto& [node, its] : members) {
+    const bool stands_by = its.member.role == Role::kWorker && its.member.state == Member::State::kStandby;
+    if (stands_by && its.ready && !its.isolated) return &its;
+  }
+  return nullptr;
 }
 
 Status Coordinator::State::Drain(NodeId worker) {
   const auto at = members.find(worker);
   if (at == members.end()) return {Code::kNotFound, "node " + ToString(worker) + " is no member"};
-  Member& member = at->second.member;
+  const Member& member = at->second.member;
   if (member.role != Role::kWorker) return {Code::kFailedPrecondition, Name(member) + " is no worker"};
   if (config.strategy.mpi) {
     return {Code::kFailedPrecondition,
             Name(member) + " cannot leave: MPI cannot continue without one of its processes"};
   }
-  member.state = Member::State::kDraining;
-  view_changed = true;
+  SetState(&at->second, Member::State::kDraining);
   return {};
 }
 
@@ -34,6 +67,13 @@ void Coordinator::State::ShareLanes() {
     if (its.member.role == Role::kWorker && takes) workers[its.member.index] = node;
   }
   rounds.SetWorkers(workers);
+}
+
+void Coordinator::State::SetState(MemberState* member, Member::State state) {
+  if (member->member.state == Member::State::kStandby) --standing_by;
+  if (state == Member::State::kStandby) ++standing_by;
+  member->member.state = state;
+  view_changed = true;
 }
 
 Status Coordinator::Drain(NodeId worker) {

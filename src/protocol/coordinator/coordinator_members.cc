@@ -58,6 +58,11 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   if (request.role == Role::kWorker && AllReduce() && request.address.empty()) {
     return reject(Code::kInvalidArgument, "a worker without servers needs an address");
   }
+  if (request.standby && (request.role != Role::kWorker || config.strategy.mpi)) {
+    return reject(Code::kFailedPrecondition,
+                  config.strategy.mpi ? "no worker can stand by: with MPI all take part from the start"
+                                      : "a " + std::string(Name(request.role)) + " cannot stand by");
+  }
   const bool by_mpi = request.role == Role::kWorker && config.strategy.mpi;
   if (by_mpi) {
     if (const Status good = CheckMpiRank(request); !good.ok()) return reject(good.code(), good.message());
@@ -67,8 +72,10 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     return reject(good.code(), good.message());
 
   MemberState member;
-  member.member = {NextNode(), request.role, by_mpi ? request.mpi->rank : LowestFreeIndex(request.role),
+  member.member = {NextNode(), request.role,
+                   by_mpi ? request.mpi->rank : LowestFreeIndex(request.role, request.standby),
                    request.address};
+  if (request.standby) SetState(&member, Member::State::kStandby);
   member.host = request.host;
   member.pid = request.pid;
   member.process = request.process;
@@ -135,8 +142,8 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   const bool finishes_step = Stepped() && stop_requested && ending == Ending::kFinalCheckpoint;
   if ((ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) && !finishes_step) {
     reply.revoked = heartbeat.held;
-  } else if (member->isolated || reply.drain) {
-    // Its leases are others' until it can push again, or once it has left.
+  } else if (member->isolated || member->member.state != Member::State::kActive) {
+    // Its leases are others' until it can push again, or once it has left; or it stands by.
   } else if (!Stepped()) {
     GrantLeases(now, heartbeat.node, heartbeat.leases_wanted, &reply.leases);
   } else if (heartbeat.leases_wanted > 0 || !heartbeat.held.empty()) {
@@ -162,6 +169,7 @@ void Coordinator::State::Isolate(Time now, NodeId worker, const std::vector<Node
     return std::ranges::any_of(members, [&](const auto& entry) {
       const auto& [node, other] = entry;
       return node != worker && other.member.role == Role::kWorker &&
+             other.member.state != Member::State::kStandby &&
              std::ranges::count(other.unreachable, server) == 0;
     });
   });
@@ -193,6 +201,7 @@ void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, s
 void Coordinator::State::GrantRescores(Time now, const WorkerHeartbeat& heartbeat,
                                        WorkerHeartbeatReply* reply) {
   if (!publications.enabled() || !heartbeat.can_rescore || ending != Ending::kNone) return;
+  if (members.at(heartbeat.node).member.state != Member::State::kActive) return;
   const auto next_id = [this] { return NextId(); };
   if (auto lease = publications.Grant(now, heartbeat.node, slices.Watermarks(), next_id))
     reply->rescores.push_back(std::move(*lease));
@@ -368,6 +377,7 @@ void Coordinator::State::OnKeepAlive(Time now, uint64_t call, const KeepAlive& k
 
 void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   const Role role = members.at(node).member.role;
+  if (members.at(node).member.state == Member::State::kStandby) --standing_by;
   members.erase(node);
   journals.push_back({MembersLeft{{node}}});
   StopAwaiting(now, node, role);
@@ -497,10 +507,11 @@ Status Coordinator::State::Rejected(const ServerHeartbeat& heartbeat) const {
   return Status(Code::kFailedPrecondition, why + advice);
 }
 
-uint32_t Coordinator::State::LowestFreeIndex(Role role) const {
+uint32_t Coordinator::State::LowestFreeIndex(Role role, bool standby) const {
   std::set<uint32_t> taken;
   for (const auto& [node, member] : members) {
-    if (member.member.role == role) taken.insert(member.member.index);
+    const bool stands_by = member.member.state == Member::State::kStandby;
+    if (member.member.role == role && stands_by == standby) taken.insert(member.member.index);
   }
   uint32_t index = 0;
   while (taken.contains(index)) ++index;

@@ -133,7 +133,8 @@ struct Coordinator::State {
   bool Stepped() const { return config.strategy.stepped(); }
   size_t Leased() const { return Stepped() ? rounds.leased() : splits.leased(); }
   void RefreshView();
-  uint32_t LowestFreeIndex(Role role) const;
+  // `standby`: among workers that stand by.
+  uint32_t LowestFreeIndex(Role role, bool standby = false) const;
   std::vector<NodeId> Servers() const;
 
   // ---- coordinator_takeover.cc: from a former coordinator
@@ -151,6 +152,10 @@ struct Coordinator::State {
   void OnWorkerReady(Time now, const MemberState& worker);
   Status Drain(NodeId worker);
   void ShareLanes();
+  // Workers that stand by take the places of those that are missing.
+  void FillPlaces(Time now);
+  MemberState* NextStandby();
+  void SetState(MemberState* member, Member::State state);
 
   // ---- coordinator_group.cc: all-reduce
   bool AllReduce() const { return !config.strategy.on_servers(); }
@@ -200,6 +205,9 @@ struct Coordinator::State {
   std::vector<MemberJoined> taken_over;   // from the former coordinator
   std::set<NodeId> awaited;               // of them: those that have not sent anything yet
   uint64_t first_id = 0;                  // of this term; those below are of former ones
+  std::optional<Time> first_worker;  // when the first one was ready
+  bool all_workers_came = false;     // as many as are wanted; not known while none stands by
+  uint32_t standing_by = 0;          // workers
   HeartbeatCounts heartbeat_counts;
   std::map<NodeId, Time> orphans_since;  // since when slices are without a server, by former server
   bool view_changed = true;

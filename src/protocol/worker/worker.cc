@@ -29,6 +29,11 @@ Worker::State::State(WorkerConfig c) : config(std::move(c)) {
 // ---- inputs from the coordinator
 
 void Worker::State::TakeView(const Shared<View>& newer) {
+  // The values that it has kept are as old as it has stood by.
+  const Member* const before = view->Find(node);
+  const Member* const now = newer->Find(node);
+  if (before && now && before->state == Member::State::kStandby && now->state != before->state)
+    ForgetValues();
   if (stepped() && view->slices.size() == newer->slices.size()) {
     // Stepped strategies restore all slices together: training continues from an earlier step.
     const auto same = [](const SliceLocation& a, const SliceLocation& b) {
@@ -279,6 +284,11 @@ bool Worker::idle() const {
 
 bool Worker::computing() const {
   return state_->phase == State::Phase::kComputing;
+}
+
+bool Worker::stands_by() const {
+  const Member* const self = state_->view->Find(state_->node);
+  return self != nullptr && self->state == Member::State::kStandby;
 }
 
 bool Worker::has_values() const {

@@ -34,7 +34,8 @@ struct WorkerConfig {
   // The minimum number of splits held: one in training, the next being decoded. A worker that ends more than
   // one between two heartbeats requests twice as many as it ended, so as not to wait for the next.
   uint32_t leases_ahead = 2;
-  // Values are pulled even if there is nothing to train: the shell scores events with them (has_values).
+  // Values are pulled even if there is nothing to train: the shell scores events with them (has_values), or
+  // the worker stands by, with a connection to each server.
   bool always_pull = false;
   bool late_labels = false;  // of the job: each lease has its labels; others are released
   Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before the request is repeated
@@ -118,6 +119,7 @@ class Worker {
   // The values of all slices are in memory, as of some earlier time.
   bool has_values() const;
   bool computing() const;  // a run, of which no batch or not all have been computed
+  bool stands_by() const;  // as of the view
 
  private:
   friend struct PrefetchHints;

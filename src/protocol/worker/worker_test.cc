@@ -456,6 +456,35 @@ TEST_F(WorkerTest, LeavesWhenItIsToldToAndGivesUpWhatItHasNotBegun) {
       << "it does not join again";
 }
 
+TEST_F(WorkerTest, ForgetsTheValuesThatItHadWhileItStoodBy) {
+  WorkerConfig config = MakeConfig();
+  config.always_pull = true;
+  Worker standby(config);
+  standby.OnJoined(kSelf);
+  const auto take = [&](uint64_t generation, Member::State state, std::vector<Lease> leases) {
+    WorkerHeartbeatReply reply;
+    View view = MakeView(generation);
+    view.members.back().state = state;
+    reply.view = view;
+    reply.leases = std::move(leases);
+    return standby.OnHeartbeatReply(now_, reply);
+  };
+  const auto answer = [&](const WorkerActions& actions) {
+    for (const SendPush& push : All<SendPush>(actions)) standby.OnPushReply(now_, push.server, Ok(*push.request));
+  };
+  const auto first = take(5, Member::State::kStandby, {});
+  EXPECT_EQ(All<SendPush>(first).size(), 2u) << "it has connections to both servers";
+  answer(first);
+  EXPECT_TRUE(standby.stands_by());
+  EXPECT_TRUE(standby.has_values());
+  EXPECT_EQ(All<SendPush>(take(6, Member::State::kStandby, {})).size(), 0u);
+  const auto active = take(7, Member::State::kActive, {MakeLease(1)});
+  EXPECT_FALSE(standby.stands_by());
+  EXPECT_EQ(All<SendPush>(active).size(), 2u) << "values are pulled anew";
+  answer(active);
+  EXPECT_EQ(All<Compute>(standby.OnSplitReady(now_, 1)).size(), 1u);
+}
+
 TEST_F(WorkerTest, LeavesAlthoughAServerIsOutOfReach) {
   const Compute compute = Started();
   worker_.Leave(now_);

@@ -54,8 +54,7 @@ void Cluster::State::ScheduleIn(const std::shared_ptr<Process>& process, Duratio
 
 ClusterResult Cluster::State::Run() {
   StartCoordinator(0, false);
-  for (uint32_t i = 0; i < options.servers; ++i) Start(Role::kServer);
-  for (uint32_t i = 0; i < options.workers; ++i) Start(Role::kWorker);
+  StartAll();
   if (options.faults.fault_interval > Duration(0)) {
     Replace();
     InjectFault();
@@ -309,9 +308,8 @@ void Cluster::State::ResumeJob() {
     if (p) OnExit(p);
   }
   queue.After(Between(10, 300), [this] {
-    StartCoordinator(0, false);
-    for (uint32_t i = 0; i < options.servers; ++i) Start(Role::kServer);
-    for (uint32_t i = 0; i < options.workers; ++i) Start(Role::kWorker);
+  StartCoordinator(0, false);
+  StartAll();
   });
 }
 

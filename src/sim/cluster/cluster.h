@@ -59,6 +59,7 @@ struct PlannedFault {
   uint32_t index = 0;
   Duration lasts{0};      // kPause; kKill of the coordinator: until the next one starts
   bool replaced = false;  // kKill: a replacement starts a second later
+  bool standby = false;   // kStart: a worker that stands by
 };
 
 struct Link {
@@ -93,6 +94,7 @@ struct ClusterOptions {
   uint64_t seed = 1;
   uint32_t servers = 1;  // allreduce: 0
   uint32_t workers = 1;
+  uint32_t standby = 0;  // workers that stand by; so do then all that replace a worker
   protocol::SliceTable table;
   protocol::Placement placement = protocol::Placement::kGreedy;
   optim::OptimizerConfig optimizer;

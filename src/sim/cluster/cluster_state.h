@@ -74,6 +74,7 @@ struct AddressSlot {
 struct alignas(64) RoleProcess : Process {
   bool joined = false;
   bool heartbeat_in_flight = false;
+  bool standby = false;
   Role role = Role::kWorker;
   uint32_t incarnation = 0;  // of the machine: incremented when the process joins again
   // ---- the link of its host
@@ -218,7 +219,8 @@ struct Cluster::State {
   void PrefetchForComputed(const Computation& computation, int hop);
 
   // ---- roles.cc
-  void Start(Role role, std::string address = "");
+  void Start(Role role, std::string address = "", bool standby = false);
+  void StartAll();
   void Join(const ProcessPtr& p);
   void JoinAgain(const ProcessPtr& p);
   void SendHeartbeat(const ProcessPtr& p);
@@ -327,6 +329,7 @@ struct Cluster::State {
   void Carry(const PlannedFault& planned);
   void CarryToCoordinator(const PlannedFault& planned);
   void Kill(const ProcessPtr& p, bool replace);
+  bool StandsBy(const RoleProcess& p) const;
   void Leave(const ProcessPtr& p);
   void Replace();
   void Pause(Process* process, Duration lasts);

@@ -74,7 +74,7 @@ void Cluster::State::CarryToCoordinator(const PlannedFault& planned) {
 
 void Cluster::State::Carry(const PlannedFault& planned) {
   if (planned.role == Role::kCoordinator) return CarryToCoordinator(planned);
-  if (planned.what == PlannedFault::What::kStart) return Start(planned.role);
+  if (planned.what == PlannedFault::What::kStart) return Start(planned.role, "", planned.standby);
   const auto all = All(planned.role);
   if (planned.index >= all.size()) return;
   const ProcessPtr& p = all[planned.index];
@@ -83,8 +83,8 @@ void Cluster::State::Carry(const PlannedFault& planned) {
       ++result.deaths;
       OnExit(p);
       if (planned.replaced) {
-        queue.After(std::chrono::seconds(1), [this, role = planned.role] {
-          if (!done) Start(role);
+        queue.After(std::chrono::seconds(1), [this, role = planned.role, standby = StandsBy(*p)] {
+          if (!done) Start(role, "", standby);
         });
       }
       return;
@@ -109,12 +109,18 @@ void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
   }
   if (!replace) return;
   const std::string address = rng.Chance(0.5) ? address_slots[p->address_id].address : "";
-  queue.After(Between(10, 2000), [this, resumes = result.resumes, role = p->role, address] {
-    // Not for a job that was resumed meanwhile, with its own processes.
-    if (resumes == result.resumes && !coordinator->ended &&
-        address_slots[AddressIdOf(address)].slot == AddressSlot::kNobody)
-      Start(role, address);
+  queue.After(Between(10, 2000),
+              [this, resumes = result.resumes, role = p->role, address, standby = StandsBy(*p)] {
+                // Not for a job that was resumed meanwhile, with its own processes.
+                if (resumes == result.resumes && !coordinator->ended &&
+                    address_slots[AddressIdOf(address)].slot == AddressSlot::kNobody)
+                  Start(role, address, standby);
   });
+}
+
+// Whether the process that replaces this one stands by, as in the local runner.
+bool Cluster::State::StandsBy(const RoleProcess& p) const {
+  return p.role == Role::kWorker && (p.standby || (p.joined && options.standby > 0));
 }
 
 void Cluster::State::Leave(const ProcessPtr& p) {
@@ -129,9 +135,10 @@ void Cluster::State::Replace() {
   queue.After(Between(1000, 2000), [this] {
     Replace();
     if (!coordinator->alive || coordinator->ended) return;
-    for (const auto& [role, wanted] :
-         {std::pair(Role::kServer, options.servers), {Role::kWorker, options.workers}}) {
-      for (size_t n = All(role).size(); n < wanted; ++n) Start(role);
+    for (const auto& [role, wanted] : {std::pair(Role::kServer, options.servers),
+                                       {Role::kWorker, options.workers + options.standby}}) {
+      for (size_t n = All(role).size(); n < wanted; ++n)
+        Start(role, "", role == Role::kWorker && options.standby > 0);
     }
   });
 }

@@ -14,9 +14,16 @@ constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
 
 }  // namespace
 
-void Cluster::State::Start(Role role, std::string address) {
+void Cluster::State::StartAll() {
+  for (uint32_t i = 0; i < options.servers; ++i) Start(Role::kServer);
+  for (uint32_t i = 0; i < options.workers; ++i) Start(Role::kWorker);
+  for (uint32_t i = 0; i < options.standby; ++i) Start(Role::kWorker, "", true);
+}
+
+void Cluster::State::Start(Role role, std::string address, bool standby) {
   auto p = std::make_shared<RoleProcess>();
   p->role = role;
+  p->standby = standby;
   p->slot = static_cast<uint32_t>(roles.size());
   const Link& link = role == Role::kServer ? options.server_link : options.worker_link;
   if (link.bytes_per_s > 0) p->ns_per_byte = 1e9 / link.bytes_per_s;
@@ -59,6 +66,7 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
     config.reply_timeout = options.reply_timeout;
     config.unreachable_after = options.unreachable_after;
     config.late_labels = LateLabels();
+    config.always_pull = p->standby;
     p->worker.emplace(config);
     p->memory = workload.Join();
     p->progress = {};
@@ -71,6 +79,7 @@ void Cluster::State::Join(const ProcessPtr& p) {
   request.role = p->role;
   request.address = address_slots[p->address_id].address;
   request.process = p->slot + 1;
+  request.standby = p->standby;
   Call(p, request, [this, p](std::optional<ControlReply> reply) {
     const auto* joined = reply ? std::get_if<JoinReply>(&*reply) : nullptr;
     if (!joined || !joined->status.ok()) return ScheduleIn(p, Between(20, 100), [this, p] { Join(p); });
