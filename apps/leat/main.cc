@@ -219,7 +219,7 @@ int Coordinator(Arguments a) {
   if (a.take_over && !options.resume) {
     throw std::invalid_argument("--take-over needs --resume with the directory of the running job");
   }
-  if (!a.standby.empty() && !options.resume) {
+  if (!a.standby_for.empty() && !options.resume) {
     throw std::invalid_argument("--standby needs --resume with the directory of the running job");
   }
   options.take_over = a.take_over;
@@ -239,7 +239,7 @@ int Coordinator(Arguments a) {
     Require(launcher::CheckJob(security, job));
     return job;
   };
-  if (!a.standby.empty()) return Report(roles::RunStandby({a.standby, a.source.resume, load, options}));
+  if (!a.standby_for.empty()) return Report(roles::RunStandby({a.standby_for, a.source.resume, load, options}));
   if (a.wait_for_feed) {
     const auto found = roles::WaitForFeed(options, job::Job::WithoutFiles(a.source, a.overrides));
     if (found.status().code() == Code::kAborted) return 0;
@@ -353,7 +353,7 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
       "with --resume: replace a coordinator that may still be alive, and let the members go on");
   coordinator
       ->add_option(
-          "--standby", a.standby,
+          "--standby", a.standby_for,
           "with --resume: take over when the coordinator at this address, HOST:PORT, or at any of several "
           "with commas between, does not answer")
       ->excludes("--take-over")

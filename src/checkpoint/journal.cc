@@ -21,6 +21,7 @@ using protocol::IdsReserved;
 using protocol::JournalRecord;
 using protocol::LabelMark;
 using protocol::LabelsMarked;
+using protocol::LanesSet;
 using protocol::MemberJoined;
 using protocol::MembersLeft;
 using protocol::Position;
@@ -52,7 +53,8 @@ enum class Kind : uint8_t {
   kLeft = 8,
   kPlaced = 9,
   kGroup = 10,
-  kCheckpoint = 11
+  kCheckpoint = 11,
+  kLanes = 12
 };
 
 uint32_t LengthCheck(uint32_t length, uint64_t offset) {
@@ -147,6 +149,14 @@ LabelsMarked DecodeLabels(ByteReader* in) {
     marked.marks.push_back(mark);
   }
   return marked;
+}
+
+LanesSet DecodeLanes(ByteReader* in) {
+  LanesSet set;
+  set.first_step = in->Get<uint64_t>();
+  set.lanes = in->Get<uint32_t>();
+  if (set.lanes == 0 || set.lanes > protocol::StrategyConfig::kMaxLanes) in->Fail();
+  return set;
 }
 
 void Put(const std::vector<NodeId>& nodes, ByteWriter* out) {
@@ -273,6 +283,10 @@ Bytes EncodePayload(const JournalRecord& record) {
       out.Put(mark.labels_begin);
       out.Put(mark.labels_end);
     }
+  } else if (const auto* set = std::get_if<LanesSet>(&record)) {
+    out.Put(Kind::kLanes);
+    out.Put(set->first_step);
+    out.Put(set->lanes);
   } else if (const auto* nodes = std::get_if<IdsReserved>(&record)) {
     out.Put(Kind::kNodes);
     out.Put(nodes->node);
@@ -349,6 +363,9 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
     }
     case Kind::kCheckpoint:
       record = CheckpointBegun{in.Get<uint64_t>()};
+      break;
+    case Kind::kLanes:
+      record = DecodeLanes(&in);
       break;
     default:
       return Status(Code::kDataLoss, "a record of kind " + std::to_string(static_cast<int>(kind)));
@@ -451,6 +468,7 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
       rest.push_back(std::move(record));
     }
   }
+  protocol::DropUnusedLanes(&rest);
   std::vector<JournalRecord> kept;
   if (start) kept.push_back(std::move(*start));
   if (nodes) kept.push_back(std::move(*nodes));

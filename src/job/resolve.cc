@@ -202,7 +202,7 @@ void Store(Job* job, const std::vector<std::string>& notes) {
 
 void NoteLanes(const Job& job, std::vector<std::string>* notes) {
   const uint32_t lanes = job.strategy.total_lanes();
-  if (!job.strategy.stepped() || job.workers <= lanes) return;
+  if (!job.strategy.stepped() || job.strategy.auto_lanes || job.workers <= lanes) return;
   notes->push_back("the job was created with " + std::to_string(lanes) + " lanes; of its " +
                    std::to_string(job.workers) + " workers " + std::to_string(job.workers - lanes) +
                    " will have none until others are lost");

@@ -255,6 +255,10 @@ TEST_F(LoadTest, AResumedJobHasTheLanesThatItWasCreatedWith) {
   const Job written = Job::Load(
       {.text = Replaced(sync, "strategy: sync", "strategy: {type: sync, lanes: 6}"), .resume = where}, {});
   EXPECT_EQ(written.strategy.lanes, 6u);
+  const std::string follows = Replaced(sync, "strategy: sync", "strategy: {type: sync, lanes: auto}");
+  const Job automatic = Job::Load({.text = follows, .resume = where}, {.workers = 7});
+  EXPECT_EQ(automatic.strategy.lanes, 4u) << "the learning rate is scaled relative to these";
+  EXPECT_THAT(automatic.notes, ElementsAre());
 }
 
 TEST_F(LoadTest, AFileBesideAResumedJobHasTheWord) {

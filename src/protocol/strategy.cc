@@ -23,11 +23,11 @@ constexpr std::array kKinds = {StrategyKind::kAsync,    StrategyKind::kSync,    
 const KindRow& Row(StrategyKind kind) {
   static const std::array<KindRow, kKinds.size()> kRows = {{
       {"async", {"staleness_aware"}},
-      {"sync", {"lanes", "backup"}},
-      {"ssp", {"staleness", "lanes", "staleness_aware"}},
+      {"sync", {"lanes", "scale_learning_rate", "backup"}},
+      {"ssp", {"staleness", "lanes", "scale_learning_rate", "staleness_aware"}},
       {"downpour", {"n_push", "n_fetch", "staleness_aware"}},
-      {"averaging", {"period", "momentum", "lanes"}},
-      {"allreduce", {"lanes", "deterministic", "transport"}},
+      {"averaging", {"period", "momentum", "lanes", "scale_learning_rate"}},
+      {"allreduce", {"lanes", "scale_learning_rate", "deterministic", "transport"}},
   }};
   const auto index = static_cast<size_t>(kind);
   LEAT_CHECK(index < kRows.size());
@@ -98,6 +98,18 @@ std::string Workers(uint32_t workers) {
   return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
 }
 
+// `lanes: auto`, and what goes with it.
+void ReadAutoLanes(const Config& settings, StrategyConfig* out) {
+  out->auto_lanes = settings.Has("lanes") && settings.At("lanes").String() == "auto";
+  if (!settings.Has("scale_learning_rate")) return;
+  using Scale = StrategyConfig::RateScale;
+  const Config scale = settings.At("scale_learning_rate");
+  const std::string name = scale.OneOf("scale_learning_rate", {"none", "linear", "sqrt"});
+  out->rate_scale = name == "linear" ? Scale::kLinear : name == "sqrt" ? Scale::kSqrt : Scale::kNone;
+  if (!out->auto_lanes && out->rate_scale != Scale::kNone)
+    scale.Fail("scale_learning_rate is '" + name + "', but the number of lanes is fixed; it goes with lanes: auto");
+}
+
 // For the stepped strategies.
 Status CheckLanes(const StrategyConfig& strategy, uint32_t workers, bool resumed) {
   const std::string name(Name(strategy.kind));
@@ -165,7 +177,8 @@ StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers, uint32
   // By default there are as many lanes as workers.
   if (out.backup > 0 && out.backup < workers) out.lanes = workers - out.backup;
   if (lanes > 0 && Has(kind, "lanes")) out.lanes = lanes;
-  read("lanes", out.lanes, 1, StrategyConfig::kMaxLanes);
+  ReadAutoLanes(settings, &out);
+  if (!out.auto_lanes) read("lanes", out.lanes, 1, StrategyConfig::kMaxLanes);
   read("staleness", out.staleness, -1, StrategyConfig::kMaxStaleness);
   out.staleness_aware = settings.Bool("staleness_aware", out.staleness_aware);
   read("n_push", out.n_push, 1, StrategyConfig::kMaxPeriod);
@@ -218,6 +231,11 @@ Status Check(const StrategyConfig& strategy, uint32_t workers, bool resumed) {
         "staleness_aware divides the rate of updates that come late; with " +
         std::string(Name(strategy.kind)) +
         (strategy.kind == StrategyKind::kSsp ? " only staleness: -1 has such" : " none does"));
+  }
+  if (strategy.auto_lanes && (strategy.deterministic || strategy.mpi)) {
+    return InvalidArgument(strategy.mpi ? "lanes: auto follows workers that come and go; by MPI none does"
+                                        : "lanes: auto makes results depend on which workers there are; not with "
+                                          "deterministic: true");
   }
   if (strategy.kind == StrategyKind::kAllReduce && workers < 2) {
     return InvalidArgument("allreduce with " + Workers(workers) +

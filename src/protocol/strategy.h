@@ -35,8 +35,12 @@ struct StrategyConfig {
   static constexpr int32_t kMaxStaleness = 1000;
   static constexpr uint32_t kMaxPeriod = 1 << 14;  // n_push, n_fetch, period
 
+  enum class RateScale : uint8_t { kNone = 0, kLinear = 1, kSqrt = 2 };
+
   StrategyKind kind = StrategyKind::kAsync;
-  uint32_t lanes = 1;     // stepped: runs per step; the effective batch size is this times the batch size
+  uint32_t lanes = 1;       // stepped: runs per step; the effective batch size is this times the batch size
+  bool auto_lanes = false;  // stepped: the job begins with `lanes`, and then they follow the workers
+  RateScale rate_scale = RateScale::kNone;  // of the learning rate with the lanes, if they are automatic
   uint32_t backup = 0;    // sync: additional lanes per step; the first `lanes` to arrive count
   int32_t staleness = 0;  // ssp
   // async, downpour, ssp -1: the learning rate is divided by the staleness, if above 1.

@@ -162,6 +162,7 @@ class Progress::JsonWriter {
     json_["staleness_p99"] = Percentile99(histogram);
     json_["staleness"] = histogram;
     json_["step"] = status_.step;
+    if (status_.lanes > 0) json_["lanes"] = status_.lanes;
     json_["late"] = status_.late;
     json_["skipped"] = skipped;
   }

@@ -58,6 +58,9 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   options.checkpoint_interval = FromSeconds(0.2 + 1.8 * rng.Uniform());
   options.checkpoint_timeout = std::chrono::seconds(4);
   options.server_wait = std::chrono::milliseconds(800);
+  options.standby_wait = std::chrono::milliseconds(1500);
+  if (Rng standbys(Mix(job.seed, 7)); job.standby && standbys.Chance(0.5))
+    options.standby = 1 + static_cast<uint32_t>(standbys.Below(2));
   options.tail_wait = std::chrono::milliseconds(60);
   options.keep_checkpoints = 1 + static_cast<uint32_t>(rng.Below(2));
   options.time_limit = std::chrono::seconds(120);
@@ -127,6 +130,13 @@ ClusterResult RunSwarm(const SwarmJob& job) {
   Cluster cluster(options, workload);
   ClusterResult result = cluster.Run();
   if (!result.violation) result.violation = CheckCounts(cluster, options, workload);
+  // A job may stop because of what workers have seen.
+  const bool stopped = result.violation && (result.violation->invariant == Invariant::kProgress ||
+                                            result.violation->invariant == Invariant::kDeadline);
+  if (stopped && !workload.error().empty()) {
+    result.violation->invariant = Invariant::kValues;
+    result.violation->what = workload.error() + "; then " + result.violation->what;
+  }
   if (result.violation) result.error = result.violation->ToString();
   return result;
 }

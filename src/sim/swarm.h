@@ -24,6 +24,7 @@ struct SwarmJob {
   bool fault_free = false;   // no faults
   bool late_labels = false;  // and one pass over the stream
   bool moments = false;      // with a variable of moments
+  bool standby = true;       // in half of the jobs, some workers stand by
 };
 
 // The options of such a job, without the hook that resumes it.

@@ -86,6 +86,8 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
       ids.next = ids.reserved = std::max(ids.reserved, given->lease);
     } else if (auto* raised = std::get_if<RateRaised>(&record)) {
       cursors.rates().Add(std::move(*raised));
+    } else if (const auto* lanes = std::get_if<LanesSet>(&record)) {
+      rounds.RestoreLanes(*lanes);
     } else if (const auto* marked = std::get_if<LabelsMarked>(&record)) {
       if (const Status good = cursors.RestoreMarks(*marked); !good.ok())
         throw std::invalid_argument("the journal has a wrong " + good.message());
@@ -219,6 +221,7 @@ void Coordinator::State::RequestStop(Time now) {
   if (ending == Ending::kStoppingMembers) return StopMembers(now, outcome);
   if (stop_requested) return;
   stop_requested = true;
+  AbandonLaneChange(now);
   ending = Ending::kDraining;
   ending_deadline = now + std::max(config.heartbeat_timeout, kEndingWait);
   // Its step may never come. The final checkpoint replaces it, and answers its callers.
@@ -481,6 +484,7 @@ CoordinatorStatus Coordinator::status() const {
   }
   for (const auto& pair : s.groups.Unreachable()) status.unreachable.push_back(pair);
   status.step = s.slices.Version();
+  if (s.Stepped()) status.lanes = s.rounds.lanes();
   status.rounds = s.rounds.made();
   status.late = s.rounds.late();
   status.finished = s.Finished();

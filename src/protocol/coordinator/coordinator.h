@@ -57,6 +57,8 @@ struct CoordinatorConfig {
   // Slices of a lost server move to a spare at once, or to the next server that joins; after this time, to
   // the remaining servers.
   Duration server_wait = std::chrono::seconds(10);
+  // After the first worker, before those that stand by take the places of others that have not come yet.
+  Duration standby_wait = std::chrono::seconds(5);
   Duration tail_wait = std::chrono::milliseconds(200);  // a live tail older than this becomes a shorter split
   // Stepped strategies: the minimum number of steps leased at a time. Enough to keep workers busy while
   // servers report their progress and workers ask for more.
@@ -167,8 +169,16 @@ struct CheckpointBegun {
   uint64_t id = 0;
   friend bool operator==(const CheckpointBegun&, const CheckpointBegun&) = default;
 };
-using JournalRecord = std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised, LabelsMarked,
-                                   MemberJoined, MembersLeft, SlicesPlaced, GroupNamed, CheckpointBegun>;
+// `lanes: auto`: the rounds from a step on have so many lanes, without backups. It replaces all such records of
+// this step and later ones. Synced before the first of these rounds.
+struct LanesSet {
+  uint64_t first_step = 0;
+  uint32_t lanes = 1;
+  friend bool operator==(const LanesSet&, const LanesSet&) = default;
+};
+using JournalRecord =
+    std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised, LabelsMarked, MemberJoined,
+                 MembersLeft, SlicesPlaced, GroupNamed, CheckpointBegun, LanesSet>;
 
 // Removes the marks that no cut from `watermark` on needs (by partition). The last mark of each partition
 // stays: the stream goes on behind it.
@@ -176,6 +186,8 @@ void DropMarksBefore(const std::vector<Position>& watermark, std::vector<Journal
 // Removes what the next coordinator does not need to know about members, slices, groups and checkpoints:
 // former members, and what later records replace.
 void DropReplaced(std::vector<JournalRecord>* records);
+// Removes the LanesSet that hold for no round in `records`. The last one stays: the next round has its lanes.
+void DropUnusedLanes(std::vector<JournalRecord>* records);
 
 struct ManifestShard {
   std::string file;
@@ -309,6 +321,7 @@ struct CoordinatorStatus {
   // Workers and the servers that they cannot reach.
   std::vector<std::pair<NodeId, NodeId>> unreachable;
   uint64_t step = 0;    // stepped strategies: reached by every slice
+  uint32_t lanes = 0;   // of the next round, without backups
   uint64_t rounds = 0;  // since the start
   uint64_t late = 0;    // runs that missed their step and are trained in another
   float rate = 1;       // factor on the learning rate of the next cuts; the highest of all partitions

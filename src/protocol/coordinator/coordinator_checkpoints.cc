@@ -13,6 +13,7 @@ std::string PassedOver(const Status& why) {
 }
 
 void Coordinator::State::StartCheckpoint(Time now, bool final) {
+  AbandonLaneChange(now);
   PendingCheckpoint made;
   made.id = ++last_checkpoint_id;
   journals.push_back({CheckpointBegun{made.id}});

@@ -1,16 +1,9 @@
 // Workers that come and go while the job runs.
-#include <map>
 #include <string>
 
 #include "protocol/coordinator/coordinator_state.h"
 
 namespace leat::protocol {
-namespace {
-
-// How long after the first worker the others may come, before workers that stand by take their places.
-constexpr Duration kFirstWait = std::chrono::seconds(10);
-
-}  // namespace
 
 // Before a worker is ready, nobody waits for it.
 void Coordinator::State::OnWorkerReady(Time now, const MemberState& worker) {
@@ -26,7 +19,7 @@ void Coordinator::State::FillPlaces(Time now) {
     if (its.member.role == Role::kWorker && its.member.state == Member::State::kActive) ++active;
   }
   if (active >= config.workers) all_workers_came = true;
-  if (!all_workers_came && (!first_worker || now - *first_worker < kFirstWait)) return;
+  if (!all_workers_came && (!first_worker || now - *first_worker < config.standby_wait)) return;
   for (; active < config.workers; ++active) {
     MemberState* const standby = NextStandby();
     if (standby == nullptr) return;
@@ -56,17 +49,6 @@ Status Coordinator::State::Drain(NodeId worker) {
   }
   SetState(&at->second, Member::State::kDraining);
   return {};
-}
-
-// Among the workers that can take lanes.
-void Coordinator::State::ShareLanes() {
-  if (!Stepped()) return;
-  std::map<uint32_t, NodeId> workers;  // by index
-  for (const auto& [node, its] : members) {
-    const bool takes = its.ready && !its.isolated && its.member.state == Member::State::kActive;
-    if (its.member.role == Role::kWorker && takes) workers[its.member.index] = node;
-  }
-  rounds.SetWorkers(workers);
 }
 
 void Coordinator::State::SetState(MemberState* member, Member::State state) {

@@ -84,11 +84,11 @@ TEST_F(StandbyTest, TakesAPlaceThatIsFreeWhenItJoins) {
 TEST_F(StandbyTest, WaitsForTheWorkersWhenTheJobStarts) {
   Run(400);  // one of two
   const NodeId standby = JoinStandby();
-  now_ += seconds(9);
+  now_ += config_.standby_wait - milliseconds(1);
   Take(coordinator_->OnTimer(now_));
   SendHeartbeat(worker_);
   EXPECT_EQ(In(standby).state, Member::State::kStandby);
-  now_ += seconds(1);
+  now_ += milliseconds(1);
   SendHeartbeat(worker_);
   EXPECT_EQ(In(standby).state, Member::State::kActive) << "the second worker does not come";
 }

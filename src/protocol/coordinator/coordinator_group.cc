@@ -116,9 +116,7 @@ void Coordinator::State::OnMemberReport(Time now, const WorkerHeartbeat& heartbe
   }
   if (groups.phase() != GroupCoordinator::Phase::kRunning) return;
   // Rounds known to a member are trained to their end, so that all members do the same steps.
-  if (ending == Ending::kNone) {
-    while (auto made = rounds.Make(now)) JournalCuts(std::move(*made));
-  }
+  if (ending == Ending::kNone) MakeRounds(now);
   reply->rounds = rounds.RoundsFrom(report.rounds_until, ending == Ending::kNone);
   reply->checkpoint = CheckpointOrderFor(node);
 }

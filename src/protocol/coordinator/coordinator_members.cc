@@ -139,6 +139,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   Isolate(now, heartbeat.node, heartbeat.unreachable);
   reply.revoked = Stepped() ? rounds.Reconcile(now, heartbeat.node, heartbeat.held)
                             : splits.Reconcile(heartbeat.node, heartbeat.held);
+  if (reply.revoked.empty()) member->generation = std::max(member->generation, heartbeat.generation);
   const bool finishes_step = Stepped() && stop_requested && ending == Ending::kFinalCheckpoint;
   if ((ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) && !finishes_step) {
     reply.revoked = heartbeat.held;
@@ -209,8 +210,7 @@ void Coordinator::State::GrantRescores(Time now, const WorkerHeartbeat& heartbea
 
 void Coordinator::State::GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases) {
   if (!slices.ready()) return;
-  RefreshView();
-  while (auto made = rounds.Make(now)) JournalCuts(std::move(*made));
+  MakeRounds(now);
   while (auto lease = rounds.Grant(now, worker, slices, [this] { return NextId(); })) {
     leases->push_back(std::move(*lease));
   }

@@ -287,6 +287,120 @@ TEST_F(CoordinatorRoundsTest, AGrantThatWasLostIsGrantedAgain) {
   EXPECT_EQ(coordinator_->status().regranted_leases, 0u);
 }
 
+// ---- lanes: auto
+
+class AutoLanesTest : public CoordinatorRoundsTest {
+ protected:
+  // Two lanes, as there are workers.
+  AutoLanesTest() {
+    config_.strategy.auto_lanes = true;
+    Sync(2);
+    Begin();
+  }
+  void Begin() {
+    orders_.clear();
+    generations_.clear();
+    Run(4000);
+    workers_ = {worker_, JoinWorker()};
+  }
+  // All steps of the open rounds are made, and the next ones leased.
+  void Pass(Duration time) {
+    now_ += time;
+    for (int round = 0; round < 2; ++round) {
+      std::vector<Lease> leases;
+      for (const NodeId worker : workers_) {
+        auto its = SendHeartbeat(worker, 2, {}, released_[worker]).leases;
+        released_[worker] = Ids(its);
+        leases.insert(leases.end(), its.begin(), its.end());
+      }
+      const uint64_t end = leases.empty() ? version_ : EndOf(leases.back());
+      while (version_ < end) MakeStep(leases);
+      SendServerHeartbeats();
+      SendServerHeartbeats();
+    }
+  }
+  std::vector<LanesSet> Sets() const {
+    std::vector<LanesSet> sets;
+    for (const JournalRecord& record : journal_) {
+      if (const auto* set = std::get_if<LanesSet>(&record)) sets.push_back(*set);
+    }
+    return sets;
+  }
+
+  std::vector<NodeId> workers_;
+  std::map<NodeId, std::vector<uint64_t>> released_;
+};
+
+TEST_F(AutoLanesTest, FollowTheWorkersAtTheNextRound) {
+  Pass(seconds(0));
+  EXPECT_THAT(Sets(), ElementsAre(LanesSet{0, 2}));
+  EXPECT_EQ(Journaled().back().lanes.size(), 2u);
+  workers_.push_back(JoinWorker());
+  Pass(seconds(0));
+  Pass(seconds(2));
+  EXPECT_EQ(Journaled().back().lanes.size(), 2u);
+  Pass(seconds(1));
+  ASSERT_EQ(Sets().size(), 2u);
+  EXPECT_EQ(Sets()[1].lanes, 3u);
+  EXPECT_EQ(Journaled().back().lanes.size(), 3u);
+  EXPECT_EQ(coordinator_->status().lanes, 3u);
+  for (const RoundMade& round : Journaled()) {
+    EXPECT_EQ(round.lanes.size(), round.first_step >= Sets()[1].first_step ? 3u : 2u) << round.first_step;
+    EXPECT_EQ(round.needed, round.lanes.size());
+  }
+  // One leaves for good.
+  Take(coordinator_->OnNodeLost(now_, workers_.back()));
+  workers_.pop_back();
+  Pass(seconds(0));
+  Pass(seconds(3));
+  Pass(seconds(0));
+  EXPECT_EQ(Sets().back().lanes, 2u);
+}
+
+TEST_F(AutoLanesTest, StayWhenAWorkerIsReplaced) {
+  Pass(seconds(0));
+  Pass(seconds(10));
+  Take(coordinator_->OnNodeLost(now_, workers_.back()));
+  workers_.pop_back();
+  Pass(seconds(0));
+  Pass(seconds(2));
+  workers_.push_back(JoinWorker());
+  for (int i = 0; i < 5; ++i) Pass(seconds(1));
+  EXPECT_THAT(Sets(), ElementsAre(LanesSet{0, 2}));
+}
+
+TEST_F(AutoLanesTest, AreTheSameAfterARestart) {
+  Pass(seconds(0));
+  workers_.push_back(JoinWorker());
+  for (int i = 0; i < 6; ++i) Pass(seconds(1));
+  ASSERT_EQ(coordinator_->status().lanes, 3u);
+  const auto sets = Sets();
+  const auto rounds = Journaled();
+  Start({std::nullopt, journal_});
+  EXPECT_EQ(coordinator_->status().lanes, 3u) << "of the rounds that follow";
+  ledger_ = Ledger(std::vector<Position>{{0, 0}, {0, 1000}});
+  version_ = 0;
+  Begin();
+  const auto lease = SendHeartbeat(worker_, 1).leases.at(0);
+  EXPECT_EQ(lease.first_step, 0u);
+  EXPECT_EQ(lease.width, 2u) << "the first rounds are as they were";
+  EXPECT_EQ(Sets(), sets);
+  EXPECT_EQ(Journaled(), rounds);
+}
+
+TEST_F(AutoLanesTest, ScaleTheLearningRateOfTheirRounds) {
+  config_.strategy.rate_scale = StrategyConfig::RateScale::kLinear;
+  Sync(2);
+  Begin();
+  Pass(seconds(0));
+  workers_.push_back(JoinWorker());
+  for (int i = 0; i < 6; ++i) Pass(seconds(1));
+  ASSERT_EQ(coordinator_->status().lanes, 3u);
+  const auto lease = SendHeartbeat(worker_, 1, {}, released_[worker_]).leases.at(0);
+  EXPECT_EQ(lease.width, 3u);
+  EXPECT_EQ(lease.rate, 1.5f);
+}
+
 // ---- backup workers
 
 TEST_F(CoordinatorRoundsTest, WhatWasNotInTimeIsRevokedAndComesFirstInTheNextRound) {

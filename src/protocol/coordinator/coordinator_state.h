@@ -1,6 +1,6 @@
 // The coordinator's state, for its own sources: coordinator.cc (inputs, ids, the end of the job),
 // coordinator_members.cc (membership, placement of slices, heartbeats), coordinator_takeover.cc,
-// coordinator_elastic.cc, coordinator_group.cc and coordinator_checkpoints.cc.
+// coordinator_elastic.cc, coordinator_lanes.cc, coordinator_group.cc and coordinator_checkpoints.cc.
 #pragma once
 
 #include <map>
@@ -31,7 +31,7 @@ struct Coordinator::State {
     bool ready = false;  // a worker that has sent a heartbeat: it has opened the stream and compiled its graph
     uint64_t step = 0;   // all-reduce, as reported
     bool paced = false;
-    Generation generation;  // of the view that it has
+    Generation generation;  // of the view that it has; a worker's when it last held its own leases alone
     bool told_to_stop = false;
     std::vector<NodeId> unreachable;  // a worker's servers, as it reports
     bool isolated = false;            // it cannot reach a server that others reach, and gets no leases
@@ -49,6 +49,13 @@ struct Coordinator::State {
     // Stepped strategies: servers with a view of this generation know the order. Steps from its version on
     // are not leased until all servers know it, so that none can be past it.
     Generation generation;
+  };
+  // lanes: auto: rounds are being taken back (RoundQueue::FollowWorkers).
+  struct LaneChange {
+    Time since{0};
+    Generation told;  // workers with this view know that their leases are void
+    std::optional<Generation> without;        // the view without the workers that have not been told
+    std::optional<HeartbeatCounts> reported;  // when all servers had this view
   };
   // Unique ids: blocks of them are journaled before use.
   struct Counter {
@@ -151,11 +158,17 @@ struct Coordinator::State {
   // ---- coordinator_elastic.cc: workers that come and go
   void OnWorkerReady(Time now, const MemberState& worker);
   Status Drain(NodeId worker);
-  void ShareLanes();
   // Workers that stand by take the places of those that are missing.
   void FillPlaces(Time now);
   MemberState* NextStandby();
   void SetState(MemberState* member, Member::State state);
+
+  // ---- coordinator_lanes.cc: the lanes of stepped strategies
+  void ShareLanes();
+  void MakeRounds(Time now);
+  void FollowWorkers(Time now);
+  void StepLaneChange(Time now);
+  void AbandonLaneChange(Time now);
 
   // ---- coordinator_group.cc: all-reduce
   bool AllReduce() const { return !config.strategy.on_servers(); }
@@ -205,6 +218,7 @@ struct Coordinator::State {
   std::vector<MemberJoined> taken_over;   // from the former coordinator
   std::set<NodeId> awaited;               // of them: those that have not sent anything yet
   uint64_t first_id = 0;                  // of this term; those below are of former ones
+  std::optional<LaneChange> lane_change;
   std::optional<Time> first_worker;  // when the first one was ready
   bool all_workers_came = false;     // as many as are wanted; not known while none stands by
   uint32_t standing_by = 0;          // workers

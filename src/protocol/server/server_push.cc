@@ -53,8 +53,15 @@ Status Server::State::CheckStepLane(const PushRequest& request) const {
     return request.counted.empty() ? Status() : Bad("counted lanes without a step lane");
   }
   const StepLane& step_lane = *request.step_lane;
-  if (step_lane.width == 0 || step_lane.width > strategy.total_lanes() ||
-      step_lane.needed != std::min(strategy.lanes, step_lane.width)) {
+  if (strategy.auto_lanes) {
+    // How many there are at present, only the coordinator knows.
+    if (!step_lane.valid() || step_lane.width - step_lane.needed > strategy.backup) {
+      return Bad("a step of " + std::to_string(step_lane.width) + " lanes, of which " +
+                 std::to_string(step_lane.needed) + " count; the job has " + std::to_string(strategy.backup) +
+                 " more than count");
+    }
+  } else if (step_lane.width == 0 || step_lane.width > strategy.total_lanes() ||
+             step_lane.needed != std::min(strategy.lanes, step_lane.width)) {
     return Bad("a step of " + std::to_string(step_lane.width) + " lanes, of which " +
                std::to_string(step_lane.needed) + " count; the job has " +
                std::to_string(strategy.total_lanes()) + " and " + std::to_string(strategy.lanes));

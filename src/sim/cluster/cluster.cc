@@ -76,6 +76,7 @@ ClusterResult Cluster::State::Run() {
   }
   result.took = now();
   result.damaged = disk.found_damaged();
+  result.rounds_remade = disk.rounds_remade();
   if (!done) Violate(Invariant::kDeadline, Standing());
   result.ended = !result.violation;
   return result;
@@ -131,6 +132,7 @@ CoordinatorConfig Cluster::State::Config() const {
   config.checkpoint_interval = options.checkpoint_interval;
   config.checkpoint_timeout = options.checkpoint_timeout;
   config.server_wait = options.server_wait;
+  config.standby_wait = options.standby_wait;
   config.tail_wait = options.tail_wait;
   config.keep_checkpoints = options.keep_checkpoints;
   config.late_labels = LateLabels();
@@ -224,6 +226,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     if (auto call = c->calls.extract(reply->call)) call.mapped()(std::move(reply->reply));
   } else if (auto* journal = std::get_if<AppendJournal>(&action)) {
     if (!disk.Append(c->term, journal->record)) return OnReplaced(c);
+    if (std::holds_alternative<LanesSet>(journal->record)) ++result.lane_changes;
     if (std::holds_alternative<RateRaised>(journal->record)) ++result.raises;
     if (const auto* marked = std::get_if<LabelsMarked>(&journal->record)) {
       result.marks += marked->marks.size();

@@ -51,13 +51,20 @@ struct Faults {
 
 // A fault at a fixed time.
 struct PlannedFault {
-  enum class What : uint8_t { kKill = 0, kPause = 1, kLeave = 2, kStart = 3 } what = What::kKill;
+  enum class What : uint8_t {
+    kKill = 0,
+    kPause = 1,
+    kLeave = 2,
+    kStart = 3,
+    kDrain = 4,   // the coordinator tells a worker to leave
+    kCutOff = 5,  // from the coordinator
+  } what = What::kKill;
   Time at{0};
   protocol::Role role = protocol::Role::kWorker;
   // Among the live processes of the role, in the order of their start. kCoordinator: the address, 0 or 1, at
   // which the next one starts.
   uint32_t index = 0;
-  Duration lasts{0};      // kPause; kKill of the coordinator: until the next one starts
+  Duration lasts{0};      // kPause, kCutOff; kKill of the coordinator: until the next one starts
   bool replaced = false;  // kKill: a replacement starts a second later
   bool standby = false;   // kStart: a worker that stands by
 };
@@ -124,6 +131,7 @@ struct ClusterOptions {
   Duration checkpoint_interval{0};
   Duration checkpoint_timeout = std::chrono::seconds(60);
   Duration server_wait = std::chrono::seconds(10);
+  Duration standby_wait = std::chrono::seconds(5);
   Duration tail_wait = std::chrono::milliseconds(200);
   uint32_t keep_checkpoints = 2;
   uint64_t max_report_bytes = 1 << 20;  // ServerConfig::max_report_bytes
@@ -158,6 +166,9 @@ struct ClusterResult {
   uint64_t resumes = 0;      // of the whole job
   uint64_t raises = 0;       // of the learning rate
   uint64_t marks = 0;        // of late labels, journaled
+  uint64_t lane_changes = 0;     // lanes: auto, journaled
+  uint64_t rounds_remade = 0;    // rounds that others replace
+  uint64_t drained = 0;          // workers that the coordinator has told to leave
   uint64_t checkpoints = 0;  // complete ones
   uint64_t overdue_leases = 0;
   uint64_t cuts = 0;              // of a worker from a server

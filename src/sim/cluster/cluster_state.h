@@ -43,6 +43,7 @@ struct Process {
   bool alive = true;
   uint32_t calls = 0;  // the address of the coordinator that it calls
   Time paused_until{0};
+  Time cut_off_until{0};  // from the coordinator, in both directions
 };
 
 struct CoordinatorProcess : Process {
@@ -331,6 +332,7 @@ struct Cluster::State {
   void Kill(const ProcessPtr& p, bool replace);
   bool StandsBy(const RoleProcess& p) const;
   void Leave(const ProcessPtr& p);
+  void Drain(const RoleProcess& p);
   void Replace();
   void Pause(Process* process, Duration lasts);
   // The network between the two loses everything, in both directions.

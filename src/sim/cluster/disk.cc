@@ -38,10 +38,14 @@ bool Disk::Append(uint64_t term, const JournalRecord& record) {
   if (const auto* made = std::get_if<CutsMade>(&record)) {
     for (const Cut& cut : made->cuts) Know(cut);
   } else if (const auto* round = std::get_if<RoundMade>(&record)) {
+    for (; !all_rounds_.empty() && all_rounds_.back().first_step >= round->first_step; ++rounds_remade_)
+      all_rounds_.pop_back();
     all_rounds_.push_back(*round);
     for (const RoundMade::Lane& part : round->lanes) Know(part.cut);
   } else if (const auto* raised = std::get_if<RateRaised>(&record)) {
     all_raised_.push_back(*raised);
+  } else if (const auto* lanes = std::get_if<LanesSet>(&record)) {
+    all_lanes_.push_back(*lanes);
   } else if (const auto* began = std::get_if<StreamStart>(&record)) {
     start_ = began->start;
   }
@@ -95,6 +99,7 @@ bool Disk::Drop(uint64_t term, uint64_t oldest_kept, const std::vector<Position>
     const auto* raised = std::get_if<RateRaised>(&record);
     return (made && made->cuts.empty()) || (raised && raised->Before(watermark));
   });
+  DropUnusedLanes(&journal_);
   return true;
 }
 

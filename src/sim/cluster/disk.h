@@ -38,10 +38,14 @@ class Disk {
   void DamageNewest();
   // Checkpoints that have been set aside.
   uint64_t found_damaged() const { return found_damaged_; }
-  // Every cut, round and raised learning rate ever journaled.
+  // Rounds that were replaced by later ones.
+  uint64_t rounds_remade() const { return rounds_remade_; }
+  // Every cut, raised learning rate and number of lanes ever journaled, and every round that no later one
+  // replaces.
   const std::vector<protocol::Cut>& cuts() const { return all_cuts_; }
   const std::vector<protocol::RoundMade>& rounds() const { return all_rounds_; }
   const std::vector<protocol::RateRaised>& raised() const { return all_raised_; }
+  const std::vector<protocol::LanesSet>& lanes() const { return all_lanes_; }
   std::vector<protocol::Position> start() const { return start_; }
   bool IsJournaled(const protocol::Cut& cut) const;  // it was, at some time
   const protocol::Manifest* newest() const {
@@ -66,10 +70,12 @@ class Disk {
       known_;  // all_cuts_ by partition and begin
   std::vector<protocol::RoundMade> all_rounds_;
   std::vector<protocol::RateRaised> all_raised_;
+  std::vector<protocol::LanesSet> all_lanes_;
   std::vector<protocol::Position> start_;
   std::map<uint64_t, protocol::Manifest> manifests_;  // complete checkpoints
   std::set<std::string> damaged_;                     // directories
   uint64_t found_damaged_ = 0;
+  uint64_t rounds_remade_ = 0;
   uint64_t last_checkpoint_ = 0;
   std::map<std::string, std::map<std::string, Shard>> files_;
 };

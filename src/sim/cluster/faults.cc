@@ -22,20 +22,25 @@ void Cluster::State::InjectFault() {
       return;
     }
     const double what = rng.Uniform();
-    if (what < 0.35) {
+    if (what < 0.30) {
       if (auto p = Any(Role::kWorker)) Kill(p, true);
-    } else if (what < 0.50) {
+    } else if (what < 0.42) {
       if (auto p = Any(Role::kWorker)) Pause(p.get(), Between(10, 2500));
-    } else if (what < 0.60) {
+    } else if (what < 0.51) {
       if (auto p = Any(Role::kServer)) Pause(p.get(), Between(10, 2500));
-    } else if (what < 0.65) {
+    } else if (what < 0.56) {
       Pause(c.get(), Between(10, 2500));
-    } else if (what < 0.72) {
+    } else if (what < 0.63) {
       if (c->alive && !c->ended) TroubleCoordinator();
-    } else if (what < 0.80) {  // one worker joins, another leaves
-      Start(Role::kWorker);
+    } else if (what < 0.68) {
+      Start(Role::kWorker, "", rng.Chance(0.3));
+    } else if (what < 0.73) {
       if (auto p = Any(Role::kWorker); p && p->joined) Leave(p);
-    } else if (what < 0.85 && on_servers) {
+    } else if (what < 0.77) {
+      if (auto p = Any(Role::kWorker)) Drain(*p);
+    } else if (what < 0.81) {
+      if (auto p = Any(Role::kWorker)) p->cut_off_until = now() + Between(100, 4000);
+    } else if (what < 0.86 && on_servers) {
       Start(Role::kServer);  // a spare one
       if (auto p = Any(Role::kServer); p && rng.Chance(0.5)) Kill(p, false);
     } else {
@@ -93,6 +98,11 @@ void Cluster::State::Carry(const PlannedFault& planned) {
     case PlannedFault::What::kLeave:
       if (p->joined) Leave(p);
       return;
+    case PlannedFault::What::kDrain:
+      return Drain(*p);
+    case PlannedFault::What::kCutOff:
+      p->cut_off_until = now() + planned.lasts;
+      return;
     case PlannedFault::What::kStart:
       return;
   }
@@ -128,6 +138,11 @@ void Cluster::State::Leave(const ProcessPtr& p) {
   if (!p->group_member) return;
   p->group_member->machine->Leave();
   MaybeSendHeartbeat(p);
+}
+
+void Cluster::State::Drain(const RoleProcess& p) {
+  if (!p.joined || !coordinator->alive || coordinator->ended) return;
+  if (coordinator->machine->Drain(p.node).ok()) ++result.drained;
 }
 
 // The launcher keeps the number of processes of each role.

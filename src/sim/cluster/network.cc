@@ -41,15 +41,16 @@ void Cluster::State::Call(const std::shared_ptr<Process>& from, ControlRequest r
     });
   };
   once(5 * options.heartbeat_interval, std::nullopt);
-  if (Chance(options.faults.lost)) return;
-  queue.After(Latency(least), [this, least, address, request = std::move(request), once] {
+  if (Chance(options.faults.lost) || now() < from->cut_off_until) return;
+  queue.After(Latency(least), [this, from, least, address, request = std::move(request), once] {
     const auto c = coordinators[address];
     if (!c || !c->alive) return once(Latency(least), std::nullopt);
-    ScheduleIn(c, Duration(0), [this, least, c, request, once] {
+    ScheduleIn(c, Duration(0), [this, from, least, c, request, once] {
       const uint64_t call = ++last_call;
-      c->calls[call] = [this, least, once](ControlReply reply) {
+      c->calls[call] = [this, from, least, once](ControlReply reply) {
         ++result.messages;
-        if (!Chance(options.faults.lost)) once(Latency(least), std::move(reply));
+        const bool lost = Chance(options.faults.lost) || now() < from->cut_off_until;
+        if (!lost) once(Latency(least), std::move(reply));
       };
       if (c->ended) return;
       if (hooks.on_request) hooks.on_request(now(), request);

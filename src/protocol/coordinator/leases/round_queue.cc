@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "protocol/messages_data.h"
+
 namespace leat::protocol {
 
 namespace {
@@ -49,6 +51,7 @@ void RoundQueue::ForgetRounds() {
 
 void RoundQueue::Rollback(uint64_t step) {
   ForgetLeases();
+  take_back_.reset();
   left_.clear();
   version_ = step;
   settled_ = awaiting_ = go_on_ = false;
@@ -218,7 +221,7 @@ void RoundQueue::Enter(Time now, const RoundMade& made) {
 }
 
 std::optional<RoundMade> RoundQueue::Make(Time now) {
-  if (!settled_ || stop_at_ || !cursors_->started() || !cursors_->Known()) return std::nullopt;
+  if (!settled_ || stop_at_ || take_back_ || !cursors_->started() || !cursors_->Known()) return std::nullopt;
   if (next_step_ >= OpenLimit() || (left_.empty() && cursors_->Exhausted())) return std::nullopt;
 
   RoundInput material;
@@ -234,7 +237,9 @@ std::optional<RoundMade> RoundQueue::Make(Time now) {
         {head.at, head.first, head.cut_end(), head.complete(), cursors_->Overdue(now, p)});
     if (material.partitions.back().overdue) material.drain = true;
   }
-  auto made = MakeRound(strategy_, cursors_->rules(), next_step_, material);
+  StrategyConfig strategy = strategy_;
+  strategy.lanes = lanes_.At(next_step_);
+  auto made = MakeRound(strategy, cursors_->rules(), next_step_, material);
   if (!made) return std::nullopt;
 
   for (const RoundMade::Lane& part : made->lanes) {
@@ -260,6 +265,7 @@ std::vector<Cut> RoundQueue::Open(const std::vector<Position>& watermark) const 
 }
 
 void RoundQueue::DropBefore(const std::vector<Position>& watermark, uint64_t step) {
+  lanes_.DropBefore(rounds_.empty() ? step : std::min(step, rounds_.begin()->first));
   std::erase_if(cuts_,
                 [&](const auto& entry) { return entry.second.next() <= watermark[entry.second.partition]; });
   // A server may save a step before it has reported the whole of its ledgers: a round is closed first.
@@ -290,7 +296,7 @@ std::vector<protocol::Round> RoundQueue::RoundsFrom(uint64_t from, bool include_
     if ((hold_from_ && first_step >= *hold_from_) || (!include_unleased && !round.touched)) break;
     round.touched = true;
     if (End(at) <= from) continue;
-    protocol::Round tell{.first_step = first_step, .rate = RateOf(round), .lanes = {}};
+    protocol::Round tell{.first_step = first_step, .rate = RateOf(first_step, round), .lanes = {}};
     for (const Lane& part : round.parts) {
       tell.lanes.push_back({part.cut, part.assigned, cursors_->LabelsOf(part.cut)});
     }
@@ -320,10 +326,10 @@ void RoundQueue::StopAt(Time now, uint64_t step) {
 // ---- leases
 
 // One for all lanes, because a step is one update.
-float RoundQueue::RateOf(const Round& round) const {
+float RoundQueue::RateOf(uint64_t first_step, const Round& round) const {
   float rate = 1;
   for (const Lane& part : round.parts) rate = std::max(rate, cursors_->rates().Of(part.cut));
-  return rate;
+  return std::min(rate * lanes_.RateAt(first_step), kMaxRate);
 }
 
 RunSet RoundQueue::Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const {
@@ -382,6 +388,7 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
   for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
     auto& [first_step, round] = *at;
     if (hold_from_ && first_step >= *hold_from_) break;
+    if (take_back_ && first_step >= take_back_->from) break;
     while (const auto lane = LaneFor(now, worker, &round)) {
       Lane& part = round.parts[*lane];
       RunSet wanted = Wanted(first_step, part, slices);
@@ -408,7 +415,7 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
                    .width = static_cast<uint32_t>(round.parts.size()),
                    .needed = round.needed,
                    .assigned = part.assigned,
-                   .rate = RateOf(round),
+                   .rate = RateOf(first_step, round),
                    .labels = cursors_->LabelsOf(part.cut)};
     }
     if (std::ranges::any_of(round.parts, Unsettled)) break;

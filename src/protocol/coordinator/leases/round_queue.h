@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "protocol/coordinator/leases/heartbeat_counts.h"
+#include "protocol/coordinator/leases/lane_count.h"
 #include "protocol/coordinator/leases/lease_pace.h"
 #include "protocol/coordinator/leases/partition_cursors.h"
 #include "protocol/coordinator/leases/rounds.h"
@@ -37,9 +38,12 @@ class RoundQueue {
         open_steps_(open_steps),
         lane_wait_(lane_wait),
         tail_wait_(tail_wait),
+        lanes_(strategy),
         pace_(limits) {}
 
   // ---- recovery. After each of these, nothing is made or granted before Reconsider.
+  // A journaled number of lanes; in journal order, before Restore.
+  void RestoreLanes(const LanesSet& set) { lanes_.Set(set); }
   // Restores the journaled cuts from `watermark` on and the rounds in journal order, where a later round
   // replaces all that have steps after its first. Rounds from `step` on are trained again unchanged. Throws
   // std::invalid_argument if the cuts contradict each other.
@@ -79,6 +83,21 @@ class RoundQueue {
   // All-reduce: the open rounds with steps from `from` on. Without `include_unleased`, only those announced
   // or leased before. They count as touched from now on.
   std::vector<protocol::Round> RoundsFrom(uint64_t from, bool include_unleased);
+
+  // ---- lanes: auto. The number of lanes follows the workers (lane_count.h).
+  // Call it often, and before Make. Returns a new number, to be journaled before the next round. With
+  // `may_take_back`, it may begin to take rounds back instead: all their leases are void, and none is made or
+  // leased before Remake or AbandonTakeBack.
+  std::optional<LanesSet> FollowWorkers(Time now, bool may_take_back);
+  // The first step of the rounds that are being taken back.
+  std::optional<uint64_t> taken_back_from() const {
+    return take_back_ ? std::optional(take_back_->from) : std::nullopt;
+  }
+  // No push for these rounds was taken, and none will be: they are made anew. The number is to be journaled.
+  LanesSet Remake(Time now);
+  // They are leased as they are.
+  void AbandonTakeBack(Time now);
+  uint32_t lanes() const { return lanes_.At(next_step_); }
 
   // ---- leases
   size_t leased() const { return leases_.size(); }
@@ -123,6 +142,10 @@ class RoundQueue {
     std::set<uint32_t> free;            // lanes
     std::map<NodeId, uint32_t> shares;  // lanes assigned to each worker, including completed ones
   };
+  struct TakeBack {
+    uint64_t from = 0;   // a round begins with this step
+    uint32_t lanes = 1;  // of the rounds that are made instead
+  };
   using Rounds = std::map<uint64_t, Round>;  // by first step
   using LaneKey = std::pair<uint64_t, uint32_t>;
 
@@ -140,6 +163,7 @@ class RoundQueue {
   static bool Unsettled(const Lane& lane) {
     return lane.stage == Stage::kAwaited || (lane.stage == Stage::kReleased && lane.released_by == NodeId());
   }
+  bool TakeBackRounds(Time now, uint32_t lanes);
   static void TakeShare(Round* round, NodeId worker);
   void Free(Time now, LaneKey key);
   void FreeIfAbandoned(Time now, LaneKey key);
@@ -149,7 +173,7 @@ class RoundQueue {
     return std::ranges::count(lane.holders, worker, &LeaseHolder::worker) > 0;
   }
   void Close(Time now, Rounds::iterator round, const SliceMap& slices);
-  float RateOf(const Round& round) const;
+  float RateOf(uint64_t first_step, const Round& round) const;
   // The lane's runs that its worker still has to train.
   RunSet Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const;
   std::optional<uint32_t> LaneFor(Time now, NodeId worker, Round* round);
@@ -169,6 +193,9 @@ class RoundQueue {
   bool awaiting_ = false;
   bool go_on_ = false;  // rounds of the former coordinator, until Reconsider or Rollback
 
+  LaneCount lanes_;
+  std::optional<TakeBack> take_back_;
+  std::optional<uint32_t> gave_up_;  // the number of lanes for which rounds could not be taken back
   std::map<NodeId, uint32_t> ranks_;
   std::map<uint64_t, LaneKey> leases_;
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases by worker
