@@ -387,7 +387,8 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
                     "address that workers connect to; port 0: any free port"));
   auto* worker = add_role("worker", "start a worker", roles::RunWorker,
                           "address that other workers connect to (all-reduce jobs); port 0: any free port");
-  worker->add_flag("--standby", a.standby, "get no work until another worker dies or leaves, and take its place");
+  worker->add_flag("--standby", a.standby,
+                   "get no work until another worker dies or leaves, and take its place");
   add_data(worker);
   add_data(add_role("feed", "serve the job's stream to workers on hosts that do not have it", roles::RunFeed,
                     "address that workers connect to; port 0: any free port"));

@@ -18,6 +18,7 @@ using protocol::GroupNamed;
 using protocol::IdsReserved;
 using protocol::JournalRecord;
 using protocol::LabelsMarked;
+using protocol::LanesSet;
 using protocol::MemberJoined;
 using protocol::MembersLeft;
 using protocol::Position;
@@ -47,6 +48,7 @@ std::vector<JournalRecord> SomeRecords() {
     records.push_back(IdsReserved{n, n});
     records.push_back(MakeRound(n, 1, made.cuts));
     records.push_back(RateRaised{static_cast<float>(n), {{0, n}, {1, n}}, {{0, 9}, {2, ~uint64_t{0}}}});
+    records.push_back(LanesSet{~n, static_cast<uint32_t>(n)});
     LabelsMarked marked{static_cast<uint32_t>(n), {}};
     for (uint64_t i = 1; i <= 3 * n; ++i) marked.marks.push_back({10 * n + i, i, i + n});
     records.push_back(marked);
@@ -253,6 +255,16 @@ TEST(Journal, LabelMarksThatDoNotAscendAreDataLoss) {
   EXPECT_EQ(std::get<LabelsMarked>(*back), (LabelsMarked{3, {{7, 3, 9}, {8, 4, ~uint64_t{0}}}}));
 }
 
+TEST(Journal, NumbersOfLanesThatNoStepHasAreDataLoss) {
+  for (const uint32_t lanes : {1u, 7u, protocol::StrategyConfig::kMaxLanes}) {
+    const auto back = DecodePayload(EncodePayload(LanesSet{9, lanes}));
+    ASSERT_TRUE(back.ok());
+    EXPECT_EQ(std::get<LanesSet>(*back), (LanesSet{9, lanes}));
+  }
+  for (const uint32_t lanes : {0u, protocol::StrategyConfig::kMaxLanes + 1, ~0u})
+    EXPECT_FALSE(DecodePayload(EncodePayload(LanesSet{9, lanes})).ok()) << lanes;
+}
+
 TEST(Journal, WhatIsAppendedComesBackWhenItIsSealed) {
   const TempDir dir;
   const auto records = SomeRecords();
@@ -373,6 +385,16 @@ TEST(Journal, CompactKeepsRatesThatACutBehindTheWatermarkMayHave) {
       later{2, {{0, 20}, {0, 20}}, {{1, 0}, {1, 0}}};
   EXPECT_EQ(Payloads(Compact({over, half, IdsReserved{1, 1}, later}, {{0, 9}, {0, 8}})),
             Payloads({IdsReserved{1, 1}, half, later}));
+}
+
+TEST(Journal, CompactKeepsTheLanesOfItsRounds) {
+  const std::vector<JournalRecord> records = {LanesSet{0, 1}, MakeRound(0, 1, {MakeCut(0, 0, 32)}),
+                                              LanesSet{1, 2}, MakeRound(1, 1, {MakeCut(0, 32, 64)}),
+                                              LanesSet{2, 3}, MakeRound(2, 1, {MakeCut(0, 64, 96)})};
+  EXPECT_EQ(Payloads(Compact(records, {{0, 0}})), Payloads(records));
+  EXPECT_EQ(Payloads(Compact(records, {{0, 40}})),
+            Payloads({records[2], records[3], records[4], records[5]}));
+  EXPECT_EQ(Payloads(Compact(records, {{0, 96}})), Payloads({records[4]}));
 }
 
 TEST(Journal, CompactKeepsLabelMarksOfLaterEventsAndTheLastOfEachPartition) {

@@ -328,8 +328,8 @@ void ReadResolved(const Config& resolved, Job* job) {
   job->max_servers = static_cast<uint32_t>(resolved.Integer("max_ps", job->max_servers));
   // But the slices of a job that is resumed stay as they were made.
   if (!resolved.Has("max_ps")) job->max_servers = std::max(job->max_servers, job->servers);
-  job->made_lanes = static_cast<uint32_t>(
-      resolved.Integer("lanes", 0, 0, protocol::StrategyConfig::kMaxLanes));
+  job->made_lanes =
+      static_cast<uint32_t>(resolved.Integer("lanes", 0, 0, protocol::StrategyConfig::kMaxLanes));
   if (KafkaStream* kafka = job->stream.kafka(); kafka != nullptr) {
     kafka->options.start = Offsets(resolved, "start");
     kafka->options.end = Offsets(resolved, "end");

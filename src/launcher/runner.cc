@@ -228,8 +228,8 @@ bool Runner::ReportLost(pid_t pid) {
   return false;
 }
 
-// The place of a worker that was a member is taken by one that stands by, so that the new process stands by in
-// turn. If there was none, the place is still free, and the new process takes it.
+// The place of a worker that was a member is taken by one that stands by, so that the new process stands by
+// in turn. If there was none, the place is still free, and the new process takes it.
 std::string Runner::ReplacementOf(const Child& child, bool was_member) const {
   return child.role == "worker" && was_member && job_.standby > 0 ? "standby" : child.role;
 }

@@ -632,7 +632,8 @@ TEST(GroupMemberTest, AsksAtOnceWhileAGroupForms) {
   EXPECT_FALSE(member.HeartbeatUrgent());
   EXPECT_FALSE(member.Idle());
   WorkerHeartbeatReply reply;
-  reply.group = Group{.id = 3, .members = {{NodeId(1), Role::kWorker, 0, "a"}, {NodeId(2), Role::kWorker, 1, "b"}}};
+  reply.group =
+      Group{.id = 3, .members = {{NodeId(1), Role::kWorker, 0, "a"}, {NodeId(2), Role::kWorker, 1, "b"}}};
   member.OnHeartbeatReply(reply);
   EXPECT_FALSE(member.Idle()) << "it has joined the group";
   member.MakeHeartbeat();

@@ -14,9 +14,8 @@ namespace leat::protocol::guards {
 bool AlreadyApplied(bool in_ledger);
 // Incarnation check: messages about or to a former incarnation of a slice are ignored.
 bool SameIncarnation(Incarnation said, Incarnation now);
-// Generation check: requests of a worker that is not in the current view are ignored.
-// Untested: the simulator has no job that counts wrong without it. It is listed as untested in
-// sim/mutants/mutant_test.cc until elastic membership provides such a job.
+// Generation check: requests of a worker that is not in the current view are ignored. Rounds of lanes: auto
+// are made anew although a worker that is gone may still have leases of the old ones.
 bool IsMember(bool in_view);
 // Group check of all-reduce: messages of another group than the current one are ignored.
 bool SameGroup(uint64_t said, uint64_t now);

@@ -92,7 +92,7 @@ struct JoinReply {
   uint64_t term = 0;  // of the coordinator
   NodeId node;
   uint32_t index = 0;
-  std::string job;  // the whole job as resolved YAML, from which every role builds its parts
+  std::string job;                // the whole job as resolved YAML, from which every role builds its parts
   Duration heartbeat_interval{};  // at most, between two heartbeats
   Duration heartbeat_timeout{};   // a node silent for longer is evicted
   // Checkpoints. A role that reads `probe_content` in the file `probe` sees the job's directory; others
@@ -315,7 +315,7 @@ struct WorkerHeartbeat {
   std::vector<uint64_t> released;  // leases ended since the last answered heartbeat, finished or given up
   std::vector<LeaseClaim> claims;  // all of `held`, until the first answer of a new coordinator
   bool leaving = false;            // it has stopped: its other leases are others' at once
-  bool waiting = false;  // for servers, or for work
+  bool waiting = false;            // for servers, or for work
   // Servers that it has requests for and cannot reach. All-reduce: the peer because of which its group
   // failed.
   std::vector<NodeId> unreachable;

@@ -107,7 +107,8 @@ void ReadAutoLanes(const Config& settings, StrategyConfig* out) {
   const std::string name = scale.OneOf("scale_learning_rate", {"none", "linear", "sqrt"});
   out->rate_scale = name == "linear" ? Scale::kLinear : name == "sqrt" ? Scale::kSqrt : Scale::kNone;
   if (!out->auto_lanes && out->rate_scale != Scale::kNone)
-    scale.Fail("scale_learning_rate is '" + name + "', but the number of lanes is fixed; it goes with lanes: auto");
+    scale.Fail("scale_learning_rate is '" + name +
+               "', but the number of lanes is fixed; it goes with lanes: auto");
 }
 
 // For the stepped strategies.
@@ -233,9 +234,10 @@ Status Check(const StrategyConfig& strategy, uint32_t workers, bool resumed) {
         (strategy.kind == StrategyKind::kSsp ? " only staleness: -1 has such" : " none does"));
   }
   if (strategy.auto_lanes && (strategy.deterministic || strategy.mpi)) {
-    return InvalidArgument(strategy.mpi ? "lanes: auto follows workers that come and go; by MPI none does"
-                                        : "lanes: auto makes results depend on which workers there are; not with "
-                                          "deterministic: true");
+    return InvalidArgument(strategy.mpi
+                               ? "lanes: auto follows workers that come and go; by MPI none does"
+                               : "lanes: auto makes results depend on which workers there are; not with "
+                                 "deterministic: true");
   }
   if (strategy.kind == StrategyKind::kAllReduce && workers < 2) {
     return InvalidArgument("allreduce with " + Workers(workers) +

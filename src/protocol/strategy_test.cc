@@ -117,14 +117,16 @@ TEST(Strategy, LanesMayFollowTheWorkers) {
   EXPECT_EQ(Read("{type: sync, lanes: auto, scale_learning_rate: linear}").rate_scale, Scale::kLinear);
   EXPECT_EQ(Read("{type: sync, lanes: auto, backup: 1}").lanes, 3u);
   EXPECT_FALSE(Read("{type: sync, lanes: 4, scale_learning_rate: none}").auto_lanes);
-  ExpectRefused("{type: allreduce, lanes: auto, deterministic: true}", 4, {"lanes: auto", "deterministic: true"});
+  ExpectRefused("{type: allreduce, lanes: auto, deterministic: true}", 4,
+                {"lanes: auto", "deterministic: true"});
   ExpectRefused("{type: allreduce, lanes: auto, transport: mpi}", 4, {"lanes: auto", "MPI"});
   ExpectRefused("{type: ssp, staleness: -1, lanes: auto}", 4, {"no steps"});
   ExpectRefused("{type: sync, lanes: auto, scale_learning_rate: cubic}", 4, {"scale_learning_rate 'cubic'"});
   ExpectRefused("{type: sync, lanes: automatic}", 4, {"lanes is 'automatic'"});
   ExpectRefused("{type: async, scale_learning_rate: linear}", 4, {"to sync, ssp, averaging, allreduce"});
   EXPECT_EQ(Mistake("{type: sync, scale_learning_rate: linear}"),
-            "job.yaml:2: scale_learning_rate is 'linear', but the number of lanes is fixed; it goes with lanes: auto");
+            "job.yaml:2: scale_learning_rate is 'linear', but the number of lanes is fixed; it goes with "
+            "lanes: auto");
 }
 
 TEST(Strategy, AResumedJobKeepsItsLanesForAnyNumberOfWorkers) {

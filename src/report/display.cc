@@ -256,8 +256,7 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
         m.contains("bytes_held") ? Fixed(Json(m["bytes_held"].get<double>() / 1e6), 2) : "";
     const double bytes_per_s = Value(m, "bytes_per_s");
     const std::string traffic = std::isnan(bytes_per_s) ? "" : Fixed(Json(bytes_per_s / 1e6), 1);
-    lines.push_back(Cut(Pad(NameOf(m), 16) +
-                            Pad(std::to_string(m.value("pid", int64_t{0})), 9, true) +
+    lines.push_back(Cut(Pad(NameOf(m), 16) + Pad(std::to_string(m.value("pid", int64_t{0})), 9, true) +
                             Pad(Grouped(m.value("done", 0.0)), 15, true) +
                             Pad(Field(m, "cpu_s", 1), 9, true) + Pad(held, 10, true) + Pad(traffic, 9, true) +
                             (Slow(m) ? "  slow" : "") +
@@ -288,8 +287,9 @@ std::string RenderLine(const std::string& status_json) {
          Grouped(s.value("events", 0.0)) + " (" + Grouped(s.value("events_per_s_now", 0.0)) + "/s)  " +
          Quality(s) + "   staleness " + Field(s, "staleness_mean", 2) + "   lag " +
          Grouped(s.value("lag", 0.0)) + "   " + std::to_string(workers) + " workers, " +
-         (standby > 0 ? std::to_string(standby) + " standby, " : "") + std::to_string(servers) + " ps" + (Drift(s).empty() ? "" : "   drift: " + Drift(s)) +
-         (Trouble(s).empty() ? "" : "   " + Trouble(s)) + trouble;
+         (standby > 0 ? std::to_string(standby) + " standby, " : "") + std::to_string(servers) + " ps" +
+         (Drift(s).empty() ? "" : "   drift: " + Drift(s)) + (Trouble(s).empty() ? "" : "   " + Trouble(s)) +
+         trouble;
 }
 
 std::string RenderSummary(const std::string& summary_json) {

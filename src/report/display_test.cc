@@ -62,6 +62,17 @@ TEST(RenderTable, AMemberThatCannotWorkIsMarked) {
   EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   worker 2 was evicted and is stuck   "));
 }
 
+TEST(Render, WorkersThatStandByOrLeaveAreMarked) {
+  Json status = Status();
+  EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   1 workers, 1 ps"));
+  status["members"][1]["state"] = "draining";
+  status["members"].push_back({{"role", "worker"}, {"index", 0}, {"pid", 105}, {"state", "standby"}});
+  const auto table = RenderTable(status.dump(), {}, 80, false);
+  EXPECT_THAT(table, ::testing::Contains(::testing::EndsWith("  leaving")));
+  EXPECT_THAT(table, ::testing::Contains(::testing::StartsWith("standby 0 ")));
+  EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   1 workers, 1 standby, 1 ps"));
+}
+
 TEST(Render, WorkersWithSkewedSharesAreMarked) {
   Json status = Status();
   Json& worker = status["members"][1];

@@ -340,7 +340,8 @@ TEST_F(RolesTest, AStandbyTakesThePlaceOfAWorkerThatIsLost) {
   const auto those = [&](const std::string& state) {
     std::vector<uint64_t> nodes;
     for (const Json& member : Now().value("members", Json::array())) {
-      if (member["role"] == "worker" && member.value("state", "active") == state) nodes.push_back(member["node"]);
+      if (member["role"] == "worker" && member.value("state", "active") == state)
+        nodes.push_back(member["node"]);
     }
     return nodes;
   };

@@ -105,8 +105,7 @@ class WorkerRole {
          .on_leave = [this] { Do(machine_.Leave(loop_.Now())); },
          .urgent = [this] { return machine_.HeartbeatUrgent(); },
          // One that stands by is to take another's place without delay.
-         .quiet =
-             [this] { return machine_.idle() && !machine_.HeartbeatUrgent() && !machine_.stands_by(); },
+         .quiet = [this] { return machine_.idle() && !machine_.HeartbeatUrgent() && !machine_.stands_by(); },
          .next_timer = [this] { return machine_.next_timer(); },
          .on_timer = [this](Time now) { Do(machine_.OnTimer(now)); }});
     // Those of runs that it has pushed.

@@ -1,5 +1,5 @@
-// Workers that join, leave and die while a job runs, in virtual time: how soon those that come contribute, how
-// long the others wait, and that nothing else changes.
+// Workers that join, leave and die while a job runs, in virtual time: how soon those that come contribute,
+// how long the others wait, and that nothing else changes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -145,8 +145,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(protocol::StrategyConfig{.kind = Kind::kSync, .lanes = kLanes},
                       protocol::StrategyConfig{.kind = Kind::kSsp, .lanes = kLanes, .staleness = 2},
                       protocol::StrategyConfig{.kind = Kind::kAveraging, .lanes = kLanes, .period = 2},
-                      protocol::StrategyConfig{.kind = Kind::kAllReduce, .lanes = kLanes,
-                                               .deterministic = true}),
+                      protocol::StrategyConfig{
+                          .kind = Kind::kAllReduce, .lanes = kLanes, .deterministic = true}),
     [](const auto& test) { return std::string(protocol::Name(test.param.kind)); });
 
 // The lanes of a step are as many as before, so a step takes a shorter time.
@@ -209,6 +209,73 @@ TEST_P(Elastic, AStandbyTakesAPlaceWithinTwoAndAHalfSeconds) {
     EXPECT_LE(died.first_batch[4], options.plan[0].at + milliseconds(2500)) << "seed " << seed;
     EXPECT_EQ(died.first_batch[5], Time::max()) << "seed " << seed << ": its successor stands by";
     ExpectSame(died, alone);
+  }
+}
+
+// ---- lanes: auto
+
+// The time at which the first round with that many lanes is begun; max() if there is none.
+Time BegunWith(size_t lanes, const Cluster& cluster, const Timeline& workload) {
+  for (const auto& round : cluster.disk().rounds()) {
+    if (round.lanes.size() != lanes) continue;
+    const auto at = workload.begun().find(round.first_step);
+    if (at != workload.begun().end()) return at->second;
+  }
+  return Time::max();
+}
+
+class AutoLanes : public Elastic {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Stepped, AutoLanes,
+    ::testing::Values(
+        protocol::StrategyConfig{.kind = Kind::kSync, .lanes = kLanes, .auto_lanes = true},
+        protocol::StrategyConfig{.kind = Kind::kSsp, .lanes = kLanes, .auto_lanes = true, .staleness = 2},
+        protocol::StrategyConfig{.kind = Kind::kAveraging, .lanes = kLanes, .auto_lanes = true, .period = 2},
+        protocol::StrategyConfig{.kind = Kind::kAllReduce, .lanes = kLanes, .auto_lanes = true}),
+    [](const auto& test) { return std::string(protocol::Name(test.param.kind)); });
+
+// Open rounds last for seconds: with servers they are taken back.
+TEST_P(AutoLanes, FollowAWorkerThatJoinsAndOneThatLeaves) {
+  const bool takes_back = GetParam().on_servers();
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    ClusterOptions options = Options(4);
+    options.seed = seed;
+    options.cuts.split_batches = 8 * GetParam().run();
+    const Time join = seconds(2) + milliseconds(37 * seed), leave = join + seconds(12);
+    options.plan = {{.what = What::kStart, .at = join}, {.what = What::kDrain, .at = leave, .index = 2}};
+    options.stream.partitions.assign(4, {0, 3 * kSteps * kLanes * GetParam().run() * 16 / 4});
+    Timeline workload(options, 0.1f);
+    Cluster cluster(options, workload);
+    workload.Watch(cluster);
+    const ClusterResult result = cluster.Run();
+    EXPECT_EQ(result.error, "") << "seed " << seed;
+    EXPECT_EQ(result.drained, 1u);
+    ASSERT_EQ(cluster.disk().lanes().size(), 3u) << "seed " << seed << ": four, five, four";
+    EXPECT_EQ(cluster.disk().lanes()[1].lanes, 5u);
+    EXPECT_EQ(cluster.disk().lanes()[2].lanes, 4u);
+    // Three seconds, one until rounds can be taken back, and the rest of the round by then; or all open
+    // rounds.
+    const Time five = BegunWith(5, cluster, workload);
+    EXPECT_GE(five, join + seconds(3)) << "seed " << seed;
+    EXPECT_LE(five, join + (takes_back ? milliseconds(5500) : seconds(12))) << "seed " << seed;
+    EXPECT_EQ(result.rounds_remade > 0, takes_back) << "seed " << seed;
+  }
+}
+
+TEST_P(AutoLanes, StayWhenAWorkerIsReplaced) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    ClusterOptions options = Options(4);
+    options.seed = seed;
+    options.standby = seed % 2;
+    options.plan = {{.at = seconds(2) + milliseconds(37 * seed), .index = 1, .replaced = true}};
+    Timeline workload(options, 0.1f);
+    Cluster cluster(options, workload);
+    workload.Watch(cluster);
+    const ClusterResult result = cluster.Run();
+    EXPECT_EQ(result.error, "") << "seed " << seed;
+    EXPECT_EQ(result.lane_changes, 1u) << "seed " << seed << ": as many as at the start";
+    EXPECT_EQ(result.rounds_remade, 0u) << "seed " << seed;
   }
 }
 

@@ -17,6 +17,21 @@ void DrawBatches(Rng& rng, CutRules* cuts) {
   cuts->batch_size = 4 + static_cast<uint32_t>(rng.Below(20));
 }
 
+ClusterResult RunAndCheck(const ClusterOptions& options, CountingWorkload& workload) {
+  Cluster cluster(options, workload);
+  ClusterResult result = cluster.Run();
+  if (!result.violation) result.violation = CheckCounts(cluster, options, workload);
+  // A job may stop because of what workers have seen.
+  const bool stopped = result.violation && (result.violation->invariant == Invariant::kProgress ||
+                                            result.violation->invariant == Invariant::kDeadline);
+  if (stopped && !workload.error().empty()) {
+    result.violation->invariant = Invariant::kValues;
+    result.violation->what = workload.error() + "; then " + result.violation->what;
+  }
+  if (result.violation) result.error = result.violation->ToString();
+  return result;
+}
+
 }  // namespace
 
 ClusterOptions SwarmOptions(const SwarmJob& job) {
@@ -127,18 +142,32 @@ ClusterResult RunSwarm(const SwarmJob& job) {
     DrawBatches(rng, cuts);
     return true;
   };
-  Cluster cluster(options, workload);
-  ClusterResult result = cluster.Run();
-  if (!result.violation) result.violation = CheckCounts(cluster, options, workload);
-  // A job may stop because of what workers have seen.
-  const bool stopped = result.violation && (result.violation->invariant == Invariant::kProgress ||
-                                            result.violation->invariant == Invariant::kDeadline);
-  if (stopped && !workload.error().empty()) {
-    result.violation->invariant = Invariant::kValues;
-    result.violation->what = workload.error() + "; then " + result.violation->what;
-  }
-  if (result.violation) result.error = result.violation->ToString();
-  return result;
+  return RunAndCheck(options, workload);
+}
+
+ClusterResult RunWithEvictedWorker(uint64_t seed) {
+  using std::chrono::seconds;
+  using What = PlannedFault::What;
+  ClusterOptions options =
+      SwarmOptions({.seed = seed,
+                    .servers = 2,
+                    .workers = 4,
+                    .strategy = {.kind = StrategyKind::kSync, .lanes = 4, .auto_lanes = true},
+                    .fault_free = true,
+                    .standby = false});
+  options.cuts.batch_size = 4;
+  options.cuts.split_batches = 8;
+  options.cuts.epochs = 1;
+  options.stream.partitions.assign(2, {0, 1200});
+  options.stream.takes = Duration(0);
+  // Rounds are leased for 25 s. Two workers that compute the same lane need the same time for it.
+  options.compute = {Distribution::Kind::kConstant, 0.2, 0};
+  options.checkpoint_interval = Duration(0);
+  options.plan = {{.what = What::kPause, .at = seconds(2), .lasts = seconds(13)},
+                  {.what = What::kCutOff, .at = seconds(2), .lasts = seconds(60)},
+                  {.what = What::kStart, .at = seconds(7)}};
+  CountingWorkload workload(options.table, options.strategy);
+  return RunAndCheck(options, workload);
 }
 
 }  // namespace leat::sim

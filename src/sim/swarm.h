@@ -33,4 +33,9 @@ ClusterOptions SwarmOptions(const SwarmJob& job);
 // Runs the job and checks that every event was counted exactly once; `error` is empty if so.
 ClusterResult RunSwarm(const SwarmJob& job);
 
+// A job with lanes: auto, checked in the same way. A worker is stopped, and out of reach of the coordinator.
+// It is evicted, and rounds of which it has leases are made anew with fewer lanes, and with as many as before
+// when another worker joins. Then it continues with its leases.
+ClusterResult RunWithEvictedWorker(uint64_t seed);
+
 }  // namespace leat::sim

@@ -39,18 +39,22 @@ class Strategies : public ::testing::TestWithParam<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Swarm, Strategies,
-    ::testing::Values(Case{"async", {.kind = Kind::kAsync}},
-                      Case{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
-                      Case{"ssp_async", {.kind = Kind::kSsp, .lanes = 4, .staleness = -1}, 4},
-                      Case{"sync", {.kind = Kind::kSync, .lanes = 4}},
-                      Case{"ssp_0", {.kind = Kind::kSsp, .lanes = 4, .staleness = 0}, 4},
-                      Case{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
-                      Case{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
-                      Case{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
-                      Case{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}},
-                      Case{"allreduce_one_shot", {.kind = Kind::kAllReduce, .lanes = 4}, 1, true},
-                      Case{"allreduce_by_lanes",
-                           {.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true}}),
+    ::testing::Values(
+        Case{"async", {.kind = Kind::kAsync}},
+        Case{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
+        Case{"ssp_async", {.kind = Kind::kSsp, .lanes = 4, .staleness = -1}, 4},
+        Case{"sync", {.kind = Kind::kSync, .lanes = 4}},
+        Case{"ssp_0", {.kind = Kind::kSsp, .lanes = 4, .staleness = 0}, 4},
+        Case{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
+        Case{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
+        Case{"sync_auto", {.kind = Kind::kSync, .lanes = 4, .auto_lanes = true}},
+        Case{"ssp_auto", {.kind = Kind::kSsp, .lanes = 4, .auto_lanes = true, .staleness = 2}, 4},
+        Case{"backup_auto", {.kind = Kind::kSync, .lanes = 3, .auto_lanes = true, .backup = 1}, 4},
+        Case{"allreduce_auto", {.kind = Kind::kAllReduce, .lanes = 4, .auto_lanes = true}, 4},
+        Case{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
+        Case{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}},
+        Case{"allreduce_one_shot", {.kind = Kind::kAllReduce, .lanes = 4}, 1, true},
+        Case{"allreduce_by_lanes", {.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Strategies, CountEveryEventOnceInPeace) {
@@ -162,6 +166,16 @@ TEST_P(Strategies, MergeTheMomentsOfEveryEventOnce) {
                                              .moments = true});
       EXPECT_EQ(result.error, "") << "seed " << seed;
     }
+  }
+}
+
+// The mutant without the member check counts wrong.
+TEST(Swarm, AWorkerOutOfTheViewChangesNothing) {
+  for (uint64_t seed = 1; seed <= std::min<uint64_t>(20, Seeds() / 10); ++seed) {
+    const ClusterResult result = RunWithEvictedWorker(seed);
+    EXPECT_EQ(result.error, "") << "seed " << seed;
+    EXPECT_EQ(result.lane_changes, 3u) << "seed " << seed << ": four lanes, three, four";
+    EXPECT_GT(result.rounds_remade, 4u) << "seed " << seed;
   }
 }
 

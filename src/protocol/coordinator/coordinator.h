@@ -169,8 +169,8 @@ struct CheckpointBegun {
   uint64_t id = 0;
   friend bool operator==(const CheckpointBegun&, const CheckpointBegun&) = default;
 };
-// `lanes: auto`: the rounds from a step on have so many lanes, without backups. It replaces all such records of
-// this step and later ones. Synced before the first of these rounds.
+// `lanes: auto`: the rounds from a step on have so many lanes, without backups. It replaces all such records
+// of this step and later ones. Synced before the first of these rounds.
 struct LanesSet {
   uint64_t first_step = 0;
   uint32_t lanes = 1;

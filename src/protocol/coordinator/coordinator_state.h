@@ -28,8 +28,9 @@ struct Coordinator::State {
     Time last_seen{0};   // of the process: a heartbeat or a keep-alive
     Time last_moved{0};  // of its work: a heartbeat, or kernels that have finished
     uint64_t progress = 0;
-    bool ready = false;  // a worker that has sent a heartbeat: it has opened the stream and compiled its graph
-    uint64_t step = 0;   // all-reduce, as reported
+    bool ready =
+        false;          // a worker that has sent a heartbeat: it has opened the stream and compiled its graph
+    uint64_t step = 0;  // all-reduce, as reported
     bool paced = false;
     Generation generation;  // of the view that it has; a worker's when it last held its own leases alone
     bool told_to_stop = false;
@@ -53,7 +54,7 @@ struct Coordinator::State {
   // lanes: auto: rounds are being taken back (RoundQueue::FollowWorkers).
   struct LaneChange {
     Time since{0};
-    Generation told;  // workers with this view know that their leases are void
+    Generation told;                          // workers with this view know that their leases are void
     std::optional<Generation> without;        // the view without the workers that have not been told
     std::optional<HeartbeatCounts> reported;  // when all servers had this view
   };

@@ -806,6 +806,28 @@ TEST_F(ServerStepsTest, RolledBackItComesToTheSame) {
   EXPECT_EQ(ValuesOf(node()), values);
 }
 
+TEST_F(ServerStepsTest, TakesAnyNumberOfLanesIfTheyFollowTheWorkers) {
+  StrategyConfig strategy = Sync(2);
+  strategy.auto_lanes = true;
+  Make(strategy);
+  const auto taken = [&](uint32_t width, uint32_t needed) {
+    PushRequest push = Push(node(), 0, 0);
+    push.step_lane->width = width;
+    push.step_lane->needed = needed;
+    return node().server->Begin(push).ok();
+  };
+  for (const uint32_t width : {1u, 2u, 5u, StepLane::kMaxWidth}) EXPECT_TRUE(taken(width, width)) << width;
+  EXPECT_FALSE(taken(0, 0));
+  EXPECT_FALSE(taken(5, 4)) << "there are no backups";
+  EXPECT_FALSE(taken(5, 6));
+  EXPECT_FALSE(taken(StepLane::kMaxWidth + 1, StepLane::kMaxWidth + 1));
+  strategy.backup = 1;
+  Make(strategy);
+  EXPECT_TRUE(taken(5, 4));
+  EXPECT_TRUE(taken(1, 1));
+  EXPECT_FALSE(taken(5, 3));
+}
+
 TEST_F(ServerStepsTest, RefusesTurnsThatContradictThemselves) {
   Make(Sync(2, 2));
   const auto refused = [&](auto change) {

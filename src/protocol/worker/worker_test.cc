@@ -470,7 +470,8 @@ TEST_F(WorkerTest, ForgetsTheValuesThatItHadWhileItStoodBy) {
     return standby.OnHeartbeatReply(now_, reply);
   };
   const auto answer = [&](const WorkerActions& actions) {
-    for (const SendPush& push : All<SendPush>(actions)) standby.OnPushReply(now_, push.server, Ok(*push.request));
+    for (const SendPush& push : All<SendPush>(actions))
+      standby.OnPushReply(now_, push.server, Ok(*push.request));
   };
   const auto first = take(5, Member::State::kStandby, {});
   EXPECT_EQ(All<SendPush>(first).size(), 2u) << "it has connections to both servers";

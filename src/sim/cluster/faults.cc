@@ -150,8 +150,8 @@ void Cluster::State::Replace() {
   queue.After(Between(1000, 2000), [this] {
     Replace();
     if (!coordinator->alive || coordinator->ended) return;
-    for (const auto& [role, wanted] : {std::pair(Role::kServer, options.servers),
-                                       {Role::kWorker, options.workers + options.standby}}) {
+    for (const auto& [role, wanted] :
+         {std::pair(Role::kServer, options.servers), {Role::kWorker, options.workers + options.standby}}) {
       for (size_t n = All(role).size(); n < wanted; ++n)
         Start(role, "", role == Role::kWorker && options.standby > 0);
     }

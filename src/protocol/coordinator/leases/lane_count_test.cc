@@ -8,17 +8,14 @@
 namespace leat::protocol {
 namespace {
 
-using ::testing::ElementsAre;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using Scale = StrategyConfig::RateScale;
 
 StrategyConfig Auto(uint32_t lanes, uint32_t backup = 0, Scale scale = Scale::kNone) {
-  return {.kind = StrategyKind::kSync,
-          .lanes = lanes,
-          .auto_lanes = true,
-          .rate_scale = scale,
-          .backup = backup};
+  return {
+      .kind = StrategyKind::kSync, .lanes = lanes, .auto_lanes = true, .rate_scale = scale, .backup = backup};
 }
 
 TEST(LaneCountTest, FollowsWorkersThatHaveBeenThereForThreeSeconds) {
@@ -60,7 +57,8 @@ TEST(LaneCountTest, AWorkerThatIsReplacedInTimeChangesNothing) {
 }
 
 TEST(LaneCountTest, BackupsAreSomeOfTheWorkers) {
-  for (const auto& [workers, expected] : std::vector<std::pair<uint32_t, uint32_t>>{{6, 4}, {3, 1}, {2, 1}, {1, 1}}) {
+  for (const auto& [workers, expected] :
+       std::vector<std::pair<uint32_t, uint32_t>>{{6, 4}, {3, 1}, {2, 1}, {1, 1}}) {
     LaneCount lanes(Auto(7, 2));
     lanes.Set({0, 7});
     lanes.Observe(Time(0), workers, 0);
@@ -83,8 +81,8 @@ TEST(LaneCountTest, LaterRecordsReplaceThoseFromTheirStepOn) {
 }
 
 TEST(LaneCountTest, TheLearningRateMayBeScaledWithTheLanes) {
-  for (const auto& [scale, rate] : std::vector<std::pair<Scale, float>>{
-           {Scale::kNone, 1}, {Scale::kLinear, 4}, {Scale::kSqrt, 2}}) {
+  for (const auto& [scale, rate] :
+       std::vector<std::pair<Scale, float>>{{Scale::kNone, 1}, {Scale::kLinear, 4}, {Scale::kSqrt, 2}}) {
     LaneCount lanes(Auto(2, 0, scale));
     EXPECT_EQ(lanes.RateAt(0), 1) << "of as many as the job was created with";
     lanes.Set({10, 8});

@@ -1,5 +1,5 @@
-// lanes: auto: rounds that are not begun are taken back from the workers, and made anew with another number of
-// lanes, so that slow steps need not come to the end of all open rounds first.
+// lanes: auto: rounds that are not begun are taken back from the workers, and made anew with another number
+// of lanes, so that slow steps need not come to the end of all open rounds first.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -10,8 +10,8 @@
 namespace leat::protocol {
 namespace {
 
-// Seconds of steps that may be made until nothing of the rounds can arrive any more, and that workers may train
-// until they have other rounds.
+// Seconds of steps that may be made until nothing of the rounds can arrive any more, and that workers may
+// train until they have other rounds.
 constexpr double kMargin = 1;
 
 }  // namespace
