@@ -85,10 +85,17 @@ class Regression final : public Workload {
  private:
   class Memory final : public WorkerMemory {
    public:
-    explicit Memory(const Regression& all) : all_(all), w_(kInputs + 1), pushed_(kInputs + 1) {}
+    explicit Memory(const Regression& all)
+        : all_(all), w_(kInputs + 1), start_(kInputs + 1), pushed_(kInputs + 1) {}
 
     Trained Compute(const protocol::Lease& lease, uint32_t batch, bool first) override {
       const protocol::Cut& cut = lease.cut;
+      const bool averaging = all_.strategy_.kind == protocol::StrategyKind::kAveraging;
+      if (first) {
+        // The steps of averaging are undone after each run, and a worker may have several lanes.
+        if (averaging) w_ = start_;
+        std::ranges::fill(pushed_, 0.0f);
+      }
       protocol::TrainingOrder(cut, &order_);
       const uint32_t begin = batch * cut.batch_size;
       const uint32_t end = std::min(begin + cut.batch_size, cut.events());
@@ -96,13 +103,8 @@ class Regression final : public Workload {
       for (uint32_t i = begin; i < end; ++i) {
         AddGradient<float>(cut.partition, cut.begin.offset + order_[i], w_, gradient);
       }
-      if (first) {
-        start_ = w_;
-        std::ranges::fill(pushed_, 0.0f);
-      }
       Trained trained;
       trained.outcome.events = end - begin;
-      const bool averaging = all_.strategy_.kind == protocol::StrategyKind::kAveraging;
       for (uint32_t i = 0; i <= kInputs; ++i) {
         const float g = gradient[i] / static_cast<float>(end - begin);
         if (!std::isfinite(g)) trained.outcome.disposition = protocol::Disposition::kRejected;
@@ -115,7 +117,9 @@ class Regression final : public Workload {
       return std::make_shared<const std::vector<float>>(pushed_);
     }
     void TakeValues(SliceId slice, uint64_t, std::span<const float> values) override {
-      std::ranges::copy(values, w_.begin() + (slice.value < kWeightSlices(all_) ? Begin(slice) : kInputs));
+      const std::ptrdiff_t begin = slice.value < kWeightSlices(all_) ? Begin(slice) : kInputs;
+      std::ranges::copy(values, w_.begin() + begin);
+      std::ranges::copy(values, start_.begin() + begin);
     }
 
    private:
@@ -123,7 +127,7 @@ class Regression final : public Workload {
     std::ptrdiff_t Begin(SliceId slice) const { return all_.begin_[slice.value]; }
 
     const Regression& all_;
-    std::vector<float> w_, start_, pushed_;
+    std::vector<float> w_, start_, pushed_;  // start_: the values that it was sent last
     std::vector<uint32_t> order_;
   };
 

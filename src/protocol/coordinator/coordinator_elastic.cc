@@ -1,4 +1,5 @@
 // Workers that come and go while the job runs.
+#include <algorithm>
 #include <string>
 
 #include "protocol/coordinator/coordinator_state.h"
@@ -9,18 +10,14 @@ namespace leat::protocol {
 void Coordinator::State::OnWorkerReady(Time now, const MemberState& worker) {
   if (!first_worker) first_worker = now;
   if (worker.member.state == Member::State::kStandby) return;
+  if (!all_workers_came) all_workers_came = ActiveWorkers() >= config.workers;
   AllReduce() ? groups.Join(now, worker.member, worker.process) : ShareLanes();
 }
 
 void Coordinator::State::FillPlaces(Time now) {
   if (standing_by == 0) return;
-  uint32_t active = 0;
-  for (const auto& [node, its] : members) {
-    if (its.member.role == Role::kWorker && its.member.state == Member::State::kActive) ++active;
-  }
-  if (active >= config.workers) all_workers_came = true;
   if (!all_workers_came && (!first_worker || now - *first_worker < config.standby_wait)) return;
-  for (; active < config.workers; ++active) {
+  for (uint32_t active = ActiveWorkers(); active < config.workers; ++active) {
     MemberState* const standby = NextStandby();
     if (standby == nullptr) return;
     const uint32_t index = LowestFreeIndex(Role::kWorker);
@@ -28,6 +25,13 @@ void Coordinator::State::FillPlaces(Time now) {
     SetState(standby, Member::State::kActive);
     if (AllReduce()) groups.Join(now, standby->member, standby->process);
   }
+}
+
+uint32_t Coordinator::State::ActiveWorkers() const {
+  return static_cast<uint32_t>(std::ranges::count_if(members, [](const auto& entry) {
+    const Member& member = entry.second.member;
+    return member.role == Role::kWorker && member.state == Member::State::kActive;
+  }));
 }
 
 Coordinator::State::MemberState* Coordinator::State::NextStandby() {

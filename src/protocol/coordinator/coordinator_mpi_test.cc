@@ -97,6 +97,7 @@ TEST_F(CoordinatorMpiTest, TheGroupWaitsForAllHoweverLong) {
   Pass(seconds(60), {rank1_});
   EXPECT_EQ(group_, 0u);
   rank0_ = JoinAt(MpiRank{0, 2}).node;
+  Hear(rank0_);
   const auto group = Hear(rank1_).group;
   ASSERT_TRUE(group);
   ASSERT_EQ(group->members.size(), 2u);

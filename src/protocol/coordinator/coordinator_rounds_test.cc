@@ -222,6 +222,32 @@ TEST_F(CoordinatorRoundsTest, AThirdWorkerTakesALaneOfTheLastOne) {
   EXPECT_THAT(SendHeartbeat(worker_, 2, Ids(first)).revoked, IsEmpty());
 }
 
+TEST_F(CoordinatorRoundsTest, WorkersThatJoinOneAfterTheOtherHaveALaneEach) {
+  Run(400);
+  std::vector<NodeId> workers = {worker_};
+  std::map<NodeId, std::vector<uint64_t>> held;
+  const auto beat = [&] {
+    for (const NodeId worker : workers) {
+      auto& its = held[worker];
+      const auto reply = SendHeartbeat(worker, 2, its);
+      for (const uint64_t id : reply.revoked) std::erase(its, id);
+      for (const Lease& lease : reply.leases) its.push_back(lease.id);
+    }
+  };
+  beat();
+  for (size_t more = 0; more < 3; ++more) {
+    workers.push_back(JoinWorker());
+    for (int i = 0; i < 3; ++i) beat();
+    for (const NodeId worker : workers) {
+      EXPECT_GE(held[worker].size(), 2 * (4 / workers.size())) << workers.size() << " workers, two rounds";
+      EXPECT_LE(held[worker].size(), 2 * ((3 + workers.size()) / workers.size()));
+    }
+    const auto before = held;
+    beat();
+    EXPECT_EQ(held, before) << "nothing moves any more";
+  }
+}
+
 TEST_F(CoordinatorRoundsTest, NobodyWaitsForAWorkerThatIsNotReadyYet) {
   Run(400);
   const NodeId other = Join(Role::kWorker).node;
@@ -377,13 +403,13 @@ TEST_F(AutoLanesTest, AreTheSameAfterARestart) {
   const auto sets = Sets();
   const auto rounds = Journaled();
   Start({std::nullopt, journal_});
-  EXPECT_EQ(coordinator_->status().lanes, 3u) << "of the rounds that follow";
   ledger_ = Ledger(std::vector<Position>{{0, 0}, {0, 1000}});
   version_ = 0;
   Begin();
   const auto lease = SendHeartbeat(worker_, 1).leases.at(0);
   EXPECT_EQ(lease.first_step, 0u);
   EXPECT_EQ(lease.width, 2u) << "the first rounds are as they were";
+  EXPECT_EQ(coordinator_->status().lanes, 3u) << "of the rounds that follow";
   EXPECT_EQ(Sets(), sets);
   EXPECT_EQ(Journaled(), rounds);
 }

@@ -161,6 +161,7 @@ struct Coordinator::State {
   Status Drain(NodeId worker);
   // Workers that stand by take the places of those that are missing.
   void FillPlaces(Time now);
+  uint32_t ActiveWorkers() const;
   MemberState* NextStandby();
   void SetState(MemberState* member, Member::State state);
 
@@ -221,7 +222,7 @@ struct Coordinator::State {
   uint64_t first_id = 0;                  // of this term; those below are of former ones
   std::optional<LaneChange> lane_change;
   std::optional<Time> first_worker;  // when the first one was ready
-  bool all_workers_came = false;     // as many as are wanted; not known while none stands by
+  bool all_workers_came = false;     // as many as are wanted
   uint32_t standing_by = 0;          // workers
   HeartbeatCounts heartbeat_counts;
   std::map<NodeId, Time> orphans_since;  // since when slices are without a server, by former server

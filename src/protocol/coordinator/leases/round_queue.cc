@@ -342,34 +342,20 @@ RunSet RoundQueue::Wanted(uint64_t first_step, const Lane& part, const SliceMap&
 }
 
 // The lanes of a worker's rank are its own. A lane given back goes to anyone with less than an even share, an
-// unclaimed one to anyone.
+// unclaimed one to anyone. When a worker joins, it takes lanes from those that have at least two more.
 std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* round) {
   const auto rank = ranks_.find(worker);
   if (rank == ranks_.end()) return std::nullopt;
   const uint64_t width = round->parts.size(), workers = ranks_.size();
   const uint64_t share = (width + workers - 1) / workers;
-  const auto of = [&](NodeId node) {
-    const auto at = round->shares.find(node);
-    return at == round->shares.end() ? 0 : at->second;
-  };
-  const bool less = of(worker) < share;
-  const uint64_t begin = (rank->second * width + workers - 1) / workers;
-  const uint64_t end = ((rank->second + 1) * width + workers - 1) / workers;
-  for (uint64_t lane = begin; less && lane < end; ++lane) {
+  const uint64_t has = ShareOf(*round, worker);
+  const bool less = has < share;
+  const auto [begin, end] = OwnLanes(rank->second, width);
+  for (uint32_t lane = begin; less && lane < end; ++lane) {
     Lane& part = round->parts[lane];
     if (Holds(part, worker)) continue;
-    if (part.stage == Stage::kFree && round->free.contains(static_cast<uint32_t>(lane))) {
-      return static_cast<uint32_t>(lane);
-    }
-    // When another joins, it takes some of those that have at least two more.
-    if (part.stage != Stage::kLeased || part.holders.size() > 1 ||
-        of(part.holders[0].worker) < of(worker) + 2)
-      continue;
-    Drop(part.holders[0].lease);
-    round->free.insert(static_cast<uint32_t>(lane));
-    part.stage = Stage::kFree;
-    part.granted = false;  // not after a loss
-    return static_cast<uint32_t>(lane);
+    if (part.stage == Stage::kFree && round->free.contains(lane)) return lane;
+    if (MayTake(*round, part, has)) return TakeLane(round, lane);
   }
   for (uint32_t lane : round->free) {
     const Lane& part = round->parts[lane];
@@ -378,7 +364,43 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
     const bool unclaimed = !awaiting_ && now - part.free_since >= lane_wait_;
     if ((less && part.granted) || unclaimed) return lane;
   }
+  // Its own ones may be held by others that have no more than they should.
+  if (has >= width / workers) return std::nullopt;
+  for (uint32_t lane = 0; lane < width; ++lane) {
+    const Lane& part = round->parts[lane];
+    if (!MayTake(*round, part, has)) continue;
+    const auto holder = ranks_.find(part.holders[0].worker);
+    if (holder == ranks_.end()) continue;
+    const auto [first, last] = OwnLanes(holder->second, width);
+    if (lane < first || lane >= last) return TakeLane(round, lane);
+  }
   return std::nullopt;
+}
+
+std::pair<uint32_t, uint32_t> RoundQueue::OwnLanes(uint32_t rank, uint64_t width) const {
+  const uint64_t workers = ranks_.size();
+  const auto from = [&](uint64_t r) { return static_cast<uint32_t>((r * width + workers - 1) / workers); };
+  return {from(rank), from(uint64_t{rank} + 1)};
+}
+
+uint32_t RoundQueue::ShareOf(const Round& round, NodeId worker) {
+  const auto at = round.shares.find(worker);
+  return at == round.shares.end() ? 0 : at->second;
+}
+
+// By a worker that has so many.
+bool RoundQueue::MayTake(const Round& round, const Lane& part, uint64_t has) {
+  return part.stage == Stage::kLeased && part.holders.size() == 1 &&
+         ShareOf(round, part.holders[0].worker) >= has + 2;
+}
+
+uint32_t RoundQueue::TakeLane(Round* round, uint32_t lane) {
+  Lane& part = round->parts[lane];
+  Drop(part.holders[0].lease);
+  round->free.insert(lane);
+  part.stage = Stage::kFree;
+  part.granted = false;  // not after a loss
+  return lane;
 }
 
 std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& slices,

@@ -177,6 +177,10 @@ class RoundQueue {
   // The lane's runs that its worker still has to train.
   RunSet Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const;
   std::optional<uint32_t> LaneFor(Time now, NodeId worker, Round* round);
+  std::pair<uint32_t, uint32_t> OwnLanes(uint32_t rank, uint64_t width) const;
+  static uint32_t ShareOf(const Round& round, NodeId worker);
+  static bool MayTake(const Round& round, const Lane& part, uint64_t has);
+  uint32_t TakeLane(Round* round, uint32_t lane);
 
   PartitionCursors* cursors_;
   StrategyConfig strategy_;
