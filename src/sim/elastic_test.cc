@@ -180,6 +180,22 @@ TEST_P(Elastic, NobodyWaitsForAWorkerThatLeaves) {
   }
 }
 
+// Of the four lanes, the fast worker gets three: then both need the same time.
+TEST_P(Elastic, AFasterWorkerGetsMoreLanes) {
+  if (!GetParam().on_servers() || GetParam().ahead() > 0) return;  // they share a step evenly
+  const Outcome alone = Run(Options(2));
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    ClusterOptions options = Options(2);
+    options.seed = seed;
+    options.slowness = {1, 3};
+    const Outcome mixed = Run(options);
+    const Duration even = 6 * kStep * kSteps, fair = 3 * kStep * kSteps;
+    EXPECT_LT(mixed.result.took, fair + (even - fair) / 2) << "seed " << seed;
+    EXPECT_GT(mixed.result.took, fair) << "seed " << seed;
+    ExpectSame(mixed, alone);
+  }
+}
+
 // The default timeout: nobody reports the death.
 TEST_P(Elastic, AWorkersDeathIsOverWithinThreeSeconds) {
   const Outcome alone = Run(Options(2));

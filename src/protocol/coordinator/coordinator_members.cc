@@ -136,6 +136,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
     if (heartbeat.generation != view->generation) reply.view = view;
     return Answer(call, std::move(reply));
   }
+  if (Stepped()) rounds.OnProgress(now, heartbeat.node, heartbeat.progress);
   Isolate(now, heartbeat.node, heartbeat.unreachable);
   reply.revoked = Stepped() ? rounds.Reconcile(now, heartbeat.node, heartbeat.held)
                             : splits.Reconcile(heartbeat.node, heartbeat.held);

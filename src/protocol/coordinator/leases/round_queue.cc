@@ -186,7 +186,12 @@ void RoundQueue::EndAwait(Time now, const HeartbeatCounts& heartbeat_counts) {
 
 void RoundQueue::SetWorkers(const std::map<uint32_t, NodeId>& workers) {
   ranks_.clear();
-  for (const auto& [index, worker] : workers) ranks_.emplace(worker, static_cast<uint32_t>(ranks_.size()));
+  std::vector<NodeId> by_rank;
+  for (const auto& [index, worker] : workers) {
+    ranks_.emplace(worker, static_cast<uint32_t>(by_rank.size()));
+    by_rank.push_back(worker);
+  }
+  shares_.SetWorkers(std::move(by_rank));
 }
 
 RoundQueue::Rounds::iterator RoundQueue::FirstOpen() {
@@ -251,6 +256,9 @@ std::optional<RoundMade> RoundQueue::Make(Time now) {
     }
   }
   Enter(now, *made);
+  // A worker that may be ahead does not report all the time in which it has nothing to compute.
+  const bool full = made->lanes.size() == strategy.total_lanes();
+  if (full && strategy.ahead() == 0) shares_.Choose(strategy.total_lanes());
   next_step_ = made->first_step + rounds_.at(made->first_step).length;
   ++made_;
   return made;
@@ -341,16 +349,17 @@ RunSet RoundQueue::Wanted(uint64_t first_step, const Lane& part, const SliceMap&
   return wanted;
 }
 
-// The lanes of a worker's rank are its own. A lane given back goes to anyone with less than an even share, an
-// unclaimed one to anyone. When a worker joins, it takes lanes from those that have at least two more.
+// The lanes of a worker's rank are its own. A lane given back goes to anyone with less than its share, an
+// unclaimed one to anyone. A worker that joins, or is found to be fast, takes lanes from those that have more
+// than they should.
 std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* round) {
   const auto rank = ranks_.find(worker);
   if (rank == ranks_.end()) return std::nullopt;
-  const uint64_t width = round->parts.size(), workers = ranks_.size();
-  const uint64_t share = (width + workers - 1) / workers;
+  const auto width = static_cast<uint32_t>(round->parts.size());
+  const auto [fewest, most] = shares_.CountOf(rank->second, width);
   const uint64_t has = ShareOf(*round, worker);
-  const bool less = has < share;
-  const auto [begin, end] = OwnLanes(rank->second, width);
+  const bool less = has < most;
+  const auto [begin, end] = shares_.LanesOf(rank->second, width);
   for (uint32_t lane = begin; less && lane < end; ++lane) {
     Lane& part = round->parts[lane];
     if (Holds(part, worker)) continue;
@@ -365,22 +374,16 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
     if ((less && part.granted) || unclaimed) return lane;
   }
   // Its own ones may be held by others that have no more than they should.
-  if (has >= width / workers) return std::nullopt;
+  if (has >= fewest) return std::nullopt;
   for (uint32_t lane = 0; lane < width; ++lane) {
     const Lane& part = round->parts[lane];
     if (!MayTake(*round, part, has)) continue;
     const auto holder = ranks_.find(part.holders[0].worker);
     if (holder == ranks_.end()) continue;
-    const auto [first, last] = OwnLanes(holder->second, width);
+    const auto [first, last] = shares_.LanesOf(holder->second, width);
     if (lane < first || lane >= last) return TakeLane(round, lane);
   }
   return std::nullopt;
-}
-
-std::pair<uint32_t, uint32_t> RoundQueue::OwnLanes(uint32_t rank, uint64_t width) const {
-  const uint64_t workers = ranks_.size();
-  const auto from = [&](uint64_t r) { return static_cast<uint32_t>((r * width + workers - 1) / workers); };
-  return {from(rank), from(uint64_t{rank} + 1)};
 }
 
 uint32_t RoundQueue::ShareOf(const Round& round, NodeId worker) {
@@ -388,10 +391,14 @@ uint32_t RoundQueue::ShareOf(const Round& round, NodeId worker) {
   return at == round.shares.end() ? 0 : at->second;
 }
 
-// By a worker that has so many.
-bool RoundQueue::MayTake(const Round& round, const Lane& part, uint64_t has) {
-  return part.stage == Stage::kLeased && part.holders.size() == 1 &&
-         ShareOf(round, part.holders[0].worker) >= has + 2;
+// By a worker that has so many, and should have more.
+bool RoundQueue::MayTake(const Round& round, const Lane& part, uint64_t has) const {
+  if (part.stage != Stage::kLeased || part.holders.size() != 1) return false;
+  const auto width = static_cast<uint32_t>(round.parts.size());
+  const uint64_t held = ShareOf(round, part.holders[0].worker);
+  const auto holder = ranks_.find(part.holders[0].worker);
+  if (holder == ranks_.end() || shares_.even(width)) return held >= has + 2;
+  return held > shares_.CountOf(holder->second, width).second;
 }
 
 uint32_t RoundQueue::TakeLane(Round* round, uint32_t lane) {
@@ -542,6 +549,7 @@ std::vector<uint64_t> RoundQueue::Reconcile(Time now, NodeId worker, std::vector
 }
 
 void RoundQueue::Reclaim(Time now, NodeId worker) {
+  shares_.Forget(worker);
   const auto own = workers_.find(worker);
   if (own == workers_.end()) return;
   while (!own->second.empty()) {

@@ -21,6 +21,7 @@
 
 #include "protocol/coordinator/leases/heartbeat_counts.h"
 #include "protocol/coordinator/leases/lane_count.h"
+#include "protocol/coordinator/leases/lane_shares.h"
 #include "protocol/coordinator/leases/lease_pace.h"
 #include "protocol/coordinator/leases/partition_cursors.h"
 #include "protocol/coordinator/leases/rounds.h"
@@ -106,6 +107,10 @@ class RoundQueue {
   uint64_t late() const { return late_; }        // runs that missed their step
   uint64_t overdue() const { return overdue_; }  // leases that were overdue, since the start
   void OnHeartbeat(Time now, NodeId worker, bool waiting) { pace_.OnHeartbeat(now, worker, waiting); }
+  // sync and averaging: faster workers get more lanes (lane_shares.h).
+  void OnProgress(Time now, NodeId worker, const WorkerProgress& progress) {
+    shares_.OnProgress(now, worker, progress.steps, progress.wait_seconds + progress.input_wait_seconds);
+  }
   // Frees lanes whose lease is overdue for another worker.
   void FreeOverdue(Time now);
   // A lane for the worker, if one is available to it.
@@ -177,9 +182,8 @@ class RoundQueue {
   // The lane's runs that its worker still has to train.
   RunSet Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const;
   std::optional<uint32_t> LaneFor(Time now, NodeId worker, Round* round);
-  std::pair<uint32_t, uint32_t> OwnLanes(uint32_t rank, uint64_t width) const;
   static uint32_t ShareOf(const Round& round, NodeId worker);
-  static bool MayTake(const Round& round, const Lane& part, uint64_t has);
+  bool MayTake(const Round& round, const Lane& part, uint64_t has) const;
   uint32_t TakeLane(Round* round, uint32_t lane);
 
   PartitionCursors* cursors_;
@@ -201,6 +205,7 @@ class RoundQueue {
   std::optional<TakeBack> take_back_;
   std::optional<uint32_t> gave_up_;  // the number of lanes for which rounds could not be taken back
   std::map<NodeId, uint32_t> ranks_;
+  LaneShares shares_;
   std::map<uint64_t, LaneKey> leases_;
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases by worker
   std::set<LaneKey> released_;
