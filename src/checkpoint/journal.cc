@@ -174,6 +174,7 @@ void Put(const MemberJoined& joined, ByteWriter* out) {
   out->Put(joined.member.node.value);
   out->Put(joined.member.role);
   out->Put(joined.member.index);
+  out->Put(joined.member.state);
   out->PutString(joined.member.address);
   out->PutString(joined.host);
   out->Put(joined.pid);
@@ -187,6 +188,8 @@ MemberJoined DecodeMember(ByteReader* in) {
   joined.member.role = in->Get<protocol::Role>();
   if (joined.member.role > protocol::Role::kFeed) in->Fail();
   joined.member.index = in->Get<uint32_t>();
+  joined.member.state = in->Get<protocol::Member::State>();
+  if (joined.member.state > protocol::Member::State::kStandby) in->Fail();
   joined.member.address = in->GetString(kMaxText);
   joined.host = in->GetString(kMaxText);
   joined.pid = in->Get<int64_t>();

@@ -109,7 +109,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
     cursors.Start(*start);
     slices.SetStart(*start);
   }
-  last_checkpoint_id = restored.last_checkpoint;
+  last_checkpoint_id = std::max(last_checkpoint_id, restored.last_checkpoint);
   if (restored.manifest) {
     durable = std::move(restored.manifest);
     CheckManifest(*durable, config.table.slices.size(), config.partitions.size());

@@ -133,7 +133,7 @@ struct LabelsMarked {
   friend bool operator==(const LabelsMarked&, const LabelsMarked&) = default;
 };
 // The membership, from which the next coordinator takes over: on disk before the process learns that it is a
-// member, and before anything is done because a member is gone.
+// member, and before anything is done because a member is gone. A later record of the same member replaces it.
 struct MemberJoined {
   Member member;
   std::string host;

@@ -8,10 +8,14 @@ namespace leat::protocol {
 
 // Before a worker is ready, nobody waits for it.
 void Coordinator::State::OnWorkerReady(Time now, const MemberState& worker) {
-  if (!first_worker) first_worker = now;
+  NoteWorkers(now);
   if (worker.member.state == Member::State::kStandby) return;
-  if (!all_workers_came) all_workers_came = ActiveWorkers() >= config.workers;
   AllReduce() ? groups.Join(now, worker.member, worker.process) : ShareLanes();
+}
+
+void Coordinator::State::NoteWorkers(Time now) {
+  if (!first_worker) first_worker = now;
+  if (!all_workers_came) all_workers_came = ActiveWorkers() >= config.workers;
 }
 
 void Coordinator::State::FillPlaces(Time now) {
@@ -60,6 +64,7 @@ void Coordinator::State::SetState(MemberState* member, Member::State state) {
   if (state == Member::State::kStandby) ++standing_by;
   member->member.state = state;
   view_changed = true;
+  if (members.contains(member->member.node)) JournalMember(*member);
 }
 
 Status Coordinator::Drain(NodeId worker) {

@@ -81,7 +81,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   member.process = request.process;
   member.network = request.network;
   member.last_seen = member.last_moved = now;
-  journals.push_back({MemberJoined{member.member, member.host, member.pid, member.process, member.network}});
+  JournalMember(member);
   JoinReply reply;
   reply.term = config.term;
   reply.node = member.member.node;
@@ -326,6 +326,10 @@ void Coordinator::State::AssignPublishers() {
   }
   if (feeds.empty() && !config.feeds.empty()) feeds.push_back(NodeId());
   if (publications.Assign(feeds, [this] { return NextId(); })) view_changed = true;
+}
+
+void Coordinator::State::JournalMember(const MemberState& its) {
+  journals.push_back({MemberJoined{its.member, its.host, its.pid, its.process, its.network}});
 }
 
 void Coordinator::State::JournalCuts(CutsMade made) {

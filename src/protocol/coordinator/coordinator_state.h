@@ -28,8 +28,8 @@ struct Coordinator::State {
     Time last_seen{0};   // of the process: a heartbeat or a keep-alive
     Time last_moved{0};  // of its work: a heartbeat, or kernels that have finished
     uint64_t progress = 0;
-    bool ready =
-        false;          // a worker that has sent a heartbeat: it has opened the stream and compiled its graph
+    // A worker that has sent a heartbeat: it has opened the stream and compiled its graph.
+    bool ready = false;
     uint64_t step = 0;  // all-reduce, as reported
     bool paced = false;
     Generation generation;  // of the view that it has; a worker's when it last held its own leases alone
@@ -133,6 +133,7 @@ struct Coordinator::State {
   void GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases);
   void GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases);
   void GrantRescores(Time now, const WorkerHeartbeat& heartbeat, WorkerHeartbeatReply* reply);
+  void JournalMember(const MemberState& its);  // it has joined, or its state or index is another one now
   void JournalCuts(CutsMade made);
   void JournalCuts(RoundMade made);
   void AssignPublishers();
@@ -158,6 +159,7 @@ struct Coordinator::State {
 
   // ---- coordinator_elastic.cc: workers that come and go
   void OnWorkerReady(Time now, const MemberState& worker);
+  void NoteWorkers(Time now);  // whether all have come
   Status Drain(NodeId worker);
   // Workers that stand by take the places of those that are missing.
   void FillPlaces(Time now);

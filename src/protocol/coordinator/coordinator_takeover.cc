@@ -19,8 +19,11 @@ void DropReplaced(std::vector<JournalRecord>* records) {
   std::map<SliceId, SlicesPlaced::Place> places;
   std::optional<GroupNamed> group;
   std::optional<CheckpointBegun> checkpoint;
+  std::map<NodeId, const JournalRecord*> newest;  // of each member
   for (JournalRecord& record : *records) {
-    if (const auto* gone = std::get_if<MembersLeft>(&record)) {
+    if (const auto* member = std::get_if<MemberJoined>(&record)) {
+      newest[member->member.node] = &record;
+    } else if (const auto* gone = std::get_if<MembersLeft>(&record)) {
       left.insert(gone->nodes.begin(), gone->nodes.end());
     } else if (const auto* placed = std::get_if<SlicesPlaced>(&record)) {
       for (const SlicesPlaced::Place& place : placed->places) places[place.slice] = place;
@@ -32,7 +35,8 @@ void DropReplaced(std::vector<JournalRecord>* records) {
   }
   std::erase_if(*records, [&](const JournalRecord& record) {
     const auto* joined = std::get_if<MemberJoined>(&record);
-    if (joined != nullptr) return left.contains(joined->member.node);
+    if (joined != nullptr)
+      return left.contains(joined->member.node) || newest.at(joined->member.node) != &record;
     return std::holds_alternative<MembersLeft>(record) || std::holds_alternative<SlicesPlaced>(record) ||
            std::holds_alternative<GroupNamed>(record) || std::holds_alternative<CheckpointBegun>(record);
   });
@@ -79,6 +83,8 @@ void Coordinator::State::TakeOver(const Former& former) {
     }
     MemberState& member = members[node];
     member.member = joined.member;
+    member.ready = joined.member.state != Member::State::kStandby;
+    if (!member.ready) ++standing_by;
     member.host = joined.host;
     member.pid = joined.pid;
     member.process = joined.process;
@@ -86,7 +92,7 @@ void Coordinator::State::TakeOver(const Former& former) {
     awaited.insert(node);
     taken_over.push_back(joined);
     if (joined.member.role == Role::kServer) heartbeat_counts[node] = {};
-    if (joined.member.role == Role::kWorker && AllReduce())
+    if (joined.member.role == Role::kWorker && member.ready && AllReduce())
       groups.Join(Time(0), joined.member, joined.process);
   }
   if (AllReduce() && former.group) {
@@ -104,6 +110,7 @@ void Coordinator::State::TakeOver(const Former& former) {
     for (const NodeId server : slices.Orphaned()) orphans_since[server] = Time(0);
   }
   if (Awaits(Role::kWorker)) Stepped() ? rounds.Await() : splits.Await();
+  if (!AllReduce()) ShareLanes();
 }
 
 void Coordinator::State::OnReturned(Time now, NodeId node, const std::vector<LeaseClaim>& claims) {
@@ -111,7 +118,9 @@ void Coordinator::State::OnReturned(Time now, NodeId node, const std::vector<Lea
     if (claim.lease >= first_id) continue;
     Stepped() ? rounds.Adopt(now, node, claim) : splits.Adopt(now, node, claim);
   }
-  StopAwaiting(now, node, members.at(node).member.role);
+  const MemberState& member = members.at(node);
+  if (awaited.contains(node) && member.member.role == Role::kWorker && member.ready) NoteWorkers(now);
+  StopAwaiting(now, node, member.member.role);
 }
 
 void Coordinator::State::StopAwaiting(Time now, NodeId node, Role role) {
