@@ -31,7 +31,8 @@ using protocol::SlicesPlaced;
 using protocol::StreamStart;
 
 constexpr std::string_view kMagic("leat-journal-2\n\0", 16);
-constexpr std::string_view kSealMagic("leat-journal-end");
+// Its first bytes cannot complete the end mark of a record that they cut off.
+constexpr std::string_view kSealMagic("end-leat-journal");
 constexpr std::string_view kEndMark = "leat";
 constexpr uint64_t kHeadBytes = 8;
 constexpr uint64_t kTailBytes = 12;
