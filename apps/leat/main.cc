@@ -239,7 +239,8 @@ int Coordinator(Arguments a) {
     Require(launcher::CheckJob(security, job));
     return job;
   };
-  if (!a.standby_for.empty()) return Report(roles::RunStandby({a.standby_for, a.source.resume, load, options}));
+  if (!a.standby_for.empty())
+    return Report(roles::RunStandby({a.standby_for, a.source.resume, load, options}));
   if (a.wait_for_feed) {
     const auto found = roles::WaitForFeed(options, job::Job::WithoutFiles(a.source, a.overrides));
     if (found.status().code() == Code::kAborted) return 0;

@@ -64,7 +64,8 @@ class Takeover : public ::testing::TestWithParam<Case> {
     EXPECT_EQ(result.duplicates, 0u) << seed << ": something was trained twice";
     EXPECT_EQ(result.regranted_leases, 0u) << seed;
     EXPECT_EQ(result.loads, 0u) << seed << ": a slice was restored";
-    EXPECT_EQ(outcome.joins, options.servers + options.workers) << seed << ": a process has started anew";
+    EXPECT_EQ(outcome.joins, options.servers + options.workers + options.standby)
+        << seed << ": a process has started anew";
     EXPECT_EQ(result.groups, options.strategy.on_servers() ? 0u : 1u) << seed;
   }
 };
@@ -146,7 +147,7 @@ TEST_P(Takeover, AMemberThatDoesNotComeBackIsEvicted) {
     const Outcome outcome = RunPlanned(options);
     EXPECT_EQ(outcome.result.error, "") << "seed " << seed;
     EXPECT_EQ(outcome.result.deaths, 1u);
-    EXPECT_EQ(outcome.joins, options.servers + options.workers + 1) << "seed " << seed;
+    EXPECT_EQ(outcome.joins, options.servers + options.workers + options.standby + 1) << "seed " << seed;
   }
 }
 

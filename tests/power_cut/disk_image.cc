@@ -120,8 +120,7 @@ DiskImage::Kept DiskImage::Choose(const std::vector<Operation>& operations, size
         kept.zeros[i] = of_node && o.kind == Kind::kWrite;
         break;
       case Loss::Kind::kEntries:
-        kept.whole[i] =
-            !entry || (o.directory != loss.node && TargetOf(o) != loss.node) || i < loss.from;
+        kept.whole[i] = !entry || (o.directory != loss.node && TargetOf(o) != loss.node) || i < loss.from;
         break;
     }
   }

@@ -133,7 +133,8 @@ struct LabelsMarked {
   friend bool operator==(const LabelsMarked&, const LabelsMarked&) = default;
 };
 // The membership, from which the next coordinator takes over: on disk before the process learns that it is a
-// member, and before anything is done because a member is gone. A later record of the same member replaces it.
+// member, and before anything is done because a member is gone. A later record of the same member replaces
+// it.
 struct MemberJoined {
   Member member;
   std::string host;
@@ -269,9 +270,8 @@ struct JobEnded {
   bool finished = false;  // every event of the stream is in the newest checkpoint
   MembersLeft left;  // append it if that is possible, so that the next coordinator does not wait for them
 };
-using CoordinatorAction =
-    std::variant<Reply, AppendJournal, ConfirmTerm, PrepareCheckpoint, CommitManifest, DropCheckpoints,
-                 RemoveCheckpoint, VerifyCheckpoint, JobEnded>;
+using CoordinatorAction = std::variant<Reply, AppendJournal, ConfirmTerm, PrepareCheckpoint, CommitManifest,
+                                       DropCheckpoints, RemoveCheckpoint, VerifyCheckpoint, JobEnded>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
 // The current contents of a partition, as found by the shell.

@@ -311,8 +311,8 @@ void Cluster::State::ResumeJob() {
     if (p) OnExit(p);
   }
   queue.After(Between(10, 300), [this] {
-  StartCoordinator(0, false);
-  StartAll();
+    StartCoordinator(0, false);
+    StartAll();
   });
 }
 

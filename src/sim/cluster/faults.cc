@@ -125,7 +125,7 @@ void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
                 if (resumes == result.resumes && !coordinator->ended &&
                     address_slots[AddressIdOf(address)].slot == AddressSlot::kNobody)
                   Start(role, address, standby);
-  });
+              });
 }
 
 // Whether the process that replaces this one stands by, as in the local runner.

@@ -113,7 +113,10 @@ void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
   settled_ = true;
   version_ = slices.Version();
   const bool usable = std::exchange(go_on_, false) ? Fits(slices) && !AssignsTwice() : Replays(slices);
-  if (!usable) ForgetRounds();
+  if (!usable) {
+    ForgetRounds();
+    awaiting_ = false;  // leases of the forgotten rounds do not fit those to come
+  }
   next_step_ = rounds_.empty() ? version_ : End(std::prev(rounds_.end()));
   version_ = std::min(version_, next_step_);
 
