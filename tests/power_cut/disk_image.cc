@@ -75,6 +75,7 @@ std::vector<Loss> Losses(const std::vector<Operation>& operations, size_t count)
     if (synced[i] || o.kind == Kind::kSync) continue;
     if (IsEntry(o)) {
       losses.push_back({Loss::Kind::kEntries, o.directory, i});
+      if (TargetOf(o) != o.directory) losses.push_back({Loss::Kind::kEntries, TargetOf(o), i});
     } else if (files.insert(o.node).second) {
       losses.push_back({Loss::Kind::kData, o.node});
       losses.push_back({Loss::Kind::kZeros, o.node});

@@ -251,7 +251,7 @@ int open64(const char* path, int flags, ...) {
 ssize_t write(int fd, const void* data, size_t size) {
   if (power_cut::Fails(power_cut::FailingFiles::What::kWrite, fd)) return -1;
   const auto lock = power_cut::LockIfRecorded(fd);
-  const off_t at = lock ? ::lseek(fd, 0, SEEK_CUR) : -1;
+  const off_t at = lock ? power_cut::PlaceOf(fd, ::lseek(fd, 0, SEEK_CUR)) : -1;
   const auto n = static_cast<ssize_t>(::syscall(SYS_write, fd, data, size));
   if (at >= 0) power_cut::RecordWrite(fd, data, n, at);
   return n;
