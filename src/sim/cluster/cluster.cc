@@ -210,6 +210,13 @@ std::vector<StreamRange> Cluster::State::Ranges(CoordinatorProcess* c) {
 void Cluster::State::Do(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions) {
   for (CoordinatorAction& action : actions) {
     if (!c->alive || c->ended) return;
+    // Nothing waits for the answer of the disk: replies to other requests go out meanwhile.
+    if (&action == &actions.back() && std::holds_alternative<ConfirmTerm>(action)) {
+      ScheduleIn(c, DiskTakes(), [this, c] {
+        if (!disk.Confirm(c->term)) OnReplaced(c);
+      });
+      return;
+    }
     Act(c, action);
     if (c->alive && !c->ended && Chance(options.faults.crash_between_actions)) {
       c->alive = false;
