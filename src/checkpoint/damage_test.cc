@@ -212,7 +212,7 @@ TEST_F(DamageTest, WhatIsKeptAsideIsNeitherReadNorRemoved) {
   for (uint64_t id = 3; id <= 4; ++id) ASSERT_TRUE(WriteCheckpoint(id).ok());
   ASSERT_TRUE(store_->Drop(4, {}).ok());
   EXPECT_EQ(Names(directory_.path()), (std::set<std::string>{"checkpoint-000002.damaged", "checkpoint-000004",
-                                                             "job.yaml", "lock", "term-000002"}));
+                                                             "job.yaml", "lock", "run", "term-000002"}));
   EXPECT_EQ(Names(directory_ / AsideName(2)).size(), 3u);
   // A second one with the same id would take its place.
   std::filesystem::copy(directory_ / AsideName(2), directory_ / "checkpoint-000002",

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <random>
 
 #include "checkpoint/file.h"
 #include "checkpoint/journal.h"
@@ -28,6 +29,7 @@ using protocol::Manifest;
 constexpr const char* kJob = "job.yaml";
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kLock = "lock";
+constexpr const char* kRun = "run";
 constexpr std::string_view kDirectoryPrefix = "checkpoint-";
 constexpr std::string_view kAsideSuffix = ".damaged";
 constexpr uint64_t kMaxJob = 4 << 20;
@@ -157,17 +159,37 @@ Result<File> Lock(const std::string& directory) {
   return file;
 }
 
+// In hexadecimal digits. Of one that is damaged or missing, members of the former coordinator join again.
+Result<uint32_t> ReadOrMakeRun(const std::string& directory) {
+  if (const auto file = ReadFile(directory + "/" + kRun, 64); file.ok()) {
+    const auto text = std::string_view(reinterpret_cast<const char*>(file->data()), file->size());
+    uint32_t run = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), run, 16);
+    if (error == std::errc() && end != text.data() + text.size() && *end == '\n' && run != 0) return run;
+  } else if (file.status().code() != Code::kNotFound && file.status().code() != Code::kDataLoss) {
+    return file.status();
+  }
+  const uint32_t run = std::random_device{}() | 1;
+  char text[16];
+  const int size = std::snprintf(text, sizeof(text), "%08x\n", run);
+  LEAT_RETURN_IF_ERROR(
+      ReplaceFile(directory, kRun, AsBytes(std::string_view(text, static_cast<size_t>(size)))));
+  return run;
+}
+
 class DirectoryStore final : public Store {
  public:
-  DirectoryStore(std::string directory, std::optional<File> lock, const Term& term, Journal journal)
+  DirectoryStore(std::string directory, std::optional<File> lock, uint32_t run, const Term& term,
+                 Journal journal)
       : directory_(std::move(directory)),
         lock_(std::move(lock)),
+        run_(run),
         term_(term.number),
         term_directory_(term.directory),
         journal_(std::move(journal)) {}
 
   const std::string& directory() const override { return directory_; }
-  uint64_t term() const override { return term_; }
+  uint64_t term() const override { return protocol::MakeTerm(run_, term_); }
 
   Status WriteJob(const std::string& yaml) override {
     if (yaml.size() > kMaxJob) {
@@ -231,7 +253,8 @@ class DirectoryStore final : public Store {
 
   std::string directory_;
   std::optional<File> lock_;  // held for the lifetime of this object; none: by the one that was replaced
-  uint64_t term_;
+  uint32_t run_;
+  uint64_t term_;  // without the run
   std::string term_directory_;
   Journal journal_;
 };
@@ -338,6 +361,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
     return Status(Code::kFailedPrecondition,
                   path + ": has a job already; resume it or name another directory");
   }
+  LEAT_ASSIGN_OR_RETURN(const uint32_t run, ReadOrMakeRun(path));
   // From here on a former coordinator completes and removes nothing.
   LEAT_ASSIGN_OR_RETURN(Term term, ClaimTerm(path));
   if (!resume) term.former.emplace();
@@ -355,7 +379,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
   if (!journal.ok()) return UnlessReplaced(term.directory, journal.status());
   RemoveFormerTerms(path, term.number);
   return std::unique_ptr<Store>(
-      new DirectoryStore(std::move(path), std::move(lock), term, std::move(*journal)));
+      new DirectoryStore(std::move(path), std::move(lock), run, term, std::move(*journal)));
 }
 
 Result<std::string> ReadJob(const std::string& directory) {

@@ -3,6 +3,7 @@
 //   <job directory>/
 //     lock                          held by the process that owns the directory
 //     job.yaml                      the resolved job
+//     run                           a random number that this directory's coordinators and members share
 //     term-000001/journal           the coordinator's decisions since the oldest kept checkpoint (terms.h)
 //     checkpoint-000007/
 //       shard-<node>.safetensors    one server's slices: values, optimizer slots, and, in its metadata, their
@@ -53,7 +54,7 @@ class Store {
 
   // Absolute.
   virtual const std::string& directory() const = 0;
-  // Of this owner: higher than those of all former ones.
+  // Of this owner: higher than those of all former ones (protocol::MakeTerm).
   virtual uint64_t term() const = 0;
   // The job of the directory. ReadJob returns exactly the text written, or kDataLoss.
   virtual Status WriteJob(const std::string& yaml) = 0;

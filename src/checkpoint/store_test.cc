@@ -330,7 +330,7 @@ TEST(Store, OthersCannotReadIt) {
     EXPECT_EQ(mode, entry.is_directory() ? 0700u : 0600u) << entry.path();
     ++files;
   }
-  EXPECT_EQ(files, 9u) << "the job and its files, the term and its journal, the checkpoint and its files";
+  EXPECT_EQ(files, 10u) << "the job and its files, the term and its journal, the checkpoint and its files";
 }
 
 TEST(Store, WhatIsNotThereCannotBeCommitted) {

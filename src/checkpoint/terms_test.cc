@@ -187,8 +187,10 @@ TEST(Terms, AStoreThatWasTakenOverChangesNothing) {
   EXPECT_EQ(Store::Open(dir / "job", true).status().code(), Code::kFailedPrecondition) << "it is in use";
   auto store = Store::Open(dir / "job", true, true);
   ASSERT_TRUE(store.ok()) << store.status().ToString();
-  EXPECT_EQ((*former)->term(), 1u);
-  EXPECT_EQ((*store)->term(), 2u);
+  EXPECT_EQ(protocol::NumberOf((*former)->term()), 1u);
+  EXPECT_EQ(protocol::NumberOf((*store)->term()), 2u);
+  EXPECT_TRUE(protocol::SameRun((*former)->term(), (*store)->term()));
+  EXPECT_FALSE(protocol::SameRun((*Store::Open(dir / "other", false))->term(), (*store)->term()));
   EXPECT_EQ((*former)->AppendJournal(kNothing).code(), Code::kStale);
   EXPECT_EQ((*former)->AppendJournal(IdsReserved{1, 1}).code(), Code::kStale);
   EXPECT_EQ((*former)->Commit(manifest).code(), Code::kStale);

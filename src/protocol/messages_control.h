@@ -497,6 +497,19 @@ using ControlReply =
     std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply, BotsHeartbeatReply,
                  StatusReply, AdminReply, KeepAliveReply, JobReply, FeedHeartbeatReply>;
 
+// A term has the run of a job in its upper half: a random number of the job's directory. The lower half is
+// the number of the coordinator. Terms of different runs do not compare: their members have nothing in
+// common.
+constexpr uint64_t MakeTerm(uint32_t run, uint64_t number) {
+  return uint64_t{run} << 32 | number;
+}
+constexpr bool SameRun(uint64_t a, uint64_t b) {
+  return a >> 32 == b >> 32;
+}
+constexpr uint64_t NumberOf(uint64_t term) {
+  return term & 0xffffffff;
+}
+
 uint64_t TermOf(const ControlRequest& request);  // of a heartbeat; 0 for other requests
 // The addresses of standby coordinators that a heartbeat's reply names, in its view if it has one.
 std::vector<std::string> StandbysIn(const ControlReply& reply);

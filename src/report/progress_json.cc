@@ -214,7 +214,7 @@ class Progress::JsonWriter {
     if (!status_.checkpoint_failure.empty()) json_["checkpoint_failure"] = status_.checkpoint_failure;
     if (!status_.waiting_for.empty()) json_["waiting_for"] = status_.waiting_for;
     json_["generation"] = status_.view.generation.value;
-    json_["term"] = status_.term;
+    json_["term"] = protocol::NumberOf(status_.term);
   }
 
   void AddLag() {

@@ -112,7 +112,8 @@ class CoordinatorRole {
     LEAT_RETURN_IF_ERROR(StartShardService());
     // From here on the directory is a job's. Who fails before can be started again.
     LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
-    spdlog::info("coordinator of job '{}' serves on {} in term {}", job_.name, address, store_->term());
+    spdlog::info("coordinator of job '{}' serves on {} in term {}", job_.name, address,
+                 protocol::NumberOf(store_->term()));
     for (const auto& joined : machine_.taken_over()) {
       protocol::JoinRequest known;
       known.role = joined.member.role;
@@ -173,7 +174,8 @@ class CoordinatorRole {
     }
     const uint64_t call = ++last_call_;
     Note(now, request);
-    if (const uint64_t term = protocol::TermOf(request); term != 0 && term < store_->term())
+    if (const uint64_t term = protocol::TermOf(request);
+        term != 0 && term < store_->term() && protocol::SameRun(term, store_->term()))
       former_calls_.insert(call);
     if (const auto* join = std::get_if<protocol::JoinRequest>(&request)) joining_[call] = *join;
     calls_[call] = std::move(reply);

@@ -154,9 +154,12 @@ NodeId Coordinator::State::NextNode() {
 
 void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest& request) {
   if (ending == Ending::kEnded) return Refuse(call, Code::kAborted, "the job has ended");
-  if (const uint64_t term = TermOf(request); !guards::CurrentTerm(config.term, term)) {
-    return Replaced(Status(Code::kStale, "this coordinator, of term " + std::to_string(config.term) +
-                                             ", was replaced by one of term " + std::to_string(term)));
+  const uint64_t term = TermOf(request);
+  if (term != 0 && !SameRun(term, config.term)) return DispatchOfOtherRun(now, call, request);
+  if (!guards::CurrentTerm(config.term, term)) {
+    return Replaced(
+        Status(Code::kStale, "this coordinator, of term " + std::to_string(NumberOf(config.term)) +
+                                 ", was replaced by one of term " + std::to_string(NumberOf(term))));
   }
   if (const auto* join = std::get_if<JoinRequest>(&request)) return OnJoin(now, call, *join);
   if (const auto* worker = std::get_if<WorkerHeartbeat>(&request)) return OnWorker(now, call, *worker);
@@ -215,6 +218,21 @@ void Coordinator::State::RaiseRate() {
   if (!config.raise || !cursors.started()) return;
   RateRaised span = cursors.NextSpan(*config.raise);
   if (cursors.rates().Add(span)) journals.push_back({std::move(span)});
+}
+
+// A member of another run, whose coordinator had this address. Its node may be somebody else's here.
+void Coordinator::State::DispatchOfOtherRun(Time now, uint64_t call, ControlRequest request) {
+  std::visit(
+      [this](auto& one) {
+        if constexpr (requires { one.term; }) one.term = config.term;
+        if constexpr (requires {
+                        one.term;
+                        one.node;
+                      })
+          one.node = NodeId();
+      },
+      request);
+  Dispatch(now, call, request);
 }
 
 void Coordinator::State::RequestStop(Time now) {

@@ -76,7 +76,8 @@ struct CoordinatorConfig {
   // Labels come on a topic of their own, later than the events, and cuts reach up to the last label mark
   // only. Needs cuts.epochs = 1.
   bool late_labels = false;
-  // Of this coordinator: higher than those of all former ones. 0: in tests that have only one.
+  // Of this coordinator: higher than those of all former ones of this run (MakeTerm). 0: in tests that have
+  // only one.
   uint64_t term = 0;
   // The members in the journal may be alive and follow this coordinator, with all that they hold. False:
   // their processes are gone, or were started for another job.

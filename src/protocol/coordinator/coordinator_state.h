@@ -83,6 +83,7 @@ struct Coordinator::State {
     Answer(call, Refusal{Status(code, std::move(why))});
   }
   void Dispatch(Time now, uint64_t call, const ControlRequest& request);
+  void DispatchOfOtherRun(Time now, uint64_t call, ControlRequest request);
   void OnRange(Time now, const StreamRange& range);
   void StartStream();
   void RaiseRate();

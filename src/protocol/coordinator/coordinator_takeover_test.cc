@@ -212,6 +212,29 @@ TEST_F(TakeoverTest, WhoHearsOfAHigherTermEnds) {
   EXPECT_THAT(All<AppendJournal>(actions_), IsEmpty());
 }
 
+// It has a node that another member has here, and a term that is higher or lower.
+TEST_F(TakeoverTest, AMemberOfAnotherRunIsEvictedAndEndsNobody) {
+  config_.term = MakeTerm(5, 1);
+  Start({});
+  Begin();
+  for (const uint32_t run : {0u, 4u, 6u}) {
+    WorkerHeartbeat heartbeat;
+    heartbeat.node = worker_;
+    heartbeat.term = MakeTerm(run, 9);
+    heartbeat.leases_wanted = 3;
+    Call(heartbeat);
+    const auto replies = All<Reply>(actions_);
+    ASSERT_THAT(replies, SizeIs(1));
+    const auto& reply = std::get<WorkerHeartbeatReply>(replies[0].reply);
+    EXPECT_TRUE(reply.evicted);
+    EXPECT_EQ(reply.term, config_.term);
+    EXPECT_THAT(reply.leases, IsEmpty());
+    EXPECT_THAT(All<JobEnded>(actions_), IsEmpty());
+    EXPECT_TRUE(guards::CurrentTerm(reply.term, heartbeat.term)) << "it is believed";
+  }
+  EXPECT_EQ(coordinator_->status().view.members.size(), 3u);
+}
+
 TEST_F(TakeoverTest, NothingIsLeasedWithoutALookAtTheJournal) {
   Begin();
   for (int i = 0; i < 5; ++i) {

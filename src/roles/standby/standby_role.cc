@@ -54,7 +54,7 @@ class Standby {
       if (joined.ok()) {
         LEAT_RETURN_IF_ERROR(CheckDirectory(*joined));
         spdlog::info("standby {} joined as node {}", joined->index, joined->node.value);
-        term_ = std::max(term_, joined->term);
+        term_ = std::max(term_, protocol::NumberOf(joined->term));
         found = Watch(*joined);
       } else {
         if (term_ == 0 || !Unreachable(joined.status())) return joined.status();
