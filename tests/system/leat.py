@@ -133,6 +133,24 @@ class Job:
         """Continues a job that has paused at --pause-at."""
         self.command("continue")
 
+    def kill(self):
+        """kill -9 of the job and all its roles, which have the job's directory until they are gone."""
+        self.process.send_signal(signal.SIGSTOP)  # starts no more
+        pids = [pid for _, pid in self.children()]
+        self.process.kill()
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+        def gone(pid):
+            try:
+                return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+            except OSError:
+                return True
+
+        wait_for(lambda: all(gone(pid) for pid in pids), "the end of the killed roles")
+
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
 

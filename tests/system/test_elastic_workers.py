@@ -32,7 +32,8 @@ def worker(job, log):
 
 def members(job, state=None):
     """The workers by process id: those that train, or those in another state."""
-    return {m["pid"]: m for m in job.status().get("members", []) if m["role"] == "worker" and m.get("state") == state}
+    found = job.status().get("members", [])
+    return {m["pid"]: m for m in found if m["role"] == "worker" and m.get("state") == state and "pid" in m}
 
 
 def trains(job, pid):

@@ -44,25 +44,6 @@ def values(directory):
     return {x for v in leat.tensors(directory).values() for x in v}
 
 
-def kill_all(job):
-    """kill -9 of the job and all its roles, which have the job's directory until they are gone."""
-    job.process.send_signal(signal.SIGSTOP)  # starts no more
-    pids = [pid for _, pid in job.children()]
-    job.process.kill()
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    job.process.wait()
-
-    def gone(pid):
-        try:
-            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-        except OSError:
-            return True
-
-    leat.wait_for(lambda: all(gone(pid) for pid in pids), "the end of the killed roles")
-
-
 class Writer(threading.Thread):
     """Publishes events to two partitions, and after `widen` to three, in order and each once."""
 
@@ -112,7 +93,7 @@ def test_every_event_counts_once_whatever_is_killed(tmp_path, events, kills, bro
                 job.directory = directory
                 target = events * (attempt + 1) // (kills + 3) + rng.randrange(events // 50)
                 leat.wait_for(lambda: job.status().get("events", 0) >= target and job.status()["checkpoint"], "progress")
-                kill_all(job)
+                job.kill()
             if attempt == kills // 2:
                 writer.widen()
             arguments = ["--resume", directory]

@@ -14,7 +14,6 @@ import pytest
 
 import leat
 from kafka import Broker
-from test_kafka import kill_all
 
 PARTITIONS, GROUPS, WINDOW_MS = 3, 8, 60_000
 EVENTS = 6000  # one a second, in two halves a day apart
@@ -161,7 +160,7 @@ def test_events_wait_for_their_labels_whatever_is_killed(tmp_path, broker):
         assert trained() <= stream.labelled(0, half), "the second half has no labels yet"
         stream.publish_labels(half, EVENTS)
         leat.wait_for(lambda: trained() >= half * 1.1 and job.status()["checkpoint"], "the events after them")
-        kill_all(job)
+        job.kill()
     summary = leat.summary(leat.run("train", "--resume", directory, "--json"))
     assert weights(directory) == stream.weights()
     assert summary["events"] == stream.labelled()

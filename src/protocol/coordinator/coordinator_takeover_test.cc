@@ -1,5 +1,6 @@
 // A coordinator that takes over from a former one while the members go on.
 #include "protocol/coordinator/testing.h"
+#include "protocol/guards.h"
 
 namespace leat::protocol {
 namespace {
