@@ -5,6 +5,7 @@
 #include "wire/frame.h"
 #include "wire/handshake.h"
 #include "wire/messages.h"
+#include "wire/move.h"
 
 namespace {
 
@@ -56,5 +57,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Prefix(bytes);
   SameBytes(wire::DecodePushRequest(bytes), bytes);
   SameBytes(wire::DecodePushReply(bytes), bytes);
+  SameBytes(wire::DecodeMoveRequest(bytes), bytes);
+  SameBytes(wire::DecodeMoveReply(bytes), bytes);
+  (void)wire::DecodeSliceState(bytes);
   return 0;
 }

@@ -29,7 +29,7 @@ using NodeId = Id<struct NodeIdTag, uint64_t>;
 using Generation = Id<struct GenerationTag, uint64_t>;
 // Index of a slice in the job's table of slices, which is fixed when the job is created.
 using SliceId = Id<struct SliceIdTag, uint32_t>;
-// Increases whenever a slice is created, restored or moved. 0 = never placed.
+// Increases whenever a slice is created or restored. A slice that moves keeps it. 0 = never placed.
 using Incarnation = Id<struct IncarnationTag, uint64_t>;
 
 }  // namespace leat

@@ -293,6 +293,7 @@ void Put(const std::vector<protocol::SliceOrder>& in,
     o->set_directory(order.directory);
     o->set_file(order.file);
     o->set_file_checksum(order.file_checksum);
+    o->set_move(order.move);
   }
 }
 
@@ -307,8 +308,38 @@ void Take(const google::protobuf::RepeatedPtrField<pb::SliceOrder>& in,
     TakeText(o.directory(), Limits::kPath, "order.directory", &order.directory, check);
     TakeText(o.file(), Limits::kPath, "order.file", &order.file, check);
     order.file_checksum = o.file_checksum();
+    order.move = o.move();
     if (!check->status().ok()) return;
   }
+}
+
+void Put(const protocol::MoveOrder& in, pb::MoveOrder* out) {
+  out->set_id(in.id);
+  out->set_to(in.to.value);
+  out->set_address(in.address);
+  Put(in.slices, out->mutable_slices());
+  out->set_version(in.version);
+}
+
+void Take(const pb::MoveOrder& in, protocol::MoveOrder* out, Check* check) {
+  out->id = in.id();
+  out->to = NodeId(in.to());
+  TakeText(in.address(), Limits::kName, "move.address", &out->address, check);
+  Take(in.slices(), &out->slices, check);
+  out->version = in.version();
+}
+
+void Put(const protocol::MoveReport& in, pb::MoveReport* out) {
+  out->set_id(in.id);
+  out->set_stage(static_cast<pb::MoveReport::Stage>(in.stage));
+  out->set_failure(in.failure.substr(0, Limits::kText));
+}
+
+void Take(const pb::MoveReport& in, protocol::MoveReport* out, Check* check) {
+  out->id = in.id();
+  if (check->That(pb::MoveReport::Stage_IsValid(in.stage()), "move.stage", static_cast<uint64_t>(in.stage())))
+    out->stage = protocol::MoveReport::Stage(in.stage());
+  TakeText(in.failure(), Limits::kText, "move.failure", &out->failure, check);
 }
 
 void Put(const protocol::CheckpointOrder& in, pb::CheckpointOrder* out) {

@@ -27,6 +27,7 @@ struct Limits {
   static constexpr int kRounds = 1 << 12;
   static constexpr int kLanes = 1 << 12;  // of one all-reduce round
   static constexpr int kBins = 1 << 16;
+  static constexpr int kMoves = 1 << 10;    // of slices, in a heartbeat or reply
   static constexpr int kBatches = 1 << 16;  // scores of batches in a worker's heartbeat
   static constexpr size_t kName = 1 << 10;  // an address, a host, a version
   static constexpr size_t kPath = 1 << 12;
@@ -94,6 +95,12 @@ void Put(const std::vector<protocol::SliceOrder>& in,
          google::protobuf::RepeatedPtrField<pb::SliceOrder>* out);
 void Take(const google::protobuf::RepeatedPtrField<pb::SliceOrder>& in,
           std::vector<protocol::SliceOrder>* out, Check* check);
+
+void Put(const protocol::MoveOrder& in, pb::MoveOrder* out);
+void Take(const pb::MoveOrder& in, protocol::MoveOrder* out, Check* check);
+
+void Put(const protocol::MoveReport& in, pb::MoveReport* out);
+void Take(const pb::MoveReport& in, protocol::MoveReport* out, Check* check);
 
 void Put(const protocol::CheckpointOrder& in, pb::CheckpointOrder* out);
 void Take(const pb::CheckpointOrder& in, protocol::CheckpointOrder* out, Check* check);

@@ -274,6 +274,9 @@ void Put(const protocol::ServerHeartbeatReply& in, pb::ServerHeartbeatReply* out
   out->set_report(in.report);
   out->set_part(in.part);
   out->set_transfers(in.transfers);
+  for (const auto& move : in.moves) Put(move, out->add_moves());
+  Put(in.incoming, out->mutable_incoming());
+  out->set_drain(in.drain);
 }
 
 void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* out, Check* check) {
@@ -287,6 +290,10 @@ void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* ou
   out->report = in.report();
   out->part = in.part();
   TakeText(in.transfers(), Limits::kName, "transfers", &out->transfers, check);
+  out->drain = in.drain();
+  Take(in.incoming(), Limits::kMoves, "incoming moves", &out->incoming, check);
+  if (!check->Count(in.moves_size(), Limits::kMoves, "moves")) return;
+  for (const auto& move : in.moves()) Take(move, &out->moves.emplace_back(), check);
 }
 
 void Take(const pb::Refusal& in, protocol::Refusal* out, Check* check) {

@@ -226,6 +226,7 @@ void Put(const protocol::ServerProgress& in, pb::ServerProgress* out) {
   out->set_cpu_seconds(in.cpu_seconds);
   out->set_skipped(in.skipped);
   out->set_conflicts(in.conflicts);
+  out->set_bytes_moved(in.bytes_moved);
 }
 
 void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* check) {
@@ -241,6 +242,7 @@ void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* ch
   TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
   out->skipped = in.skipped();
   out->conflicts = in.conflicts();
+  out->bytes_moved = in.bytes_moved();
 }
 
 void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
@@ -258,6 +260,13 @@ void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
   out->set_report(in.report);
   out->set_part(in.part);
   out->set_more(in.more);
+  for (const auto& move : in.moves) Put(move, out->add_moves());
+  for (const auto& slice : in.traffic) {
+    auto* t = out->add_traffic();
+    t->set_slice(slice.slice.value);
+    t->set_pushes(slice.pushes);
+    t->set_bytes(slice.bytes);
+  }
 }
 
 void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* check) {
@@ -276,6 +285,13 @@ void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* 
   out->report = in.report();
   out->part = in.part();
   out->more = in.more();
+  if (!check->Count(in.moves_size(), Limits::kMoves, "moves")) return;
+  for (const auto& move : in.moves()) Take(move, &out->moves.emplace_back(), check);
+  if (!check->Count(in.traffic_size(), Limits::kSlices, "slices with traffic")) return;
+  for (const auto& slice : in.traffic()) {
+    if (!check->That(slice.slice() < Limits::kSlices, "traffic.slice", slice.slice())) return;
+    out->traffic.push_back({SliceId(slice.slice()), slice.pushes(), slice.bytes()});
+  }
 }
 
 void Put(const protocol::KeepAlive& in, pb::KeepAlive* out) {

@@ -222,14 +222,50 @@ struct ShardReport {
   friend bool operator==(const ShardReport&, const ShardReport&) = default;
 };
 
-// A slice that a server must hold: newly initialized, or read from a checkpoint's file.
+// A slice that a server must hold: newly initialized, read from a checkpoint's file, or handed over by
+// another server.
 struct SliceOrder {
   SliceId slice;
   Incarnation incarnation;
   std::string directory;  // of the checkpoint; empty: initial values, empty ledger
   std::string file;
   uint64_t file_checksum = 0;  // as ShardReport::checksum
+  // It has come by this move (MoveOrder::id), and the checkpoint does not matter; 0: by none.
+  uint64_t move = 0;
   friend bool operator==(const SliceOrder&, const SliceOrder&) = default;
+};
+
+// Slices that a server hands over to another one, all together. It stops taking runs of each of them, once no
+// step of it is half done, and then sends them. As long as the order is repeated, they remain frozen: the
+// slices go on here if it ends and they are still ordered from this server.
+struct MoveOrder {
+  uint64_t id = 0;  // unique
+  NodeId to;
+  std::string address;                   // of `to`
+  std::vector<SliceIncarnation> slices;  // ascending
+  uint64_t version = 0;                  // stepped strategies: every slice of the job has reached it
+  friend bool operator==(const MoveOrder&, const MoveOrder&) = default;
+};
+
+// A server's part in a move, repeated as long as it has one.
+struct MoveReport {
+  enum class Stage : uint8_t {
+    kFrozen = 0,   // the slices take no runs here any more
+    kArrived = 1,  // all of them are here, and wait for the order to hold them
+    kFailed = 2,   // they cannot be handed over, for the reason `failure`
+  };
+  uint64_t id = 0;
+  Stage stage = Stage::kFrozen;
+  std::string failure;
+  friend bool operator==(const MoveReport&, const MoveReport&) = default;
+};
+
+// Cumulative since the slice came to the server.
+struct SliceTraffic {
+  SliceId slice;
+  uint64_t pushes = 0;  // and pulls
+  uint64_t bytes = 0;   // gradients and values
+  friend bool operator==(const SliceTraffic&, const SliceTraffic&) = default;
 };
 
 struct CheckpointOrder {
@@ -371,8 +407,9 @@ struct ServerProgress {
   std::vector<uint64_t> staleness;
   uint64_t staleness_sum = 0, staleness_count = 0;
   double cpu_seconds = 0;
-  uint64_t skipped = 0;    // runs (stepped: steps) recorded but not applied, because they were not finite
-  uint64_t conflicts = 0;  // slices of pushes refused with SliceOutcome::kConflict
+  uint64_t skipped = 0;      // runs (stepped: steps) recorded but not applied, because they were not finite
+  uint64_t conflicts = 0;    // slices of pushes refused with SliceOutcome::kConflict
+  uint64_t bytes_moved = 0;  // sent to other servers with slices, whether these were handed over or not
 };
 
 struct ServerHeartbeat {
@@ -388,17 +425,20 @@ struct ServerHeartbeat {
   std::vector<SliceIncarnation> failed;  // orders that failed
   std::string failure;                   // the reason for the first of them
   std::optional<ShardReport> shard;      // repeated until a newer checkpoint is ordered
-  bool leaving = false;
+  bool leaving = false;                  // as soon as its slices have been handed over
   // The current number of consecutive non-finite runs (stepped: steps), and the last of them.
   uint32_t consecutive_rejected = 0;
   std::optional<RejectedRun> rejected;
   ServerProgress progress;
+  std::vector<MoveReport> moves;
+  std::vector<SliceTraffic> traffic;  // of some slices, now and then
 };
 
 struct ServerHeartbeatReply {
   uint64_t term = 0;
   bool evicted = false;
   bool stop = false;
+  bool drain = false;  // leave as soon as the slices have been handed over
   Shared<View> view;
   std::vector<Position> start;                // where each partition starts, for newly initialized slices
   std::vector<SliceOrder> orders;             // all slices of this server: others are dropped
@@ -406,7 +446,9 @@ struct ServerHeartbeatReply {
   // The part of a report that the heartbeat carried. The server repeats a part until it is acknowledged here.
   uint64_t report = 0;
   uint32_t part = 0;
-  std::string transfers = {};  // as in WorkerHeartbeatReply
+  std::string transfers = {};      // as in WorkerHeartbeatReply
+  std::vector<MoveOrder> moves;    // from this server
+  std::vector<uint64_t> incoming;  // moves to it; what has arrived by others, and is not ordered, is dropped
 };
 
 struct BotsHeartbeat {

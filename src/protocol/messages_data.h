@@ -78,11 +78,12 @@ struct PushRequest : PushHeader {
 enum class SliceOutcome : uint8_t {
   kApplied = 0,    // recorded, and applied if there was anything to apply
   kDuplicate = 1,  // the ledger had it already
-  kNotHere = 2,    // the slice or this incarnation is not on this server: wait for a new view
+  kNotHere = 2,    // the slice or this incarnation is not on this server: push where a newer view places it
   kConflict = 3,   // the cut contradicts an open one
   kPulled = 4,     // kPull: nothing recorded
   kHeld = 5,       // kept for its step, and recorded when that is complete
   kLate = 6,       // its step completed without it: its events are trained in another
+  kMoving = 7,     // not taken while the slice moved: push it again to this server
 };
 
 struct SliceReply {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "base/ids.h"
 #include "protocol/ledger.h"
@@ -22,6 +24,21 @@ struct Slice {
   Ledger ledger;
   std::span<float> values() const;
   std::span<float> slot(uint32_t i) const;
+};
+
+// Backup workers: the lanes that count in a step (PushRequest::counted).
+struct DecidedStep {
+  uint64_t step = 0;
+  uint32_t width = 1, needed = 1;  // as StepLane's
+  std::vector<uint64_t> counted;
+  friend bool operator==(const DecidedStep&, const DecidedStep&) = default;
+};
+
+// A slice that is handed over to another server, with what the server needs to go on.
+struct MovedSlice {
+  std::shared_ptr<const Slice> slice;
+  uint64_t saved = 0;                // the newest checkpoint that has been saved with it
+  std::vector<DecidedStep> decided;  // the last ones, with the slice by which lanes are chosen
 };
 
 }  // namespace leat::protocol

@@ -14,9 +14,16 @@
 namespace leat::wire {
 
 // Increment with every incompatible change. Both ends must have the same version.
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 5;
 
-enum class FrameType : uint8_t { kPush = 1, kPushReply = 2, kTransferRequest = 3, kTransferReply = 4 };
+enum class FrameType : uint8_t {
+  kPush = 1,
+  kPushReply = 2,
+  kTransferRequest = 3,
+  kTransferReply = 4,
+  kMove = 5,
+  kMoveReply = 6,
+};
 
 // ---- prefix
 struct FramePrefix {

@@ -42,9 +42,9 @@ TEST_F(HandshakeTest, ProofsAreTheDocumentedFunction) {
     return text;
   };
   EXPECT_EQ(hex(EncodeProof(known, "secret")),
-            "b569ef54edd509f47b62f8b9bc885f7a38a811abb3ed1f5ba98af143988a760c");
+            "47acfadf44e74473fbcec788cbe1ee04ec719c44ccaa2eb282d202cd0ebf09d1");
   EXPECT_EQ(hex(ByteView(EncodeChallenge(known, "secret")).subspan(48)),
-            "e3566e38e3d11be199725c3114b35bb9c3c8507665eec89e06137a0f1cdff4ad");
+            "6c874d0cbd5fda698c894ee54459a3229b7fb16efcbd89e89abea150c3975252");
 }
 
 TEST_F(HandshakeTest, BothSidesWithTheTokenAgree) {

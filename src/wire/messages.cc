@@ -151,7 +151,7 @@ Result<protocol::PushReply> DecodePushReply(ByteView header) {
   for (auto& slice : message.slices) {
     slice.slice = GetId<SliceId>(&in);
     slice.incarnation = GetId<Incarnation>(&in);
-    slice.outcome = GetEnum(&in, protocol::SliceOutcome::kLate);
+    slice.outcome = GetEnum(&in, protocol::SliceOutcome::kMoving);
     slice.version = in.Get<uint64_t>();
     slice.values = GetBool(&in);
   }

@@ -15,7 +15,7 @@ import leat
 
 # 127.0.0.1 in the notation of /proc, as IPv4 and as an IPv4-mapped IPv6 address.
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
-VERSION = 4
+VERSION = 5
 PORT = {"coordinator": 1, "ps": 2, "worker": 3, "transfer": 4, "feed": 5}
 HELLO_BYTES, CHALLENGE_BYTES, PROOF_BYTES, VERDICT_BYTES = 48, 80, 32, 4
 ADMITTED, WRONG_TOKEN = bytes(4), b"\1\0\0\0"
