@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <variant>
 #include <vector>
 
+#include "base/status.h"
 #include "protocol/messages_control.h"
 #include "protocol/messages_data.h"
 #include "protocol/slice.h"
@@ -22,6 +25,29 @@ struct SaveShard {
   CheckpointOrder order;
   std::vector<std::shared_ptr<const Slice>> slices;
 };
+// A move from this server: connect to the other one. Answer: OnMoveConnected or OnMoveFailed.
+struct ConnectMove {
+  uint64_t id = 0;
+  NodeId to;
+  std::string address;
+};
+// Send the slices, whose memory does not change while the move lasts. Answer: OnMoveTaken once the other
+// server holds them, or OnMoveFailed.
+struct SendMove {
+  uint64_t id = 0;
+  std::vector<MovedSlice> slices;
+};
+// The move is over: what is still being sent is useless.
+struct DropMove {
+  uint64_t id = 0;
+};
+// A move to this server: tell the sender that the slices are held here, or why they are not.
+struct AnswerMove {
+  uint64_t id = 0;
+  Status status;
+};
+using MoveAction = std::variant<ConnectMove, SendMove, DropMove, AnswerMove>;
+
 struct StopRole {  // the job has ended, or (evicted) this node is no longer a member
   bool evicted = false;
 };

@@ -74,7 +74,9 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
   // All outdated slices go first, so that a new history starts without remains of the old one.
   for (size_t i = 0; i < hosted_slices.size(); ++i) {
     const SliceOrder* order = ordered[i];
-    if (!order || (hosted_slices[i] && hosted_slices[i]->order.incarnation != order->incarnation))
+    const SliceOrder* had = hosted_slices[i] ? &hosted_slices[i]->order : nullptr;
+    // A slice that has been handed over comes back by another move, in the same incarnation.
+    if (!order || (had && (had->incarnation != order->incarnation || had->move != order->move)))
       DropHostedSlice(&hosted_slices[i]);
   }
   for (size_t i = 0; i < hosted_slices.size(); ++i) {
@@ -82,7 +84,15 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
     if (!order || hosted_slices[i]) continue;
     hosted_slices[i].emplace();
     hosted_slices[i]->order = *order;
-    if (order->directory.empty()) {
+    if (order->move != 0) {
+      if (auto slice = TakeArrived(*order, &*hosted_slices[i])) {
+        MakeLive(&*hosted_slices[i], std::move(slice));
+      } else {
+        hosted_slices[i]->failed = true;
+        failure = "move " + std::to_string(order->move) + " has not arrived";
+      }
+      heartbeat_urgent = true;
+    } else if (order->directory.empty()) {
       MakeLive(&*hosted_slices[i], Make(*order));
       heartbeat_urgent = true;
     } else {
@@ -95,7 +105,7 @@ void Server::State::MakeLive(HostedSlice* hosted, std::shared_ptr<Slice> slice) 
   ++count_alive;
   ledgers.Put(slice->id.value, slice->ledger);
   if (stepped()) hosted->open.resize(config.strategy.ahead() + 1);
-  hot[slice->id.value] = {slice.get(), false};
+  hot[slice->id.value] = {.alive = slice.get()};
   hosted->slice = std::move(slice);
   claims_outdated = true;
 }
@@ -171,7 +181,7 @@ std::optional<SaveShard> Server::State::TakeSave(const std::optional<CheckpointO
   if (!order || order->id <= last_checkpoint || saving) return std::nullopt;
   std::vector<std::shared_ptr<const Slice>> slices;
   for (auto& hosted : hosted_slices) {
-    if (!hosted || !hosted->slice) continue;
+    if (!hosted || !hosted->slice || hosted->saved >= order->id) continue;
     // A copy of the slice with its ledger; the memory is shared until the next update.
     slices.push_back(std::make_shared<const Slice>(WithLedger(&*hosted)));
     hosted->being_saved = true;
@@ -194,7 +204,7 @@ std::optional<SaveShard> Server::State::TakeSaveAtVersion(const std::optional<Ch
   std::vector<std::shared_ptr<const Slice>> slices;
   bool all = true;
   for (auto& hosted : hosted_slices) {
-    if (!hosted) continue;
+    if (!hosted || hosted->saved >= order->id) continue;  // its former server has saved it
     if (!hosted->slice) {
       all = false;
       continue;
@@ -229,7 +239,10 @@ SaveShard Server::State::BeginSave(const CheckpointOrder& order,
   last_checkpoint = order.id;
   shard.reset();
   saving = Save{order.id, {}, {}};
-  for (const auto& slice : slices) saving->incarnations.push_back({slice->id, slice->incarnation});
+  for (const auto& slice : slices) {
+    saving->incarnations.push_back({slice->id, slice->incarnation});
+    hosted_slices[slice->id.value]->saved = order.id;
+  }
   if (stepped()) saving->slices = slices;
   return {order, std::move(slices)};
 }
@@ -260,6 +273,16 @@ std::vector<LedgerReport> Server::State::ReportLedgers() {
     }
     whole.push_back(std::move(report));
   }
+  // What has arrived is reported before it is held, so that the coordinator knows all runs that the former
+  // server has taken when it makes the move.
+  for (auto& [id, move] : arrived) {
+    move.in_report = true;
+    for (const MovedSlice& moved : move.slices) {
+      const Slice& slice = *moved.slice;
+      whole.push_back(
+          {{{slice.id, slice.incarnation}}, slice.events, slice.ledger.partitions(), slice.version});
+    }
+  }
   return whole;
 }
 
@@ -285,6 +308,9 @@ ServerHeartbeat Server::MakeHeartbeat() {
   heartbeat.consecutive_rejected = s.consecutive_rejected;
   heartbeat.rejected = s.rejected;
   heartbeat.progress = s.progress;
+  heartbeat.leaving = s.leaving;
+  s.ReportMoves(&heartbeat);
+  s.ReportTraffic(&heartbeat);
   s.heartbeat_urgent = false;
   return heartbeat;
 }
@@ -299,6 +325,8 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
   if (!guards::CurrentTerm(reply.term, s.term)) return actions;
   if (reply.evicted) {
     for (auto& hosted : s.hosted_slices) s.DropHostedSlice(&hosted);
+    s.TakeMoves({});
+    s.arrived.clear();
     s.waiting_save.reset();
     s.TakeView(View());
     actions.emplace_back(StopRole{true});
@@ -317,6 +345,8 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
   if (!reply.start.empty()) s.start = reply.start;
   LoadSlices loads;
   s.TakeOrders(reply.orders, &loads);
+  s.TakeMoves(reply);
+  if (reply.drain) s.leaving = true;
   if (!loads.orders.empty()) actions.emplace_back(std::move(loads));
   if (auto save = s.TakeSave(reply.checkpoint)) actions.emplace_back(std::move(*save));
   if (reply.stop) actions.emplace_back(StopRole{false});
@@ -367,6 +397,12 @@ void Server::OnShardSaved(ShardReport report) {
 const Slice* Server::Find(SliceId slice) const {
   State& s = *state_;
   return s.Alive(slice) ? &s.WithLedger(&*s.hosted_slices[slice.value]) : nullptr;
+}
+
+std::optional<SliceRef> Server::VersionOf(SliceId slice) const {
+  const Slice* alive = state_->Alive(slice);
+  if (!alive) return std::nullopt;
+  return SliceRef{slice, alive->incarnation, alive->version};
 }
 
 const View& Server::view() const {

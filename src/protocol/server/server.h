@@ -67,6 +67,25 @@ class Server {
   void OnSlicesRead(uint64_t checkpoint);
   // Fills in `report.slices`. One shard is saved at a time: a newer order waits for this answer.
   void OnShardSaved(ShardReport report);
+  // Hands the slices over to other servers, then leaves: MakeHeartbeat says so.
+  void Leave();
+  bool leaving() const;
+
+  // ---- slices that move from this server and to it. Take the actions after each input of the control plane
+  // and the data plane, and after each of these. Outdated answers are ignored.
+  std::vector<MoveAction> TakeMoveActions();
+  void OnMoveConnected(uint64_t move);
+  void OnMoveTaken(uint64_t move);
+  void OnMoveFailed(uint64_t move, const Status& why);
+  // The bytes of a slice's values and slots; none: the job has no such slice.
+  std::optional<uint64_t> SliceBytes(SliceId slice) const;
+  // Memory for them, and a slice of the job with such memory.
+  Buffer NewSliceMemory(SliceId slice) const;
+  Slice ArrivedSlice(SliceId slice, Buffer memory) const;
+  // All slices of a move, ordered by id. They are answered by AnswerMove, or refused at once:
+  // kInvalidArgument if the job has no such slices, kResourceExhausted if too many moves have arrived that
+  // nobody has ordered.
+  Status OnMoveArrived(uint64_t move, std::vector<MovedSlice> slices);
 
   // ---- data plane. A push is processed in three parts, so that a shell can apply each slice while it is in
   // the cache: Begin checks the header, Apply is called for each slice in order, and Finish makes the reply.
@@ -103,6 +122,8 @@ class Server {
   HeldValues Values(SliceId slice, uint64_t version) const;
 
   const Slice* Find(SliceId slice) const;
+  // The version of a slice on this server, without the cost of Find.
+  std::optional<SliceRef> VersionOf(SliceId slice) const;
   const View& view() const;
   uint64_t term() const;  // of the coordinator that it follows
 

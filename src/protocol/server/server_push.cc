@@ -40,6 +40,14 @@ Status Server::State::CheckRun(const PushRequest& request) const {
   return {};
 }
 
+bool Server::State::FitsStrategy(const StepLane& step_lane) const {
+  const StrategyConfig& strategy = config.strategy;
+  const auto& [step, lane, width, needed] = step_lane;
+  // How many there are at present, only the coordinator knows.
+  if (strategy.auto_lanes) return step_lane.valid() && width - needed <= strategy.backup;
+  return width > 0 && width <= strategy.total_lanes() && needed == std::min(strategy.lanes, width);
+}
+
 Status Server::State::CheckStepLane(const PushRequest& request) const {
   const StrategyConfig& strategy = config.strategy;
   if (!strategy.stepped()) {
@@ -53,18 +61,12 @@ Status Server::State::CheckStepLane(const PushRequest& request) const {
     return request.counted.empty() ? Status() : Bad("counted lanes without a step lane");
   }
   const StepLane& step_lane = *request.step_lane;
-  if (strategy.auto_lanes) {
-    // How many there are at present, only the coordinator knows.
-    if (!step_lane.valid() || step_lane.width - step_lane.needed > strategy.backup) {
-      return Bad("a step of " + std::to_string(step_lane.width) + " lanes, of which " +
-                 std::to_string(step_lane.needed) + " count; the job has " + std::to_string(strategy.backup) +
-                 " more than count");
-    }
-  } else if (step_lane.width == 0 || step_lane.width > strategy.total_lanes() ||
-             step_lane.needed != std::min(strategy.lanes, step_lane.width)) {
+  if (!FitsStrategy(step_lane)) {
+    const std::string has = strategy.auto_lanes ? std::to_string(strategy.backup) + " more than count"
+                                                : std::to_string(strategy.total_lanes()) + " and " +
+                                                      std::to_string(strategy.lanes);
     return Bad("a step of " + std::to_string(step_lane.width) + " lanes, of which " +
-               std::to_string(step_lane.needed) + " count; the job has " +
-               std::to_string(strategy.total_lanes()) + " and " + std::to_string(strategy.lanes));
+               std::to_string(step_lane.needed) + " count; the job has " + has);
   }
   if (step_lane.lane >= step_lane.width) {
     return Bad("lane " + std::to_string(step_lane.lane) + " of " + std::to_string(step_lane.width));
@@ -117,12 +119,23 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
     const SliceRef& ref = slices[i];
     SliceReply& reply = replies[i];
     reply = {ref.slice, SliceOutcome::kNotHere, false, ref.incarnation, 0};
-    Slice* const slice = Alive(ref.slice);
-    if (!slice || !here || !guards::SameIncarnation(ref.incarnation, slice->incarnation)) continue;
+    HotSlice& its = hot[ref.slice.value];
+    Slice* const slice = its.alive;
+    if (!slice || !here || !guards::SameIncarnation(ref.incarnation, slice->incarnation)) {
+      if (!slice && here && !pull && FindArrived({ref.slice, ref.incarnation}))
+        reply.outcome = SliceOutcome::kMoving;
+      continue;
+    }
     const auto numbers = gradients.empty() ? std::span<const float>() : gradients[i];
     LEAT_CHECK(!gradient || config.modelled || numbers.size() == slice->elements);
+    HostedSlice* const moving = its.moving ? &*hosted_slices[ref.slice.value] : nullptr;
+    if (moving && moving->handed_over) continue;
+    ++its.requests;
+    if (gradient) its.bytes += slice->elements * sizeof(float);
     if (pull) {
       reply.outcome = SliceOutcome::kPulled;
+    } else if (moving && HeldBack(moving, request)) {
+      reply.outcome = OutcomeWhileMoving(*moving, request);
     } else if (by_steps) {
       reply.outcome = TakeLane(&*hosted_slices[ref.slice.value], request, ref, numbers, &agreed);
     } else {
@@ -146,7 +159,8 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
     if (reply.outcome == SliceOutcome::kDuplicate) ++progress.duplicates;
     if (reply.outcome == SliceOutcome::kConflict) ++progress.conflicts;
     reply.version = slice->version;
-    reply.values = request.want_values && reply.outcome != SliceOutcome::kConflict;
+    reply.values = request.want_values && reply.outcome != SliceOutcome::kConflict &&
+                   reply.outcome != SliceOutcome::kMoving;
   }
 }
 
@@ -185,19 +199,33 @@ void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, 
 
 // ---- replies
 
-// True if a version that it waits for is missing.
+// True if a slice that does not take the run still moves, or else if a version that it waits for is missing.
 bool Server::State::Unready(const PushHeader& request, const std::vector<SliceReply>& slices) {
   if (NotInView(request)) return false;
+  bool held_back = false, moves = false;
+  for (const SliceReply& slice : slices) {
+    if (slice.outcome != SliceOutcome::kMoving) continue;
+    held_back = true;
+    moves = moves || StillMoving(slice);
+  }
+  if (held_back) return moves;
   bool below = false;
   for (const SliceReply& slice : slices) {
     const Slice* alive = Alive(slice.slice);
     if (!alive || alive->incarnation != slice.incarnation) return false;
+    if (hot[slice.slice.value].moving && hosted_slices[slice.slice.value]->handed_over) return false;
     below = below || alive->version < request.version_wanted;
   }
   return below;
 }
 
 bool Server::State::Waits(const PushHeader& request, const std::vector<SliceReply>& slices) {
+  if (AnyMoves()) {
+    const auto has = [&](SliceOutcome outcome) {
+      return std::ranges::count(slices, outcome, &SliceReply::outcome) > 0;
+    };
+    if (has(SliceOutcome::kMoving)) return !has(SliceOutcome::kConflict) && Unready(request, slices);
+  }
   if (!request.want_values || request.version_wanted == 0) return false;
   for (const SliceReply& slice : slices) {
     if (slice.outcome == SliceOutcome::kNotHere || slice.outcome == SliceOutcome::kConflict) return false;
@@ -214,6 +242,11 @@ PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceRepl
     const Slice* const alive = Alive(slice.slice);
     const bool here = alive && alive->incarnation == slice.incarnation;
     if (!here) slice.values = false;
+    if (slice.outcome == SliceOutcome::kMoving) {
+      const bool stays = here ? !hosted_slices[slice.slice.value]->handed_over : StillMoving(slice);
+      if (!stays || reply.evicted) slice.outcome = SliceOutcome::kNotHere;
+      continue;
+    }
     if (!by_steps || slice.outcome == SliceOutcome::kNotHere) continue;
     if (!here) {
       slice.outcome = SliceOutcome::kNotHere;
@@ -233,6 +266,9 @@ PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceRepl
         hosted_slices[slice.slice.value]->has_previous) {
       slice.version = request.version_wanted;
     }
+  }
+  for (const SliceReply& slice : reply.slices) {
+    if (slice.values) hot[slice.slice.value].bytes += Alive(slice.slice)->elements * sizeof(float);
   }
   if (request.step_lane && request.step_lane->needed < request.step_lane->width && Alive(SliceId(0)) &&
       !reply.evicted) {

@@ -1,5 +1,6 @@
 // The server's state, for its own sources: server.cc (orders, heartbeats, checkpoints), server_push.cc
-// (requests, replies, parked requests), server_steps.cc (open steps of stepped strategies).
+// (requests, replies, parked requests), server_steps.cc (open steps of stepped strategies), server_moves.cc
+// (slices that move between servers).
 #pragma once
 
 #include <algorithm>
@@ -58,11 +59,33 @@ struct Server::State {
     // Not stepped: its memory is being saved, so an update uses new memory. Stepped strategies never
     // overwrite memory that is referenced elsewhere.
     bool being_saved = false;
+    uint64_t saved = 0;        // the newest checkpoint that has been saved with it, here or elsewhere
+    uint64_t move = 0;         // in `outgoing`: takes the slice away; 0: none
+    bool frozen = false;       // it takes no runs
+    bool handed_over = false;  // frozen, and held by the other server
+    uint64_t last_step = 0;    // ssp, while HotSlice::moving: it takes no runs of later steps
   };
   // The fields that every push needs, kept together because a HostedSlice is large.
   struct HotSlice {
     Slice* alive = nullptr;  // of its HostedSlice
     bool ledger_outdated = false;
+    bool moving = false;  // frozen, or as soon as no step of it is half done
+    uint32_t requests = 0;
+    uint64_t bytes = 0;  // of gradients and values
+  };
+  // A move from this server.
+  struct OutgoingMove {
+    MoveOrder order;
+    bool connected = false;
+    size_t frozen = 0;  // slices
+    bool sent = false;
+    std::string failure;
+  };
+  // The slices of a move to this server, until they are ordered or the coordinator does not expect them.
+  struct ArrivedMove {
+    std::vector<MovedSlice> slices;
+    bool in_report = false;  // the current report of the ledgers has them
+    bool reported = false;   // so the coordinator may make the move
   };
   // The state of a step over all slices of this server.
   struct Step {
@@ -151,7 +174,31 @@ struct Server::State {
   std::optional<SaveShard> TakeSaveAtVersion(const std::optional<CheckpointOrder>& order);
   SaveShard BeginSave(const CheckpointOrder& order, std::vector<std::shared_ptr<const Slice>> slices);
 
+  // ---- server_moves.cc
+  bool AnyMoves() const { return !outgoing.empty() || !arrived.empty(); }
+  void TakeMoves(const ServerHeartbeatReply& reply);
+  void BeginMove(const MoveOrder& order);
+  void EndMove(const OutgoingMove& move);
+  void FailMove(OutgoingMove* move, std::string why);
+  HostedSlice* Taken(const SliceIncarnation& which);
+  void ReportMoves(ServerHeartbeat* heartbeat);
+  void ReportTraffic(ServerHeartbeat* heartbeat);
+  // The slice of an order, which has arrived before it; null if it has not.
+  std::shared_ptr<Slice> TakeArrived(const SliceOrder& order, HostedSlice* hosted);
+  const Slice* FindArrived(const SliceIncarnation& which) const;
+  bool Valid(const DecidedStep& decided) const;
+  void TakeDecided(const std::vector<DecidedStep>& decided);
+  std::vector<DecidedStep> DecidedSteps() const;
+  void FreezeIfWhole(HostedSlice* hosted);
+  void Freeze(HostedSlice* hosted);
+  bool AnyLaneIn(const HostedSlice& hosted) const;
+  // True if the slice does not take the run because it moves.
+  bool HeldBack(HostedSlice* hosted, const PushRequest& request);
+  SliceOutcome OutcomeWhileMoving(const HostedSlice& hosted, const PushRequest& request);
+  bool StillMoving(const SliceReply& slice) const;
+
   // ---- server_push.cc
+  bool FitsStrategy(const StepLane& step_lane) const;
   Status CheckStepLane(const PushRequest& request) const;
   Status CheckRun(const PushRequest& request) const;
   // `gradients`: one per slice, or none; `replies` has one element per slice.
@@ -182,6 +229,8 @@ struct Server::State {
                         std::span<const float> gradient, const Step** agreed);
   // Takes the sender's knowledge of the lanes that count. kInvalidArgument if it contradicts what is known.
   Status TakeCounted(const PushRequest& request);
+  // Whether this server decides. Not while the slice moves: the other server would not know.
+  bool Decides() const { return Alive(SliceId(0)) && !hosted_slices[0]->frozen; }
   // On the server with slice 0: decides the lanes that count as soon as enough have arrived.
   void Decide(const PushRequest& request);
   Step* FindStep(uint64_t step) {
@@ -242,6 +291,13 @@ struct Server::State {
   uint32_t consecutive_rejected = 0;
   std::optional<RejectedRun> rejected;
   bool heartbeat_urgent = false;  // the coordinator waits for it
+  bool leaving = false;
+
+  std::map<uint64_t, OutgoingMove> outgoing;
+  std::map<uint64_t, ArrivedMove> arrived;
+  std::vector<MoveAction> move_actions;
+  uint64_t heartbeats = 0;
+  uint32_t traffic_reported = 0;  // slices before it, in the current round of reports
 
   std::vector<Parked> parked;
   bool wake = false;  // a parked request may have become ready

@@ -82,12 +82,16 @@ void Server::State::Prune() {
   found = nullptr;
 }
 
-// Rebuilds the claims from the slices' ledgers and the lanes that may still count.
+// Rebuilds the claims from the lanes that may still count and the ledger of the slice that is least advanced.
+// A slice that has moved here may have runs that the others still wait for.
 void Server::State::RebuildClaims() {
   claims_outdated = false;
-  const auto hosted = std::ranges::find_if(hosted_slices, [](const auto& p) { return p && p->slice; });
-  if (hosted == hosted_slices.end()) return;
-  claims = ledgers.Get((*hosted)->order.slice.value);
+  const Slice* least = nullptr;
+  for (const HotSlice& slice : hot) {
+    if (slice.alive && (!least || slice.alive->version < least->version)) least = slice.alive;
+  }
+  if (!least) return;
+  claims = ledgers.Get(least->id.value);
   for (const auto& [number, step] : steps) {
     for (uint32_t lane = 0; lane < step.width; ++lane) {
       const auto& run = step.runs[lane];
@@ -112,7 +116,7 @@ Status Server::State::TakeCounted(const PushRequest& request) {
     step = open ? OpenStepOf(step_lane) : nullptr;
     if (!step) return {};
   }
-  const bool chosen = !step->counted.empty() || Alive(SliceId(0));
+  const bool chosen = !step->counted.empty() || Decides();
   if (step->width != step_lane.width || (chosen && step->counted != request.counted)) {
     return Status(Code::kInvalidArgument, "push: its counted lanes differ from those known for step " +
                                               std::to_string(step_lane.step));
@@ -126,12 +130,11 @@ Status Server::State::TakeCounted(const PushRequest& request) {
 
 void Server::State::Decide(const PushRequest& request) {
   const StepLane& step_lane = *request.step_lane;
-  if (step_lane.needed == step_lane.width || request.disposition == Disposition::kPull || !Alive(SliceId(0)))
-    return;
+  if (step_lane.needed == step_lane.width || request.disposition == Disposition::kPull || !Decides()) return;
   Step* step = FindStep(step_lane.step);
   if (!step || !step->counted.empty() || step_lane.lane >= step->width) return;
   for (const auto& hosted : hosted_slices) {
-    if (!hosted || !hosted->slice) continue;
+    if (!hosted || !hosted->slice || hosted->frozen) continue;  // its lanes go to another server
     const uint64_t version = hosted->slice->version;
     if (step_lane.step < version || step_lane.step - version >= hosted->open.size()) return;
     const auto& lanes = hosted->open[step_lane.step - version].lanes;
@@ -247,10 +250,11 @@ void Server::State::CompleteAll() {
 
 void Server::State::CompleteSteps(HostedSlice* hosted, uint32_t lane, std::span<const float> gradient) {
   while (Step* step = FindStep(hosted->slice->version)) {
-    if (!Complete(hosted->open.front(), *step)) return;
+    if (!Complete(hosted->open.front(), *step)) break;
     CompleteStep(hosted, step, lane, gradient);
     gradient = {};
   }
+  if (hot[hosted->order.slice.value].moving) FreezeIfWhole(hosted);
 }
 
 void Server::State::CompleteStep(HostedSlice* hosted, Step* step, uint32_t lane,
@@ -291,8 +295,9 @@ void Server::State::CompleteStep(HostedSlice* hosted, Step* step, uint32_t lane,
   if (waiting_save && waiting_save->version == slice.version && !hosted->to_save) {
     hosted->to_save = std::make_shared<const Slice>(WithLedger(hosted));
     // The reply to the next heartbeat allows it to be written.
-    heartbeat_urgent = heartbeat_urgent ||
-                       std::ranges::all_of(hosted_slices, [](const auto& p) { return !p || p->to_save; });
+    heartbeat_urgent = heartbeat_urgent || std::ranges::all_of(hosted_slices, [&](const auto& p) {
+                         return !p || p->to_save || p->saved >= waiting_save->id;
+                       });
   }
   if (++step->completed >= count_alive) Prune();
 }
