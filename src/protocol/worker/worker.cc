@@ -42,9 +42,11 @@ void Worker::State::TakeView(const Shared<View>& newer) {
     if (!std::equal(view->slices.begin(), view->slices.end(), newer->slices.begin(), same)) {
       ReleaseAll();
       decided.reset();
+      settled = 0;
     }
   }
   DropExchanges(*newer);
+  for (Untaken& one : untaken) one.at = Time(0);
   view = newer;
   view_ready = view->ready() && view->slices.size() == known.size();
   lacking = true;
@@ -116,6 +118,7 @@ void Worker::State::Stop(bool evicted) {
     if (exchange.contacted) actions.emplace_back(Disconnect{exchange.server});
   }
   exchanges.clear();
+  untaken.clear();
   open = 0;
   actions.emplace_back(StopRole{evicted});
 }
@@ -257,6 +260,9 @@ Time Worker::next_timer() const {
   if (s.stopped) return next;
   for (const State::Exchange& exchange : s.exchanges) {
     if (exchange.open) next = std::min(next, exchange.at);
+  }
+  for (const State::Untaken& one : s.untaken) {
+    if (s.open == 0) next = std::min(next, one.at);
   }
   const bool idle = s.phase == State::Phase::kIdle;
   if (idle && s.resume_at) next = std::min(next, *s.resume_at);

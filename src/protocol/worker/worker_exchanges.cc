@@ -7,6 +7,14 @@
 
 namespace leat::protocol {
 
+namespace {
+
+// The retry intervals after which a slice that has left its server is pushed there again, without a newer
+// view.
+constexpr int kLookAgain = 10;
+
+}  // namespace
+
 std::vector<Worker::State::Exchange>::iterator Worker::State::PositionOf(NodeId server) {
   return std::ranges::lower_bound(exchanges, server, {}, &Exchange::server);
 }
@@ -149,20 +157,7 @@ void Worker::State::FinishExchange(Time now, Exchange* exchange) {
   exchange->open = false;
   if (!failing.empty()) failing.erase(exchange->server);
   if (--open > 0) return;
-  const Phase was = std::exchange(phase, Phase::kIdle);
-  if (was == Phase::kPushing) {
-    run.active = false;
-    const auto at = held.find(run.lease);
-    if (run.clean) conflicts_in_a_row = 0;
-    // Without steps, all other runs of the cut would be refused, too.
-    if (run.conflict && !stepped() && at != held.end()) {
-      Release(run.lease);
-      return Advance(now);
-    }
-    // Stepped: what was not taken everywhere is repeated without a limit.
-    if (stepped() && run.clean && at != held.end())
-      at->second.next = std::max(at->second.next, run.index + 1);
-  }
+  if (phase != Phase::kPushing) phase = Phase::kIdle;
   Advance(now);
 }
 
@@ -184,27 +179,44 @@ Worker::State::Exchange* Worker::State::Find(NodeId server, uint64_t sequence) {
 void Worker::State::DropExchanges(const View& newer) {
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
-    auto stays = [&](const SliceRef& ref) {
+    const bool push = exchange.request->disposition != Disposition::kPull;
+    const auto survives = [&](const SliceRef& ref) {
       return ref.slice.value < newer.slices.size() &&
-             newer.slices[ref.slice.value].server == exchange.server &&
-             newer.slices[ref.slice.value].incarnation == ref.incarnation;
+             newer.slices[ref.slice.value].incarnation == ref.incarnation &&
+             newer.slices[ref.slice.value].server != NodeId();
+    };
+    const auto stays = [&](const SliceRef& ref) {
+      return survives(ref) && newer.slices[ref.slice.value].server == exchange.server;
+    };
+    const auto drop = [&](const SliceRef& ref) {
+      if (stays(ref)) return false;
+      // Its former server does not take the run any more, if it has not taken it before.
+      if (push && survives(ref)) {
+        untaken.push_back({ref});
+      } else {
+        run.clean = false;
+      }
+      return true;
     };
     const auto& slices = exchange.request->slices;
     const bool over = !newer.Find(exchange.server) || std::none_of(slices.begin(), slices.end(), stays);
     if (!over) {
       // A request in flight is answered also for slices that have moved.
       if (!exchange.in_flight && !std::ranges::all_of(slices, stays)) {
-        std::erase_if(Own(&exchange).slices, [&](const SliceRef& ref) { return !stays(ref); });
-        run.clean = false;
+        std::erase_if(Own(&exchange).slices, drop);
       }
       continue;
+    }
+    for (const SliceRef& ref : slices) {
+      drop(ref);
+      // Values may have been arriving.
+      if (exchange.in_flight && exchange.request->want_values) Forget(index_of[ref.slice.value]);
     }
     if (exchange.in_flight && std::exchange(exchange.contacted, false)) {
       actions.emplace_back(Disconnect{exchange.server});
     }
     exchange.open = false;
     --open;
-    run.clean = false;
   }
   for (Exchange& exchange : exchanges) {
     if (!newer.Find(exchange.server) && std::exchange(exchange.contacted, false)) {
@@ -212,8 +224,8 @@ void Worker::State::DropExchanges(const View& newer) {
     }
   }
   if (open == 0 && (phase == Phase::kPulling || phase == Phase::kPushing)) {
-    if (phase == Phase::kPushing) run.active = false;
-    phase = Phase::kIdle;
+    if (phase == Phase::kPushing && untaken.empty()) run.active = false;
+    if (phase == Phase::kPulling || untaken.empty()) phase = Phase::kIdle;
   }
   std::erase_if(exchanges, [&](const Exchange& e) { return !e.open && !newer.Find(e.server); });
   std::erase_if(failing, [&](const auto& entry) { return !newer.Find(entry.first); });
@@ -232,6 +244,14 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
     while (said != end && said->slice < ref.slice) ++said;
     const bool there = said != end && said->slice == ref.slice && said->incarnation == ref.incarnation &&
                        said->outcome != SliceOutcome::kNotHere;
+    const bool moving = there && said->outcome == SliceOutcome::kMoving;
+    if ((!there || moving) && request.disposition != Disposition::kPull) {
+      // The slice is pushed again as soon as it is known to be on a server.
+      const bool known_there = moving || at < exchange.first || at >= exchange.end;
+      untaken.push_back({ref, known_there ? now : now + kLookAgain * config.retry_interval});
+      view_wanted = view_wanted || !known_there;
+      continue;
+    }
     if (!there) {
       // Nothing is trained before a pull has found it again, wherever the next view places it.
       Forget(at);
@@ -243,6 +263,10 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
     if (by_steps) {
       if (seen[at].incarnation != ref.incarnation) seen[at] = {ref.incarnation, 0};
       seen[at].version = std::max(seen[at].version, said->version);
+      // The slice has no values of that version any more, because nobody needs them: it is further ahead, or
+      // has moved or been restored since.
+      if (said->values && request.exact && said->version > request.version_wanted)
+        settled = std::max(settled, request.version_wanted + 1);
     }
     if (said->values) {
       known[at] = {ref.slice, ref.incarnation, said->version};

@@ -7,6 +7,7 @@ namespace leat::protocol {
 
 void Worker::State::Advance(Time now) {
   while (!stopped) {
+    if (phase == Phase::kPushing && open == 0) FinishPush(now);
     if (phase != Phase::kIdle && !Interrupt(now)) return;
     if (run.active && (leaving || !held.contains(run.lease))) AbandonRun();
     if (leaving) return GiveUpLeases();
@@ -112,6 +113,7 @@ Disposition Worker::State::RunDisposition() const {
 void Worker::State::StartPush(Time now, const HeldLease& split) {
   const std::vector<SliceRef>& from = run.from.empty() ? known : run.from;
   const Disposition disposition = RunDisposition();
+  untaken.clear();
   for (Exchange& exchange : exchanges) {
     // The values of all slices are of their current incarnation.
     if (!lacking && run.from.empty()) {
@@ -131,9 +133,14 @@ void Worker::State::StartPush(Time now, const HeldLease& split) {
     }
   }
   // Fetching after a rejected run undoes its local steps.
-  const bool fetch = strategy().kind != StrategyKind::kDownpour || run.rejected ||
-                     since_fetch >= std::max(strategy().n_fetch, 1u);
-  if (fetch) since_fetch = 0;
+  run.fetch = strategy().kind != StrategyKind::kDownpour || run.rejected ||
+              since_fetch >= std::max(strategy().n_fetch, 1u);
+  if (run.fetch) since_fetch = 0;
+  BeginPush(now, split);
+}
+
+// Sends the run to the open exchanges.
+void Worker::State::BeginPush(Time now, const HeldLease& split) {
   // The steps of averaging are local, and have their rate already.
   const float rate = strategy().kind == StrategyKind::kAveraging ? 1.0f : run.rate;
   for (Exchange& exchange : exchanges) {
@@ -143,10 +150,48 @@ void Worker::State::StartPush(Time now, const HeldLease& split) {
     request.run = run.run;
     request.events = run.events;
     request.rate = rate;
-    request.want_values = fetch;
+    request.want_values = run.fetch;
   }
   if (stepped()) AddWaiting(split);
   Begin(now, Phase::kPushing);
+}
+
+// All servers have answered. What has not been taken is pushed again, and then the run is over.
+void Worker::State::FinishPush(Time now) {
+  if (!untaken.empty()) RepeatPush(now);
+  if (open > 0 || !untaken.empty()) return;
+  phase = Phase::kIdle;
+  run.active = false;
+  const auto at = held.find(run.lease);
+  if (run.clean) conflicts_in_a_row = 0;
+  // Without steps, all other runs of the cut would be refused, too.
+  if (run.conflict && !stepped() && at != held.end()) return Release(run.lease);
+  // Stepped: what was not taken everywhere is repeated without a limit.
+  if (stepped() && run.clean && at != held.end()) at->second.next = std::max(at->second.next, run.index + 1);
+}
+
+void Worker::State::RepeatPush(Time now) {
+  const auto split = held.find(run.lease);
+  if (split == held.end() || run.conflict) {
+    run.clean = false;
+    untaken.clear();
+    return;
+  }
+  std::ranges::sort(untaken, {}, [](const Untaken& one) { return one.ref.slice; });
+  std::erase_if(untaken, [&](Untaken& one) {
+    const uint32_t index = index_of[one.ref.slice.value];
+    const auto holder = std::ranges::find_if(exchanges, [index](const Exchange& exchange) {
+      return exchange.first <= index && index < exchange.end;
+    });
+    const bool placed = holder != exchanges.end() && holder->server != NodeId();
+    // A slice that is restored lacks the run.
+    const bool lost = !placed || incarnations[index] != one.ref.incarnation || (leaving && one.at > now);
+    if (lost) run.clean = false;
+    if (lost || one.at > now) return lost;
+    AddSlice(&*holder, index, one.ref.version, RunDisposition());
+    return true;
+  });
+  if (open > 0) BeginPush(now, split->second);
 }
 
 }  // namespace leat::protocol

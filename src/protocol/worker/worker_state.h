@@ -69,6 +69,12 @@ struct Worker::State {
     std::vector<SliceRef> from;  // by index: the values of its first batch; empty: still equal to `known`
     uint64_t version = 0;        // lowest of them
     float rate = 1;              // of its lease
+    bool fetch = true;           // its push requests values
+  };
+  // A slice that has not taken the run that is pushed, because it moves.
+  struct Untaken {
+    SliceRef ref;
+    Time at{0};  // when to push it again, if no newer view comes before
   };
   // Backup workers: the lanes that count in the newest decided step.
   struct LaneDecision {
@@ -98,6 +104,9 @@ struct Worker::State {
   }
   bool StartPull(Time now, bool all);
   void StartPush(Time now, const HeldLease& split);
+  void BeginPush(Time now, const HeldLease& split);
+  void FinishPush(Time now);
+  void RepeatPush(Time now);
   Disposition RunDisposition() const;
 
   // ---- worker_steps.cc
@@ -196,6 +205,7 @@ struct Worker::State {
   std::optional<Time> resume_at;  // refused by a server: nothing new before this time
   uint32_t conflicts_in_a_row = 0;
   Run run;
+  std::vector<Untaken> untaken;
   // Servers whose requests fail. A reply that does not come says nothing, since a step may take any time.
   struct Failing {
     Time since = Time::max();  // or since a reply has been late; max(): only silent
@@ -208,6 +218,8 @@ struct Worker::State {
   std::deque<uint64_t> order;  // of `held`, in the order of leasing
   uint64_t last_token = 0;
 
+  // Every slice has completed the steps before this one, as a server's answer has shown.
+  uint64_t settled = 0;
   // What is being waited for allows steps from here on; a lower available step goes first.
   uint64_t goal = 0;
   std::optional<Time> interrupt_at;

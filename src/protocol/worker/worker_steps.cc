@@ -29,6 +29,7 @@ const std::pair<uint64_t, uint64_t>& Worker::State::SeenRange() {
 // True if all slices have completed the step, or one is so far ahead that it is settled: slices differ by at
 // most `ahead` + 1 steps.
 bool Worker::State::StepIsOver(const Lease& lease, uint64_t step) {
+  if (step < settled) return true;
   const auto& [lowest, highest] = SeenRange();
   if (lowest > step || highest > step + 1 + strategy().ahead()) return true;
   return lease.needed < lease.width && SeenOf(SliceId(0)) == step + 1 && decided &&
@@ -248,6 +249,7 @@ bool Worker::State::Interrupt(Time now) {
     exchange.open = false;
   }
   open = 0;
+  untaken.clear();
   phase = Phase::kIdle;
   run.active = false;
   return true;

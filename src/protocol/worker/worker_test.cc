@@ -356,20 +356,126 @@ TEST_F(WorkerTest, ASliceThatMovesDuringTheComputationDoesWithoutTheGradient) {
   EXPECT_EQ(All<SendPush>(actions).at(0).request->disposition, Disposition::kPull);
 }
 
-TEST_F(WorkerTest, NotHereMakesItPullBeforeItTrainsOn) {
-  const Compute compute = Started();
-  const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
-  worker_.MakeHeartbeat({});
-  PushReply reply = Ok(*pushes[0].request);
+// ---- slices that move to another server
+
+class MovingSliceTest : public WorkerTest {
+ protected:
+  // Run 0 is pushed to A (slices 0 and 1) and B (2 and 3).
+  void Push() {
+    const Compute compute = Started();
+    pushes_ = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+    ASSERT_EQ(pushes_.size(), 2u);
+    worker_.MakeHeartbeat({});
+  }
+  // A has taken the run for slice 0 only.
+  WorkerActions TakeOne(SliceOutcome outcome) {
+    PushReply reply = Ok(*pushes_[0].request);
+    reply.slices[1] = {SliceId(1), outcome, false, Incarnation(2), 0};
+    return worker_.OnPushReply(now_, kA, reply);
+  }
+  // The only action is to push the run for slice 1 there; when that is answered, the next batch begins.
+  void ExpectRepeated(const WorkerActions& actions, NodeId server) {
+    const auto again = All<SendPush>(actions);
+    ASSERT_EQ(again.size(), 1u);
+    EXPECT_EQ(again[0].server, server);
+    const PushRequest& was = *pushes_[0].request;
+    const PushRequest& is = *again[0].request;
+    EXPECT_EQ(is.disposition, Disposition::kGradient);
+    EXPECT_EQ(is.cut, was.cut);
+    EXPECT_EQ(is.run, was.run);
+    EXPECT_EQ(is.events, was.events);
+    EXPECT_EQ(is.want_values, was.want_values);
+    EXPECT_THAT(is.slices, ElementsAre(was.slices[1]));
+    const auto next = All<Compute>(Answer(again[0]));
+    ASSERT_EQ(next.size(), 1u);
+    EXPECT_EQ(next[0].batch, 1u);
+  }
+
+  std::vector<SendPush> pushes_;
+};
+
+TEST_F(MovingSliceTest, IsPushedAgainWhereANewerViewPlacesIt) {
+  Push();
+  TakeOne(SliceOutcome::kNotHere);
+  EXPECT_TRUE(worker_.HeartbeatUrgent());
+  EXPECT_THAT(Answer(pushes_[1]), IsEmpty()) << "not at once: a server that says so would be asked in a loop";
+  EXPECT_THAT(Reply({}), IsEmpty()) << "no newer view";
+  ExpectRepeated(Reply(MakeView(6, {kA, kC, kB, kB})), kC);
+}
+
+TEST_F(MovingSliceTest, IsLookedForAgainWithoutANewerView) {
+  Push();
+  TakeOne(SliceOutcome::kNotHere);
+  Answer(pushes_[1]);
+  EXPECT_EQ(worker_.next_timer(), now_ + milliseconds(500));
+  now_ = worker_.next_timer();
+  ExpectRepeated(worker_.OnTimer(now_), kA);
+}
+
+TEST_F(MovingSliceTest, IsPushedAgainAtOnceIfItsServerSaysThatItMay) {
+  Push();
+  EXPECT_THAT(TakeOne(SliceOutcome::kMoving), IsEmpty()) << "B has not answered";
+  ExpectRepeated(Answer(pushes_[1]), kA);
+}
+
+TEST_F(MovingSliceTest, IsPushedAgainAtOnceIfTheViewHasItElsewhereAlready) {
+  Push();
+  Answer(pushes_[1]);
+  EXPECT_THAT(Reply(MakeView(6, {kA, kC, kB, kB})), IsEmpty()) << "A answers for both";
+  ExpectRepeated(TakeOne(SliceOutcome::kNotHere), kC);
+}
+
+TEST_F(MovingSliceTest, TakesTheRunFromTheConnectionToAServerThatHasNoSliceLeft) {
+  Push();
+  Answer(pushes_[1]);
+  const auto actions = Reply(MakeView(6, {kC, kC, kB, kB}));
+  EXPECT_EQ(All<Disconnect>(actions).size(), 1u);
+  const auto again = All<SendPush>(actions);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].server, kC);
+  EXPECT_EQ(again[0].request->slices, pushes_[0].request->slices);
+  EXPECT_EQ(All<Compute>(Answer(again[0])).size(), 1u);
+  EXPECT_THAT(Answer(pushes_[0]), IsEmpty()) << "nobody waits for it";
+}
+
+TEST_F(MovingSliceTest, ThatIsRestoredDoesWithoutTheRun) {
+  Push();
+  TakeOne(SliceOutcome::kNotHere);
+  Answer(pushes_[1]);
+  const auto pulls = All<SendPush>(Reply(MakeView(6, {kA, kC, kB, kB}, {1, 12, 3, 4})));
+  ASSERT_EQ(pulls.size(), 1u);
+  EXPECT_EQ(pulls[0].request->disposition, Disposition::kPull);
+  EXPECT_EQ(All<Compute>(Answer(pulls[0])).size(), 1u);
+}
+
+TEST_F(MovingSliceTest, IsGivenUpWithItsLease) {
+  Push();
+  TakeOne(SliceOutcome::kNotHere);
+  Answer(pushes_[1]);
+  EXPECT_THAT(All<SendPush>(Reply(MakeView(6, {kA, kC, kB, kB}), {}, {1})), IsEmpty());
+  EXPECT_EQ(worker_.next_timer(), Time::max());
+}
+
+TEST_F(MovingSliceTest, IsNotWaitedForByAWorkerThatLeaves) {
+  Push();
+  TakeOne(SliceOutcome::kNotHere);
+  Answer(pushes_[1]);
+  worker_.Leave(now_);
+  EXPECT_TRUE(worker_.MakeHeartbeat({}).leaving);
+}
+
+TEST_F(WorkerTest, NotHereMakesItPullAgainBeforeItTrains) {
+  const auto pulls = All<SendPush>(Reply(MakeView(5), {MakeLease(1)}));
+  PushReply reply = Ok(*pulls.at(0).request);
   reply.slices[1] = {SliceId(1), SliceOutcome::kNotHere, false, Incarnation(2), 0};
   worker_.OnPushReply(now_, kA, reply);
-  EXPECT_TRUE(worker_.HeartbeatUrgent());
-  EXPECT_THAT(Answer(pushes[1]), IsEmpty()) << "not at once: a server that says so would be asked in a loop";
+  Answer(pulls[1]);
+  EXPECT_THAT(worker_.OnSplitReady(now_, 1), IsEmpty()) << "not at once";
   now_ = worker_.next_timer();
-  const auto pulls = All<SendPush>(worker_.OnTimer(now_));
-  ASSERT_EQ(pulls.size(), 1u);
-  EXPECT_THAT(pulls[0].request->slices, ElementsAre(SliceRef{SliceId(1), Incarnation(2), 0}));
-  EXPECT_EQ(All<Compute>(Answer(pulls[0])).size(), 1u);
+  const auto again = All<SendPush>(worker_.OnTimer(now_));
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_THAT(again[0].request->slices, ElementsAre(SliceRef{SliceId(1), Incarnation(2), 0}));
+  EXPECT_EQ(All<Compute>(Answer(again[0])).size(), 1u);
 }
 
 TEST_F(WorkerTest, AnEvictedReplyHoldsItUntilTheCoordinatorSpeaks) {
