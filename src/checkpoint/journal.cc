@@ -78,7 +78,7 @@ void AppendRecord(const JournalRecord& record, Bytes* file) {
 
 constexpr uint64_t kPositionBytes = 12;
 constexpr uint64_t kMarkBytes = 24;
-constexpr uint64_t kPlaceBytes = 20;
+constexpr uint64_t kPlaceBytes = 28;
 
 void Put(Position position, ByteWriter* out) {
   out->Put(position.epoch);
@@ -205,6 +205,7 @@ void Put(const SlicesPlaced& placed, ByteWriter* out) {
     out->Put(place.slice.value);
     out->Put(place.server.value);
     out->Put(place.incarnation.value);
+    out->Put(place.move);
   }
 }
 
@@ -215,6 +216,7 @@ SlicesPlaced DecodePlaces(ByteReader* in) {
     place.slice = SliceId(in->Get<uint32_t>());
     place.server = NodeId(in->Get<uint64_t>());
     place.incarnation = Incarnation(in->Get<uint64_t>());
+    place.move = in->Get<uint64_t>();
   }
   return placed;
 }

@@ -59,7 +59,7 @@ std::vector<JournalRecord> SomeRecords() {
     for (uint64_t i = 1; i <= n; ++i) {
       left.nodes.push_back(NodeId(i));
       group.members.push_back(NodeId(10 * i));
-      placed.places.push_back({SliceId(static_cast<uint32_t>(i)), NodeId(n), Incarnation(n * i)});
+      placed.places.push_back({SliceId(static_cast<uint32_t>(i)), NodeId(n), Incarnation(n * i), n + i});
     }
     records.push_back(left);
     records.push_back(group);
@@ -317,7 +317,7 @@ TEST(Journal, MembersThatAreNoneAreDataLoss) {
 TEST(Journal, CompactKeepsTheMembershipAsItIs) {
   const SlicesPlaced first{
       {{SliceId(0), NodeId(1), Incarnation(5)}, {SliceId(1), NodeId(2), Incarnation(6)}}},
-      moved{{{SliceId(0), NodeId(2), Incarnation(9)}}};
+      moved{{{SliceId(0), NodeId(2), Incarnation(9), 12}}};
   const std::vector<JournalRecord> records = {MakeMember(1),
                                               first,
                                               MakeMember(2),

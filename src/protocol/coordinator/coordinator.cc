@@ -53,6 +53,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
       splits(&cursors, config.leases),
       rounds(&cursors, config.strategy, config.open_steps, config.lane_wait, config.tail_wait, config.leases),
       publications(&cursors, config.max_unpublished),
+      traffic(config.table.slices.size()),
       groups({.workers = config.workers,
               .mpi = config.strategy.mpi,
               .mpi_silence = config.heartbeat_timeout + 4 * BusyInterval(config.heartbeat_interval)}),
@@ -258,6 +259,7 @@ void Coordinator::State::Step(Time now) {
   FillPlaces(now);
   AssignPublishers();
   PlaceSlices(now);
+  StepMoves(now);
   StepCheckpoint(now);
   StepEnding(now);
   RefreshView();
@@ -518,6 +520,15 @@ CoordinatorStatus Coordinator::status() const {
   if (status.waiting_for.empty() && !s.awaited.empty() && !s.slices.ready())
     status.waiting_for = "members of the former coordinator: " + s.Awaited();
   if (s.config.late_labels) status.unlabelled = s.cursors.Unlabelled();
+  status.moves = {.planned = s.moves.planned().size(),
+                  .slices = s.moves.moved_slices(),
+                  .bytes = s.moves.moved_bytes(),
+                  .failed = s.moves.failed(),
+                  .draining = {}};
+  if (s.moves.active()) status.moves.planned += s.moves.active()->order.slices.size();
+  for (const auto& [node, member] : s.members) {
+    if (member.member.role == Role::kServer && s.Draining(node)) status.moves.draining.push_back(node);
+  }
   if (s.durable) {
     status.checkpoint = s.durable->id;
     status.checkpoint_directory = s.durable->directory;

@@ -37,7 +37,10 @@ struct RateRaise {
 struct CoordinatorConfig {
   SliceTable table;
   Placement placement;
-  uint32_t servers = 1;  // required before slices are placed; more are spares
+  uint32_t servers = 1;  // required before slices are placed
+  // At most so many hold slices; further ones are spares. Slices move to servers that join later. 0: as many
+  // as `servers`.
+  uint32_t max_servers = 0;
   // Wanted: while there are fewer, workers that stand by take their places. All-reduce: the first group waits
   // for this many. Both for a limited time.
   uint32_t workers = 1;
@@ -148,13 +151,14 @@ struct MembersLeft {  // or were evicted
   std::vector<NodeId> nodes;
   friend bool operator==(const MembersLeft&, const MembersLeft&) = default;
 };
-// Where slices are: synced before their servers get the orders. A later record replaces the earlier ones of
-// the same slices.
+// Where slices are: synced before their servers get the orders, also after a move. A later record replaces
+// the earlier ones of the same slices.
 struct SlicesPlaced {
   struct Place {
     SliceId slice;
     NodeId server;
     Incarnation incarnation;
+    uint64_t move = 0;  // as SliceOrder::move
     friend bool operator==(const Place&, const Place&) = default;
   };
   std::vector<Place> places;
@@ -339,6 +343,12 @@ struct CoordinatorStatus {
   std::optional<uint64_t> unlabelled;      // late labels: events in the stream that wait for their labels
   std::optional<uint64_t> checkpoint;      // newest durable one
   std::string checkpoint_directory;
+  // Slices that move between servers.
+  struct Moves {
+    uint64_t planned = 0;                        // slices that are still to be moved
+    uint64_t slices = 0, bytes = 0, failed = 0;  // since the start: moved, their values, moves given up
+    std::vector<NodeId> draining;                // servers that leave once they hold none
+  } moves;
   // The checkpoint that is being made.
   struct Saving {
     uint64_t id = 0;
@@ -383,6 +393,13 @@ class Coordinator {
   CoordinatorStatus status() const;
   // The members of the former coordinator that this one has taken over.
   const std::vector<MemberJoined>& taken_over() const;
+
+  // ---- servers that join and leave
+  // The server hands its slices over to the others, and then leaves. An error says in one line why it does
+  // not.
+  Status DrainServer(Time now, NodeId server);
+  // Says in one line why the job cannot have this number of servers; ok if it can.
+  Status CanScaleServers(uint32_t servers) const;
 
  private:
   struct State;

@@ -26,12 +26,19 @@ void Coordinator::State::StartCheckpoint(Time now, bool final) {
 void Coordinator::State::OnPrepared(Time now, uint64_t id, const Result<CheckpointOrder>& order) {
   if (!pending || pending->id != id || pending->stage != PendingCheckpoint::Stage::kPreparing) return;
   if (!order.ok()) return GiveUpCheckpoint(now, order.status());
-  if (!slices.ready()) return GiveUpCheckpoint(now, HolderLost());
-  pending->stage = PendingCheckpoint::Stage::kSaving;
   pending->order = *order;
   pending->order.id = id;
-  pending->manifest.id = id;
-  pending->manifest.directory = order->directory;
+  pending->prepared = true;
+  // Each slice is to be on one server while it is saved. What is frozen already has moved soon.
+  if (moves.active() && !moves.active()->frozen) moves.Cancel(now, false);
+  if (!moves.active()) BeginSaving(now);
+}
+
+void Coordinator::State::BeginSaving(Time now) {
+  if (!slices.ready()) return GiveUpCheckpoint(now, HolderLost());
+  pending->stage = PendingCheckpoint::Stage::kSaving;
+  pending->manifest.id = pending->id;
+  pending->manifest.directory = pending->order.directory;
   pending->manifest.watermark = slices.Watermarks();
   pending->manifest.open = Stepped() ? rounds.Open(slices.Watermarks()) : splits.Open(slices.Watermarks());
   pending->manifest.events = slices.Events();
@@ -74,8 +81,23 @@ void Coordinator::State::OnShard(Time now, NodeId server, const ShardReport& rep
 
 std::optional<CheckpointOrder> Coordinator::State::CheckpointOrderFor(NodeId server) const {
   if (!pending || pending->stage != PendingCheckpoint::Stage::kSaving) return std::nullopt;
-  if (!slices.Holds(server) || pending->shards.contains(server)) return std::nullopt;
-  return pending->order;
+  if (pending->shards.contains(server)) return std::nullopt;
+  const std::vector<bool> saved = Saved();
+  for (uint32_t i = 0; i < slices.size(); ++i) {
+    if (slices.ServerOf(SliceId(i)) == server && !saved[i]) return pending->order;
+  }
+  return std::nullopt;
+}
+
+std::vector<bool> Coordinator::State::Saved() const {
+  std::vector<bool> saved(slices.size(), false);
+  for (const auto& [server, report] : pending->shards) {
+    for (const auto& [slice, incarnation] : report.slices) {
+      if (slice.value < slices.size() && guards::SameIncarnation(incarnation, slices.IncarnationOf(slice)))
+        saved[slice.value] = true;
+    }
+  }
+  return saved;
 }
 
 void Coordinator::State::StepCheckpoint(Time now) {
@@ -99,17 +121,18 @@ void Coordinator::State::StepCheckpoint(Time now) {
                                        std::to_string(static_cast<int64_t>(Seconds(CheckpointTimeout()))) +
                                        " s, waiting for " + CheckpointWaitsFor()));
   }
-  if (pending->stage != PendingCheckpoint::Stage::kSaving) return;
+  if (pending->stage == PendingCheckpoint::Stage::kPreparing && pending->prepared && !moves.active())
+    BeginSaving(now);
+  if (!pending || pending->stage != PendingCheckpoint::Stage::kSaving) return;
   if (!IncarnationsUnchanged()) return GiveUpCheckpoint(now, HolderLost());
 
-  // From each shard, the slices that are still on its server in the same incarnation.
+  // Each slice from one shard, of the server that has it or of the one that had it when it was saved.
   std::vector<ManifestShard> shards;
   std::vector<bool> saved(slices.size(), false);
   for (const auto& [server, report] : pending->shards) {
     ManifestShard shard{report.file, report.bytes, report.checksum, {}};
     for (const SliceIncarnation& slice_incarnation : report.slices) {
       if (slice_incarnation.slice.value >= slices.size() || saved[slice_incarnation.slice.value]) continue;
-      if (slices.ServerOf(slice_incarnation.slice) != server) continue;
       if (!guards::SameIncarnation(slice_incarnation.incarnation,
                                    slices.IncarnationOf(slice_incarnation.slice)))
         continue;
@@ -243,7 +266,7 @@ std::string Coordinator::State::CheckpointWaitsFor() const {
   }
   std::string holders;
   for (const Member& member : view->members) {
-    if (!slices.Holds(member.node) || pending->shards.contains(member.node)) continue;
+    if (!CheckpointOrderFor(member.node)) continue;
     holders += (holders.empty() ? "" : ", ") + Name(member);
   }
   return holders.empty() ? "slices to become live" : "the shards of " + holders;

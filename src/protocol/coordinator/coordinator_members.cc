@@ -90,7 +90,10 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   reply.heartbeat_interval = config.heartbeat_interval;
   reply.heartbeat_timeout = config.heartbeat_timeout;
   members[reply.node] = std::move(member);
-  if (request.role == Role::kServer) heartbeat_counts[reply.node] = {};
+  if (request.role == Role::kServer) {
+    heartbeat_counts[reply.node] = {};
+    servers_changed = true;
+  }
   if (request.role != Role::kBots) view_changed = true;
   Answer(call, std::move(reply));
 }
@@ -236,9 +239,15 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   // It reports what the former coordinator does not know yet.
   if (!knows_term) return Answer(call, std::move(reply));
   OnReturned(now, heartbeat.node, {});
-  if (heartbeat.leaving) {
-    Remove(now, heartbeat.node);
+  if (heartbeat.leaving) BeginDraining(member);
+  if (heartbeat.leaving && MayLeave(heartbeat.node)) {
+    Remove(now, heartbeat.node, true);
     reply.stop = true;
+    return Answer(call, std::move(reply));
+  }
+  if (LacksMoved(heartbeat)) {
+    Evict(now, heartbeat.node);
+    reply.evicted = true;
     return Answer(call, std::move(reply));
   }
   heartbeat_counts[heartbeat.node].Add(heartbeat);
@@ -256,6 +265,8 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
     slices.RestoreAll();
     rounds.Rollback(slices.Version());
   }
+  traffic.OnReport(now, heartbeat.node, heartbeat.traffic);
+  OnMoveReports(now, heartbeat);
   if (slices.ready() && !was_ready) Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
   Stepped() ? rounds.OnServerReport(now, slices, heartbeat_counts)
             : splits.OnServerReport(slices, heartbeat_counts);
@@ -272,6 +283,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   if (heartbeat.generation != view->generation) reply.view = view;
   if (cursors.started()) reply.start = cursors.start();
   reply.orders = slices.OrdersFor(heartbeat.node);
+  AddMoves(now, heartbeat.node, &reply);
   reply.report = heartbeat.report;
   reply.part = heartbeat.part;
   reply.checkpoint = CheckpointOrderFor(heartbeat.node);
@@ -396,6 +408,10 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   }
   Stepped() ? rounds.Reclaim(now, node) : splits.Reclaim(node);
   heartbeat_counts.erase(node);
+  if (role == Role::kServer) {
+    servers_changed = true;
+    moves.Forget(node);
+  }
   if (!slices.Holds(node)) return;
   slices.Orphan(node);
   orphans_since[node] = now;
@@ -445,14 +461,14 @@ void Coordinator::State::PlaceSlices(Time now) {
     const auto assignment = Place(config.table, config.placement, static_cast<uint32_t>(servers.size()));
     if (!assignment.ok()) return StopMembers(now, assignment.status());
     slices.PlaceAll(servers, *assignment);
+    servers_changed = false;
     view_changed = true;
     return;
   }
-  // Servers excluded from the placement take over slices only if there is no other server.
-  const auto excluded = [this](NodeId server) {
-    return std::ranges::count(config.placement.exclude, members.at(server).member.index) > 0;
-  };
-  if (!std::ranges::all_of(servers, excluded)) std::erase_if(servers, excluded);
+  // Servers that leave, or are excluded from the placement, take over slices only if there is no other
+  // server.
+  const auto unwilling = [this](NodeId server) { return !Takes(server); };
+  if (!std::ranges::all_of(servers, unwilling)) std::erase_if(servers, unwilling);
   for (NodeId former : slices.Orphaned()) {
     const auto spare =
         std::find_if(servers.begin(), servers.end(), [&](NodeId server) { return !slices.Holds(server); });

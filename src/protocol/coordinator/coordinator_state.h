@@ -1,6 +1,7 @@
 // The coordinator's state, for its own sources: coordinator.cc (inputs, ids, the end of the job),
 // coordinator_members.cc (membership, placement of slices, heartbeats), coordinator_takeover.cc,
-// coordinator_elastic.cc, coordinator_lanes.cc, coordinator_group.cc and coordinator_checkpoints.cc.
+// coordinator_elastic.cc, coordinator_lanes.cc, moves/coordinator_moves.cc, coordinator_group.cc and
+// coordinator_checkpoints.cc.
 #pragma once
 
 #include <map>
@@ -13,6 +14,8 @@
 #include "protocol/coordinator/group_coordinator.h"
 #include "protocol/coordinator/leases/round_queue.h"
 #include "protocol/coordinator/leases/split_queue.h"
+#include "protocol/coordinator/moves/slice_moves.h"
+#include "protocol/coordinator/moves/traffic_meter.h"
 #include "protocol/coordinator/publications.h"
 #include "protocol/coordinator/slice_map.h"
 
@@ -43,6 +46,7 @@ struct Coordinator::State {
     bool final = false;
     Time deadline{0};
     CheckpointOrder order;
+    bool prepared = false;  // its directory is made
     // Recorded before any server gets the save order.
     Manifest manifest;
     std::vector<Incarnation> incarnations;
@@ -175,6 +179,29 @@ struct Coordinator::State {
   void StepLaneChange(Time now);
   void AbandonLaneChange(Time now);
 
+  // ---- moves/coordinator_moves.cc: slices that move between servers
+  void OnMoveReports(Time now, const ServerHeartbeat& heartbeat);
+  bool LacksMoved(const ServerHeartbeat& heartbeat) const;
+  void AddMoves(Time now, NodeId server, ServerHeartbeatReply* reply);
+  void StepMoves(Time now);
+  // The servers that hold slices or are to get some, and how much (Balance::weights).
+  std::vector<std::pair<NodeId, double>> WeighServers() const;
+  void PlanMovesOf(Time now);
+  void BeginMove(Time now);
+  // Whether all slices of the move under way are where they were when it began.
+  bool MoveHolds() const;
+  // By the placement and the server's wish; 0: none, if there are others.
+  double WeightOf(const MemberState& member) const;
+  bool Draining(NodeId server) const { return members.at(server).member.state == Member::State::kDraining; }
+  bool Takes(NodeId server) const { return WeightOf(members.at(server)) > 0; }
+  void BeginDraining(MemberState* server);
+  // The server hands its slices over, and then leaves. Returns in one line why it must not.
+  Status DrainServer(Time now, NodeId server);
+  // Returns in one line why the job cannot be on this number of servers.
+  Status CanScaleServers(uint32_t servers) const;
+  // A server that wants to leave may go: nothing of it is needed, or nobody else can take it.
+  bool MayLeave(NodeId server) const;
+
   // ---- coordinator_group.cc: all-reduce
   bool AllReduce() const { return !config.strategy.on_servers(); }
   void StepGroups(Time now);
@@ -186,6 +213,9 @@ struct Coordinator::State {
   // ---- coordinator_checkpoints.cc
   void StartCheckpoint(Time now, bool final);
   void OnPrepared(Time now, uint64_t id, const Result<CheckpointOrder>& order);
+  void BeginSaving(Time now);
+  // By slice: it is in a shard of the pending checkpoint, in its current incarnation.
+  std::vector<bool> Saved() const;
   void OnShard(Time now, NodeId server, const ShardReport& report);
   void OnCommitted(Time now, uint64_t id, const Status& status);
   // Slices cannot be restored, for this reason (ok: one of them, for the first time). Has the checkpoint that
@@ -214,8 +244,12 @@ struct Coordinator::State {
   SplitQueue splits;  // if each split is trained separately
   RoundQueue rounds;  // if splits are trained side by side
   Publications publications;
-  GroupCoordinator groups;  // all-reduce
-  LeasePace member_pace;    // all-reduce: of each member's share of a step
+  SliceMoves moves;
+  TrafficMeter traffic;
+  bool servers_changed = false;  // since moves were planned
+  Time next_balance{0};          // when the load of the servers is compared next
+  GroupCoordinator groups;       // all-reduce
+  LeasePace member_pace;         // all-reduce: of each member's share of a step
   uint64_t overdue_members = 0;
 
   std::map<NodeId, MemberState> members;

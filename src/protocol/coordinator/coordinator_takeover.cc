@@ -91,7 +91,10 @@ void Coordinator::State::TakeOver(const Former& former) {
     member.network = joined.network;
     awaited.insert(node);
     taken_over.push_back(joined);
-    if (joined.member.role == Role::kServer) heartbeat_counts[node] = {};
+    if (joined.member.role == Role::kServer) {
+      heartbeat_counts[node] = {};
+      servers_changed = true;
+    }
     if (joined.member.role == Role::kWorker && member.ready && AllReduce())
       groups.Join(Time(0), joined.member, joined.process);
   }

@@ -74,14 +74,19 @@ void SliceMap::SetSource(const Manifest& manifest) {
 }
 
 void SliceMap::Give(State& slice, NodeId server) {
-  const size_t i = static_cast<size_t>(&slice - slices_.data());
   Forget(slice);
   slice.server = server;
   slice.former = NodeId();
   slice.incarnation = next_incarnation_();
-  slice.order = source_[i];
-  slice.order.incarnation = slice.incarnation;
   slice.placed = true;
+  Order(slice, 0);
+}
+
+void SliceMap::Order(State& slice, uint64_t move) {
+  const SliceOrder& source = source_[static_cast<size_t>(&slice - slices_.data())];
+  slice.order = source;
+  if (move != 0) slice.order = {.slice = source.slice, .directory = {}, .file = {}, .move = move};
+  slice.order.incarnation = slice.incarnation;
 }
 
 NodeId SliceMap::Replacement(const State& slice, const std::vector<NodeId>& servers) const {
@@ -189,8 +194,7 @@ void SliceMap::RestorePlaces(const std::vector<SlicesPlaced::Place>& places,
     slice.server = slice.returning ? place.server : NodeId();
     slice.former = slice.returning ? NodeId() : place.server;
     slice.incarnation = place.incarnation;
-    slice.order = source_[place.slice.value];
-    slice.order.incarnation = place.incarnation;
+    Order(slice, place.move);
   }
   const auto none = std::ranges::find(slices_, Incarnation(), &State::incarnation);
   if (none != slices_.end())
@@ -206,10 +210,19 @@ std::vector<SlicesPlaced::Place> SliceMap::TakePlaced() {
   std::vector<SlicesPlaced::Place> places;
   for (State& slice : slices_) {
     if (!std::exchange(slice.placed, false)) continue;
-    places.push_back(
-        {SliceId(static_cast<uint32_t>(&slice - slices_.data())), slice.server, slice.incarnation});
+    places.push_back({SliceId(static_cast<uint32_t>(&slice - slices_.data())), slice.server,
+                      slice.incarnation, slice.order.move});
   }
   return places;
+}
+
+void SliceMap::Move(SliceId id, NodeId server, uint64_t move) {
+  State& slice = slices_[id.value];
+  slice.server = server;
+  slice.failures = 0;
+  slice.failed_servers.clear();
+  slice.placed = true;
+  Order(slice, move);
 }
 
 std::vector<NodeId> SliceMap::Orphaned() const {
@@ -272,12 +285,10 @@ Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
   return Status();
 }
 
-SliceMap::State* SliceMap::Find(NodeId server, const SliceIncarnation& slice_incarnation) {
+SliceMap::State* SliceMap::Find(const SliceIncarnation& slice_incarnation) {
   if (slice_incarnation.slice.value >= slices_.size()) return nullptr;
   State& slice = slices_[slice_incarnation.slice.value];
-  if (slice.server != server || !guards::SameIncarnation(slice_incarnation.incarnation, slice.incarnation))
-    return nullptr;
-  return &slice;
+  return guards::SameIncarnation(slice_incarnation.incarnation, slice.incarnation) ? &slice : nullptr;
 }
 
 // Returns true if a slice became live.
@@ -290,8 +301,9 @@ bool SliceMap::Add(NodeId server, const LedgerReport& report) {
   using Known = std::shared_ptr<const LedgerReport>;
   std::vector<std::pair<Known, Known>> results;
   for (const SliceIncarnation& slice_incarnation : report.slices) {
-    State* slice = Find(server, slice_incarnation);
-    if (!slice) continue;
+    State* slice = Find(slice_incarnation);
+    // Of one that is nowhere, whoever reports it: its next incarnation has less.
+    if (!slice || slice->server == NodeId()) continue;
     auto result = std::ranges::find(results, slice->report, &std::pair<Known, Known>::first);
     if (result == results.end()) {
       Known sum = Sum(slice->report.get(), report, partitions);
@@ -301,6 +313,7 @@ bool SliceMap::Add(NodeId server, const LedgerReport& report) {
       result = results.insert(results.end(), {slice->report, std::move(sum)});
     }
     slice->report = result->second;
+    if (slice->server != server) continue;
     slice->failures = 0;
     slice->failed_servers.clear();
     if (report.more || slice->live) continue;
@@ -329,8 +342,8 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vecto
   Status failure;
   for (const LedgerReport& report : heartbeat.ledgers) changed = Add(heartbeat.node, report) || changed;
   for (const SliceIncarnation& slice_incarnation : heartbeat.failed) {
-    State* slice = Find(heartbeat.node, slice_incarnation);
-    if (!slice || slice->live) continue;
+    State* slice = Find(slice_incarnation);
+    if (!slice || slice->server != heartbeat.node || slice->live) continue;
     NodeId server = heartbeat.node;
     if (++slice->failures >= kMaxFailures) {
       slice->failures = 0;

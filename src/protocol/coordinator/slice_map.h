@@ -64,6 +64,8 @@ class SliceMap {
   bool TakeOutdated() { return std::exchange(outdated_, false); }
   // The slices that have been placed since the last call, without those of Regroup.
   std::vector<SlicesPlaced::Place> TakePlaced();
+  // The slice has been handed over to this server: its incarnation, and all that is known of it, remain.
+  void Move(SliceId slice, NodeId server, uint64_t move);
   // Servers whose slices have not been assigned again.
   std::vector<NodeId> Orphaned() const;
   bool Holds(NodeId server) const;
@@ -73,13 +75,17 @@ class SliceMap {
   std::vector<Incarnation> Incarnations() const;
   NodeId ServerOf(SliceId slice) const { return slices_[slice.value].server; }
   Incarnation IncarnationOf(SliceId slice) const { return slices_[slice.value].incarnation; }
+  // It is to come by a move, or has come by one.
+  bool HandedOver(SliceId slice) const { return slices_[slice.value].order.move != 0; }
+  uint64_t BytesOf(SliceId slice) const { return slices_[slice.value].bytes; }  // of its values
   size_t size() const { return slices_.size(); }
 
   // ---- reports
-  // Adds a part of a server's report to what is known of its slices. Ignores other slices and former
-  // incarnations. A slice becomes live when it is reported without `more`. Returns true if a slice became
-  // live or was ordered again: from one of `servers` if this one keeps failing. Fails if each of `servers`
-  // has failed for a slice, which then stays ordered from this one.
+  // Adds a part of a server's report to what is known of the slices. Ignores former incarnations. What any
+  // server says of the current one is true, because a slice that moves keeps its ledger. A slice becomes live
+  // when its server reports it without `more`. Returns true if a slice became live or was ordered again: from
+  // one of `servers` if this one keeps failing. Fails if each of `servers` has failed for a slice, which then
+  // stays ordered from this one.
   Result<bool> Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers);
   // Stepped strategies: an incarnation starts at the step it is restored from. Returns kInvalidArgument if a
   // server's first report of one differs, except of slices that it has from the former coordinator.
@@ -114,11 +120,13 @@ class SliceMap {
   };
 
   void Give(State& slice, NodeId server);
+  // Orders the slice in its current incarnation: from the source, or from a move.
+  void Order(State& slice, uint64_t move);
   // One of `servers` that has not failed to restore the slice, with the fewest bytes; 0 if there is none.
   NodeId Replacement(const State& slice, const std::vector<NodeId>& servers) const;
   void Forget(State& slice);
-  // Null if it is not on the server in this incarnation.
-  State* Find(NodeId server, const SliceIncarnation& slice_incarnation);
+  // Null if this is not its incarnation.
+  State* Find(const SliceIncarnation& slice_incarnation);
   bool Add(NodeId server, const LedgerReport& report);
   bool Outdated(const LedgerReport& report) const;
   // Recomputes the watermark and reports from the slices that are live.

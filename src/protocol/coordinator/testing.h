@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 #include "protocol/coordinator/coordinator.h"
@@ -98,6 +99,9 @@ class CoordinatorTest : public ::testing::Test {
     for (const SliceOrder& order : orders_[server]) report.slices.push_back({order.slice, order.incarnation});
     if (!report.slices.empty()) heartbeat.ledgers.push_back(report);
     heartbeat.shard = std::move(shard);
+    heartbeat.moves = move_reports_[server];
+    heartbeat.traffic = traffic_[server];
+    heartbeat.leaving = leaving_.contains(server);
     const auto reply = std::get<ServerHeartbeatReply>(Call(heartbeat));
     orders_[server] = reply.orders;
     if (reply.view) generations_[server] = reply.view->generation;
@@ -166,6 +170,10 @@ class CoordinatorTest : public ::testing::Test {
   uint64_t version_ = 0;  // of all slices
   std::map<NodeId, std::vector<SliceOrder>> orders_;
   std::map<NodeId, Generation> generations_;  // of the views that servers have
+  // In their heartbeats.
+  std::map<NodeId, std::vector<MoveReport>> move_reports_;
+  std::map<NodeId, std::vector<SliceTraffic>> traffic_;
+  std::set<NodeId> leaving_;
   uint64_t last_call_ = 0;
   uint64_t prepared_ = 0;                // the newest checkpoint requested
   std::string directory_ = "directory";  // of the next checkpoint
