@@ -11,6 +11,8 @@ const char* Name(Invariant invariant) {
   switch (invariant) {
     case Invariant::kAppliedOnce:
       return "no batch is applied twice on a slice";
+    case Invariant::kOneWriter:
+      return "a slice is updated on one server at a time, from where another has left it";
     case Invariant::kWatermark:
       return "the watermark never passes a batch that a live slice lacks";
     case Invariant::kCheckpoint:
@@ -92,6 +94,31 @@ void Cluster::State::CheckApplied(const PushRequest& request, const std::vector<
                                                   std::to_string(cut.partition) + " " + NameOf(cut.begin) +
                                                   " run " + std::to_string(request.run));
     }
+  }
+}
+
+std::vector<SliceRef> Cluster::State::VersionsOf(const RoleProcess& p) const {
+  std::vector<SliceRef> all;
+  for (uint32_t i = 0; i < slice_ranges.size(); ++i) {
+    if (const auto at = p.server->VersionOf(SliceId(i))) all.push_back(*at);
+  }
+  return all;
+}
+
+void Cluster::State::CheckWriter(const RoleProcess& p, const std::vector<SliceRef>& before) {
+  // A push neither adds slices nor removes them.
+  const std::vector<SliceRef> after = VersionsOf(p);
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (after[i].version == before[i].version) continue;
+    const auto [reached, fresh] =
+        versions.try_emplace({after[i].slice, after[i].incarnation}, after[i].version);
+    if (!fresh && reached->second != before[i].version) {
+      return Violate(Invariant::kOneWriter, NameOf(after[i].slice) + " is updated from version " +
+                                                std::to_string(before[i].version) + " on node " +
+                                                leat::ToString(p.node) + ", and is at version " +
+                                                std::to_string(reached->second));
+    }
+    reached->second = after[i].version;
   }
 }
 

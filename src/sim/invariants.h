@@ -11,11 +11,12 @@ namespace leat::sim {
 
 enum class Invariant : uint8_t {
   // ---- checked during the run if ClusterOptions::check is set
-  kAppliedOnce,     // async, downpour: no run is applied twice to a slice
-  kWatermark,       // the watermark never passes a run that a live slice lacks
-  kCheckpoint,      // a complete checkpoint has each slice once, with every run before its watermark
-  kMembersAgree,    // members of a group have the same state at the same step, and differ by at most one step
-  kOneGroup,        // no member accepts a piece sent in another group
+  kAppliedOnce,   // async, downpour: no run is applied twice to a slice
+  kOneWriter,     // an incarnation of a slice is updated on one server at a time, from where another left it
+  kWatermark,     // the watermark never passes a run that a live slice lacks
+  kCheckpoint,    // a complete checkpoint has each slice once, with every run before its watermark
+  kMembersAgree,  // members of a group have the same state at the same step, and differ by at most one step
+  kOneGroup,      // no member accepts a piece sent in another group
   kOneCoordinator,  // a coordinator that was replaced leases nothing, and no member follows it again
   kLabels,          // late labels: a cut is always leased with the same labels, by journaled marks
   kProgress,        // there is progress within ClusterOptions::progress_within

@@ -122,12 +122,23 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   }
   // One that is damaged needs another one before it.
   if (options.keep_checkpoints > 1 && Rng(Mix(job.seed, 7)).Chance(0.8)) faults.damaged = 0.5;
+  // Servers that join get slices in three of four jobs; in the others they are spares.
+  if (job.seed % 4 != 0) options.max_servers = job.servers + 3;
+  faults.deaths_in_moves = Rng(Mix(job.seed, 8)).Chance(0.5) ? 0 : 0.1;
   // In a third of the jobs a server's report takes several heartbeats.
   if (job.seed % 3 == 0) options.max_report_bytes = 400;
   if (job.fault_free) {
     faults = {};
     faults.slow_disk = std::chrono::milliseconds(100);
   }
+  if (job.elastic) {
+    using What = PlannedFault::What;
+    options.max_servers = job.servers + 3;
+    options.plan = {{.what = What::kStart, .at = std::chrono::milliseconds(600), .role = Role::kServer},
+                    {.what = What::kStart, .at = std::chrono::milliseconds(700), .role = Role::kServer},
+                    {.what = What::kLeave, .at = std::chrono::milliseconds(3000), .role = Role::kServer}};
+  }
+  options.move_death = job.move_death;
   return options;
 }
 

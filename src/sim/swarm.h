@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "sim/cluster/cluster.h"
@@ -25,6 +26,8 @@ struct SwarmJob {
   bool late_labels = false;  // and one pass over the stream
   bool moments = false;      // with a variable of moments
   bool standby = true;       // in half of the jobs, some workers stand by
+  bool elastic = false;      // two servers join and one leaves, whatever else happens
+  std::optional<MoveDeath> move_death = {};
 };
 
 // The options of such a job, without the hook that resumes it.

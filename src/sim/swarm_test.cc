@@ -91,6 +91,8 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     all.one_shots += result.one_shots;
     all.loads += result.loads;
     all.damaged += result.damaged;
+    all.moves += result.moves;
+    all.servers_left += result.servers_left;
     all.raises += result.raises;
   }
   // The faults to survive have happened often.
@@ -104,6 +106,8 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     EXPECT_GT(all.overdue_leases, often);
     EXPECT_GT(all.cuts, often);
     EXPECT_GT(all.unreachable, often);
+    EXPECT_GT(all.moves, often);
+    EXPECT_GT(all.servers_left, often / 5);
   } else {
     EXPECT_GT(all.groups, 10 * often);
     EXPECT_GT(all.state_broadcasts, often);
@@ -119,6 +123,44 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   EXPECT_GT(all.replaced, often / 2);
   const bool raises = GetParam().strategy.backup == 0 && !GetParam().strategy.deterministic;
   EXPECT_TRUE(raises ? all.raises > often : all.raises == 0) << all.raises;
+}
+
+TEST_P(Strategies, CountEveryEventOnceWhenServersJoinAndLeave) {
+  if (!GetParam().strategy.on_servers()) return;
+  for (uint64_t seed = 1; seed <= std::min<uint64_t>(20, Seeds() / 10); ++seed) {
+    const ClusterResult result =
+        RunSwarm({.seed = seed, .strategy = GetParam().strategy, .fault_free = true, .elastic = true});
+    EXPECT_EQ(result.error, "") << "seed " << seed;
+    EXPECT_EQ(result.regranted_leases, 0u) << "seed " << seed << ": something was trained twice";
+    EXPECT_EQ(result.loads, 0u) << "seed " << seed << ": a slice came from a checkpoint";
+    EXPECT_GT(result.moves, 1u) << "seed " << seed;
+    EXPECT_EQ(result.servers_left, 1u) << "seed " << seed;
+    EXPECT_LT(Seconds(result.took), GetParam().strategy.stepped() ? 20 : 8) << "seed " << seed;
+  }
+}
+
+TEST_P(Strategies, CountEveryEventOnceWhoeverDiesAtAnyPointOfAMove) {
+  if (!GetParam().strategy.on_servers()) return;
+  uint64_t seed = 0;
+  for (const auto point : {MovePoint::kOrdered, MovePoint::kFrozen, MovePoint::kArrived, MovePoint::kMade,
+                           MovePoint::kReleased}) {
+    for (const auto who : {MovePart::kFrom, MovePart::kTo, MovePart::kCoordinator}) {
+      for (int run = 0; run < (LongTier() ? 20 : 3); ++run) {
+        const ClusterResult result = RunSwarm({.seed = ++seed,
+                                               .strategy = GetParam().strategy,
+                                               .fault_free = true,
+                                               .elastic = true,
+                                               .move_death = MoveDeath{point, who}});
+        EXPECT_EQ(result.error, "") << "point " << static_cast<int>(point) << ", who "
+                                    << static_cast<int>(who) << ", seed " << seed;
+        EXPECT_EQ(result.deaths + result.restarts + result.overtaken, 1u);
+        // The next coordinator knows where the slices are.
+        if (who == MovePart::kCoordinator) {
+          EXPECT_EQ(result.loads, 0u) << "seed " << seed;
+        }
+      }
+    }
+  }
 }
 
 TEST_P(Strategies, JoinEachCutWithTheSameLateLabelsInPeace) {

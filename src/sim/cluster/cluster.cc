@@ -122,6 +122,7 @@ CoordinatorConfig Cluster::State::Config() const {
   config.table = options.table;
   config.placement = options.placement;
   config.servers = options.servers;
+  config.max_servers = options.max_servers;
   config.workers = options.workers;
   config.strategy = options.strategy;
   config.cuts = options.cuts;
@@ -375,11 +376,14 @@ bool Cluster::Values(std::vector<float>* values) const {
     std::ranges::copy(slice, values->begin() + static_cast<std::ptrdiff_t>(s.slice_ranges[i].begin));
     there[i] = true;
   }
+  // A server may still have an earlier state of a slice that has moved.
+  std::vector<std::pair<Incarnation, uint64_t>> newest(s.slice_ranges.size());
   for (const auto& p : s.roles) {
     if (!p || !p->server) continue;
     for (uint32_t i = 0; i < s.slice_ranges.size(); ++i) {
       const Slice* slice = p->server->Find(SliceId(i));
-      if (!slice || !slice->memory) continue;
+      if (!slice || !slice->memory || std::pair(slice->incarnation, slice->version) < newest[i]) continue;
+      newest[i] = {slice->incarnation, slice->version};
       std::ranges::copy(slice->values(),
                         values->begin() + static_cast<std::ptrdiff_t>(s.slice_ranges[i].begin));
       there[i] = true;

@@ -44,9 +44,11 @@ struct Faults {
   double unreadable = 0;             // a slice cannot be read from a checkpoint
   double damaged = 0;                // a checkpoint is damaged once it is complete
   double cut_pairs = 0;              // share of the faults that cut a worker from a server for some time
-  Duration slow_disk{0};             // maximum duration of a write
-  Duration fault_interval{0};        // mean time between deaths, pauses and stops; 0: none
-  Time until{0};                     // end of all faults
+  // Of a process that takes part in a move of slices, or of the coordinator, at each point of it.
+  double deaths_in_moves = 0;
+  Duration slow_disk{0};       // maximum duration of a write
+  Duration fault_interval{0};  // mean time between deaths, pauses and stops; 0: none
+  Time until{0};               // end of all faults
 };
 
 // A fault at a fixed time.
@@ -67,6 +69,22 @@ struct PlannedFault {
   Duration lasts{0};      // kPause, kCutOff; kKill of the coordinator: until the next one starts
   bool replaced = false;  // kKill: a replacement starts a second later
   bool standby = false;   // kStart: a worker that stands by
+};
+
+// The named points of a move of slices between two servers.
+enum class MovePoint : uint8_t {
+  kOrdered = 0,   // the server that has the slices begins to connect
+  kFrozen = 1,    // it sends them, and takes no pushes to them any more
+  kArrived = 2,   // the other server has them, and nobody else knows
+  kMade = 3,      // the coordinator has decided, and the other server goes on with them
+  kReleased = 4,  // the first server knows
+};
+enum class MovePart : uint8_t { kFrom = 0, kTo = 1, kCoordinator = 2 };
+
+// Who dies when the first move comes to a point.
+struct MoveDeath {
+  MovePoint point = MovePoint::kOrdered;
+  MovePart who = MovePart::kFrom;
 };
 
 struct Link {
@@ -99,7 +117,8 @@ struct ReduceOptions {
 
 struct ClusterOptions {
   uint64_t seed = 1;
-  uint32_t servers = 1;  // allreduce: 0
+  uint32_t servers = 1;      // allreduce: 0
+  uint32_t max_servers = 0;  // CoordinatorConfig::max_servers
   uint32_t workers = 1;
   uint32_t standby = 0;  // workers that stand by; so do then all that replace a worker
   protocol::SliceTable table;
@@ -142,6 +161,7 @@ struct ClusterOptions {
 
   Faults faults;
   std::vector<PlannedFault> plan;
+  std::optional<MoveDeath> move_death;
   // Called if the job has ended before the whole stream was trained. Returns true to resume it with this
   // number of servers and these rules.
   std::function<bool(uint32_t* servers, protocol::CutRules* cuts)> resume;
@@ -181,6 +201,9 @@ struct ClusterResult {
   uint64_t one_shots = 0;         // steps for which a member added all contributions itself
   uint64_t loads = 0;             // slices read from a checkpoint
   uint64_t damaged = 0;           // checkpoints that were found to be damaged
+  uint64_t moves = 0;             // of slices from one server to another, made
+  uint64_t moved_bytes = 0;       // sent for moves, whether these were made or not
+  uint64_t servers_left = 0;      // after they have handed all slices over
 };
 
 class Cluster;

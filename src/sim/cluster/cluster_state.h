@@ -1,5 +1,6 @@
 // The state of a virtual cluster, for its own sources: cluster.cc (the coordinator, the end of the job),
-// roles.cc (servers and workers), network.cc (messages in transit), prefetch.cc (cache hints),
+// roles.cc (servers and workers), network.cc (messages in transit), moves.cc (slices that move between
+// servers), prefetch.cc (cache hints),
 // group_members.cc and reduce.cc (all-reduce workers and their messages), faults.cc, invariants.cc.
 #pragma once
 
@@ -100,6 +101,7 @@ struct alignas(64) RoleProcess : Process {
   Time last_heartbeat{0};
   Time wake_at = Time::max();
   std::deque<std::pair<uint64_t, Time>> parked;          // a server's tickets, and since when they are parked
+  uint32_t move_target = 0;                              // address of the server that its last move goes to
   std::vector<std::unique_ptr<Connection>> connections;  // ordered by server; their addresses are stable
   WorkerProgress progress;
 };
@@ -179,6 +181,9 @@ struct Cluster::State {
   // Ends the run; only the first violation counts.
   void Violate(Invariant invariant, std::string what);
   void CheckApplied(const PushRequest& request, const std::vector<SliceReply>& replies);
+  // The versions of a server's slices before a push and after it.
+  std::vector<SliceRef> VersionsOf(const RoleProcess& p) const;
+  void CheckWriter(const RoleProcess& p, const std::vector<SliceRef>& before);
   void CheckWatermark();
   void CheckLabels(const ControlReply& reply);
   void NoteLeases(const CoordinatorProcess& c, const ControlReply& reply);
@@ -246,6 +251,20 @@ struct Cluster::State {
   Duration DrawCompute(RoleProcess* p);
   void ComputedAfter(const ProcessPtr& p, Duration takes, uint64_t token, const BatchOutcome& outcome);
   void OnComputed(uint32_t index);
+
+  // ---- moves.cc
+  void DoMoves(const ProcessPtr& p);
+  void Act(const ProcessPtr& p, const ConnectMove& a);
+  void Act(const ProcessPtr& p, const SendMove& a);
+  void Act(const ProcessPtr& p, const DropMove& a);
+  void Act(const ProcessPtr& p, const AnswerMove& a);
+  // An input about moves of the server's machine.
+  void LaterMove(const ProcessPtr& p, Duration delay, std::function<void(Server&)> input);
+  void ArriveMove(uint32_t address_id, const ProcessPtr& from, uint64_t id,
+                  const std::vector<MovedSlice>& slices);
+  // One of those who take part may die here.
+  void AtMovePoint(MovePoint point, const ProcessPtr& from, uint32_t to_address);
+  void Die(MovePart who, const ProcessPtr& from, uint32_t to_address);
 
   // ---- group_members.cc
   void StartGroupMember(const ProcessPtr& p);
@@ -373,6 +392,9 @@ struct Cluster::State {
   uint32_t started_servers = 0, started_workers = 0;
   std::map<NodeId, ServerProgress> servers;  // last known progress of every server that ever existed
   std::map<std::pair<SliceId, Incarnation>, Applied> applied_on;
+  std::map<std::pair<SliceId, Incarnation>, uint64_t> versions;  // reached by an update, on any server
+  // By server's slot and move: who has sent the slices.
+  std::map<std::pair<uint32_t, uint64_t>, ProcessPtr> move_senders;
   std::map<std::pair<NodeId, NodeId>, Time> cut_until;  // by worker and server
   std::optional<Reached> last_reached;
   bool done = false;

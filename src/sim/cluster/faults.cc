@@ -41,8 +41,10 @@ void Cluster::State::InjectFault() {
     } else if (what < 0.81) {
       if (auto p = Any(Role::kWorker)) p->cut_off_until = now() + Between(100, 4000);
     } else if (what < 0.86 && on_servers) {
-      Start(Role::kServer);  // a spare one
+      Start(Role::kServer);
       if (auto p = Any(Role::kServer); p && rng.Chance(0.5)) Kill(p, false);
+    } else if (what < 0.90 && on_servers) {
+      if (auto p = Any(Role::kServer); p && p->joined) rng.Chance(0.5) ? Leave(p) : Drain(*p);
     } else {
       AdminRequest request;
       request.kind = what < 0.95 ? AdminRequest::Kind::kCheckpoint : AdminRequest::Kind::kStop;
@@ -135,6 +137,10 @@ bool Cluster::State::StandsBy(const RoleProcess& p) const {
 
 void Cluster::State::Leave(const ProcessPtr& p) {
   if (p->worker) Do(p, p->worker->Leave(now()));
+  if (p->server) {
+    p->server->Leave();
+    MaybeSendHeartbeat(p);
+  }
   if (!p->group_member) return;
   p->group_member->machine->Leave();
   MaybeSendHeartbeat(p);
@@ -142,7 +148,11 @@ void Cluster::State::Leave(const ProcessPtr& p) {
 
 void Cluster::State::Drain(const RoleProcess& p) {
   if (!p.joined || !coordinator->alive || coordinator->ended) return;
-  if (coordinator->machine->Drain(p.node).ok()) ++result.drained;
+  if (p.role == Role::kServer) {
+    coordinator->machine->DrainServer(now(), p.node);
+  } else if (coordinator->machine->Drain(p.node).ok()) {
+    ++result.drained;
+  }
 }
 
 // The launcher keeps the number of processes of each role.

@@ -239,6 +239,8 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   p->bytes_in += message.bytes;
   p->busy_until = std::max(p->busy_until, there) + options.server_message +
                   Takes(options.server_byte * 1e9, message.bytes);
+  std::vector<SliceRef> before;
+  if (options.check) before = VersionsOf(*p);
   const Status begun = p->server->Begin(request);
   if (!begun.ok()) return Violate(Invariant::kAccepted, "a server refused a push: " + begun.ToString());
   std::vector<SliceReply> replies = std::move(message.reply.slices);  // reuses the memory
@@ -261,11 +263,13 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   } else {
     p->parked.emplace_back(ticket, now());
   }
+  if (options.check) CheckWriter(*p, before);
   TakeReady(p);
   if (!p->heartbeat_in_flight && p->server->HeartbeatUrgent()) MaybeSendHeartbeat(p);
 }
 
 void Cluster::State::TakeReady(const ProcessPtr& p) {
+  DoMoves(p);
   for (Server::Ready& ready : p->server->TakeReady()) {
     const auto at = std::ranges::find(p->parked, ready.ticket, &std::pair<uint64_t, Time>::first);
     LEAT_CHECK(at != p->parked.end());

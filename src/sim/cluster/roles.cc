@@ -222,7 +222,9 @@ void Cluster::State::Do(const ProcessPtr& p, const WorkerActions& actions) {
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const StopRole& a) {
-  if (a.evicted) return JoinAgain(p);
+  const bool leaves = p->server && p->server->leaving();
+  if (a.evicted && !leaves) return JoinAgain(p);
+  if (!a.evicted && leaves) ++result.servers_left;
   OnExit(p);
 }
 

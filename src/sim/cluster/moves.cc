@@ -1,0 +1,156 @@
+// Slices that move between servers: connections, transfers and answers, with the faults of the data plane.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "sim/cluster/cluster_state.h"
+
+namespace leat::sim {
+
+namespace {
+
+uint64_t SizeOf(const std::vector<MovedSlice>& slices) {
+  uint64_t bytes = 0;
+  for (const MovedSlice& moved : slices)
+    bytes += moved.slice->elements * (1 + moved.slice->slots) * sizeof(float);
+  return bytes;
+}
+
+// As they are at this moment: a server that gives a move up changes the memory.
+std::vector<MovedSlice> Copy(const std::vector<MovedSlice>& slices) {
+  std::vector<MovedSlice> copies = slices;
+  for (MovedSlice& moved : copies) {
+    auto copy = std::make_shared<Slice>(*moved.slice);
+    if (copy->memory) {
+      copy->memory = Buffer(moved.slice->memory.size());
+      std::memcpy(copy->memory.data(), moved.slice->memory.data(), copy->memory.size());
+    }
+    moved.slice = std::move(copy);
+  }
+  return copies;
+}
+
+}  // namespace
+
+void Cluster::State::DoMoves(const ProcessPtr& p) {
+  if (!p->alive || !p->server) return;
+  const uint32_t incarnation = p->incarnation;
+  for (const MoveAction& action : p->server->TakeMoveActions()) {
+    if (!p->alive || p->incarnation != incarnation) return;
+    std::visit([&](const auto& a) { Act(p, a); }, action);
+  }
+}
+
+void Cluster::State::LaterMove(const ProcessPtr& p, Duration delay, std::function<void(Server&)> input) {
+  ScheduleIn(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
+    if (incarnation != p->incarnation) return;
+    input(*p->server);
+    TakeReady(p);
+    MaybeSendHeartbeat(p);
+  });
+}
+
+void Cluster::State::AtMovePoint(MovePoint point, const ProcessPtr& from, uint32_t to_address) {
+  std::optional<MovePart> who;
+  if (options.move_death && options.move_death->point == point) {
+    who = options.move_death->who;
+    options.move_death.reset();
+  } else if (Chance(options.faults.deaths_in_moves)) {
+    who = static_cast<MovePart>(rng.Below(3));
+  }
+  if (!who) return;
+  // Not in the middle of an action.
+  queue.After(Duration(0), [this, who = *who, from, to_address] { Die(who, from, to_address); });
+}
+
+void Cluster::State::Die(MovePart who, const ProcessPtr& from, uint32_t to_address) {
+  if (who == MovePart::kFrom && from->alive) return Kill(from, true);
+  const uint32_t slot = address_slots[to_address].slot;
+  if (who == MovePart::kTo && slot != AddressSlot::kNobody) return Kill(ProcessPtr(roles[slot]), true);
+  if (who != MovePart::kCoordinator || !coordinator->alive || coordinator->ended) return;
+  TroubleCoordinator();
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const ConnectMove& a) {
+  const uint32_t address = p->move_target = AddressIdOf(a.address);
+  AtMovePoint(MovePoint::kOrdered, p, address);
+  const bool lost = Chance(options.faults.lost);
+  const Duration takes = Latency(p->latency) + Latency(p->latency) + (lost ? Between(50, 300) : Duration(0));
+  ScheduleIn(p, takes, [this, p, incarnation = p->incarnation, lost, address, id = a.id] {
+    if (incarnation != p->incarnation) return;
+    if (lost || address_slots[address].slot == AddressSlot::kNobody) {
+      p->server->OnMoveFailed(id, Status(Code::kUnavailable, "cannot connect"));
+    } else {
+      p->server->OnMoveConnected(id);
+    }
+    TakeReady(p);
+    MaybeSendHeartbeat(p);
+  });
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const SendMove& a) {
+  ++result.messages;
+  const uint32_t address = p->move_target;
+  AtMovePoint(MovePoint::kFrozen, p, address);
+  const uint64_t bytes = SizeOf(a.slices);
+  result.moved_bytes += bytes;
+  const uint64_t id = a.id;
+  const auto fail = [id](Server& server) {
+    server.OnMoveFailed(id, Status(Code::kUnavailable, "connection lost"));
+  };
+  const auto send = [&](Time* arrives) {
+    const auto [first, last] = Leaves(p.get(), bytes, now(), nullptr, 1);
+    *arrives = last;
+    queue.After(first - now(), [this, p, address, id, bytes, last = last, slices = Copy(a.slices)]() mutable {
+      const uint32_t slot = address_slots[address].slot;
+      if (slot == AddressSlot::kNobody) return;
+      const Time there = Comes(roles[slot].get(), bytes, last);
+      ScheduleIn(ProcessPtr(roles[slot]), std::max(there - now(), Duration(0)),
+                 [this, p, address, id, slices = std::move(slices)] { ArriveMove(address, p, id, slices); });
+    });
+  };
+  Time arrives{0};
+  if (Chance(options.faults.duplicated)) send(&arrives);
+  if (Chance(options.faults.lost)) {
+    // Without a broken connection, only the coordinator finds out.
+    if (!rng.Chance(0.3)) LaterMove(p, Between(1, 100), fail);
+    return;
+  }
+  send(&arrives);
+  if (address_slots[address].slot == AddressSlot::kNobody) LaterMove(p, arrives - now(), fail);
+}
+
+void Cluster::State::ArriveMove(uint32_t address, const ProcessPtr& from, uint64_t id,
+                                const std::vector<MovedSlice>& slices) {
+  const uint32_t slot = address_slots[address].slot;
+  if (slot == AddressSlot::kNobody) return;
+  const ProcessPtr to = roles[slot];
+  move_senders[{slot, id}] = from;
+  const Status status = to->server->OnMoveArrived(id, Copy(slices));
+  if (!status.ok() && from->alive && from->server) {
+    LaterMove(from, Latency(to->latency), [id, status](Server& server) { server.OnMoveFailed(id, status); });
+  }
+  AtMovePoint(MovePoint::kArrived, from, address);
+  TakeReady(to);
+  MaybeSendHeartbeat(to);
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const AnswerMove& a) {
+  if (a.status.ok()) ++result.moves;
+  const auto sender = move_senders.extract({p->slot, a.id});
+  if (!sender || !sender.mapped()->alive || !sender.mapped()->server) return;
+  const ProcessPtr from = sender.mapped();
+  if (a.status.ok()) AtMovePoint(MovePoint::kMade, from, p->address_id);
+  if (Chance(options.faults.lost)) return;
+  LaterMove(from, Latency(p->latency),
+            [this, from, to = p->address_id, id = a.id, status = a.status](Server& server) {
+              if (!status.ok()) return server.OnMoveFailed(id, status);
+              server.OnMoveTaken(id);
+              AtMovePoint(MovePoint::kReleased, from, to);
+            });
+}
+
+// What is on its way may arrive all the same.
+void Cluster::State::Act(const ProcessPtr&, const DropMove&) {}
+
+}  // namespace leat::sim
