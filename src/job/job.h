@@ -71,11 +71,28 @@ struct PredictionsSpec {
   bool enabled() const { return !topic.empty(); }
 };
 
-// For tests of slow roles; no job needs it.
+// Where a process dies as by kill -9.
+enum class DiePoint : uint8_t {
+  kNone = 0,
+  kPush = 1,           // a worker, before it pushes a gradient
+  kApply = 2,          // a server, between applying a push and acknowledging it
+  kShard = 3,          // a server, when it is to save its slices
+  kManifest = 4,       // the coordinator, when all shards are saved
+  kMoveOrdered = 5,    // a server, when it is to hand slices over
+  kMoveFrozen = 6,     // so, before it sends them
+  kMoveArrived = 7,    // the other server, when they have arrived
+  kMoveMade = 8,       // the coordinator, when it has decided, before anybody knows
+  kMoveJournaled = 9,  // so, when that is on disk
+};
+
+// For tests of slow and dying roles; no job needs it.
 struct DebugSpec {
   Duration step{0};         // each batch takes this much longer
   Duration init{0};         // so does a server's start
   uint32_t hang_after = 0;  // the batch after so many of a process takes an hour longer; 0: none does
+  // The first process that has come to the point so many times dies, once in the job.
+  DiePoint die_at = DiePoint::kNone;
+  uint32_t die_after = 1;
 };
 
 struct Job {

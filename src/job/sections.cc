@@ -246,10 +246,19 @@ void ReadCheckpoint(const Config& checkpoint, Job* job) {
 }
 
 void ReadDebug(const Config& debug, Job* job) {
-  debug.Allow({"step_ms", "init_ms", "hang_after"});
+  debug.Allow({"step_ms", "init_ms", "hang_after", "die_at", "die_after"});
   job->debug.step = std::chrono::milliseconds(debug.Integer("step_ms", 0, 0, 3'600'000));
   job->debug.init = std::chrono::milliseconds(debug.Integer("init_ms", 0, 0, 3'600'000));
   job->debug.hang_after = static_cast<uint32_t>(debug.Integer("hang_after", 0, 0, 1'000'000));
+  // In the order of DiePoint, from its second on.
+  const std::vector<std::string> points = {"push",         "apply",        "shard",
+                                           "manifest",     "move_ordered", "move_frozen",
+                                           "move_arrived", "move_made",    "move_journaled"};
+  if (debug.Has("die_at")) {
+    const std::string name = debug.At("die_at").OneOf("die_at", points);
+    job->debug.die_at = static_cast<DiePoint>(1 + (std::ranges::find(points, name) - points.begin()));
+  }
+  job->debug.die_after = static_cast<uint32_t>(debug.Integer("die_after", 1, 1, 1'000'000));
 }
 
 void ReadMetrics(const Config& metrics, Job* job) {

@@ -24,7 +24,7 @@ TEST(Sections, TimeoutsOfRoles) {
       Parse(Replaced(kSmallJob, "placement: partitioned}",
                      "placement: partitioned, heartbeat_interval_s: 0.5, heartbeat_timeout_s: 20, "
                      "lease_timeout_s: 60, stuck_timeout_s: 600}\n"
-                     "debug: {step_ms: 30, init_ms: 40, hang_after: 50}"));
+                     "debug: {step_ms: 30, init_ms: 40, hang_after: 50, die_at: move_made, die_after: 60}"));
   EXPECT_EQ(job.heartbeat_interval, std::chrono::milliseconds(500));
   EXPECT_EQ(job.heartbeat_timeout, std::chrono::seconds(20));
   EXPECT_EQ(job.lease_timeout, std::chrono::seconds(60));
@@ -32,6 +32,9 @@ TEST(Sections, TimeoutsOfRoles) {
   EXPECT_EQ(job.debug.step, std::chrono::milliseconds(30));
   EXPECT_EQ(job.debug.init, std::chrono::milliseconds(40));
   EXPECT_EQ(job.debug.hang_after, 50u);
+  EXPECT_EQ(job.debug.die_at, DiePoint::kMoveMade);
+  EXPECT_EQ(job.debug.die_after, 60u);
+  EXPECT_EQ(Parse(std::string(kSmallJob) + "debug: {die_at: push}\n").debug.die_at, DiePoint::kPush);
 }
 
 TEST(Sections, EverySectionIsRead) {

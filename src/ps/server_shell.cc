@@ -5,22 +5,34 @@
 #include <utility>
 #include <vector>
 
+#include "ps/move_receiver.h"
 #include "wire/frame.h"
 #include "wire/messages.h"
+#include "wire/move.h"
 
 namespace leat::ps {
 
-// One worker's connection.
+// The connection of a worker, or of a server that hands slices over.
 class ServerShell::Session : public net::Receiver {
  public:
   Session(ServerShell& shell, std::unique_ptr<net::Connection> connection)
       : shell_(shell), connection_(std::move(connection)) {}
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override {
-    if (type != static_cast<uint8_t>(wire::FrameType::kPush)) {
-      return Status(Code::kDataLoss,
-                    "unexpected frame type " + std::to_string(type) + ": a server takes pushes only");
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection& connection, uint8_t type,
+                                                     ByteView header, uint64_t payload_bytes) override {
+    is_move_ = type == static_cast<uint8_t>(wire::FrameType::kMove);
+    if (!is_move_ && type != static_cast<uint8_t>(wire::FrameType::kPush)) {
+      return Status(Code::kDataLoss, "unexpected frame type " + std::to_string(type) +
+                                         ": a server takes pushes, and slices of other servers");
+    }
+    const auto role = is_move_ ? net::CertificateRole::kServer : net::CertificateRole::kWorker;
+    if (!connection.peer_roles().Has(role)) {
+      return Status(Code::kPermissionDenied,
+                    is_move_ ? "only servers may hand slices over" : "only workers may push");
+    }
+    if (is_move_) {
+      shell_.bytes_in_ += header.size() + payload_bytes;
+      return moves_.OnHeader(header, payload_bytes);
     }
     if (*unsent_ >= kMaxUnsent) {
       return Status(Code::kResourceExhausted, "the worker has not read " + std::to_string(*unsent_) +
@@ -56,23 +68,27 @@ class ServerShell::Session : public net::Receiver {
   }
 
   bool OnView(net::Connection&, size_t i, ByteView bytes) override {
+    if (is_move_) return false;
     if (views_.size() != i || reinterpret_cast<uintptr_t>(bytes.data()) % alignof(float) != 0) return false;
     views_.push_back(Floats(bytes));
     return true;
   }
   // Applied while it is in the cache.
   void OnSegment(net::Connection&, size_t i) override {
+    if (is_move_) return;
     ApplyViews();
     Apply(i, segments_[i]);
   }
 
-  void OnMessage(net::Connection&) override {
+  void OnMessage(net::Connection& connection) override {
+    if (is_move_) return OnMovedSlice(connection);
     if (views_.size() == request_.slices.size()) {
       shell_.machine_.ApplyAll(request_, views_, &replies_);
     } else {
       ApplyViews();
       for (size_t i = replies_.size(); i < request_.slices.size(); ++i) Apply(i, {});
     }
+    shell_.at_point_(Point::kApplied);
     const uint64_t ticket = ++shell_.last_ticket_;
     const auto reply = shell_.machine_.Finish(ticket, request_, std::move(replies_));
     replies_.clear();
@@ -91,8 +107,14 @@ class ServerShell::Session : public net::Receiver {
     Send(reply);
   }
 
+  void AnswerMove(uint64_t move, const Status& status) {
+    connection_->Send(static_cast<uint8_t>(wire::FrameType::kMoveReply),
+                      wire::Encode(wire::MoveReply{move, status}), {});
+  }
+
   // Destroys this.
   void OnClosed(net::Connection&, const Status&) override {
+    std::erase_if(shell_.arrived_moves_, [this](const auto& entry) { return entry.second == this; });
     if (ticket_ != 0) {
       shell_.machine_.Forget(ticket_);
       shell_.parked_.erase(ticket_);
@@ -101,6 +123,17 @@ class ServerShell::Session : public net::Receiver {
   }
 
  private:
+  void OnMovedSlice(net::Connection& connection) {
+    auto arrived = moves_.OnMessage();
+    if (!arrived.ok()) return connection.Close(arrived.status());
+    if (!*arrived) return;
+    shell_.at_point_(Point::kMoveArrived);
+    shell_.arrived_moves_[(*arrived)->move] = this;
+    if (!(*arrived)->status.ok()) shell_.Act(protocol::AnswerMove{(*arrived)->move, (*arrived)->status});
+    shell_.SendReady();
+    shell_.on_urgent_();
+  }
+
   static std::span<const float> Floats(ByteView bytes) {
     return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
   }
@@ -171,6 +204,8 @@ class ServerShell::Session : public net::Receiver {
 
   ServerShell& shell_;
   std::unique_ptr<net::Connection> connection_;
+  bool is_move_ = false;  // the current message
+  MoveReceiver moves_{shell_.machine_};
   protocol::PushRequest request_;
   std::vector<uint64_t> elements_;  // of the gradients, by slice
   std::vector<protocol::SliceReply> replies_;
@@ -195,7 +230,42 @@ std::vector<protocol::ServerAction> ServerShell::OnHeartbeatReply(
   return actions;
 }
 
+void ServerShell::SendMovesBy(net::Transport& transport, std::function<void()> on_urgent) {
+  on_urgent_ = std::move(on_urgent);
+  move_sender_.emplace(transport, machine_, [this] {
+    SendReady();
+    on_urgent_();
+  });
+}
+
+void ServerShell::DoMoves() {
+  for (auto actions = machine_.TakeMoveActions(); !actions.empty(); actions = machine_.TakeMoveActions()) {
+    for (const protocol::MoveAction& action : actions) {
+      std::visit([this](const auto& a) { Act(a); }, action);
+    }
+  }
+}
+
+void ServerShell::Act(const protocol::AnswerMove& a) {
+  if (const auto session = arrived_moves_.extract(a.id)) session.mapped()->AnswerMove(a.id, a.status);
+}
+
+void ServerShell::Act(const protocol::ConnectMove& a) {
+  at_point_(Point::kMoveOrdered);
+  if (move_sender_) move_sender_->Act(a);
+}
+
+void ServerShell::Act(const protocol::SendMove& a) {
+  at_point_(Point::kMoveFrozen);
+  if (move_sender_) move_sender_->Act(a);
+}
+
+void ServerShell::Act(const protocol::DropMove& a) {
+  if (move_sender_) move_sender_->Act(a);
+}
+
 void ServerShell::SendReady() {
+  DoMoves();
   for (const auto& ready : machine_.TakeReady()) {
     const auto at = parked_.extract(ready.ticket);
     if (at) at.mapped()->SendParked(ready.reply);

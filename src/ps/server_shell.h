@@ -5,12 +5,17 @@
 // a slice while it is being sent; its version is the one at which sending began. In stepped strategies,
 // updates wait until a slice is sent.
 //
+// Slices that move to other servers are sent by a MoveSender; those that come arrive on connections that
+// other servers make.
+//
 // A request that waits for a version is answered when the version is reached. It is answered without values
 // if its worker sends another request or after `parked_timeout`, and dropped if the connection closes.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -18,6 +23,7 @@
 #include "net/loop.h"
 #include "net/transport.h"
 #include "protocol/server/server.h"
+#include "ps/move_sender.h"
 
 namespace leat::ps {
 
@@ -28,6 +34,12 @@ class ServerShell {
               Duration parked_timeout = std::chrono::seconds(3));
   ~ServerShell();
 
+  // Enables moves to other servers. `on_urgent`: a heartbeat should be sent at once, because of something
+  // that has come from another server. `transport` must outlive the shell.
+  void SendMovesBy(net::Transport& transport, std::function<void()> on_urgent);
+  // For tests: called at points where the process may die.
+  enum class Point : uint8_t { kApplied, kMoveOrdered, kMoveFrozen, kMoveArrived };
+  void AtPoints(std::function<void(Point)> call) { at_point_ = std::move(call); }
   // Takes ownership of an accepted connection. The returned receiver lives as long as the connection.
   net::Receiver* Adopt(std::unique_ptr<net::Connection> connection);
   // Applies the coordinator's heartbeat reply and answers requests that waited for it. The machine itself
@@ -37,11 +49,17 @@ class ServerShell {
   // Bytes of headers and payloads received and sent so far.
   uint64_t bytes_in() const { return bytes_in_; }
   uint64_t bytes_out() const { return bytes_out_; }
+  uint64_t bytes_moved() const { return move_sender_ ? move_sender_->bytes() : 0; }
 
  private:
   class Session;
 
   void SendReady();
+  void DoMoves();
+  void Act(const protocol::AnswerMove& a);
+  void Act(const protocol::ConnectMove& a);
+  void Act(const protocol::SendMove& a);
+  void Act(const protocol::DropMove& a);
   void Park(uint64_t ticket, Session* session);
   void ExpireParked();
 
@@ -53,6 +71,10 @@ class ServerShell {
   std::deque<std::pair<Time, uint64_t>> parked_since_;  // includes tickets that are no longer parked
   uint64_t timer_ = 0;                                  // 0: nothing is parked
   std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;
+  std::optional<MoveSender> move_sender_;
+  std::function<void()> on_urgent_ = [] {};
+  std::function<void(Point)> at_point_ = [](Point) {};
+  std::unordered_map<uint64_t, Session*> arrived_moves_;  // by move: where to answer it
   uint64_t bytes_in_ = 0;
   uint64_t bytes_out_ = 0;
 };

@@ -194,6 +194,7 @@ void Progress::Forget(Time now, const protocol::View& view) {
       const auto& its = server.mapped();
       sum.duplicates += its.duplicates;
       sum.conflicts += its.conflicts;
+      sum.bytes_moved += its.bytes_moved;
       sum.skipped = std::max(sum.skipped, its.skipped);
       sum.staleness.resize(std::max(sum.staleness.size(), its.staleness.size()));
       for (size_t i = 0; i < its.staleness.size(); ++i) sum.staleness[i] += its.staleness[i];

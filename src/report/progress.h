@@ -87,6 +87,7 @@ class Progress {
     std::string last_dead_letter;
     uint64_t duplicates = 0;
     uint64_t conflicts = 0;
+    uint64_t bytes_moved = 0;
     uint64_t skipped = 0;  // the largest
     std::vector<uint64_t> staleness;
     uint64_t staleness_sum = 0;

@@ -174,10 +174,11 @@ class Progress::JsonWriter {
              dead = forgotten.dead_letters, unjoined = forgotten.unjoined, feed_bytes = forgotten.feed_bytes,
              feed_retries = forgotten.feed_retries;
     std::string last_dead = forgotten.last_dead_letter;
-    uint64_t conflicts = forgotten.conflicts;
+    uint64_t conflicts = forgotten.conflicts, bytes_moved = forgotten.bytes_moved;
     for (const auto& [node, server] : progress_.servers_) {
       duplicates += server.duplicates;
       conflicts += server.conflicts;
+      bytes_moved += server.bytes_moved;
     }
     for (const auto& [node, worker] : progress_.workers_) {
       rejected += worker.rejected_batches;
@@ -210,6 +211,14 @@ class Progress::JsonWriter {
     json_["regranted_leases"] = status_.regranted_leases;
     json_["overdue_leases"] = status_.overdue_leases;
     json_["evictions"] = status_.evictions;
+    const auto& moves = status_.moves;
+    if (moves.planned + moves.slices + moves.failed > 0) {
+      json_["moves"] = {{"planned", moves.planned},
+                        {"slices", moves.slices},
+                        {"bytes", moves.bytes},
+                        {"bytes_sent", bytes_moved},
+                        {"failed", moves.failed}};
+    }
     json_["failed_checkpoints"] = status_.failed_checkpoints;
     if (!status_.checkpoint_failure.empty()) json_["checkpoint_failure"] = status_.checkpoint_failure;
     if (!status_.waiting_for.empty()) json_["waiting_for"] = status_.waiting_for;

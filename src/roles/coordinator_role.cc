@@ -26,6 +26,7 @@
 #include "roles/background_thread.h"
 #include "roles/commit/commit_queue.h"
 #include "roles/commit/write_ahead.h"
+#include "roles/faults/kill_point.h"
 #include "roles/feed/feed_thread.h"
 #include "roles/feed/model_files.h"
 #include "roles/input/coordinator_streams.h"
@@ -87,6 +88,7 @@ class CoordinatorRole {
         restored_(restored.manifest),
         fingerprints_(restored_ ? restored_->fingerprints : std::vector<protocol::Fingerprint>()),
         machine_(std::move(config), std::move(restored)),
+        kill_point_(job.debug, job.directory),
         queue_(
             loop_, background_,
             [this](std::span<const protocol::JournalRecord> records) {
@@ -187,6 +189,13 @@ class CoordinatorRole {
       AnswerHeartbeat(request, &actions);
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
       server_calls_[call] = server->node;
+      const auto arrived = [](const auto& move) {
+        return move.stage == protocol::MoveReport::Stage::kArrived;
+      };
+      if (std::ranges::any_of(server->moves, arrived)) {
+        kill_point_.Pass(job::DiePoint::kMoveMade);
+        deciding_call_ = call;
+      }
     }
     Do(std::move(actions));
     const auto* admin = std::get_if<protocol::AdminRequest>(&request);
@@ -206,13 +215,16 @@ class CoordinatorRole {
       *worker = {
           .term = worker->term, .evicted = worker->evicted, .stop = worker->stop, .revoked = worker->revoked};
     } else if (auto* server = std::get_if<protocol::ServerHeartbeatReply>(&reply.reply)) {
-      const auto last = last_replies_.find(std::get<protocol::ServerHeartbeat>(request).node);
+      const auto& heartbeat = std::get<protocol::ServerHeartbeat>(request);
+      const auto last = last_replies_.find(heartbeat.node);
       const bool knows = former_calls_.count(reply.call) == 0;
       if (!server->evicted && !server->stop && knows) {
         if (last == last_replies_.end()) return;  // it has not been told its slices
         *server = last->second;
         server->view = {};
         server->checkpoint.reset();
+        // It keeps the slices that have arrived: they may be its own by now.
+        for (const protocol::MoveReport& move : heartbeat.moves) server->incoming.push_back(move.id);
       }
     } else if (!std::holds_alternative<protocol::BotsHeartbeatReply>(reply.reply) &&
                !std::holds_alternative<protocol::FeedHeartbeatReply>(reply.reply) &&
@@ -408,6 +420,7 @@ class CoordinatorRole {
                      joined->node.value, request.pid, request.host);
       }
     }
+    if (a.call == deciding_call_) kill_point_.Pass(job::DiePoint::kMoveJournaled);
     if (former_calls_.erase(a.call) > 0) FillTransfers(&a.reply);
     if (const auto server = server_calls_.extract(a.call)) {
       if (const auto* sent = std::get_if<protocol::ServerHeartbeatReply>(&a.reply))
@@ -467,6 +480,7 @@ class CoordinatorRole {
     OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kDiscard}, [](auto) {});
   }
   void Act(protocol::CommitManifest& a) {
+    kill_point_.Pass(job::DiePoint::kManifest);
     // On disk a checkpoint is named by its place in the job's directory, so that the whole can be moved.
     auto manifest = a.manifest;
     manifest.fingerprints = fingerprints_;
@@ -606,10 +620,12 @@ class CoordinatorRole {
   const std::optional<protocol::Manifest> restored_;
   std::vector<protocol::Fingerprint> fingerprints_;  // of records that are trained
   protocol::Coordinator machine_;
+  KillPoint kill_point_;
   std::map<uint64_t, std::function<void(protocol::ControlReply)>> calls_;
   std::map<uint64_t, protocol::JoinRequest> joining_;
   std::set<uint64_t> former_calls_;  // heartbeats of members that have not heard of this coordinator yet
   uint64_t last_call_ = 0;
+  uint64_t deciding_call_ = 0;  // the last one by which a move may be made
   Time last_status_{0};
   std::map<uint64_t, NodeId> server_calls_;  // heartbeats of servers that are not answered yet
   std::map<NodeId, protocol::ServerHeartbeatReply> last_replies_;
@@ -695,6 +711,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   config.table = job.Slices();
   config.placement = job.placement;
   config.servers = job.servers;
+  config.max_servers = job.max_servers;
   config.workers = job.workers;
   config.strategy = job.strategy;
   config.cuts = job.Cuts();

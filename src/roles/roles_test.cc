@@ -736,6 +736,32 @@ TEST_F(SignalsTest, RolesLeaveCleanlyAndTheJobGoesOn) {
   EXPECT_THAT(Parameters(), Each(float{kEvents}));
 }
 
+TEST_F(SignalsTest, AServerThatJoinsGetsSlicesAndHandsThemOverWhenItLeaves) {
+  pause_at_ = kEvents / 2;  // the job does not end before
+  Coordinate(kSmallJob);
+  StartAll();
+  const auto moves = [&](const char* what) {
+    const Json status = Now();
+    return status.contains("moves") ? status["moves"].value(what, uint64_t{0}) : 0;
+  };
+  ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 100; }));
+  const pid_t server = Spawn("ps");
+  ASSERT_TRUE(WaitFor([&] { return moves("slices") > 0 && moves("planned") == 0; }));
+  const uint64_t moved = moves("slices");
+  EXPECT_GE(moved, 13u) << "a third of 40";
+  EXPECT_LE(moved, 14u);
+  kill(server, SIGTERM);
+  EXPECT_EQ(AwaitExit(server), 0);
+  EXPECT_FALSE(Has(server));
+  EXPECT_EQ(moves("slices"), 2 * moved);
+  Admin(AdminRequest::Kind::kContinue);
+  const Json summary = Finish();
+  EXPECT_EQ(summary["events"], kEvents);
+  EXPECT_EQ(summary["evictions"], 0);
+  EXPECT_EQ(summary["regranted_leases"], 0) << "nothing was trained twice";
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
 TEST_F(SignalsTest, ACoordinatorStopsTheJobWithACheckpoint) {
   const std::string file =
       directory_.Write("job.yaml", Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 4000"));

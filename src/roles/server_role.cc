@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "net/same_host/shared_memory.h"
 #include "ps/server_shell.h"
 #include "roles/background_thread.h"
+#include "roles/faults/kill_point.h"
 #include "roles/membership.h"
 #include "roles/role.h"
 #include "roles/shards/saved_slices.h"
@@ -68,19 +70,17 @@ class ServerRole {
         table_(job.Slices()),
         optimizer_(job.ServerOptimizer()),
         files_(std::move(files)),
-        saved_(saved) {
+        saved_(saved),
+        kill_point_(job.debug, std::filesystem::path(membership.joined().probe).parent_path().string()) {
     shell_.machine().OnJoined(membership_.node(), membership_.joined().term);
+    if (job.debug.die_at != job::DiePoint::kNone) shell_.AtPoints([this](Point point) { PassPoint(point); });
   }
   ~ServerRole() { files_->Abort(); }
 
   Status Run() {
     return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
                             .on_reply = [this](const protocol::ControlReply& reply) { OnReply(reply); },
-                            .on_leave =
-                                [this] {
-                                  leaving_ = true;
-                                  membership_.RequestHeartbeat();
-                                },
+                            .on_leave = [this] { Leave(); },
                             .urgent = [this] { return shell_.machine().HeartbeatUrgent(); },
                             .quiet = [this] { return Quiet(); },
                             // Slices that are ready and shards that are saved are rare, and waited for.
@@ -88,18 +88,44 @@ class ServerRole {
   }
 
  private:
+  using Point = ps::ServerShell::Point;
+
+  void PassPoint(Point point) {
+    switch (point) {
+      case Point::kApplied:
+        return kill_point_.Pass(job::DiePoint::kApply);
+      case Point::kMoveOrdered:
+        return kill_point_.Pass(job::DiePoint::kMoveOrdered);
+      case Point::kMoveFrozen:
+        return kill_point_.Pass(job::DiePoint::kMoveFrozen);
+      case Point::kMoveArrived:
+        return kill_point_.Pass(job::DiePoint::kMoveArrived);
+    }
+  }
+
   protocol::ServerHeartbeat MakeHeartbeat() {
     auto heartbeat = shell_.machine().MakeHeartbeat();
-    heartbeat.leaving = leaving_;
     reported_bytes_ = heartbeat.progress.bytes_in = shell_.bytes_in();
     heartbeat.progress.bytes_out = shell_.bytes_out();
+    heartbeat.progress.bytes_moved = shell_.bytes_moved();
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     return heartbeat;
   }
 
   // Nobody has pushed or asked for anything since the last heartbeat.
   bool Quiet() const {
-    return shell_.bytes_in() == reported_bytes_ && !shell_.machine().HeartbeatUrgent() && !leaving_;
+    return shell_.bytes_in() == reported_bytes_ && !shell_.machine().HeartbeatUrgent() &&
+           !shell_.machine().leaving();
+  }
+
+  void Leave() {
+    if (shell_.machine().leaving()) {
+      spdlog::warn("told to leave again: the slices that are still here are not handed over");
+      return membership_.Stop(false);
+    }
+    spdlog::info("leaving: the other servers take over the slices");
+    shell_.machine().Leave();
+    membership_.RequestHeartbeat();
   }
 
   void OnReply(const protocol::ControlReply& reply) {
@@ -126,6 +152,7 @@ class ServerRole {
   }
 
   void Act(const protocol::SaveShard& a) {
+    kill_point_.Pass(job::DiePoint::kShard);
     std::set<SliceId> slices;
     uint64_t bytes = 0;
     for (const auto& slice : a.slices) {
@@ -148,7 +175,7 @@ class ServerRole {
     });
   }
 
-  void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
+  void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted && !shell_.machine().leaving()); }
 
   net::Loop& loop_;
   Membership& membership_;
@@ -157,7 +184,7 @@ class ServerRole {
   optim::OptimizerConfig optimizer_;
   const std::unique_ptr<ShardFiles> files_;  // read and written on the background thread
   SavedSlices& saved_;
-  bool leaving_ = false;
+  KillPoint kill_point_;
   uint64_t reported_bytes_ = 0;  // received until the last heartbeat
   BackgroundThread background_;
 };
@@ -193,6 +220,7 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
     sharing.emplace(threads);
   }
   shell = std::make_unique<ps::ServerShell>(loop, std::move(config));
+  shell->SendMovesBy(*transport, [&membership] { membership.Update(); });
   const Status outcome = ServerRole(loop, membership, *shell, *job, std::move(files), saved).Run();
   reserved->reset();
   shell.reset();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "net/ucx/ucx.h"
 #include "protocol/worker/worker.h"
 #include "ps/client.h"
+#include "roles/faults/kill_point.h"
 #include "roles/group_member_role.h"
 #include "roles/input/input_errors.h"
 #include "roles/input/input_flow.h"
@@ -228,6 +230,7 @@ class WorkerRole {
     return {protocol::Disposition::kRejected, step.events};
   }
   void Act(const protocol::SendPush& a) {
+    if (a.request->disposition == protocol::Disposition::kGradient) kill_point_.Pass(job::DiePoint::kPush);
     if (asked_.empty()) {
       waiting_since_ = loop_.Now();
       busy_poll_.emplace(loop_);
@@ -276,6 +279,7 @@ class WorkerRole {
   InputErrors input_errors_;
   InputFlow input_flow_{&progress_};
   protocol::Worker machine_;
+  KillPoint kill_point_{job_.debug, std::filesystem::path(membership_.joined().probe).parent_path().string()};
   std::set<NodeId> asked_;  // servers that have not answered yet
   Time waiting_since_{0};   // for the first of them
   std::optional<net::Loop::BusyPoll> busy_poll_;

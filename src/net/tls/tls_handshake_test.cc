@@ -113,8 +113,9 @@ TEST_F(TlsHandshakeTest, EachRefusalIsOneLineAndTheListenerGoesOn) {
   Listen(ps);
   EXPECT_EQ(Connect(nullptr).message(), Prefix() + "the peer requires TLS; start this side with --security");
   EXPECT_EQ(Line(), "the peer does not use TLS, which this port requires");
-  EXPECT_EQ(Connect(ps).message(), Prefix() + "the peer refuses this side's TLS: unsupported certificate");
-  EXPECT_EQ(Line(), "the peer's certificate is for the role server, here it must be for worker");
+  EXPECT_EQ(Connect(authority.Identity({"feed"})).message(),
+            Prefix() + "the peer refuses this side's TLS: unsupported certificate");
+  EXPECT_EQ(Line(), "the peer's certificate is for the role feed, here it must be for server, worker");
   EXPECT_FALSE(Connect(other.Identity({"worker"})).ok());
   EXPECT_EQ(Line(), "the peer refuses this side's TLS: unknown CA");
   EXPECT_TRUE(Connect(worker).ok());

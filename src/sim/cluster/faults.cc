@@ -149,7 +149,7 @@ void Cluster::State::Leave(const ProcessPtr& p) {
 void Cluster::State::Drain(const RoleProcess& p) {
   if (!p.joined || !coordinator->alive || coordinator->ended) return;
   if (p.role == Role::kServer) {
-    coordinator->machine->DrainServer(now(), p.node);
+    static_cast<void>(coordinator->machine->DrainServer(now(), p.node));
   } else if (coordinator->machine->Drain(p.node).ok()) {
     ++result.drained;
   }
