@@ -188,7 +188,8 @@ class CoordinatorRole {
     if (stalled) {
       AnswerHeartbeat(request, &actions);
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
-      server_calls_[call] = server->node;
+      // One that has not heard of this coordinator is not told its slices.
+      if (!former_calls_.contains(call)) server_calls_[call] = server->node;
       const auto arrived = [](const auto& move) {
         return move.stage == protocol::MoveReport::Stage::kArrived;
       };
@@ -423,8 +424,9 @@ class CoordinatorRole {
     if (a.call == deciding_call_) kill_point_.Pass(job::DiePoint::kMoveJournaled);
     if (former_calls_.erase(a.call) > 0) FillTransfers(&a.reply);
     if (const auto server = server_calls_.extract(a.call)) {
-      if (const auto* sent = std::get_if<protocol::ServerHeartbeatReply>(&a.reply))
-        last_replies_[server.mapped()] = *sent;
+      // A member of another run is evicted, whatever its node.
+      const auto* const sent = std::get_if<protocol::ServerHeartbeatReply>(&a.reply);
+      if (sent != nullptr && !sent->evicted) last_replies_[server.mapped()] = *sent;
     }
     call.mapped()(std::move(a.reply));
   }
