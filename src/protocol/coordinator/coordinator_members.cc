@@ -411,6 +411,7 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   if (role == Role::kServer) {
     servers_changed = true;
     moves.Forget(node);
+    slices.ForgetParts(node);
   }
   if (!slices.Holds(node)) return;
   slices.Orphan(node);

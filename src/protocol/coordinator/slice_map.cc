@@ -105,6 +105,11 @@ void SliceMap::Forget(State& slice) {
   if (slice.live) --live_;
   slice.live = slice.returning = false;
   slice.report = nullptr;
+  slice.parts.clear();
+}
+
+void SliceMap::ForgetParts(NodeId server) {
+  for (State& slice : slices_) slice.parts.erase(server);
 }
 
 void SliceMap::PlaceAll(const std::vector<NodeId>& servers, const std::vector<uint32_t>& assignment) {
@@ -291,28 +296,43 @@ SliceMap::State* SliceMap::Find(const SliceIncarnation& slice_incarnation) {
   return guards::SameIncarnation(slice_incarnation.incarnation, slice.incarnation) ? &slice : nullptr;
 }
 
+// A slice's ledger is as of one moment: of a report in parts, nothing counts before the last of them.
+void SliceMap::Learn(State* slice, NodeId server, const LedgerReport& report, std::vector<Learned>* learned) {
+  const auto part = slice->parts.find(server);
+  const bool first = part == slice->parts.end();
+  const Known before = first ? slice->report : part->second.sum;
+  // Another server has reported the slice meanwhile.
+  const Known other = first || report.more || part->second.before == slice->report ? nullptr : slice->report;
+  auto at = std::ranges::find_if(
+      *learned, [&](const Learned& same) { return same.before == before && same.other == other; });
+  if (at == learned->end()) {
+    const size_t partitions = watermark_.size();
+    Known now = Sum(before.get(), report, partitions);
+    if (other) now = Sum(other.get(), *now, partitions);
+    const auto same = std::ranges::find_if(*learned, [&](const Learned& l) { return *l.now == *now; });
+    if (same != learned->end()) now = same->now;
+    at = learned->insert(learned->end(), {before, other, std::move(now)});
+  }
+  if (report.more) {
+    slice->parts[server] = {first ? slice->report : part->second.before, at->now};
+  } else {
+    slice->report = at->now;
+    slice->parts.erase(server);
+  }
+}
+
 // Returns true if a slice became live.
 bool SliceMap::Add(NodeId server, const LedgerReport& report) {
   const size_t partitions = watermark_.size();
   if (report.first_partition > partitions || report.partitions.size() > partitions - report.first_partition)
     return false;
   bool changed = false;
-  // Slices of which the same was known share the result, and so do those of which the same is known now.
-  using Known = std::shared_ptr<const LedgerReport>;
-  std::vector<std::pair<Known, Known>> results;
+  std::vector<Learned> learned;
   for (const SliceIncarnation& slice_incarnation : report.slices) {
     State* slice = Find(slice_incarnation);
     // Of one that is nowhere, whoever reports it: its next incarnation has less.
     if (!slice || slice->server == NodeId()) continue;
-    auto result = std::ranges::find(results, slice->report, &std::pair<Known, Known>::first);
-    if (result == results.end()) {
-      Known sum = Sum(slice->report.get(), report, partitions);
-      const auto same =
-          std::ranges::find_if(results, [&](const auto& other) { return *other.second == *sum; });
-      if (same != results.end()) sum = same->second;
-      result = results.insert(results.end(), {slice->report, std::move(sum)});
-    }
-    slice->report = result->second;
+    Learn(slice, server, report, &learned);
     if (slice->server != server) continue;
     slice->failures = 0;
     slice->failed_servers.clear();

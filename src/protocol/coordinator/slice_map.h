@@ -41,6 +41,8 @@ class SliceMap {
   void PlaceAll(const std::vector<NodeId>& servers, const std::vector<uint32_t>& assignment);
   // The server is gone: its slices are without a server until they are assigned again.
   void Orphan(NodeId server);
+  // The server will not complete the reports that it has begun.
+  void ForgetParts(NodeId server);
   // Assigns all slices that `former` left behind to one server, or to several by bytes.
   void Adopt(NodeId former, const std::vector<NodeId>& servers);
   // Restores the slices whose incarnation differs from `incarnations` once more, from the source, which is
@@ -104,6 +106,16 @@ class SliceMap {
   RunSet Missing(const Cut& cut) const;
 
  private:
+  using Known = std::shared_ptr<const LedgerReport>;
+  struct Parts {
+    Known before;  // what was known when the report began
+    Known sum;     // with the parts so far
+  };
+  // Slices of which the same was known share what is known now, and so do those of which the same is known
+  // now.
+  struct Learned {
+    Known before, other, now;
+  };
   struct State {
     uint64_t bytes = 0;
     NodeId server;  // 0: none
@@ -116,7 +128,8 @@ class SliceMap {
     std::vector<NodeId> failed_servers;  // cannot restore it
     SliceOrder order;
     // The sum of the reports about the incarnation, with `slices` empty. Null before the first report.
-    std::shared_ptr<const LedgerReport> report;
+    Known report;
+    std::map<NodeId, Parts> parts;  // of a server's report that is not complete
   };
 
   void Give(State& slice, NodeId server);
@@ -127,6 +140,7 @@ class SliceMap {
   void Forget(State& slice);
   // Null if this is not its incarnation.
   State* Find(const SliceIncarnation& slice_incarnation);
+  void Learn(State* slice, NodeId server, const LedgerReport& report, std::vector<Learned>* learned);
   bool Add(NodeId server, const LedgerReport& report);
   bool Outdated(const LedgerReport& report) const;
   // Recomputes the watermark and reports from the slices that are live.

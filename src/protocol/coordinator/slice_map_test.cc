@@ -90,6 +90,35 @@ TEST_F(SliceMapTest, ASliceIsLiveWithTheLastPartOfItsFirstReport) {
   EXPECT_EQ(map_.Watermark(0), (Position{0, 50}));
 }
 
+TEST_F(SliceMapTest, NothingOfALaterReportCountsBeforeItsLastPart) {
+  map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
+  Report(kA, 50);
+  Report(kB, 50);
+  ServerHeartbeat part = SendHeartbeat(kA, 70);
+  part.ledgers[0].more = true;
+  EXPECT_TRUE(map_.Report(part, {}).ok());
+  Report(kB, 80);
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 50})) << "its slices are not at 70 as a whole";
+  // Another server reports the slices of the first, because they move.
+  ServerHeartbeat other = SendHeartbeat(kA, 60);
+  other.node = kC;
+  EXPECT_TRUE(map_.Report(other, {}).ok());
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 60}));
+  other.ledgers[0].more = true;
+  other.ledgers[0].partitions[0].done = {0, 75};
+  EXPECT_TRUE(map_.Report(other, {}).ok());
+  map_.ForgetParts(kC);
+  part = SendHeartbeat(kA, 0);
+  part.ledgers[0].partitions.clear();
+  EXPECT_TRUE(map_.Report(part, {}).ok());
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 70}));
+  other = SendHeartbeat(kA, 0);
+  other.node = kC;
+  other.ledgers[0].partitions.clear();
+  EXPECT_TRUE(map_.Report(other, {}).ok());
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 70})) << "what was forgotten is not completed by another report";
+}
+
 TEST_F(SliceMapTest, OpenSplitsOfSeveralReportsAreKnownTogether) {
   map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
   Report(kA, 5);
