@@ -112,7 +112,11 @@ void Coordinator::State::TakeOver(const Former& former) {
     slices.RestorePlaces(former.places, Servers());
     for (const NodeId server : slices.Orphaned()) orphans_since[server] = Time(0);
   }
-  if (Awaits(Role::kWorker)) Stepped() ? rounds.Await() : splits.Await();
+  // In stepped strategies all slices go back with those of a lost server. The former coordinator may have
+  // journaled the loss alone.
+  const bool goes_back = Stepped() && !AllReduce() && !orphans_since.empty();
+  if (goes_back) slices.RestoreAll();
+  if (Awaits(Role::kWorker) && !goes_back) Stepped() ? rounds.Await() : splits.Await();
   if (!AllReduce()) ShareLanes();
 }
 

@@ -132,6 +132,29 @@ TEST_F(TakeoverTest, AWorkerThatDoesNotComeBackLosesItsLeases) {
   EXPECT_TRUE(SendHeartbeat(worker_).evicted);
 }
 
+// The former coordinator has died when the loss of a server was journaled, and nothing else.
+TEST_F(TakeoverTest, AllSlicesOfAStepGoBackWithThoseOfALostServer) {
+  for (const bool stepped : {false, true}) {
+    SCOPED_TRACE(stepped);
+    if (stepped) config_.strategy = {.kind = StrategyKind::kSync, .lanes = 2};
+    config_.take_over = false;
+    journal_.clear();
+    orders_.clear();
+    Start({});
+    Begin();
+    const auto before = orders_[a_];
+    Take(coordinator_->OnNodeLost(now_, b_));
+    while (!std::holds_alternative<MembersLeft>(journal_.back())) journal_.pop_back();
+    TakeOver();
+    SendServerHeartbeat(a_);
+    ASSERT_EQ(orders_[a_].size(), before.size());
+    for (size_t i = 0; i < before.size(); ++i) {
+      EXPECT_EQ(orders_[a_][i].slice, before[i].slice);
+      EXPECT_EQ(orders_[a_][i].incarnation > before[i].incarnation, stepped);
+    }
+  }
+}
+
 TEST_F(TakeoverTest, SlicesComeBackAsTheyAreByTheFirstReportOfTheTerm) {
   Begin();
   const auto lease = SendHeartbeat(worker_, 1).leases.at(0);
