@@ -141,7 +141,7 @@ TEST_F(TlsHandshakeTest, EachPortBelongsToItsRolesAndAdmitsItsPeers) {
   };
   const Port ports[] = {
       {wire::PortKind::kControl, {"coordinator"}, roles},
-      {wire::PortKind::kServer, {"server"}, {"worker"}},
+      {wire::PortKind::kServer, {"server"}, {"worker", "server"}},
       {wire::PortKind::kMember, {"worker"}, {"worker"}},
       {wire::PortKind::kTransfer, {"coordinator"}, {"server", "worker"}},
       {wire::PortKind::kFeed, {"feed", "coordinator"}, {"coordinator", "server", "worker", "bots"}},
