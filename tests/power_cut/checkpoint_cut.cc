@@ -1,8 +1,10 @@
 #include "checkpoint_cut.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -164,6 +166,24 @@ Recording Record(const std::string& strategy) {
   return recording;
 }
 
+// While it exists, temporary directories are in memory where the system has a place for that. Disks are made
+// by the thousand, and ext4 flushes a file when another one is renamed to its name. No other thread may run.
+class TemporaryInMemory {
+ public:
+  TemporaryInMemory() {
+    if (const char* former = std::getenv(kName)) former_ = former;
+    if (::access(kMemory, W_OK) == 0) ::setenv(kName, kMemory, 1);
+  }
+  ~TemporaryInMemory() { former_ ? ::setenv(kName, former_->c_str(), 1) : ::unsetenv(kName); }
+  TemporaryInMemory(const TemporaryInMemory&) = delete;
+  TemporaryInMemory& operator=(const TemporaryInMemory&) = delete;
+
+ private:
+  static constexpr const char* kName = "TMPDIR";
+  static constexpr const char* kMemory = "/dev/shm";
+  std::optional<std::string> former_;
+};
+
 Status ReadSlices(const job::Job& job, const std::string& directory, const protocol::Manifest& manifest) {
   const auto optimizer = job.strategy.on_servers() ? job.ServerOptimizer() : job.optimizer;
   const auto slots = static_cast<uint32_t>(optim::SlotNames(optimizer).size());
@@ -205,6 +225,7 @@ Result<uint64_t> Load(const job::Job& job, const std::string& directory) {
 
 CutReport CutCheckpoints(const std::string& strategy) {
   const Recording recording = Record(strategy);
+  const TemporaryInMemory in_memory;
   CutReport report{.operations = recording.operations.size(), .checkpoints = recording.complete.size()};
   std::map<uint64_t, uint64_t> loaded;  // by the disk's checksum
   for (size_t count = 1; count <= recording.operations.size(); ++count) {
