@@ -102,9 +102,9 @@ void ShapedLink::Remove() {
 std::string AddressIn(const Running& role, const std::string& before) {
   const std::string output = role.Output();
   const size_t at = output.find(before);
-  const size_t end = at == std::string::npos ? at : output.find('\n', at);
-  if (end == std::string::npos) return "";
-  return output.substr(at + before.size(), end - at - before.size());
+  if (at == std::string::npos || output.find('\n', at) == std::string::npos) return "";
+  const size_t begin = at + before.size();
+  return output.substr(begin, output.find_first_of(" \n", begin) - begin);
 }
 
 void WaitFor(const std::string& what, Running& role, const std::function<bool()>& condition, double seconds) {
