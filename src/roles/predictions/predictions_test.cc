@@ -280,6 +280,8 @@ TEST(ScoreSender, TriesAgainUntilTheyAreTaken) {
     keeper.refusal = Status();
   }
   ASSERT_TRUE(WaitFor([&] { return keeper.count() == 2; }));
+  // It knows that they are taken, or it would send them again.
+  ASSERT_TRUE(WaitFor([&] { return sender.Unsent().empty(); }));
   // The feed is lost, and another one takes over.
   keeper.feed.reset();
   sender.Send(Score(CutOf(20, 30)));
