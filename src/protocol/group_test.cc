@@ -317,6 +317,9 @@ class World {
   void Act(Node& node, const SaveShard& a) {
     ShardReport report;
     report.checkpoint = a.order.id;
+    std::vector<uint64_t> sizes;
+    for (const auto& slice : a.slices) sizes.push_back(slice->memory.size());
+    EXPECT_EQ(node.group_member->BytesToSave(), sizes);
     auto& files = files_[a.order.id];
     files.insert(files.end(), a.slices.begin(), a.slices.end());
     Later(node.id, milliseconds(1), milliseconds(50), [report](GroupMember& group_member) {

@@ -24,6 +24,7 @@
 #include "roles/input/split_loader.h"
 #include "roles/predictions/worker_predictions.h"
 #include "roles/role.h"
+#include "roles/shards/prepared_memory.h"
 #include "roles/shards/shard_files.h"
 #include "step/batch_log.h"
 #include "step/share_log.h"
@@ -82,6 +83,7 @@ class GroupMemberRole {
                   .optimizer = job_.optimizer,
                   .strategy = job_.strategy,
                   .parameters = &parameters_,
+                  .allocate = [this](size_t bytes) { return copies_.Take(bytes); },
                   .late_labels = job_.schema.has_late_labels()}) {
     if (job_.reports_batches()) trainer_.ScoreByInference();
     if (!job_.predictions.enabled()) return;
@@ -148,9 +150,19 @@ class GroupMemberRole {
   void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
     if (!reply.transfers.empty()) shard_files_->Redirect(reply.transfers, membership_.coordinator());
     if (reply.drain && !std::exchange(leaving_, true)) spdlog::info("told to leave");
+    PrepareSave(reply.checkpoint);
     Do(machine_.OnHeartbeatReply(reply));
     if (reply.term == machine_.term() && predictions_ != nullptr && !membership_.over())
       predictions_->OnHeartbeatReply(reply, machine_.view());
+  }
+
+  // The order comes some steps before the one that is saved.
+  void PrepareSave(const std::optional<protocol::CheckpointOrder>& order) {
+    const uint64_t id = order ? order->id : 0;
+    if (id == std::exchange(prepared_for_, id)) return;
+    copies_.Drop();
+    if (id == 0) return;
+    files_.Post([this, sizes = machine_.BytesToSave()] { copies_.Prepare(sizes); });
   }
 
   // ---- input
@@ -366,6 +378,7 @@ class GroupMemberRole {
       const auto read = [] {};  // the machine keeps no copies
       Post([this,
             report = shard_files_->Save(std::move(a), membership_.node(), table_, job_.optimizer, read)] {
+        copies_.Drop();
         machine_.OnShardSaved(report);
         membership_.Update();
       });
@@ -396,6 +409,8 @@ class GroupMemberRole {
   protocol::WorkerProgress progress_;
   step::BatchLog batches_;
   const std::unique_ptr<ShardFiles> shard_files_;  // read and written on the thread for files
+  PreparedMemory copies_{[](size_t bytes) { return Buffer(bytes); }};
+  uint64_t prepared_for_ = 0;  // the order of a checkpoint; 0: none
   InputErrors input_errors_;
   InputFlow input_flow_{&progress_};
   protocol::GroupMember machine_;

@@ -23,6 +23,7 @@
 #include "roles/faults/kill_point.h"
 #include "roles/membership.h"
 #include "roles/role.h"
+#include "roles/shards/prepared_memory.h"
 #include "roles/shards/saved_slices.h"
 #include "roles/shards/shard_files.h"
 
@@ -63,7 +64,7 @@ constexpr int kMaxUpdateThreads = 4;
 class ServerRole {
  public:
   ServerRole(net::Loop& loop, Membership& membership, ps::ServerShell& shell, const job::Job& job,
-             std::unique_ptr<ShardFiles> files, SavedSlices& saved)
+             std::unique_ptr<ShardFiles> files, SavedSlices& saved, PreparedMemory& memory)
       : loop_(loop),
         membership_(membership),
         shell_(shell),
@@ -71,6 +72,8 @@ class ServerRole {
         optimizer_(job.ServerOptimizer()),
         files_(std::move(files)),
         saved_(saved),
+        memory_(memory),
+        stepped_(job.strategy.stepped()),
         kill_point_(job.debug, std::filesystem::path(membership.joined().probe).parent_path().string()) {
     shell_.machine().OnJoined(membership_.node(), membership_.joined().term);
     if (job.debug.die_at != job::DiePoint::kNone) shell_.AtPoints([this](Point point) { PassPoint(point); });
@@ -132,7 +135,38 @@ class ServerRole {
     const auto* heartbeat = std::get_if<protocol::ServerHeartbeatReply>(&reply);
     if (heartbeat == nullptr) return;
     if (!heartbeat->transfers.empty()) files_->Redirect(heartbeat->transfers, membership_.coordinator());
-    for (auto& action : shell_.OnHeartbeatReply(*heartbeat)) {
+    if (!MemoryIsReady(heartbeat->checkpoint)) {
+      protocol::ServerHeartbeatReply later = *heartbeat;
+      later.checkpoint.reset();
+      return Take(later);
+    }
+    Take(*heartbeat);
+  }
+
+  // Prepares the memory of the copies that a save makes once its order has come. False: the order is to be
+  // ignored until that is done; it is repeated. Stepped strategies save at a certain step, whatever is ready.
+  bool MemoryIsReady(const std::optional<protocol::CheckpointOrder>& order) {
+    const uint64_t id = order ? order->id : 0;
+    if (id != prepared_for_) {
+      prepared_for_ = id;
+      memory_.Drop();
+      preparing_ = id != 0;
+      if (preparing_) {
+        background_.Post([this, id, sizes = saved_.Copied(shell_.machine().BytesToSave())] {
+          memory_.Prepare(sizes);
+          loop_.Post([this, id] {
+            if (prepared_for_ != id) return;
+            preparing_ = false;
+            membership_.RequestHeartbeat();
+          });
+        });
+      }
+    }
+    return !preparing_ || stepped_;
+  }
+
+  void Take(const protocol::ServerHeartbeatReply& reply) {
+    for (auto& action : shell_.OnHeartbeatReply(reply)) {
       if (membership_.over()) return;
       std::visit([this](auto& a) { Act(a); }, action);
     }
@@ -163,6 +197,7 @@ class ServerRole {
     background_.Post([this, a]() mutable {
       const auto read = [this, id = a.order.id] {
         saved_.End();
+        memory_.Drop();
         loop_.Post([this, id] { shell_.machine().OnSlicesRead(id); });
       };
       const checkpoint::ShardProgress progress{.urgent = [this] { return saved_.Urgent(); },
@@ -184,6 +219,10 @@ class ServerRole {
   optim::OptimizerConfig optimizer_;
   const std::unique_ptr<ShardFiles> files_;  // read and written on the background thread
   SavedSlices& saved_;
+  PreparedMemory& memory_;
+  const bool stepped_;
+  uint64_t prepared_for_ = 0;  // the order of a checkpoint; 0: none
+  bool preparing_ = false;
   KillPoint kill_point_;
   uint64_t reported_bytes_ = 0;  // received until the last heartbeat
   BackgroundThread background_;
@@ -208,7 +247,8 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   LEAT_ASSIGN_OR_RETURN(auto files, MakeShardFiles(membership, options));
   if (job->debug.init > Duration{0}) std::this_thread::sleep_for(job->debug.init);
   auto config = job->ServerConfig();
-  config.allocate = net::MakeSharedBuffer;
+  PreparedMemory memory(net::MakeSharedBuffer);
+  config.allocate = [&memory](size_t bytes) { return memory.Take(bytes); };
   SavedSlices saved({.whole = job->checkpoint_copy_bytes});
   config.saved = [&saved](const protocol::Slice& slice) {
     return saved.BeforeUpdate(slice.id, slice.memory);
@@ -221,7 +261,7 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   }
   shell = std::make_unique<ps::ServerShell>(loop, std::move(config));
   shell->SendMovesBy(*transport, [&membership] { membership.Update(); });
-  const Status outcome = ServerRole(loop, membership, *shell, *job, std::move(files), saved).Run();
+  const Status outcome = ServerRole(loop, membership, *shell, *job, std::move(files), saved, memory).Run();
   reserved->reset();
   shell.reset();
   net::Linger(loop, *transport, kLinger);

@@ -236,6 +236,13 @@ GroupMemberActions GroupMember::OnSliceLoaded(const SliceOrder& order, Result<Sl
   return s.Take();
 }
 
+std::vector<uint64_t> GroupMember::BytesToSave() const {
+  std::vector<uint64_t> sizes;
+  if (!state_->group || !state_->config.parameters) return sizes;
+  for (const SliceId slice : state_->OwnSlices()) sizes.push_back(state_->held.BytesOf(slice));
+  return sizes;
+}
+
 void GroupMember::OnShardSaved(ShardReport report) {
   State& s = *state_;
   if (!s.saving || *s.saving != report.checkpoint) return;

@@ -39,6 +39,7 @@ struct GroupMemberConfig {
   StrategyConfig strategy;
   // Memory of the model's parameters; null: modelled steps. Must outlive the member.
   Parameters* parameters = nullptr;
+  Allocate allocate = {};    // for the copies that are saved; null: ordinary memory
   bool late_labels = false;  // of the job: each lane has its labels; another round is a failure
 };
 
@@ -151,6 +152,8 @@ class GroupMember {
 
   // ---- files
   GroupMemberActions OnSliceLoaded(const SliceOrder& order, Result<Slice> slice);
+  // The bytes of each slice that this member's shard would have now.
+  std::vector<uint64_t> BytesToSave() const;
   void OnShardSaved(ShardReport report);
 
   const View& view() const;

@@ -90,6 +90,16 @@ void GroupMember::State::OnStateReady() {
   consecutive_rejected = 0;
 }
 
+std::vector<SliceId> GroupMember::State::OwnSlices() const {
+  const auto places =
+      Place(config.table, Placement::kPartitioned, static_cast<uint32_t>(group->members.size()));
+  std::vector<SliceId> own;
+  for (uint32_t i = 0; i < places.size(); ++i) {
+    if (places[i] == rank) own.emplace_back(i);
+  }
+  return own;
+}
+
 // Starts to save this member's shard once it is at the checkpoint's step.
 void GroupMember::State::Save() {
   if (!checkpoint || saving || checkpoint->version > held.header().step) return;
@@ -108,13 +118,10 @@ void GroupMember::State::Save() {
     return;
   }
   SaveShard save{order, {}};
-  const auto places =
-      Place(config.table, Placement::kPartitioned, static_cast<uint32_t>(group->members.size()));
-  for (uint32_t i = 0; i < places.size(); ++i) {
-    if (places[i] != rank) continue;
-    const Incarnation incarnation(group->id);
-    save.slices.push_back(held.Copy(SliceId(i), incarnation));
-    saved.push_back({SliceId(i), incarnation});
+  const Incarnation incarnation(group->id);
+  for (const SliceId slice : OwnSlices()) {
+    save.slices.push_back(held.Copy(slice, incarnation, config.allocate));
+    saved.push_back({slice, incarnation});
   }
   saving = order.id;
   if (!save.slices.empty()) {

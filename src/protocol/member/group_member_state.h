@@ -57,6 +57,7 @@ struct GroupMember::State {
   void ComputeNext();
   void Complete(const ReducedStep& step);
   void Save();
+  std::vector<SliceId> OwnSlices() const;  // of its shard
   GroupMemberActions Take() { return std::exchange(actions, {}); }
 
   GroupMemberConfig config;

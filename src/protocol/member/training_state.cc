@@ -162,7 +162,13 @@ std::span<float> TrainingState::WholeRoom(uint64_t elements) {
   return {reinterpret_cast<float*>(whole_.data()), elements};
 }
 
-std::shared_ptr<const Slice> TrainingState::Copy(SliceId id, Incarnation incarnation) const {
+uint64_t TrainingState::BytesOf(SliceId id) const {
+  const Part& part = slices_[id.value];
+  return part.elements * (1 + part.slots) * sizeof(float);
+}
+
+std::shared_ptr<const Slice> TrainingState::Copy(SliceId id, Incarnation incarnation,
+                                                 const Allocate& allocate) const {
   const Part& part = slices_[id.value];
   auto slice = std::make_shared<Slice>();
   slice->id = id;
@@ -173,7 +179,7 @@ std::shared_ptr<const Slice> TrainingState::Copy(SliceId id, Incarnation incarna
   slice->elements = part.elements;
   slice->ledger = header_.ledger;
   if (parameters_ == nullptr) return slice;
-  slice->memory = Buffer(part.elements * (1 + part.slots) * sizeof(float));
+  slice->memory = allocate ? allocate(BytesOf(id)) : Buffer(BytesOf(id));
   std::ranges::copy(parameters_->values(id), slice->values().begin());
   for (uint32_t s = 0; s < part.slots; ++s) std::ranges::copy(part.slot(s), slice->slot(s).begin());
   return slice;

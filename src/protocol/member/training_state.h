@@ -65,7 +65,10 @@ class TrainingState {
   Ledger& ledger() { return header_.ledger; }
 
   // A copy to be saved.
-  std::shared_ptr<const Slice> Copy(SliceId slice, Incarnation incarnation) const;
+  // `allocate`: for its memory; null: ordinary memory.
+  std::shared_ptr<const Slice> Copy(SliceId slice, Incarnation incarnation,
+                                    const Allocate& allocate = {}) const;
+  uint64_t BytesOf(SliceId slice) const;  // of its values and slots
 
  private:
   struct Part {

@@ -375,6 +375,14 @@ void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
   s.MakeLive(&hosted, std::make_shared<Slice>(std::move(loaded).value()));
 }
 
+std::vector<uint64_t> Server::BytesToSave() const {
+  std::vector<uint64_t> sizes;
+  for (const auto& hosted : state_->hosted_slices) {
+    if (hosted && hosted->slice) sizes.push_back(hosted->slice->memory.size());
+  }
+  return sizes;
+}
+
 void Server::OnSlicesRead(uint64_t checkpoint) {
   State& s = *state_;
   if (!s.saving || s.saving->checkpoint != checkpoint) return;

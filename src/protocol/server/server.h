@@ -63,6 +63,8 @@ class Server {
   // Delivers the slice that was read, with the id and incarnation of the order, or the error. Outdated and
   // repeated answers are ignored.
   void OnSliceLoaded(const SliceOrder& order, Result<Slice> slice);
+  // The bytes of each slice that a save would have now.
+  std::vector<uint64_t> BytesToSave() const;
   // The shell needs the slices of this save no longer, so their memory is free again. Optional.
   void OnSlicesRead(uint64_t checkpoint);
   // Fills in `report.slices`. One shard is saved at a time: a newer order waits for this answer.

@@ -365,6 +365,9 @@ TEST_F(ServerTest, SavesTheMomentThoughPushesGoOn) {
   const auto save = std::get<SaveShard>(actions[0]);
   EXPECT_EQ(save.order, *reply.checkpoint);
   ASSERT_EQ(save.slices.size(), 12u);
+  std::vector<uint64_t> sizes;
+  for (const auto& slice : save.slices) sizes.push_back(slice->memory.size());
+  EXPECT_EQ(server_->BytesToSave(), sizes);
   EXPECT_TRUE(server_->OnHeartbeatReply(reply).empty()) << "ordered once, repeated until it is reported";
 
   Take(Push(1));

@@ -4,9 +4,20 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 namespace leat::roles {
+
+std::vector<uint64_t> SavedSlices::Copied(std::vector<uint64_t> sizes) const {
+  const uint64_t all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+  if (all <= limits_.whole) return sizes;
+  uint64_t sum = 0;
+  const auto first_beyond =
+      std::ranges::find_if(sizes, [&](uint64_t bytes) { return (sum += bytes) > limits_.copies; });
+  sizes.erase(first_beyond, sizes.end());
+  return sizes;
+}
 
 void SavedSlices::Begin(std::set<SliceId> slices, uint64_t bytes) {
   std::lock_guard lock(mutex_);

@@ -41,6 +41,9 @@ class SavedSlices {
   };
   explicit SavedSlices(const Limits& limits) : limits_(limits) {}
 
+  // The sizes of the copies that may exist at once, if the save has slices of these sizes.
+  std::vector<uint64_t> Copied(std::vector<uint64_t> sizes) const;
+
   // ---- the thread that updates
   // A save of these slices begins, of `bytes` in all; none is written.
   void Begin(std::set<SliceId> slices, uint64_t bytes);

@@ -30,6 +30,13 @@ bool BecomesUrgent(const SavedSlices& saved, SliceId slice) {
   return true;
 }
 
+TEST(SavedSlices, CopiesAreOfAllSlicesOrWithinTheLimit) {
+  const std::vector<uint64_t> sizes = {40, 40, 40};
+  EXPECT_EQ(SavedSlices({.copies = 100, .whole = 120}).Copied(sizes), sizes);
+  EXPECT_EQ(SavedSlices({.copies = 100, .whole = 119}).Copied(sizes), (std::vector<uint64_t>{40, 40}));
+  EXPECT_EQ(SavedSlices({.copies = 39, .whole = 0}).Copied(sizes), std::vector<uint64_t>());
+}
+
 TEST(SavedSlices, WhatIsWrittenNeedsNoCopy) {
   SavedSlices saved(Limited(100));
   EXPECT_TRUE(saved.BeforeUpdate(kA, Buffer(1000))) << "nothing is being saved";
