@@ -25,10 +25,12 @@ class Roles:
         self.folder = folder
         self.environment = {**os.environ, "LEAT_TOKEN": "known to all"}
         self.processes = {}
+        self.started = 0
 
     def start(self, role, *arguments, before=()):
         """Starts a role. `before`: a command that execs the role. Returns the name of its log."""
-        name = f"{role}-{len(self.processes)}"
+        name = f"{role}-{self.started}"
+        self.started += 1
         environment = self.environment
         if before and "--security" not in arguments:  # hosts whose network is trusted
             environment = {**environment, "LEAT_TRUSTED_NETWORK": "1"}
