@@ -1,10 +1,18 @@
 #include "roles/background_thread.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <utility>
 
 namespace leat::roles {
 
-BackgroundThread::BackgroundThread() : thread_([this] { Run(); }) {}
+BackgroundThread::BackgroundThread(int nice)
+    : thread_([this, nice] {
+        // Linux has a nice value for each thread. If it cannot be set, the thread is as good as others.
+        if (nice > 0) (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), nice);
+        Run();
+      }) {}
 
 BackgroundThread::~BackgroundThread() {
   {

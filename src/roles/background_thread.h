@@ -9,9 +9,14 @@
 
 namespace leat::roles {
 
+// Of a thread that writes checkpoints while training goes on: enough for the disk, and little enough for a
+// step.
+constexpr int kNiceWithFiles = 5;
+
 class BackgroundThread {
  public:
-  BackgroundThread();
+  // `nice`: how much less of the processors the thread gets than others of this process, as in nice(2).
+  explicit BackgroundThread(int nice = 0);
   // Waits for the work in progress and drops queued work.
   ~BackgroundThread();
   // Queues work; it runs in the order of the calls. Thread-safe.

@@ -425,7 +425,7 @@ class GroupMemberRole {
   bool leaving_ = false;
   std::unique_ptr<WorkerPredictions> predictions_;  // null: the job publishes none
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
-  BackgroundThread files_;
+  BackgroundThread files_{kNiceWithFiles};
   BackgroundThread compute_;  // ends first: what it computes with is all above
 };
 

@@ -225,7 +225,7 @@ class ServerRole {
   bool preparing_ = false;
   KillPoint kill_point_;
   uint64_t reported_bytes_ = 0;  // received until the last heartbeat
-  BackgroundThread background_;
+  BackgroundThread background_{kNiceWithFiles};
 };
 
 // From joining to the end of the job, or until this node is evicted.
