@@ -108,6 +108,14 @@ class Elastic : public ::testing::TestWithParam<protocol::StrategyConfig> {
     return options;
   }
 
+  // One of four workers dies.
+  static ClusterOptions WithDeath(uint64_t seed) {
+    ClusterOptions options = Options(4);
+    options.seed = seed;
+    options.plan = {{.at = seconds(2) + milliseconds(37 * seed), .index = static_cast<uint32_t>(seed % 4)}};
+    return options;
+  }
+
   static Outcome Run(const ClusterOptions& options) {
     Timeline workload(options, 0.1f);
     Cluster cluster(options, workload);
@@ -200,10 +208,7 @@ TEST_P(Elastic, AFasterWorkerGetsMoreLanes) {
 TEST_P(Elastic, AWorkersDeathIsOverWithinThreeSeconds) {
   const Outcome alone = Run(Options(2));
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    ClusterOptions options = Options(4);
-    options.seed = seed;
-    options.plan = {{.at = seconds(2) + milliseconds(37 * seed), .index = static_cast<uint32_t>(seed % 4)}};
-    const Outcome died = Run(options);
+    const Outcome died = Run(WithDeath(seed));
     EXPECT_GT(died.longest, seconds(1)) << "seed " << seed << ": the others need its lanes";
     EXPECT_LE(died.longest, seconds(3)) << "seed " << seed;
     ExpectSame(died, alone);
@@ -213,12 +218,9 @@ TEST_P(Elastic, AWorkersDeathIsOverWithinThreeSeconds) {
 TEST_P(Elastic, AStandbyTakesAPlaceWithinTwoAndAHalfSeconds) {
   const Outcome alone = Run(Options(2));
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    ClusterOptions options = Options(4);
-    options.seed = seed;
+    ClusterOptions options = WithDeath(seed);
     options.standby = 1;
-    options.plan = {{.at = seconds(2) + milliseconds(37 * seed),
-                     .index = static_cast<uint32_t>(seed % 4),
-                     .replaced = true}};
+    options.plan[0].replaced = true;
     const Outcome died = Run(options);
     EXPECT_LE(died.longest, milliseconds(2500)) << "seed " << seed;
     EXPECT_GT(died.first_batch[4], options.plan[0].at) << "seed " << seed << ": it has stood by";

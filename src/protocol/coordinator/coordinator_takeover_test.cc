@@ -14,6 +14,22 @@ class TakeoverTest : public CoordinatorTest {
     config_.term = 1;
     Start({});
   }
+  struct TwoLanes {
+    NodeId other;                  // the worker of one lane
+    std::vector<Lease> mine, its;  // of worker_, and of that one
+  };
+  void TakeOverTwoLanes(TwoLanes* lanes) {
+    config_.strategy = {.kind = StrategyKind::kSync, .lanes = 2};
+    Start({});
+    Begin();
+    lanes->other = JoinWorker();
+    lanes->mine = SendHeartbeat(worker_, 1).leases;
+    lanes->its = SendHeartbeat(lanes->other, 1).leases;
+    ASSERT_FALSE(lanes->mine.empty());
+    ASSERT_FALSE(lanes->its.empty());
+    TakeOver();
+    ServersReturn();
+  }
   // The former coordinator is gone; its journal is all that there is.
   void TakeOver(std::optional<Manifest> manifest = {}) {
     ++config_.term;
@@ -321,16 +337,9 @@ TEST_F(TakeoverTest, AStandbyLearnsThatTheJobIsOver) {
 }
 
 TEST_F(TakeoverTest, LanesStayWithTheirWorkers) {
-  config_.strategy = {.kind = StrategyKind::kSync, .lanes = 2};
-  Start({});
-  Begin();
-  const NodeId other = JoinWorker();
-  const auto mine = SendHeartbeat(worker_, 1).leases;
-  const auto its = SendHeartbeat(other, 1).leases;
-  ASSERT_FALSE(mine.empty());
-  ASSERT_FALSE(its.empty());
-  TakeOver();
-  ServersReturn();
+  TwoLanes lanes;
+  ASSERT_NO_FATAL_FAILURE(TakeOverTwoLanes(&lanes));
+  const auto& [other, mine, its] = lanes;
   EXPECT_THAT(Return(other, its, 1).revoked, IsEmpty());
   now_ += milliseconds(600);  // longer than a lane waits for its worker
   for (const Lease& lease : SendHeartbeat(other, 1).leases) {
@@ -343,16 +352,9 @@ TEST_F(TakeoverTest, LanesStayWithTheirWorkers) {
 
 // A worker that has begun a later step would have to interrupt it for an earlier one.
 TEST_F(TakeoverTest, LaterRoundsWaitForLanesThatMayBeHeld) {
-  config_.strategy = {.kind = StrategyKind::kSync, .lanes = 2};
-  Start({});
-  Begin();
-  const NodeId other = JoinWorker();
-  const auto mine = SendHeartbeat(worker_, 1).leases;
-  const auto its = SendHeartbeat(other, 1).leases;
-  ASSERT_FALSE(mine.empty());
-  ASSERT_FALSE(its.empty());
-  TakeOver();
-  ServersReturn();
+  TwoLanes lanes;
+  ASSERT_NO_FATAL_FAILURE(TakeOverTwoLanes(&lanes));
+  const auto& [other, mine, its] = lanes;
   now_ += seconds(1);
   EXPECT_THAT(Return(other, its, 5).leases, IsEmpty());
   // It did not get the last of its leases.
