@@ -140,7 +140,8 @@ Result<Claimed> NewestClaimed(const std::string& directory) {
   Claimed claimed{.term = newest.number, .ended = false};
   if (newest.over || !HasJournal(directory, newest)) return claimed;
   const auto contents = ReadJournal(directory + "/" + newest.name);
-  // Who takes over renames the directory before it seals the journal.
+  // A journal that was sealed by a takeover is in a directory that was renamed first. This one was sealed by
+  // its own coordinator, at the end.
   claimed.ended = contents.ok() && contents->sealed && Exists(directory + "/" + newest.name);
   return claimed;
 }

@@ -24,7 +24,7 @@ namespace leat::checkpoint {
 struct Term {
   uint64_t number = 0;
   std::string directory;
-  // Of the former coordinator's journal, up to its end; none: there is none.
+  // All records of the former coordinator's journal; none if there was no such journal.
   std::optional<std::vector<protocol::JournalRecord>> former;
 };
 

@@ -185,7 +185,7 @@ void StoreAssets(Job* job) {
   job->config = job->config.With(kResolved, WithAssets(job->config.At(kResolved), job->assets));
 }
 
-// Of a new job: however many workers it has later.
+// A new job keeps its number of lanes, however many workers it has later.
 void StoreLanes(Job* job) {
   if (job->made_lanes > 0 || !job->strategy.stepped()) return;
   job->config = job->config.With(kResolved, WithLanes(job->config.At(kResolved), job->strategy.lanes));
