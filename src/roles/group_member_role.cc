@@ -102,6 +102,9 @@ class GroupMemberRole {
   }
 
   Status Run() {
+    // Before its first heartbeat: then a group is formed with it, and the others wait for it.
+    trainer_.Prepare(job_.batch_size);
+    NotePlans();
     machine_.OnJoined(membership_.node(), membership_.joined().term);
     if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
     const Status outcome = membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
@@ -314,6 +317,7 @@ class GroupMemberRole {
     progress_.absolute_error += step.absolute_error;
     ++progress_.steps;
     // Only between two batches may anybody look into the trainer and the share.
+    NotePlans();
     share_.Update(loop_.Now());
     if (const Time now = loop_.Now(); now - scored_at_ >= membership_.heartbeat_interval()) {
       scored_at_ = now;
@@ -336,6 +340,10 @@ class GroupMemberRole {
       if (!membership_.over()) Do(machine_.OnComputed(token, outcome));
     };
     predictions_ == nullptr ? go_on() : predictions_->WhenRoom(go_on);
+  }
+  // There is one graph for each size of batches; it is kept while others come and go.
+  void NotePlans() {
+    if (plans_ != trainer_.plans()) spdlog::info("graphs compiled: {}", plans_ = trainer_.plans());
   }
   void CountScores(protocol::WorkerProgress* progress) const {
     if (job_.model->task() == nn::Task::kBinary) progress->scores = trainer_.scores_seen().Encode();
@@ -423,6 +431,7 @@ class GroupMemberRole {
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;
   bool leaving_ = false;
+  uint32_t plans_ = 0;                              // graphs that the log has
   std::unique_ptr<WorkerPredictions> predictions_;  // null: the job publishes none
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
   BackgroundThread files_{kNiceWithFiles};

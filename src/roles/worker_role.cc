@@ -94,6 +94,9 @@ class WorkerRole {
 
   // Returns once the job is over, this node is evicted, or the coordinator is lost.
   Status Run() {
+    // Before its first heartbeat: then it has a share of the work, and others wait for it.
+    trainer_.Prepare(job_.batch_size);
+    NotePlans();
     machine_.OnJoined(membership_.node(), membership_.joined().term);
     if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
     Status outcome = membership_.Run(
@@ -207,6 +210,7 @@ class WorkerRole {
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
     const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch),
                                  {.first = a.first, .last = a.last, .version = a.version, .rate = a.rate});
+    NotePlans();
     if (predictions_ != nullptr) predictions_->OnBatch(split, a.batch, a.first, a.last, !step.finite);
     progress_.loss_sum += step.loss_sum;
     progress_.correct += step.correct;
@@ -228,6 +232,10 @@ class WorkerRole {
         : job_.strategy.stepped() ? "its step"
                                   : "it");
     return {protocol::Disposition::kRejected, step.events};
+  }
+  // There is one graph for each size of batches; it is kept while others come and go.
+  void NotePlans() {
+    if (plans_ != trainer_.plans()) spdlog::info("graphs compiled: {}", plans_ = trainer_.plans());
   }
   void Act(const protocol::SendPush& a) {
     if (a.request->disposition == protocol::Disposition::kGradient) kill_point_.Pass(job::DiePoint::kPush);
@@ -285,6 +293,7 @@ class WorkerRole {
   std::optional<net::Loop::BusyPoll> busy_poll_;
   bool computing_ = false;  // what follows a batch is being done
   bool told_to_leave_ = false;
+  uint32_t plans_ = 0;  // graphs that the log has
   std::set<uint64_t> wanted_;
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);

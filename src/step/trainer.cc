@@ -36,9 +36,15 @@ Trainer::Compiled& Trainer::For(uint32_t batch_size, bool training) {
   for (size_t v = 0; v < step.variables.size(); ++v)
     plan->Bind(step.variables[v], parameters_.values(v).data());
   half = {std::move(step), std::move(plan), nullptr};
+  ++plans_;
   BindGradients(half);
   if (training) SetHooks(half);
   return made;
+}
+
+void Trainer::Prepare(uint32_t batch_size) {
+  For(batch_size, true);
+  if (by_inference_) For(batch_size, false);
 }
 
 void Trainer::BindGradients(Compiled::Half& half) {

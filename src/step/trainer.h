@@ -43,6 +43,11 @@ class Trainer {
   Trainer(const nn::Model& model, protocol::Parameters& parameters, const engine::PlanOptions& options,
           const optim::Clipping& clipping = {});
 
+  // Compiles what Step needs for batches of this size. Otherwise the first of them does.
+  void Prepare(uint32_t batch_size);
+  // Plans compiled so far.
+  uint32_t plans() const { return plans_; }
+
   // Scores a batch, then computes its gradients into the parameters' gradients. `batch` holds the indices of
   // its rows, at most `batch_size`. If the gradients' memory is still in use elsewhere, other memory is taken
   // (AcquireGradientBuffer). An empty batch computes nothing. `random_seed` determines all random choices
@@ -98,6 +103,7 @@ class Trainer {
   std::function<void(size_t)> on_gradient_;
   float largest_ = 0;  // largest gradient of this step so far, if gradients are not clipped
   std::map<uint32_t, Compiled> compiled_;
+  uint32_t plans_ = 0;
   metrics::AucCounts scores_seen_;
   metrics::AucCounts truths_seen_;
   std::vector<float> positive_;

@@ -497,5 +497,28 @@ TEST_P(KernelsTest, AModelThatDiffersInTrainingIsScoredByInference) {
   }
 }
 
+TEST_P(KernelsTest, WhatIsPreparedIsCompiledOnceAndComputesTheSame) {
+  for (const bool by_inference : {false, true}) {
+    const Data data(32, 4, 2);
+    Bench lazy(kWithDropout, 4, Options()), prepared(kWithDropout, 4, Options());
+    if (by_inference) {
+      lazy.trainer.ScoreByInference();
+      prepared.trainer.ScoreByInference();
+    }
+    const uint32_t plans = by_inference ? 2 : 1;
+    EXPECT_EQ(prepared.trainer.plans(), 0u);
+    prepared.trainer.Prepare(32);
+    EXPECT_EQ(prepared.trainer.plans(), plans);
+    const auto first = lazy.trainer.Step(data.rows(), data.order, 32, 5);
+    EXPECT_EQ(prepared.trainer.Step(data.rows(), data.order, 32, 5).loss_sum, first.loss_sum);
+    EXPECT_EQ(prepared.Gradients(), lazy.Gradients());
+    prepared.trainer.Prepare(32);
+    EXPECT_EQ(prepared.trainer.plans(), plans) << "nothing is compiled twice";
+    EXPECT_EQ(lazy.trainer.plans(), plans);
+    prepared.trainer.Prepare(16);
+    EXPECT_EQ(prepared.trainer.plans(), 2 * plans);
+  }
+}
+
 }  // namespace
 }  // namespace leat::step

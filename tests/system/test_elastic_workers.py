@@ -57,6 +57,8 @@ def test_a_worker_that_stands_by_takes_the_place_of_one_that_is_killed(tmp_path,
     with leat.Job("train", file, "--directory", directory, directory=directory) as job:
         leat.wait_for(lambda: len(members(job)) == 2 and len(members(job, "standby")) == 1, "all workers")
         successor, = members(job, "standby")
+        log = directory / "logs" / "standby-0.log"
+        leat.wait_for(lambda: "graphs compiled: 1" in log.read_text(), "its compiled graph")
         victim = leat.wait_for(lambda: [pid for pid in members(job) if trains(job, pid)], "the first batches")[0]
         index = members(job)[victim]["index"]
         os.kill(victim, signal.SIGKILL)
