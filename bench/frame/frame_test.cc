@@ -67,6 +67,13 @@ TEST(ReportTest, TheMedianRowTakesRatiosRunByRun) {
   EXPECT_EQ(row.runs, 3u);
 }
 
+TEST(ReportTest, TheWorstRowHasTheLargestValue) {
+  const Row row = WorstRow("c", {1, 10, 3}, "s", ValueAtMost(9));
+  EXPECT_EQ(row.value, 10);
+  EXPECT_EQ(row.runs, 3u);
+  EXPECT_EQ(Holds(row), false);
+}
+
 // The stderr and exit status of a benchmark with these arguments and rows.
 struct Outcome {
   int status = 0;

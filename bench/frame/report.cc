@@ -133,6 +133,14 @@ Row MedianRow(std::string name, const std::vector<double>& values, std::string u
   return row;
 }
 
+Row WorstRow(std::string name, const std::vector<double>& values, std::string unit, Bound bound) {
+  return {.name = std::move(name),
+          .value = *std::ranges::max_element(values),
+          .unit = std::move(unit),
+          .runs = values.size(),
+          .bound = bound};
+}
+
 std::optional<bool> Holds(const Row& row) {
   if (row.bound.of == Bound::Of::kNothing) return std::nullopt;
   const double is = row.bound.of == Bound::Of::kRatio ? RatioOf(row) : row.value;
@@ -256,7 +264,7 @@ int Report::Finish() {
   };
   bool missed = false;
   for (const Row& row : rows_) {
-    if (row.runs > 0 && row.runs < kMinRuns) say("warning: " + row.name + " is the median of too few runs");
+    if (row.runs > 0 && row.runs < kMinRuns) say("warning: " + row.name + " comes from too few runs");
     if (Holds(row).value_or(true)) continue;
     missed = true;
     const bool of_ratio = row.bound.of == Bound::Of::kRatio;

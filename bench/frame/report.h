@@ -46,7 +46,8 @@ struct Row {
   std::string reference = {};  // empty: no reference; reference_value and ratio are then null
   double reference_value = 0;
   double ratio = 0;  // 0: value / reference_value; otherwise the median of the ratios of all runs
-  size_t runs = 0;   // the value is the median of this many runs; 0: a count that is equal in every run
+  size_t runs = 0;   // the value is the median, or the worst, of this many runs; 0: a count that is equal in
+                     // every run
   Bound bound = {};
 };
 
@@ -54,6 +55,9 @@ struct Row {
 // values and of the ratios of each run; a temporary slowdown affects both sides of a ratio alike.
 Row MedianRow(std::string name, const std::vector<double>& values, std::string unit,
               std::string reference = {}, const std::vector<double>& reference_values = {}, Bound bound = {});
+
+// A row with the largest of `values`, for a bound that every run must meet. At least one value.
+Row WorstRow(std::string name, const std::vector<double>& values, std::string unit, Bound bound);
 
 // Whether the row meets its bound; empty if it has none. A value that is not finite meets no bound.
 std::optional<bool> Holds(const Row& row);
