@@ -189,5 +189,44 @@ TEST(ElasticServers, AMoveCostsFewBytesAndLittleTime) {
   }
 }
 
+// Nobody reports it, and no other server joins: those that are left restore the slices.
+TEST(ElasticServers, ADeathIsOverWithinFiveSeconds) {
+  for (const protocol::StrategyConfig& strategy :
+       {protocol::StrategyConfig{.kind = Kind::kAsync},
+        protocol::StrategyConfig{.kind = Kind::kSync, .lanes = 4},
+        protocol::StrategyConfig{.kind = Kind::kSsp, .lanes = 4, .staleness = 2}}) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      SCOPED_TRACE(std::string(protocol::Name(strategy.kind)) + ", seed " + std::to_string(seed));
+      ClusterOptions options;
+      options.seed = seed;
+      options.servers = options.max_servers = 3;
+      options.workers = 4;
+      options.table = protocol::MakeSlices({{"w", Shape{1000}, {}}}, 1, 3);
+      options.strategy = strategy;
+      options.cuts.batch_size = 10;
+      options.cuts.split_batches = 8;
+      options.stream.partitions.assign(4, {0, 5000});
+      options.worker_link = options.server_link = {1.25e9, std::chrono::microseconds(50)};
+      options.compute = {Distribution::Kind::kLognormal, 0.02, 0.1};
+      options.checkpoint_interval = std::chrono::seconds(1);
+      options.time_limit = std::chrono::hours(1);
+      const Time at = std::chrono::seconds(3) + milliseconds(37 * seed);
+      options.plan = {{.at = at, .role = kServer, .index = static_cast<uint32_t>(seed % 3)}};
+
+      Stopwatch workload(1000);
+      Cluster cluster(options, workload);
+      workload.Watch(cluster);
+      const ClusterResult result = cluster.Run();
+      EXPECT_EQ(result.error, "");
+      EXPECT_EQ(result.deaths, 1u);
+      EXPECT_GT(result.loads, 0u);
+      const auto steps = workload.Steps(at, at + std::chrono::seconds(10));
+      ASSERT_FALSE(steps.empty());
+      EXPECT_GT(steps.back(), options.heartbeat_timeout) << "workers need its slices";
+      EXPECT_LE(steps.back(), std::chrono::seconds(5));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace leat::sim

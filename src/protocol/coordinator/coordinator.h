@@ -59,7 +59,7 @@ struct CoordinatorConfig {
   Duration checkpoint_timeout = std::chrono::seconds(60);
   // Slices of a lost server move to a spare at once, or to the next server that joins; after this time, to
   // the remaining servers.
-  Duration server_wait = std::chrono::seconds(10);
+  Duration server_wait = std::chrono::seconds(2);
   // After the first worker, before those that stand by take the places of others that have not come yet.
   Duration standby_wait = std::chrono::seconds(5);
   Duration tail_wait = std::chrono::milliseconds(200);  // a live tail older than this becomes a shorter split

@@ -149,7 +149,7 @@ struct ClusterOptions {
   Duration unreachable_after = std::chrono::seconds(2);
   Duration checkpoint_interval{0};
   Duration checkpoint_timeout = std::chrono::seconds(60);
-  Duration server_wait = std::chrono::seconds(10);
+  Duration server_wait = std::chrono::seconds(2);
   Duration standby_wait = std::chrono::seconds(5);
   Duration tail_wait = std::chrono::milliseconds(200);
   uint32_t keep_checkpoints = 2;
