@@ -282,6 +282,19 @@ std::unique_ptr<WorkerMemory> CountingWorkload::Join() {
   return std::make_unique<Memory>(*this);
 }
 
+namespace {
+
+// Adds a wrong count of a slice; the first one is described.
+void AddWrongCount(double found, double expected, std::string what, Time now,
+                   std::optional<Violation>* wrong) {
+  if (!*wrong) *wrong = Violation{Invariant::kCount, std::move(what), now};
+  const auto events = static_cast<uint64_t>(std::abs(found - expected));
+  uint64_t& most = found < expected ? (*wrong)->lost : (*wrong)->twice;
+  most = std::max(most, events);
+}
+
+}  // namespace
+
 std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOptions& options,
                                      const CountingWorkload& workload) {
   const auto violated = [&](Invariant invariant, std::string what) {
@@ -297,6 +310,7 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
   Count count = CountAll(disk, options.strategy, workload.poison());
   const Manifest& manifest = *disk.newest();
   bool seen = false;
+  std::optional<Violation> wrong_count;
   std::vector<int> copies(options.table.slices.size(), 0);
   for (const ManifestShard& shard : manifest.shards) {
     for (const SliceIncarnation& incarnation : shard.slices) {
@@ -320,11 +334,12 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
         }
       }
       for (float value : IsMoments(options.table, incarnation.slice) ? std::span<float>() : slice->values()) {
-        if (value != static_cast<float>(count.value)) {
-          return violated(Invariant::kCount, name + " counts " + std::to_string(value) + " events of " +
-                                                 std::to_string(count.value));
-        }
+        if (value == static_cast<float>(count.value)) continue;
+        AddWrongCount(value, static_cast<double>(count.value),
+                      name + " counts " + std::to_string(value) + " events of " + std::to_string(count.value),
+                      cluster.now(), &wrong_count);
       }
+      if (wrong_count) continue;  // all slices are counted; whatever else is wrong follows
       if (slice->events != count.events || slice->version != count.version) {
         return violated(Invariant::kCount, name + " has " + std::to_string(slice->events) +
                                                " events at version " + std::to_string(slice->version) +
@@ -338,6 +353,7 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
       }
     }
   }
+  if (wrong_count) return wrong_count;
   for (int n : copies) {
     if (n != 1) return violated(Invariant::kCheckpoint, "a slice is saved " + std::to_string(n) + " times");
   }

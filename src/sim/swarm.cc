@@ -17,8 +17,8 @@ void DrawBatches(Rng& rng, CutRules* cuts) {
   cuts->batch_size = 4 + static_cast<uint32_t>(rng.Below(20));
 }
 
-ClusterResult RunAndCheck(const ClusterOptions& options, CountingWorkload& workload) {
-  Cluster cluster(options, workload);
+ClusterResult RunAndCheck(const ClusterOptions& options, CountingWorkload& workload, Hooks hooks = {}) {
+  Cluster cluster(options, workload, std::move(hooks));
   ClusterResult result = cluster.Run();
   if (!result.violation) result.violation = CheckCounts(cluster, options, workload);
   // A job may stop because of what workers have seen.
@@ -143,7 +143,10 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
 }
 
 ClusterResult RunSwarm(const SwarmJob& job) {
-  ClusterOptions options = SwarmOptions(job);
+  return RunSwarm(job, SwarmOptions(job));
+}
+
+ClusterResult RunSwarm(const SwarmJob& job, ClusterOptions options, Hooks hooks) {
   CountingWorkload workload(options.table, options.strategy);
   // A stopped job is resumed with another number of servers and another batch size.
   Rng rng(Mix(job.seed, 2));
@@ -153,7 +156,7 @@ ClusterResult RunSwarm(const SwarmJob& job) {
     DrawBatches(rng, cuts);
     return true;
   };
-  return RunAndCheck(options, workload);
+  return RunAndCheck(options, workload, std::move(hooks));
 }
 
 ClusterResult RunWithEvictedWorker(uint64_t seed) {

@@ -33,6 +33,9 @@ struct SwarmJob {
 // The options of such a job, without the hook that resumes it.
 ClusterOptions SwarmOptions(const SwarmJob& job);
 
+// Runs such a job with these options, which begin as SwarmOptions, and checks it in the same way.
+ClusterResult RunSwarm(const SwarmJob& job, ClusterOptions options, Hooks hooks = {});
+
 // Runs the job and checks that every event was counted exactly once; `error` is empty if so.
 ClusterResult RunSwarm(const SwarmJob& job);
 

@@ -166,6 +166,7 @@ void Cluster::State::KillCoordinator(Duration absent, uint32_t next_address) {
   const auto dead = coordinator;
   dead->alive = false;
   ++result.restarts;
+  Note("kill, started again after " + std::to_string(Seconds(absent)) + " s");
   queue.After(absent, [this, dead, next_address] {
     if (coordinator == dead) StartCoordinator(next_address, true);
   });
@@ -251,6 +252,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     });
   } else if (auto* commit = std::get_if<CommitManifest>(&action)) {
     ScheduleIn(c, DiskTakes(), [this, c, manifest = commit->manifest] {
+      if (CoordinatorDiesAt(DeathPoint::kBeforeManifest, c)) return;
       Status status;
       if (Chance(options.faults.full_disk)) status = Status(Code::kResourceExhausted, "the disk is full");
       // A failed one may be complete on disk all the same.
@@ -260,6 +262,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
         ++result.checkpoints;
         if (Chance(options.faults.damaged)) disk.DamageNewest();
       }
+      if (CoordinatorDiesAt(DeathPoint::kManifestSaved, c)) return;
       // A crash in between leaves a checkpoint that was never announced.
       ScheduleIn(c, DiskTakes(), [this, c, id = manifest.id, status] {
         Do(c, c->machine->OnManifestCommitted(now(), id, status));
@@ -287,7 +290,8 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     disk.Append(c->term, ended->left);
     result.regranted_leases += c->machine->status().regranted_leases;
     result.overdue_leases += c->machine->status().overdue_leases;
-    const bool fault_free = now() > faults.until + std::chrono::seconds(15);
+    const bool fault_free =
+        now() > faults.until + std::max(faults.longest_pause, faults.longest_cut) + std::chrono::seconds(15);
     // A stop may give up its final checkpoint, but only for lack of time, and only under faults.
     if (!ended->status.ok() &&
         (!options.resume || ended->status.code() != Code::kDeadlineExceeded || fault_free)) {

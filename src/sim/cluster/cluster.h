@@ -10,6 +10,7 @@
 // folder makes no protocol decisions: it executes the machines' actions and reports the results.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,9 +45,15 @@ struct Faults {
   double unreadable = 0;             // a slice cannot be read from a checkpoint
   double damaged = 0;                // a checkpoint is damaged once it is complete
   double cut_pairs = 0;              // share of the faults that cut a worker from a server for some time
+  double isolations = 0;             // share of those that cut a process from all others for some time
+  double slow_links = 0;             // of the processes that start: their link takes 10 to 200 kB/s
+  double deaths_in_pushes = 0;       // at each DeathPoint of a push
+  double deaths_in_checkpoints = 0;  // at each DeathPoint of a checkpoint
   // Of a process that takes part in a move of slices, or of the coordinator, at each point of it.
   double deaths_in_moves = 0;
   Duration slow_disk{0};       // maximum duration of a write
+  Duration longest_pause{0};   // a quarter of the pauses take up to this instead of 2.5 s. 0: none
+  Duration longest_cut{0};     // of a process from all others
   Duration fault_interval{0};  // mean time between deaths, pauses and stops; 0: none
   Time until{0};               // end of all faults
 };
@@ -70,6 +77,20 @@ struct PlannedFault {
   bool replaced = false;  // kKill: a replacement starts a second later
   bool standby = false;   // kStart: a worker that stands by
 };
+
+// The named points of a push and of a checkpoint, and who dies there.
+enum class DeathPoint : uint8_t {
+  kBeforePush = 0,      // a worker that has computed a run
+  kPushed = 1,          // a worker whose push is on its way
+  kBeforeApply = 2,     // a server that has received a push
+  kApplied = 3,         // a server that has applied it, and has acknowledged nothing
+  kBeforeShard = 4,     // who is told to save a shard
+  kShardSaved = 5,      // who has saved it, before anyone knows
+  kBeforeManifest = 6,  // the coordinator, when all shards are saved
+  kManifestSaved = 7,   // the coordinator, when the checkpoint is complete, before anyone knows
+};
+constexpr size_t kDeathPoints = 8;
+const char* Name(DeathPoint point);
 
 // The named points of a move of slices between two servers.
 enum class MovePoint : uint8_t {
@@ -191,6 +212,8 @@ struct ClusterResult {
   uint64_t drained = 0;        // workers that the coordinator has told to leave
   uint64_t checkpoints = 0;    // complete ones
   uint64_t overdue_leases = 0;
+  std::array<uint64_t, kDeathPoints> deaths_at = {};
+  uint64_t isolations = 0;
   uint64_t cuts = 0;              // of a worker from a server
   uint64_t unreachable = 0;       // heartbeats that named a server
   uint64_t duplicates = 0;        // slices of pushes that a ledger rejected
@@ -213,6 +236,8 @@ struct Hooks {
   std::function<void(Time, NodeId, const protocol::JoinRequest&)> on_join;
   // Each request that the coordinator receives.
   std::function<void(Time, const protocol::ControlRequest&)> on_request;
+  // Each fault, in words.
+  std::function<void(Time, const std::string&)> on_fault;
   // Called at this interval of virtual time; false ends the run.
   Duration watch_every{0};
   std::function<bool(const Cluster&)> watch;

@@ -94,6 +94,7 @@ struct alignas(64) RoleProcess : Process {
   Duration latency{0};
   uint64_t bytes_in = 0, bytes_out = 0;
   Time busy_until{0};       // with received messages
+  Time isolated_until{0};   // from all others
   uint32_t slot = 0;        // permanent index in State::roles
   uint32_t started = 0;     // the number of processes of its role started before it
   uint32_t address_id = 0;  // where others connect to it; 0: a worker without a listener
@@ -344,6 +345,12 @@ struct Cluster::State {
 
   // ---- faults.cc
   void InjectFault();
+  // Tells the hook. `p`: none for the coordinator.
+  void Note(const std::string& what, const RoleProcess* p = nullptr) const;
+  Duration DrawPause();
+  // True if it dies here.
+  bool DiesAt(DeathPoint point, const ProcessPtr& p);
+  bool CoordinatorDiesAt(DeathPoint point, const std::shared_ptr<CoordinatorProcess>& c);
   void TroubleCoordinator();
   std::shared_ptr<Process> Admin() const;
   void Carry(const PlannedFault& planned);
@@ -353,10 +360,20 @@ struct Cluster::State {
   void Leave(const ProcessPtr& p);
   void Drain(const RoleProcess& p);
   void Replace();
+  void StartOne(Role role, bool standby);
   void Pause(Process* process, Duration lasts);
+  void PauseRole(RoleProcess& p, Duration lasts);
+  void PauseCoordinator(Duration lasts);
+  void CutOff(RoleProcess* p, Duration lasts);
   // The network between the two loses everything, in both directions.
   void CutPair(const RoleProcess& worker, const RoleProcess& server, Duration lasts);
   bool IsCut(NodeId worker, NodeId server) const;
+  void Isolate(const ProcessPtr& p, Duration lasts);
+  // What one sends does not reach the other, because one of them is isolated. Either may be none.
+  bool Isolated(const RoleProcess* a, const RoleProcess* b) const {
+    return result.isolations > 0 && (IsIsolated(a) || IsIsolated(b));
+  }
+  bool IsIsolated(const RoleProcess* p) const { return p != nullptr && now() < p->isolated_until; }
   ProcessPtr Any(Role role);
   std::vector<ProcessPtr> All(Role role) const;
 

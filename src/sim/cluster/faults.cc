@@ -1,10 +1,48 @@
 // Random and planned faults.
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "sim/cluster/cluster_state.h"
 
 namespace leat::sim {
+
+const char* Name(DeathPoint point) {
+  switch (point) {
+    case DeathPoint::kBeforePush:
+      return "before a push";
+    case DeathPoint::kPushed:
+      return "after a push has left";
+    case DeathPoint::kBeforeApply:
+      return "before a push is applied";
+    case DeathPoint::kApplied:
+      return "between apply and acknowledgement";
+    case DeathPoint::kBeforeShard:
+      return "before a shard is saved";
+    case DeathPoint::kShardSaved:
+      return "after a shard is saved";
+    case DeathPoint::kBeforeManifest:
+      return "before a checkpoint is complete";
+    case DeathPoint::kManifestSaved:
+      return "after a checkpoint is complete";
+  }
+  return "unknown";
+}
+
+namespace {
+
+std::string For(Duration lasts) {
+  return "for " + std::to_string(Seconds(lasts)) + " s";
+}
+
+}  // namespace
+
+void Cluster::State::Note(const std::string& what, const RoleProcess* p) const {
+  if (!hooks.on_fault) return;
+  if (p == nullptr) return hooks.on_fault(now(), "coordinator: " + what);
+  const std::string name = (p->role == Role::kServer ? "server " : "worker ") + std::to_string(p->started);
+  hooks.on_fault(now(), name + ": " + what);
+}
 
 void Cluster::State::InjectFault() {
   queue.After(FromSeconds(rng.Exponential(Seconds(options.faults.fault_interval))), [this] {
@@ -16,6 +54,12 @@ void Cluster::State::InjectFault() {
       if (auto p = Any(Role::kServer)) Kill(p, true);
       return;
     }
+    if (options.faults.isolations > 0 && rng.Chance(options.faults.isolations)) {
+      const bool server = on_servers && rng.Chance(0.5);
+      if (auto p = Any(server ? Role::kServer : Role::kWorker))
+        Isolate(p, Between(100, 1e3 * Seconds(options.faults.longest_cut)));
+      return;
+    }
     if (on_servers && rng.Chance(options.faults.cut_pairs)) {
       const auto worker = Any(Role::kWorker), server = Any(Role::kServer);
       if (worker && server) CutPair(*worker, *server, Between(100, 6000));
@@ -25,32 +69,56 @@ void Cluster::State::InjectFault() {
     if (what < 0.30) {
       if (auto p = Any(Role::kWorker)) Kill(p, true);
     } else if (what < 0.42) {
-      if (auto p = Any(Role::kWorker)) Pause(p.get(), Between(10, 2500));
+      if (auto p = Any(Role::kWorker)) PauseRole(*p, DrawPause());
     } else if (what < 0.51) {
-      if (auto p = Any(Role::kServer)) Pause(p.get(), Between(10, 2500));
+      if (auto p = Any(Role::kServer)) PauseRole(*p, DrawPause());
     } else if (what < 0.56) {
-      Pause(c.get(), Between(10, 2500));
+      PauseCoordinator(DrawPause());
     } else if (what < 0.63) {
       if (c->alive && !c->ended) TroubleCoordinator();
     } else if (what < 0.68) {
-      Start(Role::kWorker, "", rng.Chance(0.3));
+      StartOne(Role::kWorker, rng.Chance(0.3));
     } else if (what < 0.73) {
       if (auto p = Any(Role::kWorker); p && p->joined) Leave(p);
     } else if (what < 0.77) {
       if (auto p = Any(Role::kWorker)) Drain(*p);
     } else if (what < 0.81) {
-      if (auto p = Any(Role::kWorker)) p->cut_off_until = now() + Between(100, 4000);
+      if (auto p = Any(Role::kWorker)) CutOff(p.get(), Between(100, 4000));
     } else if (what < 0.86 && on_servers) {
-      Start(Role::kServer);
+      StartOne(Role::kServer, false);
       if (auto p = Any(Role::kServer); p && rng.Chance(0.5)) Kill(p, false);
     } else if (what < 0.90 && on_servers) {
       if (auto p = Any(Role::kServer); p && p->joined) rng.Chance(0.5) ? Leave(p) : Drain(*p);
     } else {
       AdminRequest request;
       request.kind = what < 0.95 ? AdminRequest::Kind::kCheckpoint : AdminRequest::Kind::kStop;
+      Note(what < 0.95 ? "is asked for a checkpoint" : "is told to stop, and the job is resumed");
       Call(Admin(), request, [](const auto&) {});
     }
   });
+}
+
+Duration Cluster::State::DrawPause() {
+  const Duration longest = options.faults.longest_pause;
+  if (longest > Duration(0) && rng.Chance(0.25)) return Between(1000, 1e3 * Seconds(longest));
+  return Between(10, 2500);
+}
+
+bool Cluster::State::DiesAt(DeathPoint point, const ProcessPtr& p) {
+  const bool push = point <= DeathPoint::kApplied;
+  if (!Chance(push ? options.faults.deaths_in_pushes : options.faults.deaths_in_checkpoints)) return false;
+  ++result.deaths_at[static_cast<size_t>(point)];
+  Note(std::string("dies ") + Name(point), p.get());
+  Kill(p, true);
+  return true;
+}
+
+bool Cluster::State::CoordinatorDiesAt(DeathPoint point, const std::shared_ptr<CoordinatorProcess>& c) {
+  if (c != coordinator || !Chance(options.faults.deaths_in_checkpoints)) return false;
+  ++result.deaths_at[static_cast<size_t>(point)];
+  Note(std::string("dies ") + Name(point));
+  KillCoordinator();
+  return true;
 }
 
 // It dies; or another one takes over at the other address, while it runs, or is paused for some time.
@@ -58,9 +126,11 @@ void Cluster::State::TroubleCoordinator() {
   const auto c = coordinator;
   if (rng.Chance(0.5)) return KillCoordinator();
   ++result.overtaken;
-  if (rng.Chance(0.7)) Pause(c.get(), Between(10, 2500));
+  if (rng.Chance(0.7)) PauseCoordinator(DrawPause());
   queue.After(Between(0, 500), [this, c] {
-    if (coordinator == c && !c->ended) StartCoordinator(1 - c->address, true);
+    if (coordinator != c || c->ended) return;
+    Note("another one takes over");
+    StartCoordinator(1 - c->address, true);
   });
 }
 
@@ -74,20 +144,22 @@ std::shared_ptr<Process> Cluster::State::Admin() const {
 void Cluster::State::CarryToCoordinator(const PlannedFault& planned) {
   if (coordinator->ended || !coordinator->alive) return;
   if (planned.what == PlannedFault::What::kKill) return KillCoordinator(planned.lasts, planned.index);
-  if (planned.what == PlannedFault::What::kPause) return Pause(coordinator.get(), planned.lasts);
+  if (planned.what == PlannedFault::What::kPause) return PauseCoordinator(planned.lasts);
   ++result.overtaken;
+  Note("another one takes over");
   StartCoordinator(planned.index, true);
 }
 
 void Cluster::State::Carry(const PlannedFault& planned) {
   if (planned.role == Role::kCoordinator) return CarryToCoordinator(planned);
-  if (planned.what == PlannedFault::What::kStart) return Start(planned.role, "", planned.standby);
+  if (planned.what == PlannedFault::What::kStart) return StartOne(planned.role, planned.standby);
   const auto all = All(planned.role);
   if (planned.index >= all.size()) return;
   const ProcessPtr& p = all[planned.index];
   switch (planned.what) {
     case PlannedFault::What::kKill:
       ++result.deaths;
+      Note("kill", p.get());
       OnExit(p);
       if (planned.replaced) {
         queue.After(std::chrono::seconds(1), [this, role = planned.role, standby = StandsBy(*p)] {
@@ -96,15 +168,14 @@ void Cluster::State::Carry(const PlannedFault& planned) {
       }
       return;
     case PlannedFault::What::kPause:
-      return Pause(p.get(), planned.lasts);
+      return PauseRole(*p, planned.lasts);
     case PlannedFault::What::kLeave:
       if (p->joined) Leave(p);
       return;
     case PlannedFault::What::kDrain:
       return Drain(*p);
     case PlannedFault::What::kCutOff:
-      p->cut_off_until = now() + planned.lasts;
-      return;
+      return CutOff(p.get(), planned.lasts);
     case PlannedFault::What::kStart:
       return;
   }
@@ -112,6 +183,7 @@ void Cluster::State::Carry(const PlannedFault& planned) {
 
 void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
   ++result.deaths;
+  Note(replace ? "kill, replaced" : "kill", p.get());
   OnExit(p);
   if (p->joined && rng.Chance(0.5)) {
     AdminRequest request;
@@ -135,7 +207,18 @@ bool Cluster::State::StandsBy(const RoleProcess& p) const {
   return p.role == Role::kWorker && (p.standby || (p.joined && options.standby > 0));
 }
 
+// One more than there are.
+void Cluster::State::StartOne(Role role, bool standby) {
+  Note(std::string("another ") +
+       (role == Role::kServer ? "server"
+        : standby             ? "standby"
+                              : "worker") +
+       " starts");
+  Start(role, "", standby);
+}
+
 void Cluster::State::Leave(const ProcessPtr& p) {
+  Note("leaves", p.get());
   if (p->worker) Do(p, p->worker->Leave(now()));
   if (p->server) {
     p->server->Leave();
@@ -148,6 +231,7 @@ void Cluster::State::Leave(const ProcessPtr& p) {
 
 void Cluster::State::Drain(const RoleProcess& p) {
   if (!p.joined || !coordinator->alive || coordinator->ended) return;
+  Note("is told to leave", &p);
   if (p.role == Role::kServer) {
     static_cast<void>(coordinator->machine->DrainServer(now(), p.node));
   } else if (coordinator->machine->Drain(p.node).ok()) {
@@ -168,6 +252,28 @@ void Cluster::State::Replace() {
   });
 }
 
+void Cluster::State::PauseRole(RoleProcess& p, Duration lasts) {
+  Note("stops " + For(lasts), &p);
+  Pause(&p, lasts);
+}
+
+void Cluster::State::PauseCoordinator(Duration lasts) {
+  Note("stops " + For(lasts));
+  Pause(coordinator.get(), lasts);
+}
+
+void Cluster::State::CutOff(RoleProcess* p, Duration lasts) {
+  Note("does not reach the coordinator " + For(lasts), p);
+  p->cut_off_until = now() + lasts;
+}
+
+void Cluster::State::Isolate(const ProcessPtr& p, Duration lasts) {
+  Note("reaches nobody " + For(lasts), p.get());
+  ++result.isolations;
+  p->isolated_until = std::max(p->isolated_until, now() + lasts);
+  p->cut_off_until = std::max(p->cut_off_until, now() + lasts);
+}
+
 void Cluster::State::Pause(Process* process, Duration lasts) {
   ++result.pauses;
   process->paused_until = std::max(process->paused_until, now() + lasts);
@@ -175,6 +281,7 @@ void Cluster::State::Pause(Process* process, Duration lasts) {
 
 void Cluster::State::CutPair(const RoleProcess& worker, const RoleProcess& server, Duration lasts) {
   ++result.cuts;
+  Note("does not reach server " + std::to_string(server.started) + " " + For(lasts), &worker);
   Time& until = cut_until[{worker.node, server.node}];
   until = std::max(until, now() + lasts);
 }

@@ -74,7 +74,9 @@ void Cluster::State::Die(MovePart who, const ProcessPtr& from, uint32_t to_addre
 void Cluster::State::Act(const ProcessPtr& p, const ConnectMove& a) {
   const uint32_t address = p->move_target = AddressIdOf(a.address);
   AtMovePoint(MovePoint::kOrdered, p, address);
-  const bool lost = Chance(options.faults.lost);
+  const uint32_t slot = address_slots[address].slot;
+  const bool lost = Chance(options.faults.lost) ||
+                    Isolated(p.get(), slot == AddressSlot::kNobody ? nullptr : roles[slot].get());
   const Duration takes = Latency(p->latency) + Latency(p->latency) + (lost ? Between(50, 300) : Duration(0));
   ScheduleIn(p, takes, [this, p, incarnation = p->incarnation, lost, address, id = a.id] {
     if (incarnation != p->incarnation) return;
@@ -125,6 +127,7 @@ void Cluster::State::ArriveMove(uint32_t address, const ProcessPtr& from, uint64
   const uint32_t slot = address_slots[address].slot;
   if (slot == AddressSlot::kNobody) return;
   const ProcessPtr to = roles[slot];
+  if (Isolated(from.get(), to.get())) return;
   move_senders[{slot, id}] = from;
   const Status status = to->server->OnMoveArrived(id, Copy(slices));
   if (!status.ok() && from->alive && from->server) {
@@ -141,7 +144,7 @@ void Cluster::State::Act(const ProcessPtr& p, const AnswerMove& a) {
   if (!sender || !sender.mapped()->alive || !sender.mapped()->server) return;
   const ProcessPtr from = sender.mapped();
   if (a.status.ok()) AtMovePoint(MovePoint::kMade, from, p->address_id);
-  if (Chance(options.faults.lost)) return;
+  if (Isolated(from.get(), p.get()) || Chance(options.faults.lost)) return;
   LaterMove(from, Latency(p->latency),
             [this, from, to = p->address_id, id = a.id, status = a.status](Server& server) {
               if (!status.ok()) return server.OnMoveFailed(id, status);

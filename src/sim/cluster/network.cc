@@ -114,6 +114,7 @@ void Cluster::State::Act(const ProcessPtr& p, const Disconnect& a) {
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
+  if (DiesAt(DeathPoint::kBeforePush, p)) return;
   ++result.messages;
   if (p->waiting_since < Time(0)) p->waiting_since = now();
   Connection& connection = ConnectionOf(p.get(), a.server);
@@ -155,6 +156,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
     return;
   }
   Send(p.get(), make(true), now(), &connection.there);
+  DiesAt(DeathPoint::kPushed, p);
 }
 
 void Cluster::State::Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence) {
@@ -212,6 +214,8 @@ void Cluster::State::OnArrive(uint32_t m) {
   }
   const ProcessPtr& p = roles[message.back ? message.from : message.to];
   if (message.back && (!p || p->incarnation != message.from_incarnation)) return FreeMessage(m);
+  // Lost silently: the worker only notices its timeout.
+  if (Isolated(p.get(), roles[message.back ? message.to : message.from].get())) return FreeMessage(m);
   const Time there = Comes(p.get(), message.bytes, message.last_byte);
   if (message.back) {
     if (there > now()) return queue.At(there, kDeliver, m);
@@ -234,6 +238,7 @@ void Cluster::State::OnDeliver(uint32_t m) {
 }
 
 void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
+  if (DiesAt(DeathPoint::kBeforeApply, ProcessPtr(p))) return Bounce(m);
   Message& message = messages[m];
   const PushRequest& request = *message.request;
   p->bytes_in += message.bytes;
@@ -258,7 +263,9 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   }
   if (options.check) CheckApplied(request, replies);
   const uint64_t ticket = uint64_t{message.serial} << 32 | m;
-  if (auto reply = p->server->Finish(ticket, request, std::move(replies))) {
+  auto reply = p->server->Finish(ticket, request, std::move(replies));
+  if (DiesAt(DeathPoint::kApplied, ProcessPtr(p))) return Bounce(m);
+  if (reply) {
     SendReply(p, m, std::move(*reply));
   } else {
     p->parked.emplace_back(ticket, now());

@@ -72,6 +72,7 @@ void Cluster::State::OnPieceArrives(uint32_t m) {
   Piece& piece = pieces[m];
   const ProcessPtr p = roles[piece.to];
   if (!p || (piece.to_incarnation != 0 && p->incarnation != piece.to_incarnation)) return DropPiece(m);
+  if (Isolated(p.get(), roles[piece.from].get())) return DropPiece(m);
   const Time there = Comes(p.get(), piece.bytes, piece.last_byte);
   if (there > now()) return queue.At(there, kPieceDelivered, m);
   OnPieceDelivered(m);
@@ -165,7 +166,7 @@ void Cluster::State::Connected(const ProcessPtr& p) {
 // Closes this connection at the process in the slot.
 void Cluster::State::NotifyLost(uint32_t slot, uint64_t connection, Duration latency, const char* why) {
   const ProcessPtr p = roles[slot];
-  if (!p || Chance(options.faults.lost)) return;  // it only notices its timeout
+  if (!p || Isolated(p.get(), nullptr) || Chance(options.faults.lost)) return;  // it only notices its timeout
   ScheduleIn(p, Latency(latency), [this, p, connection, why] {
     if (!p->group_member) return;
     Membership& in = p->group_member->in;

@@ -1,5 +1,6 @@
 // Servers and workers: executes their machines' actions.
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -27,6 +28,7 @@ void Cluster::State::Start(Role role, std::string address, bool standby) {
   p->slot = static_cast<uint32_t>(roles.size());
   const Link& link = role == Role::kServer ? options.server_link : options.worker_link;
   if (link.bytes_per_s > 0) p->ns_per_byte = 1e9 / link.bytes_per_s;
+  if (Chance(options.faults.slow_links)) p->ns_per_byte = 1e9 / (1e4 * std::pow(20, rng.Uniform()));
   p->latency = link.latency;
   p->started = role == Role::kServer ? started_servers++ : started_workers++;
   // Only processes that others connect to have an address.
@@ -247,7 +249,7 @@ void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
 
 void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
   ScheduleIn(p, 3 * DiskTakes(), [this, p, incarnation = p->incarnation, a] {
-    if (incarnation != p->incarnation) return;
+    if (incarnation != p->incarnation || DiesAt(DeathPoint::kBeforeShard, p)) return;
     ShardReport report;
     report.checkpoint = a.order.id;
     report.file = "shard-" + ToString(p->node);
@@ -256,6 +258,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
     } else {
       disk.Write(a.order.directory, report.file, a.slices);
     }
+    if (DiesAt(DeathPoint::kShardSaved, p)) return;
     if (p->server) {
       p->server->OnShardSaved(std::move(report));
     } else {
