@@ -27,6 +27,7 @@
 #include "report/progress.h"
 #include "sim/cluster/cluster.h"
 #include "sim/events/huge_pages.h"
+#include "simulate_faults.h"
 #include "step/trainer.h"
 
 namespace leat {
@@ -46,6 +47,8 @@ struct SimulateArguments {
   uint64_t seed = 1;
   bool real = false;
   bool json = false;
+  bool faults = false;
+  uint64_t seeds = 0;
 };
 
 double MachineSeconds() {
@@ -218,6 +221,12 @@ void PrintServers(const Json& summary, double seconds, std::FILE* out) {
 }
 
 int Simulate(const SimulateArguments& a) {
+  if (a.faults) {
+    FaultsArguments faults{.first_seed = a.seed, .json = a.json};
+    if (a.seeds > 0) faults.seeds = a.seeds;
+    return SimulateFaults(faults);
+  }
+  if (a.source.file.empty()) throw std::invalid_argument("simulate needs a job file, or --faults");
   // The simulator jumps between thousands of simulated processes, so page walks are costly.
   if (!a.real) sim::HeapOfHugePages(size_t{1} << 30);
   const job::Job job = job::Job::Load(a.source, a.overrides);
@@ -303,7 +312,7 @@ int Simulate(const SimulateArguments& a) {
 void AddSimulateCommand(CLI::App& app, int* result) {
   const auto a = std::make_shared<SimulateArguments>();
   auto* command = app.add_subcommand("simulate", "run a job on a simulated cluster, in virtual time");
-  command->add_option("job", a->source.file, "job file (YAML)")->required();
+  auto* job = command->add_option("job", a->source.file, "job file (YAML); not with --faults");
   command
       ->add_option("--data", a->overrides.data,
                    "directory of the job's input files (default: the current directory)")
@@ -329,7 +338,22 @@ void AddSimulateCommand(CLI::App& app, int* result) {
   command->add_flag("--real", a->real, "train the job's model on its files; without it, steps only take time")
       ->excludes(steps)
       ->excludes(events);
-  command->add_option("--seed", a->seed, "random seed of the simulation")->capture_default_str();
+  command->add_option("--seed", a->seed, "random seed of the simulation; with --faults, the first one")
+      ->capture_default_str();
+  // Jobs of its own, so nothing describes another one.
+  auto* faults =
+      command->add_flag("--faults", a->faults,
+                        "run many small jobs that count events, with random members, strategies and faults");
+  for (CLI::Option* option : command->get_options()) {
+    const std::string name = option->get_name();
+    if (option == job || (name != "--help" && name != "--seed" && name != "--faults"))
+      faults->excludes(option);
+  }
+  command
+      ->add_option("--seeds", a->seeds,
+                   "with --faults: number of jobs, one for each seed from --seed on (default: 1000)")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}))
+      ->needs(faults);
   command->add_flag("--json", a->json,
                     "print the result as one JSON object on stdout, and the progress on stderr");
   command->callback([a, result] { *result = Simulate(*a); });

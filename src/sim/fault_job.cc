@@ -130,8 +130,8 @@ void DrawMembership(Rng& rng, const SwarmJob& job, ClusterOptions* options) {
 
 // Killed again and again, or stopped and overtaken.
 void DrawCoordinators(Rng& rng, const SwarmJob&, ClusterOptions* options) {
-  if (!rng.Chance(0.4)) return;
-  for (uint32_t n = From(rng, 1, 4); n > 0; --n) {
+  if (!rng.Chance(0.6)) return;
+  for (uint32_t n = From(rng, 1, 5); n > 0; --n) {
     const Time at = At(rng, 0.5, 7);
     const uint32_t address = From(rng, 0, 1);
     if (rng.Chance(0.5)) {

@@ -25,8 +25,8 @@ FaultJob DrawFaultJob(uint64_t seed);
 
 struct FaultOutcome {
   std::string error;  // empty: every event was counted once, and no invariant was violated
-  // Events that some slice lacks, or has too often, at the end of the job. A job that ends early, because an
-  // invariant is violated, has neither.
+  // Events that some slice lacks, or has too often. A job that ends early, because another invariant is
+  // violated, has neither.
   uint64_t lost = 0, twice = 0;
   ClusterResult result;
   // Of everything that the run has counted: two runs of a seed have the same.

@@ -90,9 +90,10 @@ void Cluster::State::CheckApplied(const PushRequest& request, const std::vector<
     const bool before = !applied.loaded.empty() && HeldRuns(applied.loaded, cut).Has(request.run);
     const bool fresh = applied.runs.insert({cut.partition, cut.begin, request.run}).second;
     if (before || !fresh) {
-      return Violate(Invariant::kAppliedOnce, NameOf(reply.slice) + ", partition " +
-                                                  std::to_string(cut.partition) + " " + NameOf(cut.begin) +
-                                                  " run " + std::to_string(request.run));
+      Violate(Invariant::kAppliedOnce, NameOf(reply.slice) + ", partition " + std::to_string(cut.partition) +
+                                           " " + NameOf(cut.begin) + " run " + std::to_string(request.run));
+      result.violation->twice = std::max(result.violation->twice, cut.EventsOf(request.run));
+      return;
     }
   }
 }

@@ -37,7 +37,7 @@ struct Violation {
   Invariant invariant = Invariant::kDeadline;
   std::string what;
   Time at{0};  // in virtual time
-  // kCount: the most events that a slice lacks, and has too often.
+  // kCount, kAppliedOnce: the most events that a slice lacks, or has too often.
   uint64_t lost = 0, twice = 0;
   std::string ToString() const;
   friend std::ostream& operator<<(std::ostream& out, const Violation& v) { return out << v.ToString(); }
