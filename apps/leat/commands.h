@@ -28,5 +28,7 @@ void AddPublishCommand(CLI::App& app, int* result);
 void AddSchemaCommand(CLI::App& app, int* result);
 // leat simulate: run a job on a simulated cluster.
 void AddSimulateCommand(CLI::App& app, int* result);
+// leat soak: run jobs with real processes and random faults, and check what they count.
+void AddSoakCommand(CLI::App& app, int* result);
 
 }  // namespace leat

@@ -453,6 +453,7 @@ int Run(int argc, char** argv) {
   AddPublishCommand(app, &result);
   AddSchemaCommand(app, &result);
   AddSimulateCommand(app, &result);
+  AddSoakCommand(app, &result);
   CheckCommand(app, argv[1]);
   try {
     app.parse(argc, argv);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -83,6 +84,9 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
+    for (const int one : spec.namespaces) {
+      if (setns(one, 0) != 0) _exit(127);
+    }
     execve("/proc/self/exe", argv.data(), envp.data());
     _exit(127);
   }

@@ -19,6 +19,7 @@ struct ProcessSpec {
   std::vector<std::string> arguments;              // command line, without the program
   std::map<std::string, std::string> environment;  // added to the parent's
   std::string log;                                 // file that stdout and stderr are appended to
+  std::vector<int> namespaces;                     // descriptors of those that it enters
 };
 
 struct ProcessEnd {

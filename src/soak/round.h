@@ -1,0 +1,31 @@
+// One round of `leat soak`: runs a job with real processes, and its faults, and counts what the job has
+// counted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "launcher/processes.h"
+#include "soak/round_plan.h"
+
+namespace leat::soak {
+
+struct RoundSettings {
+  std::string folder;  // new, and absolute: for the job, the logs and what hosts keep for a while
+  bool hosts = false;  // each process is on a host of its own; after EnterNamespaces
+  std::function<bool()> interrupted;
+};
+
+struct RoundResult {
+  std::string failure;  // one line; empty: each event has counted once
+  uint64_t lost = 0, twice = 0;
+  uint64_t published = 0, counted = 0;
+  uint32_t deaths = 0;  // of processes, by faults
+  bool interrupted = false;
+};
+
+// Ends everything that it starts. `processes` has no other children.
+RoundResult RunRound(const RoundPlan& plan, const RoundSettings& settings, launcher::Processes& processes);
+
+}  // namespace leat::soak

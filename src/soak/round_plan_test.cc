@@ -1,0 +1,85 @@
+#include "soak/round_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace leat::soak {
+namespace {
+
+TEST(RoundPlan, IsAFunctionOfItsSeed) {
+  std::set<std::string> different;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    for (const bool hosts : {false, true}) {
+      const RoundPlan a = DrawRound(seed, hosts), b = DrawRound(seed, hosts);
+      EXPECT_EQ(a.Describe(), b.Describe());
+      EXPECT_EQ(a.JobText(), b.JobText());
+    }
+    different.insert(DrawRound(seed, true).Describe());
+  }
+  EXPECT_GT(different.size(), 195u);
+}
+
+TEST(RoundPlan, DrawsEveryFaultOfEveryPart) {
+  std::map<std::pair<FaultKind, Part>, int> drawn;
+  std::map<std::string, int> points;
+  std::map<std::string, int> strategies;
+  std::set<Duration> stops;
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    const RoundPlan plan = DrawRound(seed, true);
+    ++strategies[plan.strategy];
+    EXPECT_GE(plan.faults.size(), 1u);
+    EXPECT_EQ(plan.servers, 3u);
+    uint64_t before = 0;
+    for (const RoundFault& fault : plan.faults) {
+      ++drawn[{fault.kind, fault.part}];
+      if (fault.kind == FaultKind::kDie) ++points[fault.point];
+      if (fault.kind == FaultKind::kStop && fault.part == Part::kWorker) stops.insert(fault.lasts);
+      EXPECT_GE(fault.moment, before);
+      EXPECT_LT(static_cast<double>(fault.moment) + kRate * Seconds(fault.lasts),
+                static_cast<double>(plan.events));
+      EXPECT_LE(fault.lasts, std::chrono::seconds(60));
+      before = fault.moment;
+    }
+  }
+  EXPECT_EQ(drawn.size(), 19u) << "kinds of faults";
+  for (const auto& [fault, times] : drawn)
+    EXPECT_GT(times, 30) << Name(fault.first) << " " << Name(fault.second);
+  EXPECT_EQ(points.size(), 9u);
+  for (const auto& [point, times] : points) EXPECT_GT(times, 10) << point;
+  EXPECT_EQ(strategies.size(), RoundStrategies().size());
+  using std::chrono::seconds;
+  EXPECT_EQ(stops, (std::set<Duration>{seconds(1), seconds(3), seconds(10), seconds(60)}));
+}
+
+TEST(RoundPlan, NeedsNothingOfHostsThatAreNotThere) {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    const RoundPlan plan = DrawRound(seed, false);
+    EXPECT_FALSE(plan.hidden || plan.Has(FaultKind::kCut) || plan.Has(FaultKind::kFullDisk)) << seed;
+  }
+}
+
+TEST(RoundPlan, AtMostOneProcessDiesAtAPoint) {
+  int moves = 0;
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    const RoundPlan plan = DrawRound(seed, true);
+    int deaths = 0;
+    for (const RoundFault& fault : plan.faults) {
+      deaths += fault.kind == FaultKind::kDie;
+      if (fault.kind == FaultKind::kDie && fault.point.starts_with("move")) {
+        ++moves;
+        EXPECT_TRUE(plan.Has(FaultKind::kJoin)) << seed;
+      }
+    }
+    EXPECT_LE(deaths, 1) << seed;
+    const bool named = plan.JobText().find("die_at: ") != std::string::npos;
+    EXPECT_EQ(named, deaths == 1) << seed;
+  }
+  EXPECT_GT(moves, 20);
+}
+
+}  // namespace
+}  // namespace leat::soak

@@ -1,0 +1,146 @@
+#include "soak/soak.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <vector>
+
+#include "base/clock.h"
+#include "launcher/processes.h"
+#include "launcher/signals.h"
+#include "report/grouped.h"
+#include "soak/hosts.h"
+#include "soak/round.h"
+#include "soak/round_plan.h"
+
+namespace leat::soak {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using report::Grouped;
+
+constexpr int kInterrupted = 130;
+
+// Returns the absolute path of a folder that exists now.
+std::string FolderFor(const SoakOptions& options) {
+  std::error_code error;
+  if (options.directory.empty()) {
+    std::string made = (fs::temp_directory_path() / "leat-soak-XXXXXX").string();
+    if (mkdtemp(made.data()) == nullptr) throw std::invalid_argument("cannot create the directory " + made);
+    return made;
+  }
+  fs::create_directories(options.directory, error);
+  if (error)
+    throw std::invalid_argument("cannot create the directory " + options.directory + ": " + error.message());
+  return fs::absolute(options.directory).string();
+}
+
+class Soak {
+ public:
+  explicit Soak(const SoakOptions& options) : options_(options), folder_(FolderFor(options)) {
+    if (options.on_this_host) return;
+    if (const Status entered = EnterNamespaces(); !entered.ok()) {
+      fs::remove(folder_);
+      throw std::invalid_argument("cannot emulate hosts: " + entered.message() +
+                                  "; --on-this-host runs all processes here");
+    }
+  }
+
+  int Run() {
+    launcher::BlockSignals();
+    std::atomic<bool> interrupted{false};
+    launcher::Processes processes;
+    launcher::SignalWatch signals([&](int) {
+      interrupted = true;
+      processes.Wake();
+    });
+    for (uint64_t round = 0; round < options_.rounds && !interrupted; ++round) {
+      const RoundPlan plan = DrawRound(options_.first_seed + round, !options_.on_this_host);
+      const std::string folder = folder_ + "/round-" + std::to_string(plan.seed);
+      const Time begin = clock_.Now();
+      const RoundResult result = RunRound(plan,
+                                          {.folder = folder,
+                                           .hosts = !options_.on_this_host,
+                                           .interrupted = [&] { return interrupted.load(); }},
+                                          processes);
+      if (result.interrupted) {
+        std::error_code ignored;
+        fs::remove_all(folder, ignored);
+        break;
+      }
+      Take(plan, result, folder, Seconds(clock_.Now() - begin));
+    }
+    return Finish(interrupted);
+  }
+
+ private:
+  std::string ReplayOf(uint64_t seed) const {
+    return "leat soak --rounds 1 --seed " + std::to_string(seed) +
+           (options_.on_this_host ? " --on-this-host" : "");
+  }
+  std::FILE* Out() const { return options_.json ? stderr : stdout; }
+
+  void Take(const RoundPlan& plan, const RoundResult& result, const std::string& folder, double seconds) {
+    ++rounds_;
+    lost_ += result.lost;
+    twice_ += result.twice;
+    deaths_ += result.deaths;
+    events_ += result.counted;
+    std::fprintf(Out(), "%3llu  %s  %5.1f s  %s\n", static_cast<unsigned long long>(rounds_),
+                 result.failure.empty() ? "ok    " : "FAILED", seconds, plan.Describe().c_str());
+    std::error_code ignored;
+    if (result.failure.empty()) {
+      fs::remove_all(folder, ignored);
+    } else {
+      std::fprintf(Out(), "     %s\n     logs: %s\n     the same choices again: %s\n", result.failure.c_str(),
+                   folder.c_str(), ReplayOf(plan.seed).c_str());
+      failed_.push_back({{"round", rounds_},
+                         {"seed", plan.seed},
+                         {"reason", result.failure},
+                         {"lost", result.lost},
+                         {"twice", result.twice},
+                         {"plan", plan.Describe()},
+                         {"logs", folder},
+                         {"replay", ReplayOf(plan.seed)}});
+    }
+    std::fflush(Out());
+  }
+
+  int Finish(bool interrupted) {
+    const double took = Seconds(clock_.Now() - start_);
+    std::fprintf(Out(), "%llu rounds in %.0f s, %zu failed: %s events, %s lost, %s counted twice%s\n",
+                 static_cast<unsigned long long>(rounds_), took, failed_.size(), Grouped(events_).c_str(),
+                 Grouped(lost_).c_str(), Grouped(twice_).c_str(), interrupted ? "; interrupted" : "");
+    if (options_.json) {
+      const Json json = {{"rounds", rounds_}, {"first_seed", options_.first_seed},
+                         {"lost", lost_},     {"twice", twice_},
+                         {"failed", failed_}, {"events", events_},
+                         {"deaths", deaths_}, {"hosts", !options_.on_this_host},
+                         {"wall_s", took},    {"interrupted", interrupted}};
+      std::printf("%s\n", json.dump().c_str());
+    }
+    std::error_code ignored;
+    fs::remove(folder_, ignored);  // only if it is empty
+    if (interrupted) return kInterrupted;
+    return failed_.empty() ? 0 : 1;
+  }
+
+  const SoakOptions& options_;
+  const std::string folder_;
+  MonotonicClock clock_;
+  const Time start_ = clock_.Now();
+  uint64_t rounds_ = 0, lost_ = 0, twice_ = 0, deaths_ = 0, events_ = 0;
+  std::vector<Json> failed_;
+};
+
+}  // namespace
+
+int RunSoak(const SoakOptions& options) {
+  return Soak(options).Run();
+}
+
+}  // namespace leat::soak
