@@ -45,7 +45,7 @@ struct Faults {
   double unreadable = 0;             // a slice cannot be read from a checkpoint
   double damaged = 0;                // a checkpoint is damaged once it is complete
   double cut_pairs = 0;              // share of the faults that cut a worker from a server for some time
-  double isolations = 0;             // share of those that cut a process from all others for some time
+  double isolations = 0;             // share of those that cut a process from all others, or the coordinator
   double slow_links = 0;             // of the processes that start: their link takes 10 to 200 kB/s
   double deaths_in_pushes = 0;       // at each DeathPoint of a push
   double deaths_in_checkpoints = 0;  // at each DeathPoint of a checkpoint
@@ -53,7 +53,7 @@ struct Faults {
   double deaths_in_moves = 0;
   Duration slow_disk{0};       // maximum duration of a write
   Duration longest_pause{0};   // a quarter of the pauses take up to this instead of 2.5 s. 0: none
-  Duration longest_cut{0};     // of a process from all others
+  Duration longest_cut{0};     // of those
   Duration fault_interval{0};  // mean time between deaths, pauses and stops; 0: none
   Time until{0};               // end of all faults
 };

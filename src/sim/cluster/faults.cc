@@ -56,9 +56,10 @@ void Cluster::State::InjectFault() {
     }
     if (options.faults.isolations > 0 && rng.Chance(options.faults.isolations)) {
       const bool server = on_servers && rng.Chance(0.5);
-      if (auto p = Any(server ? Role::kServer : Role::kWorker))
-        Isolate(p, Between(100, 1e3 * Seconds(options.faults.longest_cut)));
-      return;
+      const auto p = Any(server ? Role::kServer : Role::kWorker);
+      if (!p) return;
+      const Duration lasts = Between(100, 1e3 * Seconds(options.faults.longest_cut));
+      return rng.Chance(0.3) ? CutOff(p.get(), lasts) : Isolate(p, lasts);
     }
     if (on_servers && rng.Chance(options.faults.cut_pairs)) {
       const auto worker = Any(Role::kWorker), server = Any(Role::kServer);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "protocol/guards.h"
+#include "sim/fault_job.h"
 #include "sim/swarm.h"
 
 namespace leat::sim {
@@ -49,6 +50,11 @@ Concern InSwarm(const Strategy& strategy, std::vector<Invariant> found_by) {
           std::move(found_by)};
 }
 
+// The jobs of `leat simulate --faults`.
+Concern InRandomJobs(std::vector<Invariant> found_by) {
+  return {"random jobs", [](uint64_t seed) { return RunFaultJob(seed).result; }, std::move(found_by)};
+}
+
 // The jobs whose exactly-once property depends on the check that this program lacks.
 std::vector<Concern> Concerned() {
   if (kNoGroup) {
@@ -58,7 +64,8 @@ std::vector<Concern> Concerned() {
   if (kNoSeal || kNoTerm) {
     return {InSwarm({.kind = Kind::kAsync}, {Invariant::kOneCoordinator}),
             InSwarm({.kind = Kind::kSync, .lanes = 4}, {Invariant::kOneCoordinator}),
-            InSwarm({.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kOneCoordinator})};
+            InSwarm({.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kOneCoordinator}),
+            InRandomJobs({Invariant::kOneCoordinator})};
   }
   if (kNoMember) return {{"lanes: auto", RunWithEvictedWorker, {Invariant::kValues, Invariant::kCount}}};
   std::vector<Invariant> stepped = {Invariant::kCheckpoint, Invariant::kWatermark};
@@ -67,7 +74,10 @@ std::vector<Concern> Concerned() {
     not_stepped = {Invariant::kAppliedOnce};
     stepped = {Invariant::kCount, Invariant::kValues};
   }
-  return {InSwarm({.kind = Kind::kAsync}, not_stepped),
+  std::vector<Invariant> either = not_stepped;
+  either.insert(either.end(), stepped.begin(), stepped.end());
+  return {InRandomJobs(either),
+          InSwarm({.kind = Kind::kAsync}, not_stepped),
           InSwarm({.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}, not_stepped),
           InSwarm({.kind = Kind::kSync, .lanes = 4}, stepped),
           InSwarm({.kind = Kind::kSync, .lanes = 4, .backup = 1}, stepped),
