@@ -179,8 +179,10 @@ class Round {
     const std::string role = part == Part::kServer ? "ps" : "worker";
     const std::string listen = settings_.hosts ? hosts_.Address(host) + ":0" : "127.0.0.1:0";
     const std::string name = role + "-" + std::to_string(started_[static_cast<size_t>(part)]++);
-    Launch({.name = name, .part = part, .host = host}, {role, "--coordinator", Coordinators(), "--listen",
-                                                        listen, "--scratch", settings_.folder + "/scratch"});
+    const std::string scratch = settings_.folder + "/scratch/" + name;
+    fs::create_directories(scratch);
+    Launch({.name = name, .part = part, .host = host},
+           {role, "--coordinator", Coordinators(), "--listen", listen, "--scratch", scratch});
   }
 
   void Launch(Member member, std::vector<std::string> arguments) {

@@ -240,8 +240,14 @@ checkpoint: {interval_s: 1}
 
 const std::vector<std::string>& RoundStrategies() {
   static const std::vector<std::string> all = {
-      "async",    "sync",      "{type: ssp, staleness: 2}", "{type: sync, backup: 1}",
-      "downpour", "averaging", "{type: sync, lanes: auto}"};
+      "async",
+      "sync",
+      "{type: ssp, staleness: 2}",
+      "{type: sync, backup: 1}",
+      "{type: downpour, n_push: 2, n_fetch: 2}",
+      "{type: averaging, period: 2}",
+      "{type: sync, lanes: auto}",
+  };
   return all;
 }
 

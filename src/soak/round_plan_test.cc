@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "job/job.h"
+
 namespace leat::soak {
 namespace {
 
@@ -59,6 +61,20 @@ TEST(RoundPlan, NeedsNothingOfHostsThatAreNotThere) {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     const RoundPlan plan = DrawRound(seed, false);
     EXPECT_FALSE(plan.hidden || plan.Has(FaultKind::kCut) || plan.Has(FaultKind::kFullDisk)) << seed;
+  }
+}
+
+TEST(RoundPlan, MakesJobsThatCount) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const RoundPlan plan = DrawRound(seed, true);
+    const job::Job job = job::Job::FromText(plan.JobText(), "job.yaml");
+    EXPECT_GE(job.Slices().slices.size(), 8u) << seed;
+    EXPECT_EQ(job.servers, 3u);
+    EXPECT_EQ(job.stream.bots()->events, plan.events);
+    EXPECT_EQ(job.debug.die_at != job::DiePoint::kNone, plan.Has(FaultKind::kDie)) << seed;
+    EXPECT_TRUE(job.strategy.on_servers());
+    // The parameters are exact as floats.
+    EXPECT_LT(plan.events, uint64_t{1} << 24);
   }
 }
 

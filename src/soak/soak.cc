@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -25,26 +28,29 @@ using report::Grouped;
 
 constexpr int kInterrupted = 130;
 
-// Returns the absolute path of a folder that exists now.
-std::string FolderFor(const SoakOptions& options) {
-  std::error_code error;
+// Returns the absolute path of the folder, and whether it is new.
+std::pair<std::string, bool> FolderFor(const SoakOptions& options) {
   if (options.directory.empty()) {
     std::string made = (fs::temp_directory_path() / "leat-soak-XXXXXX").string();
     if (mkdtemp(made.data()) == nullptr) throw std::invalid_argument("cannot create the directory " + made);
-    return made;
+    return {made, true};
   }
-  fs::create_directories(options.directory, error);
-  if (error)
-    throw std::invalid_argument("cannot create the directory " + options.directory + ": " + error.message());
-  return fs::absolute(options.directory).string();
+  std::error_code error;
+  const bool made = fs::create_directories(options.directory, error);
+  if (error || !fs::is_directory(options.directory)) {
+    throw std::invalid_argument("cannot create the directory " + options.directory +
+                                (error ? ": " + error.message() : std::string()));
+  }
+  return {fs::absolute(options.directory).string(), made};
 }
 
 class Soak {
  public:
-  explicit Soak(const SoakOptions& options) : options_(options), folder_(FolderFor(options)) {
+  explicit Soak(const SoakOptions& options) : options_(options) {
+    std::tie(folder_, made_folder_) = FolderFor(options);
     if (options.on_this_host) return;
     if (const Status entered = EnterNamespaces(); !entered.ok()) {
-      fs::remove(folder_);
+      RemoveFolder();
       throw std::invalid_argument("cannot emulate hosts: " + entered.message() +
                                   "; --on-this-host runs all processes here");
     }
@@ -81,6 +87,10 @@ class Soak {
   std::string ReplayOf(uint64_t seed) const {
     return "leat soak --rounds 1 --seed " + std::to_string(seed) +
            (options_.on_this_host ? " --on-this-host" : "");
+  }
+  void RemoveFolder() const {
+    std::error_code ignored;
+    if (made_folder_) fs::remove(folder_, ignored);  // only if it is empty
   }
   std::FILE* Out() const { return options_.json ? stderr : stdout; }
 
@@ -123,14 +133,14 @@ class Soak {
                          {"wall_s", took},    {"interrupted", interrupted}};
       std::printf("%s\n", json.dump().c_str());
     }
-    std::error_code ignored;
-    fs::remove(folder_, ignored);  // only if it is empty
+    RemoveFolder();
     if (interrupted) return kInterrupted;
     return failed_.empty() ? 0 : 1;
   }
 
   const SoakOptions& options_;
-  const std::string folder_;
+  std::string folder_;
+  bool made_folder_ = false;
   MonotonicClock clock_;
   const Time start_ = clock_.Now();
   uint64_t rounds_ = 0, lost_ = 0, twice_ = 0, deaths_ = 0, events_ = 0;
