@@ -271,6 +271,8 @@ RoundPlan DrawRound(uint64_t seed, bool hosts) {
     if (fault.kind == FaultKind::kDie && fault.point.starts_with("move"))
       plan.faults.push_back({.kind = FaultKind::kJoin, .part = Part::kServer, .moment = 1000});
   }
+  // The process that dies leaves a mark in the job's directory, so that no other one does.
+  if (plan.Has(FaultKind::kDie)) plan.hidden = false;
   std::ranges::stable_sort(plan.faults, {}, &RoundFault::moment);
   for (const RoundFault& fault : plan.faults) {
     // Of a rolling restart, from one process to the next.

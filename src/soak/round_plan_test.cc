@@ -91,6 +91,7 @@ TEST(RoundPlan, AtMostOneProcessDiesAtAPoint) {
       }
     }
     EXPECT_LE(deaths, 1) << seed;
+    EXPECT_FALSE(deaths == 1 && plan.hidden) << seed;
     const bool named = plan.JobText().find("die_at: ") != std::string::npos;
     EXPECT_EQ(named, deaths == 1) << seed;
   }
