@@ -55,7 +55,7 @@ def test_without_the_ledgers_check_seeds_fail_and_replay():
 def test_bad_input(tmp_path):
     (tmp_path / "job.yaml").write_text("{}")
     leat.refused(leat.run("simulate"), "simulate needs a job file, or --faults")
-    leat.refused(leat.run("simulate", "--faults", tmp_path / "job.yaml"), "--faults excludes job")
-    leat.refused(leat.run("simulate", "--faults", "--workers", 3), "--faults excludes --workers")
+    leat.refused(leat.run("simulate", "--faults", tmp_path / "job.yaml"), "job excludes --faults")
+    leat.refused(leat.run("simulate", "--faults", "--workers", 3), "--workers excludes --faults")
     leat.refused(leat.run("simulate", tmp_path / "job.yaml", "--seeds", 3), "--seeds requires --faults")
     leat.refused(leat.run("simulate", "--faults", "--seeds", 0), "--seeds")
