@@ -90,7 +90,7 @@ void DrawSlowHosts(Rng& rng, const SwarmJob&, ClusterOptions* options) {
 
 void DrawDeathsAtPoints(Rng& rng, const SwarmJob&, ClusterOptions* options) {
   options->faults.deaths_in_pushes = OneOf(rng, {0.0, 0.001, 0.005});
-  options->faults.deaths_in_checkpoints = OneOf(rng, {0.0, 0.2, 0.5});
+  options->faults.deaths_in_checkpoints = OneOf(rng, {0.0, 0.05, 0.15});
 }
 
 // One after the other, each replaced, and the coordinator last.
