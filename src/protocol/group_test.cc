@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/rng.h"
-#include "protocol/coordinator/group_coordinator.h"
+#include "protocol/coordinator/group/group_coordinator.h"
 
 namespace leat::protocol {
 namespace {

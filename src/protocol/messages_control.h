@@ -275,7 +275,7 @@ struct CheckpointOrder {
   friend bool operator==(const CheckpointOrder&, const CheckpointOrder&) = default;
 };
 
-// All-reduce: the workers that make steps together (coordinator/group_coordinator.h).
+// All-reduce: the workers that make steps together (coordinator/group/group_coordinator.h).
 struct Group {
   uint64_t id = 0;              // unique; later groups have larger ids
   std::vector<Member> members;  // by rank

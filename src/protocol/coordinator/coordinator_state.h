@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "protocol/coordinator/coordinator.h"
-#include "protocol/coordinator/group_coordinator.h"
+#include "protocol/coordinator/group/group_coordinator.h"
 #include "protocol/coordinator/leases/round_queue.h"
 #include "protocol/coordinator/leases/split_queue.h"
 #include "protocol/coordinator/moves/slice_moves.h"

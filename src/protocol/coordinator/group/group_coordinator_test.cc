@@ -1,4 +1,4 @@
-#include "protocol/coordinator/group_coordinator.h"
+#include "protocol/coordinator/group/group_coordinator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The all-reduce group of a former coordinator.
-#include "protocol/coordinator/group_coordinator.h"
+#include "protocol/coordinator/group/group_coordinator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
