@@ -27,6 +27,7 @@ using protocol::MembersLeft;
 using protocol::Position;
 using protocol::RateRaised;
 using protocol::RoundMade;
+using protocol::ScaleSet;
 using protocol::SlicesPlaced;
 using protocol::StreamStart;
 
@@ -55,7 +56,8 @@ enum class Kind : uint8_t {
   kPlaced = 9,
   kGroup = 10,
   kCheckpoint = 11,
-  kLanes = 12
+  kLanes = 12,
+  kScale = 13
 };
 
 uint32_t LengthCheck(uint32_t length, uint64_t offset) {
@@ -158,6 +160,17 @@ LanesSet DecodeLanes(ByteReader* in) {
   set.lanes = in->Get<uint32_t>();
   if (set.lanes == 0 || set.lanes > protocol::StrategyConfig::kMaxLanes) in->Fail();
   return set;
+}
+
+ScaleSet DecodeScale(ByteReader* in) {
+  ScaleSet scale;
+  scale.workers.least = in->Get<uint32_t>();
+  scale.workers.most = in->Get<uint32_t>();
+  scale.servers = in->Get<uint32_t>();
+  const auto paused = in->Get<uint8_t>();
+  if (!scale.workers.valid() || paused > 1) in->Fail();
+  scale.paused = paused == 1;
+  return scale;
 }
 
 void Put(const std::vector<NodeId>& nodes, ByteWriter* out) {
@@ -293,6 +306,12 @@ Bytes EncodePayload(const JournalRecord& record) {
     out.Put(Kind::kLanes);
     out.Put(set->first_step);
     out.Put(set->lanes);
+  } else if (const auto* scale = std::get_if<ScaleSet>(&record)) {
+    out.Put(Kind::kScale);
+    out.Put(scale->workers.least);
+    out.Put(scale->workers.most);
+    out.Put(scale->servers);
+    out.Put(static_cast<uint8_t>(scale->paused ? 1 : 0));
   } else if (const auto* nodes = std::get_if<IdsReserved>(&record)) {
     out.Put(Kind::kNodes);
     out.Put(nodes->node);
@@ -372,6 +391,9 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
       break;
     case Kind::kLanes:
       record = DecodeLanes(&in);
+      break;
+    case Kind::kScale:
+      record = DecodeScale(&in);
       break;
     default:
       return Status(Code::kDataLoss, "a record of kind " + std::to_string(static_cast<int>(kind)));
@@ -454,6 +476,7 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
   protocol::DropReplaced(&records);
   std::optional<JournalRecord> start;
   std::optional<JournalRecord> nodes;
+  std::optional<JournalRecord> scale;
   std::vector<JournalRecord> rest;
   for (auto& record : records) {
     if (auto* made = std::get_if<CutsMade>(&record)) {
@@ -470,6 +493,8 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
       start = std::move(record);
     } else if (std::holds_alternative<IdsReserved>(record)) {
       nodes = std::move(record);
+    } else if (std::holds_alternative<ScaleSet>(record)) {
+      scale = std::move(record);
     } else {
       rest.push_back(std::move(record));
     }
@@ -478,6 +503,7 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
   std::vector<JournalRecord> kept;
   if (start) kept.push_back(std::move(*start));
   if (nodes) kept.push_back(std::move(*nodes));
+  if (scale) kept.push_back(std::move(*scale));
   std::move(rest.begin(), rest.end(), std::back_inserter(kept));
   return kept;
 }

@@ -12,6 +12,7 @@
 //           | 8:u8 count:u32 node:u64*                                                text = length:u32 bytes
 //           | 9:u8 count:u32 (slice:u32 server:u64 incarnation:u64)*
 //           | 10:u8 id:u64 count:u32 node:u64*  |  11:u8 id:u64  |  12:u8 first_step:u64 lanes:u32
+//           | 13:u8 least_workers:u32 most_workers:u32 servers:u32 paused:u8
 //   seal    = "end-leat-journal" term:u64 checksum:u64
 //
 // A seal ends the journal, whatever its writer appends behind it. Its checksum is that of the 24 bytes before
@@ -58,7 +59,8 @@ Result<protocol::JournalRecord> DecodePayload(ByteView payload);
 
 // The records still needed if every state that may be restored has all cuts before `watermark` (by
 // partition): later cuts, rounds with such a cut, spans of a raised learning rate that end later, label marks
-// of later events, the last label mark of each partition, the newest start and ids, and the membership.
+// of later events, the last label mark of each partition, the newest start, ids and wanted numbers, and the
+// membership.
 std::vector<protocol::JournalRecord> Compact(std::vector<protocol::JournalRecord> records,
                                              const std::vector<protocol::Position>& watermark);
 

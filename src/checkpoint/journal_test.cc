@@ -24,6 +24,7 @@ using protocol::MembersLeft;
 using protocol::Position;
 using protocol::RateRaised;
 using protocol::RoundMade;
+using protocol::ScaleSet;
 using protocol::SlicesPlaced;
 using protocol::StreamStart;
 
@@ -65,6 +66,8 @@ std::vector<JournalRecord> SomeRecords() {
     records.push_back(group);
     records.push_back(placed);
     records.push_back(CheckpointBegun{n});
+    const auto count = static_cast<uint32_t>(n);
+    records.push_back(ScaleSet{{count, 2 * count}, count - 1, n % 2 == 0});
   }
   return records;
 }
@@ -116,6 +119,27 @@ TEST(Journal, RecordsComeBackInOrder) {
   const auto rate = DecodePayload(EncodePayload(raised));
   ASSERT_TRUE(rate.ok());
   EXPECT_EQ(std::get<RateRaised>(*rate), raised);
+
+  const ScaleSet set{{2, 8}, 3, true};
+  const auto scale = DecodePayload(EncodePayload(set));
+  ASSERT_TRUE(scale.ok());
+  EXPECT_EQ(std::get<ScaleSet>(*scale), set);
+}
+
+TEST(Journal, WantedNumbersAreChecked) {
+  for (const ScaleSet& set : {ScaleSet{{0, 0}, 1, false}, {{5, 4}, 1, false}, {{1, 10'001}, 1, false}}) {
+    EXPECT_FALSE(DecodePayload(EncodePayload(set)).ok());
+  }
+  Bytes payload = EncodePayload(ScaleSet{{1, 2}, 0, true});
+  EXPECT_TRUE(DecodePayload(payload).ok());
+  payload.back() = std::byte{2};
+  EXPECT_FALSE(DecodePayload(payload).ok());
+}
+
+TEST(Journal, CompactionKeepsTheLastWantedNumbers) {
+  const ScaleSet first{{1, 1}, 1, true}, last{{2, 8}, 1, false};
+  EXPECT_EQ(Payloads(Compact({first, IdsReserved{1, 1}, last}, {{0, 9}})),
+            Payloads({IdsReserved{1, 1}, last}));
 }
 
 TEST(Journal, AFileThatEndsInItsLastRecordLosesThatRecordAlone) {

@@ -143,6 +143,7 @@ void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out
   out->set_term(in.term);
   out->set_evicted(in.evicted);
   out->set_stop(in.stop);
+  out->set_drain(in.drain);
   if (in.view) Put(*in.view, out->mutable_view());
   for (const auto& lease : in.leases) Put(lease, out->add_leases());
   Put(in.revoked, out->mutable_revoked());
@@ -152,7 +153,6 @@ void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out
   if (in.checkpoint) Put(*in.checkpoint, out->mutable_checkpoint());
   for (const auto& lease : in.rescores) Put(lease, out->add_rescores());
   out->set_transfers(in.transfers);
-  out->set_drain(in.drain);
 }
 
 void TakeLeases(const google::protobuf::RepeatedPtrField<pb::Lease>& in, std::vector<protocol::Lease>* out,
@@ -228,6 +228,7 @@ void Put(const protocol::FeedHeartbeatReply& in, pb::FeedHeartbeatReply* out) {
   PutStandbys(in.standbys, out);
   out->set_evicted(in.evicted);
   out->set_stop(in.stop);
+  out->set_drain(in.drain);
   for (const auto& order : in.publish) {
     auto* o = out->add_publish();
     o->set_partition(order.partition);
@@ -242,6 +243,7 @@ void Take(const pb::FeedHeartbeatReply& in, protocol::FeedHeartbeatReply* out, C
   TakeStandbys(in, &out->standbys, check);
   out->evicted = in.evicted();
   out->stop = in.stop();
+  out->drain = in.drain();
   if (!check->Count(in.publish_size(), Limits::kPartitions, "partitions to publish")) return;
   for (const auto& order : in.publish()) {
     check->That(order.partition() < Limits::kPartitions, "publish.partition", order.partition());

@@ -369,6 +369,22 @@ void Take(const pb::AdminRequest& in, protocol::AdminRequest* out, Check* check)
     out->kind = protocol::AdminRequest::Kind(in.kind());
   }
   out->node = NodeId(in.node());
+  if (in.has_workers()) out->workers = {in.workers().least(), in.workers().most()};
+  if (in.has_servers()) out->servers = in.servers();
+  TakeRole(in.role(), &out->role, check);
+  out->index = in.index();
+}
+
+void Put(const protocol::AdminRequest& in, pb::AdminRequest* out) {
+  out->set_kind(static_cast<pb::AdminRequest::Kind>(in.kind));
+  out->set_node(in.node.value);
+  if (in.workers) {
+    out->mutable_workers()->set_least(in.workers->least);
+    out->mutable_workers()->set_most(in.workers->most);
+  }
+  if (in.servers) out->set_servers(*in.servers);
+  out->set_role(static_cast<pb::Role>(in.role));
+  out->set_index(in.index);
 }
 
 // Selects the oneof field of a struct.
@@ -384,10 +400,7 @@ struct PutKind {
   void operator()(const protocol::StatusRequest& r) const {
     out->mutable_status()->set_with_view(r.with_view);
   }
-  void operator()(const protocol::AdminRequest& r) const {
-    out->mutable_admin()->set_kind(static_cast<pb::AdminRequest::Kind>(r.kind));
-    out->mutable_admin()->set_node(r.node.value);
-  }
+  void operator()(const protocol::AdminRequest& r) const { Put(r, out->mutable_admin()); }
 };
 
 }  // namespace

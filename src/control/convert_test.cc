@@ -86,9 +86,9 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
   ExpectRefused(ParseRequest(Serialize(worker)).status(), "131072 batches");
 
   protocol::AdminRequest admin;
-  admin.kind = protocol::AdminRequest::Kind(7);
-  ExpectRefused(ParseRequest(Serialize(admin)).status(), "admin.kind is 7");
-  admin.kind = protocol::AdminRequest::Kind::kDiscard;
+  admin.kind = protocol::AdminRequest::Kind(8);
+  ExpectRefused(ParseRequest(Serialize(admin)).status(), "admin.kind is 8");
+  admin.kind = protocol::AdminRequest::Kind::kPause;
   EXPECT_EQ(std::get<protocol::AdminRequest>(*ParseRequest(Serialize(admin))).kind, admin.kind);
 
   const auto with_open = [](std::vector<protocol::OpenSplit> open, protocol::Position done = {}) {

@@ -43,7 +43,8 @@ TEST(Permission, EachRoleActsAsItself) {
   };
   for (const auto kind : {protocol::AdminRequest::Kind::kStop, protocol::AdminRequest::Kind::kDiscard,
                           protocol::AdminRequest::Kind::kCheckpoint, protocol::AdminRequest::Kind::kContinue,
-                          protocol::AdminRequest::Kind::kNodeLost})
+                          protocol::AdminRequest::Kind::kNodeLost, protocol::AdminRequest::Kind::kScale,
+                          protocol::AdminRequest::Kind::kDrain, protocol::AdminRequest::Kind::kPause})
     cases.push_back({protocol::AdminRequest{.kind = kind}, {CertificateRole::kAdmin}});
   for (size_t i = 0; i < cases.size(); ++i) {
     for (const std::string_view name : net::kCertificateRoleNames) {

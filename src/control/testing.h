@@ -69,12 +69,13 @@ LEAT_FIELDS(JobReply, a, b, c)
 LEAT_FIELDS(PublisherReport, a, b, c, d, e, g)
 LEAT_FIELDS(PublisherOrder, a, b, c, d)
 LEAT_FIELDS(FeedHeartbeat, a, b, c, d, e, g, h)
-LEAT_FIELDS(FeedHeartbeatReply, a, b, c, d, e)
+LEAT_FIELDS(FeedHeartbeatReply, a, b, c, d, e, g)
 LEAT_FIELDS(KeepAlive, a, b)
 LEAT_FIELDS(KeepAliveReply, a, b, c)
 LEAT_FIELDS(StatusRequest, a)
 LEAT_FIELDS(StatusReply, a)
-LEAT_FIELDS(AdminRequest, a, b)
+LEAT_FIELDS(WorkerRange, a, b)
+LEAT_FIELDS(AdminRequest, a, b, c, d, e, g)
 LEAT_FIELDS(AdminReply, a)
 LEAT_FIELDS(Refusal, a)
 #undef LEAT_FIELDS
@@ -111,7 +112,7 @@ class Fill {
   void operator()(protocol::Role& v) { v = protocol::Role(rng_.Below(5)); }
   void operator()(protocol::Member::State& v) { v = protocol::Member::State(rng_.Below(3)); }
   void operator()(protocol::MoveReport::Stage& v) { v = protocol::MoveReport::Stage(rng_.Below(3)); }
-  void operator()(protocol::AdminRequest::Kind& v) { v = protocol::AdminRequest::Kind(rng_.Below(3)); }
+  void operator()(protocol::AdminRequest::Kind& v) { v = protocol::AdminRequest::Kind(rng_.Below(8)); }
   void operator()(protocol::Cut& v) {
     v.partition = static_cast<uint32_t>(rng_.Below(1 << 16));
     Spread(v);

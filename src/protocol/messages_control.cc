@@ -26,6 +26,11 @@ std::string Name(const Member& member) {
   return (standby ? "standby" : std::string(Name(member.role))) + " " + std::to_string(member.index);
 }
 
+std::string ToString(const WorkerRange& workers) {
+  const std::string least = std::to_string(workers.least);
+  return workers.fixed() ? least : least + ":" + std::to_string(workers.most);
+}
+
 bool View::ready() const {
   return !slices.empty() &&
          std::all_of(slices.begin(), slices.end(), [](const SliceLocation& place) { return place.live; });

@@ -43,6 +43,16 @@ struct Member {
 };
 std::string Name(const Member& member);  // "ps 0", "standby 0"
 
+// The number of workers of a job: fixed, or a range from which the autoscaler chooses.
+struct WorkerRange {
+  static constexpr uint32_t kMost = 10'000;
+  uint32_t least = 0, most = 0;
+  bool fixed() const { return least == most; }
+  bool valid() const { return least >= 1 && least <= most && most <= kMost; }
+  friend bool operator==(const WorkerRange&, const WorkerRange&) = default;
+};
+std::string ToString(const WorkerRange& workers);  // "4", "2:8"
+
 struct SliceLocation {
   NodeId server;  // 0: currently none
   Incarnation incarnation;
@@ -478,6 +488,7 @@ struct FeedHeartbeat {
 struct FeedHeartbeatReply {
   bool evicted = false;
   bool stop = false;
+  bool drain = false;                   // as for a worker
   std::vector<PublisherOrder> publish;  // all that this feed is to publish
   uint64_t term = 0;
   std::vector<std::string> standbys = {};
@@ -519,10 +530,19 @@ struct AdminRequest {
     kCheckpoint = 0,
     kStop = 1,      // checkpoint, then end the job
     kNodeLost = 2,  // the launcher has seen the process end: do not wait for its heartbeats
-    kContinue = 3,  // past CoordinatorConfig::pause_at
+    kContinue = 3,  // after kPause, or past CoordinatorConfig::pause_at
     kDiscard = 4,   // end the job without another checkpoint
+    kScale = 5,     // other numbers of workers and servers are wanted
+    kDrain = 6,     // a member is to leave, after it has handed over what it has
+    kPause = 7,     // no new leases until kContinue
   } kind = Kind::kStop;
   NodeId node;  // kNodeLost
+  // kScale. None: as before.
+  std::optional<WorkerRange> workers;
+  std::optional<uint32_t> servers;
+  // kDrain: the member, by the name that the status has for it.
+  Role role = Role::kWorker;
+  uint32_t index = 0;
 };
 struct AdminReply {
   Status status;

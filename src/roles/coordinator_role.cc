@@ -227,8 +227,9 @@ class CoordinatorRole {
         // It keeps the slices that have arrived: they may be its own by now.
         for (const protocol::MoveReport& move : heartbeat.moves) server->incoming.push_back(move.id);
       }
+    } else if (auto* feed = std::get_if<protocol::FeedHeartbeatReply>(&reply.reply)) {
+      feed->drain = false;
     } else if (!std::holds_alternative<protocol::BotsHeartbeatReply>(reply.reply) &&
-               !std::holds_alternative<protocol::FeedHeartbeatReply>(reply.reply) &&
                !std::holds_alternative<protocol::JobReply>(reply.reply)) {
       return;
     }

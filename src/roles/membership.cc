@@ -50,6 +50,12 @@ std::shared_ptr<ModelFiles> MakeModelFiles(const CoordinatorClientOptions& optio
   return std::make_shared<ModelFiles>(ModelFiles::Options{.feeds = feeds, .scratch = options.scratch});
 }
 
+// The coordinator tells a feed to leave. Workers and servers see to it themselves.
+bool Drains(const protocol::ControlReply& reply) {
+  const auto* feed = std::get_if<protocol::FeedHeartbeatReply>(&reply);
+  return feed != nullptr && feed->drain;
+}
+
 }  // namespace
 
 Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protocol::Role role,
@@ -153,6 +159,10 @@ void Membership::OnAnswer(Result<protocol::ControlReply> reply) {
   if (reply.ok()) {
     client_.AddAddresses(protocol::StandbysIn(*reply));
     callbacks_.on_reply(*reply);
+    if (!over_ && Drains(*reply) && !std::exchange(drains_, true)) {
+      spdlog::info("{} {} is asked to leave", protocol::Name(role_), joined_.index);
+      callbacks_.on_leave();
+    }
   } else {
     spdlog::warn("heartbeat: {}", reply.status().ToString());
     if (client_.lost()) return Fail(reply.status().With("the coordinator is lost"));

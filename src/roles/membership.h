@@ -71,7 +71,7 @@ class Membership {
     std::function<protocol::ControlRequest()> make_heartbeat;
     // The answer to a heartbeat. A failed call is logged and repeated when the next heartbeat is due.
     std::function<void(const protocol::ControlReply&)> on_reply;
-    std::function<void()> on_leave;  // SIGINT or SIGTERM
+    std::function<void()> on_leave;  // SIGINT or SIGTERM, or the coordinator asks for it
     std::function<bool()> urgent = [] { return false; };
     // The role has nothing to do. What it asks for can then wait, also if it is urgent.
     std::function<bool()> quiet = [] { return false; };
@@ -140,6 +140,7 @@ class Membership {
   bool requested_ = false;
   uint64_t timer_ = 0;            // for the next due action
   Time timer_due_ = Time::max();  // max(): not set
+  bool drains_ = false;           // the coordinator has asked it to leave
   bool over_ = false;
   bool evicted_ = false;
   Status outcome_;

@@ -383,6 +383,16 @@ TEST_F(MembershipTest, AFailureOfTheRoleIsItsOutcome) {
   EXPECT_FALSE(membership_->evicted());
 }
 
+TEST_F(MembershipTest, ARoleThatIsAskedToLeaveDoesSoOnce) {
+  Serve([]() -> std::optional<ControlReply> { return protocol::FeedHeartbeatReply{.drain = true}; });
+  Join();
+  int leaves = 0;
+  auto callbacks = StopAfter(3);
+  callbacks.on_leave = [&] { ++leaves; };
+  EXPECT_EQ(membership_->Run(std::move(callbacks)), Status());
+  EXPECT_EQ(leaves, 1);
+}
+
 TEST_F(MembershipTest, AnEvictedNodeJoinsAgainWithTheHashOfItsJob) {
   Serve(Ok);
   std::vector<NodeId> nodes;

@@ -54,6 +54,9 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
       rounds(&cursors, config.strategy, config.open_steps, config.lane_wait, config.tail_wait, config.leases),
       publications(&cursors, config.max_unpublished),
       traffic(config.table.slices.size()),
+      scale{.workers = config.wanted_workers.valid() ? config.wanted_workers
+                                                     : WorkerRange{config.workers, config.workers},
+            .servers = config.servers},
       groups({.workers = config.workers,
               .mpi = config.strategy.mpi,
               .mpi_silence = config.heartbeat_timeout + 4 * BusyInterval(config.heartbeat_interval)}),
@@ -92,8 +95,11 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
     } else if (const auto* marked = std::get_if<LabelsMarked>(&record)) {
       if (const Status good = cursors.RestoreMarks(*marked); !good.ok())
         throw std::invalid_argument("the journal has a wrong " + good.message());
+    } else if (const auto* set = std::get_if<ScaleSet>(&record)) {
+      former.scale = *set;
     }
   }
+  if (former.scale) RestoreScale(*former.scale);
   if (start && start->size() != config.partitions.size()) {
     throw std::invalid_argument("the journal has " + std::to_string(start->size()) +
                                 " partitions; the stream has " + std::to_string(config.partitions.size()));
@@ -154,7 +160,10 @@ NodeId Coordinator::State::NextNode() {
 // ---- inputs
 
 void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest& request) {
-  if (ending == Ending::kEnded) return Refuse(call, Code::kAborted, "the job has ended");
+  if (ending == Ending::kEnded) {
+    const bool command = std::holds_alternative<AdminRequest>(request);
+    return Refuse(call, command ? Code::kFailedPrecondition : Code::kAborted, "the job has ended");
+  }
   const uint64_t term = TermOf(request);
   if (term != 0 && !SameRun(term, config.term)) return DispatchOfOtherRun(now, call, request);
   if (!guards::CurrentTerm(config.term, term)) {
@@ -187,10 +196,17 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
       return Answer(call, AdminReply{});
     case AdminRequest::Kind::kContinue:
       cursors.PauseAt(0);
+      Continue(now);
       return Answer(call, AdminReply{});
     case AdminRequest::Kind::kDiscard:
       stop_calls.push_back(call);
       return Discard(now);
+    case AdminRequest::Kind::kScale:
+      return OnScale(call, *admin);
+    case AdminRequest::Kind::kDrain:
+      return OnDrain(now, call, *admin);
+    case AdminRequest::Kind::kPause:
+      return OnPause(now, call);
   }
   Refuse(call, Code::kInvalidArgument, "unknown request");
 }
@@ -241,6 +257,7 @@ void Coordinator::State::RequestStop(Time now) {
   if (stop_requested) return;
   stop_requested = true;
   AbandonLaneChange(now);
+  Continue(now);  // a job that is resumed trains
   ending = Ending::kDraining;
   ending_deadline = now + std::max(config.heartbeat_timeout, kEndingWait);
   // Its step may never come. The final checkpoint replaces it, and answers its callers.
@@ -250,6 +267,7 @@ void Coordinator::State::RequestStop(Time now) {
 
 // Ends the job without another checkpoint: it can be resumed from the newest one.
 void Coordinator::State::Discard(Time now) {
+  Continue(now);
   StopMembers(now, ending == Ending::kStoppingMembers ? outcome : Status());
 }
 
@@ -480,9 +498,10 @@ CoordinatorStatus Coordinator::status() const {
   using Phase = CoordinatorStatus::Phase;
   status.phase = s.ending == State::Ending::kEnded  ? Phase::kEnded
                  : s.ending != State::Ending::kNone ? Phase::kStopping
-                 : s.slices.ready()                 ? (s.cursors.Paused() ? Phase::kPaused : Phase::kRunning)
-                 : s.AllReduce()                    ? Phase::kWaitingForWorkers
-                                                    : Phase::kWaitingForServers;
+                 : s.slices.ready()
+                     ? (s.cursors.Paused() || s.scale.paused ? Phase::kPaused : Phase::kRunning)
+                 : s.AllReduce() ? Phase::kWaitingForWorkers
+                                 : Phase::kWaitingForServers;
   status.term = s.config.term;
   status.view = *s.view;
   status.events = s.slices.Events();
@@ -509,6 +528,7 @@ CoordinatorStatus Coordinator::status() const {
   status.late = s.rounds.late();
   status.finished = s.Finished();
   status.evictions = s.evictions;
+  status.wanted = {.workers = s.scale.workers, .servers = s.scale.servers};
   status.failed_checkpoints = s.failed_checkpoints;
   status.checkpoint_failure = s.checkpoint_failure.message();
   if (s.ending == State::Ending::kFinalCheckpoint && !s.checkpoint_failure.ok())

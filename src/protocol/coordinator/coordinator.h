@@ -41,9 +41,7 @@ struct CoordinatorConfig {
   // At most so many hold slices; further ones are spares. Slices move to servers that join later. 0: as many
   // as `servers`.
   uint32_t max_servers = 0;
-  // Wanted: while there are fewer, workers that stand by take their places. All-reduce: the first group waits
-  // for this many. Both for a limited time.
-  uint32_t workers = 1;
+  uint32_t workers = 1;  // of the job when it starts; MPI: all its workers
   StrategyConfig strategy;
   CutRules cuts;
   std::vector<uint32_t> partitions;  // of the stream: 0, 1, …
@@ -85,6 +83,11 @@ struct CoordinatorConfig {
   // The members in the journal may be alive and follow this coordinator, with all that they hold. False:
   // their processes are gone, or were started for another job.
   bool take_over = false;
+  // The numbers of workers and servers that are wanted; of workers {0, 0}: `workers`. While there are fewer
+  // workers, those that stand by take their places. All-reduce: the first group waits for this many. Both for
+  // a limited time.
+  WorkerRange wanted_workers;
+  bool keep_scale = false;         // the wanted numbers of the journal count instead
   std::string job;                 // sent to each process that joins
   std::vector<std::string> feeds;  // that are no members: of the coordinator's process
   // Of the coordinator's program and job. Processes with other values are rejected. Empty and 0: not
@@ -182,9 +185,16 @@ struct LanesSet {
   uint32_t lanes = 1;
   friend bool operator==(const LanesSet&, const LanesSet&) = default;
 };
+// What commands have set. The last one counts, and a truncated journal keeps it.
+struct ScaleSet {
+  WorkerRange workers;
+  uint32_t servers = 0;
+  bool paused = false;  // no new leases
+  friend bool operator==(const ScaleSet&, const ScaleSet&) = default;
+};
 using JournalRecord =
     std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised, LabelsMarked, MemberJoined,
-                 MembersLeft, SlicesPlaced, GroupNamed, CheckpointBegun, LanesSet>;
+                 MembersLeft, SlicesPlaced, GroupNamed, CheckpointBegun, LanesSet, ScaleSet>;
 
 // Removes the marks that no cut from `watermark` on needs (by partition). The last mark of each partition
 // stays: the stream goes on behind it.
@@ -301,7 +311,7 @@ struct CoordinatorStatus {
     kWaitingForServers,
     kWaitingForWorkers,  // all-reduce: workers hold the slices
     kRunning,
-    kPaused,  // CoordinatorConfig::pause_at is reached
+    kPaused,  // by AdminRequest::kPause, or CoordinatorConfig::pause_at is reached
     kStopping,
     kEnded
   } phase = Phase::kWaitingForServers;
@@ -349,6 +359,17 @@ struct CoordinatorStatus {
     uint64_t slices = 0, bytes = 0, failed = 0;  // since the start: moved, their values, moves given up
     std::vector<NodeId> draining;                // servers that leave once they hold none
   } moves;
+  // The numbers of members that are wanted.
+  struct Wanted {
+    WorkerRange workers;  // as the job or a command has set them
+    // Of a range, what the autoscaler has chosen, and why; 0: not known yet. Both are filled in by the shell.
+    uint32_t chosen = 0;
+    std::string reason;
+    uint32_t servers = 0;
+    std::string hook_failure;  // the hook has not been told; filled in by the shell
+    // Workers; 0: not known yet.
+    uint32_t now() const { return workers.fixed() ? workers.least : chosen; }
+  } wanted;
   // The checkpoint that is being made.
   struct Saving {
     uint64_t id = 0;
@@ -384,9 +405,11 @@ class Coordinator {
   CoordinatorActions OnDrift(Time now);
   // Another coordinator has taken over: this one ends, and nothing that it has not done yet may be done.
   CoordinatorActions OnReplaced(const Status& why);
-  // The worker is to leave: the answer to its next heartbeat says so, and it gets no more leases. Returns why
+  // The member is to leave: the answer to its next heartbeat says so, and it gets no more leases. Returns why
   // that is impossible.
-  Status Drain(NodeId worker);
+  Status Drain(Time now, NodeId node);
+  // Of a range of workers, how many the autoscaler has chosen; 0: not known yet.
+  void SetChosen(uint32_t workers);
   CoordinatorActions OnTimer(Time now);
   Time next_timer() const;
 

@@ -1,4 +1,4 @@
-// Workers that come and go while the job runs.
+// Workers that come and go while the job runs, and members that are to leave.
 #include <algorithm>
 #include <string>
 
@@ -15,13 +15,13 @@ void Coordinator::State::OnWorkerReady(Time now, const MemberState& worker) {
 
 void Coordinator::State::NoteWorkers(Time now) {
   if (!first_worker) first_worker = now;
-  if (!all_workers_came) all_workers_came = ActiveWorkers() >= config.workers;
+  if (!all_workers_came) all_workers_came = Staying(Role::kWorker) >= Places();
 }
 
 void Coordinator::State::FillPlaces(Time now) {
   if (standing_by == 0) return;
   if (!all_workers_came && (!first_worker || now - *first_worker < config.standby_wait)) return;
-  for (uint32_t active = ActiveWorkers(); active < config.workers; ++active) {
+  for (uint32_t active = Staying(Role::kWorker); active < Places(); ++active) {
     MemberState* const standby = NextStandby();
     if (standby == nullptr) return;
     const uint32_t index = LowestFreeIndex(Role::kWorker);
@@ -31,10 +31,15 @@ void Coordinator::State::FillPlaces(Time now) {
   }
 }
 
-uint32_t Coordinator::State::ActiveWorkers() const {
-  return static_cast<uint32_t>(std::ranges::count_if(members, [](const auto& entry) {
+uint32_t Coordinator::State::Places() const {
+  if (scale.workers.fixed()) return scale.workers.least;
+  return std::clamp(chosen, scale.workers.least, scale.workers.most);
+}
+
+uint32_t Coordinator::State::Staying(Role role) const {
+  return static_cast<uint32_t>(std::ranges::count_if(members, [role](const auto& entry) {
     const Member& member = entry.second.member;
-    return member.role == Role::kWorker && member.state == Member::State::kActive;
+    return member.role == role && member.state == Member::State::kActive;
   }));
 }
 
@@ -46,14 +51,17 @@ Coordinator::State::MemberState* Coordinator::State::NextStandby() {
   return nullptr;
 }
 
-Status Coordinator::State::Drain(NodeId worker) {
-  const auto at = members.find(worker);
-  if (at == members.end()) return {Code::kNotFound, "node " + ToString(worker) + " is no member"};
+Status Coordinator::State::Drain(Time now, NodeId node) {
+  const auto at = members.find(node);
+  if (at == members.end()) return {Code::kNotFound, "node " + ToString(node) + " is no member"};
   const Member& member = at->second.member;
-  if (member.role != Role::kWorker) return {Code::kFailedPrecondition, Name(member) + " is no worker"};
-  if (config.strategy.mpi) {
+  if (member.state == Member::State::kDraining) return {};
+  if (member.role == Role::kServer) return DrainServer(now, node);
+  if (member.role == Role::kBots || member.role == Role::kCoordinator)
+    return {Code::kFailedPrecondition, Name(member) + " has nothing to hand over; end its process"};
+  if (member.role == Role::kWorker && config.strategy.mpi) {
     return {Code::kFailedPrecondition,
-            Name(member) + " cannot leave: MPI cannot continue without one of its processes"};
+            "the workers reduce by MPI: if one leaves, the job ends; leat stop ends it with a checkpoint"};
   }
   SetState(&at->second, Member::State::kDraining);
   return {};
@@ -67,8 +75,8 @@ void Coordinator::State::SetState(MemberState* member, Member::State state) {
   if (members.contains(member->member.node)) JournalMember(*member);
 }
 
-Status Coordinator::Drain(NodeId worker) {
-  return state_->Drain(worker);
+Status Coordinator::Drain(Time now, NodeId node) {
+  return state_->Drain(now, node);
 }
 
 }  // namespace leat::protocol

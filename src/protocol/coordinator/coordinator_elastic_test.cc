@@ -64,7 +64,7 @@ TEST_F(StandbyTest, TakesThePlaceOfAWorkerThatIsToldToLeave) {
   Run(400);
   JoinWorker();
   const NodeId standby = JoinStandby();
-  ASSERT_TRUE(coordinator_->Drain(worker_).ok());
+  ASSERT_TRUE(coordinator_->Drain(now_, worker_).ok());
   SendHeartbeat(worker_);
   EXPECT_EQ(In(standby).state, Member::State::kActive);
   WorkerHeartbeat leaving;

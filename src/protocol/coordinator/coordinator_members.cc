@@ -185,7 +185,7 @@ void Coordinator::State::Isolate(Time now, NodeId worker, const std::vector<Node
 }
 
 void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases) {
-  if (!slices.ready()) return;
+  if (!slices.ready() || scale.paused) return;
   wanted = std::min(wanted, kMaxLeases);
   while (leases->size() < wanted) {
     const size_t demand = wanted - leases->size();
@@ -316,6 +316,7 @@ void Coordinator::State::OnFeed(Time now, uint64_t call, const FeedHeartbeat& he
   if (publications.enabled() && awaited.contains(heartbeat.node))
     view_changed = publications.Adopt(heartbeat.node, heartbeat.publishers) || view_changed;
   if (member) OnReturned(now, heartbeat.node, {});
+  reply.drain = member && member->member.state == Member::State::kDraining;
   if (member && heartbeat.leaving) Remove(now, heartbeat.node);
   if (publications.enabled() && member && !reply.stop) {
     OnPublishers(now, heartbeat.node, heartbeat.publishers);

@@ -282,7 +282,7 @@ TEST_F(CoordinatorRoundsTest, TheLanesOfAWorkerThatLeavesAreOthersAtOnce) {
   const NodeId other = JoinWorker();
   const auto mine = SendHeartbeat(worker_, 2).leases, theirs = SendHeartbeat(other, 2).leases;
   ASSERT_EQ(mine.size(), 4u);
-  ASSERT_TRUE(coordinator_->Drain(worker_).ok());
+  ASSERT_TRUE(coordinator_->Drain(now_, worker_).ok());
   EXPECT_THAT(SendHeartbeat(worker_, 2, Ids(mine)).leases, IsEmpty());
   WorkerHeartbeat heartbeat;
   heartbeat.node = worker_;

@@ -1,7 +1,7 @@
 // The coordinator's state, for its own sources: coordinator.cc (inputs, ids, the end of the job),
 // coordinator_members.cc (membership, placement of slices, heartbeats), coordinator_takeover.cc,
-// coordinator_elastic.cc, coordinator_lanes.cc, moves/coordinator_moves.cc, coordinator_group.cc and
-// coordinator_checkpoints.cc.
+// coordinator_elastic.cc, coordinator_lanes.cc, coordinator_scale.cc (commands), moves/coordinator_moves.cc,
+// coordinator_group.cc and coordinator_checkpoints.cc.
 #pragma once
 
 #include <map>
@@ -75,6 +75,7 @@ struct Coordinator::State {
     std::map<NodeId, MemberJoined> members;
     std::vector<SlicesPlaced::Place> places;  // in the order of the journal
     std::optional<GroupNamed> group;
+    std::optional<ScaleSet> scale;
   };
 
   State(CoordinatorConfig config, RecoveredState restored);
@@ -165,10 +166,12 @@ struct Coordinator::State {
   // ---- coordinator_elastic.cc: workers that come and go
   void OnWorkerReady(Time now, const MemberState& worker);
   void NoteWorkers(Time now);  // whether all have come
-  Status Drain(NodeId worker);
+  // The member is to hand over what it has, and to leave. Returns why it cannot.
+  Status Drain(Time now, NodeId node);
+  uint32_t Staying(Role role) const;  // members that are not to leave, without those that stand by
+  uint32_t Places() const;            // for workers: as many as are wanted
   // Workers that stand by take the places of those that are missing.
   void FillPlaces(Time now);
-  uint32_t ActiveWorkers() const;
   MemberState* NextStandby();
   void SetState(MemberState* member, Member::State state);
 
@@ -201,6 +204,18 @@ struct Coordinator::State {
   Status CanScaleServers(uint32_t servers) const;
   // A server that wants to leave may go: nothing of it is needed, or nobody else can take it.
   bool MayLeave(NodeId server) const;
+
+  // ---- coordinator_scale.cc: commands
+  void RestoreScale(const ScaleSet& former);  // of the journal
+  void OnScale(uint64_t call, const AdminRequest& request);
+  void OnDrain(Time now, uint64_t call, const AdminRequest& request);
+  void OnPause(Time now, uint64_t call);
+  void Continue(Time now);  // ends a pause
+  // Why a command comes too late; ok if it does not.
+  Status CheckNotEnding() const;
+  // Why so many are not possible.
+  Status CheckWorkers(const WorkerRange& workers) const;
+  void WantFewer(Role role);
 
   // ---- coordinator_group.cc: all-reduce
   bool AllReduce() const { return !config.strategy.on_servers(); }
@@ -248,6 +263,8 @@ struct Coordinator::State {
   TrafficMeter traffic;
   bool servers_changed = false;  // since moves were planned
   Time next_balance{0};          // when the load of the servers is compared next
+  ScaleSet scale;                // as wanted by the job or by commands
+  uint32_t chosen = 0;           // of a range of workers, by the autoscaler; 0: not known yet
   GroupCoordinator groups;       // all-reduce
   LeasePace member_pace;         // all-reduce: of each member's share of a step
   uint64_t overdue_members = 0;

@@ -235,7 +235,7 @@ void Cluster::State::Drain(const RoleProcess& p) {
   Note("is told to leave", &p);
   if (p.role == Role::kServer) {
     static_cast<void>(coordinator->machine->DrainServer(now(), p.node));
-  } else if (coordinator->machine->Drain(p.node).ok()) {
+  } else if (coordinator->machine->Drain(now(), p.node).ok()) {
     ++result.drained;
   }
 }

@@ -66,6 +66,7 @@ class GroupCoordinator {
   void Report(Time now, NodeId node, const MemberReport& report, const std::vector<NodeId>& unreachable = {});
   // The step of the newest durable checkpoint. No group starts from an earlier step.
   void SetSource(Time now, uint64_t step);
+  void WaitFor(uint32_t workers) { config_.workers = workers; }  // GroupCoordinatorConfig::workers
   // It is damaged, and one of this step has taken its place. Forms a new group.
   void RestartFrom(uint64_t step);
   // The current group if it starts from the checkpoint and a member has failed before it held the state.

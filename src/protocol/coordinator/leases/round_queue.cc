@@ -229,7 +229,8 @@ void RoundQueue::Enter(Time now, const RoundMade& made) {
 }
 
 std::optional<RoundMade> RoundQueue::Make(Time now) {
-  if (!settled_ || stop_at_ || take_back_ || !cursors_->started() || !cursors_->Known()) return std::nullopt;
+  if (!settled_ || stop_at_ || paused_ || take_back_ || !cursors_->started() || !cursors_->Known())
+    return std::nullopt;
   if (next_step_ >= OpenLimit() || (left_.empty() && cursors_->Exhausted())) return std::nullopt;
 
   RoundInput material;
@@ -304,7 +305,8 @@ std::vector<protocol::Round> RoundQueue::RoundsFrom(uint64_t from, bool include_
   const uint64_t horizon = OpenLimit();
   for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
     auto& [first_step, round] = *at;
-    if ((hold_from_ && first_step >= *hold_from_) || (!include_unleased && !round.touched)) break;
+    if ((hold_from_ && first_step >= *hold_from_) || ((!include_unleased || paused_) && !round.touched))
+      break;
     round.touched = true;
     if (End(at) <= from) continue;
     protocol::Round tell{.first_step = first_step, .rate = RateOf(first_step, round), .lanes = {}};
@@ -322,6 +324,16 @@ void RoundQueue::LiftHold(Time now) {
     for (uint32_t lane : round->second.free) round->second.parts[lane].free_since = now;
   }
   hold_from_.reset();
+}
+
+void RoundQueue::Pause(Time now, bool paused) {
+  if (paused_ && !paused) {
+    for (auto& [first_step, round] : rounds_) {
+      if (round.touched) continue;
+      for (uint32_t lane : round.free) round.parts[lane].free_since = now;
+    }
+  }
+  paused_ = paused;
 }
 
 void RoundQueue::StopAt(Time now, uint64_t step) {
@@ -419,7 +431,7 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
   const uint64_t horizon = OpenLimit();
   for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
     auto& [first_step, round] = *at;
-    if (hold_from_ && first_step >= *hold_from_) break;
+    if ((hold_from_ && first_step >= *hold_from_) || (paused_ && !round.touched)) break;
     if (take_back_ && first_step >= take_back_->from) break;
     while (const auto lane = LaneFor(now, worker, &round)) {
       Lane& part = round.parts[*lane];

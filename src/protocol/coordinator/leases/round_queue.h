@@ -78,6 +78,8 @@ class RoundQueue {
   void Hold(uint64_t step) { hold_from_ = step; }
   bool held() const { return hold_from_.has_value(); }
   void LiftHold(Time now);
+  // While paused, no round is made, and none is leased that has not been begun.
+  void Pause(Time now, bool paused);
   // Stops for good before this step: no more leases of it or later steps, and no new rounds.
   void StopAt(Time now, uint64_t step);
 
@@ -211,6 +213,7 @@ class RoundQueue {
   std::set<LaneKey> released_;
   LeasePace pace_;
   std::optional<uint64_t> hold_from_, stop_at_;
+  bool paused_ = false;
   uint64_t regranted_ = 0, made_ = 0, late_ = 0, overdue_ = 0;
 };
 

@@ -187,7 +187,7 @@ Status Coordinator::State::CanScaleServers(uint32_t servers) const {
                   " every worker has all parameters");
   }
   const uint32_t most = std::max({config.max_servers, config.servers, 1u});
-  if (servers == 0) return refuse("the job needs at least 1 server");
+  if (servers == 0) return refuse("0 servers: the job needs at least 1");
   if (servers > most) {
     return refuse(std::to_string(servers) + " servers: the slices of this job were made for at most " +
                   std::to_string(most) + " (cluster.max_ps)");

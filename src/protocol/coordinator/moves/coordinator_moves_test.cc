@@ -363,7 +363,7 @@ TEST_F(CoordinatorMovesTest, APlacementThatTheUserHasChosenIsNotLevelled) {
 TEST_F(CoordinatorMovesTest, WrongNumbersOfServersAreRefused) {
   EXPECT_TRUE(coordinator_->CanScaleServers(1).ok());
   EXPECT_TRUE(coordinator_->CanScaleServers(4).ok());
-  EXPECT_EQ(coordinator_->CanScaleServers(0).message(), "the job needs at least 1 server");
+  EXPECT_EQ(coordinator_->CanScaleServers(0).message(), "0 servers: the job needs at least 1");
   EXPECT_EQ(coordinator_->CanScaleServers(5).message(),
             "5 servers: the slices of this job were made for at most 4 (cluster.max_ps)");
   config_.placement.exclude = {0};

@@ -1,0 +1,112 @@
+// Commands that change how many members a job has, and whether it trains.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "protocol/coordinator/coordinator_state.h"
+
+namespace leat::protocol {
+
+Status Coordinator::State::CheckNotEnding() const {
+  if (ending == Ending::kNone) return {};
+  return {Code::kFailedPrecondition, "the job is ending"};
+}
+
+Status Coordinator::State::CheckWorkers(const WorkerRange& workers) const {
+  if (!workers.valid()) {
+    return {Code::kInvalidArgument,
+            "a job has 1 to " + std::to_string(WorkerRange::kMost) + " workers, not " + ToString(workers)};
+  }
+  if (AllReduce() && workers.least < 2)
+    return {Code::kInvalidArgument, "allreduce needs 2 or more workers, not " + ToString(workers)};
+  return {};
+}
+
+void Coordinator::State::RestoreScale(const ScaleSet& former) {
+  if (config.keep_scale) {
+    scale = former;
+    // Others may never come, if nobody has obeyed.
+    config.servers = std::min(config.servers, std::max(scale.servers, 1u));
+    if (!config.strategy.mpi) groups.WaitFor(Places());
+  } else {
+    scale.paused = former.paused;
+    // The next coordinator may keep them.
+    if (scale != former) journals.push_back({scale});
+  }
+  rounds.Pause(Time(0), scale.paused);
+}
+
+void Coordinator::State::OnScale(uint64_t call, const AdminRequest& request) {
+  Status good = CheckNotEnding();
+  if (good.ok() && config.strategy.mpi) {
+    good = {Code::kFailedPrecondition, "the workers reduce by MPI, and mpirun has started all " +
+                                           std::to_string(config.workers) + " of them; no others can join"};
+  }
+  if (good.ok() && request.workers) good = CheckWorkers(*request.workers);
+  if (good.ok() && request.servers) good = CanScaleServers(*request.servers);
+  if (good.ok()) {
+    const ScaleSet before = scale;
+    scale.workers = request.workers.value_or(scale.workers);
+    scale.servers = request.servers.value_or(scale.servers);
+    if (scale != before) journals.push_back({scale});
+    groups.WaitFor(Places());
+  }
+  Answer(call, AdminReply{good});
+}
+
+void Coordinator::State::OnDrain(Time now, uint64_t call, const AdminRequest& request) {
+  // Workers that stand by have indexes of their own.
+  const auto named = std::ranges::find_if(members, [&request](const auto& entry) {
+    const Member& member = entry.second.member;
+    return member.role == request.role && member.index == request.index &&
+           member.state != Member::State::kStandby;
+  });
+  const bool drains =
+      request.role == Role::kWorker || request.role == Role::kServer || request.role == Role::kFeed;
+  Status good = CheckNotEnding();
+  if (good.ok() && (named == members.end() || !drains)) {
+    good = {Code::kNotFound, "the job has no " + std::string(Name(request.role)) + " " +
+                                 std::to_string(request.index) + "; leat status shows its members"};
+  }
+  const bool again = good.ok() && named->second.member.state == Member::State::kDraining;
+  if (!good.ok() || again) return Answer(call, AdminReply{good});
+  good = Drain(now, named->first);
+  if (good.ok()) WantFewer(request.role);
+  Answer(call, AdminReply{good});
+}
+
+// Otherwise another member would be started for one that was drained. A worker that stands by takes its
+// place.
+void Coordinator::State::WantFewer(Role role) {
+  if (role == Role::kWorker && NextStandby() != nullptr) return;
+  const ScaleSet before = scale;
+  if (role == Role::kWorker && scale.workers.fixed() && Staying(role) < scale.workers.least) {
+    const uint32_t workers = std::max(scale.workers.least - 1, AllReduce() ? 2u : 1u);
+    scale.workers = {workers, workers};
+  }
+  if (role == Role::kServer && Staying(role) < scale.servers) --scale.servers;
+  if (scale != before) journals.push_back({scale});
+}
+
+void Coordinator::State::OnPause(Time now, uint64_t call) {
+  if (const Status good = CheckNotEnding(); !good.ok()) return Answer(call, AdminReply{good});
+  if (!scale.paused) {
+    scale.paused = true;
+    rounds.Pause(now, true);
+    journals.push_back({scale});
+  }
+  Answer(call, AdminReply{});
+}
+
+void Coordinator::State::Continue(Time now) {
+  if (!scale.paused) return;
+  scale.paused = false;
+  rounds.Pause(now, false);
+  journals.push_back({scale});
+}
+
+void Coordinator::SetChosen(uint32_t workers) {
+  state_->chosen = workers;
+}
+
+}  // namespace leat::protocol
