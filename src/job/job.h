@@ -36,6 +36,7 @@ struct JobOverrides {
   std::string data;       // directory that the job's relative paths refer to; empty: the current one
   std::string directory;  // of the job: checkpoints, journal, embedded log, logs of the roles
   uint32_t workers = 0;
+  uint32_t max_workers = 0;  // with `workers`; 0: as many
   uint32_t servers = 0;
   uint32_t max_servers = 0;    // set by Load for a resumed job
   std::optional<double> rate;  // of the bots
@@ -69,6 +70,14 @@ struct PredictionsSpec {
   std::string topic;                     // empty: they are not published
   uint64_t max_unpublished = 1'000'000;  // events of a partition whose scores may wait
   bool enabled() const { return !topic.empty(); }
+};
+
+// When the autoscaler acts, and the command that is told what numbers of workers and servers are wanted.
+struct AutoscaleSpec {
+  std::vector<std::string> command;  // program and arguments; empty: none
+  Duration timeout = std::chrono::seconds(30);
+  Duration lag = std::chrono::seconds(5);
+  Duration cool_down = std::chrono::seconds(10);
 };
 
 // Where a process dies as by kill -9.
@@ -109,6 +118,7 @@ struct Job {
   bool bf16 = false;  // matrix products convert their operands to bf16
   ComputeSpec compute;
   uint32_t workers = 2;
+  uint32_t max_workers = 2;      // above `workers`: the autoscaler chooses
   uint32_t standby = 0;          // workers that stand by, started by the local runner
   uint32_t servers = 1;          // 0: the strategy has no servers
   uint32_t max_servers = 8;      // the number that slices are made for
@@ -130,6 +140,7 @@ struct Job {
   std::optional<metrics::DriftConfig> drift;
   std::optional<stream::FileSourceOptions> evaluate;  // files that the trained model is evaluated on
   PredictionsSpec predictions;
+  AutoscaleSpec autoscale;
   DebugSpec debug;
   // Identities of what the stream is read from (StreamSpec::Identify), on the host that the job was started
   // on. Empty: unknown, then copies are not compared.

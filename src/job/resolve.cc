@@ -36,7 +36,12 @@ Config Resolved(const JobOverrides& overrides) {
   const auto set = [&](const char* key, uint64_t value) {
     if (value > 0) resolved = resolved.With(key, static_cast<int64_t>(value));
   };
-  set("workers", overrides.workers);
+  const protocol::WorkerRange workers{overrides.workers, std::max(overrides.workers, overrides.max_workers)};
+  if (workers.fixed()) {
+    set("workers", overrides.workers);
+  } else {
+    resolved = resolved.With("workers", ToString(workers));
+  }
   set("ps", overrides.servers);
   set("max_ps", overrides.max_servers);
   if (overrides.rate) resolved = resolved.With("rate", *overrides.rate);
@@ -46,7 +51,10 @@ Config Resolved(const JobOverrides& overrides) {
 
 // What the command line said when the job was started, and does not say now.
 void KeepOverrides(const Job& saved, JobOverrides* overrides) {
-  if (overrides->workers == 0) overrides->workers = saved.workers;
+  if (overrides->workers == 0) {
+    overrides->workers = saved.workers;
+    overrides->max_workers = saved.max_workers;
+  }
   if (overrides->servers == 0) overrides->servers = saved.servers;
   const stream::BotsConfig* bots = saved.stream.bots();
   if (bots == nullptr) return;
@@ -202,9 +210,9 @@ void Store(Job* job, const std::vector<std::string>& notes) {
 
 void NoteLanes(const Job& job, std::vector<std::string>* notes) {
   const uint32_t lanes = job.strategy.total_lanes();
-  if (!job.strategy.stepped() || job.strategy.auto_lanes || job.workers <= lanes) return;
+  if (!job.strategy.stepped() || job.strategy.auto_lanes || job.max_workers <= lanes) return;
   notes->push_back("the job was created with " + std::to_string(lanes) + " lanes; of its " +
-                   std::to_string(job.workers) + " workers " + std::to_string(job.workers - lanes) +
+                   std::to_string(job.max_workers) + " workers " + std::to_string(job.max_workers - lanes) +
                    " will have none until others are lost");
 }
 

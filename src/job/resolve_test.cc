@@ -261,6 +261,24 @@ TEST_F(LoadTest, AResumedJobHasTheLanesThatItWasCreatedWith) {
   EXPECT_THAT(automatic.notes, ElementsAre());
 }
 
+TEST_F(LoadTest, ARangeOfWorkersIsKept) {
+  const std::string where = directory_ / "j";
+  const Job first =
+      Job::Load({.text = kFullJob}, {.directory = where, .workers = 2, .max_workers = 8, .servers = 2});
+  EXPECT_EQ(first.workers, 2u);
+  EXPECT_EQ(first.max_workers, 8u);
+  ExpectRoundTrip(first);
+  Keep(first);
+  const Job same = Job::Load({.resume = where}, {});
+  EXPECT_TRUE(SameAsStored(same));
+  EXPECT_FALSE(SameAsStored(Job::Load({.resume = where}, {.workers = 2, .max_workers = 9})));
+  EXPECT_EQ(same.workers, 2u);
+  EXPECT_EQ(same.max_workers, 8u);
+  const Job fixed = Job::Load({.resume = where}, {.workers = 3, .max_workers = 3});
+  EXPECT_EQ(fixed.workers, 3u);
+  EXPECT_EQ(fixed.max_workers, 3u);
+}
+
 TEST_F(LoadTest, AFileBesideAResumedJobHasTheWord) {
   const std::string where = directory_ / "j";
   const Job first =

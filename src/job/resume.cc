@@ -76,7 +76,7 @@ std::string Settings(const Job& job) {
         key == "workers" || key == "ps" || key == "max_ps" || key == "rate" || key == "events";
     if (!by_value) text += Config::EmptyMap("").With(key, resolved.At(key)).ToYaml();
   }
-  for (const uint32_t count : {job.workers, job.servers, job.max_servers})
+  for (const uint32_t count : {job.workers, job.max_workers, job.servers, job.max_servers})
     text += std::to_string(count) + " ";
   if (const stream::BotsConfig* bots = job.stream.bots(); bots != nullptr)
     text += std::to_string(bots->rate) + " " + std::to_string(bots->events);

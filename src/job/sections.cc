@@ -6,6 +6,7 @@
 #include "job/input/csv_files.h"
 #include "job/input/schema_files.h"
 #include "job/job.h"
+#include "job/worker_range.h"
 #include "onnx/layer.h"
 
 namespace leat::job {
@@ -200,10 +201,25 @@ void ReadCompute(const Config& compute, Job* job) {
   job->compute = {read("inter_op_threads"), read("intra_op_threads"), read("cpu_devices")};
 }
 
+// "3", or a range "2:8", if the section has it.
+void ReadWorkers(const Config& section, Job* job) {
+  if (!section.Has("workers")) return;
+  const Config workers = section.At("workers");
+  if (!workers.IsScalar() || workers.String().find(':') == std::string::npos) {
+    job->workers = static_cast<uint32_t>(section.Integer("workers", 0, 1, protocol::WorkerRange::kMost));
+    job->max_workers = job->workers;
+    return;
+  }
+  const auto range = ParseWorkerRange(workers.String());
+  if (!range.ok()) workers.Fail("workers: " + range.status().message());
+  job->workers = range->least;
+  job->max_workers = range->most;
+}
+
 void ReadCluster(const Config& cluster, Job* job) {
   cluster.Allow({"workers", "standby", "ps", "max_ps", "placement", "trusted_network", "heartbeat_interval_s",
                  "heartbeat_timeout_s", "lease_timeout_s", "stuck_timeout_s"});
-  job->workers = static_cast<uint32_t>(cluster.Integer("workers", job->workers, 1, 10'000));
+  ReadWorkers(cluster, job);
   job->standby = static_cast<uint32_t>(cluster.Integer("standby", 0, 0, 1000));
   job->servers = static_cast<uint32_t>(cluster.Integer("ps", job->servers, 0, 1000));
   job->max_servers = static_cast<uint32_t>(cluster.Integer("max_ps", job->max_servers, 1, 1000));
@@ -243,6 +259,24 @@ void ReadCheckpoint(const Config& checkpoint, Job* job) {
   job->checkpoint_copy_bytes =
       static_cast<uint64_t>(checkpoint.Integer("copy_mb", job->checkpoint_copy_bytes >> 20, 0, 1 << 30))
       << 20;
+}
+
+void ReadAutoscale(const Config& autoscale, Job* job) {
+  autoscale.Allow({"command", "timeout_s", "lag_s", "cool_down_s"});
+  AutoscaleSpec& spec = job->autoscale;
+  if (autoscale.Has("command")) {
+    const Config command = autoscale.At("command");
+    if (!command.IsList() || command.size() == 0)
+      command.Fail("command is a list of a program and its arguments; no shell reads it");
+    spec.command = Texts(command);
+    if (spec.command[0].empty()) command[0].Fail("command begins with an empty name of a program");
+  }
+  const auto seconds = [&](const char* key, Duration usual, double least) {
+    return FromSeconds(autoscale.Number(key, Seconds(usual), least, 86'400));
+  };
+  spec.timeout = seconds("timeout_s", spec.timeout, 0.1);
+  spec.lag = seconds("lag_s", spec.lag, 0.5);
+  spec.cool_down = seconds("cool_down_s", spec.cool_down, 1);
 }
 
 void ReadDebug(const Config& debug, Job* job) {
@@ -332,7 +366,7 @@ void ReadResolved(const Config& resolved, Job* job) {
   resolved.Allow({"data", "directory", "workers", "ps", "max_ps", "lanes", "rate", "events", "delimiter",
                   "columns", "avro", "descriptor", "inputs", "assets", "start", "end"});
   if (resolved.Has("inputs")) job->inputs = Texts(resolved.At("inputs"));
-  job->workers = static_cast<uint32_t>(resolved.Integer("workers", job->workers));
+  ReadWorkers(resolved, job);
   job->servers = static_cast<uint32_t>(resolved.Integer("ps", job->servers));
   job->max_servers = static_cast<uint32_t>(resolved.Integer("max_ps", job->max_servers));
   // But the slices of a job that is resumed stay as they were made.
@@ -369,11 +403,28 @@ void CheckStrategy(const Config& config, const Job& job) {
   }
 }
 
+// With a range of workers, a step has a lane for each of the most, and the least have to suit the strategy,
+// too.
+void CheckRange(const Config& strategy, const Job& job) {
+  if (job.max_workers == job.workers) return;
+  const std::string range = ToString(protocol::WorkerRange{job.workers, job.max_workers});
+  if (job.strategy.mpi) {
+    strategy.At("transport").Fail("mpirun starts a fixed number of workers, not " + range);
+  }
+  if (const Status good = protocol::Check(job.strategy, job.workers, job.made_lanes > 0); !good.ok())
+    strategy.Fail(good.message() + " (workers: " + range + ")");
+}
+
 // Comes last: how many workers and servers there are is the command line's last word.
 void ReadStrategy(const Config& config, Job* job) {
   protocol::StrategyConfig& strategy = job->strategy;
-  if (config.Has("strategy"))
-    strategy = protocol::StrategyFromConfig(config.At("strategy"), job->workers, job->made_lanes);
+  if (config.Has("strategy")) {
+    const Config section = config.At("strategy");
+    strategy = protocol::StrategyFromConfig(section, job->max_workers, job->made_lanes);
+    // These follow the workers from the start.
+    if (strategy.auto_lanes) strategy = protocol::StrategyFromConfig(section, job->workers, job->made_lanes);
+    CheckRange(section, *job);
+  }
   if (job->model != nullptr) strategy.sum = job->model->loss().reduction == nn::Reduction::kSum;
   strategy.full_run = uint64_t{job->batch_size} * strategy.run();
   if (!strategy.on_servers()) {
@@ -400,8 +451,8 @@ void ReadStrategy(const Config& config, Job* job) {
 Job ReadJob(const Config& config, const nn::LayerFiles::Copies* copies) {
   if (!config.IsMap()) config.Fail("a job is a map of sections");
   config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "compute",
-                "cluster", "security", "checkpoint", "metrics", "predictions", "evaluate", "debug",
-                kResolved});
+                "cluster", "security", "checkpoint", "metrics", "predictions", "evaluate", "autoscale",
+                "debug", kResolved});
   const Config resolved = config.Has(kResolved) ? config.At(kResolved) : Config::EmptyMap(kResolved);
   const auto read = [&](const char* section, void (*reader)(const Config&, Job*), Job* job) {
     if (config.Has(section)) reader(config.At(section), job);
@@ -422,6 +473,7 @@ Job ReadJob(const Config& config, const nn::LayerFiles::Copies* copies) {
   read("checkpoint", ReadCheckpoint, &job);
   read("metrics", ReadMetrics, &job);
   read("predictions", ReadPredictions, &job);
+  read("autoscale", ReadAutoscale, &job);
   read("debug", ReadDebug, &job);
   read("evaluate", ReadEvaluate, &job);
   CheckSplitSize(config.Has("train") ? config.At("train") : config, job);

@@ -37,6 +37,60 @@ TEST(Sections, TimeoutsOfRoles) {
   EXPECT_EQ(Parse(std::string(kSmallJob) + "debug: {die_at: push}\n").debug.die_at, DiePoint::kPush);
 }
 
+TEST(Sections, WorkersMayBeARange) {
+  const Job range = Parse(Replaced(kFullJob, "workers: 3", "workers: 2:8"));
+  EXPECT_EQ(range.workers, 2u);
+  EXPECT_EQ(range.max_workers, 8u);
+  EXPECT_EQ(Parse(kFullJob).max_workers, 3u);
+  const Job none = Parse(std::string(kFullJob) + "resolved: {workers: 4}\n");
+  EXPECT_EQ(none.workers, 4u);
+  EXPECT_EQ(none.max_workers, 4u);
+  const Job resolved = Parse(std::string(kFullJob) + "resolved: {workers: \"4:6\"}\n");
+  EXPECT_EQ(resolved.workers, 4u);
+  EXPECT_EQ(resolved.max_workers, 6u);
+  const std::string sync = Replaced(range.config.ToYaml(), "strategy: async", "strategy: sync");
+  EXPECT_EQ(Parse(sync).strategy.lanes, 8u) << "a lane for each of the most";
+  const std::string follows = Replaced(sync, "strategy: sync", "strategy: {type: sync, lanes: auto}");
+  EXPECT_EQ(Parse(follows).strategy.lanes, 2u) << "more when there are more";
+  const auto allreduce = [](const char* strategy, const char* workers) {
+    return MistakeIn(Replaced(Replaced(kFullJob, "strategy: async", strategy), "workers: 3", workers));
+  };
+  EXPECT_EQ(allreduce("strategy: allreduce", "workers: 2:8"), "");
+  EXPECT_THAT(allreduce("strategy: allreduce", "workers: 1:8"),
+              AllOf(StartsWith("job.yaml:24: "), HasSubstr("allreduce with 1 worker"), HasSubstr("1:8")));
+  EXPECT_THAT(
+      allreduce("strategy: {type: allreduce, transport: mpi}", "workers: 2:8"),
+      AllOf(StartsWith("job.yaml:24: "), HasSubstr("mpirun starts a fixed number of workers, not 2:8")));
+}
+
+TEST(Sections, TheAutoscalerAndItsHook) {
+  const Job usual = Parse(kSmallJob);
+  EXPECT_TRUE(usual.autoscale.command.empty());
+  EXPECT_EQ(usual.autoscale.timeout, std::chrono::seconds(30));
+  EXPECT_EQ(usual.autoscale.lag, std::chrono::seconds(5));
+  EXPECT_EQ(usual.autoscale.cool_down, std::chrono::seconds(10));
+  const auto with = [](const std::string& settings) {
+    return std::string(kSmallJob) + "autoscale: {" + settings + "}\n";
+  };
+  const Job job =
+      Parse(with("command: [kubectl, scale, \"--replicas={workers}\"], timeout_s: 2.5, lag_s: 60, "
+                 "cool_down_s: 120"));
+  EXPECT_THAT(job.autoscale.command, ElementsAre("kubectl", "scale", "--replicas={workers}"));
+  EXPECT_EQ(job.autoscale.timeout, std::chrono::milliseconds(2500));
+  EXPECT_EQ(job.autoscale.lag, std::chrono::minutes(1));
+  EXPECT_EQ(job.autoscale.cool_down, std::chrono::minutes(2));
+  for (const auto& [settings, part] : {std::pair{"command: kubectl scale", "no shell reads it"},
+                                       {"command: []", "no shell reads it"},
+                                       {"command: [\"\", a]", "empty name of a program"},
+                                       {"timeout_s: 0", "timeout_s is 0"},
+                                       {"lag_s: 0.1", "lag_s is 0.1"},
+                                       {"lag_s: soon", "lag_s"},
+                                       {"cool_down_s: 0", "cool_down_s is 0"},
+                                       {"cooldown_s: 5", "did you mean 'cool_down_s'"}}) {
+    EXPECT_THAT(MistakeIn(with(settings)), AllOf(StartsWith("job.yaml:"), HasSubstr(part)));
+  }
+}
+
 TEST(Sections, EverySectionIsRead) {
   const Job job = Parse(kFullJob);
   EXPECT_EQ(job.name, "fraud");
@@ -149,6 +203,9 @@ TEST(Sections, EveryMistakeIsSaidWithItsLine) {
       {"max_dead_letter_rate: 0.5", "max_dead_letter_rate: 1.5", "job.yaml:25: ", "1.5"},
       {"workers: 3", "workers: 0", "job.yaml:26: ", "workers is 0"},
       {"workers: 3", "workers: 3, standby: -1", "job.yaml:26: ", "standby is -1"},
+      {"workers: 3", "workers: 8:2", "job.yaml:26: ", "workers: '8:2': the least number"},
+      {"workers: 3", "workers: 0:2", "job.yaml:26: ", "1 to 10000"},
+      {"workers: 3", "workers: a:2", "job.yaml:26: ", "'a:2' is not a number"},
       {"ps: 2", "ps: 1001", "job.yaml:26: ", "ps is 1001"},
       {"placement: round_robin", "placement: round", "job.yaml:26: ", "round_robin"},
       {"cluster: {", "security: ssl\ncluster: {", "job.yaml:26: ", "tls"},
