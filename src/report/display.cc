@@ -154,15 +154,40 @@ std::string Predictions(const Json& s) {
   return text;
 }
 
+bool StandsBy(const Json& member) {
+  return member.value("state", "") == "standby";
+}
+
+// Whether other numbers of members are wanted than a job that trains has.
+bool Lacks(const Json& s, const Json& wanted) {
+  const std::string phase = s.value("phase", "");
+  if (phase != "running" && phase != "paused") return false;
+  double workers = 0, servers = 0;
+  for (const auto& m : s.value("members", Json::array())) {
+    if (!m.is_object()) continue;
+    workers += m.value("role", "") == "worker" && !StandsBy(m) ? 1 : 0;
+    servers += m.value("role", "") == "ps" ? 1 : 0;
+  }
+  return wanted.value("workers", workers) != workers || wanted.value("ps", servers) != servers;
+}
+
+// "4 workers, 2 ps" if the autoscaler chooses or the hook has failed, and with `lacking` if the job has other
+// numbers; "" in other jobs.
+std::string Wanted(const Json& s, bool lacking) {
+  const Json wanted = s.value("wanted", Json());
+  if (!wanted.is_object()) return "";
+  const std::string failure = wanted.value("hook_failure", "");
+  if (!wanted.contains("range") && failure.empty() && !(lacking && Lacks(s, wanted))) return "";
+  std::string text = wanted.contains("workers") ? Field(wanted, "workers", 0) + " workers, " : "";
+  text += Field(wanted, "ps", 0) + " ps";
+  return text + (failure.empty() ? "" : "; the hook failed: " + failure);
+}
+
 // What the job waits for, or why the last checkpoint failed; "" in most jobs.
 std::string Trouble(const Json& s) {
   if (s.contains("waiting_for")) return "waiting for " + s.value("waiting_for", "");
   if (s.contains("checkpoint_failure")) return "last checkpoint failed: " + s.value("checkpoint_failure", "");
   return "";
-}
-
-bool StandsBy(const Json& member) {
-  return member.value("state", "") == "standby";
 }
 
 // "ps 0", "standby 0"
@@ -238,6 +263,10 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
   if (const std::string predictions = Predictions(s); !predictions.empty())
     lines.push_back(Cut("predictions " + predictions, width));
   if (const std::string drift = Drift(s); !drift.empty()) lines.push_back(Cut("drift: " + drift, width));
+  if (const std::string wanted = Wanted(s, true); !wanted.empty())
+    lines.push_back(Cut("wanted: " + wanted, width));
+  if (const Json wanted = s.value("wanted", Json()); wanted.is_object() && wanted.contains("reason"))
+    lines.push_back(Cut("autoscaler: " + wanted.value("reason", ""), width));
   for (const auto& warning : s.value("warnings", Json::array())) {
     if (warning.is_string()) lines.push_back(bold(Cut("warning: " + warning.get<std::string>(), width)));
   }
@@ -288,6 +317,7 @@ std::string RenderLine(const std::string& status_json) {
          Quality(s) + "   staleness " + Field(s, "staleness_mean", 2) + "   lag " +
          Grouped(s.value("lag", 0.0)) + "   " + std::to_string(workers) + " workers, " +
          (standby > 0 ? std::to_string(standby) + " standby, " : "") + std::to_string(servers) + " ps" +
+         (Wanted(s, false).empty() ? "" : "   wanted: " + Wanted(s, false)) +
          (Drift(s).empty() ? "" : "   drift: " + Drift(s)) + (Trouble(s).empty() ? "" : "   " + Trouble(s)) +
          trouble;
 }

@@ -73,6 +73,27 @@ TEST(Render, WorkersThatStandByOrLeaveAreMarked) {
   EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   1 workers, 1 standby, 1 ps"));
 }
 
+TEST(Render, WantedNumbersAreShownIfTheyDiffer) {
+  Json status = Status();
+  const auto table = [&] { return RenderTable(status.dump(), {}, 80, false); };
+  status["wanted"] = {{"workers", 1}, {"ps", 1}};
+  EXPECT_THAT(table(), Not(::testing::Contains(HasSubstr("wanted"))));
+  status["members"].push_back({{"role", "worker"}, {"index", 0}, {"pid", 105}, {"state", "standby"}});
+  EXPECT_THAT(table(), Not(::testing::Contains(HasSubstr("wanted")))) << "one stands by";
+  status["wanted"]["workers"] = 3;
+  EXPECT_THAT(table(), ::testing::Contains("wanted: 3 workers, 1 ps"));
+  EXPECT_THAT(RenderLine(status.dump()), Not(HasSubstr("wanted")));
+  status["phase"] = "stopping";
+  EXPECT_THAT(table(), Not(::testing::Contains(HasSubstr("wanted"))));
+  status["wanted"] = {{"range", "1:4"}, {"reason", "1 worker: lag 0.3 s"}, {"workers", 1}, {"ps", 1}};
+  EXPECT_THAT(table(),
+              ::testing::IsSupersetOf({"wanted: 1 workers, 1 ps", "autoscaler: 1 worker: lag 0.3 s"}));
+  EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   wanted: 1 workers, 1 ps"));
+  status["wanted"]["hook_failure"] = "kubectl ended with status 1";
+  EXPECT_THAT(table(),
+              ::testing::Contains("wanted: 1 workers, 1 ps; the hook failed: kubectl ended with status 1"));
+}
+
 TEST(Render, WorkersWithSkewedSharesAreMarked) {
   Json status = Status();
   Json& worker = status["members"][1];

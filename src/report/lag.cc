@@ -23,17 +23,27 @@ void Lag::OnStatus(Time now, std::span<const uint64_t> ends, std::span<const uin
   }
 }
 
+Time Lag::State::first() const {
+  return std::ranges::upper_bound(ends, done, {}, &std::pair<Time, uint64_t>::second)->first;
+}
+
+Duration Lag::Oldest(Time now) const {
+  Duration oldest{0};
+  for (const State& state : partitions_) {
+    if (state.behind()) oldest = std::max(oldest, now - state.first());
+  }
+  return oldest;
+}
+
 std::vector<Lag::Partition> Lag::Behind(Time now, size_t most) const {
   std::vector<Partition> behind;
   for (uint32_t p = 0; p < partitions_.size(); ++p) {
     const State& state = partitions_[p];
-    if (state.ends.empty() || state.ends.back().second <= state.done) continue;
-    const auto first =
-        std::ranges::upper_bound(state.ends, state.done, {}, &std::pair<Time, uint64_t>::second);
+    if (!state.behind()) continue;
     behind.push_back({.partition = p,
                       .end = state.ends.back().second,
                       .events = state.ends.back().second - state.done,
-                      .seconds = Seconds(now - first->first)});
+                      .seconds = Seconds(now - state.first())});
   }
   std::ranges::sort(behind, std::ranges::greater(), &Partition::events);
   if (behind.size() > most) behind.resize(most);

@@ -26,6 +26,8 @@ class Lag {
   void OnStatus(Time now, std::span<const uint64_t> ends, std::span<const uint64_t> done);
   // Those that are behind, the furthest first; at most `most`.
   std::vector<Partition> Behind(Time now, size_t most) const;
+  // Since the first of all those events came; 0: there are none.
+  Duration Oldest(Time now) const;
 
  private:
   // Moments at which a partition had grown; a few suffice for a precision of a few percent.
@@ -33,6 +35,9 @@ class Lag {
   struct State {
     uint64_t done = 0;
     std::deque<std::pair<Time, uint64_t>> ends;  // when it had grown, and to where
+    bool behind() const { return !ends.empty() && ends.back().second > done; }
+    // When the first event after `done` came. There must be one.
+    Time first() const;
   };
   std::vector<State> partitions_;
 };

@@ -38,6 +38,19 @@ TEST(Lag, IsAsOldAsTheFirstEventThatIsNotDone) {
   EXPECT_EQ(lag.Behind(At(21), 10)[0].seconds, 1) << "not since the last moment of the past";
 }
 
+TEST(Lag, TheOldestEventMayBeInAPartitionThatIsLittleBehind) {
+  Lag lag;
+  EXPECT_EQ(lag.Oldest(At(3)), Duration(0));
+  lag.OnStatus(At(0), std::array<uint64_t, 2>{1, 0}, std::array<uint64_t, 2>{0, 0});
+  lag.OnStatus(At(5), std::array<uint64_t, 2>{1, 100}, std::array<uint64_t, 2>{0, 0});
+  EXPECT_EQ(lag.Behind(At(7), 1)[0].seconds, 2);
+  EXPECT_EQ(lag.Oldest(At(7)), std::chrono::seconds(7));
+  lag.OnStatus(At(8), std::array<uint64_t, 2>{1, 100}, std::array<uint64_t, 2>{1, 60});
+  EXPECT_EQ(lag.Oldest(At(8)), std::chrono::seconds(3));
+  lag.OnStatus(At(9), std::array<uint64_t, 2>{1, 100}, std::array<uint64_t, 2>{1, 100});
+  EXPECT_EQ(lag.Oldest(At(9)), Duration(0));
+}
+
 TEST(Lag, OfManyPartitionsThoseFurthestBehindAreListed) {
   Lag lag;
   lag.OnStatus(At(0), std::array<uint64_t, 4>{5, 9, 7, 8}, std::array<uint64_t, 4>{0, 0, 0, 0});

@@ -59,6 +59,9 @@ class Progress {
     return shares_ ? shares_->TakeNotices() : std::vector<WorkerShares::Notice>();
   }
 
+  // How long the oldest event that some slice lacks has waited, as of the last OnStatus.
+  Duration Oldest(Time now) const { return lag_.Oldest(now); }
+
   size_t nodes() const { return nodes_.size(); }  // that are not forgotten
   // The status as one JSON object on one line. docs/jobs.md lists the entries.
   std::string ToJson(Time now, const protocol::CoordinatorStatus& status, double own_cpu_seconds) const;

@@ -68,6 +68,7 @@ class Progress::JsonWriter {
     AddLearning();
     AddUpdates();
     AddEvents();
+    AddWanted();
     AddMembers();
     AddRun(own_cpu_seconds);
     // Host names and reasons of dead letters may contain invalid UTF-8.
@@ -239,6 +240,20 @@ class Progress::JsonWriter {
     }
     json_["lag_s"] = oldest;
     if (!partitions.empty()) json_["partitions"] = std::move(partitions);
+  }
+
+  void AddWanted() {
+    const auto& wanted = status_.wanted;
+    if (!wanted.workers.valid()) return;  // nothing is known of it
+    Json json;
+    if (wanted.now() > 0) json["workers"] = wanted.now();
+    if (!wanted.workers.fixed()) {
+      json["range"] = protocol::ToString(wanted.workers);
+      json["reason"] = wanted.reason;
+    }
+    json["ps"] = wanted.servers;
+    if (!wanted.hook_failure.empty()) json["hook_failure"] = wanted.hook_failure;
+    json_["wanted"] = std::move(json);
   }
 
   void AddMembers() {

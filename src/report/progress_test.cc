@@ -488,6 +488,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
             R"([{"host":"b","index":3,"node":9,"pid":104,"role":"worker","stuck":true}])");
   EXPECT_EQ(json["checkpoint"], "/jobs/fraud/checkpoint-000006");
   EXPECT_EQ(json["directory"], "/jobs/fraud");
+  EXPECT_FALSE(json.contains("wanted"));
   ASSERT_EQ(json["members"].size(), 2u);
   EXPECT_EQ(json["members"][0],
             Json::parse(R"({"role":"ps","index":0,"node":3,"host":"host3","pid":103,"done":40,
@@ -498,6 +499,21 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
                                                 "input_wait_s":0.0,"splits_ready":0,"input_bytes":0,
                                                 "input_bytes_per_s":0.0,"input_events_per_s":0.0,
                                                 "step_ms":null,"slow":false})"));
+}
+
+TEST_F(ProgressTest, WantedNumbersOfMembers) {
+  Make();
+  CoordinatorStatus status = Running(0);
+  status.wanted = {.workers = {3, 3}, .servers = 2};
+  const auto wanted = [&] { return Json::parse(progress_->ToJson(now_, status, 0))["wanted"].dump(); };
+  EXPECT_EQ(wanted(), R"({"ps":2,"workers":3})");
+  status.wanted.workers = {2, 8};
+  status.wanted.reason = "the job begins";
+  EXPECT_EQ(wanted(), R"({"ps":2,"range":"2:8","reason":"the job begins"})") << "not known yet";
+  status.wanted.chosen = 5;
+  status.wanted.hook_failure = "no such program";
+  EXPECT_EQ(wanted(), R"({"hook_failure":"no such program","ps":2,"range":"2:8","reason":"the job begins",)"
+                      R"("workers":5})");
 }
 
 TEST_F(ProgressTest, TheInputOfAWorkerIsMeasured) {

@@ -19,10 +19,12 @@
 #include "job/resume.h"
 #include "job/share_layout.h"
 #include "launcher/signals.h"
+#include "metrics/metrics.h"
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/tcp/tcp.h"
 #include "report/progress.h"
+#include "roles/autoscale/scaling.h"
 #include "roles/background_thread.h"
 #include "roles/commit/commit_queue.h"
 #include "roles/commit/write_ahead.h"
@@ -86,6 +88,7 @@ class CoordinatorRole {
         epochs_(job.stream.epochs),
         partitions_(config.partitions),
         restored_(restored.manifest),
+        scaling_(loop_, job.autoscale, job.name, metrics_),
         fingerprints_(restored_ ? restored_->fingerprints : std::vector<protocol::Fingerprint>()),
         machine_(std::move(config), std::move(restored)),
         kill_point_(job.debug, job.directory),
@@ -149,8 +152,10 @@ class CoordinatorRole {
     uint64_t bytes = checkpoint::SafetensorsHeader::kMaxBytes * 16;
     for (const auto& slice : job_.Slices().slices)
       bytes += 2 * slice.elements() * sizeof(float) * (1 + slots);
-    const net::TransportOptions transport{
-        .token = options_.token, .port_kind = wire::PortKind::kTransfer, .tls = options_.tls};
+    const net::TransportOptions transport{.token = options_.token,
+                                          .port_kind = wire::PortKind::kTransfer,
+                                          .tls = options_.tls,
+                                          .metrics = &metrics_};
     LEAT_ASSIGN_OR_RETURN(shard_service_,
                           ShardService::Start({.directory = store_->directory(),
                                                .listen = OnHostOf(options_.listen, options_.transfer_port),
@@ -336,6 +341,8 @@ class CoordinatorRole {
       }
       const protocol::CoordinatorStatus status = JobStatus();
       progress_.OnStatus(now, status);
+      scaling_.OnStatus(now, status, progress_.Oldest(now));
+      machine_.SetChosen(scaling_.chosen());
       NoteFeeds(status.view);
       MeasureSaving(status);
       ReportUnreachable(status);
@@ -594,6 +601,7 @@ class CoordinatorRole {
     if (const Status stalled = queue_.Stalled(); !stalled.ok())
       status.waiting_for = "the journal: " + stalled.message();
     if (status.saving && status.saving->id == saving_) status.saving->bytes = saved_bytes_;
+    scaling_.Fill(&status.wanted);
     return status;
   }
 
@@ -610,6 +618,7 @@ class CoordinatorRole {
   }
 
   net::Loop loop_;
+  metrics::Registry metrics_;
   const job::Job& job_;
   const CoordinatorOptions& options_;
   std::unique_ptr<checkpoint::Store> store_;
@@ -621,6 +630,7 @@ class CoordinatorRole {
   uint32_t epochs_;
   std::vector<uint32_t> partitions_;
   const std::optional<protocol::Manifest> restored_;
+  Scaling scaling_;
   std::vector<protocol::Fingerprint> fingerprints_;  // of records that are trained
   protocol::Coordinator machine_;
   KillPoint kill_point_;
@@ -716,6 +726,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   config.servers = job.servers;
   config.max_servers = job.max_servers;
   config.workers = job.workers;
+  config.wanted_workers = {job.workers, job.max_workers};
   config.strategy = job.strategy;
   config.cuts = job.Cuts();
   config.late_labels = job.schema.has_late_labels();
@@ -732,6 +743,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   config.job = job.config.ToYaml();
   config.term = (*store)->term();
   config.take_over = options.resume && !options.new_members && job::SameAsStored(job);
+  config.keep_scale = options.keep_scale || config.take_over;
   // With a feed on another host, it is that host that reaches the brokers.
   const auto publisher = options.feed.empty() ? MakePublisher(job) : nullptr;
   const auto feed = options.feed.empty() ? StartFeed(job, options, publisher.get()) : nullptr;

@@ -28,6 +28,8 @@ struct CoordinatorOptions {
   bool take_over = false;
   // With `resume`: no process of the former run is alive, so none is waited for.
   bool new_members = false;
+  // The job that is resumed keeps the numbers of workers and servers that commands have set.
+  bool keep_scale = false;
   uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
   std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
   // Called with the coordinator's address once it accepts calls.
