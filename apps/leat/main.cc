@@ -11,6 +11,7 @@
 #include <exception>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include "commands.h"
 #include "control/client.h"
 #include "demo_job.h"
+#include "job/worker_range.h"
 #include "kafka_demo.h"
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
@@ -119,6 +121,10 @@ struct Arguments {
   std::string standby_for;  // addresses of the coordinator
   bool new_members = false;
   bool standby = false;
+  // Of the commands scale and drain.
+  std::string workers;
+  std::optional<uint32_t> servers;
+  std::vector<std::string> member;
 };
 
 launcher::Security Security(const Arguments& a) {
@@ -138,8 +144,16 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
   app->add_option("--data", a->overrides.data,
                   "directory of the job's input files (default: the current directory)")
       ->check(CLI::ExistingDirectory);
-  app->add_option("--workers", a->overrides.workers, "number of worker processes (default: the job's)")
-      ->check(CLI::Range(1u, 10'000u));
+  app->add_option_function<std::string>(
+         "--workers",
+         [a](const std::string& text) {
+           const auto workers = job::ParseWorkerRange(text);
+           if (!workers.ok()) throw CLI::ValidationError("--workers", workers.status().message());
+           a->overrides.workers = workers->least;
+           a->overrides.max_workers = workers->most;
+         },
+         "number of worker processes, or a range for the autoscaler, MIN:MAX (default: the job's)")
+      ->type_name("N|MIN:MAX");
   app->add_option("--ps", a->overrides.servers, "number of parameter servers (default, or 0: the job's)")
       ->check(CLI::Range(0u, 1000u));
   app->add_option("--directory", a->overrides.directory,
@@ -224,6 +238,9 @@ int Coordinator(Arguments a) {
   }
   options.take_over = a.take_over;
   options.new_members = a.new_members;
+  // What the command line or a job file sets replaces what commands had set.
+  options.keep_scale =
+      options.resume && a.source.file.empty() && a.overrides.workers == 0 && a.overrides.servers == 0;
   options.pause_at = a.pause_at;
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
@@ -268,6 +285,7 @@ roles::RoleOptions Role(const Arguments& a) {
   options.standby = a.standby;
   options.plan = Kernels();
   options.exit_status = ExitStatus;
+  if (a.rate >= 0) options.rate = a.rate;
   return options;
 }
 
@@ -290,9 +308,30 @@ int ShowStatus(const Arguments& a) {
   return 0;
 }
 
-int Admin(const Arguments& a, protocol::AdminRequest::Kind kind) {
+int Admin(const Arguments& a, const protocol::AdminRequest& request) {
   auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
-  return Report(launcher::RunAdmin(*client, kind, stderr));
+  return Report(launcher::RunAdmin(*client, request, stderr));
+}
+
+int Scale(const Arguments& a) {
+  protocol::AdminRequest request{.kind = protocol::AdminRequest::Kind::kScale};
+  if (a.workers.empty() && !a.servers)
+    throw std::invalid_argument("scale needs --workers, --ps, or both: how many are wanted");
+  if (!a.workers.empty()) {
+    const auto workers = job::ParseWorkerRange(a.workers);
+    if (!workers.ok()) throw std::invalid_argument("--workers: " + workers.status().message());
+    request.workers = *workers;
+  }
+  request.servers = a.servers;
+  return Admin(a, request);
+}
+
+int Drain(const Arguments& a) {
+  std::string name;
+  for (const std::string& word : a.member) name += (name.empty() ? "" : " ") + word;
+  const auto request = launcher::DrainRequest(name);
+  Require(request.status());
+  return Admin(a, *request);
 }
 
 // What `leat` prints without arguments: the first commands to try.
@@ -393,7 +432,9 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
   add_data(worker);
   add_data(add_role("feed", "serve the job's stream to workers on hosts that do not have it", roles::RunFeed,
                     "address that workers connect to; port 0: any free port"));
-  add_role("bots", "start simulated customers that publish the job's events", roles::RunBots, nullptr);
+  add_role("bots", "start simulated customers that publish the job's events", roles::RunBots, nullptr)
+      ->add_option("--rate", a.rate, "events per second; 0: no limit (default: the job's)")
+      ->check(CLI::NonNegativeNumber);
 }
 
 // Commands for a running job.
@@ -409,10 +450,25 @@ void AddAdminCommands(CLI::App& app, Arguments& a, int& result) {
   add("status", "show the progress of a running job", [&a] {
     return ShowStatus(a);
   })->add_flag("--json", a.json, "print one JSON object");
-  add("checkpoint", "write a checkpoint of a running job", [&a] { return Admin(a, Kind::kCheckpoint); });
-  add("continue", "continue a job that has paused at --pause-at", [&a] { return Admin(a, Kind::kContinue); });
+  add("checkpoint", "write a checkpoint of a running job",
+      [&a] { return Admin(a, {.kind = Kind::kCheckpoint}); });
+  auto* scale =
+      add("scale", "set how many workers and servers a running job wants", [&a] { return Scale(a); });
+  scale
+      ->add_option("--workers", a.workers,
+                   "number of workers, or a range for the autoscaler (default: as before)")
+      ->type_name("N|MIN:MAX");
+  scale->add_option("--ps", a.servers, "number of parameter servers (default: as before)");
+  add("drain", "let a member of a running job hand over what it has, and leave", [&a] { return Drain(a); })
+      ->add_option("member", a.member, "as `leat status` names it: worker 3, ps 1")
+      ->required()
+      ->expected(1, 2);
+  add("pause", "let a running job finish what it has begun, and wait",
+      [&a] { return Admin(a, {.kind = Kind::kPause}); });
+  add("continue", "continue a job that has paused, by leat pause or at --pause-at",
+      [&a] { return Admin(a, {.kind = Kind::kContinue}); });
   add("stop", "write a checkpoint of a running job and end it",
-      [&a] { return Admin(a, a.discard ? Kind::kDiscard : Kind::kStop); })
+      [&a] { return Admin(a, {.kind = a.discard ? Kind::kDiscard : Kind::kStop}); })
       ->add_flag("--discard", a.discard,
                  "do not write the checkpoint: what was trained since the last one is lost");
 }

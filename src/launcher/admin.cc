@@ -1,6 +1,8 @@
 #include "launcher/admin.h"
 
+#include <charconv>
 #include <future>
+#include <string>
 #include <variant>
 
 namespace leat::launcher {
@@ -12,11 +14,9 @@ constexpr Duration kStatusTimeout = std::chrono::seconds(5);
 
 }  // namespace
 
-Status RunAdmin(control::ControlClient& client, protocol::AdminRequest::Kind kind, std::FILE* out,
+Status RunAdmin(control::ControlClient& client, const protocol::AdminRequest& request, std::FILE* out,
                 Duration interval, Duration silence) {
-  auto answer = std::async(std::launch::async, [&client, kind] {
-    return client.Call(protocol::AdminRequest{.kind = kind, .node = {}}, kLongest);
-  });
+  auto answer = std::async(std::launch::async, [&client, request] { return client.Call(request, kLongest); });
   const MonotonicClock clock;
   report::AdminWait wait(clock.Now(), silence);
   while (answer.wait_for(interval) != std::future_status::ready) {
@@ -37,6 +37,25 @@ Status RunAdmin(control::ControlClient& client, protocol::AdminRequest::Kind kin
   const auto* admin = std::get_if<protocol::AdminReply>(&*reply);
   if (admin == nullptr) return {Code::kInternal, "the coordinator sent a reply of the wrong type"};
   return admin->status;
+}
+
+Result<protocol::AdminRequest> DrainRequest(std::string_view name) {
+  protocol::AdminRequest request{.kind = protocol::AdminRequest::Kind::kDrain};
+  const size_t space = name.find(' ');
+  const std::string_view role = name.substr(0, space);
+  const std::string_view index = space == std::string_view::npos ? "" : name.substr(space + 1);
+  const auto read = std::from_chars(index.data(), index.data() + index.size(), request.index);
+  bool known = read.ec == std::errc() && read.ptr == index.data() + index.size();
+  if (role == Name(protocol::Role::kServer)) {
+    request.role = protocol::Role::kServer;
+  } else if (role == Name(protocol::Role::kFeed)) {
+    request.role = protocol::Role::kFeed;
+  } else {
+    known = known && role == Name(protocol::Role::kWorker);
+  }
+  if (known) return request;
+  return Status(Code::kInvalidArgument,
+                "'" + std::string(name) + "' is no member that can be drained, such as 'worker 3' or 'ps 1'");
 }
 
 }  // namespace leat::launcher

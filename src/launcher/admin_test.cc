@@ -5,6 +5,8 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <string>
+#include <tuple>
 #include <variant>
 
 namespace leat::launcher {
@@ -62,7 +64,7 @@ TEST(RunAdmin, WaitsForTheAnswerAndShowsProgress) {
   SlowCoordinator coordinator(3);
   std::FILE* const out = std::tmpfile();
   const Status answer =
-      RunAdmin(coordinator, protocol::AdminRequest::Kind::kCheckpoint, out, milliseconds(1));
+      RunAdmin(coordinator, {.kind = protocol::AdminRequest::Kind::kCheckpoint}, out, milliseconds(1));
   EXPECT_EQ(answer, Status(Code::kResourceExhausted, "the disk is full"));
   EXPECT_THAT(Contents(out), ::testing::StartsWith("checkpoint 3: 1 MiB saved, waiting for its manifest\n"
                                                    "checkpoint 3: 2 MiB saved, waiting for its manifest\n"));
@@ -71,9 +73,30 @@ TEST(RunAdmin, WaitsForTheAnswerAndShowsProgress) {
 
 TEST(RunAdmin, GivesUpACoordinatorThatDoesNotAnswer) {
   SlowCoordinator coordinator(1, false);
-  const Status answer =
-      RunAdmin(coordinator, protocol::AdminRequest::Kind::kStop, stderr, milliseconds(1), milliseconds(50));
+  const Status answer = RunAdmin(coordinator, {.kind = protocol::AdminRequest::Kind::kStop}, stderr,
+                                 milliseconds(1), milliseconds(50));
   EXPECT_EQ(answer, Status(Code::kUnavailable, "10.0.0.5:4000: refused"));
+}
+
+TEST(DrainRequest, NamesAMemberAsTheStatusDoes) {
+  using protocol::Role;
+  for (const auto& [name, role, index] : {std::tuple{"worker 3", Role::kWorker, 3u},
+                                          {"ps 0", Role::kServer, 0u},
+                                          {"feed 12", Role::kFeed, 12u}}) {
+    const auto request = DrainRequest(name);
+    ASSERT_TRUE(request.ok()) << name;
+    EXPECT_EQ(request->kind, protocol::AdminRequest::Kind::kDrain);
+    EXPECT_EQ(request->role, role);
+    EXPECT_EQ(request->index, index);
+  }
+  for (const char* name : {"", "worker", "worker ", "worker x", "worker 3 4", "worker -1", "ps", "bots 0",
+                           "coordinator 0", "3", "worker 99999999999"}) {
+    const auto request = DrainRequest(name);
+    ASSERT_FALSE(request.ok()) << name;
+    EXPECT_EQ(request.status().code(), Code::kInvalidArgument);
+    EXPECT_THAT(request.status().message(),
+                ::testing::StartsWith("'" + std::string(name) + "' is no member"));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -12,11 +13,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "checkpoint/store.h"
@@ -27,6 +30,7 @@
 #include "launcher/processes.h"
 #include "launcher/signals.h"
 #include "launcher/token.h"
+#include "launcher/wanted_roles.h"
 #include "net/address.h"
 #include "report/display.h"
 
@@ -77,6 +81,9 @@ class Runner {
   struct Child {
     std::string role;  // "standby" is a worker that stands by
     uint32_t index = 0;
+    bool has_place = false;  // one that stood by is a worker now
+    bool leaves = false;     // it was told to
+    std::string work() const { return has_place ? "worker" : role; }
   };
 
   // For all roles. It replaces the security settings of the user's environment.
@@ -97,6 +104,10 @@ class Runner {
   void ExplainFigures();
   void ReportPlacement();
   void PollStatus();
+  void Obey();
+  Status StartMembers();
+  Status StartStandbys();
+  Status Resize(const WantedRoles::Order& order, const std::set<pid_t>& members);
   void EndStuck(const Json& status);
   void HandleInterrupts();
   void RequestStop();
@@ -119,6 +130,7 @@ class Runner {
   std::string address_;
   std::unique_ptr<control::ControlClient> client_;
   std::string status_;
+  WantedRoles wanted_;
   uint64_t last_events_ = 0;
   uint32_t next_standby_ = 0;  // index of the next one
   bool coordinator_ended_ = false;
@@ -146,7 +158,13 @@ Status Runner::StartCoordinator(bool again) {
     if (options_.pause_at > last_events_)
       add({"--pause-at", std::to_string(options_.pause_at - last_events_)});
   } else {
-    add({"--workers", std::to_string(job_.workers), "--ps", std::to_string(job_.servers)});
+    // Otherwise the job that is resumed has the numbers that it had.
+    const job::JobOverrides& given = options_.overrides;
+    if (options_.source.resume.empty() || !options_.source.file.empty() || given.workers > 0 ||
+        given.servers > 0) {
+      const std::string workers = ToString(protocol::WorkerRange{job_.workers, job_.max_workers});
+      add({"--workers", workers, "--ps", std::to_string(job_.servers)});
+    }
     if (options_.source.resume.empty()) {
       add({"--directory", job_.directory});
     } else {
@@ -255,7 +273,7 @@ void Runner::ReapAndReplace() {
     if (coordinator_ended_ || !failure_.empty() || end.exit_code == 0) continue;
     PollStatus();
     const bool was_member = ReportLost(end.pid);
-    if (stopping_ && child.role != "ps") continue;
+    if (child.leaves || (stopping_ && child.role != "ps")) continue;
     if (end.exit_code == 2 || ++failed_starts_[end.name] > kMaxFailedStarts) {
       Fail(end);
       continue;
@@ -290,6 +308,67 @@ void Runner::PollStatus() {
   if (events != last_events_) failed_starts_.clear();
   last_events_ = events;
   EndStuck(json);
+}
+
+// Starts and drains workers and servers, until the job has what it wants as of the last status.
+void Runner::Obey() {
+  if (stopping_ || coordinator_ended_ || !failure_.empty()) return;
+  const Json status = Json::parse(status_, nullptr, false);
+  if (!status.is_object()) return;
+  const std::string host = net::HostName();
+  std::set<pid_t> members;
+  for (const auto& member : status.value("members", Json::array())) {
+    if (member.value("host", "") != host) continue;
+    const auto child = children_.find(member.value("pid", pid_t{0}));
+    if (child == children_.end()) continue;
+    members.insert(child->first);
+    const std::string state = member.value("state", "");
+    child->second.has_place = child->second.role == "standby" && state != "standby";
+    if (state == "draining") child->second.leaves = true;
+  }
+  for (const WantedRoles::Order& order : wanted_.OnStatus(status)) {
+    if (const Status resized = Resize(order, members); !resized.ok()) failure_ = resized.message();
+  }
+}
+
+// Drains first the processes that are no members: a command may have drained them.
+Status Runner::Resize(const WantedRoles::Order& order, const std::set<pid_t>& members) {
+  std::set<std::tuple<bool, uint32_t, pid_t>> staying;  // member, index
+  std::set<uint32_t> taken;                             // indexes
+  for (const auto& [pid, child] : children_) {
+    if (child.role == order.role) taken.insert(child.index);
+    if (child.work() == order.role && !child.leaves) staying.emplace(members.contains(pid), child.index, pid);
+  }
+  const std::string why = ", since " + std::to_string(order.count) + " are wanted";
+  size_t count = staying.size();
+  for (uint32_t index = 0; count < order.count; ++index) {
+    if (taken.contains(index)) continue;
+    display_.Say("starting " + order.role + "-" + std::to_string(index) + why);
+    LEAT_RETURN_IF_ERROR(StartRole(order.role, index));
+    ++count;
+  }
+  if (order.role == "worker") LEAT_RETURN_IF_ERROR(StartStandbys());
+  if (!order.may_drain) return Status();
+  while (staying.size() > order.count) {
+    const bool others = !std::get<bool>(*staying.begin());
+    const auto first_member = staying.lower_bound({true, 0, 0});
+    const auto last = std::prev(others ? first_member : staying.end());
+    const pid_t pid = std::get<pid_t>(*last);
+    Child& child = children_[pid];
+    display_.Say("draining " + child.role + "-" + std::to_string(child.index) + why);
+    child.leaves = true;
+    kill(pid, SIGTERM);
+    staying.erase(last);
+  }
+  return Status();
+}
+
+// As many as the job has, besides those that have become workers.
+Status Runner::StartStandbys() {
+  auto count = std::ranges::count_if(
+      children_, [](const auto& entry) { return entry.second.work() == "standby" && !entry.second.leaves; });
+  for (; count < job_.standby; ++count) LEAT_RETURN_IF_ERROR(StartRole("standby", next_standby_++));
+  return Status();
 }
 
 // Ends processes that are alive and do nothing, so that they are replaced like those that have died.
@@ -401,6 +480,18 @@ int Runner::Conclude() {
   return 0;
 }
 
+// As many as are wanted from the start; a resumed job may want others than its file says.
+Status Runner::StartMembers() {
+  PollStatus();
+  const Json status = Json::parse(status_, nullptr, false);
+  const Json wanted = status.is_object() ? status.value("wanted", Json::object()) : Json::object();
+  const uint32_t servers = wanted.value("ps", job_.servers);
+  const uint32_t workers = wanted.value("workers", job_.workers);
+  for (uint32_t i = 0; i < servers; ++i) LEAT_RETURN_IF_ERROR(StartRole("ps", i));
+  for (uint32_t i = 0; i < workers; ++i) LEAT_RETURN_IF_ERROR(StartRole("worker", i));
+  return StartStandbys();
+}
+
 int Runner::Run() {
   if (auto status = StartCoordinator(); !status.ok()) {
     if (status.code() != Code::kAborted && status.code() != Code::kInternal) {
@@ -416,10 +507,7 @@ int Runner::Run() {
   for (const std::string& note : job_.notes) display_.Say(note);
   ExplainFigures();
   ReportPlacement();
-  Status started;
-  for (uint32_t i = 0; i < job_.servers && started.ok(); ++i) started = StartRole("ps", i);
-  for (uint32_t i = 0; i < job_.workers && started.ok(); ++i) started = StartRole("worker", i);
-  while (next_standby_ < job_.standby && started.ok()) started = StartRole("standby", next_standby_++);
+  Status started = StartMembers();
   if (job_.stream.bots() != nullptr && started.ok()) started = StartRole("bots", 0);
   if (!started.ok()) failure_ = started.message();
 
@@ -429,6 +517,7 @@ int Runner::Run() {
     ReapAndReplace();
     if (clock_.Now() >= next_status) {
       PollStatus();
+      Obey();
       if (!status_.empty()) display_.Show(status_);
       next_status = clock_.Now() + kStatusInterval;
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -61,11 +62,11 @@ class Chunk {
 
 class BotsRole {
  public:
-  BotsRole(net::Loop& loop, Membership& membership, const job::Job& job,
+  BotsRole(net::Loop& loop, Membership& membership, const stream::BotsConfig& config,
            std::unique_ptr<stream::TopicWriter> writer, uint64_t published, bool sealed)
       : loop_(loop),
         membership_(membership),
-        config_(*job.stream.bots()),
+        config_(config),
         bots_(config_),
         writer_(std::move(writer)),
         most_(std::clamp(config_.events / (kChunks * writer_->partitions()), kSmallestChunk, kLargestChunk)),
@@ -216,7 +217,7 @@ class BotsRole {
 };
 
 // From joining until they are done, or this node is evicted.
-Status RunBotsOnce(net::Loop& loop, Membership& membership) {
+Status RunBotsOnce(net::Loop& loop, Membership& membership, std::optional<double> rate) {
   const auto joined = membership.Join("");
   if (!joined.ok()) return Membership::JoinError(joined.status());
   const job::Job& job = *joined;
@@ -239,13 +240,18 @@ Status RunBotsOnce(net::Loop& loop, Membership& membership) {
   }
   auto writer = job.stream.OpenWriter();
   if (!writer.ok()) return writer.status();
-  return BotsRole(loop, membership, job, std::move(*writer), published, sealed).Run();
+  stream::BotsConfig config = *job.stream.bots();
+  config.rate = rate.value_or(config.rate);
+  return BotsRole(loop, membership, config, std::move(*writer), published, sealed).Run();
 }
 
 }  // namespace
 
 Status RunBots(const RoleOptions& options) {
-  return RejoinWhileEvicted(options.coordinator_client, protocol::Role::kBots, RunBotsOnce);
+  return RejoinWhileEvicted(options.coordinator_client, protocol::Role::kBots,
+                            [rate = options.rate](net::Loop& loop, Membership& membership) {
+                              return RunBotsOnce(loop, membership, rate);
+                            });
 }
 
 }  // namespace leat::roles

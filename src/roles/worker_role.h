@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -26,7 +27,8 @@ struct RoleOptions {
   // How long a worker retries a stream whose events are missing or damaged before it fails. It waits longer
   // for other errors (input/input_errors.h).
   Duration read_timeout = std::chrono::seconds(5);
-  bool standby = false;  // of a worker: it gets no work until it takes the place of another
+  bool standby = false;             // of a worker: it gets no work until it takes the place of another
+  std::optional<double> rate = {};  // of bots, events per second; none: the job's
   // The exit status for an error, for a worker whose process is ended by MPI together with all others.
   std::function<int(const Status&)> exit_status;
 };
