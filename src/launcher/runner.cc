@@ -13,14 +13,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <thread>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/store.h"
 #include "control/client.h"
@@ -103,7 +102,7 @@ class Runner {
   std::string ReplacementOf(const Child& child, bool was_member) const;
   void ExplainFigures();
   void ReportPlacement();
-  void PollStatus();
+  bool PollStatus();  // false: the coordinator does not answer
   void Obey();
   Status StartMembers();
   Status StartStandbys();
@@ -298,16 +297,17 @@ void Runner::RestartCoordinator(const ProcessEnd& end) {
   }
 }
 
-void Runner::PollStatus() {
+bool Runner::PollStatus() {
   auto reply = client_->Call(protocol::StatusRequest{}, kStatusDeadline);
-  if (!reply.ok()) return;
+  if (!reply.ok()) return false;
   if (auto* status = std::get_if<protocol::StatusReply>(&*reply)) status_ = std::move(status->json);
   const Json json = Json::parse(status_, nullptr, false);
-  if (json.is_discarded()) return;
+  if (json.is_discarded()) return false;
   const auto events = json.value("events", uint64_t{0});
   if (events != last_events_) failed_starts_.clear();
   last_events_ = events;
   EndStuck(json);
+  return true;
 }
 
 // Starts and drains workers and servers, until the job has what it wants as of the last status.
@@ -331,36 +331,28 @@ void Runner::Obey() {
   }
 }
 
-// Drains first the processes that are no members: a command may have drained them.
 Status Runner::Resize(const WantedRoles::Order& order, const std::set<pid_t>& members) {
-  std::set<std::tuple<bool, uint32_t, pid_t>> staying;  // member, index
-  std::set<uint32_t> taken;                             // indexes
+  std::vector<WantedRoles::Process> staying;
+  std::set<uint32_t> taken;  // indexes
   for (const auto& [pid, child] : children_) {
     if (child.role == order.role) taken.insert(child.index);
-    if (child.work() == order.role && !child.leaves) staying.emplace(members.contains(pid), child.index, pid);
+    if (child.work() == order.role && !child.leaves)
+      staying.push_back({pid, child.index, members.contains(pid)});
   }
+  const auto change = WantedRoles::ChangeFor(order, std::move(staying), taken);
   const std::string why = ", since " + std::to_string(order.count) + " are wanted";
-  size_t count = staying.size();
-  for (uint32_t index = 0; count < order.count; ++index) {
-    if (taken.contains(index)) continue;
+  for (const uint32_t index : change.starts) {
     display_.Say("starting " + order.role + "-" + std::to_string(index) + why);
     LEAT_RETURN_IF_ERROR(StartRole(order.role, index));
-    ++count;
   }
-  if (order.role == "worker") LEAT_RETURN_IF_ERROR(StartStandbys());
-  if (!order.may_drain) return Status();
-  while (staying.size() > order.count) {
-    const bool others = !std::get<bool>(*staying.begin());
-    const auto first_member = staying.lower_bound({true, 0, 0});
-    const auto last = std::prev(others ? first_member : staying.end());
-    const pid_t pid = std::get<pid_t>(*last);
+  for (const pid_t pid : change.drains) {
     Child& child = children_[pid];
     display_.Say("draining " + child.role + "-" + std::to_string(child.index) + why);
     child.leaves = true;
     kill(pid, SIGTERM);
-    staying.erase(last);
   }
-  return Status();
+  const bool changed = order.may_start || !change.drains.empty();
+  return order.role == "worker" && changed ? StartStandbys() : Status();
 }
 
 // As many as the job has, besides those that have become workers.
@@ -516,8 +508,7 @@ int Runner::Run() {
     HandleInterrupts();
     ReapAndReplace();
     if (clock_.Now() >= next_status) {
-      PollStatus();
-      Obey();
+      if (PollStatus()) Obey();
       if (!status_.empty()) display_.Show(status_);
       next_status = clock_.Now() + kStatusInterval;
     }

@@ -1,6 +1,8 @@
 #include "launcher/wanted_roles.h"
 
+#include <algorithm>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace leat::launcher {
@@ -16,13 +18,28 @@ std::vector<WantedRoles::Order> WantedRoles::OnStatus(const nlohmann::ordered_js
     const auto count = wanted->find(key);
     if (count == wanted->end() || !count->is_number_unsigned()) continue;
     const bool chosen = std::string_view(role) == "worker" && wanted->contains("range");
-    const Order order{role, count->get<uint32_t>(), may_drain};
     const auto obeyed = obeyed_.find(role);
-    if (!chosen && obeyed != obeyed_.end() && obeyed->second == order.count) continue;
-    if (may_drain) obeyed_[role] = order.count;
-    orders.push_back(order);
+    const auto number = count->get<uint32_t>();
+    const bool may_start = chosen || obeyed == obeyed_.end() || obeyed->second != number;
+    if (may_drain) obeyed_[role] = number;
+    if (may_start || may_drain) orders.push_back({role, number, may_start, may_drain});
   }
   return orders;
+}
+
+WantedRoles::Change WantedRoles::ChangeFor(const Order& order, std::vector<Process> staying,
+                                           const std::set<uint32_t>& taken) {
+  Change change;
+  for (uint32_t index = 0; order.may_start && staying.size() + change.starts.size() < order.count; ++index) {
+    if (!taken.contains(index)) change.starts.push_back(index);
+  }
+  // The last ones of both kinds, those that are no members first.
+  std::ranges::sort(staying, {}, [](const Process& p) { return std::tuple(!p.member, p.index, p.pid); });
+  while (order.may_drain && staying.size() > order.count) {
+    change.drains.push_back(staying.back().pid);
+    staying.pop_back();
+  }
+  return change;
 }
 
 }  // namespace leat::launcher

@@ -2,9 +2,12 @@
 // wanted.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,13 +19,31 @@ class WantedRoles {
   struct Order {
     std::string role;
     uint32_t count = 0;      // of its processes
+    bool may_start = false;  // false: there may be fewer
     bool may_drain = false;  // false: there may be more for now
     friend bool operator==(const Order&, const Order&) = default;
   };
+  // A process that is not to leave.
+  struct Process {
+    pid_t pid = 0;
+    uint32_t index = 0;   // of its name
+    bool member = false;  // of the job
+  };
+  struct Change {
+    std::vector<uint32_t> starts;  // indexes
+    std::vector<pid_t> drains;
+    friend bool operator==(const Change&, const Change&) = default;
+  };
 
-  // The orders that follow from a status. A number that is fixed is ordered once for each change, so that a
-  // process which has left on a signal stays away; one that the autoscaler has chosen, again and again.
+  // The orders that follow from a status. Processes are started once for each change of a number that is
+  // fixed, so that one which has left on a signal stays away; for one that the autoscaler has chosen, again
+  // and again. Those beyond a number always leave: a worker that stood by may take a place for which a
+  // process was started, and an evicted one may come back.
   std::vector<Order> OnStatus(const nlohmann::ordered_json& status);
+
+  // What an order means for the processes of its role that stay. `taken`: the indexes of all of them. Those
+  // that are no members leave first: they have nothing to hand over.
+  static Change ChangeFor(const Order& order, std::vector<Process> staying, const std::set<uint32_t>& taken);
 
  private:
   std::map<std::string, uint32_t> obeyed_;  // by role

@@ -7,6 +7,7 @@ namespace leat::launcher {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Change = WantedRoles::Change;
 using Order = WantedRoles::Order;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -15,15 +16,17 @@ Json Status(const char* phase, const char* wanted) {
   return Json{{"phase", phase}, {"wanted", Json::parse(wanted)}};
 }
 
-TEST(WantedRoles, AFixedNumberIsOrderedOnce) {
+TEST(WantedRoles, AFixedNumberIsStartedOnceAndNeverExceeded) {
   WantedRoles roles;
   const Json two = Status("running", R"({"workers":2,"ps":1})");
-  EXPECT_THAT(roles.OnStatus(two), ElementsAre(Order{"ps", 1, true}, Order{"worker", 2, true}));
-  EXPECT_THAT(roles.OnStatus(two), IsEmpty()) << "one that left on a signal stays away";
+  EXPECT_THAT(roles.OnStatus(two), ElementsAre(Order{"ps", 1, true, true}, Order{"worker", 2, true, true}));
+  EXPECT_THAT(roles.OnStatus(two), ElementsAre(Order{"ps", 1, false, true}, Order{"worker", 2, false, true}))
+      << "one that left on a signal stays away";
   EXPECT_THAT(roles.OnStatus(Status("paused", R"({"workers":4,"ps":1})")),
-              ElementsAre(Order{"worker", 4, true}));
-  EXPECT_THAT(roles.OnStatus(Status("running", R"({"workers":4,"ps":0})")),
-              ElementsAre(Order{"ps", 0, true}));
+              ElementsAre(Order{"ps", 1, false, true}, Order{"worker", 4, true, true}));
+  EXPECT_THAT(roles.OnStatus(Status("waiting for servers", R"({"workers":4,"ps":1})")), IsEmpty());
+  EXPECT_THAT(roles.OnStatus(Status("running", R"({"workers":4,"ps":2})")),
+              ElementsAre(Order{"ps", 2, true, true}, Order{"worker", 4, false, true}));
 }
 
 TEST(WantedRoles, NobodyIsDrainedBeforeTheJobRuns) {
@@ -31,19 +34,50 @@ TEST(WantedRoles, NobodyIsDrainedBeforeTheJobRuns) {
   const char* const wanted = R"({"workers":2,"ps":1})";
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(roles.OnStatus(Status("waiting for servers", wanted)),
-                ElementsAre(Order{"ps", 1, false}, Order{"worker", 2, false}));
+                ElementsAre(Order{"ps", 1, true, false}, Order{"worker", 2, true, false}));
   }
   EXPECT_THAT(roles.OnStatus(Status("running", wanted)),
-              ElementsAre(Order{"ps", 1, true}, Order{"worker", 2, true}));
+              ElementsAre(Order{"ps", 1, true, true}, Order{"worker", 2, true, true}));
 }
 
 TEST(WantedRoles, WhatTheAutoscalerChoosesIsOrderedAgain) {
   WantedRoles roles;
   const Json chosen = Status("running", R"({"workers":3,"range":"2:8","reason":"","ps":1})");
-  EXPECT_THAT(roles.OnStatus(chosen), ElementsAre(Order{"ps", 1, true}, Order{"worker", 3, true}));
-  EXPECT_THAT(roles.OnStatus(chosen), ElementsAre(Order{"worker", 3, true}));
-  EXPECT_THAT(roles.OnStatus(Status("running", R"({"range":"2:8","reason":"","ps":1})")), IsEmpty())
+  EXPECT_THAT(roles.OnStatus(chosen),
+              ElementsAre(Order{"ps", 1, true, true}, Order{"worker", 3, true, true}));
+  EXPECT_THAT(roles.OnStatus(chosen),
+              ElementsAre(Order{"ps", 1, false, true}, Order{"worker", 3, true, true}));
+  EXPECT_THAT(roles.OnStatus(Status("running", R"({"range":"2:8","reason":"","ps":1})")),
+              ElementsAre(Order{"ps", 1, false, true}))
       << "not known yet";
+}
+
+// ---- processes
+
+constexpr Order kTwo{"worker", 2, true, true}, kAtMostTwo{"worker", 2, false, true};
+
+TEST(WantedRoles, ProcessesAreStartedWithFreeIndexes) {
+  EXPECT_EQ(WantedRoles::ChangeFor(kTwo, {}, {}), (Change{{0, 1}, {}}));
+  EXPECT_EQ(WantedRoles::ChangeFor(kTwo, {{11, 1, true}}, {0, 1}), (Change{{2}, {}})) << "0 leaves";
+  EXPECT_EQ(WantedRoles::ChangeFor(kAtMostTwo, {{11, 1, true}}, {1}), Change());
+}
+
+TEST(WantedRoles, TheLastOnesLeave) {
+  EXPECT_EQ(WantedRoles::ChangeFor(kTwo, {{10, 0, true}, {13, 3, true}, {12, 2, true}, {11, 1, true}}, {}),
+            (Change{{}, {13, 12}}));
+  const Order wait{"worker", 2, true, false};
+  EXPECT_EQ(WantedRoles::ChangeFor(wait, {{10, 0, true}, {11, 1, true}, {12, 2, true}}, {}), Change());
+}
+
+// A worker was started for a place that one that stood by has taken, since it was ready only then. Or a
+// worker was evicted and is coming back, after one that stood by has taken its place.
+TEST(WantedRoles, OneWorkerTooManyLeavesWheneverItIsFound) {
+  EXPECT_EQ(WantedRoles::ChangeFor(kAtMostTwo, {{10, 0, true}, {20, 0, true}, {11, 1, false}}, {}),
+            (Change{{}, {11}}));
+  EXPECT_EQ(WantedRoles::ChangeFor(kAtMostTwo, {{10, 0, false}, {20, 0, true}, {11, 1, true}}, {}),
+            (Change{{}, {10}}))
+      << "it is no member, and has nothing to hand over";
+  EXPECT_EQ(WantedRoles::ChangeFor(kAtMostTwo, {{10, 0, true}, {11, 1, true}}, {}), Change());
 }
 
 TEST(WantedRoles, NothingIsOrderedWhenTheJobEndsOrSaysNothing) {
