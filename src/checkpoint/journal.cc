@@ -168,6 +168,7 @@ ScaleSet DecodeScale(ByteReader* in) {
   scale.workers.most = in->Get<uint32_t>();
   scale.servers = in->Get<uint32_t>();
   const auto paused = in->Get<uint8_t>();
+  scale.begun = in->Get<uint64_t>();
   if (!scale.workers.valid() || paused > 1) in->Fail();
   scale.paused = paused == 1;
   return scale;
@@ -312,6 +313,7 @@ Bytes EncodePayload(const JournalRecord& record) {
     out.Put(scale->workers.most);
     out.Put(scale->servers);
     out.Put(static_cast<uint8_t>(scale->paused ? 1 : 0));
+    out.Put(scale->begun);
   } else if (const auto* nodes = std::get_if<IdsReserved>(&record)) {
     out.Put(Kind::kNodes);
     out.Put(nodes->node);

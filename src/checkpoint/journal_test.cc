@@ -67,7 +67,7 @@ std::vector<JournalRecord> SomeRecords() {
     records.push_back(placed);
     records.push_back(CheckpointBegun{n});
     const auto count = static_cast<uint32_t>(n);
-    records.push_back(ScaleSet{{count, 2 * count}, count - 1, n % 2 == 0});
+    records.push_back(ScaleSet{{count, 2 * count}, count - 1, n % 2 == 0, n});
   }
   return records;
 }
@@ -120,7 +120,7 @@ TEST(Journal, RecordsComeBackInOrder) {
   ASSERT_TRUE(rate.ok());
   EXPECT_EQ(std::get<RateRaised>(*rate), raised);
 
-  const ScaleSet set{{2, 8}, 3, true};
+  const ScaleSet set{{2, 8}, 3, true, uint64_t{1} << 40};
   const auto scale = DecodePayload(EncodePayload(set));
   ASSERT_TRUE(scale.ok());
   EXPECT_EQ(std::get<ScaleSet>(*scale), set);
@@ -132,7 +132,7 @@ TEST(Journal, WantedNumbersAreChecked) {
   }
   Bytes payload = EncodePayload(ScaleSet{{1, 2}, 0, true});
   EXPECT_TRUE(DecodePayload(payload).ok());
-  payload.back() = std::byte{2};
+  payload[13] = std::byte{2};
   EXPECT_FALSE(DecodePayload(payload).ok());
 }
 

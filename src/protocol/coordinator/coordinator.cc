@@ -137,6 +137,8 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
   } else if (start) {
     splits.Restore(slices.Watermarks(), std::move(cuts));
   }
+  // What the members of a former run have begun is lost with them.
+  if (scale.paused) rounds.Pause(config.take_over ? scale.begun : slices.Version());
   first_id = ids.next;
   TakeOver(former);
 }
@@ -206,7 +208,7 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
     case AdminRequest::Kind::kDrain:
       return OnDrain(now, call, *admin);
     case AdminRequest::Kind::kPause:
-      return OnPause(now, call);
+      return OnPause(call);
   }
   Refuse(call, Code::kInvalidArgument, "unknown request");
 }
@@ -280,10 +282,12 @@ void Coordinator::State::Step(Time now) {
   StepMoves(now);
   StepCheckpoint(now);
   StepEnding(now);
+  NoteBegun();
   RefreshView();
 }
 
 bool Coordinator::State::NeedsTerm(const ControlReply& reply) const {
+  if (std::holds_alternative<AdminReply>(reply)) return true;
   if (const auto* worker = std::get_if<WorkerHeartbeatReply>(&reply)) {
     return worker->stop || !worker->leases.empty() || !worker->rescores.empty() || !worker->rounds.empty();
   }

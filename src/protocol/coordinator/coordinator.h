@@ -185,11 +185,14 @@ struct LanesSet {
   uint32_t lanes = 1;
   friend bool operator==(const LanesSet&, const LanesSet&) = default;
 };
-// What commands have set. The last one counts, and a truncated journal keeps it.
+// What commands have set. The last one counts, and a truncated journal keeps it. On disk before the command
+// is answered.
 struct ScaleSet {
   WorkerRange workers;
   uint32_t servers = 0;
   bool paused = false;  // no new leases
+  // Stepped strategies, while paused: nothing of the rounds from this step on has been leased.
+  uint64_t begun = 0;
   friend bool operator==(const ScaleSet&, const ScaleSet&) = default;
 };
 using JournalRecord =

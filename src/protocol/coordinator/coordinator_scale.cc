@@ -30,10 +30,10 @@ void Coordinator::State::RestoreScale(const ScaleSet& former) {
     if (!config.strategy.mpi) groups.WaitFor(Places());
   } else {
     scale.paused = former.paused;
+    scale.begun = former.begun;
     // The next coordinator may keep them.
     if (scale != former) journals.push_back({scale});
   }
-  rounds.Pause(Time(0), scale.paused);
 }
 
 void Coordinator::State::OnScale(uint64_t call, const AdminRequest& request) {
@@ -88,11 +88,12 @@ void Coordinator::State::WantFewer(Role role) {
   if (scale != before) journals.push_back({scale});
 }
 
-void Coordinator::State::OnPause(Time now, uint64_t call) {
+void Coordinator::State::OnPause(uint64_t call) {
   if (const Status good = CheckNotEnding(); !good.ok()) return Answer(call, AdminReply{good});
   if (!scale.paused) {
     scale.paused = true;
-    rounds.Pause(now, true);
+    scale.begun = rounds.Untouched();
+    rounds.Pause(scale.begun);
     journals.push_back({scale});
   }
   Answer(call, AdminReply{});
@@ -101,7 +102,15 @@ void Coordinator::State::OnPause(Time now, uint64_t call) {
 void Coordinator::State::Continue(Time now) {
   if (!scale.paused) return;
   scale.paused = false;
-  rounds.Pause(now, false);
+  scale.begun = 0;
+  rounds.Continue(now);
+  journals.push_back({scale});
+}
+
+// Slices have gone back to an older step, and nothing is begun from there.
+void Coordinator::State::NoteBegun() {
+  if (!scale.paused || rounds.paused_from() == scale.begun) return;
+  scale.begun = *rounds.paused_from();
   journals.push_back({scale});
 }
 

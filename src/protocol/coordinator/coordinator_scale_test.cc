@@ -59,6 +59,49 @@ class CoordinatorScaleTest : public CoordinatorTest {
     const View view = coordinator_->status().view;
     return view.Find(node)->state;
   }
+  bool Before(auto is_first) const {  // the answer
+    const auto answer = std::ranges::find_if(actions_, [this](const CoordinatorAction& action) {
+      const auto* reply = std::get_if<Reply>(&action);
+      return reply != nullptr && reply->call == last_call_;
+    });
+    return std::ranges::any_of(actions_.begin(), answer, is_first);
+  }
+  void ServersReport() {
+    for (int i = 0; i < 2; ++i) {
+      SendServerHeartbeat(a_);
+      SendServerHeartbeat(b_);
+    }
+  }
+  // With a term, and one worker that has leases of two rounds, of two steps each.
+  std::vector<Lease> BeginSync() {
+    config_.strategy = {.kind = StrategyKind::kSync, .lanes = 2};
+    config_.term = 1;
+    Start({});
+    Run(800);
+    const auto leases = SendHeartbeat(worker_, 1).leases;
+    EXPECT_EQ(leases.size(), 4u);
+    return leases;
+  }
+  // The former coordinator is gone; its journal is all that there is.
+  void TakeOver() {
+    ++config_.term;
+    config_.take_over = config_.keep_scale = true;
+    Restart();
+    Take(coordinator_->OnTimer(now_));
+    Stream(800, 1000);
+  }
+  std::vector<Lease> Return(const std::vector<Lease>& held) {
+    WorkerHeartbeat heartbeat;
+    heartbeat.node = worker_;
+    heartbeat.term = config_.term;
+    heartbeat.leases_wanted = 1;
+    for (const Lease& lease : held) {
+      heartbeat.held.push_back(lease.id);
+      heartbeat.claims.push_back(
+          {lease.id, lease.cut.partition, lease.cut.begin, lease.first_step, lease.lane});
+    }
+    return std::get<WorkerHeartbeatReply>(Call(heartbeat)).leases;
+  }
   // The state after a restart.
   void Restart() {
     RecoveredState restored;
@@ -363,6 +406,131 @@ TEST_F(CoordinatorScaleTest, RoundsThatHaveBegunAreFinished) {
   Admin(Kind::kContinue);
   EXPECT_EQ(SendHeartbeat(worker_, 1).leases.size(), 4u);
   EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
+}
+
+// ---- coordinators that take over
+
+TEST_F(CoordinatorScaleTest, NoCommandIsAnsweredBeforeItIsOnDisk) {
+  Run(400);
+  JoinWorker();
+  const auto journals = [](const auto& a) { return std::holds_alternative<AppendJournal>(a); };
+  const auto confirms = [](const auto& a) { return std::holds_alternative<ConfirmTerm>(a); };
+  for (const AdminRequest& request :
+       {AdminRequest{.kind = Kind::kScale, .workers = WorkerRange{3, 5}},
+        AdminRequest{.kind = Kind::kScale, .servers = 3},
+        AdminRequest{.kind = Kind::kDrain, .role = Role::kServer, .index = 1},
+        AdminRequest{.kind = Kind::kDrain, .role = Role::kWorker, .index = 1},
+        AdminRequest{.kind = Kind::kPause}, AdminRequest{.kind = Kind::kContinue}}) {
+    EXPECT_EQ(Ask(request), Status());
+    EXPECT_TRUE(Before(journals)) << static_cast<int>(request.kind);
+    EXPECT_EQ(Ask(request), Status()) << "once more";
+    EXPECT_THAT(All<AppendJournal>(actions_), IsEmpty());
+    EXPECT_TRUE(Before(confirms)) << "a coordinator that was replaced would lie";
+  }
+}
+
+TEST_F(CoordinatorScaleTest, APausedJobThatIsTakenOverBeginsNoRound) {
+  const auto leases = BeginSync();
+  Admin(Kind::kCheckpoint);
+  Checkpoint();  // rounds from step 4 on have to wait for it
+  std::vector<Lease> held;
+  std::vector<uint64_t> held_ids, ended;
+  for (const Lease& lease : leases) {
+    if (lease.first_step == 0) {
+      Train(lease);
+      ended.push_back(lease.id);
+    } else {
+      held.push_back(lease);
+      held_ids.push_back(lease.id);
+    }
+  }
+  version_ = 2;
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
+  const uint64_t made = coordinator_->status().rounds;
+  EXPECT_THAT(SendHeartbeat(worker_, 1, held_ids, ended).leases, IsEmpty());
+  ASSERT_GT(coordinator_->status().rounds, made) << "one is made, and not leased";
+  EXPECT_EQ(Ask({.kind = Kind::kPause}), Status());
+  EXPECT_EQ(Journaled().back().begun, 4u);
+
+  TakeOver();
+  ServersReport();
+  EXPECT_THAT(Return(held), IsEmpty());
+  ServersReport();
+  EXPECT_EQ(coordinator_->status().phase, Phase::kPaused);
+  EXPECT_THAT(SendHeartbeat(worker_, 1, held_ids).leases, IsEmpty());
+  // What has begun is finished, and can be saved.
+  Admin(Kind::kCheckpoint);
+  Checkpoint();
+  EXPECT_EQ(SendServerHeartbeat(a_).checkpoint->version, 4u);
+  for (const Lease& lease : held) Train(lease);
+  version_ = 4;
+  EXPECT_THAT(SendHeartbeat(worker_, 1, {}, held_ids).leases, IsEmpty());
+  ServersReport();
+  EXPECT_THAT(SendHeartbeat(worker_, 1).leases, IsEmpty());
+  Admin(Kind::kContinue);
+  const auto more = SendHeartbeat(worker_, 1).leases;
+  ASSERT_FALSE(more.empty());
+  EXPECT_EQ(more[0].first_step, 4u);
+}
+
+TEST_F(CoordinatorScaleTest, LanesThatNobodyHoldsAfterATakeoverAreFinishedInAPause) {
+  const auto leases = BeginSync();
+  EXPECT_EQ(Ask({.kind = Kind::kPause}), Status());
+  TakeOver();
+  ServersReport();
+  EXPECT_THAT(Return({}), IsEmpty());
+  ServersReport();
+  EXPECT_EQ(SendHeartbeat(worker_, 1).leases.size(), leases.size()) << "some of it may have been trained";
+}
+
+// It has nothing to do with the steps that had begun before.
+TEST_F(CoordinatorScaleTest, NothingIsTrainedAgainInAPause) {
+  BeginSync();
+  EXPECT_EQ(Ask({.kind = Kind::kPause}), Status());
+  EXPECT_EQ(Journaled().back().begun, 4u);
+  Take(coordinator_->OnNodeLost(now_, b_));
+  EXPECT_EQ(Journaled().back(), (ScaleSet{{2, 2}, 2, true, 0}));
+  b_ = JoinServer("c");
+  ServersReport();
+  EXPECT_EQ(coordinator_->status().phase, Phase::kPaused);
+  EXPECT_THAT(SendHeartbeat(worker_, 1).leases, IsEmpty());
+  TakeOver();
+  ServersReport();
+  EXPECT_THAT(Return({}), IsEmpty());
+  ServersReport();
+  EXPECT_THAT(SendHeartbeat(worker_, 1).leases, IsEmpty());
+  Admin(Kind::kContinue);
+  const auto again = SendHeartbeat(worker_, 1).leases;
+  ASSERT_FALSE(again.empty());
+  EXPECT_EQ(again[0].first_step, 0u);
+}
+
+TEST_F(CoordinatorScaleTest, AServerThatIsDrainedHandsItsSlicesOverWhoeverCoordinates) {
+  config_.term = 1;
+  Start({});
+  Run(800);
+  EXPECT_EQ(Drain(Role::kServer, 1), Status());
+  EXPECT_EQ(Wanted().second, 1u) << "or another one would be started";
+  const auto moves = [this] {
+    std::vector<MoveOrder> orders;
+    for (int i = 0; i < 50 && orders.empty(); ++i) {
+      now_ += milliseconds(100);
+      EXPECT_THAT(SendServerHeartbeat(a_).moves, IsEmpty());
+      const auto reply = SendServerHeartbeat(b_);
+      EXPECT_TRUE(reply.drain);
+      orders = reply.moves;
+    }
+    return orders;
+  };
+  ASSERT_EQ(moves().size(), 1u);
+  TakeOver();
+  ServersReport();
+  EXPECT_THAT(Draining(), ElementsAre(b_));
+  EXPECT_EQ(Wanted().second, 1u);
+  const auto orders = moves();
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].to, a_);
 }
 
 TEST_F(CoordinatorScaleTest, AStopEndsThePause) {

@@ -103,7 +103,8 @@ struct Coordinator::State {
   bool FinalCheckpointDone() const;
   void StopMembers(Time now, Status outcome);
   void End(Status status);
-  bool NeedsTerm(const ControlReply& reply) const;  // it leases something, or ends a role
+  // It leases something, ends a role, or says that a command was obeyed.
+  bool NeedsTerm(const ControlReply& reply) const;
   CoordinatorActions Take();
 
   // ---- coordinator_members.cc
@@ -209,8 +210,9 @@ struct Coordinator::State {
   void RestoreScale(const ScaleSet& former);  // of the journal
   void OnScale(uint64_t call, const AdminRequest& request);
   void OnDrain(Time now, uint64_t call, const AdminRequest& request);
-  void OnPause(Time now, uint64_t call);
+  void OnPause(uint64_t call);
   void Continue(Time now);  // ends a pause
+  void NoteBegun();
   // Why a command comes too late; ok if it does not.
   Status CheckNotEnding() const;
   // Why so many are not possible.

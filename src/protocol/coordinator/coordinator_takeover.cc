@@ -115,7 +115,10 @@ void Coordinator::State::TakeOver(const Former& former) {
   // In stepped strategies all slices go back with those of a lost server. The former coordinator may have
   // journaled the loss alone.
   const bool goes_back = Stepped() && !AllReduce() && !orphans_since.empty();
-  if (goes_back) slices.RestoreAll();
+  if (goes_back) {
+    slices.RestoreAll();
+    rounds.Rollback(slices.Version());
+  }
   if (Awaits(Role::kWorker) && !goes_back) Stepped() ? rounds.Await() : splits.Await();
   if (!AllReduce()) ShareLanes();
 }

@@ -54,6 +54,7 @@ void RoundQueue::Rollback(uint64_t step) {
   take_back_.reset();
   left_.clear();
   version_ = step;
+  if (paused_from_) paused_from_ = step;
   settled_ = awaiting_ = go_on_ = false;
   for (auto& [first_step, round] : rounds_) {
     round.touched = false;
@@ -148,6 +149,7 @@ void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
 void RoundQueue::Await() {
   awaiting_ = go_on_ = true;
   for (auto& [first_step, round] : rounds_) {
+    if (paused_from_ && first_step >= *paused_from_) break;  // nobody holds any of these
     round.touched = true;
     round.free.clear();
     for (Lane& part : round.parts) part.stage = Stage::kAwaited;
@@ -229,8 +231,8 @@ void RoundQueue::Enter(Time now, const RoundMade& made) {
 }
 
 std::optional<RoundMade> RoundQueue::Make(Time now) {
-  if (!settled_ || stop_at_ || paused_ || take_back_ || !cursors_->started() || !cursors_->Known())
-    return std::nullopt;
+  if (!settled_ || stop_at_ || paused_from_ || take_back_) return std::nullopt;
+  if (!cursors_->started() || !cursors_->Known()) return std::nullopt;
   if (next_step_ >= OpenLimit() || (left_.empty() && cursors_->Exhausted())) return std::nullopt;
 
   RoundInput material;
@@ -305,8 +307,7 @@ std::vector<protocol::Round> RoundQueue::RoundsFrom(uint64_t from, bool include_
   const uint64_t horizon = OpenLimit();
   for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
     auto& [first_step, round] = *at;
-    if ((hold_from_ && first_step >= *hold_from_) || ((!include_unleased || paused_) && !round.touched))
-      break;
+    if (Suspended(first_step) || (!include_unleased && !round.touched)) break;
     round.touched = true;
     if (End(at) <= from) continue;
     protocol::Round tell{.first_step = first_step, .rate = RateOf(first_step, round), .lanes = {}};
@@ -318,22 +319,20 @@ std::vector<protocol::Round> RoundQueue::RoundsFrom(uint64_t from, bool include_
   return told;
 }
 
-void RoundQueue::LiftHold(Time now) {
-  if (!hold_from_) return;
-  for (auto round = rounds_.lower_bound(*hold_from_); round != rounds_.end(); ++round) {
+void RoundQueue::WaitAnew(Time now, uint64_t from) {
+  for (auto round = rounds_.lower_bound(from); round != rounds_.end(); ++round) {
     for (uint32_t lane : round->second.free) round->second.parts[lane].free_since = now;
   }
+}
+
+void RoundQueue::LiftHold(Time now) {
+  if (hold_from_) WaitAnew(now, *hold_from_);
   hold_from_.reset();
 }
 
-void RoundQueue::Pause(Time now, bool paused) {
-  if (paused_ && !paused) {
-    for (auto& [first_step, round] : rounds_) {
-      if (round.touched) continue;
-      for (uint32_t lane : round.free) round.parts[lane].free_since = now;
-    }
-  }
-  paused_ = paused;
+void RoundQueue::Continue(Time now) {
+  if (paused_from_) WaitAnew(now, *paused_from_);
+  paused_from_.reset();
 }
 
 void RoundQueue::StopAt(Time now, uint64_t step) {
@@ -431,7 +430,7 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
   const uint64_t horizon = OpenLimit();
   for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
     auto& [first_step, round] = *at;
-    if ((hold_from_ && first_step >= *hold_from_) || (paused_ && !round.touched)) break;
+    if (Suspended(first_step)) break;
     if (take_back_ && first_step >= take_back_->from) break;
     while (const auto lane = LaneFor(now, worker, &round)) {
       Lane& part = round.parts[*lane];

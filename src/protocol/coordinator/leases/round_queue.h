@@ -78,8 +78,11 @@ class RoundQueue {
   void Hold(uint64_t step) { hold_from_ = step; }
   bool held() const { return hold_from_.has_value(); }
   void LiftHold(Time now);
-  // While paused, no round is made, and none is leased that has not been begun.
-  void Pause(Time now, bool paused);
+  // Until Continue no round is made, and none from this step on is leased. Those before it may be half done.
+  // After a Rollback, that is none.
+  void Pause(uint64_t step) { paused_from_ = step; }
+  std::optional<uint64_t> paused_from() const { return paused_from_; }
+  void Continue(Time now);
   // Stops for good before this step: no more leases of it or later steps, and no new rounds.
   void StopAt(Time now, uint64_t step);
 
@@ -159,6 +162,10 @@ class RoundQueue {
   uint64_t End(Rounds::const_iterator round) const { return round->first + round->second.length; }
   Rounds::iterator FirstOpen();
   uint64_t OpenLimit();  // open rounds begin before this step
+  // Rounds from this step on are not leased now.
+  bool Suspended(uint64_t first_step) const {
+    return (hold_from_ && first_step >= *hold_from_) || (paused_from_ && first_step >= *paused_from_);
+  }
   void ForgetLeases();
   void ForgetRounds();
   void Enter(Time now, const RoundMade& made);
@@ -173,6 +180,7 @@ class RoundQueue {
   bool TakeBackRounds(Time now, uint32_t lanes);
   static void TakeShare(Round* round, NodeId worker);
   void Free(Time now, LaneKey key);
+  void WaitAnew(Time now, uint64_t from);  // free lanes from this step on are for their workers first
   void FreeIfAbandoned(Time now, LaneKey key);
   void Finish(Round* round, uint32_t lane);
   void Drop(uint64_t lease);
@@ -212,8 +220,7 @@ class RoundQueue {
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases by worker
   std::set<LaneKey> released_;
   LeasePace pace_;
-  std::optional<uint64_t> hold_from_, stop_at_;
-  bool paused_ = false;
+  std::optional<uint64_t> hold_from_, paused_from_, stop_at_;
   uint64_t regranted_ = 0, made_ = 0, late_ = 0, overdue_ = 0;
 };
 
