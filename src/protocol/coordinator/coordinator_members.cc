@@ -460,7 +460,8 @@ void Coordinator::State::PlaceSlices(Time now) {
     // Server 0 of the placement is the one displayed as ps 0.
     std::ranges::sort(servers, {}, [this](NodeId server) { return members.at(server).member.index; });
     servers.resize(std::max(config.servers, 1u));
-    const auto assignment = Place(config.table, config.placement, static_cast<uint32_t>(servers.size()));
+    const auto count = static_cast<uint32_t>(servers.size());
+    const auto assignment = Place(config.table, PlacementOn(count), count);
     if (!assignment.ok()) return StopMembers(now, assignment.status());
     slices.PlaceAll(servers, *assignment);
     servers_changed = false;

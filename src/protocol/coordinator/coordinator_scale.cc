@@ -25,8 +25,7 @@ Status Coordinator::State::CheckWorkers(const WorkerRange& workers) const {
 void Coordinator::State::RestoreScale(const ScaleSet& former) {
   if (config.keep_scale) {
     scale = former;
-    // Others may never come, if nobody has obeyed.
-    config.servers = std::min(config.servers, std::max(scale.servers, 1u));
+    AwaitFewerServers();
     if (!config.strategy.mpi) groups.WaitFor(Places());
   } else {
     scale.paused = former.paused;
@@ -34,6 +33,19 @@ void Coordinator::State::RestoreScale(const ScaleSet& former) {
     // The next coordinator may keep them.
     if (scale != former) journals.push_back({scale});
   }
+}
+
+// Slices are placed on those that are wanted: further ones may never come.
+void Coordinator::State::AwaitFewerServers() {
+  if (!slices.placed()) config.servers = std::min(config.servers, std::max(scale.servers, 1u));
+}
+
+// The placement may name servers that are not wanted any more.
+Placement Coordinator::State::PlacementOn(uint32_t servers) const {
+  Placement placement = config.placement;
+  std::erase_if(placement.exclude, [servers](uint32_t index) { return index >= servers; });
+  if (placement.weights.size() > servers) placement.weights.resize(servers);
+  return placement;
 }
 
 void Coordinator::State::OnScale(uint64_t call, const AdminRequest& request) {
@@ -49,6 +61,7 @@ void Coordinator::State::OnScale(uint64_t call, const AdminRequest& request) {
     scale.workers = request.workers.value_or(scale.workers);
     scale.servers = request.servers.value_or(scale.servers);
     if (scale != before) journals.push_back({scale});
+    AwaitFewerServers();
     groups.WaitFor(Places());
   }
   Answer(call, AdminReply{good});

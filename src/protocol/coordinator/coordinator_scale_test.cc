@@ -153,6 +153,28 @@ TEST_F(CoordinatorScaleTest, ARestartWaitsForNoServersThatMayNeverCome) {
   for (const NodeId server : {first, second}) EXPECT_FALSE(SendServerHeartbeat(server).orders.empty());
 }
 
+TEST_F(CoordinatorScaleTest, SlicesArePlacedOnFewerServersThanThePlacementNames) {
+  for (const bool weighted : {false, true}) {
+    SCOPED_TRACE(weighted);
+    config_.placement = weighted ? Placement::kWeighted : Placement::kPartitioned;
+    if (weighted) config_.placement.weights = {2, 3};
+    if (!weighted) config_.placement.exclude = {1};
+    config_.keep_scale = false;
+    journal_.clear();
+    orders_.clear();
+    Start({});
+    Stream(100, 1000);
+    EXPECT_THAT(SendServerHeartbeat(JoinServer("a")).orders, IsEmpty()) << "waits for the second one";
+    EXPECT_EQ(Scale({}, 1), Status());
+    EXPECT_EQ(SendServerHeartbeat(coordinator_->status().view.members[0].node).orders.size(), 12u);
+    config_.keep_scale = true;
+    Restart();
+    Stream(100, 1000);
+    EXPECT_EQ(SendServerHeartbeat(JoinServer("a")).orders.size(), 12u);
+    EXPECT_NE(coordinator_->status().phase, Phase::kStopping);
+  }
+}
+
 TEST_F(CoordinatorScaleTest, ImpossibleNumbersAreRefusedInOneLine) {
   config_.placement.exclude = {0};
   Start({});

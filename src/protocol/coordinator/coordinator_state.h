@@ -218,6 +218,8 @@ struct Coordinator::State {
   // Why so many are not possible.
   Status CheckWorkers(const WorkerRange& workers) const;
   void WantFewer(Role role);
+  void AwaitFewerServers();
+  Placement PlacementOn(uint32_t servers) const;  // the first ones
 
   // ---- coordinator_group.cc: all-reduce
   bool AllReduce() const { return !config.strategy.on_servers(); }
