@@ -25,6 +25,8 @@ const char* Name(Invariant invariant) {
       return "a coordinator that was replaced leases nothing, and no member follows it again";
     case Invariant::kLabels:
       return "a cut is always leased with the same labels, which are journaled";
+    case Invariant::kPause:
+      return "nothing is begun while the job is paused";
     case Invariant::kProgress:
       return "the job makes progress";
     case Invariant::kDeadline:
@@ -156,6 +158,7 @@ void Cluster::State::NoteLeases(const CoordinatorProcess& c, const ControlReply&
   const auto* worker = std::get_if<WorkerHeartbeatReply>(&reply);
   if (worker == nullptr) return;
   for (const Lease& lease : worker->leases) leased_by[lease.id] = c.term;
+  CheckPause(*worker);
 }
 
 // A worker takes a lease, or a member a round. What a worker takes that is evicted already is refused by the

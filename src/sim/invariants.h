@@ -19,6 +19,7 @@ enum class Invariant : uint8_t {
   kOneGroup,      // no member accepts a piece sent in another group
   kOneCoordinator,  // a coordinator that was replaced leases nothing, and no member follows it again
   kLabels,          // late labels: a cut is always leased with the same labels, by journaled marks
+  kPause,           // while the job is paused, nothing is begun, whoever coordinates
   kProgress,        // there is progress within ClusterOptions::progress_within
   // ---- always checked
   kDeadline,  // the job ends within ClusterOptions::time_limit

@@ -138,6 +138,14 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
                     {.what = What::kStart, .at = std::chrono::milliseconds(700), .role = Role::kServer},
                     {.what = What::kLeave, .at = std::chrono::milliseconds(3000), .role = Role::kServer}};
   }
+  if (job.paused) {
+    Rng pauses(Mix(job.seed, 9));
+    for (int i = 0; i < 3; ++i) {
+      options.plan.push_back({.what = PlannedFault::What::kPauseJob,
+                              .at = FromSeconds(0.5 + 8 * pauses.Uniform()),
+                              .lasts = FromSeconds(3 * pauses.Uniform())});
+    }
+  }
   options.move_death = job.move_death;
   return options;
 }

@@ -27,6 +27,7 @@ struct SwarmJob {
   bool moments = false;      // with a variable of moments
   bool standby = true;       // in half of the jobs, some workers stand by
   bool elastic = false;      // two servers join and one leaves, whatever else happens
+  bool paused = false;       // several times, by commands
   std::optional<MoveDeath> move_death = {};
 };
 

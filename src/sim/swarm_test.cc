@@ -126,6 +126,19 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   EXPECT_TRUE(raises ? all.raises > often : all.raises == 0) << all.raises;
 }
 
+TEST_P(Strategies, CountEveryEventOnceThoughTheJobIsPaused) {
+  ClusterResult all;
+  for (uint64_t seed = 1; seed <= Seeds() / GetParam().share / 2; ++seed) {
+    const ClusterResult result = RunSwarm(
+        {.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot, .paused = true});
+    EXPECT_EQ(result.error, "") << "seed " << seed;
+    all.job_pauses += result.job_pauses;
+    all.restarts += result.restarts;
+  }
+  EXPECT_GT(all.job_pauses, Seeds() / GetParam().share / 2);
+  EXPECT_GT(all.restarts, Seeds() / GetParam().share / 4);
+}
+
 TEST_P(Strategies, CountEveryEventOnceWhenServersJoinAndLeave) {
   if (!GetParam().strategy.on_servers()) return;
   for (uint64_t seed = 1; seed <= std::clamp<uint64_t>(Seeds() / 10, 1, 20); ++seed) {

@@ -134,6 +134,28 @@ TEST_P(Takeover, ACoordinatorThatIsOvertakenChangesNothing) {
   EXPECT_GT(replaced, kSeeds / 2);
 }
 
+// The next coordinators go on with the pause, until one of them is told to continue.
+TEST_P(Takeover, APauseOutlastsCoordinators) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    ClusterOptions options = Options(seed);
+    Rng rng(Mix(seed, 9));
+    const Time at = std::chrono::milliseconds(1500) + Milliseconds(&rng, 0, 2000);
+    const Duration lasts = std::chrono::seconds(9);
+    options.plan = {{.what = What::kPauseJob, .at = at, .lasts = lasts}};
+    for (const double earliest : {0, 3000}) {
+      options.plan.push_back({.what = What::kKill,
+                              .at = at + Milliseconds(&rng, earliest, earliest + 1000),
+                              .role = Role::kCoordinator,
+                              .index = static_cast<uint32_t>(rng.Below(2)),
+                              .lasts = Milliseconds(&rng, 1, 600)});
+    }
+    const Outcome outcome = RunPlanned(options);
+    ExpectNothingAgain(options, outcome);
+    EXPECT_EQ(outcome.result.restarts, 2u) << "seed " << seed;
+    EXPECT_GT(outcome.result.took, at + lasts) << "seed " << seed << ": it was not paused";
+  }
+}
+
 // A member that dies while there is no coordinator is missed by the next one.
 TEST_P(Takeover, AMemberThatDoesNotComeBackIsEvicted) {
   for (uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {

@@ -147,7 +147,7 @@ void Cluster::State::StartCoordinator(uint32_t address, bool take_over) {
   coordinator->address = address;
   CoordinatorConfig config = Config();
   config.term = coordinator->term = disk.Claim();
-  config.take_over = take_over;
+  config.take_over = config.keep_scale = take_over;
   try {
     coordinator->machine = std::make_unique<Coordinator>(std::move(config), disk.Restore());
   } catch (const std::invalid_argument& e) {
@@ -236,6 +236,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
   } else if (auto* journal = std::get_if<AppendJournal>(&action)) {
     if (!disk.Append(c->term, journal->record)) return OnReplaced(c);
     if (std::holds_alternative<LanesSet>(journal->record)) ++result.lane_changes;
+    if (const auto* set = std::get_if<ScaleSet>(&journal->record)) NotePause(*set);
     if (std::holds_alternative<RateRaised>(journal->record)) ++result.raises;
     if (const auto* marked = std::get_if<LabelsMarked>(&journal->record)) {
       result.marks += marked->marks.size();

@@ -65,15 +65,16 @@ struct PlannedFault {
     kPause = 1,
     kLeave = 2,
     kStart = 3,
-    kDrain = 4,   // the coordinator tells a worker to leave
-    kCutOff = 5,  // from the coordinator
+    kDrain = 4,     // the coordinator tells a worker to leave
+    kCutOff = 5,    // from the coordinator
+    kPauseJob = 6,  // a command, until another one continues it
   } what = What::kKill;
   Time at{0};
   protocol::Role role = protocol::Role::kWorker;
   // Among the live processes of the role, in the order of their start. kCoordinator: the address, 0 or 1, at
   // which the next one starts.
   uint32_t index = 0;
-  Duration lasts{0};      // kPause, kCutOff; kKill of the coordinator: until the next one starts
+  Duration lasts{0};      // kPause, kCutOff, kPauseJob; kKill of the coordinator: until the next one starts
   bool replaced = false;  // kKill: a replacement starts a second later
   bool standby = false;   // kStart: a worker that stands by
 };
@@ -201,6 +202,7 @@ struct ClusterResult {
   uint64_t messages = 0;
   uint64_t deaths = 0;  // of workers and servers
   uint64_t pauses = 0;
+  uint64_t job_pauses = 0;
   uint64_t restarts = 0;       // of the coordinator alone
   uint64_t overtaken = 0;      // coordinators that were alive when another one took over
   uint64_t replaced = 0;       // of them, those that found out

@@ -1,7 +1,8 @@
 // The state of a virtual cluster, for its own sources: cluster.cc (the coordinator, the end of the job),
 // roles.cc (servers and workers), network.cc (messages in transit), moves.cc (slices that move between
 // servers), prefetch.cc (cache hints),
-// group_members.cc and reduce.cc (all-reduce workers and their messages), faults.cc, invariants.cc.
+// group_members.cc and reduce.cc (all-reduce workers and their messages), faults.cc, commands.cc,
+// invariants.cc.
 #pragma once
 
 #include <array>
@@ -377,6 +378,13 @@ struct Cluster::State {
   ProcessPtr Any(Role role);
   std::vector<ProcessPtr> All(Role role) const;
 
+  // ---- commands.cc
+  // Repeats it until it is answered.
+  void Command(AdminRequest::Kind kind, std::function<void()> then);
+  void PauseJob(Duration lasts);
+  void NotePause(const ScaleSet& set);  // it is in the journal
+  void CheckPause(const WorkerHeartbeatReply& reply);
+
   Cluster& self;
   ClusterOptions options;
   Workload& workload;
@@ -413,6 +421,8 @@ struct Cluster::State {
   // By server's slot and move: who has sent the slices.
   std::map<std::pair<uint32_t, uint64_t>, ProcessPtr> move_senders;
   std::map<std::pair<NodeId, NodeId>, Time> cut_until;  // by worker and server
+  uint64_t leased_until = 0;            // stepped: some of each step before this one has been leased
+  std::optional<uint64_t> paused_from;  // `leased_until`, when the job was paused
   std::optional<Reached> last_reached;
   bool done = false;
   ClusterResult result;

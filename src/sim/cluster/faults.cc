@@ -152,6 +152,7 @@ void Cluster::State::CarryToCoordinator(const PlannedFault& planned) {
 }
 
 void Cluster::State::Carry(const PlannedFault& planned) {
+  if (planned.what == PlannedFault::What::kPauseJob) return PauseJob(planned.lasts);
   if (planned.role == Role::kCoordinator) return CarryToCoordinator(planned);
   if (planned.what == PlannedFault::What::kStart) return StartOne(planned.role, planned.standby);
   const auto all = All(planned.role);
@@ -178,6 +179,7 @@ void Cluster::State::Carry(const PlannedFault& planned) {
     case PlannedFault::What::kCutOff:
       return CutOff(p.get(), planned.lasts);
     case PlannedFault::What::kStart:
+    case PlannedFault::What::kPauseJob:
       return;
   }
 }

@@ -1,0 +1,52 @@
+// Commands of a person, who repeats them until they are answered.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "sim/cluster/cluster_state.h"
+
+namespace leat::sim {
+
+namespace {
+
+// A request that was given up may still arrive.
+constexpr Duration kLateRequest = std::chrono::seconds(5);
+
+}  // namespace
+
+void Cluster::State::Command(AdminRequest::Kind kind, std::function<void()> then) {
+  Call(Admin(), AdminRequest{.kind = kind},
+       [this, kind, then = std::move(then)](const std::optional<ControlReply>& reply) {
+         if (reply) return then();  // also if the job is ending
+         queue.After(std::chrono::milliseconds(100), [this, kind, then] { Command(kind, then); });
+       });
+}
+
+void Cluster::State::PauseJob(Duration lasts) {
+  ++result.job_pauses;
+  Command(AdminRequest::Kind::kPause, [this, lasts] {
+    for (const Duration after : {lasts, lasts + kLateRequest})
+      queue.After(after, [this] { Command(AdminRequest::Kind::kContinue, [] {}); });
+  });
+}
+
+void Cluster::State::NotePause(const ScaleSet& set) {
+  if (!set.paused) {
+    paused_from.reset();
+  } else if (!paused_from) {
+    paused_from = leased_until;
+  }
+}
+
+void Cluster::State::CheckPause(const WorkerHeartbeatReply& reply) {
+  const bool stepped = options.strategy.stepped();
+  const auto check = [&](uint64_t begin, uint64_t end) {
+    leased_until = std::max(leased_until, end);
+    if (paused_from && (!stepped || begin >= *paused_from))
+      Violate(Invariant::kPause, "step " + std::to_string(begin) + " is begun; " + Standing());
+  };
+  for (const Lease& lease : reply.leases) check(lease.first_step, lease.first_step + lease.assigned.count());
+  for (const protocol::Round& round : reply.rounds) check(round.first_step, round.end());
+}
+
+}  // namespace leat::sim
