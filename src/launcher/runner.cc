@@ -351,7 +351,9 @@ Status Runner::Resize(const WantedRoles::Order& order, const std::set<pid_t>& me
     child.leaves = true;
     kill(pid, SIGTERM);
   }
-  const bool changed = order.may_start || !change.drains.empty();
+  // One that is no member has left already, on a drain: then the job has one fewer process.
+  const bool changed =
+      order.may_start || std::ranges::any_of(change.drains, [&](pid_t pid) { return members.contains(pid); });
   return order.role == "worker" && changed ? StartStandbys() : Status();
 }
 

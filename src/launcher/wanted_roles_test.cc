@@ -54,7 +54,7 @@ TEST(WantedRoles, WhatTheAutoscalerChoosesIsOrderedAgain) {
 
 // ---- processes
 
-constexpr Order kTwo{"worker", 2, true, true}, kAtMostTwo{"worker", 2, false, true};
+const Order kTwo{"worker", 2, true, true}, kAtMostTwo{"worker", 2, false, true};
 
 TEST(WantedRoles, ProcessesAreStartedWithFreeIndexes) {
   EXPECT_EQ(WantedRoles::ChangeFor(kTwo, {}, {}), (Change{{0, 1}, {}}));

@@ -388,6 +388,7 @@ TEST_F(MembershipTest, ARoleThatIsAskedToLeaveDoesSoOnce) {
   Join();
   int leaves = 0;
   auto callbacks = StopAfter(3);
+  callbacks.make_heartbeat = [] { return protocol::FeedHeartbeat(); };
   callbacks.on_leave = [&] { ++leaves; };
   EXPECT_EQ(membership_->Run(std::move(callbacks)), Status());
   EXPECT_EQ(leaves, 1);

@@ -70,9 +70,9 @@ TEST(FaultJob, CountsEveryEventOnceWhateverGoesWrong) {
   std::array<uint64_t, kDeathPoints> deaths{};
   ClusterResult all;
 #ifdef LEAT_SANITIZED
-  const uint64_t seeds = 30;
+  const uint64_t seeds = 20;
 #else
-  const uint64_t seeds = 100;
+  const uint64_t seeds = 300;
 #endif
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const FaultOutcome outcome = RunFaultJob(seed);

@@ -52,7 +52,8 @@ def test_rounds_on_emulated_hosts(tmp_path):
 
 def test_without_the_ledgers_check_a_round_fails(tmp_path):
     """Rounds without the ledger's check must fail, which proves that this test can fail."""
-    for seed in range(1, 20):
+    # In these a worker dies when it has pushed a batch to one server of several, so that the batch is trained again.
+    for seed in (434, 529):
         folder = tmp_path / str(seed)
         done = soak("--rounds", 1, "--seed", seed, "--on-this-host", "--directory", folder, program=leat.WITHOUT_LEDGER)
         if done.returncode == 0:

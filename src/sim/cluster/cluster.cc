@@ -149,7 +149,9 @@ void Cluster::State::StartCoordinator(uint32_t address, bool take_over) {
   config.term = coordinator->term = disk.Claim();
   config.take_over = config.keep_scale = take_over;
   try {
-    coordinator->machine = std::make_unique<Coordinator>(std::move(config), disk.Restore());
+    RecoveredState restored = disk.Restore();
+    if (take_over) NoteTakenOver(restored);
+    coordinator->machine = std::make_unique<Coordinator>(std::move(config), std::move(restored));
   } catch (const std::invalid_argument& e) {
     coordinator->alive = false;
     return Violate(Invariant::kRestored, e.what());

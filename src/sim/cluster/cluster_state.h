@@ -383,6 +383,7 @@ struct Cluster::State {
   void Command(AdminRequest::Kind kind, std::function<void()> then);
   void PauseJob(Duration lasts);
   void NotePause(const ScaleSet& set);  // it is in the journal
+  void NoteTakenOver(const RecoveredState& restored);
   void CheckPause(const WorkerHeartbeatReply& reply);
 
   Cluster& self;

@@ -38,12 +38,23 @@ void Cluster::State::NotePause(const ScaleSet& set) {
   }
 }
 
+// Only the former coordinator knew which rounds it had leased. Before a pause, any of them may be leased
+// again.
+void Cluster::State::NoteTakenOver(const RecoveredState& restored) {
+  if (paused_from) return;
+  for (const JournalRecord& record : restored.journal) {
+    if (const auto* round = std::get_if<RoundMade>(&record); round != nullptr && !round->lanes.empty())
+      leased_until = std::max(leased_until, round->first_step + round->lanes.front().assigned.count());
+  }
+}
+
 void Cluster::State::CheckPause(const WorkerHeartbeatReply& reply) {
   const bool stepped = options.strategy.stepped();
   const auto check = [&](uint64_t begin, uint64_t end) {
     leased_until = std::max(leased_until, end);
     if (paused_from && (!stepped || begin >= *paused_from))
-      Violate(Invariant::kPause, "step " + std::to_string(begin) + " is begun; " + Standing());
+      Violate(Invariant::kPause, "step " + std::to_string(begin) + " is begun, paused from step " +
+                                     std::to_string(*paused_from) + "; " + Standing());
   };
   for (const Lease& lease : reply.leases) check(lease.first_step, lease.first_step + lease.assigned.count());
   for (const protocol::Round& round : reply.rounds) check(round.first_step, round.end());
