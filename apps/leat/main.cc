@@ -121,7 +121,7 @@ struct Arguments {
   std::string standby_for;  // addresses of the coordinator
   bool new_members = false;
   bool standby = false;
-  // Of the commands scale and drain.
+  // Arguments of `leat scale` and `leat drain`.
   std::string workers;
   std::optional<uint32_t> servers;
   std::vector<std::string> member;
@@ -238,7 +238,7 @@ int Coordinator(Arguments a) {
   }
   options.take_over = a.take_over;
   options.new_members = a.new_members;
-  // What the command line or a job file sets replaces what commands had set.
+  // Numbers on the command line or in a job file replace those that `leat scale` had set.
   options.keep_scale =
       options.resume && a.source.file.empty() && a.overrides.workers == 0 && a.overrides.servers == 0;
   options.pause_at = a.pause_at;

@@ -32,7 +32,7 @@ std::string ReplayOf(uint64_t seed) {
   return "leat simulate --faults --seeds 1 --seed " + std::to_string(seed);
 }
 
-// What the faults of many jobs have been, in the order of the report.
+// Counts of faults, summed over all jobs, in the order of the report.
 struct FaultCount {
   const char* name;
   uint64_t (*of)(const sim::ClusterResult&);
@@ -182,8 +182,7 @@ int SimulateFaults(const FaultsArguments& a) {
   soak::SeedPoolOptions pool;
   pool.first = a.first_seed;
   pool.count = a.seeds;
-  pool.processes =
-      static_cast<uint32_t>(std::min<uint64_t>(a.seeds, a.processes > 0 ? a.processes : Processors()));
+  pool.processes = static_cast<uint32_t>(std::min<uint64_t>(a.seeds, Processors()));
   if (a.seeds == 1) {
     report.OnResult(a.first_seed, RunSeed(a.first_seed, true));  // here, for a debugger
     return report.Finish();

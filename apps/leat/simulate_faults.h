@@ -8,7 +8,6 @@ namespace leat {
 struct FaultsArguments {
   uint64_t seeds = 1000;
   uint64_t first_seed = 1;
-  uint32_t processes = 0;  // 0: one for each processor
   bool json = false;
 };
 

@@ -1,5 +1,5 @@
-// What the local runner does about the numbers of workers and servers that the coordinator's status says are
-// wanted.
+// How the local runner follows the numbers of workers and servers that are wanted, as the coordinator's
+// status has them.
 #pragma once
 
 #include <sys/types.h>
