@@ -1,6 +1,5 @@
 #include "simulate_faults.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/processors.h"
 #include "report/grouped.h"
 #include "sim/fault_job.h"
 #include "soak/seed_pool.h"
@@ -21,12 +21,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using report::Grouped;
-
-uint32_t Processors() {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
-  return static_cast<uint32_t>(std::max(1, CPU_COUNT(&allowed)));
-}
 
 std::string ReplayOf(uint64_t seed) {
   return "leat simulate --faults --seeds 1 --seed " + std::to_string(seed);
@@ -182,7 +176,7 @@ int SimulateFaults(const FaultsArguments& a) {
   soak::SeedPoolOptions pool;
   pool.first = a.first_seed;
   pool.count = a.seeds;
-  pool.processes = static_cast<uint32_t>(std::min<uint64_t>(a.seeds, Processors()));
+  pool.processes = static_cast<uint32_t>(std::min<uint64_t>(a.seeds, AllowedProcessors()));
   if (a.seeds == 1) {
     report.OnResult(a.first_seed, RunSeed(a.first_seed, true));  // here, for a debugger
     return report.Finish();

@@ -1,6 +1,5 @@
 #include "roles/group_member_role.h"
 
-#include <sched.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/processors.h"
 #include "collective/mpi.h"
 #include "collective/peer_all_reduce.h"
 #include "job/precision.h"
@@ -40,9 +40,7 @@ namespace {
 bool ThreadToSpare(const std::string& mine, const std::vector<std::string>& addresses) {
   const auto here = std::ranges::count_if(
       addresses, [&](const std::string& other) { return net::HostOf(other) == net::HostOf(mine); });
-  cpu_set_t allowed;
-  const int processors = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-  return processors >= 2 * here;
+  return std::cmp_greater_equal(AllowedProcessors(), 2 * here);
 }
 
 // The shell around protocol::GroupMember. Everything runs on the loop's thread but decoding, files, the calls
