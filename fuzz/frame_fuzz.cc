@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "wire/forward.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"
 #include "wire/messages.h"
@@ -59,6 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   SameBytes(wire::DecodePushReply(bytes), bytes);
   SameBytes(wire::DecodeMoveRequest(bytes), bytes);
   SameBytes(wire::DecodeMoveReply(bytes), bytes);
+  SameBytes(wire::DecodeForwardRequest(bytes), bytes);
+  SameBytes(wire::DecodeForwardReply(bytes), bytes);
   (void)wire::DecodeSliceState(bytes);
   return 0;
 }

@@ -80,7 +80,7 @@ void AppendRecord(const JournalRecord& record, Bytes* file) {
 
 constexpr uint64_t kPositionBytes = 12;
 constexpr uint64_t kMarkBytes = 24;
-constexpr uint64_t kPlaceBytes = 28;
+constexpr uint64_t kPlaceBytes = 44;
 
 void Put(Position position, ByteWriter* out) {
   out->Put(position.epoch);
@@ -220,6 +220,8 @@ void Put(const SlicesPlaced& placed, ByteWriter* out) {
     out->Put(place.server.value);
     out->Put(place.incarnation.value);
     out->Put(place.move);
+    out->Put(place.replica.value);
+    out->Put(place.epoch);
   }
 }
 
@@ -231,6 +233,8 @@ SlicesPlaced DecodePlaces(ByteReader* in) {
     place.server = NodeId(in->Get<uint64_t>());
     place.incarnation = Incarnation(in->Get<uint64_t>());
     place.move = in->Get<uint64_t>();
+    place.replica = NodeId(in->Get<uint64_t>());
+    place.epoch = in->Get<uint64_t>();
   }
   return placed;
 }

@@ -10,7 +10,7 @@
 //           | 6:u8 partition:u32 count:u32 (events:u64 labels_begin:u64 labels_end:u64)*
 //           | 7:u8 node:u64 role:u8 index:u32 state:u8 address:text host:text pid:i64 process:u64 network:u64
 //           | 8:u8 count:u32 node:u64*                                                text = length:u32 bytes
-//           | 9:u8 count:u32 (slice:u32 server:u64 incarnation:u64)*
+//           | 9:u8 count:u32 (slice:u32 server:u64 incarnation:u64 move:u64 replica:u64 epoch:u64)*
 //           | 10:u8 id:u64 count:u32 node:u64*  |  11:u8 id:u64  |  12:u8 first_step:u64 lanes:u32
 //           | 13:u8 least_workers:u32 most_workers:u32 servers:u32 paused:u8 begun:u64
 //   seal    = "end-leat-journal" term:u64 checksum:u64

@@ -60,7 +60,8 @@ std::vector<JournalRecord> SomeRecords() {
     for (uint64_t i = 1; i <= n; ++i) {
       left.nodes.push_back(NodeId(i));
       group.members.push_back(NodeId(10 * i));
-      placed.places.push_back({SliceId(static_cast<uint32_t>(i)), NodeId(n), Incarnation(n * i), n + i});
+      placed.places.push_back(
+          {SliceId(static_cast<uint32_t>(i)), NodeId(n), Incarnation(n * i), n + i, NodeId(n + 1), n});
     }
     records.push_back(left);
     records.push_back(group);

@@ -319,14 +319,60 @@ void Put(const protocol::MoveOrder& in, pb::MoveOrder* out) {
   out->set_address(in.address);
   Put(in.slices, out->mutable_slices());
   out->set_version(in.version);
+  out->set_kind(static_cast<pb::MoveOrder::Kind>(in.kind));
 }
 
 void Take(const pb::MoveOrder& in, protocol::MoveOrder* out, Check* check) {
+  if (check->That(pb::MoveOrder::Kind_IsValid(in.kind()), "move.kind", static_cast<uint64_t>(in.kind())))
+    out->kind = protocol::MoveOrder::Kind(in.kind());
   out->id = in.id();
   out->to = NodeId(in.to());
   TakeText(in.address(), Limits::kName, "move.address", &out->address, check);
   Take(in.slices(), &out->slices, check);
   out->version = in.version();
+}
+
+void Put(const std::vector<protocol::ReplicaGroup>& in,
+         google::protobuf::RepeatedPtrField<pb::ReplicaGroup>* out) {
+  for (const auto& group : in) {
+    auto* o = out->Add();
+    o->set_epoch(group.epoch);
+    o->set_server(group.server.value);
+    o->set_address(group.address);
+    Put(group.slices, o->mutable_slices());
+  }
+}
+
+void Take(const google::protobuf::RepeatedPtrField<pb::ReplicaGroup>& in,
+          std::vector<protocol::ReplicaGroup>* out, Check* check) {
+  if (!check->Count(in.size(), Limits::kSlices, "replicas")) return;
+  for (const auto& o : in) {
+    auto& group = out->emplace_back();
+    group.epoch = o.epoch();
+    group.server = NodeId(o.server());
+    TakeText(o.address(), Limits::kName, "replicas.address", &group.address, check);
+    Take(o.slices(), &group.slices, check);
+    if (!check->status().ok()) return;
+  }
+}
+
+void Put(const std::vector<protocol::LostReplica>& in,
+         google::protobuf::RepeatedPtrField<pb::LostReplica>* out) {
+  for (const auto& lost : in) {
+    auto* o = out->Add();
+    o->mutable_slice()->set_slice(lost.slice.slice.value);
+    o->mutable_slice()->set_incarnation(lost.slice.incarnation.value);
+    o->set_epoch(lost.epoch);
+  }
+}
+
+void Take(const google::protobuf::RepeatedPtrField<pb::LostReplica>& in,
+          std::vector<protocol::LostReplica>* out, Check* check) {
+  if (!check->Count(in.size(), Limits::kSlices, "lost replicas")) return;
+  for (const auto& o : in) {
+    if (!check->That(o.slice().slice() < Limits::kSlices, "lost_replicas.slice", o.slice().slice())) return;
+    out->push_back({{SliceId(o.slice().slice()), Incarnation(o.slice().incarnation())}, o.epoch()});
+  }
 }
 
 void Put(const protocol::MoveReport& in, pb::MoveReport* out) {

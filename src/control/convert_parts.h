@@ -99,6 +99,16 @@ void Take(const google::protobuf::RepeatedPtrField<pb::SliceOrder>& in,
 void Put(const protocol::MoveOrder& in, pb::MoveOrder* out);
 void Take(const pb::MoveOrder& in, protocol::MoveOrder* out, Check* check);
 
+void Put(const std::vector<protocol::ReplicaGroup>& in,
+         google::protobuf::RepeatedPtrField<pb::ReplicaGroup>* out);
+void Take(const google::protobuf::RepeatedPtrField<pb::ReplicaGroup>& in,
+          std::vector<protocol::ReplicaGroup>* out, Check* check);
+
+void Put(const std::vector<protocol::LostReplica>& in,
+         google::protobuf::RepeatedPtrField<pb::LostReplica>* out);
+void Take(const google::protobuf::RepeatedPtrField<pb::LostReplica>& in,
+          std::vector<protocol::LostReplica>* out, Check* check);
+
 void Put(const protocol::MoveReport& in, pb::MoveReport* out);
 void Take(const pb::MoveReport& in, protocol::MoveReport* out, Check* check);
 

@@ -278,6 +278,8 @@ void Put(const protocol::ServerHeartbeatReply& in, pb::ServerHeartbeatReply* out
   out->set_transfers(in.transfers);
   for (const auto& move : in.moves) Put(move, out->add_moves());
   Put(in.incoming, out->mutable_incoming());
+  Put(in.replicated, out->mutable_replicated());
+  Put(in.replicas, out->mutable_replicas());
   out->set_drain(in.drain);
 }
 
@@ -294,6 +296,8 @@ void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* ou
   TakeText(in.transfers(), Limits::kName, "transfers", &out->transfers, check);
   out->drain = in.drain();
   Take(in.incoming(), Limits::kMoves, "incoming moves", &out->incoming, check);
+  Take(in.replicated(), &out->replicated, check);
+  Take(in.replicas(), &out->replicas, check);
   if (!check->Count(in.moves_size(), Limits::kMoves, "moves")) return;
   for (const auto& move : in.moves()) Take(move, &out->moves.emplace_back(), check);
 }

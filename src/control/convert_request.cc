@@ -261,6 +261,8 @@ void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
   out->set_part(in.part);
   out->set_more(in.more);
   for (const auto& move : in.moves) Put(move, out->add_moves());
+  Put(in.lost_replicas, out->mutable_lost_replicas());
+  out->set_version(in.version);
   for (const auto& slice : in.traffic) {
     auto* t = out->add_traffic();
     t->set_slice(slice.slice.value);
@@ -287,6 +289,8 @@ void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* 
   out->more = in.more();
   if (!check->Count(in.moves_size(), Limits::kMoves, "moves")) return;
   for (const auto& move : in.moves()) Take(move, &out->moves.emplace_back(), check);
+  Take(in.lost_replicas(), &out->lost_replicas, check);
+  out->version = in.version();
   if (!check->Count(in.traffic_size(), Limits::kSlices, "slices with traffic")) return;
   for (const auto& slice : in.traffic()) {
     if (!check->That(slice.slice() < Limits::kSlices, "traffic.slice", slice.slice())) return;

@@ -44,7 +44,9 @@ LEAT_FIELDS(ShardReport, a, b, c, d, e, g)
 LEAT_FIELDS(RejectedRun, a, b, c)
 LEAT_FIELDS(SliceIncarnation, a, b)
 LEAT_FIELDS(SliceOrder, a, b, c, d, e, g)
-LEAT_FIELDS(MoveOrder, a, b, c, d, e)
+LEAT_FIELDS(MoveOrder, a, b, c, d, e, g)
+LEAT_FIELDS(ReplicaGroup, a, b, c, d)
+LEAT_FIELDS(LostReplica, a, b)
 LEAT_FIELDS(MoveReport, a, b, c)
 LEAT_FIELDS(SliceTraffic, a, b, c)
 LEAT_FIELDS(CheckpointOrder, a, b, c)
@@ -60,8 +62,8 @@ LEAT_FIELDS(Round, a, b, c)
 LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o)
 LEAT_FIELDS(LedgerReport, a, b, c, d, e, g)
 LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l, n, o)
-LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r)
-LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o)
+LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t)
+LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q)
 LEAT_FIELDS(BotsHeartbeat, a, b, c, d, e)
 LEAT_FIELDS(BotsHeartbeatReply, a, b, c, d)
 LEAT_FIELDS(JobRequest, a)
@@ -112,6 +114,7 @@ class Fill {
   void operator()(protocol::Role& v) { v = protocol::Role(rng_.Below(5)); }
   void operator()(protocol::Member::State& v) { v = protocol::Member::State(rng_.Below(3)); }
   void operator()(protocol::MoveReport::Stage& v) { v = protocol::MoveReport::Stage(rng_.Below(3)); }
+  void operator()(protocol::MoveOrder::Kind& v) { v = protocol::MoveOrder::Kind(rng_.Below(3)); }
   void operator()(protocol::AdminRequest::Kind& v) { v = protocol::AdminRequest::Kind(rng_.Below(8)); }
   void operator()(protocol::Cut& v) {
     v.partition = static_cast<uint32_t>(rng_.Below(1 << 16));

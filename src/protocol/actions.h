@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -47,6 +48,22 @@ struct AnswerMove {
   Status status;
 };
 using MoveAction = std::variant<ConnectMove, SendMove, DropMove, AnswerMove>;
+
+// Send what primaries have taken to the server of their replicas, in the order of these actions. Answer:
+// OnForwarded with its reply, or OnForwardFailed if there is none in time, or the connection ends. Nothing
+// more is sent on that link then.
+struct Forward {
+  NodeId to;
+  std::string address;
+  std::shared_ptr<const ForwardRequest> request;
+  std::vector<std::span<const float>> gradients;  // of the push's slices, if it has any
+  Buffer memory;                                  // that contains them
+};
+// The link is not used any more.
+struct DropLink {
+  NodeId to;
+};
+using ForwardAction = std::variant<Forward, DropLink>;
 
 struct StopRole {  // the job has ended, or (evicted) this node is no longer a member
   bool evicted = false;

@@ -240,7 +240,8 @@ struct SliceOrder {
   std::string directory;  // of the checkpoint; empty: initial values, empty ledger
   std::string file;
   uint64_t file_checksum = 0;  // as ShardReport::checksum
-  // It has come by this move (MoveOrder::id), and the checkpoint does not matter; 0: by none.
+  // It has come by this move (MoveOrder::id), and the checkpoint does not matter; 0: by none. Of a replica
+  // that takes the place of its primary: the epoch.
   uint64_t move = 0;
   friend bool operator==(const SliceOrder&, const SliceOrder&) = default;
 };
@@ -249,11 +250,17 @@ struct SliceOrder {
 // step of it is half done, and then sends them. As long as the order is repeated, they remain frozen: the
 // slices go on here if it ends and they are still ordered from this server.
 struct MoveOrder {
-  uint64_t id = 0;  // unique
+  enum class Kind : uint8_t {
+    kMove = 0,
+    kCopy = 1,      // the other server is to have replicas, and this one remains the primary
+    kHandOver = 2,  // the other server has the replicas, so nothing is sent: they take the primaries' place
+  };
+  uint64_t id = 0;  // unique; a later one has a larger number
   NodeId to;
   std::string address;                   // of `to`
   std::vector<SliceIncarnation> slices;  // ascending
   uint64_t version = 0;                  // stepped strategies: every slice of the job has reached it
+  Kind kind = Kind::kMove;
   friend bool operator==(const MoveOrder&, const MoveOrder&) = default;
 };
 
@@ -268,6 +275,24 @@ struct MoveReport {
   Stage stage = Stage::kFrozen;
   std::string failure;
   friend bool operator==(const MoveReport&, const MoveReport&) = default;
+};
+
+// Slices that are on two servers: the primary takes runs and forwards them, and the replica takes what is
+// forwarded. They begin as copies of each other in an epoch: the id of the move that made the copy, or that
+// made this server the primary.
+struct ReplicaGroup {
+  uint64_t epoch = 0;
+  NodeId server;                         // the other one
+  std::string address;                   // of the replica's server
+  std::vector<SliceIncarnation> slices;  // ascending
+  friend bool operator==(const ReplicaGroup&, const ReplicaGroup&) = default;
+};
+
+// A replica that is missing, or has missed something, or cannot be reached. It is useless.
+struct LostReplica {
+  SliceIncarnation slice;
+  uint64_t epoch = 0;
+  friend bool operator==(const LostReplica&, const LostReplica&) = default;
 };
 
 // Cumulative since the slice came to the server.
@@ -442,6 +467,9 @@ struct ServerHeartbeat {
   ServerProgress progress;
   std::vector<MoveReport> moves;
   std::vector<SliceTraffic> traffic;  // of some slices, now and then
+  // Of slices with a replica, the server of the replica reports the ledgers: the primary has them, too.
+  std::vector<LostReplica> lost_replicas;  // here, or of primaries here; repeated until the orders change
+  uint64_t version = 0;                    // the highest of a primary here
 };
 
 struct ServerHeartbeatReply {
@@ -459,6 +487,9 @@ struct ServerHeartbeatReply {
   std::string transfers = {};      // as in WorkerHeartbeatReply
   std::vector<MoveOrder> moves;    // from this server
   std::vector<uint64_t> incoming;  // moves to it; what has arrived by others, and is not ordered, is dropped
+  // Of `orders`: those with a replica. All others have none, so nobody's answer is waited for.
+  std::vector<ReplicaGroup> replicated;
+  std::vector<ReplicaGroup> replicas;  // all that this server has; others are dropped
 };
 
 struct BotsHeartbeat {

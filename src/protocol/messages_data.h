@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "protocol/cut.h"
+#include "protocol/slice.h"
 #include "protocol/slices.h"
 
 namespace leat::protocol {
@@ -83,7 +84,9 @@ enum class SliceOutcome : uint8_t {
   kPulled = 4,     // kPull: nothing recorded
   kHeld = 5,       // kept for its step, and recorded when that is complete
   kLate = 6,       // its step completed without it: its events are trained in another
-  kMoving = 7,     // not taken while the slice moved: push it again to this server
+  // Not taken while the slice moved, or taken and not known to be on its replica: push it again to this
+  // server
+  kMoving = 7,
 };
 
 struct SliceReply {
@@ -104,6 +107,30 @@ struct PushReply {
   std::vector<uint64_t> counted;
   std::vector<SliceReply> slices;
   friend bool operator==(const PushReply&, const PushReply&) = default;
+};
+
+// What a primary has taken for slices that have a replica on one other server, to be taken there in the same
+// order.
+struct ForwardRequest {
+  NodeId from;          // the primary
+  uint64_t link = 0;    // unique among those of the sender; a later one has a larger number
+  uint64_t number = 0;  // on the link: 1, 2, …
+  // The push with the slices that have taken it; kPull: slices that have completed steps because of
+  // `decided`.
+  PushRequest push;
+  std::vector<uint64_t> epochs;      // by slice of the push: ReplicaGroup::epoch
+  std::vector<uint64_t> versions;    // likewise: that the slice has reached by it
+  std::vector<DecidedStep> decided;  // backup workers: before the push
+  friend bool operator==(const ForwardRequest&, const ForwardRequest&) = default;
+};
+
+struct ForwardReply {
+  uint64_t link = 0;
+  uint64_t number = 0;  // all up to this one are taken
+  bool broken = false;  // something before the request is missing: the link is useless
+  std::vector<SliceId>
+      refused;  // slices of the request that are no replicas of the sender's, or not any more
+  friend bool operator==(const ForwardReply&, const ForwardReply&) = default;
 };
 
 }  // namespace leat::protocol

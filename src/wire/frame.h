@@ -23,6 +23,8 @@ enum class FrameType : uint8_t {
   kTransferReply = 4,
   kMove = 5,
   kMoveReply = 6,
+  kForward = 7,
+  kForwardReply = 8,
 };
 
 // ---- prefix

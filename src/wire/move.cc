@@ -66,17 +66,33 @@ Result<MoveReply> DecodeMoveReply(ByteView header) {
   return message;
 }
 
+void PutDecided(const std::vector<protocol::DecidedStep>& decided, ByteWriter* out) {
+  out->Put(static_cast<uint32_t>(decided.size()));
+  for (const protocol::DecidedStep& step : decided) {
+    out->Put(step.step);
+    out->Put(step.width);
+    out->Put(step.needed);
+    out->Put(static_cast<uint32_t>(step.counted.size()));
+    for (const uint64_t word : step.counted) out->Put(word);
+  }
+}
+
+std::vector<protocol::DecidedStep> GetDecided(ByteReader* in) {
+  std::vector<protocol::DecidedStep> decided(in->GetCount(kDecidedBytes));
+  for (protocol::DecidedStep& step : decided) {
+    step.step = in->Get<uint64_t>();
+    step.width = in->Get<uint32_t>();
+    step.needed = in->Get<uint32_t>();
+    step.counted.resize(in->GetCount(sizeof(uint64_t)));
+    for (uint64_t& word : step.counted) word = in->Get<uint64_t>();
+  }
+  return decided;
+}
+
 Bytes Encode(const SliceState& state) {
   ByteWriter out;
   protocol::Encode(state.ledger, &out);
-  out.Put(static_cast<uint32_t>(state.decided.size()));
-  for (const protocol::DecidedStep& decided : state.decided) {
-    out.Put(decided.step);
-    out.Put(decided.width);
-    out.Put(decided.needed);
-    out.Put(static_cast<uint32_t>(decided.counted.size()));
-    for (const uint64_t word : decided.counted) out.Put(word);
-  }
+  PutDecided(state.decided, &out);
   return out.Take();
 }
 
@@ -84,14 +100,7 @@ Result<SliceState> DecodeSliceState(ByteView bytes) {
   ByteReader in(bytes);
   SliceState state;
   state.ledger = protocol::DecodeLedger(&in);
-  state.decided.resize(in.GetCount(kDecidedBytes));
-  for (protocol::DecidedStep& decided : state.decided) {
-    decided.step = in.Get<uint64_t>();
-    decided.width = in.Get<uint32_t>();
-    decided.needed = in.Get<uint32_t>();
-    decided.counted.resize(in.GetCount(sizeof(uint64_t)));
-    for (uint64_t& word : decided.counted) word = in.Get<uint64_t>();
-  }
+  state.decided = GetDecided(&in);
   if (!in.Done()) return Malformed("state of a slice that moves");
   return state;
 }

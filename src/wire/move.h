@@ -48,6 +48,10 @@ struct SliceState {
   friend bool operator==(const SliceState&, const SliceState&) = default;
 };
 
+// The decided lanes of steps, as a part of other messages.
+void PutDecided(const std::vector<protocol::DecidedStep>& decided, ByteWriter* out);
+std::vector<protocol::DecidedStep> GetDecided(ByteReader* in);
+
 Bytes Encode(const MoveRequest& message);
 Bytes Encode(const MoveReply& message);
 Bytes Encode(const SliceState& state);

@@ -41,6 +41,8 @@ struct CoordinatorConfig {
   // At most so many hold slices; further ones are spares. Slices move to servers that join later. 0: as many
   // as `servers`.
   uint32_t max_servers = 0;
+  // 2: each slice also has a replica on another server, as long as there is one.
+  uint32_t replicas = 1;
   uint32_t workers = 1;  // of the job when it starts; MPI: all its workers
   StrategyConfig strategy;
   CutRules cuts;
@@ -161,7 +163,9 @@ struct SlicesPlaced {
     SliceId slice;
     NodeId server;
     Incarnation incarnation;
-    uint64_t move = 0;  // as SliceOrder::move
+    uint64_t move = 0;   // as SliceOrder::move
+    NodeId replica;      // the server that has its replica; 0: none
+    uint64_t epoch = 0;  // of the replica (ReplicaGroup)
     friend bool operator==(const Place&, const Place&) = default;
   };
   std::vector<Place> places;
@@ -373,6 +377,8 @@ struct CoordinatorStatus {
     // Workers; 0: not known yet.
     uint32_t now() const { return workers.fixed() ? workers.least : chosen; }
   } wanted;
+  uint32_t replicas = 1;    // CoordinatorConfig::replicas
+  uint64_t replicated = 0;  // slices that have a replica at present
   // The checkpoint that is being made.
   struct Saving {
     uint64_t id = 0;
