@@ -26,4 +26,7 @@ bool CurrentTerm(uint64_t said, uint64_t known);
 // journal before it.
 bool Unsealed(bool sealed_before);
 
+// Acknowledgement check: a push is answered only once the replica of each of its slices has it.
+bool OnReplica(bool acknowledged);
+
 }  // namespace leat::protocol::guards

@@ -63,49 +63,65 @@ void Server::State::TakeView(const Shared<View>& newer) {
   std::sort(members.begin(), members.end());
   none_missing = !members.empty() && members.back().value - members.front().value + 1 == members.size();
   last_member.reset();
+  std::erase_if(link_of, [this](const auto& entry) { return !view->Find(entry.first); });
   wake = true;
 }
 
-void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads) {
+void Server::State::TakeOrders(const ServerHeartbeatReply& reply, LoadSlices* loads) {
   std::vector<const SliceOrder*> ordered(hosted_slices.size(), nullptr);
-  for (const SliceOrder& order : orders) {
+  for (const SliceOrder& order : reply.orders) {
     if (order.slice.value < hosted_slices.size()) ordered[order.slice.value] = &order;
   }
+  std::vector<bool> stays(hosted_slices.size(), false);  // as a replica
+  for (const ReplicaGroup& group : reply.replicas) {
+    for (const SliceIncarnation& which : group.slices) {
+      if (which.slice.value >= stays.size() || ordered[which.slice.value]) continue;
+      const auto& hosted = hosted_slices[which.slice.value];
+      stays[which.slice.value] = hosted && hosted->is_replica;
+    }
+  }
+  bool promoted = false;
   // All outdated slices go first, so that a new history starts without remains of the old one.
   for (size_t i = 0; i < hosted_slices.size(); ++i) {
     const SliceOrder* order = ordered[i];
-    const SliceOrder* had = hosted_slices[i] ? &hosted_slices[i]->order : nullptr;
-    // A slice that has been handed over comes back by another move, in the same incarnation.
-    if (!order || (had && (had->incarnation != order->incarnation || had->move != order->move)))
+    if (!hosted_slices[i] || stays[i]) continue;
+    const SliceOrder& had = hosted_slices[i]->order;
+    if (order && GoesOn(*hosted_slices[i], {order->slice, order->incarnation}, order->move)) {
+      Promote(&*hosted_slices[i], *order);
+      promoted = true;
+    } else if (!order || hosted_slices[i]->is_replica || had.incarnation != order->incarnation ||
+               had.move != order->move) {
+      // A slice that has been handed over comes back by another move, in the same incarnation.
       DropHostedSlice(&hosted_slices[i]);
-  }
-  for (size_t i = 0; i < hosted_slices.size(); ++i) {
-    const SliceOrder* order = ordered[i];
-    if (!order || hosted_slices[i]) continue;
-    hosted_slices[i].emplace();
-    hosted_slices[i]->order = *order;
-    if (order->move != 0) {
-      if (auto slice = TakeArrived(*order, &*hosted_slices[i])) {
-        MakeLive(&*hosted_slices[i], std::move(slice));
-      } else {
-        hosted_slices[i]->failed = true;
-        failure = "move " + std::to_string(order->move) + " has not arrived";
-      }
-      heartbeat_urgent = true;
-    } else if (order->directory.empty()) {
-      MakeLive(&*hosted_slices[i], Make(*order));
-      heartbeat_urgent = true;
-    } else {
-      loads->orders.push_back(*order);
     }
   }
+  for (size_t i = 0; i < hosted_slices.size(); ++i) {
+    if (ordered[i] && !hosted_slices[i]) TakeOrder(*ordered[i], loads);
+  }
+  TakeReplicas(reply);
+  TakeReplicated(reply.replicated);
+  if (promoted) DecideAgain();
+  if (promoted || !decided_news.empty()) CompleteAll();
+}
+
+void Server::State::TakeOrder(const SliceOrder& order, LoadSlices* loads) {
+  HostedSlice& hosted = hosted_slices[order.slice.value].emplace();
+  hosted.order = order;
+  if (order.move == 0 && !order.directory.empty()) return loads->orders.push_back(order);
+  heartbeat_urgent = true;
+  if (order.move == 0) return MakeLive(&hosted, Make(order));
+  if (auto slice = TakeArrived(order, &hosted)) return MakeLive(&hosted, std::move(slice));
+  hosted.failed = true;
+  failure = "move " + std::to_string(order.move) + " has not arrived";
 }
 
 void Server::State::MakeLive(HostedSlice* hosted, std::shared_ptr<Slice> slice) {
   ++count_alive;
   ledgers.Put(slice->id.value, slice->ledger);
   if (stepped()) hosted->open.resize(config.strategy.ahead() + 1);
-  hot[slice->id.value] = {.alive = slice.get()};
+  HotSlice& its = hot[slice->id.value] = {};
+  (hosted->is_replica ? its.replica : its.alive) = slice.get();
+  if (hosted->is_replica) ++held_replicas;
   hosted->slice = std::move(slice);
   claims_outdated = true;
 }
@@ -115,6 +131,7 @@ void Server::State::DropHostedSlice(std::optional<HostedSlice>* hosted) {
   wake = true;
   claims_outdated = true;
   if ((*hosted)->slice) {
+    if ((*hosted)->is_replica) --held_replicas;
     ledgers.Drop((*hosted)->order.slice.value);
     hot[(*hosted)->order.slice.value] = {};
     if (--count_alive == 0) {
@@ -181,7 +198,7 @@ std::optional<SaveShard> Server::State::TakeSave(const std::optional<CheckpointO
   if (!order || order->id <= last_checkpoint || saving) return std::nullopt;
   std::vector<std::shared_ptr<const Slice>> slices;
   for (auto& hosted : hosted_slices) {
-    if (!hosted || !hosted->slice || hosted->saved >= order->id) continue;
+    if (!hosted || !hosted->slice || hosted->is_replica || hosted->saved >= order->id) continue;
     // A copy of the slice with its ledger; the memory is shared until the next update.
     slices.push_back(std::make_shared<const Slice>(WithLedger(&*hosted)));
     hosted->being_saved = true;
@@ -204,14 +221,13 @@ std::optional<SaveShard> Server::State::TakeSaveAtVersion(const std::optional<Ch
   std::vector<std::shared_ptr<const Slice>> slices;
   bool all = true;
   for (auto& hosted : hosted_slices) {
-    if (!hosted || hosted->saved >= order->id) continue;  // its former server has saved it
+    // The primary saves it, or its former server has saved it.
+    if (!hosted || hosted->is_replica || hosted->saved >= order->id) continue;
     if (!hosted->slice) {
       all = false;
       continue;
     }
-    if (!hosted->to_save && hosted->slice->version == order->version) {
-      hosted->to_save = std::make_shared<const Slice>(WithLedger(&*hosted));
-    }
+    if (!hosted->to_save && hosted->slice->version == order->version) KeepForSave(&*hosted, false);
     if (!hosted->to_save && hosted->slice->version > order->version) {
       shard = ShardReport{};
       shard->checkpoint = last_checkpoint = order->id;
@@ -223,7 +239,8 @@ std::optional<SaveShard> Server::State::TakeSaveAtVersion(const std::optional<Ch
       heartbeat_urgent = true;
       return std::nullopt;
     }
-    all = all && hosted->to_save;
+    // Otherwise another history might follow.
+    all = all && hosted->to_save && SaveConfirmed(*hosted);
     slices.push_back(hosted->to_save);
   }
   if (!all) return std::nullopt;
@@ -232,6 +249,13 @@ std::optional<SaveShard> Server::State::TakeSaveAtVersion(const std::optional<Ch
     if (hosted) hosted->to_save.reset();
   }
   return BeginSave(*order, std::move(slices));
+}
+
+void Server::State::KeepForSave(HostedSlice* hosted, bool now) {
+  hosted->to_save = std::make_shared<const Slice>(WithLedger(hosted));
+  hosted->to_save_at = {hosted->replica.link, hosted->replica.changed};
+  const auto link = links.find(hosted->replica.server);
+  if (now && link != links.end()) hosted->to_save_at.number = link->second.sent + 1;
 }
 
 SaveShard Server::State::BeginSave(const CheckpointOrder& order,
@@ -262,11 +286,14 @@ void Server::OnJoined(NodeId node, uint64_t term) {
 std::vector<LedgerReport> Server::State::ReportLedgers() {
   std::vector<LedgerReport> whole;
   for (SliceLedgers::Equal& equal : ledgers.Classes()) {
-    const Slice* first = Alive(SliceId(equal.slices[0]));
+    // The servers of the replicas report the others.
+    std::erase_if(equal.slices, [this](uint32_t i) { return hot[i].replicated; });
+    if (equal.slices.empty()) continue;
+    const Slice* first = Held(hot[equal.slices[0]]);
     LedgerReport report{{}, first->events, std::move(equal.partitions), first->version};
     report.slices.reserve(equal.slices.size());
     for (const uint32_t i : equal.slices) {
-      const Slice* slice = Alive(SliceId(i));
+      const Slice* slice = Held(hot[i]);
       report.slices.push_back({slice->id, slice->incarnation});
       report.events = std::min(report.events, slice->events);
       report.version = std::min(report.version, slice->version);
@@ -310,6 +337,7 @@ ServerHeartbeat Server::MakeHeartbeat() {
   heartbeat.progress = s.progress;
   heartbeat.leaving = s.leaving;
   s.ReportMoves(&heartbeat);
+  s.ReportLost(&heartbeat);
   s.ReportTraffic(&heartbeat);
   s.heartbeat_urgent = false;
   return heartbeat;
@@ -325,6 +353,8 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
   if (!guards::CurrentTerm(reply.term, s.term)) return actions;
   if (reply.evicted) {
     for (auto& hosted : s.hosted_slices) s.DropHostedSlice(&hosted);
+    s.lost_here.clear();
+    s.DropUnusedLinks();
     s.TakeMoves({});
     s.arrived.clear();
     s.waiting_save.reset();
@@ -344,7 +374,7 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
   if (reply.view) s.TakeView(reply.view);
   if (!reply.start.empty()) s.start = reply.start;
   LoadSlices loads;
-  s.TakeOrders(reply.orders, &loads);
+  s.TakeOrders(reply, &loads);
   s.TakeMoves(reply);
   if (reply.drain) s.leaving = true;
   if (!loads.orders.empty()) actions.emplace_back(std::move(loads));

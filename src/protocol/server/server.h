@@ -89,6 +89,16 @@ class Server {
   // nobody has ordered.
   Status OnMoveArrived(uint64_t move, std::vector<MovedSlice> slices);
 
+  // ---- slices with replicas on other servers. Take the actions after each push, and as those of moves.
+  std::vector<ForwardAction> TakeForwards();
+  // Whether pushes are to be forwarded: ApplyAll then needs `memory`, or copies the gradients.
+  bool forwards() const;
+  void OnForwarded(NodeId server, const ForwardReply& reply);
+  void OnForwardFailed(NodeId server, uint64_t link, const Status& why);
+  // What another server forwards. As Begin and ApplyAll.
+  Status BeginForward(const ForwardRequest& request, std::vector<uint64_t>* elements = nullptr);
+  ForwardReply TakeForward(const ForwardRequest& request, std::span<const std::span<const float>> gradients);
+
   // ---- data plane. A push is processed in three parts, so that a shell can apply each slice while it is in
   // the cache: Begin checks the header, Apply is called for each slice in order, and Finish makes the reply.
   // Begin returns kInvalidArgument if the header contradicts itself or the table; close the connection then.
@@ -98,11 +108,13 @@ class Server {
   // `gradient` is empty unless the disposition is kGradient.
   SliceReply Apply(const PushRequest& request, size_t i, std::span<const float> gradient);
   // Replaces Apply for each slice if all gradients are available at once. `gradients` has one entry per
-  // slice, or none if the request has no payload. Fills in `replies`. Uses ServerConfig::run_parts.
+  // slice, or none if the request has no payload. Fills in `replies`. Uses ServerConfig::run_parts. `memory`
+  // contains the gradients, and nobody changes it while it is referenced; empty: they are changed later.
   void ApplyAll(const PushRequest& request, std::span<const std::span<const float>> gradients,
-                std::vector<SliceReply>* replies);
-  // A request that has to wait (version_wanted) gets no reply yet. It is parked under `ticket`, chosen by the
-  // shell, and returned by TakeReady after the input that completes its step, or after Expire.
+                std::vector<SliceReply>* replies, const Buffer& memory = {});
+  // A request that has to wait (version_wanted, or for replicas) gets no reply yet. It is parked under
+  // `ticket`, chosen by the shell, and returned by TakeReady after the input that completes its step, or
+  // after Expire.
   std::optional<PushReply> Finish(uint64_t ticket, const PushRequest& request,
                                   std::vector<SliceReply> slices);
   struct Ready {
@@ -110,7 +122,8 @@ class Server {
     PushReply reply;
   };
   std::vector<Ready> TakeReady();
-  // Ends the wait: the request is answered without values. Ignores unknown tickets.
+  // Ends the wait: the request is answered without values, and to be repeated if its run may be on one server
+  // only. Ignores unknown tickets.
   void Expire(uint64_t ticket);
   // Drops a parked request.
   void Forget(uint64_t ticket);
@@ -126,6 +139,8 @@ class Server {
   const Slice* Find(SliceId slice) const;
   // The version of a slice on this server, without the cost of Find.
   std::optional<SliceRef> VersionOf(SliceId slice) const;
+  // Of a slice of another server.
+  bool HasReplica(SliceId slice) const;
   const View& view() const;
   uint64_t term() const;  // of the coordinator that it follows
 

@@ -51,7 +51,22 @@ void Server::State::BeginMove(const MoveOrder& order) {
       return FailMove(&move, "slice " + ToString(which.slice) + " moves already");
   }
   for (const SliceIncarnation& which : order.slices) hosted_slices[which.slice.value]->move = order.id;
+  // The replicas are there.
+  if (order.kind == MoveOrder::Kind::kHandOver) return BeginFreeze(&move);
   move_actions.emplace_back(ConnectMove{order.id, order.to, order.address});
+}
+
+void Server::State::BeginFreeze(OutgoingMove* move) {
+  move->connected = true;
+  for (const SliceIncarnation& which : move->order.slices) {
+    HostedSlice& hosted = *hosted_slices[which.slice.value];
+    hot[which.slice.value].moving = true;
+    hosted.last_step = hosted.slice->version;
+    for (size_t i = 0; i < hosted.open.size(); ++i) {
+      if (hosted.open[i].in > 0) hosted.last_step = hosted.slice->version + i;
+    }
+    FreezeIfWhole(&hosted);
+  }
 }
 
 // The slices that are still ordered from this server go on here.
@@ -145,7 +160,7 @@ SliceOutcome Server::State::OutcomeWhileMoving(const HostedSlice& hosted, const 
 
 bool Server::State::StillMoving(const SliceReply& slice) const {
   const Slice* const alive = Alive(slice.slice);
-  if (!alive) return FindArrived({slice.slice, slice.incarnation}) != nullptr;
+  if (!alive) return Arriving({slice.slice, slice.incarnation});
   return alive->incarnation == slice.incarnation && hot[slice.slice.value].moving &&
          !hosted_slices[slice.slice.value]->handed_over;
 }
@@ -206,7 +221,7 @@ void Server::State::TakeDecided(const std::vector<DecidedStep>& decided) {
     Step* const step = OpenStepOf({its.step, 0, its.width, its.needed});
     if (!step || !step->counted.empty()) continue;
     step->counted = its.counted;
-    claims_outdated = true;
+    NoteDecided(its.step, *step);
   }
 }
 
@@ -216,7 +231,7 @@ void Server::State::ReportMoves(ServerHeartbeat* heartbeat) {
   for (const auto& [id, move] : outgoing) {
     if (!move.failure.empty()) {
       heartbeat->moves.push_back({id, MoveReport::Stage::kFailed, move.failure});
-    } else if (move.frozen == move.order.slices.size()) {
+    } else if (move.frozen == move.order.slices.size() && Confirmed(move)) {
       heartbeat->moves.push_back({id, MoveReport::Stage::kFrozen, ""});
     }
   }
@@ -244,6 +259,8 @@ std::vector<MoveAction> Server::TakeMoveActions() {
   State& s = *state_;
   for (auto& [id, move] : s.outgoing) {
     if (move.sent || !move.failure.empty() || move.frozen < move.order.slices.size()) continue;
+    // The replica of a slice stays where it is, and has to have all that is sent.
+    if (move.order.kind == MoveOrder::Kind::kHandOver || !s.Confirmed(move)) continue;
     move.sent = true;
     SendMove send{id, {}};
     for (const SliceIncarnation& which : move.order.slices) {
@@ -261,22 +278,18 @@ void Server::OnMoveConnected(uint64_t id) {
   State& s = *state_;
   const auto at = s.outgoing.find(id);
   if (at == s.outgoing.end() || at->second.connected || !at->second.failure.empty()) return;
-  at->second.connected = true;
-  for (const SliceIncarnation& which : at->second.order.slices) {
-    State::HostedSlice& hosted = *s.hosted_slices[which.slice.value];
-    s.hot[which.slice.value].moving = true;
-    hosted.last_step = hosted.slice->version;
-    for (size_t i = 0; i < hosted.open.size(); ++i) {
-      if (hosted.open[i].in > 0) hosted.last_step = hosted.slice->version + i;
-    }
-    s.FreezeIfWhole(&hosted);
-  }
+  s.BeginFreeze(&at->second);
 }
 
 void Server::OnMoveTaken(uint64_t id) {
   State& s = *state_;
   const auto at = s.outgoing.find(id);
   if (at == s.outgoing.end() || !at->second.sent || !at->second.failure.empty()) return;
+  // The next reply ends the wait.
+  if (at->second.order.kind == MoveOrder::Kind::kCopy) {
+    s.heartbeat_urgent = true;
+    return;
+  }
   for (const SliceIncarnation& which : at->second.order.slices)
     s.hosted_slices[which.slice.value]->handed_over = true;
   s.wake = true;

@@ -107,14 +107,34 @@ Status Server::Begin(const PushRequest& request, std::vector<uint64_t>* elements
   return {};
 }
 
+SliceOutcome Server::State::Take(Slice* slice, const PushRequest& request, const SliceRef& ref,
+                                 std::span<const float> gradient, const Step** agreed) {
+  if (stepped()) return TakeLane(&*hosted_slices[ref.slice.value], request, ref, gradient, agreed);
+  switch (ledgers.Record(ref.slice.value)) {
+    case Ledger::Entry::kConflict:
+      return SliceOutcome::kConflict;
+    case Ledger::Entry::kDuplicate:
+      return SliceOutcome::kDuplicate;
+    case Ledger::Entry::kNew:
+      break;
+  }
+  hot[ref.slice.value].ledger_outdated = true;
+  if (request.disposition == Disposition::kGradient) {
+    Update(slice, gradient, ref.version, request.rate);
+    slice->events += request.events;
+  }
+  return SliceOutcome::kApplied;
+}
+
 void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> slices,
-                          std::span<const std::span<const float>> gradients, SliceReply* replies) {
+                          std::span<const std::span<const float>> gradients, SliceReply* replies,
+                          const Buffer& memory) {
   const bool here = !NotInView(request);
   const bool pull = request.disposition == Disposition::kPull;
   const bool gradient = request.disposition == Disposition::kGradient;
-  const bool by_steps = stepped();
   const Step* agreed = nullptr;
   ledgers.SelectRun(request.cut, request.run);
+  taken_now.clear();
   for (size_t i = 0; i < slices.size(); ++i) {
     const SliceRef& ref = slices[i];
     SliceReply& reply = replies[i];
@@ -122,7 +142,7 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
     HotSlice& its = hot[ref.slice.value];
     Slice* const slice = its.alive;
     if (!slice || !here || !guards::SameIncarnation(ref.incarnation, slice->incarnation)) {
-      if (!slice && here && !pull && FindArrived({ref.slice, ref.incarnation}))
+      if (!slice && here && !pull && Arriving({ref.slice, ref.incarnation}))
         reply.outcome = SliceOutcome::kMoving;
       continue;
     }
@@ -136,25 +156,11 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
       reply.outcome = SliceOutcome::kPulled;
     } else if (moving && HeldBack(moving, request)) {
       reply.outcome = OutcomeWhileMoving(*moving, request);
-    } else if (by_steps) {
-      reply.outcome = TakeLane(&*hosted_slices[ref.slice.value], request, ref, numbers, &agreed);
     } else {
-      switch (ledgers.Record(ref.slice.value)) {
-        case Ledger::Entry::kConflict:
-          reply.outcome = SliceOutcome::kConflict;
-          break;
-        case Ledger::Entry::kDuplicate:
-          reply.outcome = SliceOutcome::kDuplicate;
-          break;
-        case Ledger::Entry::kNew:
-          reply.outcome = SliceOutcome::kApplied;
-          hot[ref.slice.value].ledger_outdated = true;
-          if (gradient) {
-            Update(slice, numbers, ref.version, request.rate);
-            slice->events += request.events;
-          }
-          break;
-      }
+      const uint64_t before = slice->version;
+      reply.outcome = Take(slice, request, ref, numbers, &agreed);
+      const bool taken = reply.outcome == SliceOutcome::kApplied || reply.outcome == SliceOutcome::kHeld;
+      if (taken && its.replicated) taken_now.emplace_back(i, slice->version != before);
     }
     if (reply.outcome == SliceOutcome::kDuplicate) ++progress.duplicates;
     if (reply.outcome == SliceOutcome::kConflict) ++progress.conflicts;
@@ -162,21 +168,22 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
     reply.values = request.want_values && reply.outcome != SliceOutcome::kConflict &&
                    reply.outcome != SliceOutcome::kMoving;
   }
+  if (!taken_now.empty()) ForwardTaken(request, slices, gradients, memory);
 }
 
 SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const float> gradient) {
   SliceReply reply;
-  state_->Apply(request, std::span(request.slices).subspan(i, 1), std::span(&gradient, 1), &reply);
+  state_->Apply(request, std::span(request.slices).subspan(i, 1), std::span(&gradient, 1), &reply, {});
   return reply;
 }
 
 void Server::ApplyAll(const PushRequest& request, std::span<const std::span<const float>> gradients,
-                      std::vector<SliceReply>* replies) {
+                      std::vector<SliceReply>* replies, const Buffer& memory) {
   State& s = *state_;
   LEAT_CHECK(gradients.size() == request.slices.size() || gradients.empty());
   replies->resize(request.slices.size());
   s.defer_updates = true;
-  s.Apply(request, request.slices, gradients, replies->data());
+  s.Apply(request, request.slices, gradients, replies->data(), memory);
   s.defer_updates = false;
   if (!s.updates.empty()) s.RunUpdates();
 }
@@ -199,42 +206,54 @@ void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, 
 
 // ---- replies
 
-// True if a slice that does not take the run still moves, or else if a version that it waits for is missing.
-bool Server::State::Unready(const PushHeader& request, const std::vector<SliceReply>& slices) {
-  if (NotInView(request)) return false;
-  bool held_back = false, moves = false;
-  for (const SliceReply& slice : slices) {
+// True if a slice that does not take the run still moves, if a replica is not known to have what would be
+// said of it, or else if a version that it waits for is missing.
+bool Server::State::Unready(const Parked& request) {
+  const PushHeader& header = request.request;
+  if (NotInView(header)) return false;
+  bool held_back = false, moves = false, unconfirmed = false, conflict = false;
+  for (const SliceReply& slice : request.slices) {
+    unconfirmed = unconfirmed || Unconfirmed(slice, request.numbers);
+    conflict = conflict || slice.outcome == SliceOutcome::kConflict;
     if (slice.outcome != SliceOutcome::kMoving) continue;
     held_back = true;
     moves = moves || StillMoving(slice);
   }
+  if (unconfirmed) return true;
+  if (conflict) return false;
   if (held_back) return moves;
   bool below = false;
-  for (const SliceReply& slice : slices) {
+  for (const SliceReply& slice : request.slices) {
     const Slice* alive = Alive(slice.slice);
     if (!alive || alive->incarnation != slice.incarnation) return false;
     if (hot[slice.slice.value].moving && hosted_slices[slice.slice.value]->handed_over) return false;
-    below = below || alive->version < request.version_wanted;
+    below = below || alive->version < header.version_wanted;
   }
   return below;
 }
 
-bool Server::State::Waits(const PushHeader& request, const std::vector<SliceReply>& slices) {
+bool Server::State::Waits(const Parked& request) {
+  const auto& slices = request.slices;
+  if (!links.empty() && std::ranges::any_of(slices, [&](const SliceReply& slice) {
+        return Unconfirmed(slice, request.numbers);
+      }))
+    return true;
   if (AnyMoves()) {
     const auto has = [&](SliceOutcome outcome) {
       return std::ranges::count(slices, outcome, &SliceReply::outcome) > 0;
     };
-    if (has(SliceOutcome::kMoving)) return !has(SliceOutcome::kConflict) && Unready(request, slices);
+    if (has(SliceOutcome::kMoving)) return !has(SliceOutcome::kConflict) && Unready(request);
   }
-  if (!request.want_values || request.version_wanted == 0) return false;
+  if (!request.request.want_values || request.request.version_wanted == 0) return false;
   for (const SliceReply& slice : slices) {
     if (slice.outcome == SliceOutcome::kNotHere || slice.outcome == SliceOutcome::kConflict) return false;
   }
-  return Unready(request, slices);
+  return Unready(request);
 }
 
-PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceReply> slices, bool expired) {
-  PushReply reply{request.sequence, view->generation, NotInView(request), {}, std::move(slices)};
+PushReply Server::State::Answer(Parked waited) {
+  const PushHeader& request = waited.request;
+  PushReply reply{request.sequence, view->generation, NotInView(request), {}, std::move(waited.slices)};
   const bool by_steps = stepped();
   if (by_steps) ledgers.SelectRun(request.cut, request.run);
   for (SliceReply& slice : reply.slices) {
@@ -247,6 +266,17 @@ PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceRepl
       if (!stays || reply.evicted) slice.outcome = SliceOutcome::kNotHere;
       continue;
     }
+    // The wait has ended before its replica had it.
+    if (!here && !waited.numbers.empty()) slice.outcome = SliceOutcome::kNotHere;
+    if (here && Unconfirmed(slice, waited.numbers)) {
+      slice.values = false;
+      slice.version = 0;
+      if (request.disposition != Disposition::kPull)
+        slice.outcome = reply.evicted ? SliceOutcome::kNotHere : SliceOutcome::kMoving;
+      continue;
+    }
+    // Others have changed it meanwhile.
+    if (!by_steps && here && !waited.numbers.empty()) slice.version = alive->version;
     if (!by_steps || slice.outcome == SliceOutcome::kNotHere) continue;
     if (!here) {
       slice.outcome = SliceOutcome::kNotHere;
@@ -261,7 +291,7 @@ PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceRepl
       slice.outcome = counts ? SliceOutcome::kApplied : SliceOutcome::kLate;
     }
     slice.version = alive->version;
-    slice.values = slice.values && !expired && alive->version >= request.version_wanted;
+    slice.values = slice.values && !waited.expired && alive->version >= request.version_wanted;
     if (slice.values && request.exact && alive->version == request.version_wanted + 1 &&
         hosted_slices[slice.slice.value]->has_previous) {
       slice.version = request.version_wanted;
@@ -293,11 +323,11 @@ std::optional<PushReply> Server::Finish(uint64_t ticket, const PushRequest& requ
     }
   }
   if (request.step_lane) s.Decide(request);
-  if (s.Waits(request, slices)) {
-    s.parked.push_back({ticket, false, request, std::move(slices)});
-    return std::nullopt;
-  }
-  return s.Answer(request, std::move(slices), false);
+  std::vector<State::LinkNumber> numbers = s.NumbersOf(slices);
+  State::Parked parked{ticket, false, request, std::move(slices), std::move(numbers)};
+  if (!s.Waits(parked)) return s.Answer(std::move(parked));
+  s.parked.push_back(std::move(parked));
+  return std::nullopt;
 }
 
 std::vector<Server::Ready> Server::TakeReady() {
@@ -306,11 +336,12 @@ std::vector<Server::Ready> Server::TakeReady() {
   if (!std::exchange(s.wake, false) || s.parked.empty()) return ready;
   size_t kept = 0;
   for (State::Parked& parked : s.parked) {
-    if (!parked.expired && s.Unready(parked.request, parked.slices)) {
+    if (!parked.expired && s.Unready(parked)) {
       if (&s.parked[kept] != &parked) s.parked[kept] = std::move(parked);
       ++kept;
     } else {
-      ready.push_back({parked.ticket, s.Answer(parked.request, std::move(parked.slices), parked.expired)});
+      const uint64_t ticket = parked.ticket;
+      ready.push_back({ticket, s.Answer(std::move(parked))});
     }
   }
   s.parked.resize(kept);

@@ -1,6 +1,6 @@
 // The server's state, for its own sources: server.cc (orders, heartbeats, checkpoints), server_push.cc
 // (requests, replies, parked requests), server_steps.cc (open steps of stepped strategies), server_moves.cc
-// (slices that move between servers).
+// (slices that move between servers), server_replicas.cc (slices that are on two servers).
 #pragma once
 
 #include <algorithm>
@@ -44,10 +44,28 @@ struct Server::State {
     Buffer sum;                 // empty: nothing was added yet
     std::vector<Buffer> early;  // by lane; empty: not stored
   };
+  // A number on a link to a server with replicas.
+  struct LinkNumber {
+    uint64_t link = 0, number = 0;
+  };
+  // The replica of a slice of this server, on another one.
+  struct RemoteReplica {
+    uint64_t epoch = 0;  // 0: it has none
+    NodeId server;
+    uint64_t link = 0;
+    uint64_t taken = 0;    // the last number with a run of the slice
+    uint64_t changed = 0;  // that brought it to its version
+    bool lost = false;     // it lacks something, for good
+  };
   // A slice ordered on this server: being read, failed, or live.
   struct HostedSlice {
     SliceOrder order;
     bool failed = false;
+    // It takes what its primary forwards and nothing else. Its epoch is `order.move`.
+    bool is_replica = false;
+    bool diverged = false;  // it has refused something, or is not what its primary is
+    uint64_t reach = 0;     // of a replica: it completes no step that its primary has not completed
+    RemoteReplica replica;  // of a primary
     // Stepped: the previous version's values, at the beginning of the buffer (modelled: none), and whether
     // they are known.
     Buffer previous;
@@ -55,6 +73,7 @@ struct Server::State {
     bool updating = false;                 // one of its updates is in `updates`
     std::vector<OpenStep> open;            // version, version + 1, … version + ahead
     std::shared_ptr<const Slice> to_save;  // its state at the version of `waiting_save`
+    LinkNumber to_save_at;                 // its replica has reached it
     std::shared_ptr<Slice> slice;          // null until live; its own ledger may be outdated
     // Not stepped: its memory is being saved, so an update uses new memory. Stepped strategies never
     // overwrite memory that is referenced elsewhere.
@@ -67,9 +86,11 @@ struct Server::State {
   };
   // The fields that every push needs, kept together because a HostedSlice is large.
   struct HotSlice {
-    Slice* alive = nullptr;  // of its HostedSlice
+    Slice* alive = nullptr;    // of its HostedSlice
+    Slice* replica = nullptr;  // likewise, if it is one; `alive` is null then
     bool ledger_outdated = false;
-    bool moving = false;  // frozen, or as soon as no step of it is half done
+    bool replicated = false;  // another server has its replica
+    bool moving = false;      // frozen, or as soon as no step of it is half done
     uint32_t requests = 0;
     uint64_t bytes = 0;  // of gradients and values
   };
@@ -87,6 +108,13 @@ struct Server::State {
     bool in_report = false;  // the current report of the ledgers has them
     bool reported = false;   // so the coordinator may make the move
   };
+  // To a server with replicas of slices of this one.
+  struct Link {
+    uint64_t id = 0;
+    std::string address;
+    uint64_t sent = 0, acknowledged = 0;  // numbers
+    bool lost = false;
+  };
   // The state of a step over all slices of this server.
   struct Step {
     uint32_t width = 1, needed = 1;
@@ -94,6 +122,8 @@ struct Server::State {
     std::vector<std::optional<RunId>> runs;  // by lane, once a push has delivered it
     std::vector<NodeId> workers;             // by lane, the first worker to deliver it
     std::vector<uint64_t> whole;             // on the deciding server: lanes that have arrived for all slices
+    std::vector<uint64_t> chosen;            // likewise: the lanes that are to count
+    LinkNumber chosen_at;                    // the replica of the deciding slice knows them
     std::vector<uint64_t> counted;           // needed < width: the lanes that count, once decided
     std::vector<RunId> recorded;             // the runs that count, once a slice has completed the step
     size_t completed = 0;                    // number of slices
@@ -148,12 +178,14 @@ struct Server::State {
     bool expired = false;
     PushHeader request;
     std::vector<SliceReply> slices;
+    std::vector<LinkNumber> numbers;  // that replicas have to acknowledge
   };
   explicit State(ServerConfig c);
 
   const Rule& RuleOf(SliceId id) const { return rules[config.table.slices[id.value].variable]; }
   bool stepped() const { return config.strategy.stepped(); }
   Slice* Alive(SliceId id) const { return id.value < hot.size() ? hot[id.value].alive : nullptr; }
+  static Slice* Held(const HotSlice& its) { return its.alive ? its.alive : its.replica; }
   bool NotInView(const PushHeader& request) {
     // A worker with a newer view has joined after ours was made.
     return request.generation <= view->generation && request.worker != last_member && !InView(request.worker);
@@ -163,7 +195,8 @@ struct Server::State {
   // ---- server.cc
   std::vector<LedgerReport> ReportLedgers();
   void TakeView(const Shared<View>& newer);
-  void TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads);
+  void TakeOrders(const ServerHeartbeatReply& reply, LoadSlices* loads);
+  void TakeOrder(const SliceOrder& order, LoadSlices* loads);
   void MakeLive(HostedSlice* hosted, std::shared_ptr<Slice> slice);  // it is live
   void DropHostedSlice(std::optional<HostedSlice>* hosted);
   std::shared_ptr<Slice> Make(const SliceOrder& order) const;
@@ -172,12 +205,15 @@ struct Server::State {
   const Slice& WithLedger(HostedSlice* hosted);  // the slice, with its ledger updated
   std::optional<SaveShard> TakeSave(const std::optional<CheckpointOrder>& order);
   std::optional<SaveShard> TakeSaveAtVersion(const std::optional<CheckpointOrder>& order);
+  // `now`: it reaches the version by what is forwarded next.
+  void KeepForSave(HostedSlice* hosted, bool now);
   SaveShard BeginSave(const CheckpointOrder& order, std::vector<std::shared_ptr<const Slice>> slices);
 
   // ---- server_moves.cc
-  bool AnyMoves() const { return !outgoing.empty() || !arrived.empty(); }
+  bool AnyMoves() const { return !outgoing.empty() || !arrived.empty() || held_replicas > 0; }
   void TakeMoves(const ServerHeartbeatReply& reply);
   void BeginMove(const MoveOrder& order);
+  void BeginFreeze(OutgoingMove* move);
   void EndMove(const OutgoingMove& move);
   void FailMove(OutgoingMove* move, std::string why);
   HostedSlice* Taken(const SliceIncarnation& which);
@@ -197,13 +233,50 @@ struct Server::State {
   SliceOutcome OutcomeWhileMoving(const HostedSlice& hosted, const PushRequest& request);
   bool StillMoving(const SliceReply& slice) const;
 
+  // ---- server_replicas.cc: as the primary
+  void TakeReplicated(const std::vector<ReplicaGroup>& groups);
+  Link& LinkTo(const ReplicaGroup& group);
+  void LoseLink(NodeId server);
+  void DropUnusedLinks();
+  // Forwards what slices have just taken (`taken_now`).
+  void ForwardTaken(const PushRequest& request, std::span<const SliceRef> slices,
+                    std::span<const std::span<const float>> gradients, Buffer memory);
+  void ForwardChosen(uint64_t number, Step* step);
+  // Forwards `decided_news`, and the steps that slices have completed by them.
+  void ForwardCompleted(const std::vector<SliceId>& changed);
+  bool Acknowledged(const RemoteReplica& replica, uint64_t number) const;
+  bool Confirmed(const OutgoingMove& move) const;
+  // The replica may lack what the reply says of its slice.
+  bool Unconfirmed(const SliceReply& reply, const std::vector<LinkNumber>& numbers) const;
+  // That the replicas of the slices have to acknowledge before a push is answered.
+  std::vector<LinkNumber> NumbersOf(const std::vector<SliceReply>& slices) const;
+  bool SaveConfirmed(const HostedSlice& hosted) const;
+
+  // ---- server_replicas.cc: with the replica
+  void TakeReplicas(const ServerHeartbeatReply& reply);
+  // True if the replica goes on in this epoch, under another primary or as the primary.
+  bool GoesOn(const HostedSlice& hosted, const SliceIncarnation& which, uint64_t epoch) const;
+  bool HasArrived(uint64_t move, const SliceIncarnation& which) const;
+  void Promote(HostedSlice* hosted, const SliceOrder& order);
+  HostedSlice* MakeReplica(const SliceIncarnation& which, uint64_t epoch);
+  // The slice as a replica of that epoch; null if it is none.
+  HostedSlice* ReplicaOf(const SliceRef& ref, uint64_t epoch);
+  // Slice `i` of a forward. False if the slice is then not what its primary is.
+  bool TakeForwarded(HostedSlice* hosted, const ForwardRequest& request, size_t i,
+                     std::span<const float> gradient, const Step** agreed);
+  bool Arriving(const SliceIncarnation& which) const;
+  void ReportLost(ServerHeartbeat* heartbeat);
+
   // ---- server_push.cc
   bool FitsStrategy(const StepLane& step_lane) const;
   Status CheckStepLane(const PushRequest& request) const;
   Status CheckRun(const PushRequest& request) const;
   // `gradients`: one per slice, or none; `replies` has one element per slice.
   void Apply(const PushRequest& request, std::span<const SliceRef> slices,
-             std::span<const std::span<const float>> gradients, SliceReply* replies);
+             std::span<const std::span<const float>> gradients, SliceReply* replies, const Buffer& memory);
+  // A run at one slice, which is here. `agreed` as of TakeLane.
+  SliceOutcome Take(Slice* slice, const PushRequest& request, const SliceRef& ref,
+                    std::span<const float> gradient, const Step** agreed);
   void Update(Slice* slice, std::span<const float> gradient, uint64_t seen_version, float rate) {
     const uint64_t staleness = slice->version - std::min(seen_version, slice->version);
     ++slice->version;
@@ -212,15 +285,16 @@ struct Server::State {
   }
   void UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness, float rate);
   void Measure(uint64_t staleness) {
+    if (forwarding) return;
     const size_t bin = std::min<uint64_t>(staleness, kMaxStalenessBins - 1);
     if (bin >= progress.staleness.size()) progress.staleness.resize(bin + 1);
     ++progress.staleness[bin];
     progress.staleness_sum += staleness;
     ++progress.staleness_count;
   }
-  bool Waits(const PushHeader& request, const std::vector<SliceReply>& slices);
-  bool Unready(const PushHeader& request, const std::vector<SliceReply>& slices);
-  PushReply Answer(const PushHeader& request, std::vector<SliceReply> slices, bool expired);
+  bool Waits(const Parked& request);
+  bool Unready(const Parked& request);
+  PushReply Answer(Parked request);
 
   // ---- server_steps.cc
   // Takes a run at one slice. `agreed`: the step known to contain the run in this lane; null for the first
@@ -233,6 +307,10 @@ struct Server::State {
   bool Decides() const { return Alive(SliceId(0)) && !hosted_slices[0]->frozen; }
   // On the server with slice 0: decides the lanes that count as soon as enough have arrived.
   void Decide(const PushRequest& request);
+  bool IsWhole(uint64_t step, uint32_t lane) const;
+  void ChooseLanes(Step* step);  // among those that are whole
+  void DecideAgain();
+  void SettleDecisions();
   Step* FindStep(uint64_t step) {
     if (!found || found_number != step) FindAnother(step);
     return found;
@@ -246,7 +324,11 @@ struct Server::State {
   }
   Step* MakeStep(const StepLane& step_lane);
   bool Complete(const OpenStep& open, const Step& step) const;
-  void CompleteAll();
+  static bool MayComplete(const HostedSlice& hosted) {
+    return !hosted.is_replica || hosted.slice->version < hosted.reach;
+  }
+  void NoteDecided(uint64_t number, const Step& step);
+  void CompleteAll();  // after NoteDecided
   // Completes the slice's steps as long as their lanes have arrived. The last gradient, of `lane` of the
   // first step, is still in the receive buffer.
   void CompleteSteps(HostedSlice* hosted, uint32_t lane = 0, std::span<const float> gradient = {});
@@ -296,6 +378,14 @@ struct Server::State {
   std::map<uint64_t, OutgoingMove> outgoing;
   std::map<uint64_t, ArrivedMove> arrived;
   std::vector<MoveAction> move_actions;
+  std::map<NodeId, Link> links;                    // by server with replicas
+  std::map<NodeId, LinkNumber> link_of;            // by primary: the last number that has been taken here
+  std::vector<LostReplica> lost_here;              // ordered, and not here
+  std::vector<ForwardAction> forward_actions;      // in order
+  std::vector<std::pair<size_t, bool>> taken_now;  // slices of a push, and whether their versions changed
+  std::vector<DecidedStep> decided_news;           // that replicas do not know
+  size_t held_replicas = 0;
+  bool forwarding = false;  // what comes from a primary counts there
   uint64_t heartbeats = 0;
   uint32_t traffic_reported = 0;  // slices before it, in the current round of reports
 

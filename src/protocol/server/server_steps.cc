@@ -75,7 +75,7 @@ Server::State::Step* Server::State::MakeStep(const StepLane& step_lane) {
 void Server::State::Prune() {
   uint64_t lowest = UINT64_MAX;
   for (const HotSlice& slice : hot) {
-    if (slice.alive) lowest = std::min(lowest, slice.alive->version);
+    if (const Slice* held = Held(slice)) lowest = std::min(lowest, held->version);
   }
   if (count_alive == 0) return;
   steps.erase(steps.begin(), steps.lower_bound(lowest - std::min(lowest, kRemembered)));
@@ -88,7 +88,8 @@ void Server::State::RebuildClaims() {
   claims_outdated = false;
   const Slice* least = nullptr;
   for (const HotSlice& slice : hot) {
-    if (slice.alive && (!least || slice.alive->version < least->version)) least = slice.alive;
+    const Slice* const held = Held(slice);
+    if (held && (!least || held->version < least->version)) least = held;
   }
   if (!least) return;
   claims = ledgers.Get(least->id.value);
@@ -123,7 +124,7 @@ Status Server::State::TakeCounted(const PushRequest& request) {
   }
   if (chosen) return {};
   step->counted = request.counted;
-  claims_outdated = true;
+  NoteDecided(step_lane.step, *step);
   CompleteAll();
   return {};
 }
@@ -132,22 +133,67 @@ void Server::State::Decide(const PushRequest& request) {
   const StepLane& step_lane = *request.step_lane;
   if (step_lane.needed == step_lane.width || request.disposition == Disposition::kPull || !Decides()) return;
   Step* step = FindStep(step_lane.step);
-  if (!step || !step->counted.empty() || step_lane.lane >= step->width) return;
-  for (const auto& hosted : hosted_slices) {
-    if (!hosted || !hosted->slice || hosted->frozen) continue;  // its lanes go to another server
-    const uint64_t version = hosted->slice->version;
-    if (step_lane.step < version || step_lane.step - version >= hosted->open.size()) return;
-    const auto& lanes = hosted->open[step_lane.step - version].lanes;
-    if (step_lane.lane >= lanes.size() || !lanes[step_lane.lane].in) return;
-  }
+  if (!step || !step->counted.empty() || !step->chosen.empty() || step_lane.lane >= step->width) return;
+  if (!IsWhole(step_lane.step, step_lane.lane)) return;
   step->whole.resize((step->width + 63) / 64);
   step->whole[step_lane.lane / 64] |= uint64_t{1} << (step_lane.lane % 64);
+  ChooseLanes(step);
+  SettleDecisions();
+}
+
+// True if the lane has arrived for all slices of this server.
+bool Server::State::IsWhole(uint64_t step, uint32_t lane) const {
+  for (const auto& hosted : hosted_slices) {
+    // The lanes of one that moves go to another server.
+    if (!hosted || !hosted->slice || hosted->frozen || hosted->is_replica) continue;
+    const uint64_t version = hosted->slice->version;
+    if (step < version || step - version >= hosted->open.size()) return false;
+    const auto& lanes = hosted->open[step - version].lanes;
+    if (lane >= lanes.size() || !lanes[lane].in) return false;
+  }
+  return true;
+}
+
+void Server::State::ChooseLanes(Step* step) {
   uint32_t whole = 0;
   for (const uint64_t word : step->whole) whole += static_cast<uint32_t>(std::popcount(word));
-  if (whole < step->needed) return;
-  step->counted = step->whole;
-  claims_outdated = true;
-  CompleteAll();
+  if (whole >= step->needed) step->chosen = step->whole;
+}
+
+// The lanes that are chosen count once nobody can choose others: the replica of the deciding slice knows
+// them, if there is one.
+void Server::State::SettleDecisions() {
+  if (config.strategy.backup == 0 || !Alive(SliceId(0))) return;
+  const RemoteReplica& replica = hosted_slices[0]->replica;
+  bool any = false;
+  for (auto& [number, step] : steps) {
+    if (step.chosen.empty() || !step.counted.empty()) continue;
+    if (replica.epoch != 0) {
+      if (step.chosen_at.link != replica.link) ForwardChosen(number, &step);
+      if (step.chosen_at.link != replica.link || !Acknowledged(replica, step.chosen_at.number)) continue;
+    }
+    step.counted = step.chosen;
+    NoteDecided(number, step);
+    any = true;
+  }
+  if (any) CompleteAll();
+}
+
+// This server decides from now on. Lanes have arrived before, and their workers may be waiting.
+void Server::State::DecideAgain() {
+  if (config.strategy.backup == 0 || !Decides()) return;
+  for (auto& [number, step] : steps) {
+    if (!step.backed_up() || !step.counted.empty() || !step.chosen.empty()) continue;
+    step.whole.assign((step.width + 63) / 64, 0);
+    uint32_t whole = 0;
+    for (uint32_t lane = 0; lane < step.width && whole < step.needed; ++lane) {
+      if (!step.runs[lane] || !IsWhole(number, lane)) continue;
+      step.whole[lane / 64] |= uint64_t{1} << (lane % 64);
+      ++whole;
+    }
+    ChooseLanes(&step);
+  }
+  SettleDecisions();
 }
 
 // ---- arriving lanes
@@ -192,7 +238,7 @@ SliceOutcome Server::State::TakeLane(HostedSlice* hosted, const PushRequest& req
   lane = {true, request.disposition, request.events,
           static_cast<uint32_t>(std::min<uint64_t>(staleness, UINT32_MAX))};
   ++open.in;
-  if (step_lane.step == version && Complete(open, *step)) {
+  if (step_lane.step == version && MayComplete(*hosted) && Complete(open, *step)) {
     CompleteSteps(hosted, step_lane.lane, gradient);
     return SliceOutcome::kApplied;
   }
@@ -239,18 +285,28 @@ bool Server::State::Complete(const OpenStep& open, const Step& step) const {
   return true;
 }
 
+void Server::State::NoteDecided(uint64_t number, const Step& step) {
+  claims_outdated = true;
+  decided_news.push_back({number, step.width, step.needed, step.counted});
+}
+
 void Server::State::CompleteAll() {
-  defer_updates = true;
+  std::vector<SliceId> changed;
+  const bool deferred = std::exchange(defer_updates, true);
   for (auto& hosted : hosted_slices) {
-    if (hosted && hosted->slice) CompleteSteps(&*hosted);
+    if (!hosted || !hosted->slice) continue;
+    const uint64_t before = hosted->slice->version;
+    CompleteSteps(&*hosted);
+    if (hosted->replica.epoch != 0 && hosted->slice->version != before) changed.push_back(hosted->slice->id);
   }
-  defer_updates = false;
-  RunUpdates();
+  defer_updates = deferred;
+  if (!defer_updates) RunUpdates();
+  ForwardCompleted(changed);
 }
 
 void Server::State::CompleteSteps(HostedSlice* hosted, uint32_t lane, std::span<const float> gradient) {
   while (Step* step = FindStep(hosted->slice->version)) {
-    if (!Complete(hosted->open.front(), *step)) break;
+    if (!MayComplete(*hosted) || !Complete(hosted->open.front(), *step)) break;
     CompleteStep(hosted, step, lane, gradient);
     gradient = {};
   }
@@ -277,7 +333,7 @@ void Server::State::CompleteStep(HostedSlice* hosted, Step* step, uint32_t lane,
     if (!config.modelled) UpdateByStep(hosted, *step, events, lane, gradient);
     slice.events += events;
     for (uint32_t l = 0; l < step->width; ++l) {
-      if (step->Counts(l) && open.lanes[l].disposition == Disposition::kGradient) {
+      if (step->Counts(l) && open.lanes[l].disposition == Disposition::kGradient && !hosted->is_replica) {
         Measure(open.lanes[l].staleness);
       }
     }
@@ -292,11 +348,11 @@ void Server::State::CompleteStep(HostedSlice* hosted, Step* step, uint32_t lane,
   Clear(&open);
   std::rotate(hosted->open.begin(), hosted->open.begin() + 1, hosted->open.end());
   wake = true;
-  if (waiting_save && waiting_save->version == slice.version && !hosted->to_save) {
-    hosted->to_save = std::make_shared<const Slice>(WithLedger(hosted));
+  if (waiting_save && waiting_save->version == slice.version && !hosted->to_save && !hosted->is_replica) {
+    KeepForSave(hosted, true);
     // The reply to the next heartbeat allows it to be written.
     heartbeat_urgent = heartbeat_urgent || std::ranges::all_of(hosted_slices, [&](const auto& p) {
-                         return !p || p->to_save || p->saved >= waiting_save->id;
+                         return !p || p->is_replica || p->to_save || p->saved >= waiting_save->id;
                        });
   }
   if (++step->completed >= count_alive) Prune();
