@@ -550,6 +550,8 @@ CoordinatorStatus Coordinator::status() const {
                   .failed = s.moves.failed(),
                   .draining = {}};
   if (s.moves.active()) status.moves.planned += s.moves.active()->order.slices.size();
+  status.replicas = s.config.replicas;
+  status.replicated = s.slices.replicated();
   for (const auto& [node, member] : s.members) {
     if (member.member.role == Role::kServer && s.Draining(node)) status.moves.draining.push_back(node);
   }

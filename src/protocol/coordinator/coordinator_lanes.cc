@@ -69,7 +69,7 @@ void Coordinator::State::StepLaneChange(Time now) {
     change.reported = heartbeat_counts;
   }
   if (!AllReportedSince(*change.reported, heartbeat_counts)) return;
-  const bool begun = slices.HighestVersion() + config.strategy.ahead() >= *rounds.taken_back_from();
+  const bool begun = HighestVersion() + config.strategy.ahead() >= *rounds.taken_back_from();
   if (begun) return AbandonLaneChange(now);
   lane_change.reset();
   journals.push_back({rounds.Remake(now)});

@@ -252,6 +252,8 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   }
   heartbeat_counts[heartbeat.node].Add(heartbeat);
   member->generation = heartbeat.generation;
+  member->version = heartbeat.version;
+  OnLostReplicas(heartbeat);
   const bool was_ready = slices.ready();
   const Result<bool> changed = slices.Report(heartbeat, Servers());
   if (!changed.ok() && !Suspect(changed.status())) {
@@ -267,6 +269,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   }
   traffic.OnReport(now, heartbeat.node, heartbeat.traffic);
   OnMoveReports(now, heartbeat);
+  if (slices.ready() && !was_ready) replicas_changed = true;
   if (slices.ready() && !was_ready) Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
   Stepped() ? rounds.OnServerReport(now, slices, heartbeat_counts)
             : splits.OnServerReport(slices, heartbeat_counts);
@@ -414,8 +417,7 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
     moves.Forget(node);
     slices.ForgetParts(node);
   }
-  if (!slices.Holds(node)) return;
-  slices.Orphan(node);
+  if (role != Role::kServer || !LoseServer(now, node)) return;
   orphans_since[node] = now;
   if (!Stepped()) return;
   // Its slices would be older than the others; in stepped strategies all slices must be at the same step.

@@ -1,7 +1,7 @@
 // The coordinator's state, for its own sources: coordinator.cc (inputs, ids, the end of the job),
 // coordinator_members.cc (membership, placement of slices, heartbeats), coordinator_takeover.cc,
 // coordinator_elastic.cc, coordinator_lanes.cc, coordinator_scale.cc (commands), moves/coordinator_moves.cc,
-// coordinator_group.cc and coordinator_checkpoints.cc.
+// moves/coordinator_replicas.cc, coordinator_group.cc and coordinator_checkpoints.cc.
 #pragma once
 
 #include <map>
@@ -33,7 +33,8 @@ struct Coordinator::State {
     uint64_t progress = 0;
     // A worker that has sent a heartbeat: it has opened the stream and compiled its graph.
     bool ready = false;
-    uint64_t step = 0;  // all-reduce, as reported
+    uint64_t step = 0;     // all-reduce, as reported
+    uint64_t version = 0;  // a server's, as reported
     bool paced = false;
     Generation generation;  // of the view that it has; a worker's when it last held its own leases alone
     bool told_to_stop = false;
@@ -194,6 +195,8 @@ struct Coordinator::State {
   void BeginMove(Time now);
   // Whether all slices of the move under way are where they were when it began.
   bool MoveHolds() const;
+  bool IsPossible(const SliceMoves::Planned& move) const;
+  void MakeMove(Time now);  // the one under way
   // By the placement and the server's wish; 0: none, if there are others.
   double WeightOf(const MemberState& member) const;
   bool Draining(NodeId server) const { return members.at(server).member.state == Member::State::kDraining; }
@@ -220,6 +223,14 @@ struct Coordinator::State {
   void WantFewer(Role role);
   void AwaitFewerServers();
   Placement PlacementOn(uint32_t servers) const;  // the first ones
+
+  // ---- moves/coordinator_replicas.cc: slices that are on two servers
+  void LoseReplica(SliceId slice);
+  void OnLostReplicas(const ServerHeartbeat& heartbeat);
+  bool LoseServer(Time now, NodeId server);
+  void AddReplicas(NodeId server, ServerHeartbeatReply* reply) const;
+  void PlanReplicas();
+  uint64_t HighestVersion() const;  // of any slice on any server, as far as reported
 
   // ---- coordinator_group.cc: all-reduce
   bool AllReduce() const { return !config.strategy.on_servers(); }
@@ -265,12 +276,13 @@ struct Coordinator::State {
   Publications publications;
   SliceMoves moves;
   TrafficMeter traffic;
-  bool servers_changed = false;  // since moves were planned
-  Time next_balance{0};          // when the load of the servers is compared next
-  ScaleSet scale;                // as wanted by the job or by commands
-  uint32_t chosen = 0;           // of a range of workers, by the autoscaler; 0: not known yet
-  GroupCoordinator groups;       // all-reduce
-  LeasePace member_pace;         // all-reduce: of each member's share of a step
+  bool servers_changed = false;   // since moves were planned
+  bool replicas_changed = false;  // since replicas were planned, or servers changed
+  Time next_balance{0};           // when the load of the servers is compared next
+  ScaleSet scale;                 // as wanted by the job or by commands
+  uint32_t chosen = 0;            // of a range of workers, by the autoscaler; 0: not known yet
+  GroupCoordinator groups;        // all-reduce
+  LeasePace member_pace;          // all-reduce: of each member's share of a step
   uint64_t overdue_members = 0;
 
   std::map<NodeId, MemberState> members;

@@ -36,6 +36,15 @@ std::shared_ptr<const LedgerReport> Sum(const LedgerReport* known, const LedgerR
   return sum;
 }
 
+void AddTo(NodeId other, uint64_t epoch, const SliceOrder& order, std::vector<ReplicaGroup>* groups) {
+  if (epoch == 0) return;
+  auto at = std::ranges::find_if(
+      *groups, [&](const ReplicaGroup& group) { return group.epoch == epoch && group.server == other; });
+  if (at == groups->end())
+    at = groups->insert(at, {.epoch = epoch, .server = other, .address = {}, .slices = {}});
+  at->slices.push_back({order.slice, order.incarnation});
+}
+
 }  // namespace
 
 SliceMap::SliceMap(const SliceTable& table, size_t partitions, NextIncarnation next_incarnation)
@@ -103,7 +112,9 @@ NodeId SliceMap::Replacement(const State& slice, const std::vector<NodeId>& serv
 
 void SliceMap::Forget(State& slice) {
   if (slice.live) --live_;
-  slice.live = slice.returning = false;
+  slice.live = slice.returning = slice.returned = false;
+  slice.replica = NodeId();
+  slice.epoch = 0;
   slice.report = nullptr;
   slice.parts.clear();
 }
@@ -118,9 +129,25 @@ void SliceMap::PlaceAll(const std::vector<NodeId>& servers, const std::vector<ui
   Derive();
 }
 
+void SliceMap::Promote(State& slice) {
+  slice.server = std::exchange(slice.replica, NodeId());
+  slice.failures = 0;
+  slice.failed_servers.clear();
+  slice.returned = false;
+  slice.placed = true;
+  Order(slice, std::exchange(slice.epoch, 0));
+}
+
 void SliceMap::Orphan(NodeId server) {
   for (State& slice : slices_) {
+    if (slice.replica == server) DropReplica(SliceId(static_cast<uint32_t>(&slice - slices_.data())));
     if (slice.server != server) continue;
+    if (slice.replica != NodeId()) {
+      Promote(slice);
+      // What it has is known, unless it is still to come back.
+      if (slice.returning && slice.report) GoLive(&slice);
+      continue;
+    }
     Forget(slice);
     slice.server = NodeId();
     slice.former = server;
@@ -199,7 +226,17 @@ void SliceMap::RestorePlaces(const std::vector<SlicesPlaced::Place>& places,
     slice.server = slice.returning ? place.server : NodeId();
     slice.former = slice.returning ? NodeId() : place.server;
     slice.incarnation = place.incarnation;
+    slice.replica = NodeId();
+    slice.epoch = 0;
     Order(slice, place.move);
+    if (std::ranges::find(servers, place.replica) == servers.end()) continue;
+    slice.replica = place.replica;
+    slice.epoch = place.epoch;
+    if (slice.returning) continue;
+    // The former coordinator has journaled the loss of its server alone.
+    slice.returning = true;
+    slice.former = NodeId();
+    Promote(slice);
   }
   const auto none = std::ranges::find(slices_, Incarnation(), &State::incarnation);
   if (none != slices_.end())
@@ -216,18 +253,56 @@ std::vector<SlicesPlaced::Place> SliceMap::TakePlaced() {
   for (State& slice : slices_) {
     if (!std::exchange(slice.placed, false)) continue;
     places.push_back({SliceId(static_cast<uint32_t>(&slice - slices_.data())), slice.server,
-                      slice.incarnation, slice.order.move});
+                      slice.incarnation, slice.order.move, slice.replica, slice.epoch});
   }
   return places;
 }
 
 void SliceMap::Move(SliceId id, NodeId server, uint64_t move) {
   State& slice = slices_[id.value];
+  if (slice.replica == server) return Promote(slice);
   slice.server = server;
   slice.failures = 0;
   slice.failed_servers.clear();
   slice.placed = true;
   Order(slice, move);
+  if (slice.replica != NodeId()) slice.epoch = move;
+}
+
+void SliceMap::SetReplica(SliceId id, NodeId server, uint64_t move) {
+  State& slice = slices_[id.value];
+  slice.replica = server;
+  slice.epoch = move;
+  slice.placed = true;
+}
+
+void SliceMap::DropReplica(SliceId id) {
+  State& slice = slices_[id.value];
+  if (slice.replica == NodeId()) return;
+  slice.replica = NodeId();
+  slice.epoch = 0;
+  slice.placed = true;
+}
+
+std::vector<ReplicaGroup> SliceMap::ReplicatedOn(NodeId server) const {
+  std::vector<ReplicaGroup> groups;
+  for (const State& slice : slices_) {
+    if (slice.server == server) AddTo(slice.replica, slice.epoch, slice.order, &groups);
+  }
+  return groups;
+}
+
+std::vector<ReplicaGroup> SliceMap::ReplicasOn(NodeId server) const {
+  std::vector<ReplicaGroup> groups;
+  for (const State& slice : slices_) {
+    if (slice.replica == server) AddTo(slice.server, slice.epoch, slice.order, &groups);
+  }
+  return groups;
+}
+
+size_t SliceMap::replicated() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(slices_, [](const State& slice) { return slice.replica != NodeId(); }));
 }
 
 std::vector<NodeId> SliceMap::Orphaned() const {
@@ -241,6 +316,10 @@ std::vector<NodeId> SliceMap::Orphaned() const {
 bool SliceMap::Holds(NodeId server) const {
   return std::any_of(slices_.begin(), slices_.end(),
                      [server](const State& slice) { return slice.server == server; });
+}
+
+bool SliceMap::HoldsReplicas(NodeId server) const {
+  return std::ranges::any_of(slices_, [server](const State& slice) { return slice.replica == server; });
 }
 
 std::vector<SliceOrder> SliceMap::OrdersFor(NodeId server) const {
@@ -333,21 +412,28 @@ bool SliceMap::Add(NodeId server, const LedgerReport& report) {
     // Of one that is nowhere, whoever reports it: its next incarnation has less.
     if (!slice || slice->server == NodeId()) continue;
     Learn(slice, server, report, &learned);
-    if (slice->server != server) continue;
+    const bool by_replica = slice->replica == server && slice->returned;
+    if (slice->server != server && !by_replica) continue;
     slice->failures = 0;
     slice->failed_servers.clear();
     if (report.more || slice->live) continue;
-    changed = true;
-    if (std::exchange(slice->returning, false) && Outdated(*slice->report)) {
-      // A checkpoint was completed while it was restored from an older one.
-      Give(*slice, server);
-      outdated_ = true;
-      continue;
-    }
-    slice->live = true;
-    ++live_;
+    // The replica's server says what it has.
+    if (slice->returning && slice->replica != NodeId() && !by_replica) continue;
+    changed = GoLive(slice) || changed;
   }
   return changed;
+}
+
+bool SliceMap::GoLive(State* slice) {
+  if (std::exchange(slice->returning, false) && Outdated(*slice->report)) {
+    // A checkpoint was completed while it was restored from an older one.
+    Give(*slice, slice->server);
+    outdated_ = true;
+    return true;
+  }
+  slice->live = true;
+  ++live_;
+  return true;
 }
 
 bool SliceMap::Outdated(const LedgerReport& report) const {
@@ -360,6 +446,11 @@ bool SliceMap::Outdated(const LedgerReport& report) const {
 Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers) {
   bool changed = false;
   Status failure;
+  for (State& slice : slices_) {
+    if (!slice.returning || slice.replica == NodeId() || slice.server != heartbeat.node) continue;
+    slice.returned = true;
+    if (slice.report && !slice.live) changed = GoLive(&slice);
+  }
   for (const LedgerReport& report : heartbeat.ledgers) changed = Add(heartbeat.node, report) || changed;
   for (const SliceIncarnation& slice_incarnation : heartbeat.failed) {
     State* slice = Find(slice_incarnation);

@@ -39,7 +39,8 @@ class SliceMap {
   bool placed() const { return placed_; }  // every slice has been assigned to a server once
   // `assignment`: the index in `servers` of each slice.
   void PlaceAll(const std::vector<NodeId>& servers, const std::vector<uint32_t>& assignment);
-  // The server is gone: its slices are without a server until they are assigned again.
+  // The server is gone: replicas take the places of its slices, and the others are without a server until
+  // they are assigned again. It has no replicas any more.
   void Orphan(NodeId server);
   // The server will not complete the reports that it has begun.
   void ForgetParts(NodeId server);
@@ -66,11 +67,24 @@ class SliceMap {
   bool TakeOutdated() { return std::exchange(outdated_, false); }
   // The slices that have been placed since the last call, without those of Regroup.
   std::vector<SlicesPlaced::Place> TakePlaced();
-  // The slice has been handed over to this server: its incarnation, and all that is known of it, remain.
+  // The slice has been handed over to this server: its incarnation, and all that is known of it, remain. A
+  // replica remains, too, in a new epoch; or it is the one that takes the slice over.
   void Move(SliceId slice, NodeId server, uint64_t move);
+
+  // ---- replicas: copies on other servers that have all that anybody was told about a slice
+  // The copy made by this move takes the place of any other.
+  void SetReplica(SliceId slice, NodeId server, uint64_t move);
+  void DropReplica(SliceId slice);
+  NodeId ReplicaOf(SliceId slice) const { return slices_[slice.value].replica; }  // 0: none
+  uint64_t EpochOf(SliceId slice) const { return slices_[slice.value].epoch; }
+  // Of the slices of `server` that have one, and of those whose replicas it has; without addresses.
+  std::vector<ReplicaGroup> ReplicatedOn(NodeId server) const;
+  std::vector<ReplicaGroup> ReplicasOn(NodeId server) const;
+  size_t replicated() const;  // slices
   // Servers whose slices have not been assigned again.
   std::vector<NodeId> Orphaned() const;
-  bool Holds(NodeId server) const;
+  bool Holds(NodeId server) const;  // slices
+  bool HoldsReplicas(NodeId server) const;
   std::vector<SliceOrder> OrdersFor(NodeId server) const;
   std::vector<SliceOrder> Orders() const;  // of all slices, by id
   std::vector<SliceLocation> Locations() const;
@@ -122,7 +136,10 @@ class SliceMap {
     NodeId former;  // server before the loss, while there is none
     Incarnation incarnation;
     bool live = false;
+    NodeId replica;                      // server; 0: none
+    uint64_t epoch = 0;                  // ReplicaGroup::epoch
     bool returning = false;              // placed by the former coordinator, and not reported yet
+    bool returned = false;               // returning: its server is here, and the replica's is to report it
     bool placed = false;                 // since TakePlaced
     uint32_t failures = 0;               // of its server, in a row
     std::vector<NodeId> failed_servers;  // cannot restore it
@@ -133,6 +150,8 @@ class SliceMap {
   };
 
   void Give(State& slice, NodeId server);
+  // Its replica takes its place.
+  void Promote(State& slice);
   // Orders the slice in its current incarnation: from the source, or from a move.
   void Order(State& slice, uint64_t move);
   // One of `servers` that has not failed to restore the slice, with the fewest bytes; 0 if there is none.
@@ -142,6 +161,8 @@ class SliceMap {
   State* Find(const SliceIncarnation& slice_incarnation);
   void Learn(State* slice, NodeId server, const LedgerReport& report, std::vector<Learned>* learned);
   bool Add(NodeId server, const LedgerReport& report);
+  // Its server and what is known of it are back.
+  bool GoLive(State* slice);
   bool Outdated(const LedgerReport& report) const;
   // Recomputes the watermark and reports from the slices that are live.
   void Derive();

@@ -17,6 +17,7 @@ struct HeartbeatCount {
   uint64_t report = 0;    // number of the newest report
   uint64_t begun = 0;     // the heartbeat with its first part
   uint64_t complete = 0;  // the heartbeat that began the last report whose parts have all arrived
+  uint64_t silent = 0;    // until this heartbeat, others have reported some of its slices
 
   void Add(const ServerHeartbeat& heartbeat) {
     ++heartbeats;
@@ -26,6 +27,8 @@ struct HeartbeatCount {
     report = heartbeat.report;
     if (!heartbeat.more) complete = begun;
   }
+  // It is to report slices itself, of which others have reported until now.
+  void Rely() { silent = heartbeats; }
 };
 
 using HeartbeatCounts = std::map<NodeId, HeartbeatCount>;  // by connected server
@@ -37,7 +40,9 @@ inline bool AllReportedSince(const HeartbeatCounts& then, const HeartbeatCounts&
   constexpr uint64_t kHeartbeatsNeeded = 2;
   return std::all_of(then.begin(), then.end(), [&](const auto& heartbeat) {
     const auto its = now.find(heartbeat.first);
-    return its == now.end() || its->second.complete >= heartbeat.second.heartbeats + kHeartbeatsNeeded;
+    if (its == now.end()) return true;
+    const uint64_t since = std::max(heartbeat.second.heartbeats, its->second.silent);
+    return its->second.complete >= since + kHeartbeatsNeeded;
   });
 }
 

@@ -25,16 +25,33 @@ void Coordinator::State::OnMoveReports(Time now, const ServerHeartbeat& heartbea
     const auto& move = moves.active();
     if (!move || move->order.id != report.id) continue;  // given up, or made
     if (report.stage == MoveReport::Stage::kArrived && heartbeat.node == move->order.to) {
-      if (!MoveHolds()) continue;
-      for (const SliceIncarnation& which : move->order.slices)
-        slices.Move(which.slice, heartbeat.node, move->order.id);
-      moves.Finish(now);
-      view_changed = true;
+      if (MoveHolds()) MakeMove(now);
     } else if (heartbeat.node == move->from) {
-      if (report.stage == MoveReport::Stage::kFrozen) moves.OnFrozen(now);
+      if (report.stage == MoveReport::Stage::kFrozen) {
+        moves.OnFrozen(now);
+        // The replicas have all that it has.
+        if (move->order.kind == MoveOrder::Kind::kHandOver && MoveHolds()) {
+          MakeMove(now);
+          continue;
+        }
+      }
       if (report.stage == MoveReport::Stage::kFailed) moves.Cancel(now, true);
     }
   }
+}
+
+void Coordinator::State::MakeMove(Time now) {
+  const MoveOrder& order = moves.active()->order;
+  for (const SliceIncarnation& which : order.slices) {
+    if (order.kind == MoveOrder::Kind::kCopy) {
+      slices.SetReplica(which.slice, order.to, order.id);
+    } else {
+      slices.Move(which.slice, order.to, order.id);
+      view_changed = true;
+    }
+  }
+  moves.Finish(now);
+  replicas_changed = true;
 }
 
 // A server lacks slices that it has said to have, and that are its own now.
@@ -49,9 +66,15 @@ bool Coordinator::State::MoveHolds() const {
   const auto& move = moves.active();
   return members.contains(move->from) && members.contains(move->order.to) &&
          std::ranges::all_of(move->order.slices, [&](const SliceIncarnation& which) {
-           return slices.ServerOf(which.slice) == move->from &&
+           return IsPossible({which.slice, move->from, move->order.to, move->order.kind}) &&
                   slices.IncarnationOf(which.slice) == which.incarnation;
          });
+}
+
+bool Coordinator::State::IsPossible(const SliceMoves::Planned& move) const {
+  const bool replica_there = slices.ReplicaOf(move.slice) == move.to;
+  return slices.ServerOf(move.slice) == move.from && members.contains(move.to) && move.from != move.to &&
+         replica_there == (move.kind == MoveOrder::Kind::kHandOver);
 }
 
 void Coordinator::State::AddMoves(Time now, NodeId server, ServerHeartbeatReply* reply) {
@@ -59,6 +82,7 @@ void Coordinator::State::AddMoves(Time now, NodeId server, ServerHeartbeatReply*
   if (const MoveOrder* order = moves.OrderFor(now, server, slices.Version())) reply->moves.push_back(*order);
   if (moves.active() && moves.active()->order.to == server)
     reply->incoming.push_back(moves.active()->order.id);
+  AddReplicas(server, reply);
 }
 
 void Coordinator::State::StepMoves(Time now) {
@@ -74,6 +98,7 @@ void Coordinator::State::StepMoves(Time now) {
   }
   if (moves.active() || !slices.ready() || ending != Ending::kNone || !orphans_since.empty()) return;
   if (servers_changed || (moves.planned().empty() && now >= next_balance)) PlanMovesOf(now);
+  if (moves.planned().empty() && replicas_changed) PlanReplicas();
   // A checkpoint that begins waits for no further one.
   if (!pending || pending->stage != PendingCheckpoint::Stage::kPreparing) BeginMove(now);
 }
@@ -136,9 +161,14 @@ void Coordinator::State::PlanMovesOf(Time now) {
       config.placement.kind != Placement::kRoundRobin && config.placement.kind != Placement::kOwn;
   const bool level = fresh || moves.levels() || (by_load && OutOfBalance(balance));
   servers_changed = false;
+  replicas_changed = true;
   std::vector<SliceMoves::Planned> planned;
-  for (const SliceMove& move : PlanMoves(balance, level))
-    planned.push_back({SliceId(move.slice), servers[move.from].first, servers[move.to].first});
+  for (const SliceMove& move : PlanMoves(balance, level)) {
+    const NodeId to = servers[move.to].first;
+    const bool there = slices.ReplicaOf(SliceId(move.slice)) == to;
+    planned.push_back({SliceId(move.slice), servers[move.from].first, to,
+                       there ? MoveOrder::Kind::kHandOver : MoveOrder::Kind::kMove});
+  }
   if (!planned.empty()) next_balance = now + kCoolDown;
   moves.Plan(std::move(planned), level);
 }
@@ -148,9 +178,15 @@ void Coordinator::State::BeginMove(Time now) {
   std::optional<std::vector<bool>> saved;
   if (pending && pending->stage == PendingCheckpoint::Stage::kSaving) saved = Saved();
   const auto bytes_of = [&](const SliceMoves::Planned& planned) -> std::optional<uint64_t> {
-    if (slices.ServerOf(planned.slice) != planned.from || !members.contains(planned.to)) return 0;
+    if (!IsPossible(planned)) {
+      // Another plan does it in another way.
+      replicas_changed = true;
+      servers_changed = servers_changed || planned.kind != MoveOrder::Kind::kCopy;
+      return 0;
+    }
     // The checkpoint needs the slice from the server that has it now.
-    if (saved && !(*saved)[planned.slice.value]) return std::nullopt;
+    const bool leaves = planned.kind != MoveOrder::Kind::kCopy;
+    if (leaves && saved && !(*saved)[planned.slice.value]) return std::nullopt;
     return slices.BytesOf(planned.slice);
   };
   MoveOrder* const order = moves.Begin(now, bytes_of);
@@ -206,7 +242,7 @@ bool Coordinator::State::MayLeave(NodeId server) const {
   if (ending != Ending::kNone) return !slices.Holds(server);
   const auto& move = moves.active();
   const bool moving = move && (move->from == server || move->order.to == server);
-  if (!slices.Holds(server)) return !moving;
+  if (!slices.Holds(server)) return !moving && !slices.HoldsReplicas(server);
   return std::ranges::all_of(Servers(), [&](NodeId other) { return other == server || Draining(other); });
 }
 

@@ -27,7 +27,7 @@ MoveOrder* SliceMoves::Begin(Time now,
     const bool first = move.order.slices.empty();
     const auto failures = failures_.find({at->from, at->to});
     const bool fits = first ? failures == failures_.end() || now >= failures->second.until
-                            : at->from == move.from && at->to == move.order.to;
+                            : at->from == move.from && at->to == move.order.to && at->kind == move.order.kind;
     const std::optional<uint64_t> bytes = fits ? bytes_of(*at) : std::nullopt;
     if (!bytes || (!first && *bytes > 0 && move.bytes + *bytes > most_bytes_)) {
       ++at;
@@ -36,6 +36,7 @@ MoveOrder* SliceMoves::Begin(Time now,
     if (*bytes > 0) {
       move.from = at->from;
       move.order.to = at->to;
+      move.order.kind = at->kind;
       move.order.slices.push_back({at->slice, {}});
       move.bytes += *bytes;
     }
@@ -77,7 +78,7 @@ void SliceMoves::Finish(Time now) {
   if (took > kLong) most_bytes_ = std::max(most_bytes_ / 2, kLeastBytes);
   next_ = now + kPause * took;
   moved_slices_ += active_->order.slices.size();
-  moved_bytes_ += active_->bytes;
+  if (active_->order.kind != MoveOrder::Kind::kHandOver) moved_bytes_ += active_->bytes;
   failures_.erase({active_->from, active_->order.to});
   active_.reset();
 }
@@ -86,7 +87,7 @@ void SliceMoves::Cancel(Time now, bool failed) {
   const Move move = std::move(*active_);
   active_.reset();
   for (const SliceIncarnation& which : move.order.slices)
-    planned_.push_back({which.slice, move.from, move.order.to});
+    planned_.push_back({which.slice, move.from, move.order.to, move.order.kind});
   // Workers may have waited for it.
   if (move.frozen) next_ = now + kPause * (now - *move.frozen);
   if (!failed) return;

@@ -30,6 +30,7 @@ class SliceMoves {
   struct Planned {
     SliceId slice;
     NodeId from, to;
+    MoveOrder::Kind kind = MoveOrder::Kind::kMove;
   };
   struct Move {
     MoveOrder order;
@@ -70,7 +71,7 @@ class SliceMoves {
   void Forget(NodeId server);
 
   uint64_t moved_slices() const { return moved_slices_; }  // since the start
-  uint64_t moved_bytes() const { return moved_bytes_; }    // their values
+  uint64_t moved_bytes() const { return moved_bytes_; }    // their values, and those of copies
   uint64_t failed() const { return failed_; }              // moves
 
  private:
