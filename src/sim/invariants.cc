@@ -1,5 +1,6 @@
 #include "sim/invariants.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,6 +14,8 @@ const char* Name(Invariant invariant) {
       return "no batch is applied twice on a slice";
     case Invariant::kOneWriter:
       return "a slice is updated on one server at a time, from where another has left it";
+    case Invariant::kTold:
+      return "what a worker was told to be on a slice is still there after a failover";
     case Invariant::kWatermark:
       return "the watermark never passes a batch that a live slice lacks";
     case Invariant::kCheckpoint:
@@ -122,6 +125,55 @@ void Cluster::State::CheckWriter(const RoleProcess& p, const std::vector<SliceRe
                                                 std::to_string(reached->second));
     }
     reached->second = after[i].version;
+  }
+}
+
+void Cluster::State::CheckTold(const RoleProcess& p, const PushRequest& request, const PushReply& reply) {
+  if (reply.evicted || request.disposition == Disposition::kPull) return;
+  CheckApplied(request, reply.slices);
+  for (const SliceReply& slice : reply.slices) {
+    if (slice.outcome != SliceOutcome::kApplied && slice.outcome != SliceOutcome::kDuplicate) continue;
+    told[{slice.slice, slice.incarnation}].push_back({request.cut, request.run});
+    // It may have been replaced without knowing it.
+    for (const ProcessPtr& other : roles) {
+      if (!other || !other->server || other.get() == &p) continue;
+      const auto at = other->server->VersionOf(slice.slice);
+      if (!at || at->incarnation != slice.incarnation) continue;
+      const View view = coordinator->machine->status().view;
+      if (slice.slice.value >= view.slices.size() || view.slices[slice.slice.value].server != other->node)
+        continue;
+      const Slice* const its = other->server->Find(slice.slice);
+      if (HeldRuns(its->ledger.partitions(), request.cut).Has(request.run)) continue;
+      return Violate(Invariant::kTold, NameOf(slice.slice) + ": node " + leat::ToString(p.node) +
+                                           " says that it has a run from " + NameOf(request.cut.begin) +
+                                           ", which node " + leat::ToString(other->node) + " lacks");
+    }
+  }
+}
+
+std::vector<bool> Cluster::State::ReplicasOf(const RoleProcess& p) const {
+  std::vector<bool> replicas(slice_ranges.size());
+  for (uint32_t i = 0; i < replicas.size(); ++i) replicas[i] = p.server->HasReplica(SliceId(i));
+  return replicas;
+}
+
+void Cluster::State::CheckTakenOver(const RoleProcess& p, const std::vector<SliceRef>& before,
+                                    const std::vector<bool>& replicas) {
+  for (const SliceRef& now_here : VersionsOf(p)) {
+    const bool had = std::ranges::any_of(before, [&](const SliceRef& ref) {
+      return ref.slice == now_here.slice && ref.incarnation == now_here.incarnation;
+    });
+    if (had) continue;
+    if (replicas[now_here.slice.value]) ++result.promotions;
+    const auto runs = told.find({now_here.slice, now_here.incarnation});
+    if (runs == told.end()) continue;
+    const Slice* const slice = p.server->Find(now_here.slice);
+    for (const auto& [cut, run] : runs->second) {
+      if (HeldRuns(slice->ledger.partitions(), cut).Has(run)) continue;
+      return Violate(Invariant::kTold, NameOf(now_here.slice) + " on node " + leat::ToString(p.node) +
+                                           " lacks run " + std::to_string(run) + " of partition " +
+                                           std::to_string(cut.partition) + " from " + NameOf(cut.begin));
+    }
   }
 }
 

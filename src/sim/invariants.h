@@ -13,6 +13,7 @@ enum class Invariant : uint8_t {
   // ---- checked during the run if ClusterOptions::check is set
   kAppliedOnce,   // async, downpour: no run is applied twice to a slice
   kOneWriter,     // an incarnation of a slice is updated on one server at a time, from where another left it
+  kTold,          // replicas: a run that a worker was told to be on a slice stays there through any failover
   kWatermark,     // the watermark never passes a run that a live slice lacks
   kCheckpoint,    // a complete checkpoint has each slice once, with every run before its watermark
   kMembersAgree,  // members of a group have the same state at the same step, and differ by at most one step

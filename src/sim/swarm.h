@@ -29,6 +29,8 @@ struct SwarmJob {
   bool elastic = false;      // two servers join and one leaves, whatever else happens
   bool paused = false;       // several times, by commands
   std::optional<MoveDeath> move_death = {};
+  uint32_t replicas = 1;  // on so many servers
+  std::optional<ForwardDeath> forward_death = {};
 };
 
 // The options of such a job, without the hook that resumes it.

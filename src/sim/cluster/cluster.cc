@@ -123,6 +123,7 @@ CoordinatorConfig Cluster::State::Config() const {
   config.placement = options.placement;
   config.servers = options.servers;
   config.max_servers = options.max_servers;
+  config.replicas = options.replicas;
   config.workers = options.workers;
   config.strategy = options.strategy;
   config.cuts = options.cuts;
@@ -293,6 +294,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     disk.Append(c->term, ended->left);
     result.regranted_leases += c->machine->status().regranted_leases;
     result.overdue_leases += c->machine->status().overdue_leases;
+    result.replicated = c->machine->status().replicated;
     const bool fault_free =
         now() > faults.until + std::max(faults.longest_pause, faults.longest_cut) + std::chrono::seconds(15);
     // A stop may give up its final checkpoint, but only for lack of time, and only under faults.

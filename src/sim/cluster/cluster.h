@@ -51,6 +51,8 @@ struct Faults {
   double deaths_in_checkpoints = 0;  // at each DeathPoint of a checkpoint
   // Of a process that takes part in a move of slices, or of the coordinator, at each point of it.
   double deaths_in_moves = 0;
+  // Of the server of a slice or of its replica, at each point of a forwarded push.
+  double deaths_in_forwards = 0;
   Duration slow_disk{0};       // maximum duration of a write
   Duration longest_pause{0};   // a quarter of the pauses take up to this instead of 2.5 s. 0: none
   Duration longest_cut{0};     // of those
@@ -109,6 +111,21 @@ struct MoveDeath {
   MovePart who = MovePart::kFrom;
 };
 
+// The named points of a push to a slice with a replica.
+enum class ForwardPoint : uint8_t {
+  kApplied = 0,       // the primary has it, and has not forwarded it
+  kForwarded = 1,     // it is on its way to the replica
+  kTaken = 2,         // the replica has it, and the primary does not know
+  kAcknowledged = 3,  // the primary knows, and has not answered the worker
+};
+
+// Which server dies at the first push from a time on that comes to a point, once all slices have replicas.
+struct ForwardDeath {
+  ForwardPoint point = ForwardPoint::kApplied;
+  bool primary = true;  // else that of the replica
+  Time from{0};
+};
+
 struct Link {
   double bytes_per_s = 0;  // per direction; 0: unlimited
   Duration latency{0};     // per message, in addition to the transfer time
@@ -141,6 +158,7 @@ struct ClusterOptions {
   uint64_t seed = 1;
   uint32_t servers = 1;      // allreduce: 0
   uint32_t max_servers = 0;  // CoordinatorConfig::max_servers
+  uint32_t replicas = 1;     // CoordinatorConfig::replicas
   uint32_t workers = 1;
   uint32_t standby = 0;  // workers that stand by; so do then all that replace a worker
   protocol::SliceTable table;
@@ -164,8 +182,9 @@ struct ClusterOptions {
 
   Duration heartbeat_interval = std::chrono::milliseconds(100);  // of busy roles; here all are
   Duration heartbeat_timeout = std::chrono::seconds(2);
-  Duration reply_timeout = std::chrono::seconds(10);  // also the timeout of all operations of a group
-  Duration parked_timeout = std::chrono::seconds(5);  // how long a server keeps a parked request
+  Duration reply_timeout = std::chrono::seconds(10);   // also the timeout of all operations of a group
+  Duration parked_timeout = std::chrono::seconds(5);   // how long a server keeps a parked request
+  Duration forward_timeout = std::chrono::seconds(2);  // until a server gives up a link to another one
   uint32_t leases_ahead = 2;
   protocol::LeaseLimits leases;
   Duration unreachable_after = std::chrono::seconds(2);
@@ -184,6 +203,7 @@ struct ClusterOptions {
   Faults faults;
   std::vector<PlannedFault> plan;
   std::optional<MoveDeath> move_death;
+  std::optional<ForwardDeath> forward_death;
   // Called if the job has ended before the whole stream was trained. Returns true to resume it with this
   // number of servers and these rules.
   std::function<bool(uint32_t* servers, protocol::CutRules* cuts)> resume;
@@ -229,6 +249,9 @@ struct ClusterResult {
   uint64_t moves = 0;             // of slices from one server to another, made
   uint64_t moved_bytes = 0;       // sent for moves, whether these were made or not
   uint64_t servers_left = 0;      // after they have handed all slices over
+  uint64_t forwards = 0;          // pushes that replicas have taken
+  uint64_t promotions = 0;        // replicas that have taken the place of a slice
+  uint64_t replicated = 0;        // slices with a replica, when the job ended
 };
 
 class Cluster;

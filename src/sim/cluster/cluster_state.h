@@ -1,8 +1,7 @@
 // The state of a virtual cluster, for its own sources: cluster.cc (the coordinator, the end of the job),
 // roles.cc (servers and workers), network.cc (messages in transit), moves.cc (slices that move between
-// servers), prefetch.cc (cache hints),
-// group_members.cc and reduce.cc (all-reduce workers and their messages), faults.cc, commands.cc,
-// invariants.cc.
+// servers), replicas.cc (what servers forward to each other), prefetch.cc (cache hints), group_members.cc and
+// reduce.cc (all-reduce workers and their messages), faults.cc, commands.cc, invariants.cc.
 #pragma once
 
 #include <array>
@@ -135,6 +134,19 @@ struct Applied {
   std::set<std::tuple<uint32_t, Position, uint32_t>> runs;  // partition, begin of the cut, run
 };
 
+// What a server has forwarded to another one.
+struct ForwardLink {
+  uint64_t link = 0, acknowledged = 0;
+  Time there{0}, back{0};  // messages arrive in order
+  bool broken = false;
+};
+
+// A run that a worker was told to be on a slice.
+struct ToldRun {
+  Cut cut;
+  uint32_t run = 0;
+};
+
 struct Cluster::State {
   using ProcessPtr = std::shared_ptr<RoleProcess>;
   // The progress of the job.
@@ -186,6 +198,12 @@ struct Cluster::State {
   // The versions of a server's slices before a push and after it.
   std::vector<SliceRef> VersionsOf(const RoleProcess& p) const;
   void CheckWriter(const RoleProcess& p, const std::vector<SliceRef>& before);
+  // What workers were told is on the slices of the server, and on that of any other which took its place.
+  void CheckTold(const RoleProcess& p, const PushRequest& request, const PushReply& reply);
+  std::vector<bool> ReplicasOf(const RoleProcess& p) const;  // by slice
+  // `replicas`: before the reply by which it may have become the server of slices.
+  void CheckTakenOver(const RoleProcess& p, const std::vector<SliceRef>& before,
+                      const std::vector<bool>& replicas);
   void CheckWatermark();
   void CheckLabels(const ControlReply& reply);
   void NoteLeases(const CoordinatorProcess& c, const ControlReply& reply);
@@ -267,6 +285,20 @@ struct Cluster::State {
   // One of those who take part may die here.
   void AtMovePoint(MovePoint point, const ProcessPtr& from, uint32_t to_address);
   void Die(MovePart who, const ProcessPtr& from, uint32_t to_address);
+
+  // ---- replicas.cc
+  void DoForwards(const ProcessPtr& p);
+  void Act(const ProcessPtr& p, const Forward& a);
+  void Act(const ProcessPtr& p, const DropLink& a);
+  void ArriveForward(const ProcessPtr& from, const ProcessPtr& to, const Forward& a,
+                     const std::vector<std::vector<float>>& gradients);
+  void FailForward(const ProcessPtr& p, Duration delay, NodeId to, uint64_t link);
+  // The server of the slices, or that of their replicas, may die here. True if it is the one that acts: it
+  // does nothing more.
+  bool DiesAt(ForwardPoint point, const ProcessPtr& primary, const ProcessPtr& replica);
+  bool Sound(const ProcessPtr& p, uint32_t incarnation) const {
+    return p->alive && p->incarnation == incarnation && p->server;
+  }
 
   // ---- group_members.cc
   void StartGroupMember(const ProcessPtr& p);
@@ -419,6 +451,8 @@ struct Cluster::State {
   std::map<NodeId, ServerProgress> servers;  // last known progress of every server that ever existed
   std::map<std::pair<SliceId, Incarnation>, Applied> applied_on;
   std::map<std::pair<SliceId, Incarnation>, uint64_t> versions;  // reached by an update, on any server
+  std::map<std::pair<SliceId, Incarnation>, std::vector<ToldRun>> told;
+  std::map<std::pair<uint32_t, NodeId>, ForwardLink> forward_links;  // by slot and the other server
   // By server's slot and move: who has sent the slices.
   std::map<std::pair<uint32_t, uint64_t>, ProcessPtr> move_senders;
   std::map<std::pair<NodeId, NodeId>, Time> cut_until;  // by worker and server

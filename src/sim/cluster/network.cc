@@ -261,7 +261,7 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
     if (reply.outcome == SliceOutcome::kDuplicate) ++result.duplicates;
     if (reply.outcome == SliceOutcome::kLate) ++result.late;
   }
-  if (options.check) CheckApplied(request, replies);
+  if (options.check && options.replicas < 2) CheckApplied(request, replies);
   const uint64_t ticket = uint64_t{message.serial} << 32 | m;
   auto reply = p->server->Finish(ticket, request, std::move(replies));
   if (DiesAt(DeathPoint::kApplied, ProcessPtr(p))) return Bounce(m);
@@ -270,12 +270,13 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   } else {
     p->parked.emplace_back(ticket, now());
   }
-  if (options.check) CheckWriter(*p, before);
+  if (options.check && options.replicas < 2) CheckWriter(*p, before);
   TakeReady(p);
   if (!p->heartbeat_in_flight && p->server->HeartbeatUrgent()) MaybeSendHeartbeat(p);
 }
 
 void Cluster::State::TakeReady(const ProcessPtr& p) {
+  DoForwards(p);
   DoMoves(p);
   for (Server::Ready& ready : p->server->TakeReady()) {
     const auto at = std::ranges::find(p->parked, ready.ticket, &std::pair<uint64_t, Time>::first);
@@ -288,6 +289,7 @@ void Cluster::State::TakeReady(const ProcessPtr& p) {
 void Cluster::State::SendReply(const ProcessPtr& p, uint32_t m, PushReply reply) {
   Message& message = messages[m];
   const ProcessPtr& worker = roles[message.from];
+  if (options.check && options.replicas > 1) CheckTold(*p, *message.request, reply);
   if (!message.wanted || !worker || worker->incarnation != message.from_incarnation) return FreeMessage(m);
   if (!cut_until.empty() && IsCut(worker->node, p->node)) return FreeMessage(m);
   ++result.messages;

@@ -128,7 +128,15 @@ void Cluster::State::OnHeartbeatReply(const ProcessPtr& p, const std::optional<C
   const uint64_t term = TermOf(*p);
   if (reply) {
     if (const auto* server = std::get_if<ServerHeartbeatReply>(&*reply)) {
+      std::vector<SliceRef> before;
+      std::vector<bool> replicas;
+      if (options.check) {
+        before = VersionsOf(*p);
+        replicas = ReplicasOf(*p);
+      }
+      const uint32_t incarnation = p->incarnation;
       Do(p, p->server->OnHeartbeatReply(*server));
+      if (options.check && Sound(p, incarnation)) CheckTakenOver(*p, before, replicas);
       if (p->alive && p->server) TakeReady(p);
     } else if (const auto* worker = std::get_if<WorkerHeartbeatReply>(&*reply)) {
       if (p->worker) {

@@ -29,9 +29,10 @@ const bool kNoGroup = guards::SameGroup(1, 2);
 const bool kNoMember = guards::IsMember(false);
 const bool kNoSeal = guards::Unsealed(true);
 const bool kNoTerm = guards::CurrentTerm(1, 2);
+const bool kNoReplica = guards::OnReplica(false);
 
 // By their sources, protocol/guards/guard_*.cc.
-const std::vector<std::string> kTested = {"already_applied", "current_term",     "member",
+const std::vector<std::string> kTested = {"already_applied", "current_term",     "member",  "on_replica",
                                           "same_group",      "same_incarnation", "unsealed"};
 
 struct Concern {
@@ -41,12 +42,14 @@ struct Concern {
   std::vector<Invariant> found_by;
 };
 
-Concern InSwarm(const Strategy& strategy, std::vector<Invariant> found_by) {
+Concern InSwarm(const Strategy& strategy, std::vector<Invariant> found_by, uint32_t replicas = 1) {
   std::string name(protocol::Name(strategy.kind));
   if (strategy.backup > 0) name += " with a backup";
   if (strategy.deterministic) name += ", deterministic";
   return {std::move(name),
-          [strategy](uint64_t seed) { return RunSwarm({.seed = seed, .strategy = strategy}); },
+          [strategy, replicas](uint64_t seed) {
+            return RunSwarm({.seed = seed, .strategy = strategy, .replicas = replicas});
+          },
           std::move(found_by)};
 }
 
@@ -66,6 +69,10 @@ std::vector<Concern> Concerned() {
             InSwarm({.kind = Kind::kSync, .lanes = 4}, {Invariant::kOneCoordinator}),
             InSwarm({.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kOneCoordinator}),
             InRandomJobs({Invariant::kOneCoordinator})};
+  }
+  if (kNoReplica) {
+    return {InSwarm({.kind = Kind::kAsync}, {Invariant::kTold}, 2),
+            InSwarm({.kind = Kind::kSync, .lanes = 4}, {Invariant::kTold, Invariant::kValues}, 2)};
   }
   if (kNoMember) return {{"lanes: auto", RunWithEvictedWorker, {Invariant::kValues, Invariant::kCount}}};
   std::vector<Invariant> stepped = {Invariant::kCheckpoint, Invariant::kWatermark};
@@ -93,7 +100,7 @@ std::string List(const std::map<Invariant, int>& violated) {
 }
 
 TEST(Mutant, LacksOneCheck) {
-  EXPECT_EQ(kNoLedger + kNoIncarnation + kNoGroup + kNoMember + kNoSeal + kNoTerm, 1);
+  EXPECT_EQ(kNoLedger + kNoIncarnation + kNoGroup + kNoMember + kNoSeal + kNoTerm + kNoReplica, 1);
 }
 
 TEST(Mutant, EveryGuardIsTested) {

@@ -1,0 +1,191 @@
+// Slices on two servers: whichever of them dies, at any point, nothing is lost, counted twice or trained
+// again.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "base/testing.h"
+#include "sim/counting.h"
+#include "sim/swarm.h"
+
+namespace leat::sim {
+namespace {
+
+using Kind = protocol::StrategyKind;
+using What = PlannedFault::What;
+using protocol::Role;
+using std::chrono::milliseconds;
+
+#ifdef LEAT_SANITIZED
+constexpr uint64_t kSeeds = 20, kLongSeeds = 150;
+#else
+constexpr uint64_t kSeeds = 80, kLongSeeds = 1000;
+#endif
+
+struct Case {
+  std::string name;
+  protocol::StrategyConfig strategy;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+class Replicas : public ::testing::TestWithParam<Case> {
+ protected:
+  SwarmJob Job(uint64_t seed) const {
+    return {.seed = seed, .strategy = GetParam().strategy, .fault_free = true, .replicas = 2};
+  }
+  // The slices were never restored, and no split was leased again.
+  static void ExpectNothingAgain(const ClusterResult& result, const std::string& what) {
+    EXPECT_EQ(result.error, "") << what;
+    EXPECT_EQ(result.regranted_leases, 0u) << what << ": something was trained again";
+    EXPECT_EQ(result.loads, 0u) << what << ": a slice came from a checkpoint";
+  }
+  // All slices have replicas, and half of the stream has come.
+  static constexpr Time kSettled = std::chrono::milliseconds(4000);
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Sim, Replicas,
+    ::testing::Values(Case{"async", {.kind = Kind::kAsync}},
+                      Case{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
+                      Case{"sync", {.kind = Kind::kSync, .lanes = 4}},
+                      Case{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
+                      Case{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
+                      Case{"sync_auto", {.kind = Kind::kSync, .lanes = 4, .auto_lanes = true}},
+                      Case{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST_P(Replicas, EverySliceHasOneInPeace) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    const ClusterResult result = RunSwarm(Job(seed));
+    ExpectNothingAgain(result, "seed " + std::to_string(seed));
+    EXPECT_EQ(result.duplicates, 0u) << "seed " << seed;
+    EXPECT_GT(result.forwards, 100u) << "seed " << seed;
+    EXPECT_GT(result.replicated, 7u) << "seed " << seed;
+    EXPECT_LT(Seconds(result.took), GetParam().strategy.stepped() ? 20 : 8) << "seed " << seed;
+  }
+}
+
+TEST_P(Replicas, CountEveryEventOnceWhateverGoesWrong) {
+  ClusterResult all;
+  const uint64_t seeds = LongTier() ? kLongSeeds : kSeeds;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    SwarmJob job = Job(seed);
+    job.fault_free = false;
+    const ClusterResult result = RunSwarm(job);
+    EXPECT_EQ(result.error, "") << "seed " << seed;
+    all.deaths += result.deaths;
+    all.forwards += result.forwards;
+    all.promotions += result.promotions;
+  }
+  EXPECT_GT(all.deaths, seeds);
+  EXPECT_GT(all.forwards, 10 * seeds);
+  EXPECT_GT(all.promotions, seeds / 4);
+}
+
+TEST_P(Replicas, NothingIsTrainedAgainWhicheverServerDiesAtAnyPointOfAPush) {
+  uint64_t seed = 0, promotions = 0;
+  for (const auto point : {ForwardPoint::kApplied, ForwardPoint::kForwarded, ForwardPoint::kTaken,
+                           ForwardPoint::kAcknowledged}) {
+    for (const bool primary : {true, false}) {
+      for (int run = 0; run < (LongTier() ? 20 : 3); ++run) {
+        SwarmJob job = Job(++seed);
+        job.forward_death = ForwardDeath{point, primary, milliseconds(2500 + 137 * run)};
+        const ClusterResult result = RunSwarm(job);
+        ExpectNothingAgain(result, "point " + std::to_string(static_cast<int>(point)) +
+                                       (primary ? ", primary" : ", replica") + ", seed " +
+                                       std::to_string(seed));
+        EXPECT_EQ(result.deaths, 1u) << "seed " << seed;
+        promotions += result.promotions;
+      }
+    }
+  }
+  EXPECT_GT(promotions, seed);
+}
+
+// It wakes up, or is reached again, when a replica has taken its place.
+TEST_P(Replicas, AServerThatWasReplacedAnswersNothingThatItsReplicaLacks) {
+  for (uint64_t seed = 1; seed <= (LongTier() ? 40 : 8); ++seed) {
+    ClusterOptions options = SwarmOptions(Job(seed));
+    Rng rng(Mix(seed, 11));
+    const auto what = seed % 2 == 0 ? What::kPause : What::kCutOff;
+    options.plan = {{.what = what,
+                     .at = kSettled + FromSeconds(0.8 * rng.Uniform()),
+                     .role = Role::kServer,
+                     .index = static_cast<uint32_t>(rng.Below(3)),
+                     .lasts = milliseconds(1200) + FromSeconds(3 * rng.Uniform())}};
+    CountingWorkload workload(options.table, options.strategy);
+    Cluster cluster(options, workload);
+    ClusterResult result = cluster.Run();
+    if (!result.violation) {
+      if (const auto wrong = CheckCounts(cluster, options, workload)) result.error = wrong->ToString();
+    }
+    // Workers that have waited for a server which others do not wait for lose their leases.
+    if (what == What::kPause) result.regranted_leases = 0;
+    ExpectNothingAgain(result, "seed " + std::to_string(seed));
+    EXPECT_GT(result.promotions, 0u) << "seed " << seed;
+  }
+}
+
+TEST_P(Replicas, MoveWithTheirSlicesWhenServersJoinAndLeave) {
+  uint64_t left = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SwarmJob job = Job(seed);
+    job.elastic = true;
+    const ClusterResult result = RunSwarm(job);
+    ExpectNothingAgain(result, "seed " + std::to_string(seed));
+    left += result.servers_left;
+  }
+  EXPECT_GT(left, 4u) << "others were still handing over when the job ended";
+}
+
+TEST_P(Replicas, AreMadeAgainWhoeverDiesAtAnyPointOfACopy) {
+  uint64_t seed = 0;
+  for (const auto point : {MovePoint::kOrdered, MovePoint::kFrozen, MovePoint::kArrived, MovePoint::kMade,
+                           MovePoint::kReleased}) {
+    for (const auto who : {MovePart::kFrom, MovePart::kTo, MovePart::kCoordinator}) {
+      SwarmJob job = Job(++seed);
+      job.elastic = seed % 2 == 0;
+      job.move_death = MoveDeath{point, who};
+      const ClusterResult result = RunSwarm(job);
+      EXPECT_EQ(result.error, "") << "point " << static_cast<int>(point) << ", who " << static_cast<int>(who)
+                                  << ", seed " << seed;
+      EXPECT_EQ(result.deaths + result.restarts + result.overtaken, 1u) << "seed " << seed;
+    }
+  }
+}
+
+TEST_P(Replicas, ThoseOfAFormerCoordinatorGoOn) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    ClusterOptions options = SwarmOptions(Job(seed));
+    const Time at = kSettled + milliseconds(50 * seed);
+    options.plan = {{.what = What::kKill,
+                     .at = at,
+                     .role = Role::kCoordinator,
+                     .index = static_cast<uint32_t>(seed % 2),
+                     .lasts = milliseconds(50 * seed)}};
+    // A server that dies while there is none is missed by the next one.
+    if (seed % 2 == 0)
+      options.plan.push_back({.what = What::kKill,
+                              .at = at + milliseconds(20 * seed),
+                              .role = Role::kServer,
+                              .index = 1,
+                              .replaced = true});
+    CountingWorkload workload(options.table, options.strategy);
+    Cluster cluster(options, workload);
+    ClusterResult result = cluster.Run();
+    if (!result.violation) {
+      if (const auto wrong = CheckCounts(cluster, options, workload)) result.error = wrong->ToString();
+    }
+    ExpectNothingAgain(result, "seed " + std::to_string(seed));
+  }
+}
+
+}  // namespace
+}  // namespace leat::sim
