@@ -92,6 +92,9 @@ enum class DiePoint : uint8_t {
   kMoveArrived = 7,    // the other server, when they have arrived
   kMoveMade = 8,       // the coordinator, when it has decided, before anybody knows
   kMoveJournaled = 9,  // so, when that is on disk
+  kForwarded = 10,     // a server, when a push is on its way to a replica
+  kTaken = 11,         // the server of the replica, before it answers
+  kAcknowledged = 12,  // the first server, before it answers the worker
 };
 
 // For tests of slow and dying roles; no job needs it.
@@ -122,6 +125,7 @@ struct Job {
   uint32_t standby = 0;          // workers that stand by, started by the local runner
   uint32_t servers = 1;          // 0: the strategy has no servers
   uint32_t max_servers = 8;      // the number that slices are made for
+  uint32_t replicas = 1;         // servers that have a slice
   uint32_t made_lanes = 0;       // strategy.lanes when the job was created; 0: it is new, or has no lanes
   bool trusted_network = false;  // tensors may travel by RDMA, without authentication
   bool tls = false;              // every role needs a certificate; not with trusted_network

@@ -217,12 +217,13 @@ void ReadWorkers(const Config& section, Job* job) {
 }
 
 void ReadCluster(const Config& cluster, Job* job) {
-  cluster.Allow({"workers", "standby", "ps", "max_ps", "placement", "trusted_network", "heartbeat_interval_s",
-                 "heartbeat_timeout_s", "lease_timeout_s", "stuck_timeout_s"});
+  cluster.Allow({"workers", "standby", "ps", "max_ps", "replicas", "placement", "trusted_network",
+                 "heartbeat_interval_s", "heartbeat_timeout_s", "lease_timeout_s", "stuck_timeout_s"});
   ReadWorkers(cluster, job);
   job->standby = static_cast<uint32_t>(cluster.Integer("standby", 0, 0, 1000));
   job->servers = static_cast<uint32_t>(cluster.Integer("ps", job->servers, 0, 1000));
   job->max_servers = static_cast<uint32_t>(cluster.Integer("max_ps", job->max_servers, 1, 1000));
+  job->replicas = static_cast<uint32_t>(cluster.Integer("replicas", 1, 1, 2));
   job->trusted_network = cluster.Bool("trusted_network", false);
   job->heartbeat_timeout =
       FromSeconds(cluster.Number("heartbeat_timeout_s", Seconds(job->heartbeat_timeout), 0.5, 3600));
@@ -285,9 +286,9 @@ void ReadDebug(const Config& debug, Job* job) {
   job->debug.init = std::chrono::milliseconds(debug.Integer("init_ms", 0, 0, 3'600'000));
   job->debug.hang_after = static_cast<uint32_t>(debug.Integer("hang_after", 0, 0, 1'000'000));
   // In the order of DiePoint, from its second on.
-  const std::vector<std::string> points = {"push",         "apply",        "shard",
-                                           "manifest",     "move_ordered", "move_frozen",
-                                           "move_arrived", "move_made",    "move_journaled"};
+  const std::vector<std::string> points = {"push",           "apply",       "shard",        "manifest",
+                                           "move_ordered",   "move_frozen", "move_arrived", "move_made",
+                                           "move_journaled", "forwarded",   "taken",        "acknowledged"};
   if (debug.Has("die_at")) {
     const std::string name = debug.At("die_at").OneOf("die_at", points);
     job->debug.die_at = static_cast<DiePoint>(1 + (std::ranges::find(points, name) - points.begin()));
@@ -434,6 +435,18 @@ void ReadStrategy(const Config& config, Job* job) {
                                        " trains with servers; allreduce alone has none");
   } else if (const Status good = protocol::Check(job->placement, job->servers); !good.ok()) {
     config.At("cluster").At("placement").Fail(good.message());
+  }
+  if (job->replicas > 1 && !strategy.on_servers()) {
+    config.At("cluster")
+        .At("replicas")
+        .Fail("replicas is 2, and " + std::string(protocol::Name(strategy.kind)) +
+              " has no servers: every worker has all parameters");
+  } else if (job->replicas > 1 && job->servers < 2) {
+    config.At("cluster")
+        .At("replicas")
+        .Fail(
+            "replicas is 2, and the job has 1 server; a replica is on "
+            "another server than its slice");
   }
   if (strategy.mpi && job->standby > 0) {
     config.At("cluster").At("standby").Fail("standby is " + std::to_string(job->standby) +

@@ -120,6 +120,8 @@ TEST(Sections, EverySectionIsRead) {
   EXPECT_EQ(job.workers, 3u);
   EXPECT_EQ(job.servers, 2u);
   EXPECT_EQ(job.max_servers, 4u);
+  EXPECT_EQ(job.replicas, 1u);
+  EXPECT_EQ(Parse(Replaced(kFullJob, "ps: 2,", "ps: 2, replicas: 2,")).replicas, 2u);
   EXPECT_EQ(job.placement.kind, protocol::Placement::kRoundRobin);
   EXPECT_TRUE(job.trusted_network);
   EXPECT_FALSE(job.tls);

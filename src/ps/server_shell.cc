@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "ps/move_receiver.h"
+#include "wire/forward.h"
 #include "wire/frame.h"
 #include "wire/messages.h"
 #include "wire/move.h"
 
 namespace leat::ps {
 
-// The connection of a worker, or of a server that hands slices over.
+// The connection of a worker, or of a server that hands slices over or forwards pushes to replicas.
 class ServerShell::Session : public net::Receiver {
  public:
   Session(ServerShell& shell, std::unique_ptr<net::Connection> connection)
@@ -20,69 +21,45 @@ class ServerShell::Session : public net::Receiver {
 
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection& connection, uint8_t type,
                                                      ByteView header, uint64_t payload_bytes) override {
-    is_move_ = type == static_cast<uint8_t>(wire::FrameType::kMove);
-    if (!is_move_ && type != static_cast<uint8_t>(wire::FrameType::kPush)) {
+    type_ = static_cast<wire::FrameType>(type);
+    const bool by_server = type_ == wire::FrameType::kMove || type_ == wire::FrameType::kForward;
+    if (!by_server && type_ != wire::FrameType::kPush) {
       return Status(Code::kDataLoss, "unexpected frame type " + std::to_string(type) +
                                          ": a server takes pushes, and slices of other servers");
     }
-    const auto role = is_move_ ? net::CertificateRole::kServer : net::CertificateRole::kWorker;
+    const auto role = by_server ? net::CertificateRole::kServer : net::CertificateRole::kWorker;
     if (!connection.peer_roles().Has(role)) {
-      return Status(Code::kPermissionDenied,
-                    is_move_ ? "only servers may hand slices over" : "only workers may push");
+      return Status(Code::kPermissionDenied, by_server ? "only servers may hand slices over or forward pushes"
+                                                       : "only workers may push");
     }
-    if (is_move_) {
-      shell_.bytes_in_ += header.size() + payload_bytes;
-      return moves_.OnHeader(header, payload_bytes);
-    }
-    if (*unsent_ >= kMaxUnsent) {
-      return Status(Code::kResourceExhausted, "the worker has not read " + std::to_string(*unsent_) +
-                                                  " replies and sends another push");
-    }
-    auto request = wire::DecodePushRequest(header);
-    if (!request.ok()) return request.status();
-    // A new request replaces the waiting one.
-    if (ticket_ != 0) {
-      shell_.machine_.Expire(ticket_);
-      shell_.SendReady();
-    }
-    request_ = std::move(*request);
-    LEAT_RETURN_IF_ERROR(shell_.machine_.Begin(request_, &elements_));
-    replies_.clear();
-    views_.clear();
     shell_.bytes_in_ += header.size() + payload_bytes;
-
-    std::vector<std::span<std::byte>> segments;
-    if (request_.disposition != protocol::Disposition::kGradient) {
-      if (payload_bytes != 0) return Status(Code::kDataLoss, "a push without a gradient has a payload");
-      return segments;
-    }
-    uint64_t total = 0;
-    for (uint64_t n : elements_) total += n * sizeof(float);
-    if (total != payload_bytes) {
-      return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
-                                         " bytes; its slices have " + std::to_string(total));
-    }
-    segments = PlaceSlices(elements_, total);
-    segments_ = segments;
-    return segments;
+    if (type_ == wire::FrameType::kMove) return moves_.OnHeader(header, payload_bytes);
+    if (type_ == wire::FrameType::kForward) return OnForward(header, payload_bytes);
+    return OnPush(header, payload_bytes);
   }
 
   bool OnView(net::Connection&, size_t i, ByteView bytes) override {
-    if (is_move_) return false;
+    if (type_ == wire::FrameType::kMove || (type_ == wire::FrameType::kPush && memory_)) return false;
     if (views_.size() != i || reinterpret_cast<uintptr_t>(bytes.data()) % alignof(float) != 0) return false;
     views_.push_back(Floats(bytes));
     return true;
   }
   // Applied while it is in the cache.
   void OnSegment(net::Connection&, size_t i) override {
-    if (is_move_) return;
+    if (type_ != wire::FrameType::kPush || memory_) return;
     ApplyViews();
     Apply(i, segments_[i]);
   }
 
   void OnMessage(net::Connection& connection) override {
-    if (is_move_) return OnMovedSlice(connection);
-    if (views_.size() == request_.slices.size()) {
+    if (type_ == wire::FrameType::kMove) return OnMovedSlice(connection);
+    if (type_ == wire::FrameType::kForward) return OnForwarded();
+    const bool without_gradient = request_.disposition != protocol::Disposition::kGradient;
+    if (memory_ || (without_gradient && shell_.machine_.forwards())) {
+      for (const auto& segment : segments_) views_.push_back(Floats(segment));
+      shell_.machine_.ApplyAll(request_, views_, &replies_, memory_);
+      memory_ = {};
+    } else if (views_.size() == request_.slices.size()) {
       shell_.machine_.ApplyAll(request_, views_, &replies_);
     } else {
       ApplyViews();
@@ -123,6 +100,85 @@ class ServerShell::Session : public net::Receiver {
   }
 
  private:
+  Result<std::vector<std::span<std::byte>>> OnPush(ByteView header, uint64_t payload_bytes) {
+    if (*unsent_ >= kMaxUnsent) {
+      return Status(Code::kResourceExhausted, "the worker has not read " + std::to_string(*unsent_) +
+                                                  " replies and sends another push");
+    }
+    auto request = wire::DecodePushRequest(header);
+    if (!request.ok()) return request.status();
+    // A new request replaces the waiting one.
+    if (ticket_ != 0) {
+      shell_.machine_.Expire(ticket_);
+      shell_.SendReady();
+    }
+    request_ = std::move(*request);
+    LEAT_RETURN_IF_ERROR(shell_.machine_.Begin(request_, &elements_));
+    replies_.clear();
+    views_.clear();
+    memory_ = {};
+    segments_.clear();
+    if (request_.disposition != protocol::Disposition::kGradient) {
+      if (payload_bytes != 0) return Status(Code::kDataLoss, "a push without a gradient has a payload");
+      return segments_;
+    }
+    uint64_t total = 0;
+    for (uint64_t n : elements_) total += n * sizeof(float);
+    if (total != payload_bytes) {
+      return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
+                                         " bytes; its slices have " + std::to_string(total));
+    }
+    if (shell_.machine_.forwards() && total > 0) {
+      memory_ = shell_.TakeGradients(total);
+      segments_ = OneAfterTheOther(memory_);
+    } else {
+      segments_ = PlaceSlices(elements_, total);
+    }
+    return segments_;
+  }
+
+  Result<std::vector<std::span<std::byte>>> OnForward(ByteView header, uint64_t payload_bytes) {
+    if (*unsent_ >= kMaxUnsentForwards)
+      return Status(Code::kResourceExhausted, "the server has not read " + std::to_string(*unsent_) +
+                                                  " answers and forwards another push");
+    LEAT_ASSIGN_OR_RETURN(forward_, wire::DecodeForwardRequest(header));
+    LEAT_RETURN_IF_ERROR(shell_.machine_.BeginForward(forward_, &elements_));
+    views_.clear();
+    segments_.clear();
+    uint64_t total = 0;
+    for (uint64_t n : elements_) total += n * sizeof(float);
+    if (total != payload_bytes) {
+      return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
+                                         " bytes; its slices have " + std::to_string(total));
+    }
+    if (total == 0) return segments_;
+    if (gradients_.size() < total) gradients_ = Buffer(total);
+    segments_ = OneAfterTheOther(gradients_);
+    return segments_;
+  }
+
+  void OnForwarded() {
+    for (size_t i = views_.size(); i < segments_.size(); ++i) views_.push_back(Floats(segments_[i]));
+    const auto reply = shell_.machine_.TakeForward(forward_, views_);
+    shell_.at_point_(Point::kTaken);
+    ++*unsent_;
+    connection_->Send(static_cast<uint8_t>(wire::FrameType::kForwardReply), wire::Encode(reply), {},
+                      [unsent = unsent_](const Status&) { --*unsent; });
+    shell_.SendReady();
+    if (shell_.machine_.HeartbeatUrgent()) shell_.on_urgent_();
+  }
+
+  // The gradients in memory that has room for all of them.
+  std::vector<std::span<std::byte>> OneAfterTheOther(const Buffer& memory) const {
+    std::vector<std::span<std::byte>> spans;
+    uint64_t at = 0;
+    for (const uint64_t n : elements_) {
+      spans.push_back(memory.bytes().subspan(at, n * sizeof(float)));
+      at += n * sizeof(float);
+    }
+    return spans;
+  }
+
   void OnMovedSlice(net::Connection& connection) {
     auto arrived = moves_.OnMessage();
     if (!arrived.ok()) return connection.Close(arrived.status());
@@ -201,12 +257,16 @@ class ServerShell::Session : public net::Receiver {
   // The limit of replies that are not sent. Each may keep an earlier version of all slices. A worker waits
   // for a reply before it sends another push, unless the reply is late.
   static constexpr uint32_t kMaxUnsent = 16;
+  // Likewise of answers to another server.
+  static constexpr uint32_t kMaxUnsentForwards = 1 << 14;
 
   ServerShell& shell_;
   std::unique_ptr<net::Connection> connection_;
-  bool is_move_ = false;  // the current message
+  wire::FrameType type_ = wire::FrameType::kPush;  // of the current message
   MoveReceiver moves_{shell_.machine_};
   protocol::PushRequest request_;
+  protocol::ForwardRequest forward_;
+  Buffer memory_;                   // of the gradients of a push that is forwarded
   std::vector<uint64_t> elements_;  // of the gradients, by slice
   std::vector<protocol::SliceReply> replies_;
   std::vector<std::span<std::byte>> segments_;
@@ -217,7 +277,7 @@ class ServerShell::Session : public net::Receiver {
 };
 
 ServerShell::ServerShell(net::Loop& loop, protocol::ServerConfig config, Duration parked_timeout)
-    : loop_(loop), parked_timeout_(parked_timeout), machine_(std::move(config)) {}
+    : loop_(loop), parked_timeout_(parked_timeout), machine_(config), allocate_(std::move(config.allocate)) {}
 
 ServerShell::~ServerShell() {
   loop_.Cancel(timer_);
@@ -232,10 +292,44 @@ std::vector<protocol::ServerAction> ServerShell::OnHeartbeatReply(
 
 void ServerShell::SendMovesBy(net::Transport& transport, std::function<void()> on_urgent) {
   on_urgent_ = std::move(on_urgent);
-  move_sender_.emplace(transport, machine_, [this] {
+  const auto on_input = [this] {
     SendReady();
     on_urgent_();
+  };
+  move_sender_.emplace(transport, machine_, on_input);
+  replica_sender_.emplace(loop_, transport, machine_, [this] {
+    at_point_(Point::kAcknowledged);
+    SendReady();
+    if (machine_.HeartbeatUrgent()) on_urgent_();
   });
+}
+
+Buffer ServerShell::TakeGradients(uint64_t bytes) {
+  // Each worker waits for its push, so there are few.
+  constexpr size_t kMost = 64;
+  for (Buffer& buffer : gradients_) {
+    if (!buffer.shared() && buffer.size() >= bytes) return buffer;
+  }
+  std::erase_if(gradients_, [](const Buffer& buffer) { return !buffer.shared(); });
+  Buffer fresh = allocate_ ? allocate_(bytes) : Buffer(bytes);
+  if (gradients_.size() < kMost) gradients_.push_back(fresh);
+  return fresh;
+}
+
+void ServerShell::DoForwards() {
+  for (const protocol::ForwardAction& action : machine_.TakeForwards()) {
+    std::visit([this](const auto& a) { Act(a); }, action);
+  }
+}
+
+void ServerShell::Act(const protocol::Forward& a) {
+  if (!replica_sender_) return;
+  replica_sender_->Act(a);
+  at_point_(Point::kForwarded);
+}
+
+void ServerShell::Act(const protocol::DropLink& a) {
+  if (replica_sender_) replica_sender_->Act(a);
 }
 
 void ServerShell::DoMoves() {
@@ -265,6 +359,7 @@ void ServerShell::Act(const protocol::DropMove& a) {
 }
 
 void ServerShell::SendReady() {
+  DoForwards();
   DoMoves();
   for (const auto& ready : machine_.TakeReady()) {
     const auto at = parked_.extract(ready.ticket);

@@ -5,8 +5,9 @@
 // a slice while it is being sent; its version is the one at which sending began. In stepped strategies,
 // updates wait until a slice is sent.
 //
-// Slices that move to other servers are sent by a MoveSender; those that come arrive on connections that
-// other servers make.
+// Slices that move to other servers are sent by a MoveSender, and pushes to slices that have a replica by a
+// ReplicaSender; what comes from other servers arrives on connections that they make. A push that is to be
+// forwarded is applied when all of it has arrived, so that it is forwarded in the same order.
 //
 // A request that waits for a version is answered when the version is reached. It is answered without values
 // if its worker sends another request or after `parked_timeout`, and dropped if the connection closes.
@@ -24,6 +25,7 @@
 #include "net/transport.h"
 #include "protocol/server/server.h"
 #include "ps/move_sender.h"
+#include "ps/replica_sender.h"
 
 namespace leat::ps {
 
@@ -34,11 +36,19 @@ class ServerShell {
               Duration parked_timeout = std::chrono::seconds(3));
   ~ServerShell();
 
-  // Enables moves to other servers. `on_urgent`: a heartbeat should be sent at once, because of something
-  // that has come from another server. `transport` must outlive the shell.
+  // Enables moves and replicas on other servers. `on_urgent`: a heartbeat should be sent at once, because of
+  // something that has come from another server. `transport` must outlive the shell.
   void SendMovesBy(net::Transport& transport, std::function<void()> on_urgent);
   // For tests: called at points where the process may die.
-  enum class Point : uint8_t { kApplied, kMoveOrdered, kMoveFrozen, kMoveArrived };
+  enum class Point : uint8_t {
+    kApplied,
+    kMoveOrdered,
+    kMoveFrozen,
+    kMoveArrived,
+    kForwarded,     // a push is on its way to the replica
+    kTaken,         // the replica has it
+    kAcknowledged,  // the primary knows that
+  };
   void AtPoints(std::function<void(Point)> call) { at_point_ = std::move(call); }
   // Takes ownership of an accepted connection. The returned receiver lives as long as the connection.
   net::Receiver* Adopt(std::unique_ptr<net::Connection> connection);
@@ -50,11 +60,17 @@ class ServerShell {
   uint64_t bytes_in() const { return bytes_in_; }
   uint64_t bytes_out() const { return bytes_out_; }
   uint64_t bytes_moved() const { return move_sender_ ? move_sender_->bytes() : 0; }
+  uint64_t bytes_forwarded() const { return replica_sender_ ? replica_sender_->bytes() : 0; }
 
  private:
   class Session;
 
   void SendReady();
+  void DoForwards();
+  void Act(const protocol::Forward& a);
+  void Act(const protocol::DropLink& a);
+  // Memory for a push that is forwarded from it.
+  Buffer TakeGradients(uint64_t bytes);
   void DoMoves();
   void Act(const protocol::AnswerMove& a);
   void Act(const protocol::ConnectMove& a);
@@ -72,6 +88,9 @@ class ServerShell {
   uint64_t timer_ = 0;                                  // 0: nothing is parked
   std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;
   std::optional<MoveSender> move_sender_;
+  std::optional<ReplicaSender> replica_sender_;
+  Allocate allocate_;
+  std::vector<Buffer> gradients_;  // of forwarded pushes; those that nobody references are free
   std::function<void()> on_urgent_ = [] {};
   std::function<void(Point)> at_point_ = [](Point) {};
   std::unordered_map<uint64_t, Session*> arrived_moves_;  // by move: where to answer it

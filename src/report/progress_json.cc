@@ -220,6 +220,8 @@ class Progress::JsonWriter {
                         {"bytes_sent", bytes_moved},
                         {"failed", moves.failed}};
     }
+    if (status_.replicas > 1)
+      json_["replicas"] = {{"slices", status_.replicated}, {"of", status_.view.slices.size()}};
     json_["failed_checkpoints"] = status_.failed_checkpoints;
     if (!status_.checkpoint_failure.empty()) json_["checkpoint_failure"] = status_.checkpoint_failure;
     if (!status_.waiting_for.empty()) json_["waiting_for"] = status_.waiting_for;

@@ -725,6 +725,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   config.placement = job.placement;
   config.servers = job.servers;
   config.max_servers = job.max_servers;
+  config.replicas = job.replicas;
   config.workers = job.workers;
   config.wanted_workers = {job.workers, job.max_workers};
   config.strategy = job.strategy;

@@ -762,6 +762,32 @@ TEST_F(SignalsTest, AServerThatJoinsGetsSlicesAndHandsThemOverWhenItLeaves) {
   EXPECT_THAT(Parameters(), Each(float{kEvents}));
 }
 
+TEST_F(SignalsTest, AServerThatIsKilledIsReplacedByItsReplicas) {
+  pause_at_ = kEvents / 2;  // the job does not end before
+  Coordinate(Replaced(kSmallJob, "ps: 2", "ps: 2, replicas: 2"));
+  Start(RunServer);
+  const pid_t server = Spawn("ps");
+  Start(RunWorker);
+  Start(RunWorker);
+  Start(RunBots);
+  const auto replicated = [&] {
+    const Json status = Now();
+    const auto at = status.find("replicas");
+    return at != status.end() && (*at)["of"] > 0 && (*at)["slices"] == (*at)["of"];
+  };
+  ASSERT_TRUE(WaitFor(replicated));
+  kill(server, SIGKILL);
+  ASSERT_TRUE(WaitFor([&] { return !Has(server) && Now()["replicas"]["slices"] == 0; }));
+  ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused"; }));
+  Start(RunServer);
+  ASSERT_TRUE(WaitFor(replicated)) << "on the server that has joined";
+  Admin(AdminRequest::Kind::kContinue);
+  const Json summary = Finish();
+  EXPECT_EQ(summary["events"], kEvents);
+  EXPECT_EQ(summary["regranted_leases"], 0) << "nothing was trained twice";
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
 TEST_F(SignalsTest, ACoordinatorStopsTheJobWithACheckpoint) {
   const std::string file =
       directory_.Write("job.yaml", Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 4000"));

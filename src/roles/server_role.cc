@@ -103,13 +103,19 @@ class ServerRole {
         return kill_point_.Pass(job::DiePoint::kMoveFrozen);
       case Point::kMoveArrived:
         return kill_point_.Pass(job::DiePoint::kMoveArrived);
+      case Point::kForwarded:
+        return kill_point_.Pass(job::DiePoint::kForwarded);
+      case Point::kTaken:
+        return kill_point_.Pass(job::DiePoint::kTaken);
+      case Point::kAcknowledged:
+        return kill_point_.Pass(job::DiePoint::kAcknowledged);
     }
   }
 
   protocol::ServerHeartbeat MakeHeartbeat() {
     auto heartbeat = shell_.machine().MakeHeartbeat();
     reported_bytes_ = heartbeat.progress.bytes_in = shell_.bytes_in();
-    heartbeat.progress.bytes_out = shell_.bytes_out();
+    heartbeat.progress.bytes_out = shell_.bytes_out() + shell_.bytes_forwarded();
     heartbeat.progress.bytes_moved = shell_.bytes_moved();
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     return heartbeat;

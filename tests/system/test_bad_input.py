@@ -39,6 +39,8 @@ cluster: {workers: 1, ps: 1}
     ("units: 2}", "units: 1}", ["softmax_cross_entropy", "1"]),
     ("batch_size: 50", "batch_size: 0", ["job.yaml:11", "batch_size", "0"]),
     ("learning_rate: 0.1", "learning_rate: -1", ["job.yaml:9", "learning_rate", "-1"]),
+    ("ps: 1}", "ps: 1, replicas: 2}", ["job.yaml:12", "replicas is 2, and the job has 1 server"]),
+    ("ps: 1}", "ps: 2, replicas: 3}", ["job.yaml:12", "replicas is 3"]),
     ("ps: 1}", "ps: 2, placement: gredy}", ["job.yaml:12", "gredy", "greedy"]),
     ("ps: 1}", "ps: 2, placement: {type: weighted, weights: [1, 2, 3]}}", ["job.yaml:12", "3 weights for 2 servers"]),
     ("ps: 1}", "ps: 2, placement: {type: greedy, exclude: [0, 1]}}", ["job.yaml:12", "no server of 2 servers"]),
