@@ -162,7 +162,8 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
 }
 
 // A worker that cannot reach a server which another worker reaches loses its leases, so that nobody waits for
-// it. If no worker reaches the server, the server is what is missing, and leases stay where they are.
+// it. If no worker reaches the server, or the coordinator has not heard from it lately, the server is what is
+// missing, and leases stay where they are: others will only find out later.
 void Coordinator::State::Isolate(Time now, NodeId worker, const std::vector<NodeId>& unreachable) {
   MemberState& member = members.at(worker);
   member.unreachable.clear();
@@ -171,6 +172,8 @@ void Coordinator::State::Isolate(Time now, NodeId worker, const std::vector<Node
     if (at != members.end() && at->second.member.role == Role::kServer) member.unreachable.push_back(server);
   }
   const bool isolated = std::ranges::any_of(member.unreachable, [&](NodeId server) {
+    const bool silent = now - members.at(server).last_seen > 2 * config.heartbeat_interval;
+    if (silent && !member.isolated) return false;
     return std::ranges::any_of(members, [&](const auto& entry) {
       const auto& [node, other] = entry;
       return node != worker && other.member.role == Role::kWorker &&

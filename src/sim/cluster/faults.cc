@@ -62,9 +62,9 @@ void Cluster::State::InjectFault() {
       return rng.Chance(0.3) ? CutOff(p.get(), lasts) : Isolate(p, lasts);
     }
     if (on_servers && rng.Chance(options.faults.cut_pairs)) {
-      const bool servers = options.replicas > 1 && rng.Chance(0.5);
-      const auto worker = Any(servers ? Role::kServer : Role::kWorker), server = Any(Role::kServer);
-      if (worker && server) CutPair(*worker, *server, Between(100, 6000));
+      const bool among_servers = options.replicas > 1 && rng.Chance(0.5);
+      const auto one = Any(among_servers ? Role::kServer : Role::kWorker), server = Any(Role::kServer);
+      if (one && server) CutPair(*one, *server, Between(100, 6000));
       return;
     }
     const double what = rng.Uniform();
