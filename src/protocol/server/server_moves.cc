@@ -58,15 +58,26 @@ void Server::State::BeginMove(const MoveOrder& order) {
 
 void Server::State::BeginFreeze(OutgoingMove* move) {
   move->connected = true;
+  move->front = Front(*move);
   for (const SliceIncarnation& which : move->order.slices) {
-    HostedSlice& hosted = *hosted_slices[which.slice.value];
     hot[which.slice.value].moving = true;
-    hosted.last_step = hosted.slice->version;
-    for (size_t i = 0; i < hosted.open.size(); ++i) {
-      if (hosted.open[i].in > 0) hosted.last_step = hosted.slice->version + i;
-    }
-    FreezeIfWhole(&hosted);
+    FreezeIfWhole(&*hosted_slices[which.slice.value]);
   }
+}
+
+// The first step of which no slice of the move has a lane yet. Usually all slices are as far as each other;
+// one that has come lately, or was a replica, may be behind.
+uint64_t Server::State::Front(const OutgoingMove& move) const {
+  uint64_t front = 0;
+  for (const SliceIncarnation& which : move.order.slices) {
+    const auto& hosted = hosted_slices[which.slice.value];
+    if (!hosted || !hosted->slice || hosted->move != move.order.id) continue;
+    front = std::max(front, hosted->slice->version);
+    for (size_t i = 0; i < hosted->open.size(); ++i) {
+      if (hosted->open[i].in > 0) front = std::max(front, hosted->slice->version + i + 1);
+    }
+  }
+  return front;
 }
 
 // The slices that are still ordered from this server go on here.
@@ -119,12 +130,18 @@ bool Server::State::AnyLaneIn(const HostedSlice& hosted) const {
   return std::ranges::any_of(hosted.open, [](const OpenStep& open) { return open.in > 0; });
 }
 
-// A slice at a step is frozen before any lane of the step has come to it. If workers compute on the values of
-// exactly that step, none may need its values of the step before: so all slices must have reached it.
+// A slice at a step is frozen before any lane of the step has come to it, or to another slice of the move: a
+// worker whose push a frozen slice refuses does not go on, and the other slices would wait for its next one. If
+// workers compute on the values of exactly that step, none may need its values of the step before: so all
+// slices must have reached it.
 void Server::State::FreezeIfWhole(HostedSlice* hosted) {
   if (hosted->frozen || (stepped() && AnyLaneIn(*hosted))) return;
-  const uint64_t reached = outgoing.at(hosted->move).order.version;
-  if (stepped() && config.strategy.ahead() == 0 && hosted->slice->version > reached) return;
+  const OutgoingMove& move = outgoing.at(hosted->move);
+  if (stepped() && config.strategy.ahead() == 0) {
+    if (hosted->slice->version > move.order.version || hosted->slice->version < Front(move)) return;
+  } else if (stepped() && hosted->slice->version < move.front) {
+    return;
+  }
   Freeze(hosted);
 }
 
@@ -138,9 +155,10 @@ bool Server::State::HeldBack(HostedSlice* hosted, const PushRequest& request) {
   if (hosted->frozen) return true;
   if (!stepped()) return false;
   const uint64_t step = request.step_lane->step;
-  if (config.strategy.ahead() > 0) return step > hosted->last_step;
+  const OutgoingMove& move = outgoing.at(hosted->move);
+  if (config.strategy.ahead() > 0) return step >= move.front;
   // Its worker has the values of this version of all slices, which have thus reached it.
-  if (step != hosted->slice->version || AnyLaneIn(*hosted)) return false;
+  if (step != hosted->slice->version || AnyLaneIn(*hosted) || step < Front(move)) return false;
   Freeze(hosted);
   return true;
 }

@@ -82,7 +82,6 @@ struct Server::State {
     uint64_t move = 0;         // in `outgoing`: takes the slice away; 0: none
     bool frozen = false;       // it takes no runs
     bool handed_over = false;  // frozen, and held by the other server
-    uint64_t last_step = 0;    // ssp, while HotSlice::moving: it takes no runs of later steps
   };
   // The fields that every push needs, kept together because a HostedSlice is large.
   struct HotSlice {
@@ -98,7 +97,8 @@ struct Server::State {
   struct OutgoingMove {
     MoveOrder order;
     bool connected = false;
-    size_t frozen = 0;  // slices
+    uint64_t front = 0;  // ssp: its slices take no runs of this step or later ones
+    size_t frozen = 0;   // slices
     bool sent = false;
     std::string failure;
   };
@@ -214,6 +214,7 @@ struct Server::State {
   void TakeMoves(const ServerHeartbeatReply& reply);
   void BeginMove(const MoveOrder& order);
   void BeginFreeze(OutgoingMove* move);
+  uint64_t Front(const OutgoingMove& move) const;
   void EndMove(const OutgoingMove& move);
   void FailMove(OutgoingMove* move, std::string why);
   HostedSlice* Taken(const SliceIncarnation& which);
