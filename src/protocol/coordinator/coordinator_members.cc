@@ -257,7 +257,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   member->generation = heartbeat.generation;
   member->version = heartbeat.version;
   OnLostReplicas(heartbeat);
-  const bool was_ready = slices.ready();
+  settled = settled && slices.ready();
   const Result<bool> changed = slices.Report(heartbeat, Servers());
   if (!changed.ok() && !Suspect(changed.status())) {
     StopMembers(now, changed.status());
@@ -272,8 +272,11 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   }
   traffic.OnReport(now, heartbeat.node, heartbeat.traffic);
   OnMoveReports(now, heartbeat);
-  if (slices.ready() && !was_ready) replicas_changed = true;
-  if (slices.ready() && !was_ready) Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
+  // A replica that takes a lost server's place may have made them ready before this report.
+  if (slices.ready() && !std::exchange(settled, true)) {
+    replicas_changed = true;
+    Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
+  }
   Stepped() ? rounds.OnServerReport(now, slices, heartbeat_counts)
             : splits.OnServerReport(slices, heartbeat_counts);
   if (heartbeat.shard) OnShard(now, heartbeat.node, *heartbeat.shard);
