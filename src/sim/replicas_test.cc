@@ -96,7 +96,7 @@ TEST_P(Replicas, NothingIsTrainedAgainWhicheverServerDiesAtAnyPointOfAPush) {
     for (const bool primary : {true, false}) {
       for (int run = 0; run < (LongTier() ? 20 : 3); ++run) {
         SwarmJob job = Job(++seed);
-        job.forward_death = ForwardDeath{point, primary, milliseconds(2500 + 137 * run)};
+        job.forward_death = ForwardDeath{point, primary, milliseconds(2500 + 137 * (run % 8))};
         const ClusterResult result = RunSwarm(job);
         ExpectNothingAgain(result, "point " + std::to_string(static_cast<int>(point)) +
                                        (primary ? ", primary" : ", replica") + ", seed " +

@@ -172,7 +172,8 @@ void Coordinator::State::Isolate(Time now, NodeId worker, const std::vector<Node
     if (at != members.end() && at->second.member.role == Role::kServer) member.unreachable.push_back(server);
   }
   const bool isolated = std::ranges::any_of(member.unreachable, [&](NodeId server) {
-    const bool silent = now - members.at(server).last_seen > 2 * config.heartbeat_interval;
+    const bool silent =
+        awaited.contains(server) || now - members.at(server).last_seen > 2 * config.heartbeat_interval;
     if (silent && !member.isolated) return false;
     return std::ranges::any_of(members, [&](const auto& entry) {
       const auto& [node, other] = entry;

@@ -278,7 +278,7 @@ struct Coordinator::State {
   TrafficMeter traffic;
   bool servers_changed = false;   // since moves were planned
   bool replicas_changed = false;  // since replicas were planned, or servers changed
-  bool settled = false;  // the queues know the slices, all of which have been live since
+  bool settled = false;           // the queues know the slices, all of which have been live since
   Time next_balance{0};           // when the load of the servers is compared next
   ScaleSet scale;                 // as wanted by the job or by commands
   uint32_t chosen = 0;            // of a range of workers, by the autoscaler; 0: not known yet

@@ -131,8 +131,8 @@ bool Server::State::AnyLaneIn(const HostedSlice& hosted) const {
 }
 
 // A slice at a step is frozen before any lane of the step has come to it, or to another slice of the move: a
-// worker whose push a frozen slice refuses does not go on, and the other slices would wait for its next one. If
-// workers compute on the values of exactly that step, none may need its values of the step before: so all
+// worker whose push a frozen slice refuses does not go on, and the other slices would wait for its next one.
+// If workers compute on the values of exactly that step, none may need its values of the step before: so all
 // slices must have reached it.
 void Server::State::FreezeIfWhole(HostedSlice* hosted) {
   if (hosted->frozen || (stepped() && AnyLaneIn(*hosted))) return;
