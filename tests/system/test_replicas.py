@@ -59,7 +59,7 @@ def test_a_server_dies_at_a_point(tmp_path, strategy, point):
     directory = tmp_path / "job"
     of_pushes = point in ["apply", "forwarded", "taken", "acknowledged"]
     # Copies move as slices do, and a checkpoint may come before they are made.
-    after = 2 * EARLY // BATCH if of_pushes else 1
+    after = 4 * EARLY // BATCH if of_pushes else 1
     job_file = replicated(tmp_path, strategy, f"debug: {{die_at: {point}, die_after: {after}}}\n")
     died = directory / "died"
     with leat.Job("train", job_file, "--directory", directory, "--pause-at", EARLY, directory=directory) as job:
