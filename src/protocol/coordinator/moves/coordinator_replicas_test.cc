@@ -243,6 +243,27 @@ TEST_F(CoordinatorReplicasTest, AServerThatDoesNotComeBackIsReplacedByItsReplica
   EXPECT_EQ(Incarnations(), before);
 }
 
+TEST_F(CoordinatorReplicasTest, StepsGoOnWithTheReplicasOfAServerThatDoesNotComeBack) {
+  config_.strategy = {.kind = StrategyKind::kSync, .lanes = 1};
+  journal_.clear();
+  replies_.clear();
+  orders_.clear();
+  generations_.clear();
+  Start({});
+  Run();
+  BeatAll({a_, b_});
+  ASSERT_EQ(coordinator_->status().replicated, 12u);
+  TakeOver();
+  for (int i = 0; i < 60; ++i) {
+    now_ += milliseconds(100);
+    Take(coordinator_->OnTimer(now_));
+    Beat(b_);
+    SendHeartbeat(worker_);
+  }
+  EXPECT_EQ(CountOn(b_), 12u);
+  EXPECT_THAT(SendHeartbeat(worker_, 2).leases, ::testing::Not(IsEmpty()));
+}
+
 // The former coordinator has journaled that the server is gone, and no more.
 TEST_F(CoordinatorReplicasTest, TheNextCoordinatorCompletesWhatTheFormerOneBegan) {
   BeatAll({a_, b_});
