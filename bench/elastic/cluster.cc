@@ -250,11 +250,21 @@ Json Cluster::WaitForEnd(double seconds) {
   return summary;
 }
 
+void Cluster::Command(const protocol::AdminRequest& request) {
+  const auto reply = client_->Call(request, 2min);
+  const auto* obeyed = reply.ok() ? std::get_if<protocol::AdminReply>(&*reply) : nullptr;
+  if (obeyed == nullptr || !obeyed->status.ok())
+    Fail("the coordinator does not obey a command: " + coordinator_->Output());
+}
+
+void Cluster::Want(std::optional<uint32_t> workers, std::optional<uint32_t> servers) {
+  protocol::AdminRequest request{.kind = protocol::AdminRequest::Kind::kScale, .servers = servers};
+  if (workers) request.workers = {*workers, *workers};
+  Command(request);
+}
+
 Json Cluster::Stop() {
-  const auto reply = client_->Call(protocol::AdminRequest{protocol::AdminRequest::Kind::kStop}, 2min);
-  const auto* stopped = reply.ok() ? std::get_if<protocol::AdminReply>(&*reply) : nullptr;
-  if (stopped == nullptr || !stopped->status.ok())
-    Fail("the job cannot be stopped: " + coordinator_->Output());
+  Command({.kind = protocol::AdminRequest::Kind::kStop});
   return WaitForEnd(kEnd);
 }
 

@@ -76,6 +76,9 @@ class Cluster {
   // SIGTERM: the process leaves.
   void Terminate(pid_t pid);
 
+  // As `leat scale`: so many are wanted from now on. None: as before.
+  void Want(std::optional<uint32_t> workers, std::optional<uint32_t> servers);
+
   // What a process has printed so far.
   std::string OutputOf(pid_t pid) const;
 
@@ -96,6 +99,7 @@ class Cluster {
   const std::string& directory() const { return directory_; }
 
  private:
+  void Command(const protocol::AdminRequest& request);
   Running& Launch(const std::string& name, const std::vector<std::string>& arguments);
   void CheckAlive();
 

@@ -107,7 +107,11 @@ void MeasureMoves(Report& report, const ElasticOptions& options) {
     for (int run = 0; run < options.runs; ++run) {
       pid_t server = 0;
       Move join = Watch(
-          cluster, watch, [&](const Json&) { server = cluster.Start("ps").pid(); },
+          cluster, watch,
+          [&](const Json&) {
+            cluster.Want({}, kServers + 1);
+            server = cluster.Start("ps").pid();
+          },
           [&](const Json& status) { return Held(status, server) > 0; });
       const Json joined = cluster.Status();
       // Its share.

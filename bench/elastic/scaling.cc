@@ -19,9 +19,10 @@ constexpr int kFew = 2, kMany = 8;
 constexpr double kUsual = 5;   // seconds of usual steps before a change
 constexpr double kSettle = 2;  // seconds after it
 
-// Has this number of workers, the first of which stay.
+// Has this number of workers, the first of which stay. Does what the local runner does on `leat scale`.
 void Scale(Cluster& cluster, int workers) {
   const auto now = WorkersIn(cluster.Status());
+  cluster.Want(workers, {});
   for (auto missing = workers - static_cast<int>(now.size()); missing > 0; --missing) cluster.Start("worker");
   std::vector<std::pair<uint32_t, pid_t>> by_index;
   for (const auto& [pid, worker] : now) by_index.emplace_back(worker.at("index").get<uint32_t>(), pid);
@@ -67,7 +68,6 @@ void MeasureScaling(Report& report, const ElasticOptions& options) {
                      .servers = 1,
                      .heartbeat_s = 0.02});
     if (type == std::string("sync")) cluster.Start("ps");
-    for (int i = 0; i < kFew; ++i) cluster.Start("worker");
     StepWatch watch(cluster.addresses());
     Scale(cluster, kFew);
     std::vector<pid_t> survivors;
