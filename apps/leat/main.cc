@@ -38,6 +38,7 @@
 #include "roles/feed_role.h"
 #include "roles/role.h"
 #include "roles/server_role.h"
+#include "roles/standby/network_standby.h"
 #include "roles/standby/standby_role.h"
 #include "roles/worker_role.h"
 
@@ -212,9 +213,21 @@ int Coordinator(Arguments a) {
   launcher::BlockSignals();
   if (a.rate >= 0) a.overrides.rate = a.rate;
   if (a.demo && a.source.resume.empty()) a.source.text = kDemoJob;
-  if (a.source.file.empty() && a.source.text.empty() && a.source.resume.empty()) {
+  // A standby with a directory of its own gets the job from the coordinator.
+  const bool own = !a.standby_for.empty() && a.source.resume.empty() && !a.overrides.directory.empty();
+  if (!own && a.source.file.empty() && a.source.text.empty() && a.source.resume.empty()) {
     throw std::invalid_argument(
         "coordinator needs a job file, or --resume with the directory of an earlier run");
+  }
+  if (own && (!a.source.file.empty() || !a.source.text.empty())) {
+    throw std::invalid_argument(
+        "--standby needs --resume with the directory of the running job, or --directory with one of its own "
+        "and no job file: the coordinator sends the job");
+  }
+  if (!a.standby_for.empty() && !a.source.resume.empty() && !a.overrides.directory.empty()) {
+    throw std::invalid_argument(
+        "--standby needs either --resume with the directory of the running job, or --directory with one of "
+        "its own");
   }
   if (a.source.resume.empty() && a.overrides.directory.empty()) {
     throw std::invalid_argument(
@@ -233,8 +246,9 @@ int Coordinator(Arguments a) {
   if (a.take_over && !options.resume) {
     throw std::invalid_argument("--take-over needs --resume with the directory of the running job");
   }
-  if (!a.standby_for.empty() && !options.resume) {
-    throw std::invalid_argument("--standby needs --resume with the directory of the running job");
+  if (!a.standby_for.empty() && !options.resume && !own) {
+    throw std::invalid_argument(
+        "--standby needs --resume with the directory of the running job, or --directory with one of its own");
   }
   options.take_over = a.take_over;
   options.new_members = a.new_members;
@@ -256,6 +270,11 @@ int Coordinator(Arguments a) {
     Require(launcher::CheckJob(security, job));
     return job;
   };
+  if (own) {
+    const std::string directory = std::exchange(a.overrides.directory, "");
+    a.source.resume = directory;  // when it takes over
+    return Report(roles::RunNetworkStandby({a.standby_for, directory, load, options}));
+  }
   if (!a.standby_for.empty())
     return Report(roles::RunStandby({a.standby_for, a.source.resume, load, options}));
   if (a.wait_for_feed) {
@@ -394,8 +413,9 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
   coordinator
       ->add_option(
           "--standby", a.standby_for,
-          "with --resume: take over when the coordinator at this address, HOST:PORT, or at any of several "
-          "with commas between, does not answer")
+          "take over when the coordinator at this address, HOST:PORT, or at any of several with commas "
+          "between, does not answer; with --resume and the job's directory, or with --directory and one of "
+          "its own, to which the journal and the checkpoints are copied")
       ->excludes("--take-over")
       ->excludes("--pause-at")
       ->excludes("--wait-for-feed");

@@ -18,6 +18,7 @@ using protocol::CheckpointBegun;
 using protocol::CutsMade;
 using protocol::GroupNamed;
 using protocol::IdsReserved;
+using protocol::JournalAgreed;
 using protocol::JournalRecord;
 using protocol::LabelMark;
 using protocol::LabelsMarked;
@@ -57,7 +58,8 @@ enum class Kind : uint8_t {
   kGroup = 10,
   kCheckpoint = 11,
   kLanes = 12,
-  kScale = 13
+  kScale = 13,
+  kAgreed = 14
 };
 
 uint32_t LengthCheck(uint32_t length, uint64_t offset) {
@@ -335,9 +337,13 @@ Bytes EncodePayload(const JournalRecord& record) {
     out.Put(Kind::kGroup);
     out.Put(group->id);
     Put(group->members, &out);
-  } else {
+  } else if (const auto* begun = std::get_if<CheckpointBegun>(&record)) {
     out.Put(Kind::kCheckpoint);
-    out.Put(std::get<CheckpointBegun>(record).id);
+    out.Put(begun->id);
+  } else {
+    static_assert(std::variant_size_v<JournalRecord> == 14);
+    out.Put(Kind::kAgreed);
+    Put(std::get<JournalAgreed>(record).electors, &out);
   }
   return out.Take();
 }
@@ -400,6 +406,9 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
       break;
     case Kind::kScale:
       record = DecodeScale(&in);
+      break;
+    case Kind::kAgreed:
+      record = JournalAgreed{GetNodes(&in)};
       break;
     default:
       return Status(Code::kDataLoss, "a record of kind " + std::to_string(static_cast<int>(kind)));

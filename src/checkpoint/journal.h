@@ -13,6 +13,7 @@
 //           | 9:u8 count:u32 (slice:u32 server:u64 incarnation:u64 move:u64 replica:u64 epoch:u64)*
 //           | 10:u8 id:u64 count:u32 node:u64*  |  11:u8 id:u64  |  12:u8 first_step:u64 lanes:u32
 //           | 13:u8 least_workers:u32 most_workers:u32 servers:u32 paused:u8 begun:u64
+//           | 14:u8 count:u32 node:u64*
 //   seal    = "end-leat-journal" term:u64 checksum:u64
 //
 // A seal ends the journal, whatever its writer appends behind it. Its checksum is that of the 24 bytes before

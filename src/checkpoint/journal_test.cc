@@ -50,6 +50,7 @@ std::vector<JournalRecord> SomeRecords() {
     records.push_back(MakeRound(n, 1, made.cuts));
     records.push_back(RateRaised{static_cast<float>(n), {{0, n}, {1, n}}, {{0, 9}, {2, ~uint64_t{0}}}});
     records.push_back(LanesSet{~n, static_cast<uint32_t>(n)});
+    records.push_back(protocol::JournalAgreed{{NodeId(n), NodeId(~n)}});
     LabelsMarked marked{static_cast<uint32_t>(n), {}};
     for (uint64_t i = 1; i <= 3 * n; ++i) marked.marks.push_back({10 * n + i, i, i + n});
     records.push_back(marked);

@@ -27,7 +27,8 @@ namespace {
 using protocol::Manifest;
 
 constexpr const char* kJob = "job.yaml";
-constexpr const char* kManifest = "manifest.json";
+constexpr const char* kManifest = kManifestName;
+constexpr const char* kCoordinator = "coordinator";
 constexpr const char* kLock = "lock";
 constexpr const char* kRun = "run";
 constexpr std::string_view kDirectoryPrefix = "checkpoint-";
@@ -143,37 +144,13 @@ Result<Manifest> ReadCheckpoint(const std::string& directory, uint64_t id, Check
   return manifest;
 }
 
-Result<File> Lock(const std::string& directory) {
-  const std::string path = directory + "/" + kLock;
-  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR | O_CREAT));
-  if (flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return SystemError(path, "lock", errno);
-    std::string holder(32, '\0');
-    const ssize_t n = pread(file.fd(), holder.data(), holder.size(), 0);
-    holder.resize(n > 0 ? static_cast<size_t>(n) : 0);
-    while (!holder.empty() && holder.back() == '\n') holder.pop_back();
-    return Status(Code::kFailedPrecondition, directory + ": is in use by process " + holder);
-  }
-  LEAT_RETURN_IF_ERROR(file.Truncate(0));
-  LEAT_RETURN_IF_ERROR(file.WriteAt(0, AsBytes(std::to_string(getpid()) + "\n")));
-  return file;
-}
-
-// In hexadecimal digits. Of one that is damaged or missing, members of the former coordinator join again.
+// Of one that is damaged or missing, members of the former coordinator join again.
 Result<uint32_t> ReadOrMakeRun(const std::string& directory) {
-  if (const auto file = ReadFile(directory + "/" + kRun, 64); file.ok()) {
-    const auto text = std::string_view(reinterpret_cast<const char*>(file->data()), file->size());
-    uint32_t run = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), run, 16);
-    if (error == std::errc() && end != text.data() + text.size() && *end == '\n' && run != 0) return run;
-  } else if (file.status().code() != Code::kNotFound && file.status().code() != Code::kDataLoss) {
-    return file.status();
-  }
+  const auto known = ReadRun(directory);
+  if (known.ok() && *known != 0) return known;
+  if (!known.ok() && known.status().code() != Code::kDataLoss) return known;
   const uint32_t run = std::random_device{}() | 1;
-  char text[16];
-  const int size = std::snprintf(text, sizeof(text), "%08x\n", run);
-  LEAT_RETURN_IF_ERROR(
-      ReplaceFile(directory, kRun, AsBytes(std::string_view(text, static_cast<size_t>(size)))));
+  LEAT_RETURN_IF_ERROR(WriteRun(directory, run));
   return run;
 }
 
@@ -191,16 +168,10 @@ class DirectoryStore final : public Store {
   const std::string& directory() const override { return directory_; }
   uint64_t term() const override { return protocol::MakeTerm(run_, term_); }
 
-  Status WriteJob(const std::string& yaml) override {
-    if (yaml.size() > kMaxJob) {
-      return Status(Code::kInvalidArgument,
-                    "a job of " + std::to_string(yaml.size()) + " bytes, at most " + std::to_string(kMaxJob));
-    }
-    const std::string text = JobChecksum(yaml) + yaml;
-    return ReplaceFile(directory_, kJob, AsBytes(text));
-  }
+  Status WriteJob(const std::string& yaml) override { return checkpoint::WriteJob(directory_, yaml); }
 
   Result<std::string> ReadJob() const override { return checkpoint::ReadJob(directory_); }
+  Result<std::vector<protocol::JournalRecord>> ReadJournal() const override { return journal_.Read(); }
   Result<protocol::RecoveredState> Restore(const std::vector<DamagedCheckpoint>& damaged) const override;
 
   Status SetAside(uint64_t id) override {
@@ -283,7 +254,7 @@ Status DirectoryStore::MakeRoom(const std::string& path, uint64_t bytes) {
 Status DirectoryStore::Commit(const Manifest& manifest) {
   // The one that was replaced may have ended by now.
   if (!lock_) {
-    if (auto lock = Lock(directory_); lock.ok()) lock_ = std::move(*lock);
+    if (auto lock = LockDirectory(directory_); lock.ok()) lock_ = std::move(*lock);
   }
   if (manifest.directory != DirectoryName(manifest.id)) {
     return Status(Code::kInvalidArgument,
@@ -339,7 +310,8 @@ Result<protocol::RecoveredState> DirectoryStore::Restore(
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool resume, bool take_over) {
+Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool resume, bool take_over,
+                                           uint64_t number) {
   std::error_code error;
   std::string path = std::filesystem::absolute(directory, error).lexically_normal().string();
   if (error || directory.empty())
@@ -349,7 +321,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
   if (resume && !Exists(path)) return no_job();
   LEAT_RETURN_IF_ERROR(MakeDirectory(path));
   if (access(path.c_str(), W_OK | X_OK) != 0) return SystemError(path, "write", errno);
-  auto locked = Lock(path);
+  auto locked = LockDirectory(path);
   if (!locked.ok() && (locked.status().code() != Code::kFailedPrecondition || !take_over))
     return locked.status();
   std::optional<File> lock;
@@ -363,7 +335,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
   }
   LEAT_ASSIGN_OR_RETURN(const uint32_t run, ReadOrMakeRun(path));
   // From here on a former coordinator completes and removes nothing.
-  LEAT_ASSIGN_OR_RETURN(Term term, ClaimTerm(path));
+  LEAT_ASSIGN_OR_RETURN(Term term, ClaimTerm(path, number));
   if (!resume) term.former.emplace();
   if (!term.former) return Status(Code::kDataLoss, path + ": the journal is missing");
   if (resume) {
@@ -380,6 +352,77 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
   RemoveFormerTerms(path, term.number);
   return std::unique_ptr<Store>(
       new DirectoryStore(std::move(path), std::move(lock), run, term, std::move(*journal)));
+}
+
+Result<File> LockDirectory(const std::string& directory) {
+  const std::string path = directory + "/" + kLock;
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR | O_CREAT));
+  if (flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return SystemError(path, "lock", errno);
+    std::string holder(32, '\0');
+    const ssize_t n = pread(file.fd(), holder.data(), holder.size(), 0);
+    holder.resize(n > 0 ? static_cast<size_t>(n) : 0);
+    while (!holder.empty() && holder.back() == '\n') holder.pop_back();
+    return Status(Code::kFailedPrecondition, directory + ": is in use by process " + holder);
+  }
+  LEAT_RETURN_IF_ERROR(file.Truncate(0));
+  LEAT_RETURN_IF_ERROR(file.WriteAt(0, AsBytes(std::to_string(getpid()) + "\n")));
+  return file;
+}
+
+Status WriteJob(const std::string& directory, const std::string& yaml) {
+  if (yaml.size() > kMaxJob) {
+    return Status(Code::kInvalidArgument,
+                  "a job of " + std::to_string(yaml.size()) + " bytes, at most " + std::to_string(kMaxJob));
+  }
+  const std::string text = JobChecksum(yaml) + yaml;
+  return ReplaceFile(directory, kJob, AsBytes(text));
+}
+
+namespace {
+
+// A number in hexadecimal digits and the end of a line; 0: there is none.
+template <class Number>
+Result<Number> ReadNumber(const std::string& directory, const char* name) {
+  const std::string path = directory + "/" + name;
+  const auto file = ReadFile(path, 64);
+  if (file.status().code() == Code::kNotFound) return Number{0};
+  LEAT_RETURN_IF_ERROR(file.status());
+  const std::string_view text = AsText(*file);
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
+  if (error == std::errc() && end != text.data() + text.size() && *end == '\n' && number != 0) return number;
+  return Status(Code::kDataLoss, path + ": is not a number");
+}
+
+Status WriteNumber(const std::string& directory, const char* name, uint64_t number, int digits) {
+  char text[24];
+  const int size =
+      std::snprintf(text, sizeof(text), "%0*llx\n", digits, static_cast<unsigned long long>(number));
+  return ReplaceFile(directory, name, AsBytes(std::string_view(text, static_cast<size_t>(size))));
+}
+
+}  // namespace
+
+Result<uint32_t> ReadRun(const std::string& directory) {
+  return ReadNumber<uint32_t>(directory, kRun);
+}
+
+Status WriteRun(const std::string& directory, uint32_t run) {
+  return WriteNumber(directory, kRun, run, 8);
+}
+
+Result<uint64_t> CoordinatorNumber(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(uint64_t number, ReadNumber<uint64_t>(directory, kCoordinator));
+  if (number != 0) return number;
+  std::random_device random;
+  number = uint64_t{random()} << 32 | random() | 1;
+  LEAT_RETURN_IF_ERROR(WriteNumber(directory, kCoordinator, number, 16));
+  return number;
+}
+
+std::string CheckpointName(uint64_t id) {
+  return DirectoryName(id);
 }
 
 Result<std::string> ReadJob(const std::string& directory) {

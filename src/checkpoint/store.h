@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "checkpoint/file.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/server/server.h"
 
@@ -47,15 +48,18 @@ class Store {
   // resume false: creates the directory and an empty journal; kFailedPrecondition if it already has a job.
   // resume true: kNotFound if there is no job, kDataLoss if the journal is damaged; truncates a torn record.
   // Both: kPermissionDenied if the directory is not writable, kFailedPrecondition if another running process
-  // holds it, unless `take_over`.
+  // holds it, unless `take_over`. `term`: its number, if the members have elected this coordinator; 0: the
+  // next one of the directory.
   static Result<std::unique_ptr<Store>> Open(const std::string& directory, bool resume,
-                                             bool take_over = false);
+                                             bool take_over = false, uint64_t term = 0);
   virtual ~Store() = default;
 
   // Absolute.
   virtual const std::string& directory() const = 0;
   // Of this owner: higher than those of all former ones (protocol::MakeTerm).
   virtual uint64_t term() const = 0;
+  // The records of the journal, those that were appended last included.
+  virtual Result<std::vector<protocol::JournalRecord>> ReadJournal() const = 0;
   // The job of the directory. ReadJob returns exactly the text written, or kDataLoss.
   virtual Status WriteJob(const std::string& yaml) = 0;
   virtual Result<std::string> ReadJob() const = 0;
@@ -95,6 +99,19 @@ std::string AsideName(uint64_t id);
 std::string NoneLeft(const std::vector<DamagedCheckpoint>& damaged, const std::string& last);
 // One line that says which checkpoint is used instead of the damaged ones; empty if there are none.
 std::string UsedInstead(const IntactCheckpoint& found);
+
+// ---- parts of a directory that a standby has, too (standby/)
+
+// Locks it for this process, as long as the file is open; kFailedPrecondition if another one holds it.
+Result<File> LockDirectory(const std::string& directory);
+Status WriteJob(const std::string& directory, const std::string& yaml);
+// The number that the coordinators and members of a run share; 0: there is none. kDataLoss if it is damaged.
+Result<uint32_t> ReadRun(const std::string& directory);
+Status WriteRun(const std::string& directory, uint32_t run);
+// A random number by which members and other coordinators know a coordinator with this directory.
+Result<uint64_t> CoordinatorNumber(const std::string& directory);
+std::string CheckpointName(uint64_t id);  // "checkpoint-000007"
+inline constexpr const char* kManifestName = "manifest.json";
 
 // The functions below only read and take no lock. The newest complete checkpoint of a job's directory, by its
 // manifest; kNotFound if there is none.

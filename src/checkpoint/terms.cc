@@ -20,12 +20,15 @@ namespace {
 
 constexpr std::string_view kPrefix = "term-";
 constexpr std::string_view kOver = ".over";
+constexpr std::string_view kCopy = ".copy";
+static_assert(kOver.size() == kCopy.size());
 // Coordinators that start at the same time.
 constexpr int kAttempts = 10;
 
 struct Entry {
   uint64_t number = 0;
   bool over = false;
+  bool copy = false;
   std::string name;
 };
 
@@ -36,8 +39,9 @@ std::string NameOf(uint64_t term) {
 }
 
 std::optional<Entry> Parse(std::string_view name) {
-  Entry entry{.number = 0, .over = name.ends_with(kOver), .name = std::string(name)};
-  if (entry.over) name.remove_suffix(kOver.size());
+  Entry entry{
+      .number = 0, .over = name.ends_with(kOver), .copy = name.ends_with(kCopy), .name = std::string(name)};
+  if (entry.over || entry.copy) name.remove_suffix(kOver.size());
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const auto [end, error] =
       std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), entry.number);
@@ -63,12 +67,14 @@ bool HasJournal(const std::string& directory, const Entry& entry) {
   return Exists(directory + "/" + entry.name + "/" + kJournalName);
 }
 
-// Creates the directory of the next term. The entries are those of former ones.
-Result<uint64_t> CreateNext(const std::string& directory) {
+// Creates the directory of the next term, or of this one. The entries are those of former ones.
+Result<uint64_t> CreateNext(const std::string& directory, uint64_t wanted) {
   for (int attempt = 0;; ++attempt) {
     LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(directory));
-    const uint64_t term = entries.empty() ? 1 : entries.front().number + 1;
+    const uint64_t next = entries.empty() ? 1 : entries.front().number + 1;
+    const uint64_t term = wanted == 0 ? next : wanted;
     const std::string path = directory + "/" + NameOf(term);
+    if (term < next) return Status(Code::kStale, path + ": there is a later term already");
     if (mkdir(path.c_str(), 0700) == 0) {
       LEAT_RETURN_IF_ERROR(SyncDirectory(directory));
       return term;
@@ -84,7 +90,7 @@ Result<std::optional<std::vector<protocol::JournalRecord>>> TakeFormer(const std
   LEAT_ASSIGN_OR_RETURN(std::vector<Entry> entries, List(directory));
   std::erase_if(entries, [&](const Entry& entry) { return entry.number >= number; });
   for (Entry& entry : entries) {
-    if (entry.over) continue;
+    if (entry.over || entry.copy) continue;
     const std::string over = entry.name + std::string(kOver);
     const Status renamed = RenameSynced(directory, entry.name, over);
     // Another coordinator that starts has done it.
@@ -100,8 +106,8 @@ Result<std::optional<std::vector<protocol::JournalRecord>>> TakeFormer(const std
 
 }  // namespace
 
-Result<Term> ClaimTerm(const std::string& directory) {
-  LEAT_ASSIGN_OR_RETURN(const uint64_t number, CreateNext(directory));
+Result<Term> ClaimTerm(const std::string& directory, uint64_t wanted) {
+  LEAT_ASSIGN_OR_RETURN(const uint64_t number, CreateNext(directory, wanted));
   Term term{.number = number, .directory = directory + "/" + NameOf(number), .former = {}};
   auto former = TakeFormer(directory, number);
   // Another one that claims the next term at the same time may have removed the former journal.
@@ -120,7 +126,7 @@ void RemoveFormerTerms(const std::string& directory, uint64_t current) {
   if (!entries.ok()) return;
   for (const Entry& entry : *entries) {
     std::error_code ignored;
-    if (entry.over && entry.number < current)
+    if ((entry.over || entry.copy) && entry.number < current)
       std::filesystem::remove_all(directory + "/" + entry.name, ignored);
   }
 }
@@ -131,6 +137,16 @@ Result<std::string> NewestTerm(const std::string& directory) {
     if (HasJournal(directory, entry)) return directory + "/" + entry.name;
   }
   return Status(Code::kDataLoss, directory + ": the journal is missing");
+}
+
+Result<HighestTerm> FindHighestTerm(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(directory));
+  if (entries.empty()) return HighestTerm();
+  return HighestTerm{entries.front().number, entries.front().copy};
+}
+
+std::string CopyName(uint64_t term) {
+  return NameOf(term) + std::string(kCopy);
 }
 
 Result<Claimed> NewestClaimed(const std::string& directory) {

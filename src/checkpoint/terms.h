@@ -3,6 +3,7 @@
 //   term-000003/         of the newest coordinator: it was created by it, exclusively
 //     journal            its journal; begins with what it has taken from the former one
 //   term-000002.over/    of a former one
+//   term-000002.copy/    of a coordinator with a directory of its own, which this one follows (standby/)
 //
 // A coordinator changes the directory by names in its own term's directory only: it renames what it has
 // written from there, and what it removes to there. A new one renames that directory, after which the former
@@ -28,10 +29,11 @@ struct Term {
   std::optional<std::vector<protocol::JournalRecord>> former;
 };
 
-// Claims the next term for this process. The former journal is kept until RemoveFormerTerms, which follows
-// once this term has a journal with the same records. kDataLoss if the former journal is damaged, kStale if
-// another coordinator claims a term meanwhile.
-Result<Term> ClaimTerm(const std::string& directory);
+// Claims the next term for this process, or term `number`, if it is not 0: kStale if the directory has it or
+// a higher one already. The former journal is kept until RemoveFormerTerms, which follows once this term has
+// a journal with the same records. kDataLoss if the former journal is damaged, kStale if another coordinator
+// claims a term meanwhile.
+Result<Term> ClaimTerm(const std::string& directory, uint64_t number = 0);
 // kStale if a term's directory has no longer its name, because another coordinator has taken over; else
 // `status`.
 Status UnlessReplaced(const std::string& term_directory, Status status);
@@ -41,6 +43,15 @@ void RemoveFormerTerms(const std::string& directory, uint64_t current);
 // Only reads. The directory with the journal of the newest coordinator that has one; kDataLoss if there is
 // none.
 Result<std::string> NewestTerm(const std::string& directory);
+
+struct HighestTerm {
+  uint64_t number = 0;  // 0: there is none
+  bool copy = false;    // it is another coordinator's
+};
+// Only reads.
+Result<HighestTerm> FindHighestTerm(const std::string& directory);
+// The name of the directory for a copy of another coordinator's journal.
+std::string CopyName(uint64_t term);
 
 struct Claimed {
   uint64_t term = 0;

@@ -37,12 +37,15 @@ constexpr Duration kAttempt = std::chrono::seconds(2);
 
 constexpr size_t kMaxAddresses = 32;
 
-// Replies follow Refusal in the order of their requests.
+// Replies follow Refusal in the order of their requests; the last one answers heartbeats, too.
 bool Answers(const protocol::ControlReply& reply, const protocol::ControlRequest& request) {
   static_assert(std::variant_size_v<protocol::ControlReply> ==
-                std::variant_size_v<protocol::ControlRequest> + 1);
+                std::variant_size_v<protocol::ControlRequest> + 2);
   static_assert(std::is_same_v<std::variant_alternative_t<1, protocol::ControlReply>, protocol::JoinReply>);
   static_assert(std::is_same_v<std::variant_alternative_t<6, protocol::ControlReply>, protocol::AdminReply>);
+  static_assert(
+      std::is_same_v<std::variant_alternative_t<11, protocol::ControlReply>, protocol::FollowReply>);
+  if (std::holds_alternative<protocol::Candidacy>(reply)) return protocol::ElectorOf(request) != nullptr;
   return reply.index() == request.index() + 1;
 }
 
@@ -141,7 +144,10 @@ class Client final : public ControlClient {
     }
     auto reply = ParseReply(reply_bytes);
     if (!reply.ok()) return reply.status().With(address());
-    if (const auto* refusal = std::get_if<protocol::Refusal>(&*reply)) return refusal->status;
+    if (const auto* refusal = std::get_if<protocol::Refusal>(&*reply)) {
+      if (refusal->status.code() == Code::kUnavailable) GoOn();
+      return refusal->status;
+    }
     if (!Answers(*reply, request)) {
       return Status(Code::kInvalidArgument, address() + " answered request " +
                                                 std::to_string(request.index()) + " with reply " +
@@ -303,6 +309,14 @@ class Client final : public ControlClient {
   void Failed(uint32_t turn) {
     std::lock_guard lock(mutex_);
     if (turn_ == turn) ++turn_;
+  }
+
+  // A standby has answered: the next call is made at another address.
+  void GoOn() {
+    std::lock_guard lock(mutex_);
+    if (!addresses_.ok() || addresses_->size() < 2) return;
+    authenticated_channel_.reset();
+    ++turn_;
   }
 
   Status Aborted() const { return Status(Code::kAborted, "calls to the coordinator were aborted"); }

@@ -28,8 +28,9 @@ class ControlClient {
   // is sent at most once. Returns kUnavailable with the address if the coordinator could not be reached by
   // the deadline or was lost during the call, kDeadlineExceeded if it was reached but did not answer,
   // kPermissionDenied for a wrong token, kFailedPrecondition if the sides differ in version or in the use of
-  // TLS or if one refuses the other's certificate, and the status of a Refusal. A reply is always of the kind
-  // that belongs to the request.
+  // TLS or if one refuses the other's certificate, and the status of a Refusal; after one with kUnavailable,
+  // of a standby, the next call is made at another address. A reply is always of the kind that belongs to the
+  // request; a standby may answer the heartbeat of a server or worker with a Candidacy.
   virtual Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) = 0;
   // Makes current and later calls return kAborted. Thread-safe.
   virtual void Abort() = 0;

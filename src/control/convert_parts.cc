@@ -1,5 +1,6 @@
 #include "control/convert_parts.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace leat::control {
@@ -398,6 +399,19 @@ void Take(const pb::CheckpointOrder& in, protocol::CheckpointOrder* out, Check* 
   out->id = in.id();
   TakeText(in.directory(), Limits::kPath, "checkpoint.directory", &out->directory, check);
   out->version = in.version();
+}
+
+void Put(const protocol::CoordinatorSet& in, pb::CoordinatorSet* out) {
+  out->set_term(in.term);
+  out->set_epoch(in.epoch);
+  Put(in.coordinators, out->mutable_coordinators());
+}
+
+void Take(const pb::CoordinatorSet& in, protocol::CoordinatorSet* out, Check* check) {
+  out->term = in.term();
+  out->epoch = in.epoch();
+  Take(in.coordinators(), Limits::kCoordinators, "coordinators", &out->coordinators, check);
+  if (!std::ranges::is_sorted(out->coordinators)) check->Fail("coordinators are not in ascending order");
 }
 
 void Put(const std::vector<protocol::Position>& in, google::protobuf::RepeatedPtrField<pb::Position>* out) {

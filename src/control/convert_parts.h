@@ -29,6 +29,7 @@ struct Limits {
   static constexpr int kBins = 1 << 16;
   static constexpr int kMoves = 1 << 10;    // of slices, in a heartbeat or reply
   static constexpr int kBatches = 1 << 16;  // scores of batches in a worker's heartbeat
+  static constexpr int kCoordinators = 1 << 10;
   static constexpr size_t kName = 1 << 10;  // an address, a host, a version
   static constexpr size_t kPath = 1 << 12;
   static constexpr size_t kText = 1 << 16;      // a message, a dead letter
@@ -114,6 +115,9 @@ void Take(const pb::MoveReport& in, protocol::MoveReport* out, Check* check);
 
 void Put(const protocol::CheckpointOrder& in, pb::CheckpointOrder* out);
 void Take(const pb::CheckpointOrder& in, protocol::CheckpointOrder* out, Check* check);
+
+void Put(const protocol::CoordinatorSet& in, pb::CoordinatorSet* out);
+void Take(const pb::CoordinatorSet& in, protocol::CoordinatorSet* out, Check* check);
 
 void Put(const std::vector<protocol::Position>& in, google::protobuf::RepeatedPtrField<pb::Position>* out);
 void Take(const google::protobuf::RepeatedPtrField<pb::Position>& in, std::vector<protocol::Position>* out,

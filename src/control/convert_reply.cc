@@ -139,6 +139,23 @@ void Take(const pb::Round& in, protocol::Round* out, Check* check) {
     Take(in.labels(i), &out->lanes[static_cast<size_t>(i)].labels.emplace(), check);
 }
 
+// What replies to servers and workers say of the coordinator's term.
+template <class In, class Out>
+void PutOfTerm(const In& in, Out* out) {
+  out->set_probe(in.probe);
+  out->set_probe_content(in.probe_content);
+  if (in.coordinators) Put(*in.coordinators, out->mutable_coordinators());
+  out->set_waiting(in.waiting);
+}
+
+template <class In, class Out>
+void TakeOfTerm(const In& in, Out* out, Check* check) {
+  TakeText(in.probe(), Limits::kPath, "probe", &out->probe, check);
+  TakeText(in.probe_content(), Limits::kName, "probe_content", &out->probe_content, check);
+  if (in.has_coordinators()) Take(in.coordinators(), &out->coordinators.emplace(), check);
+  out->waiting = in.waiting();
+}
+
 void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out) {
   out->set_term(in.term);
   out->set_evicted(in.evicted);
@@ -153,6 +170,7 @@ void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out
   if (in.checkpoint) Put(*in.checkpoint, out->mutable_checkpoint());
   for (const auto& lease : in.rescores) Put(lease, out->add_rescores());
   out->set_transfers(in.transfers);
+  PutOfTerm(in, out);
 }
 
 void TakeLeases(const google::protobuf::RepeatedPtrField<pb::Lease>& in, std::vector<protocol::Lease>* out,
@@ -183,6 +201,7 @@ void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* ou
   Take(in.start(), &out->start, check);
   if (in.has_checkpoint()) Take(in.checkpoint(), &out->checkpoint.emplace(), check);
   TakeText(in.transfers(), Limits::kName, "transfers", &out->transfers, check);
+  TakeOfTerm(in, out, check);
 }
 
 template <class Message>
@@ -281,6 +300,7 @@ void Put(const protocol::ServerHeartbeatReply& in, pb::ServerHeartbeatReply* out
   Put(in.replicated, out->mutable_replicated());
   Put(in.replicas, out->mutable_replicas());
   out->set_drain(in.drain);
+  PutOfTerm(in, out);
 }
 
 void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* out, Check* check) {
@@ -300,6 +320,35 @@ void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* ou
   Take(in.replicas(), &out->replicas, check);
   if (!check->Count(in.moves_size(), Limits::kMoves, "moves")) return;
   for (const auto& move : in.moves()) Take(move, &out->moves.emplace_back(), check);
+  TakeOfTerm(in, out, check);
+}
+
+void Put(const protocol::FollowReply& in, pb::FollowReply* out) {
+  out->set_term(in.term);
+  out->set_stream(in.stream);
+  out->set_snapshot(in.snapshot);
+  out->set_offset(in.offset);
+  out->set_bytes(std::string(AsText(in.bytes)));
+  out->set_agreed(in.agreed);
+  out->set_in_set(in.in_set);
+  out->set_checkpoint(in.checkpoint);
+  out->set_oldest_kept(in.oldest_kept);
+  Put(in.watermark, out->mutable_watermark());
+  out->set_transfers(in.transfers);
+}
+
+void Take(const pb::FollowReply& in, protocol::FollowReply* out, Check* check) {
+  out->term = in.term();
+  out->stream = in.stream();
+  out->snapshot = in.snapshot();
+  out->offset = in.offset();
+  TakeBytes(in.bytes(), protocol::FollowReply::kMaxBytes, "bytes", &out->bytes, check);
+  out->agreed = in.agreed();
+  out->in_set = in.in_set();
+  out->checkpoint = in.checkpoint();
+  out->oldest_kept = in.oldest_kept();
+  Take(in.watermark(), &out->watermark, check);
+  TakeText(in.transfers(), Limits::kName, "transfers", &out->transfers, check);
 }
 
 void Take(const pb::Refusal& in, protocol::Refusal* out, Check* check) {
@@ -320,6 +369,12 @@ struct PutKind {
   void operator()(const protocol::KeepAliveReply& r) const { Put(r, out->mutable_keep_alive()); }
   void operator()(const protocol::JobReply& r) const { Put(r, out->mutable_job()); }
   void operator()(const protocol::FeedHeartbeatReply& r) const { Put(r, out->mutable_feed()); }
+  void operator()(const protocol::PromiseReply& r) const { out->mutable_promise()->set_term(r.term); }
+  void operator()(const protocol::FollowReply& r) const { Put(r, out->mutable_follow()); }
+  void operator()(const protocol::Candidacy& r) const {
+    out->mutable_candidacy()->set_term(r.term);
+    out->mutable_candidacy()->set_candidate(r.candidate);
+  }
   void operator()(const protocol::StatusReply& r) const { out->mutable_status()->set_json(r.json); }
   void operator()(const protocol::AdminReply& r) const {
     Put(r.status, out->mutable_admin()->mutable_status());
@@ -373,6 +428,15 @@ Result<protocol::ControlReply> ParseReply(std::string_view bytes) {
       break;
     case pb::Reply::kAdmin:
       Take(message.admin().status(), &reply.emplace<protocol::AdminReply>().status, &check);
+      break;
+    case pb::Reply::kPromise:
+      reply = protocol::PromiseReply{message.promise().term()};
+      break;
+    case pb::Reply::kFollow:
+      Take(message.follow(), &reply.emplace<protocol::FollowReply>(), &check);
+      break;
+    case pb::Reply::kCandidacy:
+      reply = protocol::Candidacy{message.candidacy().term(), message.candidacy().candidate()};
       break;
     case pb::Reply::KIND_NOT_SET:
       return Status(Code::kInvalidArgument, "a control reply of unknown kind (from a newer version?)");

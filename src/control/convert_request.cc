@@ -146,6 +146,16 @@ void Take(const pb::LeaseClaim& in, protocol::LeaseClaim* out, Check* check) {
   out->lane = in.lane();
 }
 
+void Put(const protocol::ElectorState& in, pb::ElectorState* out) {
+  out->set_promised(in.promised);
+  out->set_set_term(in.set_term);
+  out->set_set_epoch(in.set_epoch);
+}
+
+protocol::ElectorState Taken(const pb::ElectorState& in) {
+  return {in.promised(), in.set_term(), in.set_epoch()};
+}
+
 void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   out->set_node(in.node.value);
   out->set_term(in.term);
@@ -166,6 +176,7 @@ void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   }
   Put(in.progress, out->mutable_progress());
   if (in.member_report) Put(*in.member_report, out->mutable_member_report());
+  Put(in.elector, out->mutable_elector());
 }
 
 void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* check) {
@@ -191,6 +202,7 @@ void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* 
   }
   Take(in.progress(), &out->progress, check);
   if (in.has_member_report()) Take(in.member_report(), &out->member_report.emplace(), check);
+  out->elector = Taken(in.elector());
 }
 
 void Put(const protocol::LedgerReport& in, pb::LedgerReport* out) {
@@ -269,6 +281,7 @@ void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
     t->set_pushes(slice.pushes);
     t->set_bytes(slice.bytes);
   }
+  Put(in.elector, out->mutable_elector());
 }
 
 void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* check) {
@@ -296,6 +309,7 @@ void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* 
     if (!check->That(slice.slice() < Limits::kSlices, "traffic.slice", slice.slice())) return;
     out->traffic.push_back({SliceId(slice.slice()), slice.pushes(), slice.bytes()});
   }
+  out->elector = Taken(in.elector());
 }
 
 void Put(const protocol::KeepAlive& in, pb::KeepAlive* out) {
@@ -391,6 +405,33 @@ void Put(const protocol::AdminRequest& in, pb::AdminRequest* out) {
   out->set_index(in.index);
 }
 
+void Put(const protocol::Promise& in, pb::Promise* out) {
+  out->set_node(in.node.value);
+  out->set_term(in.term);
+  out->set_candidate(in.candidate);
+  out->set_granted(in.granted);
+  out->set_promised(in.promised);
+  Put(in.coordinators, out->mutable_coordinators());
+}
+
+void Take(const pb::Promise& in, protocol::Promise* out, Check* check) {
+  out->node = NodeId(in.node());
+  out->term = in.term();
+  out->candidate = in.candidate();
+  out->granted = in.granted();
+  out->promised = in.promised();
+  Take(in.coordinators(), &out->coordinators, check);
+}
+
+void Put(const protocol::FollowRequest& in, pb::FollowRequest* out) {
+  out->set_coordinator(in.coordinator);
+  out->set_term(in.term);
+  out->set_stream(in.stream);
+  out->set_received(in.received);
+  out->set_synced(in.synced);
+  out->set_checkpoint(in.checkpoint);
+}
+
 // Selects the oneof field of a struct.
 struct PutKind {
   pb::Request* out;
@@ -405,6 +446,8 @@ struct PutKind {
     out->mutable_status()->set_with_view(r.with_view);
   }
   void operator()(const protocol::AdminRequest& r) const { Put(r, out->mutable_admin()); }
+  void operator()(const protocol::Promise& r) const { Put(r, out->mutable_promise()); }
+  void operator()(const protocol::FollowRequest& r) const { Put(r, out->mutable_follow()); }
 };
 
 }  // namespace
@@ -453,6 +496,15 @@ Result<protocol::ControlRequest> ParseRequest(std::string_view bytes) {
     case pb::Request::kAdmin:
       Take(message.admin(), &request.emplace<protocol::AdminRequest>(), &check);
       break;
+    case pb::Request::kPromise:
+      Take(message.promise(), &request.emplace<protocol::Promise>(), &check);
+      break;
+    case pb::Request::kFollow: {
+      const auto& in = message.follow();
+      request = protocol::FollowRequest{in.coordinator(), in.term(),   in.stream(),
+                                        in.received(),    in.synced(), in.checkpoint()};
+      break;
+    }
     case pb::Request::KIND_NOT_SET:
       return Status(Code::kInvalidArgument, "a control request of unknown kind (from a newer version?)");
   }

@@ -39,6 +39,12 @@ struct Allowed {
     return roles;
   }
   CertificateRoles operator()(const protocol::JobRequest&) const { return kMembers; }
+  CertificateRoles operator()(const protocol::Promise&) const {
+    return {CertificateRole::kServer, CertificateRole::kWorker};
+  }
+  CertificateRoles operator()(const protocol::FollowRequest&) const {
+    return {CertificateRole::kCoordinator};
+  }
   CertificateRoles operator()(const protocol::StatusRequest&) const { return CertificateRoles::All(); }
   CertificateRoles operator()(const protocol::AdminRequest&) const { return {CertificateRole::kAdmin}; }
 };
@@ -53,6 +59,8 @@ struct Description {
   std::string operator()(const protocol::FeedHeartbeat&) const { return "feed's heartbeat"; }
   std::string operator()(const protocol::KeepAlive&) const { return "keep-alive"; }
   std::string operator()(const protocol::JobRequest&) const { return "request for the job"; }
+  std::string operator()(const protocol::Promise&) const { return "promise to a standby"; }
+  std::string operator()(const protocol::FollowRequest&) const { return "request to follow the journal"; }
   std::string operator()(const protocol::StatusRequest&) const { return "status request"; }
   std::string operator()(const protocol::AdminRequest&) const { return "admin request"; }
 };

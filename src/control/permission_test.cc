@@ -39,6 +39,8 @@ TEST(Permission, EachRoleActsAsItself) {
       {protocol::FeedHeartbeat{}, {CertificateRole::kFeed}},
       {protocol::KeepAlive{}, members_and_standbys},
       {protocol::JobRequest{}, members},
+      {protocol::Promise{}, {CertificateRole::kServer, CertificateRole::kWorker}},
+      {protocol::FollowRequest{}, {CertificateRole::kCoordinator}},
       {protocol::StatusRequest{}, CertificateRoles::All()},
   };
   for (const auto kind : {protocol::AdminRequest::Kind::kStop, protocol::AdminRequest::Kind::kDiscard,

@@ -55,15 +55,22 @@ LEAT_FIELDS(PartitionLedger, a, b)
 LEAT_FIELDS(MemberReport, a, b, c, d, e, g, h, i, j, k, l, n, o, p)
 LEAT_FIELDS(UnsentScores, a, b)
 LEAT_FIELDS(LeaseClaim, a, b, c, d, e)
-LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q)
+LEAT_FIELDS(CoordinatorSet, a, b, c)
+LEAT_FIELDS(ElectorState, a, b, c)
+LEAT_FIELDS(Candidacy, a, b)
+LEAT_FIELDS(Promise, a, b, c, d, e, g)
+LEAT_FIELDS(PromiseReply, a)
+LEAT_FIELDS(FollowRequest, a, b, c, d, e, g)
+LEAT_FIELDS(FollowReply, a, b, c, d, e, g, h, i, j, k, l)
+LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r)
 LEAT_FIELDS(Group, a, b, c, d, e, g)
 LEAT_FIELDS(Round::Lane, a, b, c)
 LEAT_FIELDS(Round, a, b, c)
-LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o)
+LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s)
 LEAT_FIELDS(LedgerReport, a, b, c, d, e, g)
 LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l, n, o)
-LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t)
-LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q)
+LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u)
+LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u)
 LEAT_FIELDS(BotsHeartbeat, a, b, c, d, e)
 LEAT_FIELDS(BotsHeartbeatReply, a, b, c, d)
 LEAT_FIELDS(JobRequest, a)
@@ -197,6 +204,10 @@ class Fill {
   void operator()(protocol::UnsentScores& v) {
     Fields(v, *this);
     v.partition %= 1 << 16;
+  }
+  void operator()(protocol::CoordinatorSet& v) {
+    Fields(v, *this);
+    std::ranges::sort(v.coordinators);
   }
   void operator()(protocol::LeaseClaim& v) {
     Fields(v, *this);

@@ -74,7 +74,9 @@ std::string Settings(const Job& job) {
   for (const std::string& key : keys) {
     const bool by_value =
         key == "workers" || key == "ps" || key == "max_ps" || key == "rate" || key == "events";
-    if (!by_value) text += Config::EmptyMap("").With(key, resolved.At(key)).ToYaml();
+    // Each coordinator has its own places; what is there is compared by Identity.
+    const bool place = key == "directory" || key == "data";
+    if (!by_value && !place) text += Config::EmptyMap("").With(key, resolved.At(key)).ToYaml();
   }
   for (const uint32_t count : {job.workers, job.max_workers, job.servers, job.max_servers})
     text += std::to_string(count) + " ";
@@ -91,6 +93,10 @@ Job ReadStored(const std::string& directory) {
 
 Job ReadStoredWithoutModel(const std::string& directory) {
   return Job::WithoutModel(ReadText(directory), directory + "/job.yaml");
+}
+
+bool SameJob(const std::string& a, const std::string& b) {
+  return a == b || Settings(Job::WithoutModel(a, "job")) == Settings(Job::WithoutModel(b, "job"));
 }
 
 bool SameAsStored(const Job& job) {

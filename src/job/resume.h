@@ -24,6 +24,8 @@ checkpoint::IntactCheckpoint CheckResumable(const Job& job);
 // continues; empty if none are.
 std::string DamageNote(const Job& job, const checkpoint::IntactCheckpoint& found);
 
+// True if these texts (Config::ToYaml of resolved jobs) are the same job, wherever their directories are.
+bool SameJob(const std::string& a, const std::string& b);
 // True if job.directory holds exactly this job: processes of its last run can go on with it.
 bool SameAsStored(const Job& job);
 

@@ -4,6 +4,7 @@
 // show that it then counts wrong. They cannot be disabled at run time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/ids.h"
@@ -25,6 +26,10 @@ bool CurrentTerm(uint64_t said, uint64_t known);
 // Seal check: a record that a coordinator has journaled counts only if no later coordinator has sealed the
 // journal before it.
 bool Unsealed(bool sealed_before);
+// Agreement check: coordinators with directories of their own act on a record only when all of them have it.
+bool Agreed(bool all_have_it);
+// Majority check: members elect a coordinator, or learn which ones may be elected, by more than half of them.
+bool Majority(size_t votes, size_t electors);
 
 // Acknowledgement check: a push is answered only once the replica of each of its slices has it.
 bool OnReplica(bool acknowledged);

@@ -1,6 +1,7 @@
 #include "protocol/messages_control.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 namespace leat::protocol {
@@ -54,11 +55,36 @@ const Member* View::Find(NodeId node) const {
   return at == members.end() ? nullptr : &*at;
 }
 
+bool CoordinatorSet::Contains(uint64_t coordinator) const {
+  return std::ranges::binary_search(coordinators, coordinator);
+}
+
+bool CoordinatorSet::NewerThan(const CoordinatorSet& other) const {
+  return std::pair(term, epoch) > std::pair(other.term, other.epoch);
+}
+
 uint64_t TermOf(const ControlRequest& request) {
+  if (std::holds_alternative<Promise>(request) || std::holds_alternative<FollowRequest>(request)) return 0;
   return std::visit(
       [](const auto& one) -> uint64_t {
         if constexpr (requires { one.term; }) return one.term;
         return 0;
+      },
+      request);
+}
+
+const ElectorState* ElectorOf(const ControlRequest& request) {
+  if (const auto* worker = std::get_if<WorkerHeartbeat>(&request)) return &worker->elector;
+  if (const auto* server = std::get_if<ServerHeartbeat>(&request)) return &server->elector;
+  return nullptr;
+}
+
+NodeId NodeOf(const ControlRequest& request) {
+  if (const auto* admin = std::get_if<AdminRequest>(&request); admin != nullptr) return NodeId();
+  return std::visit(
+      [](const auto& one) {
+        if constexpr (requires { one.node; }) return one.node;
+        return NodeId();
       },
       request);
 }

@@ -363,6 +363,34 @@ struct MemberReport {
 // term with its own term and nothing else, unless the member is evicted or has to stop; the member's next
 // heartbeats then say all that it holds. Members ignore replies of an earlier term than their own.
 
+// Coordinators with directories of their own (coordinator/standby/). Each is known by a random number of its
+// directory.
+
+// The coordinators that may take the job over: the directory of each has every record that was acted on.
+struct CoordinatorSet {
+  uint64_t term = 0;                   // of the coordinator that names it; 0: none is known
+  uint64_t epoch = 0;                  // grows within the term
+  std::vector<uint64_t> coordinators;  // ascending
+  bool Contains(uint64_t coordinator) const;
+  bool NewerThan(const CoordinatorSet& other) const;
+  friend bool operator==(const CoordinatorSet&, const CoordinatorSet&) = default;
+};
+
+// What a member has promised, in its heartbeats.
+struct ElectorState {
+  uint64_t promised = 0;  // it follows no coordinator of a lower term
+  uint64_t set_term = 0;  // of the newest CoordinatorSet that it knows
+  uint64_t set_epoch = 0;
+  friend bool operator==(const ElectorState&, const ElectorState&) = default;
+};
+
+// A standby's answer to a member that calls it because its coordinator does not answer. The member answers
+// with a Promise.
+struct Candidacy {
+  uint64_t term = 0;       // higher than all that the standby has heard of
+  uint64_t candidate = 0;  // number of its directory
+};
+
 // A lease that a worker has from the former coordinator.
 struct LeaseClaim {
   uint64_t lease = 0;
@@ -396,6 +424,7 @@ struct WorkerHeartbeat {
   std::vector<UnsentScores> unsent;
   WorkerProgress progress;
   std::optional<MemberReport> member_report;  // all-reduce
+  ElectorState elector;
 };
 
 struct WorkerHeartbeatReply {
@@ -413,8 +442,12 @@ struct WorkerHeartbeatReply {
   std::vector<Round> rounds;                  // from MemberReport::rounds_until on, in order
   std::vector<Position> start;                // where each partition starts
   std::optional<CheckpointOrder> checkpoint;  // the newest one, until it is reported
-  // With a new term: as JoinReply::transfers, filled in by the coordinator's shell. Empty: unchanged.
+  // With a new term: as in JoinReply, filled in by the coordinator's shell. Empty: unchanged.
   std::string transfers = {};
+  std::string probe = {}, probe_content = {};
+  // If newer than the sender's; filled in by the coordinator's shell.
+  std::optional<CoordinatorSet> coordinators = {};
+  bool waiting = false;  // for its journal: only `term` and `coordinators` count
   friend bool operator==(const WorkerHeartbeatReply&, const WorkerHeartbeatReply&) = default;
 };
 
@@ -470,6 +503,7 @@ struct ServerHeartbeat {
   // Of slices with a replica, the server of the replica reports the ledgers: the primary has them, too.
   std::vector<LostReplica> lost_replicas;  // here, or of primaries here; repeated until the orders change
   uint64_t version = 0;                    // the highest of a primary here
+  ElectorState elector;
 };
 
 struct ServerHeartbeatReply {
@@ -489,7 +523,10 @@ struct ServerHeartbeatReply {
   std::vector<uint64_t> incoming;  // moves to it; what has arrived by others, and is not ordered, is dropped
   // Of `orders`: those with a replica. All others have none, so nobody's answer is waited for.
   std::vector<ReplicaGroup> replicated;
-  std::vector<ReplicaGroup> replicas;  // all that this server has; others are dropped
+  std::vector<ReplicaGroup> replicas;               // all that this server has; others are dropped
+  std::string probe = {}, probe_content = {};       // as in WorkerHeartbeatReply
+  std::optional<CoordinatorSet> coordinators = {};  // likewise
+  bool waiting = false;                             // likewise
 };
 
 struct BotsHeartbeat {
@@ -534,6 +571,47 @@ struct KeepAliveReply {
   bool evicted = false;
   bool stop = false;
   std::vector<std::string> standbys = {};
+};
+
+// A member's answer to a Candidacy.
+struct Promise {
+  NodeId node;
+  uint64_t term = 0;  // as in the Candidacy, as `candidate`
+  uint64_t candidate = 0;
+  bool granted = false;   // it follows no coordinator of a lower term, and promises the term to no other
+  uint64_t promised = 0;  // the highest term that it has promised or follows
+  CoordinatorSet coordinators = {};  // the newest that it knows
+};
+struct PromiseReply {
+  uint64_t term = 0;  // for which the standby stands now
+};
+
+// From a standby with a directory of its own: what it has of the coordinator's journal and checkpoints. The
+// journal comes as a stream of bytes: length:u32 checksum:u64 record for each record. The first `snapshot` of
+// them are the journal as it was when the stream began. An empty record asks the standby to confirm that it
+// still follows.
+struct FollowRequest {
+  uint64_t coordinator = 0;  // number of its directory
+  uint64_t term = 0;         // that it follows; 0: none yet
+  uint64_t stream = 0;       // of that term; 0: a new one is wanted
+  uint64_t received = 0;     // bytes of the stream
+  uint64_t synced = 0;       // bytes whose records are on its disk
+  uint64_t checkpoint = 0;   // the newest complete one that it has; 0: none
+};
+struct FollowReply {
+  static constexpr size_t kMaxBytes = 1 << 20;
+  uint64_t term = 0;
+  uint64_t stream = 0;  // its number; another one than before begins anew
+  uint64_t snapshot = 0;
+  uint64_t offset = 0;  // of `bytes` in the stream
+  Bytes bytes = {};
+  uint64_t agreed = 0;      // bytes of the stream whose records may have been acted on
+  bool in_set = false;      // the standby is in the set of coordinators
+  uint64_t checkpoint = 0;  // the newest complete one; 0: none
+  // Checkpoints before this one, and what only they need of the journal, may be removed.
+  uint64_t oldest_kept = 0;
+  std::vector<Position> watermark = {};
+  std::string transfers = {};  // as JoinReply::transfers
 };
 
 // What the job is, and where it can be read. Needs no membership: a feed asks before it joins, others ask
@@ -584,11 +662,13 @@ struct Refusal {
   Status status;
 };
 
-using ControlRequest = std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat,
-                                    StatusRequest, AdminRequest, KeepAlive, JobRequest, FeedHeartbeat>;
-using ControlReply =
-    std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply, BotsHeartbeatReply,
-                 StatusReply, AdminReply, KeepAliveReply, JobReply, FeedHeartbeatReply>;
+using ControlRequest =
+    std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat, StatusRequest, AdminRequest,
+                 KeepAlive, JobRequest, FeedHeartbeat, Promise, FollowRequest>;
+// A Candidacy may answer the heartbeat of a server or worker.
+using ControlReply = std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply,
+                                  BotsHeartbeatReply, StatusReply, AdminReply, KeepAliveReply, JobReply,
+                                  FeedHeartbeatReply, PromiseReply, FollowReply, Candidacy>;
 
 // A term has the run of a job in its upper half: a random number of the job's directory. The lower half is
 // the number of the coordinator. Terms of different runs do not compare: their members have nothing in
@@ -604,6 +684,9 @@ constexpr uint64_t NumberOf(uint64_t term) {
 }
 
 uint64_t TermOf(const ControlRequest& request);  // of a heartbeat; 0 for other requests
+// Of the heartbeat of a server or worker; null for other requests.
+const ElectorState* ElectorOf(const ControlRequest& request);
+NodeId NodeOf(const ControlRequest& request);  // of a heartbeat or keep-alive; 0 for other requests
 // The addresses of standby coordinators that a heartbeat's reply names, in its view if it has one.
 std::vector<std::string> StandbysIn(const ControlReply& reply);
 

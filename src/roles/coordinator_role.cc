@@ -37,6 +37,8 @@
 #include "roles/predictions/publisher_service.h"
 #include "roles/role.h"
 #include "roles/shards/shard_service.h"
+#include "roles/standby/election.h"
+#include "roles/standby/replicator.h"
 
 namespace leat::roles {
 namespace {
@@ -46,6 +48,9 @@ namespace {
 constexpr Duration kStreamPoll = std::chrono::milliseconds(50);
 constexpr Duration kQuietStreamPoll = std::chrono::milliseconds(300);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
+// Of the end, for standbys and members that are gone.
+constexpr Duration kEndWait = std::chrono::seconds(10);
+constexpr Duration kAsk = std::chrono::seconds(3);
 
 std::string OnHostOf(const std::string& address, uint16_t port) {
   return std::string(net::HostOf(address)) + ":" + std::to_string(port);
@@ -62,13 +67,33 @@ report::WorkerShares::Options Shares(const job::Job& job) {
           .strategy = job.strategy};
 }
 
+// How the journal goes to standbys with directories of their own.
+struct Replication {
+  protocol::ReplicationConfig config;
+  protocol::Electorate electorate;
+};
+
+Result<Replication> MakeReplication(const job::Job& job, const checkpoint::Store& store, bool elected,
+                                    const std::vector<protocol::JournalRecord>& journal) {
+  Replication made{
+      {.term = store.term(), .elected = elected},
+      protocol::Electorate(job.strategy.on_servers() ? protocol::Role::kServer : protocol::Role::kWorker)};
+  LEAT_ASSIGN_OR_RETURN(made.config.coordinator, checkpoint::CoordinatorNumber(store.directory()));
+  for (const auto& record : journal) {
+    made.electorate.OnRecord(0, record);
+    made.config.marked |= std::holds_alternative<protocol::JournalAgreed>(record);
+  }
+  return made;
+}
+
 // The shell around protocol::Coordinator. It runs on the loop's thread. Files are written, synced and removed
 // on a background thread, in the order of the actions.
 class CoordinatorRole {
  public:
   CoordinatorRole(const job::Job& job, const CoordinatorOptions& options,
                   std::unique_ptr<checkpoint::Store> store, protocol::RecoveredState restored,
-                  CoordinatorStreams streams, PublisherService* publisher, protocol::CoordinatorConfig config)
+                  CoordinatorStreams streams, PublisherService* publisher, protocol::CoordinatorConfig config,
+                  Replication replication)
       : job_(job),
         options_(options),
         store_(std::move(store)),
@@ -100,7 +125,13 @@ class CoordinatorRole {
             [this](protocol::CoordinatorAction& action) {
               if (!ended_) std::visit([this](auto& a) { Act(a); }, action);
             },
-            [this](const Status& why) { Replaced(why); }) {}
+            [this](const Status& why) { Replaced(why); },
+            {.publish =
+                 [this](std::span<const protocol::JournalRecord> records) {
+                   return replicator_->Publish(records);
+                 },
+             .agreed = [this] { return replicator_->agreed(); }}),
+        replication_(std::move(replication)) {}
 
   Status Run() {
     auto server = control::ControlServer::Start(
@@ -115,6 +146,7 @@ class CoordinatorRole {
     LEAT_ASSIGN_OR_RETURN(const std::string address,
                           net::AdvertisedAddress(options_.advertise, (*server)->address()));
     LEAT_RETURN_IF_ERROR(StartShardService());
+    StartReplicator();
     // From here on the directory is a job's. Who fails before can be started again.
     LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
     spdlog::info("coordinator of job '{}' serves on {} in term {}", job_.name, address,
@@ -167,8 +199,27 @@ class CoordinatorRole {
     return restored_ ? shard_service_->OnComplete(restored_->directory, *restored_) : Status();
   }
 
+  void StartReplicator() {
+    protocol::JoinReply joined;
+    shard_service_->Fill(&joined);
+    replicator_.emplace(
+        loop_, background_, *store_,
+        Replicator::Options{
+            .config = replication_.config,
+            .electorate = replication_.electorate,
+            .checkpoint = restored_ ? restored_->id : 0,
+            .transfers = joined.transfers,
+            .journal =
+                [this](protocol::JournalAgreed record) { Do({protocol::AppendJournal{std::move(record)}}); },
+            .on_agreed = [this] { queue_.Resume(); },
+            .on_replaced = [this](const Status& why) { Replaced(why); },
+            .drop = [this](const protocol::DropCheckpoints& what) { Drop(what); },
+            .idle = [this] { return queue_.empty(); }});
+  }
+
   void OnRequest(protocol::ControlRequest request, std::function<void(protocol::ControlReply)> reply) {
     const Time now = loop_.Now();
+    if (replicator_->Take(request, reply)) return;
     if (std::holds_alternative<protocol::StatusRequest>(request)) {
       reply(protocol::StatusReply{Json(now)});
       return;
@@ -186,7 +237,14 @@ class CoordinatorRole {
       former_calls_.insert(call);
     if (const auto* join = std::get_if<protocol::JoinRequest>(&request)) joining_[call] = *join;
     calls_[call] = std::move(reply);
-    const bool stalled = !queue_.Stalled().ok();
+    replicator_->OnHeartbeat(call, request);
+    if (ended_) return;
+    bool stalled = !queue_.Stalled().ok();
+    const bool waits = !queue_.empty() || !replicator_->founded();
+    if (auto early = waits ? replicator_->EarlyReply(call, request) : std::nullopt) {
+      std::exchange(calls_[call], [](const protocol::ControlReply&) {})(std::move(*early));
+      stalled = true;
+    }
     auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request);
     if (stalled && worker != nullptr) worker->leases_wanted = 0;
     auto actions = machine_.OnRequest(now, call, request);
@@ -217,6 +275,12 @@ class CoordinatorRole {
     });
     if (at == actions->end()) return;
     protocol::Reply reply = std::get<protocol::Reply>(*at);
+    // A member is not sent away by a coordinator that may have been replaced.
+    const auto ends = [](const auto* its) { return its != nullptr && (its->evicted || its->stop); };
+    if (!replicator_->WaitsFor().empty() &&
+        (ends(std::get_if<protocol::WorkerHeartbeatReply>(&reply.reply)) ||
+         ends(std::get_if<protocol::ServerHeartbeatReply>(&reply.reply))))
+      return;
     if (auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(&reply.reply)) {
       *worker = {
           .term = worker->term, .evicted = worker->evicted, .stop = worker->stop, .revoked = worker->revoked};
@@ -331,6 +395,14 @@ class CoordinatorRole {
 
   void Tick() {
     const Time now = loop_.Now();
+    replicator_->Tick();
+    // The members are gone, so nobody can be told that a standby is, too.
+    if (machine_.next_timer() == Time::max()) {
+      if (!over_since_) over_since_ = now;
+      if (now - *over_since_ > kEndWait) queue_.Abandon();
+    }
+    if (ended_) return;
+    AskForLaterTerm();
     if (machine_.next_timer() <= now) Do(machine_.OnTimer(now));
     // Half an interval early is as good, so that both timers run at once.
     if (now - last_status_ >= kStatusInterval / 2) {
@@ -344,6 +416,8 @@ class CoordinatorRole {
       scaling_.OnStatus(now, status, progress_.Oldest(now));
       machine_.SetChosen(scaling_.chosen());
       NoteFeeds(status.view);
+      // Those that are lost, too.
+      if (auto standbys = status.view.standbys(); !standbys.empty()) standbys_ = std::move(standbys);
       MeasureSaving(status);
       ReportUnreachable(status);
       for (const auto& notice : progress_.TakeShareNotices()) {
@@ -359,6 +433,28 @@ class CoordinatorRole {
     // Its core may be a worker's: it is awake for what it has to do, and at no other time.
     const Time next = std::min(machine_.next_timer(), last_status_ + kStatusInterval);
     loop_.After(std::max(next - now, Duration::zero()), [this] { Tick(); });
+  }
+
+  // While standbys confirm nothing, one of them may be the coordinator, and no member tell.
+  void AskForLaterTerm() {
+    const Time now = loop_.Now();
+    if (queue_.Stalled().ok() || replicator_->WaitsFor().empty()) {
+      asked_ = now;
+    } else if (now - asked_ > kAsk) {
+      asked_ = now;
+      std::string addresses;
+      for (const std::string& address : standbys_) addresses += (addresses.empty() ? "" : ",") + address;
+      if (addresses.empty()) return;
+      poll_thread_.Post([this, addresses] {
+        const auto term =
+            roles::AskForLaterTerm(addresses, replication_.config.coordinator, store_->term(), options_);
+        if (!term) return;
+        loop_.Post([this, term] {
+          Replaced(Status(Code::kStale, "a coordinator of term " + std::to_string(protocol::NumberOf(*term)) +
+                                            " has replaced this one"));
+        });
+      });
+    }
   }
 
   void Do(protocol::CoordinatorActions actions) { queue_.Push(std::move(actions)); }
@@ -431,6 +527,7 @@ class CoordinatorRole {
     }
     if (a.call == deciding_call_) kill_point_.Pass(job::DiePoint::kMoveJournaled);
     if (former_calls_.erase(a.call) > 0) FillTransfers(&a.reply);
+    replicator_->Stamp(a.call, &a.reply);
     if (const auto server = server_calls_.extract(a.call)) {
       // A member of another run is evicted, whatever its node.
       const auto* const sent = std::get_if<protocol::ServerHeartbeatReply>(&a.reply);
@@ -442,11 +539,13 @@ class CoordinatorRole {
   void FillTransfers(protocol::ControlReply* reply) const {
     protocol::JoinReply joined;
     shard_service_->Fill(&joined);
-    if (auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply)) {
-      worker->transfers = joined.transfers;
-    } else if (auto* server = std::get_if<protocol::ServerHeartbeatReply>(reply)) {
-      server->transfers = joined.transfers;
-    }
+    const auto fill = [&joined](auto* its) {
+      its->transfers = joined.transfers;
+      its->probe = joined.probe;
+      its->probe_content = joined.probe_content;
+    };
+    if (auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply)) fill(worker);
+    if (auto* server = std::get_if<protocol::ServerHeartbeatReply>(reply)) fill(server);
   }
   void Act(protocol::AppendJournal&) {}  // the queue's
   void Act(protocol::ConfirmTerm&) {}    // likewise
@@ -510,10 +609,12 @@ class CoordinatorRole {
         [this, id = a.manifest.id, events = a.manifest.events](const Status& status) {
           if (status.code() == Code::kStale) return Replaced(status);
           if (status.ok()) spdlog::info("checkpoint {} of {} events is complete", id, events);
+          if (status.ok()) replicator_->OnCheckpoint(id);
           Do(machine_.OnManifestCommitted(loop_.Now(), id, status));
         });
   }
-  void Act(protocol::DropCheckpoints& a) {
+  void Act(protocol::DropCheckpoints& a) { replicator_->Drop(a); }
+  void Drop(const protocol::DropCheckpoints& a) {
     background_.Post([this, a] {
       if (auto status = store_->Drop(a.oldest_kept, a.watermark); !status.ok()) {
         spdlog::warn("{}", status.ToString());
@@ -568,11 +669,13 @@ class CoordinatorRole {
       spdlog::error("{}; this one ends", a.status.message());
       return End(std::move(a.status));
     }
+    // Otherwise standbys may know better.
+    const bool agreed = replicator_->WaitsFor().empty();
     InBackground(
-        [this, finished = a.finished, left = std::move(a.left)] {
+        [this, agreed, finished = a.finished, left = std::move(a.left)] {
           // If it cannot be written, the next coordinator waits for them for a while.
-          if (!left.nodes.empty()) (void)store_->AppendJournal(left);
-          if (const Status over = store_->End(); !over.ok())
+          if (agreed && !left.nodes.empty()) (void)store_->AppendJournal(left);
+          if (const Status over = agreed ? store_->End() : Status(); !over.ok())
             spdlog::warn("standbys may not learn that the job is over: {}", over.ToString());
           // What has been trained to its end needs no event any more; what was stopped can be resumed.
           return finished ? streams_.for_background().Unpin(job_.PinOwner()) : Status();
@@ -600,6 +703,8 @@ class CoordinatorRole {
     auto status = machine_.status();
     if (const Status stalled = queue_.Stalled(); !stalled.ok())
       status.waiting_for = "the journal: " + stalled.message();
+    if (status.waiting_for.starts_with("the journal") && !replicator_->WaitsFor().empty())
+      status.waiting_for = "the journal: it waits for " + replicator_->WaitsFor();
     if (status.saving && status.saving->id == saving_) status.saving->bytes = saved_bytes_;
     scaling_.Fill(&status.wanted);
     return status;
@@ -644,6 +749,9 @@ class CoordinatorRole {
   std::map<NodeId, protocol::ServerHeartbeatReply> last_replies_;
   std::map<std::pair<NodeId, NodeId>, std::string> unreachable_;  // by worker and peer: the warning
   bool ended_ = false;
+  std::optional<Time> over_since_;     // the machine has ended
+  Time asked_{0};                      // whether another coordinator has taken over
+  std::vector<std::string> standbys_;  // addresses
   std::string summary_;
   Status outcome_;
   Status failure_;                  // why the job was ended
@@ -655,6 +763,8 @@ class CoordinatorRole {
   BackgroundThread background_;   // uses the members above
   BackgroundThread poll_thread_;  // asks other hosts for the stream's ranges
   CommitQueue queue_;
+  const Replication replication_;
+  std::optional<Replicator> replicator_;  // once the service of checkpoints has an address
 };
 
 // For workers on hosts that do not have what the job reads. Without it the job runs on all others.
@@ -672,6 +782,14 @@ std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOpti
   return nullptr;
 }
 
+// The job is that of a coordinator with another directory, whose place in the stream this one takes.
+void UnpinFormer(const job::Job& job, stream::Source& source) {
+  const job::Job former = job::ReadStoredWithoutModel(job.directory);
+  if (former.PinOwner() == job.PinOwner()) return;
+  if (const Status unpinned = source.Unpin(former.PinOwner()); !unpinned.ok())
+    spdlog::warn("unpin: {}", unpinned.ToString());
+}
+
 void CheckSameTopic(const job::Job& job, stream::Source& source,
                     const std::vector<protocol::Fingerprint>& fingerprints) {
   const Status same = CheckFingerprints(source, fingerprints);
@@ -685,7 +803,11 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   job::Job job = given;
   checkpoint::IntactCheckpoint intact;
   if (options.resume) intact = job::CheckResumable(job);
-  auto store = checkpoint::Store::Open(job.directory, options.resume, options.take_over);
+  uint64_t elected = options.term;
+  if (options.resume && !options.new_members && elected == 0) {
+    LEAT_ASSIGN_OR_RETURN(elected, ElectRestarted(job.directory, job.strategy.on_servers(), options));
+  }
+  auto store = checkpoint::Store::Open(job.directory, options.resume, options.take_over, elected);
   if (!store.ok()) return store.status();
   protocol::RecoveredState restored;
   if (options.resume) {
@@ -755,13 +877,16 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   for (const auto& range : *ranges) config.partitions.push_back(range.partition);
   if (const Status pinned = PinStream(job, *source, restored, *ranges); !pinned.ok())
     return {pinned.code(), checkpoint::NoneLeft(intact.damaged, pinned.message())};
+  if (elected != 0) UnpinFormer(job, *source);
   if (!options.resume) job::CheckNotEmpty(job, *ranges);
   for (const std::string& note : job.notes) spdlog::info(note);
   checkpoint::Store& its_store = **store;
+  LEAT_ASSIGN_OR_RETURN(Replication replication,
+                        MakeReplication(job, its_store, elected != 0, restored.journal));
   std::optional<CoordinatorRole> role;
   WithDamage(intact, [&] {
     role.emplace(job, options, std::move(*store), std::move(restored), std::move(streams),
-                 feed != nullptr ? publisher.get() : nullptr, std::move(config));
+                 feed != nullptr ? publisher.get() : nullptr, std::move(config), std::move(replication));
   });
   for (const auto& damaged : intact.damaged) LEAT_RETURN_IF_ERROR(its_store.SetAside(damaged.id));
   if (!intact.damaged.empty()) spdlog::warn("{}", job::DamageNote(job, intact));

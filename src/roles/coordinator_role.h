@@ -26,7 +26,10 @@ struct CoordinatorOptions {
   bool resume = false;
   // With `resume`: the job goes on even if another coordinator is alive, which this one replaces.
   bool take_over = false;
-  // With `resume`: no process of the former run is alive, so none is waited for.
+  // With `resume`: the number of the term for which the members have elected this coordinator. 0: they are
+  // asked, if other coordinators may have copies of the directory.
+  uint64_t term = 0;
+  // With `resume`: no process of the former run is alive, so none is waited for, and none is asked.
   bool new_members = false;
   // The job that is resumed keeps the numbers of workers and servers that commands have set.
   bool keep_scale = false;

@@ -149,7 +149,7 @@ class GroupMemberRole {
     return heartbeat;
   }
   void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
-    if (!reply.transfers.empty()) shard_files_->Redirect(reply.transfers, membership_.coordinator());
+    if (const auto told = ShardFiles::Told(reply)) shard_files_->Redirect(*told, membership_.coordinator());
     if (reply.drain && !std::exchange(leaving_, true)) spdlog::info("told to leave");
     PrepareSave(reply.checkpoint);
     Do(machine_.OnHeartbeatReply(reply));

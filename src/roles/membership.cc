@@ -81,6 +81,7 @@ Result<job::Job> Membership::Join(const std::string& address, bool standby) {
   auto joined = client_.Join(request);
   if (!joined.ok()) return joined.status();
   joined_ = std::move(*joined);
+  promises_.OnJoined(joined_.node, joined_.term);
   spdlog::info("{} {} joined as node {}", standby ? "standby" : protocol::Name(role_), joined_.index,
                joined_.node.value);
   LEAT_ASSIGN_OR_RETURN(const auto copies, files_->Find(job::Job::AssetsIn(joined_.job, "job", data_)));
@@ -148,8 +149,7 @@ void Membership::SetTimer(Time due) {
 void Membership::SendHeartbeat() {
   schedule_.OnSent(loop_.Now(), !requested_ && callbacks_.quiet());
   requested_ = false;
-  client_.Send(callbacks_.make_heartbeat(),
-               [this](Result<protocol::ControlReply> reply) { OnAnswer(std::move(reply)); });
+  client_.Send(MakeHeartbeat(), [this](Result<protocol::ControlReply> reply) { OnAnswer(std::move(reply)); });
   SetTimer(NextDue());
 }
 
@@ -158,16 +158,46 @@ void Membership::OnAnswer(Result<protocol::ControlReply> reply) {
   schedule_.OnAnswered();
   if (reply.ok()) {
     client_.AddAddresses(protocol::StandbysIn(*reply));
-    callbacks_.on_reply(*reply);
+    if (const auto* candidacy = std::get_if<protocol::Candidacy>(&*reply)) return SendPromise(*candidacy);
+    if (Counts(*reply)) callbacks_.on_reply(*reply);
+    if (promises_.TakeUrgent()) requested_ = true;
     if (!over_ && Drains(*reply) && !std::exchange(drains_, true)) {
       spdlog::info("{} {} is asked to leave", protocol::Name(role_), joined_.index);
       callbacks_.on_leave();
     }
+    if (over_) return;
   } else {
     spdlog::warn("heartbeat: {}", reply.status().ToString());
     if (client_.lost()) return Fail(reply.status().With("the coordinator is lost"));
   }
   Update();
+}
+
+protocol::ControlRequest Membership::MakeHeartbeat() {
+  protocol::ControlRequest heartbeat = callbacks_.make_heartbeat();
+  if (auto* worker = std::get_if<protocol::WorkerHeartbeat>(&heartbeat)) worker->elector = promises_.state();
+  if (auto* server = std::get_if<protocol::ServerHeartbeat>(&heartbeat)) server->elector = promises_.state();
+  return heartbeat;
+}
+
+bool Membership::Counts(const protocol::ControlReply& reply) {
+  const auto take = [this](const auto* its) {
+    return its == nullptr || promises_.OnReply(its->term, its->coordinators, its->waiting);
+  };
+  return take(std::get_if<protocol::WorkerHeartbeatReply>(&reply)) &&
+         take(std::get_if<protocol::ServerHeartbeatReply>(&reply));
+}
+
+void Membership::SendPromise(const protocol::Candidacy& candidacy) {
+  const protocol::Promise promise = promises_.OnCandidacy(candidacy);
+  spdlog::info("the coordinator does not answer; a standby {} term {}",
+               promise.granted ? "is promised" : "is not promised", protocol::NumberOf(candidacy.term));
+  schedule_.OnSent(loop_.Now());
+  client_.Send(promise, [this](const Result<protocol::ControlReply>&) {
+    if (over_) return;
+    schedule_.OnAnswered();
+    Update();
+  });
 }
 
 void Membership::RequestHeartbeat() {

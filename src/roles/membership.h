@@ -11,6 +11,7 @@
 #include "engine/run/progress.h"
 #include "job/job.h"
 #include "net/loop.h"
+#include "protocol/coordinator/standby/promises.h"
 #include "roles/coordinator_client.h"
 #include "roles/feed/model_files.h"
 
@@ -124,6 +125,10 @@ class Membership {
   void SetTimer(Time due);
   void SendHeartbeat();
   void OnAnswer(Result<protocol::ControlReply> reply);
+  protocol::ControlRequest MakeHeartbeat();
+  // Whether the role is to see it.
+  bool Counts(const protocol::ControlReply& reply);
+  void SendPromise(const protocol::Candidacy& candidacy);
   void End(Status outcome);
 
   net::Loop& loop_;
@@ -134,6 +139,7 @@ class Membership {
   const FormerNode former_;
   const std::shared_ptr<ModelFiles> files_;
   protocol::JoinReply joined_;
+  protocol::Promises promises_;
   uint64_t job_hash_;
   Callbacks callbacks_;
   MembershipSchedule schedule_{Duration{}, Duration{}};

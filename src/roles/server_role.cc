@@ -140,7 +140,7 @@ class ServerRole {
   void OnReply(const protocol::ControlReply& reply) {
     const auto* heartbeat = std::get_if<protocol::ServerHeartbeatReply>(&reply);
     if (heartbeat == nullptr) return;
-    if (!heartbeat->transfers.empty()) files_->Redirect(heartbeat->transfers, membership_.coordinator());
+    if (const auto told = ShardFiles::Told(*heartbeat)) files_->Redirect(*told, membership_.coordinator());
     if (!MemoryIsReady(heartbeat->checkpoint)) {
       protocol::ServerHeartbeatReply later = *heartbeat;
       later.checkpoint.reset();

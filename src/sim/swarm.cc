@@ -172,6 +172,38 @@ ClusterResult RunSwarm(const SwarmJob& job, ClusterOptions options, Hooks hooks)
   return RunAndCheck(options, workload, std::move(hooks));
 }
 
+ClusterResult RunWithStandbys(const StandbyJob& job) {
+  ClusterOptions options = SwarmOptions(
+      {.seed = job.seed, .strategy = job.strategy, .fault_free = job.only_kill, .standby = false});
+  Rng rng(Mix(job.seed, 9));
+  options.coordinator_standbys = static_cast<uint32_t>(job.standbys);
+  // A coordinator that waits for the members to learn which of them are left answers late.
+  options.heartbeat_timeout = std::chrono::seconds(3);
+  options.leases = {};
+  options.max_servers = 0;
+  options.time_limit = std::chrono::seconds(200);
+  options.progress_within = std::chrono::seconds(40);
+  Faults& faults = options.faults;
+  faults.damaged = faults.deaths_in_moves = faults.full_disk = 0;
+  if (job.only_kill) {
+    options.reply_timeout = std::chrono::seconds(3);
+    options.plan = {{.what = PlannedFault::What::kKill,
+                     .at = std::chrono::milliseconds(2500) + FromSeconds(2 * rng.Uniform()),
+                     .role = Role::kCoordinator,
+                     .lasts = std::chrono::seconds(1000)}};
+  } else {
+    faults.fault_interval = FromSeconds(rng.Chance(0.5) ? 0.4 : 1.5);
+    faults.lost = rng.Chance(0.5) ? 0.01 : 0;
+    faults.crash_between_actions = rng.Chance(0.5) ? 0.0005 : 0;
+    faults.longest_pause = std::chrono::seconds(rng.Chance(0.2) ? 30 : 4);
+    faults.until = std::chrono::seconds(12);
+    // The stream grows for longer than most faults last, so that there is something to lease.
+    options.stream.takes = std::chrono::seconds(12);
+  }
+  CountingWorkload workload(options.table, options.strategy);
+  return RunAndCheck(options, workload);
+}
+
 ClusterResult RunWithEvictedWorker(uint64_t seed) {
   using std::chrono::seconds;
   using What = PlannedFault::What;

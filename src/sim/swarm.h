@@ -42,6 +42,15 @@ ClusterResult RunSwarm(const SwarmJob& job, ClusterOptions options, Hooks hooks 
 // Runs the job and checks that every event was counted exactly once; `error` is empty if so.
 ClusterResult RunSwarm(const SwarmJob& job);
 
+// A job whose coordinators have directories of their own, checked in the same way.
+struct StandbyJob {
+  uint64_t seed = 1;
+  protocol::StrategyConfig strategy;
+  uint64_t standbys = 1;
+  bool only_kill = false;  // the active coordinator dies once, for good, and nothing else goes wrong
+};
+ClusterResult RunWithStandbys(const StandbyJob& job);
+
 // A job with lanes: auto, checked in the same way. A worker is stopped, and out of reach of the coordinator.
 // It is evicted, and rounds of which it has leases are made anew with fewer lanes, and with as many as before
 // when another worker joins. Then it continues with its leases.

@@ -95,7 +95,7 @@ inline CertificateRoles RolesThatConnect(wire::PortKind port_kind) {
     case wire::PortKind::kMember:
       return {CertificateRole::kWorker};
     case wire::PortKind::kTransfer:
-      return {CertificateRole::kServer, CertificateRole::kWorker};
+      return {CertificateRole::kServer, CertificateRole::kWorker, CertificateRole::kCoordinator};
     case wire::PortKind::kFeed:
       return {CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kBots,
               CertificateRole::kCoordinator};

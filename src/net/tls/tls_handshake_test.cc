@@ -143,7 +143,7 @@ TEST_F(TlsHandshakeTest, EachPortBelongsToItsRolesAndAdmitsItsPeers) {
       {wire::PortKind::kControl, {"coordinator"}, roles},
       {wire::PortKind::kServer, {"server"}, {"worker", "server"}},
       {wire::PortKind::kMember, {"worker"}, {"worker"}},
-      {wire::PortKind::kTransfer, {"coordinator"}, {"server", "worker"}},
+      {wire::PortKind::kTransfer, {"coordinator"}, {"server", "worker", "coordinator"}},
       {wire::PortKind::kFeed, {"feed", "coordinator"}, {"coordinator", "server", "worker", "bots"}},
   };
   std::map<std::string, std::shared_ptr<TlsIdentity>> identities;

@@ -199,9 +199,15 @@ struct ScaleSet {
   uint64_t begun = 0;
   friend bool operator==(const ScaleSet&, const ScaleSet&) = default;
 };
+// Other coordinators have copies of this journal in directories of their own. A coordinator does not go on
+// with it unless the members elect it (standby/).
+struct JournalAgreed {
+  std::vector<NodeId> electors;  // ascending: by the last record that had been acted on
+  friend bool operator==(const JournalAgreed&, const JournalAgreed&) = default;
+};
 using JournalRecord =
     std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised, LabelsMarked, MemberJoined,
-                 MembersLeft, SlicesPlaced, GroupNamed, CheckpointBegun, LanesSet, ScaleSet>;
+                 MembersLeft, SlicesPlaced, GroupNamed, CheckpointBegun, LanesSet, ScaleSet, JournalAgreed>;
 
 // Removes the marks that no cut from `watermark` on needs (by partition). The last mark of each partition
 // stays: the stream goes on behind it.

@@ -19,6 +19,7 @@ void DropReplaced(std::vector<JournalRecord>* records) {
   std::map<SliceId, SlicesPlaced::Place> places;
   std::optional<GroupNamed> group;
   std::optional<CheckpointBegun> checkpoint;
+  std::optional<JournalAgreed> agreed;
   std::map<NodeId, const JournalRecord*> newest;  // of each member
   for (JournalRecord& record : *records) {
     if (const auto* member = std::get_if<MemberJoined>(&record)) {
@@ -31,6 +32,8 @@ void DropReplaced(std::vector<JournalRecord>* records) {
       group = std::move(*named);
     } else if (const auto* begun = std::get_if<CheckpointBegun>(&record)) {
       checkpoint = *begun;
+    } else if (auto* marker = std::get_if<JournalAgreed>(&record)) {
+      agreed = std::move(*marker);
     }
   }
   std::erase_if(*records, [&](const JournalRecord& record) {
@@ -38,7 +41,8 @@ void DropReplaced(std::vector<JournalRecord>* records) {
     if (joined != nullptr)
       return left.contains(joined->member.node) || newest.at(joined->member.node) != &record;
     return std::holds_alternative<MembersLeft>(record) || std::holds_alternative<SlicesPlaced>(record) ||
-           std::holds_alternative<GroupNamed>(record) || std::holds_alternative<CheckpointBegun>(record);
+           std::holds_alternative<GroupNamed>(record) || std::holds_alternative<CheckpointBegun>(record) ||
+           std::holds_alternative<JournalAgreed>(record);
   });
   if (!places.empty()) {
     SlicesPlaced placed;
@@ -47,6 +51,7 @@ void DropReplaced(std::vector<JournalRecord>* records) {
   }
   if (group) records->emplace_back(std::move(*group));
   if (checkpoint) records->emplace_back(*checkpoint);
+  if (agreed) records->emplace_back(std::move(*agreed));
 }
 
 bool Coordinator::State::Restore(JournalRecord& record, Former* former) {

@@ -10,12 +10,13 @@
 namespace leat::roles {
 
 CommitQueue::CommitQueue(net::Loop& loop, BackgroundThread& background, Write write, Execute execute,
-                         OnReplaced on_replaced)
+                         OnReplaced on_replaced, Agreement agreement)
     : loop_(loop),
       background_(background),
       write_(std::move(write)),
       execute_(std::move(execute)),
-      on_replaced_(std::move(on_replaced)) {}
+      on_replaced_(std::move(on_replaced)),
+      agreement_(std::move(agreement)) {}
 
 CommitQueue::~CommitQueue() {
   *alive_ = false;
@@ -39,18 +40,26 @@ void CommitQueue::Push(protocol::CoordinatorActions actions) {
   Run();
 }
 
+bool CommitQueue::Agreed(const Batch& batch) const {
+  return abandoned_ || agreement_.agreed == nullptr || batch.position <= agreement_.agreed();
+}
+
 void CommitQueue::Run() {
-  if (running_ || writing_) return;
+  if (running_) return;
   running_ = true;
-  while (!batches_.empty()) {
-    if (!batches_.front().records.empty() || batches_.front().confirm) {
-      StartWrite();
-      break;
-    }
+  bool waits = false;
+  const uint64_t before = first_;
+  while (!batches_.empty() && !batches_.front().unwritten()) {
+    waits = !Agreed(batches_.front());
+    if (waits) break;
     Batch batch = std::move(batches_.front());
     batches_.pop_front();
+    ++first_;
     for (auto& action : batch.actions) execute_(action);
   }
+  if (!waits || first_ != before) disagreed_.reset();
+  if (waits && !disagreed_) disagreed_ = loop_.Now();
+  if (!writing_ && std::ranges::any_of(batches_, &Batch::unwritten)) StartWrite();
   running_ = false;
 }
 
@@ -61,16 +70,16 @@ void CommitQueue::StartWrite() {
   for (const Batch& batch : batches_)
     records.insert(records.end(), batch.records.begin(), batch.records.end());
   // The queue may be gone when the write ends.
-  background_.Post([this, alive = alive_, &loop = loop_, write = write_, batches = batches_.size(),
+  background_.Post([this, alive = alive_, &loop = loop_, write = write_, end = first_ + batches_.size(),
                     records = std::move(records)] {
     Status status = write(records);
-    loop.Post([this, alive, batches, status = std::move(status)] {
-      if (*alive) OnWritten(batches, status);
+    loop.Post([this, alive, end, status = std::move(status)] {
+      if (*alive) OnWritten(end, status);
     });
   });
 }
 
-void CommitQueue::OnWritten(size_t batches, const Status& status) {
+void CommitQueue::OnWritten(uint64_t end, const Status& status) {
   if (abandoned_) return;
   if (status.code() == Code::kStale) {
     batches_.clear();
@@ -89,15 +98,23 @@ void CommitQueue::OnWritten(size_t batches, const Status& status) {
   if (!failure_.ok()) spdlog::info("the journal is written again");
   failure_ = Status();
   retry_ = kFirstRetry;
-  writing_ = false;
-  for (size_t i = 0; i < batches; ++i) {
-    batches_[i].records.clear();
-    batches_[i].confirm = false;
+  std::vector<protocol::JournalRecord> written;
+  const auto count = static_cast<std::ptrdiff_t>(end - first_);
+  for (auto batch = batches_.begin(); batch != batches_.begin() + count; ++batch)
+    written.insert(written.end(), batch->records.begin(), batch->records.end());
+  const uint64_t position = agreement_.publish == nullptr ? 0 : agreement_.publish(written);
+  for (auto batch = batches_.begin(); batch != batches_.begin() + count; ++batch) {
+    if (batch->unwritten()) batch->position = position;
+    batch->records.clear();
+    batch->confirm = false;
   }
+  writing_ = false;
   Run();
 }
 
 Status CommitQueue::Stalled() const {
+  if (failure_.ok() && disagreed_ && loop_.Now() - *disagreed_ >= kSlowWrite)
+    return Status(Code::kUnavailable, "it waits for a standby");
   if (!failure_.ok() || !writing_) return failure_;
   const Duration took = loop_.Now() - write_started_;
   if (took < kSlowWrite) return Status();

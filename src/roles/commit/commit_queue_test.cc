@@ -151,5 +151,67 @@ TEST_F(CommitQueueTest, AbandonedRecordsHoldUpNothing) {
   EXPECT_TRUE(queue_.Stalled().ok());
 }
 
+// With a standby, which the test plays: positions are numbers of writes.
+class AgreementTest : public ::testing::Test {
+ protected:
+  AgreementTest()
+      : queue_(
+            loop_, background_, [](std::span<const protocol::JournalRecord>) { return Status(); },
+            [this](protocol::CoordinatorAction& action) {
+              executed_.push_back(std::get<PrepareCheckpoint>(action).id);
+            },
+            [](const Status&) {},
+            {.publish =
+                 [this](std::span<const protocol::JournalRecord> records) {
+                   published_.push_back(records.size());
+                   return published_.size();
+                 },
+             .agreed = [this] { return agreed_; }}) {}
+
+  bool RunUntil(const std::function<bool()>& condition) {
+    const Time until = loop_.Now() + std::chrono::seconds(120);
+    while (!condition() && loop_.Now() < until) loop_.RunOnce(std::chrono::milliseconds(1));
+    return condition();
+  }
+
+  std::vector<size_t> published_;
+  uint64_t agreed_ = 0;
+  std::vector<uint64_t> executed_;
+  net::Loop loop_;
+  BackgroundThread background_;
+  CommitQueue queue_;
+};
+
+TEST_F(AgreementTest, WhatIsWrittenWaitsUntilItIsAgreed) {
+  queue_.Push({PrepareCheckpoint{1}});
+  EXPECT_THAT(executed_, ElementsAre(1)) << "it depends on nothing";
+  queue_.Push({AppendJournal{IdsReserved{1, 0}}, PrepareCheckpoint{2}});
+  ASSERT_TRUE(RunUntil([&] { return published_.size() == 1; }));
+  // The next write does not wait for that.
+  queue_.Push({PrepareCheckpoint{3}});
+  queue_.Push({ConfirmTerm{}, PrepareCheckpoint{4}});
+  ASSERT_TRUE(RunUntil([&] { return published_.size() == 2; }));
+  EXPECT_THAT(published_, ElementsAre(1, 0));
+  EXPECT_THAT(executed_, ElementsAre(1));
+  EXPECT_FALSE(queue_.empty());
+  agreed_ = 1;
+  queue_.Resume();
+  EXPECT_THAT(executed_, ElementsAre(1, 2, 3));
+  agreed_ = 2;
+  queue_.Resume();
+  EXPECT_THAT(executed_, ElementsAre(1, 2, 3, 4));
+  EXPECT_TRUE(queue_.empty());
+}
+
+TEST_F(AgreementTest, AStandbyThatIsSilentStallsTheQueue) {
+  queue_.Push({AppendJournal{IdsReserved{1, 0}}, PrepareCheckpoint{1}});
+  ASSERT_TRUE(RunUntil([&] { return !queue_.Stalled().ok(); }));
+  EXPECT_EQ(queue_.Stalled().message(), "it waits for a standby");
+  agreed_ = 1;
+  queue_.Resume();
+  EXPECT_TRUE(queue_.Stalled().ok());
+  EXPECT_THAT(executed_, ElementsAre(1));
+}
+
 }  // namespace
 }  // namespace leat::roles

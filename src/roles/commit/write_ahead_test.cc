@@ -39,6 +39,9 @@ class FakeStore final : public checkpoint::Store {
   uint64_t term() const override { return 1; }
   Status WriteJob(const std::string&) override { return Status(); }
   Result<std::string> ReadJob() const override { return std::string(); }
+  Result<std::vector<protocol::JournalRecord>> ReadJournal() const override {
+    return std::vector<protocol::JournalRecord>();
+  }
   Result<protocol::RecoveredState> Restore(const std::vector<checkpoint::DamagedCheckpoint>&) const override {
     return protocol::RecoveredState();
   }

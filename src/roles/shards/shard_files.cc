@@ -65,18 +65,30 @@ struct Removal {
 Result<std::unique_ptr<ShardFiles>> ShardFiles::Make(const protocol::JoinReply& joined,
                                                      const Options& options) {
   std::unique_ptr<ShardFiles> made(new ShardFiles(options));
-  if (SeesDirectory(joined)) return made;
-  const std::string directory = std::filesystem::path(joined.probe).parent_path().string();
-  LEAT_ASSIGN_OR_RETURN(
-      const std::string parent,
-      ScratchParent(options.scratch, "this host cannot write to the job's directory " + directory +
-                                         ", so checkpoints are transferred and need a place on a disk"));
-  LEAT_ASSIGN_OR_RETURN(made->scratch_, Scratch::Make(parent));
-  const std::string address = AddressOf(joined.transfers, options.coordinator);
-  spdlog::info("{} cannot be seen here: checkpoints are transferred through {} and {}", directory,
-               made->scratch_->path(), address);
-  made->client_ = std::make_shared<transfer::Client>(address, options.make_transport, options.limits);
+  if (!SeesDirectory(joined)) LEAT_RETURN_IF_ERROR(made->BeRemote(joined, options.coordinator));
   return made;
+}
+
+Status ShardFiles::BeRemote(const protocol::JoinReply& joined, const std::string& coordinator) {
+  const std::string directory = std::filesystem::path(joined.probe).parent_path().string();
+  const std::string address = AddressOf(joined.transfers, coordinator);
+  std::lock_guard lock(mutex_);
+  if (aborted_ || (client_ != nullptr && client_->address() == address)) return {};
+  if (scratch_ == nullptr) {
+    LEAT_ASSIGN_OR_RETURN(
+        const std::string parent,
+        ScratchParent(options_.scratch, "this host cannot write to the job's directory " + directory +
+                                            ", so checkpoints are transferred and need a place on a disk"));
+    LEAT_ASSIGN_OR_RETURN(scratch_, Scratch::Make(parent));
+  }
+  if (client_ == nullptr) {
+    spdlog::info("{} cannot be seen here: checkpoints are transferred through {} and {}", directory,
+                 scratch_->path(), address);
+  } else {
+    client_->Abort();
+  }
+  client_ = std::make_shared<transfer::Client>(address, options_.make_transport, options_.limits);
+  return {};
 }
 
 std::shared_ptr<transfer::Client> ShardFiles::Service() {
@@ -84,12 +96,19 @@ std::shared_ptr<transfer::Client> ShardFiles::Service() {
   return client_;
 }
 
-void ShardFiles::Redirect(const std::string& transfers, const std::string& coordinator) {
+std::string ShardFiles::ScratchPath() {
   std::lock_guard lock(mutex_);
-  const std::string address = AddressOf(transfers, coordinator);
-  if (client_ == nullptr || aborted_ || address == client_->address()) return;
-  client_->Abort();
-  client_ = std::make_shared<transfer::Client>(address, options_.make_transport, options_.limits);
+  return scratch_ == nullptr ? std::string() : scratch_->path();
+}
+
+void ShardFiles::Redirect(const protocol::JoinReply& told, const std::string& coordinator) {
+  if (!told.probe.empty() && SeesDirectory(told)) {
+    std::lock_guard lock(mutex_);
+    if (client_ != nullptr) client_->Abort();
+    client_.reset();
+  } else if (const Status remote = BeRemote(told, coordinator); !remote.ok()) {
+    spdlog::error("{}", remote.message());
+  }
 }
 
 void ShardFiles::Load(
@@ -115,21 +134,21 @@ void ShardFiles::Load(
   }
 }
 
-Status ShardFiles::Send(uint64_t checkpoint, const protocol::ManifestShard& shard) {
-  const Removal removal{scratch_->path() + "/" + shard.file};
+Status ShardFiles::Send(transfer::Client& service, uint64_t checkpoint,
+                        const protocol::ManifestShard& shard) {
+  const Removal removal{ScratchPath() + "/" + shard.file};
   LEAT_ASSIGN_OR_RETURN(const checkpoint::File file, checkpoint::File::Open(removal.path, O_RDONLY));
   LEAT_ASSIGN_OR_RETURN(const uint64_t checksum, file.ReadChecksum());
-  const auto service = Service();
-  const uint64_t lost = service->connections_lost();
-  Status sent = service->Send(
+  const uint64_t lost = service.connections_lost();
+  Status sent = service.Send(
       {.folder = checkpoint,
        .name = shard.file,
        .bytes = shard.bytes,
        .checksum = checksum,
        .read = [&file](uint64_t offset, std::span<std::byte> out) { return file.ReadAt(offset, out); }});
-  if (service->connections_lost() > lost) {
+  if (service.connections_lost() > lost) {
     spdlog::info("checkpoint {}: the transfer of {} bytes lost {} connections", checkpoint, shard.bytes,
-                 service->connections_lost() - lost);
+                 service.connections_lost() - lost);
   }
   return sent;
 }
@@ -139,21 +158,23 @@ protocol::ShardReport ShardFiles::Save(protocol::SaveShard save, NodeId node,
                                        const optim::OptimizerConfig& optimizer,
                                        const std::function<void()>& read,
                                        const checkpoint::ShardProgress& progress) {
+  const auto service = Service();
+  const bool remote = service != nullptr;
   auto shard = checkpoint::WriteShard(
-      remote() ? scratch_->path() : save.order.directory, node.value, table, optim::SlotNames(optimizer),
-      std::move(save.slices), remote() ? checkpoint::Durability::kNotSynced : checkpoint::Durability::kSynced,
+      remote ? ScratchPath() : save.order.directory, node.value, table, optim::SlotNames(optimizer),
+      std::move(save.slices), remote ? checkpoint::Durability::kNotSynced : checkpoint::Durability::kSynced,
       progress);
   read();
   protocol::ShardReport report;
   report.checkpoint = save.order.id;
   report.status = shard.status();
-  if (shard.ok() && remote()) report.status = Send(save.order.id, *shard);
+  if (shard.ok() && remote) report.status = Send(*service, save.order.id, *shard);
   if (report.status.ok()) {
     report.file = shard->file;
     report.bytes = shard->bytes;
     report.checksum = shard->checksum;
     report.slices = shard->slices;
-  } else if (!remote() && !std::filesystem::exists(save.order.directory)) {
+  } else if (!remote && !std::filesystem::exists(save.order.directory)) {
     spdlog::info("checkpoint {} has been given up: {} is gone", save.order.id, save.order.directory);
   } else {
     spdlog::error("checkpoint {}: {}", save.order.id, report.status.ToString());

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,7 @@ class ShardFiles {
   // directory: kInvalidArgument if there is no place for it.
   static Result<std::unique_ptr<ShardFiles>> Make(const protocol::JoinReply& joined, const Options& options);
 
-  bool remote() const { return scratch_ != nullptr; }
+  bool remote() { return Service() != nullptr; }
 
   // Reads each slice, or returns the error of reading it. Opens each file once. Blocks.
   void Load(const std::vector<protocol::SliceOrder>& orders, const protocol::SliceTable& table,
@@ -44,21 +45,35 @@ class ShardFiles {
   protocol::ShardReport Save(protocol::SaveShard save, NodeId node, const protocol::SliceTable& table,
                              const optim::OptimizerConfig& optimizer, const std::function<void()>& read,
                              const checkpoint::ShardProgress& progress = {});
-  // Thread-safe. The coordinator, which this process has reached at this address, was restarted, and its
-  // service has another one: JoinReply::transfers. A transfer from or to the former one fails.
-  void Redirect(const std::string& transfers, const std::string& coordinator);
+  // Thread-safe. The coordinator, which this process has reached at this address, is another one, with
+  // another service, perhaps also with another directory: `told` has these fields of a reply to its
+  // heartbeat. A transfer from or to the former one fails.
+  void Redirect(const protocol::JoinReply& told, const std::string& coordinator);
+  // What a heartbeat's reply says of a new coordinator; none: nothing.
+  template <class Reply>
+  static std::optional<protocol::JoinReply> Told(const Reply& reply) {
+    if (reply.transfers.empty()) return std::nullopt;
+    protocol::JoinReply told;
+    told.transfers = reply.transfers;
+    told.probe = reply.probe;
+    told.probe_content = reply.probe_content;
+    return told;
+  }
   // Thread-safe. Transfers fail from now on, the current one at once.
   void Abort();
 
  private:
   explicit ShardFiles(const Options& options) : options_(options) {}
   std::shared_ptr<transfer::Client> Service();
-  Status Send(uint64_t checkpoint, const protocol::ManifestShard& shard);
+  std::string ScratchPath();
+  // Shards go through the service at this address.
+  Status BeRemote(const protocol::JoinReply& joined, const std::string& coordinator);
+  Status Send(transfer::Client& service, uint64_t checkpoint, const protocol::ManifestShard& shard);
 
   const Options options_;
-  std::unique_ptr<Scratch> scratch_;  // null: the directory is visible
   std::mutex mutex_;
-  std::shared_ptr<transfer::Client> client_;  // null: likewise
+  std::unique_ptr<Scratch> scratch_;          // null: it was never needed
+  std::shared_ptr<transfer::Client> client_;  // null: the directory is visible
   bool aborted_ = false;
 };
 

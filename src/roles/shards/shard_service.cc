@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "checkpoint/file.h"
+#include "checkpoint/store.h"
 #include "net/address.h"
 #include "net/security/private_file.h"
 
@@ -68,6 +69,11 @@ Status ShardService::OnComplete(const std::string& directory, const protocol::Ma
     LEAT_ASSIGN_OR_RETURN(auto content, transfer::FileContent::Open(directory + "/" + shard.file));
     names.push_back(PublishedName(directory, shard.file));
     service_->Publish(names.back(), std::move(content));
+  }
+  // For standbys, which copy whole checkpoints.
+  if (auto text = transfer::FileContent::Open(directory + "/" + checkpoint::kManifestName); text.ok()) {
+    names.push_back(PublishedName(directory, checkpoint::kManifestName));
+    service_->Publish(names.back(), std::move(*text));
   }
   while (published_.size() > kPublishedCheckpoints) OnRemoved(published_.begin()->first);
   return {};

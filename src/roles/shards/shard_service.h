@@ -1,5 +1,5 @@
 // The coordinator's side of checkpoints for roles that do not see the job's directory: publishes the shards
-// of the newest checkpoints, and takes the shards of the one that is being made.
+// and manifests of the newest checkpoints, and takes the shards of the one that is being made.
 #pragma once
 
 #include <cstdint>

@@ -53,11 +53,11 @@ void Cluster::State::ScheduleIn(const std::shared_ptr<Process>& process, Duratio
 }
 
 ClusterResult Cluster::State::Run() {
-  StartCoordinator(0, false);
+  OwnDirectories() ? StartHosts() : StartCoordinator(0, false);
   StartAll();
   if (options.faults.fault_interval > Duration(0)) {
     Replace();
-    InjectFault();
+    OwnDirectories() ? InjectStandbyFault() : InjectFault();
   }
   for (const PlannedFault& planned : options.plan) {
     queue.After(planned.at, [this, planned] { Carry(planned); });
@@ -181,6 +181,12 @@ void Cluster::State::OnReplaced(const std::shared_ptr<CoordinatorProcess>& c) {
 }
 
 void Cluster::State::Tick(const std::shared_ptr<CoordinatorProcess>& c) {
+  if (c->replication) {
+    if (c->machine->next_timer() == Time::max() && !c->over_since) c->over_since = now();
+    c->replication->OnTimer(now());
+    Flush(c);
+    if (!c->alive || c->ended) return;
+  }
   if (c->machine->next_timer() <= now()) Do(c, c->machine->OnTimer(now()));
   ScheduleIn(c, kTick, [this, c] { Tick(c); });
 }
@@ -213,6 +219,7 @@ std::vector<StreamRange> Cluster::State::Ranges(CoordinatorProcess* c) {
 }
 
 void Cluster::State::Do(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions) {
+  if (c->replication) return DoAgreed(c, std::move(actions));
   for (CoordinatorAction& action : actions) {
     if (!c->alive || c->ended) return;
     // Nothing waits for the answer of the disk: replies to other requests go out meanwhile.
@@ -235,6 +242,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
   if (auto* reply = std::get_if<Reply>(&action)) {
     if (options.check && LateLabels()) CheckLabels(reply->reply);
     if (options.check) NoteLeases(*c, reply->reply);
+    if (c->replication) Stamp(c.get(), reply->call, &reply->reply);
     if (auto call = c->calls.extract(reply->call)) call.mapped()(std::move(reply->reply));
   } else if (auto* journal = std::get_if<AppendJournal>(&action)) {
     if (!disk.Append(c->term, journal->record)) return OnReplaced(c);
@@ -251,7 +259,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     const uint64_t id = prepare->id;
     ScheduleIn(c, DiskTakes(), [this, c, id] {
       Result<CheckpointOrder> order = Status(Code::kResourceExhausted, "the disk is full");
-      if (!Chance(options.faults.full_disk)) order = disk.Prepare(id);
+      if (!Chance(options.faults.full_disk)) order = PrepareCheckpointOf(*c, id);
       Do(c, c->machine->OnCheckpointPrepared(now(), id, std::move(order)));
     });
   } else if (auto* commit = std::get_if<CommitManifest>(&action)) {
@@ -261,7 +269,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
       if (Chance(options.faults.full_disk)) status = Status(Code::kResourceExhausted, "the disk is full");
       // A failed one may be complete on disk all the same.
       if (status.ok() || rng.Chance(0.5)) {
-        if (!disk.Commit(c->term, manifest)) return OnReplaced(c);
+        if (!CommitCheckpointOf(*c, manifest)) return OnReplaced(c);
         if (options.check) CheckCheckpoint(manifest);
         ++result.checkpoints;
         if (Chance(options.faults.damaged)) disk.DamageNewest();
@@ -273,12 +281,12 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
       });
     });
   } else if (auto* drop = std::get_if<DropCheckpoints>(&action)) {
-    if (!disk.Drop(c->term, drop->oldest_kept, drop->watermark)) OnReplaced(c);
+    if (!c->replication && !disk.Drop(c->term, drop->oldest_kept, drop->watermark)) OnReplaced(c);
   } else if (auto* remove = std::get_if<RemoveCheckpoint>(&action)) {
-    if (!disk.Remove(c->term, remove->id)) OnReplaced(c);
+    if (!c->replication && !disk.Remove(c->term, remove->id)) OnReplaced(c);
   } else if (auto* verify = std::get_if<VerifyCheckpoint>(&action)) {
     ScheduleIn(c, DiskTakes(), [this, c, id = verify->id] {
-      const Status status = disk.Verify(c->term, id);
+      const Status status = c->replication ? Status() : disk.Verify(c->term, id);
       if (status.code() == Code::kStale) return OnReplaced(c);
       Do(c, c->machine->OnCheckpointVerified(now(), id, status));
     });
@@ -287,11 +295,12 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     if (ended->status.code() == Code::kStale || c != coordinator) {
       c->alive = false;
       ++result.replaced;
+      if (c->replication) return StartAt(c->address);
       if (c == coordinator)
         Violate(Invariant::kOneCoordinator, "the newest coordinator was told that it is replaced");
       return;
     }
-    disk.Append(c->term, ended->left);
+    if (!c->replication) disk.Append(c->term, ended->left);
     result.regranted_leases += c->machine->status().regranted_leases;
     result.overdue_leases += c->machine->status().overdue_leases;
     result.replicated = c->machine->status().replicated;

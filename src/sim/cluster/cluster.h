@@ -53,8 +53,10 @@ struct Faults {
   double deaths_in_moves = 0;
   // Of the server of a slice or of its replica, at each point of a forwarded push.
   double deaths_in_forwards = 0;
-  Duration slow_disk{0};       // maximum duration of a write
-  Duration longest_pause{0};   // a quarter of the pauses take up to this instead of 2.5 s. 0: none
+  Duration slow_disk{0};  // maximum duration of a write
+  // A quarter of the pauses take up to this instead of 2.5 s, those of coordinators with directories of their
+  // own all. 0: none
+  Duration longest_pause{0};
   Duration longest_cut{0};     // of those
   Duration fault_interval{0};  // mean time between deaths, pauses and stops; 0: none
   Time until{0};               // end of all faults
@@ -161,6 +163,9 @@ struct ClusterOptions {
   uint32_t replicas = 1;     // CoordinatorConfig::replicas
   uint32_t workers = 1;
   uint32_t standby = 0;  // workers that stand by; so do then all that replace a worker
+  // Standby coordinators, each on a host of its own with its own directory. 0: coordinators share a
+  // directory.
+  uint32_t coordinator_standbys = 0;
   protocol::SliceTable table;
   protocol::Placement placement = protocol::Placement::kGreedy;
   optim::OptimizerConfig optimizer;
@@ -224,6 +229,8 @@ struct ClusterResult {
   uint64_t pauses = 0;
   uint64_t job_pauses = 0;
   uint64_t restarts = 0;       // of the coordinator alone
+  uint64_t elections = 0;      // coordinators that the members have elected
+  uint64_t sets = 0;           // of coordinators that a majority of the members has learned
   uint64_t overtaken = 0;      // coordinators that were alive when another one took over
   uint64_t replaced = 0;       // of them, those that found out
   uint64_t resumes = 0;        // of the whole job

@@ -1,7 +1,8 @@
 // The state of a virtual cluster, for its own sources: cluster.cc (the coordinator, the end of the job),
 // roles.cc (servers and workers), network.cc (messages in transit), moves.cc (slices that move between
-// servers), replicas.cc (what servers forward to each other), prefetch.cc (cache hints), group_members.cc and
-// reduce.cc (all-reduce workers and their messages), faults.cc, commands.cc, invariants.cc.
+// servers), replicas.cc (what servers forward to each other), standbys.cc (coordinators with directories of
+// their own), prefetch.cc (cache hints), group_members.cc and reduce.cc (all-reduce workers and their
+// messages), faults.cc, commands.cc, invariants.cc.
 #pragma once
 
 #include <array>
@@ -17,6 +18,10 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "protocol/coordinator/standby/candidate.h"
+#include "protocol/coordinator/standby/followed_journal.h"
+#include "protocol/coordinator/standby/promises.h"
+#include "protocol/coordinator/standby/replication.h"
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/disk.h"
 #include "sim/cluster/labels.h"
@@ -39,12 +44,16 @@ enum EventKind : uint32_t {
   kPieceSent = 7,
 };
 
+// Addresses of coordinators. With a shared directory only the first two are used.
+constexpr uint32_t kAddresses = 3;
+
 struct Process {
   virtual ~Process() = default;
   bool alive = true;
   uint32_t calls = 0;  // the address of the coordinator that it calls
   Time paused_until{0};
-  Time cut_off_until{0};  // from the coordinator, in both directions
+  Time cut_off_until{0};                             // from all coordinators, in both directions
+  std::array<Time, kAddresses> cut_from_until = {};  // from the coordinator or standby at one address
 };
 
 struct CoordinatorProcess : Process {
@@ -54,6 +63,33 @@ struct CoordinatorProcess : Process {
   std::optional<LabelStream> labels;  // of the job's late labels, as this process joins them
   std::unordered_map<uint64_t, std::function<void(ControlReply)>> calls;
   bool ended = false;
+  // ---- with a directory of its own
+  std::optional<JournalReplication> replication;
+  std::deque<std::pair<uint64_t, CoordinatorAction>> waiting;  // for this position to be agreed
+  std::deque<std::pair<uint64_t, uint64_t>> disagreed;         // records, by position
+  uint64_t position = 0;                                       // of what was appended last
+  std::unordered_map<uint64_t, ElectorState> electors;         // by call
+  bool flushing = false;
+  std::optional<Time> over_since;  // its machine has ended
+};
+
+// A coordinator with a directory of its own that is not active.
+struct StandbyProcess : Process {
+  uint32_t address = 0;
+  std::optional<FollowedJournal> journal;
+  std::optional<Electorate> electorate;
+  std::optional<Candidate> candidate;  // while it stands for election
+  bool complete = false;               // it has been in the set
+  Time heard{0};                       // an answer of the coordinator
+  bool copying = false;
+};
+
+// What survives the processes there.
+struct CoordinatorHost {
+  std::vector<uint64_t> journal;  // numbers of records
+  uint64_t term = 0;              // the highest that its directory knows
+  bool copy = false;              // of another coordinator
+  std::map<uint64_t, Manifest> manifests;
 };
 
 // A worker's connection to a server. Its messages arrive in order.
@@ -99,6 +135,7 @@ struct alignas(64) RoleProcess : Process {
   uint32_t started = 0;     // the number of processes of its role started before it
   uint32_t address_id = 0;  // where others connect to it; 0: a worker without a listener
   NodeId node;
+  Promises promises;
   Time last_heartbeat{0};
   Time wake_at = Time::max();
   std::deque<std::pair<uint64_t, Time>> parked;          // a server's tickets, and since when they are parked
@@ -236,6 +273,34 @@ struct Cluster::State {
   void ResumeJob();
   bool Complete() const;
 
+  // ---- standbys.cc: coordinators with directories of their own
+  bool OwnDirectories() const { return options.coordinator_standbys > 0; }
+  void StartHosts();
+  // The process at this address starts: what it is depends on its directory.
+  void StartAt(uint32_t address);
+  void StartStandby(uint32_t address);
+  void StartElected(uint32_t address, uint64_t term, bool elected);
+  void DoAgreed(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions);
+  void Flush(const std::shared_ptr<CoordinatorProcess>& c);
+  void Observe(const CoordinatorProcess& c, uint64_t record);
+  void AppendOwn(const std::shared_ptr<CoordinatorProcess>& c, JournalRecord record);
+  void OnFollow(const std::shared_ptr<CoordinatorProcess>& c, uint64_t call, const FollowRequest& request);
+  void NoteElector(const std::shared_ptr<CoordinatorProcess>& c, uint64_t call, ControlRequest* request);
+  void Stamp(CoordinatorProcess* c, uint64_t call, ControlReply* reply);
+  CheckpointOrder PrepareCheckpointOf(const CoordinatorProcess& c, uint64_t id);
+  bool CommitCheckpointOf(const CoordinatorProcess& c, const Manifest& manifest);
+  void Follow(const std::shared_ptr<StandbyProcess>& s);
+  void OnFollowReply(const std::shared_ptr<StandbyProcess>& s, const FollowReply& reply);
+  void CopyCheckpoint(const std::shared_ptr<StandbyProcess>& s, const FollowReply& reply);
+  void OnMissed(const std::shared_ptr<StandbyProcess>& s);
+  void WatchElection(const std::shared_ptr<StandbyProcess>& s);
+  ControlReply AnswerAsStandby(const std::shared_ptr<StandbyProcess>& s, const ControlRequest& request);
+  std::shared_ptr<Process> ProcessAt(uint32_t address) const;
+  void KillAt(uint32_t address, Duration absent);
+  bool ElectorsAreWhole() const;
+  void InjectStandbyFault();
+  Role ElectorRole() const { return options.strategy.on_servers() ? Role::kServer : Role::kWorker; }
+
   // ---- prefetch.cc
   // Fetches what an event will access into the cache, one step of indirection per hop of
   // EventQueue::LookAhead. No other effect.
@@ -252,6 +317,7 @@ struct Cluster::State {
   void SendHeartbeat(const ProcessPtr& p);
   void OnHeartbeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply);
   uint64_t TermOf(const RoleProcess& p) const;  // of the coordinator that it follows
+  static bool Counts(RoleProcess* p, const ControlReply& reply);
   // Sends a heartbeat if one is due, or sets the timer for it.
   void MaybeSendHeartbeat(const ProcessPtr& p);
   void Wake(const ProcessPtr& p);
@@ -432,7 +498,12 @@ struct Cluster::State {
   bool modelled = false;
   std::shared_ptr<CoordinatorProcess> coordinator;  // the newest
   // By address. A member that gets no answer at one calls the next.
-  std::array<std::shared_ptr<CoordinatorProcess>, 2> coordinators;
+  std::array<std::shared_ptr<CoordinatorProcess>, kAddresses> coordinators;
+  std::array<std::shared_ptr<StandbyProcess>, kAddresses> standbys;
+  std::array<CoordinatorHost, kAddresses> hosts;
+  std::vector<JournalRecord> records;  // of all journals with directories of their own, by number
+  std::set<uint64_t> acted_on;         // numbers of records
+  uint64_t acted_term = 0;             // the highest whose coordinator has acted on a record
   std::unordered_map<uint64_t, uint64_t> leased_by;              // by lease: the coordinator's term
   std::map<std::pair<uint32_t, Position>, uint64_t> taken_from;  // by cut: the highest term of a lease
   std::vector<ProcessPtr> roles;                                 // dead ones are null

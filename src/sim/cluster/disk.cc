@@ -66,8 +66,8 @@ void Disk::Know(const Cut& cut) {
   if (known_.try_emplace({cut.partition, cut.begin}, cut).second) all_cuts_.push_back(cut);
 }
 
-CheckpointOrder Disk::Prepare(uint64_t id) {
-  CheckpointOrder order{id, "checkpoint-" + std::to_string(id)};
+CheckpointOrder Disk::Prepare(uint64_t id, const std::string& host) {
+  CheckpointOrder order{id, host + "checkpoint-" + std::to_string(id)};
   last_checkpoint_ = std::max(last_checkpoint_, id);
   files_[order.directory].clear();
   return order;
@@ -100,6 +100,14 @@ bool Disk::Drop(uint64_t term, uint64_t oldest_kept, const std::vector<Position>
     return (made && made->cuts.empty()) || (raised && raised->Before(watermark));
   });
   DropUnusedLanes(&journal_);
+  return true;
+}
+
+bool Disk::CopyFiles(const std::string& from, const std::string& to) {
+  const auto files = files_.find(from);
+  if (files == files_.end()) return false;
+  auto copy = files->second;
+  files_[to] = std::move(copy);
   return true;
 }
 

@@ -25,7 +25,8 @@ class Disk {
   // False, here and below: a later coordinator has claimed its term, and nothing is changed.
   bool Append(uint64_t term, const protocol::JournalRecord& record);
   bool Confirm(uint64_t term) const;
-  protocol::CheckpointOrder Prepare(uint64_t id);
+  // `host`: begins the directory's name.
+  protocol::CheckpointOrder Prepare(uint64_t id, const std::string& host = "");
   bool Commit(uint64_t term, const protocol::Manifest& manifest);
   bool Drop(uint64_t term, uint64_t oldest_kept, const std::vector<protocol::Position>& watermark);
   bool Remove(uint64_t term, uint64_t id);
@@ -54,6 +55,12 @@ class Disk {
     });
     return last == manifests_.rend() ? nullptr : &last->second;
   }
+
+  // ---- used by coordinators with directories of their own, which keep their journals themselves
+  // A record is acted on.
+  void Observe(const protocol::JournalRecord& record) { Append(term_, record); }
+  // Copies all files; false if there is no such directory.
+  bool CopyFiles(const std::string& from, const std::string& to);
 
   // ---- used by the servers
   void Write(const std::string& directory, const std::string& file, const Shard& shard);

@@ -145,6 +145,7 @@ std::shared_ptr<Process> Cluster::State::Admin() const {
 
 void Cluster::State::CarryToCoordinator(const PlannedFault& planned) {
   if (coordinator->ended || !coordinator->alive) return;
+  if (OwnDirectories()) return KillAt(coordinator->address, planned.lasts);
   if (planned.what == PlannedFault::What::kKill) return KillCoordinator(planned.lasts, planned.index);
   if (planned.what == PlannedFault::What::kPause) return PauseCoordinator(planned.lasts);
   ++result.overtaken;

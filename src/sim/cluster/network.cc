@@ -36,24 +36,41 @@ void Cluster::State::Call(const std::shared_ptr<Process>& from, ControlRequest r
                         Duration delay, std::optional<ControlReply> reply) {
     ScheduleIn(from, delay, [this, from, address, answered, answer, reply = std::move(reply)] {
       if (std::exchange(*answered, true)) return;
-      if (!reply && from->calls == address && coordinators[1 - address]) from->calls = 1 - address;
-      answer(reply);
+      const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
+      const bool standby = refusal != nullptr && refusal->status.code() == Code::kUnavailable;
+      const uint32_t next =
+          OwnDirectories() ? (address + 1) % (1 + options.coordinator_standbys) : 1 - address;
+      if ((!reply || standby) && from->calls == address && (OwnDirectories() || coordinators[next]))
+        from->calls = next;
+      answer(standby ? std::nullopt : reply);
     });
   };
   once(5 * options.heartbeat_interval, std::nullopt);
-  if (Chance(options.faults.lost) || now() < from->cut_off_until) return;
-  queue.After(Latency(least), [this, from, least, address, request = std::move(request), once] {
+  const auto cut = [this, from, address] {
+    return now() < std::max(from->cut_off_until, from->cut_from_until[address]);
+  };
+  if (Chance(options.faults.lost) || cut()) return;
+  queue.After(Latency(least), [this, least, address, cut, request = std::move(request), once] {
     const auto c = coordinators[address];
+    if (const auto s = standbys[address]; s && s->alive) {
+      return ScheduleIn(s, Duration(0), [this, s, least, cut, request, once] {
+        ControlReply reply = AnswerAsStandby(s, request);
+        if (!Chance(options.faults.lost) && !cut()) once(Latency(least), std::move(reply));
+      });
+    }
     if (!c || !c->alive) return once(Latency(least), std::nullopt);
-    ScheduleIn(c, Duration(0), [this, from, least, c, request, once] {
+    ScheduleIn(c, Duration(0), [this, least, c, cut, request = ControlRequest(request), once]() mutable {
       const uint64_t call = ++last_call;
-      c->calls[call] = [this, from, least, once](ControlReply reply) {
+      c->calls[call] = [this, least, cut, once](ControlReply reply) {
         ++result.messages;
-        const bool lost = Chance(options.faults.lost) || now() < from->cut_off_until;
+        const bool lost = Chance(options.faults.lost) || cut();
         if (!lost) once(Latency(least), std::move(reply));
       };
       if (c->ended) return;
+      if (const auto* follow = std::get_if<FollowRequest>(&request)) return OnFollow(c, call, *follow);
       if (hooks.on_request) hooks.on_request(now(), request);
+      if (c->replication) NoteElector(c, call, &request);
+      if (!c->alive || c->ended) return;
       Do(c, c->machine->OnRequest(now(), call, request));
       if (options.check && c->alive && c == coordinator) CheckWatermark();
     });

@@ -87,6 +87,7 @@ void Cluster::State::Join(const ProcessPtr& p) {
     if (!joined || !joined->status.ok()) return ScheduleIn(p, Between(20, 100), [this, p] { Join(p); });
     p->joined = true;
     p->node = joined->node;
+    p->promises.OnJoined(p->node, joined->term);
     if (hooks.on_join) {
       JoinRequest known;
       known.role = p->role;
@@ -109,12 +110,14 @@ void Cluster::State::SendHeartbeat(const ProcessPtr& p) {
     heartbeat.progress.bytes_in = p->bytes_in;
     heartbeat.progress.bytes_out = p->bytes_out;
     servers[p->node] = heartbeat.progress;
+    heartbeat.elector = p->promises.state();
     request = std::move(heartbeat);
   } else {
     WorkerHeartbeat heartbeat =
         p->worker ? p->worker->MakeHeartbeat(now()) : p->group_member->machine->MakeHeartbeat();
     heartbeat.progress = p->progress;
     if (p->memory) p->memory->FillProgress(&heartbeat.progress);
+    heartbeat.elector = p->promises.state();
     if (!heartbeat.unreachable.empty()) ++result.unreachable;
     request = std::move(heartbeat);
   }
@@ -126,7 +129,9 @@ void Cluster::State::SendHeartbeat(const ProcessPtr& p) {
 void Cluster::State::OnHeartbeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply) {
   p->heartbeat_in_flight = false;
   const uint64_t term = TermOf(*p);
-  if (reply) {
+  if (const auto* candidacy = reply ? std::get_if<Candidacy>(&*reply) : nullptr) {
+    Call(p, p->promises.OnCandidacy(*candidacy), [](const auto&) {});
+  } else if (reply && Counts(p.get(), *reply)) {
     if (const auto* server = std::get_if<ServerHeartbeatReply>(&*reply)) {
       std::vector<SliceRef> before;
       std::vector<bool> replicas;
@@ -148,6 +153,14 @@ void Cluster::State::OnHeartbeatReply(const ProcessPtr& p, const std::optional<C
   }
   if (p->alive && p->joined) CheckTerm(term, TermOf(*p));
   if (p->alive) Wake(p);
+}
+
+// Whether the machine is to see it.
+bool Cluster::State::Counts(RoleProcess* p, const ControlReply& reply) {
+  const auto take = [p](const auto* its) {
+    return its == nullptr || p->promises.OnReply(its->term, its->coordinators, its->waiting);
+  };
+  return take(std::get_if<WorkerHeartbeatReply>(&reply)) && take(std::get_if<ServerHeartbeatReply>(&reply));
 }
 
 uint64_t Cluster::State::TermOf(const RoleProcess& p) const {

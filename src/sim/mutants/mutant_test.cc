@@ -30,10 +30,13 @@ const bool kNoMember = guards::IsMember(false);
 const bool kNoSeal = guards::Unsealed(true);
 const bool kNoTerm = guards::CurrentTerm(1, 2);
 const bool kNoReplica = guards::OnReplica(false);
+const bool kNoAgreement = guards::Agreed(false);
+const bool kNoMajority = guards::Majority(1, 2);
 
 // By their sources, protocol/guards/guard_*.cc.
-const std::vector<std::string> kTested = {"already_applied", "current_term",     "member",  "on_replica",
-                                          "same_group",      "same_incarnation", "unsealed"};
+const std::vector<std::string> kTested = {"agreed",     "already_applied",  "current_term",
+                                          "majority",   "member",           "on_replica",
+                                          "same_group", "same_incarnation", "unsealed"};
 
 struct Concern {
   std::string name;
@@ -58,11 +61,23 @@ Concern InRandomJobs(std::vector<Invariant> found_by) {
   return {"random jobs", [](uint64_t seed) { return RunFaultJob(seed).result; }, std::move(found_by)};
 }
 
+Concern WithStandbys(const Strategy& strategy) {
+  return {std::string(protocol::Name(strategy.kind)) + " with standbys",
+          [strategy](uint64_t seed) {
+            return RunWithStandbys({.seed = seed, .strategy = strategy, .standbys = 1 + seed % 2});
+          },
+          {Invariant::kOneCoordinator}};
+}
+
 // The jobs whose exactly-once property depends on the check that this program lacks.
 std::vector<Concern> Concerned() {
   if (kNoGroup) {
     return {InSwarm({.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kOneGroup}),
             InSwarm({.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true}, {Invariant::kOneGroup})};
+  }
+  if (kNoAgreement || kNoMajority) {
+    return {WithStandbys({.kind = Kind::kAsync}), WithStandbys({.kind = Kind::kSync, .lanes = 4}),
+            WithStandbys({.kind = Kind::kAllReduce, .lanes = 4})};
   }
   if (kNoSeal || kNoTerm) {
     return {InSwarm({.kind = Kind::kAsync}, {Invariant::kOneCoordinator}),
@@ -100,7 +115,9 @@ std::string List(const std::map<Invariant, int>& violated) {
 }
 
 TEST(Mutant, LacksOneCheck) {
-  EXPECT_EQ(kNoLedger + kNoIncarnation + kNoGroup + kNoMember + kNoSeal + kNoTerm + kNoReplica, 1);
+  EXPECT_EQ(kNoLedger + kNoIncarnation + kNoGroup + kNoMember + kNoSeal + kNoTerm + kNoReplica +
+                kNoAgreement + kNoMajority,
+            1);
 }
 
 TEST(Mutant, EveryGuardIsTested) {

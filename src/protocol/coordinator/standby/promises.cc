@@ -1,0 +1,41 @@
+#include "protocol/coordinator/standby/promises.h"
+
+#include "protocol/guards.h"
+
+namespace leat::protocol {
+
+void Promises::OnJoined(NodeId node, uint64_t term) {
+  *this = {};
+  node_ = node;
+  promised_ = term;
+}
+
+bool Promises::OnReply(uint64_t term, const std::optional<CoordinatorSet>& coordinators, bool waiting) {
+  if (!guards::CurrentTerm(term, promised_)) return false;
+  if (SameRun(term, promised_) && term > promised_) {
+    promised_ = term;
+    promised_to_ = 0;
+  }
+  if (coordinators && coordinators->term == term && coordinators->NewerThan(set_)) {
+    set_ = *coordinators;
+    urgent_ = true;
+  }
+  return !waiting;
+}
+
+Promise Promises::OnCandidacy(const Candidacy& candidacy) {
+  const bool higher = SameRun(candidacy.term, promised_) && candidacy.term > promised_;
+  const bool again = candidacy.term == promised_ && candidacy.candidate == promised_to_;
+  const bool may = set_.term == 0 || set_.Contains(candidacy.candidate);
+  Promise promise{
+      .node = node_, .term = candidacy.term, .candidate = candidacy.candidate, .coordinators = set_};
+  promise.granted = may && (higher || again);
+  if (promise.granted) {
+    promised_ = candidacy.term;
+    promised_to_ = candidacy.candidate;
+  }
+  promise.promised = promised_;
+  return promise;
+}
+
+}  // namespace leat::protocol

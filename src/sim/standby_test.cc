@@ -1,0 +1,67 @@
+// Coordinators with directories of their own: they die, pause and lose each other and the members at random.
+// Every event counts once, and no two of them act.
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+
+#include "base/rng.h"
+#include "base/testing.h"
+#include "sim/counting.h"
+#include "sim/swarm.h"
+
+namespace leat::sim {
+namespace {
+
+using Kind = protocol::StrategyKind;
+
+struct Case {
+  std::string name;
+  protocol::StrategyConfig strategy;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+class Standbys : public ::testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Sim, Standbys,
+    ::testing::Values(Case{"async", {.kind = Kind::kAsync}},
+                      Case{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
+                      Case{"sync", {.kind = Kind::kSync, .lanes = 4}},
+                      Case{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
+                      Case{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
+                      Case{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST_P(Standbys, EveryEventCountsOnceUnderFaults) {
+  uint64_t elections = 0;
+  const uint64_t seeds = LongTier() ? 1000 : 40;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const ClusterResult result =
+        RunWithStandbys({.seed = seed, .strategy = GetParam().strategy, .standbys = 1 + seed % 2});
+    EXPECT_EQ(result.error, "") << "seed " << seed;
+    elections += result.elections;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(elections, seeds / 2) << "most jobs have none";
+}
+
+TEST_P(Standbys, OneTakesOverWithinThreeSecondsAndNothingIsTrainedAgain) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const ClusterResult result = RunWithStandbys(
+        {.seed = seed, .strategy = GetParam().strategy, .standbys = 1 + seed % 2, .only_kill = true});
+    const std::string name = "seed " + std::to_string(seed);
+    EXPECT_EQ(result.error, "") << name;
+    EXPECT_GE(result.elections, 1u) << name;
+    EXPECT_EQ(result.duplicates, 0u) << name;
+    EXPECT_EQ(result.regranted_leases, 0u) << name;
+    EXPECT_EQ(result.loads, 0u) << name;
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace leat::sim
