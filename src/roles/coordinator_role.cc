@@ -166,6 +166,8 @@ class CoordinatorRole {
       loop_.Post(
           [this] { OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kStop}, [](auto) {}); });
     });
+    // One that was elected says nothing of its journal before a majority of the members knows it.
+    if (!replicator_->founded()) Do({protocol::ConfirmTerm{}});
     Poll();
     Tick();
     loop_.Run();

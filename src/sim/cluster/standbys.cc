@@ -98,7 +98,11 @@ void Cluster::State::StartElected(uint32_t address, uint64_t term, bool elected)
     c->alive = false;
     return Violate(Invariant::kRestored, e.what());
   }
-  if (elected) ++result.elections;
+  if (elected) {
+    ++result.elections;
+    // Nothing is done before a majority knows it.
+    c->position = c->replication->Append(now(), {}, {});
+  }
   if (LateLabels()) {
     c->labels.emplace(Mix(Mix(options.seed, 1), term), options.stream.late_labels);
     c->labels->Start(c->machine->label_marks());
