@@ -210,7 +210,7 @@ void Cluster::State::NoteLeases(const CoordinatorProcess& c, const ControlReply&
   const auto* worker = std::get_if<WorkerHeartbeatReply>(&reply);
   if (worker == nullptr) return;
   for (const Lease& lease : worker->leases) leased_by[lease.id] = c.term;
-  CheckPause(*worker);
+  CheckPause(c, *worker);
 }
 
 // A worker takes a lease, or a member a round. What a worker takes that is evicted already is refused by the

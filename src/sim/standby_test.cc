@@ -24,7 +24,13 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.name;
 }
 
-class Standbys : public ::testing::TestWithParam<Case> {};
+class Standbys : public ::testing::TestWithParam<Case> {
+ protected:
+  // In some of the jobs each slice is on two servers.
+  static uint32_t Replicas(uint64_t seed) {
+    return GetParam().strategy.on_servers() && seed % 3 == 0 ? 2 : 1;
+  }
+};
 
 INSTANTIATE_TEST_SUITE_P(
     Sim, Standbys,
@@ -37,22 +43,34 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Standbys, EveryEventCountsOnceUnderFaults) {
-  uint64_t elections = 0;
+  uint64_t elections = 0, promotions = 0, pauses = 0;
   const uint64_t seeds = LongTier() ? 1000 : 40;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    const ClusterResult result =
-        RunWithStandbys({.seed = seed, .strategy = GetParam().strategy, .standbys = 1 + seed % 2});
+    const ClusterResult result = RunWithStandbys({.seed = seed,
+                                                  .strategy = GetParam().strategy,
+                                                  .standbys = 1 + seed % 2,
+                                                  .replicas = Replicas(seed),
+                                                  .paused = seed % 5 < 2});
     EXPECT_EQ(result.error, "") << "seed " << seed;
     elections += result.elections;
+    promotions += result.promotions;
+    pauses += result.job_pauses;
     if (HasFailure()) return;
   }
   EXPECT_GT(elections, seeds / 2) << "most jobs have none";
+  EXPECT_GT(pauses, seeds);
+  if (GetParam().strategy.on_servers()) {
+    EXPECT_GT(promotions, seeds / 20);
+  }
 }
 
 TEST_P(Standbys, OneTakesOverWithinThreeSecondsAndNothingIsTrainedAgain) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
-    const ClusterResult result = RunWithStandbys(
-        {.seed = seed, .strategy = GetParam().strategy, .standbys = 1 + seed % 2, .only_kill = true});
+    const ClusterResult result = RunWithStandbys({.seed = seed,
+                                                  .strategy = GetParam().strategy,
+                                                  .standbys = 1 + seed % 2,
+                                                  .replicas = Replicas(seed),
+                                                  .only_kill = true});
     const std::string name = "seed " + std::to_string(seed);
     EXPECT_EQ(result.error, "") << name;
     EXPECT_GE(result.elections, 1u) << name;

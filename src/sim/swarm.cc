@@ -173,8 +173,12 @@ ClusterResult RunSwarm(const SwarmJob& job, ClusterOptions options, Hooks hooks)
 }
 
 ClusterResult RunWithStandbys(const StandbyJob& job) {
-  ClusterOptions options = SwarmOptions(
-      {.seed = job.seed, .strategy = job.strategy, .fault_free = job.only_kill, .standby = false});
+  ClusterOptions options = SwarmOptions({.seed = job.seed,
+                                         .strategy = job.strategy,
+                                         .fault_free = job.only_kill,
+                                         .standby = false,
+                                         .paused = job.paused,
+                                         .replicas = job.replicas});
   Rng rng(Mix(job.seed, 9));
   options.coordinator_standbys = static_cast<uint32_t>(job.standbys);
   // A coordinator that waits for the members to learn which of them are left answers late.
@@ -184,7 +188,7 @@ ClusterResult RunWithStandbys(const StandbyJob& job) {
   options.time_limit = std::chrono::seconds(200);
   options.progress_within = std::chrono::seconds(40);
   Faults& faults = options.faults;
-  faults.damaged = faults.deaths_in_moves = faults.full_disk = 0;
+  faults.damaged = faults.deaths_in_moves = faults.deaths_in_forwards = faults.full_disk = 0;
   if (job.only_kill) {
     options.reply_timeout = std::chrono::seconds(3);
     options.plan = {{.what = PlannedFault::What::kKill,

@@ -47,6 +47,8 @@ struct StandbyJob {
   uint64_t seed = 1;
   protocol::StrategyConfig strategy;
   uint64_t standbys = 1;
+  uint32_t replicas = 1;   // as in SwarmJob
+  bool paused = false;     // likewise
   bool only_kill = false;  // the active coordinator dies once, for good, and nothing else goes wrong
 };
 ClusterResult RunWithStandbys(const StandbyJob& job);

@@ -245,7 +245,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     if (c->replication) Stamp(c.get(), reply->call, &reply->reply);
     if (auto call = c->calls.extract(reply->call)) call.mapped()(std::move(reply->reply));
   } else if (auto* journal = std::get_if<AppendJournal>(&action)) {
-    if (!disk.Append(c->term, journal->record)) return OnReplaced(c);
+    if (!c->replication && !disk.Append(c->term, journal->record)) return OnReplaced(c);
     if (std::holds_alternative<LanesSet>(journal->record)) ++result.lane_changes;
     if (const auto* set = std::get_if<ScaleSet>(&journal->record)) NotePause(*set);
     if (std::holds_alternative<RateRaised>(journal->record)) ++result.raises;

@@ -480,9 +480,10 @@ struct Cluster::State {
   // Repeats it until it is answered.
   void Command(AdminRequest::Kind kind, std::function<void()> then);
   void PauseJob(Duration lasts);
-  void NotePause(const ScaleSet& set);  // it is in the journal
+  void NotePause(const ScaleSet& set);        // it is in the journal
+  void NoteFormerPause(const ScaleSet& set);  // of a coordinator that was replaced
   void NoteTakenOver(const RecoveredState& restored);
-  void CheckPause(const WorkerHeartbeatReply& reply);
+  void CheckPause(const CoordinatorProcess& c, const WorkerHeartbeatReply& reply);
 
   Cluster& self;
   ClusterOptions options;

@@ -48,11 +48,19 @@ void Cluster::State::NoteTakenOver(const RecoveredState& restored) {
   }
 }
 
-void Cluster::State::CheckPause(const WorkerHeartbeatReply& reply) {
+// What it has leased before, perhaps nobody was told.
+void Cluster::State::NoteFormerPause(const ScaleSet& set) {
+  NotePause(set);
+  if (paused_from) paused_from = std::max(*paused_from, set.begun);
+}
+
+void Cluster::State::CheckPause(const CoordinatorProcess& c, const WorkerHeartbeatReply& reply) {
   const bool stepped = options.strategy.stepped();
+  // Leases of one that was replaced are as good as any. It has not heard of the pause.
+  const bool newest = c.term >= acted_term;
   const auto check = [&](uint64_t begin, uint64_t end) {
     leased_until = std::max(leased_until, end);
-    if (paused_from && (!stepped || begin >= *paused_from))
+    if (newest && paused_from && (!stepped || begin >= *paused_from))
       Violate(Invariant::kPause, "step " + std::to_string(begin) + " is begun, paused from step " +
                                      std::to_string(*paused_from) + "; " + Standing());
   };

@@ -70,7 +70,7 @@ void Cluster::State::StartElected(uint32_t address, uint64_t term, bool elected)
   c->term = term;
   CoordinatorConfig config = Config();
   config.term = term;
-  config.take_over = true;
+  config.take_over = config.keep_scale = true;
   RecoveredState restored;
   Electorate electorate(ElectorRole());
   bool marked = false;
@@ -124,7 +124,11 @@ void Cluster::State::DoAgreed(const std::shared_ptr<CoordinatorProcess>& c, Coor
   for (CoordinatorAction& action : actions) {
     if (!c->alive || c->ended) return;
     if (auto* journal = std::get_if<AppendJournal>(&action)) {
+      const auto* set = std::get_if<ScaleSet>(&journal->record);
+      const auto scale = set ? std::optional(*set) : std::nullopt;
       AppendOwn(c, std::move(journal->record));
+      // It is noted between the replies before it and those behind it.
+      if (scale) c->waiting.emplace_back(c->position, AppendJournal{*scale});
     } else if (std::holds_alternative<ConfirmTerm>(action)) {
       // Nothing waits for that of a timer.
       if (&action != &actions.back()) c->position = c->replication->Append(now(), {}, {});
@@ -180,8 +184,12 @@ void Cluster::State::Flush(const std::shared_ptr<CoordinatorProcess>& c) {
     if (auto marker = replication.TakeMarker()) AppendOwn(c, std::move(*marker));
     if (replication.founded()) {
       for (; !c->disagreed.empty() && c->disagreed.front().first <= replication.agreed();
-           c->disagreed.pop_front())
-        Observe(*c, c->disagreed.front().second);
+           c->disagreed.pop_front()) {
+        const auto [position, number] = c->disagreed.front();
+        Observe(*c, number);
+        const auto* set = std::get_if<ScaleSet>(&records[number]);
+        if (position == 0 && set) NoteFormerPause(*set);
+      }
       acted_term = std::max(acted_term, c->term);
     }
     result.sets = std::max(result.sets, replication.set().epoch);
