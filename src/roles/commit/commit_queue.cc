@@ -9,6 +9,19 @@
 
 namespace leat::roles {
 
+namespace {
+
+// Tells a member to do something, other than to end.
+bool TellsMember(const protocol::CoordinatorAction& action) {
+  const auto* reply = std::get_if<protocol::Reply>(&action);
+  if (reply == nullptr) return false;
+  const auto tells = [](const auto* its) { return its != nullptr && !its->stop && !its->evicted; };
+  return tells(std::get_if<protocol::WorkerHeartbeatReply>(&reply->reply)) ||
+         tells(std::get_if<protocol::ServerHeartbeatReply>(&reply->reply));
+}
+
+}  // namespace
+
 CommitQueue::CommitQueue(net::Loop& loop, BackgroundThread& background, Write write, Execute execute,
                          OnReplaced on_replaced, Agreement agreement)
     : loop_(loop),
@@ -129,6 +142,8 @@ void CommitQueue::Abandon() {
   for (Batch& batch : batches_) {
     batch.records.clear();
     batch.confirm = false;
+    // Another coordinator may go on without these records.
+    std::erase_if(batch.actions, TellsMember);
   }
   Run();
 }

@@ -53,8 +53,8 @@ class CommitQueue {
   bool empty() const { return batches_.empty(); }
   // Ok if records are written as usual; else why they are not.
   Status Stalled() const;
-  // Gives up: from now on no record is written, and no action waits for one. For a job that ends and discards
-  // what it has trained since the last checkpoint.
+  // Gives up: from now on no record is written, and no action waits for one. Members are not told what has
+  // waited, except to end. For a job that ends and discards what it has trained since the last checkpoint.
   void Abandon();
 
  private:

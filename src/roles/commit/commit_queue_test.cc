@@ -158,7 +158,11 @@ class AgreementTest : public ::testing::Test {
       : queue_(
             loop_, background_, [](std::span<const protocol::JournalRecord>) { return Status(); },
             [this](protocol::CoordinatorAction& action) {
-              executed_.push_back(std::get<PrepareCheckpoint>(action).id);
+              if (const auto* reply = std::get_if<protocol::Reply>(&action)) {
+                answered_.push_back(reply->call);
+              } else {
+                executed_.push_back(std::get<PrepareCheckpoint>(action).id);
+              }
             },
             [](const Status&) {},
             {.publish =
@@ -176,7 +180,7 @@ class AgreementTest : public ::testing::Test {
 
   std::vector<size_t> published_;
   uint64_t agreed_ = 0;
-  std::vector<uint64_t> executed_;
+  std::vector<uint64_t> executed_, answered_;
   net::Loop loop_;
   BackgroundThread background_;
   CommitQueue queue_;
@@ -210,6 +214,19 @@ TEST_F(AgreementTest, AStandbyThatIsSilentStallsTheQueue) {
   agreed_ = 1;
   queue_.Resume();
   EXPECT_TRUE(queue_.Stalled().ok());
+  EXPECT_THAT(executed_, ElementsAre(1));
+}
+
+TEST_F(AgreementTest, NoMemberIsToldWhatWasAbandoned) {
+  protocol::WorkerHeartbeatReply stop;
+  stop.stop = true;
+  queue_.Push({AppendJournal{IdsReserved{1, 0}}, protocol::Reply{1, protocol::WorkerHeartbeatReply()},
+               protocol::Reply{2, stop}, protocol::Reply{3, protocol::ServerHeartbeatReply()},
+               protocol::Reply{4, protocol::AdminReply()}, PrepareCheckpoint{1}});
+  ASSERT_TRUE(RunUntil([&] { return published_.size() == 1; }));
+  EXPECT_THAT(answered_, IsEmpty());
+  queue_.Abandon();
+  EXPECT_THAT(answered_, ElementsAre(2, 4));
   EXPECT_THAT(executed_, ElementsAre(1));
 }
 
