@@ -74,7 +74,8 @@ struct Replication {
 };
 
 Result<Replication> MakeReplication(const job::Job& job, const checkpoint::Store& store, bool elected,
-                                    const std::vector<protocol::JournalRecord>& journal) {
+                                    const std::vector<protocol::JournalRecord>& journal,
+                                    const std::vector<NodeId>& electors) {
   Replication made{
       {.term = store.term(), .elected = elected},
       protocol::Electorate(job.strategy.on_servers() ? protocol::Role::kServer : protocol::Role::kWorker)};
@@ -83,6 +84,7 @@ Result<Replication> MakeReplication(const job::Job& job, const checkpoint::Store
     made.electorate.OnRecord(0, record);
     made.config.marked |= std::holds_alternative<protocol::JournalAgreed>(record);
   }
+  if (elected && !electors.empty()) made.electorate.OnRecord(0, protocol::JournalAgreed{electors});
   return made;
 }
 
@@ -884,7 +886,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   for (const std::string& note : job.notes) spdlog::info(note);
   checkpoint::Store& its_store = **store;
   LEAT_ASSIGN_OR_RETURN(Replication replication,
-                        MakeReplication(job, its_store, elected != 0, restored.journal));
+                        MakeReplication(job, its_store, elected != 0, restored.journal, options.electors));
   std::optional<CoordinatorRole> role;
   WithDamage(intact, [&] {
     role.emplace(job, options, std::move(*store), std::move(restored), std::move(streams),

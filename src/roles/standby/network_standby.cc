@@ -68,9 +68,12 @@ class NetworkStandby {
     process_ = uint64_t{random()} << 32 | random() | 1;
   }
 
-  // The number of the term for which the members have elected this coordinator. kAborted: the job is over, or
-  // a signal came.
-  Result<uint64_t> Run() {
+  struct Elected {
+    uint64_t term = 0;             // its number
+    std::vector<NodeId> electors;  // CoordinatorOptions::electors
+  };
+  // Until the members have elected this coordinator. kAborted: the job is over, or a signal came.
+  Result<Elected> Run() {
     launcher::SignalWatch signals([this](int) { Stop(); });
     LEAT_RETURN_IF_ERROR(ReadOwnJournal());
     heard_ = begun_ = stepped_ = clock_.Now();
@@ -78,7 +81,7 @@ class NetworkStandby {
       const Status step = Step();
       if (!step.ok()) return step;
       const Election::Outcome outcome = election_.Look();
-      if (outcome.elected) return protocol::NumberOf(*outcome.elected);
+      if (outcome.elected) return Elected{protocol::NumberOf(*outcome.elected), electorate_->agreed()};
       if (outcome.excluded) Exclude();
       if (clock_.Now() - heard_ > kPatience) {
         return Status(Code::kUnavailable,
@@ -330,7 +333,7 @@ Status RunNetworkStandby(StandbyOptions options) {
   CoordinatorOptions& coordinator = options.coordinator;
   coordinator.resume = true;
   while (true) {
-    Result<uint64_t> elected = uint64_t{0};
+    Result<NetworkStandby::Elected> elected = NetworkStandby::Elected();
     {
       LEAT_ASSIGN_OR_RETURN(auto directory, checkpoint::StandbyDirectory::Open(options.directory));
       LEAT_ASSIGN_OR_RETURN(const auto election, Election::Start(coordinator));
@@ -345,8 +348,9 @@ Status RunNetworkStandby(StandbyOptions options) {
       return {};
     }
     if (!elected.ok()) return elected.status();
-    spdlog::warn("the members have elected this standby for term {}; it takes the job over", *elected);
-    coordinator.term = *elected;
+    spdlog::warn("the members have elected this standby for term {}; it takes the job over", elected->term);
+    coordinator.term = elected->term;
+    coordinator.electors = std::move(elected->electors);
     const Status outcome = RunCoordinator(options.load(), coordinator);
     if (outcome.code() != Code::kStale) return outcome;
     spdlog::warn("{}; this one is a standby again", outcome.message());

@@ -279,7 +279,8 @@ struct Cluster::State {
   // The process at this address starts: what it is depends on its directory.
   void StartAt(uint32_t address);
   void StartStandby(uint32_t address);
-  void StartElected(uint32_t address, uint64_t term, bool elected);
+  // `electors`: of a coordinator that was elected, those that it knows to be agreed.
+  void StartElected(uint32_t address, uint64_t term, const std::vector<NodeId>& electors);
   void DoAgreed(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions);
   void Flush(const std::shared_ptr<CoordinatorProcess>& c);
   void Observe(const CoordinatorProcess& c, uint64_t record);

@@ -37,7 +37,7 @@ uint64_t NumberAt(uint32_t address) {
 }  // namespace
 
 void Cluster::State::StartHosts() {
-  StartElected(0, 1, false);
+  StartElected(0, 1, {});
   for (uint32_t address = 1; address <= options.coordinator_standbys; ++address) StartStandby(address);
 }
 
@@ -53,12 +53,13 @@ void Cluster::State::StartAt(uint32_t address) {
                         return std::holds_alternative<JournalAgreed>(records[number]);
                       });
   if (shared || host.term == 0) return StartStandby(address);
-  StartElected(address, host.term + 1, false);
+  StartElected(address, host.term + 1, {});
 }
 
 // ---- the active coordinator
 
-void Cluster::State::StartElected(uint32_t address, uint64_t term, bool elected) {
+void Cluster::State::StartElected(uint32_t address, uint64_t term, const std::vector<NodeId>& electors) {
+  const bool elected = !electors.empty();
   CoordinatorHost& host = hosts[address];
   if (standbys[address]) standbys[address]->alive = false;
   if (coordinators[address]) coordinators[address]->alive = false;
@@ -79,6 +80,7 @@ void Cluster::State::StartElected(uint32_t address, uint64_t term, bool elected)
     electorate.OnRecord(0, records[number]);
     marked = marked || std::holds_alternative<JournalAgreed>(records[number]);
   }
+  if (elected) electorate.OnRecord(0, JournalAgreed{electors});
   if (!host.manifests.empty()) {
     restored.manifest = host.manifests.rbegin()->second;
     restored.last_checkpoint = restored.manifest->id;
@@ -363,7 +365,8 @@ void Cluster::State::WatchElection(const std::shared_ptr<StandbyProcess>& s) {
     s->complete = false;
     return;
   }
-  if (const auto term = s->candidate->elected()) return StartElected(s->address, *term, true);
+  if (const auto term = s->candidate->elected())
+    return StartElected(s->address, *term, s->electorate->agreed());
   ScheduleIn(s, kLook, [this, s] { WatchElection(s); });
 }
 

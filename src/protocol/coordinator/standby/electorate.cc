@@ -9,6 +9,8 @@
 namespace leat::protocol {
 
 bool Electorate::OnRecord(uint64_t position, const JournalRecord& record) {
+  placed_ =
+      placed_ || std::holds_alternative<SlicesPlaced>(record) || std::holds_alternative<GroupNamed>(record);
   if (const auto* marker = std::get_if<JournalAgreed>(&record)) {
     const std::set<NodeId> electors(marker->electors.begin(), marker->electors.end());
     const auto at = std::find_if(versions_.rbegin(), versions_.rend(),

@@ -38,6 +38,8 @@ class Electorate {
   bool Settled() const { return versions_.size() == 1; }  // the agreed one is the current one
   bool Contains(NodeId node) const;                       // one of them
   std::vector<NodeId> agreed() const;
+  // The slices have been placed, or there has been a group: members hold something of the job.
+  bool placed() const { return placed_; }
 
  private:
   struct Version {
@@ -47,6 +49,7 @@ class Electorate {
 
   Role role_;
   std::vector<Version> versions_ = std::vector<Version>(1);  // ascending; the first is the agreed one
+  bool placed_ = false;
 };
 
 }  // namespace leat::protocol

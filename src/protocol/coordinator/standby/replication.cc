@@ -48,8 +48,10 @@ uint64_t JournalReplication::Append(Time now, std::span<const JournalRecord> rec
 
 std::optional<JournalAgreed> JournalReplication::TakeMarker() {
   if (marker_under_way_ || !founded_ || !AllAgreed() || electorate_.Empty()) return std::nullopt;
-  const bool first =
-      !marker_ && std::ranges::any_of(followers_, [this](const auto& entry) { return Near(entry.second); });
+  // Electors that do not know that they are members yet could elect nobody.
+  const bool first = !marker_ && electorate_.placed() && electorate_.Majority([this](NodeId node) {
+    return heard_.contains(node);
+  }) && std::ranges::any_of(followers_, [this](const auto& entry) { return Near(entry.second); });
   if (!first && !marker_outdated_) return std::nullopt;
   marker_under_way_ = true;
   return JournalAgreed{electorate_.agreed()};
@@ -230,6 +232,7 @@ void JournalReplication::Update(Time now) {
   Agree();
   Propose(now);
   std::erase_if(accepted_, [this](const auto& entry) { return !electorate_.Contains(entry.first); });
+  std::erase_if(heard_, [this](NodeId node) { return !electorate_.Contains(node); });
   ForgetFollowers(now);
   for (auto& [number, follower] : followers_) Answer(now, number, &follower);
   Trim();
@@ -272,7 +275,9 @@ void JournalReplication::OnElector(Time now, NodeId node, const ElectorState& st
     replaced_by_ = std::max(replaced_by_.value_or(0), state.promised);
     return;
   }
-  if (state.set_term != config_.term || !electorate_.Contains(node)) return;
+  if (!electorate_.Contains(node)) return;
+  heard_.insert(node);
+  if (state.set_term != config_.term) return;
   uint64_t& accepted = accepted_[node];
   if (state.set_epoch <= accepted) return;
   accepted = state.set_epoch;

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -134,6 +135,7 @@ class JournalReplication {
   CoordinatorSet set_;
   std::optional<CoordinatorSet> next_;   // told to the electors
   std::map<NodeId, uint64_t> accepted_;  // the epochs that electors know
+  std::set<NodeId> heard_;               // electors that have sent a heartbeat
   std::map<uint64_t, Follower> followers_;
   uint64_t streams_ = 0;
   bool snapshot_wanted_ = false;

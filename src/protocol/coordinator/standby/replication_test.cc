@@ -59,8 +59,13 @@ class ReplicationTest : public ::testing::Test {
   void Start(ReplicationConfig config) {
     Electorate electorate(Role::kServer);
     for (uint64_t node = 1; node <= 3; ++node) electorate.OnRecord(0, Joined(node));
+    electorate.OnRecord(0, SlicesPlaced());
+    if (config.marked) electorate.OnRecord(0, JournalAgreed{{NodeId(1), NodeId(2), NodeId(3)}});
     active_.emplace(config, electorate);
-    for (uint64_t node = 1; node <= 3; ++node) members_[node].OnJoined(NodeId(node), 1);
+    for (uint64_t node = 1; node <= 3; ++node) {
+      members_[node].OnJoined(NodeId(node), 1);
+      if (node < 3) active_->OnElector(now_, NodeId(node), members_[node].state());
+    }
   }
 
   uint64_t Append(const std::string& text, const JournalRecord& record = IdsReserved{}) {
@@ -124,8 +129,24 @@ class ReplicationTest : public ::testing::Test {
 };
 
 TEST_F(ReplicationTest, WithoutStandbysEverythingIsAgreed) {
-  EXPECT_EQ(Append("c"), active_->agreed());
+  const uint64_t position = Append("c");
+  EXPECT_EQ(position, active_->agreed());
   EXPECT_FALSE(active_->SetFor({}));
+}
+
+TEST_F(ReplicationTest, NoStandbyIsNeededBeforeTheElectorsKnowThatTheyAre) {
+  Electorate electorate(Role::kServer);
+  for (uint64_t node = 1; node <= 3; ++node) electorate.OnRecord(0, Joined(node));
+  active_.emplace(ReplicationConfig{.term = 1, .coordinator = kActive}, electorate);
+  Add(kFirst);
+  for (uint64_t node = 1; node <= 3; ++node) {
+    if (node == 2) Append("placed", SlicesPlaced());
+    Run();
+    EXPECT_FALSE(active_->TakeMarker());
+    EXPECT_EQ(std::ranges::count(journal_, "marker"), node <= 2 ? 0 : 1);
+    EXPECT_EQ(standbys_.at(kFirst).in_set, node == 3);
+    active_->OnElector(now_, NodeId(node), members_[node].state());
+  }
 }
 
 TEST_F(ReplicationTest, AStandbyGetsTheJournalAndIsThenNeeded) {
