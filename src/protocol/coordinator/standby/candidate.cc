@@ -66,7 +66,9 @@ void Candidate::OnPromise(const Promise& promise) {
 void Candidate::OnTimer(Time now) {
   if (!standing_ || elected() || now - *standing_ < config_.attempt) return;
   standing_.reset();
-  resume_ = now + config_.least_pause +
+  // A majority that knows of no set elects the coordinator of their term, which needs their calls for that.
+  const bool outsider = electorate_.Majority([this](NodeId node) { return promises_.contains(node); });
+  resume_ = now + (outsider ? 3 * config_.defer : Duration::zero()) + config_.least_pause +
             FromSeconds(Seconds(config_.most_pause - config_.least_pause) * rng_.Uniform());
 }
 

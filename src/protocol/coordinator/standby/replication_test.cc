@@ -369,6 +369,23 @@ TEST_F(ElectionTest, AMemberThatHasHeardOfNoSetElectsTheFounderAlone) {
   EXPECT_FALSE(outsider.elected());
 }
 
+TEST_F(ElectionTest, AStandbyThatCannotBeElectedLeavesTheMembersToTheFounder) {
+  Candidate outsider = Make(kFirst);
+  Candidate founder({.coordinator = kActive, .founder = true, .term = 1}, electorate_);
+  const Time until = now_ + seconds(8);
+  for (; now_ < until && !founder.elected(); now_ += milliseconds(100)) {
+    outsider.OnTimer(now_);
+    founder.OnTimer(now_);
+    for (uint64_t node = 1; node <= 3; ++node) {
+      // The next address is called only if there is no answer at this one.
+      const auto asked = outsider.OnCall(now_, true, NodeId(node), 1, members_[node].state());
+      asked ? outsider.OnPromise(members_[node].OnCandidacy(*asked)) : Call(node, &founder);
+    }
+  }
+  EXPECT_FALSE(outsider.elected());
+  EXPECT_TRUE(founder.elected());
+}
+
 // ---- electorates
 
 TEST(Electorate, AMajorityIsOneOfEveryElectorateThatMayBeTheAgreedOne) {
