@@ -84,7 +84,7 @@ Result<Replication> MakeReplication(const job::Job& job, const checkpoint::Store
     made.electorate.OnRecord(0, record);
     made.config.marked |= std::holds_alternative<protocol::JournalAgreed>(record);
   }
-  if (elected && !electors.empty()) made.electorate.OnRecord(0, protocol::JournalAgreed{electors});
+  made.electorate.OnAgreedElectors(electors);
   return made;
 }
 

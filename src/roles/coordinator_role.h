@@ -30,7 +30,7 @@ struct CoordinatorOptions {
   // With `resume`: the number of the term for which the members have elected this coordinator. 0: they are
   // asked, if other coordinators may have copies of the directory.
   uint64_t term = 0;
-  // The electors after the last record that this one knows to be agreed. Empty: as its journal says.
+  // With `term`: the electors that this coordinator knows to be agreed. Empty: as its journal says.
   std::vector<NodeId> electors = {};
   // With `resume`: no process of the former run is alive, so none is waited for, and none is asked.
   bool new_members = false;

@@ -202,7 +202,7 @@ struct ScaleSet {
 // Other coordinators have copies of this journal in directories of their own. A coordinator does not go on
 // with it unless the members elect it (standby/).
 struct JournalAgreed {
-  std::vector<NodeId> electors;  // ascending: by the last record that had been acted on
+  std::vector<NodeId> electors;  // ascending: who elects from here on; the last such record was agreed
   friend bool operator==(const JournalAgreed&, const JournalAgreed&) = default;
 };
 using JournalRecord =

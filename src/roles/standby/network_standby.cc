@@ -239,14 +239,12 @@ class NetworkStandby {
     if (received.anew) {
       LEAT_RETURN_IF_ERROR(directory_->Begin(received.term, job_, records));
       electorate_.emplace(ElectorRole());
-      for (const auto& record : records) electorate_->OnRecord(0, record);
-      electorate_->Collapse();
       complete_ = excluded_ = false;
       spdlog::info("has the journal of term {}: {} records", protocol::NumberOf(received.term),
                    records.size());
-      return {};
+    } else {
+      LEAT_RETURN_IF_ERROR(directory_->Append(records));
     }
-    LEAT_RETURN_IF_ERROR(directory_->Append(records));
     for (size_t i = 0; i < records.size(); ++i) electorate_->OnRecord(received.ends[i], records[i]);
     return {};
   }
@@ -266,7 +264,7 @@ class NetworkStandby {
         next_copy_ = clock_.Now() + kCopyRetry;
       }
     }
-    // The order in which electors came must not be dropped.
+    // A journal that names two electorates is kept.
     if (!copy_.busy() && electorate_->Settled() && reply.oldest_kept > dropped_ &&
         directory_->newest_checkpoint() >= reply.oldest_kept) {
       if (const Status dropped = directory_->Drop(reply.oldest_kept, reply.watermark); !dropped.ok()) {

@@ -80,7 +80,7 @@ void Cluster::State::StartElected(uint32_t address, uint64_t term, const std::ve
     electorate.OnRecord(0, records[number]);
     marked = marked || std::holds_alternative<JournalAgreed>(records[number]);
   }
-  if (elected) electorate.OnRecord(0, JournalAgreed{electors});
+  if (elected) electorate.OnAgreedElectors(electors);
   if (!host.manifests.empty()) {
     restored.manifest = host.manifests.rbegin()->second;
     restored.last_checkpoint = restored.manifest->id;
@@ -316,7 +316,6 @@ void Cluster::State::OnFollowReply(const std::shared_ptr<StandbyProcess>& s, con
       its.journal.push_back(number);
       s->electorate->OnRecord(received.ends[i], records[number]);
     }
-    if (received.anew) s->electorate->Collapse();
     s->journal->OnSynced();
     if (s->electorate) {
       s->electorate->OnAgreed(reply.agreed);
@@ -405,9 +404,13 @@ bool Cluster::State::ElectorsAreWhole() const {
   const View view = c->machine->status().view;
   const auto all = All(ElectorRole());
   const auto known = std::ranges::count(view.members, ElectorRole(), &Member::role);
+  const Electorate& electorate = c->replication->electorate();
+  const std::vector<NodeId> electors = electorate.newest();
+  if (!electorate.Settled() || (!electorate.Empty() && electors.size() != all.size())) return false;
   return all.size() >= 3 && static_cast<size_t>(known) == all.size() &&
          c->replication->agreed() == c->position && std::ranges::all_of(all, [&](const ProcessPtr& p) {
-           return p->joined && view.Find(p->node) != nullptr;
+           return p->joined && view.Find(p->node) != nullptr &&
+                  (electors.empty() || electorate.Contains(p->node));
          });
 }
 

@@ -8,41 +8,30 @@
 
 namespace leat::protocol {
 
-bool Electorate::OnRecord(uint64_t position, const JournalRecord& record) {
-  placed_ =
-      placed_ || std::holds_alternative<SlicesPlaced>(record) || std::holds_alternative<GroupNamed>(record);
-  if (const auto* marker = std::get_if<JournalAgreed>(&record)) {
-    const std::set<NodeId> electors(marker->electors.begin(), marker->electors.end());
-    const auto at = std::find_if(versions_.rbegin(), versions_.rend(),
-                                 [&](const Version& version) { return version.nodes == electors; });
-    if (at != versions_.rend()) {
-      versions_.erase(versions_.begin(), std::prev(at.base()));
-    } else {
-      // What came between was dropped from the journal.
-      versions_ = {{0, electors}, versions_.back()};
-    }
-    return false;
-  }
-  std::set<NodeId> nodes = versions_.back().nodes;
-  if (const auto* joined = std::get_if<MemberJoined>(&record)) {
-    if (joined->member.role != role_) return false;
-    nodes.insert(joined->member.node);
+void Electorate::OnRecord(uint64_t position, const JournalRecord& record) {
+  if (const auto* named = std::get_if<JournalAgreed>(&record)) {
+    Version next{position, {named->electors.begin(), named->electors.end()}};
+    if (next.nodes.empty() || next.nodes == versions_.back().nodes) return;
+    // The one before was agreed when this record was written.
+    versions_.erase(versions_.begin(), std::prev(versions_.end()));
+    if (Empty()) versions_.clear();
+    versions_.push_back(std::move(next));
+  } else if (const auto* member = std::get_if<MemberJoined>(&record)) {
+    if (member->member.role == role_) joined_.insert(member->member.node);
   } else if (const auto* left = std::get_if<MembersLeft>(&record)) {
-    for (const NodeId node : left->nodes) nodes.erase(node);
+    for (const NodeId node : left->nodes) joined_.erase(node);
+  } else {
+    placed_ =
+        placed_ || std::holds_alternative<SlicesPlaced>(record) || std::holds_alternative<GroupNamed>(record);
   }
-  if (nodes == versions_.back().nodes) return false;
-  versions_.push_back({position, std::move(nodes)});
-  return true;
 }
 
 void Electorate::OnAgreed(uint64_t position) {
-  const auto later = std::ranges::upper_bound(versions_, position, {}, &Version::position);
-  if (later - versions_.begin() > 1) versions_.erase(versions_.begin(), std::prev(later));
+  if (versions_.back().position <= position) versions_.erase(versions_.begin(), std::prev(versions_.end()));
 }
 
-void Electorate::Collapse() {
-  versions_.erase(versions_.begin(), std::prev(versions_.end()));
-  versions_.front().position = 0;
+void Electorate::OnAgreedElectors(const std::vector<NodeId>& electors) {
+  if (std::ranges::equal(versions_.back().nodes, electors)) OnAgreed(versions_.back().position);
 }
 
 void Electorate::Rebase() {
@@ -56,10 +45,6 @@ bool Electorate::Majority(const std::function<bool(NodeId)>& has) const {
   });
 }
 
-bool Electorate::Empty() const {
-  return std::ranges::any_of(versions_, [](const Version& version) { return version.nodes.empty(); });
-}
-
 bool Electorate::Contains(NodeId node) const {
   return std::ranges::any_of(versions_,
                              [node](const Version& version) { return version.nodes.contains(node); });
@@ -67,6 +52,10 @@ bool Electorate::Contains(NodeId node) const {
 
 std::vector<NodeId> Electorate::agreed() const {
   return {versions_.front().nodes.begin(), versions_.front().nodes.end()};
+}
+
+std::vector<NodeId> Electorate::newest() const {
+  return {versions_.back().nodes.begin(), versions_.back().nodes.end()};
 }
 
 }  // namespace leat::protocol

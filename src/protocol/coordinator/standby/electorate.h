@@ -1,10 +1,10 @@
-// Who elects the coordinators of a job: its servers, or its workers if it has no servers.
+// Who elects the coordinators of a job: some of its servers, or of its workers if it has no servers.
 //
-// The members change by records of the journal, and a coordinator does not always know how many of its
-// records are agreed (JournalReplication). So several electorates may be at the end of its journal, from the
-// agreed one on. A majority is a majority of each of them. All coordinators of a set have every agreed
-// record, in the same order; any two of them have the last agreed electorate in common, and so any two
-// majorities have a member in common.
+// Electors are named by records of the journal (JournalAgreed), each the next one only once the record before
+// it is agreed (JournalReplication). A coordinator does not always know whether the last one is, so there may
+// be two electorates at the end of its journal, and a majority is a majority of both. All coordinators of a
+// set have every agreed record, in the same order; any two of them have the last agreed electorate in common,
+// and so any two majorities have a member in common.
 #pragma once
 
 #include <cstddef>
@@ -23,21 +23,25 @@ class Electorate {
   // Nobody yet. `role`: kServer or kWorker.
   explicit Electorate(Role role) : role_(role) {}
 
-  // The next record of the journal, which ends at `position` of it. True: it changes who elects.
-  bool OnRecord(uint64_t position, const JournalRecord& record);
+  // The next record of the journal, which ends at `position` of it.
+  void OnRecord(uint64_t position, const JournalRecord& record);
   // All records before `position` are agreed.
   void OnAgreed(uint64_t position);
-  // All records so far count as one, at position 0.
-  void Collapse();
+  // These electors are known to be agreed.
+  void OnAgreedElectors(const std::vector<NodeId>& electors);
   // Positions begin anew, and no record is known to be agreed.
   void Rebase();
 
-  // False if one of the electorates is empty.
+  // False if there is no electorate.
   bool Majority(const std::function<bool(NodeId)>& has) const;
-  bool Empty() const;                                     // one of them
+  bool Empty() const { return versions_.front().nodes.empty(); }
   bool Settled() const { return versions_.size() == 1; }  // the agreed one is the current one
   bool Contains(NodeId node) const;                       // one of them
   std::vector<NodeId> agreed() const;
+  std::vector<NodeId> newest() const;
+
+  // Members of the role, whether they are electors or not.
+  const std::set<NodeId>& joined() const { return joined_; }
   // The slices have been placed, or there has been a group: members hold something of the job.
   bool placed() const { return placed_; }
 
@@ -49,6 +53,7 @@ class Electorate {
 
   Role role_;
   std::vector<Version> versions_ = std::vector<Version>(1);  // ascending; the first is the agreed one
+  std::set<NodeId> joined_;
   bool placed_ = false;
 };
 

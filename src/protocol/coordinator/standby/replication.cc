@@ -21,7 +21,6 @@ JournalReplication::JournalReplication(ReplicationConfig config, Electorate elec
   set_ = {.term = config_.term, .epoch = 0, .coordinators = {config_.coordinator}};
   electorate_.Rebase();
   if (config_.marked) marker_ = 0;
-  marker_outdated_ = config_.marked;
   if (founded_) {
     electorate_.OnAgreed(0);
   } else {
@@ -37,24 +36,32 @@ uint64_t JournalReplication::Append(Time now, std::span<const JournalRecord> rec
   if (encoded.empty()) AppendFrame({}, &log_);
   end_ = log_begin_ + log_.size();
   for (const JournalRecord& record : records) {
-    if (electorate_.OnRecord(end_, record)) marker_outdated_ = marker_.has_value();
+    electorate_.OnRecord(end_, record);
     if (!std::holds_alternative<JournalAgreed>(record)) continue;
     marker_ = end_;
-    marker_under_way_ = marker_outdated_ = false;
+    marker_under_way_ = false;
   }
   Update(now);
   return end_;
 }
 
 std::optional<JournalAgreed> JournalReplication::TakeMarker() {
-  if (marker_under_way_ || !founded_ || !AllAgreed() || electorate_.Empty()) return std::nullopt;
-  // Electors that do not know that they are members yet could elect nobody.
-  const bool first = !marker_ && electorate_.placed() && electorate_.Majority([this](NodeId node) {
-    return heard_.contains(node);
-  }) && std::ranges::any_of(followers_, [this](const auto& entry) { return Near(entry.second); });
-  if (!first && !marker_outdated_) return std::nullopt;
+  if (marker_under_way_ || !founded_ || !electorate_.Settled()) return std::nullopt;
+  const std::vector<NodeId> before = electorate_.newest();
+  JournalAgreed marker;
+  for (const NodeId node : electorate_.joined()) {
+    // One that does not know that it is a member could elect nobody.
+    if (std::ranges::binary_search(before, node) || heard_.contains(node)) marker.electors.push_back(node);
+  }
+  if (marker.electors.empty() || marker.electors == before) return std::nullopt;
+  if (!marker_) {
+    const bool near =
+        std::ranges::any_of(followers_, [this](const auto& entry) { return Near(entry.second); });
+    const bool most = 2 * marker.electors.size() > electorate_.joined().size();
+    if (!near || !most || !electorate_.placed()) return std::nullopt;
+  }
   marker_under_way_ = true;
-  return JournalAgreed{electorate_.agreed()};
+  return marker;
 }
 
 // ---- standbys
@@ -231,8 +238,9 @@ void JournalReplication::Update(Time now) {
   }
   Agree();
   Propose(now);
-  std::erase_if(accepted_, [this](const auto& entry) { return !electorate_.Contains(entry.first); });
-  std::erase_if(heard_, [this](NodeId node) { return !electorate_.Contains(node); });
+  const auto& joined = electorate_.joined();
+  std::erase_if(accepted_, [&joined](const auto& entry) { return !joined.contains(entry.first); });
+  std::erase_if(heard_, [&joined](NodeId node) { return !joined.contains(node); });
   ForgetFollowers(now);
   for (auto& [number, follower] : followers_) Answer(now, number, &follower);
   Trim();
@@ -275,7 +283,7 @@ void JournalReplication::OnElector(Time now, NodeId node, const ElectorState& st
     replaced_by_ = std::max(replaced_by_.value_or(0), state.promised);
     return;
   }
-  if (!electorate_.Contains(node)) return;
+  if (!electorate_.joined().contains(node)) return;
   heard_.insert(node);
   if (state.set_term != config_.term) return;
   uint64_t& accepted = accepted_[node];

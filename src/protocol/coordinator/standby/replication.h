@@ -55,10 +55,10 @@ class JournalReplication {
   uint64_t Append(Time now, std::span<const JournalRecord> records, std::span<const Bytes> encoded);
   uint64_t agreed() const { return agreed_; }
   bool AllAgreed() const { return agreed_ == end_; }
-  // To be journaled: it names the agreed electors.
+  // To be journaled: it names the next electors.
   std::optional<JournalAgreed> TakeMarker();
-  // Nothing of the journal may be dropped now: the order in which electors came matters.
-  bool MustKeepJournal() const { return !founded_ || !electorate_.Settled() || marker_outdated_; }
+  // Nothing of the journal may be dropped now: it names two electorates.
+  bool MustKeepJournal() const { return !founded_ || !electorate_.Settled(); }
 
   // ---- standbys
   // An error: the request is refused. Otherwise it is answered later (TakeReplies).
@@ -87,6 +87,7 @@ class JournalReplication {
   // What keeps records from being agreed; empty: nothing.
   std::string WaitsFor() const;
   const CoordinatorSet& set() const { return set_; }
+  const Electorate& electorate() const { return electorate_; }
   bool followed() const { return !followers_.empty(); }  // by any standby
   // Others have the journal, or have had it.
   bool shared() const { return followed() || marker_.has_value(); }
@@ -135,12 +136,11 @@ class JournalReplication {
   CoordinatorSet set_;
   std::optional<CoordinatorSet> next_;   // told to the electors
   std::map<NodeId, uint64_t> accepted_;  // the epochs that electors know
-  std::set<NodeId> heard_;               // electors that have sent a heartbeat
+  std::set<NodeId> heard_;               // members of their role that have sent a heartbeat
   std::map<uint64_t, Follower> followers_;
   uint64_t streams_ = 0;
   bool snapshot_wanted_ = false;
   std::optional<uint64_t> marker_;  // position behind the last one; none: there is none
-  bool marker_outdated_ = false;
   bool marker_under_way_ = false;
   uint64_t newest_checkpoint_ = 0;
   uint64_t oldest_kept_ = 0;

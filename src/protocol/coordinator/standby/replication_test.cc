@@ -64,7 +64,7 @@ class ReplicationTest : public ::testing::Test {
     active_.emplace(config, electorate);
     for (uint64_t node = 1; node <= 3; ++node) {
       members_[node].OnJoined(NodeId(node), 1);
-      if (node < 3) active_->OnElector(now_, NodeId(node), members_[node].state());
+      active_->OnElector(now_, NodeId(node), members_[node].state());
     }
   }
 
@@ -388,38 +388,52 @@ TEST_F(ElectionTest, AStandbyThatCannotBeElectedLeavesTheMembersToTheFounder) {
 
 // ---- electorates
 
-TEST(Electorate, AMajorityIsOneOfEveryElectorateThatMayBeTheAgreedOne) {
+JournalAgreed Named(std::vector<uint64_t> nodes) {
+  JournalAgreed named;
+  for (const uint64_t node : nodes) named.electors.push_back(NodeId(node));
+  return named;
+}
+
+TEST(Electorate, AMajorityIsOneOfBothElectoratesUntilTheSecondIsAgreed) {
   Electorate electorate(Role::kServer);
-  EXPECT_TRUE(electorate.Empty());
   for (uint64_t node = 1; node <= 3; ++node) electorate.OnRecord(node, Joined(node));
   electorate.OnRecord(4, Joined(9, Role::kWorker));
-  electorate.OnAgreed(3);
-  EXPECT_THAT(electorate.agreed(), SizeIs(3));
+  EXPECT_THAT(electorate.joined(), SizeIs(3));
+  EXPECT_TRUE(electorate.Empty()) << "nobody is named";
+  EXPECT_FALSE(electorate.Majority([](NodeId) { return true; }));
   const auto is = [](std::vector<uint64_t> nodes) {
     return [nodes](NodeId node) { return std::ranges::count(nodes, node.value) > 0; };
   };
+  electorate.OnRecord(5, Named({1, 2, 3}));
+  EXPECT_FALSE(electorate.Empty());
+  EXPECT_TRUE(electorate.Settled());
   EXPECT_TRUE(electorate.Majority(is({1, 3})));
   EXPECT_FALSE(electorate.Majority(is({1})));
-  electorate.OnRecord(10, MembersLeft{{NodeId(1)}});
-  electorate.OnRecord(20, MembersLeft{{NodeId(2)}});
-  electorate.OnRecord(30, Joined(4));
+  electorate.OnRecord(10, MembersLeft{{NodeId(1), NodeId(2)}});
+  electorate.OnRecord(20, Joined(4));
+  EXPECT_TRUE(electorate.Majority(is({1, 3}))) << "they are electors until others are named";
+  electorate.OnRecord(30, Named({3, 4}));
+  EXPECT_FALSE(electorate.Settled());
   EXPECT_FALSE(electorate.Majority(is({3, 4}))) << "of {1, 2, 3} it is not one";
   EXPECT_TRUE(electorate.Majority(is({2, 3, 4})));
-  electorate.OnAgreed(20);
+  electorate.OnAgreed(29);
+  EXPECT_FALSE(electorate.Settled());
+  electorate.OnAgreed(30);
   EXPECT_TRUE(electorate.Majority(is({3, 4})));
-  electorate.OnAgreed(40);
   EXPECT_THAT(electorate.agreed(), ElementsAre(NodeId(3), NodeId(4)));
 }
 
-TEST(Electorate, AMarkerSaysWhichOneWasAgreed) {
+TEST(Electorate, TheNextRecordSaysThatTheOneBeforeWasAgreed) {
   Electorate electorate(Role::kServer);
-  for (uint64_t node = 1; node <= 2; ++node) electorate.OnRecord(0, Joined(node));
-  electorate.OnRecord(0, Joined(3));
-  electorate.OnRecord(0, JournalAgreed{{NodeId(1), NodeId(2)}});
-  EXPECT_THAT(electorate.agreed(), SizeIs(2)) << "whether the third one counts is not known";
-  EXPECT_FALSE(electorate.Empty());
-  electorate.OnRecord(0, JournalAgreed{{NodeId(1), NodeId(2), NodeId(3)}});
-  EXPECT_THAT(electorate.agreed(), SizeIs(3));
+  electorate.OnRecord(1, Named({1, 2, 3}));
+  electorate.OnRecord(2, Named({2, 3}));
+  electorate.OnRecord(3, Named({2, 3, 4}));
+  EXPECT_THAT(electorate.agreed(), ElementsAre(NodeId(2), NodeId(3)));
+  EXPECT_THAT(electorate.newest(), SizeIs(3));
+  electorate.OnAgreedElectors({NodeId(2), NodeId(3)});
+  EXPECT_FALSE(electorate.Settled());
+  electorate.OnAgreedElectors({NodeId(2), NodeId(3), NodeId(4)});
+  EXPECT_TRUE(electorate.Settled());
 }
 
 // ---- what is received
