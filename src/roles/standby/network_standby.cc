@@ -251,7 +251,7 @@ class NetworkStandby {
 
   Status CopyCheckpoints(const protocol::FollowReply& reply) {
     if (!electorate_) return {};
-    electorate_->OnAgreed(reply.agreed);
+    if (journal_.began()) electorate_->OnAgreed(reply.agreed);
     if (reply.in_set && !complete_) spdlog::info("can take the job over from now on");
     complete_ = complete_ || reply.in_set;
     if (auto done = copy_.TakeDone()) {

@@ -318,7 +318,7 @@ void Cluster::State::OnFollowReply(const std::shared_ptr<StandbyProcess>& s, con
     }
     s->journal->OnSynced();
     if (s->electorate) {
-      s->electorate->OnAgreed(reply.agreed);
+      if (s->journal->began()) s->electorate->OnAgreed(reply.agreed);
       s->complete = s->complete || reply.in_set;
       CopyCheckpoint(s, reply);
     }

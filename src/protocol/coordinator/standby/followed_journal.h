@@ -29,6 +29,8 @@ class FollowedJournal {
   // coordinator has a lower term. kDataLoss: the reply contradicts itself, or a checksum is wrong; the
   // next request asks for a new stream.
   Result<Received> OnReply(const FollowReply& reply);
+  // What was returned last is of this stream; else it still receives the snapshot.
+  bool began() const { return began_; }
   // Everything that OnReply has returned is on disk.
   void OnSynced() { synced_ = whole_; }
   // What was received last is not: it will be asked for again.
