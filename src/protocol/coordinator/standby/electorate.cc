@@ -11,9 +11,10 @@ namespace leat::protocol {
 void Electorate::OnRecord(uint64_t position, const JournalRecord& record) {
   if (const auto* named = std::get_if<JournalAgreed>(&record)) {
     Version next{position, {named->electors.begin(), named->electors.end()}};
-    if (next.nodes.empty() || next.nodes == versions_.back().nodes) return;
+    if (next.nodes.empty()) return;
     // The one before was agreed when this record was written.
     versions_.erase(versions_.begin(), std::prev(versions_.end()));
+    if (next.nodes == versions_.back().nodes) return;
     if (Empty()) versions_.clear();
     versions_.push_back(std::move(next));
   } else if (const auto* member = std::get_if<MemberJoined>(&record)) {

@@ -1,10 +1,10 @@
 // Who elects the coordinators of a job: some of its servers, or of its workers if it has no servers.
 //
-// Electors are named by records of the journal (JournalAgreed), each the next one only once the record before
-// it is agreed (JournalReplication). A coordinator does not always know whether the last one is, so there may
-// be two electorates at the end of its journal, and a majority is a majority of both. All coordinators of a
-// set have every agreed record, in the same order; any two of them have the last agreed electorate in common,
-// and so any two majorities have a member in common.
+// Electors are named by records of the journal (JournalAgreed), the next ones only once the record before is
+// agreed (JournalReplication), and once more when theirs is. A coordinator does not always know that, so
+// there may be two electorates at the end of its journal, and a majority is a majority of both. All
+// coordinators of a set have every agreed record, in the same order; any two of them have the last agreed
+// electorate in common, and so any two majorities have a member in common.
 #pragma once
 
 #include <cstddef>

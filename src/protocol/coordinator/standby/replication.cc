@@ -36,10 +36,12 @@ uint64_t JournalReplication::Append(Time now, std::span<const JournalRecord> rec
   if (encoded.empty()) AppendFrame({}, &log_);
   end_ = log_begin_ + log_.size();
   for (const JournalRecord& record : records) {
+    const std::vector<NodeId> before = electorate_.newest();
     electorate_.OnRecord(end_, record);
     if (!std::holds_alternative<JournalAgreed>(record)) continue;
     marker_ = end_;
     marker_under_way_ = false;
+    marker_repeated_ = electorate_.newest() == before;
   }
   Update(now);
   return end_;
@@ -53,12 +55,15 @@ std::optional<JournalAgreed> JournalReplication::TakeMarker() {
     // One that does not know that it is a member could elect nobody.
     if (std::ranges::binary_search(before, node) || heard_.contains(node)) marker.electors.push_back(node);
   }
-  if (marker.electors.empty() || marker.electors == before) return std::nullopt;
+  if (marker.electors.empty()) marker.electors = before;
+  if (marker.electors.empty() || (marker.electors == before && marker_repeated_)) return std::nullopt;
+  // The former one is agreed, which others learn before the next one.
+  if (marker_ && !marker_repeated_) marker.electors = before;
   if (!marker_) {
     const bool near =
         std::ranges::any_of(followers_, [this](const auto& entry) { return Near(entry.second); });
-    const bool most = 2 * marker.electors.size() > electorate_.joined().size();
-    if (!near || !most || !electorate_.placed()) return std::nullopt;
+    const bool all = marker.electors.size() == electorate_.joined().size();
+    if (!near || !all || !electorate_.placed()) return std::nullopt;
   }
   marker_under_way_ = true;
   return marker;

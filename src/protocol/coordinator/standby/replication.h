@@ -142,6 +142,7 @@ class JournalReplication {
   bool snapshot_wanted_ = false;
   std::optional<uint64_t> marker_;  // position behind the last one; none: there is none
   bool marker_under_way_ = false;
+  bool marker_repeated_ = false;  // others know that it is agreed
   uint64_t newest_checkpoint_ = 0;
   uint64_t oldest_kept_ = 0;
   std::vector<Position> watermark_;
