@@ -247,7 +247,8 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
   } else if (auto* journal = std::get_if<AppendJournal>(&action)) {
     if (!c->replication && !disk.Append(c->term, journal->record)) return OnReplaced(c);
     if (std::holds_alternative<LanesSet>(journal->record)) ++result.lane_changes;
-    if (const auto* set = std::get_if<ScaleSet>(&journal->record)) NotePause(*set);
+    if (const auto* set = std::get_if<ScaleSet>(&journal->record))
+      c->replication ? NoteAgreedPause(*set) : NotePause(*set);
     if (std::holds_alternative<RateRaised>(journal->record)) ++result.raises;
     if (const auto* marked = std::get_if<LabelsMarked>(&journal->record)) {
       result.marks += marked->marks.size();

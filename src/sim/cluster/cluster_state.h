@@ -482,7 +482,7 @@ struct Cluster::State {
   void Command(AdminRequest::Kind kind, std::function<void()> then);
   void PauseJob(Duration lasts);
   void NotePause(const ScaleSet& set);        // it is in the journal
-  void NoteFormerPause(const ScaleSet& set);  // of a coordinator that was replaced
+  void NoteAgreedPause(const ScaleSet& set);  // likewise, of coordinators with directories of their own
   void NoteTakenOver(const RecoveredState& restored);
   void CheckPause(const CoordinatorProcess& c, const WorkerHeartbeatReply& reply);
 

@@ -48,8 +48,8 @@ void Cluster::State::NoteTakenOver(const RecoveredState& restored) {
   }
 }
 
-// What it has leased before, perhaps nobody was told.
-void Cluster::State::NoteFormerPause(const ScaleSet& set) {
+// A round that another coordinator has journaled counts as begun, but perhaps nobody was told of it.
+void Cluster::State::NoteAgreedPause(const ScaleSet& set) {
   NotePause(set);
   if (paused_from) paused_from = std::max(*paused_from, set.begun);
 }

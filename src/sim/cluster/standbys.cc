@@ -190,7 +190,7 @@ void Cluster::State::Flush(const std::shared_ptr<CoordinatorProcess>& c) {
         const auto [position, number] = c->disagreed.front();
         Observe(*c, number);
         const auto* set = std::get_if<ScaleSet>(&records[number]);
-        if (position == 0 && set) NoteFormerPause(*set);
+        if (position == 0 && set) NoteAgreedPause(*set);
       }
       acted_term = std::max(acted_term, c->term);
     }
