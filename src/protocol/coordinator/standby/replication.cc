@@ -243,9 +243,8 @@ void JournalReplication::Update(Time now) {
   }
   Agree();
   Propose(now);
-  const auto& joined = electorate_.joined();
-  std::erase_if(accepted_, [&joined](const auto& entry) { return !joined.contains(entry.first); });
-  std::erase_if(heard_, [&joined](NodeId node) { return !joined.contains(node); });
+  std::erase_if(accepted_, [this](const auto& entry) { return !Counts(entry.first); });
+  std::erase_if(heard_, [this](NodeId node) { return !Counts(node); });
   ForgetFollowers(now);
   for (auto& [number, follower] : followers_) Answer(now, number, &follower);
   Trim();
@@ -283,12 +282,17 @@ void JournalReplication::Trim() {
 
 // ---- electors
 
+// One that was sent away, or leaves, is an elector until others are named.
+bool JournalReplication::Counts(NodeId node) const {
+  return electorate_.joined().contains(node) || electorate_.Contains(node);
+}
+
 void JournalReplication::OnElector(Time now, NodeId node, const ElectorState& state) {
   if (SameRun(state.promised, config_.term) && state.promised > config_.term) {
     replaced_by_ = std::max(replaced_by_.value_or(0), state.promised);
     return;
   }
-  if (!electorate_.joined().contains(node)) return;
+  if (!Counts(node)) return;
   heard_.insert(node);
   if (state.set_term != config_.term) return;
   uint64_t& accepted = accepted_[node];
