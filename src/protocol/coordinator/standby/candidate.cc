@@ -66,8 +66,10 @@ void Candidate::OnPromise(const Promise& promise) {
 void Candidate::OnTimer(Time now) {
   if (!standing_ || elected() || now - *standing_ < config_.attempt) return;
   standing_.reset();
-  // A majority that knows of no set elects the coordinator of their term, which needs their calls for that.
-  const bool outsider = electorate_.Majority([this](NodeId node) { return promises_.contains(node); });
+  // Members that know a set without it elect another one, which needs their calls for that. So does a
+  // majority that knows of no set: the coordinator of its term.
+  const bool outsider =
+      !refused_.empty() || electorate_.Majority([this](NodeId node) { return promises_.contains(node); });
   resume_ = now + (outsider ? 3 * config_.defer : Duration::zero()) + config_.least_pause +
             FromSeconds(Seconds(config_.most_pause - config_.least_pause) * rng_.Uniform());
 }
