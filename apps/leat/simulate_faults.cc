@@ -38,6 +38,7 @@ constexpr FaultCount kFaultCounts[] = {
     {"coordinator_restarts", [](const sim::ClusterResult& r) { return r.restarts; }},
     {"coordinator_takeovers", [](const sim::ClusterResult& r) { return r.overtaken; }},
     {"moves_of_slices", [](const sim::ClusterResult& r) { return r.moves; }},
+    {"replicas_promoted", [](const sim::ClusterResult& r) { return r.promotions; }},
     {"servers_left", [](const sim::ClusterResult& r) { return r.servers_left; }},
     {"resumes", [](const sim::ClusterResult& r) { return r.resumes; }},
     {"damaged_checkpoints", [](const sim::ClusterResult& r) { return r.damaged; }},

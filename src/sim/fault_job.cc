@@ -60,6 +60,12 @@ void DrawMembers(Rng& rng, SwarmJob* job) {
   job->slices = From(rng, 8, 24);
 }
 
+// In two of five of the jobs in which it can be.
+void DrawReplicas(Rng& rng, SwarmJob* job) {
+  const bool possible = job->strategy.on_servers() && job->servers > 1;
+  if (possible && rng.Chance(0.4)) job->replicas = 2;
+}
+
 void DrawStream(Rng& rng, SwarmJob* job) {
   job->partitions = From(rng, 1, 4);
   job->events = From(rng, 200, 3000) / job->partitions;
@@ -160,6 +166,7 @@ struct JobRow {
 constexpr JobRow kJobRows[] = {
     {"strategy", DrawStrategy},
     {"members", DrawMembers},
+    {"replicas", DrawReplicas},
     {"stream", DrawStream},
 };
 
@@ -200,7 +207,9 @@ uint64_t DigestOf(const ClusterResult& r) {
                                r.state_broadcasts,
                                r.loads,
                                r.moves,
-                               r.moved_bytes}) {
+                               r.moved_bytes,
+                               r.forwards,
+                               r.promotions}) {
     digest = Mix(digest, count);
   }
   return digest;
@@ -255,6 +264,7 @@ std::string FaultJob::Describe() const {
           Counted(options.stream.partitions.size(), "partition") + ", " +
           (options.cuts.epochs == 1 ? "1 pass" : std::to_string(options.cuts.epochs) + " passes") +
           ", batches of " + std::to_string(options.cuts.batch_size);
+  if (job.replicas > 1) text += ", each slice on " + Counted(job.replicas, "server");
   if (job.late_labels) text += ", late labels";
   if (job.moments) text += ", a running scale";
   return text;

@@ -40,7 +40,8 @@ TEST(FaultJob, IsAFunctionOfItsSeed) {
 // Each strategy, and jobs of very different sizes.
 TEST(FaultJob, DrawsEverything) {
   std::map<Kind, int> strategies;
-  int three_servers = 0, standby = 0, automatic = 0, backup = 0, late_labels = 0, moments = 0, plans = 0;
+  int three_servers = 0, replicas = 0, standby = 0, automatic = 0, backup = 0, late_labels = 0, moments = 0,
+      plans = 0;
   std::set<int64_t> pauses;
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     const FaultJob drawn = DrawFaultJob(seed);
@@ -48,6 +49,7 @@ TEST(FaultJob, DrawsEverything) {
     EXPECT_GE(drawn.options.table.slices.size(), 8u);
     EXPECT_EQ(drawn.options.servers > 0, drawn.job.strategy.on_servers());
     three_servers += drawn.options.servers == 3;
+    replicas += drawn.options.replicas == 2;
     standby += drawn.options.standby > 0;
     automatic += drawn.job.strategy.auto_lanes;
     backup += drawn.job.strategy.backup > 0;
@@ -58,7 +60,7 @@ TEST(FaultJob, DrawsEverything) {
   }
   EXPECT_EQ(strategies.size(), 6u);
   for (const auto& [kind, times] : strategies) EXPECT_GT(times, 30) << protocol::Name(kind);
-  for (const int times : {three_servers, standby, automatic, backup, late_labels, moments, plans}) {
+  for (const int times : {three_servers, replicas, standby, automatic, backup, late_labels, moments, plans}) {
     EXPECT_GT(times, 15);
     EXPECT_LT(times, 485);
   }
@@ -81,13 +83,15 @@ TEST(FaultJob, CountsEveryEventOnceWhateverGoesWrong) {
     for (size_t point = 0; point < kDeathPoints; ++point) deaths[point] += outcome.result.deaths_at[point];
     all.isolations += outcome.result.isolations;
     all.moves += outcome.result.moves;
+    all.promotions += outcome.result.promotions;
     all.overtaken += outcome.result.overtaken;
     all.servers_left += outcome.result.servers_left;
     all.drained += outcome.result.drained;
   }
   for (size_t point = 0; point < kDeathPoints && seeds >= 100; ++point)
     EXPECT_GT(deaths[point], 0u) << Name(static_cast<DeathPoint>(point));
-  for (const uint64_t count : {all.isolations, all.moves, all.overtaken, all.servers_left, all.drained})
+  for (const uint64_t count :
+       {all.isolations, all.moves, all.promotions, all.overtaken, all.servers_left, all.drained})
     EXPECT_GT(count, seeds / 10);
 }
 

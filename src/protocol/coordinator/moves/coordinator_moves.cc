@@ -228,6 +228,11 @@ Status Coordinator::State::CanScaleServers(uint32_t servers) const {
     return refuse(std::to_string(servers) + " servers: the slices of this job were made for at most " +
                   std::to_string(most) + " (cluster.max_ps)");
   }
+  if (servers < config.replicas) {
+    return refuse(std::to_string(servers) + (servers == 1 ? " server" : " servers") +
+                  ": each slice of this job is on " + std::to_string(config.replicas) +
+                  " servers (cluster.replicas)");
+  }
   const Placement& placement = config.placement;
   for (uint32_t index = 0; index < servers; ++index) {
     const bool weightless = placement.kind == Placement::kWeighted && index < placement.weights.size() &&

@@ -372,6 +372,12 @@ TEST_F(CoordinatorMovesTest, WrongNumbersOfServersAreRefused) {
             "1 server: the placement lets none of them hold slices");
   EXPECT_TRUE(coordinator_->CanScaleServers(2).ok());
   config_.placement.exclude = {};
+  config_.replicas = 2;
+  Start({});
+  EXPECT_EQ(coordinator_->CanScaleServers(1).message(),
+            "1 server: each slice of this job is on 2 servers (cluster.replicas)");
+  EXPECT_TRUE(coordinator_->CanScaleServers(2).ok());
+  config_.replicas = 1;
   config_.strategy = Defaults(StrategyKind::kAllReduce, 2);
   Start({});
   EXPECT_THAT(coordinator_->CanScaleServers(2).message(), HasSubstr("the job has no servers"));
