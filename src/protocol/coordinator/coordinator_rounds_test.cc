@@ -608,6 +608,38 @@ TEST_F(CoordinatorRoundsTest, WithBackupWorkersRoundsAreMadeAnewOfTheSameCuts) {
   rounds_from_the_start();
 }
 
+// Some slices may have recorded the runs of the next step: it must stay as it is.
+TEST_F(CoordinatorRoundsTest, WithBackupWorkersRoundsGoOnUnderAnotherCoordinatorThatAwaitsNoWorkers) {
+  config_.term = 1;
+  Sync(3, 1);
+  Run(400);
+  std::vector<NodeId> workers = {worker_, JoinWorker(), JoinWorker()};
+  std::vector<Lease> leases;
+  for (NodeId worker : workers) {
+    const auto its = SendHeartbeat(worker, 2).leases;
+    if (worker != workers[2]) leases.insert(leases.end(), its.begin(), its.end());
+  }
+  for (int i = 0; i < 2; ++i) MakeStep(leases);
+  SendServerHeartbeats();
+  EXPECT_EQ(coordinator_->status().late, 2u) << "they would come first in a round that is made now";
+  for (NodeId worker : workers) Take(coordinator_->OnNodeLost(now_, worker));
+  const auto rounds = Journaled();
+  ASSERT_EQ(rounds.back().first_step, 2u);
+
+  ++config_.term;
+  config_.take_over = true;
+  Start({std::nullopt, journal_});
+  Take(coordinator_->OnTimer(now_));
+  Take(coordinator_->OnStream(now_, {{0, 0, 400, false}, {1, 1000, 1000, false}}));
+  for (int i = 0; i < 2; ++i) SendServerHeartbeats();
+  const auto again = SendHeartbeat(JoinWorker(), 2).leases;
+  EXPECT_EQ(std::ranges::count(again, 2u, &Lease::first_step), 3);
+  for (const Lease& lease : again) {
+    if (lease.first_step != 2) continue;
+    EXPECT_EQ(lease.cut, rounds.back().lanes[lease.lane].cut);
+  }
+}
+
 TEST_F(CoordinatorRoundsTest, ARestartedCoordinatorMakesTheSameRounds) {
   Run(100, 1100, true);
   auto leases = SendHeartbeat(worker_, 2).leases;

@@ -124,6 +124,7 @@ void Coordinator::State::TakeOver(const Former& former) {
     slices.RestoreAll();
     rounds.Rollback(slices.Version());
   }
+  if (!goes_back) rounds.GoOn();
   if (Awaits(Role::kWorker) && !goes_back) Stepped() ? rounds.Await() : splits.Await();
   if (!AllReduce()) ShareLanes();
 }

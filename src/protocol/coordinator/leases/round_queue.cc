@@ -113,7 +113,7 @@ bool RoundQueue::AssignsTwice() const {
 void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
   settled_ = true;
   version_ = slices.Version();
-  const bool usable = std::exchange(go_on_, false) ? Fits(slices) && !AssignsTwice() : Replays(slices);
+  const bool usable = std::exchange(go_on_, true) ? Fits(slices) && !AssignsTwice() : Replays(slices);
   if (!usable) {
     ForgetRounds();
     awaiting_ = false;  // leases of the forgotten rounds do not fit those to come
@@ -147,7 +147,7 @@ void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
 // ---- workers of a former coordinator
 
 void RoundQueue::Await() {
-  awaiting_ = go_on_ = true;
+  awaiting_ = true;
   for (auto& [first_step, round] : rounds_) {
     if (paused_from_ && first_step >= *paused_from_) break;  // nobody holds any of these
     round.touched = true;

@@ -53,9 +53,13 @@ class RoundQueue {
   // All slices return to this step. All leases become void.
   void Rollback(uint64_t step);
   // All slices are live and at one step. With backup workers, timing decided what a round trained, so its
-  // rounds cannot be repeated: runs that slices lack become leftovers for new rounds. After Await, without a
-  // Rollback since: the slices are as the former coordinator has left them, and its rounds go on.
+  // rounds cannot be repeated: runs that slices lack become leftovers for new rounds. If no slice has gone
+  // back, because another coordinator or the replica of a slice has taken over, the rounds go on: some slices
+  // may have recorded the runs of a step that others have not.
   void Reconsider(Time now, const SliceMap& slices);
+
+  // The slices are as the former coordinator has left them.
+  void GoOn() { go_on_ = true; }
 
   // ---- workers of a former coordinator, who may hold lanes of restored rounds; as in SplitQueue. Until
   // EndAwait, no worker gets lanes that another one has not claimed in time.
@@ -209,7 +213,7 @@ class RoundQueue {
   uint64_t version_ = 0;    // of all slices
   bool settled_ = false;    // Reconsider has been called
   bool awaiting_ = false;
-  bool go_on_ = false;  // rounds of the former coordinator, until Reconsider or Rollback
+  bool go_on_ = false;  // no slice has gone back since the rounds were made
 
   LaneCount lanes_;
   std::optional<TakeBack> take_back_;
