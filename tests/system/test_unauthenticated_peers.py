@@ -157,7 +157,7 @@ def shows(name):
 
 NAMES = {"coordinator": "a coordinator", "ps": "a parameter server", "worker": "a worker of an all-reduce group",
          "transfer": "a file transfer service", "feed": "a feed"}
-ALLOWED = {"ps": "server, worker", "worker": "worker", "transfer": "server, worker",
+ALLOWED = {"ps": "server, worker", "worker": "worker", "transfer": "coordinator, server, worker",
            "feed": "coordinator, server, worker, bots"}
 OTHER_TOKEN = "the peer has the token of another job"
 CLOSED = "the connection was closed during the handshake"
