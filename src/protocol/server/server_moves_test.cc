@@ -471,6 +471,19 @@ TEST_F(StepMovesTest, ASliceMayComeToOthersThatAreAStepBehindOrAhead) {
   }
 }
 
+// A worker whose push a frozen slice refuses does not go on: no other slice of the move may wait for it.
+TEST_F(StepMovesTest, SlicesThatMoveTogetherAreFrozenAtOneStep) {
+  Make({.kind = StrategyKind::kSync, .lanes = 2});
+  for (const uint32_t lane : {0, 1}) Offer(a_, Lane(0, lane, {0}));
+  Order({0, 1}, 1);
+  Connect();
+  EXPECT_THAT(Outcomes(a_, Lane(0, 0, {1})), ElementsAre(SliceOutcome::kHeld)) << "slice 0 is a step ahead";
+  EXPECT_THAT(Outcomes(a_, Lane(0, 1, {1})), ElementsAre(SliceOutcome::kApplied));
+  const auto sent = Sent();
+  ASSERT_THAT(sent, SizeIs(2));
+  for (const auto& one : sent) EXPECT_EQ(one.slice->version, 1u);
+}
+
 TEST_F(StepMovesTest, WithoutTrainingTheCoordinatorKnowsThatAllSlicesHaveReachedTheStep) {
   Make({.kind = StrategyKind::kSync, .lanes = 1});
   EXPECT_THAT(Outcomes(a_, Lane(0, 0, {0, 1})), Each(SliceOutcome::kApplied));
