@@ -331,6 +331,7 @@ void Put(const protocol::FollowReply& in, pb::FollowReply* out) {
   out->set_bytes(std::string(AsText(in.bytes)));
   out->set_agreed(in.agreed);
   out->set_in_set(in.in_set);
+  out->set_electable(in.electable);
   out->set_checkpoint(in.checkpoint);
   out->set_oldest_kept(in.oldest_kept);
   Put(in.watermark, out->mutable_watermark());
@@ -345,6 +346,7 @@ void Take(const pb::FollowReply& in, protocol::FollowReply* out, Check* check) {
   TakeBytes(in.bytes(), protocol::FollowReply::kMaxBytes, "bytes", &out->bytes, check);
   out->agreed = in.agreed();
   out->in_set = in.in_set();
+  out->electable = in.electable();
   out->checkpoint = in.checkpoint();
   out->oldest_kept = in.oldest_kept();
   Take(in.watermark(), &out->watermark, check);

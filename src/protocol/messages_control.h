@@ -607,6 +607,7 @@ struct FollowReply {
   Bytes bytes = {};
   uint64_t agreed = 0;      // bytes of the stream whose records may have been acted on
   bool in_set = false;      // the standby is in the set of coordinators
+  bool electable = false;   // and a majority of the members knows that
   uint64_t checkpoint = 0;  // the newest complete one; 0: none
   // Checkpoints before this one, and what only they need of the journal, may be removed.
   uint64_t oldest_kept = 0;

@@ -23,6 +23,7 @@
 #include "roles/role.h"
 #include "roles/standby/checkpoint_copy.h"
 #include "roles/standby/election.h"
+#include "roles/standby/member_calls.h"
 
 namespace leat::roles {
 namespace {
@@ -33,6 +34,7 @@ constexpr Duration kShortCall = std::chrono::milliseconds(150);
 constexpr Duration kBetweenLooks = std::chrono::milliseconds(300);
 constexpr Duration kLook = std::chrono::milliseconds(20);
 constexpr Duration kAlive = std::chrono::milliseconds(400);  // between keep-alives
+constexpr Duration kMemberCall = std::chrono::seconds(5);    // its answer may have to be agreed
 constexpr Duration kRetry = std::chrono::milliseconds(50);
 constexpr Duration kCopyRetry = std::chrono::seconds(2);
 constexpr Duration kJoinDeadline = std::chrono::seconds(10);
@@ -52,12 +54,14 @@ bool Unreachable(const Status& status) {
 class NetworkStandby {
  public:
   NetworkStandby(const StandbyOptions& options, std::unique_ptr<checkpoint::StandbyDirectory> directory,
-                 Election* election, std::string address, control::ControlClient* client)
+                 Election* election, std::string address, control::ControlClient* client,
+                 std::unique_ptr<control::ControlClient> member_client)
       : options_(options),
         directory_(std::move(directory)),
         election_(*election),
         address_(std::move(address)),
         client_(*client),
+        member_calls_(std::move(member_client)),
         journal_(directory_->coordinator(), directory_->term()),
         copy_([&options](net::Loop& loop) {
           return net::MakeTcpTransport(loop, {.token = options.coordinator.token,
@@ -118,11 +122,13 @@ class NetworkStandby {
     // This process may have been stopped for a while. That says nothing about the coordinator.
     if (now - std::exchange(stepped_, now) > 2 * kCall + kSilence) heard_ = now;
     if (standing_ && now < next_try_) return Pause(kLook) ? Status() : Stopped();
-    if (!node_) {
-      const Status joined = Join();
-      if (!joined.ok()) return Missed(joined);
+    // It cannot follow before it knows the job.
+    if (job_.empty()) {
+      const auto joined = client_.Call(MakeJoin(), standing_ ? kShortCall : kCall);
+      if (const Status status = joined.ok() ? OnJoined(*joined) : joined.status(); !status.ok())
+        return Missed(status);
     }
-    if (!standing_ && clock_.Now() >= next_alive_) LEAT_RETURN_IF_ERROR(KeepAlive());
+    if (!standing_) LEAT_RETURN_IF_ERROR(StayMember());
     auto reply =
         client_.Call(journal_.MakeRequest(directory_->newest_checkpoint()), standing_ ? kShortCall : kCall);
     if (!reply.ok()) return Missed(reply.status());
@@ -146,12 +152,14 @@ class NetworkStandby {
 
   Status Stopped() const { return {Code::kAborted, over_ ? "the job is over" : "stopped"}; }
 
-  Status Join() {
+  protocol::JoinRequest MakeJoin() const {
     auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_);
     request.process = process_;
     request.local_host = net::LocalHostTowards(client_.address());
-    LEAT_ASSIGN_OR_RETURN(auto reply, client_.Call(request, standing_ ? kShortCall : kCall));
-    auto& joined = std::get<protocol::JoinReply>(reply);
+    return request;
+  }
+  Status OnJoined(const protocol::ControlReply& reply) {
+    const auto& joined = std::get<protocol::JoinReply>(reply);
     LEAT_RETURN_IF_ERROR(joined.status);
     LEAT_ASSIGN_OR_RETURN(const auto known, directory_->Job());
     const std::string directory = directory_->directory();
@@ -166,7 +174,7 @@ class NetworkStandby {
                                              client_.address() + "; name another directory"};
     }
     LEAT_RETURN_IF_ERROR(CheckStream(joined.job));
-    job_ = std::move(joined.job);
+    job_ = joined.job;
     node_ = joined.node;
     index_ = joined.index;
     next_alive_ = clock_.Now() + kAlive;
@@ -192,11 +200,11 @@ class NetworkStandby {
     const Time now = clock_.Now();
     if (!Unreachable(why) && why.code() != Code::kStale) {
       // A coordinator may have too many standbys for a while, or refuse this one.
-      if (!node_ || why.code() == Code::kFailedPrecondition) return why;
+      if (job_.empty() || why.code() == Code::kFailedPrecondition) return why;
       journal_.Restart();
     }
     if (over_) return Stopped();
-    if (!complete_ && !node_ && now - begun_ >= kJoinDeadline)
+    if (!complete_ && job_.empty() && now - begun_ >= kJoinDeadline)
       return why.With("cannot join the coordinator at " + options_.leader);
     next_try_ = now + kBetweenLooks;
     if (complete_ && electorate_ && !excluded_ && !standing_ && now - heard_ >= kSilence + index_ * kTurn) {
@@ -218,15 +226,28 @@ class NetworkStandby {
     excluded_ = true;
   }
 
-  Status KeepAlive() {
+  void AddAddresses(const std::vector<std::string>& addresses) {
+    client_.AddAddresses(addresses);
+    member_calls_.client().AddAddresses(addresses);
+  }
+
+  // Joins again where it is no member, and says that it is alive.
+  Status StayMember() {
+    if (const auto reply = member_calls_.Take(); reply && reply->ok()) {
+      const auto* answer = std::get_if<protocol::KeepAliveReply>(&**reply);
+      if (answer == nullptr) return OnJoined(**reply);
+      AddAddresses(answer->standbys);
+      if (answer->evicted) node_.reset();
+      // It has the rest of the journal written until the coordinator has ended: the others wait for that.
+      over_ = over_ || answer->stop;
+    }
+    if (member_calls_.busy() || clock_.Now() < next_alive_) return {};
     next_alive_ = clock_.Now() + kAlive;
-    const auto reply = client_.Call(protocol::KeepAlive{.node = *node_}, kCall);
-    if (!reply.ok()) return {};
-    const auto& answer = std::get<protocol::KeepAliveReply>(*reply);
-    client_.AddAddresses(answer.standbys);
-    if (answer.evicted) node_.reset();
-    // It has the rest of the journal written until the coordinator has ended: the others wait for that.
-    over_ = over_ || answer.stop;
+    if (node_) {
+      member_calls_.Start(protocol::KeepAlive{.node = *node_}, kMemberCall);
+    } else {
+      member_calls_.Start(MakeJoin(), kMemberCall);
+    }
     return {};
   }
 
@@ -239,20 +260,27 @@ class NetworkStandby {
     if (received.anew) {
       LEAT_RETURN_IF_ERROR(directory_->Begin(received.term, job_, records));
       electorate_.emplace(ElectorRole());
-      complete_ = excluded_ = false;
+      complete_ = electable_ = excluded_ = false;
       spdlog::info("has the journal of term {}: {} records", protocol::NumberOf(received.term),
                    records.size());
     } else {
       LEAT_RETURN_IF_ERROR(directory_->Append(records));
     }
-    for (size_t i = 0; i < records.size(); ++i) electorate_->OnRecord(received.ends[i], records[i]);
+    for (size_t i = 0; i < records.size(); ++i) {
+      electorate_->OnRecord(received.ends[i], records[i]);
+      // Another standby may be elected next.
+      const auto* joined = std::get_if<protocol::MemberJoined>(&records[i]);
+      if (joined != nullptr && joined->member.role == protocol::Role::kCoordinator)
+        AddAddresses({joined->member.address});
+    }
     return {};
   }
 
   Status CopyCheckpoints(const protocol::FollowReply& reply) {
     if (!electorate_) return {};
     if (journal_.began()) electorate_->OnAgreed(reply.agreed);
-    if (reply.in_set && !complete_) spdlog::info("can take the job over from now on");
+    if (!std::exchange(electable_, reply.electable) && electable_)
+      spdlog::info("can take the job over from now on");
     complete_ = complete_ || reply.in_set;
     if (auto done = copy_.TakeDone()) {
       Status status = done->manifest.status();
@@ -306,12 +334,14 @@ class NetworkStandby {
   Election& election_;
   const std::string address_;
   control::ControlClient& client_;
+  MemberCalls member_calls_;
   const MonotonicClock clock_;
   uint64_t process_ = 0;
   protocol::FollowedJournal journal_;
   std::optional<protocol::Electorate> electorate_;  // by the directory's journal; none: it has none
   bool complete_ = false;  // the directory has had every agreed record; the members know whether it still has
   bool excluded_ = false;  // it has not
+  bool electable_ = false;
   std::string job_;
   std::optional<NodeId> node_;  // none: it is no member
   uint32_t index_ = 0;
@@ -339,7 +369,10 @@ Status RunNetworkStandby(StandbyOptions options) {
       LEAT_ASSIGN_OR_RETURN(const std::string address,
                             net::AdvertisedAddress(coordinator.advertise, coordinator.listen));
       const auto client = control::ControlClient::Make(options.leader, coordinator.token, coordinator.tls);
-      elected = NetworkStandby(options, std::move(directory), election.get(), address, client.get()).Run();
+      auto member_client = control::ControlClient::Make(options.leader, coordinator.token, coordinator.tls);
+      elected = NetworkStandby(options, std::move(directory), election.get(), address, client.get(),
+                               std::move(member_client))
+                    .Run();
     }
     if (elected.status().code() == Code::kAborted) {
       spdlog::info("{}", elected.status().message());

@@ -85,7 +85,10 @@ class NetworkStandbyTest : public ::testing::Test {
       reply.job = job_;
       return reply;
     }
-    if (std::holds_alternative<protocol::KeepAlive>(request)) return protocol::KeepAliveReply{.stop = stop_};
+    if (std::holds_alternative<protocol::KeepAlive>(request)) {
+      heard_ = std::exchange(told_, stop_);  // it has got the answer to the one before
+      return protocol::KeepAliveReply{.stop = stop_};
+    }
     const auto* follow = std::get_if<protocol::FollowRequest>(&request);
     if (follow == nullptr) return protocol::Refusal{Status(Code::kInvalidArgument, "what?")};
     synced_ = follow->stream == 1 ? follow->synced : 0;
@@ -121,6 +124,7 @@ class NetworkStandbyTest : public ::testing::Test {
   std::string standby_;  // its address
   uint64_t synced_ = 0;
   bool stop_ = false;
+  bool told_ = false, heard_ = false;  // the standby, that the job is over
   std::unique_ptr<control::ControlServer> server_;
 };
 
@@ -132,9 +136,11 @@ TEST_F(NetworkStandbyTest, HasTheJournalOnItsOwnDisk) {
       stop_ = true;
     }
     EXPECT_TRUE(WaitFor([this] {
-      const auto own = checkpoint::FindHighestTerm(directory_ / "own");
-      return own.ok() && own->copy && own->number == 1;
+      std::lock_guard lock(mutex_);
+      return heard_;
     }));
+    const auto highest = checkpoint::FindHighestTerm(directory_ / "own");
+    EXPECT_TRUE(highest.ok() && highest->copy && highest->number == 1);
     // It follows to the end, and the coordinator then is gone.
     server_.reset();
   });

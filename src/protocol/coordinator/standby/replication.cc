@@ -180,7 +180,8 @@ void JournalReplication::Answer(Time now, uint64_t number, Follower* follower) {
     take(log_, follower->begin + (next - size) - log_begin_);
   follower->sent = follower->received + reply.bytes.size();
   if (agreed_ >= follower->begin) reply.agreed = size + (agreed_ - follower->begin);
-  reply.in_set = set_.Contains(number) || (next_ && next_->Contains(number));
+  reply.electable = set_.Contains(number);
+  reply.in_set = reply.electable || (next_ && next_->Contains(number));
   follower->changed = false;
   replies_.emplace_back(*std::exchange(follower->call, std::nullopt), std::move(reply));
 }
@@ -231,6 +232,7 @@ void JournalReplication::Commit() {
   if (!electorate_.Majority(knows)) return;
   set_ = *std::exchange(next_, std::nullopt);
   founded_ = true;
+  for (auto& [number, follower] : followers_) follower.changed = true;
 }
 
 void JournalReplication::Update(Time now) {

@@ -45,7 +45,7 @@ struct Standby {
   FollowedJournal journal;
   std::vector<std::string> records;
   uint64_t checkpoint = 0;
-  bool in_set = false;
+  bool in_set = false, electable = false;
   bool silent = false;
   uint64_t call = 0;
   int snapshots = 0;
@@ -116,6 +116,7 @@ class ReplicationTest : public ::testing::Test {
       for (const Bytes& record : received->records) standby.records.emplace_back(AsText(record));
       standby.journal.OnSynced();
       standby.in_set = reply.in_set;
+      standby.electable = reply.electable;
     }
   }
   Standby& Add(uint64_t number) { return standbys_.emplace(number, Standby(number)).first->second; }
@@ -156,6 +157,7 @@ TEST_F(ReplicationTest, AStandbyGetsTheJournalAndIsThenNeeded) {
   EXPECT_THAT(standbys_.at(kFirst).records, ElementsAre("a", "b", "marker", "marker"));
   // Until a majority knows the set, it is needed all the same: one of the members may already elect it.
   EXPECT_TRUE(standbys_.at(kFirst).in_set);
+  EXPECT_FALSE(standbys_.at(kFirst).electable);
   EXPECT_THAT(active_->set().coordinators, ElementsAre(kActive));
   const uint64_t position = Append("c");
   EXPECT_LT(active_->agreed(), position);
@@ -163,6 +165,8 @@ TEST_F(ReplicationTest, AStandbyGetsTheJournalAndIsThenNeeded) {
   EXPECT_GE(active_->agreed(), position);
   TellAll();
   EXPECT_THAT(active_->set().coordinators, ElementsAre(kActive, kFirst));
+  Run();
+  EXPECT_TRUE(standbys_.at(kFirst).electable);
   standbys_.at(kFirst).silent = true;
   EXPECT_LT(active_->agreed(), Append("d"));
 }
