@@ -234,11 +234,13 @@ void Put(const protocol::KeepAliveReply& in, pb::KeepAliveReply* out) {
   out->set_evicted(in.evicted);
   out->set_stop(in.stop);
   PutStandbys(in.standbys, out);
+  out->set_known(in.known);
 }
 
 void Take(const pb::KeepAliveReply& in, protocol::KeepAliveReply* out, Check* check) {
   out->evicted = in.evicted();
   out->stop = in.stop();
+  out->known = in.known();
   TakeStandbys(in, &out->standbys, check);
 }
 

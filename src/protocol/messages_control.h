@@ -571,6 +571,7 @@ struct KeepAliveReply {
   bool evicted = false;
   bool stop = false;
   std::vector<std::string> standbys = {};
+  bool known = false;  // of a standby: all servers and workers have its address
 };
 
 // A member's answer to a Candidacy.

@@ -92,7 +92,7 @@ TEST(FaultJob, CountsEveryEventOnceWhateverGoesWrong) {
     EXPECT_GT(deaths[point], 0u) << Name(static_cast<DeathPoint>(point));
   for (const uint64_t count :
        {all.isolations, all.moves, all.promotions, all.overtaken, all.servers_left, all.drained})
-    EXPECT_GT(count, seeds / 10);
+    EXPECT_GE(count, seeds / 10);
 }
 
 }  // namespace

@@ -206,7 +206,7 @@ TEST_P(Strategies, JoinEachCutWithTheSameLateLabelsWhateverGoesWrong) {
   }
   // Coordinators have started from journals that had been compacted.
   EXPECT_GT(all.restarts, seeds / 4);
-  EXPECT_GT(all.resumes, seeds / 20);
+  EXPECT_GE(all.resumes, seeds / 20);
   EXPECT_GT(all.checkpoints, seeds);
   EXPECT_GT(all.marks, 30 * seeds);
 }

@@ -399,8 +399,17 @@ void Coordinator::State::OnKeepAlive(Time now, uint64_t call, const KeepAlive& k
     if (member.progress != keep_alive.progress || standby) member.last_moved = now;
     member.progress = keep_alive.progress;
     if (standby) member.told_to_stop = reply.stop;
+    reply.known = here && standby && member.shown && AllHaveView(*member.shown);
   }
   Answer(call, std::move(reply));
+}
+
+bool Coordinator::State::AllHaveView(Generation generation) const {
+  return std::ranges::all_of(members, [generation](const auto& entry) {
+    const MemberState& its = entry.second;
+    const Role role = its.member.role;
+    return !(role == Role::kServer || (role == Role::kWorker && its.ready)) || its.generation >= generation;
+  });
 }
 
 void Coordinator::State::Remove(Time now, NodeId node, bool left) {
@@ -501,8 +510,9 @@ void Coordinator::State::RefreshView() {
   view_changed = false;
   View& fresh = view.emplace();
   fresh.generation = Generation(NextId());
-  for (const auto& [node, member] : members) {
+  for (auto& [node, member] : members) {
     if (member.member.role != Role::kBots) fresh.members.push_back(member.member);
+    if (!member.shown) member.shown = fresh.generation;
   }
   fresh.slices = slices.Locations();
   for (size_t p = 0; publications.enabled() && p < config.partitions.size(); ++p) {

@@ -37,6 +37,7 @@ struct Coordinator::State {
     uint64_t version = 0;  // a server's, as reported
     bool paced = false;
     Generation generation;  // of the view that it has; a worker's when it last held its own leases alone
+    std::optional<Generation> shown;  // the first view that has it
     bool told_to_stop = false;
     std::vector<NodeId> unreachable;  // a worker's servers, as it reports
     bool isolated = false;            // it cannot reach a server that others reach, and gets no leases
@@ -150,6 +151,7 @@ struct Coordinator::State {
   bool Stepped() const { return config.strategy.stepped(); }
   size_t Leased() const { return Stepped() ? rounds.leased() : splits.leased(); }
   void RefreshView();
+  bool AllHaveView(Generation generation) const;  // this one, or a later one: servers and workers
   // `standby`: among workers that stand by.
   uint32_t LowestFreeIndex(Role role, bool standby = false) const;
   std::vector<NodeId> Servers() const;

@@ -307,7 +307,16 @@ TEST_F(TakeoverTest, AStandbyIsInTheViewUntilItIsSilentOrTakesOver) {
   EXPECT_EQ(joined.term, 1u);
   const auto alive = [&] { return std::get<KeepAliveReply>(Call(KeepAlive{.node = joined.node})); };
   const std::vector<std::string> addresses = {"standby"};
+  EXPECT_FALSE(alive().known);
   EXPECT_EQ(StandbysIn(SendHeartbeat(worker_)), addresses);
+  ServersReturn();
+  EXPECT_FALSE(alive().known) << "the worker has not said that it has the view";
+  WorkerHeartbeat heartbeat;
+  heartbeat.node = worker_;
+  heartbeat.term = config_.term;
+  heartbeat.generation = coordinator_->status().view.generation;
+  Call(heartbeat);
+  EXPECT_TRUE(alive().known);
   EXPECT_EQ(StandbysIn(Call(BotsHeartbeat{.node = Join(Role::kBots).node})), addresses);
   // Nothing else is heard of it, which is no sign that it is stuck.
   for (Duration passed{}; passed < config_.stuck_timeout + seconds(2); passed += seconds(1)) {

@@ -194,6 +194,10 @@ class NetworkStandby {
                 ": a standby with a directory of its own needs a job that sets 'log:' of the stream"};
   }
 
+  void SayReady() const {
+    if (electable_ && known_) spdlog::info("can take the job over from now on");
+  }
+
   // There was no answer.
   Status Missed(const Status& why) {
     if (why.code() == Code::kAborted) return over_ || stopped_ ? Stopped() : why;
@@ -237,7 +241,11 @@ class NetworkStandby {
       const auto* answer = std::get_if<protocol::KeepAliveReply>(&**reply);
       if (answer == nullptr) return OnJoined(**reply);
       AddAddresses(answer->standbys);
-      if (answer->evicted) node_.reset();
+      if (answer->evicted) {
+        node_.reset();
+        next_alive_ = Time(0);
+      }
+      if (std::exchange(known_, answer->known) != known_) SayReady();
       // It has the rest of the journal written until the coordinator has ended: the others wait for that.
       over_ = over_ || answer->stop;
     }
@@ -260,7 +268,8 @@ class NetworkStandby {
     if (received.anew) {
       LEAT_RETURN_IF_ERROR(directory_->Begin(received.term, job_, records));
       electorate_.emplace(ElectorRole());
-      complete_ = electable_ = excluded_ = false;
+      complete_ = electable_ = known_ = excluded_ = false;
+      next_alive_ = Time(0);  // it may have to join again
       spdlog::info("has the journal of term {}: {} records", protocol::NumberOf(received.term),
                    records.size());
     } else {
@@ -279,8 +288,7 @@ class NetworkStandby {
   Status CopyCheckpoints(const protocol::FollowReply& reply) {
     if (!electorate_) return {};
     if (journal_.began()) electorate_->OnAgreed(reply.agreed);
-    if (!std::exchange(electable_, reply.electable) && electable_)
-      spdlog::info("can take the job over from now on");
+    if (std::exchange(electable_, reply.electable) != electable_) SayReady();
     complete_ = complete_ || reply.in_set;
     if (auto done = copy_.TakeDone()) {
       Status status = done->manifest.status();
@@ -341,7 +349,8 @@ class NetworkStandby {
   std::optional<protocol::Electorate> electorate_;  // by the directory's journal; none: it has none
   bool complete_ = false;  // the directory has had every agreed record; the members know whether it still has
   bool excluded_ = false;  // it has not
-  bool electable_ = false;
+  bool electable_ = false;  // a majority of the members may elect it
+  bool known_ = false;      // all members have its address
   std::string job_;
   std::optional<NodeId> node_;  // none: it is no member
   uint32_t index_ = 0;
