@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -109,10 +110,29 @@ TEST_P(Replicas, NothingIsTrainedAgainWhicheverServerDiesAtAnyPointOfAPush) {
   EXPECT_GT(promotions, seed);
 }
 
+// When all slices have replicas; with a slow host, that may be at the end of the job, or never.
+std::optional<Time> AllHaveReplicas(const ClusterOptions& options) {
+  std::optional<Time> at;
+  CountingWorkload workload(options.table, options.strategy);
+  Hooks hooks;
+  hooks.watch_every = milliseconds(50);
+  hooks.watch = [&](const Cluster& cluster) {
+    if (cluster.status().replicated == options.table.slices.size()) at = cluster.now();
+    return !at;
+  };
+  Cluster(options, workload, std::move(hooks)).Run();
+  return at;
+}
+
 // It wakes up, or is reached again, when a replica has taken its place.
 TEST_P(Replicas, AServerThatWasReplacedAnswersNothingThatItsReplicaLacks) {
-  for (uint64_t seed = 1; seed <= (LongTier() ? 40 : 8); ++seed) {
+  uint64_t tried = 0;
+  const uint64_t seeds = LongTier() ? 40 : 8;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     ClusterOptions options = SwarmOptions(Job(seed));
+    const auto replicated = AllHaveReplicas(options);
+    if (!replicated || *replicated > kSettled) continue;
+    ++tried;
     Rng rng(Mix(seed, 11));
     const auto what = seed % 2 == 0 ? What::kPause : What::kCutOff;
     options.plan = {{.what = what,
@@ -131,6 +151,7 @@ TEST_P(Replicas, AServerThatWasReplacedAnswersNothingThatItsReplicaLacks) {
     ExpectNothingAgain(result, "seed " + std::to_string(seed));
     EXPECT_GT(result.promotions, 0u) << "seed " << seed;
   }
+  EXPECT_GE(tried, seeds - seeds / 8);
 }
 
 TEST_P(Replicas, MoveWithTheirSlicesWhenServersJoinAndLeave) {
