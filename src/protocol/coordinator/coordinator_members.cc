@@ -133,6 +133,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   }
   reply.drain = member->member.state == Member::State::kDraining;
   if (AllReduce()) {
+    member->generation = std::max(member->generation, heartbeat.generation);
     if (heartbeat.member_report) OnMemberReport(now, heartbeat, &reply);
     GrantRescores(now, heartbeat, &reply);
     RefreshView();
