@@ -59,8 +59,8 @@ TEST_P(Standbys, EveryEventCountsOnceUnderFaults) {
   }
   EXPECT_GT(elections, seeds / 2) << "most jobs have none";
   EXPECT_GT(pauses, seeds);
-  if (GetParam().strategy.on_servers()) {
-    EXPECT_GT(promotions, 0u);
+  if (GetParam().strategy.on_servers() && LongTier()) {
+    EXPECT_GT(promotions, 0u) << "few jobs have some";
   }
 }
 
