@@ -22,9 +22,11 @@ using protocol::Role;
 using std::chrono::milliseconds;
 
 #ifdef LEAT_SANITIZED
-constexpr uint64_t kSeeds = 20, kLongSeeds = 150;
+constexpr uint64_t kSeeds = 8, kLongSeeds = 150;
+constexpr int kDeaths = 1;
 #else
 constexpr uint64_t kSeeds = 80, kLongSeeds = 1000;
+constexpr int kDeaths = 3;
 #endif
 
 struct Case {
@@ -95,7 +97,7 @@ TEST_P(Replicas, NothingIsTrainedAgainWhicheverServerDiesAtAnyPointOfAPush) {
   for (const auto point : {ForwardPoint::kApplied, ForwardPoint::kForwarded, ForwardPoint::kTaken,
                            ForwardPoint::kAcknowledged}) {
     for (const bool primary : {true, false}) {
-      for (int run = 0; run < (LongTier() ? 20 : 3); ++run) {
+      for (int run = 0; run < (LongTier() ? 20 : kDeaths); ++run) {
         SwarmJob job = Job(++seed);
         job.forward_death = ForwardDeath{point, primary, milliseconds(2500 + 137 * (run % 8))};
         const ClusterResult result = RunSwarm(job);

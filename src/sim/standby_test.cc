@@ -15,6 +15,12 @@ namespace {
 
 using Kind = protocol::StrategyKind;
 
+#ifdef LEAT_SANITIZED
+constexpr uint64_t kSeeds = 8, kKills = 6;
+#else
+constexpr uint64_t kSeeds = 40, kKills = 30;
+#endif
+
 struct Case {
   std::string name;
   protocol::StrategyConfig strategy;
@@ -44,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(Standbys, EveryEventCountsOnceUnderFaults) {
   uint64_t elections = 0, promotions = 0, pauses = 0;
-  const uint64_t seeds = LongTier() ? 1000 : 40;
+  const uint64_t seeds = LongTier() ? 1000 : kSeeds;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const ClusterResult result = RunWithStandbys({.seed = seed,
                                                   .strategy = GetParam().strategy,
@@ -65,7 +71,7 @@ TEST_P(Standbys, EveryEventCountsOnceUnderFaults) {
 }
 
 TEST_P(Standbys, OneTakesOverWithinThreeSecondsAndNothingIsTrainedAgain) {
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
+  for (uint64_t seed = 1; seed <= kKills; ++seed) {
     const ClusterResult result = RunWithStandbys({.seed = seed,
                                                   .strategy = GetParam().strategy,
                                                   .standbys = 1 + seed % 2,

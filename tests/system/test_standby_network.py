@@ -12,7 +12,7 @@ from test_members import Roles
 from test_strategies import counting, values
 from test_takeover import free_ports
 
-EVENTS = 300_000
+EVENTS = 180_000
 RATE = 30_000
 TOKEN = {"LEAT_TOKEN": "known to all"}
 
