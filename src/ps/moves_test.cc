@@ -13,15 +13,10 @@ using protocol::MoveReport;
 using protocol::SliceOutcome;
 
 constexpr uint64_t kMove = 5;
-const NodeId kOther(2);
 
-class MovesTest : public PsTest {
+class MovesTest : public TwoServersTest {
  protected:
-  MovesTest()
-      : here_transport(Make(server_loop)),
-        there_transport(Make(client_loop)),
-        here(server_loop, *here_transport, table, kServer, AllSlices(table)),
-        there(client_loop, *there_transport, table, kOther, {}) {
+  MovesTest() {
     here.shell.SendMovesBy(*here_transport, [this] { ++here_urgent; });
     there.shell.SendMovesBy(*there_transport, [this] { ++there_urgent; });
   }
@@ -52,10 +47,7 @@ class MovesTest : public PsTest {
       shell.machine().Apply(request, i, std::vector<float>(elements[i], 1.0f));
   }
 
-  const protocol::SliceTable table = SmallTable();
   const std::vector<SliceId> moving = {SliceId(1), SliceId(3), SliceId(4)};
-  std::unique_ptr<net::Transport> here_transport, there_transport;
-  ServerEnd here, there;
   int here_urgent = 0, there_urgent = 0;
 };
 
@@ -119,36 +111,19 @@ TEST_P(MovesTest, AMoveThatIsGivenUpIsReportedAndTheNextOneIsMade) {
   }));
 }
 
-// A connection that sends frames of moves by hand.
-class RawPeer final : public net::Receiver {
+class MovesPeer final : public Peer {
  public:
-  void Connect(net::Transport& transport, const std::string& address) {
-    transport.Connect(address, this, std::chrono::seconds(10), [this](auto connection) {
-      if (connection.ok()) connection_ = std::move(*connection);
-    });
-  }
-  bool connected() const { return connection_ != nullptr; }
   void Send(const wire::MoveRequest& request, Bytes payload) {
-    const auto held = std::make_shared<Bytes>(std::move(payload));
-    connection_->Send(static_cast<uint8_t>(wire::FrameType::kMove), wire::Encode(request), {*held},
-                      [held](const Status&) {});
+    Peer::Send(wire::FrameType::kMove, wire::Encode(request), std::move(payload));
   }
-  const Status& closed() const { return closed_; }
   int answers() const { return answers_; }
 
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView, uint64_t) override {
     ++answers_;
     return std::vector<std::span<std::byte>>();
   }
-  void OnMessage(net::Connection&) override {}
-  void OnClosed(net::Connection&, const Status& why) override {
-    closed_ = why;
-    connection_.reset();
-  }
 
  private:
-  std::unique_ptr<net::Connection> connection_;
-  Status closed_;
   int answers_ = 0;
 };
 
@@ -177,14 +152,14 @@ TEST_P(MovesTest, WrongFramesEndTheConnection) {
   std::memset(damaged.data(), 0xff, state.size());
   wrong.emplace_back(good(), damaged);
   for (const auto& [header, bytes] : wrong) {
-    RawPeer peer;
+    MovesPeer peer;
     peer.Connect(*client, there.address());
     ASSERT_TRUE(Run([&] { return peer.connected(); }));
     peer.Send(header, bytes);
     EXPECT_TRUE(Run([&] { return !peer.closed().ok(); }));
   }
   // The same slice twice.
-  RawPeer peer;
+  MovesPeer peer;
   peer.Connect(*client, there.address());
   ASSERT_TRUE(Run([&] { return peer.connected(); }));
   peer.Send(good(), payload);

@@ -13,26 +13,15 @@ using namespace testing;  // NOLINT: the helpers of this folder
 using protocol::SliceOutcome;
 
 constexpr uint64_t kEpoch = 5;
-const NodeId kOther(2);
 
-// A connection that sends frames by hand, and reads the answers.
-class Peer final : public net::Receiver {
+Bytes BytesOf(const std::vector<float>& numbers) {
+  const ByteView bytes = std::as_bytes(std::span(numbers));
+  return {bytes.begin(), bytes.end()};
+}
+
+class Worker final : public Peer {
  public:
-  void Connect(net::Transport& transport, const std::string& address) {
-    transport.Connect(address, this, std::chrono::seconds(10), [this](auto connection) {
-      if (connection.ok()) connection_ = std::move(*connection);
-    });
-  }
-  bool connected() const { return connection_ != nullptr; }
-  void Send(wire::FrameType type, Bytes header, const std::vector<float>& payload) {
-    const auto held = std::make_shared<std::vector<float>>(payload);
-    std::vector<ByteView> parts;
-    if (!held->empty()) parts.push_back(std::as_bytes(std::span(*held)));
-    connection_->Send(static_cast<uint8_t>(type), std::move(header), std::move(parts),
-                      [held](const Status&) {});
-  }
   const std::vector<protocol::PushReply>& replies() const { return replies_; }
-  const Status& closed() const { return closed_; }
 
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
@@ -42,26 +31,15 @@ class Peer final : public net::Receiver {
     values_.resize(payload_bytes);
     return std::vector<std::span<std::byte>>{std::span(values_)};
   }
-  void OnMessage(net::Connection&) override {}
-  void OnClosed(net::Connection&, const Status& why) override {
-    closed_ = why;
-    connection_.reset();
-  }
 
  private:
-  std::unique_ptr<net::Connection> connection_;
   std::vector<protocol::PushReply> replies_;
   Bytes values_;
-  Status closed_;
 };
 
-class ReplicasTest : public PsTest {
+class ReplicasTest : public TwoServersTest {
  protected:
-  ReplicasTest()
-      : here_transport(Make(server_loop)),
-        there_transport(Make(client_loop)),
-        here(server_loop, *here_transport, table, kServer, AllSlices(table)),
-        there(client_loop, *there_transport, table, kOther, {}) {
+  ReplicasTest() {
     here.shell.SendMovesBy(*here_transport, [] {});
     there.shell.SendMovesBy(*there_transport, [this] { ++arrived; });
     for (const SliceId slice : AllSlices(table)) all.push_back({slice, kIncarnation});
@@ -90,18 +68,15 @@ class ReplicasTest : public PsTest {
     ASSERT_TRUE(there.shell.machine().HasReplica(SliceId(0)));
     here.shell.OnHeartbeatReply(Here(true));
   }
-  void Push(Peer* worker, uint32_t batch) {
+  void Push(Worker* worker, uint32_t batch) {
     auto request = Batch(batch, AllSlices(table));
     request.sequence = batch + 1;
     uint64_t elements = 0;
     for (const auto& slice : table.slices) elements += slice.elements();
-    worker->Send(wire::FrameType::kPush, wire::Encode(request), std::vector<float>(elements, 1.0f));
+    worker->Send(wire::FrameType::kPush, wire::Encode(request), BytesOf(std::vector<float>(elements, 1.0f)));
   }
 
-  const protocol::SliceTable table = SmallTable();
   std::vector<protocol::SliceIncarnation> all;
-  std::unique_ptr<net::Transport> here_transport, there_transport;
-  ServerEnd here, there;
   int arrived = 0;
 };
 
@@ -110,14 +85,14 @@ INSTANTIATE_TEST_SUITE_P(Transports, ReplicasTest, TransportKinds(), NameOf);
 TEST_P(ReplicasTest, APushIsAppliedOnBothServersAndThenAnswered) {
   Copy();
   const auto client = Make(server_loop);
-  Peer one, two;
+  Worker one, two;
   one.Connect(*client, here.address());
   two.Connect(*client, here.address());
   ASSERT_TRUE(Run([&] { return one.connected() && two.connected(); }));
   for (uint32_t batch = 0; batch < 20; ++batch) Push(batch % 2 == 0 ? &one : &two, batch);
   // A second push of a worker ends the wait for the first, whose outcome may then be unknown.
   ASSERT_TRUE(Run([&] { return one.replies().size() + two.replies().size() == 20; }));
-  for (const Peer* worker : {&one, &two}) {
+  for (const Worker* worker : {&one, &two}) {
     for (const auto& slice : worker->replies().back().slices)
       EXPECT_EQ(slice.outcome, SliceOutcome::kApplied);
   }
@@ -139,7 +114,7 @@ TEST_P(ReplicasTest, APushIsAppliedOnBothServersAndThenAnswered) {
 TEST_P(ReplicasTest, AReplicaThatCannotBeReachedIsReportedAndPushesWait) {
   Copy();
   const auto client = Make(server_loop);
-  Peer worker;
+  Worker worker;
   worker.Connect(*client, here.address());
   ASSERT_TRUE(Run([&] { return worker.connected(); }));
   there.listener.reset();
@@ -167,7 +142,7 @@ TEST_P(ReplicasTest, WrongForwardsEndTheConnection) {
     Peer peer;
     peer.Connect(*client, there.address());
     EXPECT_TRUE(Run([&] { return peer.connected(); }));
-    peer.Send(wire::FrameType::kForward, wire::Encode(wrong), payload);
+    peer.Send(wire::FrameType::kForward, wire::Encode(wrong), BytesOf(payload));
     return Run([&] { return !peer.closed().ok(); });
   };
   EXPECT_TRUE(ends(request, {}));

@@ -122,19 +122,23 @@ class ServerShell::Session : public net::Receiver {
       if (payload_bytes != 0) return Status(Code::kDataLoss, "a push without a gradient has a payload");
       return segments_;
     }
-    uint64_t total = 0;
-    for (uint64_t n : elements_) total += n * sizeof(float);
-    if (total != payload_bytes) {
-      return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
-                                         " bytes; its slices have " + std::to_string(total));
-    }
-    if (shell_.machine_.forwards() && total > 0) {
-      memory_ = shell_.TakeGradients(total);
+    LEAT_RETURN_IF_ERROR(CheckPayload(payload_bytes));
+    if (shell_.machine_.forwards() && payload_bytes > 0) {
+      memory_ = shell_.TakeGradients(payload_bytes);
       segments_ = OneAfterTheOther(memory_);
     } else {
-      segments_ = PlaceSlices(elements_, total);
+      segments_ = PlaceSlices(elements_, payload_bytes);
     }
     return segments_;
+  }
+
+  // It is the gradients of the slices, one after the other.
+  Status CheckPayload(uint64_t bytes) const {
+    uint64_t total = 0;
+    for (const uint64_t n : elements_) total += n * sizeof(float);
+    if (total == bytes) return {};
+    return {Code::kDataLoss,
+            "payload has " + std::to_string(bytes) + " bytes; its slices have " + std::to_string(total)};
   }
 
   Result<std::vector<std::span<std::byte>>> OnForward(ByteView header, uint64_t payload_bytes) {
@@ -145,14 +149,9 @@ class ServerShell::Session : public net::Receiver {
     LEAT_RETURN_IF_ERROR(shell_.machine_.BeginForward(forward_, &elements_));
     views_.clear();
     segments_.clear();
-    uint64_t total = 0;
-    for (uint64_t n : elements_) total += n * sizeof(float);
-    if (total != payload_bytes) {
-      return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
-                                         " bytes; its slices have " + std::to_string(total));
-    }
-    if (total == 0) return segments_;
-    if (gradients_.size() < total) gradients_ = Buffer(total);
+    LEAT_RETURN_IF_ERROR(CheckPayload(payload_bytes));
+    if (payload_bytes == 0) return segments_;
+    if (gradients_.size() < payload_bytes) gradients_ = Buffer(payload_bytes);
     segments_ = OneAfterTheOther(gradients_);
     return segments_;
   }

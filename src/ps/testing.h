@@ -16,6 +16,7 @@
 #include "net/testing.h"
 #include "ps/client.h"
 #include "ps/server_shell.h"
+#include "wire/frame.h"
 
 namespace leat::ps::testing {
 
@@ -145,6 +146,54 @@ class PsTest : public ::testing::TestWithParam<TransportKind> {
 
   std::shared_ptr<net::InprocHub> hub = std::make_shared<net::InprocHub>();
   net::Loop server_loop, client_loop;
+};
+
+// Two servers on loops of their own. The first one has all slices.
+class TwoServersTest : public PsTest {
+ protected:
+  static constexpr NodeId kOther{2};
+
+  TwoServersTest()
+      : here_transport(Make(server_loop)),
+        there_transport(Make(client_loop)),
+        here(server_loop, *here_transport, table, kServer, AllSlices(table)),
+        there(client_loop, *there_transport, table, kOther, {}) {}
+
+  const protocol::SliceTable table = SmallTable();
+  std::unique_ptr<net::Transport> here_transport, there_transport;
+  ServerEnd here, there;
+};
+
+// A connection on which a test sends frames by hand.
+class Peer : public net::Receiver {
+ public:
+  void Connect(net::Transport& transport, const std::string& address) {
+    transport.Connect(address, this, std::chrono::seconds(10), [this](auto connection) {
+      if (connection.ok()) connection_ = std::move(*connection);
+    });
+  }
+  bool connected() const { return connection_ != nullptr; }
+  void Send(wire::FrameType type, Bytes header, Bytes payload) {
+    const auto held = std::make_shared<Bytes>(std::move(payload));
+    std::vector<ByteView> parts;
+    if (!held->empty()) parts.push_back(*held);
+    connection_->Send(static_cast<uint8_t>(type), std::move(header), std::move(parts),
+                      [held](const Status&) {});
+  }
+  const Status& closed() const { return closed_; }
+
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView, uint64_t) override {
+    return std::vector<std::span<std::byte>>();
+  }
+  void OnMessage(net::Connection&) override {}
+  void OnClosed(net::Connection&, const Status& why) override {
+    closed_ = why;
+    connection_.reset();
+  }
+
+ private:
+  std::unique_ptr<net::Connection> connection_;
+  Status closed_;
 };
 
 }  // namespace leat::ps::testing

@@ -76,9 +76,8 @@ struct Replication {
 Result<Replication> MakeReplication(const job::Job& job, const checkpoint::Store& store, bool elected,
                                     const std::vector<protocol::JournalRecord>& journal,
                                     const std::vector<NodeId>& electors) {
-  Replication made{
-      {.term = store.term(), .elected = elected},
-      protocol::Electorate(job.strategy.on_servers() ? protocol::Role::kServer : protocol::Role::kWorker)};
+  Replication made{{.term = store.term(), .elected = elected},
+                   protocol::Electorate(protocol::ElectorRole(job.strategy))};
   LEAT_ASSIGN_OR_RETURN(made.config.coordinator, checkpoint::CoordinatorNumber(store.directory()));
   for (const auto& record : journal) {
     made.electorate.OnRecord(0, record);
@@ -446,10 +445,8 @@ class CoordinatorRole {
       asked_ = now;
     } else if (now - asked_ > kAsk) {
       asked_ = now;
-      std::string addresses;
-      for (const std::string& address : standbys_) addresses += (addresses.empty() ? "" : ",") + address;
-      if (addresses.empty()) return;
-      poll_thread_.Post([this, addresses] {
+      if (standbys_.empty()) return;
+      poll_thread_.Post([this, addresses = standbys_] {
         const auto term =
             roles::AskForLaterTerm(addresses, replication_.config.coordinator, store_->term(), options_);
         if (!term) return;
@@ -809,7 +806,8 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   if (options.resume) intact = job::CheckResumable(job);
   uint64_t elected = options.term;
   if (options.resume && !options.new_members && elected == 0) {
-    LEAT_ASSIGN_OR_RETURN(elected, ElectRestarted(job.directory, job.strategy.on_servers(), options));
+    LEAT_ASSIGN_OR_RETURN(elected,
+                          ElectRestarted(job.directory, protocol::ElectorRole(job.strategy), options));
   }
   auto store = checkpoint::Store::Open(job.directory, options.resume, options.take_over, elected);
   if (!store.ok()) return store.status();

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "wire/testing.h"
+
 namespace leat::wire {
 namespace {
+
+using testing::RefusesOtherLengths;
 
 protocol::ForwardRequest Request() {
   protocol::ForwardRequest request;
@@ -23,16 +27,6 @@ protocol::ForwardRequest Request() {
   request.push.events = 8;
   request.push.slices = {{SliceId(1), Incarnation(5), 6}, {SliceId(4), Incarnation(5), 8}};
   return request;
-}
-
-// Of each prefix, and of the whole with a byte more.
-template <class Decode>
-void RefusesOtherLengths(const Bytes& whole, Decode decode) {
-  for (size_t size = 0; size < whole.size(); ++size)
-    EXPECT_FALSE(decode(ByteView(whole).first(size)).ok()) << size;
-  Bytes longer = whole;
-  longer.push_back({});
-  EXPECT_FALSE(decode(longer).ok());
 }
 
 TEST(ForwardMessageTest, SurvivesItsEncoding) {

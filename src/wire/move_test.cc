@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "wire/testing.h"
+
 namespace leat::wire {
 namespace {
+
+using testing::RefusesOtherLengths;
 
 MoveRequest Request() {
   return {.move = 7,
@@ -26,16 +30,6 @@ SliceState State() {
   cut.batch_size = 8;
   EXPECT_EQ(ledger.Record(cut, 3), protocol::Ledger::Entry::kNew);
   return {ledger, {{.step = 4, .width = 70, .needed = 65, .counted = {1, 2}}}};
-}
-
-// Of each prefix, and of the whole with a byte more.
-template <class Decode>
-void RefusesOtherLengths(const Bytes& whole, Decode decode) {
-  for (size_t size = 0; size < whole.size(); ++size)
-    EXPECT_FALSE(decode(ByteView(whole).first(size)).ok()) << size;
-  Bytes longer = whole;
-  longer.push_back({});
-  EXPECT_FALSE(decode(longer).ok());
 }
 
 TEST(MoveMessageTest, SurvivesItsEncoding) {

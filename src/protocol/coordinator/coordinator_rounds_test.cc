@@ -43,6 +43,18 @@ class CoordinatorRoundsTest : public CoordinatorTest {
     SendServerHeartbeat(a_);
     SendServerHeartbeat(b_);
   }
+  // Of three workers, each with a lane, the last one is too late for both steps of the first round.
+  std::vector<NodeId> MakeRoundWithoutTheLast() {
+    std::vector<NodeId> workers = {worker_, JoinWorker(), JoinWorker()};
+    std::vector<Lease> leases;
+    for (NodeId worker : workers) {
+      const auto its = SendHeartbeat(worker, 2).leases;
+      if (worker != workers[2]) leases.insert(leases.end(), its.begin(), its.end());
+    }
+    for (int i = 0; i < 2; ++i) MakeStep(leases);
+    SendServerHeartbeats();
+    return workers;
+  }
   static std::vector<uint64_t> Ids(const std::vector<Lease>& leases) {
     std::vector<uint64_t> ids;
     for (const Lease& lease : leases) ids.push_back(lease.id);
@@ -558,14 +570,7 @@ TEST_F(CoordinatorRoundsTest, AServerThatReportsAnImpossibleStepIsIgnored) {
 TEST_F(CoordinatorRoundsTest, WithBackupWorkersRoundsAreMadeAnewOfTheSameCuts) {
   Sync(3, 1);
   Run(90, 1000, true);
-  std::vector<NodeId> workers = {worker_, JoinWorker(), JoinWorker()};
-  std::vector<Lease> leases;
-  for (NodeId worker : workers) {
-    const auto its = SendHeartbeat(worker, 2).leases;
-    if (worker != workers[2]) leases.insert(leases.end(), its.begin(), its.end());
-  }
-  for (int i = 0; i < 2; ++i) MakeStep(leases);
-  SendServerHeartbeats();
+  MakeRoundWithoutTheLast();
   EXPECT_EQ(coordinator_->status().late, 2u);
   SendHeartbeat(worker_, 2);
   ASSERT_EQ(Journaled().size(), 3u);
@@ -613,14 +618,7 @@ TEST_F(CoordinatorRoundsTest, WithBackupWorkersRoundsGoOnUnderAnotherCoordinator
   config_.term = 1;
   Sync(3, 1);
   Run(400);
-  std::vector<NodeId> workers = {worker_, JoinWorker(), JoinWorker()};
-  std::vector<Lease> leases;
-  for (NodeId worker : workers) {
-    const auto its = SendHeartbeat(worker, 2).leases;
-    if (worker != workers[2]) leases.insert(leases.end(), its.begin(), its.end());
-  }
-  for (int i = 0; i < 2; ++i) MakeStep(leases);
-  SendServerHeartbeats();
+  const std::vector<NodeId> workers = MakeRoundWithoutTheLast();
   EXPECT_EQ(coordinator_->status().late, 2u) << "they would come first in a round that is made now";
   for (NodeId worker : workers) Take(coordinator_->OnNodeLost(now_, worker));
   const auto rounds = Journaled();

@@ -2,26 +2,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
 
-#include "protocol/server/server.h"
+#include "protocol/server/testing.h"
 
 namespace leat::protocol {
 namespace {
 
+using namespace testing;  // NOLINT: the helpers of this folder
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const NodeId kWorker(9);
-const Incarnation kIncarnation(7);
 constexpr uint64_t kMove = 55;
-constexpr uint32_t kBatch = 4;
 
 template <class T>
 std::vector<T> All(const std::vector<MoveAction>& actions) {
@@ -32,57 +28,10 @@ std::vector<T> All(const std::vector<MoveAction>& actions) {
   return found;
 }
 
-class ServerMovesTest : public ::testing::Test {
+class ServerMovesTest : public TwoServersTest {
  protected:
-  struct Node {
-    NodeId node;
-    std::unique_ptr<Server> server;
-    ServerHeartbeatReply reply;          // of the coordinator, from now on
-    std::vector<MoveAction> actions;     // of the last input
-    std::map<uint64_t, PushReply> late;  // by ticket
-  };
+  ServerMovesTest() { MakeServers({}); }
 
-  ServerMovesTest() { Make({}); }
-
-  // All slices are on a_.
-  void Make(const StrategyConfig& strategy) {
-    optim::InitSpec five;
-    five.kind = optim::InitKind::kConstant;
-    five.value = 5;
-    config_.table = MakeSlices({{"w", Shape{200}, five}}, 1, 1);
-    config_.optimizer = {.kind = optim::Kind::kMomentum, .learning_rate = 1};
-    config_.strategy = strategy;
-    for (Node* node : {&a_, &b_}) {
-      node->node = NodeId(node == &a_ ? 1 : 2);
-      node->server = std::make_unique<Server>(config_);
-      node->server->OnJoined(node->node);
-      node->reply = {};
-      View& view = node->reply.view.emplace();
-      view.generation = Generation(10);
-      view.members = {{NodeId(1), Role::kServer, 0, "a"}, {NodeId(2), Role::kServer, 1, "b"}};
-      for (uint64_t i = 0; i < 4; ++i)
-        view.members.push_back({NodeId(kWorker.value + i), Role::kWorker, 0, ""});
-      node->reply.start.resize(4);
-    }
-    for (uint32_t i = 0; i < config_.table.slices.size(); ++i)
-      a_.reply.orders.push_back({SliceId(i), kIncarnation, "", "", 0});
-    Hear(a_);
-    Hear(b_);
-  }
-
-  void Collect(Node& node) {
-    node.actions = node.server->TakeMoveActions();
-    for (auto& ready : node.server->TakeReady()) node.late[ready.ticket] = std::move(ready.reply);
-  }
-  // One heartbeat and its reply.
-  ServerHeartbeat Hear(Node& node) {
-    ServerHeartbeat heartbeat = node.server->MakeHeartbeat();
-    node.reply.report = heartbeat.report;
-    node.reply.part = heartbeat.part;
-    node.server->OnHeartbeatReply(node.reply);
-    Collect(node);
-    return heartbeat;
-  }
   // Orders the slices from a_ to b_.
   void Order(std::vector<uint32_t> slices, uint64_t version = 0) {
     MoveOrder order{kMove, b_.node, "b", {}, version};
@@ -116,28 +65,6 @@ class ServerMovesTest : public ::testing::Test {
     Hear(b_);
   }
 
-  PushRequest Push(uint32_t run, std::vector<uint32_t> slices) {
-    PushRequest request;
-    request.sequence = ++sequence_;
-    request.worker = kWorker;
-    request.generation = Generation(10);
-    request.disposition = Disposition::kGradient;
-    request.cut.end = 100 * kBatch;
-    request.cut.batch_size = kBatch;
-    request.run = run;
-    request.events = kBatch;
-    for (uint32_t slice : slices) request.slices.push_back({SliceId(slice), kIncarnation, 0});
-    return request;
-  }
-  // Lane l of step t is run t of partition l, pushed by worker l.
-  PushRequest Lane(uint64_t step, uint32_t lane, std::vector<uint32_t> slices) {
-    PushRequest request = Push(static_cast<uint32_t>(step), std::move(slices));
-    request.worker = NodeId(kWorker.value + lane);
-    request.cut.partition = lane;
-    request.step_lane = StepLane{step, lane, config_.strategy.total_lanes(), config_.strategy.lanes};
-    request.want_values = false;
-    return request;
-  }
   // The reply, or none if it waits under the push's sequence.
   std::optional<PushReply> Offer(Node& node, const PushRequest& request) {
     std::vector<uint64_t> elements;
@@ -153,33 +80,13 @@ class ServerMovesTest : public ::testing::Test {
     return reply;
   }
   std::vector<SliceOutcome> Outcomes(Node& node, const PushRequest& request) {
-    const auto reply = Offer(node, request);
-    std::vector<SliceOutcome> outcomes;
-    if (reply) {
-      for (const SliceReply& slice : reply->slices) outcomes.push_back(slice.outcome);
-    }
-    return outcomes;
-  }
-  std::vector<SliceOutcome> Late(Node& node) {
-    std::vector<SliceOutcome> outcomes;
-    for (const auto& [ticket, reply] : std::exchange(node.late, {})) {
-      for (const SliceReply& slice : reply.slices) outcomes.push_back(slice.outcome);
-    }
-    return outcomes;
+    return TwoServersTest::Outcomes(Offer(node, request));
   }
   static std::vector<MoveReport::Stage> Stages(const ServerHeartbeat& heartbeat) {
     std::vector<MoveReport::Stage> stages;
     for (const MoveReport& report : heartbeat.moves) stages.push_back(report.stage);
     return stages;
   }
-  static std::vector<float> Memory(const Slice& slice) {
-    const auto* floats = reinterpret_cast<const float*>(slice.memory.data());
-    return {floats, floats + slice.elements * (1 + slice.slots)};
-  }
-
-  ServerConfig config_;
-  Node a_, b_;
-  uint64_t sequence_ = 0;
 };
 
 TEST_F(ServerMovesTest, ASliceMovesWithItsLedgerAndSlots) {
@@ -269,7 +176,7 @@ TEST_F(ServerMovesTest, WhatHasJustArrivedIsNotDroppedByAnOlderReply) {
 
 TEST_F(ServerMovesTest, AnArrivalIsReportedWithTheLastPartOfTheLedgers) {
   config_.max_report_bytes = 1;
-  Make({});
+  MakeServers({});
   Order({0, 1, 2});
   Connect();
   Arrive(Sent());
@@ -411,7 +318,7 @@ TEST_F(ServerMovesTest, TrafficIsReportedNowAndThen) {
 class StepMovesTest : public ServerMovesTest {};
 
 TEST_F(StepMovesTest, ASliceMovesBetweenTwoSteps) {
-  Make({.kind = StrategyKind::kSync, .lanes = 2});
+  MakeServers({.kind = StrategyKind::kSync, .lanes = 2});
   EXPECT_THAT(Outcomes(a_, Lane(0, 0, {0, 1})), Each(SliceOutcome::kHeld));
   Order({0});
   Connect();
@@ -442,7 +349,7 @@ TEST_F(StepMovesTest, ASliceMovesBetweenTwoSteps) {
 TEST_F(StepMovesTest, ASliceMayComeToOthersThatAreAStepBehindOrAhead) {
   for (const uint32_t ahead : {0, 1}) {
     SCOPED_TRACE(ahead);
-    Make({.kind = StrategyKind::kSync, .lanes = 2});
+    MakeServers({.kind = StrategyKind::kSync, .lanes = 2});
     // b_ has slice 1, which waits for a lane of the step that slice 0 has completed, or the other way round.
     b_.reply.orders = {{SliceId(1), kIncarnation, "", "", 0}};
     std::erase_if(a_.reply.orders, [](const SliceOrder& order) { return order.slice == SliceId(1); });
@@ -473,7 +380,7 @@ TEST_F(StepMovesTest, ASliceMayComeToOthersThatAreAStepBehindOrAhead) {
 
 // A worker whose push a frozen slice refuses does not go on: no other slice of the move may wait for it.
 TEST_F(StepMovesTest, SlicesThatMoveTogetherAreFrozenAtOneStep) {
-  Make({.kind = StrategyKind::kSync, .lanes = 2});
+  MakeServers({.kind = StrategyKind::kSync, .lanes = 2});
   for (const uint32_t lane : {0, 1}) Offer(a_, Lane(0, lane, {0}));
   Order({0, 1}, 1);
   Connect();
@@ -485,7 +392,7 @@ TEST_F(StepMovesTest, SlicesThatMoveTogetherAreFrozenAtOneStep) {
 }
 
 TEST_F(StepMovesTest, WithoutTrainingTheCoordinatorKnowsThatAllSlicesHaveReachedTheStep) {
-  Make({.kind = StrategyKind::kSync, .lanes = 1});
+  MakeServers({.kind = StrategyKind::kSync, .lanes = 1});
   EXPECT_THAT(Outcomes(a_, Lane(0, 0, {0, 1})), Each(SliceOutcome::kApplied));
   Order({0}, 0);
   Connect();
@@ -496,7 +403,7 @@ TEST_F(StepMovesTest, WithoutTrainingTheCoordinatorKnowsThatAllSlicesHaveReached
 }
 
 TEST_F(StepMovesTest, WhereStepsOverlapThoseThatHaveBegunAreCompletedFirst) {
-  Make({.kind = StrategyKind::kSsp, .lanes = 2, .staleness = 2});
+  MakeServers({.kind = StrategyKind::kSsp, .lanes = 2, .staleness = 2});
   EXPECT_THAT(Outcomes(a_, Lane(0, 0, {0})), Each(SliceOutcome::kHeld));
   EXPECT_THAT(Outcomes(a_, Lane(1, 0, {0})), Each(SliceOutcome::kHeld));
   Order({0});
@@ -515,7 +422,7 @@ TEST_F(StepMovesTest, WhereStepsOverlapThoseThatHaveBegunAreCompletedFirst) {
 }
 
 TEST_F(StepMovesTest, TheLanesThatCountAreKnownWhereTheyAreChosenNext) {
-  Make({.kind = StrategyKind::kSync, .lanes = 1, .backup = 1});
+  MakeServers({.kind = StrategyKind::kSync, .lanes = 1, .backup = 1});
   std::vector<uint32_t> all(config_.table.slices.size());
   std::iota(all.begin(), all.end(), 0u);
   const std::vector<uint32_t> others(all.begin() + 1, all.end());

@@ -79,10 +79,12 @@ protocol::ControlReply Election::Answer(const protocol::ControlRequest& request)
   return *candidacy;
 }
 
-std::optional<uint64_t> AskForLaterTerm(const std::string& addresses, uint64_t coordinator, uint64_t term,
-                                        const CoordinatorOptions& options) {
+std::optional<uint64_t> AskForLaterTerm(const std::vector<std::string>& addresses, uint64_t coordinator,
+                                        uint64_t term, const CoordinatorOptions& options) {
   constexpr Duration kDeadline = std::chrono::milliseconds(500);
-  const auto client = control::ControlClient::Make(addresses, options.token, options.tls);
+  std::string with_commas;
+  for (const std::string& address : addresses) with_commas += (with_commas.empty() ? "" : ",") + address;
+  const auto client = control::ControlClient::Make(with_commas, options.token, options.tls);
   // One that is a standby itself refuses.
   const auto reply =
       client->Call(protocol::FollowRequest{.coordinator = coordinator, .term = term}, kDeadline);
@@ -94,8 +96,8 @@ std::optional<uint64_t> AskForLaterTerm(const std::string& addresses, uint64_t c
 
 namespace {
 
-// Of the standbys in a journal, with commas between.
-std::string StandbysIn(const std::vector<protocol::JournalRecord>& records) {
+// The addresses of the standbys in a journal.
+std::vector<std::string> StandbysIn(const std::vector<protocol::JournalRecord>& records) {
   std::map<NodeId, std::string> standbys;
   for (const auto& record : records) {
     if (const auto* joined = std::get_if<protocol::MemberJoined>(&record);
@@ -105,18 +107,18 @@ std::string StandbysIn(const std::vector<protocol::JournalRecord>& records) {
       for (const NodeId node : left->nodes) standbys.erase(node);
     }
   }
-  std::string addresses;
-  for (const auto& [node, address] : standbys) addresses += (addresses.empty() ? "" : ",") + address;
+  std::vector<std::string> addresses;
+  for (const auto& [node, address] : standbys) addresses.push_back(address);
   return addresses;
 }
 
 }  // namespace
 
-Result<uint64_t> ElectRestarted(const std::string& directory, bool on_servers,
+Result<uint64_t> ElectRestarted(const std::string& directory, protocol::Role elector_role,
                                 const CoordinatorOptions& options) {
   protocol::CandidateConfig config;
-  protocol::Electorate electorate(on_servers ? protocol::Role::kServer : protocol::Role::kWorker);
-  std::string others;
+  protocol::Electorate electorate(elector_role);
+  std::vector<std::string> others;
   {
     // Its coordinator may still be alive: nothing is locked.
     LEAT_ASSIGN_OR_RETURN(const std::string newest, checkpoint::NewestTerm(directory));
@@ -169,7 +171,8 @@ Result<uint64_t> ElectRestarted(const std::string& directory, bool on_servers,
     }
     if (clock.Now() >= until) {
       return Status(Code::kUnavailable,
-                    directory + ": no majority of the job's " + (on_servers ? "servers" : "workers") +
+                    directory + ": no majority of the job's " +
+                        (elector_role == protocol::Role::kServer ? "servers" : "workers") +
                         " has called within " + std::to_string(static_cast<int>(Seconds(kPatience))) +
                         " s, and another coordinator may have taken over; if no process of the job is alive "
                         "any more, resume with --new-members");

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -43,17 +44,17 @@ class Election {
   std::unique_ptr<control::ControlServer> server_;  // ends first: it uses the members above
 };
 
-// Asks other coordinators, at these addresses with commas between, whether one of them has taken the job over
-// from the coordinator of `term`, whose directory has this number. Returns the term of one that has. Blocks
-// for at most half a second.
-std::optional<uint64_t> AskForLaterTerm(const std::string& addresses, uint64_t coordinator, uint64_t term,
-                                        const CoordinatorOptions& options);
+// Asks other coordinators, at these addresses, whether one of them has taken the job over from the
+// coordinator of `term`, whose directory has this number. Returns the term of one that has. Blocks for at
+// most half a second.
+std::optional<uint64_t> AskForLaterTerm(const std::vector<std::string>& addresses, uint64_t coordinator,
+                                        uint64_t term, const CoordinatorOptions& options);
 
 // A coordinator that was restarted with the directory of a job that has, or had, standbys with directories of
 // their own: blocks until the members have elected it, and returns the number of its term. 0: nobody else can
 // have a copy of the journal, or the job has ended in order. kStale: another coordinator has taken over, and
 // this directory lacks what it has done. kAborted: a signal came.
-Result<uint64_t> ElectRestarted(const std::string& directory, bool on_servers,
+Result<uint64_t> ElectRestarted(const std::string& directory, protocol::Role elector_role,
                                 const CoordinatorOptions& options);
 
 }  // namespace leat::roles

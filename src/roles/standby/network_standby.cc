@@ -112,8 +112,7 @@ class NetworkStandby {
   }
 
   protocol::Role ElectorRole() const {
-    const bool on_servers = job::ReadStoredWithoutModel(directory_->directory()).strategy.on_servers();
-    return on_servers ? protocol::Role::kServer : protocol::Role::kWorker;
+    return protocol::ElectorRole(job::ReadStoredWithoutModel(directory_->directory()).strategy);
   }
 
   // One exchange with the coordinator.

@@ -64,18 +64,15 @@ std::optional<protocol::ControlReply> Replicator::EarlyReply(uint64_t call,
   const auto at = electors_.find(call);
   const auto set = at == electors_.end() ? std::nullopt : replication_.SetFor(at->second);
   if (!set) return std::nullopt;
-  if (std::holds_alternative<protocol::WorkerHeartbeat>(request)) {
-    protocol::WorkerHeartbeatReply reply;
+  const auto fill = [&](auto reply) -> protocol::ControlReply {
     reply.term = store_.term();
     reply.coordinators = set;
     reply.waiting = true;
     return reply;
-  }
-  protocol::ServerHeartbeatReply reply;
-  reply.term = store_.term();
-  reply.coordinators = set;
-  reply.waiting = true;
-  return reply;
+  };
+  if (std::holds_alternative<protocol::WorkerHeartbeat>(request))
+    return fill(protocol::WorkerHeartbeatReply());
+  return fill(protocol::ServerHeartbeatReply());
 }
 
 void Replicator::Stamp(uint64_t call, protocol::ControlReply* reply) {

@@ -300,7 +300,7 @@ struct Cluster::State {
   void KillAt(uint32_t address, Duration absent);
   bool ElectorsAreWhole() const;
   void InjectStandbyFault();
-  Role ElectorRole() const { return options.strategy.on_servers() ? Role::kServer : Role::kWorker; }
+  Role ElectorRole() const { return protocol::ElectorRole(options.strategy); }
 
   // ---- prefetch.cc
   // Fetches what an event will access into the cache, one step of indirection per hop of

@@ -18,6 +18,11 @@
 
 namespace leat::protocol {
 
+// The role whose members elect in a job with this strategy.
+inline Role ElectorRole(const StrategyConfig& strategy) {
+  return strategy.on_servers() ? Role::kServer : Role::kWorker;
+}
+
 class Electorate {
  public:
   // Nobody yet. `role`: kServer or kWorker.

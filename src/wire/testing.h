@@ -1,0 +1,20 @@
+// Helpers for tests of this folder.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "base/bytes.h"
+
+namespace leat::wire::testing {
+
+// Of each prefix, and of the whole with a byte more.
+template <class Decode>
+void RefusesOtherLengths(const Bytes& whole, Decode decode) {
+  for (size_t size = 0; size < whole.size(); ++size)
+    EXPECT_FALSE(decode(ByteView(whole).first(size)).ok()) << size;
+  Bytes longer = whole;
+  longer.push_back({});
+  EXPECT_FALSE(decode(longer).ok());
+}
+
+}  // namespace leat::wire::testing
