@@ -67,16 +67,21 @@ std::map<pid_t, Json> Select(const Json& status, const std::string& role, bool s
 
 std::string CountingJob::Write(const Scratch& scratch, const std::string& name) const {
   std::ofstream stream(scratch / (name + ".csv"));
-  for (int i = 0; i < rows(); ++i) stream << i % 7 << "," << i % 2 << "\n";
+  std::string fields, ones;
+  for (int i = 0; i < std::max(inputs, 1); ++i) {
+    fields += "x" + std::to_string(i) + ": {type: number}, ";
+    ones += "1,";
+  }
+  for (int i = 0; i < rows(); ++i) stream << ones << i % 2 << "\n";
   std::ofstream file(scratch / (name + ".yaml"));
   file << "name: " << name << "\nseed: 1\nstream:\n  epochs: " << epochs
        << "\n  files: {format: csv, paths: [\"" << scratch / (name + ".csv")
        << "\"], partitions: " << kPartitions
        << ", header: false}\n"
           "schema:\n  format: csv\n  delimiter: \",\"\n"
-          "  fields: {x: {type: number}, y: {type: number, role: label}}\n"
-          "model:\n  layers:\n    - bias: {units: "
-       << units
+          "  fields: {"
+       << fields << "y: {type: number, role: label}}\nmodel:\n  layers:\n    - "
+       << (inputs > 0 ? "dense" : "bias") << ": {units: " << units << (inputs > 0 ? ", init: zeros" : "")
        << "}\n  loss: {type: negative_sum, reduction: sum}\n"
           "optimizer: {type: sgd, learning_rate: 1}\n"
        << "strategy: " << strategy << "\ntrain: {batch_size: " << batch_size

@@ -33,7 +33,10 @@ struct CountingJob {
   int servers = 2;
   int max_servers = 8;
   int replicas = 1;
-  int units = 4096;  // parameters
+  // Parameters: a bias of this size. With `inputs`, a dense layer of inputs that are 1, and so many more for
+  // each.
+  int units = 4096;
+  int inputs = 0;
   int batch_size = 100;
   int split_batches = 32;
   int step_ms = 50;

@@ -15,7 +15,7 @@ namespace {
 constexpr double kMinPace = 0.7, kMaxBytes = 1.2;
 constexpr int kWorkers = 2, kServers = 2;
 constexpr double kUsual = 6;      // seconds of usual training before a move
-constexpr int kUnits = 16 << 20;  // 64 MB of parameters
+constexpr int kUnits = 1 << 20, kInputs = 15;  // 64 MB of parameters
 
 double Moves(const Json& status, const char* what) {
   return status.value("moves", Json::object()).value(what, 0.0);
@@ -91,6 +91,7 @@ void MeasureMoves(Report& report, const ElasticOptions& options) {
                      .workers = kWorkers,
                      .servers = kServers,
                      .units = kUnits,
+                     .inputs = kInputs,
                      .batch_size = 1,
                      .step_ms = 0,
                      .heartbeat_s = 0.05,

@@ -338,6 +338,23 @@ void Coordinator::State::FinishSteps(Time now) {
     rounds.StopAt(now, slices.HighestVersion());
 }
 
+// All slices have trained the same. In a job that is stopped without a worker that sees to that, they stay as
+// they are: the job trains what they lack when it is resumed.
+bool Coordinator::State::Even(Time now) {
+  if (!slices.ready()) {
+    unevenness.reset();
+    return false;
+  }
+  if (Stepped()) return slices.Version() == slices.HighestVersion();
+  const uint64_t runs = stop_requested ? splits.Uneven(slices) : 0;
+  if (runs == 0) return true;
+  const Time idle_deadline = now + std::max(config.heartbeat_timeout, kEndingWait);
+  if (!unevenness || runs < unevenness->runs)
+    unevenness = {runs, now + 3 * config.checkpoint_timeout, idle_deadline};
+  if (Leased() > 0) unevenness->idle_deadline = idle_deadline;
+  return now >= std::min(unevenness->deadline, unevenness->idle_deadline);
+}
+
 void Coordinator::State::StepEnding(Time now) {
   if (ending == Ending::kNone && Finished()) {
     ending = Ending::kFinalCheckpoint;
@@ -347,21 +364,25 @@ void Coordinator::State::StepEnding(Time now) {
     ending = Ending::kNone;
   }
   if (ending == Ending::kDraining && (Drained() || now >= ending_deadline)) {
+    // Of workers that have not been heard of.
+    for (const auto& [node, member] : members) {
+      if (!Stepped() && member.member.role == Role::kWorker) splits.Reclaim(node);
+    }
     ending = Ending::kFinalCheckpoint;
     ending_deadline = now + 3 * config.checkpoint_timeout;
   }
   if (ending == Ending::kFinalCheckpoint) {
     FinishSteps(now);
-    const bool whole = !Stepped() || slices.Version() == slices.HighestVersion();
+    const bool even = Even(now);
     // As long as the servers hold the trained state, it is not given up because it cannot be saved.
-    if (slices.ready() && whole) ending_deadline = now + 3 * config.checkpoint_timeout;
+    if (slices.ready() && (even || !Stepped())) ending_deadline = now + 3 * config.checkpoint_timeout;
     if (FinalCheckpointDone()) {
       StopMembers(now, Status());
     } else if (now >= ending_deadline) {
       StopMembers(
           now, Status(Code::kDeadlineExceeded, "the final checkpoint could not be made; the newest one is " +
                                                    (durable ? durable->directory : std::string("none"))));
-    } else if (!pending && slices.ready() && whole && now >= retry_checkpoint) {
+    } else if (!pending && even && now >= retry_checkpoint) {
       StartCheckpoint(now, true);
     }
   }

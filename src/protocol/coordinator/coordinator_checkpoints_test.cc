@@ -315,6 +315,71 @@ TEST_F(CoordinatorTest, AStopRevokesSavesAndEnds) {
   EXPECT_TRUE(All<JobEnded>(actions_).at(0).status.ok());
 }
 
+// The slices of b_ return from a checkpoint of the first split, when those of a_ also have a run of the
+// second.
+class UnevenSlicesTest : public CoordinatorTest {
+ protected:
+  void SetUp() override {
+    Run(60);
+    leases_ = SendHeartbeat(worker_, 2).leases;
+    Train(leases_[0]);
+    SendServerHeartbeat(a_);
+    SendServerHeartbeat(b_);
+    Admin(AdminRequest::Kind::kCheckpoint);
+    Commit(SaveAll());
+    restored_ = ledger_;
+    ASSERT_EQ(ledger_.Record(leases_[1].cut, 1), Ledger::Entry::kNew);
+    SendHeartbeat(worker_, 0, {}, {leases_[0].id, leases_[1].id});
+    Take(coordinator_->OnNodeLost(now_, b_));
+    b_ = JoinServer("b2");
+    for (int i = 0; i < 4; ++i) Report();
+    Admin(AdminRequest::Kind::kStop);
+    ASSERT_EQ(prepared_, 1u) << "the slices differ";
+  }
+  void Report() {
+    SendServerHeartbeat(a_);
+    std::swap(ledger_, restored_);
+    SendServerHeartbeat(b_);
+    std::swap(ledger_, restored_);
+  }
+  std::vector<Lease> leases_;
+  Ledger restored_;  // of b_
+};
+
+TEST_F(UnevenSlicesTest, AStopTrainsWhatSomeSlicesLack) {
+  const auto again = SendHeartbeat(worker_, 2).leases;
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].cut, leases_[1].cut);
+  EXPECT_EQ(again[0].missing.count(), 1u) << "no slice has the other one";
+  EXPECT_TRUE(again[0].missing.Has(1));
+  EXPECT_THAT(SendHeartbeat(worker_, 1, {again[0].id}).revoked, IsEmpty());
+  EXPECT_EQ(prepared_, 1u);
+  SendServerHeartbeat(b_);  // which has the run now
+  EXPECT_EQ(prepared_, 2u);
+  EXPECT_THAT(SendHeartbeat(worker_, 1, {again[0].id}).revoked, ElementsAre(again[0].id));
+  EXPECT_EQ(SaveAll().watermark[0], (Position{0, 20}));
+}
+
+TEST_F(UnevenSlicesTest, AStopWithoutAWorkerSavesWhatThereIs) {
+  const Time start = now_;
+  Take(coordinator_->OnNodeLost(now_, worker_));
+  for (; prepared_ == 1 && now_ < start + seconds(60); now_ += milliseconds(500)) Report();
+  EXPECT_EQ(prepared_, 2u);
+  EXPECT_LE(now_ - start, seconds(6));
+}
+
+TEST_F(UnevenSlicesTest, AStopWaitsForAWorkerThatGetsNothingDoneForALimitedTime) {
+  const Time start = now_;
+  std::vector<uint64_t> held;
+  for (; prepared_ == 1 && now_ < start + seconds(600); now_ += milliseconds(500)) {
+    Report();
+    for (const Lease& lease : SendHeartbeat(worker_, 1, held).leases) held.push_back(lease.id);
+  }
+  EXPECT_EQ(prepared_, 2u);
+  EXPECT_GE(now_ - start, 3 * config_.checkpoint_timeout);
+  EXPECT_LE(now_ - start, 3 * config_.checkpoint_timeout + seconds(1));
+}
+
 TEST_F(CoordinatorTest, AStopBeforeAnythingBeganJustEnds) {
   const NodeId worker = JoinWorker();
   Admin(AdminRequest::Kind::kStop);

@@ -145,11 +145,14 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   reply.revoked = Stepped() ? rounds.Reconcile(now, heartbeat.node, heartbeat.held)
                             : splits.Reconcile(heartbeat.node, heartbeat.held);
   if (reply.revoked.empty()) member->generation = std::max(member->generation, heartbeat.generation);
-  const bool finishes_step = Stepped() && stop_requested && ending == Ending::kFinalCheckpoint;
-  if ((ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) && !finishes_step) {
+  // What some slices have and others lack.
+  const bool evens = stop_requested && ending == Ending::kFinalCheckpoint && (Stepped() || !pending);
+  if ((ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) && !evens) {
     reply.revoked = heartbeat.held;
   } else if (member->isolated || member->member.state != Member::State::kActive) {
     // Its leases are others' until it can push again, or once it has left; or it stands by.
+  } else if (evens && !Stepped()) {
+    GrantUneven(now, heartbeat.node, heartbeat.leases_wanted, &reply.leases);
   } else if (!Stepped()) {
     GrantLeases(now, heartbeat.node, heartbeat.leases_wanted, &reply.leases);
   } else if (heartbeat.leases_wanted > 0 || !heartbeat.held.empty()) {
@@ -205,6 +208,15 @@ void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, s
     }
     if (!made.cuts.empty()) JournalCuts(std::move(made));
     if (auto lease = splits.Grant(now, NextId(), worker, slices)) leases->push_back(std::move(*lease));
+  }
+}
+
+void Coordinator::State::GrantUneven(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases) {
+  if (!slices.ready()) return;
+  while (leases->size() < std::min(wanted, kMaxLeases)) {
+    auto lease = splits.GrantUneven(now, NextId(), worker, slices);
+    if (!lease) return;
+    leases->push_back(std::move(*lease));
   }
 }
 

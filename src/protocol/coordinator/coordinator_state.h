@@ -102,6 +102,7 @@ struct Coordinator::State {
   bool Finished() const;
   bool Drained();
   void FinishSteps(Time now);
+  bool Even(Time now);
   bool FinalCheckpointDone() const;
   void StopMembers(Time now, Status outcome);
   void End(Status status);
@@ -140,6 +141,7 @@ struct Coordinator::State {
   void FreeOverdue(Time now);
   void PlaceSlices(Time now);
   void GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases);
+  void GrantUneven(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases);
   void GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases);
   void GrantRescores(Time now, const WorkerHeartbeat& heartbeat, WorkerHeartbeatReply* reply);
   void JournalMember(const MemberState& its);  // it has joined, or its state or index is another one now
@@ -329,6 +331,13 @@ struct Coordinator::State {
   std::vector<uint64_t> stop_calls;
   Time ending_deadline{0};
   std::optional<HeartbeatCounts> drained;  // stepped: when the last lease ended
+  // Strategies that train each split separately: slices differ in so many runs since the job was stopped.
+  struct Unevenness {
+    uint64_t runs = 0;
+    Time deadline{0};       // for fewer runs
+    Time idle_deadline{0};  // for a worker that trains some
+  };
+  std::optional<Unevenness> unevenness;
 
   Time next_sweep{0};
 

@@ -524,4 +524,13 @@ RunSet SliceMap::Missing(const Cut& cut) const {
   return held.Complement();
 }
 
+RunSet SliceMap::Uneven(const Cut& cut) const {
+  RunSet uneven = Missing(cut);
+  if (uneven.empty()) return uneven;
+  RunSet any(cut.runs());
+  for (const auto& report : reports_) any |= HeldRuns(report->partitions, cut);
+  uneven &= any;
+  return uneven;
+}
+
 }  // namespace leat::protocol

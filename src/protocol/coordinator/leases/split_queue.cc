@@ -211,18 +211,45 @@ std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, con
       Complete(&split);
       continue;
     }
-    if (split.granted) ++regranted_;
-    split.stage = Stage::kLeased;
-    split.granted = true;
-    split.holders.push_back({id, worker});
-    leases_[id] = key;
-    workers_[worker].insert(id);
-    pace_.OnGranted(now, worker, id);
-    Lease lease{id, split.cut, std::move(missing)};
-    lease.rate = cursors_->rates().Of(split.cut);
-    lease.labels = cursors_->LabelsOf(split.cut);
-    return lease;
+    return GrantRuns(now, id, worker, key, std::move(missing));
   }
+}
+
+Lease SplitQueue::GrantRuns(Time now, uint64_t id, NodeId worker, const SplitKey& key, RunSet runs) {
+  Split& split = At(key);
+  if (split.granted) ++regranted_;
+  split.stage = Stage::kLeased;
+  split.granted = true;
+  split.holders.push_back({id, worker});
+  leases_[id] = key;
+  workers_[worker].insert(id);
+  pace_.OnGranted(now, worker, id);
+  Lease lease{id, split.cut, std::move(runs)};
+  lease.rate = cursors_->rates().Of(split.cut);
+  lease.labels = cursors_->LabelsOf(split.cut);
+  return lease;
+}
+
+std::optional<Lease> SplitQueue::GrantUneven(Time now, uint64_t id, NodeId worker, const SliceMap& slices) {
+  for (const auto& splits : splits_) {
+    for (const auto& [begin, split] : splits) {
+      if (split.stage != Stage::kFree) continue;
+      if (std::ranges::count(split.holders, worker, &LeaseHolder::worker) > 0) continue;
+      RunSet uneven = slices.Uneven(split.cut);
+      if (uneven.empty()) continue;
+      Unfree(split);
+      return GrantRuns(now, id, worker, {split.cut.partition, begin}, std::move(uneven));
+    }
+  }
+  return std::nullopt;
+}
+
+uint64_t SplitQueue::Uneven(const SliceMap& slices) const {
+  uint64_t runs = 0;
+  for (const auto& splits : splits_) {
+    for (const auto& [begin, split] : splits) runs += slices.Uneven(split.cut).count();
+  }
+  return runs;
 }
 
 void SplitQueue::FreeOverdue(Time now) {
