@@ -1,5 +1,6 @@
 // How long training pauses for a checkpoint: the longest step of a worker while a checkpoint of 256 MB is
-// made, against the median of its steps, with the disk as it is and with one of 100 MB/s.
+// made, as the worker reports it, against the median of its steps, with the disk as it is and with one of
+// 100 MB/s.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -31,8 +32,7 @@ constexpr double kMaxPause = 200;  // ms
 constexpr double kSlowDisk = 100e6;
 constexpr auto kNoStep = 2min;
 
-// `bytes` of parameters and hardly any computation. Heartbeats are frequent, because they carry the number of
-// steps.
+// `bytes` of parameters and hardly any computation. Heartbeats are frequent, because they carry the steps.
 std::string JobText(const bench::Scratch& scratch, const std::string& strategy, double bytes) {
   constexpr int kUnits = 1 << 20;
   const bool servers = strategy != "allreduce";
@@ -75,23 +75,27 @@ class PauseJob {
     if (servers) start("ps", "ps.log", under);
     for (int i = 0; i < (servers ? 1 : 2); ++i)
       start("worker", "worker-" + std::to_string(i) + ".log", servers ? alone : under);
-    bench::WaitFor("nothing is trained", *roles_.back(), [&] { return (steps_ = Steps()) >= 5; });
+    bench::WaitFor("nothing is trained", *roles_.back(), [&] { return (steps_ = Poll().first) >= 5; });
     last_step_ = Clock::now();
   }
 
-  // The lengths in ms of the steps from the last one seen to the first one after `over`: a pause at either
-  // edge counts too.
+  struct Steps {
+    std::vector<double> lengths;  // ms, as seen from outside
+    double longest = 0;           // ms, of any worker
+  };
+  // The steps from the last one seen to the first one after `over`: a pause at either edge counts too.
   template <class Over>
-  std::vector<double> Watch(const Over& over) {
-    std::vector<double> lengths;
+  Steps Watch(const Over& over) {
+    Steps seen;
     for (bool ended = false; !ended; std::this_thread::sleep_for(1ms)) {
       const bool is_over = over();
-      const double steps = Steps();
+      const auto [steps, longest] = Poll();
       const auto at = Clock::now();
+      seen.longest = std::max(seen.longest, longest);
       if (steps != steps_) {
         // Of several steps between two heartbeats each has its share.
-        lengths.push_back(std::chrono::duration<double, std::milli>(at - last_step_).count() /
-                          (steps - steps_));
+        seen.lengths.push_back(std::chrono::duration<double, std::milli>(at - last_step_).count() /
+                               (steps - steps_));
         last_step_ = at;
         steps_ = steps;
         ended = is_over;
@@ -99,33 +103,36 @@ class PauseJob {
         throw std::runtime_error("no step was made for 2 minutes");
       }
     }
-    return lengths;
+    return seen;
   }
 
-  std::vector<double> WatchCheckpoint() {
+  Steps WatchCheckpoint() {
     Result<protocol::ControlReply> reply = Status(Code::kUnavailable, "no reply");
     std::atomic<bool> done{false};
     std::thread admin([&] {
       reply = client_->Call(protocol::AdminRequest{protocol::AdminRequest::Kind::kCheckpoint}, 10min);
       done = true;
     });
-    auto lengths = Watch([&] { return done.load(); });
+    Steps steps = Watch([&] { return done.load(); });
     admin.join();
     const auto* answer = reply.ok() ? std::get_if<protocol::AdminReply>(&*reply) : nullptr;
     if (answer == nullptr || !answer->status.ok()) throw std::runtime_error("no checkpoint");
-    return lengths;
+    return steps;
   }
 
  private:
-  // The steps that the first worker has made.
-  double Steps() {
+  // The steps that the first worker has made, and the longest one of any worker lately.
+  std::pair<double, double> Poll() {
     const auto reply = client_->Call(protocol::StatusRequest{}, 10s);
     if (!reply.ok()) throw std::runtime_error(reply.status().ToString());
     const auto status = nlohmann::json::parse(std::get<protocol::StatusReply>(*reply).json);
+    double steps = -1, longest = 0;
     for (const auto& member : status.value("members", nlohmann::json::array())) {
-      if (member.value("role", "") == "worker") return member.value("steps", 0.0);
+      if (member.value("role", "") != "worker") continue;
+      if (steps < 0) steps = member.value("steps", 0.0);
+      longest = std::max(longest, member.value("longest_step_ms", 0.0));
     }
-    return 0;
+    return {std::max(steps, 0.0), longest};
   }
 
   double steps_ = 0;
@@ -151,8 +158,8 @@ void Measure(bench::Report& report, const std::string& strategy, double bytes, d
   std::vector<double> longest, usual, pauses;
   for (int run = 0; run < runs; ++run) {
     const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-    const double median = bench::Median(job.Watch([&] { return Clock::now() >= end; }));
-    const double most = std::ranges::max(job.WatchCheckpoint());
+    const double median = bench::Median(job.Watch([&] { return Clock::now() >= end; }).lengths);
+    const double most = job.WatchCheckpoint().longest;
     usual.push_back(median);
     longest.push_back(most);
     pauses.push_back(std::max(0.0, most - median));
@@ -169,12 +176,14 @@ int main(int argc, char** argv) {
   const double bytes = args.Number("--megabytes", 256) * 1e6;
   const double seconds = args.Number("--seconds", 15);
   const auto runs = static_cast<int>(args.Number("--runs", 3));
+  const std::string only = args.String("--only", "");
   args.RefuseTheRest();
   setenv("LEAT_TOKEN", kToken, 1);
   setenv("OMP_NUM_THREADS", "1", 1);
   bench::Report report("pause", args);
   try {
     for (const char* strategy : {"async", "sync", "allreduce"}) {
+      if (!only.empty() && only != strategy) continue;
       for (const bool slow : {false, true}) Measure(report, strategy, bytes, seconds, runs, slow);
     }
   } catch (const std::exception& e) {

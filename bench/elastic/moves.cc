@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kMinPace = 0.7, kMaxBytes = 1.2;
 constexpr int kWorkers = 2, kServers = 2;
-constexpr double kUsual = 6;      // seconds of usual training before a move
+constexpr double kUsual = 6;                   // seconds of usual training before a move
 constexpr int kUnits = 1 << 20, kInputs = 15;  // 64 MB of parameters
 
 double Moves(const Json& status, const char* what) {

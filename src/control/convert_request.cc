@@ -46,6 +46,7 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
   out->set_dead_letters(in.dead_letters);
   out->set_cpu_seconds(in.cpu_seconds);
   out->set_wait_seconds(in.wait_seconds);
+  out->set_longest_step_seconds(in.longest_step_seconds);
   out->set_scores(std::string(AsText(in.scores)));
   out->set_true_scores(std::string(AsText(in.true_scores)));
   out->set_feed_bytes(in.feed_bytes);
@@ -77,6 +78,7 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   out->dead_letters = in.dead_letters();
   TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
   TakeSeconds(in.wait_seconds(), "wait_seconds", &out->wait_seconds, check);
+  TakeSeconds(in.longest_step_seconds(), "longest_step_seconds", &out->longest_step_seconds, check);
   TakeBytes(in.scores(), Limits::kScores, "scores", &out->scores, check);
   TakeBytes(in.true_scores(), Limits::kScores, "true_scores", &out->true_scores, check);
   out->feed_bytes = in.feed_bytes();

@@ -182,6 +182,8 @@ struct WorkerProgress {
   uint64_t dead_letters = 0;
   double cpu_seconds = 0;
   double wait_seconds = 0;  // for servers
+  // Not cumulative: the longest time between the ends of two batches, of the last 5 to 10 seconds.
+  double longest_step_seconds = 0;
   // The stream: what was read and decoded, time without anything to train, and splits that wait to be
   // trained.
   uint64_t input_records = 0;

@@ -315,6 +315,7 @@ class Progress::JsonWriter {
     if (worker == progress_.workers_.end()) return;
     (*m)["steps"] = worker->second.steps;
     (*m)["wait_s"] = worker->second.wait_seconds;
+    (*m)["longest_step_ms"] = worker->second.longest_step_seconds * 1e3;
     const auto& node_state = progress_.nodes_.at(node);
     (*m)["input_wait_s"] = worker->second.input_wait_seconds;
     (*m)["splits_ready"] = worker->second.splits_ready;

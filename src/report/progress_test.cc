@@ -495,7 +495,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
                                                 "cpu_s":1.5,"bytes_held":4096,"share":1.0,"bytes_in":0,
                                                 "bytes_out":0,"bytes_per_s":0.0})"));
   EXPECT_EQ(json["members"][1], Json::parse(R"({"role":"worker","index":0,"node":1,"host":"host1","pid":101,
-                                                "done":10,"cpu_s":2.0,"steps":1,"wait_s":0.0,
+                                                "done":10,"cpu_s":2.0,"steps":1,"wait_s":0.0,"longest_step_ms":0.0,
                                                 "input_wait_s":0.0,"splits_ready":0,"input_bytes":0,
                                                 "input_bytes_per_s":0.0,"input_events_per_s":0.0,
                                                 "step_ms":null,"slow":false})"));

@@ -27,6 +27,7 @@
 #include "roles/shards/prepared_memory.h"
 #include "roles/shards/shard_files.h"
 #include "step/batch_log.h"
+#include "step/longest_step.h"
 #include "step/share_log.h"
 #include "step/state_broadcast.h"
 #include "step/step_reducer.h"
@@ -314,6 +315,8 @@ class GroupMemberRole {
     progress_.correct += step.correct;
     progress_.absolute_error += step.absolute_error;
     ++progress_.steps;
+    longest_step_.OnBatch(loop_.Now());
+    progress_.longest_step_seconds = Seconds(longest_step_.longest());
     // Only between two batches may anybody look into the trainer and the share.
     NotePlans();
     share_.Update(loop_.Now());
@@ -413,6 +416,7 @@ class GroupMemberRole {
   std::vector<std::unique_ptr<collective::AllReduce>> retired_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
+  step::LongestStep longest_step_;
   step::BatchLog batches_;
   const std::unique_ptr<ShardFiles> shard_files_;  // read and written on the thread for files
   PreparedMemory copies_{[](size_t bytes) { return Buffer(bytes); }};

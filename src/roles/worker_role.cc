@@ -32,6 +32,7 @@
 #include "roles/predictions/worker_predictions.h"
 #include "roles/role.h"
 #include "step/batch_log.h"
+#include "step/longest_step.h"
 #include "step/run_trainer.h"
 #include "step/share_log.h"
 
@@ -216,6 +217,8 @@ class WorkerRole {
     progress_.correct += step.correct;
     progress_.absolute_error += step.absolute_error;
     ++progress_.steps;
+    longest_step_.OnBatch(loop_.Now());
+    progress_.longest_step_seconds = Seconds(longest_step_.longest());
     if (step.finite) {
       progress_.events += step.events;
       if (job_.reports_batches()) batches_.Add(step);
@@ -283,6 +286,7 @@ class WorkerRole {
   ps::Client client_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
+  step::LongestStep longest_step_;
   step::BatchLog batches_;
   InputErrors input_errors_;
   InputFlow input_flow_{&progress_};
