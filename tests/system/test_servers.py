@@ -1,5 +1,6 @@
 """Servers join and leave while a job trains, and processes die at named points. Every event counts once."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import subprocess
 import pytest
 
 import leat
+from test_faults import STRATEGIES, default_and_long
 from test_strategies import EVENTS, counting, values
 
 PAUSE = EVENTS // 2  # the job does not end before the test has done what it wants
@@ -63,12 +65,11 @@ def test_a_server_joins_and_leaves(tmp_path, strategy):
     assert values(directory) == {float(EVENTS)}
 
 
-LONG = [pytest.param(point, marks=pytest.mark.long)
-        for point in ["apply", "shard", "manifest", "move_ordered", "move_arrived"]]
+POINTS = ["push", "apply", "shard", "manifest", "move_ordered", "move_arrived", "move_frozen", "move_made", "move_journaled"]
 
 
-@pytest.mark.parametrize("strategy", ["async", "sync"])
-@pytest.mark.parametrize("point", ["push", "move_frozen", "move_made", "move_journaled", *LONG])
+@pytest.mark.parametrize("strategy, point", default_and_long(
+    STRATEGIES, POINTS, default=list(itertools.product(["async", "sync"], ["push", *POINTS[-3:]]))))
 def test_a_process_dies_at_a_point(tmp_path, strategy, point):
     directory = tmp_path / "job"
     after = 20 if point in ["push", "apply"] else 1
