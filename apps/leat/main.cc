@@ -419,7 +419,10 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
       ->excludes("--take-over")
       ->excludes("--pause-at")
       ->excludes("--wait-for-feed");
-  coordinator->add_flag("--new-members", a.new_members, "no process of the former run is alive")->group("");
+  coordinator->add_flag(
+      "--new-members", a.new_members,
+      "with --resume: no process of the job is alive any more, so ask nobody whether another "
+      "coordinator has taken over");
   coordinator->add_option("--ready-fd", a.ready_fd, "file descriptor to write the address to")->group("");
   coordinator->callback([&] { result = Coordinator(a); });
 
