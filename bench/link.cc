@@ -96,6 +96,10 @@ int main(int argc, char** argv) {
   if (args.Flag("--quick")) checkpoint.bytes = 1 << 27;
   checkpoint.congestion_control = args.String("--congestion-control", "");
   args.RefuseTheRest();
+  if (!only.empty() && only != "pushes" && only != "light" && only != "full") {
+    std::fprintf(stderr, "no rows '%s'; there are: pushes light full\n", only.c_str());
+    return 2;
+  }
   bench::Report report("link", args);
   if (geteuid() != 0) {
     report.Skip("needs root, to create network namespaces");

@@ -2,6 +2,7 @@
 // made, as the worker reports it, against the median of its steps, with the disk as it is and with one of
 // 100 MB/s.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -178,11 +179,16 @@ int main(int argc, char** argv) {
   const auto runs = static_cast<int>(args.Number("--runs", 3));
   const std::string only = args.String("--only", "");
   args.RefuseTheRest();
+  constexpr std::array kStrategies{"async", "sync", "allreduce"};
+  if (!only.empty() && std::ranges::find(kStrategies, only) == kStrategies.end()) {
+    std::fprintf(stderr, "no rows '%s'; there are: async sync allreduce\n", only.c_str());
+    return 2;
+  }
   setenv("LEAT_TOKEN", kToken, 1);
   setenv("OMP_NUM_THREADS", "1", 1);
   bench::Report report("pause", args);
   try {
-    for (const char* strategy : {"async", "sync", "allreduce"}) {
+    for (const char* strategy : kStrategies) {
       if (!only.empty() && only != strategy) continue;
       for (const bool slow : {false, true}) Measure(report, strategy, bytes, seconds, runs, slow);
     }

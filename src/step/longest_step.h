@@ -12,7 +12,7 @@ namespace leat::step {
 
 class LongestStep {
  public:
-  // Of the last one to two spans.
+  // A batch counts for at least this long after its end, and at most for twice as long.
   static constexpr Duration kSpan = std::chrono::seconds(5);
 
   void OnBatch(Time now) {

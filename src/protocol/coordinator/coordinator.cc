@@ -364,7 +364,7 @@ void Coordinator::State::StepEnding(Time now) {
     ending = Ending::kNone;
   }
   if (ending == Ending::kDraining && (Drained() || now >= ending_deadline)) {
-    // Of workers that have not been heard of.
+    // A worker that has not been heard of in time may still hold some.
     for (const auto& [node, member] : members) {
       if (!Stepped() && member.member.role == Role::kWorker) splits.Reclaim(node);
     }

@@ -145,7 +145,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   reply.revoked = Stepped() ? rounds.Reconcile(now, heartbeat.node, heartbeat.held)
                             : splits.Reconcile(heartbeat.node, heartbeat.held);
   if (reply.revoked.empty()) member->generation = std::max(member->generation, heartbeat.generation);
-  // What some slices have and others lack.
+  // Nothing is leased any more but what only some of the slices have trained.
   const bool evens = stop_requested && ending == Ending::kFinalCheckpoint && (Stepped() || !pending);
   if ((ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) && !evens) {
     reply.revoked = heartbeat.held;

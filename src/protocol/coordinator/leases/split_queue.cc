@@ -15,6 +15,10 @@ void Insert(const T& value, std::vector<T>* values) {
   if (at == values->end() || *at != value) values->insert(at, value);
 }
 
+bool HeldBy(NodeId worker, const std::vector<LeaseHolder>& holders) {
+  return std::ranges::count(holders, worker, &LeaseHolder::worker) > 0;
+}
+
 }  // namespace
 
 // ---- cuts
@@ -133,9 +137,7 @@ void SplitQueue::Adopt(Time now, NodeId worker, const LeaseClaim& claim) {
   if (at == splits_[claim.partition].end()) return;
   Split& split = at->second;
   const bool may_hold = split.stage == Stage::kAwaited || split.stage == Stage::kLeased;
-  if (!may_hold || split.holders.size() > 1 ||
-      std::ranges::count(split.holders, worker, &LeaseHolder::worker) > 0)
-    return;
+  if (!may_hold || split.holders.size() > 1 || HeldBy(worker, split.holders)) return;
   split.stage = Stage::kLeased;
   split.granted = true;
   split.holders.push_back({claim.lease, worker});
@@ -170,8 +172,7 @@ size_t SplitQueue::FreeFor(NodeId worker) const {
 
 std::optional<SplitQueue::SplitKey> SplitQueue::FindOwn(NodeId worker) const {
   for (const auto& [place, key] : again_) {
-    const auto& holders = splits_[key.first].at(key.second).holders;
-    if (std::ranges::count(holders, worker, &LeaseHolder::worker) == 0) return key;
+    if (!HeldBy(worker, splits_[key.first].at(key.second).holders)) return key;
   }
   if (fresh_count_ == 0) return std::nullopt;
   const auto at = std::ranges::lower_bound(readers_, worker);
@@ -233,8 +234,7 @@ Lease SplitQueue::GrantRuns(Time now, uint64_t id, NodeId worker, const SplitKey
 std::optional<Lease> SplitQueue::GrantUneven(Time now, uint64_t id, NodeId worker, const SliceMap& slices) {
   for (const auto& splits : splits_) {
     for (const auto& [begin, split] : splits) {
-      if (split.stage != Stage::kFree) continue;
-      if (std::ranges::count(split.holders, worker, &LeaseHolder::worker) > 0) continue;
+      if (split.stage != Stage::kFree || HeldBy(worker, split.holders)) continue;
       RunSet uneven = slices.Uneven(split.cut);
       if (uneven.empty()) continue;
       Unfree(split);

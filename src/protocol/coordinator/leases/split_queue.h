@@ -69,10 +69,10 @@ class SplitQueue {
   // advanced of those that were leased before, or else of the worker's partitions, or else of the partition
   // with the most free splits.
   std::optional<Lease> Grant(Time now, uint64_t id, NodeId worker, const SliceMap& slices);
-  // The end of a job that is stopped, once the slices are ready. Some of them may lack runs that others have:
-  // they were restored, or a worker died between two pushes. Returns how many runs.
+  // For the end of a job that is stopped. Returns how many runs only some of the slices have: the others were
+  // restored, or a worker died between two pushes. Requires that the slices are ready.
   uint64_t Uneven(const SliceMap& slices) const;
-  // Leases those of one split that is free for the worker, if there is one.
+  // Leases such runs of one split that is free for the worker, if there is one.
   std::optional<Lease> GrantUneven(Time now, uint64_t id, NodeId worker, const SliceMap& slices);
   void OnHeartbeat(Time now, NodeId worker, bool waiting) { pace_.OnHeartbeat(now, worker, waiting); }
   // Frees splits whose lease is overdue for another worker.
