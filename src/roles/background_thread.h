@@ -11,7 +11,7 @@ namespace leat::roles {
 
 // Of a thread that writes checkpoints while training goes on: enough for the disk, and little enough for a
 // step.
-constexpr int kNiceWithFiles = 5;
+constexpr int kNiceWithFiles = 10;
 
 class BackgroundThread {
  public:
