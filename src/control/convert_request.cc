@@ -51,6 +51,7 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
   out->set_true_scores(std::string(AsText(in.true_scores)));
   out->set_feed_bytes(in.feed_bytes);
   out->set_feed_retries(in.feed_retries);
+  out->set_push_retries(in.push_retries);
   out->set_input_records(in.input_records);
   out->set_input_bytes(in.input_bytes);
   out->set_input_wait_seconds(in.input_wait_seconds);
@@ -83,6 +84,7 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   TakeBytes(in.true_scores(), Limits::kScores, "true_scores", &out->true_scores, check);
   out->feed_bytes = in.feed_bytes();
   out->feed_retries = in.feed_retries();
+  out->push_retries = in.push_retries();
   out->input_records = in.input_records();
   out->input_bytes = in.input_bytes();
   TakeSeconds(in.input_wait_seconds(), "input_wait_seconds", &out->input_wait_seconds, check);

@@ -195,6 +195,7 @@ struct WorkerProgress {
   Bytes scores, true_scores;
   uint64_t feed_bytes = 0;       // read from feeds
   uint64_t feed_retries = 0;     // attempts to read from a feed that failed
+  uint64_t push_retries = 0;     // requests to servers that failed or were not answered in time
   std::string last_dead_letter;  // "partition 3 offset 991: amount: 'abc' is not a number"
   // Late labels: events of the splits that this worker has read for which no label came. Like a dead letter,
   // an event counts each time its split is read: again if the split is leased again, whichever runs of it are

@@ -182,6 +182,7 @@ void Progress::Forget(Time now, const protocol::View& view) {
       sum.unjoined += worker.mapped().unjoined;
       sum.feed_bytes += worker.mapped().feed_bytes;
       sum.feed_retries += worker.mapped().feed_retries;
+      sum.push_retries += worker.mapped().push_retries;
       if (!worker.mapped().last_dead_letter.empty()) sum.last_dead_letter = worker.mapped().last_dead_letter;
     }
     next_batch_.erase(id);

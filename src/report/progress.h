@@ -87,6 +87,7 @@ class Progress {
     uint64_t unjoined = 0;
     uint64_t feed_bytes = 0;
     uint64_t feed_retries = 0;
+    uint64_t push_retries = 0;
     std::string last_dead_letter;
     uint64_t duplicates = 0;
     uint64_t conflicts = 0;

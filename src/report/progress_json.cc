@@ -173,7 +173,7 @@ class Progress::JsonWriter {
     const Forgotten& forgotten = progress_.forgotten_;
     uint64_t duplicates = forgotten.duplicates, rejected = forgotten.rejected_batches,
              dead = forgotten.dead_letters, unjoined = forgotten.unjoined, feed_bytes = forgotten.feed_bytes,
-             feed_retries = forgotten.feed_retries;
+             feed_retries = forgotten.feed_retries, push_retries = forgotten.push_retries;
     std::string last_dead = forgotten.last_dead_letter;
     uint64_t conflicts = forgotten.conflicts, bytes_moved = forgotten.bytes_moved;
     for (const auto& [node, server] : progress_.servers_) {
@@ -187,6 +187,7 @@ class Progress::JsonWriter {
       unjoined += worker.unjoined;
       feed_bytes += worker.feed_bytes;
       feed_retries += worker.feed_retries;
+      push_retries += worker.push_retries;
       if (!worker.last_dead_letter.empty()) last_dead = worker.last_dead_letter;
     }
     json_["lag"] = status_.lag;
@@ -205,6 +206,7 @@ class Progress::JsonWriter {
     if (!last_dead.empty()) json_["last_dead_letter"] = last_dead;
     if (feed_bytes > 0) json_["feed_bytes"] = feed_bytes;
     if (feed_retries > 0) json_["feed_retries"] = feed_retries;
+    if (push_retries > 0) json_["push_retries"] = push_retries;
     json_["rejected_batches"] = rejected;
     json_["duplicates"] = duplicates;
     json_["conflicts"] = conflicts;
@@ -324,6 +326,7 @@ class Progress::JsonWriter {
     (*m)["input_events_per_s"] = std::round(node_state.records_per_s);
     if (worker->second.feed_bytes > 0) (*m)["feed_bytes"] = worker->second.feed_bytes;
     if (worker->second.feed_retries > 0) (*m)["feed_retries"] = worker->second.feed_retries;
+    if (worker->second.push_retries > 0) (*m)["push_retries"] = worker->second.push_retries;
     const double step_s = progress_.nodes_.at(node).step_s;
     (*m)["step_ms"] = step_s > 0 ? Json(step_s * 1e3) : Json(nullptr);
     (*m)["slow"] = step_s > kSlow * usual_s;

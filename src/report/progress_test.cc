@@ -460,6 +460,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   sums.Train(10, 1, 1);
   sums.progress.cpu_seconds = 2;
   sums.progress.rejected_batches = 2;
+  sums.progress.push_retries = 5;
   Report(kWorker, sums);
   auto status = Running(10);
   status.lag = 490;
@@ -476,6 +477,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   EXPECT_EQ(json["duplicates"], 4);
   EXPECT_EQ(json["conflicts"], 8);
   EXPECT_EQ(json["rejected_batches"], 2);
+  EXPECT_EQ(json["push_retries"], 5);
   EXPECT_EQ(json["published"], 500);
   EXPECT_DOUBLE_EQ(json["aggregated_compute_s"], 1.5 + 0.25 + 2 + 0.25);
   EXPECT_EQ(json["lag"], 490);
@@ -495,7 +497,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
                                                 "cpu_s":1.5,"bytes_held":4096,"share":1.0,"bytes_in":0,
                                                 "bytes_out":0,"bytes_per_s":0.0})"));
   EXPECT_EQ(json["members"][1], Json::parse(R"({"role":"worker","index":0,"node":1,"host":"host1","pid":101,
-                                                "done":10,"cpu_s":2.0,"steps":1,"wait_s":0.0,"longest_step_ms":0.0,
+                                                "done":10,"cpu_s":2.0,"steps":1,"wait_s":0.0,"push_retries":5,"longest_step_ms":0.0,
                                                 "input_wait_s":0.0,"splits_ready":0,"input_bytes":0,
                                                 "input_bytes_per_s":0.0,"input_events_per_s":0.0,
                                                 "step_ms":null,"slow":false})"));
@@ -741,6 +743,7 @@ TEST_F(ProgressTest, NodesThatLeftLongAgoAreForgottenAndStayCounted) {
   gone.Score(0.9f, 0.9f, true);
   gone.progress.dead_letters = 3;
   gone.progress.unjoined = 5;
+  gone.progress.push_retries = 3;
   gone.progress.last_dead_letter = "bad";
   gone.progress.rejected_batches = 2;
   gone.progress.cpu_seconds = 7;
@@ -778,6 +781,7 @@ TEST_F(ProgressTest, NodesThatLeftLongAgoAreForgottenAndStayCounted) {
   CoordinatorStatus late = Running(150);
   late.unlabelled = 0;
   EXPECT_EQ(Json::parse(progress_->ToJson(now_, late, 0))["unjoined"], 5);
+  EXPECT_EQ(after["push_retries"], 3);
   for (const char* same : {"dead_letters", "last_dead_letter", "rejected_batches", "duplicates", "staleness",
                            "staleness_mean", "staleness_p99", "skipped", "auc", "aggregated_compute_s"}) {
     EXPECT_EQ(after[same], before[same]) << same;

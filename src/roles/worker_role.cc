@@ -60,7 +60,9 @@ class WorkerRole {
             {.on_reply = [this](NodeId server, const protocol::PushReply& reply) { OnReply(server, reply); },
              .on_failed =
                  [this](NodeId server, uint64_t sequence, const Status& why) {
-                   spdlog::warn("push to server {} failed: {}", server.value, why.ToString());
+                   if (failing_.insert(server).second)
+                     spdlog::warn("push to server {} failed, repeated until it answers: {}", server.value,
+                                  why.ToString());
                    Answered(server);
                    Do(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
                  },
@@ -126,6 +128,7 @@ class WorkerRole {
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     batches_.Report(&heartbeat.progress);
     share_.Report(&heartbeat.progress);
+    heartbeat.progress.push_retries = machine_.push_retries();
     stream_.Count(&heartbeat.progress);
     if (job_.model->task() == nn::Task::kBinary) heartbeat.progress.scores = trainer_.scores_seen().Encode();
     if (job_.schema.has_truth()) heartbeat.progress.true_scores = trainer_.truths_seen().Encode();
@@ -251,11 +254,14 @@ class WorkerRole {
   }
   void Act(const protocol::Disconnect& a) {
     client_.Disconnect(a.server);
+    failing_.erase(a.server);
     Answered(a.server);
   }
   void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
 
   void OnReply(NodeId server, const protocol::PushReply& reply) {
+    if (!failing_.empty() && failing_.erase(server) > 0)
+      spdlog::info("server {} answers again", server.value);
     Answered(server);
     Do(machine_.OnPushReply(loop_.Now(), server, reply));
   }
@@ -292,8 +298,9 @@ class WorkerRole {
   InputFlow input_flow_{&progress_};
   protocol::Worker machine_;
   KillPoint kill_point_{job_.debug, std::filesystem::path(membership_.joined().probe).parent_path().string()};
-  std::set<NodeId> asked_;  // servers that have not answered yet
-  Time waiting_since_{0};   // for the first of them
+  std::set<NodeId> asked_;    // servers that have not answered yet
+  std::set<NodeId> failing_;  // whose last request failed; said once
+  Time waiting_since_{0};     // for the first of them
   std::optional<net::Loop::BusyPoll> busy_poll_;
   bool computing_ = false;  // what follows a batch is being done
   bool told_to_leave_ = false;

@@ -232,8 +232,7 @@ WorkerActions Worker::OnPushFailed(Time now, NodeId server, uint64_t sequence, c
   State& s = *state_;
   State::Exchange* exchange = s.stopped ? nullptr : s.Find(server, sequence);
   if (!exchange) return {};
-  s.NoteFailure(now, server);
-  s.Retry(now, exchange);
+  s.NoteFailure(now, exchange);
   return s.Take();
 }
 
@@ -292,6 +291,9 @@ bool Worker::computing() const {
   return state_->phase == State::Phase::kComputing;
 }
 
+uint64_t Worker::push_retries() const {
+  return state_->push_retries;
+}
 bool Worker::stands_by() const {
   const Member* const self = state_->view->Find(state_->node);
   return self != nullptr && self->state == Member::State::kStandby;

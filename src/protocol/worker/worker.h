@@ -39,7 +39,10 @@ struct WorkerConfig {
   bool always_pull = false;
   bool late_labels = false;  // of the job: each lease has its labels; others are released
   Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before the request is repeated
+  // After a request to a server has failed it is repeated in retry_interval; after each further failure in a
+  // row, in twice as long, up to max_retry_interval, and half as long again at most, at random.
   Duration retry_interval = std::chrono::milliseconds(50);
+  Duration max_retry_interval = std::chrono::milliseconds(250);
   // After a conflict, nothing new starts for retry_interval; after each further one in a row, for twice as
   // long, up to this. Half as long again at most, at random, so that workers do not return together.
   Duration max_conflict_pause = std::chrono::seconds(2);
@@ -118,8 +121,9 @@ class Worker {
   bool idle() const;  // nothing leased
   // The values of all slices are in memory, as of some earlier time.
   bool has_values() const;
-  bool computing() const;  // a run, of which no batch or not all have been computed
-  bool stands_by() const;  // as of the view
+  bool computing() const;         // a run, of which no batch or not all have been computed
+  bool stands_by() const;         // as of the view
+  uint64_t push_retries() const;  // requests that failed or were not answered in time
 
  private:
   friend struct PrefetchHints;

@@ -115,7 +115,8 @@ void Worker::State::Begin(Time now, Phase what) {
 }
 
 void Worker::State::Send(Time now, Exchange* exchange) {
-  if (!exchange->member || exchange->member->address.empty()) return Retry(now, exchange);
+  if (!exchange->member || exchange->member->address.empty())
+    return Retry(now, exchange, config.retry_interval);
   exchange->in_flight = exchange->contacted = true;
   exchange->sent = now;
   exchange->at = now + config.reply_timeout;
@@ -125,18 +126,31 @@ void Worker::State::Send(Time now, Exchange* exchange) {
   actions.emplace_back(SendPush{exchange->server, exchange->member->address, exchange->request});
 }
 
-void Worker::State::Retry(Time now, Exchange* exchange) {
+// Twice retry_interval for each of `earlier` attempts in a row, up to `longest`; half as long again at most,
+// at random, so that workers do not return together.
+Duration Worker::State::BackOff(uint32_t earlier, Duration longest) {
+  constexpr uint32_t kMaxDoublings = 16;
+  const Duration pause = std::min(longest, config.retry_interval * (1 << std::min(earlier, kMaxDoublings)));
+  return pause + FromSeconds(0.5 * rng.Uniform() * Seconds(pause));
+}
+
+void Worker::State::Retry(Time now, Exchange* exchange, Duration after) {
   exchange->in_flight = false;
-  exchange->at = now + config.retry_interval;
+  exchange->at = now + after;
   view_wanted = true;
 }
 
-void Worker::State::NoteFailure(Time now, NodeId server) {
-  Failing& its = failing[server];
+void Worker::State::NoteFailure(Time now, Exchange* exchange) {
+  Failing& its = failing[exchange->server];
   // After a longer time there was a connection in between.
   const bool again = its.last == Time::min() || now - its.last <= config.failure_gap;
-  if (its.since == Time::max() || !again) its.since = now;
+  if (its.since == Time::max() || !again) {
+    its.since = now;
+    its.in_a_row = 0;
+  }
   its.last = now;
+  ++push_retries;
+  Retry(now, exchange, BackOff(its.in_a_row++, config.max_retry_interval));
 }
 
 // Servers with an open request whose hosts are silent, or whose requests failed again after
@@ -288,11 +302,7 @@ void Worker::State::OnConflict(Time now) {
   run.clean = false;
   view_wanted = true;
   if (std::exchange(run.conflict, true)) return;
-  constexpr uint32_t kMaxDoublings = 16;
-  const Duration pause = std::min(config.max_conflict_pause,
-                                  config.retry_interval * (1 << std::min(conflicts_in_a_row, kMaxDoublings)));
-  ++conflicts_in_a_row;
-  PauseUntil(now + pause + FromSeconds(0.5 * rng.Uniform() * Seconds(pause)));
+  PauseUntil(now + BackOff(conflicts_in_a_row++, config.max_conflict_pause));
 }
 
 // Repeats requests that timed out, and those that are due. One that leaves does not: see Interrupt.
@@ -306,7 +316,8 @@ void Worker::State::OnLate(Time now) {
       actions.emplace_back(Disconnect{exchange.server});
       Failing& its = failing[exchange.server];
       its = {.since = now, .silent = its.silent};
-      Retry(now, &exchange);
+      ++push_retries;
+      Retry(now, &exchange, config.retry_interval);
     }
   }
 }

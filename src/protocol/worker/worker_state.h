@@ -150,8 +150,9 @@ struct Worker::State {
   void Begin(Time now, Phase what);
   void Send(Time now, Exchange* exchange);
   void FinishExchange(Time now, Exchange* exchange);
-  void Retry(Time now, Exchange* exchange);
-  void NoteFailure(Time now, NodeId server);
+  Duration BackOff(uint32_t earlier, Duration longest);
+  void Retry(Time now, Exchange* exchange, Duration after);
+  void NoteFailure(Time now, Exchange* exchange);
   std::vector<NodeId> Unreachable(Time now) const;
   void DropExchanges(const View& newer);
   void TakeReply(Time now, const Exchange& exchange, const PushReply& reply);
@@ -198,6 +199,7 @@ struct Worker::State {
   bool introduces = false;   // a new one has not answered with its term yet: its leases are reported in full
   uint32_t since_fetch = 0;  // downpour: batches since values were requested
   uint64_t last_sequence = 0;
+  uint64_t push_retries = 0;
   std::vector<Incarnation> incarnations;  // by index: as of the view
   std::vector<Seen> seen;                 // stepped, by index: the newest version reported by its server
   std::vector<uint32_t> index_of;         // by slice
@@ -210,6 +212,7 @@ struct Worker::State {
   struct Failing {
     Time since = Time::max();  // or since a reply has been late; max(): only silent
     Time last = Time::min();
+    uint32_t in_a_row = 0;
     bool silent = false;  // nothing comes from its host
   };
   std::map<NodeId, Failing> failing;

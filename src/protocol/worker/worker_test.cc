@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
+#include <utility>
 
 #include "base/rng.h"
 #include "protocol/worker/testing.h"
@@ -13,8 +15,11 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::IsEmpty;
+using ::testing::Le;
 
 TEST_F(WorkerTest, PullsOnceThenTrainsBatchByBatch) {
   EXPECT_EQ(worker_.MakeHeartbeat({}).leases_wanted, 2u);
@@ -145,7 +150,7 @@ TEST_F(WorkerTest, AServerWhoseRequestsFailForTwoSecondsIsReportedUntilItAnswers
   SendPush last = pushes[1];
   const auto fail = [&] {
     worker_.OnPushFailed(now_, kB, last.request->sequence, Status(Code::kUnavailable, "no route"));
-    now_ += milliseconds(50);
+    now_ = worker_.next_timer();
     last = All<SendPush>(worker_.OnTimer(now_)).at(0);
   };
   fail();
@@ -292,8 +297,8 @@ TEST_F(WorkerTest, AFailedPushIsRepeatedUnderTheSameIdentity) {
   EXPECT_THAT(worker_.OnPushFailed(now_, kA, pushes[0].request->sequence, Status(Code::kUnavailable, "gone")),
               IsEmpty());
   EXPECT_TRUE(worker_.HeartbeatUrgent()) << "the view may tell more";
-  EXPECT_EQ(worker_.next_timer(), now_ + milliseconds(50));
-  now_ += milliseconds(50);
+  EXPECT_THAT(worker_.next_timer(), AllOf(Ge(now_ + milliseconds(50)), Le(now_ + milliseconds(75))));
+  now_ = worker_.next_timer();
   const auto again = All<SendPush>(worker_.OnTimer(now_));
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].request->cut, pushes[0].request->cut);
@@ -302,6 +307,32 @@ TEST_F(WorkerTest, AFailedPushIsRepeatedUnderTheSameIdentity) {
   EXPECT_NE(again[0].request->sequence, pushes[0].request->sequence);
   EXPECT_THAT(Answer(pushes[0]), IsEmpty()) << "of the first attempt";
   EXPECT_EQ(All<Compute>(Answer(again[0])).size(), 1u);
+}
+
+TEST_F(WorkerTest, RequestsThatFailAgainAndAgainBackOff) {
+  const Compute compute = Started();
+  auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  Answer(pushes[1]);
+  SendPush last = pushes[0];
+  const auto delay = [&] {
+    worker_.OnPushFailed(now_, kA, last.request->sequence, Status(Code::kUnavailable, "gone"));
+    const Time failed = std::exchange(now_, worker_.next_timer());
+    last = All<SendPush>(worker_.OnTimer(now_)).at(0);
+    return now_ - failed;
+  };
+  std::set<Duration> lengths;
+  for (const int least : {50, 100, 200, 250, 250, 250}) {
+    const Duration length = delay();
+    EXPECT_THAT(length, AllOf(Ge(milliseconds(least)), Le(milliseconds(least * 3 / 2))));
+    lengths.insert(length);
+  }
+  EXPECT_EQ(lengths.size(), 6u) << "at random, so that workers do not return together";
+  EXPECT_EQ(worker_.push_retries(), 6u);
+  const auto next = All<Compute>(Answer(last));
+  ASSERT_EQ(next.size(), 1u);
+  pushes = All<SendPush>(worker_.OnComputed(now_, next[0].token, {Disposition::kGradient, 7}));
+  last = pushes.at(0);
+  EXPECT_LE(delay(), milliseconds(75)) << "the server has answered since";
 }
 
 TEST_F(WorkerTest, AServerThatDoesNotAnswerIsAskedAgain) {
