@@ -376,8 +376,15 @@ SliceMap::State* SliceMap::Find(const SliceIncarnation& slice_incarnation) {
 }
 
 // A slice's ledger is as of one moment: of a report in parts, nothing counts before the last of them.
-void SliceMap::Learn(State* slice, NodeId server, const LedgerReport& report, std::vector<Learned>* learned) {
-  const auto part = slice->parts.find(server);
+bool SliceMap::Learn(State* slice, NodeId server, uint64_t number, const LedgerReport& report,
+                     std::vector<Learned>* learned) {
+  auto part = slice->parts.find(server);
+  if (part != slice->parts.end() && part->second.report != number) {
+    // Heartbeats may overtake each other.
+    if (number < part->second.report) return false;
+    slice->parts.erase(part);
+    part = slice->parts.end();
+  }
   const bool first = part == slice->parts.end();
   const Known before = first ? slice->report : part->second.sum;
   // Another server has reported the slice meanwhile.
@@ -393,15 +400,16 @@ void SliceMap::Learn(State* slice, NodeId server, const LedgerReport& report, st
     at = learned->insert(learned->end(), {before, other, std::move(now)});
   }
   if (report.more) {
-    slice->parts[server] = {first ? slice->report : part->second.before, at->now};
+    slice->parts[server] = {number, first ? slice->report : part->second.before, at->now};
   } else {
     slice->report = at->now;
     slice->parts.erase(server);
   }
+  return true;
 }
 
 // Returns true if a slice became live.
-bool SliceMap::Add(NodeId server, const LedgerReport& report) {
+bool SliceMap::Add(NodeId server, uint64_t number, const LedgerReport& report) {
   const size_t partitions = watermark_.size();
   if (report.first_partition > partitions || report.partitions.size() > partitions - report.first_partition)
     return false;
@@ -411,7 +419,7 @@ bool SliceMap::Add(NodeId server, const LedgerReport& report) {
     State* slice = Find(slice_incarnation);
     // Of one that is nowhere, whoever reports it: its next incarnation has less.
     if (!slice || slice->server == NodeId()) continue;
-    Learn(slice, server, report, &learned);
+    if (!Learn(slice, server, number, report, &learned)) continue;
     const bool by_replica = slice->replica == server && slice->returned;
     if (slice->server != server && !by_replica) continue;
     slice->failures = 0;
@@ -451,7 +459,8 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vecto
     slice.returned = true;
     if (slice.report && !slice.live) changed = GoLive(&slice);
   }
-  for (const LedgerReport& report : heartbeat.ledgers) changed = Add(heartbeat.node, report) || changed;
+  for (const LedgerReport& report : heartbeat.ledgers)
+    changed = Add(heartbeat.node, heartbeat.report, report) || changed;
   for (const SliceIncarnation& slice_incarnation : heartbeat.failed) {
     State* slice = Find(slice_incarnation);
     if (!slice || slice->server != heartbeat.node || slice->live) continue;

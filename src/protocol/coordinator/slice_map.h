@@ -124,8 +124,9 @@ class SliceMap {
  private:
   using Known = std::shared_ptr<const LedgerReport>;
   struct Parts {
-    Known before;  // what was known when the report began
-    Known sum;     // with the parts so far
+    uint64_t report = 0;  // its number
+    Known before;         // what was known when the report began
+    Known sum;            // with the parts so far
   };
   // Slices of which the same was known share what is known now, and so do those of which the same is known
   // now.
@@ -161,8 +162,10 @@ class SliceMap {
   void Forget(State& slice);
   // Null if this is not its incarnation.
   State* Find(const SliceIncarnation& slice_incarnation);
-  void Learn(State* slice, NodeId server, const LedgerReport& report, std::vector<Learned>* learned);
-  bool Add(NodeId server, const LedgerReport& report);
+  // False if a later report of the server has begun: that contains all of this one.
+  bool Learn(State* slice, NodeId server, uint64_t number, const LedgerReport& report,
+             std::vector<Learned>* learned);
+  bool Add(NodeId server, uint64_t number, const LedgerReport& report);
   // Its server and what is known of it are back.
   bool GoLive(State* slice);
   bool Outdated(const LedgerReport& report) const;

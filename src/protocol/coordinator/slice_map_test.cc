@@ -90,6 +90,35 @@ TEST_F(SliceMapTest, ASliceIsLiveWithTheLastPartOfItsFirstReport) {
   EXPECT_EQ(map_.Watermark(0), (Position{0, 50}));
 }
 
+// Heartbeats overtake each other: half of one report and another one are no report.
+TEST_F(SliceMapTest, AnEarlierReportDoesNotCompleteTheOneThatOvertookIt) {
+  map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
+  ServerHeartbeat part = SendHeartbeat(kA, 50, 45);
+  part.report = 8;
+  part.ledgers[0].more = true;
+  EXPECT_FALSE(*map_.Report(part, {}));
+  ServerHeartbeat earlier = SendHeartbeat(kA, 0, 0);
+  earlier.report = 7;
+  EXPECT_FALSE(*map_.Report(earlier, {}));
+  EXPECT_FALSE(map_.ready());
+  part.part = 1;
+  part.ledgers[0].more = false;
+  part.ledgers[0].partitions.clear();
+  EXPECT_TRUE(*map_.Report(part, {}));
+  EXPECT_TRUE(map_.ready());
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 50}));
+
+  // A part that is repeated begins nothing that another report would complete.
+  part = SendHeartbeat(kA, 60, 55);
+  part.report = 8;
+  part.ledgers[0].more = true;
+  EXPECT_FALSE(*map_.Report(part, {}));
+  ServerHeartbeat later = SendHeartbeat(kA, 52, 47);
+  later.report = 9;
+  EXPECT_FALSE(*map_.Report(later, {}));
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 52}));
+}
+
 TEST_F(SliceMapTest, NothingOfALaterReportCountsBeforeItsLastPart) {
   map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
   Report(kA, 50);
