@@ -282,6 +282,8 @@ void SliceMap::DropReplica(SliceId id) {
   slice.replica = NodeId();
   slice.epoch = 0;
   slice.placed = true;
+  // Nobody's report is waited for any more. Its server may have made its own before it knew of the loss.
+  if (slice.returning && slice.returned && slice.report) GoLive(&slice);
 }
 
 std::vector<ReplicaGroup> SliceMap::ReplicatedOn(NodeId server) const {

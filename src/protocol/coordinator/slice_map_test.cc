@@ -119,6 +119,35 @@ TEST_F(SliceMapTest, AnEarlierReportDoesNotCompleteTheOneThatOvertookIt) {
   EXPECT_EQ(map_.Watermark(0), (Position{0, 52}));
 }
 
+// After a takeover a slice's ledger is reported by the server of its replica, unless that is lost. Its own
+// server may have found that out from the start.
+TEST_F(SliceMapTest, ASliceThatReturnsIsLiveWithoutTheReplicaThatItsServerHasLost) {
+  std::vector<SlicesPlaced::Place> places;
+  for (uint32_t i = 0; i < table_.slices.size(); ++i)
+    places.push_back({.slice = SliceId(i), .server = kA, .incarnation = Incarnation(i + 1), .replica = kB});
+  for (const bool reported : {true, false}) {
+    SliceMap map(table_, 1, [this] { return Incarnation(++lives_); });
+    map.SetStart({{0, 5}});
+    map.RestorePlaces(places, {kA, kB});
+    ServerHeartbeat heartbeat;
+    heartbeat.node = kA;
+    heartbeat.ledgers.push_back({{}, 0, {{{0, 50}, {}}}});
+    for (const auto& place : places) heartbeat.ledgers[0].slices.push_back({place.slice, place.incarnation});
+    ServerHeartbeat nothing;
+    nothing.node = kA;
+    EXPECT_FALSE(*map.Report(reported ? heartbeat : nothing, {}));
+    EXPECT_FALSE(map.ready());
+    for (const auto& place : places) map.DropReplica(place.slice);
+    EXPECT_EQ(map.ready(), reported) << "otherwise nothing is known of them";
+    if (!reported) {
+      EXPECT_TRUE(*map.Report(heartbeat, {}));
+    }
+    EXPECT_TRUE(map.ready());
+    EXPECT_FALSE(*map.Report(nothing, {}));
+    EXPECT_EQ(map.Watermark(0), (Position{0, 50}));
+  }
+}
+
 TEST_F(SliceMapTest, NothingOfALaterReportCountsBeforeItsLastPart) {
   map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
   Report(kA, 50);
