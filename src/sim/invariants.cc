@@ -139,6 +139,7 @@ void Cluster::State::CheckTold(const RoleProcess& p, const PushRequest& request,
       if (!other || !other->server || other.get() == &p) continue;
       const auto at = other->server->VersionOf(slice.slice);
       if (!at || at->incarnation != slice.incarnation) continue;
+      if (other->server->HasArrived({slice.slice, slice.incarnation})) continue;
       const View view = coordinator->machine->status().view;
       if (slice.slice.value >= view.slices.size() || view.slices[slice.slice.value].server != other->node)
         continue;
@@ -186,7 +187,7 @@ void Cluster::State::CheckWatermark() {
       const SliceLocation& location = status.view.slices[i];
       const Slice* slice =
           location.live && location.server == p->node ? p->server->Find(SliceId(i)) : nullptr;
-      if (slice == nullptr) continue;
+      if (slice == nullptr || p->server->HasArrived({slice->id, slice->incarnation})) continue;
       if (auto lacks = Lacks(slice->ledger.partitions(), status.watermark); !lacks.empty())
         return Violate(Invariant::kWatermark, NameOf(slice->id) + ": " + lacks);
     }

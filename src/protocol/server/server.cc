@@ -443,6 +443,10 @@ std::optional<SliceRef> Server::VersionOf(SliceId slice) const {
   return SliceRef{slice, alive->incarnation, alive->version};
 }
 
+bool Server::HasArrived(const SliceIncarnation& which) const {
+  return state_->FindArrived(which) != nullptr;
+}
+
 const View& Server::view() const {
   return *state_->view;
 }

@@ -139,6 +139,9 @@ class Server {
   const Slice* Find(SliceId slice) const;
   // The version of a slice on this server, without the cost of Find.
   std::optional<SliceRef> VersionOf(SliceId slice) const;
+  // The slice has come by a move that the server does not know to be made yet. What it has of the incarnation
+  // otherwise is from before it was handed over.
+  bool HasArrived(const SliceIncarnation& which) const;
   // Of a slice of another server.
   bool HasReplica(SliceId slice) const;
   const View& view() const;
