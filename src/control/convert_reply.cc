@@ -378,6 +378,7 @@ struct PutKind {
   void operator()(const protocol::Candidacy& r) const {
     out->mutable_candidacy()->set_term(r.term);
     out->mutable_candidacy()->set_candidate(r.candidate);
+    Put(r.coordinators, out->mutable_candidacy()->mutable_coordinators());
   }
   void operator()(const protocol::StatusReply& r) const { out->mutable_status()->set_json(r.json); }
   void operator()(const protocol::AdminReply& r) const {
@@ -439,9 +440,13 @@ Result<protocol::ControlReply> ParseReply(std::string_view bytes) {
     case pb::Reply::kFollow:
       Take(message.follow(), &reply.emplace<protocol::FollowReply>(), &check);
       break;
-    case pb::Reply::kCandidacy:
-      reply = protocol::Candidacy{message.candidacy().term(), message.candidacy().candidate()};
+    case pb::Reply::kCandidacy: {
+      auto& candidacy = reply.emplace<protocol::Candidacy>();
+      candidacy.term = message.candidacy().term();
+      candidacy.candidate = message.candidacy().candidate();
+      Take(message.candidacy().coordinators(), &candidacy.coordinators, &check);
       break;
+    }
     case pb::Reply::KIND_NOT_SET:
       return Status(Code::kInvalidArgument, "a control reply of unknown kind (from a newer version?)");
   }

@@ -392,6 +392,9 @@ struct ElectorState {
 struct Candidacy {
   uint64_t term = 0;       // higher than all that the standby has heard of
   uint64_t candidate = 0;  // number of its directory
+  // The newest set that members have told it of. One that knows an older set only, which never became that of
+  // a majority, would not promise anything to a later coordinator's standbys.
+  CoordinatorSet coordinators = {};
 };
 
 // A lease that a worker has from the former coordinator.

@@ -40,11 +40,12 @@ std::optional<Candidacy> Candidate::OnCall(Time now, bool may_stand, NodeId node
     eligible_ = false;
   }
   if (!standing_ || refused_.contains(node)) return std::nullopt;
-  return Candidacy{term_, config_.coordinator};
+  return Candidacy{term_, config_.coordinator, newest_};
 }
 
 void Candidate::OnPromise(const Promise& promise) {
   Hear(promise.promised);
+  if (promise.coordinators.NewerThan(newest_)) newest_ = promise.coordinators;
   if (!standing_ || promise.term != term_ || promise.candidate != config_.coordinator) return;
   if (promise.granted) {
     promises_[promise.node] = promise.coordinators;

@@ -63,6 +63,7 @@ class Candidate {
   std::optional<Time> standing_;   // since when
   Time resume_{0};
   uint64_t term_ = 0;
+  CoordinatorSet newest_;                      // that a member has told it of
   std::map<NodeId, CoordinatorSet> promises_;  // for this term: what they know
   std::set<NodeId> refused_;                   // likewise: who know a set without it
   bool excluded_ = false;

@@ -26,6 +26,8 @@ bool Promises::OnReply(uint64_t term, const std::optional<CoordinatorSet>& coord
 Promise Promises::OnCandidacy(const Candidacy& candidacy) {
   const bool higher = SameRun(candidacy.term, promised_) && candidacy.term > promised_;
   const bool again = candidacy.term == promised_ && candidacy.candidate == promised_to_;
+  const CoordinatorSet& told = candidacy.coordinators;
+  if (SameRun(told.term, promised_) && told.NewerThan(set_)) set_ = told;
   const bool may = set_.term == 0 || set_.Contains(candidacy.candidate);
   Promise promise{
       .node = node_, .term = candidacy.term, .candidate = candidacy.candidate, .coordinators = set_};

@@ -313,6 +313,26 @@ TEST_F(ElectionTest, ACandidateThatWasLeftOutIsNotElected) {
   EXPECT_TRUE(candidate.excluded());
 }
 
+TEST_F(ElectionTest, AMemberHearsOfANewerSetFromACandidate) {
+  // The coordinator of the second term was elected without the first member, which still knows a set that no
+  // majority has ever known.
+  Know(1, {1, 3, {kSecond}});
+  Know(2, {2, 2, {kActive, kFirst}});
+  Candidate left_out = Make(kSecond), candidate = Make(kFirst);
+  for (int round = 0; round < 40; ++round) {
+    for (uint64_t node = 1; node <= 2; ++node) {
+      Call(node, &left_out);
+      Call(node, &candidate);
+    }
+    now_ += seconds(1);
+    left_out.OnTimer(now_);
+    candidate.OnTimer(now_);
+    if (candidate.elected()) break;
+  }
+  EXPECT_TRUE(candidate.elected());
+  EXPECT_FALSE(left_out.elected());
+}
+
 TEST_F(ElectionTest, ATermIsPromisedToOneCandidateOfTheSet) {
   for (uint64_t node = 1; node <= 2; ++node) Know(node, {1, 1, {kActive, kFirst, kSecond}});
   EXPECT_TRUE(members_[1].OnCandidacy({2, kFirst}).granted);
