@@ -25,6 +25,7 @@ KEPT_BY = [
     (re.compile(r"(grpc|grpcpp)/|control/.*\.pb\.h$"), "control"),
     (re.compile(r"google/protobuf/"), "stream/protobuf"),
     (re.compile(r"onnx/.*\.pb\.h$"), "onnx"),
+    (re.compile(r"observe/tensorboard/.*\.pb\.h$"), "observe/tensorboard"),
     (re.compile(r"mpi\.h$"), "collective"),
     (re.compile(r"uc[pst]/"), "net/ucx"),
 ]

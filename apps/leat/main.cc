@@ -116,6 +116,7 @@ struct Arguments {
   int ready_fd = -1;
   double rate = -1;
   uint64_t pause_at = 0;
+  std::string tensorboard;
   bool discard = false;
   bool wait_for_feed = false;
   bool take_over = false;
@@ -166,6 +167,8 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
   app->add_option("--events", a->overrides.events,
                   "number of events that the bots publish (default: the job's)");
   app->add_option("--pause-at", a->pause_at, "pause after this many events, until `leat continue`");
+  app->add_option("--tensorboard", a->tensorboard,
+                  "directory for TensorBoard: the run, named as the job's directory, is written below it");
   app->add_option("--listen", a->listen, "address that the coordinator listens on; port 0: any free port")
       ->capture_default_str();
   AddSecurity(app, a);
@@ -190,6 +193,7 @@ int Train(Arguments a) {
   options.json = a.json;
   options.listen = a.listen;
   options.pause_at = a.pause_at;
+  options.tensorboard = a.tensorboard;
   options.plan = Kernels();
   options.security = Security(a);
   auto token = launcher::UserToken();
@@ -256,6 +260,7 @@ int Coordinator(Arguments a) {
   options.keep_scale =
       options.resume && a.source.file.empty() && a.overrides.workers == 0 && a.overrides.servers == 0;
   options.pause_at = a.pause_at;
+  options.tensorboard = a.tensorboard;
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
     const std::string line = address + "\n";

@@ -151,6 +151,7 @@ Status Runner::StartCoordinator(bool again) {
   add({"coordinator", "--ready-fd", std::to_string(ready[1]), "--listen",
        again ? address_ : options_.listen});
   if (!job_.data.empty()) add({"--data", job_.data});
+  if (!options_.tensorboard.empty()) add({"--tensorboard", options_.tensorboard});
   if (again) {
     // The directory has the whole job.
     add({"--resume", job_.directory});

@@ -22,6 +22,7 @@ struct RunnerOptions {
   std::string token;
   Security security;         // of all roles
   uint64_t pause_at = 0;     // CoordinatorOptions::pause_at
+  std::string tensorboard;   // CoordinatorOptions::tensorboard
   engine::PlanOptions plan;  // for the evaluation at the end
 };
 

@@ -5,9 +5,11 @@
 // thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "base/clock.h"
 #include "metrics/auc.h"
 #include "nn/loss.h"
+#include "optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"
 #include "report/lag.h"
 #include "report/prequential.h"
@@ -36,6 +39,9 @@ class Progress {
     std::vector<std::string> warnings;            // about the job's settings
     std::string directory;                        // the job's directory
     std::optional<WorkerShares::Options> shares;  // none: they are not compared
+    // The job's variables and their slices, for a job with servers; null: it has none.
+    std::shared_ptr<const protocol::SliceTable> table = nullptr;
+    std::optional<optim::OptimizerConfig> optimizer = {};  // none: the learning rate is not shown
   };
   explicit Progress(Options options);
 
@@ -44,6 +50,8 @@ class Progress {
   void OnWorker(Time now, NodeId node, const protocol::WorkerProgress& progress);
   void OnServer(Time now, NodeId node, const protocol::ServerProgress& progress);
   void OnMemberReport(NodeId node, const protocol::MemberReport& report);
+  // A server has reported this version of slices, which is the number of their updates.
+  void OnUpdates(uint64_t version) { updates_ = std::max(updates_, version); }
   void OnFeed(Time now, NodeId node, const protocol::FeedHeartbeat& progress);
   void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
   // To be called periodically: records the totals at `now`, on which the windows are based. Nodes that have
@@ -148,6 +156,7 @@ class Progress {
   uint64_t first_events_ = 0;  // events applied before this run
   uint64_t last_events_ = 0;
   uint64_t published_ = 0;
+  uint64_t updates_ = 0;  // the most of any slice
 };
 
 }  // namespace leat::report

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -70,6 +71,7 @@ class Progress::JsonWriter {
     AddEvents();
     AddWanted();
     AddMembers();
+    AddVariables();
     AddRun(own_cpu_seconds);
     // Host names and reasons of dead letters may contain invalid UTF-8.
     return json_.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -166,6 +168,36 @@ class Progress::JsonWriter {
     if (status_.lanes > 0) json_["lanes"] = status_.lanes;
     json_["late"] = status_.late;
     json_["skipped"] = skipped;
+    if (const auto& optimizer = progress_.options_.optimizer) {
+      // Stepped strategies have one version for all slices.
+      const uint64_t updates = std::max(progress_.updates_, status_.step);
+      json_["learning_rate"] =
+          double{optimizer->learning_rate} * optim::ShareAt(optimizer->schedule, updates + 1) * status_.rate;
+    }
+  }
+
+  // Which servers have each variable.
+  void AddVariables() {
+    if (progress_.options_.table == nullptr) return;
+    const protocol::SliceTable& table = *progress_.options_.table;
+    std::map<NodeId, uint32_t> servers;
+    for (const auto& member : status_.view.members) {
+      if (member.role == protocol::Role::kServer) servers[member.node] = member.index;
+    }
+    std::vector<std::map<uint32_t, uint64_t>> bytes(table.variables.size());  // by server
+    for (size_t i = 0; i < std::min(table.slices.size(), status_.view.slices.size()); ++i) {
+      const auto server = servers.find(status_.view.slices[i].server);
+      if (server == servers.end()) continue;
+      bytes[table.slices[i].variable][server->second] += table.slices[i].elements() * sizeof(float);
+    }
+    Json variables = Json::array();
+    for (size_t v = 0; v < bytes.size(); ++v) {
+      Json parts = Json::array();
+      for (const auto& [index, part] : bytes[v]) parts.push_back({{"index", index}, {"bytes", part}});
+      const auto all = static_cast<uint64_t>(table.variables[v].shape.elements()) * sizeof(float);
+      variables.push_back({{"name", table.variables[v].name}, {"bytes", all}, {"ps", std::move(parts)}});
+    }
+    json_["variables"] = std::move(variables);
   }
 
   // Position in the stream, and counts of events, leases and checkpoints.

@@ -792,5 +792,50 @@ TEST_F(ProgressTest, NodesThatLeftLongAgoAreForgottenAndStayCounted) {
   EXPECT_EQ(Show(150)["steps"], after["steps"]);
 }
 
+TEST_F(ProgressTest, ServersOfEachVariable) {
+  protocol::SliceTable table;
+  table.variables = {
+      {.name = "w", .shape = {4, 3}}, {.name = "b", .shape = {3}}, {.name = "c", .shape = {2}}};
+  table.slices = {{0, 0, 4}, {0, 4, 8}, {0, 8, 12}, {1, 0, 3}, {2, 0, 2}};
+  progress_.emplace(Progress::Options{.table = std::make_shared<const protocol::SliceTable>(table)});
+  CoordinatorStatus status = Running(0);
+  status.view.members.push_back({kOther, Role::kServer, 3, ""});
+  const NodeId nowhere(0), gone(77);
+  status.view.slices = {{kOther}, {kServer}, {kOther}, {kServer}, {gone}};
+  EXPECT_EQ(Json::parse(progress_->ToJson(now_, status, 0))["variables"], Json::parse(R"([
+    {"name": "w", "bytes": 48, "ps": [{"index": 0, "bytes": 16}, {"index": 3, "bytes": 32}]},
+    {"name": "b", "bytes": 12, "ps": [{"index": 0, "bytes": 12}]},
+    {"name": "c", "bytes": 8, "ps": []}])"));
+  status.view.slices = {{nowhere}};
+  for (const Json& variable : Json::parse(progress_->ToJson(now_, status, 0))["variables"])
+    EXPECT_TRUE(variable["ps"].empty()) << variable;
+  Make();
+  EXPECT_FALSE(Show().contains("variables")) << "a job without servers";
+}
+
+TEST_F(ProgressTest, LearningRate) {
+  Make();
+  EXPECT_FALSE(Show().contains("learning_rate"));
+  optim::OptimizerConfig optimizer;
+  optimizer.learning_rate = 0.5f;
+  optimizer.schedule.type = optim::Schedule::Type::kStep;
+  optimizer.schedule.every = 10;
+  optimizer.schedule.factor = 0.1;
+  progress_.emplace(Progress::Options{.optimizer = optimizer});
+  CoordinatorStatus status = Running(0);
+  const auto rate = [&] {
+    return Json::parse(progress_->ToJson(now_, status, 0))["learning_rate"].get<double>();
+  };
+  EXPECT_DOUBLE_EQ(rate(), 0.5);
+  // Updates of the servers, or the step of a stepped strategy.
+  progress_->OnUpdates(10);
+  progress_->OnUpdates(9);
+  EXPECT_DOUBLE_EQ(rate(), 0.05);
+  status.step = 20;
+  EXPECT_DOUBLE_EQ(rate(), 0.005);
+  status.rate = 3;
+  EXPECT_DOUBLE_EQ(rate(), 0.015);
+}
+
 }  // namespace
 }  // namespace leat::report

@@ -23,6 +23,9 @@
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/tcp/tcp.h"
+#include "observe/tensorboard/event_file.h"
+#include "observe/tensorboard/job_graph.h"
+#include "observe/tensorboard/run_writer.h"
 #include "report/progress.h"
 #include "roles/autoscale/scaling.h"
 #include "roles/background_thread.h"
@@ -51,6 +54,8 @@ constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
 // Of the end, for standbys and members that are gone.
 constexpr Duration kEndWait = std::chrono::seconds(10);
 constexpr Duration kAsk = std::chrono::seconds(3);
+// At the end of the job, for a disk that TensorBoard's files are on.
+constexpr Duration kLastPoints = std::chrono::seconds(5);
 
 std::string OnHostOf(const std::string& address, uint16_t port) {
   return std::string(net::HostOf(address)) + ":" + std::to_string(port);
@@ -65,6 +70,34 @@ report::WorkerShares::Options Shares(const job::Job& job) {
   return {.layout = job::ShareLayoutOf(job.schema, *job.model),
           .window = job.metrics_window,
           .strategy = job.strategy};
+}
+
+// Null: workers have them.
+std::shared_ptr<const protocol::SliceTable> SlicesOnServers(const job::Job& job) {
+  return job.servers > 0 ? std::make_shared<const protocol::SliceTable>(job.Slices()) : nullptr;
+}
+
+// Writes what TensorBoard shows of the job; null if nobody has asked for it. Throws for errors of the user.
+std::unique_ptr<tensorboard::RunWriter> StartTensorboard(const job::Job& job,
+                                                         const CoordinatorOptions& options) {
+  if (options.tensorboard.empty()) return nullptr;
+  namespace fs = std::filesystem;
+  const auto name = (fs::absolute(job.directory) / "").lexically_normal().parent_path().filename();
+  auto file = tensorboard::EventFile::Create((fs::absolute(options.tensorboard) / name).string(),
+                                             net::HostName(), options.resume);
+  if (!file.ok()) throw std::invalid_argument("--tensorboard: " + file.status().message());
+  spdlog::info("tensorboard: {}", file->path());
+  return std::make_unique<tensorboard::RunWriter>(
+      tensorboard::RunWriter::Options{
+          .make_graph =
+              [model = job.model, batch = job.batch_size,
+               optimizer = optim::Name(job.optimizer.kind)](const auto& placement) {
+                return tensorboard::JobGraph(model->Build(batch), model->variables(), placement, optimizer);
+              },
+          .table = job.Slices()},
+      [to = std::make_shared<tensorboard::EventFile>(std::move(*file))](const auto& events) {
+        return to->Append(events);
+      });
 }
 
 // How the journal goes to standbys with directories of their own.
@@ -94,7 +127,7 @@ class CoordinatorRole {
   CoordinatorRole(const job::Job& job, const CoordinatorOptions& options,
                   std::unique_ptr<checkpoint::Store> store, protocol::RecoveredState restored,
                   CoordinatorStreams streams, PublisherService* publisher, protocol::CoordinatorConfig config,
-                  Replication replication)
+                  Replication replication, std::unique_ptr<tensorboard::RunWriter> tensorboard)
       : job_(job),
         options_(options),
         store_(std::move(store)),
@@ -110,7 +143,9 @@ class CoordinatorRole {
                    .strategy = std::string(protocol::Name(job.strategy.kind)),
                    .warnings = Warnings(job),
                    .directory = job.directory,
-                   .shares = Shares(job)}),
+                   .shares = Shares(job),
+                   .table = SlicesOnServers(job),
+                   .optimizer = job.optimizer}),
         epochs_(job.stream.epochs),
         partitions_(config.partitions),
         restored_(restored.manifest),
@@ -132,7 +167,8 @@ class CoordinatorRole {
                    return replicator_->Publish(records);
                  },
              .agreed = [this] { return replicator_->agreed(); }}),
-        replication_(std::move(replication)) {}
+        replication_(std::move(replication)),
+        tensorboard_(std::move(tensorboard)) {}
 
   Status Run() {
     auto server = control::ControlServer::Start(
@@ -175,6 +211,8 @@ class CoordinatorRole {
     for (const auto& client : streams_.clients) client->Abort();
     // The directory is another coordinator's.
     if (outcome_.code() != Code::kStale) WriteSummary();
+    if (outcome_.code() != Code::kStale && tensorboard_ != nullptr)
+      tensorboard_->Finish(loop_.Now(), summary_, kLastPoints);
     return outcome_;
   }
 
@@ -316,6 +354,7 @@ class CoordinatorRole {
       OnDrift(progress_.TakeAlarms());
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
       progress_.OnServer(now, server->node, server->progress);
+      for (const auto& ledger : server->ledgers) progress_.OnUpdates(ledger.version);
     } else if (const auto* bots = std::get_if<protocol::BotsHeartbeat>(&request)) {
       progress_.OnBots(now, bots->node, *bots);
     } else if (const auto* feed = std::get_if<protocol::FeedHeartbeat>(&request)) {
@@ -423,6 +462,8 @@ class CoordinatorRole {
       if (auto standbys = status.view.standbys(); !standbys.empty()) standbys_ = std::move(standbys);
       MeasureSaving(status);
       ReportUnreachable(status);
+      if (tensorboard_ != nullptr && tensorboard_->Due(now) && Trains(status))
+        tensorboard_->OnStatus(now, progress_.ToJson(now, status, OwnCpuSeconds()));
       for (const auto& notice : progress_.TakeShareNotices()) {
         notice.over ? spdlog::info("over: {}", notice.text) : spdlog::warn("{}", notice.text);
       }
@@ -436,6 +477,12 @@ class CoordinatorRole {
     // Its core may be a worker's: it is awake for what it has to do, and at no other time.
     const Time next = std::min(machine_.next_timer(), last_status_ + kStatusInterval);
     loop_.After(std::max(next - now, Duration::zero()), [this] { Tick(); });
+  }
+
+  // Not while slices are awaited: then it is not known how far the job is.
+  static bool Trains(const protocol::CoordinatorStatus& status) {
+    using Phase = protocol::CoordinatorStatus::Phase;
+    return status.phase != Phase::kWaitingForServers && status.phase != Phase::kWaitingForWorkers;
   }
 
   // While standbys confirm nothing, one of them may be the coordinator, and no member tell.
@@ -607,12 +654,16 @@ class CoordinatorRole {
             spdlog::warn("commit of offsets: {}", told.ToString());
           return Status();
         },
-        [this, id = a.manifest.id, events = a.manifest.events](const Status& status) {
+        [this, manifest = a.manifest](const Status& status) {
           if (status.code() == Code::kStale) return Replaced(status);
-          if (status.ok()) spdlog::info("checkpoint {} of {} events is complete", id, events);
-          if (status.ok()) replicator_->OnCheckpoint(id);
-          Do(machine_.OnManifestCommitted(loop_.Now(), id, status));
+          if (status.ok()) OnCheckpoint(manifest);
+          Do(machine_.OnManifestCommitted(loop_.Now(), manifest.id, status));
         });
+  }
+  void OnCheckpoint(const protocol::Manifest& manifest) {
+    spdlog::info("checkpoint {} of {} events is complete", manifest.id, manifest.events);
+    replicator_->OnCheckpoint(manifest.id);
+    if (tensorboard_ != nullptr) tensorboard_->OnCheckpoint(manifest.directory, manifest);
   }
   void Act(protocol::DropCheckpoints& a) { replicator_->Drop(a); }
   void Drop(const protocol::DropCheckpoints& a) {
@@ -765,6 +816,7 @@ class CoordinatorRole {
   BackgroundThread poll_thread_;  // asks other hosts for the stream's ranges
   CommitQueue queue_;
   const Replication replication_;
+  const std::unique_ptr<tensorboard::RunWriter> tensorboard_;  // null: nobody has asked for it
   std::optional<Replicator> replicator_;  // once the service of checkpoints has an address
 };
 
@@ -882,13 +934,15 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   if (elected != 0) UnpinFormer(job, *source);
   if (!options.resume) job::CheckNotEmpty(job, *ranges);
   for (const std::string& note : job.notes) spdlog::info(note);
+  auto tensorboard = StartTensorboard(job, options);
   checkpoint::Store& its_store = **store;
   LEAT_ASSIGN_OR_RETURN(Replication replication,
                         MakeReplication(job, its_store, elected != 0, restored.journal, options.electors));
   std::optional<CoordinatorRole> role;
   WithDamage(intact, [&] {
     role.emplace(job, options, std::move(*store), std::move(restored), std::move(streams),
-                 feed != nullptr ? publisher.get() : nullptr, std::move(config), std::move(replication));
+                 feed != nullptr ? publisher.get() : nullptr, std::move(config), std::move(replication),
+                 std::move(tensorboard));
   });
   for (const auto& damaged : intact.damaged) LEAT_RETURN_IF_ERROR(its_store.SetAside(damaged.id));
   if (!intact.damaged.empty()) spdlog::warn("{}", job::DamageNote(job, intact));

@@ -38,6 +38,8 @@ struct CoordinatorOptions {
   bool keep_scale = false;
   uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
   std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
+  // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
+  std::string tensorboard;
   // Called with the coordinator's address once it accepts calls.
   std::function<void(const std::string& address)> on_ready;
 };

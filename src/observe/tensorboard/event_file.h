@@ -1,0 +1,35 @@
+// An event file on disk.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "checkpoint/file.h"
+#include "observe/tensorboard/events.h"
+
+namespace leat::tensorboard {
+
+// Seconds since 1970, for Event::wall_time.
+double WallTime();
+
+// A new file that events are appended to. Not thread-safe; every call may block on the disk.
+class EventFile {
+ public:
+  // Makes the directory if it does not exist. kFailedPrecondition if it has files of another run, unless this
+  // one is `resumed`. TensorBoard reads the files of a directory in the order of their names, which begin
+  // with the time. The first event is in the file when this returns.
+  static Result<EventFile> Create(const std::string& directory, const std::string& host, bool resumed);
+  // A failure leaves none of these events in the file, as far as the disk allows; later ones may succeed.
+  Status Append(const std::vector<Event>& events);
+  const std::string& path() const { return file_.path(); }
+
+ private:
+  explicit EventFile(checkpoint::File file) : file_(std::move(file)) {}
+  checkpoint::File file_;
+  uint64_t size_ = 0;     // of what is whole
+  bool damaged_ = false;  // something may follow that is not
+};
+
+}  // namespace leat::tensorboard

@@ -1,0 +1,183 @@
+#include "observe/tensorboard/run_writer.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "observe/tensorboard/event_file.h"
+#include "observe/tensorboard/weights.h"
+
+namespace leat::tensorboard {
+namespace {
+
+// Training has precedence over what a job shows.
+constexpr int kNice = 10;
+
+struct Point {
+  Time now{0};
+  double wall_time = 0;
+  std::string status;
+  bool last = false;
+};
+
+struct Checkpoint {
+  std::string directory;
+  protocol::Manifest manifest;
+};
+
+}  // namespace
+
+class RunWriter::State {
+ public:
+  State(Options options, Append append)
+      : table_(std::move(options.table)),
+        events_(std::move(options.make_graph)),
+        append_(std::move(append)) {}
+
+  // ---- the caller's thread
+  void Add(Point point) {
+    {
+      std::lock_guard lock(mutex_);
+      // The last one is written, if any.
+      if (points_.size() >= kMostWaiting && !point.last) {
+        ++lost_;
+        return;
+      }
+      points_.push_back(std::move(point));
+    }
+    wake_.notify_one();
+  }
+  void Add(Checkpoint checkpoint) {
+    {
+      std::lock_guard lock(mutex_);
+      checkpoint_ = std::move(checkpoint);
+    }
+    wake_.notify_one();
+  }
+  // Whether the thread has written everything and is about to end.
+  bool End(Duration limit) {
+    std::unique_lock lock(mutex_);
+    ending_ = true;
+    wake_.notify_one();
+    return ended_changed_.wait_for(lock, limit, [this] { return ended_; });
+  }
+  void Abandon() {
+    std::lock_guard lock(mutex_);
+    abandoned_ = ending_ = true;
+    points_.clear();
+    checkpoint_.reset();
+    wake_.notify_one();
+  }
+
+  // ---- the writing thread
+  void Run() {
+    (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+    std::unique_lock lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [this] { return ending_ || !points_.empty() || checkpoint_; });
+      if (!points_.empty()) {
+        const Point point = std::move(points_.front());
+        points_.pop_front();
+        lock.unlock();
+        Write(point);
+        lock.lock();
+      } else if (checkpoint_) {
+        const Checkpoint checkpoint = std::move(*checkpoint_);
+        checkpoint_.reset();
+        const bool last = ending_;
+        lock.unlock();
+        Write(checkpoint, last);
+        lock.lock();
+      } else {
+        break;
+      }
+    }
+    if (lost_ > 0 && !abandoned_) spdlog::warn("tensorboard: {} points were not written", lost_);
+    ended_ = true;
+    ended_changed_.notify_all();
+  }
+
+ private:
+  void Write(const Point& point) {
+    const auto events = events_.OnStatus(point.now, point.wall_time, point.status, point.last);
+    const Status written = events.ok() ? append_(*events) : events.status();
+    if (!written.ok()) events_.OnLost();
+    Report(written);
+  }
+
+  void Write(const Checkpoint& checkpoint, bool last) {
+    const Time begin = clock_.Now();
+    if (begin < next_weights_ && !last) return;
+    auto weights = WeightHistograms(checkpoint.directory, checkpoint.manifest, table_);
+    next_weights_ = clock_.Now() + kPauseOfWeights * (clock_.Now() - begin);
+    if (weights.ok()) {
+      Report(append_(events_.OnWeights(WallTime(), checkpoint.manifest.events, std::move(*weights))));
+    } else if (weights.status().code() != Code::kNotFound) {  // the checkpoint has been removed meanwhile
+      spdlog::warn("tensorboard: no histograms of weights: {}", weights.status().ToString());
+    }
+  }
+
+  // Says it once, until it is over.
+  void Report(const Status& status) {
+    std::lock_guard lock(mutex_);
+    if (!status.ok()) ++lost_;
+    if (abandoned_ || status.ok() == !failing_) return;
+    failing_ = !status.ok();
+    if (failing_) {
+      spdlog::warn("tensorboard: {}; the job goes on without", status.ToString());
+    } else {
+      spdlog::info("over: tensorboard: {} points were not written", std::exchange(lost_, 0));
+    }
+  }
+
+  const protocol::SliceTable table_;
+  MonotonicClock clock_;
+  RunEvents events_;  // the writing thread's, as the next two
+  const Append append_;
+  Time next_weights_{0};
+
+  std::mutex mutex_;
+  std::condition_variable wake_, ended_changed_;
+  std::deque<Point> points_;
+  std::optional<Checkpoint> checkpoint_;  // the newest one
+  bool ending_ = false, ended_ = false, abandoned_ = false, failing_ = false;
+  uint64_t lost_ = 0;  // points since the last report
+};
+
+RunWriter::RunWriter(Options options, Append append)
+    : state_(std::make_shared<State>(std::move(options), std::move(append))),
+      thread_([its = state_] { its->Run(); }) {}
+
+RunWriter::~RunWriter() {
+  if (!thread_.joinable()) return;
+  state_->Abandon();
+  // A thread that waits for a disk does so for an unknown time; it uses nothing but what it shares with this.
+  constexpr Duration kLimit = std::chrono::milliseconds(200);
+  state_->End(kLimit) ? thread_.join() : thread_.detach();
+}
+
+void RunWriter::OnStatus(Time now, std::string status) {
+  if (!start_) start_ = now;
+  due_ = now + PauseAfter(now - *start_);
+  state_->Add(Point{now, WallTime(), std::move(status)});
+}
+
+void RunWriter::OnCheckpoint(std::string directory, protocol::Manifest manifest) {
+  state_->Add(Checkpoint{std::move(directory), std::move(manifest)});
+}
+
+void RunWriter::Finish(Time now, std::string status, Duration limit) {
+  state_->Add(Point{now, WallTime(), std::move(status), true});
+  if (state_->End(limit)) return thread_.join();
+  spdlog::warn("tensorboard: the disk did not take all of the last points within {} s", Seconds(limit));
+  state_->Abandon();
+  thread_.detach();
+}
+
+}  // namespace leat::tensorboard

@@ -1,0 +1,202 @@
+#include "observe/tensorboard/run_writer.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+
+#include "base/testing.h"
+#include "checkpoint/file.h"
+#include "checkpoint/shard.h"
+#include "observe/tensorboard/event_file.h"
+
+namespace leat::tensorboard {
+namespace {
+
+using std::chrono::seconds;
+constexpr Duration kLimit = std::chrono::minutes(1);
+
+std::string JsonOf(uint64_t events) {
+  return R"({"phase": "running", "events": )" + std::to_string(events) + "}";
+}
+
+RunWriter::Options Options(protocol::SliceTable table = {}) {
+  return {.make_graph = [](const auto&) { return Graph{}; }, .table = std::move(table)};
+}
+
+RunWriter::Append To(const std::shared_ptr<EventFile>& file) {
+  return [file](const std::vector<Event>& events) { return file->Append(events); };
+}
+
+std::shared_ptr<EventFile> MakeFile(const std::string& directory, bool resumed = false) {
+  auto file = EventFile::Create(directory, "host", resumed);
+  EXPECT_TRUE(file.ok()) << file.status().ToString();
+  return std::make_shared<EventFile>(std::move(*file));
+}
+
+std::vector<Event> Read(const std::string& path) {
+  const auto bytes = checkpoint::ReadFile(path, 1 << 20);
+  EXPECT_TRUE(bytes.ok());
+  const auto events = DecodeFile(*bytes, path);
+  EXPECT_TRUE(events.ok()) << events.status().ToString();
+  return events.ok() ? *events : std::vector<Event>();
+}
+
+std::vector<int64_t> StepsOfPoints(const std::vector<Event>& events) {
+  std::vector<int64_t> steps;
+  for (const Event& event : events) {
+    if (std::holds_alternative<Summary>(event.what)) steps.push_back(event.step);
+  }
+  return steps;
+}
+
+TEST(EventFile, NamesFilesByTimeAndRefusesThoseOfAnotherRun) {
+  TempDir directory;
+  const std::string run = directory.path() + "/runs/job-1";
+  const auto first = MakeFile(run);
+  EXPECT_TRUE(first->path().starts_with(run + "/events.out.tfevents."));
+  const auto again = EventFile::Create(run, "host", false);
+  EXPECT_EQ(again.status().code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(again.status().message().starts_with(run + " has the event files of another run"));
+  const auto resumed = MakeFile(run, true);
+  EXPECT_NE(resumed->path(), first->path());
+  EXPECT_EQ(Read(resumed->path()).size(), 1u);
+  // Not a directory.
+  EXPECT_FALSE(EventFile::Create(first->path(), "host", false).ok());
+}
+
+// A disk that takes no more bytes for a while.
+TEST(EventFile, IsWholeAfterADiskWasFull) {
+  TempDir directory;
+  const auto file = MakeFile(directory.path());
+  const auto event = [](int64_t step) {
+    return std::vector<Event>{{.step = step, .what = Summary{.scalars = {{std::string(200, 'x'), 1.0f}}}}};
+  };
+  ASSERT_TRUE(file->Append(event(1)).ok());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = std::filesystem::file_size(file->path()) + 100;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_EQ(file->Append(event(2)).code(), Code::kResourceExhausted);
+  EXPECT_EQ(file->Append(event(3)).code(), Code::kResourceExhausted);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_TRUE(file->Append(event(4)).ok());
+  EXPECT_EQ(StepsOfPoints(Read(file->path())), (std::vector<int64_t>{1, 4}));
+}
+
+TEST(RunWriter, WritesAllPoints) {
+  TempDir directory;
+  const auto file = MakeFile(directory.path());
+  RunWriter writer(Options(), To(file));
+  EXPECT_TRUE(writer.Due(seconds(5)));
+  writer.OnStatus(seconds(5), JsonOf(1));
+  EXPECT_FALSE(writer.Due(seconds(5)));
+  EXPECT_TRUE(writer.Due(seconds(6)));
+  writer.OnStatus(seconds(6), JsonOf(2));
+  writer.Finish(seconds(7), JsonOf(3), kLimit);
+  EXPECT_EQ(StepsOfPoints(Read(file->path())), (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST(RunWriter, ReadsWeightsFromACheckpoint) {
+  TempDir directory;
+  protocol::SliceTable table;
+  table.variables = {{.name = "w", .shape = {3}}};
+  table.slices = {{.variable = 0, .begin = 0, .end = 2}, {.variable = 0, .begin = 2, .end = 3}};
+  std::vector<std::shared_ptr<const protocol::Slice>> slices;
+  for (uint32_t id = 0; id < 2; ++id) {
+    auto slice = std::make_shared<protocol::Slice>();
+    slice->id = SliceId(id);
+    slice->elements = table.slices[id].elements();
+    slice->memory = Buffer(slice->elements * sizeof(float));
+    for (float& x : slice->values()) x = static_cast<float>(id) + 1;
+    slices.push_back(slice);
+  }
+  const auto shard = checkpoint::WriteShard(directory.path(), 1, table, {}, slices);
+  ASSERT_TRUE(shard.ok()) << shard.status().ToString();
+  const auto file = MakeFile(directory.path() + "/run");
+  RunWriter writer(Options(table), To(file));
+  protocol::Manifest manifest;
+  manifest.events = 60;
+  manifest.shards = {*shard};
+  writer.OnStatus(seconds(6), JsonOf(60));
+  writer.OnCheckpoint(directory.path(), manifest);
+  writer.Finish(seconds(7), JsonOf(70), kLimit);
+  const auto events = Read(file->path());
+  const auto& [tag, histogram] = std::get<Summary>(events.back().what).histograms.at(0);
+  EXPECT_EQ(tag, "weights/w");
+  EXPECT_EQ(events.back().step, 60);
+  EXPECT_EQ(histogram.count, 3);
+  EXPECT_EQ(histogram.sum, 1 + 1 + 2);
+}
+
+// A disk that a write does not come back from, for as long as a test wants.
+class StuckDisk {
+ public:
+  Status Append(const std::vector<Event>& events) {
+    std::unique_lock lock(mutex_);
+    stuck_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return free_; });
+    taken_ += events.size();
+    return Status();
+  }
+  void AwaitWrite() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stuck_; });
+  }
+  void Free() {
+    std::lock_guard lock(mutex_);
+    free_ = true;
+    changed_.notify_all();
+  }
+  size_t taken() {
+    std::lock_guard lock(mutex_);
+    return taken_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stuck_ = false, free_ = false;
+  size_t taken_ = 0;
+};
+
+TEST(RunWriter, AStuckDiskHoldsNobodyUp) {
+  const auto disk = std::make_shared<StuckDisk>();
+  RunWriter writer(Options(), [disk](const auto& events) { return disk->Append(events); });
+  writer.OnStatus(seconds(1), JsonOf(1));
+  disk->AwaitWrite();
+  for (int i = 2; i < 100; ++i) writer.OnStatus(seconds(i), JsonOf(static_cast<uint64_t>(i)));
+  writer.Finish(seconds(100), JsonOf(100), std::chrono::milliseconds(20));
+  disk->Free();
+}
+
+TEST(RunWriter, AFewPointsWaitForASlowDisk) {
+  const auto disk = std::make_shared<StuckDisk>();
+  RunWriter writer(Options(), [disk](const auto& events) { return disk->Append(events); });
+  writer.OnStatus(seconds(1), JsonOf(1));
+  disk->AwaitWrite();
+  for (int i = 2; i < 100; ++i) writer.OnStatus(seconds(i), JsonOf(1));
+  disk->Free();
+  writer.Finish(seconds(100), JsonOf(1), kLimit);
+  // The first one with a start and a graph, those that waited, and the last one.
+  EXPECT_EQ(disk->taken(), 3 + RunWriter::kMostWaiting + 1);
+}
+
+TEST(RunWriter, EndsWithoutALastPoint) {
+  const auto disk = std::make_shared<StuckDisk>();
+  {
+    RunWriter writer(Options(), [disk](const auto& events) { return disk->Append(events); });
+    writer.OnStatus(seconds(1), JsonOf(1));
+    disk->AwaitWrite();
+  }
+  disk->Free();
+}
+
+}  // namespace
+}  // namespace leat::tensorboard
