@@ -242,9 +242,13 @@ def test_tensorboard_shows_the_job(folder, tmp_path, strategy, fast):  # noqa: F
                 assert {n["device"] for n in board.graph("job-1").values()} == {"/job:worker/task:0"}
             histograms = board.json("data/plugin/histograms/tags")["job-1"]
             assert servers == ("updates/staleness" in histograms)
-            weights = board.json("data/plugin/histograms/histograms", run="job-1", tag="weights/dense1/weight")
-            assert weights[-1][1] == summary["events"]
-            assert sum(bucket[2] for bucket in weights[-1][2]) == 8 * 32
+
+            # Those of the last checkpoint are read after the last point is written.
+            def weights():
+                found = board.json("data/plugin/histograms/histograms", run="job-1", tag="weights/dense1/weight")
+                return found[-1] if found[-1][1] == summary["events"] else None
+            _, _, buckets = leat.wait_for(weights, "the last weights")
+            assert sum(bucket[2] for bucket in buckets) == 8 * 32
 
 
 def last_point(board, tag):
