@@ -332,6 +332,7 @@ TREE = {
     "src/stray/s.h": "✗\n",
     "src/net/ucx/u.cc": "#include <ucp/api/ucp.h>\n",
     "src/stream/CMakeLists.txt": 'leat_module(NAME stream FAMILIES PURPOSE "p")\n',
+    "src/observe/tensorboard/CMakeLists.txt": 'leat_module(NAME tensorboard PURPOSE "p")\n',
     "src/stream/protobuf/p.cc": "#include <google/protobuf/descriptor.h>\n#include <ucp/api/ucp.h> ✗\n",
     "src/net/n.cc": "#include <ucp/api/ucp.h> ✗\n#include <dnnl.hpp> ✗\n#include <grpcpp/grpcpp.h> ✗\n#include <thread>\n",
     "src/up/CMakeLists.txt": 'leat_module(NAME up DEPS down PURPOSE "p") ✗\n',

@@ -238,13 +238,16 @@ int Simulate(const SimulateArguments& a) {
     ModelStream(job, a, &options);
     workload = std::make_unique<sim::ModelledWorkload>();
   }
-  report::Progress progress({.job = job.name,
-                             .task = job.model->task(),
-                             .labels = job.model->labels(),
-                             .window = job.metrics_window,
-                             .strategy = std::string(protocol::Name(job.strategy.kind)),
-                             .warnings = Warnings(job),
-                             .directory = ""});
+  report::Progress progress(
+      {.job = job.name,
+       .task = job.model->task(),
+       .labels = job.model->labels(),
+       .window = job.metrics_window,
+       .strategy = std::string(protocol::Name(job.strategy.kind)),
+       .warnings = Warnings(job),
+       .directory = "",
+       .table = options.servers > 0 ? std::make_shared<const protocol::SliceTable>(job.Slices()) : nullptr,
+       .optimizer = job.optimizer});
   report::Display display(a.json ? stderr : stdout);
   const double start = MachineSeconds();
   double shown = start;
@@ -258,6 +261,7 @@ int Simulate(const SimulateArguments& a) {
       if (worker->member_report) progress.OnMemberReport(worker->node, *worker->member_report);
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
       progress.OnServer(now, server->node, server->progress);
+      for (const auto& ledger : server->ledgers) progress.OnUpdates(ledger.version);
     }
   };
   hooks.watch_every = options.heartbeat_interval;
