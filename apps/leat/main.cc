@@ -20,6 +20,7 @@
 #include "base/config.h"
 #include "commands.h"
 #include "control/client.h"
+#include "dashboard_listener.h"
 #include "demo_job.h"
 #include "job/worker_range.h"
 #include "kafka_demo.h"
@@ -122,6 +123,7 @@ struct Arguments {
   std::string standby_for;  // addresses of the coordinator
   bool new_members = false;
   bool standby = false;
+  std::optional<std::string> dashboard;  // HOST:PORT
   // Arguments of `leat scale` and `leat drain`.
   std::string workers;
   std::optional<uint32_t> servers;
@@ -139,6 +141,19 @@ void AddSecurity(CLI::App* app, Arguments* a) {
                   "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
   app->add_flag("--trusted-network", a->trusted_network,
                 "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+}
+
+void AddDashboard(CLI::App* app, Arguments* a) {
+  app->add_option_function<std::vector<std::string>>(
+         "--dashboard",
+         [a](const std::vector<std::string>& given) {
+           a->dashboard = given.empty() || given[0].empty() ? "127.0.0.1:0" : given[0];
+           if (net::ParseAddress(*a->dashboard).ok()) return;
+           throw CLI::ValidationError("--dashboard", "'" + *a->dashboard + "' is no address HOST:PORT");
+         },
+         "show the job in a browser, at this address (default: 127.0.0.1 and any free port)")
+      ->type_name("[HOST:PORT]")
+      ->expected(0, 1);
 }
 
 void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_default) {
@@ -168,6 +183,7 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
   app->add_option("--pause-at", a->pause_at, "pause after this many events, until `leat continue`");
   app->add_option("--listen", a->listen, "address that the coordinator listens on; port 0: any free port")
       ->capture_default_str();
+  AddDashboard(app, a);
   AddSecurity(app, a);
 }
 
@@ -192,6 +208,11 @@ int Train(Arguments a) {
   options.pause_at = a.pause_at;
   options.plan = Kernels();
   options.security = Security(a);
+  options.dashboard = a.dashboard.value_or("");
+  options.dashboard_link = [tls = options.security.tls != nullptr](const std::string& address,
+                                                                   const std::string& job_token) {
+    return observe::DashboardLink(address, tls, observe::ViewToken(job_token));
+  };
   auto token = launcher::UserToken();
   if (token.ok()) {
     options.token = std::move(token).value();
@@ -256,6 +277,13 @@ int Coordinator(Arguments a) {
   options.keep_scale =
       options.resume && a.source.file.empty() && a.overrides.workers == 0 && a.overrides.servers == 0;
   options.pause_at = a.pause_at;
+  const DashboardListener page =
+      ListenForDashboard({.address = a.dashboard.value_or(""),
+                          .token = options.token,
+                          .security = security,
+                          .advertise = a.advertise});
+  options.monitor = page.monitor;
+  options.dashboard = page.address;
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
     const std::string line = address + "\n";
@@ -286,7 +314,9 @@ int Coordinator(Arguments a) {
     a.overrides.found = found->found;
     Require(roles::FetchAssets(options, job::Job::WithoutFiles(a.source, a.overrides)));
   }
-  return Report(roles::RunCoordinator(load(), options));
+  const Status outcome = roles::RunCoordinator(load(), options);
+  page.Finish();
+  return Report(outcome);
 }
 
 roles::RoleOptions Role(const Arguments& a) {
@@ -524,6 +554,7 @@ int Run(int argc, char** argv) {
   AddRoleCommands(app, a, result);
   AddAdminCommands(app, a, result);
   AddCertCommand(app, &result);
+  AddDashboardCommand(app, &result);
   AddDevicesCommand(app, &result);
   AddGraphCommand(app, &result);
   AddExportCommand(app, &result);

@@ -3,8 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <optional>
 #include <set>
@@ -23,6 +25,7 @@
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/tcp/tcp.h"
+#include "observe/history/recorder.h"
 #include "report/progress.h"
 #include "roles/autoscale/scaling.h"
 #include "roles/background_thread.h"
@@ -51,6 +54,8 @@ constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
 // Of the end, for standbys and members that are gone.
 constexpr Duration kEndWait = std::chrono::seconds(10);
 constexpr Duration kAsk = std::chrono::seconds(3);
+// At the end, for a disk that is busy.
+constexpr Duration kLastRecord = std::chrono::seconds(2);
 
 std::string OnHostOf(const std::string& address, uint16_t port) {
   return std::string(net::HostOf(address)) + ":" + std::to_string(port);
@@ -110,6 +115,7 @@ class CoordinatorRole {
                    .strategy = std::string(protocol::Name(job.strategy.kind)),
                    .warnings = Warnings(job),
                    .directory = job.directory,
+                   .dashboard = options.dashboard,
                    .shares = Shares(job)}),
         epochs_(job.stream.epochs),
         partitions_(config.partitions),
@@ -132,7 +138,8 @@ class CoordinatorRole {
                    return replicator_->Publish(records);
                  },
              .agreed = [this] { return replicator_->agreed(); }}),
-        replication_(std::move(replication)) {}
+        replication_(std::move(replication)),
+        monitor_(options.monitor != nullptr ? options.monitor : std::make_shared<observe::JobMonitor>()) {}
 
   Status Run() {
     auto server = control::ControlServer::Start(
@@ -169,12 +176,15 @@ class CoordinatorRole {
     });
     // One that was elected says nothing of its journal before a majority of the members knows it.
     if (!replicator_->founded()) Do({protocol::ConfirmTerm{}});
+    record_thread_.Post([this] { recorder_.emplace(store_->directory(), monitor_); });
     Poll();
     Tick();
     loop_.Run();
     for (const auto& client : streams_.clients) client->Abort();
     // The directory is another coordinator's.
-    if (outcome_.code() != Code::kStale) WriteSummary();
+    if (outcome_.code() == Code::kStale) return outcome_;
+    WriteSummary();
+    FinishRecord();
     return outcome_;
   }
 
@@ -423,6 +433,7 @@ class CoordinatorRole {
       if (auto standbys = status.view.standbys(); !standbys.empty()) standbys_ = std::move(standbys);
       MeasureSaving(status);
       ReportUnreachable(status);
+      Record(now, status);
       for (const auto& notice : progress_.TakeShareNotices()) {
         notice.over ? spdlog::info("over: {}", notice.text) : spdlog::warn("{}", notice.text);
       }
@@ -711,6 +722,26 @@ class CoordinatorRole {
     return status;
   }
 
+  // For the job's history. A disk that is slow makes gaps in it, and holds up nothing else.
+  void Record(Time now, const protocol::CoordinatorStatus& status) {
+    if (now - last_record_ < observe::Recorder::kInterval - kStatusInterval / 2 || recording_.exchange(true)) return;
+    last_record_ = now;
+    record_thread_.Post([this, time = UnixSeconds(now), json = progress_.ToJson(now, status, OwnCpuSeconds())] {
+      recorder_->OnStatus(time, json);
+      recording_ = false;
+    });
+  }
+  void FinishRecord() {
+    const auto done = std::make_shared<std::promise<void>>();
+    record_thread_.Post([this, done, time = UnixSeconds(loop_.Now())] {
+      recorder_->Finish(time, summary_);
+      done->set_value();
+    });
+    done->get_future().wait_for(kLastRecord);
+  }
+  // A clock that is set while the job runs does not change this.
+  double UnixSeconds(Time now) const { return Seconds(now - clocks_compared_at_) + clock_at_comparison_; }
+
   void WriteSummary() {
     const std::string path = job_.directory + "/summary.json";
     std::ofstream out(path + ".tmp");
@@ -766,6 +797,13 @@ class CoordinatorRole {
   CommitQueue queue_;
   const Replication replication_;
   std::optional<Replicator> replicator_;  // once the service of checkpoints has an address
+  const Time clocks_compared_at_ = loop_.Now();
+  const double clock_at_comparison_ = Seconds(std::chrono::system_clock::now().time_since_epoch());
+  const std::shared_ptr<observe::JobMonitor> monitor_;
+  Time last_record_{0};
+  std::atomic<bool> recording_ = false;
+  std::optional<observe::Recorder> recorder_;        // of the thread below
+  BackgroundThread record_thread_{kNiceWithFiles};  // uses the members above
 };
 
 // For workers on hosts that do not have what the job reads. Without it the job runs on all others.

@@ -13,6 +13,7 @@
 #include "checkpoint/store.h"
 #include "job/job.h"
 #include "net/tls/tls_identity.h"
+#include "observe/history/job_monitor.h"
 
 namespace leat::roles {
 
@@ -37,6 +38,9 @@ struct CoordinatorOptions {
   // The job that is resumed keeps the numbers of workers and servers that commands have set.
   bool keep_scale = false;
   uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
+  // For those who look at the job; null: nobody does.
+  std::shared_ptr<observe::JobMonitor> monitor = nullptr;
+  std::string dashboard;  // the address of the job's page, which the status has; empty: there is none
   std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
   // Called with the coordinator's address once it accepts calls.
   std::function<void(const std::string& address)> on_ready;
