@@ -30,5 +30,7 @@ void AddSchemaCommand(CLI::App& app, int* result);
 void AddSimulateCommand(CLI::App& app, int* result);
 // leat soak: run jobs with real processes and random faults, and check what they count.
 void AddSoakCommand(CLI::App& app, int* result);
+// leat view-token: show the token of those who may only look at jobs.
+void AddViewTokenCommand(CLI::App& app, int* result);
 
 }  // namespace leat

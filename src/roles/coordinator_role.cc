@@ -95,7 +95,8 @@ class CoordinatorRole {
                   std::unique_ptr<checkpoint::Store> store, protocol::RecoveredState restored,
                   CoordinatorStreams streams, PublisherService* publisher, protocol::CoordinatorConfig config,
                   Replication replication)
-      : job_(job),
+      : metrics_(options.metrics != nullptr ? options.metrics->registry() : own_metrics_),
+        job_(job),
         options_(options),
         store_(std::move(store)),
         streams_(std::move(streams)),
@@ -110,6 +111,7 @@ class CoordinatorRole {
                    .strategy = std::string(protocol::Name(job.strategy.kind)),
                    .warnings = Warnings(job),
                    .directory = job.directory,
+                   .metrics = options.metrics != nullptr ? options.metrics->address() : "",
                    .shares = Shares(job)}),
         epochs_(job.stream.epochs),
         partitions_(config.partitions),
@@ -171,7 +173,9 @@ class CoordinatorRole {
     if (!replicator_->founded()) Do({protocol::ConfirmTerm{}});
     Poll();
     Tick();
+    ShowStatus();
     loop_.Run();
+    if (options_.metrics != nullptr) options_.metrics->status().Set(nullptr);
     for (const auto& client : streams_.clients) client->Abort();
     // The directory is another coordinator's.
     if (outcome_.code() != Code::kStale) WriteSummary();
@@ -179,6 +183,14 @@ class CoordinatorRole {
   }
 
  private:
+  // To those who look at the metrics.
+  void ShowStatus() {
+    if (options_.metrics == nullptr) return;
+    options_.metrics->status().Set([this](std::function<void(std::string)> done) {
+      loop_.Post([this, done = std::move(done)] { done(Json(loop_.Now())); });
+    });
+  }
+
   // For roles on hosts that do not see the job's directory.
   Status StartShardService() {
     // Of a checkpoint in which every slice is saved twice, because it moves while it is made.
@@ -310,6 +322,9 @@ class CoordinatorRole {
   }
 
   void Note(Time now, const protocol::ControlRequest& request) {
+    if (const std::string metrics = protocol::MetricsIn(request);
+        !metrics.empty() && net::ParseAddress(metrics).ok())
+      progress_.OnMetrics(protocol::NodeOf(request), metrics);
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress_.OnWorker(now, worker->node, worker->progress);
       if (worker->member_report) progress_.OnMemberReport(worker->node, *worker->member_report);
@@ -610,9 +625,14 @@ class CoordinatorRole {
         [this, id = a.manifest.id, events = a.manifest.events](const Status& status) {
           if (status.code() == Code::kStale) return Replaced(status);
           if (status.ok()) spdlog::info("checkpoint {} of {} events is complete", id, events);
-          if (status.ok()) replicator_->OnCheckpoint(id);
+          if (status.ok()) NoteCheckpoint(id);
           Do(machine_.OnManifestCommitted(loop_.Now(), id, status));
         });
+  }
+  void NoteCheckpoint(uint64_t id) {
+    replicator_->OnCheckpoint(id);
+    checkpoints_.Add();
+    last_checkpoint_.Set(Seconds(std::chrono::system_clock::now().time_since_epoch()));
   }
   void Act(protocol::DropCheckpoints& a) { replicator_->Drop(a); }
   void Drop(const protocol::DropCheckpoints& a) {
@@ -724,7 +744,12 @@ class CoordinatorRole {
   }
 
   net::Loop loop_;
-  metrics::Registry metrics_;
+  metrics::Registry own_metrics_;  // if nobody looks at them
+  metrics::Registry& metrics_;
+  metrics::Counter& checkpoints_ = metrics_.counter("leat_job_checkpoints_total", "Complete checkpoints.");
+  metrics::Gauge& last_checkpoint_ =
+      metrics_.gauge("leat_job_last_checkpoint_time_seconds",
+                     "When the last checkpoint was complete, since 1970; 0: none was since the start.");
   const job::Job& job_;
   const CoordinatorOptions& options_;
   std::unique_ptr<checkpoint::Store> store_;

@@ -63,10 +63,13 @@ Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protoc
     : loop_(loop),
       role_(role),
       data_(options.data),
+      metrics_(options.metrics),
       client_(loop, options, progress_),
       former_(std::move(former)),
       files_(former_.files != nullptr ? former_.files : MakeModelFiles(options)),
-      job_hash_(former_.job_hash) {}
+      job_hash_(former_.job_hash) {
+  if (metrics_ != nullptr) metrics_->NotReady("it has not joined the job");
+}
 
 Membership::~Membership() {
   loop_.Cancel(timer_);
@@ -177,6 +180,10 @@ protocol::ControlRequest Membership::MakeHeartbeat() {
   protocol::ControlRequest heartbeat = callbacks_.make_heartbeat();
   if (auto* worker = std::get_if<protocol::WorkerHeartbeat>(&heartbeat)) worker->elector = promises_.state();
   if (auto* server = std::get_if<protocol::ServerHeartbeat>(&heartbeat)) server->elector = promises_.state();
+  if (metrics_ != nullptr) {
+    metrics_->OnHeartbeat(heartbeat);
+    protocol::SetMetrics(metrics_->address(), &heartbeat);
+  }
   return heartbeat;
 }
 
