@@ -13,6 +13,7 @@
 #include "checkpoint/store.h"
 #include "job/job.h"
 #include "net/tls/tls_identity.h"
+#include "observe/history/job_monitor.h"
 
 namespace leat::roles {
 
@@ -37,6 +38,8 @@ struct CoordinatorOptions {
   // The job that is resumed keeps the numbers of workers and servers that commands have set.
   bool keep_scale = false;
   uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
+  // For those who look at the job; null: nobody does.
+  std::shared_ptr<observe::JobMonitor> monitor = nullptr;
   std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
   // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
   std::string tensorboard;
