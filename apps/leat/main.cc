@@ -20,6 +20,7 @@
 #include "base/config.h"
 #include "commands.h"
 #include "control/client.h"
+#include "dashboard_listener.h"
 #include "demo_job.h"
 #include "job/worker_range.h"
 #include "kafka_demo.h"
@@ -30,6 +31,8 @@
 #include "launcher/security.h"
 #include "launcher/signals.h"
 #include "launcher/token.h"
+#include "net/address.h"
+#include "observe/http/view_token.h"
 #include "ops/fuse.h"
 #include "report/display.h"
 #include "roles/bots_role.h"
@@ -123,6 +126,7 @@ struct Arguments {
   std::string standby_for;  // addresses of the coordinator
   bool new_members = false;
   bool standby = false;
+  std::optional<std::string> dashboard;  // HOST:PORT
   // Arguments of `leat scale` and `leat drain`.
   std::string workers;
   std::optional<uint32_t> servers;
@@ -140,6 +144,19 @@ void AddSecurity(CLI::App* app, Arguments* a) {
                   "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
   app->add_flag("--trusted-network", a->trusted_network,
                 "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+}
+
+void AddDashboard(CLI::App* app, Arguments* a) {
+  app->add_option_function<std::vector<std::string>>(
+         "--dashboard",
+         [a](const std::vector<std::string>& given) {
+           a->dashboard = given.empty() || given[0].empty() ? "127.0.0.1:0" : given[0];
+           if (net::ParseAddress(*a->dashboard).ok()) return;
+           throw CLI::ValidationError("--dashboard", "'" + *a->dashboard + "' is no address HOST:PORT");
+         },
+         "show the job in a browser, at this address (default: 127.0.0.1 and any free port)")
+      ->type_name("[HOST:PORT]")
+      ->expected(0, 1);
 }
 
 void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_default) {
@@ -171,6 +188,7 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
                   "directory for TensorBoard: the run, named as the job's directory, is written below it");
   app->add_option("--listen", a->listen, "address that the coordinator listens on; port 0: any free port")
       ->capture_default_str();
+  AddDashboard(app, a);
   AddSecurity(app, a);
 }
 
@@ -196,6 +214,11 @@ int Train(Arguments a) {
   options.tensorboard = a.tensorboard;
   options.plan = Kernels();
   options.security = Security(a);
+  options.dashboard = a.dashboard.value_or("");
+  options.dashboard_link = [tls = options.security.tls != nullptr](const std::string& address,
+                                                                   const std::string& job_token) {
+    return observe::DashboardLink(address, tls, observe::ViewToken(job_token));
+  };
   auto token = launcher::UserToken();
   if (token.ok()) {
     options.token = std::move(token).value();
@@ -261,6 +284,18 @@ int Coordinator(Arguments a) {
       options.resume && a.source.file.empty() && a.overrides.workers == 0 && a.overrides.servers == 0;
   options.pause_at = a.pause_at;
   options.tensorboard = a.tensorboard;
+  const DashboardListener page =
+      ListenForDashboard({.option = "--dashboard",
+                          .address = a.dashboard.value_or(""),
+                          .token = options.token,
+                          .security = security,
+                          .advertise = a.advertise});
+  options.monitor = page.monitor;
+  options.dashboard = page.address;
+  if (!page.address.empty()) {
+    spdlog::info("the page of the job is at {}://{}; leat dashboard --link shows a link with the view token",
+                 security.tls != nullptr ? "https" : "http", page.address);
+  }
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
     const std::string line = address + "\n";
@@ -291,7 +326,9 @@ int Coordinator(Arguments a) {
     a.overrides.found = found->found;
     Require(roles::FetchAssets(options, job::Job::WithoutFiles(a.source, a.overrides)));
   }
-  return Report(roles::RunCoordinator(load(), options));
+  const Status outcome = roles::RunCoordinator(load(), options);
+  page.Finish();
+  return Report(outcome);
 }
 
 roles::RoleOptions Role(const Arguments& a) {
@@ -529,6 +566,7 @@ int Run(int argc, char** argv) {
   AddRoleCommands(app, a, result);
   AddAdminCommands(app, a, result);
   AddCertCommand(app, &result);
+  AddDashboardCommand(app, &result);
   AddDevicesCommand(app, &result);
   AddGraphCommand(app, &result);
   AddExportCommand(app, &result);

@@ -102,6 +102,7 @@ class Runner {
   std::string ReplacementOf(const Child& child, bool was_member) const;
   void ExplainFigures();
   void ReportPlacement();
+  void ShowDashboard(const std::string& address);
   bool PollStatus();  // false: the coordinator does not answer
   void Obey();
   Status StartMembers();
@@ -127,6 +128,7 @@ class Runner {
   std::map<std::string, int> failed_starts_;
   std::map<std::string, uint64_t> peak_rss_;
   std::string address_;
+  std::string dashboard_;  // where the page of the job is; empty: not known
   std::unique_ptr<control::ControlClient> client_;
   std::string status_;
   WantedRoles wanted_;
@@ -152,6 +154,7 @@ Status Runner::StartCoordinator(bool again) {
        again ? address_ : options_.listen});
   if (!job_.data.empty()) add({"--data", job_.data});
   if (!options_.tensorboard.empty()) add({"--tensorboard", options_.tensorboard});
+  if (!options_.dashboard.empty()) add({"--dashboard", dashboard_.empty() ? options_.dashboard : dashboard_});
   if (again) {
     // The directory has the whole job.
     add({"--resume", job_.directory});
@@ -298,12 +301,19 @@ void Runner::RestartCoordinator(const ProcessEnd& end) {
   }
 }
 
+void Runner::ShowDashboard(const std::string& address) {
+  // The coordinator may listen on all addresses of the host; the port is the same.
+  dashboard_ = std::string(net::HostOf(options_.dashboard)) + address.substr(net::HostOf(address).size());
+  display_.Say("dashboard: " + options_.dashboard_link(address, token_));
+}
+
 bool Runner::PollStatus() {
   auto reply = client_->Call(protocol::StatusRequest{}, kStatusDeadline);
   if (!reply.ok()) return false;
   if (auto* status = std::get_if<protocol::StatusReply>(&*reply)) status_ = std::move(status->json);
   const Json json = Json::parse(status_, nullptr, false);
   if (json.is_discarded()) return false;
+  if (dashboard_.empty() && json.contains("dashboard")) ShowDashboard(json["dashboard"].get<std::string>());
   const auto events = json.value("events", uint64_t{0});
   if (events != last_events_) failed_starts_.clear();
   last_events_ = events;
@@ -538,6 +548,10 @@ int RunLocally(const RunnerOptions& options) {
   for (const Status& status :
        {CheckListen(options.security, options.listen), CheckJob(options.security, job)}) {
     if (!status.ok()) throw std::invalid_argument(status.message());
+  }
+  if (!options.dashboard.empty()) {
+    const Status allowed = CheckListen(options.security, options.dashboard);
+    if (!allowed.ok()) throw std::invalid_argument("--dashboard: " + allowed.message());
   }
   job::CheckReadable(job);
   std::error_code error;

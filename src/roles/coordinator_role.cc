@@ -148,6 +148,7 @@ class CoordinatorRole {
                    .strategy = std::string(protocol::Name(job.strategy.kind)),
                    .warnings = Warnings(job),
                    .directory = job.directory,
+                   .dashboard = options.dashboard,
                    .shares = Shares(job),
                    .table = SlicesOnServers(job),
                    .optimizer = job.optimizer}),
