@@ -152,6 +152,7 @@ Status Runner::StartCoordinator(bool again) {
        again ? address_ : options_.listen});
   if (!job_.data.empty()) add({"--data", job_.data});
   if (!options_.tensorboard.empty()) add({"--tensorboard", options_.tensorboard});
+  if (options_.tensorboard_gradients) add({"--tensorboard-gradients"});
   if (again) {
     // The directory has the whole job.
     add({"--resume", job_.directory});

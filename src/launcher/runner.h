@@ -20,9 +20,10 @@ struct RunnerOptions {
   // Authenticates all roles, and commands such as `leat status`. Empty: a random token that only this job's
   // processes know.
   std::string token;
-  Security security;         // of all roles
-  uint64_t pause_at = 0;     // CoordinatorOptions::pause_at
-  std::string tensorboard;   // CoordinatorOptions::tensorboard
+  Security security;        // of all roles
+  uint64_t pause_at = 0;    // CoordinatorOptions::pause_at
+  std::string tensorboard;  // CoordinatorOptions::tensorboard
+  bool tensorboard_gradients = false;
   engine::PlanOptions plan;  // for the evaluation at the end
 };
 

@@ -64,6 +64,7 @@ Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protoc
       role_(role),
       data_(options.data),
       client_(loop, options, progress_),
+      recording_(options),
       former_(std::move(former)),
       files_(former_.files != nullptr ? former_.files : MakeModelFiles(options)),
       job_hash_(former_.job_hash) {}
@@ -159,7 +160,10 @@ void Membership::OnAnswer(Result<protocol::ControlReply> reply) {
   if (reply.ok()) {
     client_.AddAddresses(protocol::StandbysIn(*reply));
     if (const auto* candidacy = std::get_if<protocol::Candidacy>(&*reply)) return SendPromise(*candidacy);
-    if (Counts(*reply)) callbacks_.on_reply(*reply);
+    if (Counts(*reply)) {
+      recording_.OnReply(node(), *reply, client_.address());
+      callbacks_.on_reply(*reply);
+    }
     if (promises_.TakeUrgent()) requested_ = true;
     if (!over_ && Drains(*reply) && !std::exchange(drains_, true)) {
       spdlog::info("{} {} is asked to leave", protocol::Name(role_), joined_.index);
