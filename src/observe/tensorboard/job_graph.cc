@@ -19,7 +19,8 @@ std::string Server(uint32_t index) {
 // "cpu:1" of a node → "/job:worker/task:0/device:CPU:1".
 std::string OnWorker(const std::string& device) {
   if (device.empty()) return kWorker;
-  std::string text = std::string(kWorker) + "/device:";
+  std::string text = kWorker;
+  text += "/device:";
   for (const char c : device) text += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return text;
 }
