@@ -174,6 +174,11 @@ class Client final : public ControlClient {
     }
   }
 
+  std::vector<std::string> addresses() const override {
+    std::lock_guard lock(mutex_);
+    return addresses_.ok() ? *addresses_ : std::vector<std::string>();
+  }
+
   std::string address() const override {
     std::lock_guard lock(mutex_);
     return addresses_.ok() ? (*addresses_)[turn_ % addresses_->size()] : std::string();

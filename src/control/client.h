@@ -36,6 +36,8 @@ class ControlClient {
   virtual void Abort() = 0;
   // More addresses to try, such as those of standbys; invalid ones are left out. Thread-safe.
   virtual void AddAddresses(const std::vector<std::string>& addresses) = 0;
+  // All of them. Thread-safe.
+  virtual std::vector<std::string> addresses() const = 0;
   // Of all of them, the address that was reached last, or will be tried next. Thread-safe.
   virtual std::string address() const = 0;
 };

@@ -20,6 +20,7 @@ class SlowCoordinator final : public control::ControlClient {
   explicit SlowCoordinator(int questions, bool answers = true) : left_(questions), answers_(answers) {}
 
   void AddAddresses(const std::vector<std::string>&) override {}
+  std::vector<std::string> addresses() const override { return {address()}; }
   std::string address() const override { return "10.0.0.5:4000"; }
   Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) override {
     std::unique_lock lock(mutex_);

@@ -14,6 +14,11 @@ constexpr Duration kShortestCall = std::chrono::milliseconds(250);
 constexpr Duration kMaxCall = std::chrono::seconds(5);
 constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
 
+// Another attempt may succeed.
+bool MayPass(const Status& status) {
+  return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded;
+}
+
 }  // namespace
 
 CoordinatorClient::CoordinatorClient(net::Loop& loop, CoordinatorClientOptions options,
@@ -30,10 +35,36 @@ CoordinatorClient::~CoordinatorClient() {
 }
 
 Result<protocol::JoinReply> CoordinatorClient::Join(const protocol::JoinRequest& request) {
-  const Time until = loop_.Now() + options_.join_deadline;
+  return JoinUntil(request, loop_.Now() + options_.join_deadline, nullptr);
+}
+
+Result<protocol::JoinReply> CoordinatorClient::JoinAgain(const protocol::JoinRequest& request,
+                                                         Duration call_deadline, protocol::Promises* former) {
+  call_deadline_ = call_deadline;
+  return JoinUntil(request, loop_.Now() + std::max(options_.join_deadline, options_.silence_limit), former);
+}
+
+// True once a coordinator has answered that acts.
+bool CoordinatorClient::Vote(protocol::Role role, protocol::Promises* former) {
+  const auto reply = client_->Call(former->MakeHeartbeat(role), call_deadline_);
+  if (!reply.ok()) return !MayPass(reply.status());
+  const auto* candidacy = std::get_if<protocol::Candidacy>(&*reply);
+  // One that was just elected waits for its electors; this may be one of them.
+  if (candidacy == nullptr) return former->OnReply(*reply);
+  // If the promise is lost, the next heartbeat asks for it again.
+  const auto taken = client_->Call(former->OnCandidacy(*candidacy), call_deadline_);
+  return !taken.ok() && !MayPass(taken.status());
+}
+
+Result<protocol::JoinReply> CoordinatorClient::JoinUntil(const protocol::JoinRequest& request, Time until,
+                                                         protocol::Promises* former) {
   while (true) {
-    const Duration left = until - loop_.Now();
-    auto reply = client_->Call(request, std::max(left, Duration(std::chrono::milliseconds(1))));
+    if (former != nullptr && loop_.Now() + kJoinRetry < until && !Vote(request.role, former)) {
+      std::this_thread::sleep_for(kJoinRetry);
+      continue;
+    }
+    const Duration left = std::max<Duration>(until - loop_.Now(), std::chrono::milliseconds(1));
+    auto reply = client_->Call(request, former != nullptr ? std::min(left, kMaxCall) : left);
     if (reply.ok()) {
       auto* join = std::get_if<protocol::JoinReply>(&*reply);
       if (join == nullptr)
@@ -51,9 +82,7 @@ Result<protocol::JoinReply> CoordinatorClient::Join(const protocol::JoinRequest&
                                                             .progress = progress_});
       return std::move(*join);
     }
-    const bool worth_trying =
-        reply.status().code() == Code::kUnavailable || reply.status().code() == Code::kDeadlineExceeded;
-    if (!worth_trying || loop_.Now() + kJoinRetry >= until) {
+    if (!MayPass(reply.status()) || loop_.Now() + kJoinRetry >= until) {
       return reply.status().With("cannot join the coordinator at " + options_.coordinator);
     }
     std::this_thread::sleep_for(kJoinRetry);

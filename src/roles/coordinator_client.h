@@ -11,6 +11,7 @@
 #include "engine/run/progress.h"
 #include "net/loop.h"
 #include "net/tls/tls_identity.h"
+#include "protocol/coordinator/standby/promises.h"
 #include "roles/background_thread.h"
 #include "roles/keep_alive.h"
 
@@ -43,19 +44,30 @@ class CoordinatorClient {
   // unreachable or cannot take the role yet (kUnavailable). The error names the address. kAborted: the job is
   // over.
   Result<protocol::JoinReply> Join(const protocol::JoinRequest& request);
+  // As Join, of a server or worker that was evicted: until a coordinator answers, it votes as the node that
+  // it was (protocol/coordinator/standby/promises.h). Its deadline is silence_limit, if that is longer.
+  Result<protocol::JoinReply> JoinAgain(const protocol::JoinRequest& request, Duration call_deadline,
+                                        protocol::Promises* former);
   // Sends a request; `done` runs on the loop. One call at a time: busy() is true until `done`. The timeout of
   // a call is a fraction of the coordinator's heartbeat timeout, so a role that retries a failed call is not
   // evicted.
   void Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done);
   bool busy() const { return busy_; }
+  // Of one call, once joined.
+  Duration call_deadline() const { return call_deadline_; }
   // Where it may be found, too.
   void AddAddresses(const std::vector<std::string>& addresses) { client_->AddAddresses(addresses); }
+  std::vector<std::string> addresses() const { return client_->addresses(); }
   // The address at which it was reached last.
   std::string address() const { return client_->address(); }
   // True if requests have failed for longer than silence_limit, without an answer in between.
   bool lost() const;
 
  private:
+  Result<protocol::JoinReply> JoinUntil(const protocol::JoinRequest& request, Time until,
+                                        protocol::Promises* former);
+  bool Vote(protocol::Role role, protocol::Promises* former);
+
   net::Loop& loop_;
   CoordinatorClientOptions options_;
   std::shared_ptr<control::ControlClient> client_;

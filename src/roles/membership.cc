@@ -66,7 +66,10 @@ Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protoc
       client_(loop, options, progress_),
       former_(std::move(former)),
       files_(former_.files != nullptr ? former_.files : MakeModelFiles(options)),
-      job_hash_(former_.job_hash) {}
+      promises_(former_.promises),
+      job_hash_(former_.job_hash) {
+  client_.AddAddresses(former_.coordinators);
+}
 
 Membership::~Membership() {
   loop_.Cancel(timer_);
@@ -78,7 +81,8 @@ Result<job::Job> Membership::Join(const std::string& address, bool standby) {
   request.process = former_.process;
   request.standby = standby;
   request.local_host = net::LocalHostTowards(client_.address());
-  auto joined = client_.Join(request);
+  auto joined = promises_.node() == NodeId() ? client_.Join(request)
+                                             : client_.JoinAgain(request, former_.call_deadline, &promises_);
   if (!joined.ok()) return joined.status();
   joined_ = std::move(*joined);
   promises_.OnJoined(joined_.node, joined_.term);
@@ -88,6 +92,17 @@ Result<job::Job> Membership::Join(const std::string& address, bool standby) {
   job::Job job = job::Job::FromResolved(joined_.job, "job", data_, copies);
   job_hash_ = job.Hash();
   return job;
+}
+
+FormerNode Membership::AsFormer() const {
+  // Only servers and workers vote.
+  const bool votes = role_ == protocol::Role::kServer || role_ == protocol::Role::kWorker;
+  return {.process = former_.process,
+          .job_hash = job_hash_,
+          .files = files_,
+          .promises = votes ? promises_ : protocol::Promises(),
+          .call_deadline = client_.call_deadline(),
+          .coordinators = client_.addresses()};
 }
 
 Status Membership::JoinError(const Status& status) {
@@ -159,7 +174,7 @@ void Membership::OnAnswer(Result<protocol::ControlReply> reply) {
   if (reply.ok()) {
     client_.AddAddresses(protocol::StandbysIn(*reply));
     if (const auto* candidacy = std::get_if<protocol::Candidacy>(&*reply)) return SendPromise(*candidacy);
-    if (Counts(*reply)) callbacks_.on_reply(*reply);
+    if (promises_.OnReply(*reply)) callbacks_.on_reply(*reply);
     if (promises_.TakeUrgent()) requested_ = true;
     if (!over_ && Drains(*reply) && !std::exchange(drains_, true)) {
       spdlog::info("{} {} is asked to leave", protocol::Name(role_), joined_.index);
@@ -178,14 +193,6 @@ protocol::ControlRequest Membership::MakeHeartbeat() {
   if (auto* worker = std::get_if<protocol::WorkerHeartbeat>(&heartbeat)) worker->elector = promises_.state();
   if (auto* server = std::get_if<protocol::ServerHeartbeat>(&heartbeat)) server->elector = promises_.state();
   return heartbeat;
-}
-
-bool Membership::Counts(const protocol::ControlReply& reply) {
-  const auto take = [this](const auto* its) {
-    return its == nullptr || promises_.OnReply(its->term, its->coordinators, its->waiting);
-  };
-  return take(std::get_if<protocol::WorkerHeartbeatReply>(&reply)) &&
-         take(std::get_if<protocol::ServerHeartbeatReply>(&reply));
 }
 
 void Membership::SendPromise(const protocol::Candidacy& candidacy) {
@@ -229,7 +236,7 @@ Status RejoinWhileEvicted(const CoordinatorClientOptions& options, protocol::Rol
     Membership membership(loop, options, role, former);
     const Status outcome = run_once(loop, membership);
     if (!outcome.ok() || !membership.evicted()) return outcome;
-    former.job_hash = membership.job_hash();
+    former = membership.AsFormer();
   }
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/run/progress.h"
 #include "job/job.h"
@@ -60,6 +61,9 @@ struct FormerNode {
   uint64_t process = 0;                         // identifies the process; 0: unknown
   uint64_t job_hash = 0;                        // of the job that it was in; 0: none
   std::shared_ptr<ModelFiles> files = nullptr;  // fetched for the job
+  protocol::Promises promises = {};             // until the process has joined again, it keeps them
+  Duration call_deadline{};                     // of a call to the coordinator
+  std::vector<std::string> coordinators = {};   // addresses, also of standbys
 };
 
 // One timer is set for what is due next: a heartbeat, or the state machine's deadline. Loop's thread only.
@@ -100,8 +104,9 @@ class Membership {
   NodeId node() const { return joined_.node; }
   // The address at which the coordinator was reached last.
   std::string coordinator() const { return client_.address(); }
+  // What its process keeps.
+  FormerNode AsFormer() const;
   Duration heartbeat_interval() const { return joined_.heartbeat_interval; }
-  uint64_t job_hash() const { return job_hash_; }
   // For the role's plans: a role whose kernels finish is not stuck, however long its loop is busy.
   const std::shared_ptr<engine::Progress>& progress() const { return progress_; }
 
@@ -126,8 +131,6 @@ class Membership {
   void SendHeartbeat();
   void OnAnswer(Result<protocol::ControlReply> reply);
   protocol::ControlRequest MakeHeartbeat();
-  // Whether the role is to see it.
-  bool Counts(const protocol::ControlReply& reply);
   void SendPromise(const protocol::Candidacy& candidacy);
   void End(Status outcome);
 

@@ -146,7 +146,12 @@ class MembershipTest : public ::testing::Test {
             keep_alives_.push_back(*alive);
             return answer(protocol::KeepAliveReply{});
           }
+          if (const auto* promise = std::get_if<protocol::Promise>(&request)) {
+            promises_.push_back(*promise);
+            return answer(protocol::PromiseReply{promise->term});
+          }
           ++heartbeats_;
+          last_node_ = protocol::NodeOf(request);
           if (auto reply = on_heartbeat()) return answer(std::move(*reply));
           unanswered_.push_back(std::move(answer));
         });
@@ -195,6 +200,8 @@ class MembershipTest : public ::testing::Test {
   std::mutex mutex_;
   std::vector<protocol::JoinRequest> joins_;
   std::vector<protocol::KeepAlive> keep_alives_;
+  std::vector<protocol::Promise> promises_;
+  NodeId last_node_;  // that has sent a heartbeat
   std::vector<std::function<void(ControlReply)>> unanswered_;
   std::atomic<int> heartbeats_{0};
   int replies_ = 0;
@@ -416,6 +423,34 @@ TEST_F(MembershipTest, AnEvictedNodeJoinsAgainWithTheHashOfItsJob) {
     EXPECT_EQ(joins[i].role, protocol::Role::kServer);
     EXPECT_EQ(joins[i].address, "127.0.0.1:7");
     EXPECT_EQ(joins[i].job_hash, i == 0 ? 0 : hash);
+  }
+}
+
+// Of its coordinators, first none is active, and then one wants to be elected.
+TEST_F(MembershipTest, AnEvictedServerVotesAsItsFormerNodeUntilACoordinatorAnswers) {
+  Serve([this]() -> std::optional<ControlReply> {
+    if (heartbeats_ == 2) return protocol::Refusal{Status(Code::kUnavailable, "this is a standby")};
+    if (heartbeats_ == 3 || heartbeats_ == 4) return protocol::Candidacy{.term = 2, .candidate = 9};
+    return protocol::ServerHeartbeatReply();
+  });
+  std::vector<NodeId> voters;
+  const Status outcome =
+      RejoinWhileEvicted(options_, protocol::Role::kServer, [&](net::Loop&, Membership& membership) {
+        EXPECT_TRUE(membership.Join("127.0.0.1:7").ok());
+        voters.push_back(last_node_);
+        return membership.Run({.make_heartbeat = [] { return protocol::ServerHeartbeat(); },
+                               .on_reply = [&](const auto&) { membership.Stop(voters.size() == 1); },
+                               .on_leave = [] {}});
+      });
+  EXPECT_EQ(outcome, Status());
+  EXPECT_THAT(voters, ElementsAre(NodeId(), NodeId(1)));
+  EXPECT_THAT(Joins(), SizeIs(2)) << "it joins where a coordinator has answered";
+  std::lock_guard lock(mutex_);
+  ASSERT_THAT(promises_, SizeIs(2)) << "also again, should the first be lost";
+  for (const protocol::Promise& promise : promises_) {
+    EXPECT_EQ(promise.node, NodeId(1));
+    EXPECT_EQ(promise.term, 2u);
+    EXPECT_TRUE(promise.granted);
   }
 }
 

@@ -165,7 +165,10 @@ TEST_F(NetworkStandbyTest, TakesOverOnceAMajorityElectsIt) {
     for (uint64_t node = 1; node <= 2; ++node) {
       machines[node - 1].OnJoined(NodeId(node), kTerm);
       const uint64_t number = *checkpoint::CoordinatorNumber(directory_ / "own");
-      EXPECT_TRUE(machines[node - 1].OnReply(kTerm, protocol::CoordinatorSet{kTerm, 1, {number}}, false));
+      protocol::ServerHeartbeatReply told;
+      told.term = kTerm;
+      told.coordinators = protocol::CoordinatorSet{kTerm, 1, {number}};
+      EXPECT_TRUE(machines[node - 1].OnReply(told));
     }
     while (!over) {
       for (uint64_t node = 1; node <= 2 && !over; ++node) {

@@ -314,11 +314,11 @@ struct Cluster::State {
   void Start(Role role, std::string address = "", bool standby = false);
   void StartAll();
   void Join(const ProcessPtr& p);
+  void AskToJoin(const ProcessPtr& p, const std::function<void()>& again);
   void JoinAgain(const ProcessPtr& p);
   void SendHeartbeat(const ProcessPtr& p);
   void OnHeartbeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply);
   uint64_t TermOf(const RoleProcess& p) const;  // of the coordinator that it follows
-  static bool Counts(RoleProcess* p, const ControlReply& reply);
   // Sends a heartbeat if one is due, or sets the timer for it.
   void MaybeSendHeartbeat(const ProcessPtr& p);
   void Wake(const ProcessPtr& p);

@@ -76,15 +76,28 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
   ScheduleIn(p, Between(0, 30), [this, p] { Join(p); });
 }
 
+// As long as no coordinator answers, it votes as the node that it was before its eviction.
 void Cluster::State::Join(const ProcessPtr& p) {
+  const auto again = [this, p] { ScheduleIn(p, Between(20, 100), [this, p] { Join(p); }); };
+  if (p->promises.node() == NodeId()) return AskToJoin(p, again);
+  Call(p, p->promises.MakeHeartbeat(p->role), [this, p, again](const std::optional<ControlReply>& reply) {
+    if (!reply) return again();
+    const auto* candidacy = std::get_if<Candidacy>(&*reply);
+    // One that was just elected waits for its electors; this may be one of them.
+    if (candidacy == nullptr) return p->promises.OnReply(*reply) ? AskToJoin(p, again) : again();
+    Call(p, p->promises.OnCandidacy(*candidacy), [again](const auto&) { again(); });
+  });
+}
+
+void Cluster::State::AskToJoin(const ProcessPtr& p, const std::function<void()>& again) {
   JoinRequest request;
   request.role = p->role;
   request.address = address_slots[p->address_id].address;
   request.process = p->slot + 1;
   request.standby = p->standby;
-  Call(p, request, [this, p](std::optional<ControlReply> reply) {
+  Call(p, request, [this, p, again](std::optional<ControlReply> reply) {
     const auto* joined = reply ? std::get_if<JoinReply>(&*reply) : nullptr;
-    if (!joined || !joined->status.ok()) return ScheduleIn(p, Between(20, 100), [this, p] { Join(p); });
+    if (!joined || !joined->status.ok()) return again();
     p->joined = true;
     p->node = joined->node;
     p->promises.OnJoined(p->node, joined->term);
@@ -131,7 +144,7 @@ void Cluster::State::OnHeartbeatReply(const ProcessPtr& p, const std::optional<C
   const uint64_t term = TermOf(*p);
   if (const auto* candidacy = reply ? std::get_if<Candidacy>(&*reply) : nullptr) {
     Call(p, p->promises.OnCandidacy(*candidacy), [](const auto&) {});
-  } else if (reply && Counts(p.get(), *reply)) {
+  } else if (reply && p->promises.OnReply(*reply)) {
     if (const auto* server = std::get_if<ServerHeartbeatReply>(&*reply)) {
       std::vector<SliceRef> before;
       std::vector<bool> replicas;
@@ -153,14 +166,6 @@ void Cluster::State::OnHeartbeatReply(const ProcessPtr& p, const std::optional<C
   }
   if (p->alive && p->joined) CheckTerm(term, TermOf(*p));
   if (p->alive) Wake(p);
-}
-
-// Whether the machine is to see it.
-bool Cluster::State::Counts(RoleProcess* p, const ControlReply& reply) {
-  const auto take = [p](const auto* its) {
-    return its == nullptr || p->promises.OnReply(its->term, its->coordinators, its->waiting);
-  };
-  return take(std::get_if<WorkerHeartbeatReply>(&reply)) && take(std::get_if<ServerHeartbeatReply>(&reply));
 }
 
 uint64_t Cluster::State::TermOf(const RoleProcess& p) const {

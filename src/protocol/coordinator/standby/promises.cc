@@ -10,7 +10,14 @@ void Promises::OnJoined(NodeId node, uint64_t term) {
   promised_ = term;
 }
 
-bool Promises::OnReply(uint64_t term, const std::optional<CoordinatorSet>& coordinators, bool waiting) {
+bool Promises::OnReply(const ControlReply& reply) {
+  const auto take = [this](const auto* its) {
+    return its == nullptr || Take(its->term, its->coordinators, its->waiting);
+  };
+  return take(std::get_if<WorkerHeartbeatReply>(&reply)) && take(std::get_if<ServerHeartbeatReply>(&reply));
+}
+
+bool Promises::Take(uint64_t term, const std::optional<CoordinatorSet>& coordinators, bool waiting) {
   if (!guards::CurrentTerm(term, promised_)) return false;
   if (SameRun(term, promised_) && term > promised_) {
     promised_ = term;
@@ -38,6 +45,21 @@ Promise Promises::OnCandidacy(const Candidacy& candidacy) {
   }
   promise.promised = promised_;
   return promise;
+}
+
+ControlRequest Promises::MakeHeartbeat(Role role) const {
+  if (role == Role::kServer) {
+    ServerHeartbeat heartbeat;
+    heartbeat.node = node_;
+    heartbeat.term = promised_;
+    heartbeat.elector = state();
+    return heartbeat;
+  }
+  WorkerHeartbeat heartbeat;
+  heartbeat.node = node_;
+  heartbeat.term = promised_;
+  heartbeat.elector = state();
+  return heartbeat;
 }
 
 }  // namespace leat::protocol
