@@ -397,7 +397,7 @@ void Cluster::State::KillAt(uint32_t address, Duration absent) {
   });
 }
 
-// One may die, and a majority stays: all are alive, enough, and known to the coordinator.
+// One may die, and a majority stays: there are enough, and all are alive and known to the coordinator.
 bool Cluster::State::ElectorsAreWhole() const {
   const auto& c = coordinator;
   if (!c->alive || c->ended || now() < c->paused_until || !c->replication->founded()) return false;
@@ -406,12 +406,12 @@ bool Cluster::State::ElectorsAreWhole() const {
   const auto known = std::ranges::count(view.members, ElectorRole(), &Member::role);
   const Electorate& electorate = c->replication->electorate();
   const std::vector<NodeId> electors = electorate.newest();
-  if (!electorate.Settled() || (!electorate.Empty() && electors.size() != all.size())) return false;
+  if (!electorate.Settled() || (!electorate.Empty() && electors.size() < 3)) return false;
   return all.size() >= 3 && static_cast<size_t>(known) == all.size() &&
-         c->replication->agreed() == c->position && std::ranges::all_of(all, [&](const ProcessPtr& p) {
-           return p->joined && view.Find(p->node) != nullptr &&
-                  (electors.empty() || electorate.Contains(p->node));
-         });
+         c->replication->agreed() == c->position &&
+         std::ranges::all_of(electors, [&](NodeId node) { return view.Find(node) != nullptr; }) &&
+         std::ranges::all_of(all,
+                             [&](const ProcessPtr& p) { return p->joined && view.Find(p->node) != nullptr; });
 }
 
 void Cluster::State::InjectStandbyFault() {

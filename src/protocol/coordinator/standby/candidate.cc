@@ -39,7 +39,10 @@ std::optional<Candidacy> Candidate::OnCall(Time now, bool may_stand, NodeId node
     refused_.clear();
     eligible_ = false;
   }
-  if (!standing_ || refused_.contains(node)) return std::nullopt;
+  if (!standing_) return std::nullopt;
+  // It may know a newer set from another member by now.
+  const auto refused = refused_.find(node);
+  if (refused != refused_.end() && !newest_.NewerThan(refused->second)) return std::nullopt;
   return Candidacy{term_, config_.coordinator, newest_};
 }
 
@@ -49,9 +52,13 @@ void Candidate::OnPromise(const Promise& promise) {
   if (!standing_ || promise.term != term_ || promise.candidate != config_.coordinator) return;
   if (promise.granted) {
     promises_[promise.node] = promise.coordinators;
+    refused_.erase(promise.node);
   } else if (promise.coordinators.term != 0 && !promise.coordinators.Contains(config_.coordinator)) {
-    refused_.insert(promise.node);
-    excluded_ = electorate_.Majority([this](NodeId node) { return refused_.contains(node); });
+    refused_[promise.node] = promise.coordinators;
+    excluded_ = electorate_.Majority([this](NodeId node) {
+      const auto refused = refused_.find(node);
+      return refused != refused_.end() && Excludes(refused->second);
+    });
     eligible_ = eligible_ && !excluded_;
     return;
   }
@@ -62,6 +69,10 @@ void Candidate::OnPromise(const Promise& promise) {
   }
   excluded_ = newest.term != 0 && !newest.Contains(config_.coordinator);
   eligible_ = newest.term == 0 ? config_.founder : !excluded_;
+}
+
+bool Candidate::Excludes(const CoordinatorSet& set) const {
+  return set.term >= config_.term && !newest_.NewerThan(set);
 }
 
 void Candidate::OnTimer(Time now) {

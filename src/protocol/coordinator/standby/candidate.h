@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "base/clock.h"
 #include "base/rng.h"
@@ -48,12 +47,14 @@ class Candidate {
 
   // The term for which a majority has elected it.
   std::optional<uint64_t> elected() const;
-  // The members know a set of coordinators without it: it lacks records.
+  // A majority knows a set of coordinators without it: it lacks records. A set of an earlier term than that
+  // of its directory says nothing about it: the later coordinator was elected without it.
   bool excluded() const { return excluded_; }
   uint64_t term() const { return term_; }  // for which it stands, or the highest that it has heard of
 
  private:
   void Hear(uint64_t term);
+  bool Excludes(const CoordinatorSet& set) const;
 
   const CandidateConfig config_;
   const Electorate electorate_;
@@ -65,7 +66,7 @@ class Candidate {
   uint64_t term_ = 0;
   CoordinatorSet newest_;                      // that a member has told it of
   std::map<NodeId, CoordinatorSet> promises_;  // for this term: what they know
-  std::set<NodeId> refused_;                   // likewise: who know a set without it
+  std::map<NodeId, CoordinatorSet> refused_;   // likewise: sets without it
   bool excluded_ = false;
   bool eligible_ = false;  // by the newest set that a majority knows
 };

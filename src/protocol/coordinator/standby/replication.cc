@@ -47,22 +47,42 @@ uint64_t JournalReplication::Append(Time now, std::span<const JournalRecord> rec
   return end_;
 }
 
+// The next electors, in order. An even number is never better than one less or one more: an elector that has
+// gone stays for the odd number, because its process may only have been paused, and then goes on voting.
+std::vector<NodeId> JournalReplication::NextElectors() const {
+  const std::vector<NodeId> before = electorate_.newest();
+  const auto was = [&before](NodeId node) { return std::ranges::binary_search(before, node); };
+  std::vector<NodeId> next;
+  for (const NodeId node : electorate_.joined()) {
+    // One that does not know that it is a member could elect nobody.
+    if (was(node) || heard_.contains(node)) next.push_back(node);
+  }
+  if (next.empty()) return before;
+  if (next.size() % 2 == 0) {
+    const auto gone =
+        std::ranges::find_if(before, [this](NodeId node) { return !electorate_.joined().contains(node); });
+    if (gone != before.end()) {
+      next.insert(std::ranges::upper_bound(next, *gone), *gone);
+    } else {
+      const auto added = std::ranges::find_if_not(next.rbegin(), next.rend(), was);
+      next.erase(added == next.rend() ? next.end() - 1 : std::next(added).base());
+    }
+  }
+  return next;
+}
+
 std::optional<JournalAgreed> JournalReplication::TakeMarker() {
   if (marker_under_way_ || !founded_ || !electorate_.Settled()) return std::nullopt;
   const std::vector<NodeId> before = electorate_.newest();
-  JournalAgreed marker;
-  for (const NodeId node : electorate_.joined()) {
-    // One that does not know that it is a member could elect nobody.
-    if (std::ranges::binary_search(before, node) || heard_.contains(node)) marker.electors.push_back(node);
-  }
-  if (marker.electors.empty()) marker.electors = before;
+  JournalAgreed marker{NextElectors()};
   if (marker.electors.empty() || (marker.electors == before && marker_repeated_)) return std::nullopt;
   // The former one is agreed, which others learn before the next one.
   if (marker_ && !marker_repeated_) marker.electors = before;
   if (!marker_) {
     const bool near =
         std::ranges::any_of(followers_, [this](const auto& entry) { return Near(entry.second); });
-    const bool all = marker.electors.size() == electorate_.joined().size();
+    const bool all =
+        std::ranges::all_of(electorate_.joined(), [this](NodeId node) { return heard_.contains(node); });
     if (!near || !all || !electorate_.placed()) return std::nullopt;
   }
   marker_under_way_ = true;

@@ -120,6 +120,7 @@ class JournalReplication {
   void Agree();
   bool Near(const Follower& follower) const;
   bool Counts(NodeId node) const;
+  std::vector<NodeId> NextElectors() const;
   bool Silent(Time now, const Follower& follower) const { return now - follower.heard > config_.silence; }
   void Answer(Time now, uint64_t number, Follower* follower);
   void Dismiss(Follower* follower);

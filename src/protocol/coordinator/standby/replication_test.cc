@@ -261,6 +261,43 @@ TEST_F(ReplicationTest, APromiseToAnotherOneReplacesIt) {
   EXPECT_EQ(active_->replaced_by(), 2u);
 }
 
+// As many losses as one elector less, and one vote more for a majority: an even number has no use.
+TEST_F(ReplicationTest, TheNumberOfElectorsIsOdd) {
+  Add(kFirst);
+  TellAll();
+  const auto electors = [this] {
+    Run();
+    for (auto& [node, member] : members_) Tell(node);
+    Run();
+    std::vector<uint64_t> nodes;
+    for (const NodeId node : active_->electorate().newest()) nodes.push_back(node.value);
+    EXPECT_TRUE(active_->electorate().Settled());
+    return nodes;
+  };
+  const auto leaves = [this](uint64_t node) {
+    members_.erase(node);
+    Append("left", MembersLeft{{NodeId(node)}});
+  };
+  const auto joins = [this](uint64_t node) {
+    Append("joined", Joined(node));
+    members_[node].OnJoined(NodeId(node), 1);
+  };
+  EXPECT_THAT(electors(), ElementsAre(1, 2, 3));
+  joins(4);
+  EXPECT_THAT(electors(), ElementsAre(1, 2, 3)) << "four are no better";
+  leaves(2);
+  EXPECT_THAT(electors(), ElementsAre(1, 3, 4));
+  leaves(3);
+  EXPECT_THAT(electors(), ElementsAre(1, 3, 4)) << "its process may be there";
+  joins(5);
+  EXPECT_THAT(electors(), ElementsAre(1, 4, 5));
+  joins(6);
+  joins(7);
+  EXPECT_THAT(electors(), ElementsAre(1, 4, 5, 6, 7));
+  for (const uint64_t node : {1, 4, 6, 7}) leaves(node);
+  EXPECT_THAT(electors(), ElementsAre(5));
+}
+
 TEST_F(ReplicationTest, AStandbyThatKnowsALaterTermReplacesIt) {
   EXPECT_EQ(active_->OnFollow(now_, 1, {.coordinator = kFirst, .term = 3}).code(), Code::kStale);
   EXPECT_EQ(active_->replaced_by(), 3u);
@@ -341,6 +378,21 @@ TEST_F(ElectionTest, AMemberHearsOfANewerSetFromACandidate) {
   }
   EXPECT_TRUE(candidate.elected());
   EXPECT_FALSE(left_out.elected());
+}
+
+TEST_F(ElectionTest, ASetOfAnEarlierTermDoesNotExcludeTheCoordinatorOfALaterOne) {
+  // The coordinators of the second and the third term told one member each of their sets, and were lost.
+  Know(1, {2, 1, {kSecond}});
+  Know(2, {1, 1, {kActive, kFirst, kSecond}});
+  Know(3, {3, 1, {kFirst}});
+  Candidate candidate({.coordinator = kFirst, .founder = true, .term = 3}, electorate_);
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t node = 1; node <= 2; ++node) Call(node, &candidate);
+  }
+  EXPECT_FALSE(candidate.elected());
+  EXPECT_FALSE(candidate.excluded()) << "two of three know the second term's set";
+  for (uint64_t node = 3; node >= 1; --node) Call(node, &candidate);
+  EXPECT_TRUE(candidate.elected());
 }
 
 TEST_F(ElectionTest, ATermIsPromisedToOneCandidateOfTheSet) {
