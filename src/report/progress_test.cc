@@ -807,8 +807,8 @@ TEST_F(ProgressTest, ServersOfEachVariable) {
     {"name": "b", "bytes": 12, "ps": [{"index": 0, "bytes": 12}]},
     {"name": "c", "bytes": 8, "ps": []}])"));
   status.view.slices = {{nowhere}};
-  for (const Json& variable : Json::parse(progress_->ToJson(now_, status, 0))["variables"])
-    EXPECT_TRUE(variable["ps"].empty()) << variable;
+  const Json nobody = Json::parse(progress_->ToJson(now_, status, 0));
+  for (const Json& variable : nobody["variables"]) EXPECT_TRUE(variable["ps"].empty()) << variable;
   Make();
   EXPECT_FALSE(Show().contains("variables")) << "a job without servers";
 }
