@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/testing.h"
 #include "protocol/coordinator/testing.h"
 #include "protocol/predictions/publisher.h"
 
@@ -161,7 +162,7 @@ class LossyJob : public CoordinatorTest {
 };
 
 TEST_F(LossyJob, PublishesEachEventOnceWhateverIsLost) {
-  for (uint64_t seed = 0; seed < 200; ++seed) {
+  for (uint64_t seed = 0; seed < SeedsOf(200); ++seed) {
     SCOPED_TRACE(seed);
     Play(seed);
     if (HasFailure()) return;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing.h"
 #include "sim/cluster/cluster.h"
 #include "sim/counting.h"
 #include "sim/testing.h"
@@ -102,11 +103,7 @@ TEST(Claims, SspOfNoStalenessIsSyncBitForBit) {
 // Ho et al. 2013. The counting model checks at every batch that the parameters lack at most the last n steps,
 // counted from the slowest worker.
 TEST(Claims, SspKeepsItsBound) {
-#ifdef LEAT_SANITIZED
-  constexpr uint64_t kSeeds = 50;
-#else
-  constexpr uint64_t kSeeds = 1000;
-#endif
+  constexpr uint64_t kSeeds = SeedsOf(1000, 20);
   uint64_t ahead = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const auto staleness = static_cast<int32_t>(seed % 5);
@@ -152,7 +149,7 @@ TEST(Claims, BackupWorkersKeepTheSlowOneFromSlowingTheRest) {
   };
   const auto job = [](uint32_t lanes, uint32_t backup) {
     ClusterOptions options =
-        Quiet({.kind = Kind::kSync, .lanes = lanes, .backup = backup}, lanes + backup, 8000, 16);
+        Quiet({.kind = Kind::kSync, .lanes = lanes, .backup = backup}, lanes + backup, 3200, 16);
     options.cuts.split_batches = 64;
     if (lanes + backup == 5) options.slowness = {10};
     return options;

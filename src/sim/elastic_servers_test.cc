@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/testing.h"
 #include "sim/cluster/cluster.h"
 #include "sim/testing.h"
 
@@ -138,20 +139,20 @@ TEST(ElasticServers, AMoveCostsFewBytesAndLittleTime) {
       options.servers = change.servers;
       options.max_servers = change.max_servers;
       options.workers = 4;
-      options.table = protocol::MakeSlices({{"w", Shape{100'000}, {}}}, 1, 3);
+      options.table = protocol::MakeSlices({{"w", Shape{20'000}, {}}}, 1, 3);
       options.optimizer.kind = optim::Kind::kAdam;
       options.strategy = strategy;
       options.cuts.batch_size = 10;
       options.cuts.split_batches = 8;
       options.stream.partitions.assign(4, {0, 3000});
-      // A model of 400 KB over 10 MB/s, or of 40 MB over 1 GB/s: a step takes a tenth of a second.
-      options.worker_link = options.server_link = {1e7, std::chrono::microseconds(50)};
+      // A model of 80 KB over 2 MB/s, or of 40 MB over 1 GB/s: a step takes a tenth of a second.
+      options.worker_link = options.server_link = {2e6, std::chrono::microseconds(50)};
       options.compute = {Distribution::Kind::kLognormal, 0.02, 0.1};
       options.time_limit = std::chrono::hours(1);
       const Time at = std::chrono::seconds(5);
       options.plan = {{.what = change.what, .at = at, .role = kServer, .index = 0}};
 
-      Stopwatch workload(100'000);
+      Stopwatch workload(20'000);
       Time over{0};
       Hooks hooks;
       hooks.watch_every = milliseconds(10);
@@ -169,7 +170,7 @@ TEST(ElasticServers, AMoveCostsFewBytesAndLittleTime) {
       EXPECT_GT(result.moves, 1u);
 
       const uint64_t slots = 2;
-      const double least = change.share * 100'000 * (1 + slots) * sizeof(float);
+      const double least = change.share * 20'000 * (1 + slots) * sizeof(float);
       EXPECT_LE(static_cast<double>(result.moved_bytes), 1.2 * least);
       EXPECT_GE(static_cast<double>(result.moved_bytes), 0.7 * least);
 
@@ -195,7 +196,7 @@ TEST(ElasticServers, ADeathIsOverWithinFiveSeconds) {
        {protocol::StrategyConfig{.kind = Kind::kAsync},
         protocol::StrategyConfig{.kind = Kind::kSync, .lanes = 4},
         protocol::StrategyConfig{.kind = Kind::kSsp, .lanes = 4, .staleness = 2}}) {
-    for (uint64_t seed = 1; seed <= 5; ++seed) {
+    for (uint64_t seed = 1; seed <= SeedsOf(5); ++seed) {
       SCOPED_TRACE(std::string(protocol::Name(strategy.kind)) + ", seed " + std::to_string(seed));
       ClusterOptions options;
       options.seed = seed;

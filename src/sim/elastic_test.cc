@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing.h"
 #include "sim/cluster/cluster.h"
 #include "sim/testing.h"
 
@@ -160,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
 // The lanes of a step are as many as before, so a step takes a shorter time.
 TEST_P(Elastic, AWorkerThatJoinsTakesLanesAtOnce) {
   const Outcome alone = Run(Options(2));
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
+  for (uint64_t seed = 1; seed <= SeedsOf(5); ++seed) {
     ClusterOptions options = Options(2);
     options.seed = seed;
     const Time at = seconds(3) + milliseconds(37 * seed);
@@ -176,7 +177,7 @@ TEST_P(Elastic, AWorkerThatJoinsTakesLanesAtOnce) {
 
 TEST_P(Elastic, NobodyWaitsForAWorkerThatLeaves) {
   const Outcome alone = Run(Options(2));
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
+  for (uint64_t seed = 1; seed <= SeedsOf(5); ++seed) {
     ClusterOptions options = Options(4);
     options.seed = seed;
     const Time at = seconds(2) + milliseconds(37 * seed);
@@ -192,7 +193,7 @@ TEST_P(Elastic, NobodyWaitsForAWorkerThatLeaves) {
 TEST_P(Elastic, AFasterWorkerGetsMoreLanes) {
   if (!GetParam().on_servers() || GetParam().ahead() > 0) return;  // they share a step evenly
   const Outcome alone = Run(Options(2));
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
+  for (uint64_t seed = 1; seed <= SeedsOf(5); ++seed) {
     ClusterOptions options = Options(2);
     options.seed = seed;
     options.slowness = {1, 3};
@@ -207,7 +208,7 @@ TEST_P(Elastic, AFasterWorkerGetsMoreLanes) {
 // The default timeout: nobody reports the death.
 TEST_P(Elastic, AWorkersDeathIsOverWithinThreeSeconds) {
   const Outcome alone = Run(Options(2));
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= SeedsOf(10); ++seed) {
     const Outcome died = Run(WithDeath(seed));
     EXPECT_GT(died.longest, seconds(1)) << "seed " << seed << ": the others need its lanes";
     EXPECT_LE(died.longest, seconds(3)) << "seed " << seed;
@@ -217,7 +218,7 @@ TEST_P(Elastic, AWorkersDeathIsOverWithinThreeSeconds) {
 
 TEST_P(Elastic, AStandbyTakesAPlaceWithinTwoAndAHalfSeconds) {
   const Outcome alone = Run(Options(2));
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= SeedsOf(10); ++seed) {
     ClusterOptions options = WithDeath(seed);
     options.standby = 1;
     options.plan[0].replaced = true;
@@ -256,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Open rounds last for seconds: with servers they are taken back.
 TEST_P(AutoLanes, FollowAWorkerThatJoinsAndOneThatLeaves) {
   const bool takes_back = GetParam().on_servers();
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
+  for (uint64_t seed = 1; seed <= SeedsOf(5); ++seed) {
     ClusterOptions options = Options(4);
     options.seed = seed;
     options.cuts.split_batches = 8 * GetParam().run();
@@ -282,7 +283,7 @@ TEST_P(AutoLanes, FollowAWorkerThatJoinsAndOneThatLeaves) {
 }
 
 TEST_P(AutoLanes, StayWhenAWorkerIsReplaced) {
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
+  for (uint64_t seed = 1; seed <= SeedsOf(5); ++seed) {
     ClusterOptions options = Options(4);
     options.seed = seed;
     options.standby = seed % 2;

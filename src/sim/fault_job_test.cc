@@ -17,7 +17,8 @@ using Kind = protocol::StrategyKind;
 
 TEST(FaultJob, IsAFunctionOfItsSeed) {
   std::set<uint64_t> digests;
-  for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+  constexpr uint64_t kSeeds = SeedsOf(5, 2);
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     EXPECT_EQ(DrawFaultJob(seed).Describe(), DrawFaultJob(seed).Describe());
     std::vector<std::string> first, second;
     const auto note = [](std::vector<std::string>* notes) {
@@ -34,7 +35,7 @@ TEST(FaultJob, IsAFunctionOfItsSeed) {
     EXPECT_EQ(RunFaultJob(seed).digest, a.digest) << "seed " << seed;
     digests.insert(a.digest);
   }
-  EXPECT_EQ(digests.size(), 5u);
+  EXPECT_EQ(digests.size(), kSeeds);
 }
 
 // Each strategy, and jobs of very different sizes.
@@ -71,11 +72,7 @@ TEST(FaultJob, DrawsEverything) {
 TEST(FaultJob, CountsEveryEventOnceWhateverGoesWrong) {
   std::array<uint64_t, kDeathPoints> deaths{};
   ClusterResult all;
-#ifdef LEAT_SANITIZED
-  const uint64_t seeds = 20;
-#else
-  const uint64_t seeds = 300;
-#endif
+  const uint64_t seeds = SeedsOf(300, 20);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const FaultOutcome outcome = RunFaultJob(seed);
     EXPECT_EQ(outcome.error, "") << "seed " << seed << ": " << DrawFaultJob(seed).Describe();

@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Replicas, EverySliceHasOneInPeace) {
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
+  for (uint64_t seed = 1; seed <= SeedsOf(8); ++seed) {
     const ClusterResult result = RunSwarm(Job(seed));
     ExpectNothingAgain(result, "seed " + std::to_string(seed));
     EXPECT_EQ(result.duplicates, 0u) << "seed " << seed;
@@ -134,7 +134,7 @@ std::optional<Time> AllHaveReplicas(const ClusterOptions& options) {
 // It wakes up, or is reached again, when a replica has taken its place.
 TEST_P(Replicas, AServerThatWasReplacedAnswersNothingThatItsReplicaLacks) {
   uint64_t tried = 0;
-  const uint64_t seeds = LongTier() ? 40 : 8;
+  const uint64_t seeds = LongTier() ? 40 : SeedsOf(8, 4);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     ClusterOptions options = SwarmOptions(Job(seed));
     const auto replicated = AllHaveReplicas(options);
@@ -158,19 +158,20 @@ TEST_P(Replicas, AServerThatWasReplacedAnswersNothingThatItsReplicaLacks) {
     ExpectNothingAgain(result, "seed " + std::to_string(seed));
     EXPECT_GT(result.promotions, 0u) << "seed " << seed;
   }
-  EXPECT_GE(tried, seeds - seeds / 8);
+  EXPECT_GE(tried, seeds - (seeds + 7) / 8);
 }
 
 TEST_P(Replicas, MoveWithTheirSlicesWhenServersJoinAndLeave) {
   uint64_t left = 0;
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
+  constexpr uint64_t kJobs = SeedsOf(8, 4);
+  for (uint64_t seed = 1; seed <= kJobs; ++seed) {
     SwarmJob job = Job(seed);
     job.elastic = true;
     const ClusterResult result = RunSwarm(job);
     ExpectNothingAgain(result, "seed " + std::to_string(seed));
     left += result.servers_left;
   }
-  EXPECT_GT(left, 4u) << "others were still handing over when the job ended";
+  EXPECT_GT(left, kJobs > 2 ? kJobs / 2 : 0) << "others were still handing over when the job ended";
 }
 
 TEST_P(Replicas, AreMadeAgainWhoeverDiesAtAnyPointOfACopy) {
@@ -178,8 +179,9 @@ TEST_P(Replicas, AreMadeAgainWhoeverDiesAtAnyPointOfACopy) {
   for (const auto point : {MovePoint::kOrdered, MovePoint::kFrozen, MovePoint::kArrived, MovePoint::kMade,
                            MovePoint::kReleased}) {
     for (const auto who : {MovePart::kFrom, MovePart::kTo, MovePart::kCoordinator}) {
-      SwarmJob job = Job(++seed);
-      job.elastic = seed % 2 == 0;
+      if (++seed % OneIn(4) != 0) continue;
+      SwarmJob job = Job(seed);
+      job.elastic = seed / OneIn(4) % 2 == 0;
       job.move_death = MoveDeath{point, who};
       const ClusterResult result = RunSwarm(job);
       EXPECT_EQ(result.error, "") << "point " << static_cast<int>(point) << ", who " << static_cast<int>(who)
@@ -190,7 +192,7 @@ TEST_P(Replicas, AreMadeAgainWhoeverDiesAtAnyPointOfACopy) {
 }
 
 TEST_P(Replicas, ThoseOfAFormerCoordinatorGoOn) {
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
+  for (uint64_t seed = 1; seed <= SeedsOf(8); ++seed) {
     ClusterOptions options = SwarmOptions(Job(seed));
     const Time at = kSettled + milliseconds(50 * seed);
     options.plan = {{.what = What::kKill,

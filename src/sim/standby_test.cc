@@ -15,11 +15,7 @@ namespace {
 
 using Kind = protocol::StrategyKind;
 
-#ifdef LEAT_SANITIZED
-constexpr uint64_t kSeeds = 8, kKills = 6;
-#else
-constexpr uint64_t kSeeds = 40, kKills = 30;
-#endif
+constexpr uint64_t kSeeds = SeedsOf(40), kKills = SeedsOf(30);
 
 struct Case {
   std::string name;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/testing.h"
 #include "sim/counting.h"
 #include "sim/swarm.h"
 
@@ -17,11 +18,7 @@ using Kind = protocol::StrategyKind;
 using What = PlannedFault::What;
 using protocol::Role;
 
-#ifdef LEAT_SANITIZED
-constexpr uint64_t kSeeds = 8;
-#else
-constexpr uint64_t kSeeds = 40;
-#endif
+constexpr uint64_t kSeeds = SeedsOf(40);
 
 struct Case {
   std::string name;
@@ -136,7 +133,7 @@ TEST_P(Takeover, ACoordinatorThatIsOvertakenChangesNothing) {
 
 // The next coordinators go on with the pause, until one of them is told to continue.
 TEST_P(Takeover, APauseOutlastsCoordinators) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
     ClusterOptions options = Options(seed);
     Rng rng(Mix(seed, 9));
     const Time at = std::chrono::milliseconds(1500) + Milliseconds(&rng, 0, 2000);

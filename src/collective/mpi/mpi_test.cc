@@ -28,7 +28,7 @@ struct Outcome {
   std::string output;
 };
 
-Outcome Mpirun(int members, const std::string& arguments) {
+Outcome MpirunOnce(int members, const std::string& arguments) {
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   // Not in a folder that another mpirun removes at its end.
@@ -46,6 +46,15 @@ Outcome Mpirun(int members, const std::string& arguments) {
   for (size_t n; (n = fread(bytes, 1, sizeof(bytes), pipe)) > 0;) outcome.output.append(bytes, n);
   outcome.status = WEXITSTATUS(pclose(pipe));
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return outcome;
+}
+
+// mpirun of Open MPI 4.1 may crash in its own clean-up, once all members have ended, if several of them end
+// the job at the same time.
+Outcome Mpirun(int members, const std::string& arguments) {
+  Outcome outcome = MpirunOnce(members, arguments);
+  for (int i = 0; i < 3 && outcome.output.find("PMIx_server_finalize") != std::string::npos; ++i)
+    outcome = MpirunOnce(members, arguments);
   return outcome;
 }
 
