@@ -250,11 +250,8 @@ std::string RenderText(const StudyFile& study, const std::vector<PointResult>& r
     if (const std::string reason = Reason(series); !reason.empty())
       text += "  " + std::string(width + 2, ' ') + reason + "\n";
   }
-  size_t failed = 0;
   for (const PointResult& result : results) {
-    if (result.error.empty()) continue;
-    ++failed;
-    text += "  failed: " + KeyOf(study, result.point) + ": " + result.error + "\n";
+    if (!result.error.empty()) text += "  failed: " + KeyOf(study, result.point) + ": " + result.error + "\n";
   }
   const PointResult* const best = Winner(study, results);
   text += best != nullptr ? "  best: " + WinnerText(study, *best) + "\n"
