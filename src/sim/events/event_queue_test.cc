@@ -64,7 +64,7 @@ TEST(EventQueueTest, WhatIsKnownInTimeIsLookedAtOnceAtEachHop) {
   const auto look = [&](const EventQueue::Event& event, int hop) { hops[event.what].push_back(hop); };
   // One after the other: the first of them, and one scheduled late, cannot be known before.
   constexpr uint32_t kEvents = 20'000;
-  for (uint32_t i = 0; i < kEvents; ++i) queue.At(microseconds(10 * i), 1, i);
+  for (uint32_t i = 0; i < kEvents; ++i) queue.At(microseconds(2 * i), 1, i);
   std::vector<int> all(EventQueue::kHops);
   for (int hop = 0; hop < EventQueue::kHops; ++hop) all[hop] = hop;
   uint32_t wholly = 0;
