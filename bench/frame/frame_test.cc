@@ -72,6 +72,7 @@ TEST(ReportTest, TheWorstRowHasTheLargestValue) {
   EXPECT_EQ(row.value, 10);
   EXPECT_EQ(row.runs, 3u);
   EXPECT_EQ(Holds(row), false);
+  EXPECT_EQ(WorstRow("c", {1, 10, 3}, "1/s", ValueAtLeast(2)).value, 1);
 }
 
 // The stderr and exit status of a benchmark with these arguments and rows.

@@ -135,7 +135,8 @@ Row MedianRow(std::string name, const std::vector<double>& values, std::string u
 
 Row WorstRow(std::string name, const std::vector<double>& values, std::string unit, Bound bound) {
   return {.name = std::move(name),
-          .value = *std::ranges::max_element(values),
+          .value = bound.direction == Bound::Direction::kAtLeast ? *std::ranges::min_element(values)
+                                                                 : *std::ranges::max_element(values),
           .unit = std::move(unit),
           .runs = values.size(),
           .bound = bound};

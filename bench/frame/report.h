@@ -56,7 +56,8 @@ struct Row {
 Row MedianRow(std::string name, const std::vector<double>& values, std::string unit,
               std::string reference = {}, const std::vector<double>& reference_values = {}, Bound bound = {});
 
-// A row with the largest of `values`, for a bound that every run must meet. At least one value.
+// A row with the largest of `values`, or the smallest under a bound from below, for a bound that every run
+// must meet. At least one value.
 Row WorstRow(std::string name, const std::vector<double>& values, std::string unit, Bound bound);
 
 // Whether the row meets its bound; empty if it has none. A value that is not finite meets no bound.
