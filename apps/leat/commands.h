@@ -10,6 +10,10 @@ namespace leat {
 // The kernels and graph passes of the program.
 engine::PlanOptions Kernels();
 
+// leat advise: recommend machines and a strategy for a job, by simulation.
+void AddAdviseCommand(CLI::App& app, int* result);
+// leat calibrate: measure what the simulator has to know about a job and a machine.
+void AddCalibrateCommand(CLI::App& app, int* result);
 // leat cert: create a private certificate authority, and certificates for roles.
 void AddCertCommand(CLI::App& app, int* result);
 // leat devices: show this machine's processors, caches and memory, and measure their speed.
@@ -30,5 +34,8 @@ void AddSchemaCommand(CLI::App& app, int* result);
 void AddSimulateCommand(CLI::App& app, int* result);
 // leat soak: run jobs with real processes and random faults, and check what they count.
 void AddSoakCommand(CLI::App& app, int* result);
+
+// leat study: run a job on a grid of workers, servers and settings, and find the sweet spot.
+void AddStudyCommand(CLI::App& app, int* result);
 
 }  // namespace leat

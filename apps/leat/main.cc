@@ -528,6 +528,8 @@ int Run(int argc, char** argv) {
   AddJobCommands(app, a, result);
   AddRoleCommands(app, a, result);
   AddAdminCommands(app, a, result);
+  AddAdviseCommand(app, &result);
+  AddCalibrateCommand(app, &result);
   AddCertCommand(app, &result);
   AddDevicesCommand(app, &result);
   AddGraphCommand(app, &result);
@@ -538,6 +540,7 @@ int Run(int argc, char** argv) {
   AddSchemaCommand(app, &result);
   AddSimulateCommand(app, &result);
   AddSoakCommand(app, &result);
+  AddStudyCommand(app, &result);
   CheckCommand(app, argv[1]);
   try {
     app.parse(argc, argv);

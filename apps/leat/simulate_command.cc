@@ -28,7 +28,9 @@
 #include "sim/cluster/cluster.h"
 #include "sim/events/huge_pages.h"
 #include "simulate_faults.h"
-#include "step/trainer.h"
+#include "study/calibrate.h"
+#include "study/simulation.h"
+#include "study/target.h"
 
 namespace leat {
 namespace {
@@ -40,8 +42,12 @@ struct SimulateArguments {
   job::JobOverrides overrides;
   std::string link = "1gbit";
   std::string latency = "100us";
+  std::string burst = "0b";
   std::string compute;
   std::string slow;
+  std::string profile;
+  std::string cluster;
+  std::string target;
   uint64_t steps = 0;
   uint64_t events = 0;
   uint64_t seed = 1;
@@ -75,81 +81,43 @@ std::vector<double> Slowness(const std::string& text, uint32_t workers) {
   return std::vector<double>(count, factor);
 }
 
-// Measures a training step of the job's model on this machine, in seconds.
-double MeasuredStep(const job::Job& job) {
-  protocol::Parameters parameters(job.Slices());
-  step::Trainer trainer(*job.model, parameters, job.Plan(job::WithPrecision(job, Kernels())),
-                        job.optimizer.clipping);
-  const std::vector<float> features(job.model->inputs() * job.batch_size, 0.5f);
-  const std::vector<float> labels(job.model->labels() * job.batch_size, 0.0f);
-  std::vector<uint32_t> batch(job.batch_size);
-  for (uint32_t i = 0; i < job.batch_size; ++i) batch[i] = i;
-  const auto step = [&] { trainer.Step({features, labels, {}}, batch, job.batch_size); };
-  step();
-  double best = 1e9;
-  const double start = MachineSeconds();
-  for (int i = 0; i < 5 || (i < 100 && MachineSeconds() - start < 0.5); ++i) {
-    const double before = MachineSeconds();
-    step();
-    best = std::min(best, MachineSeconds() - before);
+// The time of each batch, and what messages cost.
+study::Costs CostsFor(const job::Job& job, const SimulateArguments& a) {
+  study::Costs costs;
+  if (!a.profile.empty()) {
+    Result<study::Costs> measured = study::CostsOf(study::ReadProfile(a.profile), job, a.profile);
+    if (!measured.ok()) throw std::invalid_argument(measured.status().message());
+    costs = std::move(measured).value();
+  } else if (a.compute.empty()) {
+    const auto& quantiles = study::MeasureBatch(job, Kernels(), job.batch_size, 0.5).compute.quantiles;
+    costs.compute = {.mean = quantiles[quantiles.size() / 2]};
   }
-  return best;
+  if (!a.compute.empty()) costs.compute = sim::ParseDistribution(a.compute);
+  return costs;
 }
 
-// Sizes the stream for steps that are only modelled: no data is read, so the length follows from --steps or
-// --events. Partitions hold whole pushes.
-void ModelStream(const job::Job& job, const SimulateArguments& a, sim::ClusterOptions* options) {
-  const uint64_t batches = (a.steps > 0 ? a.steps : 100) * std::max(job.workers, job.strategy.total_lanes());
-  const uint64_t events = a.events > 0 ? a.events : batches * job.batch_size;
-  const uint64_t push = uint64_t{job.batch_size} * job.strategy.run();
-  const uint64_t pushes = (events + push - 1) / push;
-  const uint64_t partitions = std::min<uint64_t>(pushes, 16);
-  options->cuts.epochs = 1;
-  for (uint64_t p = 0; p < partitions; ++p) {
-    const uint64_t begin = pushes * p / partitions * push, end = pushes * (p + 1) / partitions * push;
-    options->stream.partitions.push_back({0, std::min(end, events) - begin});
-  }
+study::SimulationSettings SettingsFor(const job::Job& job, const SimulateArguments& a) {
+  study::SimulationSettings settings{.seed = a.seed, .steps = a.steps, .events = a.events};
+  settings.link = {.bytes_per_s = sim::ParseBandwidth(a.link),
+                   .latency = sim::ParseDuration(a.latency),
+                   .burst = sim::ParseBytes(a.burst)};
+  settings.slowness = Slowness(a.slow, job.workers);
+  if (!a.cluster.empty()) settings.cluster = study::ParseCluster(Config::ParseFile(a.cluster));
+  return settings;
 }
 
 sim::ClusterOptions OptionsFor(const job::Job& job, const SimulateArguments& a) {
-  sim::ClusterOptions options;
-  options.seed = a.seed;
-  options.workers = job.workers;
-  options.servers = job.servers;
-  options.table = job.Slices();
-  options.placement = job.placement;
-  options.optimizer = job.ServerOptimizer();
-  options.strategy = job.strategy;
-  options.cuts = job.Cuts();
-  const double bytes_per_s = sim::ParseBandwidth(a.link);
-  options.worker_link = options.server_link = {bytes_per_s, sim::ParseDuration(a.latency)};
-  options.slowness = Slowness(a.slow, job.workers);
-  options.compute = a.compute.empty()
-                        ? sim::Distribution{sim::Distribution::Kind::kConstant, MeasuredStep(job), 0}
-                        : sim::ParseDistribution(a.compute);
+  const study::Costs costs = CostsFor(job, a);
+  const study::SimulationSettings settings = SettingsFor(job, a);
   // Limits: idle virtual time costs real time too.
-  if (options.compute.mean > 60) {
+  if (costs.compute.mean > 60) {
     throw std::invalid_argument("--compute is '" + a.compute + "'; the mean must be at most 60s");
   }
-  if (options.worker_link.latency > std::chrono::seconds(10)) {
+  if (settings.link.latency > std::chrono::seconds(10)) {
     throw std::invalid_argument("--latency is '" + a.latency + "'; must be at most 10s");
   }
-  // A server's work: a few microseconds per message, and its memory's bandwidth.
-  options.server_message = std::chrono::microseconds(3);
-  options.server_byte = 2e-10;
-  options.leases_ahead = 3;
-  options.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
-  // No process fails here, so heartbeats can be rare, which saves messages in large clusters, and timeouts
-  // long, so that neither a slow worker nor a full link is taken for a failure.
-  const double slowest = options.compute.mean * (options.slowness.empty() ? 1 : options.slowness.front());
-  const Duration latency = options.worker_link.latency;
-  options.heartbeat_interval =
-      std::max<Duration>({std::chrono::milliseconds(100) * std::max(1u, (job.workers + job.servers) / 100),
-                          FromSeconds(options.compute.mean / 4), 4 * latency});
-  options.heartbeat_timeout = 100 * options.heartbeat_interval;
-  const Duration patience = std::chrono::hours(1) + FromSeconds(100 * slowest) + 100 * latency;
-  options.reply_timeout = options.checkpoint_timeout = patience;
-  options.parked_timeout = patience / 2;
+  sim::ClusterOptions options = study::OptionsFor(job, costs, settings);
+  if (!a.real) study::ModelStream(job, settings, &options);
   return options;
 }
 
@@ -170,6 +138,12 @@ std::unique_ptr<RealWorkload> ComputeForReal(const job::Job& job, sim::ClusterOp
     options->stream.partitions.push_back({range.begin, range.end - range.begin});
   }
   return workload;
+}
+
+study::Target Wanted(const job::Job& job, const SimulateArguments& a) {
+  study::Target target = study::ParseTarget(a.target);
+  target.window = job.metrics_window;
+  return target;
 }
 
 // Evaluates the trained parameters on the job's test data, as `leat train` does.
@@ -220,6 +194,17 @@ void PrintServers(const Json& summary, double seconds, std::FILE* out) {
   }
 }
 
+// A cluster's file says how many workers and servers there are, unless the command line does.
+job::Job LoadJob(const SimulateArguments& a) {
+  job::JobOverrides overrides = a.overrides;
+  if (!a.cluster.empty()) {
+    const study::ClusterFile cluster = study::ParseCluster(Config::ParseFile(a.cluster));
+    if (overrides.workers == 0) overrides.workers = cluster.workers();
+    if (overrides.servers == 0) overrides.servers = cluster.servers();
+  }
+  return job::Job::Load(a.source, overrides);
+}
+
 int Simulate(const SimulateArguments& a) {
   if (a.faults) {
     FaultsArguments faults{.first_seed = a.seed, .json = a.json};
@@ -229,13 +214,12 @@ int Simulate(const SimulateArguments& a) {
   if (a.source.file.empty()) throw std::invalid_argument("simulate needs a job file, or --faults");
   // The simulator jumps between thousands of simulated processes, so page walks are costly.
   if (!a.real) sim::HeapOfHugePages(size_t{1} << 30);
-  const job::Job job = job::Job::Load(a.source, a.overrides);
+  const job::Job job = LoadJob(a);
   sim::ClusterOptions options = OptionsFor(job, a);
   std::unique_ptr<sim::Workload> workload;
   if (a.real) {
     workload = ComputeForReal(job, &options);
   } else {
-    ModelStream(job, a, &options);
     workload = std::make_unique<sim::ModelledWorkload>();
   }
   report::Progress progress(
@@ -265,8 +249,10 @@ int Simulate(const SimulateArguments& a) {
     }
   };
   hooks.watch_every = options.heartbeat_interval;
+  study::TargetWatch target(a.target.empty() ? std::nullopt : std::optional(Wanted(job, a)));
   hooks.watch = [&](const sim::Cluster& cluster) {
     progress.OnStatus(cluster.now(), cluster.status());
+    if (!a.target.empty() && !target.reached()) target.Note(Told(progress, cluster, a.real));
     if (const double now = MachineSeconds(); now - shown >= 0.5) {
       shown = now;
       display.Show(Told(progress, cluster, a.real).dump());
@@ -302,6 +288,13 @@ int Simulate(const SimulateArguments& a) {
   summary["messages"] = result.messages;
   summary["messages_per_s"] = static_cast<double>(result.messages) / real_s;
   summary["compute_s"] = options.compute.mean;
+  summary["deaths"] = result.deaths;
+  if (!a.target.empty()) {
+    const auto& reached = target.reached();
+    summary["target"] = {{"target", a.target},
+                         {"reached_s", reached ? Json(reached->seconds) : Json(nullptr)},
+                         {"events", reached ? Json(reached->events) : Json(nullptr)}};
+  }
   std::FILE* out = a.json ? stderr : stdout;
   std::fprintf(out, "%s", report::RenderSummary(summary.dump()).c_str());
   std::fprintf(out, "  %-22s%.1f s here, %.0f messages/s\n", "simulated in", real_s,
@@ -329,6 +322,20 @@ void AddSimulateCommand(CLI::App& app, int* result) {
       ->capture_default_str();
   command->add_option("--latency", a->latency, "one-way latency of each message: 100us, 1ms")
       ->capture_default_str();
+  command
+      ->add_option("--burst", a->burst,
+                   "bytes that a link lets pass at once after a pause, as the token bucket of tc-tbf: 512kb")
+      ->capture_default_str();
+  command->add_option("--profile", a->profile,
+                      "times of batches and messages, as leat calibrate has measured them for this job");
+  command
+      ->add_option(
+          "--cluster", a->cluster,
+          "file (YAML) with the hosts, their links, zones, input and deaths, instead of --link, --latency "
+          "and --burst")
+      ->excludes("--link")
+      ->excludes("--latency")
+      ->excludes("--burst");
   command->add_option("--compute", a->compute,
                       "compute time of a batch: 5ms, normal:MEAN,DEVIATION, lognormal:MEDIAN,SIGMA or "
                       "exponential:MEAN (default: measured on this machine)");
@@ -342,6 +349,12 @@ void AddSimulateCommand(CLI::App& app, int* result) {
   command->add_flag("--real", a->real, "train the job's model on its files; without it, steps only take time")
       ->excludes(steps)
       ->excludes(events);
+  command
+      ->add_option("--target", a->target,
+                   "with --real: accuracy=VALUE, auc=VALUE or loss=VALUE, over the job's `metrics: window`; "
+                   "the summary "
+                   "says when it was reached")
+      ->needs("--real");
   command->add_option("--seed", a->seed, "random seed of the simulation; with --faults, the first one")
       ->capture_default_str();
   // Jobs of its own, so nothing describes another one.

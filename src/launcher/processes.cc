@@ -62,6 +62,7 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
   for (const auto& [key, value] : spec.environment) environment.push_back(key + "=" + value);
   const auto argv = Pointers(arguments);
   const auto envp = Pointers(environment);
+  const char* const program = spec.program.empty() ? "/proc/self/exe" : spec.program.c_str();
 
   const int log = open(spec.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (log < 0)
@@ -87,7 +88,7 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
     for (const int one : spec.namespaces) {
       if (setns(one, 0) != 0) _exit(127);
     }
-    execve("/proc/self/exe", argv.data(), envp.data());
+    execve(program, argv.data(), envp.data());
     _exit(127);
   }
   close(log);

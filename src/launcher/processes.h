@@ -20,6 +20,7 @@ struct ProcessSpec {
   std::map<std::string, std::string> environment;  // added to the parent's
   std::string log;                                 // file that stdout and stderr are appended to
   std::vector<int> namespaces;                     // descriptors of those that it enters
+  std::string program;                             // empty: this one
 };
 
 struct ProcessEnd {
@@ -41,7 +42,7 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  // Starts this program with the given arguments.
+  // Starts the program with the given arguments.
   Result<pid_t> Start(const ProcessSpec& spec);
   // Returns the children that have ended since the last call. Does not block.
   std::vector<ProcessEnd> Reap();

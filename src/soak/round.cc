@@ -20,10 +20,10 @@
 
 #include "checkpoint/variables.h"
 #include "control/client.h"
+#include "hosts/hosts.h"
 #include "job/resume.h"
 #include "launcher/token.h"
 #include "report/grouped.h"
-#include "soak/hosts.h"
 #include "soak/tally.h"
 #include "stream/log/log.h"
 
@@ -81,7 +81,7 @@ class Round {
         token_(launcher::RandomToken()) {}
   ~Round() {
     EndAll();
-    if (disk_) UnmountDisk(directory_);
+    if (disk_) hosts::UnmountDisk(directory_);
   }
   Round(const Round&) = delete;
   Round& operator=(const Round&) = delete;
@@ -140,7 +140,7 @@ class Round {
       return Status();
     }
     if (plan_.Has(FaultKind::kFullDisk)) {
-      LEAT_RETURN_IF_ERROR(MountDisk(directory_, kDisk));
+      LEAT_RETURN_IF_ERROR(hosts::MountDisk(directory_, kDisk));
       disk_ = true;
     }
     const uint32_t count = 1 + plan_.servers + plan_.workers + kSpareHosts;
@@ -436,7 +436,7 @@ class Round {
   launcher::Processes& processes_;
   const std::string directory_, token_;
   MonotonicClock clock_;
-  Hosts hosts_;
+  hosts::Hosts hosts_;
   bool disk_ = false;
   std::array<std::string, 2> addresses_;  // of the coordinator
   size_t at_ = 0;                         // the address of the newest one

@@ -13,7 +13,7 @@ namespace leat::soak {
 
 struct RoundSettings {
   std::string folder;  // new, and absolute: for the job, the logs and what hosts keep for a while
-  bool hosts = false;  // each process is on a host of its own; after EnterNamespaces
+  bool hosts = false;  // each process is on a host of its own; after hosts::EnterNamespaces
   std::function<bool()> interrupted;
 };
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "hosts/hosts.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"
 #include "report/grouped.h"
-#include "soak/hosts.h"
 #include "soak/round.h"
 #include "soak/round_plan.h"
 
@@ -49,7 +49,7 @@ class Soak {
   explicit Soak(const SoakOptions& options) : options_(options) {
     std::tie(folder_, made_folder_) = FolderFor(options);
     if (options.on_this_host) return;
-    if (const Status entered = EnterNamespaces(); !entered.ok()) {
+    if (const Status entered = hosts::EnterNamespaces(); !entered.ok()) {
       RemoveFolder();
       throw std::invalid_argument("cannot emulate hosts: " + entered.message() +
                                   "; --on-this-host runs all processes here");

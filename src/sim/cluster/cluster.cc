@@ -30,6 +30,7 @@ Cluster::State::State(Cluster& cluster, ClusterOptions o, Workload& w, Hooks h)
     moment_words = static_cast<uint64_t>(options.table.variables[*v].shape.elements());
   }
   modelled = workload.Join() == nullptr;
+  MakeHosts();
   std::vector<uint64_t> variable_bytes;
   std::vector<uint64_t> variable_ends;  // in elements
   for (const optim::VariableSpec& variable : options.table.variables) {
@@ -59,6 +60,7 @@ ClusterResult Cluster::State::Run() {
     Replace();
     OwnDirectories() ? InjectStandbyFault() : InjectFault();
   }
+  if (options.deaths.mean_time_between > Duration(0)) InjectDeath();
   for (const PlannedFault& planned : options.plan) {
     queue.After(planned.at, [this, planned] { Carry(planned); });
   }
@@ -96,6 +98,16 @@ void Cluster::State::Handle(const EventQueue::Event& event) {
       return OnPieceDelivered(event.what);
     case kPieceSent:
       return OnPieceSent(event.what);
+    case kCrosses:
+      return OnCrosses(event.what);
+    case kPieceCrosses:
+      return OnPieceCrosses(event.what);
+    case kCores:
+      return OnCores(event.what);
+    case kChunkArrives:
+      return OnChunkArrives(event.what);
+    case kChunkDelivered:
+      return OnChunkDelivered(event.what);
     case kWake:
       if (const ProcessPtr p = roles[event.what]; p && p->wake_at == event.at) {
         p->wake_at = Time::max();

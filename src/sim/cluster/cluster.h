@@ -25,6 +25,7 @@
 #include "protocol/server/server.h"
 #include "protocol/worker/worker.h"
 #include "sim/events/distribution.h"
+#include "sim/hosts/link_queue.h"
 #include "sim/invariants.h"
 #include "sim/workload.h"
 
@@ -128,9 +129,34 @@ struct ForwardDeath {
   Time from{0};
 };
 
-struct Link {
-  double bytes_per_s = 0;  // per direction; 0: unlimited
-  Duration latency{0};     // per message, in addition to the transfer time
+// A machine, with the link that all its processes share. Messages between them do not use the link.
+struct Host {
+  Link link;
+  double speed = 1;   // of a core, relative to the machine where the times were measured
+  double cores = 0;   // 0: as many as its processes have threads
+  uint32_t zone = 0;  // index in ClusterOptions::zones
+};
+
+// The time that a process's thread needs for a message.
+struct MessageCost {
+  Duration message{0};
+  double byte = 0;  // seconds
+  Duration Of(uint64_t bytes) const {
+    return message + Duration(static_cast<int64_t>(byte * 1e9 * static_cast<double>(bytes)));
+  }
+};
+
+// Splits that workers read from elsewhere: a feed, a broker, a file server.
+struct Input {
+  Link link;               // of the source, which all workers share
+  double event_bytes = 0;  // 0: splits are on the worker's host
+  double decode = 0;       // seconds per event, on a thread of its own
+};
+
+// Processes die at random, each after this time on average, and start again on the same host.
+struct Deaths {
+  Duration mean_time_between{0};  // 0: none
+  Duration restart{0};
 };
 
 // Each partition [first, first + events) of the stream grows evenly from empty during `takes`.
@@ -176,14 +202,28 @@ struct ClusterOptions {
   // Outgoing bytes queue at the sender in the order of sending, incoming ones at the receiver in the order of
   // arrival. The coordinator's messages have only the latency.
   Link server_link, worker_link;
+  // The machines, and on which of them the first, second, … process of a role runs; further ones start again
+  // with the first host. Empty: each process has a machine of its own, with the link of its role.
+  std::vector<Host> hosts;
+  std::vector<uint32_t> server_hosts, worker_hosts;
+  // The link between a rack or data centre and all others; its latency adds to that of hosts. Empty: all
+  // hosts are on one switch.
+  std::vector<Link> zones;
+  Duration local_latency = std::chrono::microseconds(10);  // of messages within a host
   double jitter = 0;  // each message's latency grows by up to this fraction
   Distribution compute;
+  uint32_t compute_threads = 1;
+  // The part of a batch's time before the first gradients are known. The rest is divided among the variables,
+  // the last ones first, in proportion to their elements.
+  double first_gradient = 1.0 / 3;
   std::vector<double> slowness;  // factors for the compute time of worker 0, 1, …; 1 for further workers
-  // A server's time per message and per byte. All-reduce: a worker's time for what other workers send.
-  Duration server_message{0};
-  double server_byte = 0;  // seconds
+  MessageCost server_cost;       // of a push and its reply
+  MessageCost worker_cost;       // of a push, and of a reply
+  MessageCost member_cost;       // all-reduce: of a piece that another worker sends
   ReduceOptions reduce;
-  Distribution prepare;  // of a split
+  Distribution prepare;  // of a split, if there is no input
+  Input input;
+  double disk_bytes_per_s = 0;  // of checkpoints; 0: unlimited
 
   Duration heartbeat_interval = std::chrono::milliseconds(100);  // of busy roles; here all are
   Duration heartbeat_timeout = std::chrono::seconds(2);
@@ -206,6 +246,7 @@ struct ClusterOptions {
   protocol::RateRaise raise;
 
   Faults faults;
+  Deaths deaths;
   std::vector<PlannedFault> plan;
   std::optional<MoveDeath> move_death;
   std::optional<ForwardDeath> forward_death;

@@ -2,7 +2,8 @@
 // roles.cc (servers and workers), network.cc (messages in transit), moves.cc (slices that move between
 // servers), replicas.cc (what servers forward to each other), standbys.cc (coordinators with directories of
 // their own), prefetch.cc (cache hints), group_members.cc and reduce.cc (all-reduce workers and their
-// messages), faults.cc, commands.cc, invariants.cc.
+// messages), hosts.cc (links and cores), input.cc (splits that workers read), faults.cc, commands.cc,
+// invariants.cc.
 #pragma once
 
 #include <array>
@@ -28,6 +29,7 @@
 #include "sim/cluster/members.h"
 #include "sim/events/event_queue.h"
 #include "sim/events/slab.h"
+#include "sim/hosts/shared_cores.h"
 
 namespace leat::sim {
 
@@ -42,6 +44,13 @@ enum EventKind : uint32_t {
   kPieceArrives = 5,
   kPieceDelivered = 6,
   kPieceSent = 7,
+  // A message, or a piece, is at the link of a zone.
+  kCrosses = 8,
+  kPieceCrosses = 9,
+  kCores = 10,  // a task ends on a host with few cores
+  // Part of a split, as kArrive and kDeliver.
+  kChunkArrives = 11,
+  kChunkDelivered = 12,
 };
 
 // Addresses of coordinators. With a shared directory only the first two are used.
@@ -107,6 +116,26 @@ struct AddressSlot {
   uint32_t slot = kNobody;
 };
 
+// A host's link and cores, in one cache line.
+struct alignas(64) HostState {
+  static constexpr uint32_t kEnoughCores = UINT32_MAX;
+  LinkQueue down, up;
+  Duration latency{0};
+  uint32_t zone = 0;
+  uint32_t cores = kEnoughCores;  // index in State::shared_cores
+};
+
+// What a worker's input thread reads.
+struct InputQueue {
+  struct Split {
+    uint64_t lease = 0;
+    uint64_t events = 0;
+  };
+  std::deque<Split> waiting;  // the first one is being read or decoded
+  bool reading = false;
+  uint64_t unrequested = 0, missing = 0;  // bytes of it
+};
+
 // A server or a worker. The fields that every message needs come first, in two cache lines, because there may
 // be thousands of processes.
 struct alignas(64) RoleProcess : Process {
@@ -115,9 +144,7 @@ struct alignas(64) RoleProcess : Process {
   bool standby = false;
   Role role = Role::kWorker;
   uint32_t incarnation = 0;  // of the machine: incremented when the process joins again
-  // ---- the link of its host
-  Time down_free{0};
-  double ns_per_byte = 0;
+  HostState* host = nullptr;
   // ---- a worker
   std::optional<Worker> worker;
   Time waiting_since{-1};
@@ -126,13 +153,15 @@ struct alignas(64) RoleProcess : Process {
   // ---- a server
   std::unique_ptr<Server> server;
 
-  Time up_free{0};
-  Duration latency{0};
+  MessageCost cost;  // on its host
+  Duration owed{0};  // a worker: time for messages, which delays its next batch
   uint64_t bytes_in = 0, bytes_out = 0;
   Time busy_until{0};       // with received messages
   Time isolated_until{0};   // from all others
   uint32_t slot = 0;        // permanent index in State::roles
   uint32_t started = 0;     // the number of processes of its role started before it
+  uint32_t host_index = 0;  // in ClusterOptions::hosts, if there are any
+  double speed = 1;         // of its host
   uint32_t address_id = 0;  // where others connect to it; 0: a worker without a listener
   NodeId node;
   Promises promises;
@@ -141,6 +170,7 @@ struct alignas(64) RoleProcess : Process {
   std::deque<std::pair<uint64_t, Time>> parked;          // a server's tickets, and since when they are parked
   uint32_t move_target = 0;                              // address of the server that its last move goes to
   std::vector<std::unique_ptr<Connection>> connections;  // ordered by server; their addresses are stable
+  InputQueue input;
   WorkerProgress progress;
 };
 
@@ -159,6 +189,7 @@ struct alignas(64) Message {
   bool back = false;
   bool wanted = true;  // the reply is still expected
   bool failed = false;
+  Route route = Route::kLink;
   std::shared_ptr<const PushRequest> request;
   PushReply reply;
   std::shared_ptr<const std::vector<float>> gradient;
@@ -212,6 +243,23 @@ struct Cluster::State {
     uint64_t bytes() const { return elements() * sizeof(float); }
   };
 
+  struct Decoding {
+    uint32_t slot = 0;
+    uint32_t incarnation = 0;
+  };
+  struct Chunk {
+    uint32_t slot = 0;
+    uint32_t incarnation = 0;
+    uint64_t bytes = 0;
+    Time last_byte{0};
+  };
+  // A message on its way to the receiver's link, or to that of its sender's zone.
+  struct Departure {
+    Time left{0};  // its last byte, from the sender
+    Time first{0}, last{0};
+    Route route = Route::kLink;
+  };
+
   State(Cluster& self, ClusterOptions options, Workload& workload, Hooks hooks);
 
   // ---- time and randomness
@@ -225,6 +273,10 @@ struct Cluster::State {
   // Random latency; `share` scales the probability that it takes up to seconds.
   Duration Latency(Duration least, double share = 1);
   Duration DiskTakes() { return FromSeconds(Seconds(options.faults.slow_disk) * rng.Uniform()); }
+  Duration DiskTransfer(uint64_t bytes) const {
+    const double rate = options.disk_bytes_per_s;
+    return rate > 0 ? FromSeconds(static_cast<double>(bytes) / rate) : Duration(0);
+  }
   // Runs `what` in the process when it is not paused; never if it is dead.
   void ScheduleIn(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what);
 
@@ -311,7 +363,9 @@ struct Cluster::State {
   void PrefetchForComputed(const Computation& computation, int hop);
 
   // ---- roles.cc
-  void Start(Role role, std::string address = "", bool standby = false);
+  // `host`: index in options.hosts; kAnyHost: the next one of the role.
+  static constexpr uint32_t kAnyHost = UINT32_MAX;
+  void Start(Role role, std::string address = "", bool standby = false, uint32_t host = kAnyHost);
   void StartAll();
   void Join(const ProcessPtr& p);
   void AskToJoin(const ProcessPtr& p, const std::function<void()>& again);
@@ -389,7 +443,7 @@ struct Cluster::State {
   // ---- reduce.cc
   uint32_t NewPiece(const ProcessPtr& from, Piece::Kind kind, const Membership::Peer& to);
   void FreePiece(uint32_t m);
-  void SendPiece(const ProcessPtr& from, uint32_t m, Time* in_order, double share_of_slow);
+  Time SendPiece(const ProcessPtr& from, uint32_t m, Time* in_order, double share_of_slow);
   void OnPieceArrives(uint32_t m);
   void OnPieceDelivered(uint32_t m);
   void OnPieceSent(uint32_t index);
@@ -422,12 +476,8 @@ struct Cluster::State {
             std::function<void(std::optional<ControlReply>)> answer);
   void FreeMessage(uint32_t m);
   uint32_t AddressIdOf(const std::string& address);
-  // Sends over the host's link, not before `at`.
-  void Send(RoleProcess* from, uint32_t m, Time at, Time* in_order);
-  // Leaves: when the first and the last byte of a message reach the receiver's link. Comes: when the receiver
-  // has all of it.
-  std::pair<Time, Time> Leaves(RoleProcess* from, uint64_t bytes, Time at, Time* in_order, double share);
-  Time Comes(RoleProcess* to, uint64_t bytes, Time last_byte);
+  // Sends over the host's link, not before `at`. `to`: null if there is no receiver.
+  void Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Time* in_order);
   void Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence);
   void OnArrive(uint32_t m);
   void OnDeliver(uint32_t m);
@@ -443,8 +493,38 @@ struct Cluster::State {
   uint64_t BytesOf(const PushRequest& request) const;
   uint64_t BytesOf(const PushReply& reply) const;
 
+  // ---- hosts.cc
+  void MakeHosts();
+  void PutOnHost(RoleProcess* p, uint32_t host);
+  Departure Leaves(RoleProcess* from, const RoleProcess* to, uint64_t bytes, Time at, Time* in_order,
+                   double share);
+  // When the receiver has all of a message whose first byte is at its link.
+  Time Comes(RoleProcess* to, uint64_t bytes, Time last_byte, Route route);
+  // A message is at the link of a zone. Sets how far it is, and returns when it comes to the next one.
+  Time Crosses(const RoleProcess* from, const RoleProcess* to, uint64_t bytes, Time* last_byte, Route* route);
+  // Likewise, over both zones at once, for messages that are no events of their own.
+  void CrossBoth(const RoleProcess& from, const RoleProcess& to, uint64_t bytes, Departure* departure);
+  void OnCrosses(uint32_t m);
+  void OnPieceCrosses(uint32_t m);
+  SharedCores* CoresOf(const RoleProcess& p);
+  void BeginTask(const RoleProcess& p, uint32_t task, Duration work, uint32_t threads);
+  void OnCores(uint32_t cores);
+  // The time that a server needs for a message, on its cores.
+  Duration Busy(RoleProcess* p, uint64_t bytes);
+
+  // ---- input.cc
+  bool HasInput() const { return options.input.event_bytes > 0 || options.input.decode > 0; }
+  void ReadNext(const ProcessPtr& p);
+  void RequestChunk(RoleProcess* p);
+  void OnChunkArrives(uint32_t index);
+  void OnChunkDelivered(uint32_t index);
+  void DecodeSplit(const ProcessPtr& p);
+  void OnDecoded(uint32_t index);
+  void SplitReady(const ProcessPtr& p, uint64_t lease);
+
   // ---- faults.cc
   void InjectFault();
+  void InjectDeath();
   // Tells the hook. `p`: none for the coordinator.
   void Note(const std::string& what, const RoleProcess* p = nullptr) const;
   Duration DrawPause();
@@ -512,7 +592,16 @@ struct Cluster::State {
   std::vector<AddressSlot> address_slots = std::vector<AddressSlot>(1);  // the first is unused
   std::unordered_map<std::string, uint32_t> address_ids;                 // by address
   Slab<Message> messages;
+  std::deque<HostState> hosts_of_roles;
+  std::vector<SharedCores> shared_cores;
+  struct ZoneLink {
+    LinkQueue out, in;
+  };
+  std::vector<ZoneLink> zone_links;
+  LinkQueue source_link;
   Slab<Computation> computations;
+  Slab<Decoding> decodings;
+  Slab<Chunk> chunks;
   std::vector<ElementRange> buckets;           // of a step's gradients, in the order of reduction
   std::map<uint64_t, Blackboard> blackboards;  // by group
   Slab<Piece> pieces;

@@ -100,6 +100,25 @@ void Cluster::State::InjectFault() {
   });
 }
 
+// Of a worker or server, which starts again on its host.
+void Cluster::State::InjectDeath() {
+  const uint32_t processes = options.workers + options.servers;
+  queue.After(
+      FromSeconds(rng.Exponential(Seconds(options.deaths.mean_time_between) / processes)), [this, processes] {
+        if (done || coordinator->ended) return;
+        InjectDeath();
+        const Role role = rng.Below(processes) < options.servers ? Role::kServer : Role::kWorker;
+        const ProcessPtr p = Any(role);
+        if (!p) return;
+        ++result.deaths;
+        Note("dies", p.get());
+        OnExit(p);
+        queue.After(options.deaths.restart, [this, role, host = p->host_index, standby = StandsBy(*p)] {
+          if (!done && !coordinator->ended) Start(role, "", standby, host);
+        });
+      });
+}
+
 Duration Cluster::State::DrawPause() {
   const Duration longest = options.faults.longest_pause;
   if (longest > Duration(0) && rng.Chance(0.25)) return Between(1000, 1e3 * Seconds(longest));

@@ -13,9 +13,6 @@ namespace {
 
 // Pause between attempts to read a split; no other member has that lane.
 constexpr Duration kReadAgain = std::chrono::milliseconds(50);
-// The fraction of a batch's time before the first gradients: back-propagation takes twice as long as the
-// forward pass. It reaches the last variables first, and each in proportion to its elements.
-constexpr double kForward = 1.0 / 3;
 // Approximate size of a state without its numbers, per partition.
 constexpr uint64_t kHeaderBytes = 64;
 
@@ -40,7 +37,7 @@ void Cluster::State::ForgetGroups(const ProcessPtr& p) {
   if (!p->group_member) return;
   LeavePeers(p);
   for (const uint32_t m : std::exchange(p->group_member->callers, {})) {
-    NotifyLost(pieces[m].from, pieces[m].connection, p->latency, "a member is lost");
+    NotifyLost(pieces[m].from, pieces[m].connection, p->host->latency, "a member is lost");
     FreePiece(m);
   }
 }
@@ -132,6 +129,7 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
   if (p->memory && outcome.disposition == Disposition::kGradient) AddLane(p.get(), a.lane, outcome.events);
   r.computing = a.token;
   const Duration takes = DrawCompute(p.get());
+  const double slowdown = CoresOf(*p) == nullptr ? 1 : CoresOf(*p)->Share(options.compute_threads);
   // Ready gradients may be sent while the rest is computed. With clipping nothing is ready before everything
   // is, and in lane order only once all of this member's lanes are.
   if (a.last && !options.strategy.deterministic && !options.optimizer.clipping.any()) {
@@ -139,7 +137,8 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
     r.any = true;
     for (size_t k = 0; k + 1 < buckets.size(); ++k) {
       const double share = static_cast<double>(elements - buckets[k].begin) / static_cast<double>(elements);
-      const Duration ready = FromSeconds(Seconds(takes) * (kForward + (1 - kForward) * share));
+      const double until = options.first_gradient + (1 - options.first_gradient) * share;
+      const Duration ready = FromSeconds(Seconds(takes) * until / slowdown);
       ScheduleIn(p, ready, [this, p, incarnation = p->incarnation, token = a.token, group = r.in.group, k] {
         // A result for a former group is discarded.
         if (incarnation != p->incarnation || token != p->group_member->computing ||
@@ -264,7 +263,7 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
     step.finite = r.parameters->GradientsFinite();
   }
   // It applies the step before it continues, as a server would.
-  const Duration takes = FromSeconds(options.server_byte * static_cast<double>(elements * sizeof(float)));
+  const Duration takes = FromSeconds(p->cost.byte * static_cast<double>(elements * sizeof(float)));
   Later(p, takes, [this, p, token = a.token, step = std::move(step), memory](GroupMember& machine) {
     const uint64_t before = machine.state().header().step;
     auto actions = machine.OnReduced(token, step);

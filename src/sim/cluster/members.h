@@ -13,6 +13,7 @@
 #include "protocol/member/group_member.h"
 #include "protocol/member/peer_connections.h"
 #include "protocol/member/reduction.h"
+#include "sim/hosts/link_queue.h"
 
 namespace leat::sim {
 
@@ -35,6 +36,7 @@ struct Piece {
   uint64_t payload_bytes = 0;
   uint64_t bytes = 0;  // with headers
   Time last_byte{0};   // at the receiver's link, if that were free
+  Route route = Route::kLink;
   std::shared_ptr<const std::vector<float>> payload;
 };
 

@@ -77,7 +77,8 @@ void Cluster::State::Act(const ProcessPtr& p, const ConnectMove& a) {
   const uint32_t slot = address_slots[address].slot;
   const bool lost = Chance(options.faults.lost) ||
                     Isolated(p.get(), slot == AddressSlot::kNobody ? nullptr : roles[slot].get());
-  const Duration takes = Latency(p->latency) + Latency(p->latency) + (lost ? Between(50, 300) : Duration(0));
+  const Duration takes =
+      Latency(p->host->latency) + Latency(p->host->latency) + (lost ? Between(50, 300) : Duration(0));
   ScheduleIn(p, takes, [this, p, incarnation = p->incarnation, lost, address, id = a.id] {
     if (incarnation != p->incarnation) return;
     if (lost || address_slots[address].slot == AddressSlot::kNobody) {
@@ -101,12 +102,16 @@ void Cluster::State::Act(const ProcessPtr& p, const SendMove& a) {
     server.OnMoveFailed(id, Status(Code::kUnavailable, "connection lost"));
   };
   const auto send = [&](Time* arrives) {
-    const auto [first, last] = Leaves(p.get(), bytes, now(), nullptr, 1);
-    *arrives = last;
-    queue.After(first - now(), [this, p, address, id, bytes, last = last, slices = Copy(a.slices)]() mutable {
+    const uint32_t to = address_slots[address].slot;
+    Departure departure =
+        Leaves(p.get(), to == AddressSlot::kNobody ? nullptr : roles[to].get(), bytes, now(), nullptr, 1);
+    if (to != AddressSlot::kNobody) CrossBoth(*p, *roles[to], bytes, &departure);
+    *arrives = departure.last;
+    queue.After(departure.first - now(), [this, p, address, id, bytes, last = departure.last,
+                                          route = departure.route, slices = Copy(a.slices)]() mutable {
       const uint32_t slot = address_slots[address].slot;
       if (slot == AddressSlot::kNobody) return;
-      const Time there = Comes(roles[slot].get(), bytes, last);
+      const Time there = Comes(roles[slot].get(), bytes, last, route);
       ScheduleIn(ProcessPtr(roles[slot]), std::max(there - now(), Duration(0)),
                  [this, p, address, id, slices = std::move(slices)] { ArriveMove(address, p, id, slices); });
     });
@@ -131,7 +136,8 @@ void Cluster::State::ArriveMove(uint32_t address, const ProcessPtr& from, uint64
   move_senders[{slot, id}] = from;
   const Status status = to->server->OnMoveArrived(id, Copy(slices));
   if (!status.ok() && from->alive && from->server) {
-    LaterMove(from, Latency(to->latency), [id, status](Server& server) { server.OnMoveFailed(id, status); });
+    LaterMove(from, Latency(to->host->latency),
+              [id, status](Server& server) { server.OnMoveFailed(id, status); });
   }
   AtMovePoint(MovePoint::kArrived, from, address);
   TakeReady(to);
@@ -145,7 +151,7 @@ void Cluster::State::Act(const ProcessPtr& p, const AnswerMove& a) {
   const ProcessPtr from = sender.mapped();
   if (a.status.ok()) AtMovePoint(MovePoint::kMade, from, p->address_id);
   if (Isolated(from.get(), p.get()) || Chance(options.faults.lost)) return;
-  LaterMove(from, Latency(p->latency),
+  LaterMove(from, Latency(p->host->latency),
             [this, from, to = p->address_id, id = a.id, status = a.status](Server& server) {
               if (!status.ok()) return server.OnMoveFailed(id, status);
               server.OnMoveTaken(id);

@@ -12,10 +12,6 @@ namespace {
 // Approximate sizes of wire/'s headers.
 constexpr uint64_t kRequestBytes = 160, kReplyBytes = 64, kSliceBytes = 24;
 
-Duration Takes(double ns_per_byte, uint64_t bytes) {
-  return Duration(static_cast<int64_t>(ns_per_byte * static_cast<double>(bytes)));
-}
-
 }  // namespace
 
 Duration Cluster::State::Latency(Duration least, double share) {
@@ -154,7 +150,9 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
     message.bytes = BytesOf(*message.request);
     return m;
   };
-  if (Chance(options.faults.duplicated)) Send(p.get(), make(false), now(), nullptr);
+  const uint32_t slot = address_slots[connection.address_id].slot;
+  const RoleProcess* const to = slot == AddressSlot::kNobody ? nullptr : roles[slot].get();
+  if (Chance(options.faults.duplicated)) Send(p.get(), to, make(false), now(), nullptr);
   const uint64_t sequence = a.request->sequence;
   if (!cut_until.empty() && IsCut(p->node, a.server)) {
     // The kernel gives up after a while, or the worker's own timeout comes first.
@@ -168,18 +166,20 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
     return;
   }
   if (Chance(options.faults.lost)) {  // applied, but the reply is lost
-    Send(p.get(), make(false), now(), &connection.there);
+    Send(p.get(), to, make(false), now(), &connection.there);
     if (!rng.Chance(0.3)) Fail(p, a.server, sequence);
     return;
   }
-  Send(p.get(), make(true), now(), &connection.there);
+  const uint32_t m = make(true);
+  p->owed += p->cost.Of(messages[m].bytes);
+  Send(p.get(), to, m, now(), &connection.there);
   DiesAt(DeathPoint::kPushed, p);
 }
 
 void Cluster::State::Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence) {
   const uint32_t connection = ConnectionOf(worker.get(), server).number;
   ScheduleIn(
-      worker, Latency(worker->latency),
+      worker, Latency(worker->host->latency),
       [this, worker, incarnation = worker->incarnation, connection, server, sequence] {
         if (incarnation != worker->incarnation || ConnectionOf(worker.get(), server).number != connection)
           return;
@@ -189,30 +189,12 @@ void Cluster::State::Fail(const ProcessPtr& worker, NodeId server, uint64_t sequ
       });
 }
 
-void Cluster::State::Send(RoleProcess* from, uint32_t m, Time at, Time* in_order) {
+void Cluster::State::Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Time* in_order) {
   Message& message = messages[m];
-  const auto [first, last] = Leaves(from, message.bytes, at, in_order, 1);
-  message.last_byte = last;
-  queue.At(first, kArrive, m);
-}
-
-std::pair<Time, Time> Cluster::State::Leaves(RoleProcess* from, uint64_t bytes, Time at, Time* in_order,
-                                             double share) {
-  const Time start = std::max(at, from->up_free);
-  from->up_free = start + Takes(from->ns_per_byte, bytes);
-  const Duration latency = Latency(from->latency, share);
-  Time arrives = start + latency;
-  if (in_order) {
-    arrives = std::max(arrives, *in_order);
-    *in_order = arrives;
-  }
-  return {arrives, std::max(arrives, from->up_free + latency)};
-}
-
-Time Cluster::State::Comes(RoleProcess* to, uint64_t bytes, Time last_byte) {
-  const Time start = std::max(now(), to->down_free);
-  to->down_free = start + Takes(to->ns_per_byte, bytes);
-  return std::max(to->down_free, last_byte);
+  const Departure departure = Leaves(from, to, message.bytes, at, in_order, 1);
+  message.last_byte = departure.last;
+  message.route = departure.route;
+  queue.At(departure.first, departure.route == Route::kOutOf ? kCrosses : kArrive, m);
 }
 
 void Cluster::State::Bounce(uint32_t m) {
@@ -220,7 +202,7 @@ void Cluster::State::Bounce(uint32_t m) {
   const ProcessPtr& worker = roles[message.from];
   if (!message.wanted || !worker || worker->incarnation != message.from_incarnation) return FreeMessage(m);
   message.back = message.failed = true;
-  queue.At(now() + Latency(worker->latency), kDeliver, m);
+  queue.At(now() + Latency(worker->host->latency), kDeliver, m);
 }
 
 void Cluster::State::OnArrive(uint32_t m) {
@@ -233,7 +215,7 @@ void Cluster::State::OnArrive(uint32_t m) {
   if (message.back && (!p || p->incarnation != message.from_incarnation)) return FreeMessage(m);
   // Lost silently: the worker only notices its timeout.
   if (Isolated(p.get(), roles[message.back ? message.to : message.from].get())) return FreeMessage(m);
-  const Time there = Comes(p.get(), message.bytes, message.last_byte);
+  const Time there = Comes(p.get(), message.bytes, message.last_byte, message.route);
   if (message.back) {
     if (there > now()) return queue.At(there, kDeliver, m);
     return OnDeliver(m);
@@ -259,8 +241,7 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   Message& message = messages[m];
   const PushRequest& request = *message.request;
   p->bytes_in += message.bytes;
-  p->busy_until = std::max(p->busy_until, there) + options.server_message +
-                  Takes(options.server_byte * 1e9, message.bytes);
+  p->busy_until = std::max(p->busy_until, there) + Busy(p.get(), message.bytes);
   std::vector<SliceRef> before;
   if (options.check) before = VersionsOf(*p);
   const Status begun = p->server->Begin(request);
@@ -322,7 +303,7 @@ void Cluster::State::SendReply(const ProcessPtr& p, uint32_t m, PushReply reply)
       message.values->insert(message.values->end(), held.values.begin(), held.values.end());
     }
   }
-  Send(p.get(), m, std::max(now(), p->busy_until), &message.way->back);
+  Send(p.get(), worker.get(), m, std::max(now(), p->busy_until), &message.way->back);
 }
 
 void Cluster::State::TakeReply(uint32_t m) {
@@ -333,6 +314,7 @@ void Cluster::State::TakeReply(uint32_t m) {
   const NodeId server = message.way->server;
   if (p->waiting_since >= Time(0)) p->progress.wait_seconds += Seconds(now() - p->waiting_since);
   p->waiting_since = Time(-1);
+  p->owed += p->cost.Of(message.bytes);
   bool usual = !message.failed && !message.reply.evicted;
   WorkerActions actions;
   if (message.failed) {

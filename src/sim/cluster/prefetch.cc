@@ -23,6 +23,8 @@ void Cluster::State::PrefetchEvent(const EventQueue::Event& event, int hop) {
   const Message& message = messages[event.what];
   if (hop == 0) return Prefetch(&message, sizeof(message));
   if (hop == 1) Prefetch(roles[message.from].get(), kProcessBytes);
+  if (const RoleProcess* const p = roles[message.from].get(); hop == 2 && p)
+    Prefetch(p->host, sizeof(HostState));
   if (!message.back) return PrefetchForPush(message, hop);
   if (event.kind == kDeliver) PrefetchForReply(message, hop);
 }

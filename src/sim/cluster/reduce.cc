@@ -47,15 +47,18 @@ void Cluster::State::FreePiece(uint32_t m) {
   pieces.Free(m);
 }
 
-// Sends over the host's link, after earlier messages have been processed.
-void Cluster::State::SendPiece(const ProcessPtr& from, uint32_t m, Time* in_order, double share_of_slow) {
+// Sends over the host's link, after earlier messages have been processed. Returns when the last byte has
+// left.
+Time Cluster::State::SendPiece(const ProcessPtr& from, uint32_t m, Time* in_order, double share_of_slow) {
   ++result.messages;
   Piece& piece = pieces[m];
-  const auto [first, last] =
-      Leaves(from.get(), piece.bytes, std::max(now(), from->busy_until), in_order, share_of_slow);
-  piece.last_byte = last;
+  const Departure departure = Leaves(from.get(), roles[piece.to].get(), piece.bytes,
+                                     std::max(now(), from->busy_until), in_order, share_of_slow);
+  piece.last_byte = departure.last;
+  piece.route = departure.route;
   from->bytes_out += piece.bytes;
-  queue.At(first, kPieceArrives, m);
+  queue.At(departure.first, departure.route == Route::kOutOf ? kPieceCrosses : kPieceArrives, m);
+  return departure.left;
 }
 
 // There is no receiver. A caller retries.
@@ -73,7 +76,7 @@ void Cluster::State::OnPieceArrives(uint32_t m) {
   const ProcessPtr p = roles[piece.to];
   if (!p || (piece.to_incarnation != 0 && p->incarnation != piece.to_incarnation)) return DropPiece(m);
   if (Isolated(p.get(), roles[piece.from].get())) return DropPiece(m);
-  const Time there = Comes(p.get(), piece.bytes, piece.last_byte);
+  const Time there = Comes(p.get(), piece.bytes, piece.last_byte, piece.route);
   if (there > now()) return queue.At(there, kPieceDelivered, m);
   OnPieceDelivered(m);
 }
@@ -84,8 +87,7 @@ void Cluster::State::OnPieceDelivered(uint32_t m) {
     return DropPiece(m);
   if (now() < p->paused_until) return queue.At(p->paused_until, kPieceDelivered, m);
   p->bytes_in += pieces[m].bytes;
-  p->busy_until = std::max(p->busy_until, now()) + options.server_message +
-                  FromSeconds(options.server_byte * static_cast<double>(pieces[m].bytes));
+  p->busy_until = std::max(p->busy_until, now()) + Busy(p.get(), pieces[m].bytes);
   if (!TakePiece(p, m)) FreePiece(m);
 }
 
@@ -131,7 +133,7 @@ bool Cluster::State::TakeCall(const ProcessPtr& p, uint32_t m) {
     return true;
   }
   if (verdict == CallVerdict::kReject || !in.connections || !in.connections->Accept(piece.greet)) {
-    NotifyLost(piece.from, piece.connection, p->latency, "a member has joined another group");
+    NotifyLost(piece.from, piece.connection, p->host->latency, "a member has joined another group");
     return false;
   }
   Membership::Peer* peer = in.Find(piece.greet.rank);
@@ -185,7 +187,7 @@ void Cluster::State::NotifyLost(uint32_t slot, uint64_t connection, Duration lat
 
 void Cluster::State::NotifyPeers(const ProcessPtr& p) {
   for (const Membership::Peer& peer : p->group_member->in.peers) {
-    if (peer.connection != 0) NotifyLost(peer.slot, peer.connection, p->latency, "a member is lost");
+    if (peer.connection != 0) NotifyLost(peer.slot, peer.connection, p->host->latency, "a member is lost");
   }
 }
 
@@ -404,8 +406,8 @@ void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* ru
     // Lost silently: both only notice their timeouts. Otherwise the connection breaks.
     FreePiece(m);
     if (!rng.Chance(0.3)) {
-      NotifyLost(p->slot, peer->connection, p->latency, "connection lost");
-      NotifyLost(peer->slot, peer->connection, p->latency, "connection lost");
+      NotifyLost(p->slot, peer->connection, p->host->latency, "connection lost");
+      NotifyLost(peer->slot, peer->connection, p->host->latency, "connection lost");
     }
     return run->reduction.Sent(hop);
   }
@@ -414,11 +416,11 @@ void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* ru
     pieces[copy] = pieces[m];
     SendPiece(p, copy, nullptr, 1);
   }
-  SendPiece(p, m, &peer->there, kShareOfFaults);
-  if (p->up_free <= now()) return run->reduction.Sent(hop);
+  const Time left = SendPiece(p, m, &peer->there, kShareOfFaults);
+  if (left <= now()) return run->reduction.Sent(hop);
   const uint32_t index = sendings.Allocate();
   sendings[index] = {p->slot, p->incarnation, p->group_member->in.group, bucket, hop};
-  queue.At(p->up_free, kPieceSent, index);
+  queue.At(left, kPieceSent, index);
 }
 
 void Cluster::State::OnPieceSent(uint32_t index) {

@@ -78,8 +78,9 @@ void Cluster::State::Act(const ProcessPtr& p, const Forward& a) {
     if (a.request->push.disposition == Disposition::kGradient) bytes += slice_ranges[ref.slice.value].bytes();
   }
   for (const auto& part : a.gradients) gradients.emplace_back(part.begin(), part.end());
-  const auto [first, last] = Leaves(p.get(), bytes, std::max(now(), p->busy_until), &its.there, 1);
-  const Time there = std::max(Comes(to.get(), bytes, last), first);
+  Departure departure = Leaves(p.get(), to.get(), bytes, std::max(now(), p->busy_until), &its.there, 1);
+  CrossBoth(*p, *to, bytes, &departure);
+  const Time there = std::max(Comes(to.get(), bytes, departure.last, departure.route), departure.first);
   const auto arrive = [this, p, to, to_incarnation = to->incarnation, a, gradients] {
     if (to->incarnation == to_incarnation && to->server) ArriveForward(p, to, a, gradients);
   };
@@ -92,7 +93,9 @@ void Cluster::State::ArriveForward(const ProcessPtr& from, const ProcessPtr& to,
                                    const std::vector<std::vector<float>>& gradients) {
   const Status good = to->server->BeginForward(*a.request);
   if (!good.ok()) return Violate(Invariant::kAccepted, "a server refused a forward: " + good.ToString());
-  to->busy_until = std::max(to->busy_until, now()) + options.server_message;
+  uint64_t bytes = kForwardBytes;
+  for (const SliceRef& ref : a.request->push.slices) bytes += slice_ranges[ref.slice.value].bytes();
+  to->busy_until = std::max(to->busy_until, now()) + Busy(to.get(), bytes);
   const std::vector<std::span<const float>> spans(gradients.begin(), gradients.end());
   const ForwardReply reply = to->server->TakeForward(*a.request, spans);
   ++result.forwards;
@@ -106,8 +109,9 @@ void Cluster::State::ArriveForward(const ProcessPtr& from, const ProcessPtr& to,
     if (rng.Chance(0.3)) FailForward(from, Between(1, 100), a.to, reply.link);
     return;
   }
-  const auto [first, last] = Leaves(to.get(), kForwardReplyBytes, now(), &its.back, 1);
-  ScheduleIn(from, std::max(last, first) - now(),
+  Departure departure = Leaves(to.get(), from.get(), kForwardReplyBytes, now(), &its.back, 1);
+  CrossBoth(*to, *from, kForwardReplyBytes, &departure);
+  ScheduleIn(from, departure.last - now(),
              [this, from, to, incarnation = from->incarnation, to_node = a.to, reply] {
                if (!Sound(from, incarnation)) return;
                ForwardLink& link = forward_links[{from->slot, to_node}];

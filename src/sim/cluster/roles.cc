@@ -21,16 +21,18 @@ void Cluster::State::StartAll() {
   for (uint32_t i = 0; i < options.standby; ++i) Start(Role::kWorker, "", true);
 }
 
-void Cluster::State::Start(Role role, std::string address, bool standby) {
+void Cluster::State::Start(Role role, std::string address, bool standby, uint32_t host) {
   auto p = std::make_shared<RoleProcess>();
   p->role = role;
   p->standby = standby;
   p->slot = static_cast<uint32_t>(roles.size());
-  const Link& link = role == Role::kServer ? options.server_link : options.worker_link;
-  if (link.bytes_per_s > 0) p->ns_per_byte = 1e9 / link.bytes_per_s;
-  if (Chance(options.faults.slow_links)) p->ns_per_byte = 1e9 / (1e4 * std::pow(20, rng.Uniform()));
-  p->latency = link.latency;
   p->started = role == Role::kServer ? started_servers++ : started_workers++;
+  PutOnHost(p.get(), host);
+  if (Chance(options.faults.slow_links)) {
+    const double bytes_per_s = 1e4 * std::pow(20, rng.Uniform());
+    p->host->up.SetRate(bytes_per_s);
+    p->host->down.SetRate(bytes_per_s);
+  }
   // Only processes that others connect to have an address.
   if (role == Role::kServer || !options.strategy.on_servers()) {
     const char* const name = role == Role::kServer ? "ps-" : "worker-";
@@ -46,6 +48,8 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
   p->joined = false;
   p->heartbeat_in_flight = false;
   p->connections.clear();
+  p->input = {};
+  p->owed = Duration(0);
   ForgetGroups(p);
   if (p->role == Role::kServer) {
     for (const auto& [ticket, since] : std::exchange(p->parked, {})) {
@@ -122,6 +126,7 @@ void Cluster::State::SendHeartbeat(const ProcessPtr& p) {
     ServerHeartbeat heartbeat = p->server->MakeHeartbeat();
     heartbeat.progress.bytes_in = p->bytes_in;
     heartbeat.progress.bytes_out = p->bytes_out;
+    heartbeat.progress.cpu_seconds = p->progress.cpu_seconds;
     servers[p->node] = heartbeat.progress;
     heartbeat.elector = p->promises.state();
     request = std::move(heartbeat);
@@ -258,8 +263,10 @@ void Cluster::State::Act(const ProcessPtr& p, const StopRole& a) {
 
 void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
   result.loads += a.orders.size();
+  Duration read{0};
   for (const SliceOrder& order : a.orders) {
-    ScheduleIn(p, DiskTakes(), [this, p, incarnation = p->incarnation, order] {
+    if (!order.file.empty()) read += DiskTransfer(slice_ranges[order.slice.value].bytes());
+    ScheduleIn(p, read + DiskTakes(), [this, p, incarnation = p->incarnation, order] {
       if (incarnation != p->incarnation) return;
       Result<Slice> slice = Status(Code::kUnavailable, "the disk does not answer");
       if (!Chance(options.faults.unreadable)) slice = disk.Read(order.directory, order.file, order.slice);
@@ -274,7 +281,9 @@ void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
-  ScheduleIn(p, 3 * DiskTakes(), [this, p, incarnation = p->incarnation, a] {
+  uint64_t bytes = 0;
+  for (const auto& slice : a.slices) bytes += slice_ranges[slice->id.value].bytes();
+  ScheduleIn(p, DiskTransfer(bytes) + 3 * DiskTakes(), [this, p, incarnation = p->incarnation, a] {
     if (incarnation != p->incarnation || DiesAt(DeathPoint::kBeforeShard, p)) return;
     ShardReport report;
     report.checkpoint = a.order.id;
@@ -297,14 +306,12 @@ void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
 void Cluster::State::Act(const ProcessPtr& p, const PrepareSplit& a) {
   if (options.check) CheckLease(*p, a.lease);
   if (p->group_member) p->group_member->leases[a.lease.id] = a.lease;
+  if (HasInput()) {
+    p->input.waiting.push_back({a.lease.id, a.lease.cut.events()});
+    return ReadNext(p);
+  }
   ScheduleIn(p, options.prepare.Draw(rng), [this, p, incarnation = p->incarnation, id = a.lease.id] {
-    if (incarnation != p->incarnation) return;
-    const bool unreadable = Chance(options.faults.split_unreadable);
-    if (p->group_member) {
-      if (unreadable) return ReadAgain(p, id);
-      return Do(p, p->group_member->machine->OnSplitReady(id));
-    }
-    Do(p, unreadable ? p->worker->OnSplitFailed(now(), id) : p->worker->OnSplitReady(now(), id));
+    if (incarnation == p->incarnation) SplitReady(p, id);
   });
 }
 
@@ -340,15 +347,9 @@ BatchOutcome Cluster::State::Train(const ProcessPtr& p, const Lease& lease, uint
 Duration Cluster::State::DrawCompute(RoleProcess* p) {
   double seconds = Seconds(options.compute.Draw(rng));
   if (p->started < options.slowness.size()) seconds *= options.slowness[p->started];
+  seconds = seconds / p->speed + Seconds(std::exchange(p->owed, Duration(0)));
   p->progress.cpu_seconds += seconds;
   return FromSeconds(seconds);
-}
-
-void Cluster::State::ComputedAfter(const ProcessPtr& p, Duration takes, uint64_t token,
-                                   const BatchOutcome& outcome) {
-  const uint32_t index = computations.Allocate();
-  computations[index] = {p->slot, p->incarnation, token, outcome};
-  queue.At(now() + takes, kComputed, index);
 }
 
 void Cluster::State::OnComputed(uint32_t index) {

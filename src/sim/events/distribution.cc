@@ -36,16 +36,37 @@ Duration Distribution::Draw(Rng& rng) const {
       return FromSeconds(mean * std::exp(spread * rng.Normal()));
     case Kind::kExponential:
       return FromSeconds(rng.Exponential(mean));
+    case Kind::kMeasured: {
+      const double at = rng.Uniform() * static_cast<double>(quantiles.size() - 1);
+      const auto below = std::min(static_cast<size_t>(at), quantiles.size() - 2);
+      const double part = at - static_cast<double>(below);
+      return FromSeconds(quantiles[below] + part * (quantiles[below + 1] - quantiles[below]));
+    }
   }
   return {};
+}
+
+Distribution Measured(std::vector<double> seconds, size_t parts) {
+  std::ranges::sort(seconds);
+  Distribution measured{.kind = Distribution::Kind::kMeasured};
+  const size_t last = seconds.size() - 1;
+  for (size_t i = 0; i <= parts; ++i) {
+    const double at = static_cast<double>(last) * static_cast<double>(i) / static_cast<double>(parts);
+    const auto below = static_cast<size_t>(at);
+    const double above = seconds[std::min(below + 1, last)];
+    measured.quantiles.push_back(seconds[below] +
+                                 (at - static_cast<double>(below)) * (above - seconds[below]));
+  }
+  for (const double value : seconds) measured.mean += value / static_cast<double>(seconds.size());
+  return measured;
 }
 
 Duration ParseDuration(std::string_view text) {
   constexpr std::string_view kWanted = "a time like 100us, 5ms or 1.5s";
   std::string_view unit;
   const double number = Number(text, kWanted, &unit);
-  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
-      {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}};
+  constexpr std::array<std::pair<std::string_view, double>, 6> kUnits{
+      {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}}};
   for (const auto& [name, seconds] : kUnits) {
     // A limit of one year.
     if (unit == name && number * seconds < 3.2e7) return FromSeconds(number * seconds);
@@ -62,6 +83,18 @@ double ParseBandwidth(std::string_view text) {
       {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}}};
   for (const auto& [name, bits] : kUnits) {
     if (unit == name && number * bits >= 1) return number * bits / 8;
+  }
+  Refuse(text, kWanted);
+}
+
+uint64_t ParseBytes(std::string_view text) {
+  constexpr std::string_view kWanted = "a size like 1500b, 512kb or 2mb";
+  std::string_view unit;
+  const double number = Number(text, kWanted, &unit);
+  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
+      {{"b", 1}, {"kb", 1024}, {"mb", 1024.0 * 1024}, {"gb", 1024.0 * 1024 * 1024}}};
+  for (const auto& [name, bytes] : kUnits) {
+    if (unit == name && number * bytes < 1e15) return static_cast<uint64_t>(number * bytes);
   }
   Refuse(text, kWanted);
 }

@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 
-namespace leat::soak {
+namespace leat::hosts {
 
 // Moves this process into namespaces of its own, in which hosts can be made, by root or by any user who may
 // create user namespaces. Call it before the first thread starts. Otherwise the reason in one line:
@@ -37,6 +37,9 @@ class Hosts {
   // The network loses everything to and from a host, until Mend.
   Status Cut(uint32_t host);
   Status Mend(uint32_t host);
+  // What a host sends and receives moves at this rate, by a token bucket (tc-tbf(8)) at each end of its
+  // cable. `burst`: bytes that pass at once after a pause. Once for each host.
+  Status Shape(uint32_t host, double bits_per_s, uint64_t burst);
   // An empty folder in place of this one, on one host.
   Status Hide(uint32_t host, const std::string& folder);
 
@@ -56,4 +59,4 @@ class Hosts {
 Status MountDisk(const std::string& folder, uint64_t bytes);
 void UnmountDisk(const std::string& folder);
 
-}  // namespace leat::soak
+}  // namespace leat::hosts

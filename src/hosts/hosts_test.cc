@@ -1,4 +1,4 @@
-#include "soak/hosts.h"
+#include "hosts/hosts.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 
 #include "base/testing.h"
 
-namespace leat::soak {
+namespace leat::hosts {
 namespace {
 
 constexpr uint16_t kPort = 7000;
@@ -136,4 +136,4 @@ TEST(Hosts, ShareNothingButTheNetwork) {
 }
 
 }  // namespace
-}  // namespace leat::soak
+}  // namespace leat::hosts

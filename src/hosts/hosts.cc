@@ -1,4 +1,4 @@
-#include "soak/hosts.h"
+#include "hosts/hosts.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 #include <functional>
 #include <utility>
 
-namespace leat::soak {
+namespace leat::hosts {
 namespace {
 
 constexpr int kFamilies = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS;
@@ -51,18 +51,20 @@ Status On(const std::vector<int>& namespaces, const std::string& name, const std
   return Failed(name);
 }
 
-std::string IpProgram() {
-  for (const char* path : {"/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"}) {
-    if (access(path, X_OK) == 0) return path;
+// The path of a program of iproute2; empty if it is not there.
+std::string Find(const std::string& name) {
+  for (const char* folder : {"/usr/sbin/", "/sbin/", "/usr/bin/", "/bin/"}) {
+    if (access((folder + name).c_str(), X_OK) == 0) return folder + name;
   }
   return "";
 }
 
-// `ip ARGUMENTS`, on a host or, without namespaces, in this process's network.
-Status Ip(const std::vector<std::string>& arguments, const std::vector<int>& namespaces = {}) {
-  const std::string program = IpProgram();
-  std::string line = "ip";
-  std::vector<char*> argv{const_cast<char*>("ip")};
+// `name ARGUMENTS`, on a host or, without namespaces, in this process's network.
+Status Call(const std::string& name, const std::vector<std::string>& arguments,
+            const std::vector<int>& namespaces) {
+  const std::string program = Find(name);
+  std::string line = name;
+  std::vector<char*> argv{const_cast<char*>(name.c_str())};
   for (const std::string& one : arguments) {
     argv.push_back(const_cast<char*>(one.c_str()));
     line += " " + one;
@@ -90,10 +92,14 @@ Status Ip(const std::vector<std::string>& arguments, const std::vector<int>& nam
   return Status(Code::kFailedPrecondition, line + ": " + error.substr(0, error.find('\n')));
 }
 
+Status Ip(const std::vector<std::string>& arguments, const std::vector<int>& namespaces = {}) {
+  return Call("ip", arguments, namespaces);
+}
+
 }  // namespace
 
 Status EnterNamespaces() {
-  if (IpProgram().empty()) return Status(Code::kFailedPrecondition, "ip is missing (package iproute2)");
+  if (Find("ip").empty()) return Status(Code::kFailedPrecondition, "ip is missing (package iproute2)");
   const uid_t user = geteuid();
   const gid_t group = getegid();
   const int users = user == 0 ? 0 : CLONE_NEWUSER;
@@ -184,6 +190,23 @@ Status Hosts::Mend(uint32_t host) {
   return Ip({"link", "set", Cable(host), "master", "switch"});
 }
 
+Status Hosts::Shape(uint32_t host, double bits_per_s, uint64_t burst) {
+  // The queue holds what a window of tcp can: what is lost instead would be sent twice.
+  const std::vector<std::string> bucket{"tbf",
+                                        "rate",
+                                        std::to_string(static_cast<uint64_t>(bits_per_s)) + "bit",
+                                        "burst",
+                                        std::to_string(burst) + "b",
+                                        "latency",
+                                        "1s"};
+  for (const bool at_host : {true, false}) {
+    std::vector<std::string> arguments{"qdisc", "add", "dev", at_host ? "eth0" : Cable(host), "root"};
+    arguments.insert(arguments.end(), bucket.begin(), bucket.end());
+    LEAT_RETURN_IF_ERROR(Call("tc", arguments, at_host ? hosts_[host].namespaces : std::vector<int>()));
+  }
+  return Status();
+}
+
 Status Hosts::Hide(uint32_t host, const std::string& folder) {
   return On(hosts_[host].namespaces, "cannot hide " + folder,
             [&folder] { return mount("none", folder.c_str(), "tmpfs", 0, nullptr) == 0 ? 0 : errno; });
@@ -198,4 +221,4 @@ void UnmountDisk(const std::string& folder) {
   umount2(folder.c_str(), MNT_DETACH);
 }
 
-}  // namespace leat::soak
+}  // namespace leat::hosts

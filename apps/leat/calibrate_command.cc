@@ -1,0 +1,132 @@
+// leat calibrate: measures what the simulator has to know about a job and a machine.
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "job/job.h"
+#include "launcher/security.h"
+#include "launcher/signals.h"
+#include "launcher/token.h"
+#include "study/calibrate.h"
+
+namespace leat {
+namespace {
+
+struct CalibrateArguments {
+  job::JobSource source;
+  job::JobOverrides overrides;
+  study::CalibrationOptions options;
+  std::string out;
+  std::string listen;
+  std::string security;
+  bool trusted_network = false;
+};
+
+template <class T>
+T OrThrow(Result<T> result) {
+  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  return std::move(result).value();
+}
+
+void Print(const study::Profile& profile, std::FILE* out) {
+  std::fprintf(out, "job '%s' on %u cores of %s\n", profile.job.c_str(), profile.cores,
+               profile.machine.c_str());
+  for (const study::BatchProfile& batch : profile.batches) {
+    const auto& quantiles = batch.compute.quantiles;
+    std::fprintf(out,
+                 "  %-22s%.3f ms (median %.3f, from %.3f to %.3f), the first gradient after %.0f%% of it\n",
+                 ("batch of " + std::to_string(batch.size)).c_str(), batch.compute.mean * 1e3,
+                 quantiles[quantiles.size() / 2] * 1e3, quantiles.front() * 1e3, quantiles.back() * 1e3,
+                 batch.first_gradient * 100);
+  }
+  const auto cost = [out](const char* name, const sim::MessageCost& its) {
+    std::fprintf(out, "  %-22s%.1f us and %.3f ns/byte\n", name, Seconds(its.message) * 1e6, its.byte * 1e9);
+  };
+  cost("a push to a server", profile.server);
+  cost("a message of a worker", profile.worker);
+  if (profile.decode_s > 0) {
+    std::fprintf(out, "  %-22s%.2f us, %.0f bytes\n", "decoding an event", profile.decode_s * 1e6,
+                 profile.event_bytes);
+  } else {
+    std::fprintf(out, "  %-22snot measured: this host cannot read the job's input now\n",
+                 "decoding an event");
+  }
+  if (profile.link) {
+    std::fprintf(out, "  %-22s%.1f MB/s in each direction, %.0f us one way\n",
+                 ("link to " + profile.link->to).c_str(), profile.link->bytes_per_s / 1e6,
+                 profile.link->latency_s * 1e6);
+  }
+}
+
+int Calibrate(CalibrateArguments a) {
+  launcher::BlockSignals();
+  const bool link = !a.options.to.empty() || !a.listen.empty();
+  if (link) {
+    a.options.token = OrThrow(launcher::UserToken());
+    a.options.security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
+  }
+  if (!a.listen.empty()) {
+    if (!a.source.file.empty()) throw std::invalid_argument("--listen answers another host; it takes no job");
+    const Status allowed = launcher::CheckListen(a.options.security, a.listen);
+    if (!allowed.ok()) throw std::invalid_argument(allowed.message());
+    const Status served =
+        study::ServeLinkTest(a.listen, a.options.token, a.options.security, [](const std::string& address) {
+          std::printf("serves on %s (end with Ctrl-C)\n", address.c_str());
+          std::fflush(stdout);
+        });
+    if (!served.ok()) throw std::invalid_argument(served.message());
+    return 0;
+  }
+  if (a.source.file.empty()) throw std::invalid_argument("calibrate needs a job file, or --listen");
+  if (a.out.empty()) throw std::invalid_argument("calibrate needs --out FILE");
+  const job::Job job = job::Job::Load(a.source, a.overrides);
+  a.options.kernels = Kernels();
+  const study::Profile profile = OrThrow(study::Calibrate(job, a.options));
+  std::ofstream file(a.out);
+  if (!(file << study::ToJson(profile) << "\n" && file.flush()))
+    throw std::invalid_argument(a.out + ": cannot be written");
+  Print(profile, stdout);
+  return 0;
+}
+
+}  // namespace
+
+void AddCalibrateCommand(CLI::App& app, int* result) {
+  const auto a = std::make_shared<CalibrateArguments>();
+  auto* command = app.add_subcommand(
+      "calibrate",
+      "measure a job's batches and messages on this machine, for simulate --profile, study and advise");
+  command->add_option("job", a->source.file, "job file (YAML)");
+  command->add_option("--out", a->out, "file that the profile is written to (JSON)");
+  command
+      ->add_option("--data", a->overrides.data,
+                   "directory of the job's input files (default: the current directory)")
+      ->check(CLI::ExistingDirectory);
+  command
+      ->add_option("--batch", a->options.batches,
+                   "sizes of batches (default: the job's); times between are interpolated")
+      ->check(CLI::Range(1u, 1'000'000u));
+  command
+      ->add_option("--seconds", a->options.seconds,
+                   "time for each size of batches; messages take a quarter of it")
+      ->check(CLI::Range(0.01, 600.0))
+      ->capture_default_str();
+  command->add_option(
+      "--to", a->options.to,
+      "also measure the link to another host: the address on which leat calibrate --listen answers there");
+  command->add_option("--listen", a->listen,
+                      "answer the calibration of another host on this address, HOST:PORT");
+  command->add_option(
+      "--security", a->security,
+      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
+  command->add_flag(
+      "--trusted-network", a->trusted_network,
+      "the networks between the hosts are trusted, so no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+  command->callback([a, result] { *result = Calibrate(*a); });
+}
+
+}  // namespace leat

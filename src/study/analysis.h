@@ -1,0 +1,67 @@
+// What the measurements of a study say: where more workers stop helping, and why. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace leat::study {
+
+// How much of each resource a run has used, and what else slows it down. Shares are from 0 to 1.
+struct Usage {
+  double server_link = 0;  // of the busiest server's link, in its busier direction
+  double server_cpu = 0;   // of the busiest server's thread
+  double source_link = 0;  // of the input's link
+  double member_link = 0;  // all-reduce: of the busiest worker's link
+  double compute = 0;      // of the workers' time
+  double wait = 0;         // of the workers' time, for servers or other workers
+  double input_wait = 0;   // of the workers' time, with nothing to train
+  double slowest = 1;      // time of a batch on the slowest worker, relative to the median of all
+  double staleness = 0;    // mean
+  bool stepped = false;    // all workers wait for the slowest one
+};
+
+// A point of a series that differs in the number of workers only.
+struct SeriesPoint {
+  uint32_t workers = 0;
+  double events_per_s = 0;
+  std::optional<double> target_s;  // time until the target was reached; none: it was not, or there is none
+  std::optional<double> target_events;  // events until then
+  Usage usage;
+};
+
+enum class Factor : uint8_t {
+  kInput = 0,  // the input's bandwidth, or decoding
+  kServerLink = 1,
+  kServerCpu = 2,
+  kWorkerLink = 3,  // all-reduce
+  kSlowestWorker = 4,
+  kStaleness = 5,  // more events are needed, since gradients are stale
+  kBatch =
+      6,  // more events are needed, since the joint batch grows; or batches are too short for their messages
+  kModel = 7,  // workers compute nearly all of the time
+};
+std::string_view Name(Factor factor);
+// In a sentence: "the servers' links are full: …".
+std::string Explain(Factor factor, const SeriesPoint& point);
+
+// What the last workers of the series are worth. A point is worth 1 / time to the target if there is a
+// target, else its events per second.
+struct SweetSpot {
+  size_t index = 0;     // of the point after which a worker adds less than the wanted share
+  bool at_end = false;  // every worker of the series was worth it
+  double marginal =
+      0;  // what a worker of the next point adds, relative to one of the first; 0 if there is none
+  Factor factor = Factor::kModel;  // what limits the next point, or the last one
+};
+// `series` in the order of growing workers, at least one point; `gain`: the least that a further worker must
+// add, in shares of what one of the first point's workers does. None if no point is worth anything: the
+// target was never reached.
+std::optional<SweetSpot> FindSweetSpot(const std::vector<SeriesPoint>& series, double gain, bool target);
+
+// What limits a point. `before`: the point with fewer workers that it is compared with; may be null.
+Factor LimitingFactor(const SeriesPoint& point, const SeriesPoint* before);
+
+}  // namespace leat::study

@@ -1,0 +1,45 @@
+#include "study/target.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+
+namespace leat::study {
+
+std::string Target::Text() const {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%s %.4g", figure.c_str(), value);
+  return text;
+}
+
+Target ParseTarget(const std::string& text) {
+  Target target;
+  const size_t equals = text.find('=');
+  target.figure = text.substr(0, equals);
+  const bool known = target.figure == "accuracy" || target.figure == "auc" || target.figure == "loss";
+  const char* const end = text.data() + text.size();
+  const auto parsed = equals == std::string::npos
+                          ? std::from_chars_result{.ptr = nullptr, .ec = std::errc::invalid_argument}
+                          : std::from_chars(text.data() + equals + 1, end, target.value);
+  if (!known || parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(target.value) ||
+      target.value < 0)
+    throw std::invalid_argument("target is '" + text + "'; must be accuracy=VALUE, auc=VALUE or loss=VALUE");
+  return target;
+}
+
+void TargetWatch::Note(const nlohmann::json& status) {
+  if (!target_ || reached_ || !status.is_object()) return;
+  const auto number = [&status](const std::string& key) {
+    const auto at = status.find(key);
+    return at != status.end() && at->is_number() ? at->get<double>() : NAN;
+  };
+  // The figure of a window that is not full may be luck.
+  const double events = number("events"), covered = number("window");
+  if (!(covered >= static_cast<double>(target_->window))) return;
+  const double value = number(target_->figure);
+  const bool there = target_->figure == "loss" ? value <= target_->value : value >= target_->value;
+  if (there) reached_ = {number("training_s"), events};
+}
+
+}  // namespace leat::study
