@@ -1,5 +1,5 @@
-// Any text: as a profile, the result of a point and a target it is read or refused; as a cluster it is read, placed and
-// priced, or refused with one line.
+// Any text: as a profile, the result of a point and a target it is read or refused; as a cluster it is read,
+// placed and priced, or refused with one line.
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -34,7 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const study::ClusterFile file = study::ParseCluster(Config::Parse(text, "fuzz"));
     sim::ClusterOptions options;
     study::Place(file, file.workers(), file.servers(), &options);
-    LEAT_CHECK(options.worker_hosts.size() == file.workers() && options.server_hosts.size() == file.servers());
+    LEAT_CHECK(options.worker_hosts.size() == file.workers() &&
+               options.server_hosts.size() == file.servers());
     for (const uint32_t host : options.worker_hosts) LEAT_CHECK(host < options.hosts.size());
     LEAT_CHECK(std::isfinite(study::PricePerHour(file, file.workers(), file.servers())));
   } catch (const std::invalid_argument& e) {

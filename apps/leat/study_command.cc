@@ -115,8 +115,10 @@ study::JobFacts FactsOf(const study::StudyFile& study, const StudyArguments& a) 
     }
   }
   if (facts.event_bytes == 0 && study.inputs != std::vector<std::string>{"unlimited"}) {
-    throw std::invalid_argument(a.file + ": an input's bandwidth needs the bytes of an event: the job's files, with --data, or a "
-                                "--profile that was measured with them");
+    throw std::invalid_argument(
+        a.file +
+        ": an input's bandwidth needs the bytes of an event: the job's files, with --data, or a "
+        "--profile that was measured with them");
   }
   return facts;
 }

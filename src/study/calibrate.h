@@ -27,8 +27,8 @@ struct CalibrationOptions {
 BatchProfile MeasureBatch(const job::Job& job, const engine::PlanOptions& kernels, uint32_t size,
                           double seconds);
 
-// The bytes of an event in the job's files, and the time to decode it. Leaves the profile as it is if this host does not
-// have them.
+// The bytes of an event in the job's files, and the time to decode it. Leaves the profile as it is if this
+// host does not have them.
 void MeasureInput(const job::Job& job, double seconds, Profile* profile);
 
 // Computes batches of the job's model, and pushes to a server on a thread of this process. If the job's input

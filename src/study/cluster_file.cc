@@ -118,8 +118,9 @@ ClusterFile ParseCluster(const Config& config) {
   }
   if (file.workers() == 0) hosts.Fail("there is no host with workers");
   if (file.workers() > kMostWorkers || file.servers() > kMostServers) {
-    hosts.Fail("places for " + std::to_string(file.workers()) + " workers and " + std::to_string(file.servers()) +
-               " servers; at most " + std::to_string(kMostWorkers) + " and " + std::to_string(kMostServers));
+    hosts.Fail("places for " + std::to_string(file.workers()) + " workers and " +
+               std::to_string(file.servers()) + " servers; at most " + std::to_string(kMostWorkers) +
+               " and " + std::to_string(kMostServers));
   }
   if (config.Has("input")) {
     const Config input = config.At("input");

@@ -31,7 +31,8 @@ Mode ModeOf(const StudyFile& study, const PlanOptions& options, const GridPoint&
   const bool fits = options.oversubscribe || point.workers + point.servers <= options.cores;
   const bool link = study.links[point.link] == "unlimited" || options.on_hosts;
   // Input and slow workers are only simulated.
-  return fits && link && study.slow.empty() && study.inputs[point.input] == "unlimited" ? Mode::kReal : simulated;
+  return fits && link && study.slow.empty() && study.inputs[point.input] == "unlimited" ? Mode::kReal
+                                                                                        : simulated;
 }
 
 // Simulated points run one per core.

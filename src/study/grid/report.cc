@@ -265,7 +265,8 @@ std::string RenderText(const StudyFile& study, const std::vector<PointResult>& r
 
 std::string RenderCsv(const StudyFile& study, const std::vector<PointResult>& results) {
   std::string csv =
-      "workers,ps,batch,strategy,placement,link,input,mode,events,events_per_s,seconds,target_s,target_events,"
+      "workers,ps,batch,strategy,placement,link,input,mode,events,events_per_s,seconds,target_s,target_"
+      "events,"
       "compute_s,cost,"
       "accuracy,loss,server_link,server_cpu,worker_link,compute,wait,input_wait,slowest,staleness,server_"
       "bytes,error\n";
@@ -286,7 +287,8 @@ std::string RenderCsv(const StudyFile& study, const std::vector<PointResult>& re
           std::to_string(r.point.batch),
           quoted(StrategyText(study, r.point.strategy)),
           r.point.servers > 0 ? quoted(PlacementText(study, r.point.placement)) : "",
-          study.links[r.point.link], study.inputs[r.point.input],
+          study.links[r.point.link],
+          study.inputs[r.point.input],
           quoted(std::string(Name(r.mode))),
           number(r.events),
           number(r.events_per_s),
