@@ -149,6 +149,7 @@ class Pusher {
     request->sequence = ++sequence_;
     request->worker = kWorker;
     request->generation = kGeneration;
+    request->disposition = protocol::Disposition::kGradient;
     request->want_values = true;
     request->cut.begin.offset = sequence_ / kBatchesOfCut * kBatchesOfCut;
     request->cut.after = request->cut.begin;

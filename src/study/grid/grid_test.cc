@@ -114,8 +114,8 @@ TEST_F(StudyTest, PointsAreRealWhereThereAreCores) {
   const JobFacts facts{.events = 1e6, .batch_s = {{64, 0.001}}, .model_bytes = 1e6};
   const auto modes = [&] {
     std::string text;
-    for (const auto& planned : *MakePlan(study, options, facts))
-      text += planned.mode == Mode::kReal ? "r" : "s";
+    const auto plan = *MakePlan(study, options, facts);
+    for (const auto& planned : plan) text += planned.mode == Mode::kReal ? "r" : "s";
     return text;
   };
   EXPECT_EQ(modes(), "rrssss");
