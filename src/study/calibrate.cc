@@ -39,6 +39,7 @@ constexpr int kGradientBatches = 5;  // that are watched for their first gradien
 // The largest message of the test of a link, and how long an exchange of it should take.
 constexpr uint64_t kMostLinkBytes = uint64_t{64} << 20;
 constexpr double kLinkSeconds = 1;
+constexpr double kMostSeconds = 1e6;
 
 double Now() {
   return Seconds(MonotonicClock().Now());
@@ -258,9 +259,13 @@ Status MeasureLink(const CalibrationOptions& options, Profile* profile) {
   double took = 0, before_took = 0;
   size_t before = 0;
   for (;; slices = std::min(all, slices * 2)) {
-    const double begin = Now();
-    LEAT_RETURN_IF_ERROR(pusher.Exchange(slices));
-    took = Now() - begin;
+    // The better of two: the first one may open tcp's windows, or lose a packet.
+    took = kMostSeconds;
+    for (int i = 0; i < 2; ++i) {
+      const double begin = Now();
+      LEAT_RETURN_IF_ERROR(pusher.Exchange(slices));
+      took = std::min(took, Now() - begin);
+    }
     if (slices == all || took >= kLinkSeconds) break;
     before = slices;
     before_took = took;
