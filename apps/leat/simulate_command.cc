@@ -31,6 +31,7 @@
 #include "study/calibrate.h"
 #include "study/simulation.h"
 #include "study/target.h"
+#include "study/throughput.h"
 
 namespace leat {
 namespace {
@@ -250,8 +251,10 @@ int Simulate(const SimulateArguments& a) {
   };
   hooks.watch_every = options.heartbeat_interval;
   study::TargetWatch target(a.target.empty() ? std::nullopt : std::optional(Wanted(job, a)));
+  study::ThroughputMeter speed(Duration(0));
   hooks.watch = [&](const sim::Cluster& cluster) {
     progress.OnStatus(cluster.now(), cluster.status());
+    speed.Note(cluster.now(), cluster.status().events);
     if (!a.target.empty() && !target.reached()) target.Note(Told(progress, cluster, a.real));
     if (const double now = MachineSeconds(); now - shown >= 0.5) {
       shown = now;
@@ -289,6 +292,7 @@ int Simulate(const SimulateArguments& a) {
   summary["messages_per_s"] = static_cast<double>(result.messages) / real_s;
   summary["compute_s"] = options.compute.mean;
   summary["deaths"] = result.deaths;
+  if (speed.rate()) summary["steady_events_per_s"] = *speed.rate();
   if (!a.target.empty()) {
     const auto& reached = target.reached();
     summary["target"] = {{"target", a.target},

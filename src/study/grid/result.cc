@@ -57,7 +57,9 @@ void Fill(const nlohmann::json& summary, double bytes_per_s, double model_bytes,
           PointResult* result) {
   result->events = Number(summary, "events");
   result->seconds = Number(summary, "training_s", Number(summary, "wall_s"));
-  if (result->events_per_s == 0) result->events_per_s = Number(summary, "events_per_s");
+  for (const char* key : {"steady_events_per_s", "events_per_s"}) {
+    if (result->events_per_s == 0) result->events_per_s = Number(summary, key);
+  }
   if (result->events_per_s == 0 && result->seconds > 0)
     result->events_per_s = result->events / result->seconds;
   result->accuracy = Maybe(summary, "test_accuracy");
