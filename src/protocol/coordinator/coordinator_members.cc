@@ -1,9 +1,9 @@
 // Membership, placement of slices, and heartbeats.
 #include <algorithm>
 #include <iomanip>
-#include <set>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "protocol/coordinator/coordinator_state.h"
 
@@ -564,14 +564,14 @@ Status Coordinator::State::Rejected(const ServerHeartbeat& heartbeat) const {
 }
 
 uint32_t Coordinator::State::LowestFreeIndex(Role role, bool standby) const {
-  std::set<uint32_t> taken;
+  // One of as many indexes as there are members, and one more, is free.
+  std::vector<bool> taken(members.size() + 1);
   for (const auto& [node, member] : members) {
     const bool stands_by = member.member.state == Member::State::kStandby;
-    if (member.member.role == role && stands_by == standby) taken.insert(member.member.index);
+    const bool counts = member.member.role == role && stands_by == standby;
+    if (counts && member.member.index < taken.size()) taken[member.member.index] = true;
   }
-  uint32_t index = 0;
-  while (taken.contains(index)) ++index;
-  return index;
+  return static_cast<uint32_t>(std::ranges::find(taken, false) - taken.begin());
 }
 
 std::vector<NodeId> Coordinator::State::Servers() const {

@@ -121,9 +121,10 @@ void Cluster::State::Act(const ProcessPtr& p, const Disconnect& a) {
   Connection& connection = ConnectionOf(p.get(), a.server);
   ++connection.number;
   connection.there = connection.back = Time(0);
-  for (const ProcessPtr& server : roles) {
-    if (server && server->server && server->node == a.server) ForgetParked(server, p->slot);
-  }
+  const uint32_t slot = address_slots[connection.address_id].slot;
+  if (slot == AddressSlot::kNobody) return;
+  if (const ProcessPtr server = roles[slot]; server && server->server && server->node == a.server)
+    ForgetParked(server, p->slot);
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
