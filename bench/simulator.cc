@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
   const std::string only = args.String("--case", "");  // a strategy, large or huge
   args.RefuseTheRest();
 
-  sim::HeapOfHugePages(size_t{1} << 30);
+  sim::HeapOfHugePages(size_t{4} << 30);
   bench::Report report("simulator", args);
   const auto wanted = [&](std::string_view name) { return only.empty() || only == name; };
   const std::array kinds{StrategyKind::kAsync,    StrategyKind::kSync,      StrategyKind::kSsp,

@@ -214,7 +214,7 @@ int Simulate(const SimulateArguments& a) {
   }
   if (a.source.file.empty()) throw std::invalid_argument("simulate needs a job file, or --faults");
   // The simulator jumps between thousands of simulated processes, so page walks are costly.
-  if (!a.real) sim::HeapOfHugePages(size_t{1} << 30);
+  if (!a.real) sim::HeapOfHugePages(size_t{4} << 30);
   const job::Job job = LoadJob(a);
   sim::ClusterOptions options = OptionsFor(job, a);
   std::unique_ptr<sim::Workload> workload;

@@ -101,8 +101,8 @@ class EventQueue {
   // A calendar queue (Brown 1988). Events of this year and the next are in buckets of one time span each,
   // unsorted until their span begins; then they become a heap, small enough for the innermost cache. Later
   // events are stored by year, and distributed to buckets a year ahead.
-  static constexpr int kSpanBits = 15;      // 33 µs
-  static constexpr uint64_t kSpans = 2048;  // per year, which is 67 ms
+  static constexpr int kSpanBits = 13;      // 8 µs
+  static constexpr uint64_t kSpans = 2048;  // per year, which is 17 ms
   static constexpr uint64_t kBuckets = 2 * kSpans;
   static constexpr uint64_t kYears = 1024;
   struct Bucket {

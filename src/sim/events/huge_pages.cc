@@ -22,11 +22,13 @@ void HeapOfHugePages(size_t bytes) {
   mallopt(M_TOP_PAD, static_cast<int>(std::min(bytes, kMax)));
   const auto end = [] { return reinterpret_cast<uintptr_t>(sbrk(0)); };
   const uintptr_t before = end();
-  // There may be some free space already.
+  // It grows by at most kMax at once, and there may be some free space already.
+  constexpr size_t kPiece = 8 * kHuge;
   std::vector<std::unique_ptr<char[]>> pieces;
-  while (end() == before && pieces.size() * kHuge < kMax) {
-    pieces.push_back(std::make_unique_for_overwrite<char[]>(kHuge));
+  while (end() - before < bytes && pieces.size() * kPiece < bytes + kMax) {
+    pieces.push_back(std::make_unique_for_overwrite<char[]>(kPiece));
   }
+  pieces.clear();
   const uintptr_t begin = (before + kHuge - 1) / kHuge * kHuge;
   if (end() > begin) madvise(reinterpret_cast<void*>(begin), end() - begin, MADV_HUGEPAGE);
 }
