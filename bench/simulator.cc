@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -70,6 +71,8 @@ Measured Simulate(uint32_t workers, uint32_t servers, uint32_t steps, StrategyKi
   options.servers = options.strategy.on_servers() ? servers : 0;
   options.table = Mlp(servers);
   options.cuts.batch_size = 100;
+  // Every worker of a short job has work.
+  options.cuts.split_batches = std::min(options.cuts.split_batches, steps);
   options.cuts.run = options.strategy.run();
   options.stream.partitions.assign(16, {0, uint64_t{workers} * steps * options.cuts.batch_size / 16});
   options.worker_link = {1.25e8, std::chrono::microseconds(100)};
