@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(Standbys, EveryEventCountsOnceUnderFaults) {
   uint64_t elections = 0, promotions = 0, pauses = 0;
-  const uint64_t seeds = LongTier() ? 1000 : kSeeds;
+  const uint64_t seeds = LongTier() ? 3000 : kSeeds;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const ClusterResult result = RunWithStandbys({.seed = seed,
                                                   .strategy = GetParam().strategy,
