@@ -16,7 +16,8 @@ set(leat_headers
     xxhash.h libxxhash-dev
     librdkafka/rdkafka.h librdkafka-dev
     curl/curl.h libcurl4-openssl-dev
-    zlib.h zlib1g-dev)
+    zlib.h zlib1g-dev
+    httplib.h libcpp-httplib-dev)
 if(LEAT_TESTS)
   list(APPEND leat_headers gtest/gtest.h libgtest-dev gmock/gmock.h libgmock-dev)
 endif()
