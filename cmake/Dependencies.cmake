@@ -17,7 +17,8 @@ set(leat_headers
     librdkafka/rdkafka.h librdkafka-dev
     curl/curl.h libcurl4-openssl-dev
     zlib.h zlib1g-dev
-    httplib.h libcpp-httplib-dev)
+    httplib.h libcpp-httplib-dev
+    prometheus/metric_family.h prometheus-cpp-dev)
 if(LEAT_TESTS)
   list(APPEND leat_headers gtest/gtest.h libgtest-dev gmock/gmock.h libgmock-dev)
 endif()

@@ -29,6 +29,7 @@ KEPT_BY = [
     (re.compile(r"mpi\.h$"), "collective"),
     (re.compile(r"uc[pst]/"), "net/ucx"),
     (re.compile(r"httplib\.h$"), "observe/http"),
+    (re.compile(r"prometheus/"), "observe/prometheus"),
 ]
 # The core: bytes and time are passed in, so these folders may not use threads, sockets, files or clocks.
 PURE = ("base", "tensor", "graph", "ops", "optim", "nn", "protocol", "wire")

@@ -34,6 +34,8 @@ void AddSchemaCommand(CLI::App& app, int* result);
 void AddSimulateCommand(CLI::App& app, int* result);
 // leat soak: run jobs with real processes and random faults, and check what they count.
 void AddSoakCommand(CLI::App& app, int* result);
+// leat view-token: show the token of those who may only look at jobs.
+void AddViewTokenCommand(CLI::App& app, int* result);
 
 // leat study: run a job on a grid of workers, servers and settings, and find the sweet spot.
 void AddStudyCommand(CLI::App& app, int* result);

@@ -30,6 +30,7 @@
 #include "launcher/security.h"
 #include "launcher/signals.h"
 #include "launcher/token.h"
+#include "metrics_listener.h"
 #include "ops/fuse.h"
 #include "report/display.h"
 #include "roles/bots_role.h"
@@ -113,6 +114,7 @@ struct Arguments {
   std::string security;  // folder
   bool trusted_network = false;
   std::string scratch;
+  std::string metrics;
   int ready_fd = -1;
   double rate = -1;
   uint64_t pause_at = 0;
@@ -140,6 +142,10 @@ void AddSecurity(CLI::App* app, Arguments* a) {
                   "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
   app->add_flag("--trusted-network", a->trusted_network,
                 "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+}
+
+void AddMetrics(CLI::App* app, Arguments* a, const std::string& what) {
+  app->add_option("--metrics", a->metrics, what)->type_name("HOST:PORT");
 }
 
 void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_default) {
@@ -171,6 +177,9 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
                   "directory for TensorBoard: the run, named as the job's directory, is written below it");
   app->add_option("--listen", a->listen, "address that the coordinator listens on; port 0: any free port")
       ->capture_default_str();
+  AddMetrics(app, a,
+             "address for Prometheus: the coordinator's /metrics, /healthz, /readyz, and all roles at "
+             "/targets; port 0: any free port");
   AddSecurity(app, a);
 }
 
@@ -196,10 +205,11 @@ int Train(Arguments a) {
   options.tensorboard = a.tensorboard;
   options.plan = Kernels();
   options.security = Security(a);
+  options.metrics = a.metrics;
   auto token = launcher::UserToken();
   if (token.ok()) {
     options.token = std::move(token).value();
-  } else if (token.status().code() != Code::kNotFound) {
+  } else if (token.status().code() != Code::kNotFound || !a.metrics.empty()) {
     throw std::invalid_argument(token.status().message());
   }  // otherwise the job gets a random token that only its own processes know
   return launcher::RunLocally(options);
@@ -261,6 +271,15 @@ int Coordinator(Arguments a) {
       options.resume && a.source.file.empty() && a.overrides.workers == 0 && a.overrides.servers == 0;
   options.pause_at = a.pause_at;
   options.tensorboard = a.tensorboard;
+  const MetricsListener metrics = ListenForMetrics({.address = a.metrics,
+                                                    .role = "coordinator",
+                                                    .token = options.token,
+                                                    .security = security,
+                                                    .advertise = a.advertise,
+                                                    .coordinator = a.standby_for});
+  options.metrics = metrics.metrics;
+  if (metrics.metrics != nullptr)
+    metrics.metrics->NotReady(a.standby_for.empty() ? "the coordinator starts" : "it stands by");
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
     const std::string line = address + "\n";
@@ -294,7 +313,8 @@ int Coordinator(Arguments a) {
   return Report(roles::RunCoordinator(load(), options));
 }
 
-roles::RoleOptions Role(const Arguments& a) {
+// `name`: of the role. Its listener ends after the role.
+roles::RoleOptions Role(const Arguments& a, const std::string& name, MetricsListener* metrics) {
   launcher::BlockSignals();
   roles::RoleOptions options;
   options.coordinator_client.coordinator = a.coordinator;
@@ -303,6 +323,13 @@ roles::RoleOptions Role(const Arguments& a) {
   Require(launcher::CheckListen(security, a.listen));
   options.coordinator_client.tls = security.tls;
   options.coordinator_client.data = a.overrides.data;
+  *metrics = ListenForMetrics({.address = a.metrics,
+                               .role = name,
+                               .token = options.coordinator_client.token,
+                               .security = security,
+                               .advertise = a.advertise,
+                               .coordinator = a.coordinator});
+  options.coordinator_client.metrics = metrics->metrics;
   options.listen = a.listen;
   options.advertise = a.advertise;
   options.coordinator_client.scratch = a.scratch;
@@ -443,7 +470,11 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
     role->add_option("--scratch", a.scratch,
                      "where checkpoints wait for their transfer, if this host does not see the job's "
                      "directory, and where copies of ONNX files from a feed are (default: $TMPDIR)");
-    role->callback([&a, &result, run] { result = Report(run(Role(a))); });
+    AddMetrics(role, &a, "address for Prometheus: /metrics, /healthz, /readyz; port 0: any free port");
+    role->callback([&a, &result, run, name = std::string(name)] {
+      MetricsListener metrics;
+      result = Report(run(Role(a, name, &metrics)));
+    });
     return role;
   };
   const auto add_data = [&](CLI::App* role) {
@@ -541,6 +572,7 @@ int Run(int argc, char** argv) {
   AddSimulateCommand(app, &result);
   AddSoakCommand(app, &result);
   AddStudyCommand(app, &result);
+  AddViewTokenCommand(app, &result);
   CheckCommand(app, argv[1]);
   try {
     app.parse(argc, argv);

@@ -162,6 +162,7 @@ protocol::ElectorState Taken(const pb::ElectorState& in) {
 
 void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_metrics(in.metrics);
   out->set_term(in.term);
   out->set_generation(in.generation.value);
   out->set_leases_wanted(in.leases_wanted);
@@ -185,6 +186,7 @@ void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
 
 void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
   out->term = in.term();
   out->generation = Generation(in.generation());
   check->That(in.leases_wanted() <= Limits::kLeases, "leases_wanted", in.leases_wanted());
@@ -263,6 +265,7 @@ void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* ch
 
 void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_metrics(in.metrics);
   out->set_term(in.term);
   out->set_generation(in.generation.value);
   for (const auto& ledger : in.ledgers) Put(ledger, out->add_ledgers());
@@ -290,6 +293,7 @@ void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
 
 void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
   out->term = in.term();
   out->generation = Generation(in.generation());
   if (!check->Count(in.ledgers_size(), Limits::kSlices, "ledgers")) return;
@@ -319,10 +323,18 @@ void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* 
 void Put(const protocol::KeepAlive& in, pb::KeepAlive* out) {
   out->set_node(in.node.value);
   out->set_progress(in.progress);
+  out->set_metrics(in.metrics);
+}
+
+void Take(const pb::KeepAlive& in, protocol::KeepAlive* out, Check* check) {
+  out->node = NodeId(in.node());
+  out->progress = in.progress();
+  TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
 }
 
 void Put(const protocol::BotsHeartbeat& in, pb::BotsHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_metrics(in.metrics);
   out->set_term(in.term);
   out->set_published(in.published);
   out->set_done(in.done);
@@ -331,6 +343,7 @@ void Put(const protocol::BotsHeartbeat& in, pb::BotsHeartbeat* out) {
 
 void Take(const pb::BotsHeartbeat& in, protocol::BotsHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
   out->term = in.term();
   out->published = in.published();
   out->done = in.done();
@@ -339,6 +352,7 @@ void Take(const pb::BotsHeartbeat& in, protocol::BotsHeartbeat* out, Check* chec
 
 void Put(const protocol::FeedHeartbeat& in, pb::FeedHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_metrics(in.metrics);
   out->set_term(in.term);
   out->set_requests(in.requests);
   out->set_bytes_sent(in.bytes_sent);
@@ -373,6 +387,7 @@ void Take(const pb::PublisherReport& in, protocol::PublisherReport* out, Check* 
 
 void Take(const pb::FeedHeartbeat& in, protocol::FeedHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
   out->term = in.term();
   out->requests = in.requests();
   out->bytes_sent = in.bytes_sent();
@@ -485,7 +500,7 @@ Result<protocol::ControlRequest> ParseRequest(std::string_view bytes) {
       Take(message.bots(), &request.emplace<protocol::BotsHeartbeat>(), &check);
       break;
     case pb::Request::kKeepAlive:
-      request = protocol::KeepAlive{NodeId(message.keep_alive().node()), message.keep_alive().progress()};
+      Take(message.keep_alive(), &request.emplace<protocol::KeepAlive>(), &check);
       break;
     case pb::Request::kJob:
       TakeText(message.job().version(), Limits::kName, "version",

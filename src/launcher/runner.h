@@ -21,6 +21,7 @@ struct RunnerOptions {
   // processes know.
   std::string token;
   Security security;         // of all roles
+  std::string metrics;       // where the coordinator serves metrics, HOST:PORT; empty: no role does
   uint64_t pause_at = 0;     // CoordinatorOptions::pause_at
   std::string tensorboard;   // CoordinatorOptions::tensorboard
   engine::PlanOptions plan;  // for the evaluation at the end

@@ -409,6 +409,7 @@ struct LeaseClaim {
 
 struct WorkerHeartbeat {
   NodeId node;
+  std::string metrics;  // HOST:PORT of the role's listener for observers; empty: it has none
   uint64_t term = 0;
   Generation generation;  // of its view
   // The number of splits that it can take. Stepped strategies: the number of additional rounds that it can
@@ -488,6 +489,7 @@ struct ServerProgress {
 
 struct ServerHeartbeat {
   NodeId node;
+  std::string metrics;  // as in WorkerHeartbeat
   uint64_t term = 0;
   Generation generation;
   std::vector<LedgerReport> ledgers;  // slices on this server
@@ -541,6 +543,7 @@ struct BotsHeartbeat {
   bool done = false;
   double cpu_seconds = 0;
   uint64_t term = 0;
+  std::string metrics = {};  // as in WorkerHeartbeat
 };
 struct BotsHeartbeatReply {
   bool evicted = false;
@@ -558,6 +561,7 @@ struct FeedHeartbeat {
   double cpu_seconds = 0;
   std::vector<PublisherReport> publishers;
   uint64_t term = 0;
+  std::string metrics = {};  // as in WorkerHeartbeat
 };
 struct FeedHeartbeatReply {
   bool evicted = false;
@@ -571,7 +575,8 @@ struct FeedHeartbeatReply {
 // Any role, from a thread of its own: the process is alive, although its loop may be busy with a long batch.
 struct KeepAlive {
   NodeId node;
-  uint64_t progress = 0;  // kernels that have finished since the process started
+  uint64_t progress = 0;     // kernels that have finished since the process started
+  std::string metrics = {};  // of a standby: as in WorkerHeartbeat
 };
 struct KeepAliveReply {
   bool evicted = false;
@@ -695,6 +700,9 @@ uint64_t TermOf(const ControlRequest& request);  // of a heartbeat; 0 for other 
 // Of the heartbeat of a server or worker; null for other requests.
 const ElectorState* ElectorOf(const ControlRequest& request);
 NodeId NodeOf(const ControlRequest& request);  // of a heartbeat or keep-alive; 0 for other requests
+// WorkerHeartbeat::metrics, and as in other requests. Those that have no such field are left alone.
+std::string MetricsIn(const ControlRequest& request);
+void SetMetrics(const std::string& address, ControlRequest* request);
 // The addresses of standby coordinators that a heartbeat's reply names, in its view if it has one.
 std::vector<std::string> StandbysIn(const ControlReply& reply);
 

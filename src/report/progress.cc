@@ -57,6 +57,11 @@ void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& p
   if (shares_ && !progress.share.empty()) shares_->OnReport(node, progress.share);
 }
 
+void Progress::OnMetrics(NodeId node, const std::string& address) {
+  const auto known = nodes_.find(node);
+  if (known != nodes_.end()) known->second.metrics = address;
+}
+
 void Progress::TakeBatches(NodeId node, const protocol::WorkerProgress& progress) {
   uint64_t& next = next_batch_[node];
   uint64_t number = progress.first_batch;

@@ -38,6 +38,7 @@ class Progress {
     std::string strategy = "async";
     std::vector<std::string> warnings;            // about the job's settings
     std::string directory;                        // the job's directory
+    std::string metrics;                          // HOST:PORT of the coordinator's metrics; empty: none
     std::optional<WorkerShares::Options> shares;  // none: they are not compared
     // The job's variables and their slices, for a job with servers; null: it has none.
     std::shared_ptr<const protocol::SliceTable> table = nullptr;
@@ -54,6 +55,7 @@ class Progress {
   void OnUpdates(uint64_t version) { updates_ = std::max(updates_, version); }
   void OnFeed(Time now, NodeId node, const protocol::FeedHeartbeat& progress);
   void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
+  void OnMetrics(NodeId node, const std::string& address);  // of the member's listener
   // To be called periodically: records the totals at `now`, on which the windows are based. Nodes that have
   // left the view and sent nothing for kForgetAfter are forgotten; their part of the totals is kept.
   static constexpr Duration kForgetAfter = std::chrono::minutes(10);
@@ -124,7 +126,8 @@ class Progress {
     uint64_t feed_bytes = 0;  // sent by a feed
     // Time of a step without the wait for servers. 0: not known yet.
     double step_s = 0;
-    Time seen{0};  // when it last joined or reported
+    Time seen{0};         // when it last joined or reported
+    std::string metrics;  // HOST:PORT of its listener; empty: none
   };
   static void MeasureInput(Time now, const protocol::WorkerProgress& progress, Node* node);
   void Forget(Time now, const protocol::View& view);

@@ -311,6 +311,7 @@ class Progress::JsonWriter {
         m["pid"] = n->second.pid;
         m["done"] = n->second.done;
         m["cpu_s"] = n->second.cpu_seconds;
+        if (!n->second.metrics.empty()) m["metrics"] = n->second.metrics;
         if (member.role == protocol::Role::kFeed) m["bytes_out"] = n->second.feed_bytes;
         if (std::ranges::count(status_.stuck, member.node) > 0) m["stuck"] = true;
         for (const auto& [worker, peer] : status_.unreachable) {
@@ -384,6 +385,7 @@ class Progress::JsonWriter {
     json_["aggregated_compute_s"] = compute_s;
     json_["checkpoint"] = status_.checkpoint ? Json(status_.checkpoint_directory) : Json(nullptr);
     json_["directory"] = progress_.options_.directory;
+    if (!progress_.options_.metrics.empty()) json_["metrics"] = progress_.options_.metrics;
     if (const auto& saving = status_.saving) {
       json_["saving"] = {{"checkpoint", saving->id},
                          {"bytes", saving->bytes},

@@ -503,6 +503,19 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
                                                 "step_ms":null,"slow":false})"));
 }
 
+TEST_F(ProgressTest, AddressesOfMetricsAreTold) {
+  Make();
+  progress_->OnMetrics(kWorker, "10.0.0.7:4001");
+  progress_->OnMetrics(NodeId(77), "10.0.0.8:4001");
+  Json json = Show();
+  EXPECT_EQ(json["members"][1]["metrics"], "10.0.0.7:4001");
+  EXPECT_FALSE(json["members"][0].contains("metrics"));
+  EXPECT_FALSE(json.contains("metrics"));
+  EXPECT_EQ(json.dump().find("10.0.0.8"), std::string::npos) << "it is no member";
+  progress_.emplace(Progress::Options{.metrics = "10.0.0.5:9464"});
+  EXPECT_EQ(Show()["metrics"], "10.0.0.5:9464");
+}
+
 TEST_F(ProgressTest, WantedNumbersOfMembers) {
   Make();
   CoordinatorStatus status = Running(0);

@@ -128,7 +128,8 @@ class CoordinatorRole {
                   std::unique_ptr<checkpoint::Store> store, protocol::RecoveredState restored,
                   CoordinatorStreams streams, PublisherService* publisher, protocol::CoordinatorConfig config,
                   Replication replication, std::unique_ptr<tensorboard::RunWriter> tensorboard)
-      : job_(job),
+      : metrics_(options.metrics != nullptr ? options.metrics->registry() : own_metrics_),
+        job_(job),
         options_(options),
         store_(std::move(store)),
         streams_(std::move(streams)),
@@ -143,6 +144,7 @@ class CoordinatorRole {
                    .strategy = std::string(protocol::Name(job.strategy.kind)),
                    .warnings = Warnings(job),
                    .directory = job.directory,
+                   .metrics = options.metrics != nullptr ? options.metrics->address() : "",
                    .shares = Shares(job),
                    .table = SlicesOnServers(job),
                    .optimizer = job.optimizer}),
@@ -188,6 +190,7 @@ class CoordinatorRole {
     LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
     spdlog::info("coordinator of job '{}' serves on {} in term {}", job_.name, address,
                  protocol::NumberOf(store_->term()));
+    if (options_.metrics != nullptr) spdlog::info("metrics at {}", options_.metrics->address());
     for (const auto& joined : machine_.taken_over()) {
       protocol::JoinRequest known;
       known.role = joined.member.role;
@@ -207,7 +210,9 @@ class CoordinatorRole {
     if (!replicator_->founded()) Do({protocol::ConfirmTerm{}});
     Poll();
     Tick();
+    ShowStatus();
     loop_.Run();
+    if (options_.metrics != nullptr) options_.metrics->status().Set(nullptr);
     for (const auto& client : streams_.clients) client->Abort();
     // The directory is another coordinator's.
     if (outcome_.code() != Code::kStale) WriteSummary();
@@ -217,6 +222,14 @@ class CoordinatorRole {
   }
 
  private:
+  // To those who look at the metrics.
+  void ShowStatus() {
+    if (options_.metrics == nullptr) return;
+    options_.metrics->status().Set([this](std::function<void(std::string)> done) {
+      loop_.Post([this, done = std::move(done)] { done(Json(loop_.Now())); });
+    });
+  }
+
   // For roles on hosts that do not see the job's directory.
   Status StartShardService() {
     // Of a checkpoint in which every slice is saved twice, because it moves while it is made.
@@ -348,6 +361,9 @@ class CoordinatorRole {
   }
 
   void Note(Time now, const protocol::ControlRequest& request) {
+    if (const std::string metrics = protocol::MetricsIn(request);
+        !metrics.empty() && net::ParseAddress(metrics).ok())
+      progress_.OnMetrics(protocol::NodeOf(request), metrics);
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress_.OnWorker(now, worker->node, worker->progress);
       if (worker->member_report) progress_.OnMemberReport(worker->node, *worker->member_report);
@@ -663,6 +679,8 @@ class CoordinatorRole {
   void OnCheckpoint(const protocol::Manifest& manifest) {
     spdlog::info("checkpoint {} of {} events is complete", manifest.id, manifest.events);
     replicator_->OnCheckpoint(manifest.id);
+    checkpoints_.Add();
+    last_checkpoint_.Set(Seconds(std::chrono::system_clock::now().time_since_epoch()));
     if (tensorboard_ != nullptr) tensorboard_->OnCheckpoint(manifest.directory, manifest);
   }
   void Act(protocol::DropCheckpoints& a) { replicator_->Drop(a); }
@@ -775,7 +793,12 @@ class CoordinatorRole {
   }
 
   net::Loop loop_;
-  metrics::Registry metrics_;
+  metrics::Registry own_metrics_;  // if nobody looks at them
+  metrics::Registry& metrics_;
+  metrics::Counter& checkpoints_ = metrics_.counter("leat_job_checkpoints_total", "Complete checkpoints.");
+  metrics::Gauge& last_checkpoint_ =
+      metrics_.gauge("leat_job_last_checkpoint_time_seconds",
+                     "When the last checkpoint was complete, since 1970; 0: none was since the start.");
   const job::Job& job_;
   const CoordinatorOptions& options_;
   std::unique_ptr<checkpoint::Store> store_;

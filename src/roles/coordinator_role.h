@@ -13,6 +13,7 @@
 #include "checkpoint/store.h"
 #include "job/job.h"
 #include "net/tls/tls_identity.h"
+#include "observe/prometheus/role_metrics.h"
 
 namespace leat::roles {
 
@@ -36,7 +37,8 @@ struct CoordinatorOptions {
   bool new_members = false;
   // The job that is resumed keeps the numbers of workers and servers that commands have set.
   bool keep_scale = false;
-  uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
+  uint64_t pause_at = 0;                                    // CoordinatorConfig::pause_at
+  std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // what the role shows; null: nothing
   std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
   // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
   std::string tensorboard;

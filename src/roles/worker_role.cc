@@ -325,6 +325,8 @@ net::TransportOptions TransportOf(const RoleOptions& options, wire::PortKind por
   transport.token = options.coordinator_client.token;
   transport.tls = options.coordinator_client.tls;
   transport.port_kind = port_kind;
+  if (const auto& metrics = options.coordinator_client.metrics; metrics != nullptr)
+    transport.metrics = &metrics->registry();
   return transport;
 }
 
