@@ -45,6 +45,7 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
   out->set_rejected_batches(in.rejected_batches);
   out->set_dead_letters(in.dead_letters);
   out->set_cpu_seconds(in.cpu_seconds);
+  out->set_compute_seconds(in.compute_seconds);
   out->set_wait_seconds(in.wait_seconds);
   out->set_longest_step_seconds(in.longest_step_seconds);
   out->set_scores(std::string(AsText(in.scores)));
@@ -54,6 +55,7 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
   out->set_push_retries(in.push_retries);
   out->set_input_records(in.input_records);
   out->set_input_bytes(in.input_bytes);
+  out->set_decode_seconds(in.decode_seconds);
   out->set_input_wait_seconds(in.input_wait_seconds);
   out->set_splits_ready(in.splits_ready);
   out->set_last_dead_letter(in.last_dead_letter.substr(0, Limits::kText));
@@ -78,6 +80,7 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   out->rejected_batches = in.rejected_batches();
   out->dead_letters = in.dead_letters();
   TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
+  TakeSeconds(in.compute_seconds(), "compute_seconds", &out->compute_seconds, check);
   TakeSeconds(in.wait_seconds(), "wait_seconds", &out->wait_seconds, check);
   TakeSeconds(in.longest_step_seconds(), "longest_step_seconds", &out->longest_step_seconds, check);
   TakeBytes(in.scores(), Limits::kScores, "scores", &out->scores, check);
@@ -87,6 +90,7 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   out->push_retries = in.push_retries();
   out->input_records = in.input_records();
   out->input_bytes = in.input_bytes();
+  TakeSeconds(in.decode_seconds(), "decode_seconds", &out->decode_seconds, check);
   TakeSeconds(in.input_wait_seconds(), "input_wait_seconds", &out->input_wait_seconds, check);
   out->splits_ready = in.splits_ready();
   TakeText(in.last_dead_letter(), Limits::kText, "last_dead_letter", &out->last_dead_letter, check);

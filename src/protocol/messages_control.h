@@ -181,13 +181,17 @@ struct WorkerProgress {
   uint64_t rejected_batches = 0;
   uint64_t dead_letters = 0;
   double cpu_seconds = 0;
-  double wait_seconds = 0;  // for servers
+  // A worker's time: for steps without the wait for others, and waiting for servers or the other members. Waits
+  // that are not over are included, up to the report.
+  double compute_seconds = 0;
+  double wait_seconds = 0;
   // Not cumulative: the longest time between the ends of two batches, of the last 5 to 10 seconds.
   double longest_step_seconds = 0;
-  // The stream: what was read and decoded, time without anything to train, and splits that wait to be
-  // trained.
+  // The stream: what was read and decoded, the time that decoding took on a thread of its own, time without
+  // anything to train, and splits that wait to be trained.
   uint64_t input_records = 0;
   uint64_t input_bytes = 0;
+  double decode_seconds = 0;
   double input_wait_seconds = 0;
   uint32_t splits_ready = 0;
   // metrics::AucCounts, encoded: of the model's scores, and of the known probability. Empty if the job has

@@ -41,9 +41,10 @@ void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& p
   if (pace.since < Time{0} && progress.steps > 0) {
     pace.since = now;
     pace.base = progress.steps;
-    pace.base_wait = progress.wait_seconds;
+    pace.base_wait = progress.wait_seconds + progress.input_wait_seconds;
   } else if (pace.since >= Time{0} && progress.steps >= pace.base + kStepsToJudge) {
-    const double busy = Seconds(now - pace.since) - (progress.wait_seconds - pace.base_wait);
+    const double waited = progress.wait_seconds + progress.input_wait_seconds - pace.base_wait;
+    const double busy = Seconds(now - pace.since) - waited;
     pace.step_s = std::max(busy, 0.0) / static_cast<double>(progress.steps - pace.base);
   }
   MeasureInput(now, progress, &known->second);

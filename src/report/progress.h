@@ -124,7 +124,7 @@ class Progress {
     uint64_t base_records = 0, base_bytes = 0;
     double records_per_s = 0, input_bytes_per_s = 0;
     uint64_t feed_bytes = 0;  // sent by a feed
-    // Time of a step without the wait for servers. 0: not known yet.
+    // Time of a step without the waits for servers and input. 0: not known yet.
     double step_s = 0;
     Time seen{0};         // when it last joined or reported
     std::string metrics;  // HOST:PORT of its listener; empty: none

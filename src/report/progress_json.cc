@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 namespace leat::report {
@@ -45,6 +46,19 @@ std::string_view PhaseName(protocol::CoordinatorStatus::Phase phase) {
       return "stopping";
     case Phase::kEnded:
       return "ended";
+  }
+  return "?";
+}
+
+std::string_view HowName(protocol::CoordinatorStatus::Departure::How how) {
+  using How = protocol::CoordinatorStatus::Departure::How;
+  switch (how) {
+    case How::kLeft:
+      return "left";
+    case How::kLost:
+      return "lost";
+    case How::kEvicted:
+      return "evicted";
   }
   return "?";
 }
@@ -224,6 +238,7 @@ class Progress::JsonWriter {
     }
     json_["lag"] = status_.lag;
     AddLag();
+    json_["stream_end"] = std::accumulate(status_.ends.begin(), status_.ends.end(), uint64_t{0});
     json_["published"] = progress_.published_;
     if (const auto& predictions = status_.predictions) {
       json_["predictions"] = {{"published", predictions->published},
@@ -325,6 +340,13 @@ class Progress::JsonWriter {
       members.push_back(std::move(m));
     }
     json_["members"] = std::move(members);
+    for (const auto& departure : status_.departures) {
+      json_["departed"].push_back({{"number", departure.number},
+                                   {"role", protocol::Name(departure.member.role)},
+                                   {"index", departure.member.index},
+                                   {"node", departure.member.node.value},
+                                   {"how", HowName(departure.how)}});
+    }
     for (const auto& [member, host, pid] : status_.stuck_evicted) {
       json_["stuck_evicted"].push_back({{"role", protocol::Name(member.role)},
                                         {"index", member.index},
@@ -349,10 +371,12 @@ class Progress::JsonWriter {
     const auto worker = progress_.workers_.find(node);
     if (worker == progress_.workers_.end()) return;
     (*m)["steps"] = worker->second.steps;
+    (*m)["compute_s"] = worker->second.compute_seconds;
     (*m)["wait_s"] = worker->second.wait_seconds;
     (*m)["longest_step_ms"] = worker->second.longest_step_seconds * 1e3;
     const auto& node_state = progress_.nodes_.at(node);
     (*m)["input_wait_s"] = worker->second.input_wait_seconds;
+    (*m)["decode_s"] = worker->second.decode_seconds;
     (*m)["splits_ready"] = worker->second.splits_ready;
     (*m)["input_bytes"] = worker->second.input_bytes;
     (*m)["input_bytes_per_s"] = std::round(node_state.input_bytes_per_s);
@@ -360,6 +384,9 @@ class Progress::JsonWriter {
     if (worker->second.feed_bytes > 0) (*m)["feed_bytes"] = worker->second.feed_bytes;
     if (worker->second.feed_retries > 0) (*m)["feed_retries"] = worker->second.feed_retries;
     if (worker->second.push_retries > 0) (*m)["push_retries"] = worker->second.push_retries;
+    if (worker->second.dead_letters > 0) (*m)["dead_letters"] = worker->second.dead_letters;
+    if (!worker->second.last_dead_letter.empty())
+      (*m)["last_dead_letter"] = worker->second.last_dead_letter;
     const double step_s = progress_.nodes_.at(node).step_s;
     (*m)["step_ms"] = step_s > 0 ? Json(step_s * 1e3) : Json(nullptr);
     (*m)["slow"] = step_s > kSlow * usual_s;

@@ -108,6 +108,7 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
                           "skipped",
                           "warnings",
                           "lag",
+                          "stream_end",
                           "published",
                           "dead_letters",
                           "rejected_batches",
@@ -461,6 +462,10 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   sums.progress.cpu_seconds = 2;
   sums.progress.rejected_batches = 2;
   sums.progress.push_retries = 5;
+  sums.progress.dead_letters = 2;
+  sums.progress.last_dead_letter = "partition 0 offset 5: is missing";
+  sums.progress.compute_seconds = 0.75;
+  sums.progress.decode_seconds = 0.125;
   Report(kWorker, sums);
   auto status = Running(10);
   status.lag = 490;
@@ -470,6 +475,10 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   status.stuck = {NodeId(8)};
   status.stuck_evicted = {{{NodeId(9), Role::kWorker, 3, ""}, "b", 104}};
   status.evictions = 5;
+  using How = CoordinatorStatus::Departure::How;
+  status.departures = {{7, {NodeId(9), Role::kWorker, 3, ""}, How::kEvicted},
+                       {8, {NodeId(12), Role::kServer, 1, ""}, How::kLost},
+                       {9, {NodeId(13), Role::kFeed, 0, ""}, How::kLeft}};
   status.checkpoint = 6;
   status.checkpoint_directory = "/jobs/fraud/checkpoint-000006";
   const Json json = Json::parse(progress_->ToJson(now_, status, 0.25));
@@ -488,6 +497,9 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   EXPECT_EQ(json["generation"], 5);
   EXPECT_EQ(json["stuck_evicted"].dump(),
             R"([{"host":"b","index":3,"node":9,"pid":104,"role":"worker","stuck":true}])");
+  EXPECT_EQ(json["departed"].dump(), R"([{"how":"evicted","index":3,"node":9,"number":7,"role":"worker"},)"
+                                     R"({"how":"lost","index":1,"node":12,"number":8,"role":"ps"},)"
+                                     R"({"how":"left","index":0,"node":13,"number":9,"role":"feed"}])");
   EXPECT_EQ(json["checkpoint"], "/jobs/fraud/checkpoint-000006");
   EXPECT_EQ(json["directory"], "/jobs/fraud");
   EXPECT_FALSE(json.contains("wanted"));
@@ -497,8 +509,10 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
                                                 "cpu_s":1.5,"bytes_held":4096,"share":1.0,"bytes_in":0,
                                                 "bytes_out":0,"bytes_per_s":0.0})"));
   EXPECT_EQ(json["members"][1], Json::parse(R"({"role":"worker","index":0,"node":1,"host":"host1","pid":101,
-                                                "done":10,"cpu_s":2.0,"steps":1,"wait_s":0.0,"push_retries":5,"longest_step_ms":0.0,
-                                                "input_wait_s":0.0,"splits_ready":0,"input_bytes":0,
+                                                "done":10,"cpu_s":2.0,"steps":1,"compute_s":0.75,"wait_s":0.0,"push_retries":5,
+                                                "longest_step_ms":0.0,"dead_letters":2,
+                                                "last_dead_letter":"partition 0 offset 5: is missing",
+                                                "input_wait_s":0.0,"decode_s":0.125,"splits_ready":0,"input_bytes":0,
                                                 "input_bytes_per_s":0.0,"input_events_per_s":0.0,
                                                 "step_ms":null,"slow":false})"));
 }
@@ -616,8 +630,10 @@ TEST_F(ProgressTest, WhoIsSlowIsSeenByWhatItsStepsTake) {
   EXPECT_DOUBLE_EQ(members()[1]["step_ms"], 90);
   EXPECT_EQ(members()[0]["slow"], false);
   EXPECT_EQ(members()[1]["slow"], true);
-  slow.progress.wait_seconds = 9;
+  // A worker that has nothing to train is not slow.
+  slow.progress.input_wait_seconds = 8;
   Report(kOther, slow);
+  EXPECT_DOUBLE_EQ(members()[1]["step_ms"], 10);
   EXPECT_EQ(members()[1]["slow"], false);
 }
 

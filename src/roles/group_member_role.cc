@@ -141,6 +141,8 @@ class GroupMemberRole {
   protocol::WorkerHeartbeat MakeHeartbeat() {
     auto heartbeat = machine_.MakeHeartbeat();
     heartbeat.progress = progress_;
+    if (reducing_since_) heartbeat.progress.wait_seconds += Seconds(loop_.Now() - *reducing_since_);
+    input_flow_.AddRunningWait(loop_.Now(), &heartbeat.progress);
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     batches_.Report(&heartbeat.progress);
     share_.Report(&heartbeat.progress);
@@ -295,6 +297,7 @@ class GroupMemberRole {
       if (step.finite) share_.Add(rows, split->Batch(a.batch), cut.batches());
       Post([this, a, cut, step, took = loop_.Now() - begin] {
         long_batches_ = took > kLongBatch;
+        progress_.compute_seconds += Seconds(took);
         OnComputed(a, cut, step);
       });
     };
@@ -351,9 +354,10 @@ class GroupMemberRole {
     if (job_.schema.has_truth()) progress->true_scores = trainer_.truths_seen().Encode();
   }
   void Act(const protocol::ReduceStep& a) {
-    const Time since = loop_.Now();
-    reducer_.Reduce(a, [this, since, token = a.token, group = a.group](Result<protocol::ReducedStep> step) {
-      progress_.wait_seconds += Seconds(loop_.Now() - since);
+    reducing_since_ = loop_.Now();
+    reducer_.Reduce(a, [this, token = a.token, group = a.group](Result<protocol::ReducedStep> step) {
+      progress_.wait_seconds += Seconds(loop_.Now() - *reducing_since_);
+      reducing_since_.reset();
       if (!step.ok()) spdlog::warn("step: {}", step.status().ToString());
       NoteUnreachable(group);
       if (membership_.over()) return;
@@ -430,6 +434,7 @@ class GroupMemberRole {
   bool in_turns_ = false;                   // batches are computed on the loop's thread …
   bool long_batches_ = true;                // … unless they keep it from all else for too long
   std::optional<uint64_t> computing_;       // lease
+  std::optional<Time> reducing_since_;      // a reduction is not over
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;
   bool leaving_ = false;

@@ -125,6 +125,8 @@ class WorkerRole {
   protocol::WorkerHeartbeat MakeHeartbeat() {
     auto heartbeat = machine_.MakeHeartbeat(loop_.Now());
     heartbeat.progress = progress_;
+    if (!asked_.empty()) heartbeat.progress.wait_seconds += Seconds(loop_.Now() - waiting_since_);
+    input_flow_.AddRunningWait(loop_.Now(), &heartbeat.progress);
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     batches_.Report(&heartbeat.progress);
     share_.Report(&heartbeat.progress);
@@ -209,6 +211,7 @@ class WorkerRole {
   }
   protocol::BatchOutcome Train(const PreparedSplit& split, const protocol::Compute& a) {
     const auto& cut = split.lease.cut;
+    const Time begin = loop_.Now();
     DelayBatch(job_.debug, progress_.steps);
     const step::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
@@ -220,6 +223,7 @@ class WorkerRole {
     progress_.correct += step.correct;
     progress_.absolute_error += step.absolute_error;
     ++progress_.steps;
+    progress_.compute_seconds += Seconds(loop_.Now() - begin);
     longest_step_.OnBatch(loop_.Now());
     progress_.longest_step_seconds = Seconds(longest_step_.longest());
     if (step.finite) {

@@ -56,12 +56,15 @@ Status SplitReader::Read(PreparedSplit* split) {
   records_.labels_end = range.end;
   LEAT_RETURN_IF_ERROR(source_->Read(cut.partition, cut.begin.offset, cut.end, &records_));
   split->bytes = records_.offsets.back();
+  const MonotonicClock clock;
+  const Time begin = clock.Now();
   split->rows.clear();
   decoder_->Decode(records_, &split->rows);
   // Before any event of the split can count.
   if (dead_letters_ != nullptr && !split->rows.dead.empty())
     LEAT_RETURN_IF_ERROR(dead_letters_->Keep(records_, split->rows.dead));
   OrderRows(cut, split);
+  split->decoding = clock.Now() - begin;
   split->keys = {};
   if (keys_ && *keys_ < records_.attributes.size()) std::swap(split->keys, records_.attributes[*keys_]);
   return {};

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "net/loop.h"
 #include "protocol/messages_control.h"
 #include "roles/background_thread.h"
@@ -21,7 +22,8 @@ namespace leat::roles {
 struct PreparedSplit {
   protocol::Lease lease;
   stream::DecodedRows rows;
-  uint64_t bytes = 0;  // of its records
+  uint64_t bytes = 0;   // of its records
+  Duration decoding{};  // how long it took, without the wait for the records
   // The rows of batch i are order[starts[i], starts[i + 1]), without dead letters.
   std::vector<uint32_t> order;
   std::vector<uint32_t> starts;
