@@ -3,8 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <optional>
 #include <set>
@@ -23,6 +25,7 @@
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/tcp/tcp.h"
+#include "observe/history/recorder.h"
 #include "observe/tensorboard/event_file.h"
 #include "observe/tensorboard/job_graph.h"
 #include "observe/tensorboard/run_writer.h"
@@ -56,6 +59,8 @@ constexpr Duration kEndWait = std::chrono::seconds(10);
 constexpr Duration kAsk = std::chrono::seconds(3);
 // At the end of the job, for a disk that TensorBoard's files are on.
 constexpr Duration kLastPoints = std::chrono::seconds(5);
+// At the end, for a disk that is busy.
+constexpr Duration kLastRecord = std::chrono::seconds(2);
 
 std::string OnHostOf(const std::string& address, uint16_t port) {
   return std::string(net::HostOf(address)) + ":" + std::to_string(port);
@@ -170,7 +175,8 @@ class CoordinatorRole {
                  },
              .agreed = [this] { return replicator_->agreed(); }}),
         replication_(std::move(replication)),
-        tensorboard_(std::move(tensorboard)) {}
+        tensorboard_(std::move(tensorboard)),
+        monitor_(options.monitor != nullptr ? options.monitor : std::make_shared<observe::JobMonitor>()) {}
 
   Status Run() {
     auto server = control::ControlServer::Start(
@@ -208,6 +214,7 @@ class CoordinatorRole {
     });
     // One that was elected says nothing of its journal before a majority of the members knows it.
     if (!replicator_->founded()) Do({protocol::ConfirmTerm{}});
+    record_thread_.Post([this] { recorder_.emplace(store_->directory(), monitor_); });
     Poll();
     Tick();
     ShowStatus();
@@ -215,9 +222,10 @@ class CoordinatorRole {
     if (options_.metrics != nullptr) options_.metrics->status().Set(nullptr);
     for (const auto& client : streams_.clients) client->Abort();
     // The directory is another coordinator's.
-    if (outcome_.code() != Code::kStale) WriteSummary();
-    if (outcome_.code() != Code::kStale && tensorboard_ != nullptr)
-      tensorboard_->Finish(loop_.Now(), summary_, kLastPoints);
+    if (outcome_.code() == Code::kStale) return outcome_;
+    WriteSummary();
+    FinishRecord();
+    if (tensorboard_ != nullptr) tensorboard_->Finish(loop_.Now(), summary_, kLastPoints);
     return outcome_;
   }
 
@@ -480,6 +488,7 @@ class CoordinatorRole {
       ReportUnreachable(status);
       if (tensorboard_ != nullptr && tensorboard_->Due(now) && Trains(status))
         tensorboard_->OnStatus(now, progress_.ToJson(now, status, OwnCpuSeconds()));
+      Record(now, status);
       for (const auto& notice : progress_.TakeShareNotices()) {
         notice.over ? spdlog::info("over: {}", notice.text) : spdlog::warn("{}", notice.text);
       }
@@ -780,6 +789,26 @@ class CoordinatorRole {
     return status;
   }
 
+  // For the job's history. A disk that is slow makes gaps in it, and holds up nothing else.
+  void Record(Time now, const protocol::CoordinatorStatus& status) {
+    if (now - last_record_ < observe::Recorder::kInterval - kStatusInterval / 2 || recording_.exchange(true)) return;
+    last_record_ = now;
+    record_thread_.Post([this, time = UnixSeconds(now), json = progress_.ToJson(now, status, OwnCpuSeconds())] {
+      recorder_->OnStatus(time, json);
+      recording_ = false;
+    });
+  }
+  void FinishRecord() {
+    const auto done = std::make_shared<std::promise<void>>();
+    record_thread_.Post([this, done, time = UnixSeconds(loop_.Now())] {
+      recorder_->Finish(time, summary_);
+      done->set_value();
+    });
+    done->get_future().wait_for(kLastRecord);
+  }
+  // A clock that is set while the job runs does not change this.
+  double UnixSeconds(Time now) const { return Seconds(now - clocks_compared_at_) + clock_at_comparison_; }
+
   void WriteSummary() {
     const std::string path = job_.directory + "/summary.json";
     std::ofstream out(path + ".tmp");
@@ -841,6 +870,13 @@ class CoordinatorRole {
   const Replication replication_;
   const std::unique_ptr<tensorboard::RunWriter> tensorboard_;  // null: nobody has asked for it
   std::optional<Replicator> replicator_;  // once the service of checkpoints has an address
+  const Time clocks_compared_at_ = loop_.Now();
+  const double clock_at_comparison_ = Seconds(std::chrono::system_clock::now().time_since_epoch());
+  const std::shared_ptr<observe::JobMonitor> monitor_;
+  Time last_record_{0};
+  std::atomic<bool> recording_ = false;
+  std::optional<observe::Recorder> recorder_;        // of the thread below
+  BackgroundThread record_thread_{kNiceWithFiles};  // uses the members above
 };
 
 // For workers on hosts that do not have what the job reads. Without it the job runs on all others.

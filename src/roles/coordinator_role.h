@@ -13,6 +13,7 @@
 #include "checkpoint/store.h"
 #include "job/job.h"
 #include "net/tls/tls_identity.h"
+#include "observe/history/job_monitor.h"
 #include "observe/prometheus/role_metrics.h"
 
 namespace leat::roles {
@@ -39,6 +40,8 @@ struct CoordinatorOptions {
   bool keep_scale = false;
   uint64_t pause_at = 0;                                    // CoordinatorConfig::pause_at
   std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // what the role shows; null: nothing
+  // For those who look at the job; null: nobody does.
+  std::shared_ptr<observe::JobMonitor> monitor = nullptr;
   std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
   // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
   std::string tensorboard;
