@@ -16,6 +16,8 @@ void AddAdviseCommand(CLI::App& app, int* result);
 void AddCalibrateCommand(CLI::App& app, int* result);
 // leat cert: create a private certificate authority, and certificates for roles.
 void AddCertCommand(CLI::App& app, int* result);
+// leat dashboard: show a job in a browser, or a link to the page of one that runs.
+void AddDashboardCommand(CLI::App& app, int* result);
 // leat devices: show this machine's processors, caches and memory, and measure their speed.
 void AddDevicesCommand(CLI::App& app, int* result);
 // leat graph: show a job's compute graph and its kernels.

@@ -20,6 +20,7 @@
 #include "base/config.h"
 #include "commands.h"
 #include "control/client.h"
+#include "dashboard_listener.h"
 #include "demo_job.h"
 #include "job/worker_range.h"
 #include "kafka_demo.h"
@@ -31,6 +32,8 @@
 #include "launcher/signals.h"
 #include "launcher/token.h"
 #include "metrics_listener.h"
+#include "net/address.h"
+#include "observe/http/view_token.h"
 #include "ops/fuse.h"
 #include "report/display.h"
 #include "roles/bots_role.h"
@@ -125,6 +128,7 @@ struct Arguments {
   std::string standby_for;  // addresses of the coordinator
   bool new_members = false;
   bool standby = false;
+  std::optional<std::string> dashboard;  // HOST:PORT
   // Arguments of `leat scale` and `leat drain`.
   std::string workers;
   std::optional<uint32_t> servers;
@@ -146,6 +150,19 @@ void AddSecurity(CLI::App* app, Arguments* a) {
 
 void AddMetrics(CLI::App* app, Arguments* a, const std::string& what) {
   app->add_option("--metrics", a->metrics, what)->type_name("HOST:PORT");
+}
+
+void AddDashboard(CLI::App* app, Arguments* a) {
+  app->add_option_function<std::vector<std::string>>(
+         "--dashboard",
+         [a](const std::vector<std::string>& given) {
+           a->dashboard = given.empty() || given[0].empty() ? "127.0.0.1:0" : given[0];
+           if (net::ParseAddress(*a->dashboard).ok()) return;
+           throw CLI::ValidationError("--dashboard", "'" + *a->dashboard + "' is no address HOST:PORT");
+         },
+         "show the job in a browser, at this address (default: 127.0.0.1 and any free port)")
+      ->type_name("[HOST:PORT]")
+      ->expected(0, 1);
 }
 
 void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_default) {
@@ -180,6 +197,7 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
   AddMetrics(app, a,
              "address for Prometheus: the coordinator's /metrics, /healthz, /readyz, and all roles at "
              "/targets; port 0: any free port");
+  AddDashboard(app, a);
   AddSecurity(app, a);
 }
 
@@ -206,6 +224,11 @@ int Train(Arguments a) {
   options.plan = Kernels();
   options.security = Security(a);
   options.metrics = a.metrics;
+  options.dashboard = a.dashboard.value_or("");
+  options.dashboard_link = [tls = options.security.tls != nullptr](const std::string& address,
+                                                                   const std::string& job_token) {
+    return observe::DashboardLink(address, tls, observe::ViewToken(job_token));
+  };
   auto token = launcher::UserToken();
   if (token.ok()) {
     options.token = std::move(token).value();
@@ -280,6 +303,18 @@ int Coordinator(Arguments a) {
   options.metrics = metrics.metrics;
   if (metrics.metrics != nullptr)
     metrics.metrics->NotReady(a.standby_for.empty() ? "the coordinator starts" : "it stands by");
+  const DashboardListener page =
+      ListenForDashboard({.option = "--dashboard",
+                          .address = a.dashboard.value_or(""),
+                          .token = options.token,
+                          .security = security,
+                          .advertise = a.advertise});
+  options.monitor = page.monitor;
+  options.dashboard = page.address;
+  if (!page.address.empty()) {
+    spdlog::info("the page of the job is at {}://{}; leat dashboard --link shows a link with the view token",
+                 security.tls != nullptr ? "https" : "http", page.address);
+  }
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
     const std::string line = address + "\n";
@@ -310,7 +345,9 @@ int Coordinator(Arguments a) {
     a.overrides.found = found->found;
     Require(roles::FetchAssets(options, job::Job::WithoutFiles(a.source, a.overrides)));
   }
-  return Report(roles::RunCoordinator(load(), options));
+  const Status outcome = roles::RunCoordinator(load(), options);
+  page.Finish();
+  return Report(outcome);
 }
 
 // `name`: of the role. Its listener ends after the role.
@@ -562,6 +599,7 @@ int Run(int argc, char** argv) {
   AddAdviseCommand(app, &result);
   AddCalibrateCommand(app, &result);
   AddCertCommand(app, &result);
+  AddDashboardCommand(app, &result);
   AddDevicesCommand(app, &result);
   AddGraphCommand(app, &result);
   AddExportCommand(app, &result);

@@ -103,6 +103,7 @@ class Runner {
   void ExplainFigures();
   void ReportPlacement();
   void ShowMetrics(const std::string& address);
+  void ShowDashboard(const std::string& address);
   bool PollStatus();  // false: the coordinator does not answer
   void Obey();
   Status StartMembers();
@@ -129,6 +130,7 @@ class Runner {
   std::map<std::string, uint64_t> peak_rss_;
   std::string address_;
   std::string metrics_;  // where the coordinator serves them, with the real port; empty: not known
+  std::string dashboard_;  // where the page of the job is; empty: not known
   std::unique_ptr<control::ControlClient> client_;
   std::string status_;
   WantedRoles wanted_;
@@ -155,6 +157,7 @@ Status Runner::StartCoordinator(bool again) {
   if (!job_.data.empty()) add({"--data", job_.data});
   if (!options_.tensorboard.empty()) add({"--tensorboard", options_.tensorboard});
   if (!options_.metrics.empty()) add({"--metrics", metrics_.empty() ? options_.metrics : metrics_});
+  if (!options_.dashboard.empty()) add({"--dashboard", dashboard_.empty() ? options_.dashboard : dashboard_});
   if (again) {
     // The directory has the whole job.
     add({"--resume", job_.directory});
@@ -312,6 +315,12 @@ void Runner::ShowMetrics(const std::string& address) {
                "/targets; leat view-token shows the token that they need");
 }
 
+void Runner::ShowDashboard(const std::string& address) {
+  // The coordinator may listen on all addresses of the host; the port is the same.
+  dashboard_ = std::string(net::HostOf(options_.dashboard)) + address.substr(net::HostOf(address).size());
+  display_.Say("dashboard: " + options_.dashboard_link(address, token_));
+}
+
 bool Runner::PollStatus() {
   auto reply = client_->Call(protocol::StatusRequest{}, kStatusDeadline);
   if (!reply.ok()) return false;
@@ -319,6 +328,7 @@ bool Runner::PollStatus() {
   const Json json = Json::parse(status_, nullptr, false);
   if (json.is_discarded()) return false;
   if (metrics_.empty() && json.contains("metrics")) ShowMetrics(json["metrics"].get<std::string>());
+  if (dashboard_.empty() && json.contains("dashboard")) ShowDashboard(json["dashboard"].get<std::string>());
   const auto events = json.value("events", uint64_t{0});
   if (events != last_events_) failed_starts_.clear();
   last_events_ = events;
@@ -557,6 +567,10 @@ int RunLocally(const RunnerOptions& options) {
   if (!options.metrics.empty()) {
     const Status allowed = CheckListen(options.security, options.metrics);
     if (!allowed.ok()) throw std::invalid_argument("--metrics: " + allowed.message());
+  }
+  if (!options.dashboard.empty()) {
+    const Status allowed = CheckListen(options.security, options.dashboard);
+    if (!allowed.ok()) throw std::invalid_argument("--dashboard: " + allowed.message());
   }
   job::CheckReadable(job);
   std::error_code error;

@@ -1,6 +1,7 @@
 // Runs a job on this machine with one process per role, for `leat train` and `leat demo`.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct RunnerOptions {
   std::string token;
   Security security;         // of all roles
   std::string metrics;       // where the coordinator serves metrics, HOST:PORT; empty: no role does
+  std::string dashboard;     // where the coordinator serves the page of the job, HOST:PORT; empty: nowhere
+  // A link to the page, of its address and the job's token.
+  std::function<std::string(const std::string& address, const std::string& token)> dashboard_link = nullptr;
   uint64_t pause_at = 0;     // CoordinatorOptions::pause_at
   std::string tensorboard;   // CoordinatorOptions::tensorboard
   engine::PlanOptions plan;  // for the evaluation at the end

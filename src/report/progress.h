@@ -39,6 +39,7 @@ class Progress {
     std::vector<std::string> warnings;            // about the job's settings
     std::string directory;                        // the job's directory
     std::string metrics;                          // HOST:PORT of the coordinator's metrics; empty: none
+    std::string dashboard;                        // address of the job's page; empty: there is none
     std::optional<WorkerShares::Options> shares;  // none: they are not compared
     // The job's variables and their slices, for a job with servers; null: it has none.
     std::shared_ptr<const protocol::SliceTable> table = nullptr;

@@ -413,6 +413,7 @@ class Progress::JsonWriter {
     json_["checkpoint"] = status_.checkpoint ? Json(status_.checkpoint_directory) : Json(nullptr);
     json_["directory"] = progress_.options_.directory;
     if (!progress_.options_.metrics.empty()) json_["metrics"] = progress_.options_.metrics;
+    if (!progress_.options_.dashboard.empty()) json_["dashboard"] = progress_.options_.dashboard;
     if (const auto& saving = status_.saving) {
       json_["saving"] = {{"checkpoint", saving->id},
                          {"bytes", saving->bytes},

@@ -150,6 +150,7 @@ class CoordinatorRole {
                    .warnings = Warnings(job),
                    .directory = job.directory,
                    .metrics = options.metrics != nullptr ? options.metrics->address() : "",
+                   .dashboard = options.dashboard,
                    .shares = Shares(job),
                    .table = SlicesOnServers(job),
                    .optimizer = job.optimizer}),

@@ -42,6 +42,7 @@ struct CoordinatorOptions {
   std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // what the role shows; null: nothing
   // For those who look at the job; null: nobody does.
   std::shared_ptr<observe::JobMonitor> monitor = nullptr;
+  std::string dashboard;  // the address of the job's page, which the status has; empty: there is none
   std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
   // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
   std::string tensorboard;

@@ -1,4 +1,5 @@
-"""Debian packages that single tests need: unpacked into build/packages/, not installed, so no service is started."""
+"""Debian packages that single tests need. Those with a service are unpacked into build/packages/ and not installed, so
+that none is started."""
 
 import fcntl
 import os
@@ -53,3 +54,26 @@ def unpacked(listed):
                 subprocess.run(["dpkg-deb", "-x", archive, content], check=True)
             content.rename(target)
     return target
+
+
+def missing(packages):
+    done = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *packages], capture_output=True,
+                          text=True)
+    there = {line.split()[0] for line in done.stdout.splitlines() if line.endswith(" installed")}
+    return [package for package in packages if package not in there]
+
+
+def installed(listed):
+    """Installs what is missing of deploy/apt-packages-LISTED.txt. Skips the test if that is not possible here."""
+    wanted = missing(names(listed))
+    if not wanted:
+        return
+    if os.geteuid() != 0:
+        pytest.skip(f"as root, run: apt-get install {' '.join(wanted)}")
+    options = ["-q", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update"], ["install", "-y", "--no-install-recommends", *wanted]):
+        done = subprocess.run(["apt-get", *options, *command], env=environment, capture_output=True, text=True, timeout=900)
+        if done.returncode != 0:
+            pytest.skip(f"apt-get {command[0]} failed: {done.stderr[-500:]}")
+    assert not missing(wanted)
