@@ -26,8 +26,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     leat::ByteWriter again;
     Append(*record, &again);
     // A sample may have figures of a later version.
-    const bool sample = std::holds_alternative<Sample>(*record) || std::holds_alternative<CoarseSample>(*record);
-    LEAT_CHECK(sample || std::ranges::equal(again.view(), file.view().subspan(begin, reader.position() - begin)));
+    const bool sample =
+        std::holds_alternative<Sample>(*record) || std::holds_alternative<CoarseSample>(*record);
+    LEAT_CHECK(sample ||
+               std::ranges::equal(again.view(), file.view().subspan(begin, reader.position() - begin)));
     Apply(std::move(*record), &history, &status);
     begin = reader.position();
     ++records;

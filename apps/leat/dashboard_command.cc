@@ -62,13 +62,14 @@ int Serve(const Options& a) {
   observe::HistoryReader reader(a.directory);
   if (const auto read = reader.Update(); !read.ok()) {
     if (read.status().code() != Code::kDataLoss || reader.history().empty())
-      throw std::invalid_argument("--directory " + a.directory + " has no history of a job: " +
-                                  read.status().message());
+      throw std::invalid_argument("--directory " + a.directory +
+                                  " has no history of a job: " + read.status().message());
     spdlog::warn("{}; the page shows what is before it", read.status().message());
   }
   const auto user = launcher::UserToken();
   const std::string token = user.ok() ? *user : launcher::RandomToken();
-  const DashboardListener page = ListenForDashboard({.option = "--listen", .address = a.listen, .token = token, .security = security});
+  const DashboardListener page =
+      ListenForDashboard({.option = "--listen", .address = a.listen, .token = token, .security = security});
   std::mutex mutex;
   std::condition_variable wake;
   bool stop = false;
@@ -82,7 +83,9 @@ int Serve(const Options& a) {
     if (page.monitor->present()->reading.phase == "ended") page.monitor->Close();
   };
   show();
-  std::printf("%s\n", observe::DashboardLink(page.address, security.tls != nullptr, observe::ViewToken(token)).c_str());
+  std::printf(
+      "%s\n",
+      observe::DashboardLink(page.address, security.tls != nullptr, observe::ViewToken(token)).c_str());
   std::fflush(stdout);
   std::unique_lock lock(mutex);
   while (!wake.wait_for(lock, kLook, [&] { return stop; })) {
@@ -96,26 +99,30 @@ int Serve(const Options& a) {
 
 void AddDashboardCommand(CLI::App& app, int* result) {
   const auto a = std::make_shared<Options>();
-  auto* command = app.add_subcommand("dashboard", "show a job in a browser: one that is over, or one that runs");
-  auto* directory = command->add_option("--directory", a->directory, "serve the page of the job in this directory");
+  auto* command =
+      app.add_subcommand("dashboard", "show a job in a browser: one that is over, or one that runs");
+  auto* directory =
+      command->add_option("--directory", a->directory, "serve the page of the job in this directory");
   directory->check(CLI::ExistingDirectory);
-  command
-      ->add_option("--listen", a->listen, "address for the page of --directory; port 0: any free port")
+  command->add_option("--listen", a->listen, "address for the page of --directory; port 0: any free port")
       ->capture_default_str();
   command
-      ->add_flag("--link", a->link,
-                 "print a link to the page of a running job, which was started with --dashboard; it has the view "
-                 "token")
+      ->add_flag(
+          "--link", a->link,
+          "print a link to the page of a running job, which was started with --dashboard; it has the view "
+          "token")
       ->excludes(directory);
   command->add_option("--coordinator", a->coordinator, "address of the running job, HOST:PORT, for --link");
-  command->add_option("--security", a->security,
-                      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
+  command->add_option(
+      "--security", a->security,
+      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
   command->add_flag("--trusted-network", a->trusted_network,
                     "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
   command->callback([a, result] {
     if (!a->link && a->directory.empty()) {
       throw std::invalid_argument(
-          "dashboard needs --directory with the directory of a job, or --link and --coordinator with the address of "
+          "dashboard needs --directory with the directory of a job, or --link and --coordinator with the "
+          "address of "
           "a running one");
     }
     *result = a->link ? ShowLink(*a) : Serve(*a);

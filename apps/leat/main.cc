@@ -303,12 +303,11 @@ int Coordinator(Arguments a) {
   options.metrics = metrics.metrics;
   if (metrics.metrics != nullptr)
     metrics.metrics->NotReady(a.standby_for.empty() ? "the coordinator starts" : "it stands by");
-  const DashboardListener page =
-      ListenForDashboard({.option = "--dashboard",
-                          .address = a.dashboard.value_or(""),
-                          .token = options.token,
-                          .security = security,
-                          .advertise = a.advertise});
+  const DashboardListener page = ListenForDashboard({.option = "--dashboard",
+                                                     .address = a.dashboard.value_or(""),
+                                                     .token = options.token,
+                                                     .security = security,
+                                                     .advertise = a.advertise});
   options.monitor = page.monitor;
   options.dashboard = page.address;
   if (!page.address.empty()) {

@@ -181,8 +181,8 @@ struct WorkerProgress {
   uint64_t rejected_batches = 0;
   uint64_t dead_letters = 0;
   double cpu_seconds = 0;
-  // A worker's time: for steps without the wait for others, and waiting for servers or the other members. Waits
-  // that are not over are included, up to the report.
+  // A worker's time: for steps without the wait for others, and waiting for servers or the other members.
+  // Waits that are not over are included, up to the report.
   double compute_seconds = 0;
   double wait_seconds = 0;
   // Not cumulative: the longest time between the ends of two batches, of the last 5 to 10 seconds.

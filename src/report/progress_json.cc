@@ -385,8 +385,7 @@ class Progress::JsonWriter {
     if (worker->second.feed_retries > 0) (*m)["feed_retries"] = worker->second.feed_retries;
     if (worker->second.push_retries > 0) (*m)["push_retries"] = worker->second.push_retries;
     if (worker->second.dead_letters > 0) (*m)["dead_letters"] = worker->second.dead_letters;
-    if (!worker->second.last_dead_letter.empty())
-      (*m)["last_dead_letter"] = worker->second.last_dead_letter;
+    if (!worker->second.last_dead_letter.empty()) (*m)["last_dead_letter"] = worker->second.last_dead_letter;
     const double step_s = progress_.nodes_.at(node).step_s;
     (*m)["step_ms"] = step_s > 0 ? Json(step_s * 1e3) : Json(nullptr);
     (*m)["slow"] = step_s > kSlow * usual_s;

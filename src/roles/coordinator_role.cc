@@ -792,12 +792,14 @@ class CoordinatorRole {
 
   // For the job's history. A disk that is slow makes gaps in it, and holds up nothing else.
   void Record(Time now, const protocol::CoordinatorStatus& status) {
-    if (now - last_record_ < observe::Recorder::kInterval - kStatusInterval / 2 || recording_.exchange(true)) return;
+    if (now - last_record_ < observe::Recorder::kInterval - kStatusInterval / 2 || recording_.exchange(true))
+      return;
     last_record_ = now;
-    record_thread_.Post([this, time = UnixSeconds(now), json = progress_.ToJson(now, status, OwnCpuSeconds())] {
-      recorder_->OnStatus(time, json);
-      recording_ = false;
-    });
+    record_thread_.Post(
+        [this, time = UnixSeconds(now), json = progress_.ToJson(now, status, OwnCpuSeconds())] {
+          recorder_->OnStatus(time, json);
+          recording_ = false;
+        });
   }
   void FinishRecord() {
     const auto done = std::make_shared<std::promise<void>>();
@@ -876,7 +878,7 @@ class CoordinatorRole {
   const std::shared_ptr<observe::JobMonitor> monitor_;
   Time last_record_{0};
   std::atomic<bool> recording_ = false;
-  std::optional<observe::Recorder> recorder_;        // of the thread below
+  std::optional<observe::Recorder> recorder_;       // of the thread below
   BackgroundThread record_thread_{kNiceWithFiles};  // uses the members above
 };
 

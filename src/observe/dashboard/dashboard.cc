@@ -88,15 +88,17 @@ std::vector<HttpRoute> Dashboard::Routes() {
                         return HttpResponse{.type = file.type, .body = std::string(file.content)};
                       }});
   }
-  routes.push_back({.path = "/session", .access = Access::kEveryone, .handler = [](const HttpRequest& request) {
-                      return Json(request.authorised ? R"({"authorised":true})" : R"({"authorised":false})");
-                    }});
+  routes.push_back(
+      {.path = "/session", .access = Access::kEveryone, .handler = [](const HttpRequest& request) {
+         return Json(request.authorised ? R"({"authorised":true})" : R"({"authorised":false})");
+       }});
   routes.push_back({.method = "POST", .path = "/session", .handler = [](const HttpRequest&) {
                       HttpResponse response = Json(R"({"authorised":true})");
                       response.grant_cookie = true;
                       return response;
                     }});
-  routes.push_back({.path = "/history", .handler = [this](const HttpRequest& request) { return History(request); }});
+  routes.push_back(
+      {.path = "/history", .handler = [this](const HttpRequest& request) { return History(request); }});
   routes.push_back({.path = "/events", .handler = [this](const HttpRequest&) { return Events(); }});
   return routes;
 }

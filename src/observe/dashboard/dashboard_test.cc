@@ -13,11 +13,11 @@ namespace leat::observe {
 namespace {
 
 using nlohmann::json;
+using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
-using std::chrono::milliseconds;
 
 class DashboardTest : public ::testing::Test {
  protected:
@@ -26,7 +26,8 @@ class DashboardTest : public ::testing::Test {
     for (const HttpRoute& route : routes_) {
       if (route.path != path || route.method != method) continue;
       if (route.access == HttpRoute::Access::kViewers && !authorised) return {.status = 401};
-      return route.handler({.method = method, .path = path, .query = std::move(query), .authorised = authorised});
+      return route.handler(
+          {.method = method, .path = path, .query = std::move(query), .authorised = authorised});
     }
     return {.status = 404};
   }
@@ -110,7 +111,8 @@ TEST_F(DashboardTest, HistoryInColumns) {
   EXPECT_EQ(json::parse(Get("/history", {{"seconds", "4"}}).body)["t"], json({107, 108, 109, 110}));
   EXPECT_THAT(json::parse(Get("/history", {{"seconds", "10"}, {"points", "5"}}).body)["t"], SizeIs(5));
   for (const char* nonsense : {"-1", "1e99", "nan", "x", "", "5x"})
-    EXPECT_THAT(json::parse(Get("/history", {{"seconds", nonsense}, {"points", nonsense}}).body)["t"], SizeIs(10));
+    EXPECT_THAT(json::parse(Get("/history", {{"seconds", nonsense}, {"points", nonsense}}).body)["t"],
+                SizeIs(10));
 }
 
 TEST_F(DashboardTest, WithoutAnythingThereAreEmptyColumns) {
@@ -130,9 +132,12 @@ TEST_F(DashboardTest, AStreamBeginsWithTheLogAndFollows) {
   auto messages = Messages(stream(milliseconds(0)));
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_EQ(messages[0].first, "log");
-  EXPECT_EQ(messages[0].second[1],
-            json({{"number", 2}, {"time", 100.0}, {"kind", "joined"}, {"member", "ps 0"}, {"node", 1},
-                  {"text", "ps 0 joined (pid 101 on a)"}}));
+  EXPECT_EQ(messages[0].second[1], json({{"number", 2},
+                                         {"time", 100.0},
+                                         {"kind", "joined"},
+                                         {"member", "ps 0"},
+                                         {"node", 1},
+                                         {"text", "ps 0 joined (pid 101 on a)"}}));
   EXPECT_EQ(messages[1].first, "frame");
   const json& frame = messages[1].second;
   EXPECT_EQ(frame["status"], status_);
@@ -189,7 +194,8 @@ TEST_F(DashboardTest, FramesAreMadeOnceForAll) {
 }
 
 TEST_F(DashboardTest, AFrameOfAJobWithManyMembersIsBounded) {
-  for (uint64_t node = 10; node < 5000; ++node) status_["members"].push_back(WorkerJson(node, static_cast<uint32_t>(node)));
+  for (uint64_t node = 10; node < 5000; ++node)
+    status_["members"].push_back(WorkerJson(node, static_cast<uint32_t>(node)));
   for (int t = 1; t < 5; ++t) Report(t);
   EXPECT_LT(Frames(monitor_).Latest()->json.size(), 200'000u);
   EXPECT_LT(Get("/history").body.size(), 200'000u);

@@ -88,7 +88,8 @@ std::string HistoryJson(const std::vector<Sample>& samples) {
   }
   out += "],\"series\":{";
   for (size_t s = 0; s < kSeries; ++s) {
-    AppendColumn(Name(static_cast<Series>(s)), samples.size(), [&](size_t i) { return samples[i].figures[s]; }, &out);
+    AppendColumn(
+        Name(static_cast<Series>(s)), samples.size(), [&](size_t i) { return samples[i].figures[s]; }, &out);
   }
   // By member: in each sample, its figures.
   std::map<std::pair<MemberSample::Role, uint32_t>, std::vector<const MemberSample*>> members;
@@ -107,8 +108,9 @@ std::string HistoryJson(const std::vector<Sample>& samples) {
     out += '{';
     const auto& names = FigureNames(named.role);
     for (size_t f = 0; f < names.size(); ++f) {
-      AppendColumn(names[f], samples.size(),
-                   [&](size_t i) { return its[i] != nullptr ? its[i]->figures[f] : kUnknownValue; }, &out);
+      AppendColumn(
+          names[f], samples.size(),
+          [&](size_t i) { return its[i] != nullptr ? its[i]->figures[f] : kUnknownValue; }, &out);
     }
     out += '}';
   }
@@ -137,7 +139,8 @@ std::string FrameJson(const JobMonitor& monitor) {
   const auto recent = monitor.Query(now - kVerdictSpan_s, now, kVerdictPoints);
   const auto events = monitor.With([](const History& history) {
     const auto& all = history.events();
-    return std::vector<Event>(all.end() - static_cast<ptrdiff_t>(std::min(all.size(), kVerdictEvents)), all.end());
+    return std::vector<Event>(all.end() - static_cast<ptrdiff_t>(std::min(all.size(), kVerdictEvents)),
+                              all.end());
   });
   const Evidence evidence{present->reading, recent, events};
   Json verdicts = Json::array();
@@ -157,8 +160,8 @@ std::string FrameJson(const JobMonitor& monitor) {
   std::string out = "{\"number\":" + std::to_string(present->number) + ",\"time\":";
   AppendTime(now, &out);
   out += live ? ",\"live\":true" : ",\"live\":false";
-  out += ",\"status\":" + present->status + ",\"sample\":" + SampleJson(sample) + ",\"verdicts\":" +
-         verdicts.dump(-1, ' ', false, Json::error_handler_t::replace) + "}";
+  out += ",\"status\":" + present->status + ",\"sample\":" + SampleJson(sample) +
+         ",\"verdicts\":" + verdicts.dump(-1, ' ', false, Json::error_handler_t::replace) + "}";
   return out;
 }
 

@@ -1,10 +1,10 @@
 #include "observe/dashboard/page_files.h"
 
-// The assembler reads the files. CMake defines LEAT_PAGE_FOLDER, and compiles this again when one has changed.
-#define LEAT_PAGE_FILE(name, file)                             \
-  asm(".section .rodata\n.global " #name                      \
-      "\n.hidden " #name "\n.global " #name "_end\n.hidden " #name "_end\n" #name ":\n.incbin \"" LEAT_PAGE_FOLDER \
-      "/" file "\"\n" #name "_end:\n.byte 0\n.previous\n");    \
+// The assembler reads the files. CMake defines LEAT_PAGE_FOLDER, and compiles this again when one has
+// changed.
+#define LEAT_PAGE_FILE(name, file)                                                                          \
+  asm(".section .rodata\n.global " #name "\n.hidden " #name "\n.global " #name "_end\n.hidden " #name       \
+      "_end\n" #name ":\n.incbin \"" LEAT_PAGE_FOLDER "/" file "\"\n" #name "_end:\n.byte 0\n.previous\n"); \
   extern "C" const char name[], name##_end[];
 
 LEAT_PAGE_FILE(leat_page_index, "index.html")
@@ -24,7 +24,8 @@ constexpr const char* kHtml = "text/html; charset=utf-8";
 constexpr const char* kCss = "text/css; charset=utf-8";
 constexpr const char* kScript = "text/javascript; charset=utf-8";
 
-#define LEAT_CONTENT(name) {name, static_cast<size_t>(name##_end - name)}
+#define LEAT_CONTENT(name) \
+  { name, static_cast<size_t>(name##_end - name) }
 
 const PageFile kFiles[] = {
     {"/", kHtml, LEAT_CONTENT(leat_page_index)},

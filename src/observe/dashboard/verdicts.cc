@@ -91,7 +91,8 @@ std::string Ago(const Evidence& e, const Event& event) {
 std::string AllWell(const Reading& now) {
   std::string text = Number(now.members.size(), "member");
   text += now.members.size() == 1 ? " is well" : " are well";
-  if (!now.checkpoint.empty()) text += "; " + now.checkpoint.substr(now.checkpoint.rfind('/') + 1) + " is complete";
+  if (!now.checkpoint.empty())
+    text += "; " + now.checkpoint.substr(now.checkpoint.rfind('/') + 1) + " is complete";
   return text;
 }
 
@@ -116,18 +117,23 @@ Verdict Health(const Evidence& e) {
   const auto is = [](Level level, std::string headline, std::string why) {
     return Verdict{level, "health", std::move(headline), std::move(why)};
   };
-  if (Over(now)) return is(Level::kNone, "The job has ended", Count(static_cast<double>(now.events)) + " events are trained");
+  if (Over(now))
+    return is(Level::kNone, "The job has ended",
+              Count(static_cast<double>(now.events)) + " events are trained");
   for (const MemberReading& m : now.members) {
     if (m.stuck) return is(Level::kBad, m.name() + " is stuck", "its process is alive and does nothing");
     if (!m.unreachable.empty())
-      return is(Level::kBad, m.name() + " cannot reach " + m.unreachable.front(), "check the network between their hosts");
+      return is(Level::kBad, m.name() + " cannot reach " + m.unreachable.front(),
+                "check the network between their hosts");
   }
   if (!now.waiting_for.empty()) return is(Level::kBad, "Waiting", "for " + now.waiting_for);
   if (!now.checkpoint_failure.empty())
     return is(Level::kBad, "The last checkpoint failed", now.checkpoint_failure);
   if (now.phase.starts_with("waiting")) return is(Level::kWarn, "Not training yet", now.phase);
   const size_t workers = now.Count("worker"), servers = now.Count("ps");
-  const auto lacks = [](double wanted, size_t there) { return std::isfinite(wanted) && static_cast<double>(there) < wanted; };
+  const auto lacks = [](double wanted, size_t there) {
+    return std::isfinite(wanted) && static_cast<double>(there) < wanted;
+  };
   if (Running(now) && workers == 0) return is(Level::kBad, "No worker is there", "nothing is being trained");
   const Event* died = LastOf(e, {Event::Kind::kDied}, kRecent_s);
   if (Running(now) && (lacks(now.wanted_workers, workers) || lacks(now.wanted_servers, servers))) {
@@ -138,12 +144,14 @@ Verdict Health(const Evidence& e) {
               died != nullptr ? died->text + ", " + Ago(e, *died) : "the others have not joined yet");
   }
   if (now.conflicts > 0)
-    return is(Level::kBad, "Batches contradict each other", Count(static_cast<double>(now.conflicts)) + " were refused by ledgers");
+    return is(Level::kBad, "Batches contradict each other",
+              Count(static_cast<double>(now.conflicts)) + " were refused by ledgers");
   if (died != nullptr) return is(Level::kWarn, died->text, Ago(e, *died) + "; " + AllWell(now));
   if (const Event* failed = LastOf(e, {Event::Kind::kCheckpointFailed}, kRecent_s))
     return is(Level::kWarn, "A checkpoint failed", Ago(e, *failed) + ": " + failed->text);
   if (const auto dead = MeanOfLast(e, Series::kDeadLettersPerS, kRecent_s); dead && *dead > 0)
-    return is(Level::kWarn, "Some records do not fit", Count(static_cast<double>(now.dead_letters)) + " dead letters so far");
+    return is(Level::kWarn, "Some records do not fit",
+              Count(static_cast<double>(now.dead_letters)) + " dead letters so far");
   if (now.phase == "paused") return is(Level::kWarn, "Paused", "leat continue goes on with it");
   if (!now.warnings.empty()) return is(Level::kWarn, "Yes, with a warning", now.warnings.front());
   return is(Level::kGood, "Yes", AllWell(now));
@@ -179,8 +187,7 @@ Verdict Learning(const Evidence& e) {
   const std::string in = " in " + Span(now.time_s - begin);
   if (change > kWorse)
     return is(Level::kWarn, "The loss grows", with(Text("from %.4g to %.4g", *first, *last) + in));
-  if (change < -kSteady)
-    return is(Level::kGood, "Yes: " + loss, with(Text("from %.4g", *first) + in));
+  if (change < -kSteady) return is(Level::kGood, "Yes: " + loss, with(Text("from %.4g", *first) + in));
   return is(Level::kGood, "Steady: " + loss, with(Text("changed by %.1f %%", change * 100) + in));
 }
 
@@ -189,15 +196,18 @@ Verdict Pace(const Evidence& e) {
   const auto is = [](Level level, std::string headline, std::string why) {
     return Verdict{level, "pace", std::move(headline), std::move(why)};
   };
-  if (Over(now)) return is(Level::kNone, now.lag > 0 ? Count(now.lag) + " events are left" : "Everything is trained", "");
-  const auto trained = MeanOfLast(e, Series::kEventsPerS, 30), arrived = MeanOfLast(e, Series::kArrivedPerS, 30);
+  if (Over(now))
+    return is(Level::kNone, now.lag > 0 ? Count(now.lag) + " events are left" : "Everything is trained", "");
+  const auto trained = MeanOfLast(e, Series::kEventsPerS, 30),
+             arrived = MeanOfLast(e, Series::kArrivedPerS, 30);
   if (!Running(now) || !trained || !arrived) return is(Level::kNone, "Not known yet", "");
   const std::string rates = Count(*arrived) + " events/s arrive, " + Count(*trained) + " are trained";
   if (now.lag_s <= kUpToDate_s) return is(Level::kGood, "Yes: " + Span(now.lag_s) + " behind", rates);
   const double gain = *trained - *arrived;
   const std::string left = Count(now.lag) + " events";
   if (*arrived < 1 && *trained >= 1)
-    return is(Level::kGood, "About " + Span(now.lag / *trained) + " left", left + " to train, " + Count(*trained) + " a second");
+    return is(Level::kGood, "About " + Span(now.lag / *trained) + " left",
+              left + " to train, " + Count(*trained) + " a second");
   if (gain > 0.02 * *arrived)
     return is(Level::kWarn, "Catching up", left + " behind; done in about " + Span(now.lag / gain));
   if (gain >= -0.02 * *arrived) return is(Level::kWarn, Span(now.lag_s) + " behind, and steady", rates);
@@ -220,8 +230,10 @@ Verdict Limit(const Evidence& e) {
   if (slowest != nullptr) {
     std::ranges::sort(steps);
     const double usual = steps[(steps.size() - 1) / 2];
-    return is(Level::kWarn, slowest->name() + " is slow",
-              Text("%.3g ms a step, %.1f times the usual; it is on ", slowest->step_ms, slowest->step_ms / usual) + slowest->host);
+    return is(
+        Level::kWarn, slowest->name() + " is slow",
+        Text("%.3g ms a step, %.1f times the usual; it is on ", slowest->step_ms, slowest->step_ms / usual) +
+            slowest->host);
   }
   // The traffic of each server over the last seconds.
   std::map<uint32_t, double> traffic;
@@ -241,16 +253,18 @@ Verdict Limit(const Evidence& e) {
     const double share = most->second / all, even = 1.0 / static_cast<double>(traffic.size());
     if (share > kUneven * even && wait && *wait > 0.1)
       return is(Level::kWarn, Text("ps %u has %.0f %% of the traffic", most->first, share * 100),
-                Text("an even share is %.0f %%; workers wait for servers %.0f %% of their time. Try placement: partitioned",
+                Text("an even share is %.0f %%; workers wait for servers %.0f %% of their time. Try "
+                     "placement: partitioned",
                      even * 100, *wait * 100));
   }
   if (!compute || !wait || !input) return is(Level::kNone, "Not known yet", "");
-  const std::string split = Text("computing %.0f %%, waiting for servers %.0f %%, for input %.0f %%", *compute * 100,
-                                 *wait * 100, *input * 100);
+  const std::string split = Text("computing %.0f %%, waiting for servers %.0f %%, for input %.0f %%",
+                                 *compute * 100, *wait * 100, *input * 100);
   if (*input >= kMost) {
     // Workers that have trained all there is wait for more.
     const bool idle = now.lag_s <= kUpToDate_s;
-    return is(idle ? Level::kGood : Level::kWarn, idle ? "The stream: workers have time left" : "Reading and decoding", split);
+    return is(idle ? Level::kGood : Level::kWarn,
+              idle ? "The stream: workers have time left" : "Reading and decoding", split);
   }
   if (*wait >= kMost) return is(Level::kWarn, "The servers, or the network", split);
   if (*compute >= kMost) return is(Level::kGood, "Computing", split);

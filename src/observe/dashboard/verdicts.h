@@ -1,5 +1,5 @@
-// The four questions about a job that the page answers at a glance: is it healthy, does it learn, does it keep
-// up, and what limits it. Pure.
+// The four questions about a job that the page answers at a glance: is it healthy, does it learn, does it
+// keep up, and what limits it. Pure.
 #pragma once
 
 #include <string>

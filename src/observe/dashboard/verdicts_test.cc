@@ -121,10 +121,12 @@ TEST_F(VerdictsTest, ALossThatFallsGrowsOrIsSteady) {
   EXPECT_EQ(Ask(Learning).headline, "Steady: loss 0.1");
   EXPECT_EQ(Ask(Learning).level, Level::kGood);
   EXPECT_EQ(Ask(Learning).why, "changed by 0.0 % in 5 min; AUC 0.6250 of a possible 0.8750");
-  for (Sample& sample : recent_) sample[Series::kLoss] = static_cast<float>(0.1 + (kNow - sample.time_s) / 1000);
+  for (Sample& sample : recent_)
+    sample[Series::kLoss] = static_cast<float>(0.1 + (kNow - sample.time_s) / 1000);
   EXPECT_EQ(Ask(Learning).headline, "Yes: loss 0.1");
   EXPECT_THAT(Ask(Learning).why, HasSubstr("from 0.37"));
-  for (Sample& sample : recent_) sample[Series::kLoss] = static_cast<float>(0.5 - (kNow - sample.time_s) / 1000);
+  for (Sample& sample : recent_)
+    sample[Series::kLoss] = static_cast<float>(0.5 - (kNow - sample.time_s) / 1000);
   EXPECT_EQ(Ask(Learning).headline, "The loss grows");
   EXPECT_EQ(Ask(Learning).level, Level::kWarn);
   recent_.erase(recent_.begin(), recent_.end() - 1);

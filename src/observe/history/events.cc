@@ -113,8 +113,10 @@ class Comparison {
     wish(now_.wanted_workers, before_.wanted_workers, "worker");
     wish(now_.wanted_servers, before_.wanted_servers, "server");
     if (now_.planned_moves > 0 && before_.planned_moves == 0)
-      Add(Kind::kJob, Count(static_cast<double>(now_.planned_moves), "slice") + " to be moved between servers");
-    if (now_.planned_moves == 0 && before_.planned_moves > 0) Add(Kind::kJob, "all slices are where they should be");
+      Add(Kind::kJob,
+          Count(static_cast<double>(now_.planned_moves), "slice") + " to be moved between servers");
+    if (now_.planned_moves == 0 && before_.planned_moves > 0)
+      Add(Kind::kJob, "all slices are where they should be");
   }
 
   void CompareCheckpoints() {
@@ -131,8 +133,10 @@ class Comparison {
                             std::to_string(std::llround(now_.drift_event)));
     if (now_.rejected_batches > Same(before_.rejected_batches))
       Add(Kind::kWarning, Count(static_cast<double>(now_.rejected_batches - Same(before_.rejected_batches)),
-                                "batch with a gradient") + " that is not finite");
-    if (now_.conflicts > Same(before_.conflicts)) Add(Kind::kWarning, "ledgers refused batches that contradict them");
+                                "batch with a gradient") +
+                              " that is not finite");
+    if (now_.conflicts > Same(before_.conflicts))
+      Add(Kind::kWarning, "ledgers refused batches that contradict them");
     for (const std::string& warning : now_.warnings) {
       if (std::ranges::count(before_.warnings, warning) == 0) Add(Kind::kWarning, warning);
     }
@@ -141,7 +145,8 @@ class Comparison {
   void CompareDeadLetters() {
     for (const MemberReading& m : now_.members) {
       const MemberReading* before = before_.Find(m.node);
-      if (!m.last_dead_letter.empty() && (before == nullptr || before->last_dead_letter != m.last_dead_letter))
+      if (!m.last_dead_letter.empty() &&
+          (before == nullptr || before->last_dead_letter != m.last_dead_letter))
         Add(Kind::kDeadLetter, m.last_dead_letter, m.name(), m.node);
     }
   }
@@ -160,8 +165,8 @@ class Comparison {
 
 const char* Name(Event::Kind kind) {
   static constexpr std::array<const char*, static_cast<size_t>(Kind::kCount)> kNames = {
-      "job",        "joined",            "left",  "died",    "member",
-      "checkpoint", "checkpoint_failed", "drift", "warning", "dead_letter"};
+      "job",   "joined",  "left",       "died", "member", "checkpoint", "checkpoint_failed",
+      "drift", "warning", "dead_letter"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -11,11 +11,11 @@ namespace leat::observe {
 
 struct Event {
   enum class Kind : uint8_t {
-    kJob,         // its phase, its wishes
+    kJob,  // its phase, its wishes
     kJoined,
     kLeft,
-    kDied,        // a process that ended, or a member that was evicted
-    kMember,      // what a member does
+    kDied,    // a process that ended, or a member that was evicted
+    kMember,  // what a member does
     kCheckpoint,
     kCheckpointFailed,
     kDrift,
@@ -27,7 +27,7 @@ struct Event {
   double time_s = 0;    // since 1970
   std::string member;   // "worker 3"; empty: none
   uint64_t node = 0;
-  std::string text;     // with bytes of records and peers, at most kMaxText
+  std::string text;  // with bytes of records and peers, at most kMaxText
   static constexpr size_t kMaxText = 512;
 };
 const char* Name(Event::Kind kind);  // "joined", as in the page's messages

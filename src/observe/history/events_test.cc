@@ -60,10 +60,10 @@ TEST_F(EventsTest, MembersComeAndGo) {
   // It was never seen.
   now_["departed"].push_back({{"number", 7}, {"role", "worker"}, {"index", 9}, {"node", 8}, {"how", "lost"}});
   now_["members"] = {ServerJson(2, 1), WorkerJson(9, 0)};
-  EXPECT_THAT(Changes(), ElementsAre("died: worker 0 died",
-                                     "died: ps 0 was evicted: it was silent, or held up others",
-                                     "left: worker 1 left", "died: worker 9 died",
-                                     "joined: worker 0 joined (pid 109 on a)"));
+  EXPECT_THAT(
+      Changes(),
+      ElementsAre("died: worker 0 died", "died: ps 0 was evicted: it was silent, or held up others",
+                  "left: worker 1 left", "died: worker 9 died", "joined: worker 0 joined (pid 109 on a)"));
   const Reading before = Read(before_);
   const auto events = EventsBetween(&before, Read(now_));
   EXPECT_EQ(events[0].member, "worker 0");
@@ -88,12 +88,11 @@ TEST_F(EventsTest, StatesOfMembers) {
   now_["members"][3]["unreachable"] = {"ps 0"};
   now_["members"][0]["stuck"] = true;
   now_["members"][2]["skewed"] = true;
-  EXPECT_THAT(Changes(),
-              ElementsAre("warning: ps 0 is alive and does nothing",
-                          "warning: worker 0 gets events that are unlike those of the others",
-                          "member: standby 0 takes part as worker 0",
-                          "member: worker 1 hands over what it has, and leaves",
-                          "warning: worker 1 cannot reach ps 0"));
+  EXPECT_THAT(Changes(), ElementsAre("warning: ps 0 is alive and does nothing",
+                                     "warning: worker 0 gets events that are unlike those of the others",
+                                     "member: standby 0 takes part as worker 0",
+                                     "member: worker 1 hands over what it has, and leaves",
+                                     "warning: worker 1 cannot reach ps 0"));
   before_ = now_;
   EXPECT_THAT(Changes(), IsEmpty()) << "each is said once";
 }
@@ -110,15 +109,14 @@ TEST_F(EventsTest, TheJob) {
   now_["rejected_batches"] = 1;
   now_["conflicts"] = 2;
   now_["warnings"] = {"ps 0 has most"};
-  EXPECT_THAT(Changes(),
-              ElementsAre("job: stopping", "warning: waits for the final checkpoint",
-                          "job: 5 workers are wanted: the lag grows", "job: 1 server is wanted: the lag grows",
-                          "job: all slices are where they should be",
-                          "checkpoint: checkpoint-000006 is complete",
-                          "checkpoint_failed: a checkpoint failed: no space",
-                          "drift: drift: alarm 2 at event 123456",
-                          "warning: 1 batch with a gradient that is not finite",
-                          "warning: ledgers refused batches that contradict them", "warning: ps 0 has most"));
+  EXPECT_THAT(
+      Changes(),
+      ElementsAre("job: stopping", "warning: waits for the final checkpoint",
+                  "job: 5 workers are wanted: the lag grows", "job: 1 server is wanted: the lag grows",
+                  "job: all slices are where they should be", "checkpoint: checkpoint-000006 is complete",
+                  "checkpoint_failed: a checkpoint failed: no space", "drift: drift: alarm 2 at event 123456",
+                  "warning: 1 batch with a gradient that is not finite",
+                  "warning: ledgers refused batches that contradict them", "warning: ps 0 has most"));
 }
 
 TEST_F(EventsTest, ACountOfTheFormerCoordinatorIsNoLimit) {

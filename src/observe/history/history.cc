@@ -28,8 +28,7 @@ bool Finite(const Sample& sample) {
 }  // namespace
 
 void History::Limit(Sample* sample) const {
-  std::ranges::sort(sample->members, {},
-                    [](const MemberSample& m) { return std::pair(m.role, m.index); });
+  std::ranges::sort(sample->members, {}, [](const MemberSample& m) { return std::pair(m.role, m.index); });
   std::vector<MemberSample> kept;
   size_t of_role[2] = {0, 0};
   for (const MemberSample& member : sample->members) {
@@ -55,8 +54,8 @@ void History::Add(Sample sample) {
   if (coarse_.empty() || sample.time_s > coarse_.back().time_s) minute_.push_back(sample);
   fine_used_ += BytesOf(sample);
   fine_.push_back(std::move(sample));
-  while (fine_.size() > 1 && (fine_.front().time_s <= fine_.back().time_s - limits_.fine_s ||
-                              fine_used_ > limits_.fine_bytes)) {
+  while (fine_.size() > 1 &&
+         (fine_.front().time_s <= fine_.back().time_s - limits_.fine_s || fine_used_ > limits_.fine_bytes)) {
     fine_used_ -= BytesOf(fine_.front());
     fine_.pop_front();
   }

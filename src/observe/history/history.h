@@ -33,7 +33,8 @@ class History {
   void Add(Sample sample);
   // Events get their numbers here, unless they have one already that is higher than all others.
   void Add(Event event);
-  // A sample of a minute or more, from a file. Before all others, and in their order; otherwise it is ignored.
+  // A sample of a minute or more, from a file. Before all others, and in their order; otherwise it is
+  // ignored.
   void AddCoarse(Sample sample);
 
   bool empty() const { return fine_.empty() && coarse_.empty(); }

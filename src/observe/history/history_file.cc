@@ -78,8 +78,7 @@ Result<bool> HistoryReader::Update() {
     any = true;
   }
   read_ += reader.position();
-  if (reader.damaged())
-    return Status(Code::kDataLoss, path + ": damaged at byte " + std::to_string(read_));
+  if (reader.damaged()) return Status(Code::kDataLoss, path + ": damaged at byte " + std::to_string(read_));
   return any;
 }
 

@@ -139,7 +139,8 @@ Decoded Decode(ByteView bytes) {
 History Filled() {
   History history;
   for (int t = 1; t <= 5000; ++t) history.Add(SampleAt(t, static_cast<float>(t), 3));
-  history.Add(Event{.kind = Event::Kind::kDied, .time_s = 7, .member = "worker 3", .node = 9, .text = "it died"});
+  history.Add(
+      Event{.kind = Event::Kind::kDied, .time_s = 7, .member = "worker 3", .node = 9, .text = "it died"});
   history.Add(Event{.kind = Event::Kind::kDeadLetter, .time_s = 8, .text = "\xff<b>"});
   return history;
 }

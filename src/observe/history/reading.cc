@@ -32,7 +32,8 @@ requires std::is_integral_v<T>
 void Take(const Json& json, const char* key, T* out) {
   double value = -1;
   Take(json, key, &value);
-  if (value >= 0 && value <= 9e15) *out = static_cast<T>(std::min(value, double(std::numeric_limits<T>::max())));
+  if (value >= 0 && value <= 9e15)
+    *out = static_cast<T>(std::min(value, double(std::numeric_limits<T>::max())));
 }
 
 void Take(const Json& json, const char* key, bool* out) {
@@ -108,21 +109,24 @@ void Keep(const char* key, size_t most, const Rank& rank, Json* json) {
 }
 
 void Trim(Json* json) {
-  Keep("members", kMostMembers,
-       [](const Json& item) {
-         if (!item.is_object()) return 0;
-         const MemberReading m = ReadMember(item);
-         return (m.stuck || !m.unreachable.empty() ? 4 : 0) + (m.slow ? 2 : 0) + (m.role == "ps" ? 1 : 0);
-       },
-       json);
-  Keep("variables", kMostVariables,
-       [](const Json& item) {
-         double bytes = 0;
-         if (item.is_object()) Take(item, "bytes", &bytes);
-         return bytes;
-       },
-       json);
-  Keep("warnings", kMostWarnings, [](const Json&) { return 0; }, json);
+  Keep(
+      "members", kMostMembers,
+      [](const Json& item) {
+        if (!item.is_object()) return 0;
+        const MemberReading m = ReadMember(item);
+        return (m.stuck || !m.unreachable.empty() ? 4 : 0) + (m.slow ? 2 : 0) + (m.role == "ps" ? 1 : 0);
+      },
+      json);
+  Keep(
+      "variables", kMostVariables,
+      [](const Json& item) {
+        double bytes = 0;
+        if (item.is_object()) Take(item, "bytes", &bytes);
+        return bytes;
+      },
+      json);
+  Keep(
+      "warnings", kMostWarnings, [](const Json&) { return 0; }, json);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What the status of a job says at one moment (docs/jobs.md, "The result"), for samples and the log of events.
+// What the status of a job says at one moment (docs/jobs.md, "The result"), for samples and the log of
+// events.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct MemberReading {
   std::string host;
   int64_t pid = 0;
   bool slow = false, stuck = false, skewed = false;
-  bool shown = true;  // false: not in the trimmed status
+  bool shown = true;                     // false: not in the trimmed status
   std::vector<std::string> unreachable;  // "ps 0"
   double cpu_s = 0;
   double done = 0;  // events of a worker, updates of a server
@@ -70,9 +71,10 @@ struct Reading {
   size_t Count(std::string_view role) const;  // without those that stand by
 };
 
-// kDataLoss if `status` is no JSON object. Entries that are absent, or are not what they should be, keep their
-// defaults: the status may be that of another version of the program. `trimmed`: gets the status to be shown
-// and stored, whose size is bounded: of long lists, such as that of the members, only what matters most.
+// kDataLoss if `status` is no JSON object. Entries that are absent, or are not what they should be, keep
+// their defaults: the status may be that of another version of the program. `trimmed`: gets the status to be
+// shown and stored, whose size is bounded: of long lists, such as that of the members, only what matters
+// most.
 Result<Reading> ReadStatus(std::string_view status, double time_s, std::string* trimmed = nullptr);
 
 }  // namespace leat::observe

@@ -44,12 +44,16 @@ MemberSample Measure(const MemberReading& now, const MemberReading* before, doub
   const auto rate = [&](double MemberReading::*sum) { return Rate(now.*sum, before->*sum, seconds); };
   const auto share = [&](double MemberReading::*sum) { return Share(now.*sum, before->*sum, seconds); };
   if (sample.role == MemberSample::Role::kWorker) {
-    sample.figures = {rate(&MemberReading::done),          share(&MemberReading::compute_s),
-                      share(&MemberReading::wait_s),       share(&MemberReading::input_wait_s),
-                      share(&MemberReading::decode_s),     rate(&MemberReading::cpu_s)};
+    sample.figures = {rate(&MemberReading::done),      share(&MemberReading::compute_s),
+                      share(&MemberReading::wait_s),   share(&MemberReading::input_wait_s),
+                      share(&MemberReading::decode_s), rate(&MemberReading::cpu_s)};
   } else {
-    sample.figures = {rate(&MemberReading::bytes), rate(&MemberReading::done), rate(&MemberReading::cpu_s),
-                      kUnknownValue,               kUnknownValue,              kUnknownValue};
+    sample.figures = {rate(&MemberReading::bytes),
+                      rate(&MemberReading::done),
+                      rate(&MemberReading::cpu_s),
+                      kUnknownValue,
+                      kUnknownValue,
+                      kUnknownValue};
   }
   return sample;
 }
@@ -69,10 +73,25 @@ float Combine(const std::vector<MemberSample>& members, MemberSample::Role role,
 }  // namespace
 
 const char* Name(Series series) {
-  static constexpr std::array<const char*, kSeries> kNames = {
-      "events_per_s", "arrived_per_s", "loss",      "accuracy",           "mae",     "auc",  "auc_possible",
-      "lag",          "lag_s",         "staleness", "server_bytes_per_s", "compute", "wait", "input_wait",
-      "decode",       "cores",         "workers",   "servers",            "dead_letters_per_s"};
+  static constexpr std::array<const char*, kSeries> kNames = {"events_per_s",
+                                                              "arrived_per_s",
+                                                              "loss",
+                                                              "accuracy",
+                                                              "mae",
+                                                              "auc",
+                                                              "auc_possible",
+                                                              "lag",
+                                                              "lag_s",
+                                                              "staleness",
+                                                              "server_bytes_per_s",
+                                                              "compute",
+                                                              "wait",
+                                                              "input_wait",
+                                                              "decode",
+                                                              "cores",
+                                                              "workers",
+                                                              "servers",
+                                                              "dead_letters_per_s"};
   return kNames[static_cast<size_t>(series)];
 }
 

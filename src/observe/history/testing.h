@@ -9,13 +9,14 @@
 namespace leat::observe {
 
 inline nlohmann::json WorkerJson(uint64_t node, uint32_t index = 0) {
-  return {{"role", "worker"}, {"index", index},     {"node", node},      {"host", "a"},  {"pid", 100 + node},
-          {"done", 0},        {"cpu_s", 0.0},       {"compute_s", 0.0},  {"wait_s", 0.0}, {"input_wait_s", 0.0},
-          {"decode_s", 0.0},  {"step_ms", nullptr}, {"slow", false}};
+  return {{"role", "worker"},  {"index", index},      {"node", node},    {"host", "a"},
+          {"pid", 100 + node}, {"done", 0},           {"cpu_s", 0.0},    {"compute_s", 0.0},
+          {"wait_s", 0.0},     {"input_wait_s", 0.0}, {"decode_s", 0.0}, {"step_ms", nullptr},
+          {"slow", false}};
 }
 
 inline nlohmann::json ServerJson(uint64_t node, uint32_t index = 0) {
-  return {{"role", "ps"}, {"index", index}, {"node", node},    {"host", "a"},     {"pid", 100 + node},
+  return {{"role", "ps"}, {"index", index}, {"node", node},    {"host", "a"},      {"pid", 100 + node},
           {"done", 0},    {"cpu_s", 0.0},   {"bytes_in", 0.0}, {"bytes_out", 0.0}, {"share", 0.5}};
 }
 
