@@ -156,14 +156,16 @@ def test_a_job_at_a_glance(tmp_path):
 
 LETTER = "<img src=x onerror=\"document.title='broken'\"><b>bold</b>"
 JOB = """
-name: "<i>letters</i>"
-stream: {files: {path: rows.jsonl}}
+name: "<i>letters<br>"
+stream: {files: {format: json, paths: [rows.jsonl]}}
 schema:
   format: json
   fields:
     amount: {type: number}
     fraud: {type: number, role: label, classes: 2}
 model: {layers: [{dense: {units: 2}}], loss: softmax_cross_entropy}
+optimizer: {type: sgd, learning_rate: 0.0001}
+strategy: async
 train: {batch_size: 10, split_batches: 2}
 cluster: {workers: 1, ps: 1}
 """
@@ -223,10 +225,10 @@ def test_a_job_that_is_over_and_a_dead_letter_with_html(tmp_path):
         leat.wait_for(lambda: browser.text("#dead-reasons"), "the job", 30)
 
         assert browser.text("#connection") == "finished"
-        assert browser.text("#job") == "<i>letters</i>"
+        assert browser.text("#job") == "<i>letters<br>"
         assert LETTER in browser.text("#dead")
         assert browser.text("#dead-reasons").startswith("amount: '…' is not a number")
-        leat.wait_for(lambda: browser.run("return document.title") == "<i>letters</i> · Leat", "the title")
+        leat.wait_for(lambda: browser.run("return document.title") == "<i>letters<br> · Leat", "the title")
         assert browser.run("return document.querySelectorAll('#dead img, #dead b, h1 i').length") == 0
         assert browser.run(VERDICTS)["pace"][1] == "Everything is trained"
         assert browser.complaints() == []

@@ -47,6 +47,11 @@ std::string Span(double s) {
   return Text("%.0f days", s / 86400);
 }
 
+// A share.
+std::string Percent(double x) {
+  return x > 0 && x < 0.01 ? "under 1 %" : Text("%.0f %%", x * 100);
+}
+
 // "1 member", "3 members".
 std::string Number(size_t n, const char* what) {
   return Text("%zu %s%s", n, what, n == 1 ? "" : "s");
@@ -258,8 +263,8 @@ Verdict Limit(const Evidence& e) {
                      even * 100, *wait * 100));
   }
   if (!compute || !wait || !input) return is(Level::kNone, "Not known yet", "");
-  const std::string split = Text("computing %.0f %%, waiting for servers %.0f %%, for input %.0f %%",
-                                 *compute * 100, *wait * 100, *input * 100);
+  const std::string split = "computing " + Percent(*compute) + ", waiting for servers " + Percent(*wait) +
+                            ", for input " + Percent(*input);
   if (*input >= kMost) {
     // Workers that have trained all there is wait for more.
     const bool idle = now.lag_s <= kUpToDate_s;

@@ -40,8 +40,8 @@ const TIME_CHARTS = {
     title: "Time of all workers", tick: percentTick, value: format.percent, zero: true, most: 1, stacked: true,
     series: [
       { name: "compute", label: "computing", color: 0 },
-      { name: "wait", label: "waits: servers", color: 2 },
-      { name: "input_wait", label: "waits: input", color: 1 },
+      { name: "wait", label: "server wait", color: 2 },
+      { name: "input_wait", label: "input wait", color: 1 },
     ],
   },
 };
@@ -229,7 +229,7 @@ class TimeChart {
       });
       const last = value(s.values.findLast(format.known));
       legendEntry(parts.legend, s.label, line, last, s.dash);
-      if (i === 0) parts.value.textContent = spec.members ? "" : last;
+      if (i === 0 && !spec.stacked) parts.value.textContent = last;
     });
     const total = data.series[spec.total];
     if (total) parts.value.textContent = spec.value(total.findLast(format.known));
@@ -241,13 +241,13 @@ class TimeChart {
   }
 }
 
-// Bars of a histogram whose entry i counts value i; at most `most` bars of the same width.
-function bars(histogram, most) {
-  const width = Math.max(1, Math.ceil(histogram.length / most));
+// Bars of a histogram whose entry i counts value i: one for each small value, and wider ones for larger values.
+function bars(histogram) {
   const found = [];
-  for (let i = 0; i < histogram.length; i += width) {
-    const last = Math.min(i + width, histogram.length) - 1;
-    found.push({ label: width === 1 ? String(i) : `${i}–${last}`, count: histogram.slice(i, i + width).reduce((a, b) => a + b, 0) });
+  for (let i = 0; i < histogram.length;) {
+    const end = Math.min(Math.max(i + 1, Math.floor(i * 1.25)), histogram.length);
+    found.push({ label: end === i + 1 ? String(i) : `${i}–${end - 1}`, count: histogram.slice(i, end).reduce((a, b) => a + b, 0) });
+    i = end;
   }
   return found;
 }
@@ -287,7 +287,7 @@ class StalenessChart {
     const { chart, parts } = this;
     const histogram = status.staleness || [];
     const total = histogram.reduce((a, b) => a + b, 0);
-    const found = bars(histogram, 28);
+    const found = bars(histogram);
     const shares = found.map((bar) => (total > 0 ? bar.count / total : 0));
     chart.data.labels = found.map((bar) => bar.label);
     chart.data.datasets[0].data = shares.map((share) => (share > 0 ? share : null));

@@ -317,7 +317,7 @@ function prepend(list, events) {
 
 // The kind of a reason: without the place, values in quotes and numbers.
 function kindOf(text) {
-  return text.replace(/^partition \d+ offset \d+: /, "").replace(/'[^']*'/g, "'…'").replace(/\d+/g, "#");
+  return text.replace(/^partition \d+ offset \d+: /, "").replace(/'.*'/s, "'…'").replace(/\d+/g, "#");
 }
 
 const MOST_REASONS = 8;
