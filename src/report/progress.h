@@ -115,10 +115,17 @@ class Progress {
     int64_t pid = 0;
     uint64_t done = 0;  // events trained, updates served, events published or requests of a feed
     double cpu_seconds = 0;
-    // Start of the interval over which a worker's step time or a server's traffic is measured.
-    Time since{-1};
+    // What a worker has done up to a moment.
+    struct Pace {
+      Time at{-1};
+      uint64_t steps = 0;
+      double wait = 0;  // for servers and input
+    };
+    Pace pace;                // start of the interval over which its step time is measured
+    Pace next_pace;           // of the next interval
+    double busy_share = 0;    // of the interval, without the waits
+    Time since{-1};           // start of the interval over which a server's traffic is measured
     uint64_t base = 0;
-    double base_wait = 0;
     double bytes_per_s = 0;
     // The same for what a worker reads.
     Time input_since{-1};
@@ -130,6 +137,7 @@ class Progress {
     Time seen{0};         // when it last joined or reported
     std::string metrics;  // HOST:PORT of its listener; empty: none
   };
+  static void MeasureStep(Time now, const protocol::WorkerProgress& progress, Node* node);
   static void MeasureInput(Time now, const protocol::WorkerProgress& progress, Node* node);
   void Forget(Time now, const protocol::View& view);
   Totals Sum() const;

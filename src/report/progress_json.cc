@@ -12,8 +12,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A worker is slow if its step takes this many times the usual step.
+// A worker is slow if its step takes this many times the usual step, and its steps take at least this share of
+// its time: others do not wait for one that waits itself.
 constexpr double kSlow = 1.5;
+constexpr double kSlowShare = 0.1;
 
 // The 99th percentile of staleness.
 size_t Percentile99(const std::vector<uint64_t>& histogram) {
@@ -386,9 +388,9 @@ class Progress::JsonWriter {
     if (worker->second.push_retries > 0) (*m)["push_retries"] = worker->second.push_retries;
     if (worker->second.dead_letters > 0) (*m)["dead_letters"] = worker->second.dead_letters;
     if (!worker->second.last_dead_letter.empty()) (*m)["last_dead_letter"] = worker->second.last_dead_letter;
-    const double step_s = progress_.nodes_.at(node).step_s;
+    const double step_s = node_state.step_s;
     (*m)["step_ms"] = step_s > 0 ? Json(step_s * 1e3) : Json(nullptr);
-    (*m)["slow"] = step_s > kSlow * usual_s;
+    (*m)["slow"] = step_s > kSlow * usual_s && node_state.busy_share >= kSlowShare;
     AddSkew(node, m);
   }
 

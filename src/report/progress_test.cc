@@ -630,11 +630,46 @@ TEST_F(ProgressTest, WhoIsSlowIsSeenByWhatItsStepsTake) {
   EXPECT_DOUBLE_EQ(members()[1]["step_ms"], 90);
   EXPECT_EQ(members()[0]["slow"], false);
   EXPECT_EQ(members()[1]["slow"], true);
+  // One that waits for most of the time holds nobody up.
+  slow.progress.wait_seconds = 9.2;
+  fast.progress.wait_seconds = 9.7;
+  Report(kWorker, fast);
+  Report(kOther, slow);
+  EXPECT_NEAR(members()[1]["step_ms"], 8, 0.001);
+  EXPECT_NEAR(members()[0]["step_ms"], 3, 0.001);
+  EXPECT_EQ(members()[1]["slow"], false);
+  fast.progress.wait_seconds = 9;
+  Report(kWorker, fast);
+  slow.progress.wait_seconds = 1;
   // A worker that has nothing to train is not slow.
   slow.progress.input_wait_seconds = 8;
   Report(kOther, slow);
   EXPECT_DOUBLE_EQ(members()[1]["step_ms"], 10);
   EXPECT_EQ(members()[1]["slow"], false);
+}
+
+TEST_F(ProgressTest, AWorkerThatBecomesSlowIsSeenSoon) {
+  Make();
+  auto status = Running(1);
+  status.view.members = {{kWorker, Role::kWorker, 0, ""}, {kOther, Role::kWorker, 1, ""}};
+  Sums fast, slow;
+  const auto second = [&](int steps) {
+    for (int i = 0; i < 100; ++i) fast.Train(1, 1, 0);
+    for (int i = 0; i < steps; ++i) slow.Train(1, 1, 0);
+    Pass(1);
+    Report(kWorker, fast);
+    Report(kOther, slow);
+    return Json::parse(progress_->ToJson(now_, status, 0))["members"][1];
+  };
+  for (int i = 0; i < 3600; ++i) EXPECT_EQ(second(100)["slow"], false);
+  int seconds = 1;
+  while (!second(50)["slow"] && seconds < 100) ++seconds;
+  EXPECT_LE(seconds, 60);
+  for (int i = 0; i < 60; ++i) second(50);
+  EXPECT_NEAR(second(50)["step_ms"], 20, 0.01);
+  // Few steps take as long as they take.
+  for (int i = 0; i < 600; ++i) second(i % 10 == 0 ? 1 : 0);
+  EXPECT_NEAR(second(0)["step_ms"], 10'000, 500);
 }
 
 TEST_F(ProgressTest, TrafficOfServersIsThatOfTheLastMoments) {

@@ -68,8 +68,8 @@ function show() {
   panels.showFacts(frame);
   const to = data.t.length ? data.t[data.t.length - 1] : frame.time;
   const begin = data.t.length ? data.t[0] : frame.time;
-  // A job that has just begun fills the width, from a minute on.
-  const shortest = Math.min(state.range || 60, 60);
+  // A job that has just begun fills the width, from half a minute on.
+  const shortest = 30;
   const from = Math.min(to - shortest, Math.max(begin, state.range > 0 ? to - state.range : begin));
   charts.update(data, from, to, frame.status);
   panels.showSplit(frame);
