@@ -3,6 +3,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <string>
+
+#include "base/status.h"
+#include "control/client.h"
 #include "engine/plan.h"
 
 namespace leat {
@@ -32,6 +36,8 @@ void AddPeekCommand(CLI::App& app, int* result);
 void AddPublishCommand(CLI::App& app, int* result);
 // leat schema: propose the schema of a job from a data file or a topic.
 void AddSchemaCommand(CLI::App& app, int* result);
+// leat timeline: writes what the job's processes do in so many seconds to a file, and says what is in it.
+Status RecordTimeline(control::ControlClient& client, double seconds, const std::string& path);
 // leat simulate: run a job on a simulated cluster.
 void AddSimulateCommand(CLI::App& app, int* result);
 // leat soak: run jobs with real processes and random faults, and check what they count.

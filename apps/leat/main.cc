@@ -122,6 +122,7 @@ struct Arguments {
   double rate = -1;
   uint64_t pause_at = 0;
   std::string tensorboard;
+  bool tensorboard_gradients = false;
   bool discard = false;
   bool wait_for_feed = false;
   bool take_over = false;
@@ -133,6 +134,9 @@ struct Arguments {
   std::string workers;
   std::optional<uint32_t> servers;
   std::vector<std::string> member;
+  // Of `leat timeline`.
+  double seconds = 5;
+  std::string out = "trace.json";
 };
 
 launcher::Security Security(const Arguments& a) {
@@ -190,8 +194,12 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
   app->add_option("--events", a->overrides.events,
                   "number of events that the bots publish (default: the job's)");
   app->add_option("--pause-at", a->pause_at, "pause after this many events, until `leat continue`");
-  app->add_option("--tensorboard", a->tensorboard,
-                  "directory for TensorBoard: the run, named as the job's directory, is written below it");
+  auto* tensorboard = app->add_option(
+      "--tensorboard", a->tensorboard,
+      "directory for TensorBoard: the run, named as the job's directory, is written below it");
+  app->add_flag("--tensorboard-gradients", a->tensorboard_gradients,
+                "with the distribution of each variable's gradient")
+      ->needs(tensorboard);
   app->add_option("--listen", a->listen, "address that the coordinator listens on; port 0: any free port")
       ->capture_default_str();
   AddMetrics(app, a,
@@ -221,6 +229,7 @@ int Train(Arguments a) {
   options.listen = a.listen;
   options.pause_at = a.pause_at;
   options.tensorboard = a.tensorboard;
+  options.tensorboard_gradients = a.tensorboard_gradients;
   options.plan = Kernels();
   options.security = Security(a);
   options.metrics = a.metrics;
@@ -294,6 +303,7 @@ int Coordinator(Arguments a) {
       options.resume && a.source.file.empty() && a.overrides.workers == 0 && a.overrides.servers == 0;
   options.pause_at = a.pause_at;
   options.tensorboard = a.tensorboard;
+  options.tensorboard_gradients = a.tensorboard_gradients;
   const MetricsListener metrics = ListenForMetrics({.address = a.metrics,
                                                     .role = "coordinator",
                                                     .token = options.token,
@@ -398,6 +408,11 @@ int ShowStatus(const Arguments& a) {
 int Admin(const Arguments& a, const protocol::AdminRequest& request) {
   auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
   return Report(launcher::RunAdmin(*client, request, stderr));
+}
+
+int Timeline(const Arguments& a) {
+  auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
+  return Report(RecordTimeline(*client, a.seconds, a.out));
 }
 
 int Scale(const Arguments& a) {
@@ -545,6 +560,12 @@ void AddAdminCommands(CLI::App& app, Arguments& a, int& result) {
   add("status", "show the progress of a running job", [&a] {
     return ShowStatus(a);
   })->add_flag("--json", a.json, "print one JSON object");
+  auto* timeline = add("timeline", "record what the processes of a running job do, as a trace for Perfetto",
+                       [&a] { return Timeline(a); });
+  timeline->add_option("--seconds", a.seconds, "time to record")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 60.0));
+  timeline->add_option("--out", a.out, "file to write: a Chrome trace, in JSON")->capture_default_str();
   add("checkpoint", "write a checkpoint of a running job",
       [&a] { return Admin(a, {.kind = Kind::kCheckpoint}); });
   auto* scale =

@@ -186,6 +186,7 @@ void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   Put(in.progress, out->mutable_progress());
   if (in.member_report) Put(*in.member_report, out->mutable_member_report());
   Put(in.elector, out->mutable_elector());
+  out->set_gradients(std::string(AsText(in.gradients)));
 }
 
 void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* check) {
@@ -213,6 +214,7 @@ void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* 
   Take(in.progress(), &out->progress, check);
   if (in.has_member_report()) Take(in.member_report(), &out->member_report.emplace(), check);
   out->elector = Taken(in.elector());
+  TakeBytes(in.gradients(), Limits::kGradients, "gradients", &out->gradients, check);
 }
 
 void Put(const protocol::LedgerReport& in, pb::LedgerReport* out) {
@@ -455,6 +457,42 @@ void Put(const protocol::FollowRequest& in, pb::FollowRequest* out) {
   out->set_checkpoint(in.checkpoint);
 }
 
+void Put(const protocol::SpansRequest& in, pb::SpansRequest* out) {
+  out->set_node(in.node.value);
+  out->set_recording(in.recording);
+  out->set_chunk(in.chunk);
+  out->set_spans(std::string(AsText(in.spans)));
+  out->set_last(in.last);
+  Put(in.clock, out->mutable_clock());
+  out->set_dropped(in.dropped);
+}
+
+void Take(const pb::SpansRequest& in, protocol::SpansRequest* out, Check* check) {
+  out->node = NodeId(in.node());
+  out->recording = in.recording();
+  out->chunk = in.chunk();
+  TakeBytes(in.spans(), Limits::kSpans, "spans", &out->spans, check);
+  out->last = in.last();
+  Take(in.clock(), &out->clock, check);
+  out->dropped = in.dropped();
+}
+
+void Put(const protocol::TimelineRequest& in, pb::TimelineRequest* out) {
+  out->set_kind(static_cast<pb::TimelineRequest::Kind>(in.kind));
+  out->set_length_ns(in.length.count());
+  out->set_recording(in.recording);
+  out->set_part(in.part);
+}
+
+void Take(const pb::TimelineRequest& in, protocol::TimelineRequest* out, Check* check) {
+  if (check->That(pb::TimelineRequest::Kind_IsValid(in.kind()), "timeline.kind",
+                  static_cast<uint64_t>(in.kind())))
+    out->kind = static_cast<protocol::TimelineRequest::Kind>(in.kind());
+  TakeDuration(in.length_ns(), "timeline.length_ns", &out->length, check);
+  out->recording = in.recording();
+  out->part = in.part();
+}
+
 // Selects the oneof field of a struct.
 struct PutKind {
   pb::Request* out;
@@ -471,6 +509,8 @@ struct PutKind {
   void operator()(const protocol::AdminRequest& r) const { Put(r, out->mutable_admin()); }
   void operator()(const protocol::Promise& r) const { Put(r, out->mutable_promise()); }
   void operator()(const protocol::FollowRequest& r) const { Put(r, out->mutable_follow()); }
+  void operator()(const protocol::SpansRequest& r) const { Put(r, out->mutable_spans()); }
+  void operator()(const protocol::TimelineRequest& r) const { Put(r, out->mutable_timeline()); }
 };
 
 }  // namespace
@@ -528,6 +568,12 @@ Result<protocol::ControlRequest> ParseRequest(std::string_view bytes) {
                                         in.received(),    in.synced(), in.checkpoint()};
       break;
     }
+    case pb::Request::kSpans:
+      Take(message.spans(), &request.emplace<protocol::SpansRequest>(), &check);
+      break;
+    case pb::Request::kTimeline:
+      Take(message.timeline(), &request.emplace<protocol::TimelineRequest>(), &check);
+      break;
     case pb::Request::KIND_NOT_SET:
       return Status(Code::kInvalidArgument, "a control request of unknown kind (from a newer version?)");
   }

@@ -66,13 +66,20 @@ LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s)
 LEAT_FIELDS(Group, a, b, c, d, e, g)
 LEAT_FIELDS(Round::Lane, a, b, c)
 LEAT_FIELDS(Round, a, b, c)
-LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s)
+LEAT_FIELDS(RecordOrder, a, b)
+LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u)
 LEAT_FIELDS(LedgerReport, a, b, c, d, e, g)
 LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l, n, o)
 LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u, v)
-LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u)
+LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u, v)
 LEAT_FIELDS(BotsHeartbeat, a, b, c, d, e, g)
 LEAT_FIELDS(BotsHeartbeatReply, a, b, c, d)
+LEAT_FIELDS(ClockSample, a, b, c)
+LEAT_FIELDS(SpansRequest, a, b, c, d, e, g, h)
+LEAT_FIELDS(SpansReply, a, b)
+LEAT_FIELDS(TimelineProcess, a, b, c, d, e, g, h)
+LEAT_FIELDS(TimelineRequest, a, b, c, d)
+LEAT_FIELDS(TimelineReply, a, b, c, d, e, g, h, i, j)
 LEAT_FIELDS(JobRequest, a)
 LEAT_FIELDS(JobReply, a, b, c)
 LEAT_FIELDS(PublisherReport, a, b, c, d, e, g)
@@ -123,6 +130,7 @@ class Fill {
   void operator()(protocol::MoveReport::Stage& v) { v = protocol::MoveReport::Stage(rng_.Below(3)); }
   void operator()(protocol::MoveOrder::Kind& v) { v = protocol::MoveOrder::Kind(rng_.Below(3)); }
   void operator()(protocol::AdminRequest::Kind& v) { v = protocol::AdminRequest::Kind(rng_.Below(8)); }
+  void operator()(protocol::TimelineRequest::Kind& v) { v = protocol::TimelineRequest::Kind(rng_.Below(2)); }
   void operator()(protocol::Cut& v) {
     v.partition = static_cast<uint32_t>(rng_.Below(1 << 16));
     Spread(v);

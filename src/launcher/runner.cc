@@ -156,6 +156,7 @@ Status Runner::StartCoordinator(bool again) {
        again ? address_ : options_.listen});
   if (!job_.data.empty()) add({"--data", job_.data});
   if (!options_.tensorboard.empty()) add({"--tensorboard", options_.tensorboard});
+  if (options_.tensorboard_gradients) add({"--tensorboard-gradients"});
   if (!options_.metrics.empty()) add({"--metrics", metrics_.empty() ? options_.metrics : metrics_});
   if (!options_.dashboard.empty()) add({"--dashboard", dashboard_.empty() ? options_.dashboard : dashboard_});
   if (again) {

@@ -28,6 +28,7 @@ struct RunnerOptions {
   std::function<std::string(const std::string& address, const std::string& token)> dashboard_link = nullptr;
   uint64_t pause_at = 0;     // CoordinatorOptions::pause_at
   std::string tensorboard;   // CoordinatorOptions::tensorboard
+  bool tensorboard_gradients = false;
   engine::PlanOptions plan;  // for the evaluation at the end
 };
 

@@ -436,6 +436,16 @@ struct WorkerHeartbeat {
   WorkerProgress progress;
   std::optional<MemberReport> member_report;  // all-reduce
   ElectorState elector;
+  // An answer to `gradients_wanted`: an event of observe/tensorboard/ with the distribution of each
+  // variable's gradient. Opaque to the protocol; readers decode and check it. Usually empty.
+  Bytes gradients = {};
+};
+
+// To record what the process does (observe/timeline/), for so long from now on.
+struct RecordOrder {
+  uint64_t recording = 0;  // unique; a later one has a larger number
+  Duration length{};
+  friend bool operator==(const RecordOrder&, const RecordOrder&) = default;
 };
 
 struct WorkerHeartbeatReply {
@@ -458,7 +468,10 @@ struct WorkerHeartbeatReply {
   std::string probe = {}, probe_content = {};
   // If newer than the sender's; filled in by the coordinator's shell.
   std::optional<CoordinatorSet> coordinators = {};
-  bool waiting = false;  // for its journal: only `term` and `coordinators` count
+  bool waiting = false;                    // for its journal: only `term` and `coordinators` count
+  std::optional<RecordOrder> record = {};  // repeated while it holds; filled in by the coordinator's shell
+  // One of the next heartbeats is to have `gradients`; filled in by the coordinator's shell.
+  bool gradients_wanted = false;
   friend bool operator==(const WorkerHeartbeatReply&, const WorkerHeartbeatReply&) = default;
 };
 
@@ -539,6 +552,7 @@ struct ServerHeartbeatReply {
   std::string probe = {}, probe_content = {};       // as in WorkerHeartbeatReply
   std::optional<CoordinatorSet> coordinators = {};  // likewise
   bool waiting = false;                             // likewise
+  std::optional<RecordOrder> record = {};           // likewise
 };
 
 struct BotsHeartbeat {
@@ -631,6 +645,61 @@ struct FollowReply {
   std::string transfers = {};  // as JoinReply::transfers
 };
 
+// Another clock is `offset` ahead at `at` of one's own clock, to ± `error`.
+struct ClockSample {
+  Time at{0};
+  Duration offset{0};  // negative: behind
+  Duration error{0};
+  friend bool operator==(const ClockSample&, const ClockSample&) = default;
+};
+
+// From a member that records: what its threads have done since the last chunk
+// (observe/timeline/spans_codec.h). Opaque to the protocol. Without spans it only asks for the time.
+struct SpansRequest {
+  NodeId node;
+  uint64_t recording = 0;
+  uint64_t chunk = 0;  // 0, 1, …: repeated until it is answered
+  Bytes spans;
+  // With the last chunk.
+  bool last = false;
+  std::vector<ClockSample> clock;  // of the coordinator's clock
+  uint64_t dropped = 0;            // spans for which there was no room
+};
+struct SpansReply {
+  Status status;  // kNotFound: nobody wants the rest
+  Time now{0};    // of the coordinator's clock, when it answered
+};
+
+// A process of the job in a recording.
+struct TimelineProcess {
+  NodeId node;       // 0: the coordinator
+  std::string name;  // "worker 0"
+  std::string host;
+  int64_t pid = 0;
+  std::vector<ClockSample> clock;  // as in SpansRequest
+  uint64_t dropped = 0;
+  std::string missing;  // why its spans are not complete; empty: they are
+  friend bool operator==(const TimelineProcess&, const TimelineProcess&) = default;
+};
+
+// `leat timeline`: records what all processes do, and fetches it, part by part.
+struct TimelineRequest {
+  enum class Kind : uint8_t { kStart = 0, kFetch = 1 } kind = Kind::kStart;
+  Duration length{};       // kStart: to record
+  uint64_t recording = 0;  // kFetch
+  uint64_t part = 0;       // kFetch: 0, 1, …
+};
+struct TimelineReply {
+  Status status;
+  uint64_t recording = 0;
+  Duration left{};        // kFetch: until it is complete, at the latest; then there are parts
+  Time begin{0}, end{0};  // of what is recorded, by the coordinator's clock
+  uint64_t parts = 0;     // 0: it is not complete
+  std::vector<TimelineProcess> processes;  // part 0
+  NodeId node;                             // of the process whose `spans` the part has
+  Bytes spans;                             // as in SpansRequest
+};
+
 // What the job is, and where it can be read. Needs no membership: a feed asks before it joins, others ask
 // again when they have lost a feed.
 struct JobRequest {
@@ -681,11 +750,12 @@ struct Refusal {
 
 using ControlRequest =
     std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat, StatusRequest, AdminRequest,
-                 KeepAlive, JobRequest, FeedHeartbeat, Promise, FollowRequest>;
+                 KeepAlive, JobRequest, FeedHeartbeat, Promise, FollowRequest, SpansRequest, TimelineRequest>;
 // A Candidacy may answer the heartbeat of a server or worker.
-using ControlReply = std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply,
-                                  BotsHeartbeatReply, StatusReply, AdminReply, KeepAliveReply, JobReply,
-                                  FeedHeartbeatReply, PromiseReply, FollowReply, Candidacy>;
+using ControlReply =
+    std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply, BotsHeartbeatReply,
+                 StatusReply, AdminReply, KeepAliveReply, JobReply, FeedHeartbeatReply, PromiseReply,
+                 FollowReply, SpansReply, TimelineReply, Candidacy>;
 
 // A term has the run of a job in its upper half: a random number of the job's directory. The lower half is
 // the number of the coordinator. Terms of different runs do not compare: their members have nothing in

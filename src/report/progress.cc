@@ -163,6 +163,12 @@ double Progress::UsualStep(const protocol::View& view) const {
   return *middle;
 }
 
+std::pair<std::string, int64_t> Progress::ProcessOf(NodeId node) const {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end()) return {};
+  return {known->second.host, known->second.pid};
+}
+
 Progress::Totals Progress::Sum() const {
   Totals sum = forgotten_.totals;
   for (const auto& [node, worker] : workers_) sum.Add(worker);

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -73,6 +74,8 @@ class Progress {
   // How long the oldest event that some slice lacks has waited, as of the last OnStatus.
   Duration Oldest(Time now) const { return lag_.Oldest(now); }
 
+  // Where a process runs: its host and pid; empty and 0 if it is not known.
+  std::pair<std::string, int64_t> ProcessOf(NodeId node) const;
   size_t nodes() const { return nodes_.size(); }  // that are not forgotten
   // The status as one JSON object on one line. docs/jobs.md lists the entries.
   std::string ToJson(Time now, const protocol::CoordinatorStatus& status, double own_cpu_seconds) const;

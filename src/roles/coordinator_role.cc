@@ -29,6 +29,7 @@
 #include "observe/tensorboard/event_file.h"
 #include "observe/tensorboard/job_graph.h"
 #include "observe/tensorboard/run_writer.h"
+#include "observe/timeline/collector.h"
 #include "report/progress.h"
 #include "roles/autoscale/scaling.h"
 #include "roles/background_thread.h"
@@ -57,6 +58,8 @@ constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
 // Of the end, for standbys and members that are gone.
 constexpr Duration kEndWait = std::chrono::seconds(10);
 constexpr Duration kAsk = std::chrono::seconds(3);
+// From one worker's gradients to the next, and for the answer to the question.
+constexpr Duration kGradientsPause = std::chrono::seconds(10);
 // At the end of the job, for a disk that TensorBoard's files are on.
 constexpr Duration kLastPoints = std::chrono::seconds(5);
 // At the end, for a disk that is busy.
@@ -287,6 +290,14 @@ class CoordinatorRole {
       reply(protocol::StatusReply{Json(now)});
       return;
     }
+    if (const auto* spans = std::get_if<protocol::SpansRequest>(&request)) {
+      reply(collector_.OnSpans(now, *spans));
+      return;
+    }
+    if (const auto* timeline = std::get_if<protocol::TimelineRequest>(&request)) {
+      reply(OnTimeline(now, *timeline));
+      return;
+    }
     if (const auto* admin = std::get_if<protocol::AdminRequest>(&request);
         admin != nullptr && admin->kind == protocol::AdminRequest::Kind::kNodeLost) {
       Do(machine_.OnNodeLost(now, admin->node));
@@ -294,6 +305,8 @@ class CoordinatorRole {
       return;
     }
     const uint64_t call = ++last_call_;
+    if (collector_.recording() && IsRecorded(request)) recorded_calls_[call] = protocol::NodeOf(request);
+    if (WantsGradients(now, request)) gradients_call_ = call;
     Note(now, request);
     if (const uint64_t term = protocol::TermOf(request);
         term != 0 && term < store_->term() && protocol::SameRun(term, store_->term()))
@@ -327,6 +340,66 @@ class CoordinatorRole {
     Do(std::move(actions));
     const auto* admin = std::get_if<protocol::AdminRequest>(&request);
     if (admin != nullptr && admin->kind == protocol::AdminRequest::Kind::kDiscard) queue_.Abandon();
+  }
+
+  // Of the worker that comes first, once in a while. If it trains nothing more, another one is asked later.
+  bool WantsGradients(Time now, const protocol::ControlRequest& request) const {
+    const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request);
+    return worker != nullptr && options_.tensorboard_gradients && now >= gradients_due_ &&
+           worker->progress.steps > 0;
+  }
+  void AddGradientsWanted(uint64_t call, protocol::ControlReply* reply) {
+    auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply);
+    if (call != gradients_call_ || worker == nullptr) return;
+    worker->gradients_wanted = true;
+    gradients_due_ = loop_.Now() + kGradientsPause;
+  }
+
+  // ---- recordings
+  static bool IsRecorded(const protocol::ControlRequest& heartbeat) {
+    return std::holds_alternative<protocol::WorkerHeartbeat>(heartbeat) ||
+           std::holds_alternative<protocol::ServerHeartbeat>(heartbeat);
+  }
+  protocol::TimelineReply OnTimeline(Time now, const protocol::TimelineRequest& request) {
+    if (request.kind == protocol::TimelineRequest::Kind::kFetch) return collector_.OnFetch(now, request);
+    NoteRecorded(machine_.status().view);
+    std::vector<timeline::Collector::Member> members;
+    for (const auto& [node, member] : recorded_members_) members.push_back(member);
+    auto reply = collector_.Start(now, request.length, members);
+    if (reply.status.ok()) recorder_.Begin();
+    return reply;
+  }
+  void NoteRecorded(const protocol::View& view) {
+    recorded_members_.clear();
+    for (const auto& member : view.members) {
+      if (member.role != protocol::Role::kWorker && member.role != protocol::Role::kServer) continue;
+      auto [host, pid] = progress_.ProcessOf(member.node);
+      recorded_members_[member.node] = {member.node, protocol::Name(member), std::move(host), pid};
+    }
+  }
+  void Record(Time now, const protocol::View& view) {
+    if (collector_.recording()) {
+      NoteRecorded(view);
+      collector_.AddOwn(recorder_.Take(), recorder_.dropped());
+    }
+    std::set<NodeId> members;
+    for (const auto& [node, member] : recorded_members_) members.insert(node);
+    collector_.OnTimer(now, members);
+    if (collector_.recording()) return;
+    recorder_.End();
+    recorded_members_.clear();
+    recorded_calls_.clear();
+  }
+  void AddRecordOrder(uint64_t call, protocol::ControlReply* reply) {
+    const auto recorded = recorded_calls_.extract(call);
+    if (!recorded) return;
+    const auto member = recorded_members_.find(recorded.mapped());
+    if (member == recorded_members_.end()) return;
+    auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply);
+    auto* server = std::get_if<protocol::ServerHeartbeatReply>(reply);
+    const auto order = collector_.OrderFor(loop_.Now(), member->second);
+    if (worker != nullptr) worker->record = order;
+    if (server != nullptr) server->record = order;
   }
 
   // While the journal cannot be written, no reply may depend on a record that is not on disk. A heartbeat
@@ -375,6 +448,7 @@ class CoordinatorRole {
       progress_.OnMetrics(protocol::NodeOf(request), metrics);
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress_.OnWorker(now, worker->node, worker->progress);
+      if (tensorboard_ != nullptr && !worker->gradients.empty()) tensorboard_->OnGradients(worker->gradients);
       if (worker->member_report) progress_.OnMemberReport(worker->node, *worker->member_report);
       OnDrift(progress_.TakeAlarms());
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
@@ -486,6 +560,7 @@ class CoordinatorRole {
       // Those that are lost, too.
       if (auto standbys = status.view.standbys(); !standbys.empty()) standbys_ = std::move(standbys);
       MeasureSaving(status);
+      Record(now, status.view);
       ReportUnreachable(status);
       if (tensorboard_ != nullptr && tensorboard_->Due(now) && Trains(status))
         tensorboard_->OnStatus(now, progress_.ToJson(now, status, OwnCpuSeconds()));
@@ -601,11 +676,16 @@ class CoordinatorRole {
     }
     if (a.call == deciding_call_) kill_point_.Pass(job::DiePoint::kMoveJournaled);
     if (former_calls_.erase(a.call) > 0) FillTransfers(&a.reply);
+    AddRecordOrder(a.call, &a.reply);
+    AddGradientsWanted(a.call, &a.reply);
     replicator_->Stamp(a.call, &a.reply);
     if (const auto server = server_calls_.extract(a.call)) {
       // A member of another run is evicted, whatever its node.
       const auto* const sent = std::get_if<protocol::ServerHeartbeatReply>(&a.reply);
-      if (sent != nullptr && !sent->evicted) last_replies_[server.mapped()] = *sent;
+      if (sent != nullptr && !sent->evicted) {
+        last_replies_[server.mapped()] = *sent;
+        last_replies_[server.mapped()].record.reset();
+      }
     }
     call.mapped()(std::move(a.reply));
   }
@@ -624,6 +704,7 @@ class CoordinatorRole {
   void Act(protocol::AppendJournal&) {}  // the queue's
   void Act(protocol::ConfirmTerm&) {}    // likewise
   void Act(protocol::PrepareCheckpoint& a) {
+    checkpoint_begun_ = {a.id, loop_.Now()};
     // A local stream has none. The others are asked where nothing waits for them.
     if (streams_.remote) UpdateFingerprints(std::move(a.watermark));
     InBackground(
@@ -687,6 +768,11 @@ class CoordinatorRole {
         });
   }
   void OnCheckpoint(const protocol::Manifest& manifest) {
+    if (checkpoint_begun_.first == manifest.id && track_->on())
+      track_->Add({.kind = timeline::Kind::kCheckpoint,
+                   .begin = checkpoint_begun_.second,
+                   .end = loop_.Now(),
+                   .number = manifest.id});
     spdlog::info("checkpoint {} of {} events is complete", manifest.id, manifest.events);
     replicator_->OnCheckpoint(manifest.id);
     checkpoints_.Add();
@@ -848,6 +934,14 @@ class CoordinatorRole {
   KillPoint kill_point_;
   std::map<uint64_t, std::function<void(protocol::ControlReply)>> calls_;
   std::map<uint64_t, protocol::JoinRequest> joining_;
+  timeline::Collector collector_;
+  timeline::Recorder recorder_;
+  timeline::Track* const track_ = recorder_.MakeTrack("checkpoints");
+  std::map<NodeId, timeline::Collector::Member> recorded_members_;  // as of the last status
+  std::map<uint64_t, NodeId> recorded_calls_;                       // heartbeats whose answers say to record
+  std::pair<uint64_t, Time> checkpoint_begun_{};                    // the last one, and when
+  uint64_t gradients_call_ = 0;  // the heartbeat whose answer asks for gradients; 0: none yet
+  Time gradients_due_{0};
   std::set<uint64_t> former_calls_;  // heartbeats of members that have not heard of this coordinator yet
   uint64_t last_call_ = 0;
   uint64_t deciding_call_ = 0;  // the last one by which a move may be made

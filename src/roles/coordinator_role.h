@@ -46,6 +46,7 @@ struct CoordinatorOptions {
   std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
   // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
   std::string tensorboard;
+  bool tensorboard_gradients = false;  // it also shows the distribution of gradients, which workers report
   // Called with the coordinator's address once it accepts calls.
   std::function<void(const std::string& address)> on_ready;
 };

@@ -23,6 +23,7 @@
 #include "roles/input/input_flow.h"
 #include "roles/input/split_loader.h"
 #include "roles/predictions/worker_predictions.h"
+#include "roles/recording/gradient_report.h"
 #include "roles/role.h"
 #include "roles/shards/prepared_memory.h"
 #include "roles/shards/shard_files.h"
@@ -70,12 +71,14 @@ class GroupMemberRole {
                   .deterministic = job_.strategy.deterministic,
                   .overlap = !job_.optimizer.clipping.any()}),
         share_(job::ShareLayoutOf(job_.schema, *job_.model)),
-        loader_(loop,
-                SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters,
-                            job_.predictions.enabled()),
-                [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
-                  OnSplit(lease, std::move(split));
-                }),
+        loader_(
+            loop,
+            SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters,
+                        job_.predictions.enabled()),
+            [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
+              OnSplit(lease, std::move(split));
+            },
+            membership.recorder().MakeTrack("input")),
         shard_files_(std::move(files)),
         input_errors_(job_, options.read_timeout, &progress_),
         machine_({.table = table_,
@@ -84,6 +87,8 @@ class GroupMemberRole {
                   .parameters = &parameters_,
                   .allocate = [this](size_t bytes) { return copies_.Take(bytes); },
                   .late_labels = job_.schema.has_late_labels()}) {
+    trainer_.RecordTo(membership.recorder().MakeTrack("compute"));
+    reducer_.RecordTo(track_);
     if (job_.reports_batches()) trainer_.ScoreByInference();
     if (!job_.predictions.enabled()) return;
     predictions_ = std::make_unique<WorkerPredictions>(
@@ -147,11 +152,13 @@ class GroupMemberRole {
     batches_.Report(&heartbeat.progress);
     share_.Report(&heartbeat.progress);
     stream_.Count(&heartbeat.progress);
+    gradients_.Fill(&heartbeat);
     if (!computing_) CountScores(&heartbeat.progress);
     if (predictions_ != nullptr) predictions_->Fill(&heartbeat);
     return heartbeat;
   }
   void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
+    gradients_.OnReply(reply);
     if (const auto told = ShardFiles::Told(reply)) shard_files_->Redirect(*told, membership_.coordinator());
     if (reply.drain && !std::exchange(leaving_, true)) spdlog::info("told to leave");
     PrepareSave(reply.checkpoint);
@@ -356,11 +363,14 @@ class GroupMemberRole {
   void Act(const protocol::ReduceStep& a) {
     reducing_since_ = loop_.Now();
     reducer_.Reduce(a, [this, token = a.token, group = a.group](Result<protocol::ReducedStep> step) {
-      progress_.wait_seconds += Seconds(loop_.Now() - *reducing_since_);
+      const Time now = loop_.Now(), since = *reducing_since_;
+      progress_.wait_seconds += Seconds(now - since);
+      if (track_->on()) track_->Add({.kind = timeline::Kind::kWait, .begin = since, .end = now});
       reducing_since_.reset();
       if (!step.ok()) spdlog::warn("step: {}", step.status().ToString());
       NoteUnreachable(group);
       if (membership_.over()) return;
+      if (step.ok() && gradients_.wanted()) gradients_.Take(parameters_);
       const auto actions = machine_.OnReduced(token, std::move(step));
       reducer_.Release();
       Do(actions);
@@ -389,6 +399,8 @@ class GroupMemberRole {
   void Act(const protocol::SaveShard& a) {
     files_.Post([this, a]() mutable {
       const auto read = [] {};  // the machine keeps no copies
+      timeline::Scope scope(files_track_, timeline::Kind::kCheckpoint);
+      scope.span().number = a.order.id;
       Post([this,
             report = shard_files_->Save(std::move(a), membership_.node(), table_, job_.optimizer, read)] {
         copies_.Drop();
@@ -405,6 +417,8 @@ class GroupMemberRole {
 
   net::Loop& loop_;
   Membership& membership_;
+  timeline::Track* const track_ = membership_.recorder().MakeTrack("group");  // of the loop's thread
+  timeline::Track* const files_track_ = membership_.recorder().MakeTrack("files");
   net::Transport& transport_;
   collective::Port& port_;
   const LeatMpiModule* const mpi_;  // null: members reduce over the transport
@@ -422,6 +436,7 @@ class GroupMemberRole {
   protocol::WorkerProgress progress_;
   step::LongestStep longest_step_;
   step::BatchLog batches_;
+  GradientReport gradients_;
   const std::unique_ptr<ShardFiles> shard_files_;  // read and written on the thread for files
   PreparedMemory copies_{[](size_t bytes) { return Buffer(bytes); }};
   uint64_t prepared_for_ = 0;  // the order of a checkpoint; 0: none

@@ -65,6 +65,7 @@ Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protoc
       data_(options.data),
       metrics_(options.metrics),
       client_(loop, options, progress_),
+      recording_(options),
       former_(std::move(former)),
       files_(former_.files != nullptr ? former_.files : MakeModelFiles(options)),
       promises_(former_.promises),
@@ -177,7 +178,10 @@ void Membership::OnAnswer(Result<protocol::ControlReply> reply) {
   if (reply.ok()) {
     client_.AddAddresses(protocol::StandbysIn(*reply));
     if (const auto* candidacy = std::get_if<protocol::Candidacy>(&*reply)) return SendPromise(*candidacy);
-    if (promises_.OnReply(*reply)) callbacks_.on_reply(*reply);
+    if (promises_.OnReply(*reply)) {
+      recording_.OnReply(node(), *reply, client_.address());
+      callbacks_.on_reply(*reply);
+    }
     if (promises_.TakeUrgent()) requested_ = true;
     if (!over_ && Drains(*reply) && !std::exchange(drains_, true)) {
       spdlog::info("{} {} is asked to leave", protocol::Name(role_), joined_.index);

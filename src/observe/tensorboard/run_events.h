@@ -42,6 +42,9 @@ class RunEvents {
   // None before the first point: the run has not started.
   std::vector<Event> OnWeights(double wall_time, uint64_t events,
                                std::vector<std::pair<std::string, Histogram>> weights) const;
+  // Likewise; at the step of the last point.
+  std::vector<Event> OnGradients(double wall_time,
+                                 std::vector<std::pair<std::string, Histogram>> gradients) const;
 
  private:
   using Placement = std::optional<std::vector<VariablePlacement>>;

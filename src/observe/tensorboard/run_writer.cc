@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "observe/tensorboard/event_file.h"
+#include "observe/tensorboard/gradients.h"
 #include "observe/tensorboard/weights.h"
 
 namespace leat::tensorboard {
@@ -60,6 +61,13 @@ class RunWriter::State {
     }
     wake_.notify_one();
   }
+  void Add(Bytes gradients) {
+    {
+      std::lock_guard lock(mutex_);
+      gradients_ = std::move(gradients);
+    }
+    wake_.notify_one();
+  }
   // Whether the thread has written everything and is about to end.
   bool End(Duration limit) {
     std::unique_lock lock(mutex_);
@@ -72,6 +80,7 @@ class RunWriter::State {
     abandoned_ = ending_ = true;
     points_.clear();
     checkpoint_.reset();
+    gradients_.reset();
     wake_.notify_one();
   }
 
@@ -80,12 +89,18 @@ class RunWriter::State {
     (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
     std::unique_lock lock(mutex_);
     while (true) {
-      wake_.wait(lock, [this] { return ending_ || !points_.empty() || checkpoint_; });
+      wake_.wait(lock, [this] { return ending_ || !points_.empty() || gradients_ || checkpoint_; });
       if (!points_.empty()) {
         const Point point = std::move(points_.front());
         points_.pop_front();
         lock.unlock();
         Write(point);
+        lock.lock();
+      } else if (gradients_) {
+        const Bytes gradients = std::move(*gradients_);
+        gradients_.reset();
+        lock.unlock();
+        Write(gradients);
         lock.lock();
       } else if (checkpoint_) {
         const Checkpoint checkpoint = std::move(*checkpoint_);
@@ -123,6 +138,12 @@ class RunWriter::State {
     }
   }
 
+  void Write(const Bytes& encoded) {
+    auto gradients = DecodeGradients(encoded, table_.variables);
+    if (gradients.ok()) return Report(append_(events_.OnGradients(WallTime(), std::move(*gradients))));
+    spdlog::warn("tensorboard: a worker's gradients: {}", gradients.status().ToString());
+  }
+
   // Says it once, until it is over.
   void Report(const Status& status) {
     std::lock_guard lock(mutex_);
@@ -146,6 +167,7 @@ class RunWriter::State {
   std::condition_variable wake_, ended_changed_;
   std::deque<Point> points_;
   std::optional<Checkpoint> checkpoint_;  // the newest one
+  std::optional<Bytes> gradients_;        // likewise
   bool ending_ = false, ended_ = false, abandoned_ = false, failing_ = false;
   uint64_t lost_ = 0;  // points since the last report
 };
@@ -170,6 +192,10 @@ void RunWriter::OnStatus(Time now, std::string status) {
 
 void RunWriter::OnCheckpoint(std::string directory, protocol::Manifest manifest) {
   state_->Add(Checkpoint{std::move(directory), std::move(manifest)});
+}
+
+void RunWriter::OnGradients(Bytes gradients) {
+  state_->Add(std::move(gradients));
 }
 
 void RunWriter::Finish(Time now, std::string status, Duration limit) {

@@ -12,6 +12,7 @@
 #include "checkpoint/file.h"
 #include "checkpoint/shard.h"
 #include "observe/tensorboard/event_file.h"
+#include "observe/tensorboard/gradients.h"
 
 namespace leat::tensorboard {
 namespace {
@@ -132,6 +133,32 @@ TEST(RunWriter, ReadsWeightsFromACheckpoint) {
   EXPECT_EQ(events.back().step, 60);
   EXPECT_EQ(histogram.count, 3);
   EXPECT_EQ(histogram.sum, 1 + 1 + 2);
+}
+
+// Of a worker that has this variable: the tags and sums that are in the file.
+std::vector<std::pair<std::string, double>> WrittenGradients(const std::string& variable) {
+  const std::vector<float> gradient = {1, 2, 3};
+  TempDir directory;
+  const auto file = MakeFile(directory.path());
+  protocol::SliceTable table;
+  table.variables = {{.name = "w", .shape = {3}}};
+  RunWriter writer(Options(table), To(file));
+  writer.OnStatus(seconds(5), JsonOf(60));
+  writer.OnGradients(EncodeGradients({{.name = variable, .shape = {3}}},
+                                     [&](size_t) { return std::span<const float>(gradient); }));
+  writer.Finish(seconds(7), JsonOf(70), kLimit);
+  std::vector<std::pair<std::string, double>> found;
+  for (const Event& event : Read(file->path())) {
+    const auto* summary = std::get_if<Summary>(&event.what);
+    if (summary == nullptr) continue;
+    for (const auto& [tag, histogram] : summary->histograms) found.emplace_back(tag, histogram.sum);
+  }
+  return found;
+}
+
+TEST(RunWriter, WritesGradientsOfTheJobsVariables) {
+  EXPECT_EQ(WrittenGradients("w"), (std::vector<std::pair<std::string, double>>{{"gradients/w", 6}}));
+  EXPECT_TRUE(WrittenGradients("of another job").empty());
 }
 
 // A disk that a write does not come back from, for as long as a test wants.

@@ -1,0 +1,17 @@
+// `leat timeline`: records what all processes of a job do.
+#pragma once
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "control/client.h"
+#include "observe/timeline/trace.h"
+
+namespace leat::launcher {
+
+// Blocks for the time that is recorded and some seconds more, at most kDeadline more. The error is the
+// coordinator's, or that of a call to it. A process that does not answer is named in the result, and holds
+// nothing up.
+inline constexpr Duration kTimelineDeadline = std::chrono::seconds(30);
+Result<timeline::Recorded> RecordTimeline(control::ControlClient& client, Duration length);
+
+}  // namespace leat::launcher
