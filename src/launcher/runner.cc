@@ -129,7 +129,7 @@ class Runner {
   std::map<std::string, int> failed_starts_;
   std::map<std::string, uint64_t> peak_rss_;
   std::string address_;
-  std::string metrics_;  // where the coordinator serves them, with the real port; empty: not known
+  std::string metrics_;    // where the coordinator serves them, with the real port; empty: not known
   std::string dashboard_;  // where the page of the job is; empty: not known
   std::unique_ptr<control::ControlClient> client_;
   std::string status_;

@@ -26,8 +26,8 @@ struct RunnerOptions {
   std::string dashboard;  // where the coordinator serves the page of the job, HOST:PORT; empty: nowhere
   // A link to the page, of its address and the job's token.
   std::function<std::string(const std::string& address, const std::string& token)> dashboard_link = nullptr;
-  uint64_t pause_at = 0;     // CoordinatorOptions::pause_at
-  std::string tensorboard;   // CoordinatorOptions::tensorboard
+  uint64_t pause_at = 0;    // CoordinatorOptions::pause_at
+  std::string tensorboard;  // CoordinatorOptions::tensorboard
   bool tensorboard_gradients = false;
   engine::PlanOptions plan;  // for the evaluation at the end
 };

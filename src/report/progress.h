@@ -124,10 +124,10 @@ class Progress {
       uint64_t steps = 0;
       double wait = 0;  // for servers and input
     };
-    Pace pace;                // start of the interval over which its step time is measured
-    Pace next_pace;           // of the next interval
-    double busy_share = 0;    // of the interval, without the waits
-    Time since{-1};           // start of the interval over which a server's traffic is measured
+    Pace pace;              // start of the interval over which its step time is measured
+    Pace next_pace;         // of the next interval
+    double busy_share = 0;  // of the interval, without the waits
+    Time since{-1};         // start of the interval over which a server's traffic is measured
     uint64_t base = 0;
     double bytes_per_s = 0;
     // The same for what a worker reads.

@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A worker is slow if its step takes this many times the usual step, and its steps take at least this share of
-// its time: others do not wait for one that waits itself.
+// A worker is slow if its step takes this many times the usual step, and its steps take at least this share
+// of its time: others do not wait for one that waits itself.
 constexpr double kSlow = 1.5;
 constexpr double kSlowShare = 0.1;
 

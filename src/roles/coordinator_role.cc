@@ -218,7 +218,7 @@ class CoordinatorRole {
     });
     // One that was elected says nothing of its journal before a majority of the members knows it.
     if (!replicator_->founded()) Do({protocol::ConfirmTerm{}});
-    record_thread_.Post([this] { recorder_.emplace(store_->directory(), monitor_); });
+    record_thread_.Post([this] { history_.emplace(store_->directory(), monitor_); });
     Poll();
     Tick();
     ShowStatus();
@@ -883,14 +883,14 @@ class CoordinatorRole {
     last_record_ = now;
     record_thread_.Post(
         [this, time = UnixSeconds(now), json = progress_.ToJson(now, status, OwnCpuSeconds())] {
-          recorder_->OnStatus(time, json);
+          history_->OnStatus(time, json);
           recording_ = false;
         });
   }
   void FinishRecord() {
     const auto done = std::make_shared<std::promise<void>>();
     record_thread_.Post([this, done, time = UnixSeconds(loop_.Now())] {
-      recorder_->Finish(time, summary_);
+      history_->Finish(time, summary_);
       done->set_value();
     });
     done->get_future().wait_for(kLastRecord);
@@ -972,7 +972,7 @@ class CoordinatorRole {
   const std::shared_ptr<observe::JobMonitor> monitor_;
   Time last_record_{0};
   std::atomic<bool> recording_ = false;
-  std::optional<observe::Recorder> recorder_;       // of the thread below
+  std::optional<observe::Recorder> history_;        // of the thread below
   BackgroundThread record_thread_{kNiceWithFiles};  // uses the members above
 };
 

@@ -114,7 +114,7 @@ std::vector<Metric> MetricsOf(const T& rows) {
 
 }  // namespace
 
-void MemberSample::Take(const protocol::ControlRequest& heartbeat) {
+void MemberFigures::Take(const protocol::ControlRequest& heartbeat) {
   const auto begin = [this] { values_.clear(); };
   const auto take = [this](const auto& rows, const auto& from) {
     for (const auto& row : rows) values_.emplace_back(&row.metric, row.value(from));
@@ -138,7 +138,7 @@ void MemberSample::Take(const protocol::ControlRequest& heartbeat) {
   }
 }
 
-void MemberSample::AddTo(Families* families) const {
+void MemberFigures::AddTo(Families* families) const {
   for (const auto& [metric, value] : values_) families->Add(*metric, value);
   if (server_) families->AddHistogram(kServerStaleness, staleness_, staleness_sum_);
 }

@@ -11,7 +11,7 @@
 namespace leat::observe {
 
 // What a heartbeat says, as far as it is exported.
-class MemberSample {
+class MemberFigures {
  public:
   // Takes the figures of a heartbeat, which replace those of the one before. Other requests change nothing.
   void Take(const protocol::ControlRequest& heartbeat);

@@ -69,7 +69,7 @@ void RoleMetrics::NotReady(std::string why) {
 void RoleMetrics::OnHeartbeat(const protocol::ControlRequest& heartbeat) {
   std::lock_guard lock(mutex_);
   not_ready_.clear();
-  sample_.Take(heartbeat);
+  figures_.Take(heartbeat);
 }
 
 std::string RoleMetrics::WhyNotReady() {
@@ -88,7 +88,7 @@ std::string RoleMetrics::Text() {
   families.Add(kReady, not_ready.empty() ? 1 : 0);
   {
     std::lock_guard lock(mutex_);
-    sample_.AddTo(&families);
+    figures_.AddTo(&families);
     if (status.ok()) job_.Add(**status, &families);
   }
   families.Add(registry_);

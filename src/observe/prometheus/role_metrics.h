@@ -50,7 +50,7 @@ class RoleMetrics {
   mutable std::mutex mutex_;  // of what follows
   std::string address_;
   std::string not_ready_ = "it has not joined the job";
-  MemberSample sample_;
+  MemberFigures figures_;
   StatusFamilies job_;
 };
 

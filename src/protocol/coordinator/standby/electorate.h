@@ -1,6 +1,7 @@
 // Who elects the coordinators of a job: some of its servers, or of its workers if it has no servers.
 //
-// Their number is odd (JournalReplication): a majority of 2n is one more than of 2n - 1, and bears as many losses.
+// Their number is odd (JournalReplication): a majority of 2n is one more than of 2n - 1, and bears as many
+// losses.
 //
 // Electors are named by records of the journal (JournalAgreed), the next ones only once the record before is
 // agreed (JournalReplication), and once more when theirs is. A coordinator does not always know that, so
