@@ -104,7 +104,7 @@ class Membership {
   NodeId node() const { return joined_.node; }
   // The address at which the coordinator was reached last.
   std::string coordinator() const { return client_.address(); }
-  // What its process keeps.
+  // For the next Membership of the process, once this node has been evicted.
   FormerNode AsFormer() const;
   Duration heartbeat_interval() const { return joined_.heartbeat_interval; }
   // For the role's plans: a role whose kernels finish is not stuck, however long its loop is busy.

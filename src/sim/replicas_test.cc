@@ -21,13 +21,8 @@ using What = PlannedFault::What;
 using protocol::Role;
 using std::chrono::milliseconds;
 
-#ifdef LEAT_SANITIZED
-constexpr uint64_t kSeeds = 4, kLongSeeds = 150;
-constexpr int kDeaths = 1;
-#else
-constexpr uint64_t kSeeds = 80, kLongSeeds = 1000;
-constexpr int kDeaths = 3;
-#endif
+constexpr uint64_t kSeeds = SeedsOf(80, 20), kLongSeeds = SeedsOf(1000, 6);
+constexpr int kDeaths = SeedsOf(3);
 
 struct Case {
   std::string name;

@@ -15,11 +15,7 @@ namespace {
 // LEAT_SEEDS=20000 for a nightly run.
 uint64_t Seeds() {
   if (const char* wanted = std::getenv("LEAT_SEEDS")) return std::strtoull(wanted, nullptr, 10);
-#ifdef LEAT_SANITIZED
-  return LongTier() ? 250 : 8;
-#else
-  return LongTier() ? 1000 : 200;
-#endif
+  return LongTier() ? SeedsOf(1000, 4) : SeedsOf(200, 25);
 }
 
 using Kind = protocol::StrategyKind;

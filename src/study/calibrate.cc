@@ -8,11 +8,13 @@
 #include <cmath>
 #include <fstream>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <utility>
 
 #include "base/check.h"
 #include "base/processors.h"
+#include "engine/devices/topology.h"
 #include "job/precision.h"
 #include "launcher/signals.h"
 #include "launcher/token.h"
@@ -52,12 +54,10 @@ double ThreadSeconds(clockid_t clock) {
 }
 
 std::string ProcessorName() {
-  std::ifstream cpu("/proc/cpuinfo");
-  for (std::string line; std::getline(cpu, line);) {
-    if (line.starts_with("model name") && line.find(": ") != std::string::npos)
-      return line.substr(line.find(": ") + 2);
-  }
-  return "unknown processor";
+  std::ostringstream cpuinfo;
+  cpuinfo << std::ifstream("/proc/cpuinfo").rdbuf();
+  const std::string model = engine::CpuModel(cpuinfo.str());
+  return model.empty() ? "unknown processor" : model;
 }
 
 // ---- messages

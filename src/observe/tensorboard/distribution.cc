@@ -23,7 +23,6 @@ const std::vector<double>& Limits() {
 }
 
 void AddBucket(double limit, double count, Histogram* histogram) {
-  // Of a run of empty ones the last one, and none before the first number.
   if (count == 0 && histogram->counts.empty()) return;
   if (count == 0 && histogram->counts.back() == 0) {
     histogram->limits.back() = limit;

@@ -18,8 +18,8 @@ class Distribution {
   void Add(std::span<const float> numbers);
   uint64_t not_finite() const { return not_finite_; }
   uint64_t count() const { return count_; }
-  // Of a run of empty buckets only the last one is listed, and none before the first number or after the last
-  // one.
+  // Empty buckets before the first number and behind the last are left out. Where several empty ones follow
+  // each other, only the last of them is listed.
   Histogram ToHistogram() const;
 
  private:

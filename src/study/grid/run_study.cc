@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cinttypes>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -14,6 +13,7 @@
 
 #include "launcher/processes.h"
 #include "sim/events/distribution.h"
+#include "study/profile.h"
 #include "study/real_point.h"
 
 namespace leat::study {
@@ -40,12 +40,6 @@ Status WriteFile(const std::string& path, const std::string& text) {
   if (written) fs::rename(made, path, error);
   if (written && !error) return Status();
   return Status(Code::kResourceExhausted, "cannot write " + path);
-}
-
-std::string Hex(uint64_t hash) {
-  char text[20];
-  std::snprintf(text, sizeof(text), "%016" PRIx64, hash);
-  return text;
 }
 
 class Runner {
@@ -242,7 +236,7 @@ class Runner {
   Status Keep(PlannedPoint* planned, PointResult result) {
     result.cost = CostOf(study_, result);
     auto json = ToJson(study_, result);
-    json["hash"] = Hex(HashOf(study_, planned->point, Name(planned->mode)));
+    json["hash"] = HashText(HashOf(study_, planned->point, Name(planned->mode)));
     LEAT_RETURN_IF_ERROR(
         WriteFile(run_.folder + "/points/" + KeyOf(planned->point) + ".json", json.dump(2) + "\n"));
     planned->done = true;
@@ -280,7 +274,8 @@ std::optional<PointResult> Read(const StudyFile& study, const StudyRun& run, con
   const std::string text = ReadFile(run.folder + "/points/" + KeyOf(study, planned.point) + ".json");
   if (text.empty()) return std::nullopt;
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || json.value("hash", "") != Hex(HashOf(study, planned.point, Name(planned.mode))))
+  if (!json.is_object() ||
+      json.value("hash", "") != HashText(HashOf(study, planned.point, Name(planned.mode))))
     return std::nullopt;
   auto result = ParseResult(text, planned.point);
   if (!result.ok()) return std::nullopt;

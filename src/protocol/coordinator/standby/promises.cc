@@ -48,18 +48,13 @@ Promise Promises::OnCandidacy(const Candidacy& candidacy) {
 }
 
 ControlRequest Promises::MakeHeartbeat(Role role) const {
-  if (role == Role::kServer) {
-    ServerHeartbeat heartbeat;
+  const auto fill = [this](auto heartbeat) -> ControlRequest {
     heartbeat.node = node_;
     heartbeat.term = promised_;
     heartbeat.elector = state();
     return heartbeat;
-  }
-  WorkerHeartbeat heartbeat;
-  heartbeat.node = node_;
-  heartbeat.term = promised_;
-  heartbeat.elector = state();
-  return heartbeat;
+  };
+  return role == Role::kServer ? fill(ServerHeartbeat()) : fill(WorkerHeartbeat());
 }
 
 }  // namespace leat::protocol
