@@ -273,6 +273,10 @@ CountingWorkload::CountingWorkload(SliceTable table, StrategyConfig strategy)
 
 CountingWorkload::~CountingWorkload() = default;
 
+void CountingWorkload::OnLanes(const LanesSet& set) {
+  value_at_.erase(value_at_.upper_bound(set.first_step), value_at_.end());
+}
+
 uint32_t CountingWorkload::poison() const {
   if (strategy_.backup > 0) return 0;
   return 997 * strategy_.run() * (strategy_.stepped() ? strategy_.total_lanes() : 1);

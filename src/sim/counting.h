@@ -34,6 +34,7 @@ class CountingWorkload final : public Workload {
   CountingWorkload(protocol::SliceTable table, protocol::StrategyConfig strategy);
   ~CountingWorkload() override;
   std::unique_ptr<WorkerMemory> Join() override;
+  void OnLanes(const protocol::LanesSet& set) override;
 
   // The job ends after several consecutive non-finite gradients, so they must be rarer the larger a step is.
   // With backup workers they would be skipped at random, so there are none.
@@ -50,7 +51,7 @@ class CountingWorkload final : public Workload {
   protocol::StrategyConfig strategy_;
   uint64_t elements_ = 0;
   std::optional<uint64_t> moments_at_;  // of the variable of moments among the elements
-  std::map<uint64_t, float> value_at_;  // by version, of all incarnations of all slices
+  std::map<uint64_t, float> value_at_;  // by version, of all incarnations of all slices, with these lanes
   std::string error_;
   uint64_t most_ahead_ = 0;
 };

@@ -35,6 +35,8 @@ class Workload {
   virtual ~Workload() = default;
   // Null: steps are modelled. Payloads have sizes but no contents.
   virtual std::unique_ptr<WorkerMemory> Join() = 0;
+  // Steps from this one on have another number of lanes. They may have been trained before a rollback.
+  virtual void OnLanes(const protocol::LanesSet& /*set*/) {}
 };
 
 // Every batch is good and full.

@@ -249,6 +249,18 @@ void Cluster::State::Do(const std::shared_ptr<CoordinatorProcess>& c, Coordinato
   }
 }
 
+void Cluster::State::NoteRecord(const JournalRecord& record) {
+  if (const auto* set = std::get_if<LanesSet>(&record)) {
+    ++result.lane_changes;
+    workload.OnLanes(*set);
+  }
+  if (std::holds_alternative<RateRaised>(record)) ++result.raises;
+  if (const auto* marked = std::get_if<LabelsMarked>(&record)) {
+    result.marks += marked->marks.size();
+    if (options.check) label_check.OnJournaled(*marked);
+  }
+}
+
 void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorAction& action) {
   const Faults& faults = options.faults;
   if (auto* reply = std::get_if<Reply>(&action)) {
@@ -258,14 +270,9 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     if (auto call = c->calls.extract(reply->call)) call.mapped()(std::move(reply->reply));
   } else if (auto* journal = std::get_if<AppendJournal>(&action)) {
     if (!c->replication && !disk.Append(c->term, journal->record)) return OnReplaced(c);
-    if (std::holds_alternative<LanesSet>(journal->record)) ++result.lane_changes;
     if (const auto* set = std::get_if<ScaleSet>(&journal->record))
       c->replication ? NoteAgreedPause(*set) : NotePause(*set);
-    if (std::holds_alternative<RateRaised>(journal->record)) ++result.raises;
-    if (const auto* marked = std::get_if<LabelsMarked>(&journal->record)) {
-      result.marks += marked->marks.size();
-      if (options.check) label_check.OnJournaled(*marked);
-    }
+    if (!c->replication) NoteRecord(journal->record);
   } else if (std::holds_alternative<ConfirmTerm>(action)) {
     if (!disk.Confirm(c->term)) OnReplaced(c);
   } else if (auto* prepare = std::get_if<PrepareCheckpoint>(&action)) {

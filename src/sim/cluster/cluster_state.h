@@ -317,6 +317,7 @@ struct Cluster::State {
   CoordinatorConfig Config() const;
   void Do(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions);
   void Act(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorAction& action);
+  void NoteRecord(const JournalRecord& record);  // it is acted on
   void Tick(const std::shared_ptr<CoordinatorProcess>& c);
   void Poll(const std::shared_ptr<CoordinatorProcess>& c);
   void Alarm();

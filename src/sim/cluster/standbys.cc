@@ -153,12 +153,7 @@ void Cluster::State::Observe(const CoordinatorProcess& c, uint64_t number) {
   }
   const JournalRecord& record = records[number];
   disk.Observe(record);
-  if (std::holds_alternative<LanesSet>(record)) ++result.lane_changes;
-  if (std::holds_alternative<RateRaised>(record)) ++result.raises;
-  if (const auto* marked = std::get_if<LabelsMarked>(&record)) {
-    result.marks += marked->marks.size();
-    if (options.check) label_check.OnJournaled(*marked);
-  }
+  NoteRecord(record);
 }
 
 // Executes what is agreed.

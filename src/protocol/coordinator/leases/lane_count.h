@@ -2,7 +2,8 @@
 //
 // With `lanes: auto` the number follows the workers that take lanes, as soon as there have been as many for
 // kStable: a worker that is replaced by then changes nothing. It holds from a step on, and is journaled with
-// it, so that steps that are trained again have as many lanes as before.
+// it, so that steps that are trained again have as many lanes as before, unless it changes before they are
+// begun again.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
