@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "protocol/coordinator/coordinator.h"
 #include "protocol/worker/worker.h"
 
 namespace leat::sim {
