@@ -127,19 +127,22 @@ std::optional<SweetSpot> FindSweetSpot(const std::vector<SeriesPoint>& series, d
     if (rest) ++rest->index;
     return rest;
   }
+  // What each worker between two points adds.
+  const auto added = [&](size_t from, size_t to) {
+    const double more = Worth(series[to], target) - Worth(series[from], target);
+    return more / (static_cast<double>(series[to].workers) - series[from].workers) / first;
+  };
   SweetSpot spot;
-  for (size_t i = 0; i + 1 < series.size(); ++i) {
-    const double more = Worth(series[i + 1], target) - Worth(series[i], target);
-    const double marginal = more / (static_cast<double>(series[i + 1].workers) - series[i].workers) / first;
-    if (marginal < gain) {
-      spot.marginal = marginal;
-      spot.factor = LimitingFactor(series[i + 1], &series[i]);
-      return spot;
-    }
-    spot.index = i + 1;
+  for (size_t i = 1; i < series.size(); ++i) {
+    if (added(spot.index, i) >= gain) spot.index = i;
   }
-  spot.at_end = true;
-  spot.factor = LimitingFactor(series.back(), series.size() > 1 ? &series[series.size() - 2] : nullptr);
+  spot.at_end = spot.index + 1 == series.size();
+  if (spot.at_end) {
+    spot.factor = LimitingFactor(series.back(), series.size() > 1 ? &series[series.size() - 2] : nullptr);
+  } else {
+    spot.marginal = added(spot.index, spot.index + 1);
+    spot.factor = LimitingFactor(series[spot.index + 1], &series[spot.index]);
+  }
   return spot;
 }
 

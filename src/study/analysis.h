@@ -50,7 +50,9 @@ std::string Explain(Factor factor, const SeriesPoint& point);
 // What the last workers of the series are worth. A point is worth 1 / time to the target if there is a
 // target, else its events per second.
 struct SweetSpot {
-  size_t index = 0;     // of the point after which a worker adds less than the wanted share
+  // Of the last point to which workers add at least the wanted share, on average since the last such point: a
+  // dip, as where all-reduce begins to need the network, does not hide that more workers help.
+  size_t index = 0;
   bool at_end = false;  // every worker of the series was worth it
   double marginal =
       0;  // what a worker of the next point adds, relative to one of the first; 0 if there is none

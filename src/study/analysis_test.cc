@@ -26,6 +26,12 @@ TEST(SweetSpot, AShareOfNothingIsReachedByEveryPointThatIsFaster) {
   EXPECT_EQ(spot->index, 3u);
 }
 
+TEST(SweetSpot, LiesBeyondADip) {
+  const auto spot = FindSweetSpot(Speeds({{2, 200}, {4, 270}, {8, 550}, {16, 1100}, {32, 1150}}), 0.5, false);
+  EXPECT_EQ(spot->index, 3u);
+  EXPECT_NEAR(spot->marginal, 50.0 / 16 / 100, 1e-9);
+}
+
 TEST(SweetSpot, MayNotBeReached) {
   const auto spot = FindSweetSpot(Speeds({{2, 200}, {4, 390}}), 0.5, false);
   EXPECT_EQ(spot->index, 1u);

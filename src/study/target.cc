@@ -37,9 +37,18 @@ void TargetWatch::Note(const nlohmann::json& status) {
   // The figure of a window that is not full may be luck.
   const double events = number("events"), covered = number("window");
   if (!(covered >= static_cast<double>(target_->window))) return;
-  const double value = number(target_->figure);
-  const bool there = target_->figure == "loss" ? value <= target_->value : value >= target_->value;
-  if (there) reached_ = {number("training_s"), events};
+  const Moment now{number("training_s"), events, number(target_->figure)};
+  const bool there = target_->figure == "loss" ? now.value <= target_->value : now.value >= target_->value;
+  if (there) {
+    // As if the figure had changed evenly since the last status, which may be a tenth of a second ago.
+    const Moment& from = last_.value_or(now);
+    const double part =
+        from.value == now.value ? 1 : (target_->value - from.value) / (now.value - from.value);
+    reached_ = {from.seconds + part * (now.seconds - from.seconds),
+                from.events + part * (events - from.events)};
+  } else if (!std::isnan(now.value)) {
+    last_ = now;
+  }
 }
 
 }  // namespace leat::study

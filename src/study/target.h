@@ -34,7 +34,12 @@ class TargetWatch {
   const std::optional<Reached>& reached() const { return reached_; }
 
  private:
+  struct Moment {
+    double seconds = 0, events = 0, value = 0;
+  };
+
   std::optional<Target> target_;
+  std::optional<Moment> last_;  // before it was reached
   std::optional<Reached> reached_;
 };
 

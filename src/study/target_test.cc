@@ -24,8 +24,9 @@ TEST(Target, IsReachedOnceTheWindowIsFull) {
   watch.Note({{"events", 8000}, {"window", 5000}, {"training_s", 4.0}, {"accuracy", 0.91}});
   watch.Note({{"events", 9000}, {"window", 5000}, {"training_s", 5.0}, {"accuracy", 0.95}});
   ASSERT_TRUE(watch.reached());
-  EXPECT_EQ(watch.reached()->seconds, 4.0);
-  EXPECT_EQ(watch.reached()->events, 8000);
+  // Half of the way from 0.89 to 0.91.
+  EXPECT_NEAR(watch.reached()->seconds, 3.0, 1e-9);
+  EXPECT_NEAR(watch.reached()->events, 7000, 1e-6);
 }
 
 TEST(Target, ALossFallsToIt) {
@@ -33,7 +34,15 @@ TEST(Target, ALossFallsToIt) {
   watch.Note({{"events", 6000}, {"window", 5000}, {"training_s", 2.0}, {"loss", 0.4}});
   EXPECT_FALSE(watch.reached());
   watch.Note({{"events", 7000}, {"window", 5000}, {"training_s", 3.0}, {"loss", 0.3}});
-  EXPECT_TRUE(watch.reached());
+  ASSERT_TRUE(watch.reached());
+  EXPECT_EQ(watch.reached()->seconds, 3.0);
+}
+
+TEST(Target, MayBeReachedWithTheFirstFullWindow) {
+  TargetWatch watch(ParseTarget("accuracy=0.9"));
+  watch.Note({{"events", 6000}, {"window", 5000}, {"training_s", 2.0}, {"accuracy", 0.95}});
+  ASSERT_TRUE(watch.reached());
+  EXPECT_EQ(watch.reached()->seconds, 2.0);
 }
 
 }  // namespace

@@ -12,18 +12,20 @@ import pytest
 sys.path.insert(0, str(leat.ROOT / "tools"))
 import bench_table  # noqa: E402
 import demo_picture  # noqa: E402
+import lab  # noqa: E402
 import simulated_tables  # noqa: E402
 import update_tables  # noqa: E402
 
 BENCHES = pathlib.Path(os.environ.get("LEAT_BENCHES", leat.ROOT / "build/release/bench"))
 SIMULATED = "tools/simulated_tables.py "
+LAB = "tools/lab.py "
 # Tolerance of an accuracy: processors round differently, and training amplifies the differences.
 TOLERANCE = 0.02
 PAGES = {path: path.read_text(encoding="utf-8") for path in update_tables.pages()}
 # (page, command, lines) of each generated table
 GENERATED = [(path, match["command"], match["body"].splitlines()) for path, text in PAGES.items()
              for match in update_tables.TABLE.finditer(text)]
-MEASURED = [table for table in GENERATED if not table[1].startswith(SIMULATED)]
+MEASURED = [table for table in GENERATED if not table[1].startswith((SIMULATED, LAB))]
 MEASURED_IDS = [command for _, command, _ in MEASURED]
 
 
@@ -76,6 +78,17 @@ def test_two_rows_of_a_trained_table_come_out_again(name, monkeypatch):
         now, then = accuracies(simulated_tables.TABLES[name].rows[i]()), accuracies(rows[i])
         assert now[0] == then[0]
         assert now[1] == pytest.approx(then[1], abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ["reduction", "placement"])
+def test_a_table_of_the_lab_comes_out_again(name, tmp_path, monkeypatch):
+    leat.data("mnist")
+    monkeypatch.setenv("LEAT_PROGRAM", leat.PROGRAM)
+    monkeypatch.setattr(lab, "PICTURES", tmp_path)
+    ((_, _, lines),) = [table for table in GENERATED if table[1] == LAB + name]
+    assert (lab.reduction() if name == "reduction" else lab.study(name)) == lines
+    if name in lab.STUDIES:
+        assert (tmp_path / f"{name}.svg").read_text() == (lab.LAB / f"{name}.svg").read_text()
 
 
 # Stands in for the program in a benchmark: jobs end at once, with one summary for all of them.
