@@ -1,6 +1,9 @@
 // The live path from end to end: the real program trains from a pre-filled log of JSON events. It is compared
 // with the speed of the same cores at reading, decoding and computing alone, and with a training loop that
 // uses orjson and PyTorch.
+//
+// With --observed it is compared with itself instead, in pairs of runs: with metrics that are read every
+// second, and without.
 
 #include <unistd.h>
 
@@ -21,10 +24,12 @@
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
+#include "frame/scraper.h"
 #include "frame/session.h"
 #include "job/job.h"
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
+#include "observe/http/view_token.h"
 #include "ops/fuse.h"
 #include "roles/input/split_loader.h"
 #include "step/trainer.h"
@@ -104,9 +109,13 @@ struct Outcome {
   std::map<std::string, double> cpu;  // of each role, as of its last heartbeat
 };
 
-Outcome Train(const bench::Scratch& scratch, const std::string& job, uint64_t events, int run) {
+// `options`: further ones of the program.
+Outcome Train(const bench::Scratch& scratch, const std::string& job, uint64_t events, int run,
+              const std::vector<std::string>& options = {}) {
   const std::string name = "job-" + std::to_string(run);
-  bench::Running program({"train", job, "--directory", scratch / name, "--json"}, scratch / (name + ".log"));
+  std::vector<std::string> arguments = {"train", job, "--directory", scratch / name, "--json"};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  bench::Running program(arguments, scratch / (name + ".log"));
   const int status = program.Wait();
   const std::string said = program.Output();
   CheckInterrupted();
@@ -204,15 +213,58 @@ void AddRows(bench::Report& report, const Results& all) {
   report.Add(bench::MedianRow("forward and backward", all.compute, "1/s of a core"));
 }
 
+// ---- what it costs to be looked at
+
+// The order within a pair changes from pair to pair, so that a machine that becomes slower favours neither.
+void MeasureObserved(bench::Report& report, const bench::Scratch& scratch, const std::string& job,
+                     uint64_t events, int pairs) {
+  const std::string token = "bench ingest";
+  setenv("LEAT_TOKEN", token.c_str(), 1);
+  std::vector<double> with, without, ratios;
+  uint64_t pages = 0;
+  const auto observed = [&](int run) {
+    const std::string address = "127.0.0.1:" + std::to_string(bench::FreePort());
+    const bench::Scraper scraper(address, observe::ViewToken(token), 1);
+    with.push_back(Train(scratch, job, events, run, {"--metrics", address}).events_per_s);
+    pages += scraper.pages();
+  };
+  for (int pair = 0; pair < pairs; ++pair) {
+    PrintProgress("pair %d of %d", pair + 1, pairs);
+    const bool first = pair % 2 == 0;
+    if (first) observed(2 * pair);
+    without.push_back(Train(scratch, job, events, 2 * pair + 1).events_per_s);
+    if (!first) observed(2 * pair);
+    ratios.push_back(with.back() / without.back());
+    CheckInterrupted();
+  }
+  PrintProgress("");
+  if (pages == 0) Fail("no page of metrics could be read");
+  std::ranges::sort(ratios);
+  report.Add(bench::MedianRow("trained events, with metrics", with, "1/s", "without", without,
+                              bench::RatioAtLeast(0.98)));
+  report.Add({.name = "smallest ratio of a pair", .value = ratios.front(), .runs = ratios.size()});
+  report.Add({.name = "largest ratio of a pair", .value = ratios.back(), .runs = ratios.size()});
+  std::string spread;
+  for (const double ratio : ratios) {
+    char text[16];
+    std::snprintf(text, sizeof text, " %.3f", ratio);
+    spread += text;
+  }
+  report.Note("ratios of the pairs:" + spread + "; " + std::to_string(pages) +
+              " pages of metrics read, those of all roles every second");
+}
+
 int Run(int argc, char** argv) {
   bench::Args args(argc, argv);
   const auto events = static_cast<uint64_t>(args.Number("--events", 2e6));
   const int workers = static_cast<int>(args.Number("--workers", 2));
   const int runs = static_cast<int>(args.Number("--runs", 3));
+  const bool observed = args.Flag("--observed");
+  const int pairs = static_cast<int>(args.Number("--pairs", 7));
   args.RefuseTheRest();
-  if (events < 40'000 || workers < 1 || runs < 1) Fail("too few events, workers or runs");
+  if (events < 40'000 || workers < 1 || runs < 1 || pairs < 1) Fail("too few events, workers, runs or pairs");
 
-  const std::string python = bench::EnvironmentPython("frameworks");
+  const std::string python = observed ? "" : bench::EnvironmentPython("frameworks");
   setenv("OMP_NUM_THREADS", "1", 1);
   bench::UseCores(kCores);
   const bench::Scratch scratch("ingest");
@@ -222,6 +274,12 @@ int Run(int argc, char** argv) {
   const auto job = job::Job::Load({.file = job_file, .text = {}, .resume = {}}, {});
 
   bench::Report report("ingest", args);
+  if (observed) {
+    MeasureObserved(report, scratch, job_file, events, pairs);
+    report.Note("JSON events, network 30-64-32-2, batch 128, " + std::to_string(workers) +
+                " workers, 1 ps, asynchronous, " + std::to_string(kCores) + " cores");
+    return report.Finish();
+  }
   Alone alone(job);
   Results all;
   const double millions = static_cast<double>(events) * 1e-6;

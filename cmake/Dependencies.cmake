@@ -16,7 +16,9 @@ set(leat_headers
     xxhash.h libxxhash-dev
     librdkafka/rdkafka.h librdkafka-dev
     curl/curl.h libcurl4-openssl-dev
-    zlib.h zlib1g-dev)
+    zlib.h zlib1g-dev
+    httplib.h libcpp-httplib-dev
+    prometheus/metric_family.h prometheus-cpp-dev)
 if(LEAT_TESTS)
   list(APPEND leat_headers gtest/gtest.h libgtest-dev gmock/gmock.h libgmock-dev)
 endif()
@@ -35,7 +37,11 @@ find_program(LEAT_PROTOC protoc)
 if(NOT LEAT_PROTOC)
   list(APPEND missing protobuf-compiler)
 endif()
-mark_as_advanced(LEAT_PROTOC)
+find_file(LEAT_CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH)
+if(NOT LEAT_CHART_JS)
+  list(APPEND missing libjs-chart.js)
+endif()
+mark_as_advanced(LEAT_PROTOC LEAT_CHART_JS)
 if(missing)
   list(REMOVE_DUPLICATES missing)
   list(JOIN missing " " missing)

@@ -28,6 +28,8 @@ KEPT_BY = [
     (re.compile(r"observe/tensorboard/.*\.pb\.h$"), "observe/tensorboard"),
     (re.compile(r"mpi\.h$"), "collective"),
     (re.compile(r"uc[pst]/"), "net/ucx"),
+    (re.compile(r"httplib\.h$"), "observe/http"),
+    (re.compile(r"prometheus/"), "observe/prometheus"),
 ]
 # The core: bytes and time are passed in, so these folders may not use threads, sockets, files or clocks.
 PURE = ("base", "tensor", "graph", "ops", "optim", "nn", "protocol", "wire")
@@ -333,8 +335,13 @@ TREE = {
     "src/net/ucx/u.cc": "#include <ucp/api/ucp.h>\n",
     "src/stream/CMakeLists.txt": 'leat_module(NAME stream FAMILIES PURPOSE "p")\n',
     "src/observe/tensorboard/CMakeLists.txt": 'leat_module(NAME tensorboard PURPOSE "p")\n',
+    "src/observe/http/CMakeLists.txt": 'leat_module(NAME http PURPOSE "p")\n',
+    "src/observe/http/h.cc": "#include <httplib.h>\n",
+    "src/observe/prometheus/CMakeLists.txt": 'leat_module(NAME prometheus PURPOSE "p")\n',
+    "src/observe/prometheus/p.cc": "#include <prometheus/family.h>\n#include <httplib.h> ✗\n",
     "src/stream/protobuf/p.cc": "#include <google/protobuf/descriptor.h>\n#include <ucp/api/ucp.h> ✗\n",
-    "src/net/n.cc": "#include <ucp/api/ucp.h> ✗\n#include <dnnl.hpp> ✗\n#include <grpcpp/grpcpp.h> ✗\n#include <thread>\n",
+    "src/net/n.cc": "#include <ucp/api/ucp.h> ✗\n#include <dnnl.hpp> ✗\n#include <grpcpp/grpcpp.h> ✗\n#include <thread>\n"
+                    "#include <prometheus/family.h> ✗\n",
     "src/up/CMakeLists.txt": 'leat_module(NAME up DEPS down PURPOSE "p") ✗\n',
     "src/up/u.h": '#include "down/d.h"\n',
     "src/down/CMakeLists.txt": 'leat_module(NAME down DEPS up PURPOSE "p") ✗\n',

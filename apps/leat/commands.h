@@ -3,6 +3,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <string>
+
+#include "base/status.h"
+#include "control/client.h"
 #include "engine/plan.h"
 
 namespace leat {
@@ -16,6 +20,8 @@ void AddAdviseCommand(CLI::App& app, int* result);
 void AddCalibrateCommand(CLI::App& app, int* result);
 // leat cert: create a private certificate authority, and certificates for roles.
 void AddCertCommand(CLI::App& app, int* result);
+// leat dashboard: show a job in a browser, or a link to the page of one that runs.
+void AddDashboardCommand(CLI::App& app, int* result);
 // leat devices: show this machine's processors, caches and memory, and measure their speed.
 void AddDevicesCommand(CLI::App& app, int* result);
 // leat graph: show a job's compute graph and its kernels.
@@ -30,10 +36,14 @@ void AddPeekCommand(CLI::App& app, int* result);
 void AddPublishCommand(CLI::App& app, int* result);
 // leat schema: propose the schema of a job from a data file or a topic.
 void AddSchemaCommand(CLI::App& app, int* result);
+// leat timeline: writes what the job's processes do in so many seconds to a file, and says what is in it.
+Status RecordTimeline(control::ControlClient& client, double seconds, const std::string& path);
 // leat simulate: run a job on a simulated cluster.
 void AddSimulateCommand(CLI::App& app, int* result);
 // leat soak: run jobs with real processes and random faults, and check what they count.
 void AddSoakCommand(CLI::App& app, int* result);
+// leat view-token: show the token of those who may only look at jobs.
+void AddViewTokenCommand(CLI::App& app, int* result);
 
 // leat study: run a job on a grid of workers, servers and settings, and find the sweet spot.
 void AddStudyCommand(CLI::App& app, int* result);

@@ -20,6 +20,7 @@
 #include "base/config.h"
 #include "commands.h"
 #include "control/client.h"
+#include "dashboard_listener.h"
 #include "demo_job.h"
 #include "job/worker_range.h"
 #include "kafka_demo.h"
@@ -30,6 +31,9 @@
 #include "launcher/security.h"
 #include "launcher/signals.h"
 #include "launcher/token.h"
+#include "metrics_listener.h"
+#include "net/address.h"
+#include "observe/http/view_token.h"
 #include "ops/fuse.h"
 #include "report/display.h"
 #include "roles/bots_role.h"
@@ -113,20 +117,26 @@ struct Arguments {
   std::string security;  // folder
   bool trusted_network = false;
   std::string scratch;
+  std::string metrics;
   int ready_fd = -1;
   double rate = -1;
   uint64_t pause_at = 0;
   std::string tensorboard;
+  bool tensorboard_gradients = false;
   bool discard = false;
   bool wait_for_feed = false;
   bool take_over = false;
   std::string standby_for;  // addresses of the coordinator
   bool new_members = false;
   bool standby = false;
+  std::optional<std::string> dashboard;  // HOST:PORT
   // Arguments of `leat scale` and `leat drain`.
   std::string workers;
   std::optional<uint32_t> servers;
   std::vector<std::string> member;
+  // Of `leat timeline`.
+  double seconds = 5;
+  std::string out = "trace.json";
 };
 
 launcher::Security Security(const Arguments& a) {
@@ -140,6 +150,25 @@ void AddSecurity(CLI::App* app, Arguments* a) {
                   "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
   app->add_flag("--trusted-network", a->trusted_network,
                 "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+}
+
+void AddMetrics(CLI::App* app, Arguments* a, const std::string& what) {
+  app->add_option("--metrics", a->metrics, what)->type_name("HOST:PORT");
+}
+
+void AddDashboard(CLI::App* app, Arguments* a) {
+  app->add_option_function<std::vector<std::string>>(
+         "--dashboard",
+         [a](const std::vector<std::string>& given) {
+           a->dashboard = given.empty() || given[0].empty() ? "127.0.0.1:0" : given[0];
+           if (net::ParseAddress(*a->dashboard).ok()) return;
+           throw CLI::ValidationError("--dashboard", "'" + *a->dashboard +
+                                                         "' is no address HOST:PORT (a job file goes before "
+                                                         "--dashboard)");
+         },
+         "show the job in a browser, at this address (default: 127.0.0.1 and any free port)")
+      ->type_name("[HOST:PORT]")
+      ->expected(0, 1);
 }
 
 void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_default) {
@@ -167,10 +196,18 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
   app->add_option("--events", a->overrides.events,
                   "number of events that the bots publish (default: the job's)");
   app->add_option("--pause-at", a->pause_at, "pause after this many events, until `leat continue`");
-  app->add_option("--tensorboard", a->tensorboard,
-                  "directory for TensorBoard: the run, named as the job's directory, is written below it");
+  auto* tensorboard = app->add_option(
+      "--tensorboard", a->tensorboard,
+      "directory for TensorBoard: the run, named as the job's directory, is written below it");
+  app->add_flag("--tensorboard-gradients", a->tensorboard_gradients,
+                "with the distribution of each variable's gradient")
+      ->needs(tensorboard);
   app->add_option("--listen", a->listen, "address that the coordinator listens on; port 0: any free port")
       ->capture_default_str();
+  AddMetrics(app, a,
+             "address for Prometheus: the coordinator's /metrics, /healthz, /readyz, and all roles at "
+             "/targets; port 0: any free port");
+  AddDashboard(app, a);
   AddSecurity(app, a);
 }
 
@@ -194,12 +231,19 @@ int Train(Arguments a) {
   options.listen = a.listen;
   options.pause_at = a.pause_at;
   options.tensorboard = a.tensorboard;
+  options.tensorboard_gradients = a.tensorboard_gradients;
   options.plan = Kernels();
   options.security = Security(a);
+  options.metrics = a.metrics;
+  options.dashboard = a.dashboard.value_or("");
+  options.dashboard_link = [tls = options.security.tls != nullptr](const std::string& address,
+                                                                   const std::string& job_token) {
+    return observe::DashboardLink(address, tls, observe::ViewToken(job_token));
+  };
   auto token = launcher::UserToken();
   if (token.ok()) {
     options.token = std::move(token).value();
-  } else if (token.status().code() != Code::kNotFound) {
+  } else if (token.status().code() != Code::kNotFound || !a.metrics.empty()) {
     throw std::invalid_argument(token.status().message());
   }  // otherwise the job gets a random token that only its own processes know
   return launcher::RunLocally(options);
@@ -261,6 +305,28 @@ int Coordinator(Arguments a) {
       options.resume && a.source.file.empty() && a.overrides.workers == 0 && a.overrides.servers == 0;
   options.pause_at = a.pause_at;
   options.tensorboard = a.tensorboard;
+  options.tensorboard_gradients = a.tensorboard_gradients;
+  const MetricsListener metrics = ListenForMetrics({.address = a.metrics,
+                                                    .role = "coordinator",
+                                                    .token = options.token,
+                                                    .security = security,
+                                                    .advertise = a.advertise,
+                                                    .coordinator = a.standby_for});
+  options.metrics = metrics.metrics;
+  if (metrics.metrics != nullptr)
+    metrics.metrics->NotReady(a.standby_for.empty() ? "the coordinator starts" : "it stands by");
+  const DashboardListener page = ListenForDashboard({.option = "--dashboard",
+                                                     .address = a.dashboard.value_or(""),
+                                                     .token = options.token,
+                                                     .security = security,
+                                                     .advertise = a.advertise,
+                                                     .coordinator = a.standby_for});
+  options.monitor = page.monitor;
+  options.dashboard = page.address;
+  if (!page.address.empty()) {
+    spdlog::info("the page of the job is at {}://{}; leat dashboard --link shows a link with the view token",
+                 security.tls != nullptr ? "https" : "http", page.address);
+  }
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
     const std::string line = address + "\n";
@@ -275,26 +341,31 @@ int Coordinator(Arguments a) {
     Require(launcher::CheckJob(security, job));
     return job;
   };
+  Status outcome;
   if (own) {
     const std::string directory = std::exchange(a.overrides.directory, "");
     a.source.resume = directory;  // when it takes over
-    return Report(roles::RunNetworkStandby({a.standby_for, directory, load, options}));
+    outcome = roles::RunNetworkStandby({a.standby_for, directory, load, options});
+  } else if (!a.standby_for.empty()) {
+    outcome = roles::RunStandby({a.standby_for, a.source.resume, load, options});
+  } else {
+    if (a.wait_for_feed) {
+      const auto found = roles::WaitForFeed(options, job::Job::WithoutFiles(a.source, a.overrides));
+      if (found.status().code() == Code::kAborted) return 0;
+      if (!found.ok()) return Report(found.status());
+      options.listen = found->listen;
+      options.feed = found->address;
+      a.overrides.found = found->found;
+      Require(roles::FetchAssets(options, job::Job::WithoutFiles(a.source, a.overrides)));
+    }
+    outcome = roles::RunCoordinator(load(), options);
   }
-  if (!a.standby_for.empty())
-    return Report(roles::RunStandby({a.standby_for, a.source.resume, load, options}));
-  if (a.wait_for_feed) {
-    const auto found = roles::WaitForFeed(options, job::Job::WithoutFiles(a.source, a.overrides));
-    if (found.status().code() == Code::kAborted) return 0;
-    if (!found.ok()) return Report(found.status());
-    options.listen = found->listen;
-    options.feed = found->address;
-    a.overrides.found = found->found;
-    Require(roles::FetchAssets(options, job::Job::WithoutFiles(a.source, a.overrides)));
-  }
-  return Report(roles::RunCoordinator(load(), options));
+  page.Finish();
+  return Report(outcome);
 }
 
-roles::RoleOptions Role(const Arguments& a) {
+// `name`: of the role. Its listener ends after the role.
+roles::RoleOptions Role(const Arguments& a, const std::string& name, MetricsListener* metrics) {
   launcher::BlockSignals();
   roles::RoleOptions options;
   options.coordinator_client.coordinator = a.coordinator;
@@ -303,6 +374,13 @@ roles::RoleOptions Role(const Arguments& a) {
   Require(launcher::CheckListen(security, a.listen));
   options.coordinator_client.tls = security.tls;
   options.coordinator_client.data = a.overrides.data;
+  *metrics = ListenForMetrics({.address = a.metrics,
+                               .role = name,
+                               .token = options.coordinator_client.token,
+                               .security = security,
+                               .advertise = a.advertise,
+                               .coordinator = a.coordinator});
+  options.coordinator_client.metrics = metrics->metrics;
   options.listen = a.listen;
   options.advertise = a.advertise;
   options.coordinator_client.scratch = a.scratch;
@@ -335,6 +413,11 @@ int ShowStatus(const Arguments& a) {
 int Admin(const Arguments& a, const protocol::AdminRequest& request) {
   auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
   return Report(launcher::RunAdmin(*client, request, stderr));
+}
+
+int Timeline(const Arguments& a) {
+  auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
+  return Report(RecordTimeline(*client, a.seconds, a.out));
 }
 
 int Scale(const Arguments& a) {
@@ -443,7 +526,11 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
     role->add_option("--scratch", a.scratch,
                      "where checkpoints wait for their transfer, if this host does not see the job's "
                      "directory, and where copies of ONNX files from a feed are (default: $TMPDIR)");
-    role->callback([&a, &result, run] { result = Report(run(Role(a))); });
+    AddMetrics(role, &a, "address for Prometheus: /metrics, /healthz, /readyz; port 0: any free port");
+    role->callback([&a, &result, run, name = std::string(name)] {
+      MetricsListener metrics;
+      result = Report(run(Role(a, name, &metrics)));
+    });
     return role;
   };
   const auto add_data = [&](CLI::App* role) {
@@ -478,6 +565,12 @@ void AddAdminCommands(CLI::App& app, Arguments& a, int& result) {
   add("status", "show the progress of a running job", [&a] {
     return ShowStatus(a);
   })->add_flag("--json", a.json, "print one JSON object");
+  auto* timeline = add("timeline", "record what the processes of a running job do, as a trace for Perfetto",
+                       [&a] { return Timeline(a); });
+  timeline->add_option("--seconds", a.seconds, "time to record")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 60.0));
+  timeline->add_option("--out", a.out, "file to write: a Chrome trace, in JSON")->capture_default_str();
   add("checkpoint", "write a checkpoint of a running job",
       [&a] { return Admin(a, {.kind = Kind::kCheckpoint}); });
   auto* scale =
@@ -531,6 +624,7 @@ int Run(int argc, char** argv) {
   AddAdviseCommand(app, &result);
   AddCalibrateCommand(app, &result);
   AddCertCommand(app, &result);
+  AddDashboardCommand(app, &result);
   AddDevicesCommand(app, &result);
   AddGraphCommand(app, &result);
   AddExportCommand(app, &result);
@@ -541,6 +635,7 @@ int Run(int argc, char** argv) {
   AddSimulateCommand(app, &result);
   AddSoakCommand(app, &result);
   AddStudyCommand(app, &result);
+  AddViewTokenCommand(app, &result);
   CheckCommand(app, argv[1]);
   try {
     app.parse(argc, argv);

@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 namespace leat::bench {
 namespace fs = std::filesystem;
@@ -134,6 +136,23 @@ std::vector<std::pair<std::string, pid_t>> Running::Roles() const {
 std::string Running::Output() const {
   std::ifstream in(output_);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string AddressIn(const Running& role, const std::string& before) {
+  const std::string output = role.Output();
+  const size_t at = output.find(before);
+  if (at == std::string::npos || output.find('\n', at) == std::string::npos) return "";
+  const size_t begin = at + before.size();
+  return output.substr(begin, output.find_first_of(" \n", begin) - begin);
+}
+
+void WaitFor(const std::string& what, Running& role, const std::function<bool()>& condition, double seconds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!condition()) {
+    if (!role.alive() || std::chrono::steady_clock::now() > deadline)
+      throw std::runtime_error(what + ": " + role.Output());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
 }  // namespace leat::bench

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,5 +63,12 @@ class Running {
   std::string output_;
   int status_ = -1;
 };
+
+// The address in the line that a role prints when it has started; empty before.
+std::string AddressIn(const Running& role, const std::string& before);
+
+// Polls. Throws with the output of `role` if that ends, or after `seconds`.
+void WaitFor(const std::string& what, Running& role, const std::function<bool()>& condition,
+             double seconds = 60);
 
 }  // namespace leat::bench

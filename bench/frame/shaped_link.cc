@@ -3,17 +3,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <thread>
 
 namespace leat::bench {
 namespace {
-
-using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 std::string Shell(const std::string& command) {
   std::string output;
@@ -96,22 +91,6 @@ void ShapedLink::Remove() {
       Shell(command);
     } catch (const std::exception&) {  // it does not exist
     }
-  }
-}
-
-std::string AddressIn(const Running& role, const std::string& before) {
-  const std::string output = role.Output();
-  const size_t at = output.find(before);
-  if (at == std::string::npos || output.find('\n', at) == std::string::npos) return "";
-  const size_t begin = at + before.size();
-  return output.substr(begin, output.find_first_of(" \n", begin) - begin);
-}
-
-void WaitFor(const std::string& what, Running& role, const std::function<bool()>& condition, double seconds) {
-  const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
-  while (!condition()) {
-    if (!role.alive() || Clock::now() > deadline) throw std::runtime_error(what + ": " + role.Output());
-    std::this_thread::sleep_for(20ms);
   }
 }
 

@@ -1,7 +1,6 @@
 // A slow link between this network namespace and another one. Needs root and iproute2.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,12 +32,5 @@ class ShapedLink {
 
   std::string name_, near_, far_, near_address_, far_address_;
 };
-
-// The address in the line that a role prints when it has started; empty before.
-std::string AddressIn(const Running& role, const std::string& before);
-
-// Polls. Throws with the output of `role` if that ends, or after `seconds`.
-void WaitFor(const std::string& what, Running& role, const std::function<bool()>& condition,
-             double seconds = 60);
 
 }  // namespace leat::bench

@@ -45,6 +45,8 @@ bool Answers(const protocol::ControlReply& reply, const protocol::ControlRequest
   static_assert(std::is_same_v<std::variant_alternative_t<6, protocol::ControlReply>, protocol::AdminReply>);
   static_assert(
       std::is_same_v<std::variant_alternative_t<11, protocol::ControlReply>, protocol::FollowReply>);
+  static_assert(
+      std::is_same_v<std::variant_alternative_t<13, protocol::ControlReply>, protocol::TimelineReply>);
   if (std::holds_alternative<protocol::Candidacy>(reply)) return protocol::ElectorOf(request) != nullptr;
   return reply.index() == request.index() + 1;
 }

@@ -401,6 +401,50 @@ void Take(const pb::CheckpointOrder& in, protocol::CheckpointOrder* out, Check* 
   out->version = in.version();
 }
 
+void TakeTime(int64_t nanoseconds, std::string_view what, Time* out, Check* check) {
+  // Since a machine was started. Sums and differences do not overflow.
+  constexpr int64_t kLatest = int64_t{1} << 61;
+  if (nanoseconds >= 0 && nanoseconds <= kLatest) {
+    *out = Time(nanoseconds);
+  } else {
+    check->Fail(std::string(what) + " is " + std::to_string(nanoseconds));
+  }
+}
+
+void Put(const protocol::RecordOrder& in, pb::RecordOrder* out) {
+  out->set_recording(in.recording);
+  out->set_length_ns(in.length.count());
+}
+
+void Take(const pb::RecordOrder& in, protocol::RecordOrder* out, Check* check) {
+  out->recording = in.recording();
+  TakeDuration(in.length_ns(), "record.length_ns", &out->length, check);
+}
+
+void Put(const std::vector<protocol::ClockSample>& in,
+         google::protobuf::RepeatedPtrField<pb::ClockSample>* out) {
+  for (const auto& sample : in) {
+    auto* message = out->Add();
+    message->set_at_ns(sample.at.count());
+    message->set_offset_ns(sample.offset.count());
+    message->set_error_ns(sample.error.count());
+  }
+}
+
+void Take(const google::protobuf::RepeatedPtrField<pb::ClockSample>& in,
+          std::vector<protocol::ClockSample>* out, Check* check) {
+  if (!check->Count(in.size(), Limits::kClockSamples, "clock samples")) return;
+  for (const auto& sample : in) {
+    auto& taken = out->emplace_back();
+    TakeTime(sample.at_ns(), "clock.at_ns", &taken.at, check);
+    TakeDuration(sample.error_ns(), "clock.error_ns", &taken.error, check);
+    Duration size{0};
+    TakeTime(sample.offset_ns() < 0 ? -(sample.offset_ns() + 1) : sample.offset_ns(), "clock.offset_ns",
+             &size, check);
+    if (check->status().ok()) taken.offset = Duration(sample.offset_ns());
+  }
+}
+
 void Put(const protocol::CoordinatorSet& in, pb::CoordinatorSet* out) {
   out->set_term(in.term);
   out->set_epoch(in.epoch);

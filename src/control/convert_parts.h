@@ -30,7 +30,10 @@ struct Limits {
   static constexpr int kMoves = 1 << 10;    // of slices, in a heartbeat or reply
   static constexpr int kBatches = 1 << 16;  // scores of batches in a worker's heartbeat
   static constexpr int kCoordinators = 1 << 10;
-  static constexpr size_t kName = 1 << 10;  // an address, a host, a version
+  static constexpr int kClockSamples = 16;
+  static constexpr size_t kSpans = 256 << 10;      // encoded
+  static constexpr size_t kGradients = 512 << 10;  // encoded distributions
+  static constexpr size_t kName = 1 << 10;         // an address, a host, a version
   static constexpr size_t kPath = 1 << 12;
   static constexpr size_t kText = 1 << 16;      // a message, a dead letter
   static constexpr size_t kScores = 1 << 20;    // encoded counts of scores
@@ -115,6 +118,15 @@ void Take(const pb::MoveReport& in, protocol::MoveReport* out, Check* check);
 
 void Put(const protocol::CheckpointOrder& in, pb::CheckpointOrder* out);
 void Take(const pb::CheckpointOrder& in, protocol::CheckpointOrder* out, Check* check);
+
+// Recordings.
+void TakeTime(int64_t nanoseconds, std::string_view what, Time* out, Check* check);
+void Put(const protocol::RecordOrder& in, pb::RecordOrder* out);
+void Take(const pb::RecordOrder& in, protocol::RecordOrder* out, Check* check);
+void Put(const std::vector<protocol::ClockSample>& in,
+         google::protobuf::RepeatedPtrField<pb::ClockSample>* out);
+void Take(const google::protobuf::RepeatedPtrField<pb::ClockSample>& in,
+          std::vector<protocol::ClockSample>* out, Check* check);
 
 void Put(const protocol::CoordinatorSet& in, pb::CoordinatorSet* out);
 void Take(const pb::CoordinatorSet& in, protocol::CoordinatorSet* out, Check* check);

@@ -146,6 +146,7 @@ void PutOfTerm(const In& in, Out* out) {
   out->set_probe_content(in.probe_content);
   if (in.coordinators) Put(*in.coordinators, out->mutable_coordinators());
   out->set_waiting(in.waiting);
+  if (in.record) Put(*in.record, out->mutable_record());
 }
 
 template <class In, class Out>
@@ -154,6 +155,7 @@ void TakeOfTerm(const In& in, Out* out, Check* check) {
   TakeText(in.probe_content(), Limits::kName, "probe_content", &out->probe_content, check);
   if (in.has_coordinators()) Take(in.coordinators(), &out->coordinators.emplace(), check);
   out->waiting = in.waiting();
+  if (in.has_record()) Take(in.record(), &out->record.emplace(), check);
 }
 
 void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out) {
@@ -171,6 +173,7 @@ void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out
   for (const auto& lease : in.rescores) Put(lease, out->add_rescores());
   out->set_transfers(in.transfers);
   PutOfTerm(in, out);
+  out->set_gradients_wanted(in.gradients_wanted);
 }
 
 void TakeLeases(const google::protobuf::RepeatedPtrField<pb::Lease>& in, std::vector<protocol::Lease>* out,
@@ -202,6 +205,7 @@ void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* ou
   if (in.has_checkpoint()) Take(in.checkpoint(), &out->checkpoint.emplace(), check);
   TakeText(in.transfers(), Limits::kName, "transfers", &out->transfers, check);
   TakeOfTerm(in, out, check);
+  out->gradients_wanted = in.gradients_wanted();
 }
 
 template <class Message>
@@ -360,6 +364,61 @@ void Take(const pb::Refusal& in, protocol::Refusal* out, Check* check) {
   check->That(!out->status.ok(), "a refusal without an error: code", 0);
 }
 
+void Put(const protocol::SpansReply& in, pb::SpansReply* out) {
+  Put(in.status, out->mutable_status());
+  out->set_now_ns(in.now.count());
+}
+
+void Take(const pb::SpansReply& in, protocol::SpansReply* out, Check* check) {
+  Take(in.status(), &out->status, check);
+  TakeTime(in.now_ns(), "now_ns", &out->now, check);
+}
+
+void Put(const protocol::TimelineProcess& in, pb::TimelineProcess* out) {
+  out->set_node(in.node.value);
+  out->set_name(in.name);
+  out->set_host(in.host);
+  out->set_pid(in.pid);
+  Put(in.clock, out->mutable_clock());
+  out->set_dropped(in.dropped);
+  out->set_missing(in.missing);
+}
+
+void Take(const pb::TimelineProcess& in, protocol::TimelineProcess* out, Check* check) {
+  out->node = NodeId(in.node());
+  TakeText(in.name(), Limits::kName, "process.name", &out->name, check);
+  TakeText(in.host(), Limits::kName, "process.host", &out->host, check);
+  out->pid = in.pid();
+  Take(in.clock(), &out->clock, check);
+  out->dropped = in.dropped();
+  TakeText(in.missing(), Limits::kName, "process.missing", &out->missing, check);
+}
+
+void Put(const protocol::TimelineReply& in, pb::TimelineReply* out) {
+  Put(in.status, out->mutable_status());
+  out->set_recording(in.recording);
+  out->set_left_ns(in.left.count());
+  out->set_begin_ns(in.begin.count());
+  out->set_end_ns(in.end.count());
+  out->set_parts(in.parts);
+  for (const auto& process : in.processes) Put(process, out->add_processes());
+  out->set_node(in.node.value);
+  out->set_spans(std::string(AsText(in.spans)));
+}
+
+void Take(const pb::TimelineReply& in, protocol::TimelineReply* out, Check* check) {
+  Take(in.status(), &out->status, check);
+  out->recording = in.recording();
+  TakeDuration(in.left_ns(), "left_ns", &out->left, check);
+  TakeTime(in.begin_ns(), "begin_ns", &out->begin, check);
+  TakeTime(in.end_ns(), "end_ns", &out->end, check);
+  out->parts = in.parts();
+  if (!check->Count(in.processes_size(), Limits::kMembers, "processes")) return;
+  for (const auto& process : in.processes()) Take(process, &out->processes.emplace_back(), check);
+  out->node = NodeId(in.node());
+  TakeBytes(in.spans(), Limits::kSpans, "spans", &out->spans, check);
+}
+
 // Selects the oneof field of a struct.
 struct PutKind {
   pb::Reply* out;
@@ -380,6 +439,8 @@ struct PutKind {
     out->mutable_candidacy()->set_candidate(r.candidate);
     Put(r.coordinators, out->mutable_candidacy()->mutable_coordinators());
   }
+  void operator()(const protocol::SpansReply& r) const { Put(r, out->mutable_spans()); }
+  void operator()(const protocol::TimelineReply& r) const { Put(r, out->mutable_timeline()); }
   void operator()(const protocol::StatusReply& r) const { out->mutable_status()->set_json(r.json); }
   void operator()(const protocol::AdminReply& r) const {
     Put(r.status, out->mutable_admin()->mutable_status());
@@ -447,6 +508,12 @@ Result<protocol::ControlReply> ParseReply(std::string_view bytes) {
       Take(message.candidacy().coordinators(), &candidacy.coordinators, &check);
       break;
     }
+    case pb::Reply::kSpans:
+      Take(message.spans(), &reply.emplace<protocol::SpansReply>(), &check);
+      break;
+    case pb::Reply::kTimeline:
+      Take(message.timeline(), &reply.emplace<protocol::TimelineReply>(), &check);
+      break;
     case pb::Reply::KIND_NOT_SET:
       return Status(Code::kInvalidArgument, "a control reply of unknown kind (from a newer version?)");
   }

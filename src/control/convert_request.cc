@@ -45,6 +45,7 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
   out->set_rejected_batches(in.rejected_batches);
   out->set_dead_letters(in.dead_letters);
   out->set_cpu_seconds(in.cpu_seconds);
+  out->set_compute_seconds(in.compute_seconds);
   out->set_wait_seconds(in.wait_seconds);
   out->set_longest_step_seconds(in.longest_step_seconds);
   out->set_scores(std::string(AsText(in.scores)));
@@ -54,6 +55,7 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
   out->set_push_retries(in.push_retries);
   out->set_input_records(in.input_records);
   out->set_input_bytes(in.input_bytes);
+  out->set_decode_seconds(in.decode_seconds);
   out->set_input_wait_seconds(in.input_wait_seconds);
   out->set_splits_ready(in.splits_ready);
   out->set_last_dead_letter(in.last_dead_letter.substr(0, Limits::kText));
@@ -78,6 +80,7 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   out->rejected_batches = in.rejected_batches();
   out->dead_letters = in.dead_letters();
   TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
+  TakeSeconds(in.compute_seconds(), "compute_seconds", &out->compute_seconds, check);
   TakeSeconds(in.wait_seconds(), "wait_seconds", &out->wait_seconds, check);
   TakeSeconds(in.longest_step_seconds(), "longest_step_seconds", &out->longest_step_seconds, check);
   TakeBytes(in.scores(), Limits::kScores, "scores", &out->scores, check);
@@ -87,6 +90,7 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   out->push_retries = in.push_retries();
   out->input_records = in.input_records();
   out->input_bytes = in.input_bytes();
+  TakeSeconds(in.decode_seconds(), "decode_seconds", &out->decode_seconds, check);
   TakeSeconds(in.input_wait_seconds(), "input_wait_seconds", &out->input_wait_seconds, check);
   out->splits_ready = in.splits_ready();
   TakeText(in.last_dead_letter(), Limits::kText, "last_dead_letter", &out->last_dead_letter, check);
@@ -162,6 +166,7 @@ protocol::ElectorState Taken(const pb::ElectorState& in) {
 
 void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_metrics(in.metrics);
   out->set_term(in.term);
   out->set_generation(in.generation.value);
   out->set_leases_wanted(in.leases_wanted);
@@ -181,10 +186,12 @@ void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   Put(in.progress, out->mutable_progress());
   if (in.member_report) Put(*in.member_report, out->mutable_member_report());
   Put(in.elector, out->mutable_elector());
+  out->set_gradients(std::string(AsText(in.gradients)));
 }
 
 void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
   out->term = in.term();
   out->generation = Generation(in.generation());
   check->That(in.leases_wanted() <= Limits::kLeases, "leases_wanted", in.leases_wanted());
@@ -207,6 +214,7 @@ void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* 
   Take(in.progress(), &out->progress, check);
   if (in.has_member_report()) Take(in.member_report(), &out->member_report.emplace(), check);
   out->elector = Taken(in.elector());
+  TakeBytes(in.gradients(), Limits::kGradients, "gradients", &out->gradients, check);
 }
 
 void Put(const protocol::LedgerReport& in, pb::LedgerReport* out) {
@@ -263,6 +271,7 @@ void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* ch
 
 void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_metrics(in.metrics);
   out->set_term(in.term);
   out->set_generation(in.generation.value);
   for (const auto& ledger : in.ledgers) Put(ledger, out->add_ledgers());
@@ -290,6 +299,7 @@ void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
 
 void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
   out->term = in.term();
   out->generation = Generation(in.generation());
   if (!check->Count(in.ledgers_size(), Limits::kSlices, "ledgers")) return;
@@ -319,10 +329,18 @@ void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* 
 void Put(const protocol::KeepAlive& in, pb::KeepAlive* out) {
   out->set_node(in.node.value);
   out->set_progress(in.progress);
+  out->set_metrics(in.metrics);
+}
+
+void Take(const pb::KeepAlive& in, protocol::KeepAlive* out, Check* check) {
+  out->node = NodeId(in.node());
+  out->progress = in.progress();
+  TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
 }
 
 void Put(const protocol::BotsHeartbeat& in, pb::BotsHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_metrics(in.metrics);
   out->set_term(in.term);
   out->set_published(in.published);
   out->set_done(in.done);
@@ -331,6 +349,7 @@ void Put(const protocol::BotsHeartbeat& in, pb::BotsHeartbeat* out) {
 
 void Take(const pb::BotsHeartbeat& in, protocol::BotsHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
   out->term = in.term();
   out->published = in.published();
   out->done = in.done();
@@ -339,6 +358,7 @@ void Take(const pb::BotsHeartbeat& in, protocol::BotsHeartbeat* out, Check* chec
 
 void Put(const protocol::FeedHeartbeat& in, pb::FeedHeartbeat* out) {
   out->set_node(in.node.value);
+  out->set_metrics(in.metrics);
   out->set_term(in.term);
   out->set_requests(in.requests);
   out->set_bytes_sent(in.bytes_sent);
@@ -373,6 +393,7 @@ void Take(const pb::PublisherReport& in, protocol::PublisherReport* out, Check* 
 
 void Take(const pb::FeedHeartbeat& in, protocol::FeedHeartbeat* out, Check* check) {
   out->node = NodeId(in.node());
+  TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
   out->term = in.term();
   out->requests = in.requests();
   out->bytes_sent = in.bytes_sent();
@@ -436,6 +457,42 @@ void Put(const protocol::FollowRequest& in, pb::FollowRequest* out) {
   out->set_checkpoint(in.checkpoint);
 }
 
+void Put(const protocol::SpansRequest& in, pb::SpansRequest* out) {
+  out->set_node(in.node.value);
+  out->set_recording(in.recording);
+  out->set_chunk(in.chunk);
+  out->set_spans(std::string(AsText(in.spans)));
+  out->set_last(in.last);
+  Put(in.clock, out->mutable_clock());
+  out->set_dropped(in.dropped);
+}
+
+void Take(const pb::SpansRequest& in, protocol::SpansRequest* out, Check* check) {
+  out->node = NodeId(in.node());
+  out->recording = in.recording();
+  out->chunk = in.chunk();
+  TakeBytes(in.spans(), Limits::kSpans, "spans", &out->spans, check);
+  out->last = in.last();
+  Take(in.clock(), &out->clock, check);
+  out->dropped = in.dropped();
+}
+
+void Put(const protocol::TimelineRequest& in, pb::TimelineRequest* out) {
+  out->set_kind(static_cast<pb::TimelineRequest::Kind>(in.kind));
+  out->set_length_ns(in.length.count());
+  out->set_recording(in.recording);
+  out->set_part(in.part);
+}
+
+void Take(const pb::TimelineRequest& in, protocol::TimelineRequest* out, Check* check) {
+  if (check->That(pb::TimelineRequest::Kind_IsValid(in.kind()), "timeline.kind",
+                  static_cast<uint64_t>(in.kind())))
+    out->kind = static_cast<protocol::TimelineRequest::Kind>(in.kind());
+  TakeDuration(in.length_ns(), "timeline.length_ns", &out->length, check);
+  out->recording = in.recording();
+  out->part = in.part();
+}
+
 // Selects the oneof field of a struct.
 struct PutKind {
   pb::Request* out;
@@ -452,6 +509,8 @@ struct PutKind {
   void operator()(const protocol::AdminRequest& r) const { Put(r, out->mutable_admin()); }
   void operator()(const protocol::Promise& r) const { Put(r, out->mutable_promise()); }
   void operator()(const protocol::FollowRequest& r) const { Put(r, out->mutable_follow()); }
+  void operator()(const protocol::SpansRequest& r) const { Put(r, out->mutable_spans()); }
+  void operator()(const protocol::TimelineRequest& r) const { Put(r, out->mutable_timeline()); }
 };
 
 }  // namespace
@@ -485,7 +544,7 @@ Result<protocol::ControlRequest> ParseRequest(std::string_view bytes) {
       Take(message.bots(), &request.emplace<protocol::BotsHeartbeat>(), &check);
       break;
     case pb::Request::kKeepAlive:
-      request = protocol::KeepAlive{NodeId(message.keep_alive().node()), message.keep_alive().progress()};
+      Take(message.keep_alive(), &request.emplace<protocol::KeepAlive>(), &check);
       break;
     case pb::Request::kJob:
       TakeText(message.job().version(), Limits::kName, "version",
@@ -509,6 +568,12 @@ Result<protocol::ControlRequest> ParseRequest(std::string_view bytes) {
                                         in.received(),    in.synced(), in.checkpoint()};
       break;
     }
+    case pb::Request::kSpans:
+      Take(message.spans(), &request.emplace<protocol::SpansRequest>(), &check);
+      break;
+    case pb::Request::kTimeline:
+      Take(message.timeline(), &request.emplace<protocol::TimelineRequest>(), &check);
+      break;
     case pb::Request::KIND_NOT_SET:
       return Status(Code::kInvalidArgument, "a control request of unknown kind (from a newer version?)");
   }

@@ -68,6 +68,9 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
   worker.leases_wanted = 1 << 20;
   ExpectRefused(ParseRequest(Serialize(worker)).status(), "leases_wanted is 1048576");
   worker = {};
+  worker.metrics = std::string(5000, 'a');
+  ExpectRefused(ParseRequest(Serialize(worker)).status(), "metrics has 5000 bytes");
+  worker = {};
   worker.held.resize(1 << 17);
   ExpectRefused(ParseRequest(Serialize(worker)).status(), "131072 held leases");
   worker = {};

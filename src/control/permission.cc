@@ -45,6 +45,11 @@ struct Allowed {
   CertificateRoles operator()(const protocol::FollowRequest&) const {
     return {CertificateRole::kCoordinator};
   }
+  CertificateRoles operator()(const protocol::SpansRequest&) const {
+    return {CertificateRole::kServer, CertificateRole::kWorker};
+  }
+  // Recording takes time of all processes.
+  CertificateRoles operator()(const protocol::TimelineRequest&) const { return {CertificateRole::kAdmin}; }
   CertificateRoles operator()(const protocol::StatusRequest&) const { return CertificateRoles::All(); }
   CertificateRoles operator()(const protocol::AdminRequest&) const { return {CertificateRole::kAdmin}; }
 };
@@ -61,6 +66,8 @@ struct Description {
   std::string operator()(const protocol::JobRequest&) const { return "request for the job"; }
   std::string operator()(const protocol::Promise&) const { return "promise to a standby"; }
   std::string operator()(const protocol::FollowRequest&) const { return "request to follow the journal"; }
+  std::string operator()(const protocol::SpansRequest&) const { return "spans of a recording"; }
+  std::string operator()(const protocol::TimelineRequest&) const { return "timeline request"; }
   std::string operator()(const protocol::StatusRequest&) const { return "status request"; }
   std::string operator()(const protocol::AdminRequest&) const { return "admin request"; }
 };

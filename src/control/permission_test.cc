@@ -41,6 +41,8 @@ TEST(Permission, EachRoleActsAsItself) {
       {protocol::JobRequest{}, members},
       {protocol::Promise{}, {CertificateRole::kServer, CertificateRole::kWorker}},
       {protocol::FollowRequest{}, {CertificateRole::kCoordinator}},
+      {protocol::SpansRequest{}, {CertificateRole::kServer, CertificateRole::kWorker}},
+      {protocol::TimelineRequest{}, {CertificateRole::kAdmin}},
       {protocol::StatusRequest{}, CertificateRoles::All()},
   };
   for (const auto kind : {protocol::AdminRequest::Kind::kStop, protocol::AdminRequest::Kind::kDiscard,

@@ -102,6 +102,8 @@ class Runner {
   std::string ReplacementOf(const Child& child, bool was_member) const;
   void ExplainFigures();
   void ReportPlacement();
+  void ShowMetrics(const std::string& address);
+  void ShowDashboard(const std::string& address);
   bool PollStatus();  // false: the coordinator does not answer
   void Obey();
   Status StartMembers();
@@ -127,6 +129,8 @@ class Runner {
   std::map<std::string, int> failed_starts_;
   std::map<std::string, uint64_t> peak_rss_;
   std::string address_;
+  std::string metrics_;    // where the coordinator serves them, with the real port; empty: not known
+  std::string dashboard_;  // where the page of the job is; empty: not known
   std::unique_ptr<control::ControlClient> client_;
   std::string status_;
   WantedRoles wanted_;
@@ -152,6 +156,9 @@ Status Runner::StartCoordinator(bool again) {
        again ? address_ : options_.listen});
   if (!job_.data.empty()) add({"--data", job_.data});
   if (!options_.tensorboard.empty()) add({"--tensorboard", options_.tensorboard});
+  if (options_.tensorboard_gradients) add({"--tensorboard-gradients"});
+  if (!options_.metrics.empty()) add({"--metrics", metrics_.empty() ? options_.metrics : metrics_});
+  if (!options_.dashboard.empty()) add({"--dashboard", dashboard_.empty() ? options_.dashboard : dashboard_});
   if (again) {
     // The directory has the whole job.
     add({"--resume", job_.directory});
@@ -222,6 +229,9 @@ Status Runner::StartRole(const std::string& role, uint32_t index) {
   ProcessSpec spec{.name = name, .log = LogOf(name)};
   spec.arguments = {role, "--coordinator", address_};
   if (role == "standby") spec.arguments = {"worker", "--standby", "--coordinator", address_};
+  if (!options_.metrics.empty())
+    spec.arguments.insert(spec.arguments.end(),
+                          {"--metrics", std::string(net::HostOf(options_.metrics)) + ":0"});
   spec.environment = Environment();
   spec.environment["OMP_NUM_THREADS"] = "1";
   auto pid = processes_.Start(spec);
@@ -298,12 +308,28 @@ void Runner::RestartCoordinator(const ProcessEnd& end) {
   }
 }
 
+void Runner::ShowMetrics(const std::string& address) {
+  // The coordinator may listen on a wildcard; the port is the same.
+  metrics_ = std::string(net::HostOf(options_.metrics)) + address.substr(net::HostOf(address).size());
+  const std::string url = (options_.security.tls != nullptr ? "https://" : "http://") + address;
+  display_.Say("metrics of the coordinator: " + url + "/metrics, of all roles: " + url +
+               "/targets; leat view-token shows the token that they need");
+}
+
+void Runner::ShowDashboard(const std::string& address) {
+  // The coordinator may listen on all addresses of the host; the port is the same.
+  dashboard_ = std::string(net::HostOf(options_.dashboard)) + address.substr(net::HostOf(address).size());
+  display_.Say("dashboard: " + options_.dashboard_link(address, token_));
+}
+
 bool Runner::PollStatus() {
   auto reply = client_->Call(protocol::StatusRequest{}, kStatusDeadline);
   if (!reply.ok()) return false;
   if (auto* status = std::get_if<protocol::StatusReply>(&*reply)) status_ = std::move(status->json);
   const Json json = Json::parse(status_, nullptr, false);
   if (json.is_discarded()) return false;
+  if (metrics_.empty() && json.contains("metrics")) ShowMetrics(json["metrics"].get<std::string>());
+  if (dashboard_.empty() && json.contains("dashboard")) ShowDashboard(json["dashboard"].get<std::string>());
   const auto events = json.value("events", uint64_t{0});
   if (events != last_events_) failed_starts_.clear();
   last_events_ = events;
@@ -538,6 +564,14 @@ int RunLocally(const RunnerOptions& options) {
   for (const Status& status :
        {CheckListen(options.security, options.listen), CheckJob(options.security, job)}) {
     if (!status.ok()) throw std::invalid_argument(status.message());
+  }
+  if (!options.metrics.empty()) {
+    const Status allowed = CheckListen(options.security, options.metrics);
+    if (!allowed.ok()) throw std::invalid_argument("--metrics: " + allowed.message());
+  }
+  if (!options.dashboard.empty()) {
+    const Status allowed = CheckListen(options.security, options.dashboard);
+    if (!allowed.ok()) throw std::invalid_argument("--dashboard: " + allowed.message());
   }
   job::CheckReadable(job);
   std::error_code error;

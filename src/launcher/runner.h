@@ -1,6 +1,7 @@
 // Runs a job on this machine with one process per role, for `leat train` and `leat demo`.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,14 @@ struct RunnerOptions {
   // Authenticates all roles, and commands such as `leat status`. Empty: a random token that only this job's
   // processes know.
   std::string token;
-  Security security;         // of all roles
-  uint64_t pause_at = 0;     // CoordinatorOptions::pause_at
-  std::string tensorboard;   // CoordinatorOptions::tensorboard
+  Security security;      // of all roles
+  std::string metrics;    // where the coordinator serves metrics, HOST:PORT; empty: no role does
+  std::string dashboard;  // where the coordinator serves the page of the job, HOST:PORT; empty: nowhere
+  // A link to the page, of its address and the job's token.
+  std::function<std::string(const std::string& address, const std::string& token)> dashboard_link = nullptr;
+  uint64_t pause_at = 0;    // CoordinatorOptions::pause_at
+  std::string tensorboard;  // CoordinatorOptions::tensorboard
+  bool tensorboard_gradients = false;
   engine::PlanOptions plan;  // for the evaluation at the end
 };
 

@@ -16,10 +16,16 @@ metrics::Registry& Choose(metrics::Registry* given, std::unique_ptr<metrics::Reg
 TransportContext::TransportContext(Loop& its_loop, TransportOptions its_options)
     : loop(its_loop),
       options(std::move(its_options)),
-      bytes_sent(Choose(options.metrics, &own_metrics).counter("leat_net_bytes_sent_total")),
-      bytes_received(Choose(options.metrics, &own_metrics).counter("leat_net_bytes_received_total")),
-      refused(Choose(options.metrics, &own_metrics).counter("leat_net_connections_refused_total")),
-      stalled(Choose(options.metrics, &own_metrics).counter("leat_net_connections_stalled_total")) {}
+      bytes_sent(Choose(options.metrics, &own_metrics)
+                     .counter("leat_net_bytes_sent_total", "Bytes sent on the tensor plane.")),
+      bytes_received(Choose(options.metrics, &own_metrics)
+                         .counter("leat_net_bytes_received_total", "Bytes received on the tensor plane.")),
+      refused(
+          Choose(options.metrics, &own_metrics)
+              .counter("leat_net_connections_refused_total", "Connections closed before authentication.")),
+      stalled(Choose(options.metrics, &own_metrics)
+                  .counter("leat_net_connections_stalled_total",
+                           "Connections closed because they made no progress.")) {}
 
 Status TransportContext::CheckSend(bool open, const std::string& peer, uint64_t header_bytes,
                                    uint64_t payload_bytes) const {

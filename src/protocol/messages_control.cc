@@ -89,6 +89,23 @@ NodeId NodeOf(const ControlRequest& request) {
       request);
 }
 
+std::string MetricsIn(const ControlRequest& request) {
+  return std::visit(
+      [](const auto& one) {
+        if constexpr (requires { one.metrics; }) return one.metrics;
+        return std::string();
+      },
+      request);
+}
+
+void SetMetrics(const std::string& address, ControlRequest* request) {
+  std::visit(
+      [&address](auto& one) {
+        if constexpr (requires { one.metrics; }) one.metrics = address;
+      },
+      *request);
+}
+
 std::vector<std::string> StandbysIn(const ControlReply& reply) {
   return std::visit(
       [](const auto& one) {

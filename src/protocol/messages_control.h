@@ -181,13 +181,17 @@ struct WorkerProgress {
   uint64_t rejected_batches = 0;
   uint64_t dead_letters = 0;
   double cpu_seconds = 0;
-  double wait_seconds = 0;  // for servers
+  // A worker's time: for steps without the wait for others, and waiting for servers or the other members.
+  // Waits that are not over are included, up to the report.
+  double compute_seconds = 0;
+  double wait_seconds = 0;
   // Not cumulative: the longest time between the ends of two batches, of the last 5 to 10 seconds.
   double longest_step_seconds = 0;
-  // The stream: what was read and decoded, time without anything to train, and splits that wait to be
-  // trained.
+  // The stream: what was read and decoded, the time that decoding took on a thread of its own, time without
+  // anything to train, and splits that wait to be trained.
   uint64_t input_records = 0;
   uint64_t input_bytes = 0;
+  double decode_seconds = 0;
   double input_wait_seconds = 0;
   uint32_t splits_ready = 0;
   // metrics::AucCounts, encoded: of the model's scores, and of the known probability. Empty if the job has
@@ -409,6 +413,7 @@ struct LeaseClaim {
 
 struct WorkerHeartbeat {
   NodeId node;
+  std::string metrics;  // HOST:PORT of the role's listener for observers; empty: it has none
   uint64_t term = 0;
   Generation generation;  // of its view
   // The number of splits that it can take. Stepped strategies: the number of additional rounds that it can
@@ -431,6 +436,16 @@ struct WorkerHeartbeat {
   WorkerProgress progress;
   std::optional<MemberReport> member_report;  // all-reduce
   ElectorState elector;
+  // An answer to `gradients_wanted`: an event of observe/tensorboard/ with the distribution of each
+  // variable's gradient. Opaque to the protocol; readers decode and check it. Usually empty.
+  Bytes gradients = {};
+};
+
+// To record what the process does (observe/timeline/), for so long from now on.
+struct RecordOrder {
+  uint64_t recording = 0;  // unique; a later one has a larger number
+  Duration length{};
+  friend bool operator==(const RecordOrder&, const RecordOrder&) = default;
 };
 
 struct WorkerHeartbeatReply {
@@ -453,7 +468,10 @@ struct WorkerHeartbeatReply {
   std::string probe = {}, probe_content = {};
   // If newer than the sender's; filled in by the coordinator's shell.
   std::optional<CoordinatorSet> coordinators = {};
-  bool waiting = false;  // for its journal: only `term` and `coordinators` count
+  bool waiting = false;                    // for its journal: only `term` and `coordinators` count
+  std::optional<RecordOrder> record = {};  // repeated while it holds; filled in by the coordinator's shell
+  // One of the next heartbeats is to have `gradients`; filled in by the coordinator's shell.
+  bool gradients_wanted = false;
   friend bool operator==(const WorkerHeartbeatReply&, const WorkerHeartbeatReply&) = default;
 };
 
@@ -488,6 +506,7 @@ struct ServerProgress {
 
 struct ServerHeartbeat {
   NodeId node;
+  std::string metrics;  // as in WorkerHeartbeat
   uint64_t term = 0;
   Generation generation;
   std::vector<LedgerReport> ledgers;  // slices on this server
@@ -533,6 +552,7 @@ struct ServerHeartbeatReply {
   std::string probe = {}, probe_content = {};       // as in WorkerHeartbeatReply
   std::optional<CoordinatorSet> coordinators = {};  // likewise
   bool waiting = false;                             // likewise
+  std::optional<RecordOrder> record = {};           // likewise
 };
 
 struct BotsHeartbeat {
@@ -541,6 +561,7 @@ struct BotsHeartbeat {
   bool done = false;
   double cpu_seconds = 0;
   uint64_t term = 0;
+  std::string metrics = {};  // as in WorkerHeartbeat
 };
 struct BotsHeartbeatReply {
   bool evicted = false;
@@ -558,6 +579,7 @@ struct FeedHeartbeat {
   double cpu_seconds = 0;
   std::vector<PublisherReport> publishers;
   uint64_t term = 0;
+  std::string metrics = {};  // as in WorkerHeartbeat
 };
 struct FeedHeartbeatReply {
   bool evicted = false;
@@ -571,7 +593,8 @@ struct FeedHeartbeatReply {
 // Any role, from a thread of its own: the process is alive, although its loop may be busy with a long batch.
 struct KeepAlive {
   NodeId node;
-  uint64_t progress = 0;  // kernels that have finished since the process started
+  uint64_t progress = 0;     // kernels that have finished since the process started
+  std::string metrics = {};  // of a standby: as in WorkerHeartbeat
 };
 struct KeepAliveReply {
   bool evicted = false;
@@ -620,6 +643,61 @@ struct FollowReply {
   uint64_t oldest_kept = 0;
   std::vector<Position> watermark = {};
   std::string transfers = {};  // as JoinReply::transfers
+};
+
+// Another clock is `offset` ahead at `at` of one's own clock, to ± `error`.
+struct ClockSample {
+  Time at{0};
+  Duration offset{0};  // negative: behind
+  Duration error{0};
+  friend bool operator==(const ClockSample&, const ClockSample&) = default;
+};
+
+// From a member that records: what its threads have done since the last chunk
+// (observe/timeline/spans_codec.h). Opaque to the protocol. Without spans it only asks for the time.
+struct SpansRequest {
+  NodeId node;
+  uint64_t recording = 0;
+  uint64_t chunk = 0;  // 0, 1, …: repeated until it is answered
+  Bytes spans;
+  // With the last chunk.
+  bool last = false;
+  std::vector<ClockSample> clock;  // of the coordinator's clock
+  uint64_t dropped = 0;            // spans for which there was no room
+};
+struct SpansReply {
+  Status status;  // kNotFound: nobody wants the rest
+  Time now{0};    // of the coordinator's clock, when it answered
+};
+
+// A process of the job in a recording.
+struct TimelineProcess {
+  NodeId node;       // 0: the coordinator
+  std::string name;  // "worker 0"
+  std::string host;
+  int64_t pid = 0;
+  std::vector<ClockSample> clock;  // as in SpansRequest
+  uint64_t dropped = 0;
+  std::string missing;  // why its spans are not complete; empty: they are
+  friend bool operator==(const TimelineProcess&, const TimelineProcess&) = default;
+};
+
+// `leat timeline`: records what all processes do, and fetches it, part by part.
+struct TimelineRequest {
+  enum class Kind : uint8_t { kStart = 0, kFetch = 1 } kind = Kind::kStart;
+  Duration length{};       // kStart: to record
+  uint64_t recording = 0;  // kFetch
+  uint64_t part = 0;       // kFetch: 0, 1, …
+};
+struct TimelineReply {
+  Status status;
+  uint64_t recording = 0;
+  Duration left{};        // kFetch: until it is complete, at the latest; then there are parts
+  Time begin{0}, end{0};  // of what is recorded, by the coordinator's clock
+  uint64_t parts = 0;     // 0: it is not complete
+  std::vector<TimelineProcess> processes;  // part 0
+  NodeId node;                             // of the process whose `spans` the part has
+  Bytes spans;                             // as in SpansRequest
 };
 
 // What the job is, and where it can be read. Needs no membership: a feed asks before it joins, others ask
@@ -672,11 +750,12 @@ struct Refusal {
 
 using ControlRequest =
     std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat, StatusRequest, AdminRequest,
-                 KeepAlive, JobRequest, FeedHeartbeat, Promise, FollowRequest>;
+                 KeepAlive, JobRequest, FeedHeartbeat, Promise, FollowRequest, SpansRequest, TimelineRequest>;
 // A Candidacy may answer the heartbeat of a server or worker.
-using ControlReply = std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply,
-                                  BotsHeartbeatReply, StatusReply, AdminReply, KeepAliveReply, JobReply,
-                                  FeedHeartbeatReply, PromiseReply, FollowReply, Candidacy>;
+using ControlReply =
+    std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply, BotsHeartbeatReply,
+                 StatusReply, AdminReply, KeepAliveReply, JobReply, FeedHeartbeatReply, PromiseReply,
+                 FollowReply, SpansReply, TimelineReply, Candidacy>;
 
 // A term has the run of a job in its upper half: a random number of the job's directory. The lower half is
 // the number of the coordinator. Terms of different runs do not compare: their members have nothing in
@@ -695,6 +774,9 @@ uint64_t TermOf(const ControlRequest& request);  // of a heartbeat; 0 for other 
 // Of the heartbeat of a server or worker; null for other requests.
 const ElectorState* ElectorOf(const ControlRequest& request);
 NodeId NodeOf(const ControlRequest& request);  // of a heartbeat or keep-alive; 0 for other requests
+// WorkerHeartbeat::metrics, and as in other requests. Those that have no such field are left alone.
+std::string MetricsIn(const ControlRequest& request);
+void SetMetrics(const std::string& address, ControlRequest* request);
 // The addresses of standby coordinators that a heartbeat's reply names, in its view if it has one.
 std::vector<std::string> StandbysIn(const ControlReply& reply);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,7 @@ class ServerShell::Session : public net::Receiver {
   // Applied while it is in the cache.
   void OnSegment(net::Connection&, size_t i) override {
     if (type_ != wire::FrameType::kPush || memory_) return;
+    const Busy busy(this);
     ApplyViews();
     Apply(i, segments_[i]);
   }
@@ -54,6 +56,7 @@ class ServerShell::Session : public net::Receiver {
   void OnMessage(net::Connection& connection) override {
     if (type_ == wire::FrameType::kMove) return OnMovedSlice(connection);
     if (type_ == wire::FrameType::kForward) return OnForwarded();
+    std::optional<Busy> busy(std::in_place, this);
     const bool without_gradient = request_.disposition != protocol::Disposition::kGradient;
     if (memory_ || (without_gradient && shell_.machine_.forwards())) {
       for (const auto& segment : segments_) views_.push_back(Floats(segment));
@@ -68,6 +71,8 @@ class ServerShell::Session : public net::Receiver {
     shell_.at_point_(Point::kApplied);
     const uint64_t ticket = ++shell_.last_ticket_;
     const auto reply = shell_.machine_.Finish(ticket, request_, std::move(replies_));
+    busy.reset();
+    EndRecord();
     replies_.clear();
     if (reply) {
       Send(*reply);
@@ -100,6 +105,41 @@ class ServerShell::Session : public net::Receiver {
   }
 
  private:
+  // Measures what is done for a push that is recorded.
+  class Busy {
+   public:
+    explicit Busy(Session* session) : session_(session->applied_.begin > Time{0} ? session : nullptr) {
+      if (session_ == nullptr) return;
+      begin_ = session_->shell_.loop_.Now();
+      if (session_->applied_.busy == Duration{0}) session_->applied_.begin = begin_;
+    }
+    ~Busy() {
+      if (session_ != nullptr) session_->applied_.busy += session_->shell_.loop_.Now() - begin_;
+    }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    Session* const session_;
+    Time begin_{0};
+  };
+  void BeginRecord(uint64_t payload_bytes) {
+    applied_ = {};
+    if (shell_.track_ == nullptr || !shell_.track_->on()) return;
+    if (request_.disposition != protocol::Disposition::kGradient) return;
+    applied_ = {.kind = timeline::Kind::kApply,
+                .begin = shell_.loop_.Now(),
+                .peer = request_.worker.value,
+                .number = request_.sequence,
+                .bytes = payload_bytes};
+  }
+  void EndRecord() {
+    if (applied_.begin == Time{0}) return;
+    applied_.end = shell_.loop_.Now();
+    shell_.track_->Add(applied_);
+    applied_ = {};
+  }
+
   Result<std::vector<std::span<std::byte>>> OnPush(ByteView header, uint64_t payload_bytes) {
     if (*unsent_ >= kMaxUnsent) {
       return Status(Code::kResourceExhausted, "the worker has not read " + std::to_string(*unsent_) +
@@ -114,6 +154,7 @@ class ServerShell::Session : public net::Receiver {
     }
     request_ = std::move(*request);
     LEAT_RETURN_IF_ERROR(shell_.machine_.Begin(request_, &elements_));
+    BeginRecord(payload_bytes);
     replies_.clear();
     views_.clear();
     memory_ = {};
@@ -271,7 +312,8 @@ class ServerShell::Session : public net::Receiver {
   std::vector<std::span<std::byte>> segments_;
   std::vector<std::span<const float>> views_;  // the gradients of the first slices, in the worker's memory
   Buffer gradients_;
-  uint64_t ticket_ = 0;  // of the request that waits for its reply
+  timeline::Span applied_;  // of the push that is taken; without a beginning: it is not recorded
+  uint64_t ticket_ = 0;     // of the request that waits for its reply
   std::shared_ptr<uint32_t> unsent_ = std::make_shared<uint32_t>(0);  // replies; outlives the session
 };
 

@@ -23,6 +23,7 @@
 
 #include "net/loop.h"
 #include "net/transport.h"
+#include "observe/timeline/recorder.h"
 #include "protocol/server/server.h"
 #include "ps/move_sender.h"
 #include "ps/replica_sender.h"
@@ -50,6 +51,8 @@ class ServerShell {
     kAcknowledged,  // the primary knows that
   };
   void AtPoints(std::function<void(Point)> call) { at_point_ = std::move(call); }
+  // What is applied later is recorded there; null: nowhere.
+  void RecordTo(timeline::Track* track) { track_ = track; }
   // Takes ownership of an accepted connection. The returned receiver lives as long as the connection.
   net::Receiver* Adopt(std::unique_ptr<net::Connection> connection);
   // Applies the coordinator's heartbeat reply and answers requests that waited for it. The machine itself
@@ -94,6 +97,7 @@ class ServerShell {
   std::function<void()> on_urgent_ = [] {};
   std::function<void(Point)> at_point_ = [](Point) {};
   std::unordered_map<uint64_t, Session*> arrived_moves_;  // by move: where to answer it
+  timeline::Track* track_ = nullptr;
   uint64_t bytes_in_ = 0;
   uint64_t bytes_out_ = 0;
 };

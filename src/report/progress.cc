@@ -10,7 +10,9 @@ namespace {
 constexpr uint64_t kMomentsInWindow = 16;
 constexpr Duration kSpeedWindow = std::chrono::seconds(3);
 constexpr Duration kTrafficWindow = std::chrono::seconds(1);
-// Steps of a worker before its step time is measured.
+// A worker's step time is that of the last one to two windows, or longer until it has made
+// kStepsToJudge steps.
+constexpr Duration kPaceWindow = std::chrono::seconds(30);
 constexpr uint64_t kStepsToJudge = 20;
 
 }  // namespace
@@ -37,15 +39,7 @@ void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& p
   if (progress.steps < workers_[node].steps) return;
   known->second.done = progress.events;
   known->second.cpu_seconds = progress.cpu_seconds;
-  Node& pace = known->second;
-  if (pace.since < Time{0} && progress.steps > 0) {
-    pace.since = now;
-    pace.base = progress.steps;
-    pace.base_wait = progress.wait_seconds;
-  } else if (pace.since >= Time{0} && progress.steps >= pace.base + kStepsToJudge) {
-    const double busy = Seconds(now - pace.since) - (progress.wait_seconds - pace.base_wait);
-    pace.step_s = std::max(busy, 0.0) / static_cast<double>(progress.steps - pace.base);
-  }
+  MeasureStep(now, progress, &known->second);
   MeasureInput(now, progress, &known->second);
   workers_[node] = progress;
   workers_[node].scores.clear();
@@ -55,6 +49,11 @@ void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& p
   TakeBatches(node, progress);
   TakeCounts(node, progress);
   if (shares_ && !progress.share.empty()) shares_->OnReport(node, progress.share);
+}
+
+void Progress::OnMetrics(NodeId node, const std::string& address) {
+  const auto known = nodes_.find(node);
+  if (known != nodes_.end()) known->second.metrics = address;
 }
 
 void Progress::TakeBatches(NodeId node, const protocol::WorkerProgress& progress) {
@@ -75,6 +74,21 @@ void Progress::TakeCounts(NodeId node, const protocol::WorkerProgress& progress)
     if (part == 0) prequential_.AddScores(counts_[node].first, *counts);
     (part == 0 ? counts_[node].first : counts_[node].second) = std::move(*counts);
   }
+}
+
+void Progress::MeasureStep(Time now, const protocol::WorkerProgress& progress, Node* node) {
+  if (progress.steps == 0) return;
+  const Node::Pace pace{now, progress.steps, progress.wait_seconds + progress.input_wait_seconds};
+  if (node->pace.at < Time{0}) node->pace = node->next_pace = pace;
+  const auto enough = [&](const Node::Pace& since) { return pace.steps >= since.steps + kStepsToJudge; };
+  if (enough(node->pace)) {
+    const double elapsed = Seconds(now - node->pace.at);
+    const double busy = std::max(elapsed - (pace.wait - node->pace.wait), 0.0);
+    node->step_s = busy / static_cast<double>(pace.steps - node->pace.steps);
+    node->busy_share = elapsed > 0 ? busy / elapsed : 0;
+  }
+  if (now - node->next_pace.at >= kPaceWindow && enough(node->next_pace))
+    node->pace = std::exchange(node->next_pace, pace);
 }
 
 void Progress::MeasureInput(Time now, const protocol::WorkerProgress& progress, Node* node) {
@@ -116,6 +130,7 @@ void Progress::OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& prog
   if (known == nodes_.end() || known->second.role != protocol::Role::kBots) return;
   known->second.seen = now;
   known->second.done = progress.published;
+  known->second.ends = progress.done;
   known->second.cpu_seconds = progress.cpu_seconds;
   published_ = progress.published;
 }
@@ -147,6 +162,12 @@ double Progress::UsualStep(const protocol::View& view) const {
   const auto middle = steps.begin() + static_cast<ptrdiff_t>((steps.size() - 1) / 2);
   std::ranges::nth_element(steps, middle);
   return *middle;
+}
+
+std::pair<std::string, int64_t> Progress::ProcessOf(NodeId node) const {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end()) return {};
+  return {known->second.host, known->second.pid};
 }
 
 Progress::Totals Progress::Sum() const {

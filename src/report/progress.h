@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -38,6 +39,8 @@ class Progress {
     std::string strategy = "async";
     std::vector<std::string> warnings;            // about the job's settings
     std::string directory;                        // the job's directory
+    std::string metrics;                          // HOST:PORT of the coordinator's metrics; empty: none
+    std::string dashboard;                        // address of the job's page; empty: there is none
     std::optional<WorkerShares::Options> shares;  // none: they are not compared
     // The job's variables and their slices, for a job with servers; null: it has none.
     std::shared_ptr<const protocol::SliceTable> table = nullptr;
@@ -54,6 +57,7 @@ class Progress {
   void OnUpdates(uint64_t version) { updates_ = std::max(updates_, version); }
   void OnFeed(Time now, NodeId node, const protocol::FeedHeartbeat& progress);
   void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
+  void OnMetrics(NodeId node, const std::string& address);  // of the member's listener
   // To be called periodically: records the totals at `now`, on which the windows are based. Nodes that have
   // left the view and sent nothing for kForgetAfter are forgotten; their part of the totals is kept.
   static constexpr Duration kForgetAfter = std::chrono::minutes(10);
@@ -70,6 +74,8 @@ class Progress {
   // How long the oldest event that some slice lacks has waited, as of the last OnStatus.
   Duration Oldest(Time now) const { return lag_.Oldest(now); }
 
+  // Where a process runs: its host and pid; empty and 0 if it is not known.
+  std::pair<std::string, int64_t> ProcessOf(NodeId node) const;
   size_t nodes() const { return nodes_.size(); }  // that are not forgotten
   // The status as one JSON object on one line. docs/jobs.md lists the entries.
   std::string ToJson(Time now, const protocol::CoordinatorStatus& status, double own_cpu_seconds) const;
@@ -112,20 +118,30 @@ class Progress {
     int64_t pid = 0;
     uint64_t done = 0;  // events trained, updates served, events published or requests of a feed
     double cpu_seconds = 0;
-    // Start of the interval over which a worker's step time or a server's traffic is measured.
-    Time since{-1};
+    bool ends = false;  // bots that have published everything
+    // What a worker has done up to a moment.
+    struct Pace {
+      Time at{-1};
+      uint64_t steps = 0;
+      double wait = 0;  // for servers and input
+    };
+    Pace pace;              // start of the interval over which its step time is measured
+    Pace next_pace;         // of the next interval
+    double busy_share = 0;  // of the interval, without the waits
+    Time since{-1};         // start of the interval over which a server's traffic is measured
     uint64_t base = 0;
-    double base_wait = 0;
     double bytes_per_s = 0;
     // The same for what a worker reads.
     Time input_since{-1};
     uint64_t base_records = 0, base_bytes = 0;
     double records_per_s = 0, input_bytes_per_s = 0;
     uint64_t feed_bytes = 0;  // sent by a feed
-    // Time of a step without the wait for servers. 0: not known yet.
+    // Time of a step without the waits for servers and input. 0: not known yet.
     double step_s = 0;
-    Time seen{0};  // when it last joined or reported
+    Time seen{0};         // when it last joined or reported
+    std::string metrics;  // HOST:PORT of its listener; empty: none
   };
+  static void MeasureStep(Time now, const protocol::WorkerProgress& progress, Node* node);
   static void MeasureInput(Time now, const protocol::WorkerProgress& progress, Node* node);
   void Forget(Time now, const protocol::View& view);
   Totals Sum() const;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 namespace leat::report {
@@ -11,8 +12,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A worker is slow if its step takes this many times the usual step.
+// A worker is slow if its step takes this many times the usual step, and its steps take at least this share
+// of its time: others do not wait for one that waits itself.
 constexpr double kSlow = 1.5;
+constexpr double kSlowShare = 0.1;
+
+// Bots that have reported nothing for so long have ended.
+constexpr Duration kBotsGone = std::chrono::seconds(5);
 
 // The 99th percentile of staleness.
 size_t Percentile99(const std::vector<uint64_t>& histogram) {
@@ -45,6 +51,19 @@ std::string_view PhaseName(protocol::CoordinatorStatus::Phase phase) {
       return "stopping";
     case Phase::kEnded:
       return "ended";
+  }
+  return "?";
+}
+
+std::string_view HowName(protocol::CoordinatorStatus::Departure::How how) {
+  using How = protocol::CoordinatorStatus::Departure::How;
+  switch (how) {
+    case How::kLeft:
+      return "left";
+    case How::kLost:
+      return "lost";
+    case How::kEvicted:
+      return "evicted";
   }
   return "?";
 }
@@ -224,7 +243,9 @@ class Progress::JsonWriter {
     }
     json_["lag"] = status_.lag;
     AddLag();
+    json_["stream_end"] = std::accumulate(status_.ends.begin(), status_.ends.end(), uint64_t{0});
     json_["published"] = progress_.published_;
+    AddBots();
     if (const auto& predictions = status_.predictions) {
       json_["predictions"] = {{"published", predictions->published},
                               {"behind", predictions->behind},
@@ -292,6 +313,16 @@ class Progress::JsonWriter {
     json_["wanted"] = std::move(json);
   }
 
+  // They are no members of a view.
+  void AddBots() {
+    for (const auto& [node, bots] : progress_.nodes_) {
+      if (bots.role != protocol::Role::kBots || bots.ends || now_ - bots.seen >= kBotsGone) continue;
+      Json entry = {{"host", bots.host}, {"pid", bots.pid}, {"cpu_s", bots.cpu_seconds}};
+      if (!bots.metrics.empty()) entry["metrics"] = bots.metrics;
+      json_["bots"].push_back(std::move(entry));
+    }
+  }
+
   void AddMembers() {
     uint64_t held = 0;
     for (const auto& [node, server] : progress_.servers_) {
@@ -311,6 +342,7 @@ class Progress::JsonWriter {
         m["pid"] = n->second.pid;
         m["done"] = n->second.done;
         m["cpu_s"] = n->second.cpu_seconds;
+        if (!n->second.metrics.empty()) m["metrics"] = n->second.metrics;
         if (member.role == protocol::Role::kFeed) m["bytes_out"] = n->second.feed_bytes;
         if (std::ranges::count(status_.stuck, member.node) > 0) m["stuck"] = true;
         for (const auto& [worker, peer] : status_.unreachable) {
@@ -324,6 +356,13 @@ class Progress::JsonWriter {
       members.push_back(std::move(m));
     }
     json_["members"] = std::move(members);
+    for (const auto& departure : status_.departures) {
+      json_["departed"].push_back({{"number", departure.number},
+                                   {"role", protocol::Name(departure.member.role)},
+                                   {"index", departure.member.index},
+                                   {"node", departure.member.node.value},
+                                   {"how", HowName(departure.how)}});
+    }
     for (const auto& [member, host, pid] : status_.stuck_evicted) {
       json_["stuck_evicted"].push_back({{"role", protocol::Name(member.role)},
                                         {"index", member.index},
@@ -348,10 +387,12 @@ class Progress::JsonWriter {
     const auto worker = progress_.workers_.find(node);
     if (worker == progress_.workers_.end()) return;
     (*m)["steps"] = worker->second.steps;
+    (*m)["compute_s"] = worker->second.compute_seconds;
     (*m)["wait_s"] = worker->second.wait_seconds;
     (*m)["longest_step_ms"] = worker->second.longest_step_seconds * 1e3;
     const auto& node_state = progress_.nodes_.at(node);
     (*m)["input_wait_s"] = worker->second.input_wait_seconds;
+    (*m)["decode_s"] = worker->second.decode_seconds;
     (*m)["splits_ready"] = worker->second.splits_ready;
     (*m)["input_bytes"] = worker->second.input_bytes;
     (*m)["input_bytes_per_s"] = std::round(node_state.input_bytes_per_s);
@@ -359,9 +400,11 @@ class Progress::JsonWriter {
     if (worker->second.feed_bytes > 0) (*m)["feed_bytes"] = worker->second.feed_bytes;
     if (worker->second.feed_retries > 0) (*m)["feed_retries"] = worker->second.feed_retries;
     if (worker->second.push_retries > 0) (*m)["push_retries"] = worker->second.push_retries;
-    const double step_s = progress_.nodes_.at(node).step_s;
+    if (worker->second.dead_letters > 0) (*m)["dead_letters"] = worker->second.dead_letters;
+    if (!worker->second.last_dead_letter.empty()) (*m)["last_dead_letter"] = worker->second.last_dead_letter;
+    const double step_s = node_state.step_s;
     (*m)["step_ms"] = step_s > 0 ? Json(step_s * 1e3) : Json(nullptr);
-    (*m)["slow"] = step_s > kSlow * usual_s;
+    (*m)["slow"] = step_s > kSlow * usual_s && node_state.busy_share >= kSlowShare;
     AddSkew(node, m);
   }
 
@@ -384,6 +427,8 @@ class Progress::JsonWriter {
     json_["aggregated_compute_s"] = compute_s;
     json_["checkpoint"] = status_.checkpoint ? Json(status_.checkpoint_directory) : Json(nullptr);
     json_["directory"] = progress_.options_.directory;
+    if (!progress_.options_.metrics.empty()) json_["metrics"] = progress_.options_.metrics;
+    if (!progress_.options_.dashboard.empty()) json_["dashboard"] = progress_.options_.dashboard;
     if (const auto& saving = status_.saving) {
       json_["saving"] = {{"checkpoint", saving->id},
                          {"bytes", saving->bytes},

@@ -108,6 +108,7 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
                           "skipped",
                           "warnings",
                           "lag",
+                          "stream_end",
                           "published",
                           "dead_letters",
                           "rejected_batches",
@@ -456,11 +457,16 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   progress_->OnServer(now_, NodeId(8),
                       {.duplicates = 1, .staleness_sum = 10, .staleness_count = 20, .conflicts = 6});
   progress_->OnBots(now_, kBots, {.node = kBots, .published = 500, .cpu_seconds = 0.25});
+  progress_->OnMetrics(kBots, "10.0.0.9:4001");
   Sums sums;
   sums.Train(10, 1, 1);
   sums.progress.cpu_seconds = 2;
   sums.progress.rejected_batches = 2;
   sums.progress.push_retries = 5;
+  sums.progress.dead_letters = 2;
+  sums.progress.last_dead_letter = "partition 0 offset 5: is missing";
+  sums.progress.compute_seconds = 0.75;
+  sums.progress.decode_seconds = 0.125;
   Report(kWorker, sums);
   auto status = Running(10);
   status.lag = 490;
@@ -470,6 +476,10 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   status.stuck = {NodeId(8)};
   status.stuck_evicted = {{{NodeId(9), Role::kWorker, 3, ""}, "b", 104}};
   status.evictions = 5;
+  using How = CoordinatorStatus::Departure::How;
+  status.departures = {{7, {NodeId(9), Role::kWorker, 3, ""}, How::kEvicted},
+                       {8, {NodeId(12), Role::kServer, 1, ""}, How::kLost},
+                       {9, {NodeId(13), Role::kFeed, 0, ""}, How::kLeft}};
   status.checkpoint = 6;
   status.checkpoint_directory = "/jobs/fraud/checkpoint-000006";
   const Json json = Json::parse(progress_->ToJson(now_, status, 0.25));
@@ -479,6 +489,11 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   EXPECT_EQ(json["rejected_batches"], 2);
   EXPECT_EQ(json["push_retries"], 5);
   EXPECT_EQ(json["published"], 500);
+  ASSERT_EQ(json["bots"].size(), 1u);
+  EXPECT_EQ(json["bots"][0]["metrics"], "10.0.0.9:4001");
+  progress_->OnBots(now_, kBots, {.node = kBots, .published = 500, .done = true, .cpu_seconds = 0.25});
+  EXPECT_FALSE(Json::parse(progress_->ToJson(now_, status, 0.25)).contains("bots"))
+      << "they are about to end";
   EXPECT_DOUBLE_EQ(json["aggregated_compute_s"], 1.5 + 0.25 + 2 + 0.25);
   EXPECT_EQ(json["lag"], 490);
   EXPECT_EQ(json["leases"], 3);
@@ -488,6 +503,9 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   EXPECT_EQ(json["generation"], 5);
   EXPECT_EQ(json["stuck_evicted"].dump(),
             R"([{"host":"b","index":3,"node":9,"pid":104,"role":"worker","stuck":true}])");
+  EXPECT_EQ(json["departed"].dump(), R"([{"how":"evicted","index":3,"node":9,"number":7,"role":"worker"},)"
+                                     R"({"how":"lost","index":1,"node":12,"number":8,"role":"ps"},)"
+                                     R"({"how":"left","index":0,"node":13,"number":9,"role":"feed"}])");
   EXPECT_EQ(json["checkpoint"], "/jobs/fraud/checkpoint-000006");
   EXPECT_EQ(json["directory"], "/jobs/fraud");
   EXPECT_FALSE(json.contains("wanted"));
@@ -497,10 +515,25 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
                                                 "cpu_s":1.5,"bytes_held":4096,"share":1.0,"bytes_in":0,
                                                 "bytes_out":0,"bytes_per_s":0.0})"));
   EXPECT_EQ(json["members"][1], Json::parse(R"({"role":"worker","index":0,"node":1,"host":"host1","pid":101,
-                                                "done":10,"cpu_s":2.0,"steps":1,"wait_s":0.0,"push_retries":5,"longest_step_ms":0.0,
-                                                "input_wait_s":0.0,"splits_ready":0,"input_bytes":0,
+                                                "done":10,"cpu_s":2.0,"steps":1,"compute_s":0.75,"wait_s":0.0,"push_retries":5,
+                                                "longest_step_ms":0.0,"dead_letters":2,
+                                                "last_dead_letter":"partition 0 offset 5: is missing",
+                                                "input_wait_s":0.0,"decode_s":0.125,"splits_ready":0,"input_bytes":0,
                                                 "input_bytes_per_s":0.0,"input_events_per_s":0.0,
                                                 "step_ms":null,"slow":false})"));
+}
+
+TEST_F(ProgressTest, AddressesOfMetricsAreTold) {
+  Make();
+  progress_->OnMetrics(kWorker, "10.0.0.7:4001");
+  progress_->OnMetrics(NodeId(77), "10.0.0.8:4001");
+  Json json = Show();
+  EXPECT_EQ(json["members"][1]["metrics"], "10.0.0.7:4001");
+  EXPECT_FALSE(json["members"][0].contains("metrics"));
+  EXPECT_FALSE(json.contains("metrics"));
+  EXPECT_EQ(json.dump().find("10.0.0.8"), std::string::npos) << "it is no member";
+  progress_.emplace(Progress::Options{.metrics = "10.0.0.5:9464"});
+  EXPECT_EQ(Show()["metrics"], "10.0.0.5:9464");
 }
 
 TEST_F(ProgressTest, WantedNumbersOfMembers) {
@@ -603,9 +636,46 @@ TEST_F(ProgressTest, WhoIsSlowIsSeenByWhatItsStepsTake) {
   EXPECT_DOUBLE_EQ(members()[1]["step_ms"], 90);
   EXPECT_EQ(members()[0]["slow"], false);
   EXPECT_EQ(members()[1]["slow"], true);
-  slow.progress.wait_seconds = 9;
+  // One that waits for most of the time holds nobody up.
+  slow.progress.wait_seconds = 9.2;
+  fast.progress.wait_seconds = 9.7;
+  Report(kWorker, fast);
   Report(kOther, slow);
+  EXPECT_NEAR(members()[1]["step_ms"], 8, 0.001);
+  EXPECT_NEAR(members()[0]["step_ms"], 3, 0.001);
   EXPECT_EQ(members()[1]["slow"], false);
+  fast.progress.wait_seconds = 9;
+  Report(kWorker, fast);
+  slow.progress.wait_seconds = 1;
+  // A worker that has nothing to train is not slow.
+  slow.progress.input_wait_seconds = 8;
+  Report(kOther, slow);
+  EXPECT_DOUBLE_EQ(members()[1]["step_ms"], 10);
+  EXPECT_EQ(members()[1]["slow"], false);
+}
+
+TEST_F(ProgressTest, AWorkerThatBecomesSlowIsSeenSoon) {
+  Make();
+  auto status = Running(1);
+  status.view.members = {{kWorker, Role::kWorker, 0, ""}, {kOther, Role::kWorker, 1, ""}};
+  Sums fast, slow;
+  const auto second = [&](int steps) {
+    for (int i = 0; i < 100; ++i) fast.Train(1, 1, 0);
+    for (int i = 0; i < steps; ++i) slow.Train(1, 1, 0);
+    Pass(1);
+    Report(kWorker, fast);
+    Report(kOther, slow);
+    return Json::parse(progress_->ToJson(now_, status, 0))["members"][1];
+  };
+  for (int i = 0; i < 3600; ++i) EXPECT_EQ(second(100)["slow"], false);
+  int seconds = 1;
+  while (!second(50)["slow"] && seconds < 100) ++seconds;
+  EXPECT_LE(seconds, 60);
+  for (int i = 0; i < 60; ++i) second(50);
+  EXPECT_NEAR(second(50)["step_ms"], 20, 0.01);
+  // Few steps take as long as they take.
+  for (int i = 0; i < 600; ++i) second(i % 10 == 0 ? 1 : 0);
+  EXPECT_NEAR(second(0)["step_ms"], 10'000, 500);
 }
 
 TEST_F(ProgressTest, TrafficOfServersIsThatOfTheLastMoments) {

@@ -11,6 +11,7 @@
 #include "engine/run/progress.h"
 #include "net/loop.h"
 #include "net/tls/tls_identity.h"
+#include "observe/prometheus/role_metrics.h"
 #include "protocol/coordinator/standby/promises.h"
 #include "roles/background_thread.h"
 #include "roles/keep_alive.h"
@@ -26,6 +27,7 @@ struct CoordinatorClientOptions {
   // Where a role keeps files for a while, if this host does not see the job's directory or lacks the model's
   // files; the scratch directory of shards/scratch.h. Empty: $TMPDIR.
   std::string scratch;
+  std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // what the role shows; null: nothing
   Duration join_deadline = std::chrono::seconds(10);
   // A role takes the coordinator for lost after this time without a reply. A cut of the network that is half
   // as long must not end a role: nobody may be there to start it again.

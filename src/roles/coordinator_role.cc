@@ -3,8 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <optional>
 #include <set>
@@ -23,9 +25,11 @@
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/tcp/tcp.h"
+#include "observe/history/recorder.h"
 #include "observe/tensorboard/event_file.h"
 #include "observe/tensorboard/job_graph.h"
 #include "observe/tensorboard/run_writer.h"
+#include "observe/timeline/collector.h"
 #include "report/progress.h"
 #include "roles/autoscale/scaling.h"
 #include "roles/background_thread.h"
@@ -54,8 +58,12 @@ constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
 // Of the end, for standbys and members that are gone.
 constexpr Duration kEndWait = std::chrono::seconds(10);
 constexpr Duration kAsk = std::chrono::seconds(3);
+// From one worker's gradients to the next, and for the answer to the question.
+constexpr Duration kGradientsPause = std::chrono::seconds(10);
 // At the end of the job, for a disk that TensorBoard's files are on.
 constexpr Duration kLastPoints = std::chrono::seconds(5);
+// At the end, for a disk that is busy.
+constexpr Duration kLastRecord = std::chrono::seconds(2);
 
 std::string OnHostOf(const std::string& address, uint16_t port) {
   return std::string(net::HostOf(address)) + ":" + std::to_string(port);
@@ -128,7 +136,8 @@ class CoordinatorRole {
                   std::unique_ptr<checkpoint::Store> store, protocol::RecoveredState restored,
                   CoordinatorStreams streams, PublisherService* publisher, protocol::CoordinatorConfig config,
                   Replication replication, std::unique_ptr<tensorboard::RunWriter> tensorboard)
-      : job_(job),
+      : metrics_(options.metrics != nullptr ? options.metrics->registry() : own_metrics_),
+        job_(job),
         options_(options),
         store_(std::move(store)),
         streams_(std::move(streams)),
@@ -143,6 +152,8 @@ class CoordinatorRole {
                    .strategy = std::string(protocol::Name(job.strategy.kind)),
                    .warnings = Warnings(job),
                    .directory = job.directory,
+                   .metrics = options.metrics != nullptr ? options.metrics->address() : "",
+                   .dashboard = options.dashboard,
                    .shares = Shares(job),
                    .table = SlicesOnServers(job),
                    .optimizer = job.optimizer}),
@@ -168,7 +179,8 @@ class CoordinatorRole {
                  },
              .agreed = [this] { return replicator_->agreed(); }}),
         replication_(std::move(replication)),
-        tensorboard_(std::move(tensorboard)) {}
+        tensorboard_(std::move(tensorboard)),
+        monitor_(options.monitor != nullptr ? options.monitor : std::make_shared<observe::JobMonitor>()) {}
 
   Status Run() {
     auto server = control::ControlServer::Start(
@@ -188,6 +200,7 @@ class CoordinatorRole {
     LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
     spdlog::info("coordinator of job '{}' serves on {} in term {}", job_.name, address,
                  protocol::NumberOf(store_->term()));
+    if (options_.metrics != nullptr) spdlog::info("metrics at {}", options_.metrics->address());
     for (const auto& joined : machine_.taken_over()) {
       protocol::JoinRequest known;
       known.role = joined.member.role;
@@ -205,18 +218,30 @@ class CoordinatorRole {
     });
     // One that was elected says nothing of its journal before a majority of the members knows it.
     if (!replicator_->founded()) Do({protocol::ConfirmTerm{}});
+    record_thread_.Post([this] { history_.emplace(store_->directory(), monitor_); });
     Poll();
     Tick();
+    ShowStatus();
     loop_.Run();
+    if (options_.metrics != nullptr) options_.metrics->status().Set(nullptr);
     for (const auto& client : streams_.clients) client->Abort();
     // The directory is another coordinator's.
-    if (outcome_.code() != Code::kStale) WriteSummary();
-    if (outcome_.code() != Code::kStale && tensorboard_ != nullptr)
-      tensorboard_->Finish(loop_.Now(), summary_, kLastPoints);
+    if (outcome_.code() == Code::kStale) return outcome_;
+    WriteSummary();
+    FinishRecord();
+    if (tensorboard_ != nullptr) tensorboard_->Finish(loop_.Now(), summary_, kLastPoints);
     return outcome_;
   }
 
  private:
+  // To those who look at the metrics.
+  void ShowStatus() {
+    if (options_.metrics == nullptr) return;
+    options_.metrics->status().Set([this](std::function<void(std::string)> done) {
+      loop_.Post([this, done = std::move(done)] { done(Json(loop_.Now())); });
+    });
+  }
+
   // For roles on hosts that do not see the job's directory.
   Status StartShardService() {
     // Of a checkpoint in which every slice is saved twice, because it moves while it is made.
@@ -265,6 +290,14 @@ class CoordinatorRole {
       reply(protocol::StatusReply{Json(now)});
       return;
     }
+    if (const auto* spans = std::get_if<protocol::SpansRequest>(&request)) {
+      reply(collector_.OnSpans(now, *spans));
+      return;
+    }
+    if (const auto* timeline = std::get_if<protocol::TimelineRequest>(&request)) {
+      reply(OnTimeline(now, *timeline));
+      return;
+    }
     if (const auto* admin = std::get_if<protocol::AdminRequest>(&request);
         admin != nullptr && admin->kind == protocol::AdminRequest::Kind::kNodeLost) {
       Do(machine_.OnNodeLost(now, admin->node));
@@ -272,6 +305,8 @@ class CoordinatorRole {
       return;
     }
     const uint64_t call = ++last_call_;
+    if (collector_.recording() && IsRecorded(request)) recorded_calls_[call] = protocol::NodeOf(request);
+    if (WantsGradients(now, request)) gradients_call_ = call;
     Note(now, request);
     if (const uint64_t term = protocol::TermOf(request);
         term != 0 && term < store_->term() && protocol::SameRun(term, store_->term()))
@@ -305,6 +340,66 @@ class CoordinatorRole {
     Do(std::move(actions));
     const auto* admin = std::get_if<protocol::AdminRequest>(&request);
     if (admin != nullptr && admin->kind == protocol::AdminRequest::Kind::kDiscard) queue_.Abandon();
+  }
+
+  // Of the worker that comes first, once in a while. If it trains nothing more, another one is asked later.
+  bool WantsGradients(Time now, const protocol::ControlRequest& request) const {
+    const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request);
+    return worker != nullptr && options_.tensorboard_gradients && now >= gradients_due_ &&
+           worker->progress.steps > 0;
+  }
+  void AddGradientsWanted(uint64_t call, protocol::ControlReply* reply) {
+    auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply);
+    if (call != gradients_call_ || worker == nullptr) return;
+    worker->gradients_wanted = true;
+    gradients_due_ = loop_.Now() + kGradientsPause;
+  }
+
+  // ---- recordings
+  static bool IsRecorded(const protocol::ControlRequest& heartbeat) {
+    return std::holds_alternative<protocol::WorkerHeartbeat>(heartbeat) ||
+           std::holds_alternative<protocol::ServerHeartbeat>(heartbeat);
+  }
+  protocol::TimelineReply OnTimeline(Time now, const protocol::TimelineRequest& request) {
+    if (request.kind == protocol::TimelineRequest::Kind::kFetch) return collector_.OnFetch(now, request);
+    NoteRecorded(machine_.status().view);
+    std::vector<timeline::Collector::Member> members;
+    for (const auto& [node, member] : recorded_members_) members.push_back(member);
+    auto reply = collector_.Start(now, request.length, members);
+    if (reply.status.ok()) recorder_.Begin();
+    return reply;
+  }
+  void NoteRecorded(const protocol::View& view) {
+    recorded_members_.clear();
+    for (const auto& member : view.members) {
+      if (member.role != protocol::Role::kWorker && member.role != protocol::Role::kServer) continue;
+      auto [host, pid] = progress_.ProcessOf(member.node);
+      recorded_members_[member.node] = {member.node, protocol::Name(member), std::move(host), pid};
+    }
+  }
+  void Record(Time now, const protocol::View& view) {
+    if (collector_.recording()) {
+      NoteRecorded(view);
+      collector_.AddOwn(recorder_.Take(), recorder_.dropped());
+    }
+    std::set<NodeId> members;
+    for (const auto& [node, member] : recorded_members_) members.insert(node);
+    collector_.OnTimer(now, members);
+    if (collector_.recording()) return;
+    recorder_.End();
+    recorded_members_.clear();
+    recorded_calls_.clear();
+  }
+  void AddRecordOrder(uint64_t call, protocol::ControlReply* reply) {
+    const auto recorded = recorded_calls_.extract(call);
+    if (!recorded) return;
+    const auto member = recorded_members_.find(recorded.mapped());
+    if (member == recorded_members_.end()) return;
+    auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply);
+    auto* server = std::get_if<protocol::ServerHeartbeatReply>(reply);
+    const auto order = collector_.OrderFor(loop_.Now(), member->second);
+    if (worker != nullptr) worker->record = order;
+    if (server != nullptr) server->record = order;
   }
 
   // While the journal cannot be written, no reply may depend on a record that is not on disk. A heartbeat
@@ -348,8 +443,12 @@ class CoordinatorRole {
   }
 
   void Note(Time now, const protocol::ControlRequest& request) {
+    if (const std::string metrics = protocol::MetricsIn(request);
+        !metrics.empty() && net::ParseAddress(metrics).ok())
+      progress_.OnMetrics(protocol::NodeOf(request), metrics);
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress_.OnWorker(now, worker->node, worker->progress);
+      if (tensorboard_ != nullptr && !worker->gradients.empty()) tensorboard_->OnGradients(worker->gradients);
       if (worker->member_report) progress_.OnMemberReport(worker->node, *worker->member_report);
       OnDrift(progress_.TakeAlarms());
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
@@ -461,9 +560,11 @@ class CoordinatorRole {
       // Those that are lost, too.
       if (auto standbys = status.view.standbys(); !standbys.empty()) standbys_ = std::move(standbys);
       MeasureSaving(status);
+      Record(now, status.view);
       ReportUnreachable(status);
       if (tensorboard_ != nullptr && tensorboard_->Due(now) && Trains(status))
         tensorboard_->OnStatus(now, progress_.ToJson(now, status, OwnCpuSeconds()));
+      StoreHistory(now, status);
       for (const auto& notice : progress_.TakeShareNotices()) {
         notice.over ? spdlog::info("over: {}", notice.text) : spdlog::warn("{}", notice.text);
       }
@@ -575,11 +676,16 @@ class CoordinatorRole {
     }
     if (a.call == deciding_call_) kill_point_.Pass(job::DiePoint::kMoveJournaled);
     if (former_calls_.erase(a.call) > 0) FillTransfers(&a.reply);
+    AddRecordOrder(a.call, &a.reply);
+    AddGradientsWanted(a.call, &a.reply);
     replicator_->Stamp(a.call, &a.reply);
     if (const auto server = server_calls_.extract(a.call)) {
       // A member of another run is evicted, whatever its node.
       const auto* const sent = std::get_if<protocol::ServerHeartbeatReply>(&a.reply);
-      if (sent != nullptr && !sent->evicted) last_replies_[server.mapped()] = *sent;
+      if (sent != nullptr && !sent->evicted) {
+        last_replies_[server.mapped()] = *sent;
+        last_replies_[server.mapped()].record.reset();
+      }
     }
     call.mapped()(std::move(a.reply));
   }
@@ -598,6 +704,7 @@ class CoordinatorRole {
   void Act(protocol::AppendJournal&) {}  // the queue's
   void Act(protocol::ConfirmTerm&) {}    // likewise
   void Act(protocol::PrepareCheckpoint& a) {
+    checkpoint_begun_ = {a.id, loop_.Now()};
     // A local stream has none. The others are asked where nothing waits for them.
     if (streams_.remote) UpdateFingerprints(std::move(a.watermark));
     InBackground(
@@ -661,8 +768,15 @@ class CoordinatorRole {
         });
   }
   void OnCheckpoint(const protocol::Manifest& manifest) {
+    if (checkpoint_begun_.first == manifest.id && track_->on())
+      track_->Add({.kind = timeline::Kind::kCheckpoint,
+                   .begin = checkpoint_begun_.second,
+                   .end = loop_.Now(),
+                   .number = manifest.id});
     spdlog::info("checkpoint {} of {} events is complete", manifest.id, manifest.events);
     replicator_->OnCheckpoint(manifest.id);
+    checkpoints_.Add();
+    last_checkpoint_.Set(Seconds(std::chrono::system_clock::now().time_since_epoch()));
     if (tensorboard_ != nullptr) tensorboard_->OnCheckpoint(manifest.directory, manifest);
   }
   void Act(protocol::DropCheckpoints& a) { replicator_->Drop(a); }
@@ -762,6 +876,29 @@ class CoordinatorRole {
     return status;
   }
 
+  // For the job's history. A disk that is slow makes gaps in it, and holds up nothing else.
+  void StoreHistory(Time now, const protocol::CoordinatorStatus& status) {
+    if (now - last_record_ < observe::Recorder::kInterval - kStatusInterval / 2 ||
+        history_busy_.exchange(true))
+      return;
+    last_record_ = now;
+    record_thread_.Post(
+        [this, time = UnixSeconds(now), json = progress_.ToJson(now, status, OwnCpuSeconds())] {
+          history_->OnStatus(time, json);
+          history_busy_ = false;
+        });
+  }
+  void FinishRecord() {
+    const auto done = std::make_shared<std::promise<void>>();
+    record_thread_.Post([this, done, time = UnixSeconds(loop_.Now())] {
+      history_->Finish(time, summary_);
+      done->set_value();
+    });
+    done->get_future().wait_for(kLastRecord);
+  }
+  // A clock that is set while the job runs does not change this.
+  double UnixSeconds(Time now) const { return Seconds(now - clocks_compared_at_) + clock_at_comparison_; }
+
   void WriteSummary() {
     const std::string path = job_.directory + "/summary.json";
     std::ofstream out(path + ".tmp");
@@ -775,7 +912,12 @@ class CoordinatorRole {
   }
 
   net::Loop loop_;
-  metrics::Registry metrics_;
+  metrics::Registry own_metrics_;  // if nobody looks at them
+  metrics::Registry& metrics_;
+  metrics::Counter& checkpoints_ = metrics_.counter("leat_job_checkpoints_total", "Complete checkpoints.");
+  metrics::Gauge& last_checkpoint_ =
+      metrics_.gauge("leat_job_last_checkpoint_time_seconds",
+                     "When the last checkpoint was complete, since 1970; 0: none was since the start.");
   const job::Job& job_;
   const CoordinatorOptions& options_;
   std::unique_ptr<checkpoint::Store> store_;
@@ -793,6 +935,14 @@ class CoordinatorRole {
   KillPoint kill_point_;
   std::map<uint64_t, std::function<void(protocol::ControlReply)>> calls_;
   std::map<uint64_t, protocol::JoinRequest> joining_;
+  timeline::Collector collector_{protocol::NumberOf(store_->term())};
+  timeline::Recorder recorder_;
+  timeline::Track* const track_ = recorder_.MakeTrack("checkpoints");
+  std::map<NodeId, timeline::Collector::Member> recorded_members_;  // as of the last status
+  std::map<uint64_t, NodeId> recorded_calls_;                       // heartbeats whose answers say to record
+  std::pair<uint64_t, Time> checkpoint_begun_{};                    // the last one, and when
+  uint64_t gradients_call_ = 0;  // the heartbeat whose answer asks for gradients; 0: none yet
+  Time gradients_due_{0};
   std::set<uint64_t> former_calls_;  // heartbeats of members that have not heard of this coordinator yet
   uint64_t last_call_ = 0;
   uint64_t deciding_call_ = 0;  // the last one by which a move may be made
@@ -818,6 +968,13 @@ class CoordinatorRole {
   const Replication replication_;
   const std::unique_ptr<tensorboard::RunWriter> tensorboard_;  // null: nobody has asked for it
   std::optional<Replicator> replicator_;  // once the service of checkpoints has an address
+  const Time clocks_compared_at_ = loop_.Now();
+  const double clock_at_comparison_ = Seconds(std::chrono::system_clock::now().time_since_epoch());
+  const std::shared_ptr<observe::JobMonitor> monitor_;
+  Time last_record_{0};
+  std::atomic<bool> history_busy_ = false;
+  std::optional<observe::Recorder> history_;        // of the thread below
+  BackgroundThread record_thread_{kNiceWithFiles};  // uses the members above
 };
 
 // For workers on hosts that do not have what the job reads. Without it the job runs on all others.
@@ -946,7 +1103,16 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   });
   for (const auto& damaged : intact.damaged) LEAT_RETURN_IF_ERROR(its_store.SetAside(damaged.id));
   if (!intact.damaged.empty()) spdlog::warn("{}", job::DamageNote(job, intact));
-  return role->Run();
+  // Whoever looks at the job here sees it no further, unless it ended.
+  struct NotLive {
+    observe::JobMonitor* monitor;
+    ~NotLive() {
+      if (monitor != nullptr) monitor->SetLive(false);
+    }
+  } const not_live{options.monitor.get()};
+  const Status outcome = role->Run();
+  role.reset();  // its threads report no more
+  return outcome;
 }
 
 }  // namespace leat::roles

@@ -13,6 +13,8 @@
 #include "checkpoint/store.h"
 #include "job/job.h"
 #include "net/tls/tls_identity.h"
+#include "observe/history/job_monitor.h"
+#include "observe/prometheus/role_metrics.h"
 
 namespace leat::roles {
 
@@ -36,10 +38,15 @@ struct CoordinatorOptions {
   bool new_members = false;
   // The job that is resumed keeps the numbers of workers and servers that commands have set.
   bool keep_scale = false;
-  uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
+  uint64_t pause_at = 0;                                    // CoordinatorConfig::pause_at
+  std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // what the role shows; null: nothing
+  // For those who look at the job; null: nobody does.
+  std::shared_ptr<observe::JobMonitor> monitor = nullptr;
+  std::string dashboard;  // the address of the job's page, which the status has; empty: there is none
   std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
   // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
   std::string tensorboard;
+  bool tensorboard_gradients = false;  // it also shows the distribution of gradients, which workers report
   // Called with the coordinator's address once it accepts calls.
   std::function<void(const std::string& address)> on_ready;
 };

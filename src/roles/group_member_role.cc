@@ -23,6 +23,8 @@
 #include "roles/input/input_flow.h"
 #include "roles/input/split_loader.h"
 #include "roles/predictions/worker_predictions.h"
+#include "roles/recording/gradient_report.h"
+#include "roles/recording/group_wait.h"
 #include "roles/role.h"
 #include "roles/shards/prepared_memory.h"
 #include "roles/shards/shard_files.h"
@@ -70,12 +72,14 @@ class GroupMemberRole {
                   .deterministic = job_.strategy.deterministic,
                   .overlap = !job_.optimizer.clipping.any()}),
         share_(job::ShareLayoutOf(job_.schema, *job_.model)),
-        loader_(loop,
-                SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters,
-                            job_.predictions.enabled()),
-                [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
-                  OnSplit(lease, std::move(split));
-                }),
+        loader_(
+            loop,
+            SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters,
+                        job_.predictions.enabled()),
+            [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
+              OnSplit(lease, std::move(split));
+            },
+            membership.recorder().MakeTrack("input")),
         shard_files_(std::move(files)),
         input_errors_(job_, options.read_timeout, &progress_),
         machine_({.table = table_,
@@ -84,6 +88,8 @@ class GroupMemberRole {
                   .parameters = &parameters_,
                   .allocate = [this](size_t bytes) { return copies_.Take(bytes); },
                   .late_labels = job_.schema.has_late_labels()}) {
+    trainer_.RecordTo(membership.recorder().MakeTrack("compute"));
+    reducer_.RecordTo(track_);
     if (job_.reports_batches()) trainer_.ScoreByInference();
     if (!job_.predictions.enabled()) return;
     predictions_ = std::make_unique<WorkerPredictions>(
@@ -141,15 +147,19 @@ class GroupMemberRole {
   protocol::WorkerHeartbeat MakeHeartbeat() {
     auto heartbeat = machine_.MakeHeartbeat();
     heartbeat.progress = progress_;
+    group_wait_.AddRunningWait(loop_.Now(), &heartbeat.progress);
+    input_flow_.AddRunningWait(loop_.Now(), &heartbeat.progress);
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     batches_.Report(&heartbeat.progress);
     share_.Report(&heartbeat.progress);
     stream_.Count(&heartbeat.progress);
+    gradients_.Fill(&heartbeat);
     if (!computing_) CountScores(&heartbeat.progress);
     if (predictions_ != nullptr) predictions_->Fill(&heartbeat);
     return heartbeat;
   }
   void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
+    gradients_.OnReply(reply);
     if (const auto told = ShardFiles::Told(reply)) shard_files_->Redirect(*told, membership_.coordinator());
     if (reply.drain && !std::exchange(leaving_, true)) spdlog::info("told to leave");
     PrepareSave(reply.checkpoint);
@@ -221,6 +231,7 @@ class GroupMemberRole {
 
   void Act(const protocol::LeaveGroup&) {
     reducer_.SetGroup(nullptr);
+    EndWait();  // the reduction will not say that it is over
     // What MPI has begun ends with this role.
     if (group_ == nullptr || mpi_ != nullptr) return;
     group_->Abort(Status(Code::kAborted, "a new group is being formed"));
@@ -295,6 +306,7 @@ class GroupMemberRole {
       if (step.finite) share_.Add(rows, split->Batch(a.batch), cut.batches());
       Post([this, a, cut, step, took = loop_.Now() - begin] {
         long_batches_ = took > kLongBatch;
+        progress_.compute_seconds += Seconds(took);
         OnComputed(a, cut, step);
       });
     };
@@ -351,16 +363,22 @@ class GroupMemberRole {
     if (job_.schema.has_truth()) progress->true_scores = trainer_.truths_seen().Encode();
   }
   void Act(const protocol::ReduceStep& a) {
-    const Time since = loop_.Now();
-    reducer_.Reduce(a, [this, since, token = a.token, group = a.group](Result<protocol::ReducedStep> step) {
-      progress_.wait_seconds += Seconds(loop_.Now() - since);
+    group_wait_.Begin(loop_.Now());
+    reducer_.Reduce(a, [this, token = a.token, group = a.group](Result<protocol::ReducedStep> step) {
+      EndWait();
       if (!step.ok()) spdlog::warn("step: {}", step.status().ToString());
       NoteUnreachable(group);
       if (membership_.over()) return;
+      if (step.ok() && gradients_.wanted()) gradients_.Take(parameters_);
       const auto actions = machine_.OnReduced(token, std::move(step));
       reducer_.Release();
       Do(actions);
     });
+  }
+  void EndWait() {
+    const Time now = loop_.Now();
+    const auto since = group_wait_.End(now);
+    if (since && track_->on()) track_->Add({.kind = timeline::Kind::kWait, .begin = *since, .end = now});
   }
   // A batch that is being computed, for a group that is no more maybe, reads what is about to be replaced.
   void WhenIdle(std::function<void()> work) {
@@ -385,6 +403,8 @@ class GroupMemberRole {
   void Act(const protocol::SaveShard& a) {
     files_.Post([this, a]() mutable {
       const auto read = [] {};  // the machine keeps no copies
+      timeline::Scope scope(files_track_, timeline::Kind::kCheckpoint);
+      scope.span().number = a.order.id;
       Post([this,
             report = shard_files_->Save(std::move(a), membership_.node(), table_, job_.optimizer, read)] {
         copies_.Drop();
@@ -401,6 +421,8 @@ class GroupMemberRole {
 
   net::Loop& loop_;
   Membership& membership_;
+  timeline::Track* const track_ = membership_.recorder().MakeTrack("group");  // of the loop's thread
+  timeline::Track* const files_track_ = membership_.recorder().MakeTrack("files");
   net::Transport& transport_;
   collective::Port& port_;
   const LeatMpiModule* const mpi_;  // null: members reduce over the transport
@@ -418,11 +440,13 @@ class GroupMemberRole {
   protocol::WorkerProgress progress_;
   step::LongestStep longest_step_;
   step::BatchLog batches_;
+  GradientReport gradients_;
   const std::unique_ptr<ShardFiles> shard_files_;  // read and written on the thread for files
   PreparedMemory copies_{[](size_t bytes) { return Buffer(bytes); }};
   uint64_t prepared_for_ = 0;  // the order of a checkpoint; 0: none
   InputErrors input_errors_;
   InputFlow input_flow_{&progress_};
+  GroupWait group_wait_{&progress_};
   protocol::GroupMember machine_;
   Time scored_at_{0};
   std::set<uint64_t> wanted_;

@@ -63,12 +63,15 @@ Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protoc
     : loop_(loop),
       role_(role),
       data_(options.data),
+      metrics_(options.metrics),
       client_(loop, options, progress_),
+      recording_(options),
       former_(std::move(former)),
       files_(former_.files != nullptr ? former_.files : MakeModelFiles(options)),
       promises_(former_.promises),
       job_hash_(former_.job_hash) {
   client_.AddAddresses(former_.coordinators);
+  if (metrics_ != nullptr) metrics_->NotReady("it has not joined the job");
 }
 
 Membership::~Membership() {
@@ -88,6 +91,7 @@ Result<job::Job> Membership::Join(const std::string& address, bool standby) {
   promises_.OnJoined(joined_.node, joined_.term);
   spdlog::info("{} {} joined as node {}", standby ? "standby" : protocol::Name(role_), joined_.index,
                joined_.node.value);
+  if (metrics_ != nullptr) spdlog::info("metrics at {}", metrics_->address());
   LEAT_ASSIGN_OR_RETURN(const auto copies, files_->Find(job::Job::AssetsIn(joined_.job, "job", data_)));
   job::Job job = job::Job::FromResolved(joined_.job, "job", data_, copies);
   job_hash_ = job.Hash();
@@ -174,7 +178,10 @@ void Membership::OnAnswer(Result<protocol::ControlReply> reply) {
   if (reply.ok()) {
     client_.AddAddresses(protocol::StandbysIn(*reply));
     if (const auto* candidacy = std::get_if<protocol::Candidacy>(&*reply)) return SendPromise(*candidacy);
-    if (promises_.OnReply(*reply)) callbacks_.on_reply(*reply);
+    if (promises_.OnReply(*reply)) {
+      recording_.OnReply(node(), *reply, client_.address());
+      callbacks_.on_reply(*reply);
+    }
     if (promises_.TakeUrgent()) requested_ = true;
     if (!over_ && Drains(*reply) && !std::exchange(drains_, true)) {
       spdlog::info("{} {} is asked to leave", protocol::Name(role_), joined_.index);
@@ -192,6 +199,10 @@ protocol::ControlRequest Membership::MakeHeartbeat() {
   protocol::ControlRequest heartbeat = callbacks_.make_heartbeat();
   if (auto* worker = std::get_if<protocol::WorkerHeartbeat>(&heartbeat)) worker->elector = promises_.state();
   if (auto* server = std::get_if<protocol::ServerHeartbeat>(&heartbeat)) server->elector = promises_.state();
+  if (metrics_ != nullptr) {
+    metrics_->OnHeartbeat(heartbeat);
+    protocol::SetMetrics(metrics_->address(), &heartbeat);
+  }
   return heartbeat;
 }
 

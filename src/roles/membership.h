@@ -15,6 +15,7 @@
 #include "protocol/coordinator/standby/promises.h"
 #include "roles/coordinator_client.h"
 #include "roles/feed/model_files.h"
+#include "roles/recording/role_recording.h"
 
 namespace leat::roles {
 
@@ -110,6 +111,9 @@ class Membership {
   // For the role's plans: a role whose kernels finish is not stuck, however long its loop is busy.
   const std::shared_ptr<engine::Progress>& progress() const { return progress_; }
 
+  // Where the role's threads add what they do; it is recorded when the coordinator says so.
+  timeline::Recorder& recorder() { return recording_.recorder(); }
+
   // Runs the loop until Stop, Fail, or the loss of the coordinator, and returns why it ended: ok after Stop.
   // The first heartbeat is sent at once.
   Status Run(Callbacks callbacks);
@@ -137,8 +141,10 @@ class Membership {
   net::Loop& loop_;
   const protocol::Role role_;
   const std::string data_;
+  const std::shared_ptr<observe::RoleMetrics> metrics_;  // may be null
   const std::shared_ptr<engine::Progress> progress_ = std::make_shared<engine::Progress>();
   CoordinatorClient client_;
+  RoleRecording recording_;
   const FormerNode former_;
   const std::shared_ptr<ModelFiles> files_;
   protocol::JoinReply joined_;

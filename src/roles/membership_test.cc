@@ -152,6 +152,7 @@ class MembershipTest : public ::testing::Test {
           }
           ++heartbeats_;
           last_node_ = protocol::NodeOf(request);
+          metrics_of_last_ = protocol::MetricsIn(request);
           if (auto reply = on_heartbeat()) return answer(std::move(*reply));
           unanswered_.push_back(std::move(answer));
         });
@@ -203,6 +204,7 @@ class MembershipTest : public ::testing::Test {
   std::vector<protocol::Promise> promises_;
   NodeId last_node_;  // that has sent a heartbeat
   std::vector<std::function<void(ControlReply)>> unanswered_;
+  std::string metrics_of_last_;  // heartbeat
   std::atomic<int> heartbeats_{0};
   int replies_ = 0;
   CoordinatorClientOptions options_;
@@ -220,6 +222,30 @@ TEST_F(MembershipTest, ReportsAtItsInterval) {
   EXPECT_GE(loop_.Now() - began, 3 * interval_) << "the first is sent at once";
   EXPECT_EQ(heartbeats_, 4);
   EXPECT_FALSE(membership_->evicted());
+}
+
+TEST_F(MembershipTest, MetricsShowTheLastHeartbeat) {
+  Serve(Ok);
+  options_.metrics = std::make_shared<observe::RoleMetrics>(observe::RoleMetrics::Options{.role = "worker"});
+  options_.metrics->SetAddress("127.0.0.1:9464");
+  Join();
+  EXPECT_EQ(options_.metrics->WhyNotReady(), "it has not joined the job");
+  auto callbacks = StopAfter(2);
+  callbacks.make_heartbeat = [] {
+    protocol::WorkerHeartbeat heartbeat;
+    heartbeat.progress.steps = 12;
+    return heartbeat;
+  };
+  EXPECT_EQ(membership_->Run(callbacks), Status());
+  EXPECT_EQ(options_.metrics->WhyNotReady(), "");
+  EXPECT_THAT(options_.metrics->Text(), ::testing::HasSubstr("leat_worker_steps_total 12\n"));
+  {
+    std::lock_guard lock(mutex_);
+    EXPECT_EQ(metrics_of_last_, "127.0.0.1:9464");
+  }
+  // As a node that has been evicted.
+  membership_.emplace(loop_, options_, protocol::Role::kWorker);
+  EXPECT_EQ(options_.metrics->WhyNotReady(), "it has not joined the job");
 }
 
 // The loop does not run, as if it opened files or computed.

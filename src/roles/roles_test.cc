@@ -23,6 +23,7 @@
 #include "launcher/processes.h"
 #include "launcher/signals.h"
 #include "launcher/testing.h"
+#include "observe/history/job_monitor.h"
 #include "roles/bots_role.h"
 #include "roles/coordinator_role.h"
 #include "roles/server_role.h"
@@ -90,6 +91,7 @@ class RolesTest : public ::testing::Test {
     const CoordinatorOptions options{.token = kToken,
                                      .resume = resume,
                                      .pause_at = pause_at_,
+                                     .monitor = monitor_,
                                      .on_ready = [&](const std::string& address) {
                                        address_ = address;
                                        ready = true;
@@ -161,7 +163,8 @@ class RolesTest : public ::testing::Test {
   net::TransportOptions transport_;  // of the roles that are started
   const graph::KernelTable* kernels_ = &reference::Kernels();
   Duration heartbeat_timeout_ = std::chrono::seconds(5);
-  uint64_t pause_at_ = 0;  // of coordinators that are started
+  std::shared_ptr<observe::JobMonitor> monitor_;  // of coordinators that are started
+  uint64_t pause_at_ = 0;                         // of coordinators that are started
   Duration silence_limit_ = std::chrono::seconds(30);
   job::JobOverrides overrides_;
   std::string resume_text_;  // of a job that is resumed with another file
@@ -508,6 +511,29 @@ TEST_F(RolesTest, ADirectoryIsOneCoordinatorsAlone) {
   const Status second = RunCoordinator(*job_, {.token = kToken});
   EXPECT_EQ(second.code(), Code::kFailedPrecondition);
   EXPECT_THAT(second.message(), HasSubstr(job_->directory));
+}
+
+TEST_F(RolesTest, WhoeverLooksIsToldWhenACoordinatorIsReplaced) {
+  monitor_ = std::make_shared<observe::JobMonitor>();
+  Coordinate(job::kSmallJob);
+  ASSERT_TRUE(WaitFor([&] { return monitor_->present()->number > 0; }));
+  EXPECT_TRUE(monitor_->present()->live);
+  const auto resumed = job::Job::Load({.text = resume_text_, .resume = directory_ / "j"}, overrides_);
+  std::string address;
+  std::atomic<bool> ready{false};
+  Thread second([&] {
+    return RunCoordinator(
+        resumed, {.token = kToken, .resume = true, .take_over = true, .on_ready = [&](const std::string& at) {
+                    address = at;
+                    ready = true;
+                  }});
+  });
+  ASSERT_TRUE(WaitFor([&] { return ready || second.over(); }));
+  EXPECT_EQ(coordinator_->Wait().code(), Code::kStale);
+  EXPECT_FALSE(monitor_->present()->live);
+  client_ = control::ControlClient::Make(address, kToken);
+  Admin(AdminRequest::Kind::kStop);
+  client_ = nullptr;
 }
 
 // A topic without bots, filled, with a mark in each record.

@@ -76,6 +76,7 @@ class ServerRole {
         stepped_(job.strategy.stepped()),
         kill_point_(job.debug, std::filesystem::path(membership.joined().probe).parent_path().string()) {
     shell_.machine().OnJoined(membership_.node(), membership_.joined().term);
+    shell_.RecordTo(membership.recorder().MakeTrack("apply"));
     if (job.debug.die_at != job::DiePoint::kNone) shell_.AtPoints([this](Point point) { PassPoint(point); });
   }
   ~ServerRole() { files_->Abort(); }
@@ -208,6 +209,8 @@ class ServerRole {
       };
       const checkpoint::ShardProgress progress{.urgent = [this] { return saved_.Urgent(); },
                                                .written = [this](SliceId slice) { saved_.Written(slice); }};
+      timeline::Scope scope(files_track_, timeline::Kind::kCheckpoint);
+      scope.span().number = a.order.id;
       loop_.Post([this, report = files_->Save(std::move(a), membership_.node(), table_, optimizer_, read,
                                               progress)] {
         shell_.machine().OnShardSaved(report);
@@ -220,6 +223,7 @@ class ServerRole {
 
   net::Loop& loop_;
   Membership& membership_;
+  timeline::Track* const files_track_ = membership_.recorder().MakeTrack("files");
   ps::ServerShell& shell_;
   protocol::SliceTable table_;
   optim::OptimizerConfig optimizer_;

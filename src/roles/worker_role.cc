@@ -30,6 +30,7 @@
 #include "roles/input/split_loader.h"
 #include "roles/membership.h"
 #include "roles/predictions/worker_predictions.h"
+#include "roles/recording/gradient_report.h"
 #include "roles/role.h"
 #include "step/batch_log.h"
 #include "step/longest_step.h"
@@ -67,18 +68,21 @@ class WorkerRole {
                    Do(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
                  },
              .on_silence = [this](NodeId server, bool silent) { OnSilence(server, silent); }}),
-        loader_(loop,
-                SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters,
-                            job_.predictions.enabled()),
-                [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
-                  OnSplit(lease, std::move(split));
-                }),
+        loader_(
+            loop,
+            SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters,
+                        job_.predictions.enabled()),
+            [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
+              OnSplit(lease, std::move(split));
+            },
+            membership.recorder().MakeTrack("input")),
         input_errors_(job_, options.read_timeout, &progress_),
         machine_({.table = table_,
                   .strategy = job_.strategy,
                   .leases_ahead = kLeasesAhead,
                   .always_pull = job_.predictions.enabled() || options.standby,
                   .late_labels = job_.schema.has_late_labels()}) {
+    trainer_.RecordTo(track_);
     if (job_.reports_batches()) trainer_.ScoreByInference();
     if (!job_.predictions.enabled()) return;
     // A run of several batches trains its own values.
@@ -125,17 +129,21 @@ class WorkerRole {
   protocol::WorkerHeartbeat MakeHeartbeat() {
     auto heartbeat = machine_.MakeHeartbeat(loop_.Now());
     heartbeat.progress = progress_;
+    if (!asked_.empty()) heartbeat.progress.wait_seconds += Seconds(loop_.Now() - waiting_since_);
+    input_flow_.AddRunningWait(loop_.Now(), &heartbeat.progress);
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     batches_.Report(&heartbeat.progress);
     share_.Report(&heartbeat.progress);
     heartbeat.progress.push_retries = machine_.push_retries();
     stream_.Count(&heartbeat.progress);
+    gradients_.Fill(&heartbeat);
     if (job_.model->task() == nn::Task::kBinary) heartbeat.progress.scores = trainer_.scores_seen().Encode();
     if (job_.schema.has_truth()) heartbeat.progress.true_scores = trainer_.truths_seen().Encode();
     if (predictions_ != nullptr) predictions_->Fill(&heartbeat);
     return heartbeat;
   }
   void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
+    gradients_.OnReply(reply);
     if (reply.drain && !std::exchange(told_to_leave_, true)) spdlog::info("told to leave");
     Do(machine_.OnHeartbeatReply(loop_.Now(), reply));
     if (reply.term == machine_.term() && predictions_ != nullptr && !membership_.over())
@@ -209,17 +217,20 @@ class WorkerRole {
   }
   protocol::BatchOutcome Train(const PreparedSplit& split, const protocol::Compute& a) {
     const auto& cut = split.lease.cut;
+    const Time begin = loop_.Now();
     DelayBatch(job_.debug, progress_.steps);
     const step::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
     const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch),
                                  {.first = a.first, .last = a.last, .version = a.version, .rate = a.rate});
     NotePlans();
+    if (gradients_.wanted() && a.last && step.finite && step.events > 0) gradients_.Take(parameters_);
     if (predictions_ != nullptr) predictions_->OnBatch(split, a.batch, a.first, a.last, !step.finite);
     progress_.loss_sum += step.loss_sum;
     progress_.correct += step.correct;
     progress_.absolute_error += step.absolute_error;
     ++progress_.steps;
+    progress_.compute_seconds += Seconds(loop_.Now() - begin);
     longest_step_.OnBatch(loop_.Now());
     progress_.longest_step_seconds = Seconds(longest_step_.longest());
     if (step.finite) {
@@ -250,6 +261,7 @@ class WorkerRole {
       busy_poll_.emplace(loop_);
     }
     asked_.insert(a.server);
+    RecordPush(a);
     client_.Send(a);
   }
   void Act(const protocol::Disconnect& a) {
@@ -259,7 +271,27 @@ class WorkerRole {
   }
   void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
 
+  // A push with a gradient, from here to its reply.
+  void RecordPush(const protocol::SendPush& a) {
+    if (!track_->on() || a.request->disposition != protocol::Disposition::kGradient) return;
+    uint64_t elements = 0;
+    for (const auto& slice : a.request->slices) elements += table_.slices[slice.slice.value].elements();
+    pushes_[a.server] = {.kind = timeline::Kind::kPush,
+                         .begin = loop_.Now(),
+                         .peer = a.server.value,
+                         .number = a.request->sequence,
+                         .bytes = elements * sizeof(float)};
+  }
+  void RecordReply(NodeId server, uint64_t sequence) {
+    if (pushes_.empty()) return;
+    auto push = pushes_.extract(server);
+    if (!push || push.mapped().number != sequence) return;
+    push.mapped().end = loop_.Now();
+    track_->Add(push.mapped());
+  }
+
   void OnReply(NodeId server, const protocol::PushReply& reply) {
+    RecordReply(server, reply.sequence);
     if (!failing_.empty() && failing_.erase(server) > 0)
       spdlog::info("server {} answers again", server.value);
     Answered(server);
@@ -272,7 +304,9 @@ class WorkerRole {
   }
   void Answered(NodeId server) {
     if (asked_.erase(server) == 0 || !asked_.empty()) return;
-    progress_.wait_seconds += Seconds(loop_.Now() - waiting_since_);
+    const Time now = loop_.Now();
+    progress_.wait_seconds += Seconds(now - waiting_since_);
+    if (track_->on()) track_->Add({.kind = timeline::Kind::kWait, .begin = waiting_since_, .end = now});
     busy_poll_.reset();
   }
 
@@ -282,6 +316,8 @@ class WorkerRole {
 
   net::Loop& loop_;
   Membership& membership_;
+  timeline::Track* const track_ = membership_.recorder().MakeTrack("compute");  // of the loop's thread
+  std::map<NodeId, timeline::Span> pushes_;  // that are recorded, and not answered yet
   job::Job job_;
   OpenedStream stream_;  // its source is the loader's
   protocol::SliceTable table_;
@@ -294,6 +330,7 @@ class WorkerRole {
   protocol::WorkerProgress progress_;
   step::LongestStep longest_step_;
   step::BatchLog batches_;
+  GradientReport gradients_;
   InputErrors input_errors_;
   InputFlow input_flow_{&progress_};
   protocol::Worker machine_;
@@ -325,6 +362,8 @@ net::TransportOptions TransportOf(const RoleOptions& options, wire::PortKind por
   transport.token = options.coordinator_client.token;
   transport.tls = options.coordinator_client.tls;
   transport.port_kind = port_kind;
+  if (const auto& metrics = options.coordinator_client.metrics; metrics != nullptr)
+    transport.metrics = &metrics->registry();
   return transport;
 }
 

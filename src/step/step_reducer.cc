@@ -169,8 +169,15 @@ void StepReducer::SetGroup(collective::AllReduce* group) {
 
 void StepReducer::Start(collective::Bucket bucket) {
   ++under_way_;
-  group_->Start(std::move(bucket), [this, here = here_, epoch = epoch_](const Status& status) {
-    if (*here && epoch == epoch_) Finished(status);
+  timeline::Span span{.kind = timeline::Kind::kBucket, .number = started_, .bytes = bucket.data.size()};
+  if (track_ != nullptr && track_->on()) span.begin = loop_.Now();
+  group_->Start(std::move(bucket), [this, span, here = here_, epoch = epoch_](const Status& status) mutable {
+    if (!*here || epoch != epoch_) return;
+    if (span.begin > Time{0} && track_->on()) {
+      span.end = loop_.Now();
+      track_->Add(span);
+    }
+    Finished(status);
   });
 }
 

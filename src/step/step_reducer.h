@@ -59,6 +59,9 @@ class StepReducer {
   // Releases the step's terms. To be called within `done`, before the next Compute.
   void Release();
 
+  // Buckets of later steps are recorded there; null: nowhere.
+  void RecordTo(timeline::Track* track) { track_ = track; }
+
   // ---- the compute thread, or the loop's, where buckets start as far as they can without blocking
   // Like Trainer::Step; adds the lane's gradients to those of the step.
   StepOutcome Compute(const protocol::ComputeLane& part, uint64_t epoch, const Rows& rows,
@@ -115,6 +118,7 @@ class StepReducer {
   uint64_t computing_epoch_ = 0;
 
   // ---- owned by the loop's thread
+  timeline::Track* track_ = nullptr;
   collective::AllReduce* group_ = nullptr;
   uint64_t epoch_ = 0;  // changes with the group
   size_t started_ = 0;  // buckets of this step that have started

@@ -64,6 +64,25 @@ void Trainer::SetHooks(const Compiled::Half& half) {
       if (on_gradient_) on_gradient_(v);
     });
   }
+  if (track_ == nullptr) return;
+  half.plan->OnFetch(half.step.loss, [this] {
+    if (track_->on()) forward_end_ = MonotonicClock().Now();
+  });
+}
+
+void Trainer::RunTraining(Compiled& compiled) {
+  engine::Plan& plan = *compiled.train.plan;
+  if (track_ == nullptr || !track_->on()) return plan.Run();
+  const MonotonicClock clock;
+  const Time begin = clock.Now();
+  forward_end_ = Time{0};
+  plan.Run();
+  const Time end = clock.Now();
+  // On several threads the loss is not told from the rest before the end.
+  if (plan.threads() > 1 || forward_end_ == Time{0})
+    return track_->Add({.kind = timeline::Kind::kStep, .begin = begin, .end = end});
+  track_->Add({.kind = timeline::Kind::kForward, .begin = begin, .end = forward_end_});
+  track_->Add({.kind = timeline::Kind::kBackward, .begin = forward_end_, .end = end});
 }
 
 void Trainer::OnGradient(std::function<void(size_t variable)> f) {
@@ -133,7 +152,7 @@ StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uin
   if (by_inference_) For(batch_size, false).score.plan->Run();
   compiled.random_seed.as<int64_t>()[0] = static_cast<int64_t>(random_seed);
   largest_ = 0;
-  compiled.train.plan->Run();
+  RunTraining(compiled);
   bool finite = clipping_.any() ? parameters_.Clip(clipping_) : std::isfinite(largest_);
   if (by_inference_)
     finite = finite && std::isfinite(compiled.train.plan->At(compiled.train.step.loss).as<float>()[0]);

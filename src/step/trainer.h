@@ -14,6 +14,7 @@
 #include "engine/plan.h"
 #include "metrics/auc.h"
 #include "nn/model.h"
+#include "observe/timeline/recorder.h"
 #include "protocol/parameters.h"
 
 namespace leat::step {
@@ -71,6 +72,10 @@ class Trainer {
   // and may be infinite or NaN; Step reports that when it returns. An empty batch makes no calls.
   void OnGradient(std::function<void(size_t variable)> f);
 
+  // Forward and backward passes of later batches are recorded there; null: nowhere. To be set before the
+  // first batch.
+  void RecordTo(timeline::Track* track) { track_ = track; }
+
   // Scores of all batches so far; binary tasks only.
   const metrics::AucCounts& scores_seen() const { return scores_seen_; }
   const metrics::AucCounts& truths_seen() const { return truths_seen_; }
@@ -100,8 +105,12 @@ class Trainer {
   protocol::Parameters& parameters_;
   engine::PlanOptions options_;
   optim::Clipping clipping_;
+  void RunTraining(Compiled& compiled);
+
   std::function<void(size_t)> on_gradient_;
-  float largest_ = 0;  // largest gradient of this step so far, if gradients are not clipped
+  timeline::Track* track_ = nullptr;
+  Time forward_end_{0};  // of the batch that is computed, if it is recorded
+  float largest_ = 0;    // largest gradient of this step so far, if gradients are not clipped
   std::map<uint32_t, Compiled> compiled_;
   uint32_t plans_ = 0;
   metrics::AucCounts scores_seen_;

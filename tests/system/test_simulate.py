@@ -58,7 +58,7 @@ def test_it_is_summed_up_like_a_run(tmp_path, strategy):
     simulated = simulate(tmp_path, "--workers", 2, "--ps", 1, strategy=strategy)
     trained = leat.run("train", "job.yaml", "--json", "--workers", 2, "--directory", "run", cwd=tmp_path)
     told, real = leat.summary(simulated), leat.summary(trained)
-    assert set(real) - set(told) == set()
+    assert set(real) - set(told) - {"departed"} == set(), "simulated members do not leave at the end"
     more = {"real_s", "messages", "messages_per_s", "compute_s", "deaths"}
     assert set(told) - set(real) - {"steady_events_per_s"} == more
     # Roles join in any order.

@@ -82,7 +82,7 @@ def await_pause(job):
 def test_scalars_are_the_result_and_devices_the_placement(folder, tmp_path):  # noqa: F811
     job_file = classifying(folder, "sync")
     with leat.Job("train", job_file, "--data", folder, "--directory", tmp_path / "job-1", "--tensorboard",
-                  tmp_path / "runs", "--ps", "2", "--workers", "2", "--pause-at", 6000,
+                  tmp_path / "runs", "--tensorboard-gradients", "--ps", "2", "--workers", "2", "--pause-at", 6000,
                   directory=tmp_path / "job-1") as job:
         status = await_pause(job)
         job.go_on()
@@ -103,7 +103,10 @@ def test_scalars_are_the_result_and_devices_the_placement(folder, tmp_path):  # 
     for event in events:
         for tag, histogram in event.get("histograms", {}).items():
             weights[tag] = (event["step"], histogram)
+    assert {tag.removeprefix("gradients/") for tag in weights if tag.startswith("gradients/")} == \
+        {variable["name"] for variable in summary["variables"]}
     for name, values in whole_variables(job.directory).items():
+        assert weights[f"gradients/{name}"][1]["count"] == len(values)
         step, histogram = weights[f"weights/{name}"]
         assert step == summary["events"]
         assert histogram["count"] == len(values)

@@ -57,14 +57,14 @@ def options_of(*command):
     done = leat.run(*command, "--help")
     assert done.returncode == 0, f"leat {' '.join(command)} --help: {done.stderr}"
     found = set(re.findall(r"(?<!\S)--[a-z-]+|(?<=,)--[a-z-]+", done.stdout))
-    for name in re.findall(r"^  ([a-z]+) ", done.stdout.partition("Subcommands:\n")[2], re.MULTILINE):
+    for name in re.findall(r"^  ([a-z-]+) ", done.stdout.partition("Subcommands:\n")[2], re.MULTILINE):
         found |= options_of(*command, name)
     return found
 
 
 def test_commands_in_documents_exist():
     """Also those in prose, in tables, and on pages that nobody types from top to bottom."""
-    commands = set(re.findall(r"^  ([a-z]+) ", leat.run("--help").stdout, re.MULTILINE))
+    commands = set(re.findall(r"^  ([a-z-]+) ", leat.run("--help").stdout, re.MULTILINE))
     options = {command: options_of(command) for command in commands}
     every, wrong, seen = set().union(*options.values()), [], 0
     for page in [leat.ROOT / README, leat.ROOT / "CONTRIBUTING.md", *sorted((leat.ROOT / "docs").rglob("*.md"))]:
@@ -77,7 +77,7 @@ def test_commands_in_documents_exist():
         if name.parts[0] != "CONTRIBUTING.md":  # whose options are those of tools
             wrong += [f"{name}: no command has the option {span}" for span in spans
                       if (option := re.match(r"--[a-z-]+", span)) and option[0] not in every]
-        for command, rest in re.findall(r"(?:^|[\s/])leat ([a-z]+)(?![\w:])([^\n#|>;]*)", "\n".join(lines + spans)):
+        for command, rest in re.findall(r"(?:^|[\s/])leat ([a-z][a-z-]*)(?![\w:])([^\n#|>;]*)", "\n".join(lines + spans)):
             if command in ("test", "bench"):  # of the script ./leat, whose --help this is not
                 continue
             seen += 1

@@ -83,6 +83,13 @@ Status TlsIdentity::Read() {
   return {};
 }
 
+bool TlsIdentity::IsFor(const std::string& host) {
+  std::lock_guard lock(mutex_);
+  X509* const certificate = SSL_CTX_get0_certificate(context_);
+  return X509_check_host(certificate, host.data(), host.size(), 0, nullptr) == 1 ||
+         X509_check_ip_asc(certificate, host.c_str(), 0) == 1;
+}
+
 std::unique_ptr<TlsSession> TlsIdentity::Begin(int fd, TlsSession::Options options,
                                                std::shared_ptr<TlsBuffers> buffers) {
   std::lock_guard lock(mutex_);

@@ -26,6 +26,9 @@ class TlsIdentity {
   // The roles of the certificate when it was loaded.
   CertificateRoles roles() const { return roles_; }
 
+  // Whether the certificate names this host: a name, also by a wildcard, or an IP address.
+  bool IsFor(const std::string& host);
+
   // Begins TLS on a connected, non-blocking socket, which outlives the session. If the files have changed,
   // they are read first. Files that are refused (a certificate whose key is not there yet) are a line in the
   // log, and the former ones stay in use.

@@ -61,6 +61,15 @@ struct TlsSession::Callbacks {
     return bio;
   }
 
+  // Tells the peer whose certificates are meant: a browser that has none of them then asks its user nothing.
+  static void NameAuthority(SSL_CTX* context, SSL* ssl) {
+    const STACK_OF(X509_OBJECT)* known = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
+    for (int i = 0; i < sk_X509_OBJECT_num(known); ++i) {
+      X509* const authority = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(known, i));
+      if (authority != nullptr) LEAT_CHECK(SSL_add_client_CA(ssl, authority) == 1);
+    }
+  }
+
   // Called for each certificate of the peer's chain, after OpenSSL's checks. What is returned is the
   // decision.
   static int Verify(int good, X509_STORE_CTX* context) {
@@ -93,7 +102,9 @@ TlsSession::TlsSession(SSL_CTX* context, int fd, Options options, std::shared_pt
   SSL_set_app_data(ssl_, this);
   BIO* const bio = Callbacks::MakeBio(this);
   SSL_set_bio(ssl_, bio, bio);
-  SSL_set_verify(ssl_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, Callbacks::Verify);
+  const int required = options_.certificate_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0;
+  SSL_set_verify(ssl_, SSL_VERIFY_PEER | required, Callbacks::Verify);
+  if (!options_.certificate_required) Callbacks::NameAuthority(context, ssl_);
   if (const std::string& host = options_.peer_host; !host.empty()) {
     X509_VERIFY_PARAM* const rules = SSL_get0_param(ssl_);
     // An address is looked for among the certificate's addresses only.

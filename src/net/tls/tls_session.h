@@ -33,7 +33,10 @@ class TlsSession {
   struct Options {
     wire::Side side = wire::Side::kConnects;
     CertificateRoles peer_roles;  // the peer's certificate needs one of them
-    std::string peer_host;        // and names this host or IP address; empty: any
+    // False, of a side that accepts: a peer may have none, and then has no roles. One that it has is
+    // verified.
+    bool certificate_required = true;
+    std::string peer_host;  // and names this host or IP address; empty: any
     // The keys change after so many bytes, long before AES-GCM's limit for one key.
     uint64_t rekey_bytes = uint64_t{64} << 30;
   };
@@ -50,7 +53,7 @@ class TlsSession {
   Result<bool> Handshake();
   bool established() const { return established_; }
   // What follows is valid once established.
-  CertificateRoles peer_roles() const { return peer_roles_; }
+  CertificateRoles peer_roles() const { return peer_roles_; }  // none of a peer without a certificate
   // A secret of this session alone. Both sides have the same.
   wire::Nonce ExportedSecret();
 

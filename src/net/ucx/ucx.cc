@@ -43,7 +43,7 @@ struct UcxShared {
   UcxShared(Loop& loop, const TransportOptions& options)
       : base(std::make_shared<TransportContext>(loop, options)),
         trusted_network(options.trusted_network && options.tls == nullptr),
-        connections(base->metrics().gauge("leat_net_ucx_connections")) {}
+        connections(base->metrics().gauge("leat_net_ucx_connections", "Connections over UCX.")) {}
 
   // UCX is set up on first use. A failed attempt is not repeated.
   Result<std::shared_ptr<UcxContext>> Context(UcxPath path) {

@@ -11,6 +11,14 @@ bool Complete(const std::optional<std::vector<VariablePlacement>>& placement) {
   return !placement || std::ranges::none_of(*placement, [](const auto& v) { return v.parts.empty(); });
 }
 
+Event Histograms(const std::string& scope, double wall_time, uint64_t events,
+                 std::vector<std::pair<std::string, Histogram>> of) {
+  Summary summary;
+  for (auto& [variable, histogram] : of)
+    summary.histograms.emplace_back(scope + variable, std::move(histogram));
+  return {.wall_time = wall_time, .step = static_cast<int64_t>(events), .what = std::move(summary)};
+}
+
 }  // namespace
 
 Duration PauseAfter(Duration run) {
@@ -61,10 +69,13 @@ void RunEvents::OnLost() {
 std::vector<Event> RunEvents::OnWeights(double wall_time, uint64_t events,
                                         std::vector<std::pair<std::string, Histogram>> weights) const {
   if (!events_) return {};
-  Summary summary;
-  for (auto& [variable, histogram] : weights)
-    summary.histograms.emplace_back("weights/" + variable, std::move(histogram));
-  return {{.wall_time = wall_time, .step = static_cast<int64_t>(events), .what = std::move(summary)}};
+  return {Histograms("weights/", wall_time, events, std::move(weights))};
+}
+
+std::vector<Event> RunEvents::OnGradients(double wall_time,
+                                          std::vector<std::pair<std::string, Histogram>> gradients) const {
+  if (!events_) return {};
+  return {Histograms("gradients/", wall_time, *events_, std::move(gradients))};
 }
 
 }  // namespace leat::tensorboard

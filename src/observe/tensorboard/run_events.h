@@ -42,6 +42,11 @@ class RunEvents {
   // None before the first point: the run has not started.
   std::vector<Event> OnWeights(double wall_time, uint64_t events,
                                std::vector<std::pair<std::string, Histogram>> weights) const;
+  // Likewise; at the step of the last point.
+  std::vector<Event> OnGradients(double wall_time,
+                                 std::vector<std::pair<std::string, Histogram>> gradients) const;
+  // Whether there was a point. What has none before it is left out.
+  bool started() const { return events_.has_value(); }
 
  private:
   using Placement = std::optional<std::vector<VariablePlacement>>;
@@ -49,7 +54,7 @@ class RunEvents {
 
   const MakeGraph make_graph_;
   StatusSummary summary_;
-  std::optional<uint64_t> events_;    // of the last point
+  std::optional<uint64_t> events_;    // of the last point; none: there was none yet
   std::optional<Placement> written_;  // of the last graph
   std::optional<Placement> seen_;     // of the last status
   Time changed_{0};                   // when it first differed from the last graph

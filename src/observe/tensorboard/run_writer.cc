@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "observe/tensorboard/event_file.h"
+#include "observe/tensorboard/gradients.h"
 #include "observe/tensorboard/weights.h"
 
 namespace leat::tensorboard {
@@ -60,6 +61,13 @@ class RunWriter::State {
     }
     wake_.notify_one();
   }
+  void Add(Bytes gradients) {
+    {
+      std::lock_guard lock(mutex_);
+      gradients_ = std::move(gradients);
+    }
+    wake_.notify_one();
+  }
   // Whether the thread has written everything and is about to end.
   bool End(Duration limit) {
     std::unique_lock lock(mutex_);
@@ -72,6 +80,7 @@ class RunWriter::State {
     abandoned_ = ending_ = true;
     points_.clear();
     checkpoint_.reset();
+    gradients_.reset();
     wake_.notify_one();
   }
 
@@ -80,21 +89,35 @@ class RunWriter::State {
     (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
     std::unique_lock lock(mutex_);
     while (true) {
-      wake_.wait(lock, [this] { return ending_ || !points_.empty() || checkpoint_; });
+      // Both belong to the last point, so they wait for the first one.
+      const bool started = events_.started();
+      const auto due = [&] { return checkpoint_ && started && (ending_ || clock_.Now() >= next_weights_); };
+      const auto any = [&] { return ending_ || !points_.empty() || (gradients_ && started) || due(); };
+      if (checkpoint_ && started) {
+        // Woken by a newer checkpoint, or others; then it waits again.
+        wake_.wait_for(lock, std::max(next_weights_ - clock_.Now(), Duration::zero()), any);
+      } else {
+        wake_.wait(lock, [&] { return any() || (checkpoint_ && started); });
+      }
       if (!points_.empty()) {
         const Point point = std::move(points_.front());
         points_.pop_front();
         lock.unlock();
         Write(point);
         lock.lock();
-      } else if (checkpoint_) {
+      } else if (gradients_ && started) {
+        const Bytes gradients = std::move(*gradients_);
+        gradients_.reset();
+        lock.unlock();
+        Write(gradients);
+        lock.lock();
+      } else if (due()) {
         const Checkpoint checkpoint = std::move(*checkpoint_);
         checkpoint_.reset();
-        const bool last = ending_;
         lock.unlock();
-        Write(checkpoint, last);
+        Write(checkpoint);
         lock.lock();
-      } else {
+      } else if (ending_) {
         break;
       }
     }
@@ -111,9 +134,8 @@ class RunWriter::State {
     Report(written);
   }
 
-  void Write(const Checkpoint& checkpoint, bool last) {
+  void Write(const Checkpoint& checkpoint) {
     const Time begin = clock_.Now();
-    if (begin < next_weights_ && !last) return;
     auto weights = WeightHistograms(checkpoint.directory, checkpoint.manifest, table_);
     next_weights_ = clock_.Now() + kPauseOfWeights * (clock_.Now() - begin);
     if (weights.ok()) {
@@ -121,6 +143,12 @@ class RunWriter::State {
     } else if (weights.status().code() != Code::kNotFound) {  // the checkpoint has been removed meanwhile
       spdlog::warn("tensorboard: no histograms of weights: {}", weights.status().ToString());
     }
+  }
+
+  void Write(const Bytes& encoded) {
+    auto gradients = DecodeGradients(encoded, table_.variables);
+    if (gradients.ok()) return Report(append_(events_.OnGradients(WallTime(), std::move(*gradients))));
+    spdlog::warn("tensorboard: a worker's gradients: {}", gradients.status().ToString());
   }
 
   // Says it once, until it is over.
@@ -146,6 +174,7 @@ class RunWriter::State {
   std::condition_variable wake_, ended_changed_;
   std::deque<Point> points_;
   std::optional<Checkpoint> checkpoint_;  // the newest one
+  std::optional<Bytes> gradients_;        // likewise
   bool ending_ = false, ended_ = false, abandoned_ = false, failing_ = false;
   uint64_t lost_ = 0;  // points since the last report
 };
@@ -170,6 +199,10 @@ void RunWriter::OnStatus(Time now, std::string status) {
 
 void RunWriter::OnCheckpoint(std::string directory, protocol::Manifest manifest) {
   state_->Add(Checkpoint{std::move(directory), std::move(manifest)});
+}
+
+void RunWriter::OnGradients(Bytes gradients) {
+  state_->Add(std::move(gradients));
 }
 
 void RunWriter::Finish(Time now, std::string status, Duration limit) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "observe/tensorboard/events.h"
@@ -40,6 +41,8 @@ class RunWriter {
   void OnStatus(Time now, std::string status);
   // A checkpoint is complete. `directory`: of the checkpoint.
   void OnCheckpoint(std::string directory, protocol::Manifest manifest);
+  // What a worker has sent (gradients.h). A receiver need not check it.
+  void OnGradients(Bytes gradients);
   // The last status. Waits at most `limit` until all is written; what is left then is dropped.
   void Finish(Time now, std::string status, Duration limit);
 

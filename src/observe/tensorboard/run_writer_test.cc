@@ -6,12 +6,16 @@
 
 #include <condition_variable>
 #include <filesystem>
+#include <map>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "base/testing.h"
 #include "checkpoint/file.h"
 #include "checkpoint/shard.h"
 #include "observe/tensorboard/event_file.h"
+#include "observe/tensorboard/gradients.h"
 
 namespace leat::tensorboard {
 namespace {
@@ -52,6 +56,38 @@ std::vector<int64_t> StepsOfPoints(const std::vector<Event>& events) {
   }
   return steps;
 }
+
+// What a writer has appended, in memory.
+class Collected {
+ public:
+  RunWriter::Append Append() {
+    return [this](const std::vector<Event>& events) {
+      std::lock_guard lock(mutex_);
+      for (const Event& event : events) {
+        const auto* summary = std::get_if<Summary>(&event.what);
+        if (summary == nullptr) continue;
+        for (const auto& [tag, value] : summary->scalars) found_[{tag, event.step}] = {};
+        for (const auto& [tag, histogram] : summary->histograms) found_[{tag, event.step}] = histogram;
+      }
+      changed_.notify_all();
+      return Status();
+    };
+  }
+  bool Await(const std::string& tag, int64_t step) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kLimit, [&] { return found_.contains({tag, step}); });
+  }
+  std::optional<Histogram> Of(const std::string& tag, int64_t step) {
+    std::lock_guard lock(mutex_);
+    const auto found = found_.find({tag, step});
+    return found == found_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<std::string, int64_t>, Histogram> found_;
+};
 
 TEST(EventFile, NamesFilesByTimeAndRefusesThoseOfAnotherRun) {
   TempDir directory;
@@ -118,20 +154,57 @@ TEST(RunWriter, ReadsWeightsFromACheckpoint) {
   }
   const auto shard = checkpoint::WriteShard(directory.path(), 1, table, {}, slices);
   ASSERT_TRUE(shard.ok()) << shard.status().ToString();
-  const auto file = MakeFile(directory.path() + "/run");
-  RunWriter writer(Options(table), To(file));
+  Collected collected;
+  RunWriter writer(Options(table), collected.Append());
   protocol::Manifest manifest;
-  manifest.events = 60;
   manifest.shards = {*shard};
+  const auto add = [&](uint64_t events) {
+    manifest.events = events;
+    writer.OnCheckpoint(directory.path(), manifest);
+  };
   writer.OnStatus(seconds(6), JsonOf(60));
-  writer.OnCheckpoint(directory.path(), manifest);
+  add(60);
+  ASSERT_TRUE(collected.Await("weights/w", 60));
+  // However soon the last ones come, the last is written.
+  add(65);
+  add(70);
+  for (int64_t point = 71; point < 80; ++point) {
+    writer.OnStatus(seconds(7), JsonOf(static_cast<uint64_t>(point)));
+    ASSERT_TRUE(collected.Await("stream/events", point));
+  }
+  writer.Finish(seconds(8), JsonOf(80), kLimit);
+  const auto histogram = collected.Of("weights/w", 70);
+  ASSERT_TRUE(histogram);
+  EXPECT_EQ(histogram->count, 3);
+  EXPECT_EQ(histogram->sum, 1 + 1 + 2);
+}
+
+// Of a worker that has this variable: the tags and sums that are in the file.
+std::vector<std::pair<std::string, double>> WrittenGradients(const std::string& variable) {
+  const std::vector<float> gradient = {1, 2, 3};
+  TempDir directory;
+  const auto file = MakeFile(directory.path());
+  protocol::SliceTable table;
+  table.variables = {{.name = "w", .shape = {3}}};
+  RunWriter writer(Options(table), To(file));
+  // Those that come before the first point wait for it.
+  writer.OnGradients(EncodeGradients({{.name = variable, .shape = {3}}},
+                                     [&](size_t) { return std::span<const float>(gradient); }));
+  std::this_thread::yield();
+  writer.OnStatus(seconds(5), JsonOf(60));
   writer.Finish(seconds(7), JsonOf(70), kLimit);
-  const auto events = Read(file->path());
-  const auto& [tag, histogram] = std::get<Summary>(events.back().what).histograms.at(0);
-  EXPECT_EQ(tag, "weights/w");
-  EXPECT_EQ(events.back().step, 60);
-  EXPECT_EQ(histogram.count, 3);
-  EXPECT_EQ(histogram.sum, 1 + 1 + 2);
+  std::vector<std::pair<std::string, double>> found;
+  for (const Event& event : Read(file->path())) {
+    const auto* summary = std::get_if<Summary>(&event.what);
+    if (summary == nullptr) continue;
+    for (const auto& [tag, histogram] : summary->histograms) found.emplace_back(tag, histogram.sum);
+  }
+  return found;
+}
+
+TEST(RunWriter, WritesGradientsOfTheJobsVariables) {
+  EXPECT_EQ(WrittenGradients("w"), (std::vector<std::pair<std::string, double>>{{"gradients/w", 6}}));
+  EXPECT_TRUE(WrittenGradients("of another job").empty());
 }
 
 // A disk that a write does not come back from, for as long as a test wants.

@@ -194,7 +194,7 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
       stop_calls.push_back(call);
       return RequestStop(now);
     case AdminRequest::Kind::kNodeLost:
-      if (members.contains(admin->node)) Remove(now, admin->node);
+      if (members.contains(admin->node)) Remove(now, admin->node, Gone::kLost);
       return Answer(call, AdminReply{});
     case AdminRequest::Kind::kContinue:
       cursors.PauseAt(0);
@@ -433,7 +433,7 @@ CoordinatorActions Coordinator::OnStream(Time now, const std::vector<StreamRange
 }
 
 CoordinatorActions Coordinator::OnNodeLost(Time now, NodeId node) {
-  if (state_->members.contains(node)) state_->Remove(now, node);
+  if (state_->members.contains(node)) state_->Remove(now, node, State::Gone::kLost);
   state_->Step(now);
   return state_->Take();
 }
@@ -553,6 +553,7 @@ CoordinatorStatus Coordinator::status() const {
   status.late = s.rounds.late();
   status.finished = s.Finished();
   status.evictions = s.evictions;
+  status.departures.assign(s.last_departures.begin(), s.last_departures.end());
   status.wanted = {.workers = s.scale.workers, .servers = s.scale.servers};
   status.failed_checkpoints = s.failed_checkpoints;
   status.checkpoint_failure = s.checkpoint_failure.message();

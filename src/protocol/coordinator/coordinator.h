@@ -354,6 +354,18 @@ struct CoordinatorStatus {
   uint64_t late = 0;    // runs that missed their step and are trained in another
   float rate = 1;       // factor on the learning rate of the next cuts; the highest of all partitions
   uint64_t evictions = 0;
+  // The last members that are gone, at most kDepartures, oldest first.
+  struct Departure {
+    uint64_t number = 0;  // counts all departures since the start, from 1 on
+    Member member;        // that it was
+    enum class How : uint8_t {
+      kLeft,    // in order
+      kLost,    // its process has ended, or another one has its place
+      kEvicted  // it was silent, or held up others
+    } how = How::kLeft;
+  };
+  static constexpr size_t kDepartures = 32;
+  std::vector<Departure> departures;
   uint64_t failed_checkpoints = 0;  // failed since the start: a lost server, a disk error or a deadline
   std::string checkpoint_failure;   // why the last one failed; empty after a success
   std::string waiting_for;          // what keeps the job from ending, or from training; empty: nothing

@@ -88,7 +88,7 @@ Status Coordinator::State::ReplaceFormerSelf(Time now, const JoinRequest& reques
                                       ", which is not lost; give each its own --advertise address"};
     }
   }
-  for (NodeId node : former) Remove(now, node);
+  for (NodeId node : former) Remove(now, node, Gone::kLost);
   std::erase_if(evicted, [&](const auto& entry) {
     return request.process != 0 && entry.second.process == request.process;
   });

@@ -127,7 +127,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
               : splits.Release(now, lease, heartbeat.node, heartbeat_counts);
   }
   if (heartbeat.leaving) {
-    Remove(now, heartbeat.node, true);
+    Remove(now, heartbeat.node, Gone::kLeft);
     reply.stop = true;
     return Answer(call, std::move(reply));
   }
@@ -258,7 +258,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   OnReturned(now, heartbeat.node, {});
   if (heartbeat.leaving) BeginDraining(member);
   if (heartbeat.leaving && MayLeave(heartbeat.node)) {
-    Remove(now, heartbeat.node, true);
+    Remove(now, heartbeat.node, Gone::kLeft);
     reply.stop = true;
     return Answer(call, std::move(reply));
   }
@@ -323,7 +323,7 @@ void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& he
   if (member && reply.stop) member->told_to_stop = true;
   if (member && heartbeat.term == config.term) OnReturned(now, heartbeat.node, {});
   // Finished bots leave by themselves; nobody waits for them.
-  if (member && heartbeat.done) Remove(now, heartbeat.node);
+  if (member && heartbeat.done) Remove(now, heartbeat.node, Gone::kLeft);
   Answer(call, reply);
 }
 
@@ -340,7 +340,7 @@ void Coordinator::State::OnFeed(Time now, uint64_t call, const FeedHeartbeat& he
     view_changed = publications.Adopt(heartbeat.node, heartbeat.publishers) || view_changed;
   if (member) OnReturned(now, heartbeat.node, {});
   reply.drain = member && member->member.state == Member::State::kDraining;
-  if (member && heartbeat.leaving) Remove(now, heartbeat.node);
+  if (member && heartbeat.leaving) Remove(now, heartbeat.node, Gone::kLeft);
   if (publications.enabled() && member && !reply.stop) {
     OnPublishers(now, heartbeat.node, heartbeat.publishers);
     reply.publish = publications.OrdersFor(heartbeat.node);
@@ -425,8 +425,9 @@ bool Coordinator::State::AllHaveView(Generation generation) const {
   });
 }
 
-void Coordinator::State::Remove(Time now, NodeId node, bool left) {
+void Coordinator::State::Remove(Time now, NodeId node, Gone how) {
   const Role role = members.at(node).member.role;
+  NoteDeparture(members.at(node), how);
   if (members.at(node).member.state == Member::State::kStandby) --standing_by;
   members.erase(node);
   journals.push_back({MembersLeft{{node}}});
@@ -437,7 +438,7 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   if (publications.enabled() && role == Role::kWorker) publications.Reclaim(node);
   if (AllReduce()) {
     member_pace.Forget(node);
-    return groups.Remove(now, node, left);
+    return groups.Remove(now, node, how == Gone::kLeft);
   }
   Stepped() ? rounds.Reclaim(now, node) : splits.Reclaim(node);
   heartbeat_counts.erase(node);
@@ -456,8 +457,14 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
 
 void Coordinator::State::Evict(Time now, NodeId node) {
   evicted[node] = members.at(node);
-  Remove(now, node);
+  Remove(now, node, Gone::kEvicted);
   ++evictions;
+}
+
+void Coordinator::State::NoteDeparture(const MemberState& member, Gone how) {
+  if (how == Gone::kLost && member.told_to_stop) how = Gone::kLeft;
+  if (last_departures.size() == CoordinatorStatus::kDepartures) last_departures.pop_front();
+  last_departures.push_back({.number = ++departures, .member = member.member, .how = how});
 }
 
 void Coordinator::State::EvictSilent(Time now) {

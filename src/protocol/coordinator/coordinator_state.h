@@ -4,6 +4,7 @@
 // moves/coordinator_replicas.cc, coordinator_group.cc and coordinator_checkpoints.cc.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -129,8 +130,9 @@ struct Coordinator::State {
   // Updates last_seen and last_moved, and returns the member, or null if there is none with that node and
   // role.
   MemberState* Seen(Time now, NodeId node, Role role);
-  // `left`: it announced that it leaves.
-  void Remove(Time now, NodeId node, bool left = false);
+  using Gone = CoordinatorStatus::Departure::How;
+  void Remove(Time now, NodeId node, Gone how);
+  void NoteDeparture(const MemberState& member, Gone how);
   // The loss of a member whose process may still be alive.
   void Evict(Time now, NodeId node);
   void EvictSilent(Time now);
@@ -304,6 +306,8 @@ struct Coordinator::State {
   bool view_changed = true;
   Shared<View> view = View();
   uint64_t evictions = 0;
+  uint64_t departures = 0;
+  std::deque<CoordinatorStatus::Departure> last_departures;
 
   std::optional<Manifest> durable;
   std::map<uint64_t, Manifest> kept;  // durable checkpoints by id, of this run; the last is `durable`

@@ -235,6 +235,11 @@ TEST_F(CoordinatorTest, SilenceIsEvictedUnlessItWasOurOwn) {
   Take(coordinator_->OnTimer(now_));
   EXPECT_EQ(coordinator_->status().view.Find(worker_), nullptr);
   EXPECT_EQ(coordinator_->status().evictions, 1u);
+  const auto departures = coordinator_->status().departures;
+  ASSERT_EQ(departures.size(), 1u);
+  EXPECT_EQ(departures[0].number, 1u);
+  EXPECT_EQ(departures[0].member.node, worker_);
+  EXPECT_EQ(departures[0].how, CoordinatorStatus::Departure::How::kEvicted);
   EXPECT_TRUE(SendHeartbeat(worker_).evicted);
 
   now_ += seconds(60);  // the coordinator itself was stopped
@@ -420,7 +425,25 @@ TEST_F(CoordinatorTest, ALeavingWorkerGivesEverythingBack) {
   heartbeat.held = {lease.id};
   heartbeat.leaving = true;
   EXPECT_TRUE(std::get<WorkerHeartbeatReply>(Call(heartbeat)).stop);
+  EXPECT_EQ(coordinator_->status().departures.at(0).how, CoordinatorStatus::Departure::How::kLeft);
   EXPECT_EQ(SendHeartbeat(other, 1).leases.at(0).cut, lease.cut);
+}
+
+TEST_F(CoordinatorTest, TheLastDeparturesAreKnown) {
+  Run(20);
+  constexpr uint64_t kLost = CoordinatorStatus::kDepartures + 3;
+  NodeId last;
+  for (uint64_t i = 0; i < kLost; ++i) {
+    last = JoinWorker();
+    Take(coordinator_->OnNodeLost(now_, last));
+    Take(coordinator_->OnNodeLost(now_, last));  // known already
+  }
+  const auto departures = coordinator_->status().departures;
+  ASSERT_EQ(departures.size(), CoordinatorStatus::kDepartures);
+  EXPECT_EQ(departures.front().number, 4u);
+  EXPECT_EQ(departures.back().number, kLost);
+  EXPECT_EQ(departures.back().member.node, last);
+  EXPECT_EQ(departures.back().how, CoordinatorStatus::Departure::How::kLost);
 }
 
 TEST_F(CoordinatorTest, ADrainedWorkerIsToldToLeaveAndGetsNothingNew) {

@@ -25,8 +25,8 @@ protocol::Load LoadOf(const protocol::CoordinatorStatus& status, Duration oldest
 Scaling::Scaling(net::Loop& loop, const job::AutoscaleSpec& spec, const std::string& job,
                  metrics::Registry& registry)
     : spec_(spec),
-      workers_(registry.gauge("leat_wanted_workers", "workers that the job wants; 0: not known yet")),
-      servers_(registry.gauge("leat_wanted_ps", "parameter servers that the job wants")) {
+      workers_(registry.gauge("leat_wanted_workers", "Workers that the job wants; 0: not known yet.")),
+      servers_(registry.gauge("leat_wanted_ps", "Parameter servers that the job wants.")) {
   if (!spec_.command.empty()) hook_.emplace(loop, spec_, job);
 }
 

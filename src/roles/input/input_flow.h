@@ -17,6 +17,7 @@ class InputFlow {
   void OnSplit(const PreparedSplit& split) {
     progress_->input_records += split.lease.cut.events();
     progress_->input_bytes += split.bytes;
+    progress_->decode_seconds += Seconds(split.decoding);
     progress_->unjoined += split.rows.unjoined;
   }
   // To be called when the number of splits that can be trained has changed. `busy`: the worker waits for
@@ -29,6 +30,11 @@ class InputFlow {
       progress_->input_wait_seconds += Seconds(now - *since_);
       since_.reset();
     }
+  }
+
+  // Adds a wait that is not over to a report.
+  void AddRunningWait(Time now, protocol::WorkerProgress* report) const {
+    if (since_) report->input_wait_seconds += Seconds(now - *since_);
   }
 
  private:

@@ -56,12 +56,15 @@ Status SplitReader::Read(PreparedSplit* split) {
   records_.labels_end = range.end;
   LEAT_RETURN_IF_ERROR(source_->Read(cut.partition, cut.begin.offset, cut.end, &records_));
   split->bytes = records_.offsets.back();
+  const MonotonicClock clock;
+  const Time begin = clock.Now();
   split->rows.clear();
   decoder_->Decode(records_, &split->rows);
   // Before any event of the split can count.
   if (dead_letters_ != nullptr && !split->rows.dead.empty())
     LEAT_RETURN_IF_ERROR(dead_letters_->Keep(records_, split->rows.dead));
   OrderRows(cut, split);
+  split->decoding = clock.Now() - begin;
   split->keys = {};
   if (keys_ && *keys_ < records_.attributes.size()) std::swap(split->keys, records_.attributes[*keys_]);
   return {};
@@ -91,8 +94,11 @@ struct SplitLoader::State {
   }
 };
 
-SplitLoader::SplitLoader(net::Loop& loop, SplitReader reader, Done done)
-    : loop_(loop), done_(std::move(done)), state_(std::make_shared<State>(std::move(reader))) {}
+SplitLoader::SplitLoader(net::Loop& loop, SplitReader reader, Done done, timeline::Track* track)
+    : loop_(loop),
+      done_(std::move(done)),
+      track_(track),
+      state_(std::make_shared<State>(std::move(reader))) {}
 
 SplitLoader::~SplitLoader() {
   *alive_ = false;
@@ -100,12 +106,19 @@ SplitLoader::~SplitLoader() {
 
 void SplitLoader::Prepare(const protocol::Lease& lease) {
   background_.Post([this, lease, alive = alive_, state = state_] {
-    auto split = state->Load(lease);
+    auto split = Record(*state, lease);
     auto shared = std::make_shared<Result<std::unique_ptr<PreparedSplit>>>(std::move(split));
     loop_.Post([this, alive, id = lease.id, shared] {
       if (*alive) done_(id, std::move(*shared));
     });
   });
+}
+
+Result<std::unique_ptr<PreparedSplit>> SplitLoader::Record(State& state, const protocol::Lease& lease) {
+  timeline::Scope scope(track_, timeline::Kind::kDecode);
+  auto split = state.Load(lease);
+  if (split.ok()) scope.span().bytes = (*split)->bytes;
+  return split;
 }
 
 void SplitLoader::Recycle(std::unique_ptr<PreparedSplit> split) {

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "net/loop.h"
+#include "observe/timeline/recorder.h"
 #include "protocol/messages_control.h"
 #include "roles/background_thread.h"
 #include "stream/decode/decoder.h"
@@ -21,7 +23,8 @@ namespace leat::roles {
 struct PreparedSplit {
   protocol::Lease lease;
   stream::DecodedRows rows;
-  uint64_t bytes = 0;  // of its records
+  uint64_t bytes = 0;   // of its records
+  Duration decoding{};  // how long it took, without the wait for the records
   // The rows of batch i are order[starts[i], starts[i + 1]), without dead letters.
   std::vector<uint32_t> order;
   std::vector<uint32_t> starts;
@@ -63,8 +66,8 @@ class SplitReader {
 class SplitLoader {
  public:
   using Done = std::function<void(uint64_t lease, Result<std::unique_ptr<PreparedSplit>>)>;
-  // `done` runs on the loop, once per call of Prepare.
-  SplitLoader(net::Loop& loop, SplitReader reader, Done done);
+  // `done` runs on the loop, once per call of Prepare. `track`: where loads are recorded; null: nowhere.
+  SplitLoader(net::Loop& loop, SplitReader reader, Done done, timeline::Track* track = nullptr);
   ~SplitLoader();
   void Prepare(const protocol::Lease& lease);
   // Returns a finished split, whose memory is reused.
@@ -72,8 +75,12 @@ class SplitLoader {
 
  private:
   struct State;
+  // On the background thread.
+  Result<std::unique_ptr<PreparedSplit>> Record(State& state, const protocol::Lease& lease);
+
   net::Loop& loop_;
   Done done_;
+  timeline::Track* const track_;
   std::shared_ptr<State> state_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   BackgroundThread background_;

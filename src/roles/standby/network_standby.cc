@@ -60,6 +60,7 @@ class NetworkStandby {
         directory_(std::move(directory)),
         election_(*election),
         address_(std::move(address)),
+        metrics_(options.coordinator.metrics != nullptr ? options.coordinator.metrics->address() : ""),
         client_(*client),
         member_calls_(std::move(member_client)),
         journal_(directory_->coordinator(), directory_->term()),
@@ -251,7 +252,7 @@ class NetworkStandby {
     if (member_calls_.busy() || clock_.Now() < next_alive_) return {};
     next_alive_ = clock_.Now() + kAlive;
     if (node_) {
-      member_calls_.Start(protocol::KeepAlive{.node = *node_}, kMemberCall);
+      member_calls_.Start(protocol::KeepAlive{.node = *node_, .metrics = metrics_}, kMemberCall);
     } else {
       member_calls_.Start(MakeJoin(), kMemberCall);
     }
@@ -340,6 +341,7 @@ class NetworkStandby {
   const std::unique_ptr<checkpoint::StandbyDirectory> directory_;
   Election& election_;
   const std::string address_;
+  const std::string metrics_;  // as in protocol::KeepAlive
   control::ControlClient& client_;
   MemberCalls member_calls_;
   const MonotonicClock clock_;

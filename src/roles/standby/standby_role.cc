@@ -39,6 +39,7 @@ class Standby {
   Standby(const StandbyOptions& options, std::string address)
       : options_(options),
         address_(std::move(address)),
+        metrics_(options.coordinator.metrics != nullptr ? options.coordinator.metrics->address() : ""),
         client_(control::ControlClient::Make(options.leader, options.coordinator.token,
                                              options.coordinator.tls)) {
     std::random_device random;
@@ -104,7 +105,8 @@ class Standby {
       // This process may have been stopped for a while. That says nothing about the coordinator.
       const Time now = clock_.Now();
       if (now - std::exchange(looked, now) > kInterval + kSilence + kTurn) heard = now;
-      const auto reply = client_->Call(protocol::KeepAlive{.node = joined.node}, kSilence);
+      const auto reply =
+          client_->Call(protocol::KeepAlive{.node = joined.node, .metrics = metrics_}, kSilence);
       if (reply.ok()) {
         const auto& answer = std::get<protocol::KeepAliveReply>(*reply);
         client_->AddAddresses(answer.standbys);
@@ -147,6 +149,7 @@ class Standby {
 
   const StandbyOptions& options_;
   const std::string address_;
+  const std::string metrics_;  // as in protocol::KeepAlive
   const MonotonicClock clock_;
   const std::unique_ptr<control::ControlClient> client_;
   uint64_t process_ = 0;

@@ -1,0 +1,138 @@
+// leat dashboard: the page of a job that is over, and the way to that of one that runs.
+#include <spdlog/spdlog.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "commands.h"
+#include "control/client.h"
+#include "dashboard_listener.h"
+#include "launcher/security.h"
+#include "launcher/signals.h"
+#include "launcher/token.h"
+#include "observe/history/history_file.h"
+#include "observe/http/view_token.h"
+
+namespace leat {
+namespace {
+
+constexpr Duration kLook = std::chrono::seconds(1);  // at a file that may grow
+
+struct Options {
+  std::string directory;
+  std::string listen = "127.0.0.1:0";
+  bool link = false;
+  std::string coordinator;
+  std::string security;
+  bool trusted_network = false;
+};
+
+template <class T>
+T Value(Result<T> result) {
+  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  return std::move(*result);
+}
+
+int ShowLink(const Options& a) {
+  if (a.coordinator.empty())
+    throw std::invalid_argument("dashboard --link needs --coordinator, the address of the running job");
+  const launcher::Security security = Value(launcher::UserSecurity(a.security, a.trusted_network));
+  const std::string token = Value(launcher::UserToken());
+  auto client = control::ControlClient::Make(a.coordinator, token, security.tls);
+  const auto reply = Value(client->Call(protocol::StatusRequest{}, std::chrono::seconds(5)));
+  const auto* status = std::get_if<protocol::StatusReply>(&reply);
+  const auto json = nlohmann::json::parse(status != nullptr ? status->json : "", nullptr, false);
+  const std::string address = json.is_object() ? json.value("dashboard", "") : "";
+  if (address.empty())
+    throw std::invalid_argument("the coordinator at " + a.coordinator + " was started without --dashboard");
+  std::printf("%s\n",
+              observe::DashboardLink(address, security.tls != nullptr, observe::ViewToken(token)).c_str());
+  return 0;
+}
+
+// Of a job that is over, or that is not, and is then followed.
+int Serve(const Options& a) {
+  launcher::BlockSignals();
+  const launcher::Security security = Value(launcher::UserSecurity(a.security, a.trusted_network));
+  observe::HistoryReader reader(a.directory);
+  if (const auto read = reader.Update(); !read.ok()) {
+    if (read.status().code() != Code::kDataLoss || reader.history().empty())
+      throw std::invalid_argument("--directory " + a.directory +
+                                  " has no history of a job: " + read.status().message());
+    spdlog::warn("{}; the page shows what is before it", read.status().message());
+  }
+  const auto user = launcher::UserToken();
+  const std::string token = user.ok() ? *user : launcher::RandomToken();
+  const DashboardListener page =
+      ListenForDashboard({.option = "--listen", .address = a.listen, .token = token, .security = security});
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stop = false;
+  const launcher::SignalWatch signals([&](int) {
+    std::lock_guard lock(mutex);
+    stop = true;
+    wake.notify_all();
+  });
+  const auto show = [&] {
+    page.monitor->Load(reader.history(), reader.status());
+    if (page.monitor->present()->reading.phase == "ended") page.monitor->Close();
+  };
+  show();
+  std::printf(
+      "%s\n",
+      observe::DashboardLink(page.address, security.tls != nullptr, observe::ViewToken(token)).c_str());
+  std::fflush(stdout);
+  std::unique_lock lock(mutex);
+  const MonotonicClock clock;
+  const double unix_s = Seconds(std::chrono::system_clock::now().time_since_epoch());
+  observe::HistoryGrowth growth(clock.Now(), unix_s - reader.history().end_s());
+  do {
+    page.monitor->SetLive(growth.live(clock.Now()));
+    const auto changed = reader.Update();
+    if (!changed.ok() || !*changed) continue;
+    growth.OnGrowth(clock.Now());
+    show();
+  } while (!wake.wait_for(lock, kLook, [&] { return stop; }));
+  return 0;
+}
+
+}  // namespace
+
+void AddDashboardCommand(CLI::App& app, int* result) {
+  const auto a = std::make_shared<Options>();
+  auto* command =
+      app.add_subcommand("dashboard", "show a job in a browser: one that is over, or one that runs");
+  auto* directory =
+      command->add_option("--directory", a->directory, "serve the page of the job in this directory");
+  directory->check(CLI::ExistingDirectory);
+  command->add_option("--listen", a->listen, "address for the page of --directory; port 0: any free port")
+      ->capture_default_str();
+  command
+      ->add_flag(
+          "--link", a->link,
+          "print a link to the page of a running job, which was started with --dashboard; it has the view "
+          "token")
+      ->excludes(directory);
+  command->add_option("--coordinator", a->coordinator, "address of the running job, HOST:PORT, for --link");
+  command->add_option(
+      "--security", a->security,
+      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
+  command->add_flag("--trusted-network", a->trusted_network,
+                    "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+  command->callback([a, result] {
+    if (!a->link && a->directory.empty()) {
+      throw std::invalid_argument(
+          "dashboard needs --directory with the directory of a job, or --link and --coordinator with the "
+          "address of "
+          "a running one");
+    }
+    *result = a->link ? ShowLink(*a) : Serve(*a);
+  });
+}
+
+}  // namespace leat

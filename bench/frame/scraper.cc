@@ -1,0 +1,89 @@
+#include "scraper.h"
+
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+
+namespace leat::bench {
+namespace {
+
+using Curl = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
+
+size_t Append(const char* data, size_t size, size_t count, void* to) {
+  static_cast<std::string*>(to)->append(data, size * count);
+  return size * count;
+}
+
+// None if it cannot be read.
+std::optional<std::string> Get(CURL* curl, const std::string& url) {
+  std::string body;
+  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
+  long status = 0;
+  if (curl_easy_perform(curl) != CURLE_OK ||
+      curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK || status != 200)
+    return std::nullopt;
+  return body;
+}
+
+}  // namespace
+
+uint16_t FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof(at);
+  LEAT_CHECK(bind(fd, reinterpret_cast<sockaddr*>(&at), size) == 0 &&
+             getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  close(fd);
+  return ntohs(at.sin_port);
+}
+
+Scraper::Scraper(std::string address, std::string view_token, double interval_s)
+    : address_(std::move(address)),
+      view_token_(std::move(view_token)),
+      interval_s_(interval_s),
+      thread_([this] { Run(); }) {}
+
+Scraper::~Scraper() {
+  stop_ = true;
+  thread_.join();
+}
+
+void Scraper::Run() {
+  const Curl curl(curl_easy_init(), curl_easy_cleanup);
+  LEAT_CHECK(curl != nullptr);
+  curl_slist* headers = curl_slist_append(nullptr, ("Authorization: Bearer " + view_token_).c_str());
+  curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, headers);
+  curl_easy_setopt(curl.get(), CURLOPT_ACCEPT_ENCODING, "gzip");
+  curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &Append);
+  curl_easy_setopt(curl.get(), CURLOPT_TIMEOUT, 5L);
+  curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
+  auto due = std::chrono::steady_clock::now();
+  while (!stop_) {
+    if (std::chrono::steady_clock::now() < due) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      continue;
+    }
+    due += std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+        std::chrono::duration<double>(interval_s_));
+    const auto found = Get(curl.get(), "http://" + address_ + "/targets");
+    const auto targets = nlohmann::json::parse(found.value_or(""), nullptr, false);
+    if (!targets.is_array()) continue;
+    for (const auto& target : targets) {
+      if (Get(curl.get(), "http://" + target["targets"][0].get<std::string>() + "/metrics")) ++pages_;
+    }
+  }
+  curl_slist_free_all(headers);
+}
+
+}  // namespace leat::bench

@@ -1,0 +1,16 @@
+// The files of the page, which are part of the program.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace leat::observe {
+
+struct PageFile {
+  const char* path;  // "/style.css"
+  const char* type;  // "text/css; charset=utf-8"
+  std::string_view content;
+};
+std::span<const PageFile> PageFiles();
+
+}  // namespace leat::observe

@@ -1,0 +1,35 @@
+// The four questions about a job that the page answers at a glance: is it healthy, does it learn, does it
+// keep up, and what limits it. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "observe/history/events.h"
+#include "observe/history/reading.h"
+#include "observe/history/sample.h"
+
+namespace leat::observe {
+
+struct Verdict {
+  enum class Level { kNone, kGood, kWarn, kBad } level = Level::kNone;
+  std::string what;  // "health", "learning", "pace", "limit"
+  std::string headline, why;
+};
+const char* Name(Verdict::Level level);  // "good"
+
+struct Evidence {
+  const Reading& now;
+  // Of the last kVerdictSpan_s or less, the oldest first; the last one is `now`'s.
+  const std::vector<Sample>& recent;
+  const std::vector<Event>& events;  // the last ones, the oldest first
+  bool live = true;                  // false: nothing has been heard of the job since
+};
+inline constexpr double kVerdictSpan_s = 600;
+
+Verdict Health(const Evidence& evidence);
+Verdict Learning(const Evidence& evidence);
+Verdict Pace(const Evidence& evidence);
+Verdict Limit(const Evidence& evidence);
+
+}  // namespace leat::observe

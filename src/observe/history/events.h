@@ -1,0 +1,39 @@
+// The log of a job's events: what has changed between two readings of its status.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "observe/history/reading.h"
+
+namespace leat::observe {
+
+struct Event {
+  enum class Kind : uint8_t {
+    kJob,  // its phase, its wishes
+    kJoined,
+    kLeft,
+    kDied,    // a process that ended, or a member that was evicted
+    kMember,  // what a member does
+    kCheckpoint,
+    kCheckpointFailed,
+    kDrift,
+    kWarning,
+    kDeadLetter,  // `text`: its place and the reason
+    kCount
+  } kind = Kind::kJob;
+  uint64_t number = 0;  // of the log, given by History
+  double time_s = 0;    // since 1970
+  std::string member;   // "worker 3"; empty: none
+  uint64_t node = 0;
+  std::string text;  // with bytes of records and peers, at most kMaxText
+  static constexpr size_t kMaxText = 512;
+};
+const char* Name(Event::Kind kind);  // "joined", as in the page's messages
+
+// What has happened between two readings, in a useful order. `before`: null for the first reading that there
+// is. A pure function.
+std::vector<Event> EventsBetween(const Reading* before, const Reading& now);
+
+}  // namespace leat::observe

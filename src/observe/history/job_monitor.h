@@ -1,0 +1,66 @@
+// A job's past and present, for those who look at it while it runs. Written by one thread, read by several.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "observe/history/history.h"
+#include "observe/history/records.h"
+
+namespace leat::observe {
+
+// Thread-safe.
+class JobMonitor {
+ public:
+  struct Present {
+    uint64_t number = 0;  // of the status since the start; 0: there is none yet
+    std::string status;   // as JSON, trimmed
+    Reading reading;
+    Sample sample;
+    bool live = true;  // false: it is old, and no further one is expected
+  };
+
+  // ---- by the thread that writes
+  // What is known of the job's past: before the first status, or instead of statuses.
+  void Load(History history, StoredStatus last);
+  // Returns what is to be stored of it. A status that is no JSON object is ignored.
+  std::vector<Record> OnStatus(double time_s, std::string_view status);
+  // Whether the job goes on, for a writer who only reads of it. A status says that it does.
+  void SetLive(bool live);
+  // No further status will come.
+  void Close();
+
+  // ---- by those who look
+  std::shared_ptr<const Present> present() const;  // never null
+  bool closed() const;
+  // Blocks until there is a status after `number`, or the monitor is closed, or for `wait`.
+  void WaitFor(uint64_t number, Duration wait) const;
+  std::vector<Sample> Query(double from_s, double to_s, size_t points) const;
+  std::vector<Event> EventsAfter(uint64_t number, size_t limit) const;
+  double begin_s() const;
+  double end_s() const;
+
+  // Calls `f` with the history, while nobody changes it.
+  template <class F>
+  auto With(const F& f) const {
+    std::lock_guard lock(mutex_);
+    return f(history_);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  History history_;
+  Sampler sampler_;
+  // Added to all times: the clock of the host may be behind that of a former coordinator's.
+  double shift_s_ = 0;
+  std::shared_ptr<const Present> present_ = std::make_shared<const Present>();
+  bool closed_ = false;
+};
+
+}  // namespace leat::observe

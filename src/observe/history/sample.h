@@ -1,0 +1,84 @@
+// Figures of a job over a second or longer: means and rates.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "observe/history/reading.h"
+
+namespace leat::observe {
+
+enum class Series : uint8_t {
+  kEventsPerS,   // trained
+  kArrivedPerS,  // that have come into the stream
+  kLoss,
+  kAccuracy,
+  kMae,
+  kAuc,
+  kAucPossible,
+  kLag,   // events
+  kLagS,  // seconds
+  kStaleness,
+  kServerBytesPerS,  // of all servers, in both directions
+  // The mean over all workers: shares of their time, and of the thread that decodes.
+  kCompute,
+  kWait,
+  kInputWait,
+  kDecode,
+  kCores,  // processors in use, by all processes of the job
+  kWorkers,
+  kServers,
+  kDeadLettersPerS,
+  kCount
+};
+inline constexpr size_t kSeries = static_cast<size_t>(Series::kCount);
+const char* Name(Series series);  // "events_per_s", as in the page's messages
+
+// Figures of one worker or server; `kUnknownValue` if there is none.
+inline constexpr float kUnknownValue = std::numeric_limits<float>::quiet_NaN();
+struct MemberSample {
+  static constexpr size_t kFigures = 6;
+  enum class Role : uint8_t { kWorker, kServer } role = Role::kWorker;
+  uint32_t index = 0;
+  // A worker: events/s; shares of its time: computing, waiting for servers, waiting for input; share of the
+  // time in which another thread decodes; processors. A server: bytes/s, updates/s, processors.
+  std::array<float, kFigures> figures;
+
+  bool SameMember(const MemberSample& other) const { return role == other.role && index == other.index; }
+};
+// The names of a member's figures; shorter than kFigures for a server.
+const std::vector<const char*>& FigureNames(MemberSample::Role role);
+std::string Name(const MemberSample& member);  // "worker 3"
+
+struct Sample {
+  double time_s = 0;  // its end, since 1970
+  float span_s = 1;   // its length
+  std::array<float, kSeries> figures;
+  std::vector<MemberSample> members;
+
+  Sample() { figures.fill(kUnknownValue); }
+  float& operator[](Series series) { return figures[static_cast<size_t>(series)]; }
+  float operator[](Series series) const { return figures[static_cast<size_t>(series)]; }
+};
+
+// The sample of both spans. Figures are means, weighted by the spans in which they are known.
+Sample Merge(const Sample& earlier, const Sample& later);
+
+// Makes samples of the status of a job, whose sums it turns into rates. Not thread-safe.
+class Sampler {
+ public:
+  // Rates are those of the last moments of this length: what members report comes in bursts.
+  static constexpr double kWindow_s = 3;
+
+  // To be called with readings whose times grow.
+  Sample OnReading(Reading reading);
+
+ private:
+  std::deque<Reading> recent_;
+};
+
+}  // namespace leat::observe

@@ -1,0 +1,87 @@
+#include "observe/http/request_head.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace leat::observe {
+namespace {
+
+RequestHead Parse(const std::string& head) {
+  const auto parsed = ParseHead(head);
+  EXPECT_TRUE(parsed.ok()) << parsed.status().ToString();
+  return parsed.ok() ? *parsed : RequestHead();
+}
+
+TEST(RequestHeadTest, ReadsRequestLineAndHeaders) {
+  const std::string text =
+      "GET /metrics?name=a%20b HTTP/1.1\r\nHost: example:80\r\nX-Thing:  two words \r\nx-thing: more\r\n"
+      "Cookie: a=1\r\nCookie: b=2\r\nEmpty:\r\n\r\n";
+  EXPECT_EQ(HeadBytes(text + "GET / HTTP/1.1\r\n"), text.size());
+  EXPECT_EQ(HeadBytes(text.substr(0, text.size() - 1)), std::nullopt);
+  const RequestHead head = Parse(text);
+  EXPECT_EQ(head.method, "GET");
+  EXPECT_EQ(head.target, "/metrics?name=a%20b");
+  EXPECT_FALSE(head.http_1_0);
+  EXPECT_EQ(head.Header("host"), "example:80");
+  EXPECT_EQ(head.Header("x-thing"), "two words, more");
+  EXPECT_EQ(head.Header("cookie"), "a=1; b=2");
+  EXPECT_EQ(head.Header("empty"), "");
+  EXPECT_EQ(head.Header("missing"), "");
+  EXPECT_FALSE(head.has_body());
+}
+
+TEST(RequestHeadTest, KnowsWhetherTheConnectionStays) {
+  EXPECT_TRUE(Parse("GET / HTTP/1.1\r\nHost: a\r\n\r\n").keep_alive());
+  EXPECT_FALSE(Parse("GET / HTTP/1.1\r\nHost: a\r\nConnection: TE, Close\r\n\r\n").keep_alive());
+  EXPECT_FALSE(Parse("GET / HTTP/1.0\r\n\r\n").keep_alive());
+  EXPECT_TRUE(Parse("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keep_alive());
+}
+
+TEST(RequestHeadTest, KnowsABody) {
+  EXPECT_TRUE(Parse("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n").has_body());
+  EXPECT_TRUE(Parse("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").has_body());
+  EXPECT_FALSE(Parse("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").has_body());
+  EXPECT_FALSE(Parse("POST / HTTP/1.1\r\nHost: a\r\n\r\n").has_body());
+}
+
+TEST(RequestHeadTest, ReadsWeightsOfEncodings) {
+  const auto accepts = [](const std::string& list) {
+    return Parse("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: " + list + "\r\n\r\n").accepts_gzip();
+  };
+  EXPECT_TRUE(accepts("gzip"));
+  EXPECT_TRUE(accepts("br, GZIP;q=0.5"));
+  EXPECT_FALSE(accepts("gzip;q=0"));
+  EXPECT_FALSE(accepts("gzip; q=0.00, br"));
+  EXPECT_FALSE(accepts("br"));
+  EXPECT_FALSE(accepts(""));
+}
+
+TEST(RequestHeadTest, RefusesWhatIsNoRequest) {
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"", "no end"},
+      {"GET / HTTP/1.1\r\n", "no end"},
+      {"\r\n\r\n", "no method"},
+      {"GET / HTTP/2\r\nHost: a\r\n\r\n", "not HTTP/1.1"},
+      {"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", "not HTTP/1.1"},
+      {"GET\r\n\r\n", "not HTTP/1.1"},
+      {"G T / HTTP/1.1\r\nHost: a\r\n\r\n", "not HTTP/1.1"},
+      {"GET http://other/ HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
+      {"GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
+      {"GET / HTTP/1.1\r\n\r\n", "no header host"},
+      {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "two headers host"},
+      {"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\ncontent-length: 5\r\n\r\n",
+       "two headers content-length"},
+      {"GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", "a line is no header"},
+      {"GET / HTTP/1.1\r\nHost: a\r\n folded: x\r\n\r\n", "a header has no name"},
+      {"GET / HTTP/1.1\r\nHost : a\r\n\r\n", "a header has no name"},
+      {"GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", "a header with a control character"},
+      {std::string("GET / HTTP/1.1\r\nHost: a") + '\0' + "\r\n\r\n", "a header with a control character"},
+  };
+  for (const auto& [text, why] : bad) EXPECT_EQ(ParseHead(text).status().message(), "bad request: " + why);
+}
+
+}  // namespace
+}  // namespace leat::observe

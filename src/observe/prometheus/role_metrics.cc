@@ -1,0 +1,149 @@
+#include "observe/prometheus/role_metrics.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "net/address.h"
+#include "observe/prometheus/process_families.h"
+#include "observe/prometheus/targets.h"
+
+namespace leat::observe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using enum MetricType;
+
+constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
+
+constexpr Metric kBuild = {"leat_build_info", kGauge, "version, role", "Always 1."};
+constexpr Metric kReady = {"leat_ready", kGauge, "", "Whether /readyz answers with status 200."};
+// Of the registry (net/transport_context.cc, net/ucx/ucx.cc, roles/), by their names there.
+constexpr Metric kNetwork[] = {
+    {"leat_net_bytes_sent_total", kCounter, "", "Bytes sent on the tensor plane."},
+    {"leat_net_bytes_received_total", kCounter, "", "Bytes received on the tensor plane."},
+    {"leat_net_connections_refused_total", kCounter, "", "Connections closed before authentication."},
+    {"leat_net_connections_stalled_total", kCounter, "", "Connections closed because they made no progress."},
+    {"leat_net_ucx_connections", kGauge, "", "Connections over UCX."},
+};
+constexpr Metric kCoordinator[] = {
+    {"leat_wanted_workers", kGauge, "", "Workers that the job wants; 0: not known yet."},
+    {"leat_wanted_ps", kGauge, "", "Parameter servers that the job wants."},
+    {"leat_job_checkpoints_total", kCounter, "", "Complete checkpoints."},
+    {"leat_job_last_checkpoint_time_seconds", kGauge, "",
+     "When the last one was complete, since 1970; 0: none was since the start."},
+};
+
+// Whether the job could train, as far as its coordinator knows. Without names and paths: everyone may ask.
+std::string WhyNotReady(const Json& status) {
+  const std::string phase = status.value("phase", "");
+  if (phase != "running" && phase != "paused") return phase.empty() ? "no status" : "the job: " + phase;
+  if (!status.value("waiting_for", "").empty()) return "the job is blocked; its status has the reason";
+  const Json members = status.value("members", Json::array());
+  const bool trains = std::ranges::any_of(members, [](const Json& member) {
+    return member.value("role", "") == "worker" && member.value("state", "") != "standby";
+  });
+  return trains ? "" : "the job has no worker";
+}
+
+HttpResponse Unavailable(const std::string& why) {
+  return {.status = 503, .body = why + "\n"};
+}
+
+}  // namespace
+
+void RoleMetrics::SetAddress(std::string address) {
+  std::lock_guard lock(mutex_);
+  address_ = std::move(address);
+}
+
+std::string RoleMetrics::address() const {
+  std::lock_guard lock(mutex_);
+  return address_;
+}
+
+void RoleMetrics::NotReady(std::string why) {
+  std::lock_guard lock(mutex_);
+  not_ready_ = std::move(why);
+}
+
+void RoleMetrics::OnHeartbeat(const protocol::ControlRequest& heartbeat) {
+  std::lock_guard lock(mutex_);
+  not_ready_.clear();
+  figures_.Take(heartbeat);
+}
+
+std::string RoleMetrics::WhyNotReady() {
+  const auto status = status_.Get();
+  if (status.ok()) return observe::WhyNotReady(**status);
+  if (status.status().code() != Code::kNotFound) return status.status().message();
+  std::lock_guard lock(mutex_);
+  return not_ready_;
+}
+
+std::string RoleMetrics::Text() {
+  const std::string not_ready = WhyNotReady();
+  const auto status = status_.Get();
+  Families families;
+  families.Add(kBuild, 1, {{"version", options_.version}, {"role", options_.role}});
+  families.Add(kReady, not_ready.empty() ? 1 : 0);
+  {
+    std::lock_guard lock(mutex_);
+    figures_.AddTo(&families);
+    if (status.ok()) job_.Add(**status, &families);
+  }
+  families.Add(registry_);
+  AddProcess(&families);
+  return families.Text();
+}
+
+std::string RoleMetrics::Targets() {
+  const auto status = status_.Get();
+  return status.ok() ? TargetsJson(**status, address(), net::HostName(), options_.tls) : "";
+}
+
+std::vector<HttpRoute> MetricsRoutes(const std::shared_ptr<RoleMetrics>& metrics) {
+  using enum HttpRoute::Access;
+  return {{.path = "/metrics",
+           .handler =
+               [metrics](const HttpRequest&) {
+                 return HttpResponse{.type = kTextFormat, .body = metrics->Text()};
+               }},
+          {.path = "/healthz",
+           .access = kEveryone,
+           .handler = [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; }},
+          {.path = "/readyz",
+           .access = kEveryone,
+           .handler =
+               [metrics](const HttpRequest&) {
+                 const std::string why = metrics->WhyNotReady();
+                 return why.empty() ? HttpResponse{.body = "ready\n"} : Unavailable(why);
+               }},
+          {.path = "/targets", .handler = [metrics](const HttpRequest&) {
+             std::string targets = metrics->Targets();
+             if (targets.empty()) return Unavailable("the coordinator of the job has the targets");
+             return HttpResponse{.type = "application/json", .body = std::move(targets)};
+           }}};
+}
+
+std::vector<MetricGroup> AllMetrics() {
+  std::vector<MetricGroup> groups = {
+      {"Every role", {kBuild, kReady}},
+      {"Coordinator: the job", JobMetrics()},
+      {"Coordinator: each member", JobMemberMetrics()},
+      {"Worker", WorkerMetrics()},
+      {"Worker of a job without servers, in addition", GroupMemberMetrics()},
+      {"Parameter server", ServerMetrics()},
+      {"Feed", FeedMetrics()},
+      {"Bots", BotsMetrics()},
+  };
+  auto& every = groups[0].metrics;
+  const auto process = ProcessMetrics();
+  every.insert(every.end(), process.begin(), process.end());
+  auto& job = groups[1].metrics;
+  job.insert(job.end(), std::begin(kCoordinator), std::end(kCoordinator));
+  groups.push_back({"Connections on the tensor plane", {std::begin(kNetwork), std::end(kNetwork)}});
+  return groups;
+}
+
+}  // namespace leat::observe

@@ -1,0 +1,67 @@
+// What one role shows to Prometheus and to probes.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "metrics/metrics.h"
+#include "observe/http/http.h"
+#include "observe/prometheus/member_families.h"
+#include "observe/prometheus/status_families.h"
+#include "observe/prometheus/status_source.h"
+#include "protocol/messages_control.h"
+
+namespace leat::observe {
+
+// Written by the role, read by the threads of its listener. Thread-safe.
+class RoleMetrics {
+ public:
+  struct Options {
+    std::string role;     // "worker"
+    std::string version;  // of the program
+    bool tls = false;     // the listener uses TLS, as those of all members do
+  };
+  explicit RoleMetrics(Options options) : options_(std::move(options)) {}
+
+  // For counters of the role's transports.
+  metrics::Registry& registry() { return registry_; }
+
+  // ---- by the role
+  // The address of the listener that others are told.
+  void SetAddress(std::string address);
+  std::string address() const;
+  // Why the role cannot work yet; it is shown to everyone.
+  void NotReady(std::string why);
+  void OnHeartbeat(const protocol::ControlRequest& heartbeat);  // the role is ready from now on
+  // Of a coordinator. It decides whether the role is ready.
+  StatusSource& status() { return status_; }
+
+  // ---- by the listener
+  std::string Text();
+  std::string WhyNotReady();  // empty: it is ready
+  std::string Targets();      // of a coordinator; empty: not known now
+
+ private:
+  const Options options_;
+  metrics::Registry registry_;
+  StatusSource status_;
+  mutable std::mutex mutex_;  // of what follows
+  std::string address_;
+  std::string not_ready_ = "it has not joined the job";
+  MemberFigures figures_;
+  StatusFamilies job_;
+};
+
+// /metrics, /healthz, /readyz; of a coordinator also /targets.
+std::vector<HttpRoute> MetricsRoutes(const std::shared_ptr<RoleMetrics>& metrics);
+
+// All metrics, for the documentation.
+struct MetricGroup {
+  std::string title;
+  std::vector<Metric> metrics;
+};
+std::vector<MetricGroup> AllMetrics();
+
+}  // namespace leat::observe

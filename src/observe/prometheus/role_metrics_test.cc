@@ -1,0 +1,206 @@
+#include "observe/prometheus/role_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace leat::observe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::shared_ptr<RoleMetrics> Make(const std::string& role = "worker") {
+  return std::make_shared<RoleMetrics>(RoleMetrics::Options{.role = role, .version = "1.2"});
+}
+
+HttpResponse Get(const std::shared_ptr<RoleMetrics>& metrics, const std::string& path) {
+  const auto routes = MetricsRoutes(metrics);
+  const auto at = std::ranges::find(routes, path, &HttpRoute::path);
+  EXPECT_NE(at, routes.end());
+  return at->handler({.path = path});
+}
+
+// Answers with this status.
+StatusSource::Ask Always(const std::string& status) {
+  return [status](const auto& done) { done(status); };
+}
+
+TEST(RoleMetricsTest, AWorkerIsReadyFromItsFirstHeartbeat) {
+  const auto metrics = Make();
+  EXPECT_EQ(Get(metrics, "/healthz").status, 200);
+  EXPECT_EQ(Get(metrics, "/readyz").status, 503);
+  EXPECT_EQ(Get(metrics, "/readyz").body, "it has not joined the job\n");
+  EXPECT_THAT(metrics->Text(), HasSubstr("leat_ready 0\n"));
+  protocol::WorkerHeartbeat heartbeat;
+  heartbeat.progress.steps = 12;
+  heartbeat.progress.wait_seconds = 0.5;
+  heartbeat.progress.last_dead_letter = "a secret record";
+  metrics->OnHeartbeat(heartbeat);
+  EXPECT_EQ(Get(metrics, "/readyz").status, 200);
+  const std::string text = metrics->Text();
+  for (const char* line :
+       {"leat_build_info{version=\"1.2\",role=\"worker\"} 1\n", "leat_ready 1\n",
+        "leat_worker_steps_total 12\n", "leat_worker_server_wait_seconds_total 0.5\n",
+        "# TYPE process_cpu_seconds_total counter\n", "# TYPE process_start_time_seconds gauge\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+  EXPECT_THAT(text, Not(HasSubstr("leat_worker_group")));
+  EXPECT_THAT(text, Not(HasSubstr("secret")));
+  metrics->NotReady("evicted");
+  EXPECT_EQ(Get(metrics, "/readyz").body, "evicted\n");
+}
+
+TEST(RoleMetricsTest, AMemberOfAGroupShowsItsState) {
+  const auto metrics = Make();
+  protocol::WorkerHeartbeat heartbeat;
+  heartbeat.member_report = protocol::MemberReport{.group = 3, .holds = true, .step = 17};
+  metrics->OnHeartbeat(heartbeat);
+  const std::string text = metrics->Text();
+  for (const char* line : {"leat_worker_group 3\n", "leat_worker_group_connected 0\n",
+                           "leat_worker_state_held 1\n", "leat_worker_group_step 17\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+}
+
+TEST(RoleMetricsTest, OtherMembersShowTheirOwn) {
+  auto metrics = Make("ps");
+  protocol::ServerHeartbeat server;
+  server.progress = {.pushes = 4, .bytes_in = 100, .staleness = {3, 1}, .staleness_sum = 1};
+  metrics->OnHeartbeat(server);
+  EXPECT_THAT(metrics->Text(), HasSubstr("leat_server_pushes_total 4\n"));
+  EXPECT_THAT(metrics->Text(), HasSubstr("leat_server_staleness_bucket{le=\"0\"} 3\n"));
+  metrics = Make("feed");
+  metrics->OnHeartbeat(protocol::FeedHeartbeat{.requests = 5});
+  EXPECT_THAT(metrics->Text(), HasSubstr("leat_feed_requests_total 5\n"));
+  metrics = Make("bots");
+  metrics->OnHeartbeat(protocol::BotsHeartbeat{.published = 6});
+  EXPECT_THAT(metrics->Text(), HasSubstr("leat_bots_published_events 6\n"));
+  metrics->registry().counter("leat_net_bytes_sent_total", "Bytes.").Add(7);
+  EXPECT_THAT(metrics->Text(), HasSubstr("leat_net_bytes_sent_total 7\n"));
+}
+
+TEST(RoleMetricsTest, ACoordinatorIsReadyOnceTheJobCanTrain) {
+  const auto ready = [](const Json& status) {
+    const auto metrics = Make("coordinator");
+    metrics->status().Set(Always(status.dump()));
+    const HttpResponse response = Get(metrics, "/readyz");
+    EXPECT_EQ(response.status == 200, response.body == "ready\n");
+    return response.body;
+  };
+  Json status{{"phase", "waiting for servers"}};
+  EXPECT_EQ(ready(status), "the job: waiting for servers\n");
+  status["phase"] = "running";
+  EXPECT_EQ(ready(status), "the job has no worker\n");
+  status["members"] = Json::parse(R"([{"role": "ps"}, {"role": "worker", "state": "standby"}])");
+  EXPECT_EQ(ready(status), "the job has no worker\n");
+  status["members"].push_back({{"role", "worker"}});
+  EXPECT_EQ(ready(status), "ready\n");
+  status["phase"] = "paused";
+  EXPECT_EQ(ready(status), "ready\n");
+  status["waiting_for"] = "the journal: /secret/path is full";
+  EXPECT_EQ(ready(status), "the job is blocked; its status has the reason\n");
+  EXPECT_EQ(ready({{"phase", "ended"}}), "the job: ended\n");
+}
+
+TEST(RoleMetricsTest, ACoordinatorListsTargets) {
+  const auto metrics = Make("coordinator");
+  EXPECT_EQ(Get(metrics, "/targets").status, 503);
+  metrics->SetAddress("10.0.0.5:9464");
+  metrics->status().Set(Always(R"({"job": "fraud", "members": []})"));
+  const HttpResponse response = Get(metrics, "/targets");
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.type, "application/json");
+  EXPECT_EQ(Json::parse(response.body)[0]["targets"][0], "10.0.0.5:9464");
+}
+
+TEST(StatusSourceTest, ManyWhoAskAreOneQuestion) {
+  StatusSource source;
+  std::atomic<int> asked{0};
+  source.Set([&asked](const auto& done) {
+    ++asked;
+    done("{}");
+  });
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&source] {
+      for (int k = 0; k < 100; ++k) EXPECT_TRUE(source.Get().ok());
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_LT(asked, 400);
+}
+
+TEST(StatusSourceTest, AQuestionThatIsDroppedHasAnAnswer) {
+  StatusSource source;
+  EXPECT_EQ(source.Get().status().code(), Code::kNotFound);
+  StatusSource dropping;
+  dropping.Set([](const auto&) {});
+  EXPECT_EQ(dropping.Get().status().code(), Code::kUnavailable);
+}
+
+TEST(StatusSourceTest, ACoordinatorThatIsBusyHoldsNobodyUp) {
+  StatusSource source;
+  std::function<void(std::string)> kept;
+  source.Set([&kept](auto done) { kept = std::move(done); });
+  const auto answer = source.Get();
+  EXPECT_EQ(answer.status().message(), "the coordinator is busy");
+  kept("{}");  // too late; nobody is there any more
+}
+
+// The table of docs/metrics.md.
+std::string Table() {
+  const auto name = [](MetricType type) {
+    return type == MetricType::kCounter ? "counter" : type == MetricType::kGauge ? "gauge" : "histogram";
+  };
+  std::string table;
+  for (const MetricGroup& group : AllMetrics()) {
+    table += "\n## " + group.title + "\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n";
+    for (const Metric& metric : group.metrics) {
+      table += "| `" + std::string(metric.name) + "` | " + name(metric.type) + " | " +
+               std::string(metric.labels) + " | " + std::string(metric.help) + " |\n";
+    }
+  }
+  return table;
+}
+
+// LEAT_WRITE_DOCS=1 writes it.
+TEST(AllMetricsTest, TheDocumentationListsThem) {
+  constexpr std::string_view kBegin = "<!-- metrics: written by prometheus_test with LEAT_WRITE_DOCS=1 -->\n",
+                             kEnd = "\n<!-- end of metrics -->";
+  std::ifstream in(LEAT_METRICS_PAGE);
+  std::string page((std::istreambuf_iterator<char>(in)), {});
+  const size_t begin = page.find(kBegin), end = page.find(kEnd);
+  ASSERT_TRUE(begin != std::string::npos && end != std::string::npos) << LEAT_METRICS_PAGE;
+  const size_t from = begin + kBegin.size();
+  if (std::getenv("LEAT_WRITE_DOCS") != nullptr) {
+    std::ofstream(LEAT_METRICS_PAGE) << page.replace(from, end - from, Table());
+  } else {
+    EXPECT_EQ(page.substr(from, end - from), Table()) << "run with LEAT_WRITE_DOCS=1";
+  }
+}
+
+TEST(AllMetricsTest, NamesFollowTheConventions) {
+  std::set<std::string_view> names;
+  for (const MetricGroup& group : AllMetrics()) {
+    for (const Metric& metric : group.metrics) {
+      EXPECT_TRUE(names.insert(metric.name).second) << metric.name << " is listed twice";
+      EXPECT_EQ(metric.name.ends_with("_total"), metric.type == MetricType::kCounter) << metric.name;
+      EXPECT_TRUE(metric.name.starts_with("leat_") || metric.name.starts_with("process_")) << metric.name;
+      EXPECT_TRUE(metric.help.ends_with('.')) << metric.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace leat::observe

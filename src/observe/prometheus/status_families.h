@@ -1,0 +1,31 @@
+// The metrics of a job, from its status (report/progress.h, docs/jobs.md), which the coordinator exports.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <vector>
+
+#include "observe/prometheus/families.h"
+
+namespace leat::observe {
+
+// Not thread-safe.
+class StatusFamilies {
+ public:
+  // Members beyond so many have no metrics of their own.
+  static constexpr size_t kMostMembers = 1000;
+
+  // Entries that are missing, or of another type, are left out.
+  void Add(const nlohmann::ordered_json& status, Families* families);
+
+ private:
+  // After the loss of a server its events come back from the stream. They are counted once.
+  std::optional<uint64_t> first_events_;
+  uint64_t most_events_ = 0;
+};
+
+std::vector<Metric> JobMetrics();
+std::vector<Metric> JobMemberMetrics();  // with the labels role and index
+
+}  // namespace leat::observe

@@ -1,0 +1,51 @@
+#include "observe/prometheus/status_source.h"
+
+#include <chrono>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace leat::observe {
+
+using Json = nlohmann::ordered_json;
+
+void StatusSource::Set(Ask ask) {
+  std::lock_guard lock(ask_mutex_);
+  ask_ = std::move(ask);
+  ++coordinators_;
+}
+
+Result<std::shared_ptr<const Json>> StatusSource::Get() {
+  std::lock_guard lock(get_mutex_);
+  const uint64_t coordinators = coordinators_;
+  if (coordinators != answered_by_ || clock_.Now() - asked_ >= kFresh) {
+    auto answer = AskNow();
+    failure_ = answer.status();
+    last_ = answer.ok() ? *answer : nullptr;
+    asked_ = clock_.Now();
+    answered_by_ = coordinators;
+  }
+  if (!failure_.ok()) return failure_;
+  return last_;
+}
+
+Result<std::shared_ptr<const Json>> StatusSource::AskNow() {
+  auto promise = std::make_shared<std::promise<std::string>>();
+  std::future<std::string> answer = promise->get_future();
+  {
+    std::lock_guard lock(ask_mutex_);
+    if (ask_ == nullptr) return Status(Code::kNotFound, "no coordinator");
+    ask_([promise = std::move(promise)](std::string status) { promise->set_value(std::move(status)); });
+  }
+  if (answer.wait_for(kDeadline) != std::future_status::ready)
+    return Status(Code::kUnavailable, "the coordinator is busy");
+  try {
+    const auto json = std::make_shared<const Json>(Json::parse(answer.get(), nullptr, false));
+    if (!json->is_object()) return Status(Code::kUnavailable, "no status");
+    return json;
+  } catch (const std::future_error&) {  // the question was dropped
+    return Status(Code::kUnavailable, "the coordinator ends");
+  }
+}
+
+}  // namespace leat::observe

@@ -1,0 +1,50 @@
+// How threads of listeners get the status of a job from the loop of its coordinator.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace leat::observe {
+
+// Thread-safe.
+class StatusSource {
+ public:
+  // Whoever asks within this time after another gets the same answer, so that the coordinator's work does not
+  // grow with the number of those who look.
+  static constexpr Duration kFresh = std::chrono::milliseconds(250);
+  // For a loop that is busy.
+  static constexpr Duration kDeadline = std::chrono::seconds(2);
+
+  // Calls `done` with the status as JSON, from any thread, or drops it. It must not block.
+  using Ask = std::function<void(std::function<void(std::string status)> done)>;
+  // Null, as before the first call: there is no coordinator. The former one is not called any more once this
+  // returns.
+  void Set(Ask ask);
+
+  // Blocks for kDeadline at most, and as long for an attempt of another thread. kNotFound: there is
+  // no coordinator here. kUnavailable: it does not answer.
+  Result<std::shared_ptr<const nlohmann::ordered_json>> Get();
+
+ private:
+  Result<std::shared_ptr<const nlohmann::ordered_json>> AskNow();
+
+  const MonotonicClock clock_;
+  std::mutex ask_mutex_;
+  Ask ask_;
+  std::atomic<uint64_t> coordinators_{1};  // grows with each call of Set
+  std::mutex get_mutex_;                   // of what follows
+  Time asked_{0};
+  uint64_t answered_by_ = 0;  // value of coordinators_
+  Status failure_;            // of the last attempt
+  std::shared_ptr<const nlohmann::ordered_json> last_;
+};
+
+}  // namespace leat::observe

@@ -1,0 +1,30 @@
+// The distribution of each variable's gradient, as a worker sends it. Pure.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "observe/tensorboard/events.h"
+#include "optim/init.h"
+
+namespace leat::tensorboard {
+
+// Of the numbers of all gradients, so that a worker is done in some milliseconds: of a larger variable every
+// second or third one.
+inline constexpr uint64_t kMostGradients = 4 << 20;
+inline constexpr size_t kMostGradientBytes = 512 << 10;
+
+// `gradient`: of the variable with this index. Moments are left out, and so are the last variables if the
+// rest takes kMostGradientBytes.
+Bytes EncodeGradients(const std::vector<optim::VariableSpec>& variables,
+                      const std::function<std::span<const float>(size_t)>& gradient);
+// By the names of the variables. kDataLoss if it is not from EncodeGradients for these variables.
+Result<std::vector<std::pair<std::string, Histogram>>> DecodeGradients(
+    ByteView bytes, const std::vector<optim::VariableSpec>& variables);
+
+}  // namespace leat::tensorboard

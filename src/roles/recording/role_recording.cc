@@ -1,0 +1,138 @@
+#include "roles/recording/role_recording.h"
+
+#include <spdlog/spdlog.h>
+
+#include <deque>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "observe/timeline/clock_offset.h"
+#include "observe/timeline/collector.h"
+#include "observe/timeline/spans_codec.h"
+
+namespace leat::roles {
+namespace {
+
+// A track has room for what happens in several of these.
+constexpr Duration kChunkPause = std::chrono::milliseconds(250);
+constexpr Duration kCall = std::chrono::seconds(1);
+constexpr Duration kRetry = std::chrono::milliseconds(50);
+constexpr size_t kMaxSamples = 4096;
+// Chunks that are not sent yet.
+constexpr size_t kMaxWaiting = 64;
+
+std::optional<protocol::RecordOrder> OrderIn(const protocol::ControlReply& reply) {
+  if (const auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(&reply)) return worker->record;
+  if (const auto* server = std::get_if<protocol::ServerHeartbeatReply>(&reply)) return server->record;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void RoleRecording::OnReply(NodeId node, const protocol::ControlReply& reply,
+                            const std::string& coordinator) {
+  const auto order = OrderIn(reply);
+  if (!order || order->recording == recording_) return;
+  Stop();
+  recording_ = order->recording;
+  stop_ = false;
+  clock_.clear();
+  client_ = control::ControlClient::Make(coordinator, options_.token, options_.tls);
+  spdlog::info("recording for {:.1f} s", Seconds(order->length));
+  thread_ = std::thread([this, order = *order, node] { Run(order, node); });
+}
+
+void RoleRecording::Stop() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  client_->Abort();
+  thread_.join();
+}
+
+bool RoleRecording::Pause(Duration pause) {
+  std::unique_lock lock(mutex_);
+  return !wake_.wait_for(lock, pause, [this] { return stop_; });
+}
+
+bool RoleRecording::Send(const protocol::SpansRequest& request, bool* taken) {
+  const MonotonicClock clock;
+  *taken = false;
+  const Time sent = clock.Now();
+  const auto reply = client_->Call(request, kCall);
+  const Time received = clock.Now();
+  if (!reply.ok()) return reply.status().code() != Code::kAborted;
+  const auto* answer = std::get_if<protocol::SpansReply>(&*reply);
+  if (answer == nullptr || !answer->status.ok()) return false;
+  *taken = true;
+  if (clock_.size() < kMaxSamples) clock_.push_back(timeline::Measure(sent, received, answer->now));
+  return true;
+}
+
+void RoleRecording::AskForTime(protocol::SpansRequest request, size_t times) {
+  request.spans.clear();
+  request.last = false;
+  bool taken = false;
+  for (size_t i = 0; i < times; ++i) {
+    if (!Send(request, &taken)) return;
+  }
+}
+
+void RoleRecording::Run(const protocol::RecordOrder& order, NodeId node) {
+  const MonotonicClock clock;
+  const Time end = clock.Now() + order.length;
+  recorder_.Begin();
+  std::deque<Bytes> waiting;
+  uint64_t lost = 0;  // chunks
+  protocol::SpansRequest request{.node = node, .recording = order.recording};
+  const auto take = [&] {
+    for (Bytes& chunk : timeline::EncodeSpans(recorder_.Take())) {
+      if (waiting.size() < kMaxWaiting) {
+        waiting.push_back(std::move(chunk));
+      } else {
+        ++lost;
+      }
+    }
+  };
+  // False: nobody wants it any more. A call that has failed is repeated at the next attempt.
+  const auto send = [&] {
+    bool taken = true;
+    while (!waiting.empty() && taken) {
+      request.spans = waiting.front();
+      if (!Send(request, &taken)) return false;
+      if (!taken) break;
+      waiting.pop_front();
+      ++request.chunk;
+    }
+    return true;
+  };
+  AskForTime(request, timeline::kQuestions);
+  bool wanted = true;
+  while (wanted && clock.Now() < end && Pause(std::min(kChunkPause, end - clock.Now()))) {
+    take();
+    wanted = send();
+    AskForTime(request, 1);
+  }
+  recorder_.End();
+  take();
+  if (!wanted || !Pause(Duration::zero())) return;
+  AskForTime(request, timeline::kQuestions);
+  // The coordinator waits no longer.
+  while (clock.Now() < end + timeline::Collector::kGrace && send()) {
+    if (waiting.empty()) {
+      request.spans.clear();
+      request.last = true;
+      request.clock = timeline::Best(clock_);
+      request.dropped = recorder_.dropped() + lost;
+      bool taken = false;
+      if (!Send(request, &taken) || taken) return;
+    }
+    if (!Pause(kRetry)) return;
+  }
+}
+
+}  // namespace leat::roles
