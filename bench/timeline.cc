@@ -1,6 +1,6 @@
-// What a recording of a job costs (docs/timeline.md): a training step in one thread with a track on which
-// nothing is recorded, and while it is, against one without a track; and a whole job while it is recorded,
-// against the same job at other times.
+// What it costs to record a job (docs/timeline.md). A training step in one thread that could be recorded, and
+// one that is, are compared with a step without a track; a job that is recorded, with the same job when it is
+// not.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -43,7 +43,6 @@ STYLE = """<style>
 text{font-family:system-ui,sans-serif;fill:#1c1c1c}.t{font-weight:600;font-size:14px}.n{font-size:11px;fill:#666}.g{stroke:#ddd}
 @media(prefers-color-scheme:dark){text{fill:#eee}.n{fill:#aaa}.g{stroke:#444}}
 </style>"""
-COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#7f7f7f"]
 
 
 def run(*arguments):
@@ -88,7 +87,7 @@ def study(name):
         report = (out / "report.html").read_text(encoding="utf-8")
     plots = {title.split(" 0.")[0]: body for title, body in re.findall(r'<svg [^>]*aria-label="([^"]*)">(.*?)</svg>', report, re.DOTALL)}
     key = re.findall(r'class="key" style="background:(#\w+)"></span><b>([^<]*)</b>', report)
-    (PICTURES / f"{name}.svg").write_text(picture([plots[title] for title in titles], key or [(COLOURS[0], name)]), encoding="utf-8")
+    (PICTURES / f"{name}.svg").write_text(picture([plots[title] for title in titles], key), encoding="utf-8")
     if name in REAL:
         rows = [[p["batch"], speed(p["events_per_s"]), "not reached" if p["target_s"] is None else f"{p['target_s']:.1f} s",
                  f"{p['usage']['staleness']:.1f}"] for p in found["points"]]

@@ -55,7 +55,7 @@ int ShowLink(const Options& a) {
   return 0;
 }
 
-// Of a job that is over, or that is not, and is then followed.
+// Serves the page from the job's directory. If the job still runs, the page follows it.
 int Serve(const Options& a) {
   launcher::BlockSignals();
   const launcher::Security security = Value(launcher::UserSecurity(a.security, a.trusted_network));

@@ -226,13 +226,11 @@ Result<Reading> ReadStatus(std::string_view status, double time_s, std::string* 
   std::ranges::stable_sort(r.members, {}, &MemberReading::node);
   ForEach(json, "departed", [&r](const Json& d) {
     DepartureReading departure;
-    MemberReading member;
+    const MemberReading member = ReadMember(d);
     Take(d, "number", &departure.number);
-    Take(d, "role", &member.role);
-    Take(d, "index", &member.index);
-    Take(d, "node", &departure.node);
     Take(d, "how", &departure.how);
     departure.member = member.name();
+    departure.node = member.node;
     r.departed.push_back(std::move(departure));
   });
   if (trimmed == nullptr) return r;

@@ -16,8 +16,7 @@ constexpr std::string_view kBearer = "bearer ";
 constexpr size_t kMaxShown = 100;  // of a name
 
 bool SameText(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::ranges::equal(a, b, {}, lower, lower);
+  return Lower(a) == Lower(b);
 }
 
 // "[::1]:80" and "[::1]" are ::1, "name:80" is name.

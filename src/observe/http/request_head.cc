@@ -20,15 +20,6 @@ bool IsToken(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, IsTokenCharacter);
 }
 
-char Lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](char c) { return Lower(c); });
-  return lower;
-}
-
 std::string_view Trim(std::string_view text) {
   const auto blank = [](char c) { return c == ' ' || c == '\t'; };
   while (!text.empty() && blank(text.front())) text.remove_prefix(1);
@@ -104,6 +95,14 @@ bool RequestHead::keep_alive() const {
 
 bool RequestHead::accepts_gzip() const {
   return Lists(Header("accept-encoding"), "gzip");
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
 }
 
 std::optional<size_t> HeadBytes(std::string_view bytes) {

@@ -27,6 +27,9 @@ struct RequestHead {
   bool accepts_gzip() const;
 };
 
+// ASCII letters in lower case.
+std::string Lower(std::string_view text);
+
 // The size of the head at the beginning of `bytes`, with the empty line that ends it; none: it is not
 // complete.
 std::optional<size_t> HeadBytes(std::string_view bytes);
