@@ -21,6 +21,7 @@
 
 #include "frame/measure.h"
 #include "frame/report.h"
+#include "frame/session.h"
 #include "sim/cluster/cluster.h"
 #include "sim/events/huge_pages.h"
 
@@ -148,8 +149,12 @@ int main(int argc, char** argv) {
   std::map<std::string, std::vector<double>> seconds, memory;
   try {
     for (int run = 0; run < runs; ++run) {
+      const auto show = [&](std::string_view what) {
+        bench::PrintProgress("run %d of %d: %s", run + 1, runs, std::string(what).c_str());
+      };
       for (const StrategyKind kind : kinds) {
         if (!wanted(protocol::Name(kind))) continue;
+        show(protocol::Name(kind));
         // A step of a ring has ten times the messages of one with servers.
         const bool ring = kind == StrategyKind::kAllReduce;
         const uint32_t batches = ring ? steps / 10 : steps * Strategy(kind, 1).run();
@@ -158,6 +163,7 @@ int main(int argc, char** argv) {
       }
       for (const Large& large : kLarge) {
         if (!wanted(large.name)) continue;
+        show(large.row);
         const Measured measured =
             SimulateApart(large.workers, large.servers, large.steps, StrategyKind::kAsync);
         seconds[large.name].push_back(measured.wall_s);
@@ -168,6 +174,7 @@ int main(int argc, char** argv) {
         if (run + 1 == runs) report.Note(note.str());
       }
     }
+    bench::PrintProgress("");
   } catch (const std::exception& e) {
     std::fprintf(stderr, "bench simulator: %s\n", e.what());
     return 1;

@@ -187,8 +187,8 @@ void Jobs(bench::Report& report, const bench::Scratch& scratch, int runs, double
 
 int Run(int argc, char** argv) {
   bench::Args args(argc, argv);
-  const double seconds = args.Number("--seconds", 2);
-  const int runs = static_cast<int>(args.Number("--runs", 9));
+  const double seconds = args.Number("--seconds", 3);
+  const int runs = static_cast<int>(args.Number("--runs", 15));
   args.RefuseTheRest();
   setenv("LEAT_TOKEN", kToken, 1);
 

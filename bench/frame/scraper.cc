@@ -36,6 +36,16 @@ std::optional<std::string> Get(CURL* curl, const std::string& url) {
   return body;
 }
 
+size_t Count(const char*, size_t size, size_t count, void* to) {
+  *static_cast<std::atomic<uint64_t>*>(to) += size * count;
+  return size * count;
+}
+
+// curl asks at least once a second.
+int Stops(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<const std::atomic<bool>*>(stop)->load() ? 1 : 0;
+}
+
 }  // namespace
 
 uint16_t FreePort() {
@@ -46,6 +56,36 @@ uint16_t FreePort() {
              getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size) == 0);
   close(fd);
   return ntohs(at.sin_port);
+}
+
+Viewer::Viewer(std::string address, std::string view_token)
+    : address_(std::move(address)), view_token_(std::move(view_token)), thread_([this] { Run(); }) {}
+
+Viewer::~Viewer() {
+  stop_ = true;
+  thread_.join();
+}
+
+void Viewer::Run() {
+  const Curl curl(curl_easy_init(), curl_easy_cleanup);
+  LEAT_CHECK(curl != nullptr);
+  curl_slist* headers = curl_slist_append(nullptr, ("Authorization: Bearer " + view_token_).c_str());
+  curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, headers);
+  curl_easy_setopt(curl.get(), CURLOPT_ACCEPT_ENCODING, "gzip");
+  curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &Append);
+  while (!stop_ && !Get(curl.get(), "http://" + address_ + "/history?seconds=300&points=300")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  // Ends with the job, or when told to.
+  curl_easy_setopt(curl.get(), CURLOPT_URL, ("http://" + address_ + "/events").c_str());
+  curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &Count);
+  curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, &bytes_);
+  curl_easy_setopt(curl.get(), CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl.get(), CURLOPT_XFERINFOFUNCTION, &Stops);
+  curl_easy_setopt(curl.get(), CURLOPT_XFERINFODATA, &stop_);
+  curl_easy_perform(curl.get());
+  curl_slist_free_all(headers);
 }
 
 Scraper::Scraper(std::string address, std::string view_token, double interval_s)

@@ -1,4 +1,5 @@
-// Reads the metrics of a job's roles again and again, as a Prometheus server does.
+// Those who look at a job: a Prometheus server, which reads the metrics of its roles again and again, and a
+// browser with its page.
 #pragma once
 
 #include <atomic>
@@ -29,6 +30,26 @@ class Scraper {
   const double interval_s_;
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> pages_{0};
+  std::thread thread_;
+};
+
+// Follows the page of a job, as a browser does.
+class Viewer {
+ public:
+  // `address`: of the page. It may come up later. Follows it until destroyed.
+  Viewer(std::string address, std::string view_token);
+  ~Viewer();
+  Viewer(const Viewer&) = delete;
+  Viewer& operator=(const Viewer&) = delete;
+
+  uint64_t bytes() const { return bytes_; }  // that it has been sent of what happens
+
+ private:
+  void Run();
+
+  const std::string address_, view_token_;
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> bytes_{0};
   std::thread thread_;
 };
 

@@ -15,7 +15,9 @@ void Coordinator::State::OnWorkerReady(Time now, const MemberState& worker) {
 
 void Coordinator::State::NoteWorkers(Time now) {
   if (!first_worker) first_worker = now;
-  if (!all_workers_came) all_workers_came = Staying(Role::kWorker) >= Places();
+  // Counts them only if there may be enough: large clusters would take long to start.
+  if (all_workers_came || members.size() < Places()) return;
+  all_workers_came = Staying(Role::kWorker) >= Places();
 }
 
 void Coordinator::State::FillPlaces(Time now) {

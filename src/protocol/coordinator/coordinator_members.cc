@@ -1,6 +1,7 @@
 // Membership, placement of slices, and heartbeats.
 #include <algorithm>
 #include <iomanip>
+#include <ranges>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -582,11 +583,8 @@ uint32_t Coordinator::State::LowestFreeIndex(Role role, bool standby) const {
 }
 
 std::vector<NodeId> Coordinator::State::Servers() const {
-  std::vector<NodeId> servers;
-  for (const auto& [node, member] : members) {
-    if (member.member.role == Role::kServer) servers.push_back(node);
-  }
-  return servers;
+  const auto its = std::views::keys(heartbeat_counts);
+  return {its.begin(), its.end()};
 }
 
 }  // namespace leat::protocol

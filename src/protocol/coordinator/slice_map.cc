@@ -535,6 +535,13 @@ RunSet SliceMap::Missing(const Cut& cut) const {
   return held.Complement();
 }
 
+bool SliceMap::Complete(const Cut& cut) const {
+  if (!ready()) return false;
+  if (cut.next() <= watermark_[cut.partition]) return true;
+  return std::ranges::all_of(reports_,
+                             [&](const Known& report) { return HeldRuns(report->partitions, cut).full(); });
+}
+
 RunSet SliceMap::Uneven(const Cut& cut) const {
   RunSet uneven = Missing(cut);
   if (uneven.empty()) return uneven;

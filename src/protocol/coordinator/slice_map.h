@@ -118,6 +118,8 @@ class SliceMap {
   uint64_t HighestVersion() const { return highest_; }  // of any slice
   // Runs of the cut that at least one slice lacks.
   RunSet Missing(const Cut& cut) const;
+  // True if Missing is empty. Ends at the first slice that lacks a run.
+  bool Complete(const Cut& cut) const;
   // Runs of the cut that some slices have and others lack. Requires ready().
   RunSet Uneven(const Cut& cut) const;
 

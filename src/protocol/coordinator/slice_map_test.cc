@@ -198,8 +198,11 @@ TEST_F(SliceMapTest, OpenSplitsOfSeveralReportsAreKnownTogether) {
   report(cut_at(45), 1);
   EXPECT_EQ(map_.Missing(cut_at(25)).count(), 1u);
   EXPECT_TRUE(map_.Missing(cut_at(25)).Has(1));
+  EXPECT_FALSE(map_.Complete(cut_at(25)));
   report(cut_at(25), 1);
   EXPECT_TRUE(map_.Missing(cut_at(25)).empty());
+  EXPECT_TRUE(map_.Complete(cut_at(25)));
+  EXPECT_FALSE(map_.Complete(cut_at(45)));
   EXPECT_EQ(map_.Missing(cut_at(45)).count(), 1u);
   EXPECT_TRUE(map_.Missing(cut_at(45)).Has(0));
 }

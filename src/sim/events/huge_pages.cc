@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -18,7 +17,7 @@ void HeapOfHugePages(size_t bytes) {
   constexpr size_t kMaxInHeap = size_t{32} << 20;  // glibc's maximum for one allocation
   // Large allocations also go to the heap, which is extended at once, so that one madvise covers it.
   mallopt(M_MMAP_THRESHOLD, static_cast<int>(kMaxInHeap));
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TRIM_THRESHOLD, -1);  // never: it would give back what the pieces below have got
   mallopt(M_TOP_PAD, static_cast<int>(std::min(bytes, kMax)));
   const auto end = [] { return reinterpret_cast<uintptr_t>(sbrk(0)); };
   const uintptr_t before = end();

@@ -341,7 +341,7 @@ void SplitQueue::OnServerReport(const SliceMap& slices, const HeartbeatCounts& h
   if (!slices.ready()) return;
   for (auto at = released_.begin(); at != released_.end();) {
     Split& split = At(*at);
-    if (slices.Missing(split.cut).empty()) {
+    if (slices.Complete(split.cut)) {
       Complete(&split);
     } else if (AllReportedSince(split.released_at, heartbeat_counts)) {
       FreeIfAbandoned(&split);
@@ -357,7 +357,7 @@ void SplitQueue::OnServerReport(const SliceMap& slices, const HeartbeatCounts& h
 void SplitQueue::Reconsider(const SliceMap& slices) {
   for (auto& splits : splits_) {
     for (auto& [begin, split] : splits) {
-      if (split.stage == Stage::kComplete && !slices.Missing(split.cut).empty()) Free(&split);
+      if (split.stage == Stage::kComplete && !slices.Complete(split.cut)) Free(&split);
     }
   }
 }
