@@ -1,5 +1,5 @@
-// What somebody who looks at the page of a job costs (docs/dashboard.md): the processor time of the
-// coordinator, which serves the page, with a viewer and without, in turn, in one job.
+// What a viewer of a job's page costs (docs/dashboard.md). The coordinator serves the page: its processor
+// time is measured in turn with a viewer and without, in one job.
 #include <time.h>
 
 #include <cstdio>
@@ -110,11 +110,5 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bench::CatchInterrupts();
-  try {
-    return Run(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "bench dashboard: %s\n", e.what());
-    return 1;
-  }
+  return bench::Main("dashboard", Run, argc, argv);
 }

@@ -320,11 +320,5 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bench::CatchInterrupts();
-  try {
-    return Run(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "bench ingest: %s\n", e.what());
-    return 1;
-  }
+  return bench::Main("ingest", Run, argc, argv);
 }

@@ -1,6 +1,6 @@
-// What it costs to record a job (docs/timeline.md). A training step in one thread that could be recorded, and
-// one that is, are compared with a step without a track; a job that is recorded, with the same job when it is
-// not.
+// What a recording costs (docs/timeline.md). A training step in one thread is measured with a recorder that
+// is off, and with one that is on, and compared with a step without a recorder. A job is measured in turn
+// while it is recorded and while it is not.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -207,11 +207,5 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bench::CatchInterrupts();
-  try {
-    return Run(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "bench timeline: %s\n", e.what());
-    return 1;
-  }
+  return bench::Main("timeline", Run, argc, argv);
 }

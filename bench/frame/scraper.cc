@@ -17,24 +17,43 @@
 namespace leat::bench {
 namespace {
 
-using Curl = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
-
 size_t Append(const char* data, size_t size, size_t count, void* to) {
   static_cast<std::string*>(to)->append(data, size * count);
   return size * count;
 }
 
-// None if it cannot be read.
-std::optional<std::string> Get(CURL* curl, const std::string& url) {
-  std::string body;
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
-  long status = 0;
-  if (curl_easy_perform(curl) != CURLE_OK ||
-      curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK || status != 200)
-    return std::nullopt;
-  return body;
-}
+// Requests with the view token, in one thread.
+class Client {
+ public:
+  explicit Client(const std::string& view_token)
+      : curl_(curl_easy_init(), curl_easy_cleanup),
+        headers_(curl_slist_append(nullptr, ("Authorization: Bearer " + view_token).c_str()),
+                 curl_slist_free_all) {
+    LEAT_CHECK(curl_ != nullptr);
+    curl_easy_setopt(curl(), CURLOPT_HTTPHEADER, headers_.get());
+    curl_easy_setopt(curl(), CURLOPT_ACCEPT_ENCODING, "gzip");
+    curl_easy_setopt(curl(), CURLOPT_NOSIGNAL, 1L);
+  }
+
+  CURL* curl() { return curl_.get(); }
+  // None if it cannot be read within 5 s.
+  std::optional<std::string> Get(const std::string& url) {
+    std::string body;
+    curl_easy_setopt(curl(), CURLOPT_URL, url.c_str());
+    curl_easy_setopt(curl(), CURLOPT_TIMEOUT, 5L);
+    curl_easy_setopt(curl(), CURLOPT_WRITEFUNCTION, &Append);
+    curl_easy_setopt(curl(), CURLOPT_WRITEDATA, &body);
+    long status = 0;
+    if (curl_easy_perform(curl()) != CURLE_OK ||
+        curl_easy_getinfo(curl(), CURLINFO_RESPONSE_CODE, &status) != CURLE_OK || status != 200)
+      return std::nullopt;
+    return body;
+  }
+
+ private:
+  std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl_;
+  std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers_;
+};
 
 size_t Count(const char*, size_t size, size_t count, void* to) {
   *static_cast<std::atomic<uint64_t>*>(to) += size * count;
@@ -67,25 +86,20 @@ Viewer::~Viewer() {
 }
 
 void Viewer::Run() {
-  const Curl curl(curl_easy_init(), curl_easy_cleanup);
-  LEAT_CHECK(curl != nullptr);
-  curl_slist* headers = curl_slist_append(nullptr, ("Authorization: Bearer " + view_token_).c_str());
-  curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, headers);
-  curl_easy_setopt(curl.get(), CURLOPT_ACCEPT_ENCODING, "gzip");
-  curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &Append);
-  while (!stop_ && !Get(curl.get(), "http://" + address_ + "/history?seconds=300&points=300")) {
+  Client client(view_token_);
+  while (!stop_ && !client.Get("http://" + address_ + "/history?seconds=300&points=300")) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+  CURL* const curl = client.curl();
   // Ends with the job, or when told to.
-  curl_easy_setopt(curl.get(), CURLOPT_URL, ("http://" + address_ + "/events").c_str());
-  curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &Count);
-  curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, &bytes_);
-  curl_easy_setopt(curl.get(), CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(curl.get(), CURLOPT_XFERINFOFUNCTION, &Stops);
-  curl_easy_setopt(curl.get(), CURLOPT_XFERINFODATA, &stop_);
-  curl_easy_perform(curl.get());
-  curl_slist_free_all(headers);
+  curl_easy_setopt(curl, CURLOPT_URL, ("http://" + address_ + "/events").c_str());
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT, 0L);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &Count);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &bytes_);
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &Stops);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &stop_);
+  curl_easy_perform(curl);
 }
 
 Scraper::Scraper(std::string address, std::string view_token, double interval_s)
@@ -100,14 +114,7 @@ Scraper::~Scraper() {
 }
 
 void Scraper::Run() {
-  const Curl curl(curl_easy_init(), curl_easy_cleanup);
-  LEAT_CHECK(curl != nullptr);
-  curl_slist* headers = curl_slist_append(nullptr, ("Authorization: Bearer " + view_token_).c_str());
-  curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, headers);
-  curl_easy_setopt(curl.get(), CURLOPT_ACCEPT_ENCODING, "gzip");
-  curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &Append);
-  curl_easy_setopt(curl.get(), CURLOPT_TIMEOUT, 5L);
-  curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
+  Client client(view_token_);
   auto due = std::chrono::steady_clock::now();
   while (!stop_) {
     if (std::chrono::steady_clock::now() < due) {
@@ -116,14 +123,13 @@ void Scraper::Run() {
     }
     due += std::chrono::duration_cast<std::chrono::steady_clock::duration>(
         std::chrono::duration<double>(interval_s_));
-    const auto found = Get(curl.get(), "http://" + address_ + "/targets");
+    const auto found = client.Get("http://" + address_ + "/targets");
     const auto targets = nlohmann::json::parse(found.value_or(""), nullptr, false);
     if (!targets.is_array()) continue;
     for (const auto& target : targets) {
-      if (Get(curl.get(), "http://" + target["targets"][0].get<std::string>() + "/metrics")) ++pages_;
+      if (client.Get("http://" + target["targets"][0].get<std::string>() + "/metrics")) ++pages_;
     }
   }
-  curl_slist_free_all(headers);
 }
 
 }  // namespace leat::bench

@@ -21,4 +21,14 @@ void CheckInterrupted() {
   if (interrupted != 0) Fail("interrupted");
 }
 
+int Main(const char* name, int (*run)(int, char**), int argc, char** argv) {
+  CatchInterrupts();
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench %s: %s\n", name, e.what());
+    return 1;
+  }
+}
+
 }  // namespace leat::bench
