@@ -63,14 +63,16 @@ class Ledger {
   std::vector<PartitionLedger> partitions_;
 };
 
-// Estimates the index of the cut among the open splits, at most partition.open.size(). Works because most
-// splits have the same size and few are missing after `done`.
+// Estimates the index of the cut among the open splits, at most partition.open.size(), by interpolation:
+// most splits have the same size, and missing ones are spread evenly.
 inline size_t GuessIndex(const PartitionLedger& partition, const Cut& cut) {
-  if (cut.begin.epoch != partition.done.epoch || cut.begin.offset < partition.done.offset) {
-    return partition.open.size();
-  }
-  const uint64_t index = (cut.begin.offset - partition.done.offset) / std::max(cut.events(), 1u);
-  return std::min<uint64_t>(index, partition.open.size());
+  const auto& open = partition.open;
+  if (open.empty() || cut.begin <= open.front().cut.begin) return 0;
+  const Position first = open.front().cut.begin, last = open.back().cut.begin;
+  if (first.epoch != last.epoch || cut.begin >= last) return open.size() - (cut.begin == last ? 1 : 0);
+  const double share =
+      static_cast<double>(cut.begin.offset - first.offset) / static_cast<double>(last.offset - first.offset);
+  return static_cast<size_t>(share * static_cast<double>(open.size() - 1) + 0.5);
 }
 
 // As Held, for a ledger reported by a peer: contradicting or missing entries count as not recorded.

@@ -18,12 +18,14 @@ constexpr uint32_t kMaxLeasesAhead = 32;
 }  // namespace
 
 Worker::State::State(WorkerConfig c) : config(std::move(c)) {
+  known.reserve(config.table.slices.size());
+  index_of.reserve(config.table.slices.size());
   for (uint32_t i = 0; i < config.table.slices.size(); ++i) {
     known.push_back({SliceId(i), {}, 0});
     index_of.push_back(i);
   }
   incarnations.resize(known.size());
-  seen.resize(known.size());
+  if (stepped()) seen.resize(known.size());
 }
 
 // ---- inputs from the coordinator

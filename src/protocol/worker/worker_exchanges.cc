@@ -54,7 +54,7 @@ void Worker::State::ArrangeExchanges() {
     const uint32_t from = places_before[i], to = next[exchange_of[i]]++;
     index_of[i] = to;
     known[to] = known_before[from];
-    seen[to] = seen_before[from];
+    if (!seen.empty()) seen[to] = seen_before[from];
     if (!run.from.empty()) run.from[to] = from_before[from];
     incarnations[to] = i < view->slices.size() ? view->slices[i].incarnation : Incarnation();
   }

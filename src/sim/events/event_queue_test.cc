@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -41,6 +42,29 @@ TEST(EventQueueTest, HappensInTheOrderOfTimeAndOfAskingForIt) {
   ASSERT_EQ(happened.size(), asked.size());
   std::ranges::stable_sort(asked, {}, [](const auto& one) { return one.first; });
   EXPECT_EQ(happened, asked);
+}
+
+TEST(EventQueueTest, KeepsTheOrderWhileSpansGetShorterAndLonger) {
+  Rng rng(1);
+  EventQueue queue;
+  uint32_t asked = 0, happened = 0, fetched = 0;
+  // Thousands of events in each microsecond, then one in ten, then thousands again.
+  const auto spacing = [&] { return asked / 400'000 == 1 ? 10'000 : 1; };
+  const auto ask = [&] { queue.At(queue.now() + Duration(rng.Below(2000 * spacing())), 1, asked++); };
+  while (asked < 2000) ask();
+  EventQueue::Event event, last{.at = Time(-1)};
+  while (queue.Next(&event)) {
+    ++happened;
+    queue.LookAhead([&](const EventQueue::Event& soon, int hop) {
+      ASSERT_GT(soon.at, event.at);
+      fetched += hop == 0 ? 1 : 0;
+    });
+    ASSERT_GT(std::pair(event.at, event.order), std::pair(last.at, last.order));
+    last = event;
+    if (asked < 1'200'000) ask();
+  }
+  EXPECT_EQ(happened, asked);
+  EXPECT_GT(fetched, asked / 4);
 }
 
 TEST(EventQueueTest, KnowsHowMuchIsStillToHappen) {
