@@ -151,6 +151,7 @@ Status Hosts::Start(uint32_t host) {
     int failed = unshare(kFamilies) != 0 ? errno : 0;
     if (failed == 0 && sethostname(name.data(), name.size()) != 0) failed = errno;
     if (failed == 0 && mount("none", "/dev/shm", "tmpfs", 0, nullptr) != 0) failed = errno;
+    static_cast<void>(WriteTo("/proc/sys/net/ipv4/tcp_congestion_control", "cubic"));
     if (write(ready[1], &failed, sizeof failed) != sizeof failed) _exit(1);
     for (;;) pause();
   }

@@ -26,7 +26,8 @@ class Hosts {
   Hosts(const Hosts&) = delete;
   Hosts& operator=(const Hosts&) = delete;
 
-  // After EnterNamespaces. They have the mounts that this process has by now.
+  // After EnterNamespaces. They have the mounts that this process has by now, and the congestion control that
+  // most machines have (cubic), if the kernel allows it: others divide a link differently.
   Status Make(uint32_t count);
 
   // "10.213.7.1" for the first. This process is in the same network.

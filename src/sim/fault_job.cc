@@ -87,7 +87,10 @@ void DrawPartitions(Rng& rng, const SwarmJob&, ClusterOptions* options) {
 void DrawSlowHosts(Rng& rng, const SwarmJob&, ClusterOptions* options) {
   options->faults.slow_links = OneOf(rng, {0.0, 0.0, 0.2, 0.5});
   // Many workers at one slow server wait for each other, and would all repeat their pushes for ever.
-  if (options->faults.slow_links > 0) options->reply_timeout = seconds(5);
+  if (options->faults.slow_links > 0) {
+    options->reply_timeout = seconds(5);
+    options->window = 256;
+  }
   if (rng.Chance(0.2)) options->slowness = {1.0 + 9 * rng.Uniform()};
   if (!rng.Chance(0.2)) return;
   options->faults.slow_disk = FromSeconds(1.5);

@@ -90,6 +90,8 @@ void Cluster::State::Handle(const EventQueue::Event& event) {
       return OnArrive(event.what);
     case kDeliver:
       return OnDeliver(event.what);
+    case kMoreToSend:
+      return OnMoreToSend(event.what);
     case kComputed:
       return OnComputed(event.what);
     case kPieceArrives:

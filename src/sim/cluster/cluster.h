@@ -202,6 +202,13 @@ struct ClusterOptions {
   // Outgoing bytes queue at the sender in the order of sending, incoming ones at the receiver in the order of
   // arrival. The coordinator's messages have only the latency.
   Link server_link, worker_link;
+  // Where all workers wait for the same step (sync, averaging), messages leave at the same time, and their
+  // connections take turns on a link, with about so many bytes: a kernel takes only one or two buffers of
+  // 64 KiB of a connection into its queue (TCP small queues). A message has at most kMostWindows, and its
+  // share of the link varies at random by half. Other workers send whole messages: taking turns would bring
+  // them into step with each other, which real ones are not.
+  uint64_t window = 96 << 10;
+  static constexpr uint64_t kMostWindows = 32;
   // The machines, and on which of them the first, second, … process of a role runs; further ones start again
   // with the first host. Empty: each process has a machine of its own, with the link of its role.
   std::vector<Host> hosts;

@@ -51,6 +51,7 @@ enum EventKind : uint32_t {
   // Part of a split, as kArrive and kDeliver.
   kChunkArrives = 11,
   kChunkDelivered = 12,
+  kMoreToSend = 13,  // a window of a message has left
 };
 
 // Addresses of coordinators. With a shared directory only the first two are used.
@@ -101,12 +102,19 @@ struct CoordinatorHost {
   std::map<uint64_t, Manifest> manifests;
 };
 
-// A worker's connection to a server. Its messages arrive in order.
+// One direction of a connection. Messages arrive in order.
+struct Lane {
+  static constexpr uint32_t kNone = UINT32_MAX;
+  Time last{0};             // arrival of the first byte of what was sent last
+  uint32_t queued = kNone;  // the last message, if they wait for their turns on the link
+};
+
+// A worker's connection to a server.
 struct Connection {
   NodeId server;
   uint32_t number = 0;      // incremented when it closes: messages in transit are then void
   uint32_t address_id = 0;  // the server's
-  Time there{0}, back{0};
+  Lane there, back;
 };
 
 // An address, and the slot of the process there, which another process may take over.
@@ -194,6 +202,10 @@ struct alignas(64) Message {
   PushReply reply;
   std::shared_ptr<const std::vector<float>> gradient;
   std::shared_ptr<std::vector<float>> values;  // of `reply`, one slice after the other
+  uint64_t unsent = 0;                         // bytes; on arrival, those that arrive last
+  uint32_t next = Lane::kNone;                 // the message behind it in its lane's queue
+  static constexpr uint32_t kWhole = UINT32_MAX;
+  uint32_t window = kWhole;  // bytes at a time
 };
 
 // The runs applied to one slice in one incarnation, by its server's replies.
@@ -477,8 +489,17 @@ struct Cluster::State {
             std::function<void(std::optional<ControlReply>)> answer);
   void FreeMessage(uint32_t m);
   uint32_t AddressIdOf(const std::string& address);
-  // Sends over the host's link, not before `at`. `to`: null if there is no receiver.
-  void Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Time* in_order);
+  // Sends over the host's link, not before `at`, behind what is in the lane if there is one. `to`: null if
+  // there is no receiver.
+  void Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Lane* lane);
+  uint32_t DrawWindow(uint64_t bytes);
+  // Sends a window of the message at the head of its lane, and returns true if it was the last one.
+  bool SendWindow(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Lane* lane);
+  void OnMoreToSend(uint32_t m);
+  // Of all messages of a lane, from the head on.
+  void LeaveQueue(uint32_t m, void (State::*end)(uint32_t));
+  // The process at the address that the message is for, or the one that replies; null if there is none.
+  RoleProcess* ServerOf(const Message& message) const;
   void Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence);
   void OnArrive(uint32_t m);
   void OnDeliver(uint32_t m);
@@ -505,6 +526,8 @@ struct Cluster::State {
   Time Crosses(const RoleProcess* from, const RoleProcess* to, uint64_t bytes, Time* last_byte, Route* route);
   // Likewise, over both zones at once, for messages that are no events of their own.
   void CrossBoth(const RoleProcess& from, const RoleProcess& to, uint64_t bytes, Departure* departure);
+  // A window of a message, but the last one, is at the next link of its route.
+  void PassWindow(const HostState& from, HostState* to, uint64_t window, Route route);
   void OnCrosses(uint32_t m);
   void OnPieceCrosses(uint32_t m);
   SharedCores* CoresOf(const RoleProcess& p);

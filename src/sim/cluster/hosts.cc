@@ -100,12 +100,25 @@ void Cluster::State::CrossBoth(const RoleProcess& from, const RoleProcess& to, u
   departure->route = Route::kLink;
 }
 
+void Cluster::State::PassWindow(const HostState& from, HostState* to, uint64_t window, Route route) {
+  if (route == Route::kLink) {
+    to->down.Take(now(), window);
+    return;
+  }
+  const bool out = route == Route::kOutOf;
+  const uint32_t zone = out ? from.zone : to->zone;
+  ZoneLink& link = zone_links[zone];
+  const Time first = (out ? link.out : link.in).Take(now(), window).first + options.zones[zone].latency;
+  queue.After(first - now(), [this, &from, to, window, next = out ? Route::kInto : Route::kLink] {
+    PassWindow(from, to, window, next);
+  });
+}
+
 void Cluster::State::OnCrosses(uint32_t m) {
   Message& message = messages[m];
   const RoleProcess* const worker = roles[message.from].get();
-  const uint32_t slot = message.back ? message.to : address_slots[message.address_id].slot;
-  const RoleProcess* const server = slot == AddressSlot::kNobody ? nullptr : roles[slot].get();
-  const Time next = Crosses(message.back ? server : worker, message.back ? worker : server, message.bytes,
+  const RoleProcess* const server = ServerOf(message);
+  const Time next = Crosses(message.back ? server : worker, message.back ? worker : server, message.unsent,
                             &message.last_byte, &message.route);
   queue.At(next, message.route == Route::kLink ? kArrive : kCrosses, m);
 }

@@ -120,7 +120,7 @@ Connection& Cluster::State::ConnectionOf(RoleProcess* worker, NodeId server) {
 void Cluster::State::Act(const ProcessPtr& p, const Disconnect& a) {
   Connection& connection = ConnectionOf(p.get(), a.server);
   ++connection.number;
-  connection.there = connection.back = Time(0);
+  connection.there = connection.back = Lane();
   const uint32_t slot = address_slots[connection.address_id].slot;
   if (slot == AddressSlot::kNobody) return;
   if (const ProcessPtr server = roles[slot]; server && server->server && server->node == a.server)
@@ -190,12 +190,80 @@ void Cluster::State::Fail(const ProcessPtr& worker, NodeId server, uint64_t sequ
       });
 }
 
-void Cluster::State::Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Time* in_order) {
+RoleProcess* Cluster::State::ServerOf(const Message& message) const {
+  const uint32_t slot = message.back ? message.to : address_slots[message.address_id].slot;
+  return slot == AddressSlot::kNobody ? nullptr : roles[slot].get();
+}
+
+void Cluster::State::Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Lane* lane) {
   Message& message = messages[m];
-  const Departure departure = Leaves(from, to, message.bytes, at, in_order, 1);
+  message.unsent = message.bytes;
+  message.window = lane != nullptr ? DrawWindow(message.bytes) : Message::kWhole;
+  message.next = Lane::kNone;
+  message.last_byte = at;
+  if (lane != nullptr && lane->queued != Lane::kNone) {
+    messages[std::exchange(lane->queued, m)].next = m;
+  } else if (!SendWindow(from, to, m, at, lane)) {
+    lane->queued = m;
+  }
+}
+
+uint32_t Cluster::State::DrawWindow(uint64_t bytes) {
+  const bool together = options.strategy.stepped() && options.strategy.ahead() == 0;
+  if (!together || 2 * bytes < 3 * options.window) return Message::kWhole;
+  const uint64_t windows = std::min((bytes + options.window / 2) / options.window, options.kMostWindows);
+  const double equal = static_cast<double>(bytes) / static_cast<double>(windows);
+  return static_cast<uint32_t>(std::min<double>(equal * (0.5 + rng.Uniform()) + 1, Message::kWhole));
+}
+
+bool Cluster::State::SendWindow(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Lane* lane) {
+  Message& message = messages[m];
+  const uint64_t window = std::min<uint64_t>(message.unsent, message.window);
+  const Departure departure = Leaves(from, to, window, at, lane != nullptr ? &lane->last : nullptr, 1);
+  if (window < message.unsent) {
+    message.unsent -= window;
+    if (to != nullptr && departure.route != Route::kLocal) {
+      queue.After(departure.first - now(),
+                  [this, out_of = from->host, into = to->host, window, route = departure.route] {
+                    PassWindow(*out_of, into, window, route);
+                  });
+    }
+    queue.At(departure.left, kMoreToSend, m);
+    return false;
+  }
   message.last_byte = departure.last;
   message.route = departure.route;
   queue.At(departure.first, departure.route == Route::kOutOf ? kCrosses : kArrive, m);
+  return true;
+}
+
+void Cluster::State::OnMoreToSend(uint32_t m) {
+  const Message& head = messages[m];
+  RoleProcess* const worker = roles[head.from].get();
+  // What a process that is gone, or has closed the connection, had not sent is lost.
+  if (!worker || worker->incarnation != head.from_incarnation || head.way->number != head.connection)
+    return LeaveQueue(m, &State::FreeMessage);
+  Lane& lane = head.back ? head.way->back : head.way->there;
+  RoleProcess* const server = ServerOf(head);
+  if (head.back && (!server || server->incarnation != head.to_incarnation)) {
+    lane.queued = Lane::kNone;
+    return LeaveQueue(m, &State::Bounce);
+  }
+  RoleProcess* const from = head.back ? server : worker;
+  for (const RoleProcess* const to = head.back ? worker : server; m != Lane::kNone;) {
+    const uint32_t next = messages[m].next;
+    if (!SendWindow(from, to, m, std::max(now(), messages[m].last_byte), &lane)) return;
+    m = next;
+  }
+  lane.queued = Lane::kNone;
+}
+
+void Cluster::State::LeaveQueue(uint32_t m, void (State::*end)(uint32_t)) {
+  while (m != Lane::kNone) {
+    const uint32_t next = messages[m].next;
+    (this->*end)(m);
+    m = next;
+  }
 }
 
 void Cluster::State::Bounce(uint32_t m) {
@@ -216,7 +284,7 @@ void Cluster::State::OnArrive(uint32_t m) {
   if (message.back && (!p || p->incarnation != message.from_incarnation)) return FreeMessage(m);
   // Lost silently: the worker only notices its timeout.
   if (Isolated(p.get(), roles[message.back ? message.to : message.from].get())) return FreeMessage(m);
-  const Time there = Comes(p.get(), message.bytes, message.last_byte, message.route);
+  const Time there = Comes(p.get(), message.unsent, message.last_byte, message.route);
   if (message.back) {
     if (there > now()) return queue.At(there, kDeliver, m);
     return OnDeliver(m);
