@@ -89,7 +89,7 @@ void DrawSlowHosts(Rng& rng, const SwarmJob&, ClusterOptions* options) {
   // Many workers at one slow server wait for each other, and would all repeat their pushes for ever.
   if (options->faults.slow_links > 0) {
     options->reply_timeout = seconds(5);
-    options->window = 256;
+    options->window = 256;  // these messages are small
   }
   if (rng.Chance(0.2)) options->slowness = {1.0 + 9 * rng.Uniform()};
   if (!rng.Chance(0.2)) return;

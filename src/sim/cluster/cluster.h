@@ -204,9 +204,9 @@ struct ClusterOptions {
   Link server_link, worker_link;
   // Where all workers wait for the same step (sync, averaging), messages leave at the same time, and their
   // connections take turns on a link, with about so many bytes: a kernel takes only one or two buffers of
-  // 64 KiB of a connection into its queue (TCP small queues). A message has at most kMostWindows, and its
-  // share of the link varies at random by half. Other workers send whole messages: taking turns would bring
-  // them into step with each other, which real ones are not.
+  // 64 KiB of a connection into its queue (TCP small queues). A message has about kMostWindows at most, and
+  // its share of the link varies at random by half. Other workers send whole messages: taking turns would
+  // bring them into step with each other, which real ones are not.
   uint64_t window = 96 << 10;
   static constexpr uint64_t kMostWindows = 32;
   // The machines, and on which of them the first, second, … process of a role runs; further ones start again

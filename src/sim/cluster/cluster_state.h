@@ -103,7 +103,7 @@ struct CoordinatorHost {
 };
 
 // One direction of a connection. Messages arrive in order.
-struct Lane {
+struct Direction {
   static constexpr uint32_t kNone = UINT32_MAX;
   Time last{0};             // arrival of the first byte of what was sent last
   uint32_t queued = kNone;  // the last message, if they wait for their turns on the link
@@ -114,7 +114,7 @@ struct Connection {
   NodeId server;
   uint32_t number = 0;      // incremented when it closes: messages in transit are then void
   uint32_t address_id = 0;  // the server's
-  Lane there, back;
+  Direction there, back;
 };
 
 // An address, and the slot of the process there, which another process may take over.
@@ -203,7 +203,7 @@ struct alignas(64) Message {
   std::shared_ptr<const std::vector<float>> gradient;
   std::shared_ptr<std::vector<float>> values;  // of `reply`, one slice after the other
   uint64_t unsent = 0;                         // bytes; on arrival, those that arrive last
-  uint32_t next = Lane::kNone;                 // the message behind it in its lane's queue
+  uint32_t next = Direction::kNone;            // the message behind it in the queue
   static constexpr uint32_t kWhole = UINT32_MAX;
   uint32_t window = kWhole;  // bytes at a time
 };
@@ -489,14 +489,15 @@ struct Cluster::State {
             std::function<void(std::optional<ControlReply>)> answer);
   void FreeMessage(uint32_t m);
   uint32_t AddressIdOf(const std::string& address);
-  // Sends over the host's link, not before `at`, behind what is in the lane if there is one. `to`: null if
-  // there is no receiver.
-  void Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Lane* lane);
+  // Sends over the host's link, not before `at`, behind what waits in this direction of the connection.
+  // `to`: null if there is no receiver. `direction`: null: the message may overtake others.
+  void Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Direction* direction);
+  // How many bytes of a message are sent at a time.
   uint32_t DrawWindow(uint64_t bytes);
-  // Sends a window of the message at the head of its lane, and returns true if it was the last one.
-  bool SendWindow(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Lane* lane);
+  // Sends a window of the first message of a queue, and returns true if it was the last one.
+  bool SendWindow(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Direction* direction);
   void OnMoreToSend(uint32_t m);
-  // Of all messages of a lane, from the head on.
+  // Calls `end` for each message of a queue.
   void LeaveQueue(uint32_t m, void (State::*end)(uint32_t));
   // The process at the address that the message is for, or the one that replies; null if there is none.
   RoleProcess* ServerOf(const Message& message) const;

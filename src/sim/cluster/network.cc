@@ -120,7 +120,7 @@ Connection& Cluster::State::ConnectionOf(RoleProcess* worker, NodeId server) {
 void Cluster::State::Act(const ProcessPtr& p, const Disconnect& a) {
   Connection& connection = ConnectionOf(p.get(), a.server);
   ++connection.number;
-  connection.there = connection.back = Lane();
+  connection.there = connection.back = Direction();
   const uint32_t slot = address_slots[connection.address_id].slot;
   if (slot == AddressSlot::kNobody) return;
   if (const ProcessPtr server = roles[slot]; server && server->server && server->node == a.server)
@@ -195,16 +195,17 @@ RoleProcess* Cluster::State::ServerOf(const Message& message) const {
   return slot == AddressSlot::kNobody ? nullptr : roles[slot].get();
 }
 
-void Cluster::State::Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Lane* lane) {
+void Cluster::State::Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at,
+                          Direction* direction) {
   Message& message = messages[m];
   message.unsent = message.bytes;
-  message.window = lane != nullptr ? DrawWindow(message.bytes) : Message::kWhole;
-  message.next = Lane::kNone;
+  message.window = direction != nullptr ? DrawWindow(message.bytes) : Message::kWhole;
+  message.next = Direction::kNone;
   message.last_byte = at;
-  if (lane != nullptr && lane->queued != Lane::kNone) {
-    messages[std::exchange(lane->queued, m)].next = m;
-  } else if (!SendWindow(from, to, m, at, lane)) {
-    lane->queued = m;
+  if (direction != nullptr && direction->queued != Direction::kNone) {
+    messages[std::exchange(direction->queued, m)].next = m;
+  } else if (!SendWindow(from, to, m, at, direction)) {
+    direction->queued = m;
   }
 }
 
@@ -216,10 +217,12 @@ uint32_t Cluster::State::DrawWindow(uint64_t bytes) {
   return static_cast<uint32_t>(std::min<double>(equal * (0.5 + rng.Uniform()) + 1, Message::kWhole));
 }
 
-bool Cluster::State::SendWindow(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Lane* lane) {
+bool Cluster::State::SendWindow(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at,
+                                Direction* direction) {
   Message& message = messages[m];
   const uint64_t window = std::min<uint64_t>(message.unsent, message.window);
-  const Departure departure = Leaves(from, to, window, at, lane != nullptr ? &lane->last : nullptr, 1);
+  const Departure departure =
+      Leaves(from, to, window, at, direction != nullptr ? &direction->last : nullptr, 1);
   if (window < message.unsent) {
     message.unsent -= window;
     if (to != nullptr && departure.route != Route::kLocal) {
@@ -240,26 +243,26 @@ bool Cluster::State::SendWindow(RoleProcess* from, const RoleProcess* to, uint32
 void Cluster::State::OnMoreToSend(uint32_t m) {
   const Message& head = messages[m];
   RoleProcess* const worker = roles[head.from].get();
-  // What a process that is gone, or has closed the connection, had not sent is lost.
+  // Unsent data is lost if the worker is gone or has closed the connection.
   if (!worker || worker->incarnation != head.from_incarnation || head.way->number != head.connection)
     return LeaveQueue(m, &State::FreeMessage);
-  Lane& lane = head.back ? head.way->back : head.way->there;
+  Direction& direction = head.back ? head.way->back : head.way->there;
   RoleProcess* const server = ServerOf(head);
   if (head.back && (!server || server->incarnation != head.to_incarnation)) {
-    lane.queued = Lane::kNone;
+    direction.queued = Direction::kNone;
     return LeaveQueue(m, &State::Bounce);
   }
   RoleProcess* const from = head.back ? server : worker;
-  for (const RoleProcess* const to = head.back ? worker : server; m != Lane::kNone;) {
+  for (const RoleProcess* const to = head.back ? worker : server; m != Direction::kNone;) {
     const uint32_t next = messages[m].next;
-    if (!SendWindow(from, to, m, std::max(now(), messages[m].last_byte), &lane)) return;
+    if (!SendWindow(from, to, m, std::max(now(), messages[m].last_byte), &direction)) return;
     m = next;
   }
-  lane.queued = Lane::kNone;
+  direction.queued = Direction::kNone;
 }
 
 void Cluster::State::LeaveQueue(uint32_t m, void (State::*end)(uint32_t)) {
-  while (m != Lane::kNone) {
+  while (m != Direction::kNone) {
     const uint32_t next = messages[m].next;
     (this->*end)(m);
     m = next;
