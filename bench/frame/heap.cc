@@ -60,6 +60,8 @@ HeapCounts HeapWatch::counts() const {
 
 }  // namespace leat::bench
 
+// Shared libraries find these, whatever the visibility of this build's own symbols.
+#pragma GCC visibility push(default)
 extern "C" {
 
 void* malloc(size_t size) {
@@ -94,3 +96,4 @@ int posix_memalign(void** p, size_t alignment, size_t size) {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop

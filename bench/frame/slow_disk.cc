@@ -34,6 +34,8 @@ ssize_t Write(int fd, const void* data, size_t size, off_t offset) {
 
 }  // namespace
 
+// Shared libraries find these, whatever the visibility of this build's own symbols.
+#pragma GCC visibility push(default)
 extern "C" {
 
 ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
@@ -44,3 +46,4 @@ ssize_t pwrite64(int fd, const void* data, size_t size, off64_t offset) {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop

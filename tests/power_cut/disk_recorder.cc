@@ -232,6 +232,8 @@ FailingFiles::~FailingFiles() {
 
 namespace power_cut = leat::power_cut;
 
+// Shared libraries find these, whatever the visibility of this build's own symbols.
+#pragma GCC visibility push(default)
 extern "C" {
 
 int open(const char* path, int flags, ...) {
@@ -329,3 +331,4 @@ int rename(const char* from, const char* to) noexcept {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop
