@@ -42,8 +42,8 @@ std::string Sizes(std::span<const std::optional<int64_t>> sizes) {
 
 // Whether the op only moves, selects or converts elements of its first input.
 bool PassesOn(std::string_view op) {
-  static constexpr std::string_view kOps[] = {"Cast",    "Flatten", "Identity",  "Reshape",
-                                              "Squeeze", "Slice",   "Transpose", "Unsqueeze"};
+  static constexpr std::string_view kOps[] = {"Cast",    "CastLike", "Flatten",   "Identity", "Reshape",
+                                              "Squeeze", "Slice",    "Transpose", "Unsqueeze"};
   return std::ranges::find(kOps, op) != std::end(kOps);
 }
 

@@ -409,6 +409,23 @@ TEST(Refusal, ShowsNamesAsTheyCanBeShown) {
   EXPECT_LT(file.WhyNot().size(), 300u);
 }
 
+// A weighted sum of squares, times a whole number that takes the type of the input.
+TEST(Import, ReducesSquaresAndCastsLikeOthers) {
+  Written file;
+  file.Floats("w", {4}, 2);
+  file.Ints("three", {3});
+  file.Node("Mul", {"x", "w"}, {"scaled"});
+  auto& sum = file.Node("ReduceSumSquare", {"scaled"}, {"sum"});
+  Written::Attribute(sum, "axes", std::vector<int64_t>{1});
+  Written::Attribute(sum, "keepdims", 1);
+  file.Node("CastLike", {"three", "x"}, {"factor"});
+  file.Node("Mul", {"sum", "factor"}, {"y"});
+  const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+  EXPECT_EQ(network->outputs(), Shape{1});
+  Running running(*network, {4}, 2, false);
+  EXPECT_EQ(running({1, 2, 3, 4, 0, -1, 0, 0.5f}), (std::vector<float>{360, 15}));
+}
+
 TEST(Import, EndsWhereItIsTold) {
   const auto whole = Load("keras");
   EXPECT_TRUE(whole->has_activation());

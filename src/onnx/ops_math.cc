@@ -332,23 +332,29 @@ std::vector<int64_t> AxesOf(const NodeContext& call) {
   return call.Has(1) ? call.KnownInts(1) : std::vector<int64_t>{};
 }
 
-template <class O>
+// `squared`: of the squares of the elements.
+template <class O, bool squared = false>
 void Reduce(const NodeContext& call) {
   Graph& graph = call.graph();
   const size_t rank = call.ShapeOf(0).rank();
   std::vector<int> axes;
   for (const int64_t axis : AxesOf(call)) axes.push_back(static_cast<int>(AxisOf(axis, rank)));
-  if (axes.empty() && IntAttribute(call.node, "noop_with_empty_axes", 0) != 0) return call.Forward(0, 0);
+  if (axes.empty() && IntAttribute(call.node, "noop_with_empty_axes", 0) != 0) {
+    if (squared) Fail("over no axes is not supported");
+    return call.Forward(0, 0);
+  }
   const bool keep = IntAttribute(call.node, "keepdims", 1) != 0;
+  const auto squares = [&](Value x) { return squared ? graph.Make<ops::Mul>({x, x}) : x; };
   if (call.IsLast(0)) {
     // Positions of batch, channels, height, width in channels-last layout.
     static constexpr int kPlace[] = {0, 3, 1, 2};
     auto moved = axes;
     for (auto& axis : moved) axis = kPlace[axis];
-    if (keep && !axes.empty()) return call.OutLast(0, graph.Make<O>({call.F32Last(0)}, moved, true));
-    if (axes == std::vector<int>{2, 3}) return call.Out(0, graph.Make<O>({call.F32Last(0)}, moved, false));
+    if (keep && !axes.empty()) return call.OutLast(0, graph.Make<O>({squares(call.F32Last(0))}, moved, true));
+    if (axes == std::vector<int>{2, 3})
+      return call.Out(0, graph.Make<O>({squares(call.F32Last(0))}, moved, false));
   }
-  call.Out(0, graph.Make<O>({call.F32(0)}, axes, keep));
+  call.Out(0, graph.Make<O>({squares(call.F32(0))}, axes, keep));
 }
 
 constexpr OpRow kOps[] = {
@@ -392,6 +398,7 @@ constexpr OpRow kOps[] = {
     {"ReduceMean", Reduce<ops::ReduceMean>},
     {"ReduceMin", Reduce<ops::ReduceMin>},
     {"ReduceSum", Reduce<ops::ReduceSum>},
+    {"ReduceSumSquare", Reduce<ops::ReduceSum, true>},
     {"Relu", Plainly<ops::Relu>},
     {"Round", Plainly<ops::Round>},
     {"Selu", BuildSelu},

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "onnx/attributes.h"
 #include "onnx/build.h"
+#include "onnx/fold_elements.h"
 #include "ops/ops.h"
 
 namespace leat::onnx {
@@ -293,6 +294,14 @@ void BuildCast(const NodeContext& call) {
   call.Out(0, call.graph().Make<ops::Cast>({call.Plain(0)}, *to));
 }
 
+// The second input has the type, and may be any value.
+void BuildCastLike(const NodeContext& call) {
+  const DType to = call.In(1).type;
+  if (to == call.In(0).type) return call.Forward(0, 0);
+  if (call.In(0).known) return call.OutKnown(0, Converted(*call.In(0).known, to, false));
+  call.Out(0, call.graph().Make<ops::Cast>({call.Plain(0)}, to));
+}
+
 void BuildPad(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   const auto name = StringAttribute(call.node, "mode", "constant");
@@ -396,6 +405,7 @@ void BuildKnownAlone(const NodeContext& call) {
 
 constexpr OpRow kOps[] = {
     {"Cast", BuildCast},
+    {"CastLike", BuildCastLike},
     {"Concat", BuildConcat},
     {"Constant", BuildConstant},
     {"ConstantOfShape", BuildKnownAlone},
