@@ -119,6 +119,7 @@ struct Arguments {
   std::string scratch;
   std::string metrics;
   int ready_fd = -1;
+  int life_fd = -1;
   double rate = -1;
   uint64_t pause_at = 0;
   std::string tensorboard;
@@ -232,6 +233,8 @@ int Train(Arguments a) {
   options.pause_at = a.pause_at;
   options.tensorboard = a.tensorboard;
   options.tensorboard_gradients = a.tensorboard_gradients;
+  options.ready_fd = a.ready_fd;
+  options.life_fd = a.life_fd;
   options.plan = Kernels();
   options.security = Security(a);
   options.metrics = a.metrics;
@@ -471,6 +474,12 @@ void AddJobCommands(CLI::App& app, Arguments& a, int& result) {
   train->add_option("job", a.source.file, kJobFile);
   AddJobOptions(train, &a, kNewDirectory);
   train->add_flag("--json", a.json, kJsonResult);
+  train->add_option("--ready-fd", a.ready_fd, "file descriptor to write the coordinator's address to")
+      ->group("");
+  train
+      ->add_option("--life-fd", a.life_fd,
+                   "pipe whose other end the caller holds as long as it wants the job")
+      ->group("");
   train->callback([&] { result = Train(a); });
 }
 

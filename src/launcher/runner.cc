@@ -72,7 +72,14 @@ class Runner {
         signals_([this](int) {
           ++interrupts_;
           processes_.Wake();
-        }) {}
+        }),
+        starter_(options.life_fd, [this] {
+          int none = 0;
+          interrupts_.compare_exchange_strong(none, 1);
+          processes_.Wake();
+        }) {
+    if (options_.ready_fd >= 0) fcntl(options_.ready_fd, F_SETFD, FD_CLOEXEC);
+  }
 
   int Run();
 
@@ -102,6 +109,7 @@ class Runner {
   std::string ReplacementOf(const Child& child, bool was_member) const;
   void ExplainFigures();
   void ReportPlacement();
+  void TellStarter() const;
   void ShowMetrics(const std::string& address);
   void ShowDashboard(const std::string& address);
   bool PollStatus();  // false: the coordinator does not answer
@@ -124,6 +132,7 @@ class Runner {
   std::atomic<int> interrupts_{0};
   Processes processes_;
   SignalWatch signals_;
+  LifeWatch starter_;
   MonotonicClock clock_;
   std::map<pid_t, Child> children_;
   std::map<std::string, int> failed_starts_;
@@ -470,6 +479,15 @@ void Runner::ReportPlacement() {
     std::fprintf(stderr, "leat: warning: %s\n", warning.c_str());
 }
 
+void Runner::TellStarter() const {
+  if (options_.ready_fd < 0) return;
+  const std::string line = address_ + "\n";
+  if (write(options_.ready_fd, line.data(), line.size()) < 0)
+    std::fprintf(stderr, "leat: warning: cannot write the address to file descriptor %d (--ready-fd)\n",
+                 options_.ready_fd);
+  close(options_.ready_fd);
+}
+
 int Runner::Conclude() {
   display_.Finish();
   if (failure_.empty() && coordinator_.exit_code != 0) Fail(coordinator_);
@@ -525,6 +543,7 @@ int Runner::Run() {
     std::fprintf(stderr, "leat: %s\n", status.message().c_str());
     return 1;
   }
+  TellStarter();
   for (const std::string& note : job_.notes) display_.Say(note);
   ExplainFigures();
   ReportPlacement();

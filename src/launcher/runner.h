@@ -29,6 +29,11 @@ struct RunnerOptions {
   uint64_t pause_at = 0;    // CoordinatorOptions::pause_at
   std::string tensorboard;  // CoordinatorOptions::tensorboard
   bool tensorboard_gradients = false;
+  // Descriptors of a program that has started this one; -1: there is none. The coordinator's address is
+  // written to the first one when the job has started, and the first one is then closed. When the other end
+  // of the second one is closed, the job ends as by Ctrl-C.
+  int ready_fd = -1;
+  int life_fd = -1;
   engine::PlanOptions plan;  // for the evaluation at the end
 };
 
