@@ -96,6 +96,7 @@ void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_
   const auto weights = compiled.weights.as<float>();
   for (size_t i = 0; i < batch.size(); ++i) {
     std::memcpy(&features[i * width], &rows.features[batch[i] * width], width * sizeof(float));
+    if (rows.labels.empty()) continue;
     for (size_t l = 0; l < each; ++l) labels[i * each + l] = rows.labels[batch[i] * each + l];
   }
   // Padding has weight 0. The rows that a longer batch left there are cleared, because a row whose output is

@@ -57,7 +57,7 @@ class Trainer {
                    uint64_t random_seed = 0);
   // Scores a batch without computing gradients, for evaluation.
   StepOutcome Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
-  // Scores a batch for predictions() alone; nothing is counted.
+  // Scores a batch for predictions() and scores() alone; nothing is counted, and the rows need no labels.
   void Predict(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
   // From now on Step scores a batch by an inference pass before it trains it, if the model's scores differ in
   // training.
@@ -65,6 +65,8 @@ class Trainer {
   // The scores of the last batch, as they were before it was trained; binary tasks: the probability of class
   // 1. In the order of the batch, with the same number for each row. Valid until the next batch.
   std::span<const float> predictions();
+  // The same as the model has them: LossValues::scores of the batch's rows.
+  std::span<const float> scores() const { return scores_; }
 
   // Sets a hook, starting with the next Step; an empty `f` removes it. Step calls `f` on its own thread, once
   // for each variable, when the variable's gradient is final: during back-propagation, last layers first, if

@@ -1,0 +1,118 @@
+#include "learner/learner.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+
+namespace leat {
+
+namespace {
+
+// Compiling a plan takes longer than running it some hundred times.
+constexpr size_t kExactPlans = 8;
+
+protocol::SliceTable TableOf(const Learner::Options& options) {
+  const auto& variables = options.model->variables();
+  return protocol::MakeWholeSlices({variables.begin(), variables.end()}, options.seed);
+}
+
+protocol::StrategyConfig StrategyOf(const Learner::Options& options) {
+  auto strategy = protocol::Defaults(protocol::StrategyKind::kAllReduce, 1);
+  strategy.sum = options.model->loss().reduction == nn::Reduction::kSum;
+  strategy.full_run = options.batch_size;
+  return strategy;
+}
+
+}  // namespace
+
+Learner::Learner(Options options)
+    : options_(std::move(options)),
+      parameters_(TableOf(options_)),
+      state_(parameters_.table(), options_.optimizer, StrategyOf(options_), &parameters_),
+      trainer_(*options_.model, parameters_, options_.plan, options_.optimizer.clipping),
+      rows_(options_.batch_size) {
+  std::iota(rows_.begin(), rows_.end(), 0u);
+  state_.Make({});
+}
+
+uint32_t Learner::PlanFor(std::vector<uint32_t>& sizes, size_t rows) const {
+  const auto size = static_cast<uint32_t>(rows);
+  if (std::ranges::find(sizes, size) != sizes.end()) return size;
+  if (sizes.size() < kExactPlans) {
+    sizes.push_back(size);
+    return size;
+  }
+  const auto more = [size](uint32_t other) { return other >= size; };
+  uint32_t best = std::min(std::bit_ceil(size), options_.batch_size);
+  for (const uint32_t other : sizes)
+    if (more(other)) best = std::min(best, other);
+  if (std::ranges::find(sizes, best) == sizes.end()) sizes.push_back(best);
+  return best;
+}
+
+step::StepOutcome Learner::LearnBatch(const step::Rows& rows, std::span<const uint32_t> batch) {
+  LEAT_CHECK(batch.size() <= options_.batch_size);
+  if (batch.empty()) return {};
+  const step::StepOutcome outcome = trainer_.Step(rows, batch, PlanFor(training_sizes_, batch.size()),
+                                                  options_.seed + state_.header().step);
+  if (!outcome.finite) return outcome;
+  const auto moments = protocol::MomentsVariable(parameters_.table());
+  state_.Apply(options_.batch_size, {}, 1,
+               moments ? parameters_.gradients(*moments) : std::span<const float>());
+  state_.Complete(batch.size());
+  return outcome;
+}
+
+step::StepOutcome Learner::Learn(const step::Rows& rows) {
+  const size_t width = model().inputs(), each = model().labels();
+  const size_t all = rows.features.size() / width;
+  LEAT_CHECK(rows.features.size() == all * width && rows.labels.size() == all * each);
+  step::StepOutcome total;
+  for (size_t begin = 0; begin < all; begin += options_.batch_size) {
+    const size_t n = std::min<size_t>(options_.batch_size, all - begin);
+    const step::Rows part{.features = rows.features.subspan(begin * width, n * width),
+                          .labels = rows.labels.subspan(begin * each, n * each),
+                          .truth = {}};
+    const step::StepOutcome outcome = LearnBatch(part, std::span(rows_).first(n));
+    total.finite = total.finite && outcome.finite;
+    if (!outcome.finite) continue;
+    total.events += outcome.events;
+    total.loss_sum += outcome.loss_sum;
+    total.correct += outcome.correct;
+    total.absolute_error += outcome.absolute_error;
+  }
+  return total;
+}
+
+uint32_t Learner::scores_per_row() const {
+  return model().labels() * model().outputs();
+}
+
+void Learner::Predict(std::span<const float> features, std::span<float> scores) {
+  const size_t width = model().inputs(), each = scores_per_row();
+  const size_t all = features.size() / width;
+  LEAT_CHECK(features.size() == all * width && scores.size() == all * each);
+  for (size_t begin = 0; begin < all; begin += options_.batch_size) {
+    const size_t n = std::min<size_t>(options_.batch_size, all - begin);
+    trainer_.Predict({.features = features.subspan(begin * width, n * width), .labels = {}, .truth = {}},
+                     std::span(rows_).first(n), PlanFor(scoring_sizes_, n));
+    std::ranges::copy(trainer_.scores(), scores.begin() + static_cast<ptrdiff_t>(begin * each));
+  }
+}
+
+std::vector<float> Learner::Save() const {
+  std::vector<float> memory;
+  memory.reserve(state_.floats());
+  for (const auto span : state_.Memory()) memory.insert(memory.end(), span.begin(), span.end());
+  return memory;
+}
+
+Status Learner::Load(std::span<const float> memory, uint64_t steps, uint64_t events) {
+  return state_.Adopt({.step = steps, .events = events, .ledger = {}}, memory, 0);
+}
+
+}  // namespace leat
