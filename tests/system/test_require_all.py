@@ -59,7 +59,7 @@ def test_ctest_sees_the_failure(tmp_path):
 
 @pytest.mark.parametrize("file", PYTEST)
 def test_pytest(tmp_path, file):
-    shutil.copy(HERE / "conftest.py", tmp_path)
+    shutil.copy(HERE.parent / "pytest_tiers.py", tmp_path / "conftest.py")
     (tmp_path / file).write_text(PYTEST[file])
     words = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", file]
     passed = run(*words, cwd=tmp_path, require_all=None)

@@ -1,0 +1,486 @@
+"""Running jobs: started here, or anywhere else."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import weakref
+from collections import deque
+from pathlib import Path
+
+from leat import _native
+from leat._job import _error, make_directory
+from leat._program import program
+from leat._streams import Events
+
+_POLL_S = 0.25
+_START_S = 180
+
+
+class Run:
+    """A running job: `run.metrics()`, `run.scale(workers=4)`, `run.checkpoint()`, `run.stop()`, `run.wait()`.
+
+    In a notebook it shows a table that follows the job; in a terminal, the line of progress.
+    """
+
+    def __init__(self, client, directory=None, model=None):
+        self._client = client
+        self._model = model
+        self.directory = directory  # of the job; None: it is on another host
+        self._samples = deque(maxlen=100_000)
+        self._status = None
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._failure = None
+        self._process = None
+        self._summary = None
+        self._stopped = False  # by us
+        self._silent = 0       # polls without an answer, one after the other
+        self._follower = threading.Thread(target=_follow, args=(weakref.ref(self),), daemon=True, name="leat-run")
+        self._follower.start()
+
+    # ---- what it shows
+
+    def status(self):
+        """The newest status, as a dict: that of `leat status --json`."""
+        with self._lock:
+            status = self._status
+        if status is not None and (self._over.is_set() or self._follower.is_alive()):
+            return dict(status)
+        return json.loads(self._client.status(5))
+
+    def metrics(self):
+        """Arrays of what was measured so far, a value each for a moment of the job: ready for a DataFrame.
+
+        time_s is in seconds since the run began; events and steps are totals; loss, accuracy and auc are those of the
+        last events (metrics: window); lag is in events. What a model does not have is NaN.
+        """
+        import numpy
+
+        with self._lock:
+            samples = list(self._samples)
+        columns = {"time_s": [at for at, _ in samples]}
+        for name in ("events", "steps", "events_per_s", "loss", "accuracy", "auc", "lag", "lag_s", "staleness_mean",
+                     "dead_letters", "workers", "ps"):
+            columns[name] = [_value(status, name) for _, status in samples]
+        return {name: numpy.asarray(values, dtype=numpy.float64) for name, values in columns.items()}
+
+    @property
+    def running(self):
+        return not self._over.is_set()
+
+    @property
+    def summary(self):
+        """The result of a run that has ended, as a dict; None before."""
+        return self._summary
+
+    def __repr__(self):
+        with self._lock:
+            status = self._status
+        if status is None:
+            return f"<leat.Run: {'starting' if self.running else 'ended'}>"
+        return f"<leat.Run {line(status)}>"
+
+    def _ipython_display_(self):
+        from leat import _notebook
+
+        _notebook.show(self)
+
+    def _repr_html_(self):
+        from leat import _notebook
+
+        return _notebook.html(self)
+
+    # ---- what it is told
+
+    def checkpoint(self):
+        """Writes a checkpoint, and returns when it is complete."""
+        self._call(self._client.checkpoint)
+
+    def scale(self, workers=None, ps=None):
+        """Sets how many workers ("2:8": a range for the autoscaler) and servers the job wants."""
+        if workers is None and ps is None:
+            raise ValueError("scale needs workers, ps, or both")
+        self._call(self._client.scale, "" if workers is None else str(workers), -1 if ps is None else int(ps))
+
+    def drain(self, member):
+        """Lets a member, such as "worker 3", hand over what it has, and leave."""
+        self._call(self._client.drain, member)
+
+    def pause(self):
+        """Lets the job finish what it has begun, and wait."""
+        self._call(self._client.pause)
+
+    def go_on(self):
+        """Lets a paused job go on."""
+        self._call(self._client.go_on)
+
+    def stop(self, wait=True):
+        """Ends the job after a last checkpoint."""
+        if self._over.is_set():
+            return
+        self._call(self._client.stop)
+        self._stopped = True
+        if wait:
+            self.wait()
+
+    def wait(self, timeout=None):
+        """Waits until the job has ended, and returns its summary. Ctrl-C stops the job after a checkpoint.
+
+        `timeout`: in seconds; then TimeoutError, and the job goes on.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        try:
+            while not self._over.wait(0.1):
+                if until is not None and time.monotonic() > until:
+                    raise TimeoutError(f"the job has not ended within {timeout} s")
+        except KeyboardInterrupt:
+            self._interrupt()
+            raise
+        if self._failure is not None:
+            raise self._failure
+        return self._summary
+
+    def state_dict(self):
+        """The trained parameters by their names in the model that was given: the values of PyTorch or Keras, else arrays.
+
+        While the job runs, a checkpoint is made first.
+        """
+        if self.directory is None:
+            raise ValueError("the job's directory is on another host; leat export writes its checkpoint there")
+        if self.running:
+            self.checkpoint()
+        return load_checkpoint(self.directory, self._model)
+
+    def _call(self, call, *arguments):
+        """A call that may take long, which Ctrl-C ends."""
+        if self._over.is_set():
+            raise ValueError("the job has ended")
+        outcome = []
+
+        def run():
+            try:
+                outcome.append((True, call(*arguments)))
+            except BaseException as e:  # noqa: BLE001, it is raised below
+                outcome.append((False, e))
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        while not outcome:
+            thread.join(0.1)
+        good, value = outcome[0]
+        if not good:
+            raise value
+        return value
+
+    def _interrupt(self):
+        """As the first Ctrl-C of leat train: a checkpoint, and then the end."""
+        with contextlib.suppress(Exception):
+            self._call(self._client.stop)
+        self._over.wait(60)
+
+    # ---- the thread that follows it
+
+    def _poll(self):
+        """One look at the job; false: it has ended."""
+        try:
+            status = json.loads(self._client.status(2))
+        except (ConnectionError, TimeoutError, RuntimeError, ValueError):
+            status = None
+        if status is not None:
+            self._take(status)
+        return not self._ended(status)
+
+    def _take(self, status):
+        with self._lock:
+            self._status = status
+            self._samples.append((time.monotonic() - self._began, status))
+
+    def _ended(self, status):
+        self._silent = self._silent + 1 if status is None else 0
+        if status is not None and status.get("phase") == "ended":
+            self._finish(status, None)
+        elif self._stopped and self._silent >= 3:
+            # It answered until it had done what it was told, and is gone.
+            with self._lock:
+                last = self._status
+            self._finish(last, None)
+        elif status is None and time.monotonic() - self._last_answer() > 60:
+            self._finish(None, ConnectionError("the coordinator has not answered for a minute"))
+        return self._over.is_set()
+
+    def _last_answer(self):
+        with self._lock:
+            return self._began + (self._samples[-1][0] if self._samples else 0)
+
+    def _finish(self, summary, failure):
+        self._summary = summary
+        self._failure = self._failure or failure
+        self._over.set()
+
+
+class LocalRun(Run):
+    """A run whose processes this one has started. They end when this process does."""
+
+    def __init__(self, process, life, client, directory, model, output):
+        self._life = life  # when this end of the pipe closes, the job ends
+        self._output = output
+        self._local = process
+        super().__init__(client, directory, model)
+        self._process = process
+        # Not a method: this object must not be kept alive.
+        self._finalizer = weakref.finalize(self, _close, life)
+
+    @property
+    def pid(self):
+        """The process of `leat train`, which has started all others."""
+        return self._local.pid
+
+    def _interrupt(self):
+        with contextlib.suppress(ProcessLookupError):
+            self._local.send_signal(signal.SIGINT)
+        self._over.wait(120)
+
+    def _ended(self, status):
+        code = self._local.poll()
+        if code is None:
+            return False
+        out, err = self._output.read()
+        summary = None
+        with contextlib.suppress(ValueError, IndexError):
+            summary = json.loads(out.strip().split("\n")[-1])
+        if summary is not None:
+            self._take(summary)
+        failed = code != 0 and not (summary and summary.get("stopped"))
+        self._finish(summary, _error(code, err) if failed else None)
+        _close(self._life)
+        return True
+
+
+class _Output:
+    """What the program has printed, in files, so that it never waits for this process."""
+
+    def __init__(self):
+        self.out = tempfile.TemporaryFile()
+        self.err = tempfile.TemporaryFile()
+
+    def read(self):
+        texts = []
+        for file in (self.out, self.err):
+            size = os.fstat(file.fileno()).st_size
+            texts.append(os.pread(file.fileno(), min(size, 1 << 20), max(0, size - (1 << 20)))
+                         .decode("utf-8", "replace"))
+        return texts
+
+
+def _close(descriptor):
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
+
+
+def _follow(reference):
+    while True:
+        run = reference()
+        if run is None or not run._poll():
+            return
+        over = run._over
+        del run
+        over.wait(_POLL_S)
+
+
+def _value(status, name):
+    if name in ("workers", "ps"):
+        role = "worker" if name == "workers" else "ps"
+        return sum(1 for member in status.get("members", ()) if member.get("role") == role)
+    value = status.get(name)
+    return float("nan") if value is None else value
+
+
+def line(status):
+    """The progress of a job in a line."""
+    parts = [f"{status.get('job', 'job')}: {status.get('phase', '')}", f"{status.get('events', 0):,} events"]
+    rate = status.get("events_per_s_now") or status.get("events_per_s")
+    if rate:
+        parts.append(f"{rate:,.0f} events/s")
+    for name in ("loss", "accuracy", "auc"):
+        if status.get(name) is not None:
+            parts.append(f"{name} {status[name]:.4f}")
+    if status.get("lag"):
+        parts.append(f"lag {status['lag']:,}")
+    parts.append(f"{_value(status, 'workers')} workers, {_value(status, 'ps')} ps")
+    return ", ".join(parts)
+
+
+def start(job, workers, ps, directory, dashboard, tensorboard, options):
+    # Mistakes in the numbers are found before a directory is made.
+    range_of = str(workers) if workers is not None else ""
+    count = int(range_of.split(":")[0]) if re.match(r"\d+(:\d+)?$", range_of) else 0
+    job._describe(count, 0 if ps is None else int(ps))
+    made = directory is None
+    path = make_directory(job.name) if made else Path(directory)
+    if not made:
+        path.mkdir(parents=True, exist_ok=True)
+    source = tempfile.TemporaryDirectory(prefix="leat-")
+    run = None
+    try:
+        yaml = job.to_yaml()
+        # The model's file goes with the job: it is needed again when the job is resumed.
+        model = Path(job._files.name) / "model.onnx"
+        if model.exists():
+            shutil.copyfile(model, path / "model.onnx")
+            yaml = yaml.replace(str(model.resolve()), str((path / "model.onnx").resolve()))
+        file = Path(source.name) / "job.yaml"
+        file.write_text(yaml, encoding="utf-8")
+        events = job.stream if isinstance(job.stream, Events) else None
+        writer = None
+        if events is not None:
+            writer = _native.LogWriter(str(path / "log"), events.topic, events.partitions)
+        run = _launch(job, file, path, workers, ps, dashboard, tensorboard, options)
+        if events is not None:
+            _publish(run, events, writer)
+        return run
+    except BaseException:
+        if made and run is None:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    finally:
+        source.cleanup()
+
+
+def _launch(job, file, directory, workers, ps, dashboard, tensorboard, options):
+    token = _native.random_token()
+    # Nobody writes to the first pipe: the program sees when this process is gone.
+    life_read, life_write = os.pipe()
+    ready_read, ready_write = os.pipe()
+    arguments = [program(), "train", str(file), "--json", "--directory", str(directory.resolve()), "--life-fd",
+                 str(life_read), "--ready-fd", str(ready_write)]
+    if workers is not None:
+        arguments += ["--workers", str(workers)]
+    if ps is not None:
+        arguments += ["--ps", str(ps)]
+    if job.data:
+        arguments += ["--data", job.data]
+    if dashboard:
+        arguments += ["--dashboard", "127.0.0.1:0" if dashboard is True else str(dashboard)]
+    if tensorboard:
+        arguments += ["--tensorboard", str(tensorboard)]
+    arguments += [str(option) for option in options]
+    output = _Output()
+    try:
+        process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=output.out, stderr=output.err,
+                                   pass_fds=(life_read, ready_write), start_new_session=True,
+                                   env={**os.environ, "LEAT_TOKEN": token})
+    except BaseException:
+        for descriptor in (life_write, ready_read):
+            _close(descriptor)
+        raise
+    finally:
+        _close(life_read)
+        _close(ready_write)
+    try:
+        address = _read_address(ready_read, process, output)
+        security = options[list(options).index("--security") + 1] if "--security" in options else ""
+        client = _native.Client(address, token, security, "--trusted-network" in options)
+        return LocalRun(process, life_write, client, str(directory.resolve()), job.model, output)
+    except BaseException:
+        _close(life_write)
+        process.send_signal(signal.SIGINT)
+        raise
+    finally:
+        _close(ready_read)
+
+
+def _read_address(descriptor, process, output):
+    """The coordinator's address, which the program writes when the job has started."""
+    import select
+
+    until = time.monotonic() + _START_S
+    text = b""
+    while not text.endswith(b"\n"):
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"the job has not started within {_START_S} s")
+        if not select.select([descriptor], [], [], min(left, 0.2))[0]:
+            continue
+        more = os.read(descriptor, 4096)
+        if not more:
+            process.wait(30)
+            raise _error(process.returncode, output.read()[1])
+        text += more
+    return text.decode().strip()
+
+
+def _publish(run, events, writer):
+    """Writes the events into the job's log on a thread, and seals the log after the last one."""
+
+    def work(reference):
+        batch, partition = [], 0
+        flushed = time.monotonic()
+
+        def flush():
+            nonlocal batch, partition, flushed
+            if batch:
+                while True:
+                    try:
+                        writer.append(partition, batch)
+                        break
+                    except ConnectionError:  # another process was busy
+                        time.sleep(0.1)
+                partition = (partition + 1) % events.partitions
+            batch, flushed = [], time.monotonic()
+
+        try:
+            for event in events.events:
+                batch.append(event.encode() if isinstance(event, str) else json.dumps(event, default=_plain).encode())
+                if len(batch) >= 512 or time.monotonic() - flushed > 0.05:
+                    flush()
+                    alive = reference()
+                    if alive is None or not alive.running:
+                        return
+                    del alive
+            flush()
+            writer.seal()
+        except Exception as e:  # noqa: BLE001, it is raised by wait
+            alive = reference()
+            if alive is not None:
+                alive._failure = ValueError(f"the stream of events ended: {type(e).__name__}: {e}")
+                alive._interrupt()
+
+    threading.Thread(target=work, args=(weakref.ref(run),), daemon=True, name="leat-events").start()
+
+
+def _plain(value):
+    """Numbers of numpy, for JSON."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"an event has a value of the type {type(value).__name__}")
+
+
+def attach(address, token="", security="", trusted_network=False):
+    """A leat.Run of a job that runs elsewhere, by the address of its coordinator.
+
+    `token`: default: $LEAT_TOKEN or ~/.config/leat/token. `security`: the folder of ca.pem, cert.pem and key.pem.
+    """
+    client = _native.Client(address, token or "", str(security or ""), bool(trusted_network))
+    json.loads(client.status(10))
+    return Run(client)
+
+
+def load_checkpoint(directory, model=None):
+    """The variables of the newest checkpoint in a job's directory, by name, as arrays that share its memory."""
+    import numpy
+
+    entries, warning = _native.checkpoint(str(directory))
+    if warning:
+        import warnings
+
+        warnings.warn(warning, RuntimeWarning, stacklevel=3)
+    variables = {name: numpy.asarray(values) for name, values, role in entries if role != "moments"}
+    return variables if model is None else model.take(variables)

@@ -1,0 +1,193 @@
+// Functions on job files, schemas and checkpoints.
+#include "job/job.h"
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/variables.h"
+#include "job/input/readable.h"
+#include "nn/layer.h"
+#include "object.h"
+#include "stream/decode/delimiter.h"
+#include "stream/inspect/inspect.h"
+#include "stream/inspect/propose.h"
+
+namespace leat::python {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json ShapeJson(const Shape& shape) {
+  Json sizes = Json::array();
+  for (size_t i = 0; i < shape.rank(); ++i) sizes.push_back(shape[i]);
+  return sizes;
+}
+
+Json Describe(const job::Job& job) {
+  static const char* const kRoles[] = {"trained", "statistic", "moments"};
+  static const char* const kTasks[] = {"binary", "classes", "regression", "none"};
+  const nn::Model& model = *job.model;
+  Json variables = Json::array();
+  for (const auto& variable : model.variables()) {
+    variables.push_back({{"name", variable.name},
+                         {"shape", ShapeJson(variable.shape)},
+                         {"role", kRoles[static_cast<size_t>(variable.role)]}});
+  }
+  Json labels = Json::array();
+  for (const auto& field : job.schema.fields) {
+    if (field.labels() > 0) labels.push_back({{"name", field.name}, {"values", field.values}});
+  }
+  return {{"name", job.name},
+          {"features", job.schema.features()},
+          {"labels", labels},
+          {"input_shape", ShapeJson(model.input_shape())},
+          {"outputs", model.outputs()},
+          {"classes", model.classes()},
+          {"task", kTasks[static_cast<size_t>(model.task())]},
+          {"parameters", model.parameters()},
+          {"model", model.ToString()},
+          {"stream", job.stream.Describe()},
+          {"optimizer", optim::Name(job.optimizer.kind)},
+          {"strategy", protocol::Name(job.strategy.kind)},
+          {"batch_size", job.batch_size},
+          {"workers", job.workers},
+          {"ps", job.servers},
+          {"variables", variables},
+          {"notes", job.notes}};
+}
+
+// describe_job(yaml, data, workers, ps) -> JSON
+PyObject* DescribeJob(PyObject*, PyObject* args) {
+  return Guarded([&]() -> PyObject* {
+    CheckNotForked();
+    const char *yaml = nullptr, *data = nullptr;
+    unsigned int workers = 0, servers = 0;
+    if (!PyArg_ParseTuple(args, "ssII", &yaml, &data, &workers, &servers)) return nullptr;
+    job::JobOverrides overrides;
+    overrides.data = data;
+    overrides.workers = workers;
+    overrides.servers = servers;
+    job::JobSource source;
+    source.text = yaml;
+    std::string text;
+    {
+      const WithoutLock without;
+      const job::Job job = job::Job::Load(source, overrides);
+      // Topics may be made later.
+      if (job.stream.files() != nullptr) job::CheckReadable(job);
+      text = Describe(job).dump();
+    }
+    return ToPython(text);
+  });
+}
+
+// schema_features(yaml, name) -> JSON: what the schema of a job alone says
+PyObject* SchemaFeatures(PyObject*, PyObject* args) {
+  return Guarded([&]() -> PyObject* {
+    CheckNotForked();
+    const char *text = nullptr, *name = nullptr;
+    if (!PyArg_ParseTuple(args, "ss", &text, &name)) return nullptr;
+    const auto schema = stream::Schema::FromConfig(Config::Parse(text, name).At("schema"));
+    Json fields = Json::array();
+    for (const auto& field : schema.fields)
+      fields.push_back({{"name", field.name}, {"features", field.features()}, {"labels", field.labels()}});
+    const Json json = {{"features", schema.features()},
+                       {"labels", schema.has_label() ? schema.labels() : 0},
+                       {"classes", schema.classes()},
+                       {"fields", fields}};
+    return ToPython(json.dump());
+  });
+}
+
+// infer_schema(file, label, rows, delimiter) -> YAML of stream and schema
+PyObject* InferSchema(PyObject*, PyObject* args) {
+  return Guarded([&]() -> PyObject* {
+    CheckNotForked();
+    const char *file = nullptr, *label = nullptr, *delimiter = nullptr;
+    unsigned long long rows = 0;
+    if (!PyArg_ParseTuple(args, "ssKs", &file, &label, &rows, &delimiter)) return nullptr;
+    stream::InspectOptions options{.rows = rows};
+    if (*delimiter != 0) {
+      options.delimiter = stream::ParseDelimiter(delimiter);
+      if (!options.delimiter)
+        throw std::invalid_argument("delimiter is '" + std::string(delimiter) + "'; " +
+                                    stream::kDelimiterRule);
+    }
+    const stream::ProposeOptions proposal{.path = file, .stream = "", .label = label};
+    std::string text;
+    {
+      const WithoutLock without;
+      const auto inspection = stream::Inspect(proposal.path, options);
+      if (!inspection.ok()) throw std::invalid_argument(inspection.status().message());
+      try {
+        text = stream::Propose(*inspection, proposal);
+      } catch (const std::invalid_argument& e) {
+        throw std::invalid_argument(proposal.path + ": " + e.what());
+      }
+    }
+    return ToPython(text);
+  });
+}
+
+// checkpoint(directory) -> ([(name, values, role)], warning)
+PyObject* Checkpoint(PyObject*, PyObject* args) {
+  return Guarded([&]() -> PyObject* {
+    CheckNotForked();
+    const char* directory = nullptr;
+    if (!PyArg_ParseTuple(args, "s", &directory)) return nullptr;
+    std::shared_ptr<checkpoint::NewestVariables> newest;
+    std::vector<optim::VariableSpec> variables;
+    {
+      const std::string path = directory;
+      const WithoutLock without;
+      job::JobSource source;
+      source.resume = path;
+      const job::Job job = job::Job::Load(source, {});
+      auto read = checkpoint::ReadNewestVariables(job.directory, job.Slices());
+      if (!read.ok()) throw std::invalid_argument(read.status().message());
+      newest = std::make_shared<checkpoint::NewestVariables>(std::move(*read));
+      variables = job.model->variables();
+    }
+    Ref list(PyList_New(0));
+    if (!list) return nullptr;
+    for (size_t v = 0; v < variables.size(); ++v) {
+      static const char* const kRoles[] = {"trained", "statistic", "moments"};
+      std::vector<int64_t> shape;
+      for (size_t i = 0; i < variables[v].shape.rank(); ++i) shape.push_back(variables[v].shape[i]);
+      Ref values(MakeArray(newest, newest->variables[v].data(), std::move(shape)));
+      Ref entry(Py_BuildValue("(sOs)", variables[v].name.c_str(), values.get(),
+                              kRoles[static_cast<size_t>(variables[v].role)]));
+      if (!entry || PyList_Append(list.get(), entry.get()) != 0) return nullptr;
+    }
+    return Py_BuildValue("(Os)", list.get(), newest->warning.c_str());
+  });
+}
+
+// layer_kinds() -> [str]
+PyObject* LayerKinds(PyObject*, PyObject*) {
+  return Guarded([&]() -> PyObject* {
+    Ref list(PyList_New(0));
+    if (!list) return nullptr;
+    for (const auto& kind : nn::LayerKinds()) {
+      Ref name(ToPython(std::string(kind.kind)));
+      if (!name || PyList_Append(list.get(), name.get()) != 0) return nullptr;
+    }
+    return list.release();
+  });
+}
+
+}  // namespace
+
+bool AddJobFunctions(PyObject* module) {
+  static PyMethodDef methods[] = {
+      {"describe_job", DescribeJob, METH_VARARGS,
+       "describe_job(yaml, data, workers, ps) -> JSON\n\nReads a job as leat train does."},
+      {"schema_features", SchemaFeatures, METH_VARARGS, "schema_features(yaml, name) -> JSON"},
+      {"infer_schema", InferSchema, METH_VARARGS, "infer_schema(file, label, rows, delimiter) -> YAML"},
+      {"checkpoint", Checkpoint, METH_VARARGS,
+       "checkpoint(directory) -> ([(name, values, role)], warning)\n\nThe newest one that is not damaged."},
+      {"layer_kinds", LayerKinds, METH_NOARGS, "layer_kinds() -> [str]"},
+      {nullptr, nullptr, 0, nullptr}};
+  return PyModule_AddFunctions(module, methods) == 0;
+}
+
+}  // namespace leat::python

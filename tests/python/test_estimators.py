@@ -1,0 +1,144 @@
+"""The estimators, with scikit-learn and without."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import leat
+from leat import layers
+
+sklearn = pytest.importorskip("sklearn")
+
+
+def test_classifier(rows):
+    X, y = rows
+    classifier = leat.Classifier(hidden=(32,), random_state=1).fit(X, y)
+    assert classifier.score(X, y) > 0.9
+    again = leat.Classifier(hidden=(32,), random_state=1).fit(X, y)
+    np.testing.assert_array_equal(classifier.predict_proba(X), again.predict_proba(X))
+    copy = pickle.loads(pickle.dumps(classifier))
+    np.testing.assert_array_equal(classifier.predict_proba(X), copy.predict_proba(X))
+    for estimator in (classifier, copy):
+        estimator.partial_fit(X, y)
+    np.testing.assert_array_equal(classifier.predict_proba(X), copy.predict_proba(X))
+    assert set(classifier.state_dict()) == {"dense1/weight", "dense1/bias", "dense2/weight", "dense2/bias"}
+
+
+def test_partial_fit_learns_text_labels(rows):
+    X, y = rows
+    names = np.array(["no", "yes"])[y]
+    classifier = leat.Classifier(hidden=(32,), random_state=1, optimizer=leat.Adam(0.01))
+    with pytest.raises(ValueError, match="classes must be passed"):
+        classifier.partial_fit(X, names)
+    for _ in range(40):
+        classifier.partial_fit(X, names, classes=["yes", "no", "maybe"])
+    assert classifier.score(X, names) > 0.9
+    assert classifier.predict_proba(X).shape == (400, 3)
+    with pytest.raises(ValueError, match="label .*never.* in row 3 is none of the classes"):
+        classifier.partial_fit(X, np.where(np.arange(400) == 3, "never", names))
+
+
+def test_the_quick_way_gives_the_same_bits(rows):
+    """Contiguous float32 with known classes goes to C++ at once; lists go through all checks."""
+    X, y = rows
+    quick, slow = (leat.Classifier(hidden=(8,), random_state=2) for _ in range(2))
+    for estimator in (quick, slow):
+        estimator.partial_fit(X, y, classes=[0, 1])
+    for _ in range(3):
+        quick.partial_fit(X, y)
+        slow.partial_fit(X.tolist(), y.tolist())
+    np.testing.assert_array_equal(quick.predict_proba(X), slow.predict_proba(X))
+    for bad in (np.full_like(X, np.inf), X[:, :4].copy()):
+        with pytest.raises(ValueError):
+            quick.partial_fit(bad, y)
+    with pytest.raises(ValueError, match="none of the classes"):
+        quick.partial_fit(X, y + 1)
+
+
+def test_regressor(rows):
+    X, _ = rows
+    y = np.stack([X[:, 0] * 2, X[:, 1] - X[:, 2]], axis=1)
+    regressor = leat.Regressor(hidden=(32,), random_state=1, epochs=60, optimizer=leat.Adam(0.01)).fit(X, y)
+    assert regressor.score(X, y) > 0.95
+    assert regressor.predict(X).shape == (400, 2)
+    one = leat.Regressor(hidden=(32,), random_state=1).partial_fit(X, y[:, 0])
+    assert one.predict(X).shape == (400,)
+
+
+def test_layers_of_ones_own(rows):
+    X, y = rows
+    model = leat.Sequential([layers.Dense(16), layers.BatchNorm(), layers.ReLU(), layers.Dropout(0.1), layers.Dense(2)])
+    classifier = leat.Classifier(model, random_state=1, epochs=40, optimizer=leat.Adam(0.01)).fit(X, y)
+    assert classifier.score(X, y) > 0.9
+    with pytest.raises(ValueError, match="the model tells 2 classes apart; the labels have 3"):
+        leat.Classifier(model).fit(X, np.arange(400) % 3)
+
+
+def test_in_a_pipeline(rows):
+    from sklearn.model_selection import cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = rows
+    pipeline = make_pipeline(StandardScaler(), leat.Classifier(hidden=(32,), random_state=1))
+    assert cross_val_score(pipeline, X * 100 + 7, y, cv=3).mean() > 0.8
+
+
+@pytest.mark.parametrize("estimator", [leat.Classifier(epochs=60, random_state=0, optimizer=leat.Adam(0.01)),
+                                       leat.Regressor(epochs=60, random_state=0, optimizer=leat.Adam(0.01))],
+                         ids=["classifier", "regressor"])
+def test_scikit_learns_own_checks(estimator):
+    from sklearn.utils.estimator_checks import check_estimator
+
+    check_estimator(estimator)
+
+
+class Tensor:
+    """An array of another library, which has nothing but DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_of_other_libraries(rows):
+    X, y = rows
+    expected, other = (leat.Classifier(hidden=(8,), random_state=4) for _ in range(2))
+    for _ in range(3):
+        expected.partial_fit(X, y, classes=[0, 1])
+        other.partial_fit(Tensor(X), Tensor(y), classes=[0, 1])
+    np.testing.assert_array_equal(expected.predict_proba(X), other.predict_proba(Tensor(X)))
+
+
+def test_without_scikit_learn(rows):
+    """The same results from numpy alone."""
+    X, y = rows
+    expected = leat.Classifier(hidden=(8,), random_state=3, epochs=5).fit(X, y).predict_proba(X)
+    text = """
+import sys
+sys.modules["sklearn"] = None
+import numpy as np
+import leat
+random = np.random.RandomState(7)
+X = random.normal(size=(400, 6)).astype(np.float32)
+y = (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(np.int64)
+classifier = leat.Classifier(hidden=(8,), random_state=3, epochs=5).fit(X, y)
+assert repr(classifier) == "Classifier(epochs=5, hidden=(8,), random_state=3)", repr(classifier)
+for bad in (X[0], X[:, :3], np.full_like(X, np.nan), X[:0]):
+    try:
+        classifier.predict(bad)
+    except ValueError:
+        continue
+    sys.exit("bad rows were taken")
+sys.stdout.buffer.write(classifier.predict_proba(X).tobytes())
+"""
+    done = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, timeout=120)
+    np.testing.assert_array_equal(np.frombuffer(done.stdout, np.float64).reshape(400, 2), expected)

@@ -1,0 +1,274 @@
+"""Jobs as objects: what they say, and real processes."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import leat
+from leat import layers
+
+DEADLINE_S = 120
+
+
+def wait_until(condition, what):
+    until = time.monotonic() + DEADLINE_S
+    while time.monotonic() < until:
+        if condition():
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{what} has not happened within {DEADLINE_S} s")
+
+
+def network():
+    return leat.Sequential([layers.Dense(16, activation="relu"), layers.Dense(2)])
+
+
+@pytest.fixture
+def job(csv_file, schema):
+    return leat.Job(stream=leat.Files(csv_file, header=True, epochs=4), schema=schema, model=network(),
+                    optimizer=leat.Adam(0.01), name="small")
+
+
+def test_says_what_it_is(job):
+    assert repr(job).startswith("<leat.Job 'small': 3-16-2 softmax_cross_entropy, 98 parameters")
+    assert job.description["variables"][0] == {"name": "dense1/weight", "shape": [3, 16], "role": "trained"}
+    text = job.to_yaml()
+    assert "    - dense: {units: 16, activation: relu}\n" in text
+
+
+def test_mistakes_are_value_errors_with_the_line_of_the_job_file(csv_file, schema):
+    def refused(text, **changes):
+        settings = {"stream": leat.Files(csv_file, header=True), "schema": schema, "model": network(), **changes}
+        with pytest.raises(ValueError, match=text) as error:
+            leat.Job(**settings)
+        assert "\n" not in str(error.value)
+
+    refused(r"job:\d+: unknown optimizer 'adm'; did you mean 'adam'", optimizer={"type": "adm"})
+    refused(r"job:\d+: .*staleness", strategy=leat.Sync(staleness=3))
+    refused(r"job:\d+: .*units", model=leat.Sequential([layers.Dense(-3)]))
+    refused("no_such_file.csv", stream=leat.Files("no_such_file.csv"))
+    refused(r"job:\d+: .*checkpont", checkpont={"interval_s": 3})
+    with pytest.raises(TypeError, match="a model is"):
+        leat.Job(stream=leat.Files(csv_file), schema=schema, model=3)
+    with pytest.raises(TypeError, match="a stream is"):
+        leat.Job(stream="events.csv", schema=schema, model=network())
+    with pytest.raises(ValueError, match="no such file"):
+        leat.Onnx("no_such_file.onnx")
+
+
+def test_schemas_are_inferred(csv_file):
+    schema = leat.Schema.infer(csv_file, label="label")
+    assert schema.features == 3
+    assert "label" in repr(schema)
+    job = leat.Job(stream=leat.Files(csv_file, header=True), schema=schema, model=network())
+    assert job.description["labels"][0]["name"] == "label"
+    with pytest.raises(ValueError, match="nothing.csv"):
+        leat.Schema.infer("nothing.csv", label="x")
+
+
+def test_a_run_from_start_to_end(job, tmp_path):
+    run = job.start(workers=2, ps=2, directory=tmp_path / "run")
+    assert "leat.Run" in repr(run)
+    summary = run.wait(DEADLINE_S)
+    assert summary["events"] == 4 * 3000
+    assert summary["accuracy"] > 0.85
+    assert not run.running
+    metrics = run.metrics()
+    assert metrics["events"][-1] == 12000
+    assert len({len(values) for values in metrics.values()}) == 1
+    state = run.state_dict()
+    assert {name: v.shape for name, v in state.items()} == {
+        "dense1/weight": (3, 16), "dense1/bias": (16,), "dense2/weight": (16, 2), "dense2/bias": (2,)}
+    # The weights tell the classes apart by themselves.
+    random = np.random.RandomState(5)
+    x = random.normal(size=(500, 3))
+    hidden = np.maximum(x @ state["dense1/weight"] + state["dense1/bias"], 0)
+    told = (hidden @ state["dense2/weight"] + state["dense2/bias"]).argmax(axis=1)
+    assert (told == (x[:, 0] - x[:, 1] > 0)).mean() > 0.9
+    html = run._repr_html_()
+    assert "<svg" in html and "12,000" in html
+    with pytest.raises(ValueError, match="already holds a job"):
+        job.start(directory=tmp_path / "run")
+
+
+def events(count):
+    random = np.random.RandomState(3)
+    for _ in range(count):
+        x = random.normal(size=3)
+        yield {"x0": x[0], "x1": float(x[1]), "x2": float(x[2]), "label": bool(x[0] > x[1])}
+
+
+def test_any_iterable_is_a_stream(tmp_path):
+    schema = leat.Schema({**{f"x{i}": {"type": "number"} for i in range(3)},
+                          "label": {"type": "number", "role": "label", "classes": 2}})
+    job = leat.Job(stream=events(20_000), schema=schema, model=network(), optimizer=leat.Adam(0.01),
+                   train={"split_batches": 8})
+    run = job.start(workers=1, ps=1, directory=tmp_path / "run")
+    summary = run.wait(DEADLINE_S)
+    assert summary["events"] == 20_000
+    assert summary["dead_letters"] == 0
+    assert summary["accuracy"] > 0.85
+
+
+def test_an_iterable_that_fails_is_told(tmp_path):
+    def failing():
+        yield from events(500)
+        raise KeyError("no more")
+
+    schema = leat.Schema({**{f"x{i}": {"type": "number"} for i in range(3)},
+                          "label": {"type": "number", "role": "label", "classes": 2}})
+    run = leat.Job(stream=failing(), schema=schema, model=network()).start(workers=1, ps=1, directory=tmp_path / "run")
+    with pytest.raises(ValueError, match="the stream of events ended: KeyError"):
+        run.wait(DEADLINE_S)
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """A run whose stream never ends."""
+    schema = leat.Schema({**{f"x{i}": {"type": "number"} for i in range(3)},
+                          "label": {"type": "number", "role": "label", "classes": 2}})
+
+    def forever():
+        while True:
+            yield from events(200)
+            time.sleep(0.02)
+
+    run = leat.Job(stream=forever(), schema=schema, model=network(), train={"split_batches": 4}).start(
+        workers=1, ps=1, directory=tmp_path / "run")
+    yield run
+    run.stop()
+
+
+def test_a_running_job_does_what_it_is_told(endless):
+    run = endless
+    wait_until(lambda: run.metrics()["events"][-1:].sum() > 1000, "training")
+    run.scale(workers=2)
+    wait_until(lambda: run.metrics()["workers"][-1] == 2, "a second worker")
+    run.checkpoint()
+    assert set(run.state_dict()) == {"dense1/weight", "dense1/bias", "dense2/weight", "dense2/bias"}
+    with pytest.raises(TimeoutError):
+        run.wait(0.2)
+    with pytest.raises(ValueError, match="workers"):
+        run.scale(workers="many")
+    with pytest.raises(ValueError):
+        run.drain("worker 17")
+    run.stop()
+    assert run.summary["stopped"] or run.summary["phase"] == "ended"
+    with pytest.raises(ValueError, match="has ended"):
+        run.checkpoint()
+
+
+def test_attach(job, tmp_path):
+    token = "t" * 40
+    text = job.to_yaml().replace("epochs: 4", "epochs: 100000")
+    (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+    with open(tmp_path / "log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen([leat.program(), "train", "job.yaml", "--workers", "1", "--ps", "1", "--directory", "run",
+                                    "--json", "--listen", "127.0.0.1:0"], cwd=tmp_path, stdout=log, stderr=log,
+                                   env={**os.environ, "LEAT_TOKEN": token})
+    try:
+        log = tmp_path / "run/logs/coordinator.log"
+        address = []
+
+        def listening():
+            if log.exists():
+                address[:] = re.findall(r"serves on (127\.0\.0\.1:\d+)", log.read_text(encoding="utf-8"))
+            return bool(address)
+
+        wait_until(listening, "the coordinator's address")
+        run = leat.attach(address[0], token=token)
+        wait_until(lambda: run.metrics()["events"][-1:].sum() > 0, "training")
+        with pytest.raises(ValueError, match="on another host"):
+            run.state_dict()
+        with pytest.raises(PermissionError):
+            leat.attach(address[0], token="x" * 40)
+        run.stop()
+        assert not run.running
+        assert process.wait(DEADLINE_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_nobody_listens():
+    with pytest.raises((ConnectionError, TimeoutError)):
+        leat.attach("127.0.0.1:1", token="x" * 40)
+
+
+def test_simulate(job):
+    summary = job.simulate(workers=200, ps=4, steps=20, compute="5ms")
+    assert summary["wanted"] == {"workers": 200, "ps": 4}
+    with pytest.raises(ValueError, match="'fast' is not a bandwidth"):
+        job.simulate(link="fast")
+
+
+CHILD = """
+import os, signal, sys, threading, time
+import leat
+from leat import layers
+
+def interrupt():
+    # Ctrl-C, once the main thread waits for the job.
+    main = threading.main_thread().ident
+    def waits(frame):
+        return frame is not None and (frame.f_code.co_filename.endswith("_run.py") or waits(frame.f_back))
+    while not waits(sys._current_frames()[main]):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+schema = leat.Schema({"x": {"type": "number"}, "label": {"type": "number", "role": "label", "classes": 2}})
+def forever():
+    while True:
+        yield {"x": 1.0, "label": 1}
+        time.sleep(0.001)
+run = leat.Job(stream=forever(), schema=schema, model=[layers.Dense(2)]).start(workers=1, ps=1, directory=sys.argv[1])
+while not run.metrics()["events"][-1:].sum() > 0:
+    time.sleep(0.02)
+print(run.pid, flush=True)
+if sys.argv[2] == "SIGINT":
+    sys.stdin.readline()
+    threading.Thread(target=interrupt).start()
+try:
+    run.wait()
+except KeyboardInterrupt:
+    print("ended" if not run.running else "runs", flush=True)
+"""
+
+
+def group_of(leader):
+    """Processes in the session of `leat train`."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == leader and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGINT"])
+def test_processes_end_with_python(tmp_path, how):
+    """A killed interpreter leaves no processes behind, and Ctrl-C ends the job after a checkpoint."""
+    with subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path / "run"), how], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as child:
+        leader = int(child.stdout.readline())
+        wait_until(lambda: len(group_of(leader)) >= 4, "the job's processes")
+        if how == "SIGKILL":
+            child.kill()
+        else:
+            child.stdin.write("\n")
+            child.stdin.flush()
+            assert child.stdout.readline().strip() == "ended"
+        child.wait(DEADLINE_S)
+    wait_until(lambda: not group_of(leader), "the end of the job's processes")
+    assert list((tmp_path / "run").glob("checkpoint-*/manifest.json"))
+    assert json.loads((tmp_path / "run/summary.json").read_text(encoding="utf-8"))["phase"] == "ended"

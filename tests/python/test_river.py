@@ -1,0 +1,64 @@
+"""Models in the manner of River."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from leat import river as leat_river
+
+river = pytest.importorskip("river")
+
+
+def events(count, seed=1):
+    random = np.random.RandomState(seed)
+    for _ in range(count):
+        x = {"a": random.normal(), "b": random.normal()}
+        yield x, x["a"] - x["b"] > 0
+
+
+def test_learns_one_event_at_a_time():
+    model = leat_river.Classifier(max_features=8, hidden=(16,))
+    assert model.predict_proba_one({"a": 1.0}) == {}
+    for x, y in events(3000):
+        model.learn_one(x, y)
+    assert sum(model.predict_one(x) == y for x, y in events(500, 2)) > 460
+    assert sum(model.predict_proba_one({"a": 3.0, "b": -3.0}).values()) == pytest.approx(1)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert other.predict_proba_one({"a": 0.3}) == model.predict_proba_one({"a": 0.3})
+
+
+def test_names_take_free_inputs_and_further_ones_are_left_out():
+    model = leat_river.Classifier(max_features=2, hidden=(4,))
+    model.learn_one({"a": 1.0}, 0)
+    model.learn_one({"b": 1.0, "c": 5.0}, 1)
+    assert model.predict_proba_one({"a": 1.0, "c": 9.0}) == model.predict_proba_one({"a": 1.0})
+    assert model.predict_proba_one({"b": 0.0}) == model.predict_proba_one({})
+
+
+def test_learns_many():
+    import pandas
+
+    rows = list(events(2000))
+    X, y = pandas.DataFrame([x for x, _ in rows]), pandas.Series([y for _, y in rows])
+    model = leat_river.Classifier(max_features=8, hidden=(16,), batch_size=64)
+    for _ in range(5):
+        model.learn_many(X, y)
+    assert (model.predict_many(X) == y).mean() > 0.9
+
+
+def test_regressor():
+    model = leat_river.Regressor(max_features=4, hidden=(16,))
+    for x, _ in events(3000):
+        model.learn_one(x, 2 * x["a"] + x["b"])
+    errors = [abs(model.predict_one(x) - 2 * x["a"] - x["b"]) for x, _ in events(300, 2)]
+    assert np.mean(errors) < 0.25
+
+
+@pytest.mark.parametrize("model", [leat_river.Classifier(hidden=(16,)), leat_river.Regressor(hidden=(16,))],
+                         ids=["classifier", "regressor"])
+def test_rivers_own_checks(model):
+    from river import checks
+
+    checks.check_estimator(model)
