@@ -8,6 +8,7 @@ FILE: what the benchmark has printed with --json; without it the benchmark is ru
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -47,7 +48,16 @@ def timeline(rows):
             yield [row["case"], f"{row['ratio']:.3f}", bound_of(row)]
 
 
-TABLES = {"engine": engine, "prediction": prediction, "timeline": timeline}
+def python(rows):
+    """A step from Python, compared with the same in C++ and in other libraries, whose versions are left out."""
+    yield ["time of a step", "ratio", "bound"]
+    for row in rows:
+        if row["bound"] is not None and row["bound_of"] == "ratio":
+            case = re.sub(r" [0-9.]+,", ",", row["case"])
+            yield [f"{case}, to {row['reference']}", f"{row['ratio']:.2f}", bound_of(row)]
+
+
+TABLES = {"engine": engine, "prediction": prediction, "python": python, "timeline": timeline}
 
 
 def table(benchmark, lines):

@@ -137,6 +137,15 @@ def table_of_a_benchmark(name):
         rows = [{"case": case, "ratio": 1.0, "bound": float(bound), "bound_of": "ratio",
                  "direction": "<=" if which == "AtMost" else ">="} for case, which, bound in bounds]
         return bench_table.table(name, map(json.dumps, rows))
+    if name == "python":
+        source = (leat.ROOT / "bench/python.cc").read_text()
+        bounds = re.findall(r'MedianRow\("([^"]+)"( \+ \w+(?:->|\.)version)?,\s*\w+,\s*"us",\s*"([^"]+)"[^;]*?'
+                            r'Ratio(AtMost|AtLeast)\(([0-9.]+)\)', source)
+        versions = {"partial_fit of ": "scikit-learn 1.0, MLPClassifier", "a loop of ": "PyTorch 2.0, fused Adam"}
+        rows = [{"case": case + versions.get(case, ""), "reference": reference, "ratio": 1.0, "bound": float(bound),
+                 "bound_of": "ratio", "direction": "<=" if which == "AtMost" else ">="}
+                for case, _, reference, which, bound in bounds]
+        return bench_table.table(name, map(json.dumps, rows))
     sources = {"engine": ("bench/frame/families.cc", "bench/engine.cc", r"kMaxRatio = (\S+);")}
     cases, bounds, pattern = sources[name]
     bound = float(re.search(pattern, (leat.ROOT / bounds).read_text())[1])
