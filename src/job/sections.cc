@@ -3,6 +3,7 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "job/extensions/extensions.h"
 #include "job/input/csv_files.h"
 #include "job/input/schema_files.h"
 #include "job/job.h"
@@ -170,12 +171,14 @@ void ReadModel(const Config& config, const nn::LayerFiles::Copies& copies, Job* 
     if (const auto copy = copies.find(asset.path); copy != copies.end()) asset.file = copy->second;
     files.copies[asset.path] = asset.file;
   }
+  std::vector<nn::LayerKind> kinds(onnx::LayerKinds().begin(), onnx::LayerKinds().end());
+  kinds.insert(kinds.end(), OwnExtensions().layers.begin(), OwnExtensions().layers.end());
   job->model = std::make_shared<const nn::Model>(
       nn::Model::FromConfig(config.At("model"), {.features = job->schema.features(),
                                                  .labels = job->schema.labels(),
                                                  .running = job->schema.running_features(),
                                                  .files = std::move(files),
-                                                 .kinds = onnx::LayerKinds()}));
+                                                 .kinds = kinds}));
   FitLabels(config.At("schema"), *job->model, &job->schema);
   CheckNegative(config, *job);
   CheckIds(*job->model, job->schema);
@@ -241,7 +244,9 @@ void ReadCluster(const Config& cluster, Job* job) {
                 " s: at most a quarter of heartbeat_timeout_s, so that one may be lost");
     }
   }
-  if (cluster.Has("placement")) job->placement = protocol::PlacementFromConfig(cluster.At("placement"));
+  if (cluster.Has("placement")) {
+    job->placement = protocol::PlacementFromConfig(cluster.At("placement"), OwnExtensions().placements);
+  }
 }
 
 void ReadSecurity(const Config& config, Job* job) {

@@ -48,9 +48,10 @@ struct Item {
 };
 
 // `- flatten` is short for `- flatten: {}`.
-Item ReadItem(const Config& item, std::span<const LayerKind> more) {
+Item ReadItem(const Config& item, std::span<const LayerKind> more, bool nested) {
   std::vector<LayerKind> kinds(std::begin(kKinds), std::end(kKinds));
   kinds.insert(kinds.end(), more.begin(), more.end());
+  if (nested) std::erase_if(kinds, [](const LayerKind& kind) { return kind.outermost; });
   std::vector<std::string> names;
   for (const auto& kind : kinds) names.emplace_back(kind.kind);
   const bool alone = item.IsScalar();
@@ -111,7 +112,7 @@ Layers Layers::FromConfig(const Config& list, const Shape& inputs, const LayerFi
   std::map<std::string, uint32_t, std::less<>> number;
   std::set<std::string> names;
   for (size_t i = 0; i < list.size(); ++i) {
-    const Item item = ReadItem(list[i], more);
+    const Item item = ReadItem(list[i], more, !prefix.empty());
     const std::string kind(item.kind.kind);
     std::string name = kind + std::to_string(++number[kind]);
     if (item.settings.Has("name")) {
@@ -119,7 +120,7 @@ Layers Layers::FromConfig(const Config& list, const Shape& inputs, const LayerFi
       name = item.settings.String("name", "");
     }
     if (!names.insert(name).second) list[i].Fail("two layers are named '" + name + "'");
-    layers.layers_.push_back(item.kind.make({prefix + name, item.settings, row, files}));
+    layers.layers_.push_back(item.kind.make({prefix + name, item.settings, row, files, more}));
     row = layers.layers_.back()->outputs();
   }
   return layers;

@@ -49,12 +49,16 @@ struct LayerFiles {
   std::string Locate(const std::string& path) const;
 };
 
+struct LayerKind;
+
 // Arguments for creating a layer.
 struct LayerRequest {
   std::string name;  // "dense1"
   Config settings;
   Shape inputs;  // of a row
   LayerFiles files = {};
+  std::span<const LayerKind> kinds =
+      {};  // from other folders and programs, for the layers nested in this one
 };
 
 class Layer {
@@ -88,7 +92,8 @@ using LayerFactory = std::shared_ptr<const Layer> (*)(const LayerRequest& reques
 struct LayerKind {
   std::string_view kind;
   LayerFactory make;
-  bool bare = false;  // settings are optional: - flatten
+  bool bare = false;       // settings are optional: - flatten
+  bool outermost = false;  // cannot be nested in another layer
 };
 
 // The kinds of layers in this folder.

@@ -57,7 +57,7 @@ class OnnxLayer final : public nn::Layer {
   std::shared_ptr<const Network> network_;
 };
 
-constexpr nn::LayerKind kKinds[] = {{"onnx", nn::Make<OnnxLayer>}};
+constexpr nn::LayerKind kKinds[] = {{.kind = "onnx", .make = nn::Make<OnnxLayer>, .outermost = true}};
 
 }  // namespace
 

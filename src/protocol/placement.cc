@@ -15,6 +15,11 @@ namespace {
 
 constexpr size_t kNamedVariables = 3;  // in a warning
 
+constexpr std::pair<std::string_view, Placement::Kind> kKinds[] = {{"round_robin", Placement::kRoundRobin},
+                                                                   {"greedy", Placement::kGreedy},
+                                                                   {"partitioned", Placement::kPartitioned},
+                                                                   {"weighted", Placement::kWeighted}};
+
 // Bytes assigned to each server so far, without excluded servers.
 class Loads {
  public:
@@ -126,15 +131,21 @@ PlacementReport Sum(const SliceTable& table, const Placement& placement,
 
 }  // namespace
 
-Placement PlacementFromConfig(const Config& config) {
-  constexpr std::pair<const char*, Placement::Kind> kKinds[] = {{"round_robin", Placement::kRoundRobin},
-                                                                {"greedy", Placement::kGreedy},
-                                                                {"partitioned", Placement::kPartitioned},
-                                                                {"weighted", Placement::kWeighted}};
+bool IsPlacement(std::string_view name) {
+  return std::ranges::any_of(kKinds, [&](const auto& kind) { return kind.first == name; });
+}
+
+Placement PlacementFromConfig(const Config& config, const std::map<std::string, PlacementFunction>& own) {
   std::vector<std::string> names;
   for (const auto& [name, kind] : kKinds) names.emplace_back(name);
+  for (const auto& [name, place] : own) names.push_back(name);
   const std::string name = (config.IsMap() ? config.At("type") : config).OneOf("placement", names);
-  Placement placement(kKinds[std::ranges::find(names, name) - names.begin()].second);
+  Placement placement(Placement::kOwn);
+  if (const auto at = own.find(name); at != own.end()) {
+    placement.own = at->second;
+  } else {
+    placement.kind = kKinds[std::ranges::find(names, name) - names.begin()].second;
+  }
   const Config settings = config.IsMap() ? config : config.WithoutSettings();
   settings.Allow({"type", "weights", "exclude"});
   const bool weighted = placement.kind == Placement::kWeighted;

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/config.h"
@@ -16,6 +18,7 @@
 namespace leat::protocol {
 
 // A custom placement: returns the server (0 … servers-1) of each slice of the table. The result is checked.
+// It must be a pure function: several processes call it and need the same result.
 using PlacementFunction = std::function<std::vector<uint32_t>(const SliceTable& table, uint32_t servers)>;
 
 struct Placement {
@@ -37,8 +40,10 @@ struct Placement {
 };
 
 // Reads the `placement:` of a job: a name, or a map with `type`, `weights` and `exclude`. Throws
-// std::invalid_argument with the location and the values.
-Placement PlacementFromConfig(const Config& config);
+// std::invalid_argument with the location and the values. `own`: placement functions by their names.
+Placement PlacementFromConfig(const Config& config, const std::map<std::string, PlacementFunction>& own = {});
+// Whether a placement of this name exists without `own`.
+bool IsPlacement(std::string_view name);
 
 // Returns in one line why the placement is invalid for this number of servers, or ok.
 Status Check(const Placement& placement, uint32_t servers);

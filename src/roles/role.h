@@ -10,7 +10,7 @@
 namespace leat::roles {
 
 // The version of the program, with the git commit that it was built from: "0.1.0+1a2b3c4d5e6f", or
-// "0.1.0+no-git-commit". All processes of a job must have the same.
+// "0.1.0+no-git-commit", and the program's extensions. All processes of a job must have the same.
 std::string ProgramVersion();
 // A join request with this process's host, network and pid, and a worker's MPI rank.
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address);

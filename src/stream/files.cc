@@ -113,9 +113,7 @@ Result<std::unique_ptr<Source>> OpenLines(const FileSourceOptions& options) {
     bool header = options.header;
     ForLines(AsText(file), [&](std::string_view line) {
       if (std::exchange(header, false)) return;
-      const ByteView bytes = AsBytes(line);
-      records.data.insert(records.data.end(), bytes.begin(), bytes.end());
-      records.offsets.push_back(records.data.size());
+      records.Add(AsBytes(line));
     });
     if (records.size() == before) return Status(Code::kDataLoss, path + ": has no records");
   }

@@ -54,11 +54,7 @@ std::unique_ptr<Source> MakeMemorySource(RecordBatch records, uint32_t partition
 
 std::unique_ptr<Source> MakeMemorySource(const std::vector<std::string>& records, uint32_t partitions) {
   RecordBatch batch;
-  for (const std::string& record : records) {
-    const ByteView bytes = AsBytes(record);
-    batch.data.insert(batch.data.end(), bytes.begin(), bytes.end());
-    batch.offsets.push_back(batch.data.size());
-  }
+  for (const std::string& record : records) batch.Add(AsBytes(record));
   return MakeMemorySource(std::move(batch), partitions);
 }
 

@@ -14,6 +14,11 @@ std::optional<ByteView> RecordBatch::Value(size_t attribute, size_t record) cons
   return attributes[attribute][record];
 }
 
+void RecordBatch::Add(ByteView record) {
+  data.insert(data.end(), record.begin(), record.end());
+  offsets.push_back(data.size());
+}
+
 void RecordBatch::Restart(uint32_t of_partition, uint64_t begin) {
   partition = of_partition;
   first_offset = begin;

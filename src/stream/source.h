@@ -103,6 +103,8 @@ struct RecordBatch {
 
   // Empty, and without padding. Keeps what is set before a read.
   void Restart(uint32_t of_partition, uint64_t begin);
+  // Appends a record to a batch without padding.
+  void Add(ByteView record);
   size_t size() const { return offsets.size() - 1; }
   ByteView operator[](size_t i) const {
     return ByteView(data).subspan(offsets[i], offsets[i + 1] - offsets[i]);

@@ -66,6 +66,7 @@ void CheckDevices(const Job& job) {
 void CheckFits(const Job& job, stream::Source& source, const std::vector<stream::PartitionRange>& ranges) {
   if (const FileStream* files = job.stream.files(); files != nullptr)
     CheckFits(job, job.schema, source, ranges, files->options.paths.front());
+  if (job.stream.own() != nullptr) CheckFits(job, job.schema, source, ranges, job.stream.Describe());
 }
 
 void CheckNotEmpty(const Job& job, const std::vector<stream::PartitionRange>& ranges) {

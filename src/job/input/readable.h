@@ -14,7 +14,8 @@ namespace leat::job {
 void CheckReadable(const Job& job);
 
 // Checks that need only the open stream.
-// Checks that the first records of files in these ranges match the schema.
+// Checks that the first records of files, or of a source of the program's own, in these ranges match the
+// schema.
 void CheckFits(const Job& job, stream::Source& source, const std::vector<stream::PartitionRange>& ranges);
 // Checks that there are records, unless the job may wait for them.
 void CheckNotEmpty(const Job& job, const std::vector<stream::PartitionRange>& ranges);

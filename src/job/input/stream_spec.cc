@@ -1,9 +1,11 @@
 #include "job/input/stream_spec.h"
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <iomanip>
 #include <sstream>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -68,6 +70,24 @@ StreamSpec::Source ReadKafka(const Config& config, const StreamPaths&) {
   return ReadKafkaStream(config);
 }
 
+StreamSpec::Source ReadOwnStream(const Config& config, const StreamPaths& paths) {
+  const Config source = config.At("source");
+  const auto& sources = OwnExtensions().sources;
+  if (!source.IsScalar() && (!source.IsMap() || source.Keys().size() != 1))
+    source.Fail("source is the name of one of the program's own, with its settings: {ticks: {rate: 100}}");
+  const std::string name = source.IsScalar() ? source.String() : source.Keys()[0];
+  std::vector<std::string> names;
+  for (const auto& [known, open] : sources) names.push_back(known);
+  const Config place = source.IsScalar() ? source : source.At(name);
+  if (names.empty())
+    place.Fail("unknown source '" + name +
+               "': this program has none of its own; run the one that defines it");
+  const auto at = sources.find(name);
+  if (at == sources.end()) place.FailUnknown("source", name, names);
+  const bool bare = source.IsScalar() || place.IsNull();
+  return OwnStream{name, {bare ? place.WithoutSettings() : place, paths.data}, at->second};
+}
+
 // A kind of source: the key that chooses it, which comes first, and its other settings.
 struct Kind {
   const char* name;  // as messages call it
@@ -89,6 +109,7 @@ const std::vector<Kind>& Kinds() {
        {"kafka", "topic", "start", "bounded", "partitions", "max_partitions", "bots", "live",
         "fail_on_data_loss", "dead_letters", "labels"},
        ReadKafka},
+      {"a source of its own", {"source"}, ReadOwnStream},
   };
   return kKinds;
 }
@@ -235,6 +256,46 @@ Status LogStream::Create(uint32_t count) const {
   return stream::EmbeddedLog::Create(directory, topic, made);
 }
 
+// ---- the program's own
+
+std::string OwnStream::Describe() const {
+  return "source '" + name + "'";
+}
+
+// How many partitions there are follows from the settings.
+SourceIdentity OwnStream::Identity() const {
+  return {.topic = "source " + name + ": " + request.settings.ToYaml(), .partitions = 0, .windows = ""};
+}
+
+// Unknown: the program alone can tell.
+Result<std::vector<std::string>> OwnStream::Identify() const {
+  return std::vector<std::string>();
+}
+
+Status OwnStream::Prepare() const {
+  return {};
+}
+
+Result<std::unique_ptr<stream::Source>> OwnStream::Open() const {
+  try {
+    auto source = open(request);
+    if (source != nullptr) return source;
+    return Status(Code::kInvalidArgument, Describe() + ": its function returned none");
+  } catch (const std::invalid_argument& error) {
+    return Status(Code::kInvalidArgument, error.what());  // names the place
+  } catch (const std::exception& error) {
+    return Status(Code::kUnavailable, Describe() + ": " + error.what());
+  }
+}
+
+Status OwnStream::CheckEmpty() const {
+  return {};
+}
+
+Result<std::unique_ptr<stream::TopicWriter>> OwnStream::OpenWriter() const {
+  return Status(Code::kFailedPrecondition, Describe() + ": nothing is appended to it");
+}
+
 // ---- whichever it is
 
 const stream::BotsConfig* StreamSpec::bots() const {
@@ -278,7 +339,8 @@ Result<std::unique_ptr<stream::TopicWriter>> StreamSpec::OpenWriter() const {
 Status StreamSpec::Create(uint32_t count) const {
   if (log() != nullptr) return log()->Create(count);
   if (kafka() != nullptr) return kafka()->Create(count);
-  return {Code::kFailedPrecondition, Describe() + ": nothing is appended to files"};
+  return {Code::kFailedPrecondition,
+          Describe() + ": nothing is appended to " + (own() != nullptr ? "it" : "files")};
 }
 
 }  // namespace leat::job

@@ -14,6 +14,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "job/extensions/extensions.h"
 #include "job/input/kafka_stream.h"
 #include "stream/bots/bots.h"
 #include "stream/files.h"
@@ -70,8 +71,23 @@ struct LogStream {
   Status Create(uint32_t count) const;
 };
 
+// A source of the program's own (job/extensions/extensions.h).
+struct OwnStream {
+  std::string name;
+  SourceRequest request;
+  SourceFactory open;
+
+  std::string Describe() const;  // "source 'ticks'"
+  SourceIdentity Identity() const;
+  Result<std::vector<std::string>> Identify() const;
+  Status Prepare() const;
+  Result<std::unique_ptr<stream::Source>> Open() const;
+  Status CheckEmpty() const;
+  Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
+};
+
 struct StreamSpec {
-  using Source = std::variant<FileStream, LogStream, KafkaStream>;
+  using Source = std::variant<FileStream, LogStream, KafkaStream, OwnStream>;
   Source source;
   uint32_t epochs = 1;
 
@@ -79,6 +95,7 @@ struct StreamSpec {
   const FileStream* files() const { return std::get_if<FileStream>(&source); }
   const LogStream* log() const { return std::get_if<LogStream>(&source); }
   const KafkaStream* kafka() const { return std::get_if<KafkaStream>(&source); }
+  const OwnStream* own() const { return std::get_if<OwnStream>(&source); }
   KafkaStream* kafka() { return std::get_if<KafkaStream>(&source); }
   const stream::BotsConfig* bots() const;
   stream::BotsConfig* bots();
@@ -92,7 +109,7 @@ struct StreamSpec {
   Status CheckEmpty() const;
   Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
   // For writers that are no bots: makes the topic unless it exists, with `count` partitions; 0: as the job
-  // would. kFailedPrecondition: the stream is files. kPermissionDenied: the user makes no topics.
+  // would. kFailedPrecondition: the stream is no topic. kPermissionDenied: the user makes no topics.
   Status Create(uint32_t count) const;
 };
 

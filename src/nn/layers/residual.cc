@@ -31,7 +31,7 @@ class ResidualLayer final : public Layer {
  private:
   static Layers ReadLayers(const LayerRequest& request) {
     AllowSettings(request.settings, {"layers"});
-    return Layers::FromConfig(request.settings.At("layers"), request.inputs, request.files, {},
+    return Layers::FromConfig(request.settings.At("layers"), request.inputs, request.files, request.kinds,
                               request.name + "/");
   }
 

@@ -106,9 +106,7 @@ class Publisher {
     batch_.Restart(0, begin);
     for (uint64_t i = begin; i < begin + count; ++i) {
       LEAT_RETURN_IF_ERROR(rows_.Read(0, order_[i], order_[i] + 1, &one_));
-      const ByteView record = one_[0];
-      batch_.data.insert(batch_.data.end(), record.begin(), record.end());
-      batch_.offsets.push_back(batch_.data.size());
+      batch_.Add(one_[0]);
     }
     batch_.data.resize(batch_.data.size() + RecordBatch::kPadding);
     return {};

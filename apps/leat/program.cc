@@ -1,0 +1,680 @@
+// The commands of the `leat` program: the only place where concrete parts are wired together.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/config.h"
+#include "commands.h"
+#include "control/client.h"
+#include "dashboard_listener.h"
+#include "demo_job.h"
+#include "job/worker_range.h"
+#include "kafka_demo.h"
+#include "kernels/cpu/table.h"
+#include "kernels/reference/reference.h"
+#include "launcher/admin.h"
+#include "launcher/runner.h"
+#include "launcher/security.h"
+#include "launcher/signals.h"
+#include "launcher/token.h"
+#include "leat.h"
+#include "metrics_listener.h"
+#include "net/address.h"
+#include "observe/http/view_token.h"
+#include "ops/fuse.h"
+#include "report/display.h"
+#include "roles/bots_role.h"
+#include "roles/coordinator_role.h"
+#include "roles/feed/wait_for_feed.h"
+#include "roles/feed_role.h"
+#include "roles/role.h"
+#include "roles/server_role.h"
+#include "roles/standby/network_standby.h"
+#include "roles/standby/standby_role.h"
+#include "roles/worker_role.h"
+
+namespace leat {
+
+engine::PlanOptions Kernels() {
+  engine::PlanOptions options;
+  options.tables = {&cpu::Table(), &reference::Kernels()};
+  options.passes = ops::StandardPasses();
+  return options;
+}
+
+namespace {
+
+constexpr int kBadInput = 2;
+
+// The token for a command that cannot do without.
+std::string Token() {
+  auto token = launcher::UserToken();
+  if (!token.ok()) throw std::invalid_argument(token.status().message());
+  return std::move(token).value();
+}
+
+void Require(const Status& status) {
+  if (!status.ok()) throw std::invalid_argument(status.message());
+}
+
+// Allows as many descriptors as the system does. Each member costs the coordinator two.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// The exit status of a command that ends with `status`: 2 for what the user can fix, else 1.
+int ExitStatus(const Status& status) {
+  switch (status.code()) {
+    case Code::kInvalidArgument:
+    case Code::kNotFound:
+    case Code::kPermissionDenied:
+    case Code::kDataLoss:
+    case Code::kFailedPrecondition:
+    case Code::kUnavailable:
+    case Code::kDeadlineExceeded:
+    case Code::kResourceExhausted:
+      return kBadInput;
+    default:
+      return 1;
+  }
+}
+
+// Prints an error as one line on stderr and returns the exit status.
+int Report(const Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "leat: %s\n", status.message().c_str());
+  return ExitStatus(status);
+}
+
+struct Arguments {
+  job::JobSource source;
+  job::JobOverrides overrides;
+  bool demo = false;
+  bool on_kafka = false;  // the demo
+  std::string brokers;    // of a running cluster for it
+  bool json = false;
+  std::string listen = "127.0.0.1:0";
+  uint16_t transfer_port = 0;
+  uint16_t feed_port = 0;
+  std::string advertise;
+  std::string coordinator;
+  std::string security;  // folder
+  bool trusted_network = false;
+  std::string scratch;
+  std::string metrics;
+  int ready_fd = -1;
+  int life_fd = -1;
+  double rate = -1;
+  uint64_t pause_at = 0;
+  std::string tensorboard;
+  bool tensorboard_gradients = false;
+  bool discard = false;
+  bool wait_for_feed = false;
+  bool take_over = false;
+  std::string standby_for;  // addresses of the coordinator
+  bool new_members = false;
+  bool standby = false;
+  std::optional<std::string> dashboard;  // HOST:PORT
+  // Arguments of `leat scale` and `leat drain`.
+  std::string workers;
+  std::optional<uint32_t> servers;
+  std::vector<std::string> member;
+  // Of `leat timeline`.
+  double seconds = 5;
+  std::string out = "trace.json";
+};
+
+launcher::Security Security(const Arguments& a) {
+  auto security = launcher::UserSecurity(a.security, a.trusted_network);
+  Require(security.status());
+  return std::move(*security);
+}
+
+void AddSecurity(CLI::App* app, Arguments* a) {
+  app->add_option("--security", a->security,
+                  "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
+  app->add_flag("--trusted-network", a->trusted_network,
+                "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+}
+
+void AddMetrics(CLI::App* app, Arguments* a, const std::string& what) {
+  app->add_option("--metrics", a->metrics, what)->type_name("HOST:PORT");
+}
+
+void AddDashboard(CLI::App* app, Arguments* a) {
+  app->add_option_function<std::vector<std::string>>(
+         "--dashboard",
+         [a](const std::vector<std::string>& given) {
+           a->dashboard = given.empty() || given[0].empty() ? "127.0.0.1:0" : given[0];
+           if (net::ParseAddress(*a->dashboard).ok()) return;
+           throw CLI::ValidationError("--dashboard", "'" + *a->dashboard +
+                                                         "' is no address HOST:PORT (a job file goes before "
+                                                         "--dashboard)");
+         },
+         "show the job in a browser, at this address (default: 127.0.0.1 and any free port)")
+      ->type_name("[HOST:PORT]")
+      ->expected(0, 1);
+}
+
+void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_default) {
+  app->add_option("--data", a->overrides.data,
+                  "directory of the job's input files (default: the current directory)")
+      ->check(CLI::ExistingDirectory);
+  app->add_option_function<std::string>(
+         "--workers",
+         [a](const std::string& text) {
+           const auto workers = job::ParseWorkerRange(text);
+           if (!workers.ok()) throw CLI::ValidationError("--workers", workers.status().message());
+           a->overrides.workers = workers->least;
+           a->overrides.max_workers = workers->most;
+         },
+         "number of worker processes, or a range for the autoscaler, MIN:MAX (default: the job's)")
+      ->type_name("N|MIN:MAX");
+  app->add_option("--ps", a->overrides.servers, "number of parameter servers (default, or 0: the job's)")
+      ->check(CLI::Range(0u, 1000u));
+  app->add_option("--directory", a->overrides.directory,
+                  "directory for checkpoints, journal and logs (" + directory_default + ")");
+  app->add_option("--resume", a->source.resume, "resume from the newest checkpoint in this job directory");
+  app->add_option("--rate", a->rate,
+                  "events per second that the bots publish; 0: no limit (default: the job's)")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--events", a->overrides.events,
+                  "number of events that the bots publish (default: the job's)");
+  app->add_option("--pause-at", a->pause_at, "pause after this many events, until `leat continue`");
+  auto* tensorboard = app->add_option(
+      "--tensorboard", a->tensorboard,
+      "directory for TensorBoard: the run, named as the job's directory, is written below it");
+  app->add_flag("--tensorboard-gradients", a->tensorboard_gradients,
+                "with the distribution of each variable's gradient")
+      ->needs(tensorboard);
+  app->add_option("--listen", a->listen, "address that the coordinator listens on; port 0: any free port")
+      ->capture_default_str();
+  AddMetrics(app, a,
+             "address for Prometheus: the coordinator's /metrics, /healthz, /readyz, and all roles at "
+             "/targets; port 0: any free port");
+  AddDashboard(app, a);
+  AddSecurity(app, a);
+}
+
+constexpr const char* kNewDirectory = "default: a new directory in leat-jobs/";
+constexpr const char* kJobFile = "job file (YAML); not needed with --resume";
+constexpr const char* kJsonResult =
+    "print the result as one JSON object on stdout, and the progress on stderr";
+
+int Train(Arguments a) {
+  if (a.rate >= 0) a.overrides.rate = a.rate;
+  launcher::RunnerOptions options;
+  options.source = a.source;
+  if (a.demo && a.source.resume.empty()) options.source.text = kDemoJob;
+  if (a.demo) options.source_arguments = {"--demo"};
+  if (!a.source.file.empty()) options.source_arguments = {a.source.file};
+  if (options.source.file.empty() && options.source.text.empty() && options.source.resume.empty()) {
+    throw std::invalid_argument("train needs a job file, or --resume with the directory of an earlier run");
+  }
+  options.overrides = a.overrides;
+  options.json = a.json;
+  options.listen = a.listen;
+  options.pause_at = a.pause_at;
+  options.tensorboard = a.tensorboard;
+  options.tensorboard_gradients = a.tensorboard_gradients;
+  options.ready_fd = a.ready_fd;
+  options.life_fd = a.life_fd;
+  options.plan = Kernels();
+  options.security = Security(a);
+  options.metrics = a.metrics;
+  options.dashboard = a.dashboard.value_or("");
+  options.dashboard_link = [tls = options.security.tls != nullptr](const std::string& address,
+                                                                   const std::string& job_token) {
+    return observe::DashboardLink(address, tls, observe::ViewToken(job_token));
+  };
+  auto token = launcher::UserToken();
+  if (token.ok()) {
+    options.token = std::move(token).value();
+  } else if (token.status().code() != Code::kNotFound || !a.metrics.empty()) {
+    throw std::invalid_argument(token.status().message());
+  }  // otherwise the job gets a random token that only its own processes know
+  return launcher::RunLocally(options);
+}
+
+int Demo(Arguments a) {
+  if (!a.on_kafka) return Train(a);
+  const KafkaDemo kafka(a.brokers);
+  a.demo = false;
+  a.source.file = kafka.job_file();
+  return Train(a);
+}
+
+int Coordinator(Arguments a) {
+  launcher::BlockSignals();
+  if (a.rate >= 0) a.overrides.rate = a.rate;
+  if (a.demo && a.source.resume.empty()) a.source.text = kDemoJob;
+  // A standby with a directory of its own gets the job from the coordinator.
+  const bool own = !a.standby_for.empty() && a.source.resume.empty() && !a.overrides.directory.empty();
+  if (!own && a.source.file.empty() && a.source.text.empty() && a.source.resume.empty()) {
+    throw std::invalid_argument(
+        "coordinator needs a job file, or --resume with the directory of an earlier run");
+  }
+  if (own && (!a.source.file.empty() || !a.source.text.empty())) {
+    throw std::invalid_argument(
+        "--standby needs --resume with the directory of the running job, or --directory with one of its own "
+        "and no job file: the coordinator sends the job");
+  }
+  if (!a.standby_for.empty() && !a.source.resume.empty() && !a.overrides.directory.empty()) {
+    throw std::invalid_argument(
+        "--standby needs either --resume with the directory of the running job, or --directory with one of "
+        "its own");
+  }
+  if (a.source.resume.empty() && a.overrides.directory.empty()) {
+    throw std::invalid_argument(
+        "coordinator needs --directory, or --resume with the directory of an earlier run");
+  }
+  const launcher::Security security = Security(a);
+  Require(launcher::CheckListen(security, a.listen));
+  roles::CoordinatorOptions options;
+  options.tls = security.tls;
+  options.listen = a.listen;
+  options.transfer_port = a.transfer_port;
+  options.feed_port = a.feed_port;
+  options.advertise = a.advertise;
+  options.token = Token();
+  options.resume = !a.source.resume.empty();
+  if (a.take_over && !options.resume) {
+    throw std::invalid_argument("--take-over needs --resume with the directory of the running job");
+  }
+  if (!a.standby_for.empty() && !options.resume && !own) {
+    throw std::invalid_argument(
+        "--standby needs --resume with the directory of the running job, or --directory with one of its own");
+  }
+  options.take_over = a.take_over;
+  options.new_members = a.new_members;
+  // Numbers on the command line or in a job file replace those that `leat scale` had set.
+  options.keep_scale =
+      options.resume && a.source.file.empty() && a.overrides.workers == 0 && a.overrides.servers == 0;
+  options.pause_at = a.pause_at;
+  options.tensorboard = a.tensorboard;
+  options.tensorboard_gradients = a.tensorboard_gradients;
+  const MetricsListener metrics = ListenForMetrics({.address = a.metrics,
+                                                    .role = "coordinator",
+                                                    .token = options.token,
+                                                    .security = security,
+                                                    .advertise = a.advertise,
+                                                    .coordinator = a.standby_for});
+  options.metrics = metrics.metrics;
+  if (metrics.metrics != nullptr)
+    metrics.metrics->NotReady(a.standby_for.empty() ? "the coordinator starts" : "it stands by");
+  const DashboardListener page = ListenForDashboard({.option = "--dashboard",
+                                                     .address = a.dashboard.value_or(""),
+                                                     .token = options.token,
+                                                     .security = security,
+                                                     .advertise = a.advertise,
+                                                     .coordinator = a.standby_for});
+  options.monitor = page.monitor;
+  options.dashboard = page.address;
+  if (!page.address.empty()) {
+    spdlog::info("the page of the job is at {}://{}; leat dashboard --link shows a link with the view token",
+                 security.tls != nullptr ? "https" : "http", page.address);
+  }
+  options.on_ready = [&a](const std::string& address) {
+    if (a.ready_fd < 0) return;
+    const std::string line = address + "\n";
+    if (write(a.ready_fd, line.data(), line.size()) < 0) {
+      spdlog::warn("cannot write the address to file descriptor {} (--ready-fd)", a.ready_fd);
+    }
+    close(a.ready_fd);
+    a.ready_fd = -1;
+  };
+  const auto load = [&a, &security] {
+    auto job = job::Job::Load(a.source, a.overrides);
+    Require(launcher::CheckJob(security, job));
+    return job;
+  };
+  Status outcome;
+  if (own) {
+    const std::string directory = std::exchange(a.overrides.directory, "");
+    a.source.resume = directory;  // when it takes over
+    outcome = roles::RunNetworkStandby({a.standby_for, directory, load, options});
+  } else if (!a.standby_for.empty()) {
+    outcome = roles::RunStandby({a.standby_for, a.source.resume, load, options});
+  } else {
+    if (a.wait_for_feed) {
+      const auto found = roles::WaitForFeed(options, job::Job::WithoutFiles(a.source, a.overrides));
+      if (found.status().code() == Code::kAborted) return 0;
+      if (!found.ok()) return Report(found.status());
+      options.listen = found->listen;
+      options.feed = found->address;
+      a.overrides.found = found->found;
+      Require(roles::FetchAssets(options, job::Job::WithoutFiles(a.source, a.overrides)));
+    }
+    outcome = roles::RunCoordinator(load(), options);
+  }
+  page.Finish();
+  return Report(outcome);
+}
+
+// `name`: of the role. Its listener ends after the role.
+roles::RoleOptions Role(const Arguments& a, const std::string& name, MetricsListener* metrics) {
+  launcher::BlockSignals();
+  roles::RoleOptions options;
+  options.coordinator_client.coordinator = a.coordinator;
+  options.coordinator_client.token = Token();
+  const launcher::Security security = Security(a);
+  Require(launcher::CheckListen(security, a.listen));
+  options.coordinator_client.tls = security.tls;
+  options.coordinator_client.data = a.overrides.data;
+  *metrics = ListenForMetrics({.address = a.metrics,
+                               .role = name,
+                               .token = options.coordinator_client.token,
+                               .security = security,
+                               .advertise = a.advertise,
+                               .coordinator = a.coordinator});
+  options.coordinator_client.metrics = metrics->metrics;
+  options.listen = a.listen;
+  options.advertise = a.advertise;
+  options.coordinator_client.scratch = a.scratch;
+  options.standby = a.standby;
+  options.plan = Kernels();
+  options.exit_status = ExitStatus;
+  if (a.rate >= 0) options.rate = a.rate;
+  return options;
+}
+
+Status UnexpectedReply() {
+  return {Code::kInternal, "the coordinator sent a reply of the wrong type"};
+}
+
+int ShowStatus(const Arguments& a) {
+  auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
+  auto reply = client->Call(protocol::StatusRequest{}, std::chrono::seconds(5));
+  if (!reply.ok()) return Report(reply.status());
+  const auto* status = std::get_if<protocol::StatusReply>(&*reply);
+  if (status == nullptr) return Report(UnexpectedReply());
+  if (a.json) {
+    std::printf("%s\n", status->json.c_str());
+  } else {
+    for (const auto& line : report::RenderTable(status->json, {}, 100, false))
+      std::printf("%s\n", line.c_str());
+  }
+  return 0;
+}
+
+int Admin(const Arguments& a, const protocol::AdminRequest& request) {
+  auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
+  return Report(launcher::RunAdmin(*client, request, stderr));
+}
+
+int Timeline(const Arguments& a) {
+  auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
+  return Report(RecordTimeline(*client, a.seconds, a.out));
+}
+
+int Scale(const Arguments& a) {
+  protocol::AdminRequest request{.kind = protocol::AdminRequest::Kind::kScale};
+  if (a.workers.empty() && !a.servers)
+    throw std::invalid_argument("scale needs --workers, --ps, or both: how many are wanted");
+  if (!a.workers.empty()) {
+    const auto workers = job::ParseWorkerRange(a.workers);
+    if (!workers.ok()) throw std::invalid_argument("--workers: " + workers.status().message());
+    request.workers = *workers;
+  }
+  request.servers = a.servers;
+  return Admin(a, request);
+}
+
+int Drain(const Arguments& a) {
+  std::string name;
+  for (const std::string& word : a.member) name += (name.empty() ? "" : " ") + word;
+  const auto request = launcher::DrainRequest(name);
+  Require(request.status());
+  return Admin(a, *request);
+}
+
+// What `leat` prints without arguments: the first commands to try.
+constexpr const char* kFirstSteps =
+    "Leat trains neural networks on live event streams.\n"
+    "\n"
+    "  leat demo             try it: train a fraud detector on simulated payments, on this machine\n"
+    "  leat schema FILE      your own data: propose a job's schema for a CSV or JSON-lines file\n"
+    "  leat train job.yaml   run a job on this machine\n"
+    "  leat --help           list all commands\n";
+
+// `result` is set to the exit status of the command.
+void AddJobCommands(CLI::App& app, Arguments& a, int& result) {
+  auto* demo = app.add_subcommand("demo", "train a fraud detector on simulated payments, on this machine");
+  AddJobOptions(demo, &a, kNewDirectory);
+  demo->add_flag("--json", a.json, kJsonResult);
+  auto* kafka =
+      demo->add_option("--kafka", a.brokers,
+                       "with the events in Kafka: in a broker that tools/kafka starts for the demo, or "
+                       "in a running cluster, HOST:PORT,HOST:PORT")
+          ->expected(0, 1)
+          ->excludes("--resume");
+  demo->callback([&a, &result, kafka] {
+    a.demo = true;
+    a.on_kafka = kafka->count() > 0;
+    result = Demo(a);
+  });
+
+  auto* train = app.add_subcommand("train", "run a job on this machine, with one process per role");
+  train->add_option("job", a.source.file, kJobFile);
+  AddJobOptions(train, &a, kNewDirectory);
+  train->add_flag("--json", a.json, kJsonResult);
+  train->add_option("--ready-fd", a.ready_fd, "file descriptor to write the coordinator's address to")
+      ->group("");
+  train
+      ->add_option("--life-fd", a.life_fd,
+                   "pipe whose other end the caller holds as long as it wants the job")
+      ->group("");
+  train->callback([&] { result = Train(a); });
+}
+
+void AddAdvertise(CLI::App* app, Arguments& a) {
+  app->add_option("--advertise", a.advertise,
+                  "address that others use instead of --listen's, HOST or HOST:PORT (default: --listen's)");
+}
+
+constexpr const char* kCoordinatorAddress =
+    "address of the coordinator, HOST:PORT, or several with commas between, if it may be restarted at "
+    "another";
+
+void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
+  auto* coordinator = app.add_subcommand("coordinator", "start the coordinator of a job");
+  coordinator->add_option("job", a.source.file, kJobFile);
+  AddJobOptions(coordinator, &a, "required, except with --resume");
+  AddAdvertise(coordinator, a);
+  coordinator->add_option("--transfer-port", a.transfer_port,
+                          "port on --listen's host for checkpoints of other hosts; 0: any free port");
+  coordinator->add_option("--feed-port", a.feed_port,
+                          "port on --listen's host of the coordinator's feed; 0: any free port");
+  coordinator->add_flag("--demo", a.demo, "run the job of `leat demo`");
+  coordinator->add_flag("--wait-for-feed", a.wait_for_feed,
+                        "what the job reads is on another host: read it from the first feed that joins");
+  coordinator->add_flag(
+      "--take-over", a.take_over,
+      "with --resume: replace a coordinator that may still be alive, and let the members go on");
+  coordinator
+      ->add_option(
+          "--standby", a.standby_for,
+          "take over when the coordinator at this address, HOST:PORT, or at any of several with commas "
+          "between, does not answer; with --resume and the job's directory, or with --directory and one of "
+          "its own, to which the journal and the checkpoints are copied")
+      ->excludes("--take-over")
+      ->excludes("--pause-at")
+      ->excludes("--wait-for-feed");
+  coordinator->add_flag(
+      "--new-members", a.new_members,
+      "with --resume: no process of the job is alive any more, so ask nobody whether another "
+      "coordinator has taken over");
+  coordinator->add_option("--ready-fd", a.ready_fd, "file descriptor to write the address to")->group("");
+  coordinator->callback([&] { result = Coordinator(a); });
+
+  const auto add_role = [&](const char* name, const char* what, Status (*run)(const roles::RoleOptions&),
+                            const char* listens) {
+    auto* role = app.add_subcommand(name, what);
+    role->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
+    AddSecurity(role, &a);
+    if (listens != nullptr) {
+      role->add_option("--listen", a.listen, listens)->capture_default_str();
+      AddAdvertise(role, a);
+    }
+    role->add_option("--scratch", a.scratch,
+                     "where checkpoints wait for their transfer, if this host does not see the job's "
+                     "directory, and where copies of ONNX files from a feed are (default: $TMPDIR)");
+    AddMetrics(role, &a, "address for Prometheus: /metrics, /healthz, /readyz; port 0: any free port");
+    role->callback([&a, &result, run, name = std::string(name)] {
+      MetricsListener metrics;
+      result = Report(run(Role(a, name, &metrics)));
+    });
+    return role;
+  };
+  const auto add_data = [&](CLI::App* role) {
+    role->add_option("--data", a.overrides.data,
+                     "directory of this host's copies of the job's input files (default: the job's --data)")
+        ->check(CLI::ExistingDirectory);
+  };
+  add_data(add_role("ps", "start a parameter server", roles::RunServer,
+                    "address that workers connect to; port 0: any free port"));
+  auto* worker = add_role("worker", "start a worker", roles::RunWorker,
+                          "address that other workers connect to (all-reduce jobs); port 0: any free port");
+  worker->add_flag("--standby", a.standby,
+                   "get no work until another worker dies or leaves, and take its place");
+  add_data(worker);
+  add_data(add_role("feed", "serve the job's stream to workers on hosts that do not have it", roles::RunFeed,
+                    "address that workers connect to; port 0: any free port"));
+  add_role("bots", "start simulated customers that publish the job's events", roles::RunBots, nullptr)
+      ->add_option("--rate", a.rate, "events per second; 0: no limit (default: the job's)")
+      ->check(CLI::NonNegativeNumber);
+}
+
+// Commands for a running job.
+void AddAdminCommands(CLI::App& app, Arguments& a, int& result) {
+  const auto add = [&](const char* name, const char* what, std::function<int()> run) {
+    auto* command = app.add_subcommand(name, what);
+    command->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
+    AddSecurity(command, &a);
+    command->callback([&result, run = std::move(run)] { result = run(); });
+    return command;
+  };
+  using Kind = protocol::AdminRequest::Kind;
+  add("status", "show the progress of a running job", [&a] {
+    return ShowStatus(a);
+  })->add_flag("--json", a.json, "print one JSON object");
+  auto* timeline = add("timeline", "record what the processes of a running job do, as a trace for Perfetto",
+                       [&a] { return Timeline(a); });
+  timeline->add_option("--seconds", a.seconds, "time to record")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 60.0));
+  timeline->add_option("--out", a.out, "file to write: a Chrome trace, in JSON")->capture_default_str();
+  add("checkpoint", "write a checkpoint of a running job",
+      [&a] { return Admin(a, {.kind = Kind::kCheckpoint}); });
+  auto* scale =
+      add("scale", "set how many workers and servers a running job wants", [&a] { return Scale(a); });
+  scale
+      ->add_option("--workers", a.workers,
+                   "number of workers, or a range for the autoscaler (default: as before)")
+      ->type_name("N|MIN:MAX");
+  scale->add_option("--ps", a.servers, "number of parameter servers (default: as before)");
+  add("drain", "let a member of a running job hand over what it has, and leave", [&a] { return Drain(a); })
+      ->add_option("member", a.member, "as `leat status` names it: worker 3, ps 1")
+      ->required()
+      ->expected(1, 2);
+  add("pause", "let a running job finish what it has begun, and wait",
+      [&a] { return Admin(a, {.kind = Kind::kPause}); });
+  add("continue", "continue a job that has paused, by leat pause or at --pause-at",
+      [&a] { return Admin(a, {.kind = Kind::kContinue}); });
+  add("stop", "write a checkpoint of a running job and end it",
+      [&a] { return Admin(a, {.kind = a.discard ? Kind::kDiscard : Kind::kStop}); })
+      ->add_flag("--discard", a.discard,
+                 "do not write the checkpoint: what was trained since the last one is lost");
+}
+
+// CLI11 reports an unknown command without a suggestion.
+void CheckCommand(const CLI::App& app, std::string_view word) {
+  if (word.empty() || word.front() == '-') return;
+  std::vector<std::string> known;
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(command->get_name());
+  }
+  if (std::ranges::find(known, word) != known.end()) return;
+  const std::string nearest = Nearest(word, known);
+  throw std::invalid_argument("unknown command '" + std::string(word) + "'" +
+                              (nearest.empty() ? "; see leat --help" : "; did you mean '" + nearest + "'?"));
+}
+
+int Run(int argc, char** argv) {
+  if (argc == 1) {
+    std::fputs(kFirstSteps, stdout);
+    return 0;
+  }
+
+  CLI::App app{"Leat trains neural networks on live event streams."};
+  app.set_version_flag("--version", roles::ProgramVersion());
+  app.require_subcommand(1);
+  Arguments a;
+  int result = 0;
+  AddJobCommands(app, a, result);
+  AddRoleCommands(app, a, result);
+  AddAdminCommands(app, a, result);
+  AddAdviseCommand(app, &result);
+  AddCalibrateCommand(app, &result);
+  AddCertCommand(app, &result);
+  AddDashboardCommand(app, &result);
+  AddDevicesCommand(app, &result);
+  AddGraphCommand(app, &result);
+  AddExportCommand(app, &result);
+  AddLogCommand(app, &result);
+  AddPeekCommand(app, &result);
+  AddPublishCommand(app, &result);
+  AddSchemaCommand(app, &result);
+  AddSimulateCommand(app, &result);
+  AddSoakCommand(app, &result);
+  AddStudyCommand(app, &result);
+  AddViewTokenCommand(app, &result);
+  CheckCommand(app, argv[1]);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);  // --help, --version
+  } catch (const CLI::ParseError& e) {
+    std::fprintf(stderr, "leat: %s\n", e.what());
+    return kBadInput;
+  }
+  return result;
+}
+
+}  // namespace
+
+int Main(int argc, char** argv, Extensions extensions) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("leat"));
+  RaiseDescriptorLimit();
+  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+  try {
+    job::UseExtensions(std::move(extensions));
+    return Run(argc, argv);
+  } catch (const std::invalid_argument& e) {
+    std::fprintf(stderr, "leat: %s\n", e.what());
+    return kBadInput;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "leat: %s\n", e.what());
+    return 1;
+  }
+}
+
+}  // namespace leat

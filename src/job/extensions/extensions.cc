@@ -1,0 +1,73 @@
+#include "job/extensions/extensions.h"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "onnx/layer.h"
+
+namespace leat::job {
+namespace {
+
+constexpr size_t kMaxName = 40;
+constexpr size_t kMaxInVersion = 512;  // less than what roles accept of a version
+
+Extensions& Used() {
+  static Extensions used;
+  return used;
+}
+
+// They appear in job files, in names of variables and in the version.
+bool IsName(std::string_view text, std::string_view signs) {
+  return !text.empty() && text.size() <= kMaxName && std::ranges::all_of(text, [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           signs.find(c) != std::string_view::npos;
+  });
+}
+
+[[noreturn]] void Fail(const std::string& what, std::string_view name, const std::string& why) {
+  throw std::invalid_argument(what + " '" + std::string(name) + "' of this program: " + why);
+}
+
+void CheckName(const std::string& what, std::string_view name, bool has_function) {
+  if (!IsName(name, "_")) Fail(what, name, "a name has 1 to 40 letters, digits or '_'");
+  if (!has_function) Fail(what, name, "its function is missing");
+}
+
+}  // namespace
+
+std::string Extensions::InVersion() const {
+  std::string text;
+  for (const auto& layer : layers) text += "+layer." + std::string(layer.kind);
+  for (const auto& [name, open] : sources) text += "+source." + name;
+  for (const auto& [name, place] : placements) text += "+placement." + name;
+  return version.empty() ? text : text + "+" + version;
+}
+
+void UseExtensions(Extensions extensions) {
+  std::set<std::string_view> taken;
+  for (const auto& kind : nn::LayerKinds()) taken.insert(kind.kind);
+  for (const auto& kind : onnx::LayerKinds()) taken.insert(kind.kind);
+  for (const auto& layer : extensions.layers) {
+    CheckName("layer", layer.kind, layer.make != nullptr);
+    if (!taken.insert(layer.kind).second) Fail("layer", layer.kind, "there is a layer of this name");
+  }
+  for (const auto& [name, open] : extensions.sources) CheckName("source", name, open != nullptr);
+  for (const auto& [name, place] : extensions.placements) {
+    CheckName("placement", name, place != nullptr);
+    if (protocol::IsPlacement(name)) Fail("placement", name, "there is a placement of this name");
+  }
+  if (!extensions.version.empty() && !IsName(extensions.version, "_-."))
+    Fail("version", extensions.version, "it has at most 40 letters, digits, '_', '-' or '.'");
+  if (extensions.InVersion().size() > kMaxInVersion)
+    throw std::invalid_argument("the names of this program's extensions have more than 512 letters");
+  Used() = std::move(extensions);
+}
+
+const Extensions& OwnExtensions() {
+  return Used();
+}
+
+}  // namespace leat::job
