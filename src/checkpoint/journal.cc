@@ -203,7 +203,7 @@ MemberJoined DecodeMember(ByteReader* in) {
   MemberJoined joined;
   joined.member.node = NodeId(in->Get<uint64_t>());
   joined.member.role = in->Get<protocol::Role>();
-  if (joined.member.role > protocol::Role::kFeed) in->Fail();
+  if (joined.member.role > protocol::Role::kServe) in->Fail();
   joined.member.index = in->Get<uint32_t>();
   joined.member.state = in->Get<protocol::Member::State>();
   if (joined.member.state > protocol::Member::State::kStandby) in->Fail();

@@ -332,7 +332,7 @@ TEST(Journal, MembersThatAreNoneAreDataLoss) {
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(std::get<MemberJoined>(*back), good);
   Bytes role = EncodePayload(good);
-  role[9] = std::byte{5};
+  role[9] = std::byte{6};
   EXPECT_FALSE(DecodePayload(role).ok());
   Bytes address = EncodePayload(good);
   const uint32_t length = 5000;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "protocol/member/peer_connections.h"
+#include "wire/frame.h"
 
 namespace leat::collective {
 
@@ -43,11 +44,29 @@ std::list<Port::Caller>::iterator Port::Find(const Channel& channel) {
 Result<std::vector<std::span<std::byte>>> Port::OnHeader(Channel& channel, uint8_t type, ByteView header,
                                                          uint64_t payload_bytes) {
   const auto caller = Find(channel);
+  if (!caller->greeted && type == static_cast<uint8_t>(wire::FrameType::kPush))
+    return OnFollower(caller, header, payload_bytes);
   // A greeting member waits for an answer.
   if (caller->greeted || type != static_cast<uint8_t>(MessageType::kGreet) || payload_bytes != 0)
     return Status(Code::kDataLoss, "the first message is not a greeting of a group");
+  if (!channel.connection->peer_roles().Has(net::CertificateRole::kWorker))
+    return Status(Code::kPermissionDenied, "only workers may join a group");
   LEAT_ASSIGN_OR_RETURN(caller->greet, DecodeGreet(header));
   return std::vector<std::span<std::byte>>{};
+}
+
+Result<std::vector<std::span<std::byte>>> Port::OnFollower(std::list<Caller>::iterator caller,
+                                                           ByteView header, uint64_t payload_bytes) {
+  Channel& channel = *caller->channel;
+  if (!channel.connection->peer_roles().Has(net::CertificateRole::kServe))
+    return Status(Code::kPermissionDenied, "only a serve member may follow the parameters");
+  if (take_follower_ == nullptr)
+    return Status(Code::kUnavailable, "this process has no parameters to follow");
+  auto taken = std::move(caller->channel);
+  callers_.erase(caller);
+  take_follower_(std::move(taken));
+  return channel.owner->OnHeader(channel, static_cast<uint8_t>(wire::FrameType::kPush), header,
+                                 payload_bytes);
 }
 
 void Port::OnMessage(Channel& channel) {

@@ -33,6 +33,10 @@ class Port final : private Channel::Owner {
   // lower groups. One group at a time. `take` refuses a channel by not keeping it.
   using Take = std::function<void(const Greet&, std::unique_ptr<Channel>)>;
   void Expect(uint64_t group, Take take);
+  // From now on passes connections of those that follow the parameters to `take`, with their first request,
+  // which the new owner of the channel then gets. Null: they are refused.
+  using TakeFollower = std::function<void(std::unique_ptr<Channel>)>;
+  void ExpectFollowers(TakeFollower take) { take_follower_ = std::move(take); }
   // Stops accepting for this group if it is the expected one.
   void Forget(uint64_t group);
 
@@ -48,10 +52,13 @@ class Port final : private Channel::Owner {
   void OnMessage(Channel& channel) override;
   void OnClosed(Channel& channel, const Status& why) override;
   std::list<Caller>::iterator Find(const Channel& channel);
+  Result<std::vector<std::span<std::byte>>> OnFollower(std::list<Caller>::iterator caller, ByteView header,
+                                                       uint64_t payload_bytes);
 
   std::list<Caller> callers_;
   uint64_t group_ = 0;
   Take take_;
+  TakeFollower take_follower_;
 };
 
 }  // namespace leat::collective

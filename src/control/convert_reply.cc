@@ -276,6 +276,22 @@ void Take(const pb::FeedHeartbeatReply& in, protocol::FeedHeartbeatReply* out, C
   }
 }
 
+void Put(const protocol::ServeHeartbeatReply& in, pb::ServeHeartbeatReply* out) {
+  out->set_term(in.term);
+  out->set_evicted(in.evicted);
+  out->set_stop(in.stop);
+  out->set_drain(in.drain);
+  if (in.view) Put(*in.view, out->mutable_view());
+}
+
+void Take(const pb::ServeHeartbeatReply& in, protocol::ServeHeartbeatReply* out, Check* check) {
+  out->term = in.term();
+  out->evicted = in.evicted();
+  out->stop = in.stop();
+  out->drain = in.drain();
+  if (in.has_view()) Take(in.view(), &out->view.emplace(), check);
+}
+
 void Put(const protocol::JobReply& in, pb::JobReply* out) {
   Put(in.status, out->mutable_status());
   out->set_job(in.job);
@@ -432,6 +448,7 @@ struct PutKind {
   void operator()(const protocol::KeepAliveReply& r) const { Put(r, out->mutable_keep_alive()); }
   void operator()(const protocol::JobReply& r) const { Put(r, out->mutable_job()); }
   void operator()(const protocol::FeedHeartbeatReply& r) const { Put(r, out->mutable_feed()); }
+  void operator()(const protocol::ServeHeartbeatReply& r) const { Put(r, out->mutable_serve()); }
   void operator()(const protocol::PromiseReply& r) const { out->mutable_promise()->set_term(r.term); }
   void operator()(const protocol::FollowReply& r) const { Put(r, out->mutable_follow()); }
   void operator()(const protocol::Candidacy& r) const {
@@ -487,6 +504,9 @@ Result<protocol::ControlReply> ParseReply(std::string_view bytes) {
       break;
     case pb::Reply::kFeed:
       Take(message.feed(), &reply.emplace<protocol::FeedHeartbeatReply>(), &check);
+      break;
+    case pb::Reply::kServe:
+      Take(message.serve(), &reply.emplace<protocol::ServeHeartbeatReply>(), &check);
       break;
     case pb::Reply::kStatus:
       TakeText(message.status().json(), Limits::kDocument, "status",

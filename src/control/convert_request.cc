@@ -251,6 +251,7 @@ void Put(const protocol::ServerProgress& in, pb::ServerProgress* out) {
   out->set_skipped(in.skipped);
   out->set_conflicts(in.conflicts);
   out->set_bytes_moved(in.bytes_moved);
+  out->set_refused(in.refused);
 }
 
 void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* check) {
@@ -267,6 +268,7 @@ void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* ch
   out->skipped = in.skipped();
   out->conflicts = in.conflicts();
   out->bytes_moved = in.bytes_moved();
+  out->refused = in.refused();
 }
 
 void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
@@ -406,6 +408,38 @@ void Take(const pb::FeedHeartbeat& in, protocol::FeedHeartbeat* out, Check* chec
   }
 }
 
+void Put(const protocol::ServeHeartbeat& in, pb::ServeHeartbeat* out) {
+  out->set_node(in.node.value);
+  out->set_term(in.term);
+  out->set_generation(in.generation.value);
+  out->set_leaving(in.leaving);
+  out->set_metrics(in.metrics);
+  auto* progress = out->mutable_progress();
+  progress->set_rounds(in.progress.rounds);
+  progress->set_changed(in.progress.changed);
+  progress->set_stretched(in.progress.stretched);
+  progress->set_bytes_in(in.progress.bytes_in);
+  progress->set_retries(in.progress.retries);
+  progress->set_interval_seconds(in.progress.interval_seconds);
+  progress->set_cpu_seconds(in.progress.cpu_seconds);
+}
+
+void Take(const pb::ServeHeartbeat& in, protocol::ServeHeartbeat* out, Check* check) {
+  out->node = NodeId(in.node());
+  out->term = in.term();
+  out->generation = Generation(in.generation());
+  out->leaving = in.leaving();
+  TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
+  const auto& progress = in.progress();
+  out->progress.rounds = progress.rounds();
+  out->progress.changed = progress.changed();
+  out->progress.stretched = progress.stretched();
+  out->progress.bytes_in = progress.bytes_in();
+  out->progress.retries = progress.retries();
+  TakeSeconds(progress.interval_seconds(), "interval_seconds", &out->progress.interval_seconds, check);
+  TakeSeconds(progress.cpu_seconds(), "cpu_seconds", &out->progress.cpu_seconds, check);
+}
+
 void Take(const pb::AdminRequest& in, protocol::AdminRequest* out, Check* check) {
   if (check->That(pb::AdminRequest::Kind_IsValid(in.kind()), "admin.kind",
                   static_cast<uint64_t>(in.kind()))) {
@@ -503,6 +537,7 @@ struct PutKind {
   void operator()(const protocol::KeepAlive& r) const { Put(r, out->mutable_keep_alive()); }
   void operator()(const protocol::JobRequest& r) const { out->mutable_job()->set_version(r.version); }
   void operator()(const protocol::FeedHeartbeat& r) const { Put(r, out->mutable_feed()); }
+  void operator()(const protocol::ServeHeartbeat& r) const { Put(r, out->mutable_serve()); }
   void operator()(const protocol::StatusRequest& r) const {
     out->mutable_status()->set_with_view(r.with_view);
   }
@@ -552,6 +587,9 @@ Result<protocol::ControlRequest> ParseRequest(std::string_view bytes) {
       break;
     case pb::Request::kFeed:
       Take(message.feed(), &request.emplace<protocol::FeedHeartbeat>(), &check);
+      break;
+    case pb::Request::kServe:
+      Take(message.serve(), &request.emplace<protocol::ServeHeartbeat>(), &check);
       break;
     case pb::Request::kStatus:
       request = protocol::StatusRequest{message.status().with_view()};

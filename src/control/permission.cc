@@ -10,7 +10,8 @@ using net::CertificateRole;
 using net::CertificateRoles;
 
 constexpr CertificateRoles kMembers = {CertificateRole::kWorker, CertificateRole::kServer,
-                                       CertificateRole::kBots, CertificateRole::kFeed};
+                                       CertificateRole::kBots, CertificateRole::kFeed,
+                                       CertificateRole::kServe};
 
 // The roles that may make each request.
 struct Allowed {
@@ -24,6 +25,8 @@ struct Allowed {
         return {CertificateRole::kBots};
       case protocol::Role::kFeed:
         return {CertificateRole::kFeed};
+      case protocol::Role::kServe:
+        return {CertificateRole::kServe};
       case protocol::Role::kCoordinator:
         return {CertificateRole::kCoordinator};
     }
@@ -33,6 +36,7 @@ struct Allowed {
   CertificateRoles operator()(const protocol::ServerHeartbeat&) const { return {CertificateRole::kServer}; }
   CertificateRoles operator()(const protocol::BotsHeartbeat&) const { return {CertificateRole::kBots}; }
   CertificateRoles operator()(const protocol::FeedHeartbeat&) const { return {CertificateRole::kFeed}; }
+  CertificateRoles operator()(const protocol::ServeHeartbeat&) const { return {CertificateRole::kServe}; }
   CertificateRoles operator()(const protocol::KeepAlive&) const {
     CertificateRoles roles = kMembers;
     roles.Add(CertificateRole::kCoordinator);
@@ -62,6 +66,7 @@ struct Description {
   std::string operator()(const protocol::ServerHeartbeat&) const { return "server's heartbeat"; }
   std::string operator()(const protocol::BotsHeartbeat&) const { return "bots' heartbeat"; }
   std::string operator()(const protocol::FeedHeartbeat&) const { return "feed's heartbeat"; }
+  std::string operator()(const protocol::ServeHeartbeat&) const { return "heartbeat of a serve member"; }
   std::string operator()(const protocol::KeepAlive&) const { return "keep-alive"; }
   std::string operator()(const protocol::JobRequest&) const { return "request for the job"; }
   std::string operator()(const protocol::Promise&) const { return "promise to a standby"; }

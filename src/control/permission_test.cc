@@ -24,7 +24,7 @@ protocol::JoinRequest Join(protocol::Role role) {
 
 TEST(Permission, EachRoleActsAsItself) {
   const CertificateRoles members{CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kBots,
-                                 CertificateRole::kFeed};
+                                 CertificateRole::kFeed, CertificateRole::kServe};
   CertificateRoles members_and_standbys = members;
   members_and_standbys.Add(CertificateRole::kCoordinator);
   std::vector<Case> cases = {
@@ -32,11 +32,13 @@ TEST(Permission, EachRoleActsAsItself) {
       {Join(protocol::Role::kServer), {CertificateRole::kServer}},
       {Join(protocol::Role::kBots), {CertificateRole::kBots}},
       {Join(protocol::Role::kFeed), {CertificateRole::kFeed}},
+      {Join(protocol::Role::kServe), {CertificateRole::kServe}},
       {Join(protocol::Role::kCoordinator), {CertificateRole::kCoordinator}},
       {protocol::WorkerHeartbeat{}, {CertificateRole::kWorker}},
       {protocol::ServerHeartbeat{}, {CertificateRole::kServer}},
       {protocol::BotsHeartbeat{}, {CertificateRole::kBots}},
       {protocol::FeedHeartbeat{}, {CertificateRole::kFeed}},
+      {protocol::ServeHeartbeat{}, {CertificateRole::kServe}},
       {protocol::KeepAlive{}, members_and_standbys},
       {protocol::JobRequest{}, members},
       {protocol::Promise{}, {CertificateRole::kServer, CertificateRole::kWorker}},

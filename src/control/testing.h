@@ -69,7 +69,7 @@ LEAT_FIELDS(Round, a, b, c)
 LEAT_FIELDS(RecordOrder, a, b)
 LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u)
 LEAT_FIELDS(LedgerReport, a, b, c, d, e, g)
-LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l, n, o)
+LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l, n, o, p)
 LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u, v)
 LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u, v)
 LEAT_FIELDS(BotsHeartbeat, a, b, c, d, e, g)
@@ -86,6 +86,9 @@ LEAT_FIELDS(PublisherReport, a, b, c, d, e, g)
 LEAT_FIELDS(PublisherOrder, a, b, c, d)
 LEAT_FIELDS(FeedHeartbeat, a, b, c, d, e, g, h, i)
 LEAT_FIELDS(FeedHeartbeatReply, a, b, c, d, e, g)
+LEAT_FIELDS(FollowProgress, a, b, c, d, e, g, h)
+LEAT_FIELDS(ServeHeartbeat, a, b, c, d, e, g)
+LEAT_FIELDS(ServeHeartbeatReply, a, b, c, d, e)
 LEAT_FIELDS(KeepAlive, a, b, c)
 LEAT_FIELDS(KeepAliveReply, a, b, c, d)
 LEAT_FIELDS(StatusRequest, a)
@@ -125,7 +128,7 @@ class Fill {
   void operator()(Id<Tag, Rep>& v) {
     v.value = static_cast<Rep>(Number());
   }
-  void operator()(protocol::Role& v) { v = protocol::Role(rng_.Below(5)); }
+  void operator()(protocol::Role& v) { v = protocol::Role(rng_.Below(6)); }
   void operator()(protocol::Member::State& v) { v = protocol::Member::State(rng_.Below(3)); }
   void operator()(protocol::MoveReport::Stage& v) { v = protocol::MoveReport::Stage(rng_.Below(3)); }
   void operator()(protocol::MoveOrder::Kind& v) { v = protocol::MoveOrder::Kind(rng_.Below(3)); }

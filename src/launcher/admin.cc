@@ -50,6 +50,8 @@ Result<protocol::AdminRequest> DrainRequest(std::string_view name) {
     request.role = protocol::Role::kServer;
   } else if (role == Name(protocol::Role::kFeed)) {
     request.role = protocol::Role::kFeed;
+  } else if (role == Name(protocol::Role::kServe)) {
+    request.role = protocol::Role::kServe;
   } else {
     known = known && role == Name(protocol::Role::kWorker);
   }

@@ -78,6 +78,19 @@ struct DropSplit {
   uint64_t lease = 0;
 };
 
+// Send to one server. The payload of a kGradient is that of the last computed run, which the shell knows; it
+// must not change until all servers have answered. Returned values go to the parameters. Answer: OnPushReply
+// or OnPushFailed. The request is immutable and may be kept on the machine's thread.
+struct SendPush {
+  NodeId server;
+  std::string address;
+  std::shared_ptr<const PushRequest> request;
+};
+// Close the connection and drop its pending request, without an answer.
+struct Disconnect {
+  NodeId server;
+};
+
 struct BatchOutcome {
   Disposition disposition = Disposition::kGradient;  // kGradient, kEmpty or kRejected
   uint32_t events = 0;                               // its number of good records

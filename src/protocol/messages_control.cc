@@ -18,6 +18,8 @@ std::string_view Name(Role role) {
       return "bots";
     case Role::kFeed:
       return "feed";
+    case Role::kServe:
+      return "serve";
   }
   return "?";
 }

@@ -25,7 +25,8 @@
 namespace leat::protocol {
 
 // kCoordinator joins as a standby: it takes over when the coordinator does not answer any more.
-enum class Role : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2, kBots = 3, kFeed = 4 };
+// kServe answers predictions with a copy of the parameters, and changes nothing.
+enum class Role : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2, kBots = 3, kFeed = 4, kServe = 5 };
 std::string_view Name(Role role);
 
 struct Member {
@@ -502,6 +503,7 @@ struct ServerProgress {
   uint64_t skipped = 0;      // runs (stepped: steps) recorded but not applied, because they were not finite
   uint64_t conflicts = 0;    // slices of pushes refused with SliceOutcome::kConflict
   uint64_t bytes_moved = 0;  // sent to other servers with slices, whether these were handed over or not
+  uint64_t refused = 0;      // requests of followers for more than values
 };
 
 struct ServerHeartbeat {
@@ -588,6 +590,35 @@ struct FeedHeartbeatReply {
   std::vector<PublisherOrder> publish;  // all that this feed is to publish
   uint64_t term = 0;
   std::vector<std::string> standbys = {};
+};
+
+// Cumulative since the process started, but `interval_seconds`.
+struct FollowProgress {
+  uint64_t rounds = 0;          // after each of them it had all slices
+  uint64_t changed = 0;         // of them, those that brought other values
+  uint64_t stretched = 0;       // of them, those that began later than wanted, to spare servers and links
+  uint64_t bytes_in = 0;        // values received
+  uint64_t retries = 0;         // requests that failed or were not answered in time
+  double interval_seconds = 0;  // from the beginning of one round to that of the next, at present
+  double cpu_seconds = 0;
+  friend bool operator==(const FollowProgress&, const FollowProgress&) = default;
+};
+
+// From a member that follows the parameters (follower/follower.h).
+struct ServeHeartbeat {
+  NodeId node;
+  uint64_t term = 0;
+  Generation generation;  // of its view
+  bool leaving = false;
+  FollowProgress progress;
+  std::string metrics = {};  // as in WorkerHeartbeat
+};
+struct ServeHeartbeatReply {
+  uint64_t term = 0;
+  bool evicted = false;
+  bool stop = false;
+  bool drain = false;  // as for a worker
+  Shared<View> view;   // if newer than the sender's
 };
 
 // Any role, from a thread of its own: the process is alive, although its loop may be busy with a long batch.
@@ -748,14 +779,14 @@ struct Refusal {
   Status status;
 };
 
-using ControlRequest =
-    std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat, StatusRequest, AdminRequest,
-                 KeepAlive, JobRequest, FeedHeartbeat, Promise, FollowRequest, SpansRequest, TimelineRequest>;
+using ControlRequest = std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat,
+                                    StatusRequest, AdminRequest, KeepAlive, JobRequest, FeedHeartbeat,
+                                    Promise, FollowRequest, SpansRequest, TimelineRequest, ServeHeartbeat>;
 // A Candidacy may answer the heartbeat of a server or worker.
 using ControlReply =
     std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply, BotsHeartbeatReply,
                  StatusReply, AdminReply, KeepAliveReply, JobReply, FeedHeartbeatReply, PromiseReply,
-                 FollowReply, SpansReply, TimelineReply, Candidacy>;
+                 FollowReply, SpansReply, TimelineReply, ServeHeartbeatReply, Candidacy>;
 
 // A term has the run of a job in its upper half: a random number of the job's directory. The lower half is
 // the number of the coordinator. Terms of different runs do not compare: their members have nothing in

@@ -25,9 +25,26 @@ LEAT_MULTIVERSION float Largest(const float* x, size_t n) {
 
 }  // namespace
 
+FollowedValues::FollowedValues(size_t count) : slices(count) {
+  Forget();
+}
+
+void FollowedValues::Forget() {
+  for (size_t i = 0; i < slices.size(); ++i) slices[i] = {SliceId(static_cast<uint32_t>(i)), {}, 0};
+}
+
 Parameters::Parameters(const SliceTable& table, Allocate allocate)
     : table_(table), allocate_(std::move(allocate)) {
   if (!allocate_) allocate_ = [](size_t bytes) { return Buffer(bytes); };
+  LayOut();
+  gradients_ = allocate_(values_.size());
+}
+
+Parameters::Parameters(const SliceTable& table, WithoutGradients) : table_(table) {
+  LayOut();
+}
+
+void Parameters::LayOut() {
   constexpr size_t kFloatsPerLine = Buffer::kAlignment / sizeof(float);
   size_t total = 0;
   for (const auto& variable : table_.variables) {
@@ -37,7 +54,7 @@ Parameters::Parameters(const SliceTable& table, Allocate allocate)
   }
   starts_.push_back(total);
   values_ = Buffer(total * sizeof(float));
-  gradients_ = allocate_(total * sizeof(float));
+  held_ = FollowedValues(table_.slices.size());
 }
 
 bool Parameters::AcquireGradientBuffer() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "optim/norm.h"
+#include "protocol/messages_data.h"
 #include "protocol/slices.h"
 #include "tensor/buffer.h"
 
@@ -15,13 +16,29 @@ namespace leat::protocol {
 // order. Empty: the parameters' gradients are final.
 using GradientTerms = std::vector<std::span<const float>>;
 
+// Which values parameters have, for those who follow them (follower/follower.h).
+struct FollowedValues {
+  explicit FollowedValues(size_t count = 0);
+  void Forget();  // none is known
+
+  uint64_t term = 0;             // of a coordinator of the job's run that they are of
+  std::vector<SliceRef> slices;  // by slice id; incarnation 0: unknown values, or none
+};
+
+// The values alone are wanted, by those who do not train them.
+struct WithoutGradients {};
+
 // Not thread-safe.
 class Parameters {
  public:
   // `allocate` provides the gradients' memory, which is sent; null: ordinary memory.
   explicit Parameters(const SliceTable& table, Allocate allocate = {});
 
+  Parameters(const SliceTable& table, WithoutGradients);
+
   const SliceTable& table() const { return table_; }
+  FollowedValues& held() { return held_; }
+  const FollowedValues& held() const { return held_; }
   std::span<float> values(size_t variable) const { return Whole(values_, variable); }
   std::span<float> gradients(size_t variable) const { return Whole(gradients_, variable); }
   std::span<float> values(SliceId slice) const { return Part(values_, slice); }
@@ -51,7 +68,10 @@ class Parameters {
   std::span<float> Whole(const Buffer& buffer, size_t variable) const;
   std::span<float> Part(const Buffer& buffer, SliceId slice) const;
 
+  void LayOut();
+
   SliceTable table_;
+  FollowedValues held_;
   Allocate allocate_;
   std::vector<size_t> starts_;  // in floats, by variable
   Buffer values_;

@@ -73,7 +73,7 @@ class Client::ServerConnection : public net::Receiver,
       if (reply->slices[i].slice != request_->slices[i].slice)
         return Status(Code::kDataLoss, "a reply with other slices than the push");
       if (!reply->slices[i].values) continue;
-      const auto values = std::as_writable_bytes(client_->parameters_.values(reply->slices[i].slice));
+      const auto values = std::as_writable_bytes(client_->parameters_->values(reply->slices[i].slice));
       Append<std::byte>(values, &segments);
       total += values.size();
     }
@@ -109,11 +109,11 @@ class Client::ServerConnection : public net::Receiver,
     std::vector<ByteView> payload;
     if (request_->disposition == protocol::Disposition::kGradient) {
       for (const auto& slice : request_->slices) {
-        const std::span<const float> gradients = client_->parameters_.gradients(slice.slice);
+        const std::span<const float> gradients = client_->parameters_->gradients(slice.slice);
         Append<const std::byte>(std::as_bytes(gradients), &payload);
       }
     }
-    if (!payload.empty()) lent_ = std::make_shared<Buffer>(client_->parameters_.gradient_buffer());
+    if (!payload.empty()) lent_ = std::make_shared<Buffer>(client_->parameters_->gradient_buffer());
     connection_->Send(static_cast<uint8_t>(wire::FrameType::kPush), wire::Encode(*request_),
                       std::move(payload), [held = lent_](const Status&) {});
   }
@@ -144,7 +144,13 @@ class Client::ServerConnection : public net::Receiver,
 Client::Client(net::Transport& transport, protocol::Parameters& parameters, Events events,
                Duration connect_deadline)
     : transport_(transport),
-      parameters_(parameters),
+      parameters_(&parameters),
+      events_(std::move(events)),
+      connect_deadline_(connect_deadline) {}
+
+Client::Client(net::Transport& transport, Events events, Duration connect_deadline)
+    : transport_(transport),
+      parameters_(nullptr),
       events_(std::move(events)),
       connect_deadline_(connect_deadline) {}
 

@@ -29,7 +29,12 @@ class Client {
   // to a server. It exceeds the time after which a host counts as silent.
   Client(net::Transport& transport, protocol::Parameters& parameters, Events events,
          Duration connect_deadline = std::chrono::seconds(10));
+  // Without parameters: call ReceiveInto before the first request, which must be a pull.
+  Client(net::Transport& transport, Events events, Duration connect_deadline = std::chrono::seconds(10));
   ~Client();
+
+  // Values go there from now on. No request may be pending.
+  void ReceiveInto(protocol::Parameters* parameters) { parameters_ = parameters; }
 
   // Sends the request with the gradients of its slices, after connecting if necessary. One request per server
   // at a time. Until an event reports its sequence, the gradients must not change and the values must not be
@@ -42,7 +47,7 @@ class Client {
   class ServerConnection;
 
   net::Transport& transport_;
-  protocol::Parameters& parameters_;
+  protocol::Parameters* parameters_;
   Events events_;
   Duration connect_deadline_;
   std::map<NodeId, std::shared_ptr<ServerConnection>> connections_;

@@ -28,11 +28,11 @@ class ServerShell::Session : public net::Receiver {
       return Status(Code::kDataLoss, "unexpected frame type " + std::to_string(type) +
                                          ": a server takes pushes, and slices of other servers");
     }
-    const auto role = by_server ? net::CertificateRole::kServer : net::CertificateRole::kWorker;
-    if (!connection.peer_roles().Has(role)) {
-      return Status(Code::kPermissionDenied, by_server ? "only servers may hand slices over or forward pushes"
-                                                       : "only workers may push");
-    }
+    const net::CertificateRoles peer = connection.peer_roles();
+    if (by_server && !peer.Has(net::CertificateRole::kServer))
+      return Status(Code::kPermissionDenied, "only servers may hand slices over or forward pushes");
+    if (!by_server && !peer.Overlaps({net::CertificateRole::kWorker, net::CertificateRole::kServe}))
+      return Status(Code::kPermissionDenied, "only workers may push, and only serve members follow");
     shell_.bytes_in_ += header.size() + payload_bytes;
     if (type_ == wire::FrameType::kMove) return moves_.OnHeader(header, payload_bytes);
     if (type_ == wire::FrameType::kForward) return OnForward(header, payload_bytes);
@@ -147,6 +147,9 @@ class ServerShell::Session : public net::Receiver {
     }
     auto request = wire::DecodePushRequest(header);
     if (!request.ok()) return request.status();
+    const bool pull = request->disposition == protocol::Disposition::kPull && !request->step_lane;
+    if (!pull && !connection_->peer_roles().Has(net::CertificateRole::kWorker))
+      return Status(Code::kPermissionDenied, "only workers may push");
     // A new request replaces the waiting one.
     if (ticket_ != 0) {
       shell_.machine_.Expire(ticket_);

@@ -144,6 +144,15 @@ void Progress::OnFeed(Time now, NodeId node, const protocol::FeedHeartbeat& prog
   known->second.feed_bytes = progress.bytes_sent;
 }
 
+void Progress::OnServe(Time now, NodeId node, const protocol::ServeHeartbeat& heartbeat) {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end() || known->second.role != protocol::Role::kServe) return;
+  known->second.seen = now;
+  known->second.done = heartbeat.progress.rounds;
+  known->second.cpu_seconds = heartbeat.progress.cpu_seconds;
+  known->second.follow = heartbeat.progress;
+}
+
 void Progress::OnMemberReport(NodeId node, const protocol::MemberReport& report) {
   const auto known = nodes_.find(node);
   if (known == nodes_.end() || known->second.role != protocol::Role::kWorker) return;

@@ -56,6 +56,7 @@ class Progress {
   // A server has reported this version of slices, which is the number of their updates.
   void OnUpdates(uint64_t version) { updates_ = std::max(updates_, version); }
   void OnFeed(Time now, NodeId node, const protocol::FeedHeartbeat& progress);
+  void OnServe(Time now, NodeId node, const protocol::ServeHeartbeat& heartbeat);
   void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
   void OnMetrics(NodeId node, const std::string& address);  // of the member's listener
   // To be called periodically: records the totals at `now`, on which the windows are based. Nodes that have
@@ -135,7 +136,8 @@ class Progress {
     Time input_since{-1};
     uint64_t base_records = 0, base_bytes = 0;
     double records_per_s = 0, input_bytes_per_s = 0;
-    uint64_t feed_bytes = 0;  // sent by a feed
+    uint64_t feed_bytes = 0;               // sent by a feed
+    protocol::FollowProgress follow = {};  // of a serve member
     // Time of a step without the waits for servers and input. 0: not known yet.
     double step_s = 0;
     Time seen{0};         // when it last joined or reported

@@ -344,6 +344,12 @@ class Progress::JsonWriter {
         m["cpu_s"] = n->second.cpu_seconds;
         if (!n->second.metrics.empty()) m["metrics"] = n->second.metrics;
         if (member.role == protocol::Role::kFeed) m["bytes_out"] = n->second.feed_bytes;
+        if (member.role == protocol::Role::kServe) {
+          m["bytes_in"] = n->second.follow.bytes_in;
+          m["interval_s"] = n->second.follow.interval_seconds;
+          m["stretched"] = n->second.follow.stretched;
+          m["retries"] = n->second.follow.retries;
+        }
         if (std::ranges::count(status_.stuck, member.node) > 0) m["stuck"] = true;
         for (const auto& [worker, peer] : status_.unreachable) {
           const protocol::Member* other = worker == member.node ? status_.view.Find(peer) : nullptr;

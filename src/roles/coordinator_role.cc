@@ -434,6 +434,9 @@ class CoordinatorRole {
       }
     } else if (auto* feed = std::get_if<protocol::FeedHeartbeatReply>(&reply.reply)) {
       feed->drain = false;
+    } else if (auto* serve = std::get_if<protocol::ServeHeartbeatReply>(&reply.reply)) {
+      serve->drain = false;
+      serve->view = {};
     } else if (!std::holds_alternative<protocol::BotsHeartbeatReply>(reply.reply) &&
                !std::holds_alternative<protocol::JobReply>(reply.reply)) {
       return;
@@ -458,6 +461,8 @@ class CoordinatorRole {
       progress_.OnBots(now, bots->node, *bots);
     } else if (const auto* feed = std::get_if<protocol::FeedHeartbeat>(&request)) {
       progress_.OnFeed(now, feed->node, *feed);
+    } else if (const auto* serve = std::get_if<protocol::ServeHeartbeat>(&request)) {
+      progress_.OnServe(now, serve->node, *serve);
     }
   }
 

@@ -19,6 +19,7 @@
 #include "net/same_host/shared_memory.h"
 #include "protocol/member/group_member.h"
 #include "roles/background_thread.h"
+#include "roles/follow/pull_service.h"
 #include "roles/input/input_errors.h"
 #include "roles/input/input_flow.h"
 #include "roles/input/split_loader.h"
@@ -87,7 +88,10 @@ class GroupMemberRole {
                   .strategy = job_.strategy,
                   .parameters = &parameters_,
                   .allocate = [this](size_t bytes) { return copies_.Take(bytes); },
-                  .late_labels = job_.schema.has_late_labels()}) {
+                  .late_labels = job_.schema.has_late_labels()}),
+        pulls_(
+            port, parameters_, [this] { return machine_.values(); },
+            [this]() -> const protocol::View& { return machine_.view(); }) {
     trainer_.RecordTo(membership.recorder().MakeTrack("compute"));
     reducer_.RecordTo(track_);
     if (job_.reports_batches()) trainer_.ScoreByInference();
@@ -448,6 +452,7 @@ class GroupMemberRole {
   InputFlow input_flow_{&progress_};
   GroupWait group_wait_{&progress_};
   protocol::GroupMember machine_;
+  PullService pulls_;
   Time scored_at_{0};
   std::set<uint64_t> wanted_;
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;

@@ -118,11 +118,14 @@ Status Membership::JoinError(const Status& status) {
 Status Membership::Run(Callbacks callbacks) {
   callbacks_ = std::move(callbacks);
   schedule_ = {heartbeat_interval(), callbacks_.urgent_gap};
-  launcher::SignalWatch signals([this](int) {
-    loop_.Post([this] {
-      if (!over_) callbacks_.on_leave();
+  std::optional<launcher::SignalWatch> signals;
+  if (callbacks_.watch_signals) {
+    signals.emplace([this](int) {
+      loop_.Post([this] {
+        if (!over_) callbacks_.on_leave();
+      });
     });
-  });
+  }
   Update();
   loop_.Run();
   return outcome_;

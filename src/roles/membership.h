@@ -86,6 +86,8 @@ class Membership {
     // When the state machine needs its timer; Time::max(): never.
     std::function<Time()> next_timer = [] { return Time::max(); };
     std::function<void(Time now)> on_timer = [](Time) {};
+    // SIGINT and SIGTERM are another thread's otherwise.
+    bool watch_signals = true;
     // Minimum time between two heartbeats that cannot wait for the interval.
     Duration urgent_gap = kUrgentGap;
   };

@@ -30,6 +30,8 @@ const char* Name(Invariant invariant) {
       return "a cut is always leased with the same labels, which are journaled";
     case Invariant::kPause:
       return "nothing is begun while the job is paused";
+    case Invariant::kFollowed:
+      return "a follower completes what the servers had when it asked, or later";
     case Invariant::kProgress:
       return "the job makes progress";
     case Invariant::kDeadline:

@@ -21,6 +21,7 @@ enum class Invariant : uint8_t {
   kOneCoordinator,  // a coordinator that was replaced leases nothing, and no member follows it again
   kLabels,          // late labels: a cut is always leased with the same labels, by journaled marks
   kPause,           // while the job is paused, nothing is begun, whoever coordinates
+  kFollowed,        // a follower completes values that the servers had when it asked, or later
   kProgress,        // there is progress within ClusterOptions::progress_within
   // ---- always checked
   kDeadline,  // the job ends within ClusterOptions::time_limit

@@ -181,6 +181,7 @@ ClusterResult RunWithStandbys(const StandbyJob& job) {
                                          .replicas = job.replicas});
   Rng rng(Mix(job.seed, 9));
   options.coordinator_standbys = static_cast<uint32_t>(job.standbys);
+  options.followers = job.followers;
   // A coordinator that waits for the members to learn which of them are left answers late.
   options.heartbeat_timeout = std::chrono::seconds(3);
   options.leases = {};

@@ -50,6 +50,7 @@ struct StandbyJob {
   uint32_t replicas = 1;   // as in SwarmJob
   bool paused = false;     // likewise
   bool only_kill = false;  // the active coordinator dies once, for good, and nothing else goes wrong
+  uint32_t followers = 0;  // members that follow the parameters
 };
 ClusterResult RunWithStandbys(const StandbyJob& job);
 

@@ -85,20 +85,21 @@ inline CertificateRoles RolesThatListen(wire::PortKind port_kind) {
 }
 
 // The roles that may connect to a port. The requests that each of them may make are limited further by the
-// control port (control/permission.h), by servers (ps/server_shell.cc) and by feeds (feed/server.h).
+// control port (control/permission.h), by servers (ps/server_shell.cc), by members of a group
+// (collective/port.h) and by feeds (feed/server.h).
 inline CertificateRoles RolesThatConnect(wire::PortKind port_kind) {
   switch (port_kind) {
     case wire::PortKind::kControl:
       return CertificateRoles::All();
     case wire::PortKind::kServer:
-      return {CertificateRole::kWorker, CertificateRole::kServer};
+      return {CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kServe};
     case wire::PortKind::kMember:
-      return {CertificateRole::kWorker};
+      return {CertificateRole::kWorker, CertificateRole::kServe};
     case wire::PortKind::kTransfer:
       return {CertificateRole::kServer, CertificateRole::kWorker, CertificateRole::kCoordinator};
     case wire::PortKind::kFeed:
       return {CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kBots,
-              CertificateRole::kCoordinator};
+              CertificateRole::kServe, CertificateRole::kCoordinator};
   }
   return {};
 }

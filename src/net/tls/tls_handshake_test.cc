@@ -115,7 +115,7 @@ TEST_F(TlsHandshakeTest, EachRefusalIsOneLineAndTheListenerGoesOn) {
   EXPECT_EQ(Line(), "the peer does not use TLS, which this port requires");
   EXPECT_EQ(Connect(authority.Identity({"feed"})).message(),
             Prefix() + "the peer refuses this side's TLS: unsupported certificate");
-  EXPECT_EQ(Line(), "the peer's certificate is for the role feed, here it must be for server, worker");
+  EXPECT_EQ(Line(), "the peer's certificate is for the role feed, here it must be for server, worker, serve");
   EXPECT_FALSE(Connect(other.Identity({"worker"})).ok());
   EXPECT_EQ(Line(), "the peer refuses this side's TLS: unknown CA");
   EXPECT_TRUE(Connect(worker).ok());
@@ -141,10 +141,10 @@ TEST_F(TlsHandshakeTest, EachPortBelongsToItsRolesAndAdmitsItsPeers) {
   };
   const Port ports[] = {
       {wire::PortKind::kControl, {"coordinator"}, roles},
-      {wire::PortKind::kServer, {"server"}, {"worker", "server"}},
-      {wire::PortKind::kMember, {"worker"}, {"worker"}},
+      {wire::PortKind::kServer, {"server"}, {"worker", "server", "serve"}},
+      {wire::PortKind::kMember, {"worker"}, {"worker", "serve"}},
       {wire::PortKind::kTransfer, {"coordinator"}, {"server", "worker", "coordinator"}},
-      {wire::PortKind::kFeed, {"feed", "coordinator"}, {"coordinator", "server", "worker", "bots"}},
+      {wire::PortKind::kFeed, {"feed", "coordinator"}, {"coordinator", "server", "worker", "bots", "serve"}},
   };
   std::map<std::string, std::shared_ptr<TlsIdentity>> identities;
   for (const std::string& role : roles) identities[role] = authority.Identity({role});

@@ -85,6 +85,8 @@ constexpr Row<Server> kServer[] = {
     {{"leat_server_skipped_runs_total", kCounter, "",
       "Runs, or steps, that were recorded and not applied, since they were not finite."},
      Get<&Server::skipped>},
+    {{"leat_server_refused_total", kCounter, "", "Requests of followers for more than values, refused."},
+     Get<&Server::refused>},
     {{"leat_server_conflicts_total", kCounter, "", "Slices of pushes that were refused as contradictory."},
      Get<&Server::conflicts>},
 };
@@ -96,6 +98,22 @@ constexpr Row<Feed> kFeed[] = {
     {{"leat_feed_requests_total", kCounter, "", "Requests for records that were answered."},
      Get<&Feed::requests>},
     {{"leat_feed_sent_bytes_total", kCounter, "", "Bytes of the answers."}, Get<&Feed::bytes_sent>},
+};
+
+using Follow = protocol::FollowProgress;
+constexpr Row<Follow> kFollow[] = {
+    {{"leat_follow_rounds_total", kCounter, "", "Times that all slices were up to date."},
+     Get<&Follow::rounds>},
+    {{"leat_follow_changes_total", kCounter, "", "Rounds that brought other values."}, Get<&Follow::changed>},
+    {{"leat_follow_stretched_total", kCounter, "",
+      "Rounds that began later than --refresh, since pulling took more than a fifth of the time."},
+     Get<&Follow::stretched>},
+    {{"leat_follow_interval_seconds", kGauge, "", "From the beginning of a round to that of the next."},
+     Get<&Follow::interval_seconds>},
+    {{"leat_follow_received_bytes_total", kCounter, "", "Bytes of values that came."},
+     Get<&Follow::bytes_in>},
+    {{"leat_follow_retries_total", kCounter, "", "Requests that failed or were not answered in time."},
+     Get<&Follow::retries>},
 };
 
 using Bots = protocol::BotsHeartbeat;
@@ -132,6 +150,9 @@ void MemberFigures::Take(const protocol::ControlRequest& heartbeat) {
   } else if (const auto* feed = std::get_if<protocol::FeedHeartbeat>(&heartbeat)) {
     begin();
     take(kFeed, *feed);
+  } else if (const auto* serve = std::get_if<protocol::ServeHeartbeat>(&heartbeat)) {
+    begin();
+    take(kFollow, serve->progress);
   } else if (const auto* bots = std::get_if<protocol::BotsHeartbeat>(&heartbeat)) {
     begin();
     take(kBots, *bots);
@@ -156,6 +177,9 @@ std::vector<Metric> ServerMetrics() {
 }
 std::vector<Metric> FeedMetrics() {
   return MetricsOf(kFeed);
+}
+std::vector<Metric> FollowMetrics() {
+  return MetricsOf(kFollow);
 }
 std::vector<Metric> BotsMetrics() {
   return MetricsOf(kBots);

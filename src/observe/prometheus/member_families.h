@@ -28,6 +28,7 @@ std::vector<Metric> WorkerMetrics();
 std::vector<Metric> GroupMemberMetrics();  // of workers in jobs without servers, besides those of workers
 std::vector<Metric> ServerMetrics();
 std::vector<Metric> FeedMetrics();
+std::vector<Metric> FollowMetrics();
 std::vector<Metric> BotsMetrics();
 
 }  // namespace leat::observe

@@ -135,6 +135,7 @@ std::vector<MetricGroup> AllMetrics() {
       {"Worker of a job without servers, in addition", GroupMemberMetrics()},
       {"Parameter server", ServerMetrics()},
       {"Feed", FeedMetrics()},
+      {"Serve: the values that it follows", FollowMetrics()},
       {"Bots", BotsMetrics()},
   };
   auto& every = groups[0].metrics;

@@ -178,6 +178,7 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
   if (const auto* server = std::get_if<ServerHeartbeat>(&request)) return OnServer(now, call, *server);
   if (const auto* bots = std::get_if<BotsHeartbeat>(&request)) return OnBots(now, call, *bots);
   if (const auto* feed = std::get_if<FeedHeartbeat>(&request)) return OnFeed(now, call, *feed);
+  if (const auto* serve = std::get_if<ServeHeartbeat>(&request)) return OnServe(now, call, *serve);
   if (const auto* job = std::get_if<JobRequest>(&request)) return OnJob(call, *job);
   if (const auto* alive = std::get_if<KeepAlive>(&request)) return OnKeepAlive(now, call, *alive);
   const auto* admin = std::get_if<AdminRequest>(&request);
@@ -387,8 +388,10 @@ void Coordinator::State::StepEnding(Time now) {
     }
   }
   if (ending == Ending::kStoppingMembers) {
-    const bool all = std::all_of(members.begin(), members.end(),
-                                 [](const auto& entry) { return entry.second.told_to_stop; });
+    // Nobody waits for a member that only serves.
+    const bool all = std::ranges::all_of(members, [](const auto& entry) {
+      return entry.second.told_to_stop || entry.second.member.role == Role::kServe;
+    });
     if (all || now >= ending_deadline) End(outcome);
   }
 }

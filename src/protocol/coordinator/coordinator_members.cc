@@ -41,7 +41,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     return reject(Code::kFailedPrecondition, who + " was started for job " + Hex(request.job_hash) +
                                                  ", the coordinator has job " + Hex(config.job_hash));
   }
-  if (request.role > Role::kFeed) {
+  if (request.role > Role::kServe) {
     return reject(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
   }
   if (request.role == Role::kServer) {
@@ -349,6 +349,24 @@ void Coordinator::State::OnFeed(Time now, uint64_t call, const FeedHeartbeat& he
   Answer(call, std::move(reply));
 }
 
+void Coordinator::State::OnServe(Time now, uint64_t call, const ServeHeartbeat& heartbeat) {
+  ServeHeartbeatReply reply;
+  reply.term = config.term;
+  MemberState* member = Seen(now, heartbeat.node, Role::kServe);
+  reply.stop = ending == Ending::kStoppingMembers || (member && heartbeat.leaving);
+  reply.evicted = !member && !reply.stop;
+  if (member) member->told_to_stop = reply.stop;
+  if (heartbeat.term != config.term && !reply.stop) return Answer(call, std::move(reply));
+  if (member) OnReturned(now, heartbeat.node, {});
+  reply.drain = member && member->member.state == Member::State::kDraining;
+  if (member && heartbeat.leaving) Remove(now, heartbeat.node, Gone::kLeft);
+  if (member && !reply.stop) {
+    RefreshView();
+    if (heartbeat.generation != view->generation) reply.view = view;
+  }
+  Answer(call, std::move(reply));
+}
+
 void Coordinator::State::OnPublishers(Time now, NodeId feed, const std::vector<PublisherReport>& reports) {
   const Status good = publications.OnReports(feed, reports);
   if (!good.ok() && ending != Ending::kStoppingMembers) StopMembers(now, good);
@@ -435,7 +453,7 @@ void Coordinator::State::Remove(Time now, NodeId node, Gone how) {
   StopAwaiting(now, node, role);
   if (role == Role::kBots) return;
   view_changed = true;
-  if (role == Role::kFeed || role == Role::kCoordinator) return;
+  if (role == Role::kFeed || role == Role::kCoordinator || role == Role::kServe) return;
   if (publications.enabled() && role == Role::kWorker) publications.Reclaim(node);
   if (AllReduce()) {
     member_pace.Forget(node);

@@ -74,8 +74,8 @@ void Coordinator::State::OnDrain(Time now, uint64_t call, const AdminRequest& re
     return member.role == request.role && member.index == request.index &&
            member.state != Member::State::kStandby;
   });
-  const bool drains =
-      request.role == Role::kWorker || request.role == Role::kServer || request.role == Role::kFeed;
+  const bool drains = request.role == Role::kWorker || request.role == Role::kServer ||
+                      request.role == Role::kFeed || request.role == Role::kServe;
   Status good = CheckNotEnding();
   if (good.ok() && (named == members.end() || !drains)) {
     good = {Code::kNotFound, "the job has no " + std::string(Name(request.role)) + " " +

@@ -125,6 +125,7 @@ struct Coordinator::State {
   void OnServer(Time now, uint64_t call, const ServerHeartbeat& heartbeat);
   void OnBots(Time now, uint64_t call, const BotsHeartbeat& heartbeat);
   void OnFeed(Time now, uint64_t call, const FeedHeartbeat& heartbeat);
+  void OnServe(Time now, uint64_t call, const ServeHeartbeat& heartbeat);
   void OnJob(uint64_t call, const JobRequest& request);
   void OnKeepAlive(Time now, uint64_t call, const KeepAlive& keep_alive);
   // Updates last_seen and last_moved, and returns the member, or null if there is none with that node and

@@ -264,6 +264,12 @@ bool GroupMember::holds() const {
   return state_->holds;
 }
 
+std::optional<MemberValues> GroupMember::values() const {
+  const State& s = *state_;
+  if (!s.group || !s.holds || !s.filled) return std::nullopt;
+  return MemberValues{Incarnation(s.group->id), s.held.header().step};
+}
+
 const TrainingState& GroupMember::state() const {
   return state_->held;
 }

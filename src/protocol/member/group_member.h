@@ -21,12 +21,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/status.h"
 #include "protocol/actions.h"
+#include "protocol/member/pull_answer.h"
 #include "protocol/member/training_state.h"
 #include "protocol/messages_control.h"
 #include "protocol/strategy.h"
@@ -159,6 +161,9 @@ class GroupMember {
   const View& view() const;
   uint64_t term() const;  // of the coordinator that it follows
   bool holds() const;
+  // The parameters of the group as of the last step; none while it does not have the state that the group
+  // starts from. They change in OnReduced, and while it has none.
+  std::optional<MemberValues> values() const;
   // The parameters and ledger that it holds.
   const TrainingState& state() const;
 

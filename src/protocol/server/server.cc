@@ -59,8 +59,13 @@ bool Server::State::InView(NodeId worker) {
 void Server::State::TakeView(const Shared<View>& newer) {
   view = newer;
   members.clear();
-  for (const Member& member : view->members) members.push_back(member.node);
+  followers.clear();
+  for (const Member& member : view->members) {
+    members.push_back(member.node);
+    if (member.role == Role::kServe) followers.push_back(member.node);
+  }
   std::sort(members.begin(), members.end());
+  std::sort(followers.begin(), followers.end());
   none_missing = !members.empty() && members.back().value - members.front().value + 1 == members.size();
   last_member.reset();
   std::erase_if(link_of, [this](const auto& entry) { return !view->Find(entry.first); });

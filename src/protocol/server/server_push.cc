@@ -102,6 +102,10 @@ Status Server::Begin(const PushRequest& request, std::vector<uint64_t>* elements
   if (request.disposition > Disposition::kRejected) return Bad("unknown disposition");
   LEAT_RETURN_IF_ERROR(s.CheckStepLane(request));
   if (request.disposition != Disposition::kPull) LEAT_RETURN_IF_ERROR(s.CheckRun(request));
+  if (s.Refuses(request)) {
+    ++s.progress.refused;
+    return {};
+  }
   if (!request.counted.empty()) LEAT_RETURN_IF_ERROR(s.TakeCounted(request));
   ++(request.disposition == Disposition::kPull ? s.progress.pulls : s.progress.pushes);
   return {};
@@ -132,6 +136,7 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
   const bool here = !NotInView(request);
   const bool pull = request.disposition == Disposition::kPull;
   const bool gradient = request.disposition == Disposition::kGradient;
+  const bool follows = Follows(request.worker);
   const Step* agreed = nullptr;
   ledgers.SelectRun(request.cut, request.run);
   taken_now.clear();
@@ -141,7 +146,9 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
     reply = {ref.slice, SliceOutcome::kNotHere, false, ref.incarnation, 0};
     HotSlice& its = hot[ref.slice.value];
     Slice* const slice = its.alive;
-    if (!slice || !here || !guards::SameIncarnation(ref.incarnation, slice->incarnation)) {
+    // A follower says what it has, whatever has become of it.
+    const bool same = slice && (follows || guards::SameIncarnation(ref.incarnation, slice->incarnation));
+    if (!same || !here) {
       if (!slice && here && !pull && Arriving({ref.slice, ref.incarnation}))
         reply.outcome = SliceOutcome::kMoving;
       continue;
@@ -165,8 +172,11 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
     if (reply.outcome == SliceOutcome::kDuplicate) ++progress.duplicates;
     if (reply.outcome == SliceOutcome::kConflict) ++progress.conflicts;
     reply.version = slice->version;
+    if (follows) reply.incarnation = slice->incarnation;
     reply.values = request.want_values && reply.outcome != SliceOutcome::kConflict &&
                    reply.outcome != SliceOutcome::kMoving;
+    if (follows && ref.incarnation == slice->incarnation && ref.version == slice->version)
+      reply.values = false;
   }
   if (!taken_now.empty()) ForwardTaken(request, slices, gradients, memory);
 }
@@ -255,6 +265,7 @@ PushReply Server::State::Answer(Parked waited) {
   const PushHeader& request = waited.request;
   PushReply reply{request.sequence, view->generation, NotInView(request), {}, std::move(waited.slices)};
   const bool by_steps = stepped();
+  const bool follows = Follows(request.worker);
   if (by_steps) ledgers.SelectRun(request.cut, request.run);
   for (SliceReply& slice : reply.slices) {
     // The slice may have been ordered away since its Apply.
@@ -275,6 +286,8 @@ PushReply Server::State::Answer(Parked waited) {
         slice.outcome = reply.evicted ? SliceOutcome::kNotHere : SliceOutcome::kMoving;
       continue;
     }
+    // The follower has this version; another one may have replaced it meanwhile.
+    if (here && !slice.values && slice.outcome == SliceOutcome::kPulled && follows) continue;
     // Others have changed it meanwhile.
     if (!by_steps && here && !waited.numbers.empty()) slice.version = alive->version;
     if (!by_steps || slice.outcome == SliceOutcome::kNotHere) continue;
@@ -322,7 +335,7 @@ std::optional<PushReply> Server::Finish(uint64_t ticket, const PushRequest& requ
       s.rejected = RejectedRun{request.worker, request.cut, request.run};
     }
   }
-  if (request.step_lane) s.Decide(request);
+  if (request.step_lane && !s.Refuses(request)) s.Decide(request);
   std::vector<State::LinkNumber> numbers = s.NumbersOf(slices);
   State::Parked parked{ticket, false, request, std::move(slices), std::move(numbers)};
   if (!s.Waits(parked)) return s.Answer(std::move(parked));

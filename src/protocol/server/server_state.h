@@ -186,7 +186,18 @@ struct Server::State {
   bool stepped() const { return config.strategy.stepped(); }
   Slice* Alive(SliceId id) const { return id.value < hot.size() ? hot[id.value].alive : nullptr; }
   static Slice* Held(const HotSlice& its) { return its.alive ? its.alive : its.replica; }
+  // A member that follows the values: it gets those that it does not have, and changes nothing.
+  bool Follows(NodeId member) const {
+    return !followers.empty() && std::ranges::binary_search(followers, member);
+  }
+  // It asks for more. It is answered as if it was no member.
+  bool Refuses(const PushHeader& request) const {
+    if (!Follows(request.worker)) return false;
+    return request.disposition != Disposition::kPull || request.step_lane || request.version_wanted > 0 ||
+           request.exact;
+  }
   bool NotInView(const PushHeader& request) {
+    if (Refuses(request)) return true;
     // A worker with a newer view has joined after ours was made.
     return request.generation <= view->generation && request.worker != last_member && !InView(request.worker);
   }
@@ -357,6 +368,7 @@ struct Server::State {
   uint64_t term = 0;  // of the coordinator that it follows
   Shared<View> view = View();
   std::vector<NodeId> members;        // of the view, ordered
+  std::vector<NodeId> followers;      // those of the role kServe, ordered
   bool none_missing = false;          // members are contiguous
   std::optional<NodeId> last_member;  // the last one found: every slice of a push asks for the same
   std::vector<Position> start;

@@ -67,18 +67,6 @@ struct Compute {
   uint64_t version = 0;  // of the values that the run started from; the lowest if slices differ
   float rate = 1;        // factor on the learning rate of local steps
 };
-// Send to one server. The payload of a kGradient is that of the last computed run, which the shell knows; it
-// must not change until all servers have answered. Returned values go to the parameters. Answer: OnPushReply
-// or OnPushFailed. The request is immutable and may be kept on the machine's thread.
-struct SendPush {
-  NodeId server;
-  std::string address;
-  std::shared_ptr<const PushRequest> request;
-};
-// Close the connection and drop its pending request, without an answer.
-struct Disconnect {
-  NodeId server;
-};
 using WorkerAction = std::variant<PrepareSplit, DropSplit, Compute, SendPush, Disconnect, StopRole>;
 using WorkerActions = std::vector<WorkerAction>;
 

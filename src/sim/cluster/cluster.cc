@@ -59,6 +59,7 @@ ClusterResult Cluster::State::Run() {
   if (options.faults.fault_interval > Duration(0)) {
     Replace();
     OwnDirectories() ? InjectStandbyFault() : InjectFault();
+    TroubleFollowers();
   }
   if (options.deaths.mean_time_between > Duration(0)) InjectDeath();
   for (const PlannedFault& planned : options.plan) {

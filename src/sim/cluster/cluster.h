@@ -188,7 +188,9 @@ struct ClusterOptions {
   uint32_t max_servers = 0;  // CoordinatorConfig::max_servers
   uint32_t replicas = 1;     // CoordinatorConfig::replicas
   uint32_t workers = 1;
-  uint32_t standby = 0;  // workers that stand by; so do then all that replace a worker
+  uint32_t standby = 0;    // workers that stand by; so do then all that replace a worker
+  uint32_t followers = 0;  // members that follow the parameters, and how often
+  Duration refresh = std::chrono::milliseconds(100);
   // Standby coordinators, each on a host of its own with its own directory. 0: coordinators share a
   // directory.
   uint32_t coordinator_standbys = 0;
@@ -301,6 +303,9 @@ struct ClusterResult {
   uint64_t one_shots = 0;         // steps for which a member added all contributions itself
   uint64_t loads = 0;             // slices read from a checkpoint
   uint64_t damaged = 0;           // checkpoints that were found to be damaged
+  uint64_t follow_rounds = 0;     // that followers have completed
+  uint64_t follow_changes = 0;    // of them, with other values than before
+  Duration follow_gap{0};         // longest time between two rounds in a row of one of them
   uint64_t moves = 0;             // of slices from one server to another, made
   uint64_t moved_bytes = 0;       // sent for moves, whether these were made or not
   uint64_t servers_left = 0;      // after they have handed all slices over
@@ -318,6 +323,8 @@ struct Hooks {
   std::function<void(Time, const protocol::ControlRequest&)> on_request;
   // Each fault, in words.
   std::function<void(Time, const std::string&)> on_fault;
+  // A follower has completed a round, that it began at the second time.
+  std::function<void(Time, Time asked)> on_followed;
   // Called at this interval of virtual time; false ends the run.
   Duration watch_every{0};
   std::function<bool(const Cluster&)> watch;

@@ -1,9 +1,9 @@
 // The state of a virtual cluster, for its own sources: cluster.cc (the coordinator, the end of the job),
 // roles.cc (servers and workers), network.cc (messages in transit), moves.cc (slices that move between
 // servers), replicas.cc (what servers forward to each other), standbys.cc (coordinators with directories of
-// their own), prefetch.cc (cache hints), group_members.cc and reduce.cc (all-reduce workers and their
-// messages), hosts.cc (links and cores), input.cc (splits that workers read), faults.cc, commands.cc,
-// invariants.cc.
+// their own), followers.cc (those that follow the parameters), prefetch.cc (cache hints), group_members.cc
+// and reduce.cc (all-reduce workers and their messages), hosts.cc (links and cores), input.cc (splits that
+// workers read), faults.cc, commands.cc, invariants.cc.
 #pragma once
 
 #include <array>
@@ -25,6 +25,7 @@
 #include "protocol/coordinator/standby/replication.h"
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/disk.h"
+#include "sim/cluster/followers.h"
 #include "sim/cluster/labels.h"
 #include "sim/cluster/members.h"
 #include "sim/events/event_queue.h"
@@ -144,6 +145,8 @@ struct InputQueue {
   uint64_t unrequested = 0, missing = 0;  // bytes of it
 };
 
+struct FollowerProcess : Process, FollowerParts {};
+
 // A server or a worker. The fields that every message needs come first, in two cache lines, because there may
 // be thousands of processes.
 struct alignas(64) RoleProcess : Process {
@@ -229,6 +232,8 @@ struct ToldRun {
 
 struct Cluster::State {
   using ProcessPtr = std::shared_ptr<RoleProcess>;
+  using FollowerPtr = std::shared_ptr<FollowerProcess>;
+  using PullAnswer = std::function<void(PushReply reply, std::vector<float> values)>;
   // The progress of the job.
   struct Reached {
     uint64_t events = 0, step = 0, checkpoint = 0, resumes = 0;
@@ -434,6 +439,29 @@ struct Cluster::State {
     return p->alive && p->incarnation == incarnation && p->server;
   }
 
+  // ---- followers.cc
+  void StartFollower();
+  void JoinFollower(const FollowerPtr& f);
+  void AskToJoin(const FollowerPtr& f);
+  void SendHeartbeat(const FollowerPtr& f);
+  void Wake(const FollowerPtr& f);
+  void WakeAt(const FollowerPtr& f, Time at);
+  void Do(const FollowerPtr& f, const FollowerActions& actions);
+  void Act(const FollowerPtr& f, const StopRole& a);
+  void Act(const FollowerPtr& f, const Disconnect& a);
+  void Act(const FollowerPtr& f, const SendPush& a);
+  void Act(const FollowerPtr& f, const BeginRound& a);
+  void Act(const FollowerPtr& f, const CompleteRound& a);
+  void CheckFollowed(const FollowerPtr& f);
+  void TakeValues(const FollowerPtr& f, const PushReply& reply, const std::vector<float>& values);
+  void Pulled(const ProcessPtr& p, const FollowerPtr& f, const PushRequest& request,
+              const PullAnswer& answer);
+  // False if the ticket is not that of a pull.
+  bool AnswerPulled(const ProcessPtr& p, Server::Ready* ready);
+  std::vector<float> ValuesOf(const RoleProcess& p, const PushReply& reply);
+  void ForgetPulls(const ProcessPtr& server);
+  void TroubleFollowers();
+
   // ---- group_members.cc
   void StartGroupMember(const ProcessPtr& p);
   void ForgetGroups(const ProcessPtr& p);
@@ -613,7 +641,17 @@ struct Cluster::State {
   uint64_t acted_term = 0;             // the highest whose coordinator has acted on a record
   std::unordered_map<uint64_t, uint64_t> leased_by;              // by lease: the coordinator's term
   std::map<std::pair<uint32_t, Position>, uint64_t> taken_from;  // by cut: the highest term of a lease
-  std::vector<ProcessPtr> roles;                                 // dead ones are null
+  std::vector<FollowerPtr> followers;
+  struct Pull {
+    ProcessPtr server;
+    FollowerPtr from;
+    PullAnswer answer;
+  };
+  std::map<uint64_t, Pull> pulls;  // that servers have parked, by ticket
+  uint64_t last_pull = 0;
+  // What was sent to followers.
+  std::map<std::tuple<SliceId, Incarnation, uint64_t>, std::vector<float>> sent_values;
+  std::vector<ProcessPtr> roles;                                         // dead ones are null
   std::vector<AddressSlot> address_slots = std::vector<AddressSlot>(1);  // the first is unused
   std::unordered_map<std::string, uint32_t> address_ids;                 // by address
   Slab<Message> messages;

@@ -349,6 +349,7 @@ void Cluster::State::TakeReady(const ProcessPtr& p) {
   DoForwards(p);
   DoMoves(p);
   for (Server::Ready& ready : p->server->TakeReady()) {
+    if (AnswerPulled(p, &ready)) continue;
     const auto at = std::ranges::find(p->parked, ready.ticket, &std::pair<uint64_t, Time>::first);
     LEAT_CHECK(at != p->parked.end());
     p->parked.erase(at);

@@ -19,6 +19,7 @@ void Cluster::State::StartAll() {
   for (uint32_t i = 0; i < options.servers; ++i) Start(Role::kServer);
   for (uint32_t i = 0; i < options.workers; ++i) Start(Role::kWorker);
   for (uint32_t i = 0; i < options.standby; ++i) Start(Role::kWorker, "", true);
+  while (followers.size() < options.followers) StartFollower();
 }
 
 void Cluster::State::Start(Role role, std::string address, bool standby, uint32_t host) {
@@ -51,6 +52,7 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
   p->input = {};
   p->owed = Duration(0);
   ForgetGroups(p);
+  ForgetPulls(p);
   if (p->role == Role::kServer) {
     for (const auto& [ticket, since] : std::exchange(p->parked, {})) {
       FreeMessage(static_cast<uint32_t>(ticket));
@@ -223,6 +225,7 @@ void Cluster::State::OnExit(const ProcessPtr& p) {
     }
   }
   ForgetGroups(p);
+  ForgetPulls(p);
   for (const auto& [ticket, since] : std::exchange(p->parked, {})) {
     const auto m = static_cast<uint32_t>(ticket);
     Message& message = messages[m];

@@ -1,4 +1,4 @@
-#include "roles/feed_role.h"
+#include "roles/feed/feed_role.h"
 
 #include <spdlog/spdlog.h>
 
