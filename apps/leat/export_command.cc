@@ -1,4 +1,5 @@
-// leat export: writes the newest checkpoint of a job as an ONNX file.
+// leat export: writes the newest checkpoint of a job, or the values that a running job has, as an ONNX file.
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -7,33 +8,78 @@
 #include "commands.h"
 #include "job/export.h"
 #include "job/job.h"
+#include "launcher/security.h"
+#include "launcher/token.h"
+#include "roles/follow/fetch_values.h"
 
 namespace leat {
+namespace {
+
+struct Options {
+  std::string directory, coordinator, security, data, to;
+  bool trusted_network = false;
+  int64_t batch = 0;
+};
+
+template <class T>
+T Require(Result<T> result) {
+  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  return std::move(result).value();
+}
+
+job::Exported ExportCheckpoint(const Options& a) {
+  job::JobSource source;
+  source.resume = a.directory;
+  job::JobOverrides overrides;
+  overrides.data = a.data;
+  return Require(job::ExportOnnx(job::Job::Load(source, overrides), a.to, a.batch));
+}
+
+job::Exported ExportRunning(const Options& a) {
+  // For a transfer of some GB.
+  constexpr Duration kDeadline = std::chrono::minutes(2);
+  const auto security = Require(launcher::UserSecurity(a.security, a.trusted_network));
+  roles::RoleOptions options;
+  options.coordinator_client.coordinator = a.coordinator;
+  options.coordinator_client.token = Require(launcher::UserToken());
+  options.coordinator_client.tls = security.tls;
+  options.coordinator_client.data = a.data;
+  const auto fetched = Require(roles::FetchValues(options, kDeadline));
+  return {Require(job::WriteOnnx(fetched.job, fetched.variables, a.to, a.batch)), ""};
+}
+
+}  // namespace
 
 void AddExportCommand(CLI::App& app, int* result) {
-  struct Options {
-    std::string directory, data, to;
-    int64_t batch = 0;
-  };
   const auto a = std::make_shared<Options>();
-  auto* command = app.add_subcommand("export", "write the newest checkpoint of a job as an ONNX file");
-  command->add_option("--directory", a->directory, "directory of the job")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+  auto* command = app.add_subcommand(
+      "export", "write the newest checkpoint of a job, or the values of a running one, as an ONNX file");
+  auto* directory =
+      command->add_option("--directory", a->directory, "directory of the job")->check(CLI::ExistingDirectory);
+  auto* coordinator =
+      command
+          ->add_option("--coordinator", a->coordinator, "address of a running job, whose values are written")
+          ->excludes(directory);
+  command
+      ->add_option(
+          "--security", a->security,
+          "folder of ca.pem, cert.pem and key.pem for TLS, of the role serve (default: $LEAT_SECURITY)")
+      ->needs(coordinator);
+  command
+      ->add_flag("--trusted-network", a->trusted_network,
+                 "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)")
+      ->needs(coordinator);
   command->add_option("--to", a->to, "ONNX file to write")->required();
   command->add_option("--batch", a->batch, "fixed batch size (default: any, a symbolic axis)")
       ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
   command->add_option("--data", a->data, "directory of the job's input files (default: the job's)")
       ->check(CLI::ExistingDirectory);
   command->callback([a, result] {
-    job::JobSource source;
-    source.resume = a->directory;
-    job::JobOverrides overrides;
-    overrides.data = a->data;
-    const auto written = job::ExportOnnx(job::Job::Load(source, overrides), a->to, a->batch);
-    if (!written.ok()) throw std::invalid_argument(written.status().message());
-    if (!written->warning.empty()) std::fprintf(stderr, "leat: warning: %s\n", written->warning.c_str());
-    std::printf("%s: %llu bytes\n", a->to.c_str(), static_cast<unsigned long long>(written->bytes));
+    if (a->directory.empty() && a->coordinator.empty())
+      throw std::invalid_argument("export needs --directory, or --coordinator for a running job");
+    const job::Exported written = a->coordinator.empty() ? ExportCheckpoint(*a) : ExportRunning(*a);
+    if (!written.warning.empty()) std::fprintf(stderr, "leat: warning: %s\n", written.warning.c_str());
+    std::printf("%s: %llu bytes\n", a->to.c_str(), static_cast<unsigned long long>(written.bytes));
     *result = 0;
   });
 }

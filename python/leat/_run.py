@@ -29,9 +29,10 @@ class Run:
     In a notebook it shows a table that follows the job; in a terminal, the line of progress.
     """
 
-    def __init__(self, client, directory=None, model=None):
+    def __init__(self, client, directory=None, model=None, address=None):
         self._client = client
         self._model = model
+        self._address = address  # arguments of attach
         self.directory = directory  # of the job; None: it is on another host
         self._samples = deque(maxlen=100_000)
         self._status = None
@@ -151,10 +152,10 @@ class Run:
     def state_dict(self):
         """The trained parameters by their names in the model that was given: the values of PyTorch or Keras, else arrays.
 
-        While the job runs, a checkpoint is made first.
+        While the job runs, a checkpoint is made first; of a job that runs elsewhere, its values come from its servers.
         """
         if self.directory is None:
-            raise ValueError("the job's directory is on another host; leat export writes its checkpoint there")
+            return _by_name(self._call(_native.values, *self._address, 120.0), self._model)
         if self.running:
             self.checkpoint()
         return load_checkpoint(self.directory, self._model)
@@ -468,19 +469,24 @@ def attach(address, token="", security="", trusted_network=False):
 
     `token`: default: $LEAT_TOKEN or ~/.config/leat/token. `security`: the folder of ca.pem, cert.pem and key.pem.
     """
-    client = _native.Client(address, token or "", str(security or ""), bool(trusted_network))
+    how = (address, token or "", str(security or ""), bool(trusted_network))
+    client = _native.Client(*how)
     json.loads(client.status(10))
-    return Run(client)
+    return Run(client, address=how)
 
 
 def load_checkpoint(directory, model=None):
     """The variables of the newest checkpoint in a job's directory, by name, as arrays that share its memory."""
-    import numpy
-
     entries, warning = _native.checkpoint(str(directory))
     if warning:
         import warnings
 
         warnings.warn(warning, RuntimeWarning, stacklevel=3)
+    return _by_name(entries, model)
+
+
+def _by_name(entries, model=None):
+    import numpy
+
     variables = {name: numpy.asarray(values) for name, values, role in entries if role != "moments"}
     return variables if model is None else model.take(variables)

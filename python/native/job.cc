@@ -1,12 +1,15 @@
-// Functions on job files, schemas and checkpoints.
+// Functions on job files, schemas, checkpoints, and values of running jobs.
 #include "job/job.h"
 
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/variables.h"
 #include "job/input/readable.h"
+#include "launcher/security.h"
+#include "launcher/token.h"
 #include "nn/layer.h"
 #include "object.h"
+#include "roles/follow/fetch_values.h"
 #include "stream/decode/delimiter.h"
 #include "stream/inspect/inspect.h"
 #include "stream/inspect/propose.h"
@@ -128,6 +131,23 @@ PyObject* InferSchema(PyObject*, PyObject* args) {
   });
 }
 
+// [(name, values, role)]; null with an exception. `owner` keeps the memory of `values`.
+PyObject* ListOf(const std::shared_ptr<void>& owner, std::vector<std::vector<float>>& values,
+                 const std::vector<optim::VariableSpec>& variables) {
+  static const char* const kRoles[] = {"trained", "statistic", "moments"};
+  Ref list(PyList_New(0));
+  if (!list) return nullptr;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    std::vector<int64_t> shape;
+    for (size_t i = 0; i < variables[v].shape.rank(); ++i) shape.push_back(variables[v].shape[i]);
+    Ref array(MakeArray(owner, values[v].data(), std::move(shape)));
+    Ref entry(Py_BuildValue("(sOs)", variables[v].name.c_str(), array.get(),
+                            kRoles[static_cast<size_t>(variables[v].role)]));
+    if (!entry || PyList_Append(list.get(), entry.get()) != 0) return nullptr;
+  }
+  return list.release();
+}
+
 // checkpoint(directory) -> ([(name, values, role)], warning)
 PyObject* Checkpoint(PyObject*, PyObject* args) {
   return Guarded([&]() -> PyObject* {
@@ -147,18 +167,45 @@ PyObject* Checkpoint(PyObject*, PyObject* args) {
       newest = std::make_shared<checkpoint::NewestVariables>(std::move(*read));
       variables = job.model->variables();
     }
-    Ref list(PyList_New(0));
+    const Ref list(ListOf(newest, newest->variables, variables));
     if (!list) return nullptr;
-    for (size_t v = 0; v < variables.size(); ++v) {
-      static const char* const kRoles[] = {"trained", "statistic", "moments"};
-      std::vector<int64_t> shape;
-      for (size_t i = 0; i < variables[v].shape.rank(); ++i) shape.push_back(variables[v].shape[i]);
-      Ref values(MakeArray(newest, newest->variables[v].data(), std::move(shape)));
-      Ref entry(Py_BuildValue("(sOs)", variables[v].name.c_str(), values.get(),
-                              kRoles[static_cast<size_t>(variables[v].role)]));
-      if (!entry || PyList_Append(list.get(), entry.get()) != 0) return nullptr;
-    }
     return Py_BuildValue("(Os)", list.get(), newest->warning.c_str());
+  });
+}
+
+// values(addresses, token, security, trusted_network, seconds) -> [(name, values, role)]
+PyObject* Values(PyObject*, PyObject* args) {
+  return Guarded([&]() -> PyObject* {
+    CheckNotForked();
+    const char *addresses = nullptr, *token = nullptr, *folder = nullptr;
+    int trusted = 0;
+    double seconds = 0;
+    if (!PyArg_ParseTuple(args, "ssspd", &addresses, &token, &folder, &trusted, &seconds)) return nullptr;
+    if (!(seconds > 0 && seconds <= 3600)) throw std::invalid_argument("seconds must be from 0 to 3600");
+    roles::RoleOptions options;
+    options.coordinator_client.coordinator = addresses;
+    options.coordinator_client.token = token;
+    const std::string security_folder = folder;
+    std::optional<Result<roles::FetchedValues>> fetched;
+    {
+      const WithoutLock without;
+      if (options.coordinator_client.token.empty()) {
+        auto own = launcher::UserToken();
+        if (!own.ok()) throw std::invalid_argument(own.status().message());
+        options.coordinator_client.token = std::move(own).value();
+      }
+      const auto security = launcher::UserSecurity(security_folder, trusted != 0);
+      if (!security.ok()) throw std::invalid_argument(security.status().message());
+      options.coordinator_client.tls = security->tls;
+      const auto deadline = std::chrono::duration<double>(seconds);
+      fetched.emplace(roles::FetchValues(options, std::chrono::duration_cast<Duration>(deadline)));
+    }
+    if (!fetched->ok()) {
+      SetError(fetched->status());
+      return nullptr;
+    }
+    const auto values = std::make_shared<roles::FetchedValues>(std::move(**fetched));
+    return ListOf(values, values->variables, values->job.model->variables());
   });
 }
 
@@ -185,6 +232,9 @@ bool AddJobFunctions(PyObject* module) {
       {"infer_schema", InferSchema, METH_VARARGS, "infer_schema(file, label, rows, delimiter) -> YAML"},
       {"checkpoint", Checkpoint, METH_VARARGS,
        "checkpoint(directory) -> ([(name, values, role)], warning)\n\nThe newest one that is not damaged."},
+      {"values", Values, METH_VARARGS,
+       "values(addresses, token, security, trusted_network, seconds) -> [(name, values, role)]\n\n"
+       "Those that a running job has now. Empty token: the user's."},
       {"layer_kinds", LayerKinds, METH_NOARGS, "layer_kinds() -> [str]"},
       {nullptr, nullptr, 0, nullptr}};
   return PyModule_AddFunctions(module, methods) == 0;

@@ -1,10 +1,14 @@
 // The module leat._native.
+#include <spdlog/spdlog.h>
+
 #include "object.h"
 
 namespace {
 
 int Execute(PyObject* module) {
   using namespace leat::python;
+  // What goes wrong becomes an exception.
+  spdlog::set_level(spdlog::level::off);
   return AddArrayType(module) && AddLearnerType(module) && AddClientType(module) &&
                  AddLogWriterType(module) && AddJobFunctions(module)
              ? 0
