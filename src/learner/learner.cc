@@ -15,6 +15,10 @@ namespace {
 // Compiling a plan takes longer than running it some hundred times.
 constexpr size_t kExactPlans = 8;
 
+// oneDNN's products for AVX2 take 6 rows at a time, of more than 72 in parts of 24, and round those that are
+// left otherwise.
+constexpr uint32_t kFewRows = 6, kBlock = 24;
+
 protocol::SliceTable TableOf(const Learner::Options& options) {
   const auto& variables = options.model->variables();
   return protocol::MakeWholeSlices({variables.begin(), variables.end()}, options.seed);
@@ -39,17 +43,15 @@ Learner::Learner(Options options)
   state_.Make({});
 }
 
-uint32_t Learner::PlanFor(std::vector<uint32_t>& sizes, size_t rows) const {
-  const auto size = static_cast<uint32_t>(rows);
+uint32_t Learner::PlanFor(std::vector<uint32_t>& sizes, uint32_t size, uint32_t otherwise) {
   if (std::ranges::find(sizes, size) != sizes.end()) return size;
   if (sizes.size() < kExactPlans) {
     sizes.push_back(size);
     return size;
   }
-  const auto more = [size](uint32_t other) { return other >= size; };
-  uint32_t best = std::min(std::bit_ceil(size), options_.batch_size);
+  uint32_t best = otherwise;
   for (const uint32_t other : sizes)
-    if (more(other)) best = std::min(best, other);
+    if (other >= size) best = std::min(best, other);
   if (std::ranges::find(sizes, best) == sizes.end()) sizes.push_back(best);
   return best;
 }
@@ -57,8 +59,9 @@ uint32_t Learner::PlanFor(std::vector<uint32_t>& sizes, size_t rows) const {
 step::StepOutcome Learner::LearnBatch(const step::Rows& rows, std::span<const uint32_t> batch) {
   LEAT_CHECK(batch.size() <= options_.batch_size);
   if (batch.empty()) return {};
-  const step::StepOutcome outcome = trainer_.Step(rows, batch, PlanFor(training_sizes_, batch.size()),
-                                                  options_.seed + state_.header().step);
+  const auto size = static_cast<uint32_t>(batch.size());
+  const uint32_t plan = PlanFor(training_sizes_, size, std::min(std::bit_ceil(size), options_.batch_size));
+  const step::StepOutcome outcome = trainer_.Step(rows, batch, plan, options_.seed + state_.header().step);
   if (!outcome.finite) return outcome;
   const auto moments = protocol::MomentsVariable(parameters_.table());
   state_.Apply(options_.batch_size, {}, 1,
@@ -88,6 +91,13 @@ step::StepOutcome Learner::Learn(const step::Rows& rows) {
   return total;
 }
 
+uint32_t Learner::ScoringPlan(size_t rows) {
+  const auto size = static_cast<uint32_t>(rows);
+  if (size <= kFewRows) return PlanFor(scoring_sizes_, size, size);
+  const uint32_t blocks = (size + kBlock - 1) / kBlock;
+  return PlanFor(scoring_sizes_, blocks * kBlock, std::bit_ceil(blocks) * kBlock);
+}
+
 uint32_t Learner::scores_per_row() const {
   return model().labels() * model().outputs();
 }
@@ -99,7 +109,7 @@ void Learner::Predict(std::span<const float> features, std::span<float> scores) 
   for (size_t begin = 0; begin < all; begin += options_.batch_size) {
     const size_t n = std::min<size_t>(options_.batch_size, all - begin);
     trainer_.Predict({.features = features.subspan(begin * width, n * width), .labels = {}, .truth = {}},
-                     std::span(rows_).first(n), PlanFor(scoring_sizes_, n));
+                     std::span(rows_).first(n), ScoringPlan(n));
     std::ranges::copy(trainer_.scores(), scores.begin() + static_cast<ptrdiff_t>(begin * each));
   }
 }

@@ -39,7 +39,8 @@ class Learner {
   step::StepOutcome LearnBatch(const step::Rows& rows, std::span<const uint32_t> batch);
 
   // Scores of an inference pass (LossValues::scores): model().labels() * model().outputs() numbers a row.
-  // They are the same to the last bit for a row, whichever rows are with it, as long as there are as many.
+  // They are the same to the last bit for a row, wherever it is and whichever rows are with it, as long as
+  // there are as many.
   void Predict(std::span<const float> features, std::span<float> scores);
   uint32_t scores_per_row() const;
 
@@ -56,9 +57,10 @@ class Learner {
   Status Load(std::span<const float> memory, uint64_t steps, uint64_t events);
 
  private:
-  // The size of the plan for a batch of so many rows. Plans are for the first sizes that occur; further sizes
-  // are padded.
-  uint32_t PlanFor(std::vector<uint32_t>& sizes, size_t rows) const;
+  // The size of the plan for a batch of this size. Plans are for the first sizes that occur; further sizes
+  // are padded to one of them, or to `otherwise`.
+  static uint32_t PlanFor(std::vector<uint32_t>& sizes, uint32_t size, uint32_t otherwise);
+  uint32_t ScoringPlan(size_t rows);
 
   Options options_;
   protocol::Parameters parameters_;

@@ -151,6 +151,25 @@ TEST(Learner, PredictsAnyNumberOfRows) {
   EXPECT_EQ(learner.events(), 100u);
 }
 
+// Estimators promise that the order of rows does not matter.
+TEST(Learner, ARowHasTheSameScoresWhereverItIs) {
+  auto options = OptionsOf(ModelOf(kDense, "softmax_cross_entropy"));
+  options.batch_size = 256;
+  for (const uint32_t rows : {2u, 6u, 7u, 13u, 20u, 33u, 50u, 100u}) {
+    Learner learner(options);
+    learner.Learn(Data(64).rows());
+    const Data one(1, rows);
+    std::vector<float> features;
+    for (uint32_t i = 0; i < rows; ++i)
+      features.insert(features.end(), one.features.begin(), one.features.end());
+    std::vector<float> scores(rows * learner.scores_per_row());
+    learner.Predict(features, scores);
+    const size_t bytes = learner.scores_per_row() * sizeof(float);
+    for (uint32_t i = 1; i < rows; ++i)
+      ASSERT_EQ(std::memcmp(&scores[0], &scores[i * learner.scores_per_row()], bytes), 0) << rows << " " << i;
+  }
+}
+
 TEST(Learner, StatisticsOfBatchNormAndRunningScaleFollow) {
   auto model = std::make_shared<const nn::Model>(nn::Model::FromConfig(
       Config::Parse(

@@ -132,7 +132,8 @@ def test_a_killed_feed_loses_no_prediction(tmp_path, broker):
 
 
 def test_dropout_does_not_move_the_scores(tmp_path, broker):
-    """With a learning rate of 0 all scores are those of the first model, without dropout: equal for equal amounts."""
+    """With a learning rate of 0 all scores are those of the first model, without dropout: equal for equal amounts, but for
+    the rounding of kernels that treat the last rows of a batch apart."""
     topic = "steady"
     broker.make_topic(topic, 1)
     broker.publish(topic, 0, [json.dumps({"amount": i % 10, "fraud": i % 2}) for i in range(1000)])
@@ -143,8 +144,8 @@ def test_dropout_does_not_move_the_scores(tmp_path, broker):
     scores = {}
     for (_, offset), record in found.items():
         scores.setdefault(offset % 10, set()).add(record["score"])
-    assert len(found) == 1000 and all(len(same) == 1 for same in scores.values()), scores
-    assert len(set().union(*scores.values())) > 1
+    assert len(found) == 1000 and all(max(same) - min(same) <= 1e-6 for same in scores.values()), scores
+    assert max(map(max, scores.values())) - min(map(min, scores.values())) > 1e-3
 
 
 def test_a_job_of_the_same_name_does_not_go_on_with_anothers_predictions(tmp_path, broker):
