@@ -2,6 +2,7 @@
 # deploy/apt-packages.txt has the complete list, which `./leat` installs.
 
 set(leat_headers
+    boost/beast/http.hpp libboost-dev
     dnnl.hpp libdnnl-dev
     grpcpp/grpcpp.h libgrpc++-dev
     google/protobuf/message.h libprotobuf-dev

@@ -38,6 +38,8 @@ void AddPublishCommand(CLI::App& app, int* result);
 void AddSchemaCommand(CLI::App& app, int* result);
 // leat timeline: writes what the job's processes do in so many seconds to a file, and says what is in it.
 Status RecordTimeline(control::ControlClient& client, double seconds, const std::string& path);
+// leat serve: answer requests for predictions over HTTP.
+void AddServeCommand(CLI::App& app, int* result);
 // leat simulate: run a job on a simulated cluster.
 void AddSimulateCommand(CLI::App& app, int* result);
 // leat soak: run jobs with real processes and random faults, and check what they count.

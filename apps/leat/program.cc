@@ -643,6 +643,7 @@ int Run(int argc, char** argv) {
   AddPeekCommand(app, &result);
   AddPublishCommand(app, &result);
   AddSchemaCommand(app, &result);
+  AddServeCommand(app, &result);
   AddSimulateCommand(app, &result);
   AddSoakCommand(app, &result);
   AddStudyCommand(app, &result);

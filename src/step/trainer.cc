@@ -9,7 +9,7 @@ namespace leat::step {
 
 Trainer::Trainer(const nn::Model& model, protocol::Parameters& parameters, const engine::PlanOptions& options,
                  const optim::Clipping& clipping)
-    : model_(model), parameters_(parameters), options_(options), clipping_(clipping) {}
+    : model_(model), parameters_(&parameters), options_(options), clipping_(clipping) {}
 
 Trainer::Compiled& Trainer::For(uint32_t batch_size, bool training) {
   Compiled& made = compiled_[batch_size];
@@ -33,10 +33,9 @@ Trainer::Compiled& Trainer::For(uint32_t batch_size, bool training) {
   plan->Bind(step.labels, made.labels.raw());
   plan->Bind(step.weights, made.weights.raw());
   plan->Bind(step.random_seed, made.random_seed.raw());
-  for (size_t v = 0; v < step.variables.size(); ++v)
-    plan->Bind(step.variables[v], parameters_.values(v).data());
   half = {std::move(step), std::move(plan), nullptr};
   ++plans_;
+  BindValues(half);
   BindGradients(half);
   if (training) SetHooks(half);
   return made;
@@ -47,12 +46,26 @@ void Trainer::Prepare(uint32_t batch_size) {
   if (by_inference_) For(batch_size, false);
 }
 
+void Trainer::UseParameters(protocol::Parameters& parameters) {
+  parameters_ = &parameters;
+  for (auto& [size, compiled] : compiled_) {
+    for (Compiled::Half* half : {&compiled.train, &compiled.score}) {
+      if (half->plan != nullptr) BindValues(*half);
+    }
+  }
+}
+
+void Trainer::BindValues(Compiled::Half& half) {
+  for (size_t v = 0; v < half.step.variables.size(); ++v)
+    half.plan->Bind(half.step.variables[v], parameters_->values(v).data());
+}
+
 void Trainer::BindGradients(Compiled::Half& half) {
-  const float* const gradients = parameters_.all_gradients().data();
+  const float* const gradients = parameters_->all_gradients().data();
   if (half.gradients == gradients) return;
   half.gradients = gradients;
   for (size_t v = 0; v < half.step.gradients.size(); ++v)
-    half.plan->Bind(half.step.gradients[v], parameters_.gradients(v).data());
+    half.plan->Bind(half.step.gradients[v], parameters_->gradients(v).data());
 }
 
 // Each gradient is checked while it is still in the first-level cache, before the hook is called.
@@ -60,7 +73,7 @@ void Trainer::SetHooks(const Compiled::Half& half) {
   for (size_t v = 0; v < half.step.gradients.size(); ++v) {
     const bool numbers = model_.variables()[v].role != optim::VariableRole::kMoments;
     half.plan->OnFetch(half.step.gradients[v], [this, v, numbers] {
-      if (numbers && !clipping_.any()) largest_ = std::max(largest_, parameters_.LargestGradient(v));
+      if (numbers && !clipping_.any()) largest_ = std::max(largest_, parameters_->LargestGradient(v));
       if (on_gradient_) on_gradient_(v);
     });
   }
@@ -147,14 +160,14 @@ StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uin
                           uint64_t random_seed) {
   scores_ = {};
   if (batch.empty()) return {};
-  parameters_.AcquireGradientBuffer();
+  parameters_->AcquireGradientBuffer();
   auto& compiled = For(batch_size, true);
   Fill(compiled, rows, batch);
   if (by_inference_) For(batch_size, false).score.plan->Run();
   compiled.random_seed.as<int64_t>()[0] = static_cast<int64_t>(random_seed);
   largest_ = 0;
   RunTraining(compiled);
-  bool finite = clipping_.any() ? parameters_.Clip(clipping_) : std::isfinite(largest_);
+  bool finite = clipping_.any() ? parameters_->Clip(clipping_) : std::isfinite(largest_);
   if (by_inference_)
     finite = finite && std::isfinite(compiled.train.plan->At(compiled.train.step.loss).as<float>()[0]);
   StepOutcome outcome =

@@ -39,8 +39,8 @@ inline constexpr float kOverflowSafe = 0x1p107f;
 
 class Trainer {
  public:
-  // `model` and `parameters` must outlive this. The parameters' table lists the model's variables in order.
-  // `clipping` applies to the gradients of each batch.
+  // `model` and the parameters in use must outlive this. The parameters' table lists the model's variables in
+  // order. `clipping` applies to the gradients of each batch.
   Trainer(const nn::Model& model, protocol::Parameters& parameters, const engine::PlanOptions& options,
           const optim::Clipping& clipping = {});
 
@@ -78,6 +78,10 @@ class Trainer {
   // first batch.
   void RecordTo(timeline::Track* track) { track_ = track; }
 
+  // Later batches are computed with these values, of the same table. The former parameters are no longer
+  // used.
+  void UseParameters(protocol::Parameters& parameters);
+
   // Scores of all batches so far; binary tasks only.
   const metrics::AucCounts& scores_seen() const { return scores_seen_; }
   const metrics::AucCounts& truths_seen() const { return truths_seen_; }
@@ -96,6 +100,7 @@ class Trainer {
   };
   // Compiles only the graph that is asked for: workers never score alone, and an evaluation never trains.
   Compiled& For(uint32_t batch_size, bool training);
+  void BindValues(Compiled::Half& half);
   void BindGradients(Compiled::Half& half);
   void SetHooks(const Compiled::Half& half);
   void Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch);
@@ -104,7 +109,7 @@ class Trainer {
                       std::span<const uint32_t> batch, bool finite);
 
   const nn::Model& model_;
-  protocol::Parameters& parameters_;
+  protocol::Parameters* parameters_;
   engine::PlanOptions options_;
   optim::Clipping clipping_;
   void RunTraining(Compiled& compiled);

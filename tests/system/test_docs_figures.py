@@ -146,6 +146,14 @@ def table_of_a_benchmark(name):
                  "bound_of": "ratio", "direction": "<=" if which == "AtMost" else ">="}
                 for case, _, reference, which, bound in bounds]
         return bench_table.table(name, map(json.dumps, rows))
+    if name == "serve":
+        source = (leat.ROOT / "bench/serve.cc").read_text()
+        bounds = re.findall(r'MedianRow\(\s*"([^"]+)",\s*\w+,\s*"([^"]+)",\s*(?:"([^"]+)"|\{\})[^;]*?'
+                            r'(Ratio|Value)At(Most|Least)\(([0-9.]+)\)', source)
+        rows = [{"case": case, "unit": unit, "reference": reference, "ratio": 1.0, "value": 1.0, "bound": float(bound),
+                 "bound_of": of.lower(), "direction": "<=" if which == "Most" else ">="}
+                for case, unit, reference, of, which, bound in bounds]
+        return bench_table.table(name, map(json.dumps, rows))
     sources = {"engine": ("bench/frame/families.cc", "bench/engine.cc", r"kMaxRatio = (\S+);")}
     cases, bounds, pattern = sources[name]
     bound = float(re.search(pattern, (leat.ROOT / bounds).read_text())[1])

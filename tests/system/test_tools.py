@@ -39,7 +39,7 @@ def test_different_sources_have_different_versions(tmp_path):
     def version():
         subprocess.run(["cmake", f"-DSOURCE={tree}", "-DVERSION=0.1.0", f"-DTEMPLATE={leat.ROOT}/src/roles/version.cc.in",
                         f"-DOUTPUT={output}", "-P", leat.ROOT / "cmake/WriteVersion.cmake"], check=True)
-        return re.search(r'return "(.*)";', output.read_text())[1]
+        return re.search(r'return "(.*?)"', output.read_text())[1]
 
     def git(*arguments):
         return subprocess.run(["git", "-C", tree, "-c", "user.name=x", "-c", "user.email=x", *arguments], check=True,

@@ -13,6 +13,8 @@ namespace {
 
 // Upper bounds of the buckets of a histogram, besides infinity.
 constexpr uint64_t kBounds[] = {0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+// The same for times in seconds, as powers of two.
+constexpr int kLeastSeconds = -13, kMostSeconds = 6;
 
 std::vector<prometheus::ClientMetric::Label> Convert(const Labels& labels) {
   std::vector<prometheus::ClientMetric::Label> converted;
@@ -87,6 +89,23 @@ void Families::AddHistogram(const Metric& metric, std::span<const uint64_t> coun
   histogram.sample_sum = sum;
 }
 
+// Powers of two, which are limits of its buckets, from a tenth of a millisecond to a minute.
+void Families::Add(const Metric& metric, const metrics::HistogramSnapshot& values, const Labels& labels) {
+  auto& sample = impl_->AddSample(metric);
+  sample.label = Convert(labels);
+  auto& histogram = sample.histogram;
+  histogram.sample_count = values.count;
+  histogram.sample_sum = values.sum;
+  size_t at = 0;
+  uint64_t below = 0;
+  for (int exponent = kLeastSeconds; exponent <= kMostSeconds; ++exponent) {
+    const double bound = std::ldexp(1.0, exponent);
+    for (; at < values.buckets.size() && metrics::Buckets::Lower(at) < bound; ++at)
+      below += values.buckets[at];
+    histogram.bucket.push_back({below, bound});
+  }
+}
+
 void Families::Add(const metrics::Registry& registry) {
   for (const metrics::Sample& sample : registry.Snapshot()) {
     const auto [name, labels] = Split(sample.name);
@@ -94,6 +113,9 @@ void Families::Add(const metrics::Registry& registry) {
       Add({name, MetricType::kCounter, "", sample.help}, static_cast<double>(*count), labels);
     } else if (const auto* level = std::get_if<double>(&sample.value)) {
       Add({name, MetricType::kGauge, "", sample.help}, *level, labels);
+    } else {
+      Add({name, MetricType::kHistogram, "", sample.help}, std::get<metrics::HistogramSnapshot>(sample.value),
+          labels);
     }
   }
 }

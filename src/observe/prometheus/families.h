@@ -35,7 +35,9 @@ class Families {
   void Add(const Metric& metric, double value, const Labels& labels = {});
   // `counts[i]`: how often the value was i; the last one includes all higher values.
   void AddHistogram(const Metric& metric, std::span<const uint64_t> counts, double sum);
-  // The counters and gauges of a registry, whose names may have labels.
+  // `values`: times in seconds.
+  void Add(const Metric& metric, const metrics::HistogramSnapshot& values, const Labels& labels);
+  // All metrics of a registry, whose names may have labels.
   void Add(const metrics::Registry& registry);
   // The text format of Prometheus.
   std::string Text() const;

@@ -68,6 +68,8 @@ TEST(FamiliesTest, ARegistryIsExportedWithItsLabels) {
   registry.counter("leat_pushes_total{server=\"3\",kind=\"a\"}", "Pushes.").Add(7);
   registry.counter("leat_pushes_total{server=\"4\",kind=\"a\"}", "Pushes.").Add(8);
   registry.gauge("leat_level", "Level.").Set(0.25);
+  for (const double seconds : {0.0, 0.001, 0.2, 100.0})
+    registry.histogram("leat_seconds", "Time.").Record(seconds);
   Families families;
   families.Add(registry);
   const std::string text = families.Text();
@@ -75,6 +77,12 @@ TEST(FamiliesTest, ARegistryIsExportedWithItsLabels) {
                               "leat_pushes_total{server=\"3\",kind=\"a\"} 7\n"
                               "leat_pushes_total{server=\"4\",kind=\"a\"} 8\n"));
   EXPECT_THAT(text, HasSubstr("leat_level 0.25\n"));
+  for (const char* line :
+       {"# TYPE leat_seconds histogram\n", "leat_seconds_count 4\n", "leat_seconds_sum 100.201\n",
+        "leat_seconds_bucket{le=\"0.0009765625\"} 1\n", "leat_seconds_bucket{le=\"0.001953125\"} 2\n",
+        "leat_seconds_bucket{le=\"0.25\"} 3\n", "leat_seconds_bucket{le=\"64\"} 3\n",
+        "leat_seconds_bucket{le=\"+Inf\"} 4\n"})
+    EXPECT_THAT(text, HasSubstr(line));
 }
 
 }  // namespace

@@ -26,6 +26,22 @@ constexpr Metric kNetwork[] = {
     {"leat_net_connections_stalled_total", kCounter, "", "Connections closed because they made no progress."},
     {"leat_net_ucx_connections", kGauge, "", "Connections over UCX."},
 };
+// Of the registry, too (serve/).
+constexpr Metric kServe[] = {
+    {"leat_serve_age_seconds", kGauge, "",
+     "Time since the newest version's values were those of the job, for all that is known."},
+    {"leat_serve_version", kGauge, "", "Number of the newest version of the parameters."},
+    {"leat_serve_requests_total", kCounter, "", "Requests that were read."},
+    {"leat_serve_request_seconds", kHistogram, "le",
+     "From the end of a request for predictions to its reply."},
+    {"leat_serve_rows_total", kCounter, "", "Rows that were predicted."},
+    {"leat_serve_batches_total", kCounter, "", "Batches that were computed."},
+    {"leat_serve_waiting_rows", kGauge, "", "Rows that wait for a batch."},
+    {"leat_serve_rejected_events_total", kCounter, "",
+     "Events that did not fit the schema, and got no prediction."},
+    {"leat_serve_connections", kGauge, "", "Open connections."},
+    {"leat_serve_connections_refused_total", kCounter, "", "Connections beyond the limit."},
+};
 constexpr Metric kCoordinator[] = {
     {"leat_wanted_workers", kGauge, "", "Workers that the job wants; 0: not known yet."},
     {"leat_wanted_ps", kGauge, "", "Parameter servers that the job wants."},
@@ -143,6 +159,7 @@ std::vector<MetricGroup> AllMetrics() {
   every.insert(every.end(), process.begin(), process.end());
   auto& job = groups[1].metrics;
   job.insert(job.end(), std::begin(kCoordinator), std::end(kCoordinator));
+  groups.push_back({"`leat serve`", {std::begin(kServe), std::end(kServe)}});
   groups.push_back({"Connections on the tensor plane", {std::begin(kNetwork), std::end(kNetwork)}});
   return groups;
 }

@@ -1,0 +1,310 @@
+// leat serve: predictions over HTTP, with the parameters of a job that runs, or of its newest checkpoint.
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "commands.h"
+#include "job/job.h"
+#include "launcher/security.h"
+#include "launcher/signals.h"
+#include "launcher/token.h"
+#include "metrics_listener.h"
+#include "roles/follower_role.h"
+#include "roles/role.h"
+#include "serve/checkpoint_watch.h"
+#include "serve/http/server.h"
+#include "serve/service.h"
+
+namespace leat {
+namespace {
+
+constexpr Duration kLook = std::chrono::milliseconds(250);  // at what the metrics show
+constexpr Duration kDrain = std::chrono::seconds(10);       // for requests when it ends
+
+struct Options {
+  std::string coordinator, directory, data, scratch;
+  std::string listen = "127.0.0.1:8000";
+  std::string metrics;
+  std::string tokens, certificate, key;
+  std::string security;
+  bool trusted_network = false;
+  double refresh_ms = 100, max_wait_ms = 0, timeout_ms = 10'000;
+  uint32_t max_batch = 64, threads = 1;
+  size_t max_rows = 10'000, max_body = 8 << 20;
+  int ready_fd = -1, life_fd = -1;
+};
+
+Duration Milliseconds(double ms) {
+  return FromSeconds(ms / 1000);
+}
+
+template <class T>
+T Value(Result<T> result) {
+  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  return std::move(*result);
+}
+
+void Require(const Status& status) {
+  if (!status.ok()) throw std::invalid_argument(status.message());
+}
+
+// What clients are asked for: TLS and tokens.
+struct Door {
+  std::string certificate, key;
+  std::unique_ptr<serve::Tokens> tokens;
+};
+Door DoorOf(const Options& a, const launcher::Security& security) {
+  Door door;
+  if (a.certificate.empty() != a.key.empty())
+    throw std::invalid_argument("--tls-cert and --tls-key go together");
+  door.certificate = a.certificate;
+  door.key = a.key;
+  if (door.certificate.empty() && !security.folder.empty()) {
+    door.certificate = security.folder + "/cert.pem";
+    door.key = security.folder + "/key.pem";
+  }
+  if (door.certificate.empty()) Require(launcher::CheckListen(security, a.listen));
+  if (!a.tokens.empty()) door.tokens = Value(serve::Tokens::Load(a.tokens));
+  // Beyond this host, somebody has to be kept out.
+  const bool beyond = !launcher::CheckListen({}, a.listen).ok();
+  if (beyond && door.tokens == nullptr && !security.trusted_network) {
+    throw std::invalid_argument("to listen beyond this host, on " + a.listen +
+                                ", use --tokens FILE, with the tokens of clients");
+  }
+  return door;
+}
+
+// The values of a running job, for the service.
+class LiveValues final : public roles::ValueSink {
+ public:
+  LiveValues(serve::Service& service, const launcher::Security& security)
+      : service_(service), security_(security) {}
+
+  Status OnJob(const job::Job& job) override {
+    LEAT_RETURN_IF_ERROR(launcher::CheckJob(security_, job));
+    LEAT_RETURN_IF_ERROR(service_.SetModel(job, Kernels()));
+    service_.NotReady("the parameters of job '" + job.name + "' are not there yet");
+    return {};
+  }
+  protocol::Parameters* Begin() override { return service_.versions()->Begin(); }
+  void Complete(protocol::Parameters* parameters, Time asked, bool changed) override {
+    service_.versions()->Complete(parameters, asked, changed);
+  }
+  void OnConnected(bool connected, const std::string& why) override {
+    if (!connected) service_.NotReady(why);
+  }
+
+ private:
+  serve::Service& service_;
+  const launcher::Security& security_;
+};
+
+// Serves until a signal, or until the job refuses this process.
+class Server {
+ public:
+  Server(const Options& a, const launcher::Security& security)
+      : a_(a),
+        security_(security),
+        door_(DoorOf(a, security)),
+        https_(!door_.certificate.empty()),
+        token_(TokenOf(a)),
+        metrics_(ListenForMetrics({.address = a.metrics,
+                                   .role = "serve",
+                                   .token = token_,
+                                   .security = security,
+                                   .coordinator = a.coordinator})),
+        service_({.program_version = roles::ProgramVersion(),
+                  .tokens = std::move(door_.tokens),
+                  .threads = a.threads,
+                  .max_rows = a.max_rows,
+                  .timeout = Milliseconds(a.timeout_ms),
+                  .max_batch = a.max_batch,
+                  .max_wait = Milliseconds(a.max_wait_ms)},
+                 registry()) {}
+
+  Status Run() { return a_.directory.empty() ? RunLive() : RunFromDirectory(); }
+
+ private:
+  // Without a job to talk to, the token is only that of the metrics.
+  static std::string TokenOf(const Options& a) {
+    auto user = launcher::UserToken();
+    if (!user.ok() && a.directory.empty()) throw std::invalid_argument(user.status().message());
+    return user.ok() ? *user : launcher::RandomToken();
+  }
+  metrics::Registry& registry() { return metrics_.metrics != nullptr ? metrics_.metrics->registry() : own_; }
+
+  Status RunFromDirectory() {
+    job::JobSource source;
+    source.resume = a_.directory;
+    job::JobOverrides overrides;
+    overrides.data = a_.data;
+    const job::Job job = job::Job::Load(source, overrides);
+    service_.NotReady("job '" + job.name + "' has no complete checkpoint yet");
+    Listen("the checkpoints in " + a_.directory);
+    LEAT_RETURN_IF_ERROR(service_.SetModel(job, Kernels()));
+    const serve::CheckpointWatch watch(a_.directory, job.Slices(), *service_.versions(),
+                                       Milliseconds(a_.refresh_ms));
+    AwaitEnd();
+    return {};
+  }
+
+  Status RunLive() {
+    service_.NotReady("the coordinator at " + a_.coordinator + " has not answered yet");
+    Listen("the job at " + a_.coordinator);
+    roles::FollowOptions options{.refresh = Milliseconds(a_.refresh_ms)};
+    options.role.coordinator_client = {.coordinator = a_.coordinator,
+                                       .token = token_,
+                                       .tls = security_.tls,
+                                       .data = a_.data,
+                                       .scratch = a_.scratch,
+                                       .metrics = metrics_.metrics};
+    options.role.plan = Kernels();
+    LiveValues values(service_, security_);
+    Status outcome;
+    std::jthread follower([&](const std::stop_token& stop) {
+      outcome = roles::Follow(options, values, stop);
+      End();
+    });
+    AwaitEnd();
+    follower.request_stop();
+    follower.join();
+    return outcome;
+  }
+
+  void Listen(const std::string& of) {
+    server_ = Value(serve::HttpServer::Start({.address = a_.listen,
+                                              .threads = a_.threads,
+                                              .certificate = door_.certificate,
+                                              .key = door_.key,
+                                              .max_body = a_.max_body},
+                                             service_, registry()));
+    spdlog::info("predictions by {} at {}://{}", of, https_ ? "https" : "http", server_->address());
+    if (a_.ready_fd < 0) return;
+    const std::string line = server_->address() + "\n";
+    if (write(a_.ready_fd, line.data(), line.size()) < 0)
+      spdlog::warn("cannot write the address to file descriptor {} (--ready-fd)", a_.ready_fd);
+    close(a_.ready_fd);
+  }
+
+  void End() {
+    std::lock_guard lock(mutex_);
+    end_ = true;
+    wake_.notify_all();
+  }
+
+  // Requests that have begun are answered, and then there is no server.
+  void AwaitEnd() {
+    const launcher::SignalWatch signals([this](int) { End(); });
+    const launcher::LifeWatch life(a_.life_fd, [this] { End(); });
+    std::unique_lock lock(mutex_);
+    do {
+      service_.UpdateMetrics();
+      if (metrics_.metrics != nullptr) metrics_.metrics->NotReady(service_.WhyNotReady());
+    } while (!wake_.wait_for(lock, kLook, [this] { return end_; }));
+    server_->Drain(kDrain);
+    service_.Stop();
+    server_.reset();
+  }
+
+  const Options& a_;
+  const launcher::Security& security_;
+  Door door_;
+  const bool https_;
+  const std::string token_;
+  const MetricsListener metrics_;
+  metrics::Registry own_;  // without --metrics
+  serve::Service service_;
+  std::unique_ptr<serve::HttpServer> server_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool end_ = false;
+};
+
+int Serve(const Options& a) {
+  if (a.coordinator.empty() == a.directory.empty()) {
+    throw std::invalid_argument(
+        "serve needs --coordinator with the address of a running job, or --directory with that of a job's "
+        "checkpoints");
+  }
+  launcher::BlockSignals();
+  const launcher::Security security = Value(launcher::UserSecurity(a.security, a.trusted_network));
+  Require(Server(a, security).Run());
+  return 0;
+}
+
+}  // namespace
+
+void AddServeCommand(CLI::App& app, int* result) {
+  const auto a = std::make_shared<Options>();
+  auto* command = app.add_subcommand(
+      "serve", "answer requests for predictions over HTTP, with the newest parameters of a job");
+  command->add_option("--coordinator", a->coordinator,
+                      "follow the running job at this address, HOST:PORT, or several with commas between");
+  command->add_option("--directory", a->directory, "serve the newest checkpoint of the job in this directory")
+      ->check(CLI::ExistingDirectory);
+  command->add_option("--data", a->data, "directory of the job's input files (default: the job's)")
+      ->check(CLI::ExistingDirectory);
+  command->add_option("--scratch", a->scratch,
+                      "where copies of ONNX files from a feed are (default: $TMPDIR)");
+  command->add_option("--listen", a->listen, "address for requests; port 0: any free port")
+      ->capture_default_str();
+  command
+      ->add_option("--refresh", a->refresh_ms,
+                   "time between two looks for newer parameters; longer if they would take a fifth of a "
+                   "server's time")
+      ->type_name("MS")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 3'600'000.0));
+  command->add_option("--max-batch", a->max_batch, "rows that are computed together, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1u, 65'536u));
+  command
+      ->add_option("--max-wait", a->max_wait_ms,
+                   "time that a request waits for others, if the batch is not full")
+      ->type_name("MS")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 10'000.0));
+  command->add_option("--timeout", a->timeout_ms, "a request that is not begun in this time gets status 504")
+      ->type_name("MS")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 600'000.0));
+  command->add_option("--max-rows", a->max_rows, "events or rows of a request, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(size_t{1}, size_t{1'000'000}));
+  command->add_option("--max-body", a->max_body, "bytes of a request's body, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(size_t{1}, size_t{1} << 30));
+  command->add_option("--threads", a->threads, "threads that read requests and write replies")
+      ->capture_default_str()
+      ->check(CLI::Range(1u, 256u));
+  command->add_option(
+      "--tokens", a->tokens,
+      "file with the tokens of clients, one a line (default: everyone may ask, on this host)");
+  command->add_option("--tls-cert", a->certificate,
+                      "certificate for clients, PEM, with its chain (default: that of --security)");
+  command->add_option("--tls-key", a->key, "key of --tls-cert, PEM");
+  command
+      ->add_option("--metrics", a->metrics,
+                   "address for Prometheus: /metrics, /healthz, /readyz; port 0: any free port")
+      ->type_name("HOST:PORT");
+  command->add_option(
+      "--security", a->security,
+      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
+  command->add_flag("--trusted-network", a->trusted_network,
+                    "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+  command->add_option("--ready-fd", a->ready_fd, "file descriptor to write the address to")->group("");
+  command
+      ->add_option("--life-fd", a->life_fd,
+                   "pipe whose other end the caller holds as long as it wants the predictions")
+      ->group("");
+  command->callback([a, result] { *result = Serve(*a); });
+}
+
+}  // namespace leat

@@ -1,0 +1,80 @@
+#include "serve/checkpoint_watch.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "checkpoint/store.h"
+#include "checkpoint/variables.h"
+
+namespace leat::serve {
+namespace {
+
+// The age of a file by the wall clock; 0 if it is not known.
+Duration AgeOf(const std::string& path) {
+  struct stat found {};
+  if (stat(path.c_str(), &found) != 0) return Duration{0};
+  const auto written =
+      std::chrono::seconds(found.st_mtim.tv_sec) + std::chrono::nanoseconds(found.st_mtim.tv_nsec);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::max<Duration>(Duration{0}, std::chrono::duration_cast<Duration>(now) - written);
+}
+
+}  // namespace
+
+CheckpointWatch::CheckpointWatch(std::string directory, protocol::SliceTable table, Versions& versions,
+                                 Duration interval)
+    : directory_(std::move(directory)),
+      table_(std::move(table)),
+      versions_(versions),
+      interval_(interval),
+      thread_([this] { Run(); }) {}
+
+CheckpointWatch::~CheckpointWatch() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void CheckpointWatch::Run() {
+  std::unique_lock lock(mutex_);
+  do {
+    lock.unlock();
+    const Status status = Look();
+    // The same message again says nothing new.
+    if (!status.ok() && status.message() != last_error_) spdlog::warn("{}", status.message());
+    last_error_ = status.message();
+    lock.lock();
+  } while (!wake_.wait_for(lock, interval_, [this] { return stop_; }));
+}
+
+Status CheckpointWatch::Look() {
+  LEAT_ASSIGN_OR_RETURN(const auto newest, checkpoint::ReadNewest(directory_));
+  if (newest.id == looked_at_) return {};
+  LEAT_ASSIGN_OR_RETURN(const auto found, checkpoint::ReadIntact(directory_));
+  if (!found.manifest) return {Code::kNotFound, directory_ + ": no complete checkpoint yet"};
+  if (!found.damaged.empty()) spdlog::warn("{}", checkpoint::UsedInstead(found));
+  const uint64_t id = found.manifest->id;
+  if (id != served_) {
+    LEAT_ASSIGN_OR_RETURN(const auto variables,
+                          checkpoint::ReadVariables(directory_, *found.manifest, table_));
+    protocol::Parameters* const set = versions_.Begin();
+    // The predictor is about to come to the last version; the next look is soon enough.
+    if (set == nullptr) return {};
+    for (size_t v = 0; v < variables.size(); ++v) std::ranges::copy(variables[v], set->values(v).begin());
+    const std::string manifest =
+        directory_ + "/" + checkpoint::CheckpointName(id) + "/" + checkpoint::kManifestName;
+    versions_.Complete(set, clock_.Now() - AgeOf(manifest), true, id);
+    served_ = id;
+    spdlog::info("checkpoint {} is served", id);
+  }
+  looked_at_ = newest.id;
+  return {};
+}
+
+}  // namespace leat::serve

@@ -1,0 +1,200 @@
+#include "serve/event_reader.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+namespace leat::serve {
+namespace {
+
+using Format = stream::Schema::Format;
+
+bool IsBlank(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+std::string_view Trim(std::string_view text) {
+  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// "application/json" of "Application/JSON; charset=utf-8".
+std::string TypeOf(std::string_view content_type) {
+  std::string type(Trim(content_type.substr(0, content_type.find(';'))));
+  std::ranges::transform(type, type.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return type;
+}
+
+Status TooMany(size_t most) {
+  return {Code::kResourceExhausted, "more than " + std::to_string(most) + " events in a request"};
+}
+
+}  // namespace
+
+bool HasNames(const stream::Schema& schema) {
+  return schema.format == Format::kJson || schema.format == Format::kCsv || schema.format == Format::kAvro ||
+         schema.format == Format::kProtobuf;
+}
+
+stream::Schema PredictionSchema(const stream::Schema& schema, bool json) {
+  stream::Schema events = schema;
+  events.label_records.reset();
+  const bool by_position =
+      !json && (schema.format == Format::kIdx || schema.format == Format::kTensor ||
+                schema.format == Format::kText || (schema.format == Format::kCsv && schema.columns.empty()));
+  std::erase_if(events.fields, [&](const stream::Field& field) {
+    return field.is_late() || (!by_position && field.role != stream::Role::kFeature);
+  });
+  for (stream::Field& field : events.fields) {
+    if (field.role != stream::Role::kFeature) field.role = stream::Role::kIgnore;
+    if (!json || !field.from) continue;
+    field.from.reset();
+    field.path = {field.name};
+  }
+  if (json) {
+    events.format = Format::kJson;
+    events.columns.clear();
+  }
+  return events;
+}
+
+struct EventReader::Parser {
+  simdjson::ondemand::parser json;
+  std::vector<char> padded;
+};
+
+EventReader::EventReader(const job::Job& job, size_t max_rows)
+    : format_(job.schema.format), max_rows_(max_rows), parser_(std::make_unique<Parser>()) {
+  features_ = job.schema.features();
+  raw_ = stream::MakeDecoder(PredictionSchema(job.schema, false));
+  if (HasNames(job.schema)) json_ = stream::MakeDecoder(PredictionSchema(job.schema, true));
+  uint32_t first = 0;
+  for (const stream::Field& field : job.schema.fields) {
+    if (field.role != stream::Role::kFeature) continue;
+    if (field.ids() > 0)
+      ids_.push_back({.first = first, .count = field.features(), .below = field.ids(), .field = field.name});
+    first += field.features();
+  }
+}
+
+EventReader::~EventReader() = default;
+
+void EventReader::Append(std::string_view record) {
+  const auto bytes = std::as_bytes(std::span(record));
+  batch_.data.insert(batch_.data.end(), bytes.begin(), bytes.end());
+  batch_.offsets.push_back(batch_.data.size());
+}
+
+Result<EventReader::Events*> EventReader::Decode(stream::Decoder& decoder, bool single) {
+  batch_.data.resize(batch_.data.size() + stream::RecordBatch::kPadding);
+  events_.single = single;
+  events_.count = batch_.size();
+  events_.rows.clear();
+  decoder.Decode(batch_, &events_.rows);
+  return &events_;
+}
+
+Status EventReader::AppendArray(std::string_view body) {
+  auto& padded = parser_->padded;
+  padded.resize(body.size() + simdjson::SIMDJSON_PADDING);
+  std::memcpy(padded.data(), body.data(), body.size());
+  const auto bad = [](simdjson::error_code error) {
+    return Status(Code::kInvalidArgument, std::string("not JSON: ") + simdjson::error_message(error));
+  };
+  simdjson::ondemand::document document;
+  if (const auto error = parser_->json.iterate(padded.data(), body.size(), padded.size()).get(document))
+    return bad(error);
+  simdjson::ondemand::array array;
+  if (const auto error = document.get_array().get(array)) return bad(error);
+  for (auto element : array) {
+    simdjson::ondemand::object object;
+    if (const auto error = element.get_object().get(object)) {
+      if (error != simdjson::INCORRECT_TYPE) return bad(error);
+      return {Code::kInvalidArgument, "event " + std::to_string(batch_.size()) + " is not a JSON object"};
+    }
+    std::string_view text;
+    if (const auto error = object.raw_json().get(text)) return bad(error);
+    if (batch_.size() == max_rows_) return TooMany(max_rows_);
+    Append(text);
+  }
+  if (const char* rest = nullptr; document.current_location().get(rest) != simdjson::OUT_OF_BOUNDS)
+    return {Code::kInvalidArgument, "not JSON: something comes after the array"};
+  return {};
+}
+
+Status EventReader::AppendLines(std::string_view body) {
+  while (!body.empty()) {
+    const size_t end = std::min(body.find('\n'), body.size());
+    std::string_view line = body.substr(0, end);
+    body.remove_prefix(std::min(end + 1, body.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (Trim(line).empty()) continue;
+    if (batch_.size() == max_rows_) return TooMany(max_rows_);
+    Append(line);
+  }
+  return {};
+}
+
+Result<EventReader::Events*> EventReader::Read(std::string_view content_type, std::string_view body) {
+  const std::string type = TypeOf(content_type);
+  batch_.Restart(0, 0);
+  const bool json = type == "application/json", lines = type == "application/x-ndjson",
+             csv = type == "text/csv";
+  if ((json || lines) && json_ == nullptr) {
+    return Status(Code::kInvalidArgument,
+                  "the job's events have no named fields: send a record as application/octet-stream");
+  }
+  if (csv && format_ != Format::kCsv) return Status(Code::kInvalidArgument, "the job's events are not csv");
+  if (csv || lines) {
+    LEAT_RETURN_IF_ERROR(AppendLines(body));
+    if (batch_.size() == 0) return Status(Code::kInvalidArgument, "no event in the body");
+    return Decode(csv ? *raw_ : *json_, false);
+  }
+  if (type == "application/octet-stream" || json_ == nullptr) {
+    Append(body);
+    return Decode(*raw_, true);
+  }
+  const std::string_view text = Trim(body);
+  if (text.empty()) return Status(Code::kInvalidArgument, "no event in the body");
+  if (text.front() != '[') {
+    Append(text);
+    return Decode(*json_, true);
+  }
+  LEAT_RETURN_IF_ERROR(AppendArray(text));
+  if (batch_.size() == 0) return Status(Code::kInvalidArgument, "no event in the body");
+  return Decode(*json_, false);
+}
+
+Result<EventReader::Events*> EventReader::ReadRecords(std::span<const std::string_view> records) {
+  batch_.Restart(0, 0);
+  if (records.size() > max_rows_) return TooMany(max_rows_);
+  for (const std::string_view record : records) Append(record);
+  return Decode(*raw_, false);
+}
+
+Status EventReader::CheckFeatures(std::span<const float> features) const {
+  for (size_t i = 0; i < features.size(); ++i) {
+    if (std::isfinite(features[i])) continue;
+    return {Code::kInvalidArgument, "row " + std::to_string(i / features_) + ", feature " +
+                                        std::to_string(i % features_) + " is not finite"};
+  }
+  for (const Ids& ids : ids_) {
+    for (size_t row = 0; row * features_ < features.size(); ++row) {
+      for (uint32_t k = 0; k < ids.count; ++k) {
+        const float id = features[row * features_ + ids.first + k];
+        if (id >= 0 && id < static_cast<float>(ids.below) && id == std::floor(id)) continue;
+        return {Code::kInvalidArgument, "row " + std::to_string(row) + ": " + ids.field + ": " +
+                                            std::to_string(id) + " is not a whole number from 0 to " +
+                                            std::to_string(ids.below - 1)};
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace leat::serve

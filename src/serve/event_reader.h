@@ -1,0 +1,76 @@
+// Turns the events of a request into rows, as the job's workers do with those of the stream.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "job/job.h"
+#include "stream/decode/decoder.h"
+
+namespace simdjson::dom {
+class parser;
+}
+
+namespace leat::serve {
+
+// Not thread-safe.
+class EventReader {
+ public:
+  // `max_rows`: events of a request.
+  EventReader(const job::Job& job, size_t max_rows);
+  ~EventReader();
+
+  struct Events {
+    bool single = false;  // one event, and not a list of one
+    size_t count = 0;
+    stream::DecodedRows rows;  // `index` and the offsets of `dead` count the events
+  };
+  // The body of /v1/predict. application/json: an event, or an array of events. application/x-ndjson: one
+  // event a line. text/csv, of csv jobs: one event a line. application/octet-stream: one record as the
+  // stream has it. Any other type: json, if the events of the job are or can be, else one record. Events have
+  // no label; one that is there is ignored. kInvalidArgument: the body is none of these; kResourceExhausted:
+  // too many events. The result is valid until the next call.
+  Result<Events*> Read(std::string_view content_type, std::string_view body);
+  // Records as the stream has them.
+  Result<Events*> ReadRecords(std::span<const std::string_view> records);
+
+  // Returns kInvalidArgument with the row and the feature if these are not what the decoder makes: not
+  // finite, or not an id.
+  Status CheckFeatures(std::span<const float> features) const;
+  uint32_t features() const { return features_; }
+
+ private:
+  Result<Events*> Decode(stream::Decoder& decoder, bool single);
+  void Append(std::string_view record);
+  Status AppendArray(std::string_view body);
+  Status AppendLines(std::string_view body);
+
+  struct Ids {
+    uint32_t first = 0, count = 0, below = 0;
+    std::string field;
+  };
+
+  const stream::Schema::Format format_;
+  const size_t max_rows_;
+  uint32_t features_ = 0;
+  std::vector<Ids> ids_;
+  std::unique_ptr<stream::Decoder> json_;  // null: fields have no names
+  std::unique_ptr<stream::Decoder> raw_;
+  stream::RecordBatch batch_;
+  Events events_;
+  struct Parser;
+  std::unique_ptr<Parser> parser_;
+};
+
+// The schema of events that are to be predicted: without labels and truth. `json`: as JSON objects, in which
+// keys and headers of records are fields of their names.
+stream::Schema PredictionSchema(const stream::Schema& schema, bool json);
+// Whether the events can be JSON objects.
+bool HasNames(const stream::Schema& schema);
+
+}  // namespace leat::serve

@@ -1,0 +1,41 @@
+// An HTTP/1.1 server on Boost.Asio and Boost.Beast, with or without TLS. A few threads serve all connections.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "metrics/metrics.h"
+#include "serve/http/http.h"
+
+namespace leat::serve {
+
+class HttpServer {
+ public:
+  struct Options {
+    std::string address = "127.0.0.1:0";  // port 0: any free port
+    size_t threads = 1;
+    // PEM files for TLS, with the certificate's chain; both or none. They are read again when they change.
+    std::string certificate = {}, key = {};
+    size_t max_body = 8 << 20;                            // a larger request gets status 413
+    size_t max_connections = 1024;                        // a further one gets status 503
+    Duration request_timeout = std::chrono::seconds(10);  // to read a request that has begun, and for TLS
+    Duration write_timeout = std::chrono::seconds(10);    // to write a reply
+    Duration idle_timeout = std::chrono::minutes(2);      // between two requests
+  };
+
+  // `handler` and `registry` outlive it. The error names the address, or the file.
+  static Result<std::unique_ptr<HttpServer>> Start(Options options, HttpHandler& handler,
+                                                   metrics::Registry& registry);
+  // Ends all connections. Replies that come later are dropped.
+  virtual ~HttpServer() = default;
+
+  virtual const std::string& address() const = 0;  // with the real port
+  // New connections are refused, and the present ones end with their next reply. Returns once all have, or at
+  // the deadline.
+  virtual void Drain(Duration deadline) = 0;
+};
+
+}  // namespace leat::serve

@@ -1,0 +1,339 @@
+#include "serve/http/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/write.hpp>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <vector>
+
+#include "base/testing.h"
+#include "net/address.h"
+#include "net/tls/testing.h"
+
+namespace leat::serve {
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Replies with what it was asked, at once; a request for /later is kept.
+class Echo final : public HttpHandler {
+ public:
+  std::optional<HttpReply> Refuse(std::string_view path, std::string_view authorization) override {
+    if (path != "/secret" || authorization == "Bearer x") return std::nullopt;
+    return ErrorReply(401, "no");
+  }
+  void Handle(size_t thread, HttpRequest request, std::shared_ptr<HttpExchange> exchange) override {
+    std::lock_guard lock(mutex);
+    EXPECT_LT(thread, 4u);
+    if (request.path == "/later") {
+      kept.push_back(std::move(exchange));
+      return;
+    }
+    if (request.path == "/large") return exchange->Reply({.body = std::string(4 << 20, 'x')});
+    exchange->Reply({.body = request.method + " " + request.path + " " + request.body + "\n"});
+  }
+  void OnRoundEnd(size_t) override { ++rounds; }
+  size_t kept_now() {
+    std::lock_guard lock(mutex);
+    return kept.size();
+  }
+  std::mutex mutex;
+  std::vector<std::shared_ptr<HttpExchange>> kept;
+  std::atomic<int> rounds{0};
+};
+
+class HttpServerTest : public ::testing::Test {
+ protected:
+  void Start(HttpServer::Options options = {}) {
+    auto started = HttpServer::Start(std::move(options), echo, registry);
+    ASSERT_TRUE(started.ok()) << started.status().ToString();
+    server = std::move(*started);
+  }
+  tcp::socket Connect() {
+    const auto address = net::ParseAddress(server->address()).value();
+    tcp::socket socket(context);
+    socket.connect({asio::ip::make_address(address.host), address.port});
+    return socket;
+  }
+  static void Send(tcp::socket& socket, const std::string& bytes) {
+    asio::write(socket, asio::buffer(bytes));
+  }
+  // A reply whole, by its length.
+  template <class Stream>
+  static std::string Receive(Stream& stream) {
+    std::string bytes;
+    boost::system::error_code error;
+    while (bytes.find("\r\n\r\n") == std::string::npos && !error) {
+      char byte = 0;
+      if (asio::read(stream, asio::buffer(&byte, 1), error) == 1) bytes += byte;
+    }
+    const size_t at = bytes.find("Content-Length: ");
+    if (at == std::string::npos) return bytes;
+    const size_t length = std::stoul(bytes.substr(at + 16));
+    std::string body(length, 0);
+    body.resize(asio::read(stream, asio::buffer(body), error));
+    return bytes + body;
+  }
+  // Everything until the server closes.
+  static std::string ReceiveAll(tcp::socket& socket) {
+    std::string bytes;
+    boost::system::error_code error;
+    asio::read(socket, asio::dynamic_buffer(bytes), error);
+    return bytes;
+  }
+  std::string Ask(const std::string& bytes) {
+    tcp::socket socket = Connect();
+    Send(socket, bytes);
+    return Receive(socket);
+  }
+
+  asio::io_context context;
+  Echo echo;
+  metrics::Registry registry;
+  std::unique_ptr<HttpServer> server;
+};
+
+TEST_F(HttpServerTest, ManyRequestsOnOneConnection) {
+  Start({.threads = 2});
+  tcp::socket socket = Connect();
+  for (int i = 0; i < 50; ++i) {
+    Send(socket, "POST /a?b=c HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+    const std::string reply = Receive(socket);
+    EXPECT_THAT(reply, StartsWith("HTTP/1.1 200 OK\r\n"));
+    EXPECT_THAT(reply, ::testing::EndsWith("\r\n\r\nPOST /a abc\n"));
+  }
+  EXPECT_EQ(registry.counter("leat_serve_requests_total").value(), 50u);
+  EXPECT_GT(echo.rounds, 0);
+}
+
+TEST_F(HttpServerTest, RequestsMayComeInPiecesOrTogether) {
+  Start();
+  tcp::socket socket = Connect();
+  for (const char c : std::string("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"))
+    Send(socket, {c});
+  EXPECT_THAT(Receive(socket), HasSubstr("POST / abc"));
+  const std::string get = "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n";
+  Send(socket, get + get + get);
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(Receive(socket), HasSubstr("GET /1"));
+  Send(socket,
+       "POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+  EXPECT_THAT(Receive(socket), HasSubstr("POST /c abcde"));
+}
+
+TEST_F(HttpServerTest, AClientMayWaitForContinue) {
+  Start();
+  tcp::socket socket = Connect();
+  Send(socket, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(Receive(socket), "HTTP/1.1 100 Continue\r\n\r\n");
+  Send(socket, "abc");
+  EXPECT_THAT(Receive(socket), HasSubstr("POST / abc"));
+}
+
+TEST_F(HttpServerTest, TheConnectionEndsWhenTheClientWants) {
+  Start();
+  tcp::socket socket = Connect();
+  Send(socket, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(ReceiveAll(socket), HasSubstr("Connection: close\r\n"));
+  socket = Connect();
+  Send(socket, "GET / HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(ReceiveAll(socket), HasSubstr("GET / \n"));
+}
+
+TEST_F(HttpServerTest, HeadHasNoBody) {
+  Start();
+  tcp::socket socket = Connect();
+  Send(socket, "HEAD /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const std::string reply = ReceiveAll(socket);
+  EXPECT_THAT(reply, HasSubstr("Content-Length: 8\r\n"));
+  EXPECT_THAT(reply, ::testing::EndsWith("\r\n\r\n"));
+}
+
+TEST_F(HttpServerTest, ALargeReplyArrivesWhole) {
+  Start();
+  EXPECT_THAT(Ask("GET /large HTTP/1.1\r\nHost: x\r\n\r\n"), ::testing::EndsWith(std::string(4 << 20, 'x')));
+}
+
+TEST_F(HttpServerTest, WhatIsTooLargeOrNoRequest) {
+  Start({.max_body = 10});
+  EXPECT_THAT(Ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\nabc"),
+              StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(
+      Ask("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\nabcdefghijk\r\n0\r\n\r\n"),
+      StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(Ask("GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(20 << 10, 'a') + "\r\n\r\n"),
+              StartsWith("HTTP/1.1 431 "));
+  for (const char* bytes :
+       {"nonsense\r\n\r\n", "\x16\x03\x01\x02", "GET / HTTP/2.0\r\n\r\n",
+        "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "GET  / HTTP/1.1\r\nA B: c\r\n\r\n"})
+    EXPECT_THAT(Ask(bytes), StartsWith("HTTP/1.1 400 ")) << bytes;
+  EXPECT_THAT(Ask("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+}
+
+// The reply arrives although the body is still on its way.
+TEST_F(HttpServerTest, ARefusalIsNotLostInAReset) {
+  Start({.max_body = 1000});
+  for (int i = 0; i < 20; ++i) {
+    tcp::socket socket = Connect();
+    Send(socket, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n");
+    boost::system::error_code ignored;
+    asio::write(socket, asio::buffer(std::string(2'000'000, 'a')), ignored);
+    EXPECT_THAT(ReceiveAll(socket), StartsWith("HTTP/1.1 413 "));
+  }
+}
+
+// Nobody has to read the body of somebody who may not ask.
+TEST_F(HttpServerTest, ARequestCanBeRefusedByItsHead) {
+  Start();
+  tcp::socket socket = Connect();
+  Send(socket, "POST /secret?a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc");
+  EXPECT_THAT(ReceiveAll(socket),
+              ::testing::AllOf(StartsWith("HTTP/1.1 401 "), HasSubstr("WWW-Authenticate: Bearer"),
+                               HasSubstr("Connection: close")));
+  EXPECT_THAT(Ask("GET /secret HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer x\r\n\r\n"),
+              HasSubstr("GET /secret"));
+}
+
+TEST_F(HttpServerTest, SlowAndIdleClientsAreDropped) {
+  Start({.request_timeout = 100ms, .idle_timeout = 150ms});
+  tcp::socket slow = Connect(), idle = Connect();
+  Send(slow, "POST / HTTP/1.1\r\nHost: x\r\nContent-Le");
+  EXPECT_EQ(ReceiveAll(slow), "");
+  EXPECT_EQ(ReceiveAll(idle), "");
+  EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() == 0; }));
+}
+
+TEST_F(HttpServerTest, ClientsThatDoNotReadAreDropped) {
+  Start({.write_timeout = 200ms});
+  tcp::socket socket = Connect();
+  for (int i = 0; i < 8; ++i) Send(socket, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() == 0; }));
+}
+
+TEST_F(HttpServerTest, ConnectionsBeyondTheLimitAreRefused) {
+  Start({.max_connections = 2});
+  tcp::socket one = Connect(), two = Connect();
+  EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() == 2; }));
+  tcp::socket three = Connect();
+  EXPECT_THAT(ReceiveAll(three), StartsWith("HTTP/1.1 503 "));
+  one.close();
+  EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() == 1; }));
+  EXPECT_THAT(Ask("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(HttpServerTest, RepliesMayComeLaterFromAnywhere) {
+  Start({.threads = 4});
+  std::vector<tcp::socket> sockets;
+  for (int i = 0; i < 8; ++i) {
+    sockets.push_back(Connect());
+    Send(sockets.back(), "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+  }
+  ASSERT_TRUE(WaitFor([&] { return echo.kept_now() == 8; }));
+  sockets[3].close();  // its reply is dropped
+  for (auto& exchange : echo.kept) {
+    HttpExchange& on = *exchange;
+    on.Post([exchange = std::move(exchange)] { exchange->Reply({.body = "late\n"}); });
+  }
+  for (int i = 0; i < 8; ++i) {
+    if (i == 3) continue;
+    EXPECT_THAT(Receive(sockets[i]), HasSubstr("late"));
+  }
+}
+
+TEST_F(HttpServerTest, DrainAnswersWhatHasBegun) {
+  Start();
+  tcp::socket busy = Connect(), idle = Connect();
+  Send(busy, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(WaitFor([&] { return echo.kept_now() == 1; }));
+  std::thread drain([&] { server->Drain(30s); });
+  EXPECT_EQ(ReceiveAll(idle), "");
+  HttpExchange& on = *echo.kept[0];
+  on.Post([exchange = std::move(echo.kept[0])] { exchange->Reply({.body = "late\n"}); });
+  echo.kept.clear();
+  EXPECT_THAT(ReceiveAll(busy), HasSubstr("Connection: close\r\n"));
+  drain.join();
+}
+
+TEST_F(HttpServerTest, EndsWithRequestsThatNobodyAnswers) {
+  Start();
+  tcp::socket socket = Connect();
+  Send(socket, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(WaitFor([&] { return echo.kept_now() == 1; }));
+  echo.kept.clear();
+  server.reset();
+  EXPECT_EQ(ReceiveAll(socket), "");
+}
+
+TEST_F(HttpServerTest, AnAddressInUseIsRefused) {
+  Start();
+  const auto again = HttpServer::Start({.address = server->address()}, echo, registry);
+  EXPECT_THAT(again.status().message(), StartsWith("cannot listen on " + server->address() + ": "));
+  EXPECT_THAT(HttpServer::Start({.address = "nonsense"}, echo, registry).status().message(),
+              HasSubstr("nonsense"));
+}
+
+class HttpsTest : public HttpServerTest {
+ protected:
+  std::string AskTls(const std::string& bytes, const std::string& trusted) {
+    asio::ssl::context tls(asio::ssl::context::tls_client);
+    tls.load_verify_file(trusted);
+    tls.set_verify_mode(asio::ssl::verify_peer);
+    asio::ssl::stream<tcp::socket> stream(Connect(), tls);
+    stream.handshake(asio::ssl::stream_base::client);
+    asio::write(stream, asio::buffer(bytes));
+    return Receive(stream);
+  }
+  net::testing::TestAuthority authority;
+};
+
+TEST_F(HttpsTest, ClientsNeedNoCertificate) {
+  const auto folder = authority.Issue({"worker"});
+  Start({.certificate = folder / "cert.pem", .key = folder / "key.pem"});
+  EXPECT_THAT(AskTls("GET /a HTTP/1.1\r\nHost: x\r\n\r\n", folder / "ca.pem"), HasSubstr("GET /a"));
+  EXPECT_THAT(Ask("GET /a HTTP/1.1\r\nHost: x\r\n\r\n"), ::testing::Not(HasSubstr("GET /a")))
+      << "without TLS";
+}
+
+TEST_F(HttpsTest, ACertificateThatChangesIsReadAgain) {
+  const auto folder = authority.Issue({"worker"});
+  Start({.certificate = folder / "cert.pem", .key = folder / "key.pem"});
+  AskTls("GET /a HTTP/1.1\r\nHost: x\r\n\r\n", folder / "ca.pem");
+  net::testing::TestAuthority other;
+  const auto next = other.Issue({"worker"});
+  for (const char* file : {"key.pem", "cert.pem"})
+    std::filesystem::copy_file(next / file, folder / file, std::filesystem::copy_options::overwrite_existing);
+  EXPECT_TRUE(WaitFor([&] {
+    try {
+      return AskTls("GET /a HTTP/1.1\r\nHost: x\r\n\r\n", next / "ca.pem").find("GET /a") !=
+             std::string::npos;
+    } catch (const boost::system::system_error&) {
+      return false;  // still the former one
+    }
+  }));
+}
+
+TEST_F(HttpsTest, FilesThatAreRefused) {
+  const auto folder = authority.Issue({"worker"}), other = authority.Issue({"worker"});
+  const auto refusal = [&](const std::string& certificate, const std::string& key) {
+    return HttpServer::Start({.certificate = certificate, .key = key}, echo, registry).status().message();
+  };
+  EXPECT_THAT(refusal(folder / "nothing.pem", folder / "key.pem"), HasSubstr("nothing.pem"));
+  EXPECT_THAT(refusal(folder / "key.pem", folder / "key.pem"), HasSubstr("not a certificate in PEM"));
+  EXPECT_THAT(refusal(folder / "cert.pem", other / "key.pem"), HasSubstr("not the key of"));
+}
+
+}  // namespace
+}  // namespace leat::serve

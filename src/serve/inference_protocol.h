@@ -1,0 +1,61 @@
+// The Open Inference Protocol (KServe's version 2) over HTTP: bodies of requests and replies, with tensors as
+// JSON or, by the extension for binary tensors, as bytes after the JSON.
+//
+// A model has two inputs, of which a request sends one: `events`, BYTES [n], records as the stream has them;
+// or `features`, FP32 [n, width], rows as the decoder makes them. It has one output, `scores`, FP32 [n,
+// scores per row].
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "serve/http/http.h"
+#include "serve/versions.h"
+
+namespace leat::serve {
+
+struct InferenceRequest {
+  std::string id;
+  size_t rows = 0;
+  // One of them has the rows.
+  std::vector<std::string> events;
+  std::vector<float> features;
+  bool binary_output = false;
+};
+
+// Reads requests. Not thread-safe.
+class InferenceReader {
+ public:
+  // `features`: of a row.
+  InferenceReader(uint32_t features, size_t max_rows);
+  ~InferenceReader();
+
+  // `json_bytes`: the header Inference-Header-Content-Length; empty: the whole body is JSON. kInvalidArgument
+  // with the input and the values; kResourceExhausted: too many rows.
+  Result<InferenceRequest> Read(std::string_view body, std::string_view json_bytes);
+
+ private:
+  struct Parser;
+  const uint32_t features_;
+  const size_t max_rows_;
+  std::unique_ptr<Parser> parser_;
+};
+
+struct InferenceModel {
+  std::string name;
+  uint32_t features = 0;
+  uint32_t scores_per_row = 1;
+};
+
+HttpReply InferenceReply(const InferenceModel& model, const InferenceRequest& request,
+                         std::span<const float> scores, const Version& version, double age_seconds);
+// GET /v2 and /v2/models/NAME.
+std::string ServerMetadata(std::string_view program_version);
+std::string ModelMetadata(const InferenceModel& model, std::optional<uint64_t> version);
+
+}  // namespace leat::serve

@@ -1,0 +1,316 @@
+#include "serve/service.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "serve/plain_events.h"
+
+namespace leat::serve {
+namespace {
+
+constexpr std::string_view kModels = "/v2/models/";
+
+// %41 becomes A. None: a percent sign without two digits.
+std::optional<std::string> Decode(std::string_view text) {
+  std::string decoded;
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    const int lower = c | 32;
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    if (i + 2 >= text.size() || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0) return std::nullopt;
+    decoded += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
+    i += 2;
+  }
+  return decoded;
+}
+
+// "/v2/models/NAME/versions/V/infer".
+struct ModelPath {
+  std::string name, version, what;  // what: "", "ready", "infer"
+};
+std::optional<ModelPath> ParseModelPath(std::string_view path) {
+  if (!path.starts_with(kModels)) return std::nullopt;
+  path.remove_prefix(kModels.size());
+  std::vector<std::string> parts;
+  while (true) {
+    const size_t slash = path.find('/');
+    auto part = Decode(path.substr(0, slash));
+    if (!part || part->empty()) return std::nullopt;
+    parts.push_back(std::move(*part));
+    if (slash == std::string_view::npos) break;
+    path.remove_prefix(slash + 1);
+  }
+  ModelPath parsed{.name = parts[0], .version = {}, .what = {}};
+  size_t at = 1;
+  if (parts.size() >= at + 2 && parts[at] == "versions") {
+    parsed.version = parts[at + 1];
+    at += 2;
+  }
+  if (parts.size() == at + 1) parsed.what = parts[at++];
+  const bool known = parsed.what.empty() || parsed.what == "ready" || parsed.what == "infer";
+  if (at != parts.size() || !known) return std::nullopt;
+  return parsed;
+}
+
+HttpReply WrongMethod(const char* allowed) {
+  HttpReply reply = ErrorReply(405, std::string("the method must be ") + allowed);
+  reply.allow = allowed;
+  return reply;
+}
+
+}  // namespace
+
+// A thread's part, which only it uses.
+struct Service::Thread {
+  size_t index = 0;
+  std::vector<Predictor::Request> requests;  // of this round
+  // Made with the first request after SetModel.
+  std::unique_ptr<EventReader> events;
+  std::unique_ptr<InferenceReader> inference;
+};
+
+struct Service::Model {
+  Model(const job::Job& its_job, const engine::PlanOptions& plan, const Options& options,
+        metrics::Registry& registry)
+      : job(its_job),
+        versions(job.Slices()),
+        predictor({.model = job.model,
+                   .plan = plan,
+                   .max_batch = options.max_batch,
+                   .max_wait = options.max_wait,
+                   .max_waiting_rows = std::max<size_t>(256 * options.max_batch, options.max_rows)},
+                  versions, registry),
+        inference({.name = job.name,
+                   .features = job.schema.features(),
+                   .scores_per_row = predictor.scores_per_row()}) {}
+  const job::Job job;
+  Versions versions;
+  Predictor predictor;
+  const InferenceModel inference;
+};
+
+Service::Service(Options options, metrics::Registry& registry)
+    : options_(std::move(options)),
+      registry_(registry),
+      rejected_events_(registry.counter("leat_serve_rejected_events_total",
+                                        "Events that did not fit the schema, and got no prediction.")),
+      seconds_(registry.histogram("leat_serve_request_seconds",
+                                  "From the end of a request for predictions to its reply.")) {
+  for (size_t i = 0; i < options_.threads; ++i) {
+    threads_.push_back(std::make_unique<Thread>());
+    threads_.back()->index = i;
+  }
+}
+
+Service::~Service() = default;
+
+Status Service::SetModel(const job::Job& job, const engine::PlanOptions& plan) {
+  const auto served = model_.load();
+  if (served == nullptr) {
+    model_ = std::make_shared<Model>(job, job.Plan(plan), options_, registry_);
+    return {};
+  }
+  const auto parts = served->job.Identity(), others = job.Identity();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string& part = parts[i].first;
+    const bool matters = part == "model" || part == "schema" || part == "schema.delimiter";
+    if (!matters || parts[i] == others[i]) continue;
+    return {Code::kFailedPrecondition,
+            "job '" + job.name + "' has another " + part + " than the one that is served"};
+  }
+  // Slices follow from the model and the most servers that the job may have.
+  if (served->job.Slices() == job.Slices()) return {};
+  return {Code::kFailedPrecondition, "job '" + job.name + "' has other slices than the one that is served"};
+}
+
+Versions* Service::versions() const {
+  const auto model = model_.load();
+  return model != nullptr ? &model->versions : nullptr;
+}
+
+void Service::NotReady(std::string why) {
+  std::lock_guard lock(mutex_);
+  not_ready_ = std::move(why);
+}
+
+std::string Service::WhyNotReady() const {
+  const auto model = model_.load();
+  if (model != nullptr && model->versions.newest()) return "";
+  std::lock_guard lock(mutex_);
+  return not_ready_;
+}
+
+void Service::Stop() {
+  if (const auto model = model_.load()) model->predictor.Stop();
+}
+
+void Service::UpdateMetrics() {
+  const auto model = model_.load();
+  const auto version = model != nullptr ? model->versions.newest() : std::nullopt;
+  if (!version) return;
+  registry_.gauge("leat_serve_version", "Number of the newest version of the parameters.")
+      .Set(static_cast<double>(version->number));
+  registry_
+      .gauge("leat_serve_age_seconds", "Time since its values were those of the job, for all that is known.")
+      .Set(AgeOf(*version));
+}
+
+double Service::AgeOf(const Version& version) const {
+  return std::max(0.0, Seconds(clock_.Now() - version.as_of));
+}
+
+HttpReply Service::FailedReply(const Status& status) const {
+  switch (status.code()) {
+    case Code::kInvalidArgument:
+      return ErrorReply(400, status.message());
+    case Code::kResourceExhausted:
+      return ErrorReply(413, status.message());
+    case Code::kDeadlineExceeded:
+      return ErrorReply(504, status.message());
+    default:
+      return ErrorReply(503, status.message());
+  }
+}
+
+HttpReply Service::Get(const Model* model, const std::string& path) {
+  if (path == "/v2/health/live") return {.body = "{\"live\":true}\n"};
+  const std::string why = WhyNotReady();
+  const auto ready = [&why] {
+    return why.empty() ? HttpReply{.body = "{\"ready\":true}\n"} : ErrorReply(503, why);
+  };
+  if (path == "/v2/health/ready") return ready();
+  if (path == "/v2") return {.body = ServerMetadata(options_.program_version)};
+  const auto of_model = ParseModelPath(path);
+  if (!of_model) return ErrorReply(404, "there is no " + path);
+  if (model == nullptr) return ErrorReply(503, why);
+  if (of_model->what == "ready") return ready();
+  const auto version = model->versions.newest();
+  return {.body = ModelMetadata(model->inference, version ? std::optional(version->number) : std::nullopt)};
+}
+
+std::optional<HttpReply> Service::Refuse(std::string_view path, std::string_view authorization) {
+  if (options_.tokens == nullptr || path.starts_with("/v2/health/")) return std::nullopt;
+  if (options_.tokens->Accepts(authorization, clock_.Now())) return std::nullopt;
+  return ErrorReply(401, "a valid token is needed: Authorization: Bearer TOKEN");
+}
+
+void Service::Handle(size_t thread_index, HttpRequest request, Exchange exchange) {
+  Thread& thread = *threads_[thread_index];
+  const auto fail = [&exchange](int status, std::string_view why) {
+    exchange->Reply(ErrorReply(status, why));
+  };
+  const auto model = model_.load();
+  const auto of_model = ParseModelPath(request.path);
+  if (of_model && model != nullptr) {
+    if (of_model->name != model->inference.name) {
+      return fail(404, "there is no model '" + of_model->name + "'; this is '" + model->inference.name + "'");
+    }
+    const auto newest = model->versions.newest();
+    const std::string served = newest ? std::to_string(newest->number) : "none";
+    if (!of_model->version.empty() && of_model->version != served) {
+      return fail(404, "version '" + of_model->version + "' is not served; the version is now " + served);
+    }
+  }
+  const bool predict = request.path == "/v1/predict", infer = of_model && of_model->what == "infer";
+  if (!predict && !infer) {
+    if (request.method != "GET") return exchange->Reply(WrongMethod("GET"));
+    return exchange->Reply(Get(model.get(), request.path));
+  }
+  if (request.method != "POST") return exchange->Reply(WrongMethod("POST"));
+  if (!request.content_encoding.empty() && request.content_encoding != "identity")
+    return fail(415, "the content encoding '" + request.content_encoding + "' is not supported");
+  if (model == nullptr) return fail(503, WhyNotReady());
+  if (thread.events == nullptr) {
+    thread.events = std::make_unique<EventReader>(model->job, options_.max_rows);
+    thread.inference = std::make_unique<InferenceReader>(model->inference.features, options_.max_rows);
+  }
+  predict ? Predict(*model, thread, request, std::move(exchange))
+          : Infer(*model, thread, request, std::move(exchange));
+}
+
+void Service::Predict(Model& model, Thread& thread, const HttpRequest& request, Exchange exchange) {
+  const auto read = thread.events->Read(request.content_type, request.body);
+  if (!read.ok()) return exchange->Reply(FailedReply(read.status()));
+  EventReader::Events& events = **read;
+  EventOutcomes outcomes{.single = events.single, .count = events.count, .rejected = {}};
+  for (auto& dead : events.rows.dead) outcomes.rejected.push_back({dead.offset, std::move(dead.reason)});
+  rejected_events_.Add(outcomes.rejected.size());
+  if (events.single && !outcomes.rejected.empty())
+    return exchange->Reply(ErrorReply(400, outcomes.rejected[0].why));
+  auto reply = [this, outcomes = std::move(outcomes),
+                scores = model.predictor.scores_per_row()](const Predictor::Answer& answer) {
+    return HttpReply{.body = PlainReply(outcomes, answer, scores, AgeOf(answer.version))};
+  };
+  if (events.rows.rows == 0) {
+    const Version version = model.versions.newest().value_or(Version{});
+    return exchange->Reply(reply({.status = {}, .scores = {}, .version = version}));
+  }
+  Submit(thread, std::move(events.rows.features), events.rows.rows, std::move(exchange), std::move(reply));
+}
+
+void Service::Infer(Model& model, Thread& thread, const HttpRequest& request, Exchange exchange) {
+  auto read = thread.inference->Read(request.body, request.json_bytes);
+  if (!read.ok()) return exchange->Reply(FailedReply(read.status()));
+  std::vector<float> features = std::move(read->features);
+  if (!read->events.empty()) {
+    const std::vector<std::string_view> records(read->events.begin(), read->events.end());
+    const auto decoded = thread.events->ReadRecords(records);
+    if (!decoded.ok()) return exchange->Reply(FailedReply(decoded.status()));
+    auto& rows = (*decoded)->rows;
+    if (!rows.dead.empty()) {
+      rejected_events_.Add(rows.dead.size());
+      return exchange->Reply(
+          ErrorReply(400, "event " + std::to_string(rows.dead[0].offset) + ": " + rows.dead[0].reason));
+    }
+    features = std::move(rows.features);
+  } else {
+    const Status status = thread.events->CheckFeatures(features);
+    if (!status.ok()) return exchange->Reply(FailedReply(status));
+  }
+  const size_t rows = read->rows;
+  read->events.clear();
+  Submit(thread, std::move(features), rows, std::move(exchange),
+         [this, &model, request = std::move(*read)](const Predictor::Answer& answer) {
+           return InferenceReply(model.inference, request, answer.scores, answer.version,
+                                 AgeOf(answer.version));
+         });
+}
+
+void Service::Submit(Thread& thread, std::vector<float> features, size_t rows, Exchange exchange,
+                     std::function<HttpReply(const Predictor::Answer&)> reply) {
+  const Time begin = clock_.Now();
+  auto done = [this, begin, exchange = std::move(exchange),
+               reply = std::move(reply)](Predictor::Answer answer) mutable {
+    HttpExchange& on = *exchange;
+    on.Post(
+        [this, begin, exchange = std::move(exchange), reply = std::move(reply), answer = std::move(answer)] {
+          if (!answer.status.ok()) {
+            // A queue that is full now is not the request's fault.
+            const bool full = answer.status.code() == Code::kResourceExhausted;
+            exchange->Reply(full ? ErrorReply(503, answer.status.message()) : FailedReply(answer.status));
+          } else {
+            exchange->Reply(reply(answer));
+          }
+          seconds_.Record(Seconds(clock_.Now() - begin));
+        });
+  };
+  thread.requests.push_back({.features = std::move(features),
+                             .rows = static_cast<uint32_t>(rows),
+                             .deadline = begin + options_.timeout,
+                             .done = std::move(done)});
+}
+
+void Service::OnRoundEnd(size_t thread_index) {
+  Thread& thread = *threads_[thread_index];
+  if (thread.requests.empty()) return;
+  model_.load()->predictor.Submit(std::exchange(thread.requests, {}));
+}
+
+}  // namespace leat::serve

@@ -1,0 +1,88 @@
+// Answers requests: routes, tokens, and the way from a body to rows and back. It has no socket.
+//
+//   POST /v1/predict                           events (event_reader.h)
+//   GET  /v2, /v2/health/live, /v2/health/ready
+//   GET  /v2/models/NAME[/versions/V], …/ready
+//   POST /v2/models/NAME[/versions/V]/infer    (inference_protocol.h)
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "job/job.h"
+#include "metrics/metrics.h"
+#include "serve/event_reader.h"
+#include "serve/http/http.h"
+#include "serve/inference_protocol.h"
+#include "serve/predictor.h"
+#include "serve/tokens.h"
+#include "serve/versions.h"
+
+namespace leat::serve {
+
+class Service final : public HttpHandler {
+ public:
+  struct Options {
+    std::string program_version;
+    std::unique_ptr<Tokens> tokens = nullptr;     // null: everyone may ask
+    size_t threads = 1;                           // of the HTTP server
+    size_t max_rows = 10'000;                     // of a request; more get status 413
+    Duration timeout = std::chrono::seconds(10);  // until a prediction has begun; then status 504
+    uint32_t max_batch = 64;
+    Duration max_wait{0};
+  };
+  // `registry` outlives it.
+  Service(Options options, metrics::Registry& registry);
+  ~Service() override;
+
+  // The first call begins to serve a job's model: it blocks while the graph is compiled. `plan`: kernels and
+  // passes. Until then requests for it get status 503. Later calls return kFailedPrecondition, with what
+  // differs, if this job has another model or schema. Thread-safe, as all that follows.
+  Status SetModel(const job::Job& job, const engine::PlanOptions& plan);
+  // Null before SetModel; then always the same.
+  Versions* versions() const;
+  // Why there is no model or no version yet, for status 503.
+  void NotReady(std::string why);
+  // Empty: there are predictions.
+  std::string WhyNotReady() const;
+  // Requests that wait, and all that come later, get status 503. Call it before the HTTP server ends, which
+  // then has nothing to wait for.
+  void Stop();
+  // The newest version and its age in the registry.
+  void UpdateMetrics();
+
+  std::optional<HttpReply> Refuse(std::string_view path, std::string_view authorization) override;
+  void Handle(size_t thread, HttpRequest request, std::shared_ptr<HttpExchange> exchange) override;
+  void OnRoundEnd(size_t thread) override;
+
+ private:
+  struct Model;
+  struct Thread;
+  using Exchange = std::shared_ptr<HttpExchange>;
+
+  HttpReply Get(const Model* model, const std::string& path);
+  void Predict(Model& model, Thread& thread, const HttpRequest& request, Exchange exchange);
+  void Infer(Model& model, Thread& thread, const HttpRequest& request, Exchange exchange);
+  // Has the rows predicted; `reply` makes the reply from an answer without error.
+  void Submit(Thread& thread, std::vector<float> features, size_t rows, Exchange exchange,
+              std::function<HttpReply(const Predictor::Answer&)> reply);
+  HttpReply FailedReply(const Status& status) const;
+  double AgeOf(const Version& version) const;
+
+  const Options options_;
+  const MonotonicClock clock_;
+  metrics::Registry& registry_;
+  metrics::Counter& rejected_events_;
+  metrics::Histogram& seconds_;
+  std::atomic<std::shared_ptr<Model>> model_;
+  mutable std::mutex mutex_;  // of what follows
+  std::string not_ready_ = "the model is not known yet";
+  std::vector<std::unique_ptr<Thread>> threads_;
+};
+
+}  // namespace leat::serve

@@ -1,0 +1,82 @@
+#include "serve/tokens.h"
+
+#include <openssl/sha.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "net/security/private_file.h"
+#include "serve/file_stamp.h"
+
+namespace leat::serve {
+namespace {
+
+using Digest = std::array<unsigned char, 32>;
+
+Digest DigestOf(std::string_view token) {
+  Digest digest;
+  SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), digest.data());
+  return digest;
+}
+
+std::string_view Trim(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
+  return begin == std::string_view::npos ? std::string_view() : text.substr(begin, end - begin + 1);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokens>> Tokens::Load(std::string path) {
+  std::unique_ptr<Tokens> tokens(new Tokens(std::move(path)));
+  tokens->stamp_ = FileStamp(tokens->path_);
+  LEAT_RETURN_IF_ERROR(tokens->Read());
+  return tokens;
+}
+
+Status Tokens::Read() {
+  LEAT_ASSIGN_OR_RETURN(const std::string text, net::ReadPrivateFile(path_));
+  std::set<Digest> digests;
+  std::string_view rest = text;
+  for (size_t number = 1; !rest.empty(); ++number) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::string_view token = Trim(line.substr(0, line.find('#')));
+    if (token.empty()) continue;
+    const auto bad = [](char c) { return c <= ' ' || c >= '\x7f'; };
+    const std::string where = path_ + ":" + std::to_string(number) + ": ";
+    if (std::ranges::any_of(token, bad))
+      return {Code::kInvalidArgument, where + "a token has no blanks, and only letters of ASCII"};
+    if (token.size() < kLeastCharacters)
+      return {Code::kInvalidArgument,
+              where + "a token needs at least " + std::to_string(kLeastCharacters) + " characters"};
+    digests.insert(DigestOf(token));
+  }
+  if (digests.empty()) return {Code::kInvalidArgument, path_ + ": there is no token in it"};
+  digests_ = std::move(digests);
+  return {};
+}
+
+bool Tokens::Accepts(std::string_view authorization, Time now) {
+  constexpr std::string_view kBearer = "bearer ";
+  constexpr Duration kLook = std::chrono::seconds(1);
+  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; };
+  std::lock_guard lock(mutex_);
+  if (now >= looked_ + kLook) {
+    looked_ = now;
+    std::string stamp = FileStamp(path_);
+    if (stamp != stamp_) {
+      stamp_ = std::move(stamp);
+      const Status status = Read();
+      if (!status.ok()) spdlog::warn("the former tokens stay valid: {}", status.message());
+    }
+  }
+  if (authorization.size() <= kBearer.size() ||
+      !std::equal(kBearer.begin(), kBearer.end(), authorization.begin(),
+                  [&same](char b, char a) { return same(a, b); }))
+    return false;
+  return digests_.contains(DigestOf(Trim(authorization.substr(kBearer.size()))));
+}
+
+}  // namespace leat::serve
