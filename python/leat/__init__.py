@@ -21,6 +21,8 @@ _HOMES = {
     "Job": "_job",
     "Run": "_run",
     "attach": "_run",
+    "Server": "_serve",
+    "serve": "_serve",
     "Kafka": "_streams",
     "Log": "_streams",
     "Files": "_streams",

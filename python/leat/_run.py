@@ -160,6 +160,23 @@ class Run:
             self.checkpoint()
         return load_checkpoint(self.directory, self._model)
 
+    def serve(self, **options):
+        """Live predictions with what the job has learned, ten times a second anew: a leat.Server.
+
+        Options: listen ("127.0.0.1:0", any free port), refresh (seconds), max_batch, max_wait (seconds), threads,
+        tokens (a file with the tokens of clients) and token (that of this one), metrics (HOST:PORT), wait (seconds to
+        wait for the first parameters), arguments (further ones of `leat serve`).
+        """
+        from leat import _serve
+
+        address, token, security, trusted = self._address
+        what = ["--coordinator", address]
+        if security:
+            what += ["--security", security]
+        if trusted:
+            what += ["--trusted-network"]
+        return _serve.start(what, token, **options)
+
     def _call(self, call, *arguments):
         """A call that may take long, which Ctrl-C ends."""
         if self._over.is_set():
@@ -230,11 +247,11 @@ class Run:
 class LocalRun(Run):
     """A run whose processes this one has started. They end when this process does."""
 
-    def __init__(self, process, life, client, directory, model, output):
+    def __init__(self, process, life, client, directory, model, output, address):
         self._life = life  # when this end of the pipe closes, the job ends
         self._output = output
         self._local = process
-        super().__init__(client, directory, model)
+        super().__init__(client, directory, model, address)
         self._process = process
         # Not a method: this object must not be kept alive.
         self._finalizer = weakref.finalize(self, _close, life)
@@ -388,8 +405,8 @@ def _launch(job, file, directory, workers, ps, dashboard, tensorboard, options):
     try:
         address = _read_address(ready_read, process, output)
         security = options[list(options).index("--security") + 1] if "--security" in options else ""
-        client = _native.Client(address, token, security, "--trusted-network" in options)
-        return LocalRun(process, life_write, client, str(directory.resolve()), job.model, output)
+        how = (address, token, security, "--trusted-network" in options)
+        return LocalRun(process, life_write, _native.Client(*how), str(directory.resolve()), job.model, output, how)
     except BaseException:
         _close(life_write)
         process.send_signal(signal.SIGINT)
