@@ -57,7 +57,19 @@ def python(rows):
             yield [f"{case}, to {row['reference']}", f"{row['ratio']:.2f}", bound_of(row)]
 
 
-TABLES = {"engine": engine, "prediction": prediction, "python": python, "timeline": timeline}
+def serve(rows):
+    """Live predictions."""
+    yield ["what", "measured", "bound"]
+    for row in rows:
+        if row["bound"] is None:
+            continue
+        if row["bound_of"] == "ratio":
+            yield [f"{row['case']}, relative to {row['reference']}", f"{row['ratio']:.2f}", bound_of(row)]
+        else:
+            yield [row["case"], f"{row['value']:.2f} {row['unit']}", f"{bound_of(row)} {row['unit']}"]
+
+
+TABLES = {"engine": engine, "prediction": prediction, "python": python, "serve": serve, "timeline": timeline}
 
 
 def table(benchmark, lines):
