@@ -14,16 +14,15 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <charconv>
 #include <cstring>
 #include <list>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "net/address.h"
 #include "serve/http/tls_files.h"
+#include "serve/json_text.h"
 
 namespace leat::serve {
 namespace {
@@ -49,12 +48,6 @@ std::string_view View(boost::beast::string_view text) {
 std::string_view PathOf(boost::beast::string_view target) {
   const std::string_view text = View(target);
   return text.substr(0, text.find('?'));
-}
-
-void AppendNumber(size_t value, std::string* out) {
-  char text[24];
-  const auto end = std::to_chars(text, text + sizeof(text), value);
-  out->append(text, end.ptr);
 }
 
 void AppendHead(const HttpReply& reply, bool keep, std::string* out) {
@@ -497,10 +490,10 @@ class Server final : public HttpServer {
 }  // namespace
 
 HttpReply ErrorReply(int status, std::string_view why) {
-  // What a request has in it may be in the message, and need not be UTF-8.
-  return {
-      .status = status,
-      .body = nlohmann::json{{"error", why}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+  HttpReply reply{.status = status, .body = "{\"error\":"};
+  AppendString(why, &reply.body);
+  reply.body += '}';
+  return reply;
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(Options options, HttpHandler& handler,
