@@ -372,13 +372,33 @@ def start(job, workers, ps, directory, dashboard, tensorboard, options):
         source.cleanup()
 
 
-def _launch(job, file, directory, workers, ps, dashboard, tensorboard, options):
-    token = _native.random_token()
-    # Nobody writes to the first pipe: the program sees when this process is gone.
+def spawn(arguments, environment):
+    """Starts the program: (process, life, ready, output).
+
+    The process ends when this end of the pipe `life` is closed, as it is when this process ends, however it does. It
+    writes its address to `ready`.
+    """
     life_read, life_write = os.pipe()
     ready_read, ready_write = os.pipe()
-    arguments = [program(), "train", str(file), "--json", "--directory", str(directory.resolve()), "--life-fd",
-                 str(life_read), "--ready-fd", str(ready_write)]
+    output = _Output()
+    try:
+        process = subprocess.Popen(
+            [program(), *arguments, "--life-fd", str(life_read), "--ready-fd", str(ready_write)],
+            stdin=subprocess.DEVNULL, stdout=output.out, stderr=output.err, pass_fds=(life_read, ready_write),
+            start_new_session=True, env={**os.environ, **environment})
+    except BaseException:
+        for descriptor in (life_write, ready_read):
+            _close(descriptor)
+        raise
+    finally:
+        _close(life_read)
+        _close(ready_write)
+    return process, life_write, ready_read, output
+
+
+def _launch(job, file, directory, workers, ps, dashboard, tensorboard, options):
+    token = _native.random_token()
+    arguments = ["train", str(file), "--json", "--directory", str(directory.resolve())]
     if workers is not None:
         arguments += ["--workers", str(workers)]
     if ps is not None:
@@ -390,18 +410,7 @@ def _launch(job, file, directory, workers, ps, dashboard, tensorboard, options):
     if tensorboard:
         arguments += ["--tensorboard", str(tensorboard)]
     arguments += [str(option) for option in options]
-    output = _Output()
-    try:
-        process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=output.out, stderr=output.err,
-                                   pass_fds=(life_read, ready_write), start_new_session=True,
-                                   env={**os.environ, "LEAT_TOKEN": token})
-    except BaseException:
-        for descriptor in (life_write, ready_read):
-            _close(descriptor)
-        raise
-    finally:
-        _close(life_read)
-        _close(ready_write)
+    process, life_write, ready_read, output = spawn(arguments, {"LEAT_TOKEN": token})
     try:
         address = _read_address(ready_read, process, output)
         security = options[list(options).index("--security") + 1] if "--security" in options else ""

@@ -9,10 +9,8 @@ import subprocess
 import threading
 import weakref
 
-from leat import _native
 from leat._job import _error
-from leat._program import program
-from leat._run import _close, _Output, _read_address
+from leat._run import _close, _read_address, spawn
 
 
 class Server:
@@ -122,28 +120,14 @@ def serve(directory, **options):
 def start(what, job_token, *, listen="127.0.0.1:0", refresh=0.1, max_batch=64, max_wait=0.0, threads=1, tokens=None,
           token="", metrics=None, wait=30, arguments=()):
     """`wait`: seconds to wait for the first parameters."""
-    life_read, life_write = os.pipe()
-    ready_read, ready_write = os.pipe()
-    words = [program(), "serve", *what, "--listen", str(listen), "--refresh", repr(1000 * float(refresh)), "--max-batch",
-             str(max_batch), "--max-wait", repr(1000 * float(max_wait)), "--threads", str(threads), "--ready-fd",
-             str(ready_write), "--life-fd", str(life_read)]
+    words = ["serve", *what, "--listen", str(listen), "--refresh", repr(1000 * float(refresh)), "--max-batch",
+             str(max_batch), "--max-wait", repr(1000 * float(max_wait)), "--threads", str(threads)]
     if tokens is not None:
         words += ["--tokens", str(tokens)]
     if metrics is not None:
         words += ["--metrics", str(metrics)]
     words += [str(word) for word in arguments]
-    output = _Output()
-    environment = {**os.environ, **({"LEAT_TOKEN": job_token} if job_token else {})}
-    try:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output.out, stderr=output.err,
-                                   pass_fds=(life_read, ready_write), start_new_session=True, env=environment)
-    except BaseException:
-        for descriptor in (life_write, ready_read):
-            _close(descriptor)
-        raise
-    finally:
-        _close(life_read)
-        _close(ready_write)
+    process, life_write, ready_read, output = spawn(words, {"LEAT_TOKEN": job_token} if job_token else {})
     try:
         server = Server(process, life_write, _read_address(ready_read, process, output), token)
     except BaseException:
