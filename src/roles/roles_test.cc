@@ -27,6 +27,7 @@
 #include "roles/bots_role.h"
 #include "roles/coordinator_role.h"
 #include "roles/server_role.h"
+#include "roles/testing.h"
 #include "roles/worker_role.h"
 #include "step/trainer.h"
 #include "stream/decode/decoder.h"
@@ -45,28 +46,6 @@ using ::testing::HasSubstr;
 
 constexpr const char* kToken = "secret";
 constexpr uint64_t kEvents = 4000;
-
-// One role on a thread.
-class Thread {
- public:
-  explicit Thread(std::function<Status()> role)
-      : thread_([this, role = std::move(role)] {
-          status_ = role();
-          over_ = true;
-        }) {}
-  ~Thread() { thread_.join(); }
-  bool over() const { return over_; }
-  // Once it is over.
-  const Status& Wait() {
-    EXPECT_TRUE(WaitFor([this] { return over(); }));
-    return status_;
-  }
-
- private:
-  Status status_;
-  std::atomic<bool> over_{false};
-  std::thread thread_;
-};
 
 class RolesTest : public ::testing::Test {
  protected:

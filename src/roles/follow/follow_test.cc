@@ -25,6 +25,7 @@
 #include "roles/coordinator_role.h"
 #include "roles/follower_role.h"
 #include "roles/server_role.h"
+#include "roles/testing.h"
 #include "roles/worker_role.h"
 
 namespace leat::roles {
@@ -38,27 +39,6 @@ using ::testing::HasSubstr;
 constexpr const char* kToken = "secret";
 // In its jobs, each parameter is the number of events that have counted.
 constexpr uint64_t kPauseAt = 2000;
-
-// Runs on a thread.
-class Thread {
- public:
-  explicit Thread(std::function<Status()> role)
-      : thread_([this, role = std::move(role)] {
-          status_ = role();
-          over_ = true;
-        }) {}
-  ~Thread() { thread_.join(); }
-  bool over() const { return over_; }
-  const Status& Wait() {
-    EXPECT_TRUE(WaitFor([this] { return over(); }));
-    return status_;
-  }
-
- private:
-  Status status_;
-  std::atomic<bool> over_{false};
-  std::thread thread_;
-};
 
 // Keeps the newest values, and receives the next ones beside them.
 class Values final : public ValueSink {
