@@ -4,7 +4,9 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import signal
+import socket
 import struct
 import subprocess
 import time
@@ -58,6 +60,21 @@ def wait_for(condition, what, timeout=120):
             return value
         time.sleep(0.02)
     raise AssertionError(f"{what} did not happen within {timeout} s")
+
+
+def free_ports(count):
+    """Ports for listeners that end and come back: the kernel gives them to no connection meanwhile."""
+    lowest = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    found = []
+    while len(found) < count:
+        port = random.randrange(10_000, lowest)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+    return found
+
+
+def free_port():
+    return free_ports(1)[0]
 
 
 class Job:

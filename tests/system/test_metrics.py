@@ -218,17 +218,12 @@ def test_alert_rules_and_dashboard(promtool):
             assert name in table or table.get(family, [""])[0] == "histogram" or name in {"leat_job"}, name
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_prometheus_server_scrapes_all_roles_of_a_demo(tmp_path, tls):
     """By the configuration of deploy/prometheus. With TLS an observer's certificate takes the place of the token."""
     prometheus = packages.unpacked("prometheus") / "usr/bin/prometheus"
-    port = free_port()
+    port = leat.free_port()
     directory = tmp_path / "job"
     folder = certificate(tmp_path, "all", ALL, "127.0.0.1") if tls else None
     with leat.Job("demo", "--directory", directory, "--rate", "20000", "--metrics", f"127.0.0.1:{port}",
@@ -245,7 +240,7 @@ def test_a_prometheus_server_scrapes_all_roles_of_a_demo(tmp_path, tls):
             changes["/etc/prometheus/leat-view-token"] = str(tmp_path / "view-token")
         leat.write_job(tmp_path / "prometheus.yml", "global: {scrape_interval: 1s, evaluation_interval: 1s}\n" + example,
                        **changes, **{"      - url: ": "      - refresh_interval: 1s\n        url: "})
-        api = f"127.0.0.1:{free_port()}"
+        api = f"127.0.0.1:{leat.free_port()}"
         with open(tmp_path / "prometheus.log", "w") as log:
             server = subprocess.Popen(
                 [prometheus, f"--config.file={tmp_path / 'prometheus.yml'}", f"--storage.tsdb.path={tmp_path / 'tsdb'}",

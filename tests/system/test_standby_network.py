@@ -10,7 +10,6 @@ import pytest
 import leat
 from test_members import Roles
 from test_strategies import counting, values
-from test_takeover import free_ports
 
 EVENTS = 180_000
 RATE = 30_000
@@ -43,7 +42,7 @@ class Cluster:
 
     def __init__(self, folder, roles, strategy, standbys):
         self.folder, self.roles = folder, roles
-        self.addresses = [f"127.0.0.1:{port}" for port in free_ports(1 + standbys)]
+        self.addresses = [f"127.0.0.1:{port}" for port in leat.free_ports(1 + standbys)]
         self.directories = [folder / f"coordinator-{i}" for i in range(1 + standbys)]
         servers = [] if strategy == "allreduce" else ["ps"] * 3
         self.names = [roles.start("coordinator", job(folder, strategy), "--directory", self.directories[0], "--listen",

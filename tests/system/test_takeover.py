@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 
 import pytest
 
@@ -46,17 +45,9 @@ def test_a_coordinator_is_killed_again_and_again(tmp_path, strategy):
     check_nothing_again(directory, KILLS + 1)
 
 
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
 def test_a_coordinator_that_is_stopped_is_replaced_at_another_address(tmp_path):
     directory = tmp_path / "job"
-    first, second = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    first, second = [f"127.0.0.1:{port}" for port in leat.free_ports(2)]
 
     def status(address):
         done = leat.run("status", "--coordinator", address, "--json", env={"LEAT_TOKEN": "known to all"})
@@ -91,7 +82,7 @@ def test_take_over_needs_the_directory(tmp_path):
 
 def test_standbys_take_over_one_after_the_other(tmp_path):
     directory = tmp_path / "job"
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
+    addresses = [f"127.0.0.1:{port}" for port in leat.free_ports(3)]
 
     def status(address):
         done = leat.run("status", "--coordinator", address, "--json", env={"LEAT_TOKEN": "known to all"})
