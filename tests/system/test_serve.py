@@ -214,8 +214,8 @@ def test_every_update_arrives(tmp_path, strategy):
             while job.status().get("phase") != "paused":
                 seen.append(predicted())
             assert seen == sorted(seen), "values went back"
-            leat.wait_for(lambda: predicted() == job.status()["events"], "the last update")
-            assert job.status()["events"] >= EVENTS // 2
+            # A worker's last count may come to the status a moment after the pause.
+            leat.wait_for(lambda: predicted() == job.status()["events"] >= EVENTS // 2, "the last update")
             job.go_on()
             assert job.wait() == 0, job.text()
             assert job.summary()["events"] == EVENTS
