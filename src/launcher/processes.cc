@@ -1,6 +1,7 @@
 #include "launcher/processes.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -54,7 +55,7 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
   std::vector<std::string> arguments{"leat"};
   arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());
   std::vector<std::string> environment;
-  for (char** e = environ; *e != nullptr; ++e) {
+  for (char** e = environ; !spec.own_environment && *e != nullptr; ++e) {
     const std::string_view entry(*e);
     if (!spec.environment.contains(std::string(entry.substr(0, entry.find('=')))))
       environment.emplace_back(entry);
@@ -76,7 +77,12 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
   }
   if (pid == 0) {
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (spec.user && (setgroups(0, nullptr) != 0 || setresgid(*spec.user, *spec.user, *spec.user) != 0 ||
+                      setresuid(*spec.user, *spec.user, *spec.user) != 0)) {
+      _exit(127);
+    }
+    if (!spec.directory.empty() && chdir(spec.directory.c_str()) != 0) _exit(127);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // which another user clears
     if (getppid() != parent) _exit(127);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
@@ -138,6 +144,10 @@ void Processes::Await(Duration wait) const {
 void Processes::Wake() {
   const uint64_t once = 1;
   if (write(wake_, &once, sizeof once) < 0) return;  // the counter is full, so Await returns anyway
+}
+
+void Processes::Signal(pid_t pid, int signal) {
+  if (running_.contains(pid)) kill(pid, signal);  // not reaped yet, so the number is still its own
 }
 
 void Processes::Signal(int signal) {
