@@ -69,7 +69,7 @@ def free_ports(count):
     while len(found) < count:
         port = random.randrange(10_000, lowest)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.append(port)
+            found += [port] if port not in found else []
     return found
 
 
