@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 
+#include "base/testing.h"
 #include "study/grid/plan.h"
 #include "study/grid/report.h"
 
@@ -19,14 +18,10 @@ constexpr const char* kJob =
 
 class StudyTest : public ::testing::Test {
  protected:
-  StudyTest() : folder_(std::filesystem::path(::testing::TempDir()) / "study-file") {
-    std::filesystem::create_directories(folder_);
-    std::ofstream(folder_ / "job.yaml") << kJob;
-  }
-  ~StudyTest() override { std::filesystem::remove_all(folder_); }
+  StudyTest() { folder_.Write("job.yaml", kJob); }
 
   StudyFile Parse(const std::string& text) const {
-    return ParseStudy(Config::Parse("job: job.yaml\n" + text, "s.yaml"), folder_.string());
+    return ParseStudy(Config::Parse("job: job.yaml\n" + text, "s.yaml"), folder_.path());
   }
   void Refused(const std::string& text, const std::string& what) const {
     try {
@@ -38,7 +33,7 @@ class StudyTest : public ::testing::Test {
     }
   }
 
-  std::filesystem::path folder_;
+  TempDir folder_;
 };
 
 TEST_F(StudyTest, AGridHasAPointForEachCombination) {
