@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -47,6 +48,7 @@
 #include "roles/standby/network_standby.h"
 #include "roles/standby/standby_role.h"
 #include "roles/worker_role.h"
+#include "scaler_listener.h"
 
 namespace leat {
 
@@ -129,6 +131,8 @@ struct Arguments {
   bool discard = false;
   bool wait_for_feed = false;
   bool take_over = false;
+  bool auto_resume = false;
+  std::string scaler;       // HOST:PORT
   std::string standby_for;  // addresses of the coordinator
   bool new_members = false;
   bool standby = false;
@@ -262,6 +266,15 @@ int Demo(Arguments a) {
   return Train(a);
 }
 
+// --auto-resume: for what starts a coordinator again with the same command line.
+void ResumeWhatIsThere(Arguments* a) {
+  std::string& directory = a->overrides.directory;
+  if (directory.empty() || !a->source.resume.empty())
+    throw std::invalid_argument("--auto-resume needs --directory, and no --resume");
+  if (std::filesystem::exists(std::filesystem::path(directory) / "job.yaml"))
+    a->source.resume = std::exchange(directory, "");
+}
+
 int Coordinator(Arguments a) {
   launcher::BlockSignals();
   if (a.rate >= 0) a.overrides.rate = a.rate;
@@ -286,6 +299,7 @@ int Coordinator(Arguments a) {
     throw std::invalid_argument(
         "coordinator needs --directory, or --resume with the directory of an earlier run");
   }
+  if (a.auto_resume) ResumeWhatIsThere(&a);
   const launcher::Security security = Security(a);
   Require(launcher::CheckListen(security, a.listen));
   roles::CoordinatorOptions options;
@@ -328,6 +342,7 @@ int Coordinator(Arguments a) {
                                                      .coordinator = a.standby_for});
   options.monitor = page.monitor;
   options.dashboard = page.address;
+  options.scaler = ListenForScaler(security, a.scaler);
   if (!page.address.empty()) {
     spdlog::info("the page of the job is at {}://{}; leat dashboard --link shows a link with the view token",
                  security.tls != nullptr ? "https" : "http", page.address);
@@ -518,6 +533,16 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
       ->excludes("--take-over")
       ->excludes("--pause-at")
       ->excludes("--wait-for-feed");
+  coordinator
+      ->add_flag("--auto-resume", a.auto_resume,
+                 "with --directory: resume the job that the directory has, if it has one")
+      ->excludes("--standby")
+      ->excludes("--take-over");
+  coordinator
+      ->add_option("--scaler", a.scaler,
+                   "address for KEDA's operator, which asks how many workers the job wants; port 0: any free port")
+      ->type_name("HOST:PORT")
+      ->excludes("--standby");
   coordinator->add_flag(
       "--new-members", a.new_members,
       "with --resume: no process of the job is alive any more, so ask nobody whether another "

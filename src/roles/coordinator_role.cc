@@ -160,7 +160,7 @@ class CoordinatorRole {
         epochs_(job.stream.epochs),
         partitions_(config.partitions),
         restored_(restored.manifest),
-        scaling_(loop_, job.autoscale, job.name, metrics_),
+        scaling_(loop_, job.autoscale, job.name, metrics_, options.scaler.get(), job.servers == 0),
         fingerprints_(restored_ ? restored_->fingerprints : std::vector<protocol::Fingerprint>()),
         machine_(std::move(config), std::move(restored)),
         kill_point_(job.debug, job.directory),
@@ -1055,6 +1055,10 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
       job::CheckNoDataLoss(job, restored, *source, &*ranges);
       if (restored.manifest) CheckSameTopic(job, *source, restored.manifest->fingerprints);
     });
+  }
+  if (options.scaler != nullptr && !job.autoscale.command.empty()) {
+    throw std::invalid_argument(
+        "--scaler: the job has a command that carries out its scaling (autoscale: command); remove one of the two");
   }
   // Workers would find out one after the other, and only once they have been started.
   job::CheckFits(job, *source, *ranges);

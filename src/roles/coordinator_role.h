@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "checkpoint/store.h"
+#include "control/scaler/scaler_server.h"
 #include "job/job.h"
 #include "net/tls/tls_identity.h"
 #include "observe/history/job_monitor.h"
@@ -43,6 +44,8 @@ struct CoordinatorOptions {
   // For those who look at the job; null: nobody does.
   std::shared_ptr<observe::JobMonitor> monitor = nullptr;
   std::string dashboard;  // the address of the job's page, which the status has; empty: there is none
+  // Tells KEDA what the job wants; null: nobody.
+  std::shared_ptr<control::ScalerServer> scaler = nullptr;
   std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
   // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
   std::string tensorboard;

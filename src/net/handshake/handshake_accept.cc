@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <list>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -31,9 +32,14 @@ constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 // A listening socket and its unauthenticated peers.
 class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_this<HandshakeAcceptor> {
  public:
+  // `protocol`: of observers, who prove no token; none: the peers are Leat's.
   HandshakeAcceptor(std::shared_ptr<TransportContext> shared, int fd, std::string address,
-                    std::function<void(AuthenticatedSocket)> on_socket)
-      : shared_(std::move(shared)), fd_(fd), address_(std::move(address)), on_socket_(std::move(on_socket)) {
+                    std::optional<std::string> protocol, std::function<void(AuthenticatedSocket)> on_socket)
+      : shared_(std::move(shared)),
+        fd_(fd),
+        address_(std::move(address)),
+        protocol_(std::move(protocol)),
+        on_socket_(std::move(on_socket)) {
     watch_ = poller().Watch(fd_, true, false, this);
   }
   ~HandshakeAcceptor() { Shut(); }
@@ -144,6 +150,10 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
         if (!*complete) return;
       }
     }
+    if (protocol_) {
+      if (at->without_tls) return Refuse(at, "the peer does not use TLS, which this port requires");
+      return Accept(at);
+    }
     const auto progress = at->reader.Read(at->fd, at->tls.get());
     if (progress == Progress::kMore) return;
     if (progress == Progress::kLost) {
@@ -168,7 +178,11 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     if (at->without_tls) return true;  // what it says instead is read, and answered
     const wire::PortKind port_kind = shared_->options.port_kind;
     at->tls = shared_->options.tls->Begin(
-        at->fd, {.side = wire::Side::kAccepts, .peer_roles = RolesThatConnect(port_kind), .peer_host = {}},
+        at->fd,
+        {.side = wire::Side::kAccepts,
+         .peer_roles = protocol_ ? CertificateRoles{CertificateRole::kObserver} : RolesThatConnect(port_kind),
+         .peer_host = {},
+         .protocol = protocol_.value_or("")},
         shared_->tls_buffers);
     return true;
   }
@@ -210,6 +224,11 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     }
     if (!SendAll(at->fd, at->tls.get(), wire::EncodeVerdict(wire::Verdict::kAdmitted)))
       return Refuse(at, SocketError(errno));
+    Accept(at);
+  }
+
+  void Accept(PendingHandshakeAt at) {
+    if (const char* full = shared_->CheckRoom(HostOf(at->peer)); full != nullptr) return Refuse(at, full);
     const auto self = shared_from_this();  // the callback may destroy the listener
     poller().Unwatch(at->watch);
     AuthenticatedSocket authenticated{Descriptor(at->fd), std::move(at->peer), std::move(at->tls)};
@@ -233,6 +252,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
   std::shared_ptr<TransportContext> shared_;
   int fd_;
   const std::string address_;
+  const std::optional<std::string> protocol_;
   RefusalLog refusal_log_{"connections"};
   std::function<void(AuthenticatedSocket)> on_socket_;
   uint64_t watch_ = 0;
@@ -253,11 +273,9 @@ class HandshakeListener final : public Listener {
   std::string address_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportContext> shared,
-                                                      const std::string& address,
-                                                      std::function<void(AuthenticatedSocket)> on_socket) {
+Result<std::unique_ptr<Listener>> Listen(std::shared_ptr<TransportContext> shared, const std::string& address,
+                                         std::optional<std::string> protocol,
+                                         std::function<void(AuthenticatedSocket)> on_socket) {
   const auto fail = [&](const std::string& why) {
     return Status(Code::kUnavailable, "cannot listen on " + address + ": " + why);
   };
@@ -274,8 +292,23 @@ Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportC
     return fail(why);
   }
   return std::unique_ptr<Listener>(new HandshakeListener(
-      std::make_shared<HandshakeAcceptor>(std::move(shared), fd, at.ToString(), std::move(on_socket)),
+      std::make_shared<HandshakeAcceptor>(std::move(shared), fd, at.ToString(), std::move(protocol),
+                                          std::move(on_socket)),
       at.ToString()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportContext> shared,
+                                                      const std::string& address,
+                                                      std::function<void(AuthenticatedSocket)> on_socket) {
+  return Listen(std::move(shared), address, std::nullopt, std::move(on_socket));
+}
+
+Result<std::unique_ptr<Listener>> ListenForObservers(std::shared_ptr<TransportContext> shared,
+                                                     const std::string& address, const std::string& protocol,
+                                                     std::function<void(AuthenticatedSocket)> on_socket) {
+  return Listen(std::move(shared), address, protocol, std::move(on_socket));
 }
 
 }  // namespace leat::net

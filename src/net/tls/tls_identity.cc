@@ -34,6 +34,7 @@ openssl::Context MakeContext(const CertificateFolder& folder) {
   SSL_CTX_set_mode(to, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_NO_AUTO_CHAIN);
   SSL_CTX_set_max_cert_list(to, kMaxCertificateBytes);
   SSL_CTX_set_verify_depth(to, 1);
+  TlsSession::Prepare(to);
   const openssl::Certificate ca = openssl::ParseCertificate(folder.ca);
   const openssl::Certificate certificate = openssl::ParseCertificate(folder.certificate);
   const openssl::Key key = openssl::ParseKey(folder.key);

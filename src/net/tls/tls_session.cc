@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -70,6 +71,20 @@ struct TlsSession::Callbacks {
     }
   }
 
+  // Peers that name protocols, and not this session's, are told none: some go on without.
+  static int SelectProtocol(SSL* ssl, const unsigned char** selected, unsigned char* selected_size,
+                            const unsigned char* offered, unsigned offered_size, void*) {
+    const std::string& own = static_cast<TlsSession*>(SSL_get_app_data(ssl))->options_.protocol;
+    for (unsigned at = 0; at < offered_size && offered_size - at > offered[at]; at += 1u + offered[at]) {
+      if (own.empty() || std::string_view(reinterpret_cast<const char*>(offered + at + 1), offered[at]) != own)
+        continue;
+      *selected = offered + at + 1;
+      *selected_size = offered[at];
+      return SSL_TLSEXT_ERR_OK;
+    }
+    return SSL_TLSEXT_ERR_NOACK;
+  }
+
   // Called for each certificate of the peer's chain, after OpenSSL's checks. What is returned is the
   // decision.
   static int Verify(int good, X509_STORE_CTX* context) {
@@ -95,6 +110,10 @@ struct TlsSession::Callbacks {
     return 0;
   }
 };
+
+void TlsSession::Prepare(SSL_CTX* context) {
+  SSL_CTX_set_alpn_select_cb(context, Callbacks::SelectProtocol, nullptr);
+}
 
 TlsSession::TlsSession(SSL_CTX* context, int fd, Options options, std::shared_ptr<TlsBuffers> buffers)
     : ssl_(SSL_new(context)), fd_(fd), options_(std::move(options)), buffers_(std::move(buffers)) {

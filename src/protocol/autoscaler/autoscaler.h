@@ -30,7 +30,8 @@ struct AutoscalerConfig {
 
 // A job at one moment.
 struct Load {
-  bool training = false;  // false: it waits for servers, is paused, or ends
+  bool ready = false;     // false: it waits for servers, is paused, or ends
+  bool training = false;  // it is ready, and has workers
   uint64_t arrived = 0;   // events, since any point
   uint64_t trained = 0;   // events that every slice has
   uint64_t lag = 0;       // events that have arrived and that some slice lacks

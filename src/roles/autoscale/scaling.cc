@@ -9,7 +9,7 @@ namespace leat::roles {
 using Phase = protocol::CoordinatorStatus::Phase;
 
 protocol::Load LoadOf(const protocol::CoordinatorStatus& status, Duration oldest) {
-  protocol::Load load{.training = status.phase == Phase::kRunning,
+  protocol::Load load{.ready = status.phase == Phase::kRunning,
                       .trained = status.events,
                       .lag = status.lag,
                       .oldest = oldest};
@@ -19,12 +19,15 @@ protocol::Load LoadOf(const protocol::CoordinatorStatus& status, Duration oldest
     load.workers += member.role == protocol::Role::kWorker ? 1 : 0;
     load.servers += member.role == protocol::Role::kServer ? 1 : 0;
   }
+  load.training = load.ready && load.workers > 0;
   return load;
 }
 
 Scaling::Scaling(net::Loop& loop, const job::AutoscaleSpec& spec, const std::string& job,
-                 metrics::Registry& registry)
+                 metrics::Registry& registry, control::ScalerServer* scaler, bool workers_hold_state)
     : spec_(spec),
+      scaler_(scaler),
+      workers_hold_state_(workers_hold_state),
       workers_(registry.gauge("leat_wanted_workers", "Workers that the job wants; 0: not known yet.")),
       servers_(registry.gauge("leat_wanted_ps", "Parameter servers that the job wants.")) {
   if (!spec_.command.empty()) hook_.emplace(loop, spec_, job);
@@ -38,6 +41,10 @@ void Scaling::OnStatus(Time now, const protocol::CoordinatorStatus& status, Dura
   servers_.Set(wanted.servers);
   const bool ends = status.phase == Phase::kStopping || status.phase == Phase::kEnded;
   if (hook_ && wanted.now() > 0 && !ends) hook_->Want(now, {wanted.now(), wanted.servers});
+  if (scaler_ == nullptr) return;
+  const bool open = status.predictions && status.predictions->behind > 0;
+  const bool active = activity_.OnLoad(now, LoadOf(status, oldest), open) || workers_hold_state_;
+  scaler_->Set({.workers = wanted.now(), .active = active && status.phase != Phase::kEnded});
 }
 
 void Scaling::Choose(Time now, const protocol::CoordinatorStatus& status, Duration oldest) {

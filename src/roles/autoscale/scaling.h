@@ -1,14 +1,16 @@
 // How many workers and servers a job wants: as it was set, or as the autoscaler chooses. The coordinator
-// shows it in its status and as gauges, and tells the hook.
+// shows it in its status and as gauges, and tells the hook or KEDA.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "base/clock.h"
+#include "control/scaler/scaler_server.h"
 #include "job/job.h"
 #include "metrics/metrics.h"
 #include "net/loop.h"
+#include "protocol/autoscaler/activity.h"
 #include "protocol/autoscaler/autoscaler.h"
 #include "protocol/coordinator/coordinator.h"
 #include "roles/autoscale/scale_hook.h"
@@ -19,8 +21,9 @@ namespace leat::roles {
 class Scaling {
  public:
   // `job`: its name. The gauges are leat_wanted_workers (0: not known yet) and leat_wanted_ps.
-  Scaling(net::Loop& loop, const job::AutoscaleSpec& spec, const std::string& job,
-          metrics::Registry& registry);
+  // `scaler`: null, there is none. `workers_hold_state`: without servers, so that the job needs workers always.
+  Scaling(net::Loop& loop, const job::AutoscaleSpec& spec, const std::string& job, metrics::Registry& registry,
+          control::ScalerServer* scaler = nullptr, bool workers_hold_state = false);
 
   // To be called a few times a second. `oldest`: how long the oldest event has waited that some slice lacks.
   void OnStatus(Time now, const protocol::CoordinatorStatus& status, Duration oldest);
@@ -33,6 +36,9 @@ class Scaling {
   void Choose(Time now, const protocol::CoordinatorStatus& status, Duration oldest);
 
   const job::AutoscaleSpec spec_;
+  control::ScalerServer* const scaler_;
+  const bool workers_hold_state_;
+  protocol::Activity activity_;
   metrics::Gauge& workers_;
   metrics::Gauge& servers_;
   protocol::WorkerRange range_;
