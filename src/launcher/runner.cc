@@ -580,6 +580,10 @@ int RunLocally(const RunnerOptions& options) {
         .Fail("leat train cannot start MPI workers; start `leat coordinator`, then: mpirun -np " +
               std::to_string(job.workers) + " leat worker --coordinator ADDRESS");
   }
+  if (!job.autoscale.command.empty()) {
+    throw std::invalid_argument(
+        "leat train starts and ends workers itself, so the job may not have a command for that (autoscale: command)");
+  }
   for (const Status& status :
        {CheckListen(options.security, options.listen), CheckJob(options.security, job)}) {
     if (!status.ok()) throw std::invalid_argument(status.message());

@@ -561,6 +561,7 @@ class CoordinatorRole {
       progress_.OnStatus(now, status);
       scaling_.OnStatus(now, status, progress_.Oldest(now));
       machine_.SetChosen(scaling_.chosen());
+      if (options_.metrics != nullptr) options_.metrics->NeedsWorkers(scaling_.needs_workers());
       NoteFeeds(status.view);
       // Those that are lost, too.
       if (auto standbys = status.view.standbys(); !standbys.empty()) standbys_ = std::move(standbys);

@@ -51,10 +51,11 @@ constexpr Metric kCoordinator[] = {
 };
 
 // Whether the job could train, as far as its coordinator knows. Without names and paths: everyone may ask.
-std::string WhyNotReady(const Json& status) {
+std::string WhyNotReady(const Json& status, bool needs_workers) {
   const std::string phase = status.value("phase", "");
   if (phase != "running" && phase != "paused") return phase.empty() ? "no status" : "the job: " + phase;
   if (!status.value("waiting_for", "").empty()) return "the job is blocked; its status has the reason";
+  if (!needs_workers) return "";
   const Json members = status.value("members", Json::array());
   const bool trains = std::ranges::any_of(members, [](const Json& member) {
     return member.value("role", "") == "worker" && member.value("state", "") != "standby";
@@ -91,7 +92,7 @@ void RoleMetrics::OnHeartbeat(const protocol::ControlRequest& heartbeat) {
 
 std::string RoleMetrics::WhyNotReady() {
   const auto status = status_.Get();
-  if (status.ok()) return observe::WhyNotReady(**status);
+  if (status.ok()) return observe::WhyNotReady(**status, needs_workers_);
   if (status.status().code() != Code::kNotFound) return status.status().message();
   std::lock_guard lock(mutex_);
   return not_ready_;

@@ -1,6 +1,7 @@
 // What one role shows to Prometheus and to probes.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -37,6 +38,8 @@ class RoleMetrics {
   void OnHeartbeat(const protocol::ControlRequest& heartbeat);  // the role is ready from now on
   // Of a coordinator. It decides whether the role is ready.
   StatusSource& status() { return status_; }
+  // Of a coordinator: false while the job may go without workers, so that it is ready without one.
+  void NeedsWorkers(bool needs) { needs_workers_ = needs; }
 
   // ---- by the listener
   std::string Text();
@@ -47,6 +50,7 @@ class RoleMetrics {
   const Options options_;
   metrics::Registry registry_;
   StatusSource status_;
+  std::atomic<bool> needs_workers_{true};
   mutable std::mutex mutex_;  // of what follows
   std::string address_;
   std::string not_ready_ = "it has not joined the job";

@@ -43,8 +43,8 @@ void Scaling::OnStatus(Time now, const protocol::CoordinatorStatus& status, Dura
   if (hook_ && wanted.now() > 0 && !ends) hook_->Want(now, {wanted.now(), wanted.servers});
   if (scaler_ == nullptr) return;
   const bool open = status.predictions && status.predictions->behind > 0;
-  const bool active = activity_.OnLoad(now, LoadOf(status, oldest), open) || workers_hold_state_;
-  scaler_->Set({.workers = wanted.now(), .active = active && status.phase != Phase::kEnded});
+  needs_workers_ = activity_.OnLoad(now, LoadOf(status, oldest), open) || workers_hold_state_;
+  scaler_->Set({.workers = wanted.now(), .active = needs_workers_ && status.phase != Phase::kEnded});
 }
 
 void Scaling::Choose(Time now, const protocol::CoordinatorStatus& status, Duration oldest) {

@@ -29,6 +29,8 @@ class Scaling {
   void OnStatus(Time now, const protocol::CoordinatorStatus& status, Duration oldest);
   // Of a range; 0: not known yet.
   uint32_t chosen() const { return autoscaler_ ? autoscaler_->decision().workers : 0; }
+  // False while the scaler says that the job may go without workers.
+  bool needs_workers() const { return needs_workers_; }
   // Adds what the coordinator does not know itself.
   void Fill(protocol::CoordinatorStatus::Wanted* wanted) const;
 
@@ -39,6 +41,7 @@ class Scaling {
   control::ScalerServer* const scaler_;
   const bool workers_hold_state_;
   protocol::Activity activity_;
+  bool needs_workers_ = true;
   metrics::Gauge& workers_;
   metrics::Gauge& servers_;
   protocol::WorkerRange range_;

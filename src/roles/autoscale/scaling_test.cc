@@ -141,5 +141,58 @@ TEST_F(ScalingTest, TheHookIsToldWhatIsWanted) {
   EXPECT_EQ(ReadAll(dir / "calls"), "2 1\n");
 }
 
+class Told final : public control::ScalerServer {
+ public:
+  void Set(const Wanted& wanted) override { last = wanted; }
+  const std::string& address() const override { return where_; }
+  Wanted last;
+
+ private:
+  std::string where_;
+};
+
+TEST_F(ScalingTest, KedaIsToldWhatIsWantedAndWhetherAnyWorkerIs) {
+  Told told;
+  Scaling scaling(loop_, {}, "fraud", metrics_, &told);
+  Run(scaling, 2, 2, 900);
+  EXPECT_EQ(told.last, (control::ScalerServer::Wanted{.workers = 0, .active = true}));
+  Run(scaling, 2, 10, 900);
+  EXPECT_EQ(told.last, (control::ScalerServer::Wanted{.workers = 2, .active = true}));
+  // Everything is trained, and nothing comes any more.
+  CoordinatorStatus status = Running(2);
+  status.events = events_;
+  status.ends = {events_};
+  const auto silent = [&](int seconds_long) {
+    for (int i = 0; i < 4 * seconds_long; ++i) scaling.OnStatus(now_ += milliseconds(250), status, seconds(0));
+    return !told.last.active;
+  };
+  EXPECT_FALSE(silent(4));
+  EXPECT_TRUE(silent(3));
+  EXPECT_FALSE(scaling.needs_workers());
+  EXPECT_EQ(told.last.workers, 2u) << "when they are needed";
+  // The first event, while nobody is there.
+  status.view.members.resize(1);
+  EXPECT_TRUE(silent(60));
+  status.ends = {events_ + 1};
+  status.lag = 1;
+  EXPECT_FALSE(silent(1));
+  EXPECT_TRUE(scaling.needs_workers());
+  EXPECT_EQ(told.last.workers, 2u) << "nothing is decided without workers";
+  // Predictions that are to be published.
+  status.ends = {events_};
+  status.lag = 0;
+  EXPECT_TRUE(silent(7));
+  status.predictions.emplace().behind = 5;
+  EXPECT_FALSE(silent(7));
+}
+
+TEST_F(ScalingTest, AJobWithoutServersAlwaysNeedsWorkers) {
+  Told told;
+  Scaling scaling(loop_, {}, "fraud", metrics_, &told, true);
+  CoordinatorStatus status = Running(2);
+  for (int i = 0; i < 100; ++i) scaling.OnStatus(now_ += milliseconds(250), status, seconds(0));
+  EXPECT_TRUE(told.last.active);
+}
+
 }  // namespace
 }  // namespace leat::roles
