@@ -20,7 +20,7 @@ import kubernetes_build
 import leat
 import packages
 
-TOKEN = "the administrator's"
+TOKEN = "administrator"
 NODE = "stand-in"
 # Of the host, in each container's root.
 SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
