@@ -539,8 +539,9 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
       ->excludes("--standby")
       ->excludes("--take-over");
   coordinator
-      ->add_option("--scaler", a.scaler,
-                   "address for KEDA's operator, which asks how many workers the job wants; port 0: any free port")
+      ->add_option(
+          "--scaler", a.scaler,
+          "address for KEDA's operator, which asks how many workers the job wants; port 0: any free port")
       ->type_name("HOST:PORT")
       ->excludes("--standby");
   coordinator->add_flag(

@@ -582,7 +582,8 @@ int RunLocally(const RunnerOptions& options) {
   }
   if (!job.autoscale.command.empty()) {
     throw std::invalid_argument(
-        "leat train starts and ends workers itself, so the job may not have a command for that (autoscale: command)");
+        "leat train starts and ends workers itself, so the job may not have a command for that (autoscale: "
+        "command)");
   }
   for (const Status& status :
        {CheckListen(options.security, options.listen), CheckJob(options.security, job)}) {

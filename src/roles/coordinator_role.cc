@@ -1059,7 +1059,8 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   }
   if (options.scaler != nullptr && !job.autoscale.command.empty()) {
     throw std::invalid_argument(
-        "--scaler: the job has a command that carries out its scaling (autoscale: command); remove one of the two");
+        "--scaler: the job has a command that carries out its scaling (autoscale: command); remove one of "
+        "the two");
   }
   // Workers would find out one after the other, and only once they have been started.
   job::CheckFits(job, *source, *ranges);

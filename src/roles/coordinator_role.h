@@ -46,7 +46,7 @@ struct CoordinatorOptions {
   std::string dashboard;  // the address of the job's page, which the status has; empty: there is none
   // Tells KEDA what the job wants; null: nobody.
   std::shared_ptr<control::ScalerServer> scaler = nullptr;
-  std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
+  std::string feed;  // what the job reads is on another host, at this feed (WaitForFeed)
   // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
   std::string tensorboard;
   bool tensorboard_gradients = false;  // it also shows the distribution of gradients, which workers report

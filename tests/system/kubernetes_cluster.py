@@ -143,7 +143,7 @@ class Cluster:
             f"--service-account-private-key-file={folder / 'accounts.key'}",
             "--controllers=deployment-controller,replicaset-controller,statefulset-controller,disruption-controller,"
             "horizontal-pod-autoscaler-controller,serviceaccount-controller,garbage-collector-controller,"
-            "namespace-controller",
+            "namespace-controller,persistentvolumeclaim-protection-controller",
             "--horizontal-pod-autoscaler-sync-period=1s", "--horizontal-pod-autoscaler-downscale-stabilization=5s")
 
     def ready(self):

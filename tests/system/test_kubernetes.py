@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-import pathlib
+import shutil
 import subprocess
 import time
 
@@ -222,3 +222,204 @@ def test_a_real_api_server_accepts_the_manifests(cluster, overlay):
     assert not done.stderr, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) >= 10 and all(line.endswith("(server dry run)") for line in lines), done.stdout
+
+
+class Deployed:
+    """A counting job on the cluster, from an overlay as a user would write it, and the events that are published."""
+
+    CHUNK = 20_000
+
+    def __init__(self, cluster, folder, components, certificates=None, patches=()):
+        self.cluster, self.folder, self.certificates = cluster, folder, certificates
+        self.kubelet, self.api = cluster.kubelet, cluster.api
+        self.published = 0
+        folder.mkdir()
+        counting_job(folder / "job.yaml")
+        self.address = self.kubelet.address("coordinator-0")
+        self.data = self.kubelet.claim("data-coordinator-0")
+        (folder / "events.jsonl").write_text('{"amount": 1, "fraud": 0}\n' * self.CHUNK)
+        self.looked_at, self.last_status = 0.0, {}
+        self.publish()
+        overlay = folder / "overlay"
+        overlay.mkdir()
+        base = os.path.relpath(FOLDER.resolve(), overlay.resolve())
+        (folder / "job.yaml").rename(overlay / "job.yaml")
+        (overlay / "kustomization.yaml").write_text(json.dumps({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": "leat",
+            "resources": [f"{base}/base"], "components": [f"{base}/components/{name}" for name in components],
+            "configMapGenerator": [{"name": "job", "behavior": "replace", "files": ["job.yaml"]}],
+            "patches": list(patches)}))
+        cluster.kubectl("apply", "-f", FOLDER / "base/namespace.yaml")
+        cluster.kubectl("-n", "leat", "create", "secret", "generic", "token", f"--from-literal=token={TOKEN}")
+        if certificates:
+            for role in ("coordinator", "server", "worker", "observer"):
+                cluster.kubectl("-n", "leat", "create", "secret", "generic", f"{role}-tls",
+                                f"--from-file={certificates / role}")
+        cluster.kubectl("apply", "--validate=strict", "-k", overlay)
+        leat.wait_for(lambda: self.status().get("events", 0) > 0, "training", 180)
+
+    def publish(self):
+        # As the user of the pods, who may pass the folders of this test.
+        passes = "+dac_read_search,+dac_override"
+        done = subprocess.run(["setpriv", "--reuid=10001", "--regid=10001", "--clear-groups", f"--inh-caps={passes}",
+                               f"--ambient-caps={passes}", leat.PROGRAM, "publish", self.folder / "events.jsonl",
+                               "--topic", "events", "--log", self.data / "log"],
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+        assert done.returncode == 0, done.stderr
+        self.published += self.CHUNK
+
+    def leat(self, *arguments):
+        secured = ["--security", self.certificates / "observer"] if self.certificates else ["--trusted-network"]
+        return leat.run(*arguments, "--coordinator", f"{self.address}:4000", *secured, env={"LEAT_TOKEN": TOKEN})
+
+    def status(self):
+        """Of the last half second; empty while the coordinator does not answer."""
+        assert self.kubelet.failure is None, self.kubelet.failure
+        if time.monotonic() - self.looked_at > 0.5:
+            done = self.leat("status", "--json")
+            self.last_status = json.loads(done.stdout) if done.returncode == 0 else {}
+            self.looked_at = time.monotonic()
+        return self.last_status
+
+    def workers(self):
+        """Members of the job, and replicas that Kubernetes wants."""
+        members = [m for m in self.status().get("members", []) if m["role"] == "worker"]
+        scale = self.api("GET", "/apis/apps/v1/namespaces/leat/deployments/worker/scale")
+        return len(members), scale["spec"].get("replicas", 0)
+
+    def grows_to_four_and_shrinks_to_one(self):
+        def busy():
+            if self.published - self.status().get("events", self.published) < 2 * self.CHUNK:
+                self.publish()
+            return self.workers() == (4, 4)
+        leat.wait_for(busy, "four workers", 300)
+        leat.wait_for(lambda: self.workers() == (1, 1), "one worker", 300)
+        self.all_is_trained()
+
+    def all_is_trained(self):
+        leat.wait_for(lambda: self.status().get("events") == self.published, "the last event")
+
+    def ends_exactly(self):
+        """Every event counts once, and pods that have left have done so in order."""
+        self.all_is_trained()
+        self.cluster.kubectl("-n", "leat", "scale", "statefulset/coordinator", "--replicas=0")
+        leat.wait_for(lambda: not self.kubelet.pods_of("coordinator"), "the end of the coordinator")
+        assert ("coordinator-0", [[0]]) in self.kubelet.left, self.kubelet.left
+        assert values(self.data / "job") == {float(self.published)}
+        workers = [ends for name, ends in self.kubelet.left if name.startswith("worker-")]
+        assert workers and all(ends[-1][-1:] == [0] for ends in workers), self.kubelet.left
+        assert not self.kubelet.killed
+
+    def end(self):
+        self.cluster.kubectl("delete", "namespace", "leat", "--wait=false")
+        def gone():
+            for pod in list(self.kubelet.pods.values()):
+                pod.kill_at = pod.kill_at and 0
+            return not self.kubelet.pods and self.api.status("GET", "/api/v1/namespaces/leat") == 404
+        leat.wait_for(gone, "the end of the namespace", 180)
+        shutil.rmtree(self.data)
+        self.kubelet.left.clear()
+        self.kubelet.killed.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failed, *_):
+        if failed:
+            print(json.dumps(self.status().get("wanted")), self.kubelet.report())
+        self.end()
+
+
+@pytest.fixture(scope="module")
+def metrics(cluster, tmp_path_factory):
+    from kubernetes_scaling import ExternalMetrics
+    made = ExternalMetrics(cluster.api, tmp_path_factory.mktemp("metrics"))
+    yield made
+    made.close()
+
+
+@pytest.mark.long
+def test_the_autoscaler_of_kubernetes_follows_the_gauge(cluster, metrics, tmp_path):
+    from kubernetes_scaling import Gauge
+    with Deployed(cluster, tmp_path / "job", ["trusted-network", "hpa"]) as job:
+        metrics.source = Gauge(f"{job.address}:4003", TOKEN)
+        job.grows_to_four_and_shrinks_to_one()
+        crashing_pods_do_not_pile_up(job)
+        nothing_is_allowed(cluster)
+        job.ends_exactly()
+        metrics.source = None
+
+
+def crashing_pods_do_not_pile_up(job):
+    """A worker that is killed comes back in its pod, and its former self is soon no member any more."""
+    for _ in range(3):
+        (pod,) = job.kubelet.pods_of("worker")
+        (container,) = pod.containers
+        restarts = container.restarts
+        os.killpg(container.process.pid, 9)
+        leat.wait_for(lambda: container.restarts > restarts and container.ready, "the restart of the worker")
+        leat.wait_for(lambda: job.workers() == (1, 1), "one worker")
+
+
+def nothing_is_allowed(cluster):
+    """The API server refuses the service account of the pods every request for an object."""
+    from kubernetes_cluster import Api
+    path = "/api/v1/namespaces/leat/serviceaccounts/leat/token"
+    token = cluster.api("POST", path, {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}})
+    account = Api(cluster.port, token["status"]["token"])
+    groups = ["/api/v1"] + [f"/apis/{version['groupVersion']}" for group in cluster.api("GET", "/apis")["groups"]
+                            for version in group["versions"]]
+    asked = 0
+    for group in groups:
+        for resource in cluster.api("GET", group)["resources"]:
+            # Everybody may ask what he may do himself.
+            if "/" in resource["name"] or resource["name"].startswith("self"):
+                continue
+            inside = "/namespaces/leat" if resource["namespaced"] else ""
+            where = f"{group}{inside}/{resource['name']}"
+            for verb, method in (("list", "GET"), ("get", "GET"), ("create", "POST"), ("delete", "DELETE")):
+                if verb not in resource["verbs"]:
+                    continue
+                at = where if verb in ("list", "create") else f"{where}/some"
+                assert account.status(method, at, {} if method == "POST" else None) == 403, (method, at)
+                asked += 1
+    assert asked > 150
+    assert cluster.api.status("GET", "/api/v1/namespaces/leat/pods") == 200
+
+
+@pytest.fixture(scope="module")
+def certificates(cluster, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certificates")
+    def cert(*arguments):
+        done = leat.run("cert", *arguments)
+        assert done.returncode == 0, done.stderr
+    cert("init", folder / "ca")
+    for role in ("coordinator", "server", "worker", "observer"):
+        names = ["coordinator", "coordinator.leat.svc.cluster.local", cluster.kubelet.address("coordinator-0")]
+        hosts = names if role == "coordinator" else []
+        cert("issue", role, *hosts, "--authority", folder / "ca", "--out", folder / role)
+    return folder
+
+
+@pytest.mark.long
+def test_keda_asks_the_coordinator_and_scales_to_zero(cluster, metrics, certificates, tmp_path):
+    from kubernetes_scaling import Keda, Scaler
+    sooner = {"target": {"kind": "ScaledObject"},
+              "patch": '[{"op": "replace", "path": "/spec/cooldownPeriod", "value": 5}]'}
+    with Deployed(cluster, tmp_path / "job", ["tls", "keda", "keda-tls"], certificates, [sooner]) as job:
+        scaler = Scaler(f"{job.address}:4004", certificates / "observer")
+        metrics.source = scaler
+        keda = Keda(cluster.api, scaler, time.monotonic)
+        try:
+            job.grows_to_four_and_shrinks_to_one()
+            for _ in range(2):
+                leat.wait_for(lambda: job.workers() == (0, 0), "the end of the last worker")
+                assert not scaler.is_active()
+                job.publish()
+                leat.wait_for(lambda: job.workers()[1] >= 1, "the first worker")
+                job.all_is_trained()
+            assert keda.steps[:4] == [0, 1, 0, 1], keda.steps
+            job.ends_exactly()
+        finally:
+            keda.close()
+            metrics.source = None

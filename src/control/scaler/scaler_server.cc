@@ -1,5 +1,5 @@
-// gRPC calls back on threads of its own. A thread of this server accepts connections, with the handshakes of TLS,
-// and gRPC gets the inside, as in control/server.cc.
+// gRPC calls back on threads of its own. A thread of this server accepts connections, with the handshakes of
+// TLS, and gRPC gets the inside, as in control/server.cc.
 #include "control/scaler/scaler_server.h"
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -112,7 +112,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     if (!asks_metrics && method_ != "IsActive") return Finish({StatusCode::UNIMPLEMENTED, "no such method"});
     if (asks_metrics && !metrics.metricname().empty() && metrics.metricname() != ScalerServer::kMetric) {
       return Finish({StatusCode::NOT_FOUND,
-                  "there is no metric '" + metrics.metricname() + "', only " + ScalerServer::kMetric});
+                     "there is no metric '" + metrics.metricname() + "', only " + ScalerServer::kMetric});
     }
     std::optional<ScalerServer::Wanted> wanted;
     {
@@ -211,10 +211,10 @@ class Server final : public ScalerServer {
                                          .max_connections_of_host = kConnectionsOfHost})) {}
 
   Status Listen(const std::string& address) {
-    LEAT_ASSIGN_OR_RETURN(listener_,
-                          net::ListenForObservers(
-                              shared_, address, "h2",
-                              [this](net::AuthenticatedSocket admitted) { Adopt(std::move(admitted)); }));
+    LEAT_ASSIGN_OR_RETURN(
+        listener_, net::ListenForObservers(shared_, address, "h2", [this](net::AuthenticatedSocket admitted) {
+          Adopt(std::move(admitted));
+        }));
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);

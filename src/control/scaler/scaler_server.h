@@ -12,8 +12,8 @@
 namespace leat::control {
 
 // Serves KEDA's externalscaler.ExternalScaler on threads of its own. Its one metric is the number of wanted
-// workers, with a target of 1 for each. With TLS, peers need an observer's certificate; without, `address` must
-// be loopback or in a trusted network. Thread-safe.
+// workers, with a target of 1 for each. With TLS, peers need an observer's certificate; without, `address`
+// must be loopback or in a trusted network. Thread-safe.
 class ScalerServer {
  public:
   static constexpr const char* kMetric = "leat_wanted_workers";

@@ -56,8 +56,8 @@ class Keda {
   grpc::Status Call(const std::string& method, const std::string& message, std::string* answer) {
     grpc::ClientContext context;
     context.set_deadline(After(kDeadline));
-    auto call = stub_.PrepareUnaryCall(&context, "/externalscaler.ExternalScaler/" + method, ToBuffer(message),
-                                       &queue_);
+    auto call = stub_.PrepareUnaryCall(&context, "/externalscaler.ExternalScaler/" + method,
+                                       ToBuffer(message), &queue_);
     call->StartCall();
     grpc::ByteBuffer buffer;
     grpc::Status status;
@@ -67,7 +67,8 @@ class Keda {
     return status;
   }
   template <class Response>
-  grpc::Status Ask(const std::string& method, const google::protobuf::MessageLite& message, Response* response) {
+  grpc::Status Ask(const std::string& method, const google::protobuf::MessageLite& message,
+                   Response* response) {
     std::string answer;
     const grpc::Status status = Call(method, message.SerializeAsString(), &answer);
     EXPECT_TRUE(!status.ok() || response->ParseFromString(answer));
@@ -221,7 +222,8 @@ std::string Content(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::shared_ptr<grpc::ChannelCredentials> Credentials(const std::filesystem::path& folder, bool with_certificate = true) {
+std::shared_ptr<grpc::ChannelCredentials> Credentials(const std::filesystem::path& folder,
+                                                      bool with_certificate = true) {
   grpc::SslCredentialsOptions options{.pem_root_certs = Content(folder / "ca.pem")};
   if (with_certificate) {
     options.pem_private_key = Content(folder / "key.pem");

@@ -27,8 +27,8 @@ Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportC
                                                       const std::string& address,
                                                       std::function<void(AuthenticatedSocket)> on_socket);
 
-// The same for peers of others, which know no token and speak `protocol` (its name in ALPN) from the first byte
-// on: with TLS they need an observer's certificate, without TLS every peer is admitted.
+// The same for peers of others, which know no token and speak `protocol` (its name in ALPN) from the first
+// byte on: with TLS they need an observer's certificate, without TLS every peer is admitted.
 Result<std::unique_ptr<Listener>> ListenForObservers(std::shared_ptr<TransportContext> shared,
                                                      const std::string& address, const std::string& protocol,
                                                      std::function<void(AuthenticatedSocket)> on_socket);

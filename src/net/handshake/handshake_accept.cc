@@ -291,10 +291,10 @@ Result<std::unique_ptr<Listener>> Listen(std::shared_ptr<TransportContext> share
     close(fd);
     return fail(why);
   }
-  return std::unique_ptr<Listener>(new HandshakeListener(
-      std::make_shared<HandshakeAcceptor>(std::move(shared), fd, at.ToString(), std::move(protocol),
-                                          std::move(on_socket)),
-      at.ToString()));
+  return std::unique_ptr<Listener>(
+      new HandshakeListener(std::make_shared<HandshakeAcceptor>(std::move(shared), fd, at.ToString(),
+                                                                std::move(protocol), std::move(on_socket)),
+                            at.ToString()));
 }
 
 }  // namespace

@@ -76,7 +76,8 @@ struct TlsSession::Callbacks {
                             const unsigned char* offered, unsigned offered_size, void*) {
     const std::string& own = static_cast<TlsSession*>(SSL_get_app_data(ssl))->options_.protocol;
     for (unsigned at = 0; at < offered_size && offered_size - at > offered[at]; at += 1u + offered[at]) {
-      if (own.empty() || std::string_view(reinterpret_cast<const char*>(offered + at + 1), offered[at]) != own)
+      if (own.empty() ||
+          std::string_view(reinterpret_cast<const char*>(offered + at + 1), offered[at]) != own)
         continue;
       *selected = offered + at + 1;
       *selected_size = offered[at];

@@ -37,8 +37,8 @@ class TlsSession {
     // verified.
     bool certificate_required = true;
     std::string peer_host;  // and names this host or IP address; empty: any
-    // Of a side that accepts: the protocol inside, by its name in ALPN ("h2"), for peers that ask for it; empty:
-    // none is named.
+    // Of a side that accepts: the protocol inside, by its name in ALPN ("h2"), for peers that ask for it;
+    // empty: none is named.
     std::string protocol = {};
     // The keys change after so many bytes, long before AES-GCM's limit for one key.
     uint64_t rekey_bytes = uint64_t{64} << 30;

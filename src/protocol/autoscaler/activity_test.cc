@@ -10,7 +10,8 @@ using std::chrono::seconds;
 
 class ActivityTest : public ::testing::Test {
  protected:
-  // For so long, with the load as it is; `rate`: events that come and are trained at once, per quarter of a second.
+  // For so long, with the load as it is; `rate`: events that come and are trained at once, per quarter of a
+  // second.
   bool Run(Duration time, uint64_t rate = 0) {
     bool active = activity_.active();
     for (const Time until = now_ + time; now_ < until;) {

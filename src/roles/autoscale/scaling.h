@@ -21,9 +21,11 @@ namespace leat::roles {
 class Scaling {
  public:
   // `job`: its name. The gauges are leat_wanted_workers (0: not known yet) and leat_wanted_ps.
-  // `scaler`: null, there is none. `workers_hold_state`: without servers, so that the job needs workers always.
-  Scaling(net::Loop& loop, const job::AutoscaleSpec& spec, const std::string& job, metrics::Registry& registry,
-          control::ScalerServer* scaler = nullptr, bool workers_hold_state = false);
+  // `scaler`: null, there is none. `workers_hold_state`: without servers, so that the job needs workers
+  // always.
+  Scaling(net::Loop& loop, const job::AutoscaleSpec& spec, const std::string& job,
+          metrics::Registry& registry, control::ScalerServer* scaler = nullptr,
+          bool workers_hold_state = false);
 
   // To be called a few times a second. `oldest`: how long the oldest event has waited that some slice lacks.
   void OnStatus(Time now, const protocol::CoordinatorStatus& status, Duration oldest);

@@ -163,7 +163,8 @@ TEST_F(ScalingTest, KedaIsToldWhatIsWantedAndWhetherAnyWorkerIs) {
   status.events = events_;
   status.ends = {events_};
   const auto silent = [&](int seconds_long) {
-    for (int i = 0; i < 4 * seconds_long; ++i) scaling.OnStatus(now_ += milliseconds(250), status, seconds(0));
+    for (int i = 0; i < 4 * seconds_long; ++i)
+      scaling.OnStatus(now_ += milliseconds(250), status, seconds(0));
     return !told.last.active;
   };
   EXPECT_FALSE(silent(4));
