@@ -1,7 +1,5 @@
 #include "scaler_listener.h"
 
-#include <spdlog/spdlog.h>
-
 #include <stdexcept>
 #include <utility>
 
@@ -16,7 +14,6 @@ std::shared_ptr<control::ScalerServer> ListenForScaler(const launcher::Security&
   require(launcher::CheckListen(security, address));
   auto server = control::ScalerServer::Start(address, security.tls);
   require(server.status());
-  spdlog::info("KEDA is told at {} how many workers the job wants", (*server)->address());
   return std::move(*server);
 }
 

@@ -201,6 +201,8 @@ class CoordinatorRole {
     spdlog::info("coordinator of job '{}' serves on {} in term {}", job_.name, address,
                  protocol::NumberOf(store_->term()));
     if (options_.metrics != nullptr) spdlog::info("metrics at {}", options_.metrics->address());
+    if (options_.scaler != nullptr)
+      spdlog::info("KEDA is told at {} how many workers the job wants", options_.scaler->address());
     for (const auto& joined : machine_.taken_over()) {
       protocol::JoinRequest known;
       known.role = joined.member.role;
