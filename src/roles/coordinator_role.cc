@@ -1019,6 +1019,11 @@ void CheckSameTopic(const job::Job& job, stream::Source& source,
 
 Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) {
   job::Job job = given;
+  if (options.scaler != nullptr && !job.autoscale.command.empty()) {
+    throw std::invalid_argument(
+        "--scaler: the job has a command that carries out its scaling (autoscale: command); remove one of "
+        "the two");
+  }
   checkpoint::IntactCheckpoint intact;
   if (options.resume) intact = job::CheckResumable(job);
   uint64_t elected = options.term;
@@ -1058,11 +1063,6 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
       job::CheckNoDataLoss(job, restored, *source, &*ranges);
       if (restored.manifest) CheckSameTopic(job, *source, restored.manifest->fingerprints);
     });
-  }
-  if (options.scaler != nullptr && !job.autoscale.command.empty()) {
-    throw std::invalid_argument(
-        "--scaler: the job has a command that carries out its scaling (autoscale: command); remove one of "
-        "the two");
   }
   // Workers would find out one after the other, and only once they have been started.
   job::CheckFits(job, *source, *ranges);

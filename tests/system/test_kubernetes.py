@@ -294,6 +294,7 @@ class Deployed:
             return self.workers() == (4, 4)
         leat.wait_for(busy, "four workers", 300)
         leat.wait_for(lambda: self.workers() == (1, 1), "one worker", 300)
+        leat.wait_for(lambda: len(self.kubelet.pods_of("worker")) == 1, "the end of the other pods")
         self.all_is_trained()
 
     def all_is_trained(self):

@@ -91,8 +91,9 @@ TEST(RoleMetricsTest, OtherMembersShowTheirOwn) {
 }
 
 TEST(RoleMetricsTest, ACoordinatorIsReadyOnceTheJobCanTrain) {
-  const auto ready = [](const Json& status) {
+  const auto ready = [](const Json& status, bool needs_workers = true) {
     const auto metrics = Make("coordinator");
+    metrics->NeedsWorkers(needs_workers);
     metrics->status().Set(Always(status.dump()));
     const HttpResponse response = Get(metrics, "/readyz");
     EXPECT_EQ(response.status == 200, response.body == "ready\n");
@@ -100,8 +101,10 @@ TEST(RoleMetricsTest, ACoordinatorIsReadyOnceTheJobCanTrain) {
   };
   Json status{{"phase", "waiting for servers"}};
   EXPECT_EQ(ready(status), "the job: waiting for servers\n");
+  EXPECT_EQ(ready(status, false), "the job: waiting for servers\n");
   status["phase"] = "running";
   EXPECT_EQ(ready(status), "the job has no worker\n");
+  EXPECT_EQ(ready(status, false), "ready\n") << "it may go without";
   status["members"] = Json::parse(R"([{"role": "ps"}, {"role": "worker", "state": "standby"}])");
   EXPECT_EQ(ready(status), "the job has no worker\n");
   status["members"].push_back({{"role", "worker"}});
