@@ -251,6 +251,6 @@ class Keda:
 
     def close(self):
         self.stopping.set()
-        self.scaler.close()
-        for thread in self.threads:
-            thread.join(30)
+        self.threads[0].join(60)
+        self.scaler.close()  # ends the stream
+        self.threads[1].join(30)

@@ -346,6 +346,7 @@ def test_the_autoscaler_of_kubernetes_follows_the_gauge(cluster, metrics, tmp_pa
         metrics.source = Gauge(f"{job.address}:4003", TOKEN)
         job.grows_to_four_and_shrinks_to_one()
         crashing_pods_do_not_pile_up(job)
+        a_server_hands_over_what_it_has(job)
         nothing_is_allowed(cluster)
         job.ends_exactly()
         metrics.source = None
@@ -360,6 +361,20 @@ def crashing_pods_do_not_pile_up(job):
         os.killpg(container.process.pid, 9)
         leat.wait_for(lambda: container.restarts > restarts and container.ready, "the restart of the worker")
         leat.wait_for(lambda: job.workers() == (1, 1), "one worker")
+
+
+def a_server_hands_over_what_it_has(job):
+    """When its pod is deleted, within the grace period; the next one gets slices again."""
+    job.cluster.kubectl("-n", "leat", "delete", "pod", "server-1", "--wait=false")
+    leat.wait_for(lambda: any(name == "server-1" for name, _ in job.kubelet.left), "the end of the server")
+    assert ("server-1", [[0]]) in job.kubelet.left, job.kubelet.left
+
+    def back():
+        servers = [m for m in job.status().get("members", []) if m["role"] == "ps"]
+        return len(servers) == 2 and all(m.get("bytes_held", 0) > 0 for m in servers)
+    leat.wait_for(back, "the return of the server")
+    job.publish()
+    job.all_is_trained()
 
 
 def nothing_is_allowed(cluster):
