@@ -93,9 +93,7 @@ grpc::ByteBuffer Metrics(uint32_t workers) {
 // orders them, sees it here.
 class Turn {
  public:
-  explicit Turn(std::atomic<uint32_t>& turns) : turns_(turns) {
-    turns_.fetch_add(1, std::memory_order_acq_rel);
-  }
+  explicit Turn(std::atomic<uint32_t>& turns) : turns_(turns) { turns_.load(std::memory_order_acquire); }
   ~Turn() { turns_.fetch_add(1, std::memory_order_acq_rel); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
