@@ -194,6 +194,8 @@ def test_refused_options(tmp_path, arguments, parts):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     from kubernetes_cluster import Cluster
+    if os.geteuid() != 0:
+        pytest.skip("containers need mount namespaces, and thus root")
     with Cluster(tmp_path_factory.mktemp("cluster")) as made:
         made.kubectl("apply", "-f", KEDA)
         made.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
