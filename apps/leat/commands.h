@@ -13,6 +13,8 @@ namespace leat {
 
 // The kernels and graph passes of the program.
 engine::PlanOptions Kernels();
+// $LEAT_METRICS, the address of --metrics if none is given; empty: none.
+std::string MetricsVariable();
 
 // leat advise: recommend machines and a strategy for a job, by simulation.
 void AddAdviseCommand(CLI::App& app, int* result);
@@ -28,6 +30,8 @@ void AddDevicesCommand(CLI::App& app, int* result);
 void AddGraphCommand(CLI::App& app, int* result);
 // leat export: write a trained network as an ONNX file.
 void AddExportCommand(CLI::App& app, int* result);
+// leat health: ask a role whether it is alive or ready.
+void AddHealthCommand(CLI::App& app, int* result);
 // leat log: list the topics and pins of an embedded log, and release stale pins.
 void AddLogCommand(CLI::App& app, int* result);
 // leat peek: show records of a topic, as they are and as the decoder sees them.

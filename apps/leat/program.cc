@@ -121,7 +121,7 @@ struct Arguments {
   std::string security;  // folder
   bool trusted_network = false;
   std::string scratch;
-  std::string metrics;
+  std::string metrics = MetricsVariable();
   int ready_fd = -1;
   int life_fd = -1;
   double rate = -1;
@@ -664,6 +664,7 @@ int Run(int argc, char** argv) {
   AddDashboardCommand(app, &result);
   AddDevicesCommand(app, &result);
   AddGraphCommand(app, &result);
+  AddHealthCommand(app, &result);
   AddExportCommand(app, &result);
   AddLogCommand(app, &result);
   AddPeekCommand(app, &result);

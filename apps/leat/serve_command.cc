@@ -31,7 +31,7 @@ constexpr Duration kDrain = std::chrono::seconds(10);       // for requests when
 struct Options {
   std::string coordinator, directory, data, scratch;
   std::string listen = "127.0.0.1:8000";
-  std::string metrics;
+  std::string metrics = MetricsVariable();
   std::string tokens, certificate, key;
   std::string security;
   bool trusted_network = false;

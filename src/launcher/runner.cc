@@ -92,10 +92,11 @@ class Runner {
     std::string work() const { return has_place ? "worker" : role; }
   };
 
-  // For all roles. It replaces the security settings of the user's environment.
+  // For all roles. It replaces the settings of the user's environment, whose listener is the coordinator's.
   std::map<std::string, std::string> Environment() const {
     const Security& security = options_.security;
     return {{"LEAT_TOKEN", token_},
+            {"LEAT_METRICS", ""},
             {"LEAT_SECURITY", security.folder},
             {"LEAT_TRUSTED_NETWORK", security.trusted_network ? "1" : ""}};
   }

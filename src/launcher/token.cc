@@ -26,11 +26,27 @@ Result<std::filesystem::path> TokenFile() {
   return folder / ".config/leat/token";
 }
 
+// The first line of what a token file has.
+Result<std::string> FirstLine(const std::filesystem::path& path, const std::string& content) {
+  std::string token = content.substr(0, content.find('\n'));
+  if (!token.empty()) return token;
+  return Status(Code::kInvalidArgument,
+                path.string() + ": the token file is empty; remove it, or set LEAT_TOKEN");
+}
+
 }  // namespace
 
 Result<std::string> UserToken() {
   if (const char* token = std::getenv("LEAT_TOKEN"); token != nullptr && *token != '\0')
     return std::string(token);
+  if (const char* named = std::getenv("LEAT_TOKEN_FILE"); named != nullptr && *named != '\0') {
+    const auto content = net::ReadPrivateFile(named);
+    if (content.ok()) return FirstLine(named, *content);
+    // One that is named has to be there: nobody else would have a token that is made up.
+    const Code code = content.status().code();
+    return Status(code == Code::kNotFound ? Code::kInvalidArgument : code,
+                  "LEAT_TOKEN_FILE: " + content.status().message());
+  }
   LEAT_ASSIGN_OR_RETURN(const auto path, TokenFile());
   auto content = net::ReadPrivateFile(path);
   if (content.status().code() == Code::kNotFound) {
@@ -39,12 +55,7 @@ Result<std::string> UserToken() {
     content = net::ReadPrivateFile(path);
   }
   if (!content.ok()) return content.status();
-  const std::string token = content->substr(0, content->find('\n'));
-  if (token.empty()) {
-    return Status(Code::kInvalidArgument,
-                  path.string() + ": the token file is empty; remove it, or set LEAT_TOKEN");
-  }
-  return token;
+  return FirstLine(path, *content);
 }
 
 std::string RandomToken() {

@@ -7,9 +7,10 @@
 
 namespace leat::launcher {
 
-// $LEAT_TOKEN, or else the first line of ~/.config/leat/token, which is created with a random token if it is
-// missing. Returns kPermissionDenied or kInvalidArgument for a file that exists and cannot be used (other
-// users can read it, it is empty), kNotFound if there is none and none can be created.
+// $LEAT_TOKEN, or else the first line of the file $LEAT_TOKEN_FILE, or else of ~/.config/leat/token, which is
+// created with a random token if it is missing. Returns kPermissionDenied or kInvalidArgument for a file that
+// cannot be used (other users can read it, it is empty, $LEAT_TOKEN_FILE is missing), kNotFound if no file is
+// named and none can be created.
 Result<std::string> UserToken();
 
 // A token that only the processes that get it from this one know.

@@ -38,6 +38,7 @@ class UserTokenTest : public ::testing::Test {
   const TempDir home;
   const ScopedVariable home_variable{"HOME", home.path().c_str()};
   const ScopedVariable token_variable{"LEAT_TOKEN", nullptr};
+  const ScopedVariable file_variable{"LEAT_TOKEN_FILE", nullptr};
   const fs::path file = fs::path(home.path()) / ".config/leat/token";
 };
 
@@ -55,6 +56,34 @@ TEST_F(UserTokenTest, TheVariableComesFirst) {
   const ScopedVariable variable("LEAT_TOKEN", "of the job");
   EXPECT_EQ(*UserToken(), "of the job");
   EXPECT_FALSE(fs::exists(file));
+}
+
+TEST_F(UserTokenTest, TheNamedFileComesNext) {
+  const fs::path named = fs::path(home.path()) / "secrets/token";
+  ASSERT_TRUE(net::CreatePrivateFile(named, "of the file\nand a comment\n").ok());
+  const ScopedVariable variable("LEAT_TOKEN_FILE", named.c_str());
+  EXPECT_EQ(*UserToken(), "of the file");
+  EXPECT_FALSE(fs::exists(file));
+  const ScopedVariable first("LEAT_TOKEN", "of the job");
+  EXPECT_EQ(*UserToken(), "of the job");
+}
+
+TEST_F(UserTokenTest, ANamedFileThatCannotBeUsedIsRefused) {
+  const fs::path named = fs::path(home.path()) / "token";
+  const ScopedVariable variable("LEAT_TOKEN_FILE", named.c_str());
+  const auto refused = [&named](Code code) {
+    const auto token = UserToken();
+    EXPECT_EQ(token.status().code(), code);
+    EXPECT_NE(token.status().message().find(named.string()), std::string::npos) << token.status().message();
+  };
+  refused(Code::kInvalidArgument);  // nobody else would know a token that is made up
+  EXPECT_FALSE(fs::exists(named));
+  EXPECT_FALSE(fs::exists(file));
+  ASSERT_TRUE(net::CreatePrivateFile(named, "\n").ok());
+  refused(Code::kInvalidArgument);
+  std::ofstream(named) << "secret";
+  ASSERT_EQ(chmod(named.c_str(), 0644), 0);
+  refused(Code::kPermissionDenied);
 }
 
 TEST_F(UserTokenTest, AFileThatOthersCanReadIsRefused) {

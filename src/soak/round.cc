@@ -189,6 +189,7 @@ class Round {
     launcher::ProcessSpec spec{.name = member.name,
                                .arguments = std::move(arguments),
                                .environment = {{"LEAT_TOKEN", token_},
+                                               {"LEAT_METRICS", ""},
                                                {"LEAT_SECURITY", ""},
                                                {"LEAT_TRUSTED_NETWORK", "1"},
                                                {"OMP_NUM_THREADS", "1"}},

@@ -125,6 +125,7 @@ class Point {
         .Start({.name = name,
                 .arguments = std::move(arguments),
                 .environment = {{"LEAT_TOKEN", token_},
+                                {"LEAT_METRICS", ""},
                                 {"LEAT_SECURITY", ""},
                                 {"LEAT_TRUSTED_NETWORK", "1"},
                                 {"OMP_NUM_THREADS", "1"}},
