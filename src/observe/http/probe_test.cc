@@ -62,7 +62,7 @@ TEST(Probe, NobodyAnswers) {
   }
   const Status gone = Probe({.address = address});
   EXPECT_EQ(gone.code(), Code::kUnavailable);
-  EXPECT_THAT(gone.message(), HasSubstr(address));
+  EXPECT_THAT(gone.message(), HasSubstr(address + " does not answer"));
   for (const char* none : {"", "nowhere", "127.0.0.1:0", "127.0.0.1:65536"})
     EXPECT_EQ(Probe({.address = none}).code(), Code::kInvalidArgument) << none;
 }

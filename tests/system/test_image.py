@@ -1,0 +1,119 @@
+"""The container image: what is in it, and jobs in containers that may do as little as possible."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import leat
+from containers import BASE, HARDENED, Engine, program_image
+
+MOST_MB = 150
+USER = 10001
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    made = Engine(tmp_path_factory.mktemp("containers"))
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture(scope="module")
+def image(engine):
+    return program_image(engine)
+
+
+def above_base(engine, image):
+    """Megabytes that an image has above its base."""
+    return (engine.inspect(image)["Size"] - engine.inspect(BASE)["Size"]) / 1e6
+
+
+def status(engine, container, address, token):
+    done = engine.podman("exec", "--env", f"LEAT_TOKEN_FILE={token}", container, "leat", "status", "--coordinator", address, "--json",
+                         check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+def secret(folder, text):
+    """A file as containers get secrets: of root, and readable for the group of the image's user."""
+    path = folder / "token"
+    path.write_text(text)
+    os.chown(path, 0, USER)
+    path.chmod(0o440)
+    return path
+
+
+def test_what_it_is(engine, image):
+    about = engine.inspect(image)
+    megabytes = above_base(engine, image)
+    print(f"the image has {megabytes:.0f} MB above its base")
+    assert megabytes <= MOST_MB
+    config = about["Config"]
+    assert config["User"] == f"{USER}:{USER}" and config["Entrypoint"] == ["leat"]
+    assert config["Healthcheck"]["Test"] == ["CMD", "leat", "health"]
+    version = leat.run("--version").stdout
+    assert engine.podman("run", "--rm", *HARDENED, "--network", "none", image, "--version").stdout == version
+
+
+def test_the_demo_may_do_nothing_else(engine, image):
+    """As a user that is not root, on a read-only root, without capabilities, all of its six roles in 256 MB."""
+    look = "id -u; touch /x /etc/x /usr/local/bin/x 2>&1 | grep -c Read-only; grep -h -e ^Cap -e NoNewPrivs /proc/self/status"
+    done = engine.podman("run", "--rm", *HARDENED, "--network", "none", "--entrypoint", "sh", image, "-c",
+                         f"{look}; leat demo --events 30000 --rate 0 --json")
+    lines = done.stdout.splitlines()
+    assert lines[:2] == [str(USER), "3"]
+    assert lines[2:8] == [f"Cap{kind}:\t{0:016x}" for kind in ["Inh", "Prm", "Eff", "Bnd", "Amb"]] + ["NoNewPrivs:\t1"]
+    summary = json.loads(lines[-1])
+    assert summary["events"] == 30_000 and summary["duplicates"] == 0
+    assert engine.podman("volume", "ls", "--quiet").stdout == ""  # its job went with it
+
+
+def test_roles_in_containers_of_their_own(engine, image, tmp_path):
+    """They share a host, and in part its network, but neither processes nor memory; SIGTERM to process 1 ends each in order."""
+    port = 4000
+    address, token = f"127.0.0.1:{port}", "/run/secrets/token"
+    engine.podman("volume", "create", "job")
+    job = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / "counter.yaml").read_text(), **{
+        "events: 1000000": "events: 100000000, rate: 20000", "ps: 2": "ps: 1", "workers: 3": "workers: 2"})
+    common = ["--detach", *HARDENED, "--network", "host", "--volume", f"{secret(tmp_path, 'of the job')}:{token}:ro",
+              "--env", f"LEAT_TOKEN_FILE={token}"]
+
+    def start(name, *words, mounts=()):
+        nonlocal port
+        port += 1  # of the listener that tells its health: they share a network
+        engine.podman("run", *common, "--name", name, "--env", f"LEAT_METRICS=127.0.0.1:{port}", *mounts, image, *words)
+        return name
+
+    start("coordinator", "coordinator", "/etc/job.yaml", "--directory", "/job/run", "--listen", address,
+          mounts=["--volume", f"{job}:/etc/job.yaml:ro", "--volume", "job:/job"])
+    others = [start(f"{role}-{i}", role, "--coordinator", address) for i, role in enumerate(["ps", "worker", "worker"])]
+    others.append(start("bots", "bots", "--coordinator", address, mounts=["--volume", "job:/job"]))
+    try:
+        leat.wait_for(lambda: status(engine, "coordinator", address, token).get("events", 0) > 20_000, "progress")
+        assert "shm" not in engine.podman("logs", "ps-0", check=False).stderr
+        for name in ["coordinator", *others]:
+            assert engine.podman("healthcheck", "run", name, check=False).returncode == 0, name
+        for name in reversed(others[1:]):
+            engine.podman("stop", "--time", "30", name)
+        # The coordinator saves, and then the last server ends with it.
+        engine.podman("stop", "--time", "30", "coordinator")
+        engine.podman("wait", "ps-0", timeout=60)
+        for name in ["coordinator", *others]:
+            assert engine.inspect(name)["State"]["ExitCode"] == 0, (name, engine.podman("logs", name).stderr[-1500:])
+        where = engine.podman("volume", "inspect", "job", "--format", "{{.Mountpoint}}").stdout.strip()
+        summary = json.loads((leat.pathlib.Path(where) / "run/summary.json").read_text())
+        assert {x for v in leat.tensors(f"{where}/run").values() for x in v} == {float(summary["events"])}
+    except AssertionError:
+        for name in ["coordinator", *others]:
+            said = engine.podman("logs", name, check=False)
+            print(name, engine.inspect(name)["State"], said.stdout[-1500:], said.stderr[-1500:])
+        raise
+    finally:
+        engine.podman("rm", "--force", "--time", "0", "coordinator", *others)
+        engine.podman("volume", "rm", "job")
