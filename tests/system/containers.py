@@ -2,6 +2,8 @@
 
 import contextlib
 import fcntl
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
@@ -50,7 +52,8 @@ class Engine:
         self.environment = {**os.environ, "CONTAINERS_CONF": str(FOLDER / "containers.conf"), "DISABLE_HC_SYSTEMD": "true",
                             "CONTAINERS_STORAGE_CONF": str(FOLDER / "storage.conf")}
         (FOLDER / "containers.conf").write_text(SETTINGS.format(folder=FOLDER))
-        prepare = "ip link set lo up && echo ready"
+        # DNS servers of other networks of this machine have their files there.
+        prepare = "ip link set lo up && mkdir -p /run/containers && mount -t tmpfs none /run/containers && echo ready"
         self.holder = subprocess.Popen(["unshare", "--net", "--mount", "sh", "-c", f"{prepare} && exec cat"], text=True,
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if (said := self.holder.stdout.readline().strip()) != "ready":
@@ -131,3 +134,66 @@ def program_image(engine):
     shutil.copy(program, context / "program")
     engine.build("leat", context, leat.ROOT / "deploy/Containerfile", "--build-arg", "PROGRAM=program")
     return "leat"
+
+
+# ---- Kafka, as the image of users
+
+KAFKA = "apache/kafka:3.9.1"
+KAFKA_FILE = """\
+FROM debian:bookworm-slim
+RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends default-jre-headless
+RUN useradd --create-home appuser && install -d -o appuser /var/lib/kafka/data
+COPY jars /opt/kafka/libs
+COPY --chmod=755 run /etc/kafka/docker/run
+USER appuser
+VOLUME /var/lib/kafka/data
+CMD ["/etc/kafka/docker/run"]
+"""
+# The variables KAFKA_* are the broker's settings.
+KAFKA_RUN = """\
+#!/bin/bash
+set -eu
+env | grep ^KAFKA_ | grep -v ^KAFKA_HEAP_OPTS= | while IFS== read -r name value; do
+  name=${name#KAFKA_} name=${name,,}
+  echo "${name//_/.}=$value"
+done > /tmp/server.properties
+java -cp '/opt/kafka/libs/*' kafka.tools.StorageTool format --ignore-formatted -t 5L6g3nShT-eMCtK--X86sw -c /tmp/server.properties
+exec java $KAFKA_HEAP_OPTS -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp '/opt/kafka/libs/*' kafka.Kafka /tmp/server.properties
+"""
+
+
+def kafka_image(engine):
+    """The jars of tools/kafka in an image with the name, user, variables and folder of Apache Kafka's."""
+    loader = importlib.machinery.SourceFileLoader("kafka_tool", str(leat.ROOT / "tools/kafka"))
+    tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("kafka_tool", loader))
+    loader.exec_module(tool)
+    try:
+        jars = tool.jars()
+    except SystemExit as why:
+        pytest.skip(str(why))
+    context = engine.scratch / "kafka"
+    shutil.copytree(jars, context / "jars")
+    (context / "Containerfile").write_text(KAFKA_FILE)
+    (context / "run").write_text(KAFKA_RUN)
+    engine.build(KAFKA, context, context / "Containerfile")
+    return KAFKA
+
+
+class Compose:
+    """podman-compose for deploy/compose.yaml."""
+
+    def __init__(self, engine, **variables):
+        self.engine = engine
+        directory = leat.ROOT / "build/containers/python"
+        subprocess.run(["/usr/bin/python3", leat.ROOT / "bench/frame/environment.py", leat.ROOT / "deploy/pip-containers.txt", directory],
+                       check=True, timeout=600)
+        self.program = [directory / "bin/python3", "-m", "podman_compose", "-f", leat.ROOT / "deploy/compose.yaml"]
+        self.variables = {name: str(value) for name, value in variables.items()}
+
+    def __call__(self, *words, **options):
+        return self.engine.run(*self.program, *words, env=self.variables, **options)
+
+    def containers(self, service=None):
+        only = ["--filter", f"label=com.docker.compose.service={service}"] if service else []
+        return self.engine.podman("ps", "--format", "{{.Names}}", "--filter", "label=com.docker.compose.project=leat",
+                                  *only).stdout.split()

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import leat
-from containers import BASE, HARDENED, Engine, program_image
+from containers import BASE, HARDENED, Compose, Engine, kafka_image, program_image
 
 MOST_MB = 150
 USER = 10001
@@ -56,7 +56,7 @@ def test_what_it_is(engine, image):
     assert megabytes <= MOST_MB
     config = about["Config"]
     assert config["User"] == f"{USER}:{USER}" and config["Entrypoint"] == ["leat"]
-    assert config["Healthcheck"]["Test"] == ["CMD", "leat", "health"]
+    assert about["Healthcheck"]["Test"] == ["CMD", "leat", "health"]
     version = leat.run("--version").stdout
     assert engine.podman("run", "--rm", *HARDENED, "--network", "none", image, "--version").stdout == version
 
@@ -117,3 +117,58 @@ def test_roles_in_containers_of_their_own(engine, image, tmp_path):
     finally:
         engine.podman("rm", "--force", "--time", "0", "coordinator", *others)
         engine.podman("volume", "rm", "job")
+
+
+# ---- with Kafka, by compose
+
+def wait_for_lag(read, most, what, timeout=180):
+    return leat.wait_for(lambda: (found := read()) and found["lag"] <= most and found, what, timeout)
+
+
+@pytest.mark.long
+def test_compose(engine, image, tmp_path):
+    """The steps of docs/containers.md with a job that counts: a worker is killed, others join, and each event counts once."""
+    kafka_image(engine)
+    events, secrets = 400_000, tmp_path / "secrets"
+    engine.run(leat.ROOT / "deploy/make-secrets", secrets, env={"ENGINE": "podman"})
+    # One worker trains at most 5,000 events a second.
+    job = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / "counter.yaml").read_text(), **{
+        "topic: events": 'topic: events\n  kafka: {bootstrap.servers: "kafka:9092"}', "interval_s: 5": "interval_s: 5}\ndebug: {step_ms: 20",
+        "events: 1000000, ": f"events: {events}, rate: 3000, ", "workers: 3, ps: 2": "workers: 1, ps: 1", "units: 16384": "units: 1024"})
+    compose = Compose(engine, LEAT_SECRETS=secrets, LEAT_JOB=job)
+
+    def read():
+        found = compose.containers("coordinator")
+        done = engine.podman("exec", found[0], "leat", "status", "--coordinator", "coordinator:4000", "--json", check=False) \
+            if found else None
+        return json.loads(done.stdout) if done and done.returncode == 0 else None
+
+    try:
+        compose("up", "-d", "--no-build", timeout=300)
+        leat.wait_for(lambda: (found := read()) and found["events"] > 10_000, "progress", 240)
+        level = max(wait_for_lag(read, 1e9, "a status")["lag"] for _ in range(10)) + 1000
+        link = engine.podman("exec", compose.containers("coordinator")[0], "leat", "dashboard", "--link", "--coordinator",
+                             "coordinator:4000").stdout.strip()
+        print(link, f"lag at most {level}")
+
+        (worker,) = compose.containers("worker")
+        os.kill(engine.pid(worker), 9)
+        leat.wait_for(lambda: (found := read()) and found["lag"] > level, "a lag")
+        compose("up", "-d", "--no-build", "--scale", "worker=4", timeout=300)
+        leat.wait_for(lambda: (found := read()) and sum(m["role"] == "worker" for m in found["members"]) == 4, "four workers")
+        wait_for_lag(read, level, "the former lag")
+        print("lag is back;", read()["events"], "events")
+        assert len(compose.containers()) == 8
+        leat.wait_for(lambda: not compose.containers("coordinator"), "the end of the job", 300)
+        where = engine.podman("volume", "inspect", "leat_job", "--format", "{{.Mountpoint}}").stdout.strip()
+        summary = json.loads((leat.pathlib.Path(where) / "run/summary.json").read_text())
+        assert summary["events"] == events
+        assert {x for v in leat.tensors(f"{where}/run").values() for x in v} == {float(events)}
+    except AssertionError:
+        for name in engine.podman("ps", "--all", "--format", "{{.Names}}").stdout.split():
+            said = engine.podman("logs", "--tail", "15", name, check=False)
+            print(name, engine.inspect(name)["State"]["Status"], said.stdout[-1500:], said.stderr[-1500:])
+        raise
+    finally:
+        compose("down", "-v", check=False)
+    assert engine.podman("ps", "--all", "--quiet").stdout == "" and engine.podman("volume", "ls", "--quiet").stdout == ""

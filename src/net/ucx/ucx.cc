@@ -7,7 +7,10 @@
 // reports the death of a peer at once.
 #include "net/ucx/ucx.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <mutex>
 #include <optional>
@@ -55,8 +58,19 @@ struct UcxShared {
     return *made;
   }
 
+  // Says once why payloads within the host are slower than they could be. A host without UCX is no surprise.
+  void Explain(UcxPath path, const Status& why) {
+    if (path != UcxPath::kHost || why.code() == Code::kNotFound || std::exchange(explained, true)) return;
+    std::error_code error;
+    const auto space = std::filesystem::space("/dev/shm", error);
+    const std::string room =
+        error ? "" : "; /dev/shm has " + std::to_string(space.available >> 10) + " KiB free";
+    spdlog::warn("payloads within this host go over tcp, without shared memory: {}{}", why.message(), room);
+  }
+
   std::shared_ptr<TransportContext> base;
   bool trusted_network;
+  bool explained = false;
   metrics::Gauge& connections;  // over UCX
   SameHostProof same_host_proof;
   std::set<std::shared_ptr<UcxConnection>> leaving;  // closed, but the peer may still read shared payloads
@@ -366,16 +380,17 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   // Continues without a UCX stream if none can be made.
   void OpenStream(UcxPath path, const std::optional<SameHostPeer>& same_host_peer) {
     auto context = shared_->Context(path);
-    if (!context.ok()) return;
+    if (!context.ok()) return shared_->Explain(path, context.status());
     stream_ = std::make_shared<UcxStream>(shared_->base, *context, socket_->peer(),
                                           path == UcxPath::kHost ? same_host_peer->pid : 0,
                                           [weak = weak_from_this()](Status why) {
                                             if (const auto self = weak.lock()) self->Failed(std::move(why));
                                           });
-    if (stream_->Open().ok()) {
+    if (const Status opened = stream_->Open(); opened.ok()) {
       path_ = path;
     } else {
       stream_.reset();
+      shared_->Explain(path, opened);
     }
   }
   void Failed(Status why) {

@@ -118,7 +118,7 @@ std::optional<Api> Load() {
 
 Result<const Api*> GetApi() {
   static const std::optional<Api> api = Load();
-  if (!api) return Status(Code::kUnavailable, "cannot load libucp.so.0");
+  if (!api) return Status(Code::kNotFound, "cannot load libucp.so.0");
   if (api->pid != getpid()) {
     return Status(Code::kUnavailable,
                   "UCX was loaded before the fork of this process and cannot be used in it");
