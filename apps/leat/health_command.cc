@@ -20,12 +20,12 @@ struct Options {
 
 int Health(const Options& a) {
   if (a.address.empty())
-    throw std::invalid_argument("health needs the address of a role's --metrics, HOST:PORT, or $LEAT_METRICS");
+    throw std::invalid_argument(
+        "health needs the address of a role's --metrics, HOST:PORT, or $LEAT_METRICS");
   const auto security = launcher::UserSecurity(a.security, false);
   if (!security.ok()) throw std::invalid_argument(security.status().message());
-  const Status alive = observe::Probe({.address = a.address,
-                                       .path = a.ready ? "/readyz" : "/healthz",
-                                       .tls = security->tls != nullptr});
+  const Status alive = observe::Probe(
+      {.address = a.address, .path = a.ready ? "/readyz" : "/healthz", .tls = security->tls != nullptr});
   if (alive.code() == Code::kInvalidArgument) throw std::invalid_argument(alive.message());
   if (alive.ok()) return 0;
   std::fprintf(stderr, "leat: %s\n", alive.message().c_str());

@@ -2,9 +2,9 @@
 
 import json
 import os
+import pathlib
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -107,7 +107,7 @@ def test_roles_in_containers_of_their_own(engine, image, tmp_path):
         for name in ["coordinator", *others]:
             assert engine.inspect(name)["State"]["ExitCode"] == 0, (name, engine.podman("logs", name).stderr[-1500:])
         where = engine.podman("volume", "inspect", "job", "--format", "{{.Mountpoint}}").stdout.strip()
-        summary = json.loads((leat.pathlib.Path(where) / "run/summary.json").read_text())
+        summary = json.loads((pathlib.Path(where) / "run/summary.json").read_text())
         assert {x for v in leat.tensors(f"{where}/run").values() for x in v} == {float(summary["events"])}
     except AssertionError:
         for name in ["coordinator", *others]:
@@ -119,10 +119,67 @@ def test_roles_in_containers_of_their_own(engine, image, tmp_path):
         engine.podman("volume", "rm", "job")
 
 
+def test_little_shared_memory(engine, image):
+    """UCX has its segments in /dev/shm. Without room there, payloads take another way, and the log says why."""
+    engine.podman("volume", "create", "job")
+    try:
+        done = engine.podman("run", "--rm", *HARDENED, "--network", "none", "--shm-size", "256k", "--volume", "job:/job", "--volume",
+                             f"{leat.EXAMPLES / 'counter.yaml'}:/etc/job.yaml:ro", image, "train", "/etc/job.yaml", "--directory", "run",
+                             "--events", "20000", "--rate", "0", "--ps", "1", "--workers", "1", "--json")
+        assert leat.summary(done)["events"] == 20_000
+        where = pathlib.Path(engine.podman("volume", "inspect", "job", "--format", "{{.Mountpoint}}").stdout.strip(), "run")
+        assert {x for v in leat.tensors(where).values() for x in v} == {20_000.0}
+        logs = "".join(log.read_text() for log in (where / "logs").iterdir())
+        said = set(re.findall(r"payloads within this host go over tcp, without shared memory: .*", logs))
+        assert said and all(re.search(r"/dev/shm has \d+ KiB free", line) for line in said), logs[-2000:]
+    finally:
+        engine.podman("volume", "rm", "job")
+
+
+def test_bad_input(engine, image, tmp_path):
+    """One line, before anything starts."""
+    token = secret(tmp_path, "of the job")
+
+    def worker(*options):
+        return engine.podman("run", "--rm", *HARDENED, "--network", "none", *options, image, "worker", "--coordinator", "127.0.0.1:4000",
+                             check=False)
+
+    named = ["--env", "LEAT_TOKEN_FILE=/run/secrets/token"]
+    mounted = ["--volume", f"{token}:/run/secrets/token:ro"]
+    leat.refused(worker(*named), "LEAT_TOKEN_FILE", "/run/secrets/token", "No such file")
+    leat.refused(worker(*named, *mounted, "--env", "LEAT_SECURITY=/run/secrets"), "/run/secrets/ca.pem")
+    token.chmod(0o444)
+    leat.refused(worker(*named, *mounted), "/run/secrets/token", "other users have access")
+    token.write_text("")
+    token.chmod(0o440)
+    leat.refused(worker(*named, *mounted), "/run/secrets/token", "empty")
+
+    def secrets(folder, **more):
+        done = engine.run(leat.ROOT / "deploy/make-secrets", folder, env={"ENGINE": "podman", **more}, check=False)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+        return done.stderr
+
+    assert "is there already" in secrets(tmp_path)
+    assert "no image nothing" in secrets(tmp_path / "new", IMAGE="nothing")
+    assert not (tmp_path / "new").exists()
+
+
 # ---- with Kafka, by compose
 
 def wait_for_lag(read, most, what, timeout=180):
     return leat.wait_for(lambda: (found := read()) and found["lag"] <= most and found, what, timeout)
+
+
+@pytest.mark.long
+def test_compiled_from_source(engine):
+    """The first stage compiles the program, with the results of earlier compilations if there are any."""
+    cache = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True, text=True, check=True).stdout.strip()
+    pathlib.Path(cache).mkdir(parents=True, exist_ok=True)
+    engine.build("leat-source", leat.ROOT, leat.ROOT / "deploy/Containerfile", "--volume", f"{cache}:/root/.cache/ccache", timeout=6000)
+    print(f"compiled from source: {above_base(engine, 'leat-source'):.0f} MB above its base")
+    assert above_base(engine, "leat-source") <= MOST_MB
+    done = engine.podman("run", "--rm", *HARDENED, "--network", "none", "leat-source", "demo", "--events", "30000", "--rate", "0", "--json")
+    assert leat.summary(done)["events"] == 30_000
 
 
 @pytest.mark.long
@@ -161,7 +218,7 @@ def test_compose(engine, image, tmp_path):
         assert len(compose.containers()) == 8
         leat.wait_for(lambda: not compose.containers("coordinator"), "the end of the job", 300)
         where = engine.podman("volume", "inspect", "leat_job", "--format", "{{.Mountpoint}}").stdout.strip()
-        summary = json.loads((leat.pathlib.Path(where) / "run/summary.json").read_text())
+        summary = json.loads((pathlib.Path(where) / "run/summary.json").read_text())
         assert summary["events"] == events
         assert {x for v in leat.tensors(f"{where}/run").values() for x in v} == {float(events)}
     except AssertionError:

@@ -17,7 +17,8 @@ constexpr size_t kMaxReason = 200;
 // The first line, without characters that a terminal would obey.
 std::string Line(const std::string& body) {
   std::string line = body.substr(0, std::min(body.find('\n'), kMaxReason));
-  std::ranges::replace_if(line, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
+  std::ranges::replace_if(
+      line, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
   return line;
 }
 
@@ -30,15 +31,15 @@ Result<httplib::Response> Get(httplib::ClientImpl& client, const ProbeOptions& o
   client.set_write_timeout(seconds, rest);
   const auto reply = client.Get(options.path);
   if (reply) return *reply;
-  return Status(Code::kUnavailable, options.address + " does not answer: " + httplib::to_string(reply.error()));
+  return Status(Code::kUnavailable,
+                options.address + " does not answer: " + httplib::to_string(reply.error()));
 }
 
 }  // namespace
 
 Status Probe(const ProbeOptions& options) {
   LEAT_ASSIGN_OR_RETURN(net::HostPort at, net::ParseAddress(options.address));
-  if (at.port == 0)
-    return {Code::kInvalidArgument, options.address + ": port 0 is none that can be asked"};
+  if (at.port == 0) return {Code::kInvalidArgument, options.address + ": port 0 is none that can be asked"};
   if (at.host == "0.0.0.0") at.host = "127.0.0.1";
   if (at.host == "::") at.host = "::1";
   std::unique_ptr<httplib::ClientImpl> client;
@@ -51,8 +52,8 @@ Status Probe(const ProbeOptions& options) {
   }
   LEAT_ASSIGN_OR_RETURN(const httplib::Response reply, Get(*client, options));
   if (reply.status == 200) return {};
-  return {Code::kFailedPrecondition,
-          options.address + options.path + ": status " + std::to_string(reply.status) + ": " + Line(reply.body)};
+  return {Code::kFailedPrecondition, options.address + options.path + ": status " +
+                                         std::to_string(reply.status) + ": " + Line(reply.body)};
 }
 
 }  // namespace leat::observe

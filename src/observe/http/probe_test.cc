@@ -17,16 +17,16 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 HttpRoute Open(const std::string& path, int status, const std::string& body) {
-  return {.path = path,
-          .access = HttpRoute::Access::kEveryone,
-          .handler = [=](const HttpRequest&) { return HttpResponse{.status = status, .body = body}; }};
+  return {.path = path, .access = HttpRoute::Access::kEveryone, .handler = [=](const HttpRequest&) {
+            return HttpResponse{.status = status, .body = body};
+          }};
 }
 
 std::unique_ptr<HttpListener> Listen(HttpListener::Options options = {}) {
   options.view_token = ViewToken("token");
-  auto started = HttpListener::Start(std::move(options),
-                                     {Open("/healthz", 200, "ok\n"),
-                                      Open("/readyz", 503, "no \x1b worker\nand more\n")});
+  auto started = HttpListener::Start(
+      std::move(options),
+      {Open("/healthz", 200, "ok\n"), Open("/readyz", 503, "no \x1b worker\nand more\n")});
   EXPECT_TRUE(started.ok()) << started.status().ToString();
   return std::move(*started);
 }
