@@ -1,9 +1,11 @@
 """The container image: what is in it, and jobs in containers that may do as little as possible."""
 
+import contextlib
 import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 
 import pytest
@@ -166,6 +168,12 @@ def test_bad_input(engine, image, tmp_path):
 
 # ---- with Kafka, by compose
 
+FETCH = """
+import ssl, sys, urllib.request
+print(urllib.request.urlopen(sys.argv[1], timeout=20, context=ssl.create_default_context(cafile=sys.argv[2])).read().decode())
+"""
+
+
 def wait_for_lag(read, most, what, timeout=180):
     return leat.wait_for(lambda: (found := read()) and found["lag"] <= most and found, what, timeout)
 
@@ -206,16 +214,34 @@ def test_compose(engine, image, tmp_path):
         level = max(wait_for_lag(read, 1e9, "a status")["lag"] for _ in range(10)) + 1000
         link = engine.podman("exec", compose.containers("coordinator")[0], "leat", "dashboard", "--link", "--coordinator",
                              "coordinator:4000").stdout.strip()
-        print(link, f"lag at most {level}")
+        page = engine.run("python3", "-c", FETCH, link.partition("#")[0].replace("coordinator", "localhost"),
+                          secrets / "coordinator/ca.pem").stdout
+        assert link.startswith("https://coordinator:8080/#") and "<html" in page
+        print(f"lag at most {level}")
 
-        (worker,) = compose.containers("worker")
-        os.kill(engine.pid(worker), 9)
-        leat.wait_for(lambda: (found := read()) and found["lag"] > level, "a lag")
+        killed = set()
+
+        def kill():
+            """The worker, as often as it is started again."""
+            for worker in compose.containers("worker"):
+                if (pid := engine.pid(worker)) and pid not in killed:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                        killed.add(pid)
+            found = read()
+            return found and found["lag"] > level and found["lag"]
+
+        lag = leat.wait_for(kill, "a lag")
+        print(f"a lag of {lag} after {len(killed)} kills")
         compose("up", "-d", "--no-build", "--scale", "worker=4", timeout=300)
         leat.wait_for(lambda: (found := read()) and sum(m["role"] == "worker" for m in found["members"]) == 4, "four workers")
         wait_for_lag(read, level, "the former lag")
         print("lag is back;", read()["events"], "events")
         assert len(compose.containers()) == 8
+
+        compose("down", timeout=300)
+        assert engine.podman("ps", "--all", "--quiet").stdout == ""
+        compose("up", "-d", "--no-build", "--scale", "worker=4", timeout=300)
         leat.wait_for(lambda: not compose.containers("coordinator"), "the end of the job", 300)
         where = engine.podman("volume", "inspect", "leat_job", "--format", "{{.Mountpoint}}").stdout.strip()
         summary = json.loads((pathlib.Path(where) / "run/summary.json").read_text())
