@@ -214,7 +214,7 @@ def test_compose(engine, image, tmp_path):
         level = max(wait_for_lag(read, 1e9, "a status")["lag"] for _ in range(10)) + 1000
         link = engine.podman("exec", compose.containers("coordinator")[0], "leat", "dashboard", "--link", "--coordinator",
                              "coordinator:4000").stdout.strip()
-        page = engine.run("python3", "-c", FETCH, link.partition("#")[0].replace("coordinator", "localhost"),
+        page = engine.run("python3", "-c", FETCH, link.partition("#")[0].replace("coordinator", "127.0.0.1"),
                           secrets / "coordinator/ca.pem").stdout
         assert link.startswith("https://coordinator:8080/#") and "<html" in page
         print(f"lag at most {level}")
