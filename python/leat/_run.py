@@ -493,7 +493,8 @@ def _plain(value):
 def attach(address, token="", security="", trusted_network=False):
     """A leat.Run of a job that runs elsewhere, by the address of its coordinator.
 
-    `token`: default: $LEAT_TOKEN or ~/.config/leat/token. `security`: the folder of ca.pem, cert.pem and key.pem.
+    `token`: default: $LEAT_TOKEN, the file $LEAT_TOKEN_FILE or ~/.config/leat/token. `security`: the folder of ca.pem,
+    cert.pem and key.pem.
     """
     how = (address, token or "", str(security or ""), bool(trusted_network))
     client = _native.Client(*how)
