@@ -239,9 +239,6 @@ def test_compose(engine, image, tmp_path):
         print("lag is back;", read()["events"], "events")
         assert len(compose.containers()) == 8
 
-        compose("down", timeout=300)
-        assert engine.podman("ps", "--all", "--quiet").stdout == ""
-        compose("up", "-d", "--no-build", "--scale", "worker=4", timeout=300)
         leat.wait_for(lambda: not compose.containers("coordinator"), "the end of the job", 300)
         where = engine.podman("volume", "inspect", "leat_job", "--format", "{{.Mountpoint}}").stdout.strip()
         summary = json.loads((pathlib.Path(where) / "run/summary.json").read_text())
@@ -253,5 +250,5 @@ def test_compose(engine, image, tmp_path):
             print(name, engine.inspect(name)["State"]["Status"], said.stdout[-1500:], said.stderr[-1500:])
         raise
     finally:
-        compose("down", "-v", check=False)
+        compose("down", "--remove-orphans", "-v", check=False)
     assert engine.podman("ps", "--all", "--quiet").stdout == "" and engine.podman("volume", "ls", "--quiet").stdout == ""
