@@ -108,8 +108,11 @@ class Server:
 
 def _end(process, life):
     _close(life)  # which the process notices
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    try:
         process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def serve(directory, **options):

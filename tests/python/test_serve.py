@@ -26,7 +26,7 @@ def event(value):
 
 
 def test_a_job_that_runs(run, schema):
-    with run.serve(refresh=0.02) as server:
+    with run.serve(refresh=0.02, wait=DEADLINE_S) as server:
         assert server.ready()
         assert server.url == f"http://{server.address}/v1/predict"
         one = server.predict(event(1.0))
@@ -46,12 +46,12 @@ def test_a_job_that_runs(run, schema):
             assert time.monotonic() < until, (server.predict(many), expected)
         run.stop()
         assert np.allclose(server.predict(many), expected, atol=1e-5), "the last version stays"
-        with leat.serve(run.directory) as still:
+        with leat.serve(run.directory, wait=DEADLINE_S) as still:
             assert np.allclose(still.predict(many), expected, atol=1e-5)
 
 
 def test_events_that_do_not_fit(run):
-    with run.serve() as server:
+    with run.serve(wait=DEADLINE_S) as server:
         with pytest.raises(ValueError, match="^x0: 'a' is not a number$"):
             server.predict({**event(1.0), "x0": "a"})
         with pytest.raises(ValueError, match="^event 1: x0: 'a' is not a number$"):
@@ -71,7 +71,7 @@ def test_what_is_refused(tmp_path, run):
 
 
 def test_it_ends_with_its_object(run):
-    server = run.serve()
+    server = run.serve(wait=DEADLINE_S)
     pid = server._process.pid
     server.predict(event(1.0))
     del server
