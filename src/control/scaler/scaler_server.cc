@@ -91,15 +91,17 @@ grpc::ByteBuffer Metrics(uint32_t workers) {
 
 // gRPC calls a reactor on several threads, one after another. ThreadSanitizer, which does not see how gRPC
 // orders them, sees it here.
-class Turn {
+class CallbackOrder {
  public:
-  explicit Turn(std::atomic<uint32_t>& turns) : turns_(turns) { turns_.load(std::memory_order_acquire); }
-  ~Turn() { turns_.fetch_add(1, std::memory_order_acq_rel); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  explicit CallbackOrder(std::atomic<uint32_t>& callbacks) : callbacks_(callbacks) {
+    callbacks_.load(std::memory_order_acquire);
+  }
+  ~CallbackOrder() { callbacks_.fetch_add(1, std::memory_order_acq_rel); }
+  CallbackOrder(const CallbackOrder&) = delete;
+  CallbackOrder& operator=(const CallbackOrder&) = delete;
 
  private:
-  std::atomic<uint32_t>& turns_;
+  std::atomic<uint32_t>& callbacks_;
 };
 
 // One call. It owns itself until OnDone, and may be told of changes for a moment longer.
@@ -112,11 +114,11 @@ class Call final : public grpc::ServerGenericBidiReactor {
     } else {
       Finish({StatusCode::UNIMPLEMENTED, "no such service"});
     }
-    turns_.fetch_add(1, std::memory_order_release);
+    callbacks_.fetch_add(1, std::memory_order_release);
   }
 
   void OnReadDone(bool ok) override {
-    const Turn turn(turns_);
+    const CallbackOrder order(callbacks_);
     if (!ok) return Finish({StatusCode::INVALID_ARGUMENT, "a call without a message"});
     externalscaler::ScaledObjectRef object;
     externalscaler::GetMetricsRequest metrics;
@@ -140,7 +142,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   }
 
   void OnWriteDone(bool ok) override {
-    const Turn turn(turns_);
+    const CallbackOrder order(callbacks_);
     {
       std::lock_guard lock(core_->mutex);
       writing_ = false;
@@ -151,7 +153,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
 
   // The peer has gone, or the server ends.
   void OnCancel() override {
-    const Turn turn(turns_);
+    const CallbackOrder order(callbacks_);
     {
       std::lock_guard lock(core_->mutex);
       leaving_ = true;
@@ -160,7 +162,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   }
 
   void OnDone() override {
-    turns_.load(std::memory_order_acquire);
+    callbacks_.load(std::memory_order_acquire);
     const std::shared_ptr<Call> self = std::move(self_);
     std::lock_guard lock(core_->mutex);
     core_->streams.erase(self);
@@ -168,7 +170,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
 
   // Of a stream: says what has changed, if anything has. The mutex is not held.
   void Continue() {
-    const Turn turn(turns_);
+    const CallbackOrder order(callbacks_);
     enum class Next { kNothing, kWrite, kEnd } next = Next::kNothing;
     {
       std::lock_guard lock(core_->mutex);
@@ -201,7 +203,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
   }
 
-  std::atomic<uint32_t> turns_{0};
+  std::atomic<uint32_t> callbacks_{0};
   const std::shared_ptr<Core> core_;
   std::shared_ptr<Call> self_{this};
   std::string method_;
