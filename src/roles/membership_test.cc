@@ -457,7 +457,9 @@ TEST_F(MembershipTest, AnEvictedServerVotesAsItsFormerNodeUntilACoordinatorAnswe
   Serve([this]() -> std::optional<ControlReply> {
     if (heartbeats_ == 2) return protocol::Refusal{Status(Code::kUnavailable, "this is a standby")};
     if (heartbeats_ == 3 || heartbeats_ == 4) return protocol::Candidacy{.term = 2, .candidate = 9};
-    return protocol::ServerHeartbeatReply();
+    protocol::ServerHeartbeatReply reply;
+    reply.term = heartbeats_ < 3 ? 1 : 2;
+    return reply;
   });
   std::vector<NodeId> voters;
   const Status outcome =
