@@ -26,6 +26,7 @@ AuthInfo=socket={folder}/munge.socket
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
+TmpFS={folder}/tmp-%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
@@ -81,7 +82,7 @@ class Cluster:
             host=os.uname().nodename, address=address, port=port, user=pwd.getpwuid(os.geteuid()).pw_name, folder=self.folder, nodes="\n".join(lines)))
         (self.folder / "munge.key").write_bytes(os.urandom(1024))
         (self.folder / "munge.key").chmod(0o400)
-        for name in ["state", *(f"spool-{n}" for n in self.nodes)]:
+        for name in ["state", *(f"{kind}-{n}" for kind in ("spool", "tmp") for n in self.nodes)]:
             (self.folder / name).mkdir()
         files = [f"--{what}={self.folder}/munge.{name}" for what, name in
                  {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}.items()]

@@ -1,0 +1,173 @@
+"""Jobs in a Slurm allocation: what the script refuses, whole jobs by stand-ins of Slurm's commands, and in a real Slurm."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+import leat
+from slurm import cluster_fixture
+from test_strategies import counting, values
+
+FOLDER = leat.ROOT / "deploy/slurm"
+SCRIPT = FOLDER / "leat.sbatch"
+MODULE = pathlib.Path(leat.PROGRAM).parent / "leat_mpi.so"
+cluster = cluster_fixture(3)
+
+
+def kill_group(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+class Allocation:
+    """What the script finds in an allocation, with Slurm's commands replaced by stand-ins."""
+
+    def __init__(self, folder, nodes="n1,n2,n3", **more):
+        self.folder = folder
+        (folder / "bin").mkdir()
+        (folder / "home").mkdir()
+        for command in ["srun", "scontrol", "squeue", "scancel"]:
+            (folder / "bin" / command).symlink_to(leat.ROOT / "tests/system/slurm_commands.py")
+        (folder / "bin/leat").symlink_to(leat.PROGRAM)
+        # Slurm runs a copy of the script.
+        self.script = pathlib.Path(shutil.copy(SCRIPT, folder / "slurm_script"))
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "LEAT_"))}
+        self.environment |= {"PATH": f"{folder}/bin:{os.environ['PATH']}", "HOME": str(folder / "home"), "SLURM_JOB_ID": "7",
+                             "SLURM_JOB_NODELIST": nodes, "SLURM_STAND_IN": str(folder), "SLURM_STAND_IN_SCRIPT": str(SCRIPT), **more}
+
+    def run(self, *arguments, **more):
+        return subprocess.run([str(w) for w in ["bash", self.script, *arguments]], env={**self.environment, **more}, cwd=self.folder,
+                              text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+
+    @contextlib.contextmanager
+    def start(self, *arguments, **more):
+        with open(self.folder / "out", "a") as out:
+            process = subprocess.Popen([str(w) for w in ["bash", self.script, *arguments]], env={**self.environment, **more},
+                                       cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+        try:
+            yield process
+        finally:
+            kill_group(process)
+
+    def commands(self):
+        return (self.folder / "commands").read_text() if (self.folder / "commands").exists() else ""
+
+
+def said(state):
+    return "\n".join(f"{log.name}:\n{log.read_text()[-1500:]}" for log in sorted((state / "logs").glob("*.log")))
+
+
+def test_the_scripts_have_no_mistakes_that_a_shell_finds():
+    for script in FOLDER.iterdir():
+        subprocess.run(["bash", "-n", script], check=True)
+        assert os.access(script, os.X_OK)
+
+
+@pytest.mark.long
+def test_the_scripts_are_clean_for_shellcheck(cluster):
+    done = subprocess.run(["shellcheck", "-s", "bash", *FOLDER.iterdir()], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_what_is_refused_before_anything_starts(tmp_path):
+    allocation = Allocation(tmp_path)
+    job = counting(tmp_path, "async")
+    good = [job, "--directory", tmp_path / "job", "--trusted-network"]
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    token.chmod(0o644)
+    (tmp_path / "certificates").mkdir()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/job.yaml").write_text("")
+    for arguments, environment, parts in [
+            ([*good, "--ps", "3"], {}, ["no nodes are left for workers: 3 nodes, and --ps 3", "--nodes 4"]),
+            ([*good, "--ps", "-1"], {}, ["--ps -1: a number from 0 to 999"]),
+            ([*good, "--workers-per-node", "none"], {}, ["--workers-per-node none"]),
+            ([*good, "--mpi", "pmi2"], {}, ["--mpi pmi2: pmix or mpirun"]),
+            ([*good, "--directory"], {}, ["--directory needs a value"]),
+            ([*good, "--diretory", "x"], {}, ["unknown option --diretory"]),
+            ([job, *good], {}, ["one job file"]),
+            (good[:1] + good[3:], {}, ["--directory DIR is missing"]),
+            (["none.yaml", *good[1:]], {}, ["job file none.yaml: no such file"]),
+            (good[1:], {}, ["no job file", "holds no job to resume"]),
+            ([job, "--directory", tmp_path / "no/job", "--trusted-network"], {}, [f"there is no directory {tmp_path}/no"]),
+            ([job, "--directory", tmp_path / "old", "--trusted-network"], {}, ["already holds a job"]),
+            (good[:3], {}, ["3 nodes need --security DIR", "--trusted-network"]),
+            ([*good, "--security", "certificates"], {}, ["contradict each other"]),
+            ([*good[:3], "--security", "certificates"], {}, ["no readable", "certificates/ca.pem"]),
+            ([*good[:3], "--security", "certificates", "--mpi", "pmix"], {}, ["MPI does not encrypt"]),
+            (good[:3], {"SLURM_JOB_NODELIST": "n1"}, ["no nodes are left for workers: 1 nodes"]),
+            ([*good[:3], "--ps", "0"], {"SLURM_JOB_NODELIST": "n1"}, ["there is no token", "--token-file FILE"]),
+            (good, {"LEAT_TOKEN": "secret"}, ["LEAT_TOKEN is set", "--token-file"]),
+            ([*good, "--token-file", "none"], {}, ["token file", "/none: no such file"]),
+            ([*good, "--token-file", "token"], {}, ["token file", "other users can read", "chmod 600"]),
+            ([*good, "--data", "none"], {}, ["--data none: no such directory"]),
+            ([*good, "--leat", "none"], {}, ["no program leat", "--leat PROGRAM"]),
+            (good, {"SLURM_STAND_IN_SCRIPT": "/tmp/elsewhere/leat.sbatch"}, ["no role.sh in /tmp/elsewhere"]),
+            (good, {"SLURM_JOB_ID": ""}, ["this is no Slurm job; submit it"])]:
+        line = leat.refused(allocation.run(*arguments, **environment), *parts)
+        assert "secret" not in line
+    assert "srun" not in allocation.commands()
+    assert not list(tmp_path.glob("job*")) and not list(tmp_path.glob("*.slurm"))
+
+
+def test_a_join_without_a_job_is_refused(tmp_path):
+    for arguments, part in [([], "which job"), ([tmp_path / "job"], "no allocation runs the job"), ([tmp_path, "--workers", "0"], "--workers 0")]:
+        done = subprocess.run([str(w) for w in [FOLDER / "join.sh", *arguments]], capture_output=True, text=True)
+        leat.refused(done, part)
+
+
+# By stand-ins for Slurm's commands: exact after a step that was killed, a lost coordinator, a worker more, and a requeue.
+def test_a_job_by_stand_ins_survives_losses_and_a_requeue(tmp_path):
+    allocation = Allocation(tmp_path)
+    directory = tmp_path / "job"
+    state = tmp_path / "job.slurm"
+    job = counting(tmp_path, "async")
+    events = 40_000
+    arguments = ["--directory", directory, "--trusted-network", "--bots"]
+    tail = ["--", "--rate", 0, "--pause-at", events // 2]
+
+    def status():
+        settings = dict(line.split(" ", 1) for line in (state / "settings").read_text().splitlines())
+        if not settings["coordinator"].strip():
+            return {}
+        done = leat.run("status", "--coordinator", settings["coordinator"], "--trusted-network", "--json",
+                        env={"LEAT_TOKEN": (state / "token").read_text()})
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    def member(role, current=None):
+        return next((m["pid"] for m in (current or status()).get("members", []) if m["role"] == role and "pid" in m), None)
+
+    with allocation.start(job, *arguments, *tail) as script:
+        leat.wait_for((state / "settings").exists, "the settings")
+        leat.wait_for(lambda: status().get("phase") == "paused", "the pause")
+        assert state.stat().st_mode & 0o777 == 0o700 and (state / "token").stat().st_mode & 0o777 == 0o600
+        os.kill(member("worker"), signal.SIGKILL)
+        leat.wait_for(lambda: re.search(r"workers-n\d ended with status 137; starting it again", (tmp_path / "out").read_text()),
+                      "a new worker")
+        with subprocess.Popen([FOLDER / "join.sh", directory], env=allocation.environment, stdout=open(tmp_path / "join", "w"),
+                              stderr=subprocess.STDOUT, start_new_session=True) as joined:
+            try:
+                leat.wait_for(lambda: sum(m["role"] == "worker" and m.get("state") != "gone" for m in status().get("members", [])) >= 3,
+                              "three workers")
+                script.send_signal(signal.SIGUSR1)
+                assert script.wait(60) == -signal.SIGKILL, "scontrol requeue ends the script"
+                assert joined.wait(60) == 0, (tmp_path / "join").read_text()
+            finally:
+                kill_group(joined)
+    assert "scontrol requeue 7" in allocation.commands()
+    assert 0 < json.loads((directory / "summary.json").read_text())["events"] < events
+    with allocation.start(job, *arguments, "--", "--rate", 0, SLURM_RESTART_COUNT="1") as script:
+        assert script.wait(120) == 0, (tmp_path / "out").read_text() + said(state)
+    assert json.loads((directory / "summary.json").read_text())["events"] == events
+    assert values(directory) == {float(events)}
+    secret = (state / "token").read_text().strip()
+    assert len(secret) == 32 and secret not in allocation.commands() + (tmp_path / "out").read_text() + said(state)
