@@ -35,7 +35,7 @@ class Allocation:
         (folder / "bin").mkdir()
         (folder / "home").mkdir()
         for command in ["srun", "scontrol", "squeue", "scancel"]:
-            (folder / "bin" / command).symlink_to(leat.ROOT / "tests/system/slurm_commands.py")
+            (folder / "bin" / command).symlink_to(leat.ROOT / "tests/system/slurm_commands")
         (folder / "bin/leat").symlink_to(leat.PROGRAM)
         # Slurm runs a copy of the script.
         self.script = pathlib.Path(shutil.copy(SCRIPT, folder / "slurm_script"))
@@ -171,3 +171,163 @@ def test_a_job_by_stand_ins_survives_losses_and_a_requeue(tmp_path):
     assert values(directory) == {float(events)}
     secret = (state / "token").read_text().strip()
     assert len(secret) == 32 and secret not in allocation.commands() + (tmp_path / "out").read_text() + said(state)
+
+
+class SlurmJob:
+    """A job of a real Slurm. `arguments`: those of the script."""
+
+    def __init__(self, cluster, folder, *arguments, options=(), **environment):
+        self.cluster, self.folder, self.directory = cluster, folder, folder / "job"
+        self.state = folder / "job.slurm"
+        # Nodes of one host reach each other by loopback, which Open MPI leaves out otherwise; the tests may run as root.
+        environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_btl_tcp_if_include": "lo",
+                       "OMPI_MCA_oob_tcp_if_include": "lo", "HOME": str(folder), **environment}
+        self.id = cluster.run("sbatch", "--parsable", "--nodes=3", f"--output={folder}/out", *options, SCRIPT, *arguments[:1],
+                              "--directory", self.directory, "--leat", leat.PROGRAM, *arguments[1:], cwd=folder,
+                              env=environment).stdout.strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failed, *_):
+        if failed:
+            print(self.told())
+        self.cluster.run("scancel", "--full", self.id, check=False)
+        leat.wait_for(lambda: self.now()[0] not in ("RUNNING", "COMPLETING", "PENDING"), "the end of the job")
+
+    def told(self):
+        out = (self.folder / "out").read_text() if (self.folder / "out").exists() else ""
+        return out + (said(self.state) if self.state.exists() else "")
+
+    def now(self):
+        return self.cluster.state(self.id)
+
+    def status(self):
+        try:
+            settings = dict(line.split(" ", 1) for line in (self.state / "settings").read_text().splitlines())
+            done = leat.run("status", "--coordinator", settings["coordinator"], "--trusted-network", "--json",
+                            env={"LEAT_TOKEN": self.token()})
+        except (OSError, KeyError):
+            return {}
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    def token(self):
+        return (self.state / "token").read_text().strip()
+
+    def members(self, role):
+        return {m["pid"] for m in self.status().get("members", []) if m["role"] == role and "pid" in m and m.get("state") != "gone"}
+
+    def go_on(self):
+        settings = dict(line.split(" ", 1) for line in (self.state / "settings").read_text().splitlines())
+        done = leat.run("continue", "--coordinator", settings["coordinator"], "--trusted-network", env={"LEAT_TOKEN": self.token()})
+        assert done.returncode == 0, done.stderr
+
+    def paused(self):
+        leat.wait_for(lambda: self.status().get("phase") == "paused", "the pause", 200)
+
+    def resumed(self):
+        """Waits until the job runs again, after a requeue. Slurm lets two minutes pass if it is not asked for less."""
+        def look():
+            state, restarts = self.now()
+            if state == "PENDING":
+                self.cluster.run("scontrol", "update", f"JobId={self.id}", "StartTime=now", check=False)
+            return restarts == 1 and state == "RUNNING"
+        leat.wait_for(look, "the requeue", 200)
+
+    def ends(self, state="COMPLETED"):
+        leat.wait_for(lambda: self.now()[0] not in ("RUNNING", "COMPLETING", "PENDING"), "the end of the job", 300)
+        assert self.now()[0] == state, self.told()
+
+    def check(self, events):
+        assert json.loads((self.directory / "summary.json").read_text())["events"] == events
+        assert values(self.directory) == {float(events)}
+
+
+@pytest.mark.long
+def test_a_job_survives_a_killed_srun_a_joined_one_and_a_requeue(cluster, tmp_path):
+    events = 100_000
+    job_file = counting(tmp_path, "async", **{"events: 40000": f"events: {events}"})
+    with SlurmJob(cluster, tmp_path, job_file, "--ps", 1, "--trusted-network", "--bots", "--", "--rate", 20_000,
+                  "--pause-at", events * 3 // 4) as job:
+        leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
+        assert len(job.members("worker")) == 2 and len(job.members("ps")) == 1
+        for name in ["workers-n3", "ps-n1"]:
+            (srun,) = {max(found) for found in [cluster.pids(f"--job-name={name}")]}  # srun's child has the same arguments
+            for pid in cluster.pids(f"--job-name={name}"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            leat.wait_for(lambda: re.search(rf"{name} ended with status 137; starting it again", job.told()), "a new srun")
+            leat.wait_for(lambda: (found := cluster.pids(f"--job-name={name}")) and srun not in found, "a new srun")
+        with subprocess.Popen([FOLDER / "join.sh", job.directory, "--node", "n2"], env=cluster.environment, stdin=subprocess.DEVNULL,
+                              stdout=open(tmp_path / "join", "w"), stderr=subprocess.STDOUT, start_new_session=True) as joined:
+            try:
+                leat.wait_for(lambda: len(job.members("worker")) == 3, "three workers")
+                job.paused()
+                check_secrets(cluster, job)
+                cluster.run("scontrol", "requeue", job.id)
+                joined.wait(60)
+            finally:
+                kill_group(joined)
+        job.resumed()
+        job.paused()
+        assert len(job.members("worker")) == 2
+        job.go_on()
+        job.ends()
+        job.check(events)
+
+
+def check_secrets(cluster, job):
+    """The token is in no process list, in nothing that Slurm shows, and in no file that others can read."""
+    shown = cluster.run("scontrol", "show", "job", "-dd", job.id).stdout + cluster.run("scontrol", "write", "batch_script", job.id, "-").stdout
+    shown += "\n".join(" ".join(arguments) for _, arguments in cluster.processes()) + job.told()
+    assert len(job.token()) == 32 and job.token() not in shown
+    for path in [job.state, *job.state.rglob("*")]:
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mpi", ["pmix", "mpirun"])
+def test_workers_that_reduce_by_mpi_and_a_requeue_near_the_time_limit(cluster, tmp_path, mpi):
+    if not MODULE.exists():
+        pytest.skip("no MPI here")
+    events = 40_000
+    job_file = counting(tmp_path, "{type: allreduce, transport: mpi}")
+    with SlurmJob(cluster, tmp_path, job_file, "--ps", 0, "--mpi", mpi, "--trusted-network", "--bots", "--", "--rate", 0,
+                  "--pause-at", events // 2) as job:
+        job.paused()
+        assert len(job.members("worker")) == 3
+        cluster.run("scancel", "--batch", "--signal=USR1", job.id)  # as Slurm does 120 s before the limit
+        job.resumed()
+        job.paused()
+        # MPI ends with one of its processes. The job resumes within the allocation.
+        os.kill(max(job.members("worker")), signal.SIGKILL)
+        leat.wait_for(lambda: "ended with status 1: worker" in job.told(), "the loss")
+        job.paused()
+        job.go_on()
+        job.ends()
+        job.check(events)
+
+
+@pytest.mark.long
+def test_a_signal_saves_a_checkpoint_and_ends_the_job(cluster, tmp_path):
+    events = 40_000
+    job_file = counting(tmp_path, "async")
+    with SlurmJob(cluster, tmp_path, job_file, "--trusted-network", "--bots", "--", "--rate", 0, "--pause-at", events // 2) as job:
+        job.paused()
+        cluster.run("scancel", "--batch", "--signal=TERM", job.id)
+        job.ends()
+        trained = json.loads((job.directory / "summary.json").read_text())["events"]
+        assert events // 2 <= trained < events
+        job.check(trained)
+    with SlurmJob(cluster, tmp_path, "--trusted-network", "--bots") as job:
+        job.ends()
+        job.check(events)
+
+
+@pytest.mark.long
+def test_bad_input_is_the_exit_status_of_the_job(cluster, tmp_path):
+    with SlurmJob(cluster, tmp_path, tmp_path / "none.yaml", "--trusted-network") as job:
+        job.ends("FAILED")
+        assert "ExitCode=2:0" in cluster.run("scontrol", "show", "job", "-o", job.id).stdout
+        assert re.fullmatch(r"leat: job file \S+/none.yaml: no such file, or not readable, on \S+\n", job.told())
+        assert not job.directory.exists() and not job.state.exists()
