@@ -67,6 +67,8 @@ def test_commands_in_documents_exist():
     commands = set(re.findall(r"^  ([a-z-]+) ", leat.run("--help").stdout, re.MULTILINE))
     options = {command: options_of(command) for command in commands}
     every, wrong, seen = set().union(*options.values()), [], 0
+    for script in (leat.ROOT / "deploy/slurm").iterdir():
+        every |= set(re.findall(r"(?<![\w-])--[a-z-]+", script.read_text()))
     for page in [leat.ROOT / README, leat.ROOT / "CONTRIBUTING.md", *sorted((leat.ROOT / "docs").rglob("*.md"))]:
         text = page.read_text()
         # Commands in a line of code end with it, or with a comment, a pipe or a redirection.
