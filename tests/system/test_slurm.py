@@ -191,7 +191,8 @@ class SlurmJob:
 
     def __exit__(self, failed, *_):
         if failed:
-            print(self.told())
+            print(self.told(), *(self.cluster.run(*command.split(), check=False).stdout for command in
+                                 ["sinfo -N -l", "squeue", "squeue --steps", f"scontrol show job {self.id}"]), sep="\n")
         self.cluster.run("scancel", "--full", self.id, check=False)
         leat.wait_for(lambda: self.now()[0] not in ("RUNNING", "COMPLETING", "PENDING"), "the end of the job")
 
@@ -234,7 +235,7 @@ class SlurmJob:
             if state == "PENDING":
                 self.cluster.run("scontrol", "update", f"JobId={self.id}", "StartTime=now", check=False)
             return restarts == 1 and state == "RUNNING"
-        leat.wait_for(look, "the requeue", 200)
+        leat.wait_for(look, "the requeue", 120)
 
     def ends(self, state="COMPLETED"):
         leat.wait_for(lambda: self.now()[0] not in ("RUNNING", "COMPLETING", "PENDING"), "the end of the job", 300)
