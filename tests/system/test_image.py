@@ -117,7 +117,7 @@ def test_roles_in_containers_of_their_own(engine, image, tmp_path):
             print(name, engine.inspect(name)["State"], said.stdout[-1500:], said.stderr[-1500:])
         raise
     finally:
-        engine.podman("rm", "--force", "--time", "0", "coordinator", *others)
+        engine.podman("rm", "--force", "--volumes", "--time", "0", "coordinator", *others)
         engine.podman("volume", "rm", "job")
 
 
