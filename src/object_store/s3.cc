@@ -1,0 +1,371 @@
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <ctime>
+#include <mutex>
+#include <random>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include "object_store/crc32c.h"
+#include "object_store/credentials.h"
+#include "object_store/object_store.h"
+#include "object_store/sigv4.h"
+
+namespace leat::object_store {
+namespace {
+
+constexpr uint64_t kMostParts = 10'000;
+constexpr Duration kAttempt = std::chrono::seconds(60);  // one attempt, besides the time for its bytes
+constexpr uint64_t kSlowestBytes = 256 << 10;            // a second
+
+struct Call {
+  std::string method;
+  std::string key;  // below the prefix; empty: the bucket
+  Fields query;
+  Fields headers;
+  ByteView body;
+  std::span<std::byte> into = {};
+  bool sign_body = true;
+};
+
+class S3 final : public ObjectStore {
+ public:
+  S3(Settings settings, StoreOptions options)
+      : settings_(std::move(settings)),
+        options_(std::move(options)),
+        address_(AddressOf(settings_)),
+        credentials_(options_.environment, MakeConnection("")) {}
+
+  const Settings& settings() const override { return settings_; }
+
+  Status Put(const std::string& key, ByteView body) override {
+    return Do({.method = "PUT", .key = key, .query = {}, .headers = Checked(body), .body = body}).status();
+  }
+  Status PutNew(const std::string& key, ByteView body) override;
+  Status Upload(const std::string& key, uint64_t size, const ReadPiece& read) override;
+  Result<Bytes> Get(const std::string& key, uint64_t limit) override {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t size, Size(key));
+    if (size > limit) return Status(Code::kResourceExhausted, Name(key) + ": has " + std::to_string(size) + " bytes");
+    Bytes bytes(size);
+    LEAT_RETURN_IF_ERROR(Read(key, 0, bytes));
+    return bytes;
+  }
+  Status Read(const std::string& key, uint64_t offset, std::span<std::byte> out) override;
+  Result<uint64_t> Size(const std::string& key) override;
+  Result<std::vector<ObjectInfo>> List(const std::string& prefix) override;
+  Status Remove(const std::string& key) override {
+    const auto reply = Do({.method = "DELETE", .key = key, .query = {}, .headers = {}, .body = {}});
+    return reply.status().code() == Code::kNotFound ? Status() : reply.status();
+  }
+  Result<std::vector<OpenUpload>> OpenUploads(const std::string& prefix) override;
+  Status GiveUp(const OpenUpload& upload) override {
+    const auto reply =
+        Do({.method = "DELETE", .key = upload.key, .query = {{"uploadId", upload.id}}, .headers = {}, .body = {}});
+    return reply.status().code() == Code::kNotFound ? Status() : reply.status();
+  }
+
+  void Abort() override {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+  }
+  Counts counts() const override { return {requests_, retries_, bytes_up_, bytes_down_}; }
+
+ private:
+  // Of one call at a time; given back for the next one.
+  std::unique_ptr<Http> TakeConnection() {
+    std::lock_guard lock(mutex_);
+    if (idle_.empty()) return MakeConnection(settings_.ca);
+    auto connection = std::move(idle_.back());
+    idle_.pop_back();
+    return connection;
+  }
+  void GiveBack(std::unique_ptr<Http> connection) {
+    std::lock_guard lock(mutex_);
+    if (idle_.size() < settings_.connections) idle_.push_back(std::move(connection));
+  }
+  std::unique_ptr<Http> MakeConnection(const std::string& ca) {
+    const HttpOptions http{.ca = ca, .stop = &stop_};
+    return options_.make_http ? options_.make_http(http) : MakeHttp(http);
+  }
+
+  static Fields Checked(ByteView body) { return {{"x-amz-checksum-crc32c", Crc32cHeader(body)}}; }
+  std::string WholeKey(const std::string& key) const {
+    return settings_.prefix.empty() ? key : settings_.prefix + "/" + key;
+  }
+  std::string Name(const std::string& key) const {
+    return Location(settings_) + (key.empty() ? "" : "/" + key);
+  }
+  // Of a key in a reply.
+  Result<std::string> BelowPrefix(const std::string& whole) const {
+    const std::string prefix = WholeKey("");
+    if (whole.starts_with(prefix)) return whole.substr(prefix.size());
+    return Status(Code::kDataLoss, Location(settings_) + ": the store names an object outside the prefix");
+  }
+
+  Result<HttpReply> Attempt(Http& http, const Call& call, Duration left);
+  Result<HttpReply> Do(const Call& call);
+  Status UploadParts(const std::string& key, const std::string& id, uint64_t size, uint64_t part_bytes,
+                     const ReadPiece& read, std::vector<PartInfo>* parts);
+  Status Complete(const std::string& key, const std::string& id, const std::vector<PartInfo>& parts, uint64_t size);
+
+  static Time Now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+  const Settings settings_;
+  const StoreOptions options_;
+  const BucketAddress address_;
+  std::atomic<bool> stop_ = false;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::unique_ptr<Http>> idle_;
+  CredentialSource credentials_;
+  std::atomic<uint64_t> requests_ = 0, retries_ = 0, bytes_up_ = 0, bytes_down_ = 0;
+};
+
+Result<HttpReply> S3::Attempt(Http& http, const Call& call, Duration left) {
+  const int64_t now = std::time(nullptr);
+  LEAT_ASSIGN_OR_RETURN(const Credentials credentials, credentials_.Get(now, settings_.region));
+  RequestToSign sign;
+  sign.method = call.method;
+  sign.path = address_.path + "/" + UriEncode(call.key.empty() ? "" : WholeKey(call.key), true);
+  sign.query = call.query;
+  sign.headers = call.headers;
+  sign.payload_hash = call.sign_body ? Sha256Hex(AsText(call.body)) : kUnsignedPayload;
+  const std::string date = AmzDate(now);
+  sign.headers.emplace_back("host", address_.host);
+  sign.headers.emplace_back("x-amz-content-sha256", sign.payload_hash);
+  sign.headers.emplace_back("x-amz-date", date);
+  if (!credentials.session_token.empty())
+    sign.headers.emplace_back("x-amz-security-token", credentials.session_token);
+  HttpRequest request{.method = call.method, .url = {}, .headers = sign.headers, .body = call.body, .into = call.into};
+  request.url = address_.scheme + "://" + address_.host + sign.path;
+  if (!call.query.empty()) request.url += "?" + CanonicalQuery(call.query);
+  request.headers.emplace_back("authorization", Authorization(sign, credentials, {settings_.region, "s3"}, date));
+  const uint64_t bytes = call.body.size() + call.into.size();
+  request.timeout = std::min(left, kAttempt + std::chrono::seconds(bytes / kSlowestBytes));
+  ++requests_;
+  return http.Do(request);
+}
+
+Result<HttpReply> S3::Do(const Call& call) {
+  const Retries retries(options_.retries, Now());
+  std::minstd_rand random(std::random_device{}());
+  auto http = TakeConnection();
+  bool renewed = false;
+  for (uint32_t attempt = 1;; ++attempt) {
+    if (stop_) return Status(Code::kAborted, Name(call.key) + ": given up");
+    auto reply = Attempt(*http, call, retries.Left(Now()));
+    Outcome outcome;
+    if (reply.ok()) {
+      const ErrorReply error = reply->status / 100 == 2 ? ErrorReply() : ParseError(reply->body);
+      outcome = Judge(Status(), reply->status, error.code, error.message);
+      const std::string region = reply->Header("x-amz-bucket-region");
+      if (!outcome.status.ok() && !region.empty() && region != settings_.region) {
+        outcome.status = Status(outcome.status.code(), "the bucket is in the region '" + region + "', not '" +
+                                                           settings_.region + "' " + outcome.status.message());
+      }
+      // A range that is not whole.
+      if (outcome.status.ok() && !call.into.empty() && reply->written != call.into.size()) {
+        outcome = {{Code::kUnavailable, "the reply has " + std::to_string(reply->written) + " bytes of " +
+                                            std::to_string(call.into.size())},
+                   true};
+      }
+    } else {
+      outcome = Judge(reply.status(), 0, "", "");
+    }
+    if (outcome.status.ok()) {
+      bytes_up_ += call.body.size();
+      bytes_down_ += reply->written + reply->body.size();
+      GiveBack(std::move(http));
+      return reply;
+    }
+    bool again = outcome.again;
+    if (outcome.new_credentials && !std::exchange(renewed, true)) {
+      credentials_.Forget();
+      again = true;
+    }
+    const Duration pause = again ? retries.Pause(Now(), attempt, random()) : Duration(-1);
+    if (pause < Duration(0)) {
+      const std::string tried = attempt > 1 ? " (tried " + std::to_string(attempt) + " times)" : "";
+      return Status(outcome.status.code(), Name(call.key) + ": " + outcome.status.message() + tried);
+    }
+    ++retries_;
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, pause, [this] { return stop_.load(); });
+  }
+}
+
+Status S3::PutNew(const std::string& key, ByteView body) {
+  Fields headers = Checked(body);
+  headers.emplace_back("if-none-match", "*");
+  const Status put = Do({.method = "PUT", .key = key, .query = {}, .headers = std::move(headers), .body = body}).status();
+  if (put.code() != Code::kFailedPrecondition) return put;
+  // An earlier attempt may have put it, and its reply was lost.
+  const auto there = Get(key, std::max<uint64_t>(body.size(), 1));
+  if (there.ok() && std::ranges::equal(*there, body)) return {};
+  if (!there.ok() && there.status().code() != Code::kResourceExhausted) return put;
+  return {Code::kStale, Name(key) + ": there is one already"};
+}
+
+Status S3::Read(const std::string& key, uint64_t offset, std::span<std::byte> out) {
+  if (out.empty()) return {};
+  const std::string range = "bytes=" + std::to_string(offset) + "-" + std::to_string(offset + out.size() - 1);
+  return Do({.method = "GET", .key = key, .query = {}, .headers = {{"range", range}}, .body = {}, .into = out}).status();
+}
+
+Result<uint64_t> S3::Size(const std::string& key) {
+  LEAT_ASSIGN_OR_RETURN(const HttpReply reply,
+                        Do({.method = "HEAD", .key = key, .query = {}, .headers = {}, .body = {}}));
+  const std::string text = reply.Header("content-length");
+  char* end = nullptr;
+  const uint64_t size = std::strtoull(text.c_str(), &end, 10);
+  if (text.empty() || *end != 0) return Status(Code::kDataLoss, Name(key) + ": the reply has no size");
+  return size;
+}
+
+Result<std::vector<ObjectInfo>> S3::List(const std::string& prefix) {
+  std::vector<ObjectInfo> all;
+  std::string next;
+  do {
+    Fields query = {{"list-type", "2"}, {"prefix", WholeKey(prefix)}};
+    if (!next.empty()) query.emplace_back("continuation-token", next);
+    LEAT_ASSIGN_OR_RETURN(const HttpReply reply,
+                          Do({.method = "GET", .key = "", .query = std::move(query), .headers = {}, .body = {}}));
+    auto page = ParseList(reply.body);
+    if (!page.ok()) return page.status().With(Location(settings_));
+    for (ObjectInfo& object : page->objects) {
+      LEAT_ASSIGN_OR_RETURN(object.key, BelowPrefix(object.key));
+      all.push_back(std::move(object));
+    }
+    next = std::move(page->next);
+  } while (!next.empty());
+  return all;
+}
+
+Result<std::vector<OpenUpload>> S3::OpenUploads(const std::string& prefix) {
+  std::vector<OpenUpload> all;
+  std::string key, id;
+  do {
+    Fields query = {{"uploads", ""}, {"prefix", WholeKey(prefix)}};
+    if (!key.empty()) query.emplace_back("key-marker", key);
+    if (!id.empty()) query.emplace_back("upload-id-marker", id);
+    LEAT_ASSIGN_OR_RETURN(const HttpReply reply,
+                          Do({.method = "GET", .key = "", .query = std::move(query), .headers = {}, .body = {}}));
+    auto page = ParseUploads(reply.body);
+    if (!page.ok()) return page.status().With(Location(settings_));
+    for (OpenUpload& upload : page->uploads) {
+      auto below = BelowPrefix(upload.key);
+      if (!below.ok() || !below->starts_with(prefix)) continue;  // some stores list them all
+      all.push_back({std::move(*below), std::move(upload.id)});
+    }
+    key = std::move(page->next_key);
+    id = std::move(page->next_id);
+  } while (!key.empty());
+  return all;
+}
+
+Status S3::Upload(const std::string& key, uint64_t size, const ReadPiece& read) {
+  const uint64_t part_bytes = std::max(settings_.part_bytes, size / kMostParts + 1);
+  if (size <= part_bytes) {
+    Bytes whole(size);
+    LEAT_RETURN_IF_ERROR(read(0, whole));
+    return Do({.method = "PUT", .key = key, .query = {}, .headers = Checked(whole), .body = whole, .sign_body = false})
+        .status();
+  }
+  LEAT_ASSIGN_OR_RETURN(const HttpReply begun, Do({.method = "POST",
+                                                   .key = key,
+                                                   .query = {{"uploads", ""}},
+                                                   .headers = {{"x-amz-checksum-algorithm", "CRC32C"}},
+                                                   .body = {}}));
+  const auto id = ParseBegun(begun.body);
+  if (!id.ok()) return id.status().With(Name(key));
+  std::vector<PartInfo> parts((size + part_bytes - 1) / part_bytes);
+  Status status = UploadParts(key, *id, size, part_bytes, read, &parts);
+  if (status.ok()) status = Complete(key, *id, parts, size);
+  if (!status.ok()) (void)GiveUp({key, *id});  // what stays is removed by the coordinator
+  return status;
+}
+
+Status S3::UploadParts(const std::string& key, const std::string& id, uint64_t size, uint64_t part_bytes,
+                       const ReadPiece& read, std::vector<PartInfo>* parts) {
+  std::atomic<size_t> next = 0;
+  std::mutex failing;
+  Status failure;
+  const auto work = [&] {
+    // Linux has a nice value for each thread.
+    if (options_.nice > 0) (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), options_.nice);
+    Bytes memory(part_bytes);
+    while (true) {
+      const size_t i = next++;
+      if (i >= parts->size()) return;
+      const uint64_t offset = i * part_bytes;
+      const std::span<std::byte> part(memory.data(), std::min(part_bytes, size - offset));
+      Status status = read(offset, part);
+      if (status.ok()) {
+        Fields headers = Checked(part);
+        PartInfo& info = (*parts)[i];
+        info = {static_cast<uint32_t>(i + 1), "", headers.front().second};
+        const auto reply = Do({.method = "PUT",
+                               .key = key,
+                               .query = {{"partNumber", std::to_string(i + 1)}, {"uploadId", id}},
+                               .headers = std::move(headers),
+                               .body = part,
+                               .sign_body = false});
+        status = reply.status();
+        if (reply.ok()) {
+          info.etag = reply->Header("etag");
+          // A store that does not know the checksum does not want it when the parts are put together.
+          if (reply->Header("x-amz-checksum-crc32c").empty()) info.crc32c.clear();
+        }
+      }
+      if (status.ok()) continue;
+      next = parts->size();
+      std::lock_guard lock(failing);
+      if (failure.ok()) failure = status;
+      return;
+    }
+  };
+  std::vector<std::thread> threads;
+  const size_t count = std::min<size_t>(std::max(settings_.connections, 1u), parts->size());
+  for (size_t i = 0; i < count; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  return failure;
+}
+
+Status S3::Complete(const std::string& key, const std::string& id, const std::vector<PartInfo>& parts, uint64_t size) {
+  const std::string body = WriteComplete(parts);
+  const Retries retries(options_.retries, Now());
+  for (uint32_t attempt = 1;; ++attempt) {
+    const auto reply =
+        Do({.method = "POST", .key = key, .query = {{"uploadId", id}}, .headers = {}, .body = AsBytes(body)});
+    if (reply.status().code() == Code::kNotFound) {
+      // An earlier attempt may have completed it, and its reply was lost.
+      const auto there = Size(key);
+      return there.ok() && *there == size ? Status() : reply.status();
+    }
+    LEAT_RETURN_IF_ERROR(reply.status());
+    const auto error = ParseCompleted(reply->body);
+    if (!error.ok()) return error.status().With(Name(key));
+    const Outcome outcome = Judge(Status(), reply->status, error->code, error->message);
+    if (outcome.status.ok()) return {};
+    const Duration pause = outcome.again ? retries.Pause(Now(), attempt, attempt) : Duration(-1);
+    if (pause < Duration(0)) return outcome.status.With(Name(key));
+    ++retries_;
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, pause, [this] { return stop_.load(); });
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ObjectStore>> OpenS3(const Settings& settings, const StoreOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(Settings resolved, Resolve(settings, options.environment));
+  return std::unique_ptr<ObjectStore>(new S3(std::move(resolved), options));
+}
+
+}  // namespace leat::object_store

@@ -1,0 +1,182 @@
+#include "object_store/xml.h"
+
+#include <expat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+
+namespace leat::object_store {
+namespace {
+
+constexpr size_t kMaxDepth = 16;
+
+struct Builder {
+  XML_Parser parser = nullptr;
+  Element root;  // its only child is the document's element
+  std::vector<Element> open;
+  std::string refused;
+
+  void Refuse(const char* why) {
+    refused = why;
+    XML_StopParser(parser, XML_FALSE);
+  }
+};
+
+void OnStart(void* data, const char* name, const char**) {
+  auto& builder = *static_cast<Builder*>(data);
+  if (builder.open.size() >= kMaxDepth) return builder.Refuse("is nested too deeply");
+  const std::string_view whole = name;
+  const size_t colon = whole.rfind(':');
+  builder.open.push_back(
+      {.name = std::string(colon == std::string_view::npos ? whole : whole.substr(colon + 1)), .text = {}, .children = {}});
+}
+
+void OnEnd(void* data, const char*) {
+  auto& builder = *static_cast<Builder*>(data);
+  Element done = std::move(builder.open.back());
+  builder.open.pop_back();
+  (builder.open.empty() ? builder.root : builder.open.back()).children.push_back(std::move(done));
+}
+
+void OnText(void* data, const char* text, int size) {
+  auto& builder = *static_cast<Builder*>(data);
+  if (!builder.open.empty()) builder.open.back().text.append(text, static_cast<size_t>(size));
+}
+
+void OnDoctype(void* data, const char*, const char*, const char*, int) {
+  static_cast<Builder*>(data)->Refuse("has a document type");
+}
+
+Status Unexpected(const Element& element, const char* wanted) {
+  return {Code::kDataLoss, "the reply is a <" + element.name + ">, not a <" + wanted + ">"};
+}
+
+std::string OneLine(std::string text) {
+  constexpr size_t kMost = 300;
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  if (text.size() > kMost) text.resize(kMost);
+  return text;
+}
+
+}  // namespace
+
+std::string Element::Text(const std::string& child) const {
+  const auto found = std::ranges::find(children, child, &Element::name);
+  return found == children.end() ? "" : found->text;
+}
+
+Result<Element> ParseXml(ByteView text) {
+  if (text.size() > kMaxReply)
+    return Status(Code::kDataLoss, "the reply has " + std::to_string(text.size()) + " bytes");
+  const std::unique_ptr<XML_ParserStruct, decltype(&XML_ParserFree)> parser(XML_ParserCreate(nullptr), XML_ParserFree);
+  if (parser == nullptr) return Status(Code::kResourceExhausted, "no memory for a reply");
+  Builder builder;
+  builder.parser = parser.get();
+  XML_SetUserData(parser.get(), &builder);
+  XML_SetElementHandler(parser.get(), OnStart, OnEnd);
+  XML_SetCharacterDataHandler(parser.get(), OnText);
+  XML_SetStartDoctypeDeclHandler(parser.get(), OnDoctype);
+  const auto parsed =
+      XML_Parse(parser.get(), reinterpret_cast<const char*>(text.data()), static_cast<int>(text.size()), XML_TRUE);
+  if (parsed != XML_STATUS_OK) {
+    const std::string why =
+        builder.refused.empty() ? XML_ErrorString(XML_GetErrorCode(parser.get())) : builder.refused;
+    return Status(Code::kDataLoss,
+                  "the reply is no valid XML: line " + std::to_string(XML_GetCurrentLineNumber(parser.get())) + ": " + why);
+  }
+  if (builder.root.children.empty()) return Status(Code::kDataLoss, "the reply is empty");
+  return std::move(builder.root.children.front());
+}
+
+ErrorReply ParseError(ByteView body) {
+  const auto parsed = ParseXml(body);
+  if (!parsed.ok() || (parsed->name != "Error" && parsed->name != "ErrorResponse")) return {};
+  // Replies of STS have one more level.
+  const auto inner = std::ranges::find(parsed->children, "Error", &Element::name);
+  const Element& error = parsed->name == "ErrorResponse" && inner != parsed->children.end() ? *inner : *parsed;
+  return {OneLine(error.Text("Code")), OneLine(error.Text("Message"))};
+}
+
+Result<ListReply> ParseList(ByteView body) {
+  LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseXml(body));
+  if (parsed.name != "ListBucketResult") return Unexpected(parsed, "ListBucketResult");
+  ListReply reply;
+  for (const Element& child : parsed.children) {
+    if (child.name != "Contents") continue;
+    ObjectInfo object{child.Text("Key"), 0};
+    const std::string size = child.Text("Size");
+    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), object.size);
+    if (object.key.empty() || error != std::errc() || end != size.data() + size.size())
+      return Status(Code::kDataLoss, "the reply has an object '" + OneLine(object.key) + "' of '" + OneLine(size) + "' bytes");
+    reply.objects.push_back(std::move(object));
+  }
+  if (parsed.Text("IsTruncated") == "true") {
+    reply.next = parsed.Text("NextContinuationToken");
+    if (reply.next.empty()) return Status(Code::kDataLoss, "the reply has more pages, but does not name the next one");
+  }
+  return reply;
+}
+
+Result<UploadsReply> ParseUploads(ByteView body) {
+  LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseXml(body));
+  if (parsed.name != "ListMultipartUploadsResult") return Unexpected(parsed, "ListMultipartUploadsResult");
+  UploadsReply reply;
+  for (const Element& child : parsed.children) {
+    if (child.name != "Upload") continue;
+    OpenUpload upload{child.Text("Key"), child.Text("UploadId")};
+    if (upload.key.empty() || upload.id.empty()) return Status(Code::kDataLoss, "the reply has an upload without key or id");
+    reply.uploads.push_back(std::move(upload));
+  }
+  if (parsed.Text("IsTruncated") == "true") {
+    reply.next_key = parsed.Text("NextKeyMarker");
+    reply.next_id = parsed.Text("NextUploadIdMarker");
+    if (reply.next_key.empty()) return Status(Code::kDataLoss, "the reply has more pages, but does not name the next one");
+  }
+  return reply;
+}
+
+Result<std::string> ParseBegun(ByteView body) {
+  LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseXml(body));
+  if (parsed.name != "InitiateMultipartUploadResult") return Unexpected(parsed, "InitiateMultipartUploadResult");
+  std::string id = parsed.Text("UploadId");
+  if (id.empty()) return Status(Code::kDataLoss, "the reply names no upload");
+  return id;
+}
+
+Result<ErrorReply> ParseCompleted(ByteView body) {
+  LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseXml(body));
+  if (parsed.name == "CompleteMultipartUploadResult") return ErrorReply();
+  if (parsed.name != "Error") return Unexpected(parsed, "CompleteMultipartUploadResult");
+  ErrorReply error{OneLine(parsed.Text("Code")), OneLine(parsed.Text("Message"))};
+  if (error.code.empty()) error.code = "InternalError";
+  return error;
+}
+
+std::string WriteComplete(const std::vector<PartInfo>& parts) {
+  const auto escaped = [](const std::string& text) {
+    std::string out;
+    for (const char c : text) {
+      if (c == '&') {
+        out += "&amp;";
+      } else if (c == '<') {
+        out += "&lt;";
+      } else if (c == '>') {
+        out += "&gt;";
+      } else {
+        out += c;
+      }
+    }
+    return out;
+  };
+  std::string text = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
+  for (const PartInfo& part : parts) {
+    text += "<Part><PartNumber>" + std::to_string(part.number) + "</PartNumber><ETag>" + escaped(part.etag) + "</ETag>";
+    if (!part.crc32c.empty()) text += "<ChecksumCRC32C>" + part.crc32c + "</ChecksumCRC32C>";
+    text += "</Part>";
+  }
+  return text + "</CompleteMultipartUpload>";
+}
+
+}  // namespace leat::object_store

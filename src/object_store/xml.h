@@ -1,0 +1,70 @@
+// Replies of an S3-compatible store, which are untrusted. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+namespace leat::object_store {
+
+inline constexpr size_t kMaxReply = 16 << 20;
+
+// An element with its text, without attributes and namespaces.
+struct Element {
+  std::string name;
+  std::string text;
+  std::vector<Element> children;
+  // The text of the first child with this name; empty: there is none.
+  std::string Text(const std::string& child) const;
+};
+
+// kDataLoss, with the line, for what is not well-formed, has a document type, is deeper than 16 elements or larger
+// than kMaxReply.
+Result<Element> ParseXml(ByteView text);
+
+struct ErrorReply {
+  std::string code;     // "NoSuchBucket"; empty: the reply names none
+  std::string message;  // one line
+};
+ErrorReply ParseError(ByteView body);
+
+struct ObjectInfo {
+  std::string key;
+  uint64_t size = 0;
+  friend bool operator==(const ObjectInfo&, const ObjectInfo&) = default;
+};
+struct ListReply {
+  std::vector<ObjectInfo> objects;
+  std::string next;  // the token of the next page; empty: this is the last one
+};
+Result<ListReply> ParseList(ByteView body);
+
+struct OpenUpload {
+  std::string key;
+  std::string id;
+  friend bool operator==(const OpenUpload&, const OpenUpload&) = default;
+};
+struct UploadsReply {
+  std::vector<OpenUpload> uploads;
+  std::string next_key;  // markers of the next page; empty: this is the last one
+  std::string next_id;
+};
+Result<UploadsReply> ParseUploads(ByteView body);
+
+// The id of an upload that was begun.
+Result<std::string> ParseBegun(ByteView body);
+// An upload may fail after the store has answered 200: then the error's code is not empty.
+Result<ErrorReply> ParseCompleted(ByteView body);
+
+struct PartInfo {
+  uint32_t number = 0;
+  std::string etag;
+  std::string crc32c;
+};
+// The body of CompleteMultipartUpload.
+std::string WriteComplete(const std::vector<PartInfo>& parts);
+
+}  // namespace leat::object_store
