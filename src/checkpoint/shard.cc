@@ -397,12 +397,13 @@ Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_
                                            const SliceTable& table,
                                            std::span<const std::string_view> slot_names,
                                            std::vector<std::shared_ptr<const Slice>> slices,
-                                           Durability durability, const ShardProgress& progress) {
+                                           Durability durability, const ShardProgress& progress,
+                                           const std::string& name) {
   LEAT_ASSIGN_OR_RETURN(SafetensorsHeader head, MakeHead(node, table, slot_names, slices));
   // Of names that cannot be written nothing is left.
   LEAT_RETURN_IF_ERROR(EncodeSafetensorsHeader(head).status());
   protocol::ManifestShard shard;
-  shard.file = "shard-" + std::to_string(node) + ".safetensors";
+  shard.file = name.empty() ? "shard-" + std::to_string(node) + ".safetensors" : name;
   for (const auto& slice : slices) shard.slices.push_back({slice->id, slice->incarnation});
   const std::string temporary = shard.file + ".tmp";
   LEAT_ASSIGN_OR_RETURN(File file, File::Open(directory + "/" + temporary, O_RDWR | O_CREAT | O_TRUNC));

@@ -116,6 +116,13 @@ Result<Term> ClaimTerm(const std::string& directory, uint64_t wanted) {
   return term;
 }
 
+Status WriteFormerTerm(const std::string& directory, uint64_t number,
+                       const std::vector<protocol::JournalRecord>& records) {
+  const std::string path = directory + "/" + NameOf(number);
+  LEAT_RETURN_IF_ERROR(MakeDirectory(path));
+  return Journal::Create(path, records).status();
+}
+
 Status UnlessReplaced(const std::string& term_directory, Status status) {
   if (Exists(term_directory)) return status;
   return {Code::kStale, term_directory + ": another coordinator has taken over"};

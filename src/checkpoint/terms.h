@@ -34,6 +34,9 @@ struct Term {
 // a journal with the same records. kDataLoss if the former journal is damaged, kStale if another coordinator
 // claims a term meanwhile.
 Result<Term> ClaimTerm(const std::string& directory, uint64_t number = 0);
+// Makes the directory of a former coordinator, with its journal.
+Status WriteFormerTerm(const std::string& directory, uint64_t number,
+                       const std::vector<protocol::JournalRecord>& records);
 // kStale if a term's directory has no longer its name, because another coordinator has taken over; else
 // `status`.
 Status UnlessReplaced(const std::string& term_directory, Status status);

@@ -1,5 +1,6 @@
 // From the parsed file to the job: one function for each section.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <stdexcept>
 
@@ -258,8 +259,36 @@ void ReadSecurity(const Config& config, Job* job) {
   if (job->strategy.mpi) security.Fail("MPI does not encrypt; security: tls needs strategy: transport: auto");
 }
 
+std::optional<object_store::Settings> ReadBucket(const Config& checkpoint) {
+  constexpr std::array kOfBucket = {"endpoint", "region", "path_style", "ca", "connections", "part_mb"};
+  if (!checkpoint.Has("to")) {
+    for (const char* key : kOfBucket)
+      if (checkpoint.Has(key)) checkpoint.At(key).Fail(std::string(key) + " needs to: s3://BUCKET/PREFIX");
+    return std::nullopt;
+  }
+  const Config to = checkpoint.At("to");
+  auto parsed = object_store::ParseLocation(to.String());
+  if (!parsed.ok()) to.Fail(parsed.status().message());
+  object_store::Settings settings = std::move(*parsed);
+  settings.endpoint = checkpoint.String("endpoint", "");
+  while (settings.endpoint.ends_with('/')) settings.endpoint.pop_back();
+  if (checkpoint.Has("endpoint")) {
+    const Status valid = object_store::CheckEndpoint(settings.endpoint);
+    if (!valid.ok()) checkpoint.At("endpoint").Fail(valid.message());
+  }
+  settings.region = checkpoint.String("region", "");
+  if (checkpoint.Has("path_style")) settings.path_style = checkpoint.Bool("path_style", false);
+  settings.ca = checkpoint.String("ca", "");
+  settings.connections = static_cast<uint32_t>(checkpoint.Integer("connections", settings.connections, 1, 64));
+  // S3 refuses smaller parts, but for the last one, and larger ones than 5 GiB.
+  settings.part_bytes = static_cast<uint64_t>(checkpoint.Integer("part_mb", settings.part_bytes >> 20, 5, 1024)) << 20;
+  return settings;
+}
+
 void ReadCheckpoint(const Config& checkpoint, Job* job) {
-  checkpoint.Allow({"interval_s", "keep", "copy_mb"});
+  checkpoint.Allow({"interval_s", "keep", "copy_mb", "to", "endpoint", "region", "path_style", "ca", "connections",
+                    "part_mb"});
+  job->checkpoint_to = ReadBucket(checkpoint);
   job->checkpoint_interval_s = checkpoint.Number("interval_s", job->checkpoint_interval_s, 0, 1e6);
   job->keep_checkpoints = static_cast<uint32_t>(checkpoint.Integer("keep", job->keep_checkpoints, 1, 1000));
   job->checkpoint_copy_bytes =
