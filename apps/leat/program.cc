@@ -24,6 +24,7 @@
 #include "control/client.h"
 #include "dashboard_listener.h"
 #include "demo_job.h"
+#include "job/bucket.h"
 #include "job/worker_range.h"
 #include "kafka_demo.h"
 #include "kernels/cpu/table.h"
@@ -196,7 +197,8 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
       ->check(CLI::Range(0u, 1000u));
   app->add_option("--directory", a->overrides.directory,
                   "directory for checkpoints, journal and logs (" + directory_default + ")");
-  app->add_option("--resume", a->source.resume, "resume from the newest checkpoint in this job directory");
+  app->add_option("--resume", a->source.resume, "resume from the newest checkpoint in this job directory, or, into an empty --directory, in "
+                  "s3://BUCKET/PREFIX");
   app->add_option("--rate", a->rate,
                   "events per second that the bots publish; 0: no limit (default: the job's)")
       ->check(CLI::NonNegativeNumber);
@@ -223,7 +225,15 @@ constexpr const char* kJobFile = "job file (YAML); not needed with --resume";
 constexpr const char* kJsonResult =
     "print the result as one JSON object on stdout, and the progress on stderr";
 
+// A job that is resumed from a bucket goes on in --directory.
+void FetchJob(Arguments* a) {
+  if (!job::IsBucket(a->source.resume)) return;
+  job::FetchFromBucket(a->source.resume, a->source.file, a->overrides.directory);
+  a->source.resume = std::exchange(a->overrides.directory, "");
+}
+
 int Train(Arguments a) {
+  FetchJob(&a);
   if (a.rate >= 0) a.overrides.rate = a.rate;
   launcher::RunnerOptions options;
   options.source = a.source;
@@ -277,6 +287,12 @@ void ResumeWhatIsThere(Arguments* a) {
 
 int Coordinator(Arguments a) {
   launcher::BlockSignals();
+  if (job::IsBucket(a.source.resume)) {
+    if (!a.standby_for.empty() || a.take_over)
+      throw std::invalid_argument("--resume " + a.source.resume + " starts the job anew: no other coordinator runs");
+    FetchJob(&a);
+    a.new_members = true;
+  }
   if (a.rate >= 0) a.overrides.rate = a.rate;
   if (a.demo && a.source.resume.empty()) a.source.text = kDemoJob;
   // A standby with a directory of its own gets the job from the coordinator.

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "job/bucket.h"
 #include "job/extensions/extensions.h"
 #include "job/input/csv_files.h"
 #include "job/input/schema_files.h"
@@ -531,6 +532,10 @@ Job ReadJob(const Config& config, const nn::LayerFiles::Copies* copies) {
 }
 
 }  // namespace
+
+std::optional<object_store::Settings> CheckpointBucket(const Config& config) {
+  return config.IsMap() && config.Has("checkpoint") ? ReadBucket(config.At("checkpoint")) : std::nullopt;
+}
 
 Job Job::FromConfig(const Config& config, const nn::LayerFiles::Copies& copies) {
   return ReadJob(config, &copies);

@@ -23,6 +23,7 @@
 
 #include "checkpoint/store.h"
 #include "control/client.h"
+#include "job/bucket.h"
 #include "job/evaluate.h"
 #include "job/input/readable.h"
 #include "job/resume.h"
@@ -599,6 +600,7 @@ int RunLocally(const RunnerOptions& options) {
     if (!allowed.ok()) throw std::invalid_argument("--dashboard: " + allowed.message());
   }
   job::CheckReadable(job);
+  (void)job::CheckBucket(job, !options.source.resume.empty());
   std::error_code error;
   const bool made_directory = job.directory.empty() || !fs::exists(job.directory, error);
   if (!options.source.resume.empty()) {

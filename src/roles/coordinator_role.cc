@@ -15,8 +15,10 @@
 #include <utility>
 #include <variant>
 
+#include "checkpoint/bucket/bucket.h"
 #include "checkpoint/safetensors.h"
 #include "control/server.h"
+#include "job/bucket.h"
 #include "job/input/readable.h"
 #include "job/resume.h"
 #include "job/share_layout.h"
@@ -24,6 +26,7 @@
 #include "metrics/metrics.h"
 #include "net/address.h"
 #include "net/loop.h"
+#include "net/security/private_file.h"
 #include "net/tcp/tcp.h"
 #include "observe/history/recorder.h"
 #include "observe/tensorboard/event_file.h"
@@ -64,6 +67,18 @@ constexpr Duration kGradientsPause = std::chrono::seconds(10);
 constexpr Duration kLastPoints = std::chrono::seconds(5);
 // At the end, for a disk that is busy.
 constexpr Duration kLastRecord = std::chrono::seconds(2);
+// Of a coordinator's request to the bucket.
+constexpr Duration kBucketDeadline = std::chrono::seconds(60);
+
+// Null: the job's checkpoints are in its directory alone.
+Result<std::unique_ptr<checkpoint::Bucket>> MakeBucket(const job::Job& job, uint64_t term) {
+  if (!job.checkpoint_to) return std::unique_ptr<checkpoint::Bucket>();
+  object_store::StoreOptions options;
+  options.retries.deadline = kBucketDeadline;
+  LEAT_ASSIGN_OR_RETURN(auto store, object_store::OpenS3(*job.checkpoint_to, options));
+  std::string owner = std::to_string(term) + " " + net::RandomHex(16) + "\n";
+  return std::make_unique<checkpoint::Bucket>(std::move(store), protocol::NumberOf(term), std::move(owner));
+}
 
 std::string OnHostOf(const std::string& address, uint16_t port) {
   return std::string(net::HostOf(address)) + ":" + std::to_string(port);
@@ -135,11 +150,13 @@ class CoordinatorRole {
   CoordinatorRole(const job::Job& job, const CoordinatorOptions& options,
                   std::unique_ptr<checkpoint::Store> store, protocol::RecoveredState restored,
                   CoordinatorStreams streams, PublisherService* publisher, protocol::CoordinatorConfig config,
-                  Replication replication, std::unique_ptr<tensorboard::RunWriter> tensorboard)
+                  Replication replication, std::unique_ptr<tensorboard::RunWriter> tensorboard,
+                  std::unique_ptr<checkpoint::Bucket> bucket)
       : metrics_(options.metrics != nullptr ? options.metrics->registry() : own_metrics_),
         job_(job),
         options_(options),
         store_(std::move(store)),
+        bucket_(std::move(bucket)),
         streams_(std::move(streams)),
         publisher_(publisher),
         progress_({.job = job.name,
@@ -226,6 +243,7 @@ class CoordinatorRole {
     ShowStatus();
     loop_.Run();
     if (options_.metrics != nullptr) options_.metrics->status().Set(nullptr);
+    if (bucket_ != nullptr) bucket_->store().Abort();
     for (const auto& client : streams_.clients) client->Abort();
     // The directory is another coordinator's.
     if (outcome_.code() == Code::kStale) return outcome_;
@@ -668,6 +686,16 @@ class CoordinatorRole {
     });
   }
 
+  // Likewise, on the thread that talks to the bucket.
+  template <class Work, class Done>
+  void InBucket(Work work, Done done) {
+    bucket_thread_.Post([this, work = std::move(work), done = std::move(done)] {
+      loop_.Post([this, done, result = work()]() mutable {
+        if (!ended_) done(std::move(result));
+      });
+    });
+  }
+
   void Act(protocol::Reply& a) {
     auto call = calls_.extract(a.call);
     if (call.empty()) return;
@@ -757,23 +785,49 @@ class CoordinatorRole {
     auto manifest = a.manifest;
     manifest.fingerprints = fingerprints_;
     manifest.directory = std::filesystem::path(manifest.directory).filename().string();
-    InBackground(
-        [this, manifest, directory = a.manifest.directory] {
-          LEAT_RETURN_IF_ERROR(store_->Commit(manifest));
-          // A checkpoint is complete, whether others can read it or not.
-          if (const Status published = shard_service_->OnComplete(directory, manifest); !published.ok())
-            spdlog::warn("checkpoint {} cannot be published: {}", manifest.id, published.ToString());
-          std::vector<uint64_t> offsets;
-          for (const auto& position : manifest.watermark) offsets.push_back(position.offset);
-          if (const Status told = streams_.for_background().CommitOffsets(job_.name, offsets); !told.ok())
-            spdlog::warn("commit of offsets: {}", told.ToString());
-          return Status();
-        },
-        [this, manifest = a.manifest](const Status& status) {
-          if (status.code() == Code::kStale) return Replaced(status);
-          if (status.ok()) OnCheckpoint(manifest);
-          Do(machine_.OnManifestCommitted(loop_.Now(), manifest.id, status));
-        });
+    const auto done = [this, manifest = a.manifest](const Status& status) {
+      if (status.code() == Code::kStale) return Replaced(status);
+      if (status.ok()) OnCheckpoint(manifest);
+      Do(machine_.OnManifestCommitted(loop_.Now(), manifest.id, status));
+    };
+    if (bucket_ == nullptr) {
+      return InBackground([this, manifest, directory = a.manifest.directory] { return Commit(manifest, directory); },
+                          done);
+    }
+    InBucket([this, manifest, directory = a.manifest.directory] { return bucket_->FetchMissing(manifest, directory); },
+             [this, manifest, directory = a.manifest.directory, done](const Status& fetched) {
+               if (!fetched.ok()) return done(NotStale(fetched));
+               InBackground(
+                   [this, manifest, directory]() -> Result<std::vector<protocol::JournalRecord>> {
+                     LEAT_RETURN_IF_ERROR(Commit(manifest, directory));
+                     return store_->ReadJournal();
+                   },
+                   [this, manifest, done](Result<std::vector<protocol::JournalRecord>> records) {
+                     if (!records.ok()) return done(records.status());
+                     checkpoint::BucketManifest whole{.term = protocol::NumberOf(store_->term()),
+                                                      .manifest = manifest,
+                                                      .job = job_.config.ToYaml(),
+                                                      .records = std::move(*records)};
+                     InBucket([this, whole = std::move(whole)] { return bucket_->Commit(whole); },
+                              [done](const Status& put) { done(NotStale(put)); });
+                   });
+             });
+  }
+  // Who is the coordinator is decided without the bucket.
+  static Status NotStale(const Status& status) {
+    return status.code() == Code::kStale ? Status(Code::kFailedPrecondition, status.message()) : status;
+  }
+  // In the background: in the job's directory.
+  Status Commit(const protocol::Manifest& manifest, const std::string& directory) {
+    LEAT_RETURN_IF_ERROR(store_->Commit(manifest));
+    // A checkpoint is complete, whether others can read it or not.
+    if (const Status published = shard_service_->OnComplete(directory, manifest); !published.ok())
+      spdlog::warn("checkpoint {} cannot be published: {}", manifest.id, published.ToString());
+    std::vector<uint64_t> offsets;
+    for (const auto& position : manifest.watermark) offsets.push_back(position.offset);
+    if (const Status told = streams_.for_background().CommitOffsets(job_.name, offsets); !told.ok())
+      spdlog::warn("commit of offsets: {}", told.ToString());
+    return {};
   }
   void OnCheckpoint(const protocol::Manifest& manifest) {
     if (checkpoint_begun_.first == manifest.id && track_->on())
@@ -784,11 +838,18 @@ class CoordinatorRole {
     spdlog::info("checkpoint {} of {} events is complete", manifest.id, manifest.events);
     replicator_->OnCheckpoint(manifest.id);
     checkpoints_.Add();
+    durable_ = manifest.id;
     last_checkpoint_.Set(Seconds(std::chrono::system_clock::now().time_since_epoch()));
     if (tensorboard_ != nullptr) tensorboard_->OnCheckpoint(manifest.directory, manifest);
   }
   void Act(protocol::DropCheckpoints& a) { replicator_->Drop(a); }
   void Drop(const protocol::DropCheckpoints& a) {
+    if (bucket_ != nullptr) {
+      bucket_thread_.Post([this, oldest_kept = a.oldest_kept, newest = durable_] {
+        if (const Status dropped = bucket_->Drop(oldest_kept, newest); !dropped.ok())
+          spdlog::warn("old checkpoints stay in the bucket: {}", dropped.ToString());
+      });
+    }
     background_.Post([this, a] {
       if (auto status = store_->Drop(a.oldest_kept, a.watermark); !status.ok()) {
         spdlog::warn("{}", status.ToString());
@@ -843,6 +904,17 @@ class CoordinatorRole {
       spdlog::error("{}; this one ends", a.status.message());
       return End(std::move(a.status));
     }
+    // The bucket, too, first of all.
+    if (bucket_ != nullptr) {
+      return InBucket([] { return Status(); },
+                      [this, a](const Status&) {
+                        auto ending = a;
+                        EndInDirectory(ending);
+                      });
+    }
+    EndInDirectory(a);
+  }
+  void EndInDirectory(protocol::JobEnded& a) {
     // Otherwise standbys may know better.
     const bool agreed = replicator_->WaitsFor().empty();
     InBackground(
@@ -929,6 +1001,7 @@ class CoordinatorRole {
   const job::Job& job_;
   const CoordinatorOptions& options_;
   std::unique_ptr<checkpoint::Store> store_;
+  const std::unique_ptr<checkpoint::Bucket> bucket_;  // of the thread for it; null: there is none
   CoordinatorStreams streams_;
   PublisherService* const publisher_;  // of this process; null: it has none
   report::Progress progress_;
@@ -966,11 +1039,13 @@ class CoordinatorRole {
   Status outcome_;
   Status failure_;                  // why the job was ended
   uint64_t reported_failures_ = 0;  // of checkpoints
+  uint64_t durable_ = 0;            // the newest complete one since the start
   uint64_t saving_ = 0;             // the checkpoint that is being made; 0: none
   uint64_t saved_bytes_ = 0;        // of it
   bool measures_saving_ = false;
   std::unique_ptr<ShardService> shard_service_;
-  BackgroundThread background_;   // uses the members above
+  BackgroundThread bucket_thread_{kNiceWithFiles};  // uses the members above
+  BackgroundThread background_;                     // likewise
   BackgroundThread poll_thread_;  // asks other hosts for the stream's ranges
   CommitQueue queue_;
   const Replication replication_;
@@ -1025,14 +1100,22 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
         "the two");
   }
   checkpoint::IntactCheckpoint intact;
+  // A job whose members are alive goes on, whatever becomes of the bucket.
+  const bool goes_on = options.resume && !options.new_members;
+  const uint64_t first_term = goes_on ? 0 : job::CheckBucket(job, options.resume);
   if (options.resume) intact = job::CheckResumable(job);
   uint64_t elected = options.term;
   if (options.resume && !options.new_members && elected == 0) {
     LEAT_ASSIGN_OR_RETURN(elected,
                           ElectRestarted(job.directory, protocol::ElectorRole(job.strategy), options));
   }
-  auto store = checkpoint::Store::Open(job.directory, options.resume, options.take_over, elected);
+  auto store = checkpoint::Store::Open(job.directory, options.resume, options.take_over,
+                                       elected != 0 ? elected : first_term);
   if (!store.ok()) return store.status();
+  LEAT_ASSIGN_OR_RETURN(auto bucket, MakeBucket(job, (*store)->term()));
+  if (bucket != nullptr && !goes_on) {
+    if (const Status claimed = bucket->Claim(); !claimed.ok()) throw std::invalid_argument(claimed.message());
+  }
   protocol::RecoveredState restored;
   if (options.resume) {
     auto found = (*store)->Restore(intact.damaged);
@@ -1112,7 +1195,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   WithDamage(intact, [&] {
     role.emplace(job, options, std::move(*store), std::move(restored), std::move(streams),
                  feed != nullptr ? publisher.get() : nullptr, std::move(config), std::move(replication),
-                 std::move(tensorboard));
+                 std::move(tensorboard), std::move(bucket));
   });
   for (const auto& damaged : intact.damaged) LEAT_RETURN_IF_ERROR(its_store.SetAside(damaged.id));
   if (!intact.damaged.empty()) spdlog::warn("{}", job::DamageNote(job, intact));

@@ -409,12 +409,14 @@ class GroupMemberRole {
       const auto read = [] {};  // the machine keeps no copies
       timeline::Scope scope(files_track_, timeline::Kind::kCheckpoint);
       scope.span().number = a.order.id;
-      Post([this,
-            report = shard_files_->Save(std::move(a), membership_.node(), table_, job_.optimizer, read)] {
-        copies_.Drop();
-        machine_.OnShardSaved(report);
-        membership_.Update();
-      });
+      const auto done = [this](protocol::ShardReport report) {
+        Post([this, report = std::move(report)] {
+          copies_.Drop();
+          machine_.OnShardSaved(report);
+          membership_.Update();
+        });
+      };
+      shard_files_->Save(std::move(a), membership_.node(), table_, job_.optimizer, read, done);
     });
   }
 

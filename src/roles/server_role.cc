@@ -211,11 +211,13 @@ class ServerRole {
                                                .written = [this](SliceId slice) { saved_.Written(slice); }};
       timeline::Scope scope(files_track_, timeline::Kind::kCheckpoint);
       scope.span().number = a.order.id;
-      loop_.Post([this, report = files_->Save(std::move(a), membership_.node(), table_, optimizer_, read,
-                                              progress)] {
-        shell_.machine().OnShardSaved(report);
-        membership_.Update();
-      });
+      const auto done = [this](protocol::ShardReport report) {
+        loop_.Post([this, report = std::move(report)] {
+          shell_.machine().OnShardSaved(report);
+          membership_.Update();
+        });
+      };
+      files_->Save(std::move(a), membership_.node(), table_, optimizer_, read, done, progress);
     });
   }
 
@@ -254,7 +256,7 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   if (!job.ok()) return Membership::JoinError(job.status());
   spdlog::info("serving on {}, known to others as {}", (*reserved)->address(), address);
   transport->TrustNetwork(job->trusted_network);
-  LEAT_ASSIGN_OR_RETURN(auto files, MakeShardFiles(membership, options));
+  LEAT_ASSIGN_OR_RETURN(auto files, MakeShardFiles(membership, *job, options));
   if (job->debug.init > Duration{0}) std::this_thread::sleep_for(job->debug.init);
   auto config = job->ServerConfig();
   PreparedMemory memory(net::MakeSharedBuffer);

@@ -372,13 +372,16 @@ std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions
   return net::MakeUcxTransport(loop, TransportOf(options, port_kind));
 }
 
-Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const RoleOptions& options) {
+Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const job::Job& job,
+                                                   const RoleOptions& options) {
   const auto make_transport = [transport = TransportOf(options, wire::PortKind::kTransfer)](net::Loop& loop) {
     return net::MakeTcpTransport(loop, transport);
   };
   return ShardFiles::Make(membership.joined(), {.coordinator = membership.coordinator(),
                                                 .scratch = options.coordinator_client.scratch,
-                                                .make_transport = make_transport});
+                                                .make_transport = make_transport,
+                                                .limits = {},
+                                                .bucket = job.checkpoint_to});
 }
 
 namespace {
@@ -400,7 +403,7 @@ Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   transport->TrustNetwork(job.trusted_network);
   LEAT_ASSIGN_OR_RETURN(OpenedStream stream, OpenStream(job, options));
   if (!job.strategy.on_servers()) {
-    LEAT_ASSIGN_OR_RETURN(auto files, MakeShardFiles(membership, options));
+    LEAT_ASSIGN_OR_RETURN(auto files, MakeShardFiles(membership, job, options));
     const Status outcome = RunGroupMember(loop, membership, *transport, port, std::move(job),
                                           std::move(stream), std::move(files), options);
     net::Linger(loop, *transport, kLinger);

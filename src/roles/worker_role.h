@@ -48,7 +48,8 @@ std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions
                                               wire::PortKind port_kind);
 
 // The checkpoint files of a role that has joined. Its errors are the user's.
-Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const RoleOptions& options);
+Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const job::Job& job,
+                                                   const RoleOptions& options);
 
 // Joins and trains, in the calling thread, until the job is over or a signal asks it to leave: both return
 // ok. Returns kUnavailable if the coordinator cannot be reached or is lost.

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "checkpoint/bucket/bucket.h"
 #include "checkpoint/file.h"
 #include "net/address.h"
 #include "roles/shards/shard_service.h"
@@ -34,6 +35,32 @@ class PublishedShard final : public checkpoint::ShardSource {
   const uint64_t size_;
 };
 
+// A shard in the bucket.
+class ShardInBucket final : public checkpoint::ShardSource {
+ public:
+  ShardInBucket(std::shared_ptr<object_store::ObjectStore> store, std::string key, uint64_t size)
+      : store_(std::move(store)),
+        key_(std::move(key)),
+        path_(object_store::Location(store_->settings()) + "/" + key_),
+        size_(size) {}
+  const std::string& path() const override { return path_; }
+  uint64_t size() const override { return size_; }
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    return store_->Read(key_, offset, out);
+  }
+
+ private:
+  const std::shared_ptr<object_store::ObjectStore> store_;
+  const std::string key_;
+  const std::string path_;
+  const uint64_t size_;
+};
+
+// The parts of a bucket's uploads and downloads take turns with what trains.
+constexpr int kNiceUpload = kNiceWithFiles;
+// Of one request. A server whose slices are only in the bucket has nothing better to do than to ask again.
+constexpr Duration kLoadDeadline = std::chrono::minutes(10);
+
 Result<std::unique_ptr<ShardReader>> OpenPublished(transfer::Client& client,
                                                    const protocol::SliceOrder& order) {
   std::string name = PublishedName(order.directory, order.file);
@@ -57,14 +84,17 @@ std::string AddressOf(const std::string& transfers, const std::string& coordinat
 // Removes a file at the end of its scope.
 struct Removal {
   const std::string path;
-  ~Removal() { unlink(path.c_str()); }
+  ~Removal() {
+    if (!path.empty()) unlink(path.c_str());
+  }
 };
 
 }  // namespace
 
 Result<std::unique_ptr<ShardFiles>> ShardFiles::Make(const protocol::JoinReply& joined,
                                                      const Options& options) {
-  std::unique_ptr<ShardFiles> made(new ShardFiles(options));
+  std::unique_ptr<ShardFiles> made(new ShardFiles(options, joined.term));
+  if (options.bucket) made->upload_thread_.emplace(kNiceUpload);
   if (!SeesDirectory(joined)) LEAT_RETURN_IF_ERROR(made->BeRemote(joined, options.coordinator));
   return made;
 }
@@ -129,6 +159,10 @@ void ShardFiles::Load(
     }
     auto slice = reader->second.ok() ? (*reader->second)->Read(table, order.slice, slots)
                                      : Result<protocol::Slice>(reader->second.status());
+    if (!slice.ok() && options_.bucket) {
+      spdlog::warn("slice {}: {}; it is read from the bucket", order.slice.value, slice.status().ToString());
+      slice = LoadFromBucket(order, table, slots);
+    }
     if (!slice.ok()) spdlog::error("slice {}: {}", order.slice.value, slice.status().ToString());
     loaded(order, std::move(slice));
   }
@@ -153,38 +187,109 @@ Status ShardFiles::Send(transfer::Client& service, uint64_t checkpoint,
   return sent;
 }
 
-protocol::ShardReport ShardFiles::Save(protocol::SaveShard save, NodeId node,
-                                       const protocol::SliceTable& table,
-                                       const optim::OptimizerConfig& optimizer,
-                                       const std::function<void()>& read,
-                                       const checkpoint::ShardProgress& progress) {
-  const auto service = Service();
-  const bool remote = service != nullptr;
-  auto shard = checkpoint::WriteShard(
-      remote ? ScratchPath() : save.order.directory, node.value, table, optim::SlotNames(optimizer),
-      std::move(save.slices), remote ? checkpoint::Durability::kNotSynced : checkpoint::Durability::kSynced,
-      progress);
-  read();
+Result<protocol::Slice> ShardFiles::LoadFromBucket(const protocol::SliceOrder& order,
+                                                   const protocol::SliceTable& table, uint32_t slots) {
+  std::shared_ptr<object_store::ObjectStore> store;
+  {
+    std::lock_guard lock(mutex_);
+    if (aborted_) return Status(Code::kAborted, "this process ends");
+    if (loads_ == nullptr) {
+      object_store::StoreOptions options = options_.store;
+      options.retries.deadline = kLoadDeadline;
+      LEAT_ASSIGN_OR_RETURN(loads_, object_store::OpenS3(*options_.bucket, options));
+    }
+    store = loads_;
+  }
+  std::string key = checkpoint::ShardKey(order.directory, order.file);
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, store->Size(key));
+  LEAT_ASSIGN_OR_RETURN(const auto reader,
+                        ShardReader::Open(std::make_unique<ShardInBucket>(store, std::move(key), size),
+                                          order.file_checksum));
+  return reader->Read(table, order.slice, slots);
+}
+
+Result<std::shared_ptr<object_store::ObjectStore>> ShardFiles::NextUpload() {
+  object_store::StoreOptions options = options_.store;
+  options.nice = kNiceUpload;
+  LEAT_ASSIGN_OR_RETURN(std::shared_ptr<object_store::ObjectStore> store,
+                        object_store::OpenS3(*options_.bucket, options));
+  std::lock_guard lock(mutex_);
+  if (aborted_) return Status(Code::kAborted, "this process ends");
+  if (uploads_ != nullptr) uploads_->Abort();
+  uploads_ = store;
+  return store;
+}
+
+namespace {
+
+// Of a file in a folder, as the shard of a checkpoint. `is_copy`: the file is removed at the end.
+Status PutInBucket(object_store::ObjectStore& store, const protocol::CheckpointOrder& order,
+                   const std::string& folder, const protocol::ManifestShard& shard, bool is_copy) {
+  const std::string path = folder + "/" + shard.file;
+  const Removal removal{is_copy ? path : ""};
+  LEAT_ASSIGN_OR_RETURN(const checkpoint::File file, checkpoint::File::Open(path, O_RDONLY));
+  const auto begun = std::chrono::steady_clock::now();
+  LEAT_RETURN_IF_ERROR(store.Upload(
+      checkpoint::ShardKey(order.directory, shard.file), shard.bytes,
+      [&file](uint64_t offset, std::span<std::byte> out) { return file.ReadAt(offset, out); }));
+  spdlog::info("checkpoint {}: {} bytes are in {} after {:.2f} s and {} retries", order.id, shard.bytes,
+               object_store::Location(store.settings()), Seconds(std::chrono::steady_clock::now() - begun),
+               store.counts().retries);
+  return {};
+}
+
+protocol::ShardReport ReportOf(const protocol::CheckpointOrder& order,
+                               const Result<protocol::ManifestShard>& shard, const Status& sent, bool remote) {
   protocol::ShardReport report;
-  report.checkpoint = save.order.id;
-  report.status = shard.status();
-  if (shard.ok() && remote) report.status = Send(*service, save.order.id, *shard);
+  report.checkpoint = order.id;
+  report.status = shard.ok() ? sent : shard.status();
   if (report.status.ok()) {
     report.file = shard->file;
     report.bytes = shard->bytes;
     report.checksum = shard->checksum;
     report.slices = shard->slices;
-  } else if (!remote && !std::filesystem::exists(save.order.directory)) {
-    spdlog::info("checkpoint {} has been given up: {} is gone", save.order.id, save.order.directory);
+  } else if (!remote && !std::filesystem::exists(order.directory)) {
+    spdlog::info("checkpoint {} has been given up: {} is gone", order.id, order.directory);
   } else {
-    spdlog::error("checkpoint {}: {}", save.order.id, report.status.ToString());
+    spdlog::error("checkpoint {}: {}", order.id, report.status.ToString());
   }
   return report;
+}
+
+}  // namespace
+
+void ShardFiles::Save(protocol::SaveShard save, NodeId node, const protocol::SliceTable& table,
+                      const optim::OptimizerConfig& optimizer, const std::function<void()>& read,
+                      std::function<void(protocol::ShardReport)> done,
+                      const checkpoint::ShardProgress& progress) {
+  const auto service = Service();
+  const bool remote = service != nullptr;
+  Result<std::shared_ptr<object_store::ObjectStore>> bucket{std::shared_ptr<object_store::ObjectStore>()};
+  if (options_.bucket) bucket = NextUpload();
+  if (!bucket.ok()) {
+    read();
+    return done(ReportOf(save.order, bucket.status(), Status(), remote));
+  }
+  const std::string folder = remote ? ScratchPath() : save.order.directory;
+  auto shard = checkpoint::WriteShard(
+      folder, node.value, table, optim::SlotNames(optimizer), std::move(save.slices),
+      remote ? checkpoint::Durability::kNotSynced : checkpoint::Durability::kSynced, progress,
+      options_.bucket ? checkpoint::BucketShardName(node.value, term_) : std::string());
+  read();
+  if (!shard.ok() || !options_.bucket) {
+    const Status sent = shard.ok() && remote ? Send(*service, save.order.id, *shard) : Status();
+    return done(ReportOf(save.order, shard, sent, remote));
+  }
+  upload_thread_->Post([store = *bucket, order = save.order, folder, shard, remote, done = std::move(done)] {
+    done(ReportOf(order, shard, PutInBucket(*store, order, folder, *shard, remote), remote));
+  });
 }
 
 void ShardFiles::Abort() {
   std::lock_guard lock(mutex_);
   aborted_ = true;
+  if (uploads_ != nullptr) uploads_->Abort();
+  if (loads_ != nullptr) loads_->Abort();
   if (client_ != nullptr) client_->Abort();
 }
 
