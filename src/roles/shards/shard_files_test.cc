@@ -42,8 +42,10 @@ class ShardFilesTest : public ::testing::Test {
         {.coordinator = "127.0.0.1:80", .scratch = scratch, .make_transport = transport_, .limits = limits_});
   }
   protocol::ShardReport Save(ShardFiles& files, NodeId node, std::vector<uint32_t> ids) {
-    return files.Save({order_, MakeSlices(table_, std::move(ids), 1, node.value)}, node, table_, optimizer_,
-                      [this] { ++read_; });
+    protocol::ShardReport report;
+    files.Save({order_, MakeSlices(table_, std::move(ids), 1, node.value)}, node, table_, optimizer_,
+               [this] { ++read_; }, [&report](protocol::ShardReport done) { report = std::move(done); });
+    return report;
   }
   std::vector<Result<protocol::Slice>> Load(ShardFiles& files, const protocol::ShardReport& report,
                                             const std::vector<uint32_t>& ids) {

@@ -1,0 +1,19 @@
+// Replies of an object store: whatever is read has keys and ids, and what is written for a list of parts is XML.
+#include "base/check.h"
+#include "object_store/xml.h"
+
+using namespace leat::object_store;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const leat::ByteView body(reinterpret_cast<const std::byte*>(data), size);
+  if (const auto list = ParseList(body); list.ok()) {
+    for (const auto& object : list->objects) LEAT_CHECK(!object.key.empty());
+  }
+  if (const auto uploads = ParseUploads(body); uploads.ok()) {
+    for (const auto& upload : uploads->uploads) LEAT_CHECK(!upload.id.empty());
+  }
+  if (const auto begun = ParseBegun(body); begun.ok()) LEAT_CHECK(!begun->empty());
+  (void)ParseCompleted(body);
+  LEAT_CHECK(ParseError(body).message.find('\n') == std::string::npos);
+  return 0;
+}
