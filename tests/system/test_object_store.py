@@ -23,8 +23,7 @@ def server(tmp_path_factory):
 
 def job(folder, prefix, strategy="async", events=EVENTS, **changes):
     """A job file whose stream is beside the job's directory, which the bucket does not have."""
-    servers = {"  bias: {units: 16384}": "  bias: {units: 16384}"} if strategy != "allreduce" else {
-        "{workers: 3, ps: 2, placement: partitioned}": "{workers: 3}"}
+    servers = {"{workers: 3, ps: 2, placement: partitioned}": "{workers: 3}"} if strategy == "allreduce" else {}
     return leat.write_job(folder / f"{prefix}.yaml", COUNTER, **{
         "events: 1000000": f"events: {events}", "topic: events": f"topic: events\n  log: {folder / 'log'}",
         "strategy: async": f"strategy: {strategy}",
