@@ -1,7 +1,7 @@
-// The upload of a shard of 1 GB to an object store, compared with a bare multipart upload by libcurl: the same file, the
-// same parts, the same number of connections, alternating in one run. Both send to the same sink on loopback, which reads
-// and forgets, because real servers for tests are slower than either. The bare upload neither signs nor computes
-// checksums, and sends each part from memory that it has read before.
+// The upload of a shard of 1 GB to an object store, compared with a bare multipart upload by libcurl: the
+// same file, the same parts, the same number of connections, alternating in one run. Both send to the same
+// sink on loopback, which reads and forgets, because real servers for tests are slower than either. The bare
+// upload neither signs nor computes checksums, and sends each part from memory that it has read before.
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
@@ -50,7 +50,8 @@ class Sink {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address);
     auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    if (bind(socket_, generic, size) != 0 || listen(socket_, 64) != 0 || getsockname(socket_, generic, &size) != 0)
+    if (bind(socket_, generic, size) != 0 || listen(socket_, 64) != 0 ||
+        getsockname(socket_, generic, &size) != 0)
       Fail("no sink");
     url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
     acceptor_ = std::thread([this] {
@@ -105,7 +106,8 @@ class Sink {
                    : "<CompleteMultipartUploadResult/>";
       }
       const std::string reply =
-          "HTTP/1.1 200 OK\r\nETag: \"e\"\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+          "HTTP/1.1 200 OK\r\nETag: \"e\"\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+          body;
       if (write(socket, reply.data(), reply.size()) < 0) Fail("a client has gone");
     }
   }
@@ -166,9 +168,11 @@ double Bare(const std::string& url, int file) {
       std::vector<char> memory(kPart);
       for (uint64_t part = next++; part < parts; part = next++) {
         const size_t bytes = std::min(kPart, kBytes - part * kPart);
-        if (pread(file, memory.data(), bytes, static_cast<off_t>(part * kPart)) != static_cast<ssize_t>(bytes))
+        if (pread(file, memory.data(), bytes, static_cast<off_t>(part * kPart)) !=
+            static_cast<ssize_t>(bytes))
           Fail("the file cannot be read");
-        Put(curl, url + "/bucket/bare?partNumber=" + std::to_string(part + 1) + "&uploadId=1", "PUT", memory.data(), bytes);
+        Put(curl, url + "/bucket/bare?partNumber=" + std::to_string(part + 1) + "&uploadId=1", "PUT",
+            memory.data(), bytes);
       }
       curl_easy_cleanup(curl);
     });
@@ -188,11 +192,13 @@ double Ours(const std::string& url, int file) {
     return std::nullopt;
   };
   auto store = object_store::OpenS3(
-      {.bucket = "bucket", .prefix = "p", .endpoint = url, .connections = kConnections, .part_bytes = kPart}, options);
+      {.bucket = "bucket", .prefix = "p", .endpoint = url, .connections = kConnections, .part_bytes = kPart},
+      options);
   if (!store.ok()) Fail(store.status().message());
   const Status done = (*store)->Upload("ours", kBytes, [file](uint64_t offset, std::span<std::byte> out) {
     const ssize_t n = pread(file, out.data(), out.size(), static_cast<off_t>(offset));
-    return n == static_cast<ssize_t>(out.size()) ? Status() : Status(Code::kDataLoss, "the file cannot be read");
+    return n == static_cast<ssize_t>(out.size()) ? Status()
+                                                 : Status(Code::kDataLoss, "the file cannot be read");
   });
   if (!done.ok()) Fail(done.message());
   return Now() - begun;
@@ -207,7 +213,8 @@ int main() {
   std::vector<char> piece(kPart);
   for (size_t i = 0; i < piece.size(); ++i) piece[i] = static_cast<char>(i * 2654435761u >> 13);
   for (uint64_t at = 0; at < kBytes; at += kPart)
-    if (pwrite(file, piece.data(), std::min(kPart, kBytes - at), static_cast<off_t>(at)) < 0) Fail("no memory for a file of 1 GB");
+    if (pwrite(file, piece.data(), std::min(kPart, kBytes - at), static_cast<off_t>(at)) < 0)
+      Fail("no memory for a file of 1 GB");
   std::vector<double> bare, ours;
   {
     Sink sink;
@@ -221,8 +228,9 @@ int main() {
   std::ranges::sort(bare);
   std::ranges::sort(ours);
   const double of_bare = bare[kRounds / 2], of_ours = ours[kRounds / 2];
-  std::printf("1 GB in parts of 16 MiB by %u connections to a sink on loopback, median of %d alternating rounds\n", kConnections,
-              kRounds);
+  std::printf(
+      "1 GB in parts of 16 MiB by %u connections to a sink on loopback, median of %d alternating rounds\n",
+      kConnections, kRounds);
   std::printf("  bare libcurl, without signatures and checksums: %.2f GB/s\n", kBytes / 1e9 / of_bare);
   std::printf("  object_store, with both:                        %.2f GB/s\n", kBytes / 1e9 / of_ours);
   std::printf("  ratio: %.2f (required: 0.70)\n", of_bare / of_ours);

@@ -17,6 +17,7 @@ set(leat_headers
     xxhash.h libxxhash-dev
     librdkafka/rdkafka.h librdkafka-dev
     curl/curl.h libcurl4-openssl-dev
+    expat.h libexpat1-dev
     zlib.h zlib1g-dev
     httplib.h libcpp-httplib-dev
     prometheus/metric_family.h prometheus-cpp-dev)

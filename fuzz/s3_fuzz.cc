@@ -1,4 +1,5 @@
-// Replies of an object store: whatever is read has keys and ids, and what is written for a list of parts is XML.
+// Replies of an object store: whatever is read has keys and ids, and what is written for a list of parts is
+// XML.
 #include "base/check.h"
 #include "object_store/xml.h"
 

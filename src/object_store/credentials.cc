@@ -76,35 +76,41 @@ Result<Credentials> CredentialSource::Find(const std::string& region) {
   const auto secret = environment_("AWS_SECRET_ACCESS_KEY");
   if (key && secret) return Credentials{*key, *secret, environment_("AWS_SESSION_TOKEN").value_or(""), 0};
   if (key || secret) {
-    return Status(Code::kPermissionDenied, std::string(key ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY") +
-                                               " is set, but " + (key ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID") +
-                                               " is not");
+    return Status(Code::kPermissionDenied,
+                  std::string(key ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY") + " is set, but " +
+                      (key ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID") + " is not");
   }
   if (const auto file = environment_("AWS_WEB_IDENTITY_TOKEN_FILE")) return FromWebIdentity(*file, region);
   const auto profile = environment_("AWS_PROFILE");
   const std::string name = profile.value_or("default");
   if (const auto found = FromProfile(CredentialsFile(environment_), name)) return *found;
-  if (const auto found = FromProfile(ConfigFile(environment_), name == "default" ? name : "profile " + name)) return *found;
+  if (const auto found = FromProfile(ConfigFile(environment_), name == "default" ? name : "profile " + name))
+    return *found;
   if (profile) return Status(Code::kPermissionDenied, "the profile '" + *profile + "' has no credentials");
-  if (const auto path = environment_("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")) return FromContainer(kContainerHost + *path);
+  if (const auto path = environment_("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"))
+    return FromContainer(kContainerHost + *path);
   if (const auto url = environment_("AWS_CONTAINER_CREDENTIALS_FULL_URI")) return FromContainer(*url);
   if (environment_("AWS_EC2_METADATA_DISABLED").value_or("") != "true") {
     if (auto found = FromMachine(); found.ok()) return found;
   }
   return Status(Code::kPermissionDenied,
-                "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for ~/.aws/credentials");
+                "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for "
+                "~/.aws/credentials");
 }
 
 Result<Credentials> CredentialSource::FromWebIdentity(const std::string& file, const std::string& region) {
   const auto role = environment_("AWS_ROLE_ARN");
-  if (!role) return Status(Code::kPermissionDenied, "AWS_WEB_IDENTITY_TOKEN_FILE is set, but AWS_ROLE_ARN is not");
+  if (!role)
+    return Status(Code::kPermissionDenied, "AWS_WEB_IDENTITY_TOKEN_FILE is set, but AWS_ROLE_ARN is not");
   LEAT_ASSIGN_OR_RETURN(const std::string token, ReadSecret(file));
-  const std::string host = environment_("AWS_ENDPOINT_URL_STS").value_or("https://sts." + region + ".amazonaws.com");
-  const std::string body = CanonicalQuery({{"Action", "AssumeRoleWithWebIdentity"},
-                                           {"Version", "2011-06-15"},
-                                           {"RoleArn", *role},
-                                           {"RoleSessionName", environment_("AWS_ROLE_SESSION_NAME").value_or("leat")},
-                                           {"WebIdentityToken", token}});
+  const std::string host =
+      environment_("AWS_ENDPOINT_URL_STS").value_or("https://sts." + region + ".amazonaws.com");
+  const std::string body =
+      CanonicalQuery({{"Action", "AssumeRoleWithWebIdentity"},
+                      {"Version", "2011-06-15"},
+                      {"RoleArn", *role},
+                      {"RoleSessionName", environment_("AWS_ROLE_SESSION_NAME").value_or("leat")},
+                      {"WebIdentityToken", token}});
   LEAT_ASSIGN_OR_RETURN(const HttpReply reply,
                         http_->Do({.method = "POST",
                                    .url = host + "/",
@@ -114,8 +120,9 @@ Result<Credentials> CredentialSource::FromWebIdentity(const std::string& file, c
                                    .timeout = kTimeout}));
   if (reply.status != 200) {
     const ErrorReply error = ParseError(reply.body);
-    return Status(reply.status >= 500 ? Code::kUnavailable : Code::kPermissionDenied,
-                  host + ": " + error.code + ": " + error.message + " (HTTP " + std::to_string(reply.status) + ")");
+    return Status(
+        reply.status >= 500 ? Code::kUnavailable : Code::kPermissionDenied,
+        host + ": " + error.code + ": " + error.message + " (HTTP " + std::to_string(reply.status) + ")");
   }
   LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseXml(reply.body));
   for (const Element& result : parsed.children) {
@@ -130,7 +137,8 @@ Result<Credentials> CredentialSource::FromWebIdentity(const std::string& file, c
 }
 
 Result<Credentials> CredentialSource::FromContainer(const std::string& url) {
-  HttpRequest request{.method = "GET", .url = url, .headers = {}, .body = {}, .into = {}, .timeout = kTimeout};
+  HttpRequest request{
+      .method = "GET", .url = url, .headers = {}, .body = {}, .into = {}, .timeout = kTimeout};
   if (const auto file = environment_("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")) {
     LEAT_ASSIGN_OR_RETURN(std::string token, ReadSecret(*file));
     request.headers.emplace_back("authorization", std::move(token));
@@ -139,7 +147,8 @@ Result<Credentials> CredentialSource::FromContainer(const std::string& url) {
   }
   LEAT_ASSIGN_OR_RETURN(const HttpReply reply, http_->Do(request));
   if (reply.status != 200)
-    return Status(Code::kPermissionDenied, "the container's credentials: HTTP " + std::to_string(reply.status));
+    return Status(Code::kPermissionDenied,
+                  "the container's credentials: HTTP " + std::to_string(reply.status));
   return ParseCredentials(reply.body);
 }
 
@@ -152,7 +161,8 @@ Result<Credentials> CredentialSource::FromMachine() {
                                                             .body = {},
                                                             .into = {},
                                                             .timeout = kMachineTimeout}));
-    if (reply.status != 200) return Status(Code::kPermissionDenied, host + ": HTTP " + std::to_string(reply.status));
+    if (reply.status != 200)
+      return Status(Code::kPermissionDenied, host + ": HTTP " + std::to_string(reply.status));
     return std::string(AsText(reply.body));
   };
   LEAT_ASSIGN_OR_RETURN(const std::string token,

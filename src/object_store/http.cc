@@ -73,7 +73,8 @@ class CurlHttp final : public Http {
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos || self.reply_.headers.size() >= kMostHeaders) return size * count;
     std::string name(line.substr(0, colon));
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::ranges::transform(name, name.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     std::string value(line.substr(colon + 1));
     while (!value.empty() && std::isspace(static_cast<unsigned char>(value.back()))) value.pop_back();
     value.erase(0, value.find_first_not_of(" \t"));
@@ -141,7 +142,8 @@ Result<HttpReply> CurlHttp::Do(const HttpRequest& request) {
   set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
   // No wait for "100 Continue".
   curl_slist* headers = curl_slist_append(nullptr, "Expect:");
-  for (const auto& [name, value] : request.headers) headers = curl_slist_append(headers, (name + ": " + value).c_str());
+  for (const auto& [name, value] : request.headers)
+    headers = curl_slist_append(headers, (name + ": " + value).c_str());
   set(CURLOPT_HTTPHEADER, headers);
   const CURLcode code = curl_easy_perform(curl_);
   curl_slist_free_all(headers);

@@ -35,8 +35,8 @@ struct HttpReply {
 class Http {
  public:
   virtual ~Http() = default;
-  // kUnavailable, kDeadlineExceeded or kAborted without a complete reply, with one line that names the host and no
-  // secret; kDataLoss if the reply is larger than its place.
+  // kUnavailable, kDeadlineExceeded or kAborted without a complete reply, with one line that names the host
+  // and no secret; kDataLoss if the reply is larger than its place.
   virtual Result<HttpReply> Do(const HttpRequest& request) = 0;
 };
 
@@ -44,7 +44,8 @@ struct HttpOptions {
   std::string ca;                           // a file; empty: the system's certificates
   const std::atomic<bool>* stop = nullptr;  // set: requests end with kAborted
 };
-// By libcurl. It keeps its connection for the next request, and ends a request in which no byte moves for 20 s.
+// By libcurl. It keeps its connection for the next request, and ends a request in which no byte moves for 20
+// s.
 std::unique_ptr<Http> MakeHttp(const HttpOptions& options);
 
 }  // namespace leat::object_store

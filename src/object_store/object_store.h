@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "metrics/metrics.h"
 #include "object_store/http.h"
 #include "object_store/retry.h"
 #include "object_store/settings.h"
@@ -18,10 +19,10 @@
 
 namespace leat::object_store {
 
-// Thread-safe. Every call blocks until it is done, its retries have reached their deadline, or Abort is called. An
-// error's message is one line that begins with "s3://bucket/prefix/key: ". kUnavailable and kDeadlineExceeded: the
-// store was not reached, or could not do it for now; kPermissionDenied: the credentials, or their lack;
-// kFailedPrecondition: there is no such bucket.
+// Thread-safe. Every call blocks until it is done, its retries have reached their deadline, or Abort is
+// called. An error's message is one line that begins with "s3://bucket/prefix/key: ". kUnavailable and
+// kDeadlineExceeded: the store was not reached, or could not do it for now; kPermissionDenied: the
+// credentials, or their lack; kFailedPrecondition: there is no such bucket.
 class ObjectStore {
  public:
   struct Counts {
@@ -36,13 +37,13 @@ class ObjectStore {
   virtual ~ObjectStore() = default;
   virtual const Settings& settings() const = 0;
 
-  // The whole object becomes visible at once, or not at all. A store that verifies checksums refuses one that was
-  // damaged on the way.
+  // The whole object becomes visible at once, or not at all. A store that verifies checksums refuses one that
+  // was damaged on the way.
   virtual Status Put(const std::string& key, ByteView body) = 0;
   // As Put, unless there is an object with this key and other content: kStale.
   virtual Status PutNew(const std::string& key, ByteView body) = 0;
-  // As Put, for an object of any size, in parts by several connections. A failure leaves no parts, unless the store
-  // cannot be reached.
+  // As Put, for an object of any size, in parts by several connections. A failure leaves no parts, unless the
+  // store cannot be reached.
   virtual Status Upload(const std::string& key, uint64_t size, const ReadPiece& read) = 0;
   // kNotFound; kResourceExhausted if it is larger than `limit`.
   virtual Result<Bytes> Get(const std::string& key, uint64_t limit) = 0;
@@ -66,6 +67,9 @@ struct StoreOptions {
   Environment environment = ProcessEnvironment();
   RetryPolicy retries;
   int nice = 0;  // of the threads of an upload: how much less of the processors they get
+  // Gets leat_object_store_…_total: the counts of all stores that have it. It outlives them. Null: nobody
+  // wants them.
+  metrics::Registry* metrics = nullptr;
   // Makes the connections; null: MakeHttp.
   std::function<std::unique_ptr<Http>(const HttpOptions&)> make_http = nullptr;
 };

@@ -12,10 +12,18 @@ bool IsOneOf(const std::string& code, const std::array<const char*, n>& codes) {
 }
 
 // Errors that pass, whatever their HTTP status. A body that was damaged on the way is among them.
-constexpr std::array kPassing = {"InternalError", "SlowDown",       "ServiceUnavailable",         "RequestTimeout",
-                                 "BadDigest",     "IncompleteBody", "ConditionalRequestConflict", "OperationAborted",
-                                 "Throttling",    "XAmzContentChecksumMismatch"};
-constexpr std::array kExpired = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"};
+constexpr std::array kPassing = {"InternalError",
+                                 "SlowDown",
+                                 "ServiceUnavailable",
+                                 "RequestTimeout",
+                                 "BadDigest",
+                                 "IncompleteBody",
+                                 "ConditionalRequestConflict",
+                                 "OperationAborted",
+                                 "Throttling",
+                                 "XAmzContentChecksumMismatch"};
+constexpr std::array kExpired = {"ExpiredToken", "ExpiredTokenException", "RequestExpired",
+                                 "TokenRefreshRequired"};
 
 Code CodeOf(int http, const std::string& code) {
   if (code == "NoSuchBucket") return Code::kFailedPrecondition;
@@ -47,9 +55,12 @@ Outcome Judge(const Status& sent, int http, const std::string& code, const std::
 
 Duration Retries::Pause(Time now, uint32_t attempt, uint64_t random) const {
   constexpr uint32_t kMostDoublings = 20;
-  const Duration whole = std::min(policy_.first * (int64_t{1} << std::min(attempt - 1, kMostDoublings)), policy_.most);
+  const Duration whole =
+      std::min(policy_.first * (int64_t{1} << std::min(attempt - 1, kMostDoublings)), policy_.most);
   const Duration half = whole / 2;
-  const Duration pause = half + Duration(static_cast<int64_t>(random % static_cast<uint64_t>(std::max<int64_t>(1, half.count()))));
+  const Duration pause =
+      half +
+      Duration(static_cast<int64_t>(random % static_cast<uint64_t>(std::max<int64_t>(1, half.count()))));
   return pause < Left(now) ? pause : Duration(-1);
 }
 

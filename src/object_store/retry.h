@@ -12,11 +12,11 @@ namespace leat::object_store {
 // A reply of the store, or its absence, as a Status.
 struct Outcome {
   Status status;
-  bool again = false;             // the same request may succeed later
-  bool new_credentials = false;   // it may succeed with others
+  bool again = false;            // the same request may succeed later
+  bool new_credentials = false;  // it may succeed with others
 };
-// `sent`: the error of a request without a reply, or ok. `http`: the status of the reply. `code` and `message`: of
-// its body, if it has one.
+// `sent`: the error of a request without a reply, or ok. `http`: the status of the reply. `code` and
+// `message`: of its body, if it has one.
 Outcome Judge(const Status& sent, int http, const std::string& code, const std::string& message);
 
 struct RetryPolicy {
@@ -29,8 +29,8 @@ struct RetryPolicy {
 class Retries {
  public:
   Retries(const RetryPolicy& policy, Time begun) : policy_(policy), begun_(begun) {}
-  // After the `attempt`-th failure (from 1): the pause before the next attempt, between half of and the whole of
-  // first * 2^(attempt-1), at most `most`. Negative: there is no time for one. `random`: any number.
+  // After the `attempt`-th failure (from 1): the pause before the next attempt, between half of and the whole
+  // of first * 2^(attempt-1), at most `most`. Negative: there is no time for one. `random`: any number.
   Duration Pause(Time now, uint32_t attempt, uint64_t random) const;
   // What is left for an attempt.
   Duration Left(Time now) const { return policy_.deadline - (now - begun_); }

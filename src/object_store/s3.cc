@@ -1,12 +1,12 @@
+#include <sys/resource.h>
+#include <unistd.h>
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <ctime>
 #include <mutex>
 #include <random>
-#include <sys/resource.h>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 
 #include "object_store/crc32c.h"
@@ -31,13 +31,31 @@ struct Call {
   bool sign_body = true;
 };
 
+struct Count {
+  std::atomic<uint64_t> own = 0;    // of one store
+  metrics::Counter* all = nullptr;  // of the process; null: nobody wants it
+  void Add(uint64_t n) {
+    own += n;
+    if (all != nullptr) all->Add(n);
+  }
+};
+
 class S3 final : public ObjectStore {
  public:
   S3(Settings settings, StoreOptions options)
       : settings_(std::move(settings)),
         options_(std::move(options)),
         address_(AddressOf(settings_)),
-        credentials_(options_.environment, MakeConnection("")) {}
+        credentials_(options_.environment, MakeConnection("")) {
+    if (options_.metrics == nullptr) return;
+    const auto counter = [&](const char* what, const char* help) {
+      return &options_.metrics->counter(std::string("leat_object_store_") + what + "_total", help);
+    };
+    requests_.all = counter("requests", "Requests to the object store.");
+    retries_.all = counter("retries", "Requests to the object store that were made again.");
+    bytes_up_.all = counter("sent_bytes", "Bytes that the object store has received.");
+    bytes_down_.all = counter("received_bytes", "Bytes that the object store has sent.");
+  }
 
   const Settings& settings() const override { return settings_; }
 
@@ -48,7 +66,8 @@ class S3 final : public ObjectStore {
   Status Upload(const std::string& key, uint64_t size, const ReadPiece& read) override;
   Result<Bytes> Get(const std::string& key, uint64_t limit) override {
     LEAT_ASSIGN_OR_RETURN(const uint64_t size, Size(key));
-    if (size > limit) return Status(Code::kResourceExhausted, Name(key) + ": has " + std::to_string(size) + " bytes");
+    if (size > limit)
+      return Status(Code::kResourceExhausted, Name(key) + ": has " + std::to_string(size) + " bytes");
     Bytes bytes(size);
     LEAT_RETURN_IF_ERROR(Read(key, 0, bytes));
     return bytes;
@@ -62,8 +81,11 @@ class S3 final : public ObjectStore {
   }
   Result<std::vector<OpenUpload>> OpenUploads(const std::string& prefix) override;
   Status GiveUp(const OpenUpload& upload) override {
-    const auto reply =
-        Do({.method = "DELETE", .key = upload.key, .query = {{"uploadId", upload.id}}, .headers = {}, .body = {}});
+    const auto reply = Do({.method = "DELETE",
+                           .key = upload.key,
+                           .query = {{"uploadId", upload.id}},
+                           .headers = {},
+                           .body = {}});
     return reply.status().code() == Code::kNotFound ? Status() : reply.status();
   }
 
@@ -74,7 +96,7 @@ class S3 final : public ObjectStore {
     }
     wake_.notify_all();
   }
-  Counts counts() const override { return {requests_, retries_, bytes_up_, bytes_down_}; }
+  Counts counts() const override { return {requests_.own, retries_.own, bytes_up_.own, bytes_down_.own}; }
 
  private:
   // Of one call at a time; given back for the next one.
@@ -112,7 +134,8 @@ class S3 final : public ObjectStore {
   Result<HttpReply> Do(const Call& call);
   Status UploadParts(const std::string& key, const std::string& id, uint64_t size, uint64_t part_bytes,
                      const ReadPiece& read, std::vector<PartInfo>* parts);
-  Status Complete(const std::string& key, const std::string& id, const std::vector<PartInfo>& parts, uint64_t size);
+  Status Complete(const std::string& key, const std::string& id, const std::vector<PartInfo>& parts,
+                  uint64_t size);
 
   static Time Now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
@@ -124,7 +147,7 @@ class S3 final : public ObjectStore {
   std::condition_variable wake_;
   std::vector<std::unique_ptr<Http>> idle_;
   CredentialSource credentials_;
-  std::atomic<uint64_t> requests_ = 0, retries_ = 0, bytes_up_ = 0, bytes_down_ = 0;
+  Count requests_, retries_, bytes_up_, bytes_down_;
 };
 
 Result<HttpReply> S3::Attempt(Http& http, const Call& call, Duration left) {
@@ -142,13 +165,15 @@ Result<HttpReply> S3::Attempt(Http& http, const Call& call, Duration left) {
   sign.headers.emplace_back("x-amz-date", date);
   if (!credentials.session_token.empty())
     sign.headers.emplace_back("x-amz-security-token", credentials.session_token);
-  HttpRequest request{.method = call.method, .url = {}, .headers = sign.headers, .body = call.body, .into = call.into};
+  HttpRequest request{
+      .method = call.method, .url = {}, .headers = sign.headers, .body = call.body, .into = call.into};
   request.url = address_.scheme + "://" + address_.host + sign.path;
   if (!call.query.empty()) request.url += "?" + CanonicalQuery(call.query);
-  request.headers.emplace_back("authorization", Authorization(sign, credentials, {settings_.region, "s3"}, date));
+  request.headers.emplace_back("authorization",
+                               Authorization(sign, credentials, {settings_.region, "s3"}, date));
   const uint64_t bytes = call.body.size() + call.into.size();
   request.timeout = std::min(left, kAttempt + std::chrono::seconds(bytes / kSlowestBytes));
-  ++requests_;
+  requests_.Add(1);
   return http.Do(request);
 }
 
@@ -166,8 +191,9 @@ Result<HttpReply> S3::Do(const Call& call) {
       outcome = Judge(Status(), reply->status, error.code, error.message);
       const std::string region = reply->Header("x-amz-bucket-region");
       if (!outcome.status.ok() && !region.empty() && region != settings_.region) {
-        outcome.status = Status(outcome.status.code(), "the bucket is in the region '" + region + "', not '" +
-                                                           settings_.region + "' " + outcome.status.message());
+        outcome.status =
+            Status(outcome.status.code(), "the bucket is in the region '" + region + "', not '" +
+                                              settings_.region + "' " + outcome.status.message());
       }
       // A range that is not whole.
       if (outcome.status.ok() && !call.into.empty() && reply->written != call.into.size()) {
@@ -179,8 +205,8 @@ Result<HttpReply> S3::Do(const Call& call) {
       outcome = Judge(reply.status(), 0, "", "");
     }
     if (outcome.status.ok()) {
-      bytes_up_ += call.body.size();
-      bytes_down_ += reply->written + reply->body.size();
+      bytes_up_.Add(call.body.size());
+      bytes_down_.Add(reply->written + reply->body.size());
       GiveBack(std::move(http));
       return reply;
     }
@@ -194,7 +220,7 @@ Result<HttpReply> S3::Do(const Call& call) {
       const std::string tried = attempt > 1 ? " (tried " + std::to_string(attempt) + " times)" : "";
       return Status(outcome.status.code(), Name(call.key) + ": " + outcome.status.message() + tried);
     }
-    ++retries_;
+    retries_.Add(1);
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, pause, [this] { return stop_.load(); });
   }
@@ -203,7 +229,8 @@ Result<HttpReply> S3::Do(const Call& call) {
 Status S3::PutNew(const std::string& key, ByteView body) {
   Fields headers = Checked(body);
   headers.emplace_back("if-none-match", "*");
-  const Status put = Do({.method = "PUT", .key = key, .query = {}, .headers = std::move(headers), .body = body}).status();
+  const Status put =
+      Do({.method = "PUT", .key = key, .query = {}, .headers = std::move(headers), .body = body}).status();
   if (put.code() != Code::kFailedPrecondition) return put;
   // An earlier attempt may have put it, and its reply was lost.
   const auto there = Get(key, std::max<uint64_t>(body.size(), 1));
@@ -215,7 +242,13 @@ Status S3::PutNew(const std::string& key, ByteView body) {
 Status S3::Read(const std::string& key, uint64_t offset, std::span<std::byte> out) {
   if (out.empty()) return {};
   const std::string range = "bytes=" + std::to_string(offset) + "-" + std::to_string(offset + out.size() - 1);
-  return Do({.method = "GET", .key = key, .query = {}, .headers = {{"range", range}}, .body = {}, .into = out}).status();
+  return Do({.method = "GET",
+             .key = key,
+             .query = {},
+             .headers = {{"range", range}},
+             .body = {},
+             .into = out})
+      .status();
 }
 
 Result<uint64_t> S3::Size(const std::string& key) {
@@ -234,8 +267,9 @@ Result<std::vector<ObjectInfo>> S3::List(const std::string& prefix) {
   do {
     Fields query = {{"list-type", "2"}, {"prefix", WholeKey(prefix)}};
     if (!next.empty()) query.emplace_back("continuation-token", next);
-    LEAT_ASSIGN_OR_RETURN(const HttpReply reply,
-                          Do({.method = "GET", .key = "", .query = std::move(query), .headers = {}, .body = {}}));
+    LEAT_ASSIGN_OR_RETURN(
+        const HttpReply reply,
+        Do({.method = "GET", .key = "", .query = std::move(query), .headers = {}, .body = {}}));
     auto page = ParseList(reply.body);
     if (!page.ok()) return page.status().With(Location(settings_));
     for (ObjectInfo& object : page->objects) {
@@ -254,8 +288,9 @@ Result<std::vector<OpenUpload>> S3::OpenUploads(const std::string& prefix) {
     Fields query = {{"uploads", ""}, {"prefix", WholeKey(prefix)}};
     if (!key.empty()) query.emplace_back("key-marker", key);
     if (!id.empty()) query.emplace_back("upload-id-marker", id);
-    LEAT_ASSIGN_OR_RETURN(const HttpReply reply,
-                          Do({.method = "GET", .key = "", .query = std::move(query), .headers = {}, .body = {}}));
+    LEAT_ASSIGN_OR_RETURN(
+        const HttpReply reply,
+        Do({.method = "GET", .key = "", .query = std::move(query), .headers = {}, .body = {}}));
     auto page = ParseUploads(reply.body);
     if (!page.ok()) return page.status().With(Location(settings_));
     for (OpenUpload& upload : page->uploads) {
@@ -274,7 +309,12 @@ Status S3::Upload(const std::string& key, uint64_t size, const ReadPiece& read) 
   if (size <= part_bytes) {
     Bytes whole(size);
     LEAT_RETURN_IF_ERROR(read(0, whole));
-    return Do({.method = "PUT", .key = key, .query = {}, .headers = Checked(whole), .body = whole, .sign_body = false})
+    return Do({.method = "PUT",
+               .key = key,
+               .query = {},
+               .headers = Checked(whole),
+               .body = whole,
+               .sign_body = false})
         .status();
   }
   LEAT_ASSIGN_OR_RETURN(const HttpReply begun, Do({.method = "POST",
@@ -337,7 +377,8 @@ Status S3::UploadParts(const std::string& key, const std::string& id, uint64_t s
   return failure;
 }
 
-Status S3::Complete(const std::string& key, const std::string& id, const std::vector<PartInfo>& parts, uint64_t size) {
+Status S3::Complete(const std::string& key, const std::string& id, const std::vector<PartInfo>& parts,
+                    uint64_t size) {
   const std::string body = WriteComplete(parts);
   const Retries retries(options_.retries, Now());
   for (uint32_t attempt = 1;; ++attempt) {
@@ -355,7 +396,7 @@ Status S3::Complete(const std::string& key, const std::string& id, const std::ve
     if (outcome.status.ok()) return {};
     const Duration pause = outcome.again ? retries.Pause(Now(), attempt, attempt) : Duration(-1);
     if (pause < Duration(0)) return outcome.status.With(Name(key));
-    ++retries_;
+    retries_.Add(1);
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, pause, [this] { return stop_.load(); });
   }

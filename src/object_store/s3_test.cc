@@ -41,6 +41,7 @@ class ScriptedHttp final : public Http {
     if (reply.ok() && reply->status / 100 == 2 && !request.into.empty()) {
       reply->written = std::min(request.into.size(), reply->body.size());
       std::copy_n(reply->body.begin(), reply->written, request.into.begin());
+      reply->body.clear();
     }
     return reply;
   }
@@ -61,6 +62,7 @@ class S3Test : public testing::Test {
                               {"AWS_SECRET_ACCESS_KEY", "secret"},
                               {"AWS_ENDPOINT_URL", "http://store:9000"}});
     options.retries = {milliseconds(1), milliseconds(2), milliseconds(200)};
+    options.metrics = &metrics_;
     options.make_http = [this](const HttpOptions&) { return std::make_unique<ScriptedHttp>(script_); };
     settings.connections = 1;
     auto store = OpenS3(settings, options);
@@ -72,7 +74,11 @@ class S3Test : public testing::Test {
       if (its == name) return value;
     return "";
   }
+  uint64_t Metric(const std::string& what) {
+    return metrics_.counter("leat_object_store_" + what + "_total").value();
+  }
   Script script_;
+  metrics::Registry metrics_;
 };
 
 TEST_F(S3Test, PutsWithAChecksumAndASignature) {
@@ -86,13 +92,29 @@ TEST_F(S3Test, PutsWithAChecksumAndASignature) {
 }
 
 TEST_F(S3Test, TriesAgainAndCounts) {
-  script_.replies = {Reply(500), Status(Code::kUnavailable, "reset"), Reply(503, "<Error><Code>SlowDown</Code></Error>"),
+  script_.replies = {Reply(500), Status(Code::kUnavailable, "reset"),
+                     Reply(503, "<Error><Code>SlowDown</Code></Error>"),
                      Reply(400, "<Error><Code>BadDigest</Code></Error>"), Reply(200)};
   const auto store = Open();
   EXPECT_TRUE(store->Put("k", AsBytes("x")).ok());
   EXPECT_EQ(store->counts().requests, 5u);
   EXPECT_EQ(store->counts().retries, 4u);
   EXPECT_EQ(script_.bodies, std::vector<std::string>(5, "x"));
+  EXPECT_EQ(store->counts().bytes_up, 1u) << "what has arrived";
+}
+
+TEST_F(S3Test, MetricsAreThoseOfAllStores) {
+  script_.replies = {Reply(500), Reply(200), Reply(206, "abcd")};
+  const auto one = Open();
+  ASSERT_TRUE(one->Put("k", AsBytes("xyz")).ok());
+  const auto other = Open();
+  Bytes out(4);
+  ASSERT_TRUE(other->Read("k", 0, out).ok());
+  EXPECT_EQ(other->counts().requests, 1u);
+  EXPECT_EQ(Metric("requests"), 3u);
+  EXPECT_EQ(Metric("retries"), 1u);
+  EXPECT_EQ(Metric("sent_bytes"), 3u);
+  EXPECT_EQ(Metric("received_bytes"), 4u);
 }
 
 TEST_F(S3Test, GivesUpAtTheDeadlineAndAtOnceWhereItIsOfNoUse) {
@@ -103,7 +125,8 @@ TEST_F(S3Test, GivesUpAtTheDeadlineAndAtOnceWhereItIsOfNoUse) {
   script_.requests.clear();
   script_.replies = {Reply(403, "<Error><Code>SignatureDoesNotMatch</Code><Message>no</Message></Error>")};
   const Status wrong = store->Put("k", AsBytes("x"));
-  EXPECT_EQ(wrong, Status(Code::kPermissionDenied, "s3://bucket/jobs/1/k: SignatureDoesNotMatch: no (HTTP 403)"));
+  EXPECT_EQ(wrong,
+            Status(Code::kPermissionDenied, "s3://bucket/jobs/1/k: SignatureDoesNotMatch: no (HTTP 403)"));
   EXPECT_EQ(script_.requests.size(), 1u);
   script_.replies = {Reply(404, "<Error><Code>NoSuchBucket</Code></Error>")};
   EXPECT_EQ(store->List("").status().code(), Code::kFailedPrecondition);
@@ -127,8 +150,8 @@ TEST_F(S3Test, ATruncatedRangeIsReadAgain) {
 TEST_F(S3Test, PutNewBelievesItsOwnObjectOnly) {
   const auto store = Open();
   // The first attempt had put it.
-  script_.replies = {Status(Code::kUnavailable, "lost"), Reply(412), Reply(200, "", {{"content-length", "4"}}),
-                     Reply(206, "mine")};
+  script_.replies = {Status(Code::kUnavailable, "lost"), Reply(412),
+                     Reply(200, "", {{"content-length", "4"}}), Reply(206, "mine")};
   EXPECT_TRUE(store->PutNew("k", AsBytes("mine")).ok());
   EXPECT_EQ(HeaderOf(script_.requests[0], "if-none-match"), "*");
   script_.replies = {Reply(412), Reply(200, "", {{"content-length", "4"}}), Reply(206, "else")};
@@ -142,10 +165,14 @@ TEST_F(S3Test, UploadsInPartsAndGivesUpWhatFails) {
     std::ranges::copy(AsBytes(whole.substr(offset, out.size())), out.begin());
     return Status();
   };
-  const std::string begun = "<InitiateMultipartUploadResult><UploadId>7</UploadId></InitiateMultipartUploadResult>";
-  script_.replies = {Reply(200, begun), Reply(200, "", {{"etag", "e1"}}), Reply(200, "", {{"etag", "e2"}}),
+  const std::string begun =
+      "<InitiateMultipartUploadResult><UploadId>7</UploadId></InitiateMultipartUploadResult>";
+  script_.replies = {Reply(200, begun),
+                     Reply(200, "", {{"etag", "e1"}}),
+                     Reply(200, "", {{"etag", "e2"}}),
                      Reply(200, "", {{"etag", "e3"}, {"x-amz-checksum-crc32c", "c"}}),
-                     Reply(200, "<Error><Code>InternalError</Code></Error>"), Reply(200, "<CompleteMultipartUploadResult/>")};
+                     Reply(200, "<Error><Code>InternalError</Code></Error>"),
+                     Reply(200, "<CompleteMultipartUploadResult/>")};
   ASSERT_TRUE(store->Upload("k", 10, read).ok());
   EXPECT_EQ(script_.bodies[1] + script_.bodies[2] + script_.bodies[3], "abcdefghij");
   EXPECT_EQ(script_.requests[3].url, "http://store:9000/bucket/k?partNumber=3&uploadId=7");
@@ -178,7 +205,8 @@ TEST(Settings, Locations) {
   EXPECT_EQ(parsed->bucket, "my-bucket");
   EXPECT_EQ(parsed->prefix, "a/b");
   EXPECT_EQ(Location(*parsed), "s3://my-bucket/a/b");
-  for (const char* bad : {"", "s3://", "http://x/y", "s3://a", "s3://bucket//x", "s3://bucket/../x", "s3://bu ket/x"})
+  for (const char* bad :
+       {"", "s3://", "http://x/y", "s3://a", "s3://bucket//x", "s3://bucket/../x", "s3://bu ket/x"})
     EXPECT_EQ(ParseLocation(bad).status().code(), Code::kInvalidArgument) << bad;
 }
 
@@ -187,20 +215,24 @@ TEST(Settings, ComeFromTheEnvironment) {
   const auto aws = Resolve(bucket, Of({{"AWS_REGION", "eu-central-1"}}));
   ASSERT_TRUE(aws.ok());
   EXPECT_EQ(AddressOf(*aws).host, "bucket.s3.eu-central-1.amazonaws.com");
-  const auto own = Resolve(bucket, Of({{"AWS_ENDPOINT_URL", "http://a:1"}, {"AWS_ENDPOINT_URL_S3", "https://b:443/"}}));
+  const auto own =
+      Resolve(bucket, Of({{"AWS_ENDPOINT_URL", "http://a:1"}, {"AWS_ENDPOINT_URL_S3", "https://b:443/"}}));
   ASSERT_TRUE(own.ok());
   EXPECT_EQ(AddressOf(*own).host, "b");
   EXPECT_EQ(AddressOf(*own).path, "/bucket");
   EXPECT_EQ(own->region, "us-east-1");
   EXPECT_EQ(Resolve(bucket, Of({{"AWS_ENDPOINT_URL", "b:9000"}})).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(ProfileValue("[default]\nregion=a\n[profile x]\n# c\nregion = b\ns3 =\n  region = c\n", "profile x", "region"), "b");
+  EXPECT_EQ(ProfileValue("[default]\nregion=a\n[profile x]\n# c\nregion = b\ns3 =\n  region = c\n",
+                         "profile x", "region"),
+            "b");
 }
 
 TEST(CredentialSource, LooksInTheUsualOrder) {
   Script script;
   const TempDir dir;
-  std::ofstream(dir.path() + "/credentials") << "[default]\naws_access_key_id = d\naws_secret_access_key = ds\n"
-                                                "[x]\naws_access_key_id=k\naws_secret_access_key=s\naws_session_token=t\n";
+  std::ofstream(dir.path() + "/credentials")
+      << "[default]\naws_access_key_id = d\naws_secret_access_key = ds\n"
+         "[x]\naws_access_key_id=k\naws_secret_access_key=s\naws_session_token=t\n";
   std::map<std::string, std::string> variables{{"AWS_SHARED_CREDENTIALS_FILE", dir.path() + "/credentials"},
                                                {"AWS_CONFIG_FILE", dir.path() + "/none"},
                                                {"AWS_PROFILE", "x"}};
@@ -214,11 +246,12 @@ TEST(CredentialSource, LooksInTheUsualOrder) {
   std::ofstream(dir.path() + "/token") << "jwt\n";
   variables["AWS_WEB_IDENTITY_TOKEN_FILE"] = dir.path() + "/token";
   variables["AWS_ROLE_ARN"] = "arn:r";
-  script.replies = {Reply(200,
-                          "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>"
-                          "<AccessKeyId>w</AccessKeyId><SecretAccessKey>ws</SecretAccessKey><SessionToken>wt</SessionToken>"
-                          "<Expiration>1970-01-01T01:00:00Z</Expiration></Credentials>"
-                          "</AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>")};
+  script.replies = {
+      Reply(200,
+            "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>"
+            "<AccessKeyId>w</AccessKeyId><SecretAccessKey>ws</SecretAccessKey><SessionToken>wt</SessionToken>"
+            "<Expiration>1970-01-01T01:00:00Z</Expiration></Credentials>"
+            "</AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>")};
   EXPECT_EQ(get()->expires, 3600);
   EXPECT_EQ(script.requests[0].url, "https://sts.eu.amazonaws.com/");
   EXPECT_NE(script.bodies[0].find("WebIdentityToken=jwt"), std::string::npos);
@@ -233,9 +266,10 @@ TEST(CredentialSource, OfAMachineAreRenewed) {
   const TempDir dir;
   CredentialSource source(Of({{"HOME", dir.path()}}), std::make_unique<ScriptedHttp>(script));
   const auto answer = [&](const std::string& key, const std::string& expires) {
-    script.replies = {Reply(200, "token"), Reply(200, "role"),
-                      Reply(200, R"({"AccessKeyId":")" + key + R"(","SecretAccessKey":"s","Token":"t","Expiration":")" +
-                                     expires + R"("})")};
+    script.replies = {
+        Reply(200, "token"), Reply(200, "role"),
+        Reply(200, R"({"AccessKeyId":")" + key + R"(","SecretAccessKey":"s","Token":"t","Expiration":")" +
+                       expires + R"("})")};
   };
   answer("first", "1970-01-01T01:00:00Z");
   EXPECT_EQ(source.Get(0, "eu")->access_key, "first");

@@ -19,7 +19,8 @@ std::string Trim(std::string_view text) {
 }
 
 bool IsBucketCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+         c == '_';
 }
 
 std::string ReadText(const std::string& path) {
@@ -65,7 +66,8 @@ Result<Settings> ParseLocation(const std::string& text) {
   std::stringstream parts(settings.prefix);
   for (std::string part; std::getline(parts, part, '/');)
     if (part == "." || part == "..") return bad("the prefix has the part '" + part + "'");
-  if (std::ranges::any_of(settings.prefix, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }))
+  if (std::ranges::any_of(settings.prefix,
+                          [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }))
     return bad("the prefix has a control character");
   return settings;
 }
@@ -84,7 +86,8 @@ Status CheckEndpoint(const std::string& endpoint) {
   return {Code::kInvalidArgument, "'" + endpoint + "' is not http://HOST[:PORT] or https://HOST[:PORT]"};
 }
 
-std::optional<std::string> ProfileValue(const std::string& text, const std::string& section, const std::string& key) {
+std::optional<std::string> ProfileValue(const std::string& text, const std::string& section,
+                                        const std::string& key) {
   std::stringstream lines(text);
   bool inside = false;
   for (std::string line; std::getline(lines, line);) {

@@ -17,13 +17,13 @@ Environment ProcessEnvironment();
 
 struct Settings {
   std::string bucket;
-  std::string prefix;               // without '/' at either end; empty: the whole bucket
-  std::string endpoint;             // "https://host:port"; empty: AWS in this region
-  std::string region;               // empty: of the environment or the profile, else us-east-1
-  std::optional<bool> path_style;   // none: with an endpoint of one's own
-  std::string ca;                   // file of certificates that the endpoint's is checked by; empty: the system's
-  uint32_t connections = 4;         // of one upload or download
-  uint64_t part_bytes = 16 << 20;   // of a multipart upload
+  std::string prefix;              // without '/' at either end; empty: the whole bucket
+  std::string endpoint;            // "https://host:port"; empty: AWS in this region
+  std::string region;              // empty: of the environment or the profile, else us-east-1
+  std::optional<bool> path_style;  // none: with an endpoint of one's own
+  std::string ca;            // file of certificates that the endpoint's is checked by; empty: the system's
+  uint32_t connections = 4;  // of one upload or download
+  uint64_t part_bytes = 16 << 20;  // of a multipart upload
   friend bool operator==(const Settings&, const Settings&) = default;
 };
 
@@ -34,15 +34,18 @@ std::string Location(const Settings& settings);
 // kInvalidArgument unless it is http:// or https:// with a host, and nothing after it but a port.
 Status CheckEndpoint(const std::string& endpoint);
 
-// A file of AWS's tools ("[profile x]", "key = value"). The value of a key in a section; none: there is none. Pure.
-std::optional<std::string> ProfileValue(const std::string& text, const std::string& section, const std::string& key);
+// A file of AWS's tools ("[profile x]", "key = value"). The value of a key in a section; none: there is none.
+// Pure.
+std::optional<std::string> ProfileValue(const std::string& text, const std::string& section,
+                                        const std::string& key);
 // The text of ~/.aws/credentials or ~/.aws/config, or of the files named by AWS_SHARED_CREDENTIALS_FILE and
 // AWS_CONFIG_FILE; empty: there is none.
 std::string CredentialsFile(const Environment& environment);
 std::string ConfigFile(const Environment& environment);
 
-// What is empty in `settings` comes from AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION,
-// AWS_CA_BUNDLE, and the profile AWS_PROFILE of the config file. kInvalidArgument for an endpoint that is none.
+// What is empty in `settings` comes from AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
+// AWS_DEFAULT_REGION, AWS_CA_BUNDLE, and the profile AWS_PROFILE of the config file. kInvalidArgument for an
+// endpoint that is none.
 Result<Settings> Resolve(Settings settings, const Environment& environment);
 
 // Host and path of the bucket, as requests name it.

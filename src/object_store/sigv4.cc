@@ -67,8 +67,8 @@ std::string UriEncode(std::string_view text, bool slashes) {
   constexpr const char* kDigits = "0123456789ABCDEF";
   std::string encoded;
   for (const char c : text) {
-    const bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '_' || c == '.' || c == '~' || (slashes && c == '/');
+    const bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_' || c == '.' || c == '~' || (slashes && c == '/');
     if (plain) {
       encoded += c;
     } else {
@@ -89,9 +89,11 @@ std::string Sha256Hex(std::string_view text) {
 
 std::string CanonicalQuery(const Fields& query) {
   Fields encoded;
-  for (const auto& [name, value] : query) encoded.emplace_back(UriEncode(name, false), UriEncode(value, false));
+  for (const auto& [name, value] : query)
+    encoded.emplace_back(UriEncode(name, false), UriEncode(value, false));
   std::string text;
-  for (const auto& [name, value] : Sorted(std::move(encoded))) text += (text.empty() ? "" : "&") + name + "=" + value;
+  for (const auto& [name, value] : Sorted(std::move(encoded)))
+    text += (text.empty() ? "" : "&") + name + "=" + value;
   return text;
 }
 

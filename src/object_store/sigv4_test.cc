@@ -10,11 +10,14 @@ constexpr const char* kDate = "20130524T000000Z";
 const Credentials kKeys{"AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "", 0};
 const Scope kScope{"us-east-1", "s3"};
 
-RequestToSign Request(const std::string& path, Fields query, const std::string& payload_hash = Sha256Hex("")) {
+RequestToSign Request(const std::string& path, Fields query,
+                      const std::string& payload_hash = Sha256Hex("")) {
   return {"GET",
           path,
           std::move(query),
-          {{"host", "examplebucket.s3.amazonaws.com"}, {"x-amz-content-sha256", payload_hash}, {"x-amz-date", kDate}},
+          {{"host", "examplebucket.s3.amazonaws.com"},
+           {"x-amz-content-sha256", payload_hash},
+           {"x-amz-date", kDate}},
           payload_hash};
 }
 
@@ -53,7 +56,8 @@ TEST(SigV4, SortsTheQuery) {
             "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
   EXPECT_EQ(Signature(Request("/", {{"prefix", "J"}, {"max-keys", "2"}})),
             "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
-  EXPECT_EQ(CanonicalQuery({{"b", "x y/z"}, {"a", "\xc3\xa9"}, {"uploads", ""}}), "a=%C3%A9&b=x%20y%2Fz&uploads=");
+  EXPECT_EQ(CanonicalQuery({{"b", "x y/z"}, {"a", "\xc3\xa9"}, {"uploads", ""}}),
+            "a=%C3%A9&b=x%20y%2Fz&uploads=");
 }
 
 TEST(SigV4, EncodesAndSqueezes) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <type_traits>
 
 #include "object_store/object_store.h"
 
@@ -10,13 +11,22 @@ namespace leat::object_store {
 
 class MemoryStore final : public ObjectStore {
  public:
-  explicit MemoryStore(Settings settings = {.bucket = "bucket", .prefix = "prefix"}) : settings_(std::move(settings)) {}
+  explicit MemoryStore(Settings settings = {.bucket = "bucket", .prefix = "prefix"})
+      : settings_(std::move(settings)) {}
 
   // All calls return it until it is ok again.
-  void FailWith(Status status) { Locked([&] { failure_ = std::move(status); }); }
-  std::map<std::string, Bytes> objects() const { return Locked([&] { return objects_; }); }
-  void Set(const std::string& key, Bytes bytes) { Locked([&] { objects_[key] = std::move(bytes); }); }
-  void Begin(OpenUpload upload) { Locked([&] { open_.push_back(std::move(upload)); }); }
+  void FailWith(Status status) {
+    Locked([&] { failure_ = std::move(status); });
+  }
+  std::map<std::string, Bytes> objects() const {
+    return Locked([&] { return objects_; });
+  }
+  void Set(const std::string& key, Bytes bytes) {
+    Locked([&] { objects_[key] = std::move(bytes); });
+  }
+  void Begin(OpenUpload upload) {
+    Locked([&] { open_.push_back(std::move(upload)); });
+  }
 
   const Settings& settings() const override { return settings_; }
   Status Put(const std::string& key, ByteView body) override {
@@ -50,8 +60,8 @@ class MemoryStore final : public ObjectStore {
   Status Read(const std::string& key, uint64_t offset, std::span<std::byte> out) override {
     LEAT_ASSIGN_OR_RETURN(const Bytes whole, Get(key, uint64_t{1} << 40));
     if (offset + out.size() > whole.size()) return {Code::kInvalidArgument, key + ": InvalidRange"};
-    std::ranges::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(offset), static_cast<std::ptrdiff_t>(out.size()),
-                        out.begin());
+    std::ranges::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(offset),
+                        static_cast<std::ptrdiff_t>(out.size()), out.begin());
     return {};
   }
   Result<uint64_t> Size(const std::string& key) override {
@@ -93,7 +103,7 @@ class MemoryStore final : public ObjectStore {
 
  private:
   template <class F>
-  auto Locked(F&& f) const {
+  std::invoke_result_t<F> Locked(F&& f) const {
     std::lock_guard lock(mutex_);
     return f();
   }

@@ -29,7 +29,9 @@ void OnStart(void* data, const char* name, const char**) {
   const std::string_view whole = name;
   const size_t colon = whole.rfind(':');
   builder.open.push_back(
-      {.name = std::string(colon == std::string_view::npos ? whole : whole.substr(colon + 1)), .text = {}, .children = {}});
+      {.name = std::string(colon == std::string_view::npos ? whole : whole.substr(colon + 1)),
+       .text = {},
+       .children = {}});
 }
 
 void OnEnd(void* data, const char*) {
@@ -70,7 +72,8 @@ std::string Element::Text(const std::string& child) const {
 Result<Element> ParseXml(ByteView text) {
   if (text.size() > kMaxReply)
     return Status(Code::kDataLoss, "the reply has " + std::to_string(text.size()) + " bytes");
-  const std::unique_ptr<XML_ParserStruct, decltype(&XML_ParserFree)> parser(XML_ParserCreate(nullptr), XML_ParserFree);
+  const std::unique_ptr<XML_ParserStruct, decltype(&XML_ParserFree)> parser(XML_ParserCreate(nullptr),
+                                                                            XML_ParserFree);
   if (parser == nullptr) return Status(Code::kResourceExhausted, "no memory for a reply");
   Builder builder;
   builder.parser = parser.get();
@@ -78,13 +81,13 @@ Result<Element> ParseXml(ByteView text) {
   XML_SetElementHandler(parser.get(), OnStart, OnEnd);
   XML_SetCharacterDataHandler(parser.get(), OnText);
   XML_SetStartDoctypeDeclHandler(parser.get(), OnDoctype);
-  const auto parsed =
-      XML_Parse(parser.get(), reinterpret_cast<const char*>(text.data()), static_cast<int>(text.size()), XML_TRUE);
+  const auto parsed = XML_Parse(parser.get(), reinterpret_cast<const char*>(text.data()),
+                                static_cast<int>(text.size()), XML_TRUE);
   if (parsed != XML_STATUS_OK) {
     const std::string why =
         builder.refused.empty() ? XML_ErrorString(XML_GetErrorCode(parser.get())) : builder.refused;
-    return Status(Code::kDataLoss,
-                  "the reply is no valid XML: line " + std::to_string(XML_GetCurrentLineNumber(parser.get())) + ": " + why);
+    return Status(Code::kDataLoss, "the reply is no valid XML: line " +
+                                       std::to_string(XML_GetCurrentLineNumber(parser.get())) + ": " + why);
   }
   if (builder.root.children.empty()) return Status(Code::kDataLoss, "the reply is empty");
   return std::move(builder.root.children.front());
@@ -95,7 +98,8 @@ ErrorReply ParseError(ByteView body) {
   if (!parsed.ok() || (parsed->name != "Error" && parsed->name != "ErrorResponse")) return {};
   // Replies of STS have one more level.
   const auto inner = std::ranges::find(parsed->children, "Error", &Element::name);
-  const Element& error = parsed->name == "ErrorResponse" && inner != parsed->children.end() ? *inner : *parsed;
+  const Element& error =
+      parsed->name == "ErrorResponse" && inner != parsed->children.end() ? *inner : *parsed;
   return {OneLine(error.Text("Code")), OneLine(error.Text("Message"))};
 }
 
@@ -109,12 +113,14 @@ Result<ListReply> ParseList(ByteView body) {
     const std::string size = child.Text("Size");
     const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), object.size);
     if (object.key.empty() || error != std::errc() || end != size.data() + size.size())
-      return Status(Code::kDataLoss, "the reply has an object '" + OneLine(object.key) + "' of '" + OneLine(size) + "' bytes");
+      return Status(Code::kDataLoss,
+                    "the reply has an object '" + OneLine(object.key) + "' of '" + OneLine(size) + "' bytes");
     reply.objects.push_back(std::move(object));
   }
   if (parsed.Text("IsTruncated") == "true") {
     reply.next = parsed.Text("NextContinuationToken");
-    if (reply.next.empty()) return Status(Code::kDataLoss, "the reply has more pages, but does not name the next one");
+    if (reply.next.empty())
+      return Status(Code::kDataLoss, "the reply has more pages, but does not name the next one");
   }
   return reply;
 }
@@ -126,20 +132,23 @@ Result<UploadsReply> ParseUploads(ByteView body) {
   for (const Element& child : parsed.children) {
     if (child.name != "Upload") continue;
     OpenUpload upload{child.Text("Key"), child.Text("UploadId")};
-    if (upload.key.empty() || upload.id.empty()) return Status(Code::kDataLoss, "the reply has an upload without key or id");
+    if (upload.key.empty() || upload.id.empty())
+      return Status(Code::kDataLoss, "the reply has an upload without key or id");
     reply.uploads.push_back(std::move(upload));
   }
   if (parsed.Text("IsTruncated") == "true") {
     reply.next_key = parsed.Text("NextKeyMarker");
     reply.next_id = parsed.Text("NextUploadIdMarker");
-    if (reply.next_key.empty()) return Status(Code::kDataLoss, "the reply has more pages, but does not name the next one");
+    if (reply.next_key.empty())
+      return Status(Code::kDataLoss, "the reply has more pages, but does not name the next one");
   }
   return reply;
 }
 
 Result<std::string> ParseBegun(ByteView body) {
   LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseXml(body));
-  if (parsed.name != "InitiateMultipartUploadResult") return Unexpected(parsed, "InitiateMultipartUploadResult");
+  if (parsed.name != "InitiateMultipartUploadResult")
+    return Unexpected(parsed, "InitiateMultipartUploadResult");
   std::string id = parsed.Text("UploadId");
   if (id.empty()) return Status(Code::kDataLoss, "the reply names no upload");
   return id;
@@ -172,7 +181,8 @@ std::string WriteComplete(const std::vector<PartInfo>& parts) {
   };
   std::string text = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
   for (const PartInfo& part : parts) {
-    text += "<Part><PartNumber>" + std::to_string(part.number) + "</PartNumber><ETag>" + escaped(part.etag) + "</ETag>";
+    text += "<Part><PartNumber>" + std::to_string(part.number) + "</PartNumber><ETag>" + escaped(part.etag) +
+            "</ETag>";
     if (!part.crc32c.empty()) text += "<ChecksumCRC32C>" + part.crc32c + "</ChecksumCRC32C>";
     text += "</Part>";
   }

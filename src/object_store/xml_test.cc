@@ -30,7 +30,8 @@ TEST(Xml, RefusesWhatItShould) {
 }
 
 TEST(Xml, ReadsErrorsInOneLine) {
-  const auto error = ParseError(AsBytes("<Error><Code>NoSuchBucket</Code><Message>There is\nnone</Message></Error>"));
+  const auto error =
+      ParseError(AsBytes("<Error><Code>NoSuchBucket</Code><Message>There is\nnone</Message></Error>"));
   EXPECT_EQ(error.code, "NoSuchBucket");
   EXPECT_EQ(error.message, "There is none");
   EXPECT_EQ(ParseError(AsBytes("<html>bad gateway")).code, "");
@@ -41,14 +42,16 @@ TEST(Xml, ReadsUploads) {
   EXPECT_EQ(*ParseBegun(AsBytes(
                 "<InitiateMultipartUploadResult><UploadId>7</UploadId></InitiateMultipartUploadResult>")),
             "7");
-  const auto uploads = ParseUploads(AsBytes("<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>7</UploadId>"
-                                            "</Upload></ListMultipartUploadsResult>"));
+  const auto uploads =
+      ParseUploads(AsBytes("<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>7</UploadId>"
+                           "</Upload></ListMultipartUploadsResult>"));
   ASSERT_TRUE(uploads.ok());
   EXPECT_EQ(uploads->uploads, (std::vector<OpenUpload>{{"k", "7"}}));
   EXPECT_EQ(ParseCompleted(AsBytes("<CompleteMultipartUploadResult/>"))->code, "");
   EXPECT_EQ(ParseCompleted(AsBytes("<Error><Code>SlowDown</Code></Error>"))->code, "SlowDown");
   EXPECT_EQ(ParseCompleted(AsBytes("<Error/>"))->code, "InternalError");
-  EXPECT_NE(WriteComplete({{1, "\"e<1\"", "crc="}}).find("<ETag>\"e&lt;1\"</ETag><ChecksumCRC32C>crc="), std::string::npos);
+  EXPECT_NE(WriteComplete({{1, "\"e<1\"", "crc="}}).find("<ETag>\"e&lt;1\"</ETag><ChecksumCRC32C>crc="),
+            std::string::npos);
 }
 
 }  // namespace

@@ -377,11 +377,15 @@ Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership,
   const auto make_transport = [transport = TransportOf(options, wire::PortKind::kTransfer)](net::Loop& loop) {
     return net::MakeTcpTransport(loop, transport);
   };
+  object_store::StoreOptions store;
+  if (const auto& metrics = options.coordinator_client.metrics; metrics != nullptr)
+    store.metrics = &metrics->registry();
   return ShardFiles::Make(membership.joined(), {.coordinator = membership.coordinator(),
                                                 .scratch = options.coordinator_client.scratch,
                                                 .make_transport = make_transport,
                                                 .limits = {},
-                                                .bucket = job.checkpoint_to});
+                                                .bucket = job.checkpoint_to,
+                                                .store = std::move(store)});
 }
 
 namespace {

@@ -42,6 +42,13 @@ constexpr Metric kServe[] = {
     {"leat_serve_connections", kGauge, "", "Open connections."},
     {"leat_serve_connections_refused_total", kCounter, "", "Connections beyond the limit."},
 };
+// Of the registry, too (object_store/s3.cc).
+constexpr Metric kObjectStore[] = {
+    {"leat_object_store_requests_total", kCounter, "", "Requests to the object store."},
+    {"leat_object_store_retries_total", kCounter, "", "Requests to the object store that were made again."},
+    {"leat_object_store_sent_bytes_total", kCounter, "", "Bytes that the object store has received."},
+    {"leat_object_store_received_bytes_total", kCounter, "", "Bytes that the object store has sent."},
+};
 constexpr Metric kCoordinator[] = {
     {"leat_wanted_workers", kGauge, "", "Workers that the job wants; 0: not known yet."},
     {"leat_wanted_ps", kGauge, "", "Parameter servers that the job wants."},
@@ -162,6 +169,8 @@ std::vector<MetricGroup> AllMetrics() {
   job.insert(job.end(), std::begin(kCoordinator), std::end(kCoordinator));
   groups.push_back({"`leat serve`", {std::begin(kServe), std::end(kServe)}});
   groups.push_back({"Connections on the tensor plane", {std::begin(kNetwork), std::end(kNetwork)}});
+  groups.push_back({"Checkpoints in object storage: each role that reads or writes them",
+                    {std::begin(kObjectStore), std::end(kObjectStore)}});
   return groups;
 }
 
