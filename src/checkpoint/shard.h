@@ -27,19 +27,17 @@ struct ShardProgress {
   std::function<void(SliceId)> written = {};
 };
 
-// Writes the slices of one server to `<directory>/shard-<node>.safetensors`, or to the file `name` there, and syncs
-// it. Each slice is
-// released once it is written. Tensors: "<variable>[begin:end]" for values, "<variable>[begin:end]/<slot>"
-// for optimizer slots; for moments, whose range is of features, "…/count" (U64), "…/mean" and "…/m2" (F64).
-// Thread-safe: uses only its arguments and the file. kInvalidArgument if a slice differs
-// from the table; kResourceExhausted if the disk is full. A failure leaves no file.
+// Writes the slices of one server to `<directory>/shard-<node>.safetensors`, or to the file `name` there, and
+// syncs it. Each slice is released once it is written. Tensors: "<variable>[begin:end]" for values,
+// "<variable>[begin:end]/<slot>" for optimizer slots; for moments, whose range is of features, "…/count"
+// (U64), "…/mean" and "…/m2" (F64). Thread-safe: uses only its arguments and the file. kInvalidArgument if a
+// slice differs from the table; kResourceExhausted if the disk is full. A failure leaves no file.
 Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_t node,
                                            const protocol::SliceTable& table,
                                            std::span<const std::string_view> slot_names,
                                            std::vector<std::shared_ptr<const protocol::Slice>> slices,
                                            Durability durability = Durability::kSynced,
-                                           const ShardProgress& progress = {},
-                                           const std::string& name = "");
+                                           const ShardProgress& progress = {}, const std::string& name = "");
 
 // The bytes of a shard that is read from elsewhere. Thread-safe if ReadAt is.
 class ShardSource {

@@ -71,10 +71,12 @@ constexpr Duration kLastRecord = std::chrono::seconds(2);
 constexpr Duration kBucketDeadline = std::chrono::seconds(60);
 
 // Null: the job's checkpoints are in its directory alone.
-Result<std::unique_ptr<checkpoint::Bucket>> MakeBucket(const job::Job& job, uint64_t term) {
+Result<std::unique_ptr<checkpoint::Bucket>> MakeBucket(const job::Job& job, uint64_t term,
+                                                       observe::RoleMetrics* metrics) {
   if (!job.checkpoint_to) return std::unique_ptr<checkpoint::Bucket>();
   object_store::StoreOptions options;
   options.retries.deadline = kBucketDeadline;
+  if (metrics != nullptr) options.metrics = &metrics->registry();
   LEAT_ASSIGN_OR_RETURN(auto store, object_store::OpenS3(*job.checkpoint_to, options));
   std::string owner = std::to_string(term) + " " + net::RandomHex(16) + "\n";
   return std::make_unique<checkpoint::Bucket>(std::move(store), protocol::NumberOf(term), std::move(owner));
@@ -743,13 +745,22 @@ class CoordinatorRole {
     checkpoint_begun_ = {a.id, loop_.Now()};
     // A local stream has none. The others are asked where nothing waits for them.
     if (streams_.remote) UpdateFingerprints(std::move(a.watermark));
+    if (bucket_ == nullptr) return Prepare(a.id, a.bytes);
+    // Otherwise members would upload shards that nobody removes.
+    InBucket([this] { return bucket_->CheckTerm(); },
+             [this, id = a.id, bytes = a.bytes](const Status& newest) {
+               if (newest.ok()) return Prepare(id, bytes);
+               Do(machine_.OnCheckpointPrepared(loop_.Now(), id, NotStale(newest)));
+             });
+  }
+  void Prepare(uint64_t id, uint64_t bytes) {
     InBackground(
-        [this, a] {
-          auto order = store_->Prepare(a.id, a.bytes);
+        [this, id, bytes] {
+          auto order = store_->Prepare(id, bytes);
           if (order.ok()) shard_service_->OnPrepared(*order);
           return order;
         },
-        [this, id = a.id](Result<protocol::CheckpointOrder> order) {
+        [this, id](Result<protocol::CheckpointOrder> order) {
           if (order.status().code() == Code::kStale) return Replaced(order.status());
           Do(machine_.OnCheckpointPrepared(loop_.Now(), id, std::move(order)));
         });
@@ -791,10 +802,11 @@ class CoordinatorRole {
       Do(machine_.OnManifestCommitted(loop_.Now(), manifest.id, status));
     };
     if (bucket_ == nullptr) {
-      return InBackground([this, manifest, directory = a.manifest.directory] { return Commit(manifest, directory); },
-                          done);
+      return InBackground(
+          [this, manifest, directory = a.manifest.directory] { return Commit(manifest, directory); }, done);
     }
-    InBucket([this, manifest, directory = a.manifest.directory] { return bucket_->FetchMissing(manifest, directory); },
+    InBucket([this, manifest,
+              directory = a.manifest.directory] { return bucket_->FetchMissing(manifest, directory); },
              [this, manifest, directory = a.manifest.directory, done](const Status& fetched) {
                if (!fetched.ok()) return done(NotStale(fetched));
                InBackground(
@@ -867,7 +879,12 @@ class CoordinatorRole {
     });
   }
   void Act(protocol::RemoveCheckpoint& a) {
-    background_.Post([this, id = a.id] {
+    if (bucket_ == nullptr) return Remove(a.id);
+    // After it has been made.
+    InBucket([] { return Status(); }, [this, id = a.id](const Status&) { Remove(id); });
+  }
+  void Remove(uint64_t id) {
+    background_.Post([this, id] {
       shard_service_->OnRemoved(id);
       if (auto status = store_->Remove(id); !status.ok()) spdlog::warn("{}", status.ToString());
     });
@@ -1046,7 +1063,7 @@ class CoordinatorRole {
   std::unique_ptr<ShardService> shard_service_;
   BackgroundThread bucket_thread_{kNiceWithFiles};  // uses the members above
   BackgroundThread background_;                     // likewise
-  BackgroundThread poll_thread_;  // asks other hosts for the stream's ranges
+  BackgroundThread poll_thread_;                    // asks other hosts for the stream's ranges
   CommitQueue queue_;
   const Replication replication_;
   const std::unique_ptr<tensorboard::RunWriter> tensorboard_;  // null: nobody has asked for it
@@ -1112,7 +1129,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   auto store = checkpoint::Store::Open(job.directory, options.resume, options.take_over,
                                        elected != 0 ? elected : first_term);
   if (!store.ok()) return store.status();
-  LEAT_ASSIGN_OR_RETURN(auto bucket, MakeBucket(job, (*store)->term()));
+  LEAT_ASSIGN_OR_RETURN(auto bucket, MakeBucket(job, (*store)->term(), options.metrics.get()));
   if (bucket != nullptr && !goes_on) {
     if (const Status claimed = bucket->Claim(); !claimed.ok()) throw std::invalid_argument(claimed.message());
   }

@@ -41,8 +41,9 @@ std::optional<uint64_t> IdOf(const std::string& key) {
   const size_t slash = key.find('/');
   if (slash == std::string::npos) return std::nullopt;
   const std::string folder = key.substr(0, slash);
-  const auto id = folder.starts_with(kCheckpoints) ? Number(folder.substr(std::string_view(kCheckpoints).size()))
-                                                   : std::nullopt;
+  const auto id = folder.starts_with(kCheckpoints)
+                      ? Number(folder.substr(std::string_view(kCheckpoints).size()))
+                      : std::nullopt;
   return id && CheckpointName(*id) == folder ? id : std::nullopt;
 }
 
@@ -67,7 +68,8 @@ Status Download(object_store::ObjectStore& store, const std::string& key, const 
       const std::span<std::byte> part(memory.data(), std::min(piece, size - i * piece));
       Status status = store.Read(key, i * piece, part);
       for (size_t at = 0; status.ok() && at < part.size();) {
-        const ssize_t n = pwrite(file.fd(), part.data() + at, part.size() - at, static_cast<off_t>(i * piece + at));
+        const ssize_t n =
+            pwrite(file.fd(), part.data() + at, part.size() - at, static_cast<off_t>(i * piece + at));
         if (n < 0 && errno != EINTR) status = SystemError(file.path(), "write", errno);
         if (n > 0) at += static_cast<size_t>(n);
       }
@@ -78,15 +80,16 @@ Status Download(object_store::ObjectStore& store, const std::string& key, const 
     }
   };
   std::vector<std::thread> threads;
-  for (uint64_t i = 1; i < std::min<uint64_t>(store.settings().connections, pieces); ++i) threads.emplace_back(work);
+  for (uint64_t i = 1; i < std::min<uint64_t>(store.settings().connections, pieces); ++i)
+    threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
   return failure;
 }
 
 // A shard of the bucket into a directory, verified and synced.
-Status FetchShard(object_store::ObjectStore& store, const std::string& key, const protocol::ManifestShard& shard,
-                  const std::string& directory) {
+Status FetchShard(object_store::ObjectStore& store, const std::string& key,
+                  const protocol::ManifestShard& shard, const std::string& directory) {
   const std::string temporary = directory + "/" + shard.file + ".tmp";
   Status status = [&]() -> Status {
     LEAT_ASSIGN_OR_RETURN(const uint64_t size, store.Size(key));
@@ -112,7 +115,8 @@ Status FetchShard(object_store::ObjectStore& store, const std::string& key, cons
 void RemoveRest(const std::string& directory) {
   std::error_code error;
   std::vector<std::filesystem::path> rest;
-  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error)) {
     const std::string name = at->path().filename();
     if (name.starts_with(kCheckpoints) || name.starts_with("term-")) rest.push_back(at->path());
   }
@@ -138,7 +142,8 @@ Result<BucketContents> LookAtBucket(object_store::ObjectStore& store) {
     contents.highest_term = std::max(contents.highest_term, TermOf(object.key).value_or(0));
   LEAT_ASSIGN_OR_RETURN(const auto objects, store.List(kCheckpoints));
   for (const auto& object : objects) {
-    if (const auto id = IdOf(object.key); id && object.key == ManifestKey(*id)) contents.complete.push_back(*id);
+    if (const auto id = IdOf(object.key); id && object.key == ManifestKey(*id))
+      contents.complete.push_back(*id);
   }
   std::ranges::sort(contents.complete);
   return contents;
@@ -229,9 +234,11 @@ Status FetchJob(object_store::ObjectStore& store, const std::string& directory) 
   const std::string where = object_store::Location(store.settings());
   std::error_code error;
   const std::string path = std::filesystem::absolute(directory, error).lexically_normal().string();
-  if (error || directory.empty()) return {Code::kInvalidArgument, "'" + directory + "' is not a valid directory"};
+  if (error || directory.empty())
+    return {Code::kInvalidArgument, "'" + directory + "' is not a valid directory"};
   if (Exists(path + "/job.yaml"))
-    return {Code::kFailedPrecondition, path + ": has a job already; resume that one, or name another directory"};
+    return {Code::kFailedPrecondition,
+            path + ": has a job already; resume that one, or name another directory"};
   LEAT_ASSIGN_OR_RETURN(const BucketContents contents, LookAtBucket(store));
   if (contents.complete.empty()) return {Code::kNotFound, where + ": there is no complete checkpoint"};
   std::string why;

@@ -6,8 +6,8 @@
 //       shard-<node>-<run>.safetensors  put by the server or member that has the slices
 //       manifest.json                 last, by a put that replaces nothing: without it there is no checkpoint
 //
-// A manifest in a bucket has all that a resume needs: that of the directory, the job, and the coordinator's decisions
-// that the checkpoint's ledgers may name.
+// A manifest in a bucket has all that a resume needs: that of the directory, the job, and the coordinator's
+// decisions that the checkpoint's ledgers may name.
 #pragma once
 
 #include <cstdint>
@@ -40,14 +40,14 @@ std::string BucketShardName(uint64_t node, uint64_t term);
 std::string ShardKey(std::string_view checkpoint_directory, const std::string& file);
 
 struct BucketContents {
-  uint64_t highest_term = 0;             // 0: none is claimed
-  std::vector<uint64_t> complete;        // ids of the checkpoints with a manifest, ascending
+  uint64_t highest_term = 0;       // 0: none is claimed
+  std::vector<uint64_t> complete;  // ids of the checkpoints with a manifest, ascending
 };
 // Two requests: it also shows that the store, the bucket and the credentials are usable.
 Result<BucketContents> LookAtBucket(object_store::ObjectStore& store);
 
-// A coordinator's side. All calls block; one at a time. They return kFailedPrecondition, and change nothing, once
-// a coordinator of a higher term has claimed the prefix.
+// A coordinator's side. All calls block; one at a time. They return kFailedPrecondition, and change nothing,
+// once a coordinator of a higher term has claimed the prefix.
 class Bucket {
  public:
   // `term`: NumberOf(this coordinator's). `owner`: one line that no other process has.
@@ -55,17 +55,20 @@ class Bucket {
       : store_(std::move(store)), term_(term), owner_(std::move(owner)) {}
 
   object_store::ObjectStore& store() { return *store_; }
+  // Whether no coordinator of a higher term has claimed the prefix. It is asked before shards are ordered,
+  // too.
+  Status CheckTerm();
   // Puts terms/<term>, unless this has been done. What former coordinators have left unfinished is removed.
   Status Claim();
   // Reads the shards that are not in the checkpoint's directory into it, and verifies them.
   Status FetchMissing(const protocol::Manifest& manifest, const std::string& directory);
-  // Claims the term if need be, and puts the manifest. kFailedPrecondition if the bucket has another one of this id.
+  // Claims the term if need be, and puts the manifest. kFailedPrecondition if the bucket has another one of
+  // this id.
   Status Commit(const BucketManifest& manifest);
   // Removes all checkpoints before `oldest_kept`, and what is not complete before `newest`.
   Status Drop(uint64_t oldest_kept, uint64_t newest);
 
  private:
-  Status CheckTerm();
   Status GiveUpUploads(uint64_t before);
 
   const std::shared_ptr<object_store::ObjectStore> store_;
@@ -74,10 +77,11 @@ class Bucket {
   bool claimed_ = false;
 };
 
-// Makes a directory that a coordinator can resume from (Store::Open), out of the newest checkpoint of the bucket
-// that is what was written: that of the highest term, and of these that of the highest id. The next term of the
-// directory is the next free one of the bucket. kNotFound if the bucket has no checkpoint, kFailedPrecondition if the
-// directory has a job, kDataLoss if no checkpoint is what was written. A failure leaves no job in the directory.
+// Makes a directory that a coordinator can resume from (Store::Open), out of the newest checkpoint of the
+// bucket that is what was written: that of the highest term, and of these that of the highest id. The next
+// term of the directory is the next free one of the bucket. kNotFound if the bucket has no checkpoint,
+// kFailedPrecondition if the directory has a job, kDataLoss if no checkpoint is what was written. A failure
+// leaves no job in the directory.
 Status FetchJob(object_store::ObjectStore& store, const std::string& directory);
 
 }  // namespace leat::checkpoint

@@ -71,7 +71,8 @@ Result<BucketManifest> ParseBucketManifest(ByteView file, const std::string& nam
   if (file.size() < tail_size) return damaged("ends at byte " + std::to_string(file.size()));
   const std::string_view text = AsText(file.first(file.size() - tail_size));
   if (AsText(file.last(tail_size)) != ChecksumTail(text))
-    return damaged("its " + std::to_string(text.size()) + " bytes do not have the checksum that the file ends with");
+    return damaged("its " + std::to_string(text.size()) +
+                   " bytes do not have the checksum that the file ends with");
   BucketManifest manifest;
   try {
     const Json json = ParseJson(std::string(text) + ChecksumTail(text));

@@ -25,7 +25,8 @@ class BucketTest : public testing::Test {
     auto shard = WriteShard(folder, 5, MakeTable(), kSlots, MakeSlices(MakeTable(), {0, 1, 2, 3, 4}, 1, id),
                             Durability::kNotSynced, {}, BucketShardName(5, uint64_t{0xab} << 32));
     EXPECT_EQ(shard->file, "shard-5-000000ab.safetensors");
-    EXPECT_TRUE(store_->Put(ShardKey(folder, shard->file), *ReadFile(folder + "/" + shard->file, 1 << 20)).ok());
+    EXPECT_TRUE(
+        store_->Put(ShardKey(folder, shard->file), *ReadFile(folder + "/" + shard->file, 1 << 20)).ok());
     protocol::Manifest manifest;
     manifest.id = id;
     manifest.directory = CheckpointName(id);
@@ -133,14 +134,16 @@ TEST_F(BucketTest, OldAndIncompleteCheckpointsAreRemoved) {
 TEST_F(BucketTest, MissingShardsAreFetchedIntoTheCache) {
   const auto coordinator = Coordinator(1);
   const protocol::Manifest manifest = Shard(1);
-  const std::string folder = dir_.path() + "/a/" + CheckpointName(1), path = folder + "/" + manifest.shards[0].file;
+  const std::string folder = dir_.path() + "/a/" + CheckpointName(1),
+                    path = folder + "/" + manifest.shards[0].file;
   std::filesystem::remove(path);
   ASSERT_TRUE(coordinator->FetchMissing(manifest, folder).ok());
   EXPECT_TRUE(VerifyFile(path, manifest.shards[0].bytes, manifest.shards[0].checksum).ok());
   std::filesystem::remove(path);
+  const BucketManifest whole = Whole(1, 2);
   store_->FailWith(Status(Code::kUnavailable, "away"));
   EXPECT_EQ(coordinator->FetchMissing(manifest, folder).code(), Code::kUnavailable);
-  EXPECT_EQ(coordinator->Commit(Whole(1, 2)).code(), Code::kUnavailable);
+  EXPECT_EQ(coordinator->Commit(whole).code(), Code::kUnavailable);
 }
 
 }  // namespace

@@ -202,9 +202,9 @@ Result<protocol::Slice> ShardFiles::LoadFromBucket(const protocol::SliceOrder& o
   }
   std::string key = checkpoint::ShardKey(order.directory, order.file);
   LEAT_ASSIGN_OR_RETURN(const uint64_t size, store->Size(key));
-  LEAT_ASSIGN_OR_RETURN(const auto reader,
-                        ShardReader::Open(std::make_unique<ShardInBucket>(store, std::move(key), size),
-                                          order.file_checksum));
+  LEAT_ASSIGN_OR_RETURN(
+      const auto reader,
+      ShardReader::Open(std::make_unique<ShardInBucket>(store, std::move(key), size), order.file_checksum));
   return reader->Read(table, order.slice, slots);
 }
 
@@ -229,9 +229,9 @@ Status PutInBucket(object_store::ObjectStore& store, const protocol::CheckpointO
   const Removal removal{is_copy ? path : ""};
   LEAT_ASSIGN_OR_RETURN(const checkpoint::File file, checkpoint::File::Open(path, O_RDONLY));
   const auto begun = std::chrono::steady_clock::now();
-  LEAT_RETURN_IF_ERROR(store.Upload(
-      checkpoint::ShardKey(order.directory, shard.file), shard.bytes,
-      [&file](uint64_t offset, std::span<std::byte> out) { return file.ReadAt(offset, out); }));
+  LEAT_RETURN_IF_ERROR(
+      store.Upload(checkpoint::ShardKey(order.directory, shard.file), shard.bytes,
+                   [&file](uint64_t offset, std::span<std::byte> out) { return file.ReadAt(offset, out); }));
   spdlog::info("checkpoint {}: {} bytes are in {} after {:.2f} s and {} retries", order.id, shard.bytes,
                object_store::Location(store.settings()), Seconds(std::chrono::steady_clock::now() - begun),
                store.counts().retries);
@@ -239,7 +239,8 @@ Status PutInBucket(object_store::ObjectStore& store, const protocol::CheckpointO
 }
 
 protocol::ShardReport ReportOf(const protocol::CheckpointOrder& order,
-                               const Result<protocol::ManifestShard>& shard, const Status& sent, bool remote) {
+                               const Result<protocol::ManifestShard>& shard, const Status& sent,
+                               bool remote) {
   protocol::ShardReport report;
   report.checkpoint = order.id;
   report.status = shard.ok() ? sent : shard.status();

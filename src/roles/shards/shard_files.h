@@ -1,6 +1,6 @@
 // Reads and writes the checkpoint files of slices: in the job's directory where this process sees it,
-// otherwise through the coordinator's transfer service. If the job's checkpoints are in a bucket, each process
-// uploads its own, from the job's directory or a scratch directory.
+// otherwise through the coordinator's transfer service. If the job's checkpoints are in a bucket, each
+// process uploads its own, from the job's directory or a scratch directory.
 #pragma once
 
 #include <functional>
@@ -85,8 +85,8 @@ class ShardFiles {
   const Options options_;
   const uint64_t term_;
   std::mutex mutex_;
-  std::unique_ptr<Scratch> scratch_;          // null: it was never needed
-  std::shared_ptr<transfer::Client> client_;  // null: the directory is visible
+  std::unique_ptr<Scratch> scratch_;                    // null: it was never needed
+  std::shared_ptr<transfer::Client> client_;            // null: the directory is visible
   std::shared_ptr<object_store::ObjectStore> uploads_;  // of the newest upload
   std::shared_ptr<object_store::ObjectStore> loads_;    // null: nothing was read from the bucket yet
   bool aborted_ = false;

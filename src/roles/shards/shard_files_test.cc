@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdio>
+#include <future>
+#include <map>
+#include <mutex>
+
 #include "base/testing.h"
 #include "checkpoint/file.h"
 #include "checkpoint/shard.h"
@@ -18,6 +23,39 @@ namespace fs = std::filesystem;
 using checkpoint::MakeSlices;
 
 constexpr uint64_t kCheckpoint = 7;
+
+// Objects by their URLs.
+struct Objects {
+  std::mutex mutex;
+  std::map<std::string, Bytes> by_url;
+};
+
+class FakeS3 final : public object_store::Http {
+ public:
+  explicit FakeS3(Objects& objects) : objects_(objects) {}
+  Result<object_store::HttpReply> Do(const object_store::HttpRequest& request) override {
+    std::lock_guard lock(objects_.mutex);
+    if (request.method == "PUT") {
+      objects_.by_url[request.url].assign(request.body.begin(), request.body.end());
+      return object_store::HttpReply{.status = 200, .headers = {}, .body = {}};
+    }
+    const auto at = objects_.by_url.find(request.url);
+    if (at == objects_.by_url.end()) return object_store::HttpReply{.status = 404, .headers = {}, .body = {}};
+    object_store::HttpReply reply{.status = 200, .headers = {}, .body = {}};
+    reply.headers.emplace_back("content-length", std::to_string(at->second.size()));
+    size_t begin = 0;
+    for (const auto& [name, value] : request.headers)
+      if (name == "range") std::sscanf(value.c_str(), "bytes=%zu", &begin);
+    if (begin + request.into.size() > at->second.size()) return Status(Code::kUnavailable, "no such range");
+    std::copy_n(at->second.begin() + static_cast<std::ptrdiff_t>(begin), request.into.size(),
+                request.into.begin());
+    reply.written = request.into.size();
+    return reply;
+  }
+
+ private:
+  Objects& objects_;
+};
 
 class ShardFilesTest : public ::testing::Test {
  protected:
@@ -43,9 +81,34 @@ class ShardFilesTest : public ::testing::Test {
   }
   protocol::ShardReport Save(ShardFiles& files, NodeId node, std::vector<uint32_t> ids) {
     protocol::ShardReport report;
-    files.Save({order_, MakeSlices(table_, std::move(ids), 1, node.value)}, node, table_, optimizer_,
-               [this] { ++read_; }, [&report](protocol::ShardReport done) { report = std::move(done); });
+    files.Save(
+        {order_, MakeSlices(table_, std::move(ids), 1, node.value)}, node, table_, optimizer_,
+        [this] { ++read_; }, [&report](protocol::ShardReport done) { report = std::move(done); });
     return report;
+  }
+  // With checkpoints in a bucket.
+  Result<std::unique_ptr<ShardFiles>> MakeWithBucket() {
+    ShardFiles::Options options{.coordinator = "127.0.0.1:80",
+                                .scratch = scratch_,
+                                .make_transport = transport_,
+                                .limits = limits_,
+                                .bucket = object_store::Settings{.bucket = "bucket", .prefix = "job"}};
+    options.store.environment = [](const char* name) -> std::optional<std::string> {
+      const std::string_view of = name;
+      if (of == "AWS_ACCESS_KEY_ID" || of == "AWS_SECRET_ACCESS_KEY") return "key";
+      return of == "AWS_ENDPOINT_URL" ? std::optional<std::string>("http://store") : std::nullopt;
+    };
+    options.store.make_http = [this](const object_store::HttpOptions&) {
+      return std::make_unique<FakeS3>(objects_);
+    };
+    return ShardFiles::Make(joined_, options);
+  }
+  protocol::ShardReport SaveInBucket(ShardFiles& files, std::vector<uint32_t> ids) {
+    std::promise<protocol::ShardReport> report;
+    files.Save(
+        {order_, MakeSlices(table_, std::move(ids), 1, 3)}, NodeId(3), table_, optimizer_,
+        [this] { ++read_; }, [&report](protocol::ShardReport done) { report.set_value(std::move(done)); });
+    return report.get_future().get();
   }
   std::vector<Result<protocol::Slice>> Load(ShardFiles& files, const protocol::ShardReport& report,
                                             const std::vector<uint32_t>& ids) {
@@ -79,6 +142,7 @@ class ShardFilesTest : public ::testing::Test {
   protocol::JoinReply joined_;
   std::unique_ptr<ShardService> service_;
   int read_ = 0;
+  Objects objects_;
 };
 
 TEST_F(ShardFilesTest, ARoleThatSeesTheDirectoryWritesThere) {
@@ -140,6 +204,36 @@ TEST_F(ShardFilesTest, ACheckpointThatWasGivenUpTakesNoShard) {
   const auto report = Save(**files, NodeId(3), {0});
   EXPECT_EQ(report.status.code(), Code::kNotFound);
   EXPECT_TRUE(report.file.empty());
+}
+
+TEST_F(ShardFilesTest, ARoleUploadsItsShardAndReadsItFromTheBucketAlone) {
+  const auto files = MakeWithBucket();
+  ASSERT_TRUE(files.ok()) << files.status().ToString();
+  const auto report = SaveInBucket(**files, {0, 2});
+  ASSERT_TRUE(report.status.ok()) << report.status.ToString();
+  EXPECT_EQ(read_, 1);
+  const std::string url = "http://store/bucket/job/checkpoint-000007/" + report.file;
+  EXPECT_EQ(objects_.by_url[url].size(), report.bytes);
+  EXPECT_TRUE(checkpoint::VerifyFile(checkpoint_ + "/" + report.file, report.bytes, report.checksum).ok());
+  fs::remove(checkpoint_ + "/" + report.file);
+  const auto slices = Load(**files, report, {2});
+  ASSERT_TRUE(slices.at(0).ok()) << slices[0].status().ToString();
+  checkpoint::ExpectSame(*slices[0], *MakeSlices(table_, {2}, 1, 3)[0]);
+  objects_.by_url[url].back() ^= std::byte{1};
+  EXPECT_EQ(Load(**files, report, {2}).at(0).status().code(), Code::kDataLoss);
+}
+
+TEST_F(ShardFilesTest, ARoleOnAnotherHostUploadsWithoutTheService) {
+  HideDirectory();
+  const auto files = MakeWithBucket();
+  ASSERT_TRUE(files.ok()) << files.status().ToString();
+  const auto report = SaveInBucket(**files, {0});
+  ASSERT_TRUE(report.status.ok()) << report.status.ToString();
+  EXPECT_TRUE(objects_.by_url.contains("http://store/bucket/job/checkpoint-000007/" + report.file));
+  EXPECT_TRUE(fs::is_empty(checkpoint_)) << "the coordinator fetches it";
+  for (const auto& entry : fs::recursive_directory_iterator(scratch_))
+    EXPECT_TRUE(entry.is_directory()) << entry.path() << " is left in the scratch directory";
+  EXPECT_TRUE(Load(**files, report, {0}).at(0).ok());
 }
 
 TEST_F(ShardFilesTest, OnlyTheNewestCheckpointsArePublished) {
