@@ -197,8 +197,10 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
       ->check(CLI::Range(0u, 1000u));
   app->add_option("--directory", a->overrides.directory,
                   "directory for checkpoints, journal and logs (" + directory_default + ")");
-  app->add_option("--resume", a->source.resume, "resume from the newest checkpoint in this job directory, or, into an empty --directory, in "
-                  "s3://BUCKET/PREFIX");
+  app->add_option(
+      "--resume", a->source.resume,
+      "resume from the newest checkpoint in this job directory, or, into an empty --directory, in "
+      "s3://BUCKET/PREFIX");
   app->add_option("--rate", a->rate,
                   "events per second that the bots publish; 0: no limit (default: the job's)")
       ->check(CLI::NonNegativeNumber);
@@ -289,7 +291,8 @@ int Coordinator(Arguments a) {
   launcher::BlockSignals();
   if (job::IsBucket(a.source.resume)) {
     if (!a.standby_for.empty() || a.take_over)
-      throw std::invalid_argument("--resume " + a.source.resume + " starts the job anew: no other coordinator runs");
+      throw std::invalid_argument("--resume " + a.source.resume +
+                                  " starts the job anew: no other coordinator runs");
     FetchJob(&a);
     a.new_members = true;
   }

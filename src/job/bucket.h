@@ -11,16 +11,16 @@
 
 namespace leat::job {
 
-// Throw std::invalid_argument with one line: the store cannot be reached, there is no such bucket, or the credentials
-// are wrong.
+// Throw std::invalid_argument with one line: the store cannot be reached, there is no such bucket, or the
+// credentials are wrong.
 
-// Of a job whose checkpoints are in a bucket; else it does nothing. A new job is refused if the bucket has checkpoints,
-// one that is resumed from its directory if another coordinator has gone on from the bucket meanwhile. Returns the
-// number of the term of a new job; 0: the next one of its directory.
+// Of a job whose checkpoints are in a bucket; else it does nothing. A new job is refused if the bucket has
+// checkpoints, one that is resumed from its directory if another coordinator has gone on from the bucket
+// meanwhile. Returns the number of the term of a new job; 0: the next one of its directory.
 uint64_t CheckBucket(const Job& job, bool resume);
 
-// Copies the newest checkpoint at `location` ("s3://bucket/prefix") into `directory`, from which the job can then be
-// resumed. `job_file`: may have the endpoint and the like; empty: the environment has them.
+// Copies the newest checkpoint at `location` ("s3://bucket/prefix") into `directory`, from which the job can
+// then be resumed. `job_file`: may have the endpoint and the like; empty: the environment has them.
 void FetchFromBucket(const std::string& location, const std::string& job_file, const std::string& directory);
 // The bucket of a job file's section checkpoint; none: it names none.
 std::optional<object_store::Settings> CheckpointBucket(const Config& config);

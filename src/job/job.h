@@ -138,7 +138,7 @@ struct Job {
   protocol::Placement placement;
   double checkpoint_interval_s = 30;
   uint32_t keep_checkpoints = 2;
-  std::optional<object_store::Settings> checkpoint_to;  // none: checkpoints are in the directory alone
+  std::optional<object_store::Settings> checkpoint_to;   // none: checkpoints are in the directory alone
   uint64_t checkpoint_copy_bytes = uint64_t{256} << 20;  // of a server that may copy all its slices
   double dead_letter_rate = 0.1;      // the job stops if a larger share of the last events fails
   uint64_t metrics_window = 200'000;  // events that live loss, accuracy and AUC cover

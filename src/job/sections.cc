@@ -280,15 +280,17 @@ std::optional<object_store::Settings> ReadBucket(const Config& checkpoint) {
   settings.region = checkpoint.String("region", "");
   if (checkpoint.Has("path_style")) settings.path_style = checkpoint.Bool("path_style", false);
   settings.ca = checkpoint.String("ca", "");
-  settings.connections = static_cast<uint32_t>(checkpoint.Integer("connections", settings.connections, 1, 64));
+  settings.connections =
+      static_cast<uint32_t>(checkpoint.Integer("connections", settings.connections, 1, 64));
   // S3 refuses smaller parts, but for the last one, and larger ones than 5 GiB.
-  settings.part_bytes = static_cast<uint64_t>(checkpoint.Integer("part_mb", settings.part_bytes >> 20, 5, 1024)) << 20;
+  settings.part_bytes =
+      static_cast<uint64_t>(checkpoint.Integer("part_mb", settings.part_bytes >> 20, 5, 1024)) << 20;
   return settings;
 }
 
 void ReadCheckpoint(const Config& checkpoint, Job* job) {
-  checkpoint.Allow({"interval_s", "keep", "copy_mb", "to", "endpoint", "region", "path_style", "ca", "connections",
-                    "part_mb"});
+  checkpoint.Allow({"interval_s", "keep", "copy_mb", "to", "endpoint", "region", "path_style", "ca",
+                    "connections", "part_mb"});
   job->checkpoint_to = ReadBucket(checkpoint);
   job->checkpoint_interval_s = checkpoint.Number("interval_s", job->checkpoint_interval_s, 0, 1e6);
   job->keep_checkpoints = static_cast<uint32_t>(checkpoint.Integer("keep", job->keep_checkpoints, 1, 1000));

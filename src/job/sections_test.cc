@@ -135,6 +135,24 @@ TEST(Sections, EverySectionIsRead) {
   EXPECT_THAT(job.evaluate->paths, ElementsAre("a.csv", "b.csv"));
 }
 
+TEST(Sections, CheckpointsMayBeInABucket) {
+  EXPECT_FALSE(Parse(kFullJob).checkpoint_to.has_value());
+  const Job job =
+      Parse(Replaced(kFullJob, "keep: 3",
+                     "keep: 3, to: s3://bucket/jobs/1, endpoint: \"https://store:9000/\", region: eu, "
+                     "path_style: false, ca: ca.pem, connections: 8, part_mb: 64"));
+  const object_store::Settings expected{.bucket = "bucket",
+                                        .prefix = "jobs/1",
+                                        .endpoint = "https://store:9000",
+                                        .region = "eu",
+                                        .path_style = false,
+                                        .ca = "ca.pem",
+                                        .connections = 8,
+                                        .part_bytes = 64 << 20};
+  EXPECT_EQ(job.checkpoint_to, expected);
+  EXPECT_EQ(Parse(job.config.ToYaml()).checkpoint_to, expected);
+}
+
 TEST(Sections, WhatIsLeftOutHasADefault) {
   const Job job = Parse(R"(
 stream: {topic: t}
@@ -221,6 +239,13 @@ TEST(Sections, EveryMistakeIsSaidWithItsLine) {
       {"trusted_network: true", "trusted_networks: true", "job.yaml:26: ", "did you mean 'trusted_network'"},
       {"interval_s: 5", "interval_s: -5", "job.yaml:27: ", "interval_s is -5"},
       {"keep: 3", "keep: 0", "job.yaml:27: ", "keep is 0"},
+      {"keep: 3", "keep: 3, to: gs://bucket/x", "job.yaml:27: ", "'gs://bucket/x' is not s3://BUCKET/PREFIX"},
+      {"keep: 3", "keep: 3, part_mb: 8", "job.yaml:27: ", "part_mb needs to: s3://BUCKET/PREFIX"},
+      {"keep: 3", "keep: 3, to: s3://bucket/x, part_mb: 4", "job.yaml:27: ", "part_mb is 4"},
+      {"keep: 3", "keep: 3, to: s3://bucket/x, connections: 0", "job.yaml:27: ", "connections is 0"},
+      {"keep: 3", "keep: 3, to: s3://bucket/x, endpoint: store:9000",
+       "job.yaml:27: ", "'store:9000' is not http://"},
+      {"keep: 3", "keep: 3, to: s3://bucket/x, regoin: eu", "job.yaml:27: ", "did you mean 'region'"},
       {"window: 4000", "window: 10", "job.yaml:28: ", "window is 10"},
       {"  files: {format: csv", "  file: {format: csv", "job.yaml:30: ", "did you mean 'files'"},
       {"paths: [a.csv, b.csv]", "paths: a.csv", "job.yaml:30: ", "list"},
