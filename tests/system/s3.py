@@ -93,7 +93,7 @@ class Server:
 
 
 class Faults:
-    """An HTTP proxy before the server. `rate`: of requests that fail, each by one of `kinds`."""
+    """An HTTP proxy before the server. `rate`: of requests that fail, by each of `kinds` in turn."""
 
     KINDS = ("500", "503", "reset", "lost", "truncated", "slow")
 
@@ -169,7 +169,7 @@ class Faults:
             self.requests += 1
             if self.random.random() >= self.rate:
                 return None
-            kind = self.random.choice(self.kinds)
+            kind = self.kinds[sum(self.injected.values()) % len(self.kinds)]
             self.injected[kind] = self.injected.get(kind, 0) + 1
             return kind
 

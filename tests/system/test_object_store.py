@@ -10,7 +10,9 @@ import pytest
 
 import leat
 import s3
+from observers import Observer, view_token
 
+TOKEN = "known to all"
 EVENTS = 60_000
 COUNTER = (leat.EXAMPLES / "counter.yaml").read_text()
 
@@ -35,35 +37,65 @@ def all_counted(directory, events=EVENTS):
     assert values == {float(events)}, values
 
 
-def stop_half_way(folder, file, directory, env):
-    with leat.Job("train", file, "--directory", directory, "--pause-at", EVENTS // 2, directory=directory, env=env) as running:
-        leat.wait_for(lambda: running.status().get("events", 0) >= EVENTS // 2 or running.process.poll() is not None, "half")
+def stop_half_way(file, directory, env, look=lambda running: None):
+    with leat.Job("train", file, "--directory", directory, "--pause-at", EVENTS // 2, "--metrics", "127.0.0.1:0",
+                  directory=directory, env=env) as running:
+        leat.wait_for(lambda: leat.checkpoints(directory) and running.status().get("events", 0) >= EVENTS // 2, "half")
+        look(running)
         running.interrupt()
         assert running.wait() == 0, running.text()[-2000:]
         assert running.summary()["events"] < EVENTS
 
 
-@pytest.mark.parametrize("strategy", ["async", "sync", "allreduce"])
-def test_a_job_goes_on_from_the_bucket_alone(tmp_path, server, strategy):
-    with s3.Faults(server, rate=0.15) as faults:
-        env = {**os.environ, **server.env(faults.endpoint)}
-        file = job(tmp_path, strategy, strategy)
-        first = tmp_path / "first"
-        stop_half_way(tmp_path, file, first, env)
-        shutil.rmtree(first)
-        second = tmp_path / "second"
-        done = leat.run("train", "--resume", f"s3://{s3.BUCKET}/{strategy}", "--directory", second, "--json", env=env)
-        assert leat.summary(done)["events"] == EVENTS
-        assert faults.injected, "no fault was injected"
+def counts_of_the_store(running, roles):
+    """What the roles' metrics say."""
+    viewer = Observer(view_token(TOKEN))
+    where = running.status()["metrics"]
+
+    def value(page, what):
+        return sum(found for name, _, found in page.samples if name == f"leat_object_store_{what}_total")
+
+    def all_have_sent():
+        pages = [viewer.metrics(address) for (role, _), address in viewer.targets(where).items() if role in roles]
+        return len(pages) >= 2 and all(
+            value(page, "sent_bytes") > 0 and value(page, "requests") > value(page, "retries") for page in pages)
+
+    leat.wait_for(all_have_sent, "the metrics of what was sent")
+
+
+def goes_on_from_the_bucket_alone(folder, server, faults, prefix, strategy):
+    env = {**os.environ, **server.env(faults.endpoint), "LEAT_TOKEN": TOKEN}
+    file = job(folder, prefix, strategy)
+    first, second = folder / "first", folder / "second"
+    roles = ["coordinator", "worker" if strategy == "allreduce" else "ps"]
+    stop_half_way(file, first, env, lambda running: counts_of_the_store(running, roles))
+    shutil.rmtree(first)
+    done = leat.run("train", "--resume", f"s3://{s3.BUCKET}/{prefix}", "--directory", second, "--json", env=env)
+    assert leat.summary(done)["events"] == EVENTS
+    assert set(faults.injected) == set(faults.kinds), faults.injected
     all_counted(second)
     keys, uploads = server.contents()
-    mine = [key for key in keys if key.startswith(strategy + "/")]
-    assert not [key for key in uploads if key.startswith(strategy + "/")]
+    mine = [key for key in keys if key.startswith(prefix + "/")]
+    assert not [key for key in uploads if key.startswith(prefix + "/")]
     manifests = [key for key in mine if key.endswith("manifest.json")]
     assert 1 <= len(manifests) <= 2, mine
     assert len([key for key in mine if "/terms/" in key]) == 1, mine
     # It is that of the second run.
     assert max(manifests).split("/")[1] == max(path.name for path in second.glob("checkpoint-*")), (mine, second)
+
+
+@pytest.mark.parametrize("strategy", ["async", pytest.param("sync", marks=pytest.mark.long),
+                                      pytest.param("allreduce", marks=pytest.mark.long)])
+def test_a_job_goes_on_from_the_bucket_alone(tmp_path, server, strategy):
+    with s3.Faults(server, rate=0.2) as faults:
+        goes_on_from_the_bucket_alone(tmp_path, server, faults, strategy, strategy)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", s3.Faults.KINDS)
+def test_many_faults_of_one_kind(tmp_path, server, kind):
+    with s3.Faults(server, rate=0.5, kinds=(kind,)) as faults:
+        goes_on_from_the_bucket_alone(tmp_path, server, faults, f"kind-{kind}", "async")
 
 
 def test_bad_input_is_one_line(tmp_path, server):
@@ -74,16 +106,22 @@ def test_bad_input_is_one_line(tmp_path, server):
     none = {name: "" for name in server.env()} | {"AWS_ENDPOINT_URL": server.endpoint, "HOME": str(tmp_path),
                                                   "AWS_EC2_METADATA_DISABLED": "true"}
     leat.refused(leat.run(*train, env=none), "no credentials")
-    leat.refused(leat.run(*train, env={**server.env(), "AWS_ENDPOINT_URL": f"http://127.0.0.1:{leat.free_port()}"}),
-                 f"s3://{s3.BUCKET}/bad", "tried")
     missing = leat.write_job(tmp_path / "missing.yaml", file.read_text(), **{f"s3://{s3.BUCKET}/bad": "s3://no-such-bucket/bad"})
     leat.refused(leat.run("train", missing, "--directory", tmp_path / "job", env=server.env()), "NoSuchBucket")
     leat.refused(leat.run("train", "--resume", f"s3://{s3.BUCKET}/nothing", "--directory", tmp_path / "job", env=server.env()),
                  "there is no complete checkpoint")
     leat.refused(leat.run("train", "--resume", f"s3://{s3.BUCKET}/bad", env=server.env()), "--directory")
-    assert not (tmp_path / "job" / "job.yaml").exists()
+    assert not (tmp_path / "job").exists()
 
 
+def test_a_store_that_cannot_be_reached_is_one_line(tmp_path, server):
+    env = {**server.env(), "AWS_ENDPOINT_URL": f"http://127.0.0.1:{leat.free_port()}"}
+    done = leat.run("train", job(tmp_path, "bad"), "--directory", tmp_path / "job", env=env)
+    leat.refused(done, f"s3://{s3.BUCKET}/bad", "127.0.0.1", "tried")
+    assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.long
 def test_an_older_coordinator_writes_nothing_more(tmp_path, server):
     env = {**os.environ, **server.env()}
     file = job(tmp_path, "two")
@@ -107,6 +145,7 @@ def json_text(status):
     return repr(status)
 
 
+@pytest.mark.long
 def test_a_store_that_is_away_stops_no_training(tmp_path, server):
     with s3.Faults(server) as faults:
         env = {**os.environ, **server.env(faults.endpoint)}
