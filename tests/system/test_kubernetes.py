@@ -217,6 +217,24 @@ def test_kustomize_renders_what_is_kept(overlay):
 
 
 @pytest.mark.long
+def test_object_storage_is_a_component(python, tmp_path):
+    base = os.path.relpath(FOLDER.resolve(), tmp_path.resolve())
+    (tmp_path / "kustomization.yaml").write_text(json.dumps({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": "leat",
+        "resources": [f"{base}/overlays/cluster"], "components": [f"{base}/components/s3"]}))
+    done = subprocess.run([kubernetes_build.programs() / "kubectl", "kustomize", tmp_path], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    (tmp_path / "rendered.yaml").write_text(done.stdout)
+    subprocess.run([python.parent / "kubernetes-validate", "--strict", tmp_path / "rendered.yaml"], check=True, timeout=120)
+    objects = documents(python, tmp_path / "rendered.yaml")
+    for role, spec in pods(objects).items():
+        assert spec["containers"][0]["envFrom"] == [{"secretRef": {"name": "s3"}}], role
+    (policy,) = [o for o in objects if o["kind"] == "NetworkPolicy"]
+    assert {"ports": [{"port": 443}], "to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]} in policy["spec"]["egress"]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_a_real_api_server_accepts_the_manifests(cluster, overlay):
     cluster.kubectl("apply", "-f", FOLDER / "base/namespace.yaml")
