@@ -1,0 +1,86 @@
+// What agents and the pool tell each other. The pool's replies say what should be, again and again, so a
+// message that is lost is repeated by the next one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/pool/scheduler.h"
+
+namespace leat::pool {
+
+using JobId = uint64_t;  // 1, 2, …
+
+std::string_view Name(ProcessRole role);  // "coordinator", "ps", "worker"
+
+// A process of a job. Its number is never used again in the pool; its index is for people: ps 0, ps 1.
+struct ProcessId {
+  JobId job = 0;
+  ProcessRole role = ProcessRole::kWorker;
+  uint64_t number = 0;
+  uint32_t index = 0;
+  friend auto operator<=>(const ProcessId&, const ProcessId&) = default;
+};
+
+// What a coordinator asks for, as its agent has read it from the status.
+struct JobWant {
+  JobId job = 0;
+  uint32_t servers = 0, workers = 0;  // 0 workers: not known yet
+  uint64_t events = 0;                // trained
+  bool lost = false;                  // the coordinator does not answer
+  friend bool operator==(const JobWant&, const JobWant&) = default;
+};
+
+struct AgentReport {
+  std::string agent;      // its name, unique in the pool
+  uint64_t instance = 0;  // a random number of the agent's process
+  uint64_t sequence = 0;  // of this report, in the instance
+  std::string host;       // name or address that others reach its processes at
+  Resources offer;
+  struct Running {
+    ProcessId id;
+    std::string address;  // of a coordinator that accepts calls; else empty
+    friend bool operator==(const Running&, const Running&) = default;
+  };
+  std::vector<Running> running;
+  struct Ended {
+    uint64_t event = 0;  // 1, 2, … in the instance
+    ProcessId id;
+    int32_t exit_code = 0;  // 128 + signal
+    std::string error;      // its last error line; may be empty
+    friend bool operator==(const Ended&, const Ended&) = default;
+  };
+  std::vector<Ended> ended;  // that no reply has acknowledged
+  std::vector<JobWant> wants;
+};
+
+struct AgentOrders {
+  uint64_t acknowledged = 0;  // AgentReport::Ended::event, and all before
+  struct StartProcess {
+    ProcessId id;
+    std::string coordinator;  // its address; a coordinator that is started again listens on it
+    // A coordinator begins the job, or resumes what its directory has. In that case members of the job may
+    // be alive.
+    bool again = false;
+    friend bool operator==(const StartProcess&, const StartProcess&) = default;
+  };
+  std::vector<StartProcess> starts;
+  // For the coordinators of this agent.
+  struct Grant {
+    JobId job = 0;
+    uint32_t servers = 0, workers = 0;
+    friend bool operator==(const Grant&, const Grant&) = default;
+  };
+  std::vector<Grant> grants;
+  struct Stop {
+    JobId job = 0;
+    bool discard = false;  // without another checkpoint
+    friend bool operator==(const Stop&, const Stop&) = default;
+  };
+  std::vector<Stop> stops;      // jobs whose coordinators, at this agent, should end them
+  std::vector<ProcessId> ends;  // processes to end by a signal
+};
+
+}  // namespace leat::pool

@@ -1,0 +1,585 @@
+#include "protocol/pool/pool.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+namespace leat::pool {
+namespace {
+
+constexpr uint32_t kMostFailures = 5;  // of a job's processes in a row, without progress
+constexpr Duration kFirstPause = std::chrono::milliseconds(250);
+constexpr Duration kMostPause = std::chrono::seconds(10);
+// An agent that is alive is heard more often.
+constexpr Duration kSilentInstance = std::chrono::seconds(2);
+constexpr int32_t kKilled = 128 + 9;
+
+std::string Text(const Resources& resources) {
+  char text[96];
+  std::snprintf(text, sizeof text, "%.6g cores and %.6g MB", static_cast<double>(resources.millicores) / 1000,
+                static_cast<double>(resources.memory) / 1e6);
+  return text;
+}
+
+double Cores(const Resources& resources) {
+  return static_cast<double>(resources.millicores) / 1000;
+}
+
+}  // namespace
+
+std::string_view Name(ProcessRole role) {
+  switch (role) {
+    case ProcessRole::kCoordinator:
+      return "coordinator";
+    case ProcessRole::kServer:
+      return "ps";
+    case ProcessRole::kWorker:
+      break;
+  }
+  return "worker";
+}
+
+std::string_view Name(JobState state) {
+  constexpr std::string_view kNames[] = {"queued", "running", "preempting", "stopping",
+                                         "done",   "failed",  "cancelled"};
+  return kNames[static_cast<size_t>(state)];
+}
+
+bool IsOver(JobState state) {
+  return state >= JobState::kDone;
+}
+
+Status Check(const JobSpec& spec) {
+  constexpr uint32_t kMost = 100'000;  // processes
+  constexpr uint64_t kMostCores = 1'000'000, kMostMemory = uint64_t{1} << 44;
+  const auto bad = [](const std::string& what) { return Status(Code::kInvalidArgument, what); };
+  if (!(spec.share > 0 && spec.share <= 1e6))
+    return bad("the share is " + std::to_string(spec.share) + ", it must be above 0 and at most 1000000");
+  if (spec.priority < -1000 || spec.priority > 1000)
+    return bad("the priority is " + std::to_string(spec.priority) + ", it may be -1000 to 1000");
+  if (spec.least_workers < 1 || spec.least_workers > kMost || spec.workers > kMost || spec.servers > kMost)
+    return bad("a job has 1 to 100000 workers and up to 100000 servers");
+  if (spec.least_workers > spec.workers) {
+    return bad("the job wants " + std::to_string(spec.workers) + " workers, fewer than its minimum of " +
+               std::to_string(spec.least_workers));
+  }
+  for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {
+    const Resources& each = spec.resources.of(role);
+    if (each.millicores > kMostCores || each.memory > kMostMemory)
+      return bad("a " + std::string(Name(role)) + " cannot have " + Text(each));
+  }
+  if (spec.resources.worker == Resources()) return bad("a worker needs cores, memory, or both");
+  return {};
+}
+
+const Pool::Process* Pool::Job::coordinator() const {
+  for (const auto& [number, process] : processes) {
+    if (process.id.role == ProcessRole::kCoordinator) return &process;
+  }
+  return nullptr;
+}
+
+uint32_t Pool::Job::Count(ProcessRole role) const {
+  return static_cast<uint32_t>(
+      std::ranges::count_if(processes, [role](const auto& p) { return p.second.id.role == role; }));
+}
+
+Pool::Pool(Time now, const PoolConfig& config, std::vector<JobRecord> records)
+    : config_(config), start_(now), ranked_at_(now), accounted_at_(now), last_number_(config.run << 32) {
+  settled_ = true;
+  for (JobRecord& record : records) {
+    settled_ &= IsOver(record.state) || record.state == JobState::kQueued;
+    Job& job = jobs_[record.id];
+    job.want = {.job = record.id, .servers = record.spec.servers, .workers = record.spec.workers};
+    job.record = std::move(record);
+  }
+}
+
+JobId Pool::Submit(Time now, const JobSpec& spec) {
+  const JobId id = jobs_.empty() ? 1 : jobs_.rbegin()->first + 1;
+  Job& job = jobs_[id];
+  job.record.id = id;
+  job.record.spec = spec;
+  job.want = {.job = id, .servers = spec.servers, .workers = spec.workers};
+  Change(&job);
+  Decide(now);
+  return id;
+}
+
+Status Pool::Cancel(Time now, JobId id, bool discard) {
+  const auto at = jobs_.find(id);
+  if (at == jobs_.end()) return {Code::kNotFound, "the pool has no job " + std::to_string(id)};
+  Job& job = at->second;
+  if (IsOver(job.record.state)) {
+    return {Code::kNotFound,
+            "job " + std::to_string(id) + " is over: it is " + std::string(Name(job.record.state))};
+  }
+  if (job.record.state == JobState::kQueued) {
+    End(&job, JobState::kCancelled, "");
+  } else {
+    Stop(now, &job, discard, "");
+  }
+  return {};
+}
+
+void Pool::Stop(Time now, Job* job, bool discard, const std::string& reason) {
+  JobRecord& record = job->record;
+  if (record.state == JobState::kStopping && (record.discard || !discard)) return;
+  if (record.state != JobState::kStopping) record.reason = reason;
+  record.state = JobState::kStopping;
+  record.discard = discard;
+  if (!job->stopping_since) job->stopping_since = now;
+  Change(job);
+  if (job->coordinator() == nullptr && settled_)
+    End(job, record.reason.empty() ? JobState::kCancelled : JobState::kFailed, record.reason);
+}
+
+void Pool::End(Job* job, JobState state, const std::string& reason) {
+  job->record.state = state;
+  job->record.reason = reason;
+  job->record.address.clear();
+  job->stopping_since.reset();
+  job->waiting.clear();
+  Change(job);
+  EndProcesses(*job);
+}
+
+// Those that an agent does not know yet are not started at all.
+void Pool::EndProcesses(const Job& job) {
+  for (const auto& [number, process] : job.processes) ending_.insert(number);
+}
+
+const Pool::Agent* Pool::Live(Time now, const std::string& name) const {
+  const auto at = agents_.find(name);
+  return at == agents_.end() || Lost(now, at->second) ? nullptr : &at->second;
+}
+
+Result<AgentOrders> Pool::OnReport(Time now, const AgentReport& report) {
+  Agent& agent = agents_[report.agent];
+  const bool first = agent.last.agent.empty();
+  if (!first && agent.last.instance != report.instance && now - agent.heard < kSilentInstance) {
+    return Status(Code::kUnavailable, "another agent named '" + report.agent + "', on " + agent.last.host +
+                                          ", is alive; give each agent a name of its own");
+  }
+  if (!first && agent.last.instance == report.instance && report.sequence <= agent.last.sequence)
+    return Status(Code::kStale, "an old report");
+  agent.heard = now;
+  agent.last = report;
+  Take(now, report);
+  return OrdersFor(report.agent, agent);
+}
+
+void Pool::Take(Time now, const AgentReport& report) {
+  Agent& agent = agents_[report.agent];
+  agent.unknown = 0;
+  std::set<uint64_t> reported;
+  for (const auto& [id, address] : report.running) {
+    reported.insert(id.number);
+    const auto at = jobs_.find(id.job);
+    if (at == jobs_.end()) {
+      ++agent.unknown;
+      continue;
+    }
+    Job& job = at->second;
+    Process& process = job.processes[id.number];
+    process.id = id;
+    process.agent = report.agent;
+    process.seen = true;
+    JobRecord& record = job.record;
+    if (IsOver(record.state) || record.state == JobState::kQueued) ending_.insert(id.number);
+    if (id.role != ProcessRole::kCoordinator || address.empty()) continue;
+    if (record.home == report.agent && record.address == address) continue;
+    record.home = report.agent;
+    record.address = address;
+    Change(&job);
+  }
+  for (const auto& ended : report.ended) OnEnded(now, ended);
+  // The agent has been restarted, and its processes have ended with it; or they have never been started.
+  for (auto& [job_id, job] : jobs_) {
+    std::vector<ProcessId> gone;
+    for (const auto& [number, process] : job.processes) {
+      const bool here = process.agent == report.agent && !reported.contains(number);
+      if (here && (process.seen || ending_.contains(number))) gone.push_back(process.id);
+    }
+    for (const ProcessId& id : gone) {
+      job.processes.erase(id.number);
+      ending_.erase(id.number);
+      if (id.role == ProcessRole::kCoordinator) OnCoordinatorEnded(now, &job, kKilled, "");
+    }
+  }
+  for (const JobWant& want : report.wants) {
+    const auto at = jobs_.find(want.job);
+    if (at == jobs_.end() || want.lost) continue;
+    Job& job = at->second;
+    if (want.events > job.want.events) job.failures = 0;
+    const uint32_t workers = want.workers > 0 ? want.workers : job.want.workers;
+    job.want = want;
+    job.want.workers = workers;
+  }
+}
+
+void Pool::OnEnded(Time now, const AgentReport::Ended& ended) {
+  const auto at = jobs_.find(ended.id.job);
+  if (at == jobs_.end()) return;
+  Job& job = at->second;
+  if (job.processes.erase(ended.id.number) == 0) return;  // reported before
+  const bool told = ending_.erase(ended.id.number) > 0;
+  if (ended.id.role == ProcessRole::kCoordinator)
+    return OnCoordinatorEnded(now, &job, ended.exit_code, ended.error);
+  if (told || ended.exit_code == 0 || job.record.state != JobState::kRunning) return;
+  if (job.coordinator() == nullptr) return;  // members end without one
+  Failed(now, &job, std::string(Name(ended.id.role)) + " " + std::to_string(ended.id.index), ended.exit_code,
+         ended.error);
+}
+
+void Pool::OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::string& error) {
+  JobRecord& record = job->record;
+  const bool died = exit_code > 128;
+  const std::string failure =
+      error.empty() ? "the coordinator ended with status " + std::to_string(exit_code) : error;
+  switch (record.state) {
+    case JobState::kRunning:
+      if (exit_code == 0) return End(job, JobState::kDone, "");
+      if (!died) return End(job, JobState::kFailed, failure);
+      return Failed(now, job, "the coordinator", exit_code, error);
+    case JobState::kPreempting:
+      if (exit_code != 0 && !died) return End(job, JobState::kFailed, failure);
+      record.state = JobState::kQueued;
+      record.address.clear();
+      ++record.preemptions;
+      job->stopping_since.reset();
+      Change(job);
+      return EndProcesses(*job);
+    case JobState::kStopping:
+      return End(job, record.reason.empty() ? JobState::kCancelled : JobState::kFailed, record.reason);
+    default:
+      return;
+  }
+}
+
+void Pool::Failed(Time now, Job* job, const std::string& name, int32_t exit_code, const std::string& error) {
+  const std::string how =
+      exit_code > 128 ? "signal " + std::to_string(exit_code - 128) : "status " + std::to_string(exit_code);
+  ++job->failures;
+  const Duration pause = kFirstPause * (1 << std::min(job->failures - 1, 6u));
+  job->retry_at = now + std::min(pause, kMostPause);
+  if (exit_code == 2) {
+    Stop(now, job, false, name + ": " + (error.empty() ? how : error));
+  } else if (job->failures > kMostFailures) {
+    Stop(now, job, false,
+         std::to_string(job->failures) + " processes ended without progress, the last one " + name + " (" +
+             how + (error.empty() ? ")" : "): " + error));
+  }
+}
+
+void Pool::DropLost(Time now) {
+  for (auto& [job_id, job] : jobs_) {
+    std::erase_if(job.processes, [&](const auto& entry) {
+      const Process& process = entry.second;
+      if (Live(now, process.agent) != nullptr) return false;
+      ending_.erase(process.id.number);
+      return true;
+    });
+    // A job that is to end, and whose host has gone: it has the checkpoint that it had.
+    const JobState state = job.record.state;
+    if (job.coordinator() != nullptr || Live(now, job.record.home) != nullptr) continue;
+    if (state == JobState::kPreempting || state == JobState::kStopping)
+      OnCoordinatorEnded(now, &job, kKilled, "");
+  }
+}
+
+void Pool::Settle(Time now) {
+  if (settled_) return;
+  const bool all = std::ranges::all_of(jobs_, [this](const auto& entry) {
+    const JobRecord& record = entry.second.record;
+    const bool runs = !IsOver(record.state) && record.state != JobState::kQueued;
+    return !runs || record.home.empty() || agents_.contains(record.home);
+  });
+  settled_ = now - start_ >= config_.agent_timeout || (all && now - start_ >= config_.settle);
+  if (!settled_) return;
+  for (auto& [id, job] : jobs_) {
+    const JobState state = job.record.state;
+    if (job.coordinator() != nullptr) continue;
+    if (state == JobState::kPreempting || state == JobState::kStopping)
+      OnCoordinatorEnded(now, &job, kKilled, "");
+  }
+}
+
+void Pool::Account(Time now) {
+  const double seconds = Seconds(now - accounted_at_);
+  accounted_at_ = now;
+  for (auto& [id, job] : jobs_) {
+    double millicores = 0;
+    for (const auto& [number, process] : job.processes)
+      millicores += static_cast<double>(job.record.spec.resources.of(process.id.role).millicores);
+    job.core_seconds += millicores / 1000 * seconds;
+    if (job.record.state != JobState::kRunning || !job.grant.admitted) {
+      job.owed = 0;
+      continue;
+    }
+    const double each =
+        static_cast<double>(std::max<uint64_t>(job.record.spec.resources.worker.millicores, 1));
+    const double lacking = job.grant.fair_workers - job.Count(ProcessRole::kWorker);
+    const double most = 4 * each / 1000 * Seconds(config_.quantum);
+    job.owed = std::clamp(job.owed + lacking * each / 1000 * seconds, -most, most);
+  }
+}
+
+// Who is owed most is looked at from time to time only: workers that come and go cost time.
+void Pool::Rank(Time now) {
+  std::vector<JobId> running;
+  for (const auto& [id, job] : jobs_) {
+    if (job.record.state == JobState::kRunning) running.push_back(id);
+  }
+  if (running == ranked_jobs_ && now - ranked_at_ < config_.quantum) return;
+  ranked_jobs_ = std::move(running);
+  ranked_at_ = now;
+  for (auto& [id, job] : jobs_) job.ranked = job.owed;
+}
+
+bool Pool::Ends(const Job& job) const {
+  return job.record.state == JobState::kPreempting ||
+         (job.record.state == JobState::kQueued && !job.processes.empty());
+}
+
+JobDemand Pool::DemandOf(const Job& job, const std::map<std::string, uint32_t>& hosts) const {
+  const JobSpec& spec = job.record.spec;
+  JobDemand demand;
+  demand.id = job.record.id;
+  demand.priority = spec.priority;
+  demand.share = spec.share;
+  demand.resources = spec.resources;
+  demand.least_servers = std::min(spec.servers, job.want.servers);
+  demand.servers = job.want.servers;
+  demand.least_workers = std::min(spec.least_workers, job.want.workers);
+  demand.workers = job.want.workers;
+  demand.leaves = Ends(job);
+  demand.owed = job.ranked;
+  if (!job.record.home.empty()) {
+    const auto home = hosts.find(job.record.home);
+    demand.lost_home = home == hosts.end();
+    if (!demand.lost_home) demand.home = home->second;
+  }
+  for (const auto& [number, process] : job.processes) {
+    const auto host = hosts.find(process.agent);
+    if (host != hosts.end()) demand.processes.push_back({process.id.role, host->second});
+  }
+  return demand;
+}
+
+Resources Pool::FreeOf(const std::string& name, const Agent& agent) const {
+  Resources free = agent.last.offer;
+  for (const auto& [id, job] : jobs_) {
+    for (const auto& [number, process] : job.processes) {
+      if (process.agent == name) free -= job.record.spec.resources.of(process.id.role);
+    }
+  }
+  return free;
+}
+
+void Pool::Decide(Time now) {
+  Settle(now);
+  if (!settled_) return;
+  DropLost(now);
+  Account(now);
+  Rank(now);
+  std::map<std::string, uint32_t> hosts;
+  std::vector<std::string> names;
+  Inputs inputs;
+  auto& [offers, free, demands] = inputs;
+  for (const auto& [name, agent] : agents_) {
+    if (Lost(now, agent)) continue;
+    hosts[name] = static_cast<uint32_t>(names.size());
+    names.push_back(name);
+    offers.push_back(agent.last.offer);
+    free.push_back(FreeOf(name, agent));
+  }
+  std::vector<Job*> jobs;
+  for (auto& [id, job] : jobs_) {
+    if (IsOver(job.record.state) || job.record.state == JobState::kStopping) {
+      if (job.stopping_since && now - *job.stopping_since > config_.stop_timeout) EndProcesses(job);
+      continue;
+    }
+    jobs.push_back(&job);
+    demands.push_back(DemandOf(job, hosts));
+  }
+  if (inputs != inputs_ || grants_.size() != jobs.size()) {
+    grants_ = Schedule(offers, free, demands);
+    inputs_ = inputs;
+  }
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    Obey(now, jobs[i], grants_[i], demands[i].lost_home);
+    demands[i].leaves = Ends(*jobs[i]);
+  }
+  for (const Start& start : NextStarts(free, demands, grants_)) {
+    Job* const job = jobs[start.job];
+    if (now >= job->retry_at) Launch(job, start.process.role, names[start.process.host]);
+  }
+  for (size_t i = 0; i < jobs.size(); ++i) ExplainWaiting(jobs[i], offers, demands[i]);
+}
+
+void Pool::Obey(Time now, Job* job, const JobGrant& grant, bool lost_home) {
+  job->grant = grant;
+  if (job->record.state == JobState::kPreempting) {
+    if (now - *job->stopping_since > config_.stop_timeout) EndProcesses(*job);
+    return;
+  }
+  if (job->record.state != JobState::kRunning) return;
+  job->granted = true;
+  if (!grant.admitted && job->coordinator() != nullptr) {
+    job->record.state = JobState::kPreempting;
+    job->stopping_since = now;
+    Change(job);
+  } else if (!grant.admitted && !lost_home) {
+    job->record.state = JobState::kQueued;
+    job->record.address.clear();
+    Change(job);
+    EndProcesses(*job);
+  }
+  if (job->record.state == JobState::kRunning) EndOverdue(now, job);
+}
+
+// A coordinator that does not make its job smaller is not waited for for ever.
+void Pool::EndOverdue(Time now, Job* job) {
+  const auto extra = [job](ProcessRole role, uint32_t granted) {
+    const uint32_t count = job->Count(role);
+    return count > granted ? count - granted : 0;
+  };
+  uint32_t workers = extra(ProcessRole::kWorker, job->grant.workers);
+  uint32_t servers = extra(ProcessRole::kServer, job->grant.servers);
+  if (!job->grant.admitted || workers + servers == 0) {
+    job->over_since.reset();
+    return;
+  }
+  if (!job->over_since) job->over_since = now;
+  if (now - *job->over_since <= config_.grace) return;
+  for (auto at = job->processes.rbegin(); at != job->processes.rend(); ++at) {
+    uint32_t* const left = at->second.id.role == ProcessRole::kWorker   ? &workers
+                           : at->second.id.role == ProcessRole::kServer ? &servers
+                                                                        : nullptr;
+    if (left == nullptr || *left == 0) continue;
+    --*left;
+    ending_.insert(at->first);
+  }
+}
+
+void Pool::Launch(Job* job, ProcessRole role, const std::string& agent) {
+  std::set<uint32_t> taken;
+  for (const auto& [number, process] : job->processes) {
+    if (process.id.role == role) taken.insert(process.id.index);
+  }
+  uint32_t index = 0;
+  while (taken.contains(index)) ++index;
+  const uint64_t number = ++last_number_;
+  JobRecord& record = job->record;
+  Process process{.id = {record.id, role, number, index}, .agent = agent};
+  if (role == ProcessRole::kCoordinator) {
+    process.again = record.state == JobState::kRunning;
+    if (!process.again) {
+      record.state = JobState::kRunning;
+      job->failures = 0;
+      job->owed = job->ranked = 0;
+    }
+    record.home = agent;
+    Change(job);
+  }
+  job->processes[number] = process;
+}
+
+void Pool::ExplainWaiting(Job* job, const std::vector<Resources>& hosts, const JobDemand& demand) {
+  job->waiting.clear();
+  if (IsOver(job->record.state) || (job->coordinator() != nullptr && !Ends(*job))) return;
+  const RoleResources& each = job->record.spec.resources;
+  const Resources least =
+      each.coordinator + demand.least_servers * each.server + demand.least_workers * each.worker;
+  if (demand.lost_home) {
+    job->waiting = "the agent '" + job->record.home + "', whose host has its directory";
+  } else if (Ends(*job)) {
+    job->waiting = "its processes, which end";
+  } else if (!FitsAlone(hosts, demand)) {
+    Resources all;
+    for (const Resources& host : hosts) all += host;
+    job->waiting = "hosts with room for its minimum of " + Text(least) + "; the pool has " + Text(all) +
+                   " on " + std::to_string(hosts.size()) + " agents";
+  } else {
+    job->waiting = job->grant.admitted ? "others to give back what is its own" : "jobs before it";
+  }
+}
+
+AgentOrders Pool::OrdersFor(const std::string& name, const Agent& agent) const {
+  AgentOrders orders;
+  for (const auto& ended : agent.last.ended) orders.acknowledged = std::max(orders.acknowledged, ended.event);
+  for (const auto& [id, job] : jobs_) {
+    for (const auto& [number, process] : job.processes) {
+      if (process.agent != name) continue;
+      if (ending_.contains(number)) {
+        orders.ends.push_back(process.id);
+        continue;
+      }
+      const bool coordinator = process.id.role == ProcessRole::kCoordinator;
+      const Process* const its = job.coordinator();
+      const bool ready = coordinator || (its != nullptr && its->seen && !job.record.address.empty());
+      if (!process.seen && ready) orders.starts.push_back({process.id, job.record.address, process.again});
+      if (!coordinator || !process.seen || job.record.address.empty()) continue;
+      const JobState state = job.record.state;
+      if (state == JobState::kRunning && job.granted && job.grant.admitted)
+        orders.grants.push_back({id, job.grant.servers, job.grant.workers});
+      if (state == JobState::kPreempting || state == JobState::kStopping)
+        orders.stops.push_back({id, state == JobState::kStopping && job.record.discard});
+    }
+  }
+  return orders;
+}
+
+std::vector<JobRecord> Pool::TakeChanged() {
+  std::ranges::sort(changed_);
+  const auto rest = std::ranges::unique(changed_);
+  changed_.erase(rest.begin(), rest.end());
+  std::vector<JobRecord> records;
+  for (const JobId id : changed_) records.push_back(jobs_.at(id).record);
+  changed_.clear();
+  return records;
+}
+
+std::vector<JobStatus> Pool::jobs(Time now) const {
+  std::vector<JobStatus> all;
+  for (const auto& [id, job] : jobs_) {
+    const RoleResources& each = job.record.spec.resources;
+    JobStatus status;
+    status.record = job.record;
+    status.grant = job.grant;
+    status.servers = job.Count(ProcessRole::kServer);
+    status.workers = job.Count(ProcessRole::kWorker);
+    status.core_seconds = job.core_seconds;
+    status.events = job.want.events;
+    status.waiting = job.waiting;
+    const Process* const coordinator = job.coordinator();
+    if (coordinator != nullptr && coordinator->seen) status.coordinator = job.record.address;
+    for (const auto& [number, process] : job.processes) status.cores += Cores(each.of(process.id.role));
+    status.core_seconds += status.cores * Seconds(now - accounted_at_);
+    if (job.record.state == JobState::kRunning && job.grant.admitted) {
+      status.fair_cores = Cores(each.coordinator) + job.grant.servers * Cores(each.server) +
+                          job.grant.fair_workers * Cores(each.worker);
+    }
+    if (!settled_ && !IsOver(job.record.state)) status.waiting = "the agents, which have not reported yet";
+    all.push_back(std::move(status));
+  }
+  return all;
+}
+
+std::vector<AgentStatus> Pool::agents(Time now) const {
+  std::vector<AgentStatus> all;
+  for (const auto& [name, agent] : agents_) {
+    if (agent.last.agent.empty()) continue;
+    all.push_back({.name = name,
+                   .host = agent.last.host,
+                   .offer = agent.last.offer,
+                   .free = FreeOf(name, agent),
+                   .processes = static_cast<uint32_t>(agent.last.running.size()),
+                   .lost = Lost(now, agent)});
+  }
+  return all;
+}
+
+}  // namespace leat::pool

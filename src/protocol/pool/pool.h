@@ -1,0 +1,184 @@
+// A pool: queues jobs, grants them servers and workers on the hosts of its agents, and has their processes
+// started there. Members, slices and leases are the coordinators' own affair.
+//
+// A job is queued until the scheduler admits it, runs with what it is granted, and is preempted when jobs
+// before it need its minimum: its coordinator writes a checkpoint and ends the job, which is queued again.
+// What happens to a job is in its record, which the shell writes before it answers or acts. What runs is
+// learned from the agents, so a new pool goes on where the last one died; until they have reported, it
+// decides nothing.
+//
+// Pure: time and messages are arguments. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "protocol/pool/messages.h"
+#include "protocol/pool/scheduler.h"
+
+namespace leat::pool {
+
+struct JobSpec {
+  std::string name;
+  int32_t priority = 0;
+  double share = 1;
+  RoleResources resources;
+  uint32_t servers = 0;
+  uint32_t least_workers = 1;
+  uint32_t workers = 1;  // that it wants at first
+  friend bool operator==(const JobSpec&, const JobSpec&) = default;
+};
+// One line with the value that cannot be; ok if there is none.
+Status Check(const JobSpec& spec);
+
+enum class JobState : uint8_t {
+  kQueued = 0,
+  kRunning = 1,     // or it starts
+  kPreempting = 2,  // it saves a checkpoint, and is queued again
+  kStopping = 3,    // a user or an error ends it
+  kDone = 4,
+  kFailed = 5,
+  kCancelled = 6,
+};
+std::string_view Name(JobState state);
+bool IsOver(JobState state);
+
+// What has to survive the pool.
+struct JobRecord {
+  JobId id = 0;
+  JobSpec spec;
+  JobState state = JobState::kQueued;
+  std::string home;      // the agent whose host has its directory; empty: none yet
+  std::string address;   // of its coordinator, also of one that is to be started again there; empty: none
+  bool discard = false;  // kStopping: without another checkpoint
+  std::string reason;    // kStopping, kFailed: why, one line; a cancelled job has none
+  uint32_t preemptions = 0;
+  friend bool operator==(const JobRecord&, const JobRecord&) = default;
+};
+
+struct PoolConfig {
+  uint64_t run = 1;                                   // one higher than of the pool before, below 2^31
+  Duration agent_timeout = std::chrono::seconds(10);  // without a report
+  Duration quantum = std::chrono::seconds(30);        // between two looks at who is owed most
+  Duration grace = std::chrono::seconds(60);          // to give back what is not granted any more
+  Duration stop_timeout = std::chrono::minutes(10);   // to save a checkpoint and end
+  Duration settle = std::chrono::seconds(2);          // after the start, for agents to report
+};
+
+// One job as it is now, for people.
+struct JobStatus {
+  JobRecord record;
+  std::string coordinator;  // address; empty: none
+  JobGrant grant;
+  uint32_t servers = 0, workers = 0;  // processes
+  double cores = 0, fair_cores = 0, core_seconds = 0;
+  uint64_t events = 0;
+  std::string waiting;  // why it does not run; empty: it does, or is over
+};
+struct AgentStatus {
+  std::string name, host;
+  Resources offer, free;
+  uint32_t processes = 0;
+  bool lost = false;
+};
+
+class Pool {
+ public:
+  // `records`: of the pool before.
+  Pool(Time now, const PoolConfig& config, std::vector<JobRecord> records);
+
+  // Queues a job under an id that no job has had. The spec must have passed Check.
+  JobId Submit(Time now, const JobSpec& spec);
+  // Ends a job: with a checkpoint, unless `discard`. kNotFound: there is none, or it is over.
+  Status Cancel(Time now, JobId job, bool discard);
+  // kUnavailable: another agent with this name is alive. kStale: the report is older than the last one.
+  Result<AgentOrders> OnReport(Time now, const AgentReport& report);
+  // Decides what runs. To be called a few times a second.
+  void Decide(Time now);
+
+  // The records that have changed since the last call. The shell makes them durable before it sends any
+  // reply that it has got since.
+  std::vector<JobRecord> TakeChanged();
+  std::vector<JobStatus> jobs(Time now) const;
+  std::vector<AgentStatus> agents(Time now) const;
+  bool settled() const { return settled_; }
+
+ private:
+  struct Process {
+    ProcessId id;
+    std::string agent;
+    bool again = false;  // AgentOrders::StartProcess::again
+    bool seen = false;   // the agent has reported it
+  };
+  struct Job {
+    JobRecord record;
+    std::map<uint64_t, Process> processes;  // by number
+    JobWant want;
+    JobGrant grant;
+    bool granted = false;  // there is a decision
+    double owed = 0, ranked = 0, core_seconds = 0;
+    uint32_t failures = 0;  // of its processes, since it last trained events
+    Time retry_at{0};
+    std::optional<Time> over_since;  // it has more than is granted
+    std::optional<Time> stopping_since;
+    std::string waiting;
+    const Process* coordinator() const;
+    uint32_t Count(ProcessRole role) const;
+  };
+  struct Agent {
+    AgentReport last;
+    Time heard{0};
+    uint32_t unknown = 0;  // its processes of jobs that the pool does not know
+  };
+
+  bool Lost(Time now, const Agent& agent) const { return now - agent.heard > config_.agent_timeout; }
+  const Agent* Live(Time now, const std::string& name) const;
+  void Change(Job* job) { changed_.push_back(job->record.id); }
+  void Take(Time now, const AgentReport& report);
+  void OnEnded(Time now, const AgentReport::Ended& ended);
+  void OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::string& error);
+  void Failed(Time now, Job* job, const std::string& name, int32_t exit_code, const std::string& error);
+  void End(Job* job, JobState state, const std::string& reason);
+  void Stop(Time now, Job* job, bool discard, const std::string& reason);
+  void DropLost(Time now);
+  void Settle(Time now);
+  void Account(Time now);
+  void Rank(Time now);
+  void Obey(Time now, Job* job, const JobGrant& grant, bool lost_home);
+  void EndOverdue(Time now, Job* job);
+  void EndProcesses(const Job& job);
+  void Launch(Job* job, ProcessRole role, const std::string& agent);
+  bool Ends(const Job& job) const;  // it is not running, and has processes
+  Resources FreeOf(const std::string& name, const Agent& agent) const;
+  JobDemand DemandOf(const Job& job, const std::map<std::string, uint32_t>& hosts) const;
+  AgentOrders OrdersFor(const std::string& name, const Agent& agent) const;
+  void ExplainWaiting(Job* job, const std::vector<Resources>& hosts, const JobDemand& demand);
+
+  const PoolConfig config_;
+  const Time start_;
+  std::map<JobId, Job> jobs_;
+  std::map<std::string, Agent> agents_;
+  std::set<uint64_t> ending_;  // numbers of the processes that a signal should end
+  std::vector<JobId> changed_;
+  std::vector<JobId> ranked_jobs_;  // that ran then
+  Time ranked_at_{0};
+  Time accounted_at_{0};
+  bool settled_ = false;
+  uint64_t last_number_ = 0;
+  // The last schedule, and what it follows from.
+  struct Inputs {
+    std::vector<Resources> hosts, free;
+    std::vector<JobDemand> jobs;
+    friend bool operator==(const Inputs&, const Inputs&) = default;
+  } inputs_;
+  std::vector<JobGrant> grants_;
+};
+
+}  // namespace leat::pool

@@ -1,0 +1,325 @@
+#include "protocol/pool/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+namespace leat::pool {
+namespace {
+
+constexpr double kRounding = 1e-6;  // workers
+
+// Indexes by priority, then by age.
+std::vector<size_t> Order(const std::vector<JobDemand>& jobs) {
+  std::vector<size_t> order(jobs.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&jobs](size_t i) {
+    return std::tuple(-static_cast<int64_t>(jobs[i].priority), jobs[i].id);
+  });
+  return order;
+}
+
+// What is left of the hosts while processes are placed on them.
+class Room {
+ public:
+  // `free`: as of now, to choose between hosts with room.
+  Room(std::vector<Resources> room, std::vector<Resources> free)
+      : room_(std::move(room)), free_(std::move(free)) {}
+
+  bool TakeAt(uint32_t host, const Resources& what) {
+    if (host >= room_.size() || !what.Fits(room_[host])) return false;
+    room_[host] -= what;
+    return true;
+  }
+  // Anywhere: on the host `near` if there is enough free, otherwise where most is free. Returns the host.
+  std::optional<uint32_t> Take(const Resources& what, std::optional<uint32_t> near) {
+    const auto better = [&](uint32_t a, uint32_t b) {
+      const auto key = [&](uint32_t host) {
+        const bool fits = what.Fits(free_[host]);
+        return std::tuple(fits, fits && near == host, free_[host].millicores, room_[host].millicores);
+      };
+      return key(a) > key(b);
+    };
+    std::optional<uint32_t> best;
+    for (uint32_t host = 0; host < room_.size(); ++host) {
+      if (what.Fits(room_[host]) && (!best || better(host, *best))) best = host;
+    }
+    if (!best) return std::nullopt;
+    room_[*best] -= what;
+    free_[*best] -= what;
+    return best;
+  }
+  Resources Total() const { return std::accumulate(room_.begin(), room_.end(), Resources()); }
+
+ private:
+  std::vector<Resources> room_, free_;
+};
+
+// The places of a job's processes in a plan.
+class Plan {
+ public:
+  explicit Plan(const JobDemand& job) : job_(&job) {
+    if (job.leaves) return;
+    for (const PlacedProcess& process : job.processes) waiting_.push_back(process);
+  }
+
+  // Adds processes until there are `count` of the role, existing ones first. False: there is no room.
+  bool Fill(Room* room, ProcessRole role, uint32_t* filled, uint32_t count) {
+    const Resources& each = job_->resources.of(role);
+    for (; *filled < count; ++*filled) {
+      if (!Add(room, role, each)) return false;
+    }
+    return true;
+  }
+
+  // The coordinator, and the least servers and workers.
+  bool FillMinimum(Room* room) {
+    uint32_t coordinators = 0;
+    return Fill(room, ProcessRole::kCoordinator, &coordinators, 1) &&
+           Fill(room, ProcessRole::kServer, &servers, job_->least_servers) &&
+           Fill(room, ProcessRole::kWorker, &workers, job_->least_workers);
+  }
+
+  uint32_t servers = 0, workers = 0;
+  double fair_workers = 0;
+
+ private:
+  bool Add(Room* room, ProcessRole role, const Resources& each) {
+    for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
+      if (at->role != role || !room->TakeAt(at->host, each)) continue;
+      if (role == ProcessRole::kCoordinator) home_ = at->host;
+      waiting_.erase(at);
+      return true;
+    }
+    if (role == ProcessRole::kCoordinator && job_->home) {
+      home_ = *job_->home;
+      return room->TakeAt(*job_->home, each);
+    }
+    const auto host = room->Take(each, home_);
+    if (host && role == ProcessRole::kCoordinator) home_ = host;
+    return host.has_value();
+  }
+
+  const JobDemand* job_;
+  std::vector<PlacedProcess> waiting_;  // that exist and have no place yet
+  std::optional<uint32_t> home_;
+};
+
+// The jobs of one priority share what the minimums have left.
+class FairShares {
+ public:
+  FairShares(const Resources& pool, const Resources& room) : pool_(pool), room_(room) {}
+
+  struct Entry {
+    const JobDemand* job;
+    Plan* plan;
+    double least = 0, most = 0;  // workers
+    Resources fixed;             // the processes that are no workers
+  };
+  void Add(const JobDemand& job, Plan* plan) {
+    entries_.push_back({&job, plan, static_cast<double>(plan->workers),
+                        static_cast<double>(std::max(job.workers, plan->workers)),
+                        job.resources.coordinator + plan->servers * job.resources.server});
+  }
+  std::vector<Entry>& entries() { return entries_; }
+
+  // Sets fair_workers of the plans: the highest level of all that fits.
+  void Level() {
+    double low = 0, high = 1e-6;
+    while (high < 1e12 && Fits(high) && !Satisfied(high)) {
+      low = high;
+      high *= 2;
+    }
+    if (Fits(high)) low = high;
+    for (int i = 0; i < 80 && low < high; ++i) {
+      const double middle = (low + high) / 2;
+      (Fits(middle) ? low : high) = middle;
+    }
+    for (Entry& entry : entries_) entry.plan->fair_workers = WorkersAt(entry, low);
+  }
+
+ private:
+  // The workers with which the job's dominant part of the pool is `level` times its share.
+  double WorkersAt(const Entry& entry, double level) const {
+    double workers = std::numeric_limits<double>::infinity();
+    const auto limit = [&](uint64_t pool, uint64_t fixed, uint64_t each) {
+      if (each == 0 || pool == 0) return;
+      const double part = level * entry.job->share * static_cast<double>(pool);
+      workers = std::min(workers, (part - static_cast<double>(fixed)) / static_cast<double>(each));
+    };
+    const Resources& each = entry.job->resources.worker;
+    limit(pool_.millicores, entry.fixed.millicores, each.millicores);
+    limit(pool_.memory, entry.fixed.memory, each.memory);
+    return std::clamp(workers, entry.least, entry.most);
+  }
+  bool Fits(double level) const {
+    double millicores = 0, memory = 0;
+    for (const Entry& entry : entries_) {
+      const double more = WorkersAt(entry, level) - entry.least;
+      millicores += more * static_cast<double>(entry.job->resources.worker.millicores);
+      memory += more * static_cast<double>(entry.job->resources.worker.memory);
+    }
+    return millicores <= static_cast<double>(room_.millicores) * (1 + 1e-12) &&
+           memory <= static_cast<double>(room_.memory) * (1 + 1e-12);
+  }
+  bool Satisfied(double level) const {
+    return std::ranges::all_of(entries_, [&](const Entry& e) { return WorkersAt(e, level) >= e.most; });
+  }
+
+  const Resources pool_, room_;
+  std::vector<Entry> entries_;
+};
+
+// Gives the jobs of one priority whole workers.
+void GiveWorkers(FairShares* shares, Room* room) {
+  shares->Level();
+  std::vector<FairShares::Entry*> rest;
+  for (auto& entry : shares->entries()) {
+    Plan& plan = *entry.plan;
+    const auto whole = static_cast<uint32_t>(plan.fair_workers + kRounding);
+    plan.Fill(room, ProcessRole::kWorker, &plan.workers, whole);
+    if (plan.workers < entry.most) rest.push_back(&entry);
+  }
+  // First those whose share has been rounded down, then those who can use what does not suit the others.
+  std::ranges::stable_sort(rest, {}, [](const FairShares::Entry* e) {
+    const bool rounded = e->plan->fair_workers - static_cast<double>(e->plan->workers) > kRounding;
+    return std::tuple(!rounded, -e->job->owed, e->job->id);
+  });
+  for (bool more = true; more;) {
+    more = false;
+    for (FairShares::Entry* entry : rest) {
+      Plan& plan = *entry->plan;
+      if (plan.workers >= entry->most) continue;
+      more |= plan.Fill(room, ProcessRole::kWorker, &plan.workers, plan.workers + 1);
+    }
+  }
+}
+
+}  // namespace
+
+Resources& Resources::operator+=(const Resources& other) {
+  millicores += other.millicores;
+  memory += other.memory;
+  return *this;
+}
+
+Resources& Resources::operator-=(const Resources& other) {
+  millicores -= std::min(millicores, other.millicores);
+  memory -= std::min(memory, other.memory);
+  return *this;
+}
+
+Resources operator*(uint32_t count, const Resources& each) {
+  return {count * each.millicores, count * each.memory};
+}
+
+const Resources& RoleResources::of(ProcessRole role) const {
+  switch (role) {
+    case ProcessRole::kCoordinator:
+      return coordinator;
+    case ProcessRole::kServer:
+      return server;
+    case ProcessRole::kWorker:
+      break;
+  }
+  return worker;
+}
+
+uint32_t JobDemand::Count(ProcessRole role) const {
+  return static_cast<uint32_t>(std::ranges::count(processes, role, &PlacedProcess::role));
+}
+
+std::vector<JobGrant> Schedule(const std::vector<Resources>& hosts, const std::vector<Resources>& free,
+                               const std::vector<JobDemand>& jobs) {
+  Room room(hosts, free);
+  const Resources pool = room.Total();
+  const std::vector<size_t> order = Order(jobs);
+  std::vector<std::optional<Plan>> plans(jobs.size());
+  for (const size_t i : order) {
+    if (jobs[i].lost_home) continue;
+    Room with = room;
+    Plan plan(jobs[i]);
+    if (!plan.FillMinimum(&with)) continue;
+    room = std::move(with);
+    plans[i] = std::move(plan);
+  }
+  for (const size_t i : order) {
+    if (plans[i]) plans[i]->Fill(&room, ProcessRole::kServer, &plans[i]->servers, jobs[i].servers);
+  }
+  for (size_t begin = 0; begin < order.size();) {
+    size_t end = begin;
+    FairShares shares(pool, room.Total());
+    for (; end < order.size() && jobs[order[end]].priority == jobs[order[begin]].priority; ++end) {
+      if (auto& plan = plans[order[end]]) shares.Add(jobs[order[end]], &*plan);
+    }
+    GiveWorkers(&shares, &room);
+    begin = end;
+  }
+  std::vector<JobGrant> grants(jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (plans[i]) grants[i] = {true, plans[i]->servers, plans[i]->workers, plans[i]->fair_workers};
+  }
+  return grants;
+}
+
+std::vector<Start> NextStarts(std::vector<Resources> free, const std::vector<JobDemand>& jobs,
+                              const std::vector<JobGrant>& grants) {
+  std::vector<Start> starts;
+  bool waits = false;  // a job before this one
+  for (const size_t i : Order(jobs)) {
+    const JobDemand& job = jobs[i];
+    if (!grants[i].admitted) continue;
+    if (job.leaves) {
+      waits = true;
+      continue;
+    }
+    Room room(free, free);
+    std::vector<Start> its;
+    std::optional<uint32_t> home = job.home;
+    for (const PlacedProcess& process : job.processes) {
+      if (process.role == ProcessRole::kCoordinator) home = process.host;
+    }
+    const auto add = [&](ProcessRole role) {
+      const Resources& each = job.resources.of(role);
+      std::optional<uint32_t> host = home;
+      if (role != ProcessRole::kCoordinator || !home) {
+        host = room.Take(each, home);
+      } else if (!room.TakeAt(*home, each)) {
+        host.reset();
+      }
+      if (!host) return false;
+      if (role == ProcessRole::kCoordinator) home = host;
+      its.push_back({i, {role, *host}});
+      return true;
+    };
+    const auto fill = [&](ProcessRole role, uint32_t count) {
+      for (uint32_t n = job.Count(role); n < count; ++n) {
+        if (!add(role)) return false;
+      }
+      return true;
+    };
+    const bool begins = job.Count(ProcessRole::kCoordinator) == 0;
+    const bool minimum = fill(ProcessRole::kCoordinator, 1) &&
+                         fill(ProcessRole::kServer, std::min(job.least_servers, grants[i].servers)) &&
+                         fill(ProcessRole::kWorker, std::min(job.least_workers, grants[i].workers));
+    if (!minimum && begins) its.clear();
+    if (minimum && !waits && !begins) {
+      (void)(fill(ProcessRole::kServer, grants[i].servers) &&
+             fill(ProcessRole::kWorker, grants[i].workers));  // the rest later
+    }
+    waits |= !minimum;
+    for (const Start& start : its) free[start.process.host] -= job.resources.of(start.process.role);
+    starts.insert(starts.end(), its.begin(), its.end());
+  }
+  return starts;
+}
+
+bool FitsAlone(const std::vector<Resources>& hosts, const JobDemand& job) {
+  JobDemand alone = job;
+  alone.processes.clear();
+  return Schedule(hosts, hosts, {alone}).front().admitted;
+}
+
+}  // namespace leat::pool
