@@ -45,8 +45,10 @@ void AddCertCommand(CLI::App& app, int* result) {
 
   auto* issue = cert->add_subcommand("issue", "issue a certificate for a role");
   issue
-      ->add_option("role", a->roles,
-                   "coordinator, server, worker, feed, bots, serve, admin or observer; several with commas")
+      ->add_option(
+          "role", a->roles,
+          "coordinator, server, worker, feed, bots, serve, admin, observer, pool or agent; several with "
+          "commas")
       ->required();
   issue->add_option("host", a->request.hosts,
                     "names, wildcard names (*.leat.example) and IP addresses of its hosts");

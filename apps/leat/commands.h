@@ -36,6 +36,8 @@ void AddHealthCommand(CLI::App& app, int* result);
 void AddLogCommand(CLI::App& app, int* result);
 // leat peek: show records of a topic, as they are and as the decoder sees them.
 void AddPeekCommand(CLI::App& app, int* result);
+// leat pool, agent, submit, jobs, cancel: several jobs on one pool of hosts.
+void AddPoolCommands(CLI::App& app, int* result);
 // leat publish: replay files into a topic.
 void AddPublishCommand(CLI::App& app, int* result);
 // leat schema: propose the schema of a job from a data file or a topic.

@@ -39,6 +39,7 @@
 #include "net/address.h"
 #include "observe/http/view_token.h"
 #include "ops/fuse.h"
+#include "pool/job_check.h"
 #include "report/display.h"
 #include "roles/bots_role.h"
 #include "roles/coordinator_role.h"
@@ -133,7 +134,8 @@ struct Arguments {
   bool wait_for_feed = false;
   bool take_over = false;
   bool auto_resume = false;
-  std::string scaler;       // HOST:PORT
+  std::string scaler;  // HOST:PORT
+  bool pool = false;
   std::string standby_for;  // addresses of the coordinator
   bool new_members = false;
   bool standby = false;
@@ -341,6 +343,7 @@ int Coordinator(Arguments a) {
   // Numbers on the command line or in a job file replace those that `leat scale` had set.
   options.keep_scale =
       options.resume && a.source.file.empty() && a.overrides.workers == 0 && a.overrides.servers == 0;
+  options.pool = a.pool;
   options.pause_at = a.pause_at;
   options.tensorboard = a.tensorboard;
   options.tensorboard_gradients = a.tensorboard_gradients;
@@ -361,6 +364,8 @@ int Coordinator(Arguments a) {
                                                      .coordinator = a.standby_for});
   options.monitor = page.monitor;
   options.dashboard = page.address;
+  if (a.pool && !a.scaler.empty())
+    throw std::invalid_argument("--scaler: a pool starts and ends the job's workers; a job has one executor");
   options.scaler = ListenForScaler(security, a.scaler);
   if (!page.address.empty()) {
     spdlog::info("the page of the job is at {}://{}; leat dashboard --link shows a link with the view token",
@@ -378,6 +383,7 @@ int Coordinator(Arguments a) {
   const auto load = [&a, &security] {
     auto job = job::Job::Load(a.source, a.overrides);
     Require(launcher::CheckJob(security, job));
+    if (a.pool) Require(pool::CheckJob(job));
     return job;
   };
   Status outcome;
@@ -568,6 +574,7 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
       "with --resume: no process of the job is alive any more, so ask nobody whether another "
       "coordinator has taken over");
   coordinator->add_option("--ready-fd", a.ready_fd, "file descriptor to write the address to")->group("");
+  coordinator->add_flag("--pool", a.pool, "an agent of a pool has started it")->group("");
   coordinator->callback([&] { result = Coordinator(a); });
 
   const auto add_role = [&](const char* name, const char* what, Status (*run)(const roles::RoleOptions&),
@@ -687,6 +694,7 @@ int Run(int argc, char** argv) {
   AddExportCommand(app, &result);
   AddLogCommand(app, &result);
   AddPeekCommand(app, &result);
+  AddPoolCommands(app, &result);
   AddPublishCommand(app, &result);
   AddSchemaCommand(app, &result);
   AddServeCommand(app, &result);

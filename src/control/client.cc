@@ -47,6 +47,7 @@ bool Answers(const protocol::ControlReply& reply, const protocol::ControlRequest
       std::is_same_v<std::variant_alternative_t<11, protocol::ControlReply>, protocol::FollowReply>);
   static_assert(
       std::is_same_v<std::variant_alternative_t<13, protocol::ControlReply>, protocol::TimelineReply>);
+  static_assert(std::is_same_v<std::variant_alternative_t<15, protocol::ControlReply>, protocol::PoolReply>);
   if (std::holds_alternative<protocol::Candidacy>(reply)) return protocol::ElectorOf(request) != nullptr;
   return reply.index() == request.index() + 1;
 }
@@ -121,10 +122,12 @@ struct AuthenticatedChannel {
 
 class Client final : public ControlClient {
  public:
-  Client(const std::string& addresses, const std::string& token, std::shared_ptr<net::TlsIdentity> tls)
+  Client(const std::string& addresses, const std::string& token, std::shared_ptr<net::TlsIdentity> tls,
+         wire::PortKind port_kind)
       : text_(addresses),
         token_(token),
         tls_(std::move(tls)),
+        port_kind_(port_kind),
         addresses_(Split(addresses)),
         random_(std::random_device{}()) {}
 
@@ -271,7 +274,7 @@ class Client final : public ControlClient {
   // Retries until `until`, or until the loop is stopped.
   Result<net::AuthenticatedSocket> Connect(net::Loop& loop, Time until) {
     const auto shared = std::make_shared<net::TransportContext>(
-        loop, net::TransportOptions{.token = token_, .port_kind = wire::PortKind::kControl, .tls = tls_});
+        loop, net::TransportOptions{.token = token_, .port_kind = port_kind_, .tls = tls_});
     Result<net::AuthenticatedSocket> socket = Status(Code::kUnavailable, "not connected");
     std::shared_ptr<void> dial;
     Duration pause = kFirstPause;
@@ -337,6 +340,7 @@ class Client final : public ControlClient {
   const std::string text_;  // all addresses
   const std::string token_;
   const std::shared_ptr<net::TlsIdentity> tls_;
+  const wire::PortKind port_kind_;
   const MonotonicClock clock_;
   mutable std::mutex mutex_;
   Result<std::vector<std::string>> addresses_;  // valid; an error: of those in Make
@@ -351,9 +355,10 @@ class Client final : public ControlClient {
 }  // namespace
 
 std::unique_ptr<ControlClient> ControlClient::Make(const std::string& addresses, const std::string& token,
-                                                   std::shared_ptr<net::TlsIdentity> tls) {
+                                                   std::shared_ptr<net::TlsIdentity> tls,
+                                                   wire::PortKind port_kind) {
   QuietGrpc();
-  return std::make_unique<Client>(addresses, token, std::move(tls));
+  return std::make_unique<Client>(addresses, token, std::move(tls), port_kind);
 }
 
 }  // namespace leat::control

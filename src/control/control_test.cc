@@ -389,7 +389,8 @@ TEST_F(TlsControlTest, EachRoleMayAskWhatItsCertificateSays) {
     EXPECT_TRUE(client->Call(protocol::StatusRequest{}, 10s).ok());
   const auto stop = worker->Call(protocol::AdminRequest{}, 10s);
   EXPECT_EQ(stop.status().code(), Code::kPermissionDenied);
-  EXPECT_EQ(stop.status().message(), "the certificate is for the role worker, this needs one for admin");
+  EXPECT_EQ(stop.status().message(),
+            "the certificate is for the role worker, this needs one for admin, pool");
   EXPECT_EQ(worker->Call(protocol::ServerHeartbeat{}, 10s).status().code(), Code::kPermissionDenied);
   EXPECT_EQ(observer->Call(protocol::AdminRequest{}, 10s).status().code(), Code::kPermissionDenied);
   EXPECT_EQ(observer->Call(protocol::JoinRequest{}, 10s).status().code(), Code::kPermissionDenied);
@@ -411,7 +412,7 @@ TEST_F(TlsControlTest, RequestsThatTheCertificateDoesNotAllowAreLogged) {
   ASSERT_EQ(lines.size(), net::RefusalLog::kLines) << "a flood is a few lines:\n" << log;
   const std::string refused = ".* " + server->address() + " refused 127\\.0\\.0\\.1:[0-9]+: ";
   EXPECT_THAT(lines[0], testing::MatchesRegex(refused + "admin request: the certificate is for the role "
-                                                        "worker, this needs one for admin"));
+                                                        "worker, this needs one for admin, pool"));
   EXPECT_THAT(lines[1], testing::MatchesRegex(refused + "join as a worker: the certificate is for the role "
                                                         "observer, this needs one for worker"));
 }

@@ -462,6 +462,10 @@ struct PutKind {
   void operator()(const protocol::AdminReply& r) const {
     Put(r.status, out->mutable_admin()->mutable_status());
   }
+  void operator()(const protocol::PoolReply& r) const {
+    Put(r.status, out->mutable_pool()->mutable_status());
+    out->mutable_pool()->set_body(r.body);
+  }
 };
 
 }  // namespace
@@ -515,6 +519,12 @@ Result<protocol::ControlReply> ParseReply(std::string_view bytes) {
     case pb::Reply::kAdmin:
       Take(message.admin().status(), &reply.emplace<protocol::AdminReply>().status, &check);
       break;
+    case pb::Reply::kPool: {
+      auto& pool = reply.emplace<protocol::PoolReply>();
+      Take(message.pool().status(), &pool.status, &check);
+      TakeText(message.pool().body(), Limits::kDocument, "pool.body", &pool.body, &check);
+      break;
+    }
     case pb::Reply::kPromise:
       reply = protocol::PromiseReply{message.promise().term()};
       break;

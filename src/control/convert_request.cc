@@ -464,6 +464,17 @@ void Put(const protocol::AdminRequest& in, pb::AdminRequest* out) {
   out->set_index(in.index);
 }
 
+void Put(const protocol::PoolRequest& in, pb::PoolRequest* out) {
+  out->set_kind(static_cast<pb::PoolRequest::Kind>(in.kind));
+  out->set_body(in.body);
+}
+
+void Take(const pb::PoolRequest& in, protocol::PoolRequest* out, Check* check) {
+  if (check->That(pb::PoolRequest::Kind_IsValid(in.kind()), "pool.kind", static_cast<uint64_t>(in.kind())))
+    out->kind = protocol::PoolRequest::Kind(in.kind());
+  TakeText(in.body(), Limits::kDocument, "pool.body", &out->body, check);
+}
+
 void Put(const protocol::Promise& in, pb::Promise* out) {
   out->set_node(in.node.value);
   out->set_term(in.term);
@@ -542,6 +553,7 @@ struct PutKind {
     out->mutable_status()->set_with_view(r.with_view);
   }
   void operator()(const protocol::AdminRequest& r) const { Put(r, out->mutable_admin()); }
+  void operator()(const protocol::PoolRequest& r) const { Put(r, out->mutable_pool()); }
   void operator()(const protocol::Promise& r) const { Put(r, out->mutable_promise()); }
   void operator()(const protocol::FollowRequest& r) const { Put(r, out->mutable_follow()); }
   void operator()(const protocol::SpansRequest& r) const { Put(r, out->mutable_spans()); }
@@ -593,6 +605,9 @@ Result<protocol::ControlRequest> ParseRequest(std::string_view bytes) {
       break;
     case pb::Request::kStatus:
       request = protocol::StatusRequest{message.status().with_view()};
+      break;
+    case pb::Request::kPool:
+      Take(message.pool(), &request.emplace<protocol::PoolRequest>(), &check);
       break;
     case pb::Request::kAdmin:
       Take(message.admin(), &request.emplace<protocol::AdminRequest>(), &check);

@@ -89,8 +89,8 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
   ExpectRefused(ParseRequest(Serialize(worker)).status(), "131072 batches");
 
   protocol::AdminRequest admin;
-  admin.kind = protocol::AdminRequest::Kind(8);
-  ExpectRefused(ParseRequest(Serialize(admin)).status(), "admin.kind is 8");
+  admin.kind = protocol::AdminRequest::Kind(9);
+  ExpectRefused(ParseRequest(Serialize(admin)).status(), "admin.kind is 9");
   admin.kind = protocol::AdminRequest::Kind::kPause;
   EXPECT_EQ(std::get<protocol::AdminRequest>(*ParseRequest(Serialize(admin))).kind, admin.kind);
 

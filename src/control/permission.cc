@@ -55,7 +55,26 @@ struct Allowed {
   // Recording takes time of all processes.
   CertificateRoles operator()(const protocol::TimelineRequest&) const { return {CertificateRole::kAdmin}; }
   CertificateRoles operator()(const protocol::StatusRequest&) const { return CertificateRoles::All(); }
-  CertificateRoles operator()(const protocol::AdminRequest&) const { return {CertificateRole::kAdmin}; }
+  CertificateRoles operator()(const protocol::AdminRequest& admin) const {
+    using Kind = protocol::AdminRequest::Kind;
+    if (admin.kind == Kind::kGrant) return {CertificateRole::kPool};
+    const bool ends = admin.kind == Kind::kStop || admin.kind == Kind::kDiscard;
+    if (ends) return {CertificateRole::kAdmin, CertificateRole::kPool};
+    return {CertificateRole::kAdmin};
+  }
+  CertificateRoles operator()(const protocol::PoolRequest& pool) const {
+    switch (pool.kind) {
+      case protocol::PoolRequest::Kind::kReport:
+        return {CertificateRole::kAgent};
+      case protocol::PoolRequest::Kind::kList:
+        return CertificateRoles::All();
+      case protocol::PoolRequest::Kind::kSubmit:
+      case protocol::PoolRequest::Kind::kCancel:
+      case protocol::PoolRequest::Kind::kAccess:
+        break;
+    }
+    return {CertificateRole::kAdmin};
+  }
 };
 
 struct Description {
@@ -75,6 +94,9 @@ struct Description {
   std::string operator()(const protocol::TimelineRequest&) const { return "timeline request"; }
   std::string operator()(const protocol::StatusRequest&) const { return "status request"; }
   std::string operator()(const protocol::AdminRequest&) const { return "admin request"; }
+  std::string operator()(const protocol::PoolRequest& pool) const {
+    return pool.kind == protocol::PoolRequest::Kind::kReport ? "agent's report" : "request to a pool";
+  }
 };
 
 }  // namespace

@@ -47,8 +47,17 @@ TEST(Permission, EachRoleActsAsItself) {
       {protocol::TimelineRequest{}, {CertificateRole::kAdmin}},
       {protocol::StatusRequest{}, CertificateRoles::All()},
   };
-  for (const auto kind : {protocol::AdminRequest::Kind::kStop, protocol::AdminRequest::Kind::kDiscard,
-                          protocol::AdminRequest::Kind::kCheckpoint, protocol::AdminRequest::Kind::kContinue,
+  using PoolKind = protocol::PoolRequest::Kind;
+  cases.push_back(
+      {protocol::AdminRequest{.kind = protocol::AdminRequest::Kind::kGrant}, {CertificateRole::kPool}});
+  for (const auto kind : {protocol::AdminRequest::Kind::kStop, protocol::AdminRequest::Kind::kDiscard})
+    cases.push_back(
+        {protocol::AdminRequest{.kind = kind}, {CertificateRole::kAdmin, CertificateRole::kPool}});
+  cases.push_back({protocol::PoolRequest{.kind = PoolKind::kReport}, {CertificateRole::kAgent}});
+  cases.push_back({protocol::PoolRequest{.kind = PoolKind::kList}, CertificateRoles::All()});
+  for (const auto kind : {PoolKind::kSubmit, PoolKind::kCancel, PoolKind::kAccess})
+    cases.push_back({protocol::PoolRequest{.kind = kind}, {CertificateRole::kAdmin}});
+  for (const auto kind : {protocol::AdminRequest::Kind::kCheckpoint, protocol::AdminRequest::Kind::kContinue,
                           protocol::AdminRequest::Kind::kNodeLost, protocol::AdminRequest::Kind::kScale,
                           protocol::AdminRequest::Kind::kDrain, protocol::AdminRequest::Kind::kPause})
     cases.push_back({protocol::AdminRequest{.kind = kind}, {CertificateRole::kAdmin}});
@@ -61,7 +70,8 @@ TEST(Permission, EachRoleActsAsItself) {
 }
 
 TEST(Permission, TheReasonNamesBothRoles) {
-  const Status status = CheckPermission({CertificateRole::kWorker}, protocol::AdminRequest{});
+  const Status status = CheckPermission({CertificateRole::kWorker},
+                                        protocol::AdminRequest{.kind = protocol::AdminRequest::Kind::kScale});
   EXPECT_EQ(status.code(), Code::kPermissionDenied);
   EXPECT_EQ(status.message(), "the certificate is for the role worker, this needs one for admin");
 }

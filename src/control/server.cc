@@ -270,11 +270,11 @@ class RoleServer {
 class Server final : public ControlServer {
  public:
   Server(ControlServer::Handler handler, const std::string& token, const ControlServer::Limits& limits,
-         std::shared_ptr<net::TlsIdentity> tls)
+         std::shared_ptr<net::TlsIdentity> tls, wire::PortKind port_kind)
       : handler_(std::move(handler)),
         shared_(std::make_shared<net::TransportContext>(
             loop_, net::TransportOptions{.token = token,
-                                         .port_kind = wire::PortKind::kControl,
+                                         .port_kind = port_kind,
                                          .tls = std::move(tls),
                                          .max_connections = limits.connections,
                                          .max_connections_of_host = limits.connections_of_host})) {}
@@ -377,9 +377,10 @@ class Server final : public ControlServer {
 Result<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& address,
                                                             const std::string& token, Handler handler,
                                                             const Limits& limits,
-                                                            std::shared_ptr<net::TlsIdentity> tls) {
+                                                            std::shared_ptr<net::TlsIdentity> tls,
+                                                            wire::PortKind port_kind) {
   QuietGrpc();
-  auto server = std::make_unique<Server>(std::move(handler), token, limits, std::move(tls));
+  auto server = std::make_unique<Server>(std::move(handler), token, limits, std::move(tls), port_kind);
   LEAT_RETURN_IF_ERROR(server->Listen(address));
   return std::unique_ptr<ControlServer>(std::move(server));
 }

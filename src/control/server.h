@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "net/tls/tls_identity.h"
 #include "protocol/messages_control.h"
+#include "wire/handshake.h"
 
 namespace leat::control {
 
@@ -32,11 +33,13 @@ class ControlServer {
     uint32_t connections = 16384;
     uint32_t connections_of_host = 4096;
   };
-  // `address` is "host:port"; port 0 selects a free port. Returns kInvalidArgument for a malformed address,
-  // and kUnavailable with the address and the system's reason if it cannot be bound.
+  // `address` is "host:port"; port 0 selects a free port. `port_kind`: kControl, or kPool. Returns
+  // kInvalidArgument for a malformed address, and kUnavailable with the address and the system's reason if it
+  // cannot be bound.
   static Result<std::unique_ptr<ControlServer>> Start(const std::string& address, const std::string& token,
                                                       Handler handler, const Limits& limits,
-                                                      std::shared_ptr<net::TlsIdentity> tls = nullptr);
+                                                      std::shared_ptr<net::TlsIdentity> tls = nullptr,
+                                                      wire::PortKind port_kind = wire::PortKind::kControl);
   static Result<std::unique_ptr<ControlServer>> Start(const std::string& address, const std::string& token,
                                                       Handler handler) {
     return Start(address, token, std::move(handler), Limits());

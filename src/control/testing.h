@@ -96,6 +96,8 @@ LEAT_FIELDS(StatusReply, a)
 LEAT_FIELDS(WorkerRange, a, b)
 LEAT_FIELDS(AdminRequest, a, b, c, d, e, g)
 LEAT_FIELDS(AdminReply, a)
+LEAT_FIELDS(PoolRequest, a, b)
+LEAT_FIELDS(PoolReply, a, b)
 LEAT_FIELDS(Refusal, a)
 #undef LEAT_FIELDS
 
@@ -132,7 +134,8 @@ class Fill {
   void operator()(protocol::Member::State& v) { v = protocol::Member::State(rng_.Below(3)); }
   void operator()(protocol::MoveReport::Stage& v) { v = protocol::MoveReport::Stage(rng_.Below(3)); }
   void operator()(protocol::MoveOrder::Kind& v) { v = protocol::MoveOrder::Kind(rng_.Below(3)); }
-  void operator()(protocol::AdminRequest::Kind& v) { v = protocol::AdminRequest::Kind(rng_.Below(8)); }
+  void operator()(protocol::AdminRequest::Kind& v) { v = protocol::AdminRequest::Kind(rng_.Below(9)); }
+  void operator()(protocol::PoolRequest::Kind& v) { v = protocol::PoolRequest::Kind(rng_.Below(5)); }
   void operator()(protocol::TimelineRequest::Kind& v) { v = protocol::TimelineRequest::Kind(rng_.Below(2)); }
   void operator()(protocol::Cut& v) {
     v.partition = static_cast<uint32_t>(rng_.Below(1 << 16));

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -44,6 +45,13 @@ int Play(const std::string& part, const std::vector<std::string>& arguments) {
       Say("[" + argument + "]" + (value != nullptr ? std::string("=") + value : ""));
     }
     return 0;
+  }
+  if (part == "who") {
+    std::array<char, 4096> here{};
+    Say(std::to_string(getuid()) + " " + std::to_string(getegid()) + " " +
+        std::to_string(getgroups(0, nullptr)) + " " +
+        (getcwd(here.data(), here.size()) != nullptr ? here.data() : "?"));
+    WaitForEver();
   }
   if (part == "stand") {
     sigset_t blocked;

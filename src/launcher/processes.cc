@@ -1,6 +1,7 @@
 #include "launcher/processes.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -54,7 +55,7 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
   std::vector<std::string> arguments{"leat"};
   arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());
   std::vector<std::string> environment;
-  for (char** e = environ; *e != nullptr; ++e) {
+  for (char** e = environ; !spec.own_environment && *e != nullptr; ++e) {
     const std::string_view entry(*e);
     if (!spec.environment.contains(std::string(entry.substr(0, entry.find('=')))))
       environment.emplace_back(entry);
@@ -75,8 +76,20 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
     return Status(Code::kResourceExhausted, "cannot start " + spec.name + ": " + std::strerror(errno));
   }
   if (pid == 0) {
+    const auto fail = [log](std::string_view why) {
+      if (write(log, why.data(), why.size()) < 0) _exit(126);
+      _exit(127);
+    };
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (spec.user && (setgroups(0, nullptr) != 0 || setresgid(*spec.user, *spec.user, *spec.user) != 0 ||
+                      setresuid(*spec.user, *spec.user, *spec.user) != 0)) {
+      fail("leat: cannot become the user of the job\n");
+    }
+    if (!spec.directory.empty() && chdir(spec.directory.c_str()) != 0)
+      fail(
+          "leat: the user of the job cannot enter its directory; all folders above it need the permission "
+          "x\n");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // which another user clears
     if (getppid() != parent) _exit(127);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
@@ -89,7 +102,7 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
       if (setns(one, 0) != 0) _exit(127);
     }
     execve(program, argv.data(), envp.data());
-    _exit(127);
+    fail("leat: the program cannot be started\n");
   }
   close(log);
   running_[pid] = {spec.name, spec.log, log_begin > 0 ? static_cast<uint64_t>(log_begin) : 0};
@@ -138,6 +151,10 @@ void Processes::Await(Duration wait) const {
 void Processes::Wake() {
   const uint64_t once = 1;
   if (write(wake_, &once, sizeof once) < 0) return;  // the counter is full, so Await returns anyway
+}
+
+void Processes::Signal(pid_t pid, int signal) {
+  if (running_.contains(pid)) kill(pid, signal);  // not reaped yet, so the number is still its own
 }
 
 void Processes::Signal(int signal) {

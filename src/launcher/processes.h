@@ -21,6 +21,9 @@ struct ProcessSpec {
   std::string log;                                 // file that stdout and stderr are appended to
   std::vector<int> namespaces;                     // descriptors of those that it enters
   std::string program;                             // empty: this one
+  std::optional<uint32_t> user;  // it runs as this user and group, in no other group; needs root
+  bool own_environment = false;  // it gets nothing but `environment`
+  std::string directory;         // that it works in; empty: this process's
 };
 
 struct ProcessEnd {
@@ -44,6 +47,8 @@ class Processes {
 
   // Starts the program with the given arguments.
   Result<pid_t> Start(const ProcessSpec& spec);
+  // To one of them; nothing happens if it has ended.
+  void Signal(pid_t pid, int signal);
   // Returns the children that have ended since the last call. Does not block.
   std::vector<ProcessEnd> Reap();
   // Blocks until a child has ended that is not reaped yet, Wake is called, or `wait` has passed.

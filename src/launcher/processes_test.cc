@@ -70,6 +70,42 @@ TEST_F(ProcessesTest, EndsAreToldOnceWithTheExitStatus) {
   }
 }
 
+TEST_F(ProcessesTest, AnEnvironmentOfItsOwnHasNothingElse) {
+  setenv("LEAT_TEST_SECRET", "of the parent", 1);
+  const auto pid = processes_->Start({.name = "own",
+                                      .arguments = {kChild, "print", "LEAT_TEST_SECRET", "LEAT_TEST_OWN"},
+                                      .environment = {{"LEAT_TEST_OWN", "given"}},
+                                      .log = LogOf("own"),
+                                      .own_environment = true});
+  unsetenv("LEAT_TEST_SECRET");
+  ASSERT_TRUE(pid.ok());
+  EXPECT_EQ(Await().exit_code, 0);
+  EXPECT_EQ(ReadAll(LogOf("own")), "[LEAT_TEST_SECRET]\n[LEAT_TEST_OWN]=given\n");
+}
+
+TEST_F(ProcessesTest, AnotherUserHasNoGroupsOfThisOneAndIsKilledToo) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can start processes of others";
+  constexpr uint32_t kUser = 2'000'000'001;
+  const auto pid = processes_->Start({.name = "other",
+                                      .arguments = {kChild, "who"},
+                                      .log = LogOf("other"),
+                                      .user = kUser,
+                                      .directory = "/usr"});
+  ASSERT_TRUE(pid.ok());
+  AwaitLog("other", "waiting");
+  EXPECT_EQ(ReadAll(LogOf("other")), "2000000001 2000000001 0 /usr\nwaiting\n");
+  processes_->Signal(*pid, SIGKILL);
+  EXPECT_EQ(Await().exit_code, 128 + SIGKILL);
+  processes_->Signal(*pid, SIGKILL);  // it has ended: nothing happens
+  ASSERT_TRUE(
+      processes_
+          ->Start({.name = "shut", .log = LogOf("shut"), .user = kUser, .directory = directory_ / "none"})
+          .ok());
+  const ProcessEnd shut = Await();
+  EXPECT_EQ(shut.exit_code, 127);
+  EXPECT_THAT(shut.last_error, HasSubstr("cannot enter its directory"));
+}
+
 TEST_F(ProcessesTest, AwaitLastsUntilOneEnds) {
   Start("stays", {"wait"});
   AwaitLog("stays", "waiting");

@@ -761,9 +761,10 @@ struct AdminRequest {
     kScale = 5,     // other numbers of workers and servers are wanted
     kDrain = 6,     // a member is to leave, after it has handed over what it has
     kPause = 7,     // no new leases until kContinue
+    kGrant = 8,     // a pool: no more than these numbers of workers and servers, whatever is wanted
   } kind = Kind::kStop;
   NodeId node;  // kNodeLost
-  // kScale. None: as before.
+  // kScale, kGrant. None: as before. The most that a grant allows count.
   std::optional<WorkerRange> workers;
   std::optional<uint32_t> servers;
   // kDrain: the member, by the name that the status has for it.
@@ -774,19 +775,36 @@ struct AdminReply {
   Status status;
 };
 
+// To a pool, not to a coordinator (src/pool). The bodies are JSON.
+struct PoolRequest {
+  enum class Kind : uint8_t {
+    kReport = 0,  // of an agent
+    kSubmit = 1,
+    kList = 2,
+    kCancel = 3,
+    kAccess = 4,  // what a user needs to reach a job
+  } kind = Kind::kList;
+  std::string body;
+};
+struct PoolReply {
+  Status status;
+  std::string body;
+};
+
 // The reply to an invalid message.
 struct Refusal {
   Status status;
 };
 
-using ControlRequest = std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat,
-                                    StatusRequest, AdminRequest, KeepAlive, JobRequest, FeedHeartbeat,
-                                    Promise, FollowRequest, SpansRequest, TimelineRequest, ServeHeartbeat>;
+using ControlRequest =
+    std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat, StatusRequest, AdminRequest,
+                 KeepAlive, JobRequest, FeedHeartbeat, Promise, FollowRequest, SpansRequest, TimelineRequest,
+                 ServeHeartbeat, PoolRequest>;
 // A Candidacy may answer the heartbeat of a server or worker.
 using ControlReply =
     std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply, BotsHeartbeatReply,
                  StatusReply, AdminReply, KeepAliveReply, JobReply, FeedHeartbeatReply, PromiseReply,
-                 FollowReply, SpansReply, TimelineReply, ServeHeartbeatReply, Candidacy>;
+                 FollowReply, SpansReply, TimelineReply, ServeHeartbeatReply, PoolReply, Candidacy>;
 
 // A term has the run of a job in its upper half: a random number of the job's directory. The lower half is
 // the number of the coordinator. Terms of different runs do not compare: their members have nothing in

@@ -309,6 +309,8 @@ class Progress::JsonWriter {
       json["reason"] = wanted.reason;
     }
     json["ps"] = wanted.servers;
+    if (status_.grant)
+      json["granted"] = {{"workers", status_.grant->workers}, {"ps", status_.grant->servers}};
     if (!wanted.hook_failure.empty()) json["hook_failure"] = wanted.hook_failure;
     json_["wanted"] = std::move(json);
   }

@@ -1184,6 +1184,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   config.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
   config.keep_checkpoints = job.keep_checkpoints;
   config.pause_at = options.pause_at;
+  config.pool = options.pool;
   if (job.predictions.enabled()) config.max_unpublished = job.predictions.max_unpublished;
   if (job.drift && job.drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate)
     config.raise = protocol::RateRaise{.factor = job.drift->factor, .events = job.drift->events};

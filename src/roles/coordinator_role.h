@@ -39,6 +39,7 @@ struct CoordinatorOptions {
   bool new_members = false;
   // The job that is resumed keeps the numbers of workers and servers that commands have set.
   bool keep_scale = false;
+  bool pool = false;                                        // CoordinatorConfig::pool
   uint64_t pause_at = 0;                                    // CoordinatorConfig::pause_at
   std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // what the role shows; null: nothing
   // For those who look at the job; null: nobody does.

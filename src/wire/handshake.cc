@@ -40,6 +40,8 @@ const char* Name(PortKind port_kind) {
       return "a file transfer service";
     case PortKind::kFeed:
       return "a feed";
+    case PortKind::kPool:
+      return "a pool";
   }
   return "an unknown role";
 }

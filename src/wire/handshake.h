@@ -28,8 +28,15 @@
 namespace leat::wire {
 
 // What a port serves: the control plane of a coordinator, a server's tensor plane, that of a member of an
-// all-reduce group, file transfers, or that of a feed.
-enum class PortKind : uint32_t { kControl = 1, kServer = 2, kMember = 3, kTransfer = 4, kFeed = 5 };
+// all-reduce group, file transfers, that of a feed, or a pool.
+enum class PortKind : uint32_t {
+  kControl = 1,
+  kServer = 2,
+  kMember = 3,
+  kTransfer = 4,
+  kFeed = 5,
+  kPool = 6
+};
 
 enum class Side : uint8_t { kConnects = 1, kAccepts = 2 };
 

@@ -116,9 +116,11 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     poller().Rewatch(watch_, true, false);
     AwaitSilence();
     if (shared_->options.tls == nullptr) return;
-    // A coordinator has the address that the user gave. Other addresses come from it.
+    // A coordinator or a pool has the address that the user gave. Other addresses come from it.
     const auto host = ParseAddress(address_);
-    const bool named = context_.port_kind == wire::PortKind::kControl && host.ok();
+    const bool given =
+        context_.port_kind == wire::PortKind::kControl || context_.port_kind == wire::PortKind::kPool;
+    const bool named = given && host.ok();
     tls_ = shared_->options.tls->Begin(fd_,
                                        {.side = wire::Side::kConnects,
                                         .peer_roles = RolesThatListen(context_.port_kind),

@@ -11,7 +11,8 @@
 
 namespace leat::net {
 
-// kAdmin: commands that change a job. kObserver: status and metrics only.
+// kAdmin: commands that change a job. kObserver: status and metrics only. kPool: a pool, which grants a job
+// its workers and servers. kAgent: starts processes for a pool.
 enum class CertificateRole : uint8_t {
   kCoordinator,
   kServer,
@@ -21,10 +22,12 @@ enum class CertificateRole : uint8_t {
   kServe,
   kAdmin,
   kObserver,
+  kPool,
+  kAgent,
 };
 
-inline constexpr std::array<std::string_view, 8> kCertificateRoleNames = {
-    "coordinator", "server", "worker", "feed", "bots", "serve", "admin", "observer"};
+inline constexpr std::array<std::string_view, 10> kCertificateRoleNames = {
+    "coordinator", "server", "worker", "feed", "bots", "serve", "admin", "observer", "pool", "agent"};
 
 // A set of roles.
 class CertificateRoles {
@@ -80,6 +83,8 @@ inline CertificateRoles RolesThatListen(wire::PortKind port_kind) {
       return {CertificateRole::kCoordinator};
     case wire::PortKind::kFeed:
       return {CertificateRole::kFeed, CertificateRole::kCoordinator};
+    case wire::PortKind::kPool:
+      return {CertificateRole::kPool};
   }
   return {};
 }
@@ -100,6 +105,8 @@ inline CertificateRoles RolesThatConnect(wire::PortKind port_kind) {
     case wire::PortKind::kFeed:
       return {CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kBots,
               CertificateRole::kServe, CertificateRole::kCoordinator};
+    case wire::PortKind::kPool:
+      return {CertificateRole::kAgent, CertificateRole::kAdmin, CertificateRole::kObserver};
   }
   return {};
 }

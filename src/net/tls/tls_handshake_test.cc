@@ -133,8 +133,8 @@ TEST_F(TlsHandshakeTest, EachRefusalIsOneLineAndTheListenerGoesOn) {
 
 // The table of docs/security.md.
 TEST_F(TlsHandshakeTest, EachPortBelongsToItsRolesAndAdmitsItsPeers) {
-  const std::vector<std::string> roles{"coordinator", "server",   "worker", "bots",
-                                       "admin",       "observer", "feed",   "serve"};
+  const std::vector<std::string> roles{"coordinator", "server", "worker", "bots", "admin",
+                                       "observer",    "feed",   "serve",  "pool", "agent"};
   struct Port {
     wire::PortKind kind;
     std::vector<std::string> listen, connect;
@@ -145,6 +145,7 @@ TEST_F(TlsHandshakeTest, EachPortBelongsToItsRolesAndAdmitsItsPeers) {
       {wire::PortKind::kMember, {"worker"}, {"worker", "serve"}},
       {wire::PortKind::kTransfer, {"coordinator"}, {"server", "worker", "coordinator"}},
       {wire::PortKind::kFeed, {"feed", "coordinator"}, {"coordinator", "server", "worker", "bots", "serve"}},
+      {wire::PortKind::kPool, {"pool"}, {"agent", "admin", "observer"}},
   };
   std::map<std::string, std::shared_ptr<TlsIdentity>> identities;
   for (const std::string& role : roles) identities[role] = authority.Identity({role});

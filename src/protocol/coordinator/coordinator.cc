@@ -210,6 +210,8 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
       return OnDrain(now, call, *admin);
     case AdminRequest::Kind::kPause:
       return OnPause(call);
+    case AdminRequest::Kind::kGrant:
+      return OnGrant(now, call, *admin);
   }
   Refuse(call, Code::kInvalidArgument, "unknown request");
 }
@@ -558,6 +560,7 @@ CoordinatorStatus Coordinator::status() const {
   status.evictions = s.evictions;
   status.departures.assign(s.last_departures.begin(), s.last_departures.end());
   status.wanted = {.workers = s.scale.workers, .servers = s.scale.servers};
+  status.grant = s.grant;
   status.failed_checkpoints = s.failed_checkpoints;
   status.checkpoint_failure = s.checkpoint_failure.message();
   if (s.ending == State::Ending::kFinalCheckpoint && !s.checkpoint_failure.ok())

@@ -90,6 +90,7 @@ struct CoordinatorConfig {
   // a limited time.
   WorkerRange wanted_workers;
   bool keep_scale = false;         // the wanted numbers of the journal count instead
+  bool pool = false;               // the job's processes are started by a pool, whose grants count
   std::string job;                 // sent to each process that joins
   std::vector<std::string> feeds;  // that are no members: of the coordinator's process
   // Of the coordinator's program and job. Processes with other values are rejected. Empty and 0: not
@@ -395,8 +396,14 @@ struct CoordinatorStatus {
     // Workers; 0: not known yet.
     uint32_t now() const { return workers.fixed() ? workers.least : chosen; }
   } wanted;
-  uint32_t replicas = 1;    // CoordinatorConfig::replicas
-  uint64_t replicated = 0;  // slices that have a replica at present
+  // The most workers and servers that a pool lets the job have at present.
+  struct Grant {
+    uint32_t workers = 0, servers = 0;
+    friend bool operator==(const Grant&, const Grant&) = default;
+  };
+  std::optional<Grant> grant;  // none: no pool has said
+  uint32_t replicas = 1;       // CoordinatorConfig::replicas
+  uint64_t replicated = 0;     // slices that have a replica at present
   // The checkpoint that is being made.
   struct Saving {
     uint64_t id = 0;

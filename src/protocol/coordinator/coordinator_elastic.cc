@@ -34,8 +34,9 @@ void Coordinator::State::FillPlaces(Time now) {
 }
 
 uint32_t Coordinator::State::Places() const {
-  if (scale.workers.fixed()) return scale.workers.least;
-  return std::clamp(chosen, scale.workers.least, scale.workers.most);
+  const uint32_t wanted = scale.workers.fixed() ? scale.workers.least
+                                                : std::clamp(chosen, scale.workers.least, scale.workers.most);
+  return grant ? std::min(wanted, grant->workers) : wanted;
 }
 
 uint32_t Coordinator::State::Staying(Role role) const {

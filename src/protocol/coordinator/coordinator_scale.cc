@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "protocol/coordinator/coordinator_state.h"
 
@@ -99,6 +100,37 @@ void Coordinator::State::WantFewer(Role role) {
   }
   if (role == Role::kServer && Staying(role) < scale.servers) --scale.servers;
   if (scale != before) journals.push_back({scale});
+}
+
+// A pool repeats its grant, so members that come back beyond it are told to leave, too.
+void Coordinator::State::OnGrant(Time now, uint64_t call, const AdminRequest& request) {
+  Status good = CheckNotEnding();
+  if (good.ok() && !config.pool)
+    good = {Code::kFailedPrecondition, "the job was not started by a pool; a job has one executor"};
+  if (good.ok() && (!request.workers || !request.servers || request.workers->most == 0))
+    good = {Code::kInvalidArgument, "a grant needs a number of workers, at least 1, and one of servers"};
+  if (good.ok()) {
+    grant = CoordinatorStatus::Grant{request.workers->most, *request.servers};
+    ReleaseBeyondGrant(now, Role::kWorker, grant->workers);
+    ReleaseBeyondGrant(now, Role::kServer, grant->servers);
+    groups.WaitFor(Places());
+  }
+  Answer(call, AdminReply{good});
+}
+
+// Those with the highest indexes leave. A server that cannot, for now, is asked again with the next grant. A
+// member that has become silent may have died, and the one that replaces it may be here already.
+void Coordinator::State::ReleaseBeyondGrant(Time now, Role role, uint32_t granted) {
+  std::vector<const Member*> staying;
+  for (const auto& [node, its] : members) {
+    const bool silent = now - its.last_seen > 3 * config.heartbeat_interval / 2;
+    if (its.member.role == role && its.member.state == Member::State::kActive && !silent)
+      staying.push_back(&its.member);
+  }
+  std::ranges::sort(staying, {}, &Member::index);
+  for (; staying.size() > granted; staying.pop_back()) {
+    if (!Drain(now, staying.back()->node).ok()) return;
+  }
 }
 
 void Coordinator::State::OnPause(uint64_t call) {

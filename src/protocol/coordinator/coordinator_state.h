@@ -220,6 +220,8 @@ struct Coordinator::State {
   void RestoreScale(const ScaleSet& former);  // of the journal
   void OnScale(uint64_t call, const AdminRequest& request);
   void OnDrain(Time now, uint64_t call, const AdminRequest& request);
+  void OnGrant(Time now, uint64_t call, const AdminRequest& request);
+  void ReleaseBeyondGrant(Time now, Role role, uint32_t granted);
   void OnPause(uint64_t call);
   void Continue(Time now);  // ends a pause
   void NoteBegun();
@@ -288,9 +290,10 @@ struct Coordinator::State {
   bool settled = false;           // the queues know the slices, all of which have been live since
   Time next_balance{0};           // when the load of the servers is compared next
   ScaleSet scale;                 // as wanted by the job or by commands
-  uint32_t chosen = 0;            // of a range of workers, by the autoscaler; 0: not known yet
-  GroupCoordinator groups;        // all-reduce
-  LeasePace member_pace;          // all-reduce: of each member's share of a step
+  std::optional<CoordinatorStatus::Grant> grant;  // of a pool, which repeats it
+  uint32_t chosen = 0;      // of a range of workers, by the autoscaler; 0: not known yet
+  GroupCoordinator groups;  // all-reduce
+  LeasePace member_pace;    // all-reduce: of each member's share of a step
   uint64_t overdue_members = 0;
 
   std::map<NodeId, MemberState> members;

@@ -39,6 +39,7 @@ struct AgentReport {
   uint64_t sequence = 0;  // of this report, in the instance
   std::string host;       // name or address that others reach its processes at
   Resources offer;
+  std::string host_class;  // empty: none
   struct Running {
     ProcessId id;
     std::string address;  // of a coordinator that accepts calls; else empty

@@ -9,7 +9,7 @@ namespace leat::pool {
 namespace {
 
 constexpr uint32_t kMostFailures = 5;  // of a job's processes in a row, without progress
-constexpr Duration kFirstPause = std::chrono::milliseconds(250);
+constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 constexpr Duration kMostPause = std::chrono::seconds(10);
 // An agent that is alive is heard more often.
 constexpr Duration kSilentInstance = std::chrono::seconds(2);
@@ -20,6 +20,33 @@ std::string Text(const Resources& resources) {
   std::snprintf(text, sizeof text, "%.6g cores and %.6g MB", static_cast<double>(resources.millicores) / 1000,
                 static_cast<double>(resources.memory) / 1e6);
   return text;
+}
+
+Resources Least(const JobDemand& job) {
+  const RoleResources& each = job.resources;
+  return each.coordinator + job.least_servers * each.server + job.least_workers * each.worker;
+}
+
+// What the hosts lack for the least of a job that is alone; empty: nothing.
+std::string Lacking(const std::vector<HostOffer>& hosts, const JobDemand& job) {
+  if (hosts.empty()) return "agents: the pool has none";
+  for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {
+    const std::string& wanted = job.classes.of(role);
+    if (wanted.empty() ||
+        std::ranges::any_of(hosts, [&](const HostOffer& h) { return h.host_class == wanted; }))
+      continue;
+    std::set<std::string> offered;
+    for (const HostOffer& host : hosts) offered.insert(host.host_class.empty() ? "none" : host.host_class);
+    std::string classes;
+    for (const std::string& one : offered) classes += (classes.empty() ? "" : ", ") + one;
+    return "hosts of class '" + wanted + "' for its " + std::string(Name(role)) +
+           "; the classes of the pool's hosts: " + classes;
+  }
+  if (FitsAlone(hosts, job)) return "";
+  Resources all;
+  for (const HostOffer& host : hosts) all += host.offer;
+  return "hosts with room for its minimum of " + Text(Least(job)) + "; the pool has " + Text(all) + " on " +
+         std::to_string(hosts.size()) + (hosts.size() == 1 ? " host" : " hosts");
 }
 
 double Cores(const Resources& resources) {
@@ -70,6 +97,9 @@ Status Check(const JobSpec& spec) {
       return bad("a " + std::string(Name(role)) + " cannot have " + Text(each));
   }
   if (spec.resources.worker == Resources()) return bad("a worker needs cores, memory, or both");
+  for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {
+    if (spec.classes.of(role).size() > 64) return bad("a class of hosts has at most 64 characters");
+  }
   return {};
 }
 
@@ -94,6 +124,21 @@ Pool::Pool(Time now, const PoolConfig& config, std::vector<JobRecord> records)
     job.want = {.job = record.id, .servers = record.spec.servers, .workers = record.spec.workers};
     job.record = std::move(record);
   }
+}
+
+Status Pool::CheckRoom(Time now, const JobSpec& spec) const {
+  std::vector<HostOffer> hosts;
+  for (const auto& [name, agent] : agents_) {
+    if (!Lost(now, agent)) hosts.push_back({agent.last.offer, agent.last.offer, agent.last.host_class});
+  }
+  const JobDemand demand{.resources = spec.resources,
+                         .classes = spec.classes,
+                         .least_servers = spec.servers,
+                         .servers = spec.servers,
+                         .least_workers = spec.least_workers,
+                         .workers = spec.least_workers};
+  const std::string lacking = Lacking(hosts, demand);
+  return lacking.empty() ? Status() : Status(Code::kFailedPrecondition, "the job needs " + lacking);
 }
 
 JobId Pool::Submit(Time now, const JobSpec& spec) {
@@ -350,12 +395,14 @@ JobDemand Pool::DemandOf(const Job& job, const std::map<std::string, uint32_t>& 
   demand.priority = spec.priority;
   demand.share = spec.share;
   demand.resources = spec.resources;
+  demand.classes = spec.classes;
   demand.least_servers = std::min(spec.servers, job.want.servers);
   demand.servers = job.want.servers;
   demand.least_workers = std::min(spec.least_workers, job.want.workers);
   demand.workers = job.want.workers;
   demand.leaves = Ends(job);
   demand.owed = job.ranked;
+  // Only there are its checkpoints.
   if (!job.record.home.empty()) {
     const auto home = hosts.find(job.record.home);
     demand.lost_home = home == hosts.end();
@@ -387,13 +434,12 @@ void Pool::Decide(Time now) {
   std::map<std::string, uint32_t> hosts;
   std::vector<std::string> names;
   Inputs inputs;
-  auto& [offers, free, demands] = inputs;
+  auto& [offers, demands] = inputs;
   for (const auto& [name, agent] : agents_) {
     if (Lost(now, agent)) continue;
     hosts[name] = static_cast<uint32_t>(names.size());
     names.push_back(name);
-    offers.push_back(agent.last.offer);
-    free.push_back(FreeOf(name, agent));
+    offers.push_back({agent.last.offer, FreeOf(name, agent), agent.last.host_class});
   }
   std::vector<Job*> jobs;
   for (auto& [id, job] : jobs_) {
@@ -405,14 +451,14 @@ void Pool::Decide(Time now) {
     demands.push_back(DemandOf(job, hosts));
   }
   if (inputs != inputs_ || grants_.size() != jobs.size()) {
-    grants_ = Schedule(offers, free, demands);
+    grants_ = Schedule(offers, demands);
     inputs_ = inputs;
   }
   for (size_t i = 0; i < jobs.size(); ++i) {
     Obey(now, jobs[i], grants_[i], demands[i].lost_home);
     demands[i].leaves = Ends(*jobs[i]);
   }
-  for (const Start& start : NextStarts(free, demands, grants_)) {
+  for (const Start& start : NextStarts(offers, demands, grants_)) {
     Job* const job = jobs[start.job];
     if (now >= job->retry_at) Launch(job, start.process.role, names[start.process.host]);
   }
@@ -487,21 +533,15 @@ void Pool::Launch(Job* job, ProcessRole role, const std::string& agent) {
   job->processes[number] = process;
 }
 
-void Pool::ExplainWaiting(Job* job, const std::vector<Resources>& hosts, const JobDemand& demand) {
+void Pool::ExplainWaiting(Job* job, const std::vector<HostOffer>& hosts, const JobDemand& demand) {
   job->waiting.clear();
   if (IsOver(job->record.state) || (job->coordinator() != nullptr && !Ends(*job))) return;
-  const RoleResources& each = job->record.spec.resources;
-  const Resources least =
-      each.coordinator + demand.least_servers * each.server + demand.least_workers * each.worker;
   if (demand.lost_home) {
     job->waiting = "the agent '" + job->record.home + "', whose host has its directory";
   } else if (Ends(*job)) {
     job->waiting = "its processes, which end";
-  } else if (!FitsAlone(hosts, demand)) {
-    Resources all;
-    for (const Resources& host : hosts) all += host;
-    job->waiting = "hosts with room for its minimum of " + Text(least) + "; the pool has " + Text(all) +
-                   " on " + std::to_string(hosts.size()) + " agents";
+  } else if (const std::string lacking = Lacking(hosts, demand); !lacking.empty()) {
+    job->waiting = lacking;
   } else {
     job->waiting = job->grant.admitted ? "others to give back what is its own" : "jobs before it";
   }
@@ -574,6 +614,7 @@ std::vector<AgentStatus> Pool::agents(Time now) const {
     if (agent.last.agent.empty()) continue;
     all.push_back({.name = name,
                    .host = agent.last.host,
+                   .host_class = agent.last.host_class,
                    .offer = agent.last.offer,
                    .free = FreeOf(name, agent),
                    .processes = static_cast<uint32_t>(agent.last.running.size()),

@@ -30,6 +30,7 @@ struct JobSpec {
   int32_t priority = 0;
   double share = 1;
   RoleResources resources;
+  HostClasses classes;
   uint32_t servers = 0;
   uint32_t least_workers = 1;
   uint32_t workers = 1;  // that it wants at first
@@ -83,7 +84,7 @@ struct JobStatus {
   std::string waiting;  // why it does not run; empty: it does, or is over
 };
 struct AgentStatus {
-  std::string name, host;
+  std::string name, host, host_class;
   Resources offer, free;
   uint32_t processes = 0;
   bool lost = false;
@@ -94,6 +95,8 @@ class Pool {
   // `records`: of the pool before.
   Pool(Time now, const PoolConfig& config, std::vector<JobRecord> records);
 
+  // Whether the agents of now could run the job if it were alone. kFailedPrecondition: what they lack.
+  Status CheckRoom(Time now, const JobSpec& spec) const;
   // Queues a job under an id that no job has had. The spec must have passed Check.
   JobId Submit(Time now, const JobSpec& spec);
   // Ends a job: with a checkpoint, unless `discard`. kNotFound: there is none, or it is over.
@@ -159,7 +162,7 @@ class Pool {
   Resources FreeOf(const std::string& name, const Agent& agent) const;
   JobDemand DemandOf(const Job& job, const std::map<std::string, uint32_t>& hosts) const;
   AgentOrders OrdersFor(const std::string& name, const Agent& agent) const;
-  void ExplainWaiting(Job* job, const std::vector<Resources>& hosts, const JobDemand& demand);
+  void ExplainWaiting(Job* job, const std::vector<HostOffer>& hosts, const JobDemand& demand);
 
   const PoolConfig config_;
   const Time start_;
@@ -174,7 +177,7 @@ class Pool {
   uint64_t last_number_ = 0;
   // The last schedule, and what it follows from.
   struct Inputs {
-    std::vector<Resources> hosts, free;
+    std::vector<HostOffer> hosts;
     std::vector<JobDemand> jobs;
     friend bool operator==(const Inputs&, const Inputs&) = default;
   } inputs_;

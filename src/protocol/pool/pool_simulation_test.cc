@@ -154,6 +154,7 @@ std::map<JobId, double> FairNow(Simulation& s, const World& world) {
 }
 
 double g_worst = 0;
+uint64_t g_preemptions = 0;
 
 void RunSeed(uint64_t seed, bool same_priority) {
   Rng rng(seed);
@@ -196,8 +197,12 @@ void RunSeed(uint64_t seed, bool same_priority) {
   const bool ended = simulation.Run(20'000);
   ASSERT_EQ(simulation.errors, std::vector<std::string>()) << "seed " << seed;
   ASSERT_TRUE(ended) << "seed " << seed << ": a job does not end";
+  EXPECT_EQ(simulation.ended_by_signal, 0u)
+      << "seed " << seed << ": a worker leaves when its coordinator says so";
   for (const SimulatedJob& job : simulation.jobs()) {
     EXPECT_EQ(job.trained, job.events) << "seed " << seed;
+    EXPECT_EQ(job.lost, 0u) << "seed " << seed << ": job " << job.id << " was stopped before it had saved";
+    g_preemptions += job.resumes;
     g_worst = std::max(g_worst, std::abs(job.used - job.fair) / job.fair);
     EXPECT_NEAR(job.used / job.fair, 1, 0.05) << "seed " << seed << ", job " << job.id << ": " << job.used
                                               << " core-seconds, fair are " << job.fair;
@@ -207,6 +212,7 @@ void RunSeed(uint64_t seed, bool same_priority) {
 TEST(PoolSimulation, ThreeJobsOfDifferentPriorityOnEightCores) {
   for (uint64_t seed = 1; seed <= 1000 && !testing::Test::HasFailure(); ++seed) RunSeed(seed, false);
   RecordProperty("worst_deviation", std::to_string(g_worst));
+  EXPECT_GT(g_preemptions, 100u) << "jobs that were preempted as a whole";
 }
 
 TEST(PoolSimulation, ThreeJobsOfOnePriority) {

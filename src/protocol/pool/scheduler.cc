@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <string>
 #include <tuple>
 
 namespace leat::pool {
@@ -24,37 +26,56 @@ std::vector<size_t> Order(const std::vector<JobDemand>& jobs) {
 // What is left of the hosts while processes are placed on them.
 class Room {
  public:
-  // `free`: as of now, to choose between hosts with room.
-  Room(std::vector<Resources> room, std::vector<Resources> free)
-      : room_(std::move(room)), free_(std::move(free)) {}
+  // All that the hosts offer; with `only_free`, what they have free.
+  explicit Room(std::vector<HostOffer> hosts, bool only_free = false) : hosts_(std::move(hosts)) {
+    for (HostOffer& host : hosts_) {
+      if (only_free) host.offer = host.free;
+    }
+  }
 
-  bool TakeAt(uint32_t host, const Resources& what) {
-    if (host >= room_.size() || !what.Fits(room_[host])) return false;
-    room_[host] -= what;
+  bool TakeAt(uint32_t host, const Resources& what, const std::string& host_class) {
+    if (host >= hosts_.size() || !Has(host, what, host_class)) return false;
+    hosts_[host].offer -= what;
     return true;
   }
   // Anywhere: on the host `near` if there is enough free, otherwise where most is free. Returns the host.
-  std::optional<uint32_t> Take(const Resources& what, std::optional<uint32_t> near) {
+  std::optional<uint32_t> Take(const Resources& what, const std::string& host_class,
+                               std::optional<uint32_t> near) {
     const auto better = [&](uint32_t a, uint32_t b) {
-      const auto key = [&](uint32_t host) {
-        const bool fits = what.Fits(free_[host]);
-        return std::tuple(fits, fits && near == host, free_[host].millicores, room_[host].millicores);
+      const auto key = [&](uint32_t at) {
+        const HostOffer& host = hosts_[at];
+        const bool fits = what.Fits(host.free);
+        return std::tuple(fits, fits && near == at, host.free.millicores, host.offer.millicores);
       };
       return key(a) > key(b);
     };
     std::optional<uint32_t> best;
-    for (uint32_t host = 0; host < room_.size(); ++host) {
-      if (what.Fits(room_[host]) && (!best || better(host, *best))) best = host;
+    for (uint32_t host = 0; host < hosts_.size(); ++host) {
+      if (Has(host, what, host_class) && (!best || better(host, *best))) best = host;
     }
     if (!best) return std::nullopt;
-    room_[*best] -= what;
-    free_[*best] -= what;
+    hosts_[*best].offer -= what;
+    hosts_[*best].free -= what;
     return best;
   }
-  Resources Total() const { return std::accumulate(room_.begin(), room_.end(), Resources()); }
+  // Of the hosts of a class; empty: of all.
+  Resources Total(const std::string& host_class) const {
+    Resources total;
+    for (const HostOffer& host : hosts_) {
+      if (Suits(host, host_class)) total += host.offer;
+    }
+    return total;
+  }
 
  private:
-  std::vector<Resources> room_, free_;
+  static bool Suits(const HostOffer& host, const std::string& host_class) {
+    return host_class.empty() || host.host_class == host_class;
+  }
+  bool Has(uint32_t host, const Resources& what, const std::string& host_class) const {
+    return Suits(hosts_[host], host_class) && what.Fits(hosts_[host].offer);
+  }
+
+  std::vector<HostOffer> hosts_;
 };
 
 // The places of a job's processes in a plan.
@@ -67,9 +88,8 @@ class Plan {
 
   // Adds processes until there are `count` of the role, existing ones first. False: there is no room.
   bool Fill(Room* room, ProcessRole role, uint32_t* filled, uint32_t count) {
-    const Resources& each = job_->resources.of(role);
     for (; *filled < count; ++*filled) {
-      if (!Add(room, role, each)) return false;
+      if (!Add(room, role)) return false;
     }
     return true;
   }
@@ -86,18 +106,20 @@ class Plan {
   double fair_workers = 0;
 
  private:
-  bool Add(Room* room, ProcessRole role, const Resources& each) {
+  bool Add(Room* room, ProcessRole role) {
+    const Resources& each = job_->resources.of(role);
+    const std::string& host_class = job_->classes.of(role);
     for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
-      if (at->role != role || !room->TakeAt(at->host, each)) continue;
+      if (at->role != role || !room->TakeAt(at->host, each, "")) continue;
       if (role == ProcessRole::kCoordinator) home_ = at->host;
       waiting_.erase(at);
       return true;
     }
     if (role == ProcessRole::kCoordinator && job_->home) {
       home_ = *job_->home;
-      return room->TakeAt(*job_->home, each);
+      return room->TakeAt(*job_->home, each, host_class);
     }
-    const auto host = room->Take(each, home_);
+    const auto host = room->Take(each, host_class, home_);
     if (host && role == ProcessRole::kCoordinator) home_ = host;
     return host.has_value();
   }
@@ -110,13 +132,15 @@ class Plan {
 // The jobs of one priority share what the minimums have left.
 class FairShares {
  public:
-  FairShares(const Resources& pool, const Resources& room) : pool_(pool), room_(room) {}
+  FairShares(const Resources& pool, const Room& room) : pool_(pool), room_(&room) {}
 
   struct Entry {
     const JobDemand* job;
     Plan* plan;
     double least = 0, most = 0;  // workers
     Resources fixed;             // the processes that are no workers
+    bool rises = true;           // its fair share is not final yet
+    const std::string& host_class() const { return job->classes.worker; }
   };
   void Add(const JobDemand& job, Plan* plan) {
     entries_.push_back({&job, plan, static_cast<double>(plan->workers),
@@ -125,19 +149,25 @@ class FairShares {
   }
   std::vector<Entry>& entries() { return entries_; }
 
-  // Sets fair_workers of the plans: the highest level of all that fits.
+  // Sets fair_workers of the plans: the highest level of all that fits. Where a class of hosts is full, its
+  // jobs stay, and the others rise further.
   void Level() {
-    double low = 0, high = 1e-6;
-    while (high < 1e12 && Fits(high) && !Satisfied(high)) {
-      low = high;
-      high *= 2;
+    rooms_.clear();
+    rooms_[""] = room_->Total("");
+    for (const Entry& entry : entries_) rooms_[entry.host_class()] = room_->Total(entry.host_class());
+    while (std::ranges::any_of(entries_, &Entry::rises)) {
+      double low = 0, high = 1e-6;
+      while (high < 1e12 && Fits(high) && !Satisfied(high)) {
+        low = high;
+        high *= 2;
+      }
+      if (Fits(high)) low = high;
+      for (int i = 0; i < 80 && low < high; ++i) {
+        const double middle = (low + high) / 2;
+        (Fits(middle) ? low : high) = middle;
+      }
+      Settle(low, high);
     }
-    if (Fits(high)) low = high;
-    for (int i = 0; i < 80 && low < high; ++i) {
-      const double middle = (low + high) / 2;
-      (Fits(middle) ? low : high) = middle;
-    }
-    for (Entry& entry : entries_) entry.plan->fair_workers = WorkersAt(entry, low);
   }
 
  private:
@@ -154,21 +184,42 @@ class FairShares {
     limit(pool_.memory, entry.fixed.memory, each.memory);
     return std::clamp(workers, entry.least, entry.most);
   }
-  bool Fits(double level) const {
+  double WorkersNow(const Entry& entry, double level) const {
+    return entry.rises ? WorkersAt(entry, level) : entry.plan->fair_workers;
+  }
+  // In the hosts of a class.
+  bool Fits(double level, const std::string& host_class) const {
     double millicores = 0, memory = 0;
     for (const Entry& entry : entries_) {
-      const double more = WorkersAt(entry, level) - entry.least;
+      if (!host_class.empty() && entry.host_class() != host_class) continue;
+      const double more = WorkersNow(entry, level) - entry.least;
       millicores += more * static_cast<double>(entry.job->resources.worker.millicores);
       memory += more * static_cast<double>(entry.job->resources.worker.memory);
     }
-    return millicores <= static_cast<double>(room_.millicores) * (1 + 1e-12) &&
-           memory <= static_cast<double>(room_.memory) * (1 + 1e-12);
+    const Resources& room = rooms_.at(host_class);
+    return millicores <= static_cast<double>(room.millicores) * (1 + 1e-12) &&
+           memory <= static_cast<double>(room.memory) * (1 + 1e-12);
+  }
+  bool Fits(double level) const {
+    return std::ranges::all_of(rooms_, [&](const auto& room) { return Fits(level, room.first); });
   }
   bool Satisfied(double level) const {
-    return std::ranges::all_of(entries_, [&](const Entry& e) { return WorkersAt(e, level) >= e.most; });
+    return std::ranges::all_of(entries_, [&](const Entry& e) { return WorkersNow(e, level) >= e.most; });
+  }
+  // `low` fits. Those whom `high` does not leave room for stay at `low`; if it fits, all of them.
+  void Settle(double low, double high) {
+    std::vector<Entry*> stay;
+    const bool all = Fits(high) || !Fits(high, "");
+    for (Entry& entry : entries_) {
+      if (entry.rises && (all || !Fits(high, entry.host_class()))) stay.push_back(&entry);
+    }
+    for (Entry* entry : stay) entry->plan->fair_workers = WorkersAt(*entry, low);
+    for (Entry* entry : stay) entry->rises = false;
   }
 
-  const Resources pool_, room_;
+  const Resources pool_;
+  const Room* const room_;
+  std::map<std::string, Resources> rooms_;  // by class; "": of all hosts
   std::vector<Entry> entries_;
 };
 
@@ -227,14 +278,25 @@ const Resources& RoleResources::of(ProcessRole role) const {
   return worker;
 }
 
+const std::string& HostClasses::of(ProcessRole role) const {
+  switch (role) {
+    case ProcessRole::kCoordinator:
+      return coordinator;
+    case ProcessRole::kServer:
+      return server;
+    case ProcessRole::kWorker:
+      break;
+  }
+  return worker;
+}
+
 uint32_t JobDemand::Count(ProcessRole role) const {
   return static_cast<uint32_t>(std::ranges::count(processes, role, &PlacedProcess::role));
 }
 
-std::vector<JobGrant> Schedule(const std::vector<Resources>& hosts, const std::vector<Resources>& free,
-                               const std::vector<JobDemand>& jobs) {
-  Room room(hosts, free);
-  const Resources pool = room.Total();
+std::vector<JobGrant> Schedule(const std::vector<HostOffer>& hosts, const std::vector<JobDemand>& jobs) {
+  Room room(hosts);
+  const Resources pool = room.Total("");
   const std::vector<size_t> order = Order(jobs);
   std::vector<std::optional<Plan>> plans(jobs.size());
   for (const size_t i : order) {
@@ -250,7 +312,7 @@ std::vector<JobGrant> Schedule(const std::vector<Resources>& hosts, const std::v
   }
   for (size_t begin = 0; begin < order.size();) {
     size_t end = begin;
-    FairShares shares(pool, room.Total());
+    FairShares shares(pool, room);
     for (; end < order.size() && jobs[order[end]].priority == jobs[order[begin]].priority; ++end) {
       if (auto& plan = plans[order[end]]) shares.Add(jobs[order[end]], &*plan);
     }
@@ -264,7 +326,7 @@ std::vector<JobGrant> Schedule(const std::vector<Resources>& hosts, const std::v
   return grants;
 }
 
-std::vector<Start> NextStarts(std::vector<Resources> free, const std::vector<JobDemand>& jobs,
+std::vector<Start> NextStarts(std::vector<HostOffer> hosts, const std::vector<JobDemand>& jobs,
                               const std::vector<JobGrant>& grants) {
   std::vector<Start> starts;
   bool waits = false;  // a job before this one
@@ -275,7 +337,7 @@ std::vector<Start> NextStarts(std::vector<Resources> free, const std::vector<Job
       waits = true;
       continue;
     }
-    Room room(free, free);
+    Room room(hosts, true);
     std::vector<Start> its;
     std::optional<uint32_t> home = job.home;
     for (const PlacedProcess& process : job.processes) {
@@ -285,8 +347,8 @@ std::vector<Start> NextStarts(std::vector<Resources> free, const std::vector<Job
       const Resources& each = job.resources.of(role);
       std::optional<uint32_t> host = home;
       if (role != ProcessRole::kCoordinator || !home) {
-        host = room.Take(each, home);
-      } else if (!room.TakeAt(*home, each)) {
+        host = room.Take(each, job.classes.of(role), home);
+      } else if (!room.TakeAt(*home, each, job.classes.of(role))) {
         host.reset();
       }
       if (!host) return false;
@@ -310,16 +372,16 @@ std::vector<Start> NextStarts(std::vector<Resources> free, const std::vector<Job
              fill(ProcessRole::kWorker, grants[i].workers));  // the rest later
     }
     waits |= !minimum;
-    for (const Start& start : its) free[start.process.host] -= job.resources.of(start.process.role);
+    for (const Start& start : its) hosts[start.process.host].free -= job.resources.of(start.process.role);
     starts.insert(starts.end(), its.begin(), its.end());
   }
   return starts;
 }
 
-bool FitsAlone(const std::vector<Resources>& hosts, const JobDemand& job) {
+bool FitsAlone(const std::vector<HostOffer>& hosts, const JobDemand& job) {
   JobDemand alone = job;
   alone.processes.clear();
-  return Schedule(hosts, hosts, {alone}).front().admitted;
+  return Schedule(hosts, {alone}).front().admitted;
 }
 
 }  // namespace leat::pool

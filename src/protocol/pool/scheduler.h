@@ -10,11 +10,15 @@
 // job gets its share rounded down or up to whole workers. Up goes to the jobs that are owed most, so that in
 // the long run each has its share.
 //
+// Hosts may have a class, and a job may want one for its coordinator, its servers or its workers. Jobs whose
+// workers want a class share what the hosts of that class have.
+//
 // Pure functions.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace leat::pool {
@@ -46,12 +50,27 @@ struct RoleResources {
   friend bool operator==(const RoleResources&, const RoleResources&) = default;
 };
 
+// The class of the hosts that a role runs on; empty: any host.
+struct HostClasses {
+  std::string coordinator, server, worker;
+  const std::string& of(ProcessRole role) const;
+  friend bool operator==(const HostClasses&, const HostClasses&) = default;
+};
+
+struct HostOffer {
+  Resources offer;
+  Resources free;  // what no process has at present; new ones are planned where most is free
+  std::string host_class;
+  friend bool operator==(const HostOffer&, const HostOffer&) = default;
+};
+
 // A job that runs or waits.
 struct JobDemand {
   uint64_t id = 0;  // of an older job: lower
   int32_t priority = 0;
   double share = 1;  // > 0
   RoleResources resources;
+  HostClasses classes;
   uint32_t least_servers = 0, servers = 0;  // minimum and want
   uint32_t least_workers = 1, workers = 1;
   std::optional<uint32_t> home;  // the host that has its directory; none: any host may
@@ -71,10 +90,8 @@ struct JobGrant {
   friend bool operator==(const JobGrant&, const JobGrant&) = default;
 };
 
-// `hosts`: what each offers. `free`: what no process has at present, by host; new processes are planned where
-// most is free. Returns the grants in the order of `jobs`.
-std::vector<JobGrant> Schedule(const std::vector<Resources>& hosts, const std::vector<Resources>& free,
-                               const std::vector<JobDemand>& jobs);
+// Returns the grants in the order of `jobs`.
+std::vector<JobGrant> Schedule(const std::vector<HostOffer>& hosts, const std::vector<JobDemand>& jobs);
 
 // A process to start now.
 struct Start {
@@ -85,10 +102,10 @@ struct Start {
 
 // The processes that the grants allow and that fit into what is free now. A job begins with its whole minimum
 // or not at all. While it waits for that, no job after it grows.
-std::vector<Start> NextStarts(std::vector<Resources> free, const std::vector<JobDemand>& jobs,
+std::vector<Start> NextStarts(std::vector<HostOffer> hosts, const std::vector<JobDemand>& jobs,
                               const std::vector<JobGrant>& grants);
 
 // Whether the job could run if it were alone on these hosts.
-bool FitsAlone(const std::vector<Resources>& hosts, const JobDemand& job);
+bool FitsAlone(const std::vector<HostOffer>& hosts, const JobDemand& job);
 
 }  // namespace leat::pool

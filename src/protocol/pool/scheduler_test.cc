@@ -12,7 +12,10 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
-constexpr Resources kHost{4000, 64 * kGiB};
+HostOffer Free(const Resources& offer, const std::string& host_class = "") {
+  return {offer, offer, host_class};
+}
+const HostOffer kHost = Free({4000, 64 * kGiB});
 
 // A worker has a core and 1 GiB; the other processes have next to nothing.
 JobDemand Job(uint64_t id, uint32_t least, uint32_t workers) {
@@ -23,9 +26,9 @@ JobDemand Job(uint64_t id, uint32_t least, uint32_t workers) {
   job.workers = workers;
   return job;
 }
-std::vector<uint32_t> Workers(const std::vector<Resources>& hosts, const std::vector<JobDemand>& jobs) {
+std::vector<uint32_t> Workers(const std::vector<HostOffer>& hosts, const std::vector<JobDemand>& jobs) {
   std::vector<uint32_t> workers;
-  for (const JobGrant& grant : Schedule(hosts, hosts, jobs)) workers.push_back(grant.workers);
+  for (const JobGrant& grant : Schedule(hosts, jobs)) workers.push_back(grant.workers);
   return workers;
 }
 
@@ -49,7 +52,7 @@ TEST(Scheduler, MinimumsComeBeforeWantsOfAHigherPriority) {
 TEST(Scheduler, TheRestGoesToThoseThatAreOwedMost) {
   std::vector<JobDemand> jobs{Job(1, 1, 4), Job(2, 1, 4), Job(3, 1, 4)};
   jobs[1].owed = 5;
-  const auto grants = Schedule({kHost}, {kHost}, jobs);
+  const auto grants = Schedule({kHost}, jobs);
   EXPECT_EQ(grants[1].workers, 2u);
   EXPECT_NEAR(grants[0].fair_workers, 4.0 / 3, 1e-6);
   jobs[1].owed = -5;
@@ -76,23 +79,52 @@ TEST(Scheduler, AProcessNeedsOneHost) {
 TEST(Scheduler, AJobBeginsWithItsWholeMinimumOnTheHostOfItsDirectory) {
   std::vector<JobDemand> jobs{Job(1, 3, 4)};
   jobs[0].home = 1;
-  const auto grants = Schedule({kHost, kHost}, {kHost, kHost}, jobs);
-  EXPECT_THAT(NextStarts({{1000, kGiB * 8}, {1000, kGiB * 8}}, jobs, grants), IsEmpty());
+  const auto grants = Schedule({kHost, kHost}, jobs);
+  EXPECT_THAT(NextStarts({Free({1000, kGiB * 8}), Free({1000, kGiB * 8})}, jobs, grants), IsEmpty());
   const auto starts = NextStarts({kHost, kHost}, jobs, grants);
   ASSERT_EQ(starts.size(), 4u) << "a coordinator and three workers";
   EXPECT_EQ(starts[0].process, (PlacedProcess{ProcessRole::kCoordinator, 1}));
   jobs[0].lost_home = true;
-  EXPECT_FALSE(Schedule({kHost}, {kHost}, jobs)[0].admitted);
+  EXPECT_FALSE(Schedule({kHost}, jobs)[0].admitted);
 }
 
 TEST(Scheduler, NoJobGrowsWhileOneBeforeItWaits) {
   std::vector<JobDemand> jobs{Job(1, 3, 3), Job(2, 1, 4)};
   jobs[1].processes = {{ProcessRole::kCoordinator, 0}, {ProcessRole::kWorker, 0}};
   jobs[0].priority = 1;
-  const std::vector<Resources> hosts{kHost, kHost};
-  const auto grants = Schedule(hosts, hosts, jobs);
+  const std::vector<HostOffer> hosts{kHost, kHost};
+  const auto grants = Schedule(hosts, jobs);
   EXPECT_EQ(grants[1].workers, 4u);
-  EXPECT_THAT(NextStarts({{2000, kGiB * 9}, {0, 0}}, jobs, grants), IsEmpty());
+  EXPECT_THAT(NextStarts({Free({2000, kGiB * 9}), Free({})}, jobs, grants), IsEmpty());
+}
+
+TEST(Scheduler, ARoleRunsOnHostsOfItsClass) {
+  const std::vector<HostOffer> hosts{Free({2000, 8 * kGiB}, "net"), Free({6000, 8 * kGiB}, "cpu")};
+  JobDemand job = Job(1, 1, 8);
+  job.classes.worker = "cpu";
+  job.resources.server = {1000, kGiB};
+  job.least_servers = job.servers = 2;
+  job.classes.server = "net";
+  const auto grants = Schedule(hosts, {job});
+  EXPECT_EQ(grants[0].workers, 6u);
+  for (const Start& start : NextStarts(hosts, {job}, grants)) {
+    const ProcessRole role = start.process.role;
+    if (role != ProcessRole::kCoordinator) {
+      EXPECT_EQ(start.process.host, role == ProcessRole::kServer ? 0u : 1u);
+    }
+  }
+  job.least_servers = job.servers = 3;
+  EXPECT_FALSE(FitsAlone(hosts, job)) << "there is room, but in the other class";
+  job.classes.server = "gpu";
+  EXPECT_FALSE(FitsAlone(hosts, job));
+}
+
+TEST(Scheduler, JobsShareTheirClassAndTheOthersTheRest) {
+  const std::vector<HostOffer> hosts{Free({2000, 8 * kGiB}, "gpu"), Free({6000, 8 * kGiB})};
+  std::vector<JobDemand> jobs{Job(1, 1, 8), Job(2, 1, 8), Job(3, 1, 8)};
+  jobs[0].classes.worker = jobs[1].classes.worker = "gpu";
+  EXPECT_THAT(Workers(hosts, jobs), ElementsAre(1, 1, 6));
+  EXPECT_NEAR(Schedule(hosts, jobs)[2].fair_workers, 6, 1e-6);
 }
 
 }  // namespace

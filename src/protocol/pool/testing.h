@@ -29,7 +29,8 @@ struct SimulatedJob {
 
   // ---- its state
   JobId id = 0;
-  uint64_t trained = 0, saved = 0;  // saved: by a checkpoint or, while members live, by the servers
+  uint64_t trained = 0, saved = 0;  // saved: in a checkpoint; it is trained again when its processes die
+  uint64_t lost = 0;                // trained, and not in the checkpoint that the job has gone on from
   double part = 0;                  // of an event
   bool has_directory = false;       // at `home`
   bool over = false;
@@ -65,6 +66,7 @@ class Simulation {
   // Called after each decision.
   std::function<void(Simulation&)> check;
   std::vector<std::string> errors;
+  uint64_t ended_by_signal = 0;  // processes of jobs with a coordinator, which had not been leaving
 
   // Runs until all jobs are over or the time is up.
   bool Run(double until) {
@@ -265,6 +267,10 @@ class Simulation {
         if (Count(job->id, ProcessRole::kCoordinator) > 0)
           errors.push_back("job " + std::to_string(job->id) + " has two coordinators");
         if (!start.again && job->has_directory) ++job->resumes;
+        if (!start.again) {
+          job->lost += job->trained - job->saved;
+          job->trained = job->saved;
+        }
         job->granted.reset();
         job->stop_at = -1;
       }
@@ -279,8 +285,9 @@ class Simulation {
     }
     for (const ProcessId& id : orders.ends) {
       const auto at = agent->processes.find(id.number);
-      if (at != agent->processes.end() && at->second.leaves_at < 0)
-        at->second.leaves_at = now_ + rng_.Uniform();
+      if (at == agent->processes.end() || at->second.leaves_at >= 0) continue;
+      at->second.leaves_at = now_ + rng_.Uniform();
+      ended_by_signal += Count(id.job, ProcessRole::kCoordinator) > 0;
     }
   }
 

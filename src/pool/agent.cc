@@ -1,0 +1,412 @@
+#include "pool/agent.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/file.h"
+#include "control/client.h"
+#include "launcher/processes.h"
+#include "launcher/signals.h"
+#include "net/address.h"
+#include "net/same_host/descriptor.h"
+#include "pool/coordinator_link.h"
+#include "pool/messages_json.h"
+
+namespace leat::pool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration kInterval = std::chrono::milliseconds(250);
+constexpr Duration kDeadline = std::chrono::seconds(2);
+constexpr Duration kTermGrace = std::chrono::seconds(10);  // after SIGTERM, before SIGKILL
+// An agent that was restarted may meet its former self for a while.
+constexpr Duration kNameTaken = std::chrono::seconds(5);
+
+class Agent {
+ public:
+  explicit Agent(const AgentOptions& options)
+      : options_(options),
+        instance_(random_() | uint64_t{random_() & 0x7fffffff} << 32),
+        pool_(control::ControlClient::Make(options.pool, options.token, options.tls, wire::PortKind::kPool)),
+        signals_([this](int) {
+          stopped_ = true;
+          pool_->Abort();
+          processes_.Wake();
+        }) {}
+
+  Status Run() {
+    for (const char* part : {"jobs", "logs", "secrets"})
+      LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(options_.directory + "/" + part));
+    // Jobs go through these, and cannot list them.
+    for (const char* part : {"", "/jobs", "/secrets"}) chmod((options_.directory + part).c_str(), 0711);
+    spdlog::info("agent {} offers {:.6g} cores and {:.6g} MB on {}", options_.name,
+                 static_cast<double>(options_.offer.millicores) / 1000,
+                 static_cast<double>(options_.offer.memory) / 1e6, options_.host);
+    Status failure;
+    while (!stopped_ && failure.ok()) {
+      Reap();
+      ReadAddresses();
+      failure = Exchange();
+      KillOverdue();
+      if (!stopped_ && failure.ok()) processes_.Await(kInterval);
+    }
+    EndAll();
+    return failure;
+  }
+
+ private:
+  struct Local {
+    ProcessId id;
+    pid_t pid = 0;
+    net::Descriptor ready;  // of a coordinator that has not said its address
+    std::string address;
+    std::unique_ptr<CoordinatorLink> link;
+    pid_t bots = 0;            // of a coordinator whose job has them
+    std::optional<Time> told;  // to end
+  };
+
+  void Reap() {
+    for (const auto& end : processes_.Reap()) {
+      const auto at = std::ranges::find_if(locals_, [&](const auto& l) { return l.second.pid == end.pid; });
+      if (at == locals_.end()) {
+        OnBotsEnded(end);
+        continue;
+      }
+      Local& local = at->second;
+      spdlog::info("job {}: {} {} ended with status {}{}", local.id.job, Name(local.id.role), local.id.index,
+                   end.exit_code, end.last_error.empty() ? "" : ": " + end.last_error);
+      if (local.bots > 0) processes_.Signal(local.bots, SIGTERM);
+      ended_.push_back({++events_, local.id, end.exit_code, end.last_error.substr(0, 1000)});
+      const JobId job = local.id.job;
+      locals_.erase(at);
+      if (std::ranges::none_of(locals_, [job](const auto& l) { return l.second.id.job == job; })) Forget(job);
+    }
+  }
+
+  // They are started again while their job runs.
+  void OnBotsEnded(const launcher::ProcessEnd& end) {
+    for (auto& [number, local] : locals_) {
+      if (local.bots != end.pid) continue;
+      local.bots = 0;
+      if (end.exit_code != 0 && !local.told) StartBots(&local);
+    }
+  }
+
+  // Its credentials go with its last process here.
+  void Forget(JobId job) {
+    access_.erase(job);
+    std::error_code ignored;
+    fs::remove_all(Folder("secrets", job), ignored);
+  }
+
+  std::string Folder(const char* part, JobId job) const {
+    return options_.directory + "/" + part + "/" + std::to_string(job);
+  }
+
+  void ReadAddresses() {
+    for (auto& [number, local] : locals_) {
+      if (local.ready.get() < 0) continue;
+      std::array<char, 256> buffer{};
+      const ssize_t n = read(local.ready.get(), buffer.data(), buffer.size());
+      if (n < 0) continue;
+      local.address.append(buffer.data(), static_cast<size_t>(n));
+      if (n > 0 && !local.address.ends_with('\n')) continue;
+      local.ready = net::Descriptor();
+      if (!local.address.ends_with('\n')) {
+        local.address.clear();  // it ends
+        continue;
+      }
+      local.address.pop_back();
+      Connect(&local);
+    }
+  }
+
+  void Connect(Local* local) {
+    const JobAccess& access = access_[local->id.job];
+    std::shared_ptr<net::TlsIdentity> tls;
+    if (!access.pool.empty()) {
+      auto loaded = net::TlsIdentity::Load(Folder("secrets", local->id.job) + "/pool");
+      if (!loaded.ok()) return spdlog::error("job {}: {}", local->id.job, loaded.status().message());
+      tls = std::move(*loaded);
+    }
+    local->link = std::make_unique<CoordinatorLink>(local->id.job, local->address, access.payload.token, tls);
+    if (access.payload.bots) StartBots(local);
+  }
+
+  AgentReport Report() {
+    AgentReport report{.agent = options_.name,
+                       .instance = instance_,
+                       .sequence = ++sequence_,
+                       .host = options_.host,
+                       .offer = options_.offer,
+                       .host_class = options_.host_class};
+    for (const auto& [number, local] : locals_) {
+      report.running.push_back({local.id, local.link != nullptr ? local.address : ""});
+      if (local.link == nullptr) continue;
+      if (const auto want = local.link->want()) report.wants.push_back(*want);
+    }
+    report.ended = ended_;
+    return report;
+  }
+
+  Status Exchange() {
+    const auto reply =
+        pool_->Call(protocol::PoolRequest{protocol::PoolRequest::Kind::kReport, ToJson(Report())}, kDeadline);
+    if (stopped_) return {};
+    const auto* said = reply.ok() ? std::get_if<protocol::PoolReply>(&*reply) : nullptr;
+    const Status status = said != nullptr ? said->status : reply.status();
+    const Time now = clock_.Now();
+    if (status.ok()) {
+      silent_since_.reset();
+      return Obey(said->body);
+    }
+    // Only what no repetition cures ends the agent, and its processes with it.
+    if (!silent_since_) {
+      silent_since_ = now;
+      spdlog::warn("{}", status.message());
+    }
+    const bool never =
+        !heard_ && (status.code() == Code::kPermissionDenied || status.code() == Code::kFailedPrecondition ||
+                    status.code() == Code::kInvalidArgument);
+    const bool taken =
+        said != nullptr && status.code() == Code::kUnavailable && now - *silent_since_ > kNameTaken;
+    return never || taken ? status : Status();
+  }
+
+  Status Obey(const std::string& body) {
+    auto reply = ReplyFromJson(body);
+    if (!reply.ok()) {
+      spdlog::error("{}", reply.status().message());
+      return {};
+    }
+    heard_ = true;
+    std::erase_if(ended_, [&](const auto& e) { return e.event <= reply->orders.acknowledged; });
+    for (auto& [id, access] : reply->jobs) access_[id] = std::move(access);
+    for (const auto& start : reply->orders.starts) {
+      if (!access_.contains(start.id.job) || !started_.insert(start.id.number).second) continue;
+      const Status started = Start(start);
+      if (started.ok()) continue;
+      spdlog::error("job {}: {}", start.id.job, started.message());
+      ended_.push_back({++events_, start.id, 2, started.message()});
+    }
+    for (const auto& grant : reply->orders.grants) {
+      if (CoordinatorLink* const link = LinkOf(grant.job)) link->Grant(grant);
+    }
+    for (const auto& stop : reply->orders.stops) {
+      if (CoordinatorLink* const link = LinkOf(stop.job)) link->Stop(stop.discard);
+    }
+    for (const ProcessId& id : reply->orders.ends) {
+      const auto at = locals_.find(id.number);
+      if (at == locals_.end() || at->second.told) continue;
+      at->second.told = clock_.Now();
+      processes_.Signal(at->second.pid, SIGTERM);
+    }
+    return {};
+  }
+
+  CoordinatorLink* LinkOf(JobId job) {
+    for (auto& [number, local] : locals_) {
+      if (local.id.job == job && local.link != nullptr) return local.link.get();
+    }
+    return nullptr;
+  }
+
+  void KillOverdue() {
+    for (auto& [number, local] : locals_) {
+      if (local.told && clock_.Now() - *local.told > kTermGrace) processes_.Signal(local.pid, SIGKILL);
+    }
+  }
+
+  void EndAll() {
+    for (auto& [number, local] : locals_) local.link.reset();
+    processes_.Signal(SIGTERM);
+    const Time until = clock_.Now() + kTermGrace;
+    while (!processes_.empty() && clock_.Now() < until) {
+      processes_.Await(kInterval);
+      (void)processes_.Reap();
+    }
+  }
+
+  bool has_users() const { return geteuid() == 0; }
+  uint32_t UserOf(JobId job) const { return options_.first_user + static_cast<uint32_t>(job); }
+
+  Status Own(const std::string& path, JobId job, mode_t mode) const {
+    if (chmod(path.c_str(), mode) != 0) return checkpoint::SystemError(path, "cannot be made private", errno);
+    if (has_users() && lchown(path.c_str(), UserOf(job), UserOf(job)) != 0)
+      return checkpoint::SystemError(path, "cannot be given to the job's user", errno);
+    return {};
+  }
+
+  Status WriteSecret(const std::string& folder, const char* name, std::string_view text, bool of_job,
+                     JobId job) {
+    LEAT_RETURN_IF_ERROR(checkpoint::ReplaceFile(folder, name, AsBytes(text)));
+    return of_job ? Own(folder + "/" + name, job, 0400) : Status();
+  }
+
+  Status WriteCertificate(const std::string& folder, const Certificate& certificate, bool of_job, JobId job) {
+    if (certificate.empty()) return {};
+    LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(folder));
+    if (of_job) chmod(folder.c_str(), 0711);
+    LEAT_RETURN_IF_ERROR(WriteSecret(folder, "ca.pem", certificate.ca, of_job, job));
+    LEAT_RETURN_IF_ERROR(WriteSecret(folder, "cert.pem", certificate.certificate, of_job, job));
+    return WriteSecret(folder, "key.pem", certificate.key, of_job, job);
+  }
+
+  // The folders of a job. Those that it owns are below folders that it does not.
+  Status Prepare(const JobAccess& access) {
+    const JobId job = access.job;
+    if (has_users() && job > 100'000'000)
+      return {Code::kResourceExhausted, "there are no more users for jobs"};
+    const std::string secrets = Folder("secrets", job);
+    for (const std::string& folder : {Folder("jobs", job), Folder("logs", job), secrets})
+      LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(folder));
+    chmod(secrets.c_str(), 0711);
+    LEAT_RETURN_IF_ERROR(Own(Folder("jobs", job), job, 0700));
+    LEAT_RETURN_IF_ERROR(WriteSecret(secrets, "job.yaml", access.payload.file, true, job));
+    LEAT_RETURN_IF_ERROR(WriteCertificate(secrets + "/roles", access.roles, true, job));
+    return WriteCertificate(secrets + "/pool", access.pool, false, job);
+  }
+
+  launcher::ProcessSpec SpecFor(const JobAccess& access, const std::string& name) const {
+    const JobId job = access.job;
+    launcher::ProcessSpec spec{.name = name, .log = Folder("logs", job) + "/" + name + ".log"};
+    spec.own_environment = true;
+    for (const char* variable : {"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH"}) {
+      if (const char* value = std::getenv(variable)) spec.environment[variable] = value;
+    }
+    spec.environment["HOME"] = Folder("jobs", job);
+    spec.environment["LEAT_TOKEN"] = access.payload.token;
+    if (!access.roles.empty()) {
+      spec.environment["LEAT_SECURITY"] = Folder("secrets", job) + "/roles";
+    } else if (options_.trusted_network) {
+      spec.environment["LEAT_TRUSTED_NETWORK"] = "1";
+    }
+    if (has_users()) spec.user = UserOf(job);
+    spec.directory = Folder("jobs", job);
+    return spec;
+  }
+
+  Status Start(const AgentOrders::StartProcess& start) {
+    const JobAccess& access = access_.at(start.id.job);
+    LEAT_RETURN_IF_ERROR(Prepare(access));
+    const std::string name =
+        std::string(Name(start.id.role)) +
+        (start.id.role == ProcessRole::kCoordinator ? "" : "-" + std::to_string(start.id.index));
+    launcher::ProcessSpec spec = SpecFor(access, name);
+    Local local;
+    local.id = start.id;
+    net::Descriptor writes;
+    const std::string data = access.payload.data.empty() ? options_.data : access.payload.data;
+    if (start.id.role == ProcessRole::kCoordinator) {
+      std::array<int, 2> ready{};
+      if (pipe2(ready.data(), 0) != 0)
+        return {Code::kResourceExhausted, std::string("cannot create a pipe: ") + std::strerror(errno)};
+      local.ready = net::Descriptor(ready[0]);
+      writes = net::Descriptor(ready[1]);
+      fcntl(ready[0], F_SETFD, FD_CLOEXEC);
+      fcntl(ready[0], F_SETFL, O_NONBLOCK);
+      spec.arguments = CoordinatorArguments(access, start, ready[1]);
+      if (!data.empty()) spec.arguments.insert(spec.arguments.end(), {"--data", data});
+    } else {
+      spec.arguments = {std::string(Name(start.id.role)), "--coordinator", start.coordinator, "--listen",
+                        options_.host + ":0"};
+      spec.environment["OMP_NUM_THREADS"] = "1";
+    }
+    LEAT_ASSIGN_OR_RETURN(local.pid, processes_.Start(spec));
+    spdlog::info("job {}: {} started, as process {}", start.id.job, name, local.pid);
+    locals_[start.id.number] = std::move(local);
+    return {};
+  }
+
+  // For a coordinator. One that dies is started again at its address, so the port is none of those that the
+  // system gives to connections.
+  std::string NewAddress() {
+    uint32_t most = 32'768;
+    std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> most;
+    constexpr uint32_t kLeast = 10'000;
+    for (int attempt = 0; attempt < 100 && most > kLeast; ++attempt) {
+      std::string address = options_.host + ":" + std::to_string(kLeast + random_() % (most - kLeast));
+      const auto found = net::Resolve(address);
+      if (!found.ok() || found->empty()) break;
+      const net::SocketAddress& first = found->front();
+      const net::Descriptor probe(socket(first.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (probe.get() >= 0 && bind(probe.get(), first.get(), first.size) == 0) return address;
+    }
+    return options_.host + ":0";
+  }
+
+  std::vector<std::string> CoordinatorArguments(const JobAccess& access,
+                                                const AgentOrders::StartProcess& start, int ready) {
+    const std::string directory = Folder("jobs", access.job) + "/run";
+    std::vector<std::string> arguments = {
+        "coordinator",         "--pool",   "--ready-fd",
+        std::to_string(ready), "--listen", start.coordinator.empty() ? NewAddress() : start.coordinator};
+    const auto add = [&](std::initializer_list<std::string> more) {
+      arguments.insert(arguments.end(), more);
+    };
+    std::error_code ignored;
+    if (fs::exists(directory + "/job.yaml", ignored)) {  // it has begun here
+      add({"--resume", directory});
+      if (!start.again) add({"--new-members"});
+    } else {
+      // What a coordinator that died at once has left is no job yet.
+      fs::remove_all(directory, ignored);
+      add({"--directory", directory, "--workers", access.payload.workers, "--ps",
+           std::to_string(access.servers), Folder("secrets", access.job) + "/job.yaml"});
+    }
+    return arguments;
+  }
+
+  void StartBots(Local* local) {
+    const JobAccess& access = access_.at(local->id.job);
+    launcher::ProcessSpec spec = SpecFor(access, "bots");
+    spec.arguments = {"bots", "--coordinator", local->address};
+    const auto pid = processes_.Start(spec);
+    if (!pid.ok()) return spdlog::error("job {}: {}", local->id.job, pid.status().message());
+    local->bots = *pid;
+  }
+
+  const AgentOptions& options_;
+  std::random_device random_;
+  const uint64_t instance_;
+  const MonotonicClock clock_;
+  std::atomic<bool> stopped_{false};
+  launcher::Processes processes_;
+  const std::unique_ptr<control::ControlClient> pool_;
+  std::map<uint64_t, Local> locals_;  // by number
+  std::map<JobId, JobAccess> access_;
+  std::vector<AgentReport::Ended> ended_;
+  std::set<uint64_t> started_;  // also those that have ended
+  uint64_t sequence_ = 0, events_ = 0;
+  bool heard_ = false;
+  std::optional<Time> silent_since_;
+  launcher::SignalWatch signals_;
+};
+
+}  // namespace
+
+Status RunAgent(const AgentOptions& options) {
+  Agent agent(options);
+  return agent.Run();
+}
+
+}  // namespace leat::pool

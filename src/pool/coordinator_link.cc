@@ -1,0 +1,113 @@
+#include "pool/coordinator_link.h"
+
+#include <spdlog/spdlog.h>
+
+#include <nlohmann/json.hpp>
+#include <variant>
+
+namespace leat::pool {
+namespace {
+
+using Kind = protocol::AdminRequest::Kind;
+
+constexpr Duration kInterval = std::chrono::milliseconds(400);  // between two questions
+constexpr Duration kDeadline = std::chrono::seconds(2);
+constexpr Duration kStopDeadline = std::chrono::minutes(10);
+
+}  // namespace
+
+std::optional<JobWant> WantIn(JobId job, const std::string& status) {
+  const auto json = nlohmann::json::parse(status, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  JobWant want{.job = job};
+  const auto number = [](const nlohmann::json& in, const char* name) {
+    const auto at = in.find(name);
+    return at != in.end() && at->is_number_unsigned() ? at->get<uint64_t>() : 0;
+  };
+  const auto wanted = json.find("wanted");
+  if (wanted == json.end() || !wanted->is_object()) return std::nullopt;
+  want.servers = static_cast<uint32_t>(std::min<uint64_t>(number(*wanted, "ps"), 100'000));
+  want.workers = static_cast<uint32_t>(std::min<uint64_t>(number(*wanted, "workers"), 100'000));
+  want.events = number(json, "events");
+  return want;
+}
+
+CoordinatorLink::CoordinatorLink(JobId job, const std::string& address, const std::string& token,
+                                 std::shared_ptr<net::TlsIdentity> tls)
+    : job_(job),
+      client_(control::ControlClient::Make(address, token, std::move(tls))),
+      thread_([this] { Run(); }) {}
+
+CoordinatorLink::~CoordinatorLink() {
+  {
+    std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  client_->Abort();
+  thread_.join();
+}
+
+std::optional<JobWant> CoordinatorLink::want() const {
+  std::lock_guard lock(mutex_);
+  return want_;
+}
+
+void CoordinatorLink::Grant(const AgentOrders::Grant& grant) {
+  std::lock_guard lock(mutex_);
+  if (grant_ == grant) return;
+  grant_ = grant;
+  changed_.notify_all();
+}
+
+void CoordinatorLink::Stop(bool discard) {
+  std::lock_guard lock(mutex_);
+  if (stop_ && (*stop_ || !discard)) return;
+  stop_ = discard;
+  changed_.notify_all();
+}
+
+void CoordinatorLink::AskStatus() {
+  const auto reply = client_->Call(protocol::StatusRequest{}, kDeadline);
+  const auto* status = reply.ok() ? std::get_if<protocol::StatusReply>(&*reply) : nullptr;
+  const auto want = status != nullptr ? WantIn(job_, status->json) : std::nullopt;
+  std::lock_guard lock(mutex_);
+  if (want) {
+    want_ = want;
+  } else if (want_) {
+    want_->lost = true;
+  }
+}
+
+void CoordinatorLink::Run() {
+  std::unique_lock lock(mutex_);
+  std::string failure;
+  while (!over_) {
+    const auto stop = stop_;
+    const auto grant = grant_;
+    lock.unlock();
+    Result<protocol::ControlReply> reply = protocol::ControlReply(protocol::AdminReply{});
+    if (stop) {
+      reply =
+          client_->Call(protocol::AdminRequest{.kind = *stop ? Kind::kDiscard : Kind::kStop}, kStopDeadline);
+    } else {
+      AskStatus();
+      if (grant) {
+        reply = client_->Call(
+            protocol::AdminRequest{.kind = Kind::kGrant,
+                                   .workers = protocol::WorkerRange{grant->workers, grant->workers},
+                                   .servers = grant->servers},
+            kDeadline);
+      }
+    }
+    const auto* admin = reply.ok() ? std::get_if<protocol::AdminReply>(&*reply) : nullptr;
+    const Status said = admin != nullptr ? admin->status : reply.status();
+    lock.lock();
+    if (!said.ok() && said.message() != failure && !over_)
+      spdlog::warn("job {}: its coordinator says: {}", job_, said.message());
+    failure = said.ok() ? "" : said.message();
+    changed_.wait_for(lock, kInterval, [&] { return over_ || grant_ != grant || stop_ != stop; });
+  }
+}
+
+}  // namespace leat::pool

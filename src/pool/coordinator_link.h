@@ -1,0 +1,51 @@
+// An agent's connection to the coordinator of a job: it reads what the job wants, passes the pool's grant on,
+// and asks it to end the job.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "control/client.h"
+#include "net/tls/tls_identity.h"
+#include "protocol/pool/messages.h"
+
+namespace leat::pool {
+
+// Works on a thread of its own. All functions are thread-safe and do not block, but the destructor, which
+// waits for the thread.
+class CoordinatorLink {
+ public:
+  CoordinatorLink(JobId job, const std::string& address, const std::string& token,
+                  std::shared_ptr<net::TlsIdentity> tls);
+  ~CoordinatorLink();
+  CoordinatorLink(const CoordinatorLink&) = delete;
+  CoordinatorLink& operator=(const CoordinatorLink&) = delete;
+
+  // What the job wanted when it was asked last; none: it has not answered yet.
+  std::optional<JobWant> want() const;
+  void Grant(const AgentOrders::Grant& grant);
+  void Stop(bool discard);
+
+ private:
+  void Run();
+  void AskStatus();
+
+  const JobId job_;
+  const std::unique_ptr<control::ControlClient> client_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::optional<JobWant> want_;
+  std::optional<AgentOrders::Grant> grant_;
+  std::optional<bool> stop_;  // discard
+  std::thread thread_;
+};
+
+// Reads a coordinator's status. None: it is no status of a job.
+std::optional<JobWant> WantIn(JobId job, const std::string& status);
+
+}  // namespace leat::pool

@@ -1,0 +1,13 @@
+// Whether a pool can run a job. One executor starts and ends the processes of a job: the local runner, a
+// command of the user, or a pool.
+#pragma once
+
+#include "base/status.h"
+#include "job/job.h"
+
+namespace leat::pool {
+
+// kInvalidArgument: the job has another executor, or workers that cannot come and go.
+Status CheckJob(const job::Job& job);
+
+}  // namespace leat::pool

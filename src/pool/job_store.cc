@@ -1,0 +1,91 @@
+#include "pool/job_store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "checkpoint/file.h"
+#include "net/security/certificate.h"
+#include "net/security/private_file.h"
+
+namespace leat::pool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLargestFile = size_t{8} << 20;
+
+Result<std::string> ReadFile(const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(auto file, checkpoint::File::Open(path, O_RDONLY));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  if (size > kLargestFile) return Status(Code::kDataLoss, path + " has " + std::to_string(size) + " bytes");
+  std::string text(size, '\0');
+  LEAT_RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(text.data(), text.size()))));
+  return text;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<JobStore>> JobStore::Open(const std::string& directory) {
+  LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(directory + "/jobs"));
+  std::unique_ptr<JobStore> store(new JobStore(directory));
+  const std::string lock = directory + "/lock";
+  store->lock_ = net::Descriptor(open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (store->lock_.get() < 0) return checkpoint::SystemError(lock, "cannot be opened", errno);
+  if (flock(store->lock_.get(), LOCK_EX | LOCK_NB) != 0)
+    return Status(Code::kFailedPrecondition, "another pool runs in " + directory);
+  if (fs::exists(directory + "/run")) {
+    LEAT_ASSIGN_OR_RETURN(const std::string text, ReadFile(directory + "/run"));
+    store->run_ = std::strtoull(text.c_str(), nullptr, 10);
+  }
+  if (++store->run_ >= uint64_t{1} << 31)
+    return Status(Code::kDataLoss, directory + "/run has no number of a start");
+  LEAT_RETURN_IF_ERROR(
+      checkpoint::ReplaceFile(directory, "run", AsBytes(std::to_string(store->run_) + "\n")));
+  return store;
+}
+
+Result<std::vector<StoredJob>> JobStore::Read() const {
+  std::vector<StoredJob> jobs;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory_ + "/jobs", error)) {
+    if (entry.path().extension() != ".json") continue;
+    LEAT_ASSIGN_OR_RETURN(const std::string text, ReadFile(entry.path().string()));
+    auto job = StoredFromJson(text);
+    if (!job.ok()) return job.status().With(entry.path().string());
+    if (entry.path().stem().string() != std::to_string(job->record.id))
+      return Status(Code::kDataLoss, entry.path().string() + " is job " + std::to_string(job->record.id));
+    jobs.push_back(std::move(*job));
+  }
+  if (error) return checkpoint::SystemError(directory_ + "/jobs", "cannot be read", error.value());
+  std::ranges::sort(jobs, {}, [](const StoredJob& job) { return job.record.id; });
+  return jobs;
+}
+
+Status JobStore::Write(const StoredJob& job) {
+  return checkpoint::ReplaceFile(directory_ + "/jobs", std::to_string(job.record.id) + ".json",
+                                 AsBytes(ToJson(job)));
+}
+
+Result<Certificate> JobStore::Issue(JobId job, const std::string& name, const std::vector<std::string>& roles,
+                                    const std::vector<std::string>& hosts) {
+  const fs::path authority = fs::path(directory_) / "authorities" / std::to_string(job);
+  const fs::path folder = fs::path(directory_) / "certificates" / std::to_string(job) / name;
+  if (!fs::exists(authority)) {
+    LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(authority.parent_path().string()));
+    LEAT_RETURN_IF_ERROR(net::CreateAuthority(authority));
+  }
+  if (!fs::exists(folder)) {
+    LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(folder.parent_path().string()));
+    LEAT_RETURN_IF_ERROR(net::IssueCertificate(authority, folder, {.roles = roles, .hosts = hosts}));
+  }
+  LEAT_ASSIGN_OR_RETURN(const auto files, net::ReadCertificateFolder(folder));
+  return Certificate{files.ca, files.certificate, files.key};
+}
+
+}  // namespace leat::pool

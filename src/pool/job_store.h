@@ -1,0 +1,47 @@
+// The directory of a pool: its jobs, and a private certificate authority for each of them.
+//
+//   <directory>/
+//     lock              held by the pool
+//     run               number of the pool's last start
+//     jobs/7.json       a submitted job with its state and its token; replaced as a whole
+//     authorities/7/    of job 7 (net/security/certificate.h), if the pool has TLS
+//     certificates/7/   those that it has issued: HOST.roles, pool, admin
+//
+// All of it is private to the pool's user. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "net/same_host/descriptor.h"
+#include "pool/messages_json.h"
+
+namespace leat::pool {
+
+class JobStore {
+ public:
+  // Creates the directory if it is missing, and takes the next number of a start. kFailedPrecondition:
+  // another pool runs in it.
+  static Result<std::unique_ptr<JobStore>> Open(const std::string& directory);
+
+  uint64_t run() const { return run_; }
+  // All jobs; kDataLoss or kInvalidArgument with the path of a file that is damaged.
+  Result<std::vector<StoredJob>> Read() const;
+  Status Write(const StoredJob& job);  // durable
+  // A certificate of the job's authority, which is made with the first one. `name`: of its folder; one that
+  // exists is used again.
+  Result<Certificate> Issue(JobId job, const std::string& name, const std::vector<std::string>& roles,
+                            const std::vector<std::string>& hosts);
+
+ private:
+  explicit JobStore(std::string directory) : directory_(std::move(directory)) {}
+
+  const std::string directory_;
+  net::Descriptor lock_;
+  uint64_t run_ = 0;
+};
+
+}  // namespace leat::pool

@@ -1,0 +1,161 @@
+// main() of the test program: runs the tests, or plays a process that a test or an agent has started.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control/client.h"
+#include "control/server.h"
+#include "launcher/signals.h"
+#include "pool/agent.h"
+#include "pool/pool_server.h"
+#include "pool/testing.h"
+
+namespace leat::pool {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Kind = protocol::AdminRequest::Kind;
+
+constexpr uint32_t kWanted = 3;          // workers
+constexpr auto kTick = 25ms;             // a worker trains an event in it
+constexpr auto kWorkerTimeout = 1000ms;  // without a word
+
+std::string Option(const std::vector<std::string>& arguments, const std::string& name) {
+  for (size_t i = 0; i + 1 < arguments.size(); ++i) {
+    if (arguments[i] == name) return arguments[i + 1];
+  }
+  return "";
+}
+
+std::string Token() {
+  const char* token = std::getenv("LEAT_TOKEN");
+  return token != nullptr ? token : "";
+}
+
+// Trains an event for each worker and tick, keeps the number in its directory, and asks workers beyond its
+// grant to leave.
+class PlayedCoordinator {
+ public:
+  explicit PlayedCoordinator(const std::vector<std::string>& arguments) : arguments_(arguments) {}
+
+  int Run() {
+    launcher::BlockSignals();
+    const std::string resume = Option(arguments_, "--resume");
+    const std::string directory = resume.empty() ? Option(arguments_, "--directory") : resume;
+    if (resume.empty()) {
+      fs::create_directories(directory);
+      fs::copy_file(arguments_.back(), directory + "/job.yaml");
+    }
+    std::ifstream(directory + "/job.yaml") >> goal_;
+    std::ifstream(directory + "/events") >> events_;
+    auto server = control::ControlServer::Start(
+        Option(arguments_, "--listen"), Token(),
+        [this](protocol::ControlRequest request, auto reply) { reply(Answer(request)); });
+    if (!server.ok()) return 2;
+    const std::string line = (*server)->address() + "\n";
+    if (write(std::atoi(Option(arguments_, "--ready-fd").c_str()), line.data(), line.size()) < 0) return 1;
+    const launcher::SignalWatch signals([this](int) { stop_ = true; });
+    while (true) {
+      std::this_thread::sleep_for(kTick);
+      std::lock_guard lock(mutex_);
+      std::erase_if(workers_, [this](const auto& w) { return clock_.Now() - w.second > kWorkerTimeout; });
+      if (!stop_) events_ = std::min<uint64_t>(goal_, events_ + workers_.size());
+      std::ofstream(directory + "/new") << events_ << "\n";
+      fs::rename(directory + "/new", directory + "/events");
+      if (!stop_ && events_ < goal_) continue;
+      over_ = true;
+      break;
+    }
+    std::this_thread::sleep_for(300ms);  // for the workers to hear of it
+    return 0;
+  }
+
+ private:
+  protocol::ControlReply Answer(const protocol::ControlRequest& request) {
+    std::lock_guard lock(mutex_);
+    if (const auto* worker = std::get_if<protocol::JobRequest>(&request)) {
+      workers_[worker->version] = clock_.Now();
+      const auto place = std::distance(workers_.begin(), workers_.find(worker->version));
+      const bool leaves = over_ || (granted_ && place >= *granted_);
+      if (leaves) workers_.erase(worker->version);
+      return protocol::JobReply{.job = leaves ? "leave" : ""};
+    }
+    if (std::holds_alternative<protocol::StatusRequest>(request)) {
+      return protocol::StatusReply{"{\"events\": " + std::to_string(events_) +
+                                   ", \"wanted\": {\"workers\": " + std::to_string(kWanted) +
+                                   ", \"ps\": 0}}"};
+    }
+    if (const auto* admin = std::get_if<protocol::AdminRequest>(&request)) {
+      if (admin->kind == Kind::kGrant) granted_ = admin->workers->most;
+      if (admin->kind == Kind::kStop) stop_ = true;
+      return protocol::AdminReply{};
+    }
+    return protocol::Refusal{{Code::kInvalidArgument, "unknown"}};
+  }
+
+  const std::vector<std::string> arguments_;
+  const MonotonicClock clock_;
+  std::mutex mutex_;
+  uint64_t goal_ = 0, events_ = 0;
+  std::map<std::string, Time> workers_;  // by process number
+  std::optional<int64_t> granted_;
+  std::atomic<bool> stop_{false}, over_{false};
+};
+
+int PlayWorker(const std::vector<std::string>& arguments) {
+  launcher::BlockSignals();
+  std::atomic<bool> stop{false};
+  const launcher::SignalWatch signals([&](int) { stop = true; });
+  const auto client = control::ControlClient::Make(Option(arguments, "--coordinator"), Token());
+  for (int failures = 0; !stop && failures < 20;) {
+    const auto reply = client->Call(protocol::JobRequest{std::to_string(getpid())}, 500ms);
+    const auto* said = reply.ok() ? std::get_if<protocol::JobReply>(&*reply) : nullptr;
+    if (said != nullptr && said->job == "leave") return 0;
+    failures = said != nullptr ? 0 : failures + 1;
+    std::this_thread::sleep_for(kTick);
+  }
+  return stop ? 0 : 1;
+}
+
+}  // namespace
+
+int Play(const std::vector<std::string>& arguments) {
+  const std::string& role = arguments.at(0);
+  if (role == "coordinator") return PlayedCoordinator(arguments).Run();
+  if (role == "worker") return PlayWorker(arguments);
+  launcher::BlockSignals();
+  if (role == "pool") {
+    PoolOptions options;
+    options.directory = Option(arguments, "--directory");
+    options.listen = Option(arguments, "--listen");
+    options.token = kTestToken;
+    options.config.agent_timeout = std::chrono::seconds(3);
+    return RunPool(options).ok() ? 0 : 1;
+  }
+  AgentOptions options;
+  options.pool = Option(arguments, "--pool");
+  options.token = kTestToken;
+  options.name = Option(arguments, "--name");
+  options.directory = Option(arguments, "--directory");
+  options.offer = {3000, uint64_t{1} << 33};
+  return RunAgent(options).ok() ? 0 : 1;
+}
+
+}  // namespace leat::pool
+
+int main(int argc, char** argv) {
+  if (argc > 1 && argv[1][0] != '-') return leat::pool::Play({argv + 1, argv + argc});
+  ::testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,88 @@
+// The bodies of requests to a pool and of its replies, as JSON. Everything that is read is checked: a body
+// that is not what it should be is kInvalidArgument with the field and its value.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "protocol/pool/messages.h"
+#include "protocol/pool/pool.h"
+
+namespace leat::pool {
+
+// A role's certificate folder (net/security/certificate.h). Empty: no TLS.
+struct Certificate {
+  std::string ca, certificate, key;  // PEM
+  bool empty() const { return ca.empty(); }
+  friend bool operator==(const Certificate&, const Certificate&) = default;
+};
+
+// What a submitted job is, apart from what the scheduler needs.
+struct JobPayload {
+  std::string file;     // text of the job file
+  std::string data;     // directory of the input files, on the hosts; empty: the agent's
+  std::string workers;  // "4" or "2:8", for the coordinator
+  bool bots = false;    // simulated customers publish its events
+  std::string token;    // of the job; made by the pool
+  friend bool operator==(const JobPayload&, const JobPayload&) = default;
+};
+
+// What an agent needs to start processes of a job.
+struct JobAccess {
+  JobId job = 0;
+  JobPayload payload;
+  uint32_t servers = 0;
+  Certificate roles;  // of the job's processes on this host
+  Certificate pool;   // for grants, known to the agent only
+};
+
+struct AgentReply {
+  AgentOrders orders;
+  std::map<JobId, JobAccess> jobs;  // of all orders to start something, and to talk to a coordinator
+};
+
+// How a user reaches a job.
+struct UserAccess {
+  std::string coordinator;  // address; empty: it does not run
+  std::string token;
+  Certificate admin;
+};
+
+struct SubmitRequest {
+  JobSpec spec;
+  JobPayload payload;
+  bool wait = false;  // queue it also if the agents of now could not run it
+};
+struct CancelRequest {
+  JobId job = 0;
+  bool discard = false;
+};
+
+std::string ToJson(const AgentReport& report);
+Result<AgentReport> ReportFromJson(std::string_view text);
+std::string ToJson(const AgentReply& reply);
+Result<AgentReply> ReplyFromJson(std::string_view text);
+std::string ToJson(const SubmitRequest& request);
+Result<SubmitRequest> SubmitFromJson(std::string_view text);
+std::string ToJson(const CancelRequest& request);
+Result<CancelRequest> CancelFromJson(std::string_view text);
+std::string ToJson(const UserAccess& access);
+Result<UserAccess> AccessFromJson(std::string_view text);
+// {"job": 3}
+std::string JobToJson(JobId job);
+Result<JobId> JobFromJson(std::string_view text);
+// A job on disk: all that a pool needs after a restart.
+struct StoredJob {
+  JobRecord record;
+  JobPayload payload;
+};
+std::string ToJson(const StoredJob& job);
+Result<StoredJob> StoredFromJson(std::string_view text);
+// For people and programs; no secret is in it.
+std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<AgentStatus>& agents);
+
+}  // namespace leat::pool

@@ -1,0 +1,178 @@
+// A real pool and a real agent, as processes, with played jobs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "base/testing.h"
+#include "control/client.h"
+#include "control/server.h"
+#include "launcher/processes.h"
+#include "pool/messages_json.h"
+#include "pool/testing.h"
+
+namespace leat::pool {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+using PoolKind = protocol::PoolRequest::Kind;
+
+class PoolProcessTest : public ::testing::Test {
+ protected:
+  PoolProcessTest() {
+    fs::permissions(dir_.path(), fs::perms(0755));
+    // A port that stays free for the pool that comes back.
+    auto probe = control::ControlServer::Start("127.0.0.1:0", "t",
+                                               [](auto, auto reply) { reply(protocol::Refusal{}); });
+    address_ = (*probe)->address();
+  }
+
+  pid_t Start(const std::string& name, std::vector<std::string> arguments) {
+    auto pid =
+        processes_.Start({.name = name, .arguments = std::move(arguments), .log = dir_ / (name + ".log")});
+    EXPECT_TRUE(pid.ok()) << pid.status().message();
+    return *pid;
+  }
+  pid_t StartPool() { return Start("pool", {"pool", "--directory", dir_ / "pool", "--listen", address_}); }
+  pid_t StartAgent() {
+    return Start("agent", {"agent", "--pool", address_, "--name", "one", "--directory", dir_ / "agent"});
+  }
+  void Kill(pid_t pid) {
+    processes_.Signal(pid, SIGKILL);
+    Await(
+        [&] {
+          (void)processes_.Reap();
+          return kill(pid, 0) != 0;
+        },
+        "its end");
+  }
+
+  Result<std::string> Ask(PoolKind kind, const std::string& body) {
+    const auto client = control::ControlClient::Make(address_, kTestToken, nullptr, wire::PortKind::kPool);
+    auto reply = client->Call(protocol::PoolRequest{kind, body}, 20s);
+    if (!reply.ok()) return reply.status();
+    auto& said = std::get<protocol::PoolReply>(*reply);
+    if (!said.status.ok()) return said.status;
+    return said.body;
+  }
+  JobId Submit(int32_t priority, uint32_t least, uint64_t events) {
+    SubmitRequest request;
+    request.spec = {
+        .name = "played", .priority = priority, .least_workers = least, .workers = std::max(3u, least)};
+    request.spec.resources.worker = {1000, 1 << 20};
+    request.payload = {.file = std::to_string(events) + "\n", .workers = "1:3"};
+    const auto id = Ask(PoolKind::kSubmit, ToJson(request));
+    EXPECT_TRUE(id.ok()) << id.status().message();
+    return id.ok() ? *JobFromJson(*id) : 0;
+  }
+  Json JobNow(JobId id) {
+    const auto list = Ask(PoolKind::kList, "");
+    if (!list.ok()) return Json::object();
+    const Json all = Json::parse(*list);
+    for (const Json& job : all["jobs"]) {
+      if (job["job"] == id) return job;
+    }
+    return Json::object();
+  }
+  std::string State(JobId id) { return JobNow(id).value("state", ""); }
+  uint64_t Workers(JobId id) { return JobNow(id).value("workers", uint64_t{0}); }
+  uint64_t EventsOf(JobId id) const {
+    uint64_t events = 0;
+    std::ifstream(dir_ / ("agent/jobs/" + std::to_string(id) + "/run/events")) >> events;
+    return events;
+  }
+  void Await(const std::function<bool()>& condition, const std::string& what) {
+    const MonotonicClock clock;
+    const Time until = clock.Now() + 120s;
+    while (!condition()) {
+      ASSERT_LT(clock.Now(), until) << what << "\n"
+                                    << ReadAll(dir_ / "pool.log") << ReadAll(dir_ / "agent.log");
+      std::this_thread::sleep_for(20ms);
+    }
+  }
+
+  TempDir dir_;
+  std::string address_;
+  launcher::Processes processes_;
+};
+
+TEST_F(PoolProcessTest, JobsShareTheHostAndSurviveThePool) {
+  pid_t pool = StartPool();
+  StartAgent();
+  const JobId first = Submit(0, 1, 400);
+  Await([&] { return Workers(first) == 3; }, "the first job has all workers");
+  const JobId second = Submit(0, 1, 200);
+  Await([&] { return Workers(second) >= 1 && JobNow(second).value("events", 0) > 0; },
+        "the second job trains");
+  EXPECT_EQ(State(first), "running") << "it has become smaller";
+
+  const std::string coordinator = JobNow(first).value("coordinator", "");
+  Kill(pool);
+  const uint64_t before = EventsOf(first);
+  Await([&] { return EventsOf(first) > before; }, "the job goes on without the pool");
+  pool = StartPool();
+  Await([&] { return JobNow(first).value("coordinator", "") == coordinator; },
+        "the pool knows the job again");
+
+  // A whole host is needed: both are preempted, and go on later.
+  const JobId third = Submit(5, 3, 60);
+  Await([&] { return State(third) == "done"; }, "the third job is done");
+  Await([&] { return State(first) == "done" && State(second) == "done"; }, "all jobs are done");
+  EXPECT_GE(JobNow(first).value("preemptions", 0), 1);
+  EXPECT_EQ(EventsOf(first), 400u);
+  EXPECT_EQ(EventsOf(second), 200u);
+  EXPECT_EQ(EventsOf(third), 60u);
+}
+
+TEST_F(PoolProcessTest, AnAgentThatIsKilledTakesItsJobsUpAgain) {
+  StartPool();
+  const pid_t agent = StartAgent();
+  const JobId job = Submit(0, 1, 150);
+  Await([&] { return EventsOf(job) > 10; }, "the job trains");
+  Kill(agent);
+  StartAgent();
+  Await([&] { return State(job) == "done"; }, "the job is done");
+  EXPECT_EQ(EventsOf(job), 150u);
+}
+
+TEST_F(PoolProcessTest, NoJobReadsAnotherOneAndNoSecretIsShown) {
+  StartPool();
+  StartAgent();
+  const JobId job = Submit(0, 1, 100'000);
+  Await([&] { return JobNow(job).contains("coordinator"); }, "the job runs");
+  const auto access = AccessFromJson(*Ask(PoolKind::kAccess, JobToJson(job)));
+  ASSERT_TRUE(access.ok());
+  ASSERT_GE(access->token.size(), 32u);
+  EXPECT_NE(access->token, kTestToken);
+  const std::string folder = dir_ / ("agent/jobs/" + std::to_string(job));
+  struct stat found {};
+  ASSERT_EQ(stat(folder.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0700u);
+  EXPECT_EQ(found.st_uid, geteuid() == 0 ? 2'000'000'000 + job : geteuid());
+  // Logs, status and process lists.
+  EXPECT_EQ(Ask(PoolKind::kList, "")->find(access->token), std::string::npos);
+  for (const auto& entry : fs::recursive_directory_iterator(dir_.path())) {
+    if (entry.path().extension() != ".log") continue;
+    EXPECT_EQ(ReadAll(entry.path()).find(access->token), std::string::npos) << entry.path();
+  }
+  for (const auto& entry : fs::directory_iterator("/proc"))
+    EXPECT_EQ(ReadAll(entry.path() / "cmdline").find(access->token), std::string::npos);
+  ASSERT_TRUE(Ask(PoolKind::kCancel, ToJson(CancelRequest{job})).ok());
+  Await([&] { return State(job) == "cancelled"; }, "its end");
+  EXPECT_EQ(Ask(PoolKind::kCancel, ToJson(CancelRequest{job})).status().code(), Code::kNotFound);
+  const auto bad = Ask(PoolKind::kSubmit, "{\"spec\": 3}");
+  EXPECT_EQ(bad.status().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace leat::pool

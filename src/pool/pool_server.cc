@@ -1,0 +1,186 @@
+#include "pool/pool_server.h"
+
+#include <spdlog/spdlog.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "control/server.h"
+#include "launcher/signals.h"
+#include "launcher/token.h"
+#include "net/address.h"
+#include "net/loop.h"
+#include "pool/job_store.h"
+#include "pool/messages_json.h"
+
+namespace leat::pool {
+namespace {
+
+using Kind = protocol::PoolRequest::Kind;
+using Reply = std::function<void(protocol::ControlReply)>;
+
+constexpr Duration kInterval = std::chrono::milliseconds(200);  // between two decisions
+
+class PoolProcess {
+ public:
+  PoolProcess(const PoolOptions& options, std::unique_ptr<JobStore> store, std::vector<StoredJob> jobs)
+      : options_(options), store_(std::move(store)), pool_(loop_.Now(), ConfigOf(), RecordsOf(jobs)) {
+    for (StoredJob& job : jobs) payloads_[job.record.id] = std::move(job.payload);
+  }
+
+  Status Run() {
+    auto server = control::ControlServer::Start(
+        options_.listen, options_.token,
+        [this](protocol::ControlRequest request, Reply reply) {
+          loop_.Post(
+              [this, request = std::move(request), reply = std::move(reply)] { OnRequest(request, reply); });
+        },
+        {}, options_.tls, wire::PortKind::kPool);
+    if (!server.ok()) return server.status();
+    spdlog::info("the pool listens on {}", (*server)->address());
+    if (options_.on_ready) options_.on_ready((*server)->address());
+    const launcher::SignalWatch signals([this](int) { loop_.Stop(); });
+    Tick();
+    loop_.Run();
+    server->reset();
+    return failure_;
+  }
+
+ private:
+  PoolConfig ConfigOf() const {
+    PoolConfig config = options_.config;
+    config.run = store_->run();
+    return config;
+  }
+  static std::vector<JobRecord> RecordsOf(const std::vector<StoredJob>& jobs) {
+    std::vector<JobRecord> records;
+    for (const StoredJob& job : jobs) records.push_back(job.record);
+    return records;
+  }
+
+  void Tick() {
+    pool_.Decide(loop_.Now());
+    Save();
+    loop_.After(kInterval, [this] { Tick(); });
+  }
+
+  // Nothing is answered before it is on disk. A pool that cannot write ends: its jobs go on.
+  bool Save() {
+    for (const JobRecord& record : pool_.TakeChanged()) {
+      if (const Status written = store_->Write({record, payloads_[record.id]}); !written.ok()) {
+        failure_ = written;
+        loop_.Stop();
+        return false;
+      }
+      spdlog::info("job {} ({}): {}{}", record.id, record.spec.name, Name(record.state),
+                   record.reason.empty() ? "" : ": " + record.reason);
+    }
+    return true;
+  }
+
+  void OnRequest(const protocol::ControlRequest& request, const Reply& reply) {
+    const auto* asked = std::get_if<protocol::PoolRequest>(&request);
+    if (asked == nullptr)
+      return reply(
+          protocol::Refusal{{Code::kInvalidArgument, "this is a pool, and no coordinator of a job"}});
+    auto answer = Answer(*asked);
+    if (!failure_.ok() || !Save()) answer = Status(failure_.code(), failure_.message());
+    reply(
+        protocol::PoolReply{answer.ok() ? Status() : answer.status(), answer.ok() ? std::move(*answer) : ""});
+  }
+
+  Result<std::string> Answer(const protocol::PoolRequest& request) {
+    const Time now = loop_.Now();
+    switch (request.kind) {
+      case Kind::kReport:
+        return OnReport(now, request.body);
+      case Kind::kSubmit:
+        return OnSubmit(now, request.body);
+      case Kind::kList:
+        return StatusJson(pool_.jobs(now), pool_.agents(now));
+      case Kind::kCancel: {
+        LEAT_ASSIGN_OR_RETURN(const CancelRequest cancel, CancelFromJson(request.body));
+        LEAT_RETURN_IF_ERROR(pool_.Cancel(now, cancel.job, cancel.discard));
+        return std::string();
+      }
+      case Kind::kAccess:
+        return OnAccess(now, request.body);
+    }
+    return Status(Code::kInvalidArgument, "unknown request");
+  }
+
+  Result<std::string> OnReport(Time now, const std::string& body) {
+    LEAT_ASSIGN_OR_RETURN(const AgentReport report, ReportFromJson(body));
+    AgentReply answer;
+    LEAT_ASSIGN_OR_RETURN(answer.orders, pool_.OnReport(now, report));
+    // What the agent needs to start processes, and to talk to the coordinators that it has.
+    std::vector<JobId> jobs;
+    for (const auto& start : answer.orders.starts) jobs.push_back(start.id.job);
+    for (const JobId id : jobs) {
+      if (answer.jobs.contains(id)) continue;
+      auto access = AccessFor(id, report);
+      if (!access.ok()) return access.status();
+      answer.jobs[id] = std::move(*access);
+    }
+    return ToJson(answer);
+  }
+
+  Result<JobAccess> AccessFor(JobId id, const AgentReport& report) {
+    const auto payload = payloads_.find(id);
+    if (payload == payloads_.end())
+      return Status(Code::kInternal, "job " + std::to_string(id) + " has no file");
+    JobAccess access{.job = id, .payload = payload->second};
+    for (const JobStatus& job : pool_.jobs(loop_.Now())) {
+      if (job.record.id == id) access.servers = job.record.spec.servers;
+    }
+    if (options_.tls == nullptr) return access;
+    LEAT_ASSIGN_OR_RETURN(access.roles,
+                          store_->Issue(id, report.host + ".roles",
+                                        {"coordinator", "server", "worker", "feed", "bots"}, {report.host}));
+    LEAT_ASSIGN_OR_RETURN(access.pool, store_->Issue(id, "pool", {"pool"}, {}));
+    return access;
+  }
+
+  Result<std::string> OnSubmit(Time now, const std::string& body) {
+    LEAT_ASSIGN_OR_RETURN(SubmitRequest submit, SubmitFromJson(body));
+    if (!submit.wait) LEAT_RETURN_IF_ERROR(pool_.CheckRoom(now, submit.spec));
+    submit.payload.token = launcher::RandomToken();
+    const JobId id = pool_.Submit(now, submit.spec);
+    payloads_[id] = std::move(submit.payload);
+    return JobToJson(id);
+  }
+
+  Result<std::string> OnAccess(Time now, const std::string& body) {
+    LEAT_ASSIGN_OR_RETURN(const JobId id, JobFromJson(body));
+    const auto payload = payloads_.find(id);
+    if (payload == payloads_.end())
+      return Status(Code::kNotFound, "the pool has no job " + std::to_string(id));
+    UserAccess access{.token = payload->second.token};
+    for (const JobStatus& job : pool_.jobs(now)) {
+      if (job.record.id == id) access.coordinator = job.coordinator;
+    }
+    if (options_.tls != nullptr) {
+      LEAT_ASSIGN_OR_RETURN(access.admin, store_->Issue(id, "admin", {"admin"}, {}));
+    }
+    return ToJson(access);
+  }
+
+  const PoolOptions& options_;
+  const std::unique_ptr<JobStore> store_;
+  net::Loop loop_;
+  std::map<JobId, JobPayload> payloads_;
+  Pool pool_;
+  Status failure_;
+};
+
+}  // namespace
+
+Status RunPool(const PoolOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(auto store, JobStore::Open(options.directory));
+  LEAT_ASSIGN_OR_RETURN(auto jobs, store->Read());
+  PoolProcess process(options, std::move(store), std::move(jobs));
+  return process.Run();
+}
+
+}  // namespace leat::pool

@@ -1,0 +1,28 @@
+// `leat pool`: the process of a pool.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "net/tls/tls_identity.h"
+#include "protocol/pool/pool.h"
+
+namespace leat::pool {
+
+struct PoolOptions {
+  std::string directory;
+  std::string listen = "127.0.0.1:0";
+  std::string token;
+  std::shared_ptr<net::TlsIdentity> tls = nullptr;
+  PoolConfig config;                                         // `run` comes from the directory
+  std::function<void(const std::string& address)> on_ready;  // may be empty
+};
+
+// Runs the pool in the calling thread until SIGINT or SIGTERM, which BlockSignals has blocked. The jobs go on
+// without it. kUnavailable: the address cannot be listened on; kFailedPrecondition: another pool runs in the
+// directory; kDataLoss: a file in it is damaged.
+Status RunPool(const PoolOptions& options);
+
+}  // namespace leat::pool
