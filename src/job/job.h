@@ -24,6 +24,7 @@
 #include "protocol/placement.h"
 #include "protocol/server/server.h"
 #include "protocol/strategy.h"
+#include "protocol/topology/topology_settings.h"
 #include "stream/files.h"
 #include "stream/schema.h"
 
@@ -147,6 +148,7 @@ struct Job {
   std::optional<stream::FileSourceOptions> evaluate;  // files that the trained model is evaluated on
   PredictionsSpec predictions;
   AutoscaleSpec autoscale;
+  protocol::TopologySettings topology;
   DebugSpec debug;
   // Identities of what the stream is read from (StreamSpec::Identify), on the host that the job was started
   // on. Empty: unknown, then copies are not compared.
@@ -183,6 +185,9 @@ struct Job {
   // job of FromFiles or Load.
   std::string Found() const;
 
+  // The stream, read from the copies in this zone if it is a topic of Kafka whose brokers have racks named as
+  // zones (client.rack), unless the job says where to read from. Empty: from the leaders.
+  StreamSpec StreamIn(const std::string& zone) const;
   // Workers report the scores of every batch.
   bool reports_batches() const { return fading || drift; }
   // `kernels` with this machine's devices and the job's threads. Throws if the job needs more devices than

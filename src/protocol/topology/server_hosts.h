@@ -3,11 +3,9 @@
 //
 // - All slices are in one site, unless the job says otherwise: every step would cross the link between sites.
 // - Servers on hosts of the class that the job names for servers are preferred. They alone get slices, as
-// long
-//   as there is one.
+//   long as there is one.
 // - A replica is in another zone of the same site, where there is one with servers. Otherwise it is on any
-// other
-//   server of the site, and never in another site.
+//   other server of the site, and never in another site.
 #pragma once
 
 #include <optional>
@@ -15,16 +13,9 @@
 #include <vector>
 
 #include "protocol/topology/host_place.h"
+#include "protocol/topology/topology_settings.h"
 
 namespace leat::protocol {
-
-// What a job says of the places of its roles.
-struct TopologySettings {
-  std::string server_site;  // empty: that of most servers
-  bool servers_anywhere = false;
-  std::string server_class;  // empty: any
-  std::string worker_class;
-};
 
 // A job's mistake in one line, or ok: a site or class that no host of `offered` has, with those that there
 // are.
