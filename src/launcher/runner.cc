@@ -590,9 +590,8 @@ int RunLocally(const RunnerOptions& options) {
         "leat train starts and ends workers itself, so the job may not have a command for that (autoscale: "
         "command)");
   }
-  for (const Status& status :
-       {CheckListen(options.security, options.listen), CheckJob(options.security, job),
-        protocol::CheckOneHost(job.topology, net::HostName(), options.place)}) {
+  for (const Status& status : {CheckListen(options.security, options.listen), CheckJob(options.security, job),
+                               protocol::CheckOneHost(job.topology, net::HostName(), options.place)}) {
     if (!status.ok()) throw std::invalid_argument(status.message());
   }
   if (!options.metrics.empty()) {

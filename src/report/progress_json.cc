@@ -280,7 +280,8 @@ class Progress::JsonWriter {
       for (const auto& [servers, slices] : status_.replica_servers) {
         const auto *from = status_.view.Find(servers.first), *to = status_.view.Find(servers.second);
         if (from != nullptr && to != nullptr)
-          json_["replicas"]["on"].push_back({{"ps", from->index}, {"replica", to->index}, {"slices", slices}});
+          json_["replicas"]["on"].push_back(
+              {{"ps", from->index}, {"replica", to->index}, {"slices", slices}});
       }
     }
     json_["failed_checkpoints"] = status_.failed_checkpoints;

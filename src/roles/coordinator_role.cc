@@ -1066,12 +1066,12 @@ class CoordinatorRole {
   std::vector<std::string> standbys_;  // addresses
   std::string summary_;
   Status outcome_;
-  Status failure_;                  // why the job was ended
-  uint64_t reported_failures_ = 0;  // of checkpoints
-  uint64_t durable_ = 0;            // the newest complete one since the start
+  Status failure_;                                // why the job was ended
+  uint64_t reported_failures_ = 0;                // of checkpoints
+  uint64_t durable_ = 0;                          // the newest complete one since the start
   std::map<std::string, std::string> misplaced_;  // as last reported
-  uint64_t saving_ = 0;             // the checkpoint that is being made; 0: none
-  uint64_t saved_bytes_ = 0;        // of it
+  uint64_t saving_ = 0;                           // the checkpoint that is being made; 0: none
+  uint64_t saved_bytes_ = 0;                      // of it
   bool measures_saving_ = false;
   std::unique_ptr<ShardService> shard_service_;
   BackgroundThread bucket_thread_{kNiceWithFiles};  // uses the members above

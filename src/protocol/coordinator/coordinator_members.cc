@@ -529,8 +529,7 @@ void Coordinator::State::PlaceSlices(Time now) {
     // Server 0 of the placement is the one displayed as ps 0.
     std::ranges::sort(servers, {}, [this](NodeId server) { return members.at(server).member.index; });
     servers.resize(std::min(servers.size(), wanted));
-    const auto assignment =
-        Place(config.table, PlacementOn(servers), static_cast<uint32_t>(servers.size()));
+    const auto assignment = Place(config.table, PlacementOn(servers), static_cast<uint32_t>(servers.size()));
     if (!assignment.ok()) return StopMembers(now, assignment.status());
     slices.PlaceAll(servers, *assignment);
     NoteSite();
@@ -545,9 +544,9 @@ void Coordinator::State::PlaceSlices(Time now) {
   if (!std::ranges::all_of(servers, unwilling)) std::erase_if(servers, unwilling);
   for (NodeId former : slices.Orphaned()) {
     // One of another site has to wait for those of this one to come back.
-    const auto spare = LeavesSite() ? servers.end() : std::ranges::find_if(servers, [&](NodeId server) {
-      return !slices.Holds(server);
-    });
+    const auto spare =
+        LeavesSite() ? servers.end()
+                     : std::ranges::find_if(servers, [&](NodeId server) { return !slices.Holds(server); });
     if (spare != servers.end()) {
       slices.Adopt(former, {*spare});
     } else if (!servers.empty() && now - orphans_since[former] >= config.server_wait) {

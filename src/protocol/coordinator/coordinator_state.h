@@ -32,8 +32,8 @@ struct Coordinator::State {
     uint64_t network = 0;
     HostPlace place;
     Duration round_trip{};  // to here; 0: unknown
-    Time last_seen{0};   // of the process: a heartbeat or a keep-alive
-    Time last_moved{0};  // of its work: a heartbeat, or kernels that have finished
+    Time last_seen{0};      // of the process: a heartbeat or a keep-alive
+    Time last_moved{0};     // of its work: a heartbeat, or kernels that have finished
     uint64_t progress = 0;
     // A worker that has sent a heartbeat: it has opened the stream and compiled its graph.
     bool ready = false;
@@ -326,7 +326,7 @@ struct Coordinator::State {
   HeartbeatCounts heartbeat_counts;
   std::optional<std::string> slice_site;  // of most servers with slices; kept when the last of them is lost
   std::optional<Time> servers_came;       // when there were as many as are wanted, in all sites
-  std::map<NodeId, Time> orphans_since;  // since when slices are without a server, by former server
+  std::map<NodeId, Time> orphans_since;   // since when slices are without a server, by former server
   bool view_changed = true;
   Shared<View> view = View();
   uint64_t evictions = 0;

@@ -65,8 +65,8 @@ bool Coordinator::State::SiteAllows(NodeId server) const {
 
 bool Coordinator::State::LeavesSite() const {
   if (config.topology.servers_anywhere || !slice_site) return false;
-  return std::ranges::none_of(
-      Servers(), [this](NodeId server) { return members.at(server).place.site == *slice_site; });
+  return std::ranges::none_of(Servers(),
+                              [this](NodeId server) { return members.at(server).place.site == *slice_site; });
 }
 
 void Coordinator::State::NoteSite() {

@@ -97,9 +97,9 @@ Result<HostPlace> PlaceOf(const TopologySettings& settings, const std::string& h
   if (settings.hosts.empty()) return own;
   const auto at = settings.hosts.find(host);
   if (at == settings.hosts.end()) {
-    return Status(Code::kInvalidArgument,
-                  "host '" + host + "' is not in the job's zone map (topology: hosts), which has " +
-                      std::to_string(settings.hosts.size()) + " hosts");
+    return Status(Code::kInvalidArgument, "host '" + host +
+                                              "' is not in the job's zone map (topology: hosts), which has " +
+                                              std::to_string(settings.hosts.size()) + " hosts");
   }
   HostPlace place = at->second;
   if (!own.site.empty()) place.site = own.site;

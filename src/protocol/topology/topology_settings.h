@@ -1,4 +1,5 @@
-// What a job says of the places of its roles: the section `topology` of a job file (docs/jobs.md). Pure values.
+// What a job says of the places of its roles: the section `topology` of a job file (docs/jobs.md). Pure
+// values.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 namespace leat::protocol {
 namespace {
 
-using ::testing::HasSubstr;
 using std::chrono::milliseconds;
+using ::testing::HasSubstr;
 
 TopologySettings Parse(const std::string& yaml) {
   return TopologyFromConfig(Config::Parse(yaml, "job.yaml"));

@@ -212,9 +212,8 @@ Status Coordinator::State::DrainServer(Time now, NodeId server) {
   const auto at = members.find(server);
   if (at == members.end() || at->second.member.role != Role::kServer)
     return {Code::kNotFound, "node " + ToString(server) + " is no server of this job"};
-  const bool others = std::ranges::any_of(Servers(), [&](NodeId other) {
-    return other != server && !Draining(other) && SiteAllows(other);
-  });
+  const bool others = std::ranges::any_of(
+      Servers(), [&](NodeId other) { return other != server && !Draining(other) && SiteAllows(other); });
   if (!others)
     return {Code::kFailedPrecondition,
             Name(at->second.member) + " is the only server: nobody else can take its slices"};
@@ -255,9 +254,8 @@ bool Coordinator::State::MayLeave(NodeId server) const {
   const auto& move = moves.active();
   const bool moving = move && (move->from == server || move->order.to == server);
   if (!slices.Holds(server)) return !moving && !slices.HoldsReplicas(server);
-  return std::ranges::all_of(Servers(), [&](NodeId other) {
-    return other == server || Draining(other) || !SiteAllows(other);
-  });
+  return std::ranges::all_of(
+      Servers(), [&](NodeId other) { return other == server || Draining(other) || !SiteAllows(other); });
 }
 
 // ---- public interface
