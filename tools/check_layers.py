@@ -32,7 +32,7 @@ KEPT_BY = [
     (re.compile(r"prometheus/"), "observe/prometheus"),
 ]
 # The core: bytes and time are passed in, so these folders may not use threads, sockets, files or clocks.
-PURE = ("base", "tensor", "graph", "ops", "optim", "nn", "protocol", "wire")
+PURE = ("base", "tensor", "graph", "ops", "optim", "nn", "topology", "protocol", "wire")
 IMPURE = re.compile(r"(thread|mutex|condition_variable|future|semaphore|sys/socket\.h|unistd\.h|asio.*)$")
 # The simulator runs the protocol's own state machines. It may not define a class with the name of one of their parts, nor include
 # their private headers.

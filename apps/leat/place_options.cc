@@ -15,7 +15,7 @@ std::string Variable(const char* name) {
 
 }  // namespace
 
-void AddPlaceOptions(CLI::App* command, protocol::PlaceSettings* options) {
+void AddPlaceOptions(CLI::App* command, topology::PlaceSettings* options) {
   command->add_option("--site", options->site,
                       "site of this host; narrow links join sites (default: $LEAT_SITE)");
   command->add_option("--zone", options->zone,
@@ -24,8 +24,8 @@ void AddPlaceOptions(CLI::App* command, protocol::PlaceSettings* options) {
                       "what this host is good for, as the job names it (default: $LEAT_CLASS)");
 }
 
-protocol::HostPlace PlaceOfProcess(const protocol::PlaceSettings& options) {
-  auto place = protocol::MakeHostPlace(
+topology::HostPlace PlaceOfProcess(const topology::PlaceSettings& options) {
+  auto place = topology::MakeHostPlace(
       options, {Variable("LEAT_SITE"), Variable("LEAT_ZONE"), Variable("LEAT_CLASS")});
   if (!place.ok()) throw std::invalid_argument(place.status().message());
   return std::move(*place);

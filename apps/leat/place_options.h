@@ -3,14 +3,14 @@
 
 #include <CLI/CLI.hpp>
 
-#include "protocol/topology/host_place.h"
+#include "topology/host_place.h"
 
 namespace leat {
 
 // `options` outlives the command.
-void AddPlaceOptions(CLI::App* command, protocol::PlaceSettings* options);
+void AddPlaceOptions(CLI::App* command, topology::PlaceSettings* options);
 
 // Throws std::invalid_argument with the name of the option or variable.
-protocol::HostPlace PlaceOfProcess(const protocol::PlaceSettings& options);
+topology::HostPlace PlaceOfProcess(const topology::PlaceSettings& options);
 
 }  // namespace leat

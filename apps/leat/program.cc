@@ -124,7 +124,7 @@ struct Arguments {
   std::string security;  // folder
   bool trusted_network = false;
   std::string scratch;
-  protocol::PlaceSettings place;
+  topology::PlaceSettings place;
   std::string metrics = MetricsVariable();
   int ready_fd = -1;
   int life_fd = -1;

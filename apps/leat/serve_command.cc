@@ -35,7 +35,7 @@ struct Options {
   std::string metrics = MetricsVariable();
   std::string tokens, certificate, key;
   std::string security;
-  protocol::PlaceSettings place;
+  topology::PlaceSettings place;
   bool trusted_network = false;
   double refresh_ms = 100, max_wait_ms = 0, timeout_ms = 10'000;
   uint32_t max_batch = 64, threads = 1;

@@ -216,10 +216,10 @@ MemberJoined DecodeMember(ByteReader* in) {
   joined.process = in->Get<uint64_t>();
   joined.network = in->Get<uint64_t>();
   if (in->remaining() == 0) return joined;  // of a version without places
-  joined.place.site = in->GetString(protocol::HostPlace::kMaxBytes);
-  joined.place.zone = in->GetString(protocol::HostPlace::kMaxBytes);
-  joined.place.host_class = in->GetString(protocol::HostPlace::kMaxBytes);
-  if (!protocol::Check(joined.place).ok()) in->Fail();
+  joined.place.site = in->GetString(topology::HostPlace::kMaxBytes);
+  joined.place.zone = in->GetString(topology::HostPlace::kMaxBytes);
+  joined.place.host_class = in->GetString(topology::HostPlace::kMaxBytes);
+  if (!topology::Check(joined.place).ok()) in->Fail();
   return joined;
 }
 

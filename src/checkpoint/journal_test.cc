@@ -337,7 +337,7 @@ TEST(Journal, MembersThatAreNoneAreDataLoss) {
   former.resize(former.size() - (3 * 4 + 5 + 1 + 9));
   const auto without = DecodePayload(former);
   ASSERT_TRUE(without.ok());
-  EXPECT_EQ(std::get<MemberJoined>(*without).place, protocol::HostPlace());
+  EXPECT_EQ(std::get<MemberJoined>(*without).place, topology::HostPlace());
   Bytes place = EncodePayload(good);
   place.back() = std::byte{'-'};
   EXPECT_FALSE(DecodePayload(place).ok());

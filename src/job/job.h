@@ -24,9 +24,9 @@
 #include "protocol/placement.h"
 #include "protocol/server/server.h"
 #include "protocol/strategy.h"
-#include "protocol/topology/topology_settings.h"
 #include "stream/files.h"
 #include "stream/schema.h"
+#include "topology/topology_settings.h"
 
 namespace leat::job {
 
@@ -148,7 +148,7 @@ struct Job {
   std::optional<stream::FileSourceOptions> evaluate;  // files that the trained model is evaluated on
   PredictionsSpec predictions;
   AutoscaleSpec autoscale;
-  protocol::TopologySettings topology;
+  topology::TopologySettings topology;
   DebugSpec debug;
   // Identities of what the stream is read from (StreamSpec::Identify), on the host that the job was started
   // on. Empty: unknown, then copies are not compared.

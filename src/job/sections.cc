@@ -524,7 +524,7 @@ Job ReadJob(const Config& config, const nn::LayerFiles::Copies* copies) {
   read("metrics", ReadMetrics, &job);
   read("predictions", ReadPredictions, &job);
   read("autoscale", ReadAutoscale, &job);
-  if (config.Has("topology")) job.topology = protocol::TopologyFromConfig(config.At("topology"));
+  if (config.Has("topology")) job.topology = topology::TopologyFromConfig(config.At("topology"));
   read("debug", ReadDebug, &job);
   read("evaluate", ReadEvaluate, &job);
   CheckSplitSize(config.Has("train") ? config.At("train") : config, job);

@@ -591,7 +591,7 @@ int RunLocally(const RunnerOptions& options) {
         "command)");
   }
   for (const Status& status : {CheckListen(options.security, options.listen), CheckJob(options.security, job),
-                               protocol::CheckOneHost(job.topology, net::HostName(), options.place)}) {
+                               topology::CheckOneHost(job.topology, net::HostName(), options.place)}) {
     if (!status.ok()) throw std::invalid_argument(status.message());
   }
   if (!options.metrics.empty()) {

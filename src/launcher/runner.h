@@ -22,7 +22,7 @@ struct RunnerOptions {
   // processes know.
   std::string token;
   Security security;               // of all roles
-  protocol::HostPlace place = {};  // of this host
+  topology::HostPlace place = {};  // of this host
   std::string metrics;             // where the coordinator serves metrics, HOST:PORT; empty: no role does
   std::string dashboard;  // where the coordinator serves the page of the job, HOST:PORT; empty: nowhere
   // A link to the page, of its address and the job's token.

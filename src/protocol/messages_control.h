@@ -21,7 +21,7 @@
 #include "protocol/cut.h"
 #include "protocol/ledger.h"
 #include "protocol/slices.h"
-#include "protocol/topology/host_place.h"
+#include "topology/host_place.h"
 
 namespace leat::protocol {
 
@@ -97,7 +97,7 @@ struct JoinRequest {
   uint64_t network = 0;    // of the host and its network namespace, in which loopback works; 0: unknown
   std::string local_host;  // this host's address on the way to the coordinator; empty: unknown
   bool standby = false;    // a worker that takes the place of another one
-  HostPlace place = {};    // as the process was told; what is empty, the job's zone map may know
+  topology::HostPlace place = {};  // as the process was told; what is empty, the job's zone map may know
   // To the coordinator, of the attempts to join before this one: the least (RoundTrips), and their number.
   Duration round_trip{};
   uint32_t attempts = 0;

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "protocol/topology/host_place.h"
 #include "report/grouped.h"
+#include "topology/host_place.h"
 
 namespace leat::report {
 namespace {
@@ -199,9 +199,9 @@ std::string NameOf(const Json& member) {
 
 // "  north/a (cores)"; empty: it is not known.
 std::string PlaceOf(const Json& member) {
-  const protocol::HostPlace place{member.value("site", ""), member.value("zone", ""),
+  const topology::HostPlace place{member.value("site", ""), member.value("zone", ""),
                                   member.value("class", "")};
-  return place == protocol::HostPlace() ? "" : "  " + protocol::PlaceText(place);
+  return place == topology::HostPlace() ? "" : "  " + topology::PlaceText(place);
 }
 
 bool Slow(const Json& member) {

@@ -58,7 +58,7 @@ bool CoordinatorClient::Vote(protocol::Role role, protocol::Promises* former) {
 
 Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest request, Time until,
                                                          protocol::Promises* former) {
-  protocol::RoundTrips round_trips;
+  topology::RoundTrips round_trips;
   while (true) {
     if (former != nullptr && loop_.Now() + kJoinRetry < until && !Vote(request.role, former)) {
       std::this_thread::sleep_for(kJoinRetry);

@@ -1129,7 +1129,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
         "--scaler: the job has a command that carries out its scaling (autoscale: command); remove one of "
         "the two");
   }
-  const auto place = protocol::PlaceOf(job.topology, net::HostName(), options.place);
+  const auto place = topology::PlaceOf(job.topology, net::HostName(), options.place);
   if (!place.ok()) throw std::invalid_argument(place.status().message());
   checkpoint::IntactCheckpoint intact;
   // A job whose members are alive goes on, whatever becomes of the bucket.

@@ -47,7 +47,7 @@ void KeepAliveThread::Run() {
     if (reply.ok()) {
       OnAnswer();
       round_trips_.Add(clock_.Now() - sent);
-      if (round_trips_.added() >= protocol::RoundTrips::kLast) measure = clock_.Now() + kMeasure;
+      if (round_trips_.added() >= topology::RoundTrips::kLast) measure = clock_.Now() + kMeasure;
     }
     lock.lock();
     due = clock_.Now() + options_.silence;

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "control/client.h"
 #include "engine/run/progress.h"
-#include "protocol/topology/round_trips.h"
+#include "topology/round_trips.h"
 
 namespace leat::roles {
 
@@ -26,7 +26,7 @@ class KeepAliveThread {
     Duration silence;
     Duration call_deadline;
     std::shared_ptr<const engine::Progress> progress;
-    protocol::RoundTrips round_trips = {};  // of the calls so far
+    topology::RoundTrips round_trips = {};  // of the calls so far
   };
   static constexpr Duration kMeasure = std::chrono::seconds(10);
 
@@ -44,7 +44,7 @@ class KeepAliveThread {
   const Options options_;
   const MonotonicClock clock_;
   std::atomic<Time> last_answer_;  // to a heartbeat or a keep-alive
-  protocol::RoundTrips round_trips_;
+  topology::RoundTrips round_trips_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;

@@ -12,7 +12,7 @@
 namespace leat::roles {
 
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address,
-                                      const protocol::HostPlace& place) {
+                                      const topology::HostPlace& place) {
   protocol::JoinRequest request;
   request.role = role;
   request.version = ProgramVersion();
@@ -25,8 +25,8 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
   return request;
 }
 
-std::string ZoneOf(const job::Job& job, const protocol::HostPlace& own) {
-  const auto place = protocol::PlaceOf(job.topology, net::HostName(), own);
+std::string ZoneOf(const job::Job& job, const topology::HostPlace& own) {
+  const auto place = topology::PlaceOf(job.topology, net::HostName(), own);
   return place.ok() ? place->zone : "";
 }
 

@@ -14,10 +14,10 @@ namespace leat::roles {
 std::string ProgramVersion();
 // A join request with this process's host, network and pid, and a worker's MPI rank.
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address,
-                                      const protocol::HostPlace& place);
+                                      const topology::HostPlace& place);
 
 // The zone of a process with this place of its own, also by the job's zone map; empty: it is not known.
-std::string ZoneOf(const job::Job& job, const protocol::HostPlace& own);
+std::string ZoneOf(const job::Job& job, const topology::HostPlace& own);
 
 // Before a batch of a worker, after `batches` others: what the job's settings for tests say.
 void DelayBatch(const job::DebugSpec& debug, uint64_t batches);

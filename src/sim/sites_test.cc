@@ -14,7 +14,7 @@ namespace {
 
 using Kind = protocol::StrategyKind;
 using protocol::CoordinatorStatus;
-using protocol::HostPlace;
+using topology::HostPlace;
 
 std::map<NodeId, HostPlace> PlacesIn(const CoordinatorStatus& status) {
   std::map<NodeId, HostPlace> places;
@@ -39,7 +39,7 @@ void Look(const CoordinatorStatus& status, Seen* seen) {
   for (const auto& [servers, count] : status.replica_servers) {
     const auto from = places.find(servers.first), to = places.find(servers.second);
     if (from == places.end() || to == places.end()) continue;
-    if (!protocol::SameSite(from->second, to->second)) seen->in_other_site += count;
+    if (!topology::SameSite(from->second, to->second)) seen->in_other_site += count;
   }
 }
 
@@ -49,11 +49,11 @@ uint64_t InOneZone(const CoordinatorStatus& status) {
   uint64_t slices = 0;
   for (const auto& [servers, count] : status.replica_servers) {
     const auto from = places.find(servers.first), to = places.find(servers.second);
-    if (from == places.end() || to == places.end() || !protocol::SameZone(from->second, to->second)) continue;
+    if (from == places.end() || to == places.end() || !topology::SameZone(from->second, to->second)) continue;
     for (const protocol::Member& member : status.view.members) {
       const auto other = places.find(member.node);
       if (member.role != protocol::Role::kServer || other == places.end()) continue;
-      if (!protocol::OtherZoneOfSite(from->second, other->second)) continue;
+      if (!topology::OtherZoneOfSite(from->second, other->second)) continue;
       slices += count;
       break;
     }

@@ -38,8 +38,8 @@ TEST(ClusterFile, DescribesHosts) {
   EXPECT_EQ(options.server_hosts, (std::vector<uint32_t>{3}));
   EXPECT_EQ(options.hosts[3].link.burst, 512u << 10);
   EXPECT_EQ(options.hosts[3].zone, 1u);
-  EXPECT_EQ(options.hosts[0].place, (protocol::HostPlace{"north", "z", "cores"}));
-  EXPECT_EQ(options.hosts[3].place, protocol::HostPlace());
+  EXPECT_EQ(options.hosts[0].place, (topology::HostPlace{"north", "z", "cores"}));
+  EXPECT_EQ(options.hosts[3].place, topology::HostPlace());
   EXPECT_EQ(options.hosts[3].speed, 1.5);
   EXPECT_EQ(options.zones.size(), 2u);
   EXPECT_EQ(options.input.event_bytes, 800);

@@ -22,8 +22,8 @@
 #include "protocol/messages_control.h"
 #include "protocol/placement.h"
 #include "protocol/strategy.h"
-#include "protocol/topology/near_partitions.h"
-#include "protocol/topology/topology_settings.h"
+#include "topology/near_partitions.h"
+#include "topology/topology_settings.h"
 
 namespace leat::protocol {
 
@@ -100,9 +100,9 @@ struct CoordinatorConfig {
   std::string version;
   uint64_t job_hash = 0;
   uint64_t network = 0;  // of the coordinator, as JoinRequest::network; 0: unknown
-  TopologySettings topology;
+  topology::TopologySettings topology;
   // By partition; empty: not known. Workers prefer the splits of partitions near them.
-  std::vector<PartitionPlaces> partition_places;
+  std::vector<topology::PartitionPlaces> partition_places;
 };
 
 // ---- persistent state of the coordinator: the journal and the manifests
@@ -156,7 +156,7 @@ struct MemberJoined {
   int64_t pid = 0;
   uint64_t process = 0;  // as JoinRequest::process
   uint64_t network = 0;  // as JoinRequest::network
-  HostPlace place = {};
+  topology::HostPlace place = {};
   friend bool operator==(const MemberJoined&, const MemberJoined&) = default;
 };
 struct MembersLeft {  // or were evicted
@@ -411,7 +411,7 @@ struct CoordinatorStatus {
   // Members that say where they are, or whose round trip to the coordinator is known.
   struct Whereabouts {
     NodeId node;
-    HostPlace place;
+    topology::HostPlace place;
     Duration round_trip{};  // 0: unknown
   };
   std::vector<Whereabouts> whereabouts;

@@ -69,7 +69,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     if (const Status good = CheckMpiRank(request); !good.ok()) return reject(good.code(), good.message());
   }
   if (const Status good = CheckReachable(request); !good.ok()) return reject(good.code(), good.message());
-  const Result<HostPlace> place = CheckPlace(request);
+  const Result<topology::HostPlace> place = CheckPlace(request);
   if (!place.ok()) return reject(place.status().code(), place.status().message());
   if (const Status good = ReplaceFormerSelf(now, request); !good.ok())
     return reject(good.code(), good.message());

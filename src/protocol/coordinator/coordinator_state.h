@@ -30,7 +30,7 @@ struct Coordinator::State {
     int64_t pid = 0;
     uint64_t process = 0;  // as JoinRequest::process
     uint64_t network = 0;
-    HostPlace place;
+    topology::HostPlace place;
     Duration round_trip{};  // to here; 0: unknown
     Time last_seen{0};      // of the process: a heartbeat or a keep-alive
     Time last_moved{0};     // of its work: a heartbeat, or kernels that have finished
@@ -238,9 +238,9 @@ struct Coordinator::State {
 
   // ---- coordinator_topology.cc: where members are
   // Why a role must not join because of where it is, or its place.
-  Result<HostPlace> CheckPlace(const JoinRequest& request) const;
+  Result<topology::HostPlace> CheckPlace(const JoinRequest& request) const;
   // A worker stands by if its host is of another class than the one that the job wants for workers.
-  bool StandsBy(const JoinRequest& request, const HostPlace& place) const;
+  bool StandsBy(const JoinRequest& request, const topology::HostPlace& place) const;
   bool HasPlaces() const;  // some member's place is known
   // Servers that are not to hold slices because of where they are, unless all of them leave.
   std::set<NodeId> Elsewhere() const;

@@ -9,13 +9,13 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-const HostPlace kNorthA{"north", "a", ""}, kNorthB{"north", "b", ""}, kSouthA{"south", "a", ""};
+const topology::HostPlace kNorthA{"north", "a", ""}, kNorthB{"north", "b", ""}, kSouthA{"south", "a", ""};
 
 class CoordinatorTopologyTest : public CoordinatorTest {
  protected:
   CoordinatorTopologyTest() { config_.max_servers = 8; }
 
-  JoinReply JoinAt(Role role, const HostPlace& place, const std::string& address = "",
+  JoinReply JoinAt(Role role, const topology::HostPlace& place, const std::string& address = "",
                    const std::string& host = "host") {
     JoinRequest request;
     request.role = role;
@@ -25,7 +25,7 @@ class CoordinatorTopologyTest : public CoordinatorTest {
     request.process = ++processes_;
     return std::get<JoinReply>(Call(request));
   }
-  NodeId ServerAt(const HostPlace& place) {
+  NodeId ServerAt(const topology::HostPlace& place) {
     return JoinAt(Role::kServer, place, "s" + std::to_string(processes_)).node;
   }
   void Begin() {
@@ -127,7 +127,7 @@ TEST_F(CoordinatorTopologyTest, AZoneMapGivesPlacesAndRefusesOtherHosts) {
   EXPECT_EQ(status.whereabouts[0].node, mapped);
   EXPECT_EQ(status.whereabouts[0].place, kNorthA);
   EXPECT_EQ(status.whereabouts[1].node, own);
-  EXPECT_EQ(status.whereabouts[1].place, (HostPlace{"north", "c", ""}));
+  EXPECT_EQ(status.whereabouts[1].place, (topology::HostPlace{"north", "c", ""}));
 }
 
 TEST_F(CoordinatorTopologyTest, PlacesOutliveTheCoordinator) {

@@ -32,7 +32,7 @@ Result<CoordinatorStreams> OpenOnThisHost(const job::Job& job) {
   return streams;
 }
 
-std::vector<protocol::PartitionPlaces> FindPartitionPlaces(const job::Job& job) {
+std::vector<topology::PartitionPlaces> FindPartitionPlaces(const job::Job& job) {
   const job::KafkaStream* const kafka = job.stream.kafka();
   if (kafka == nullptr || job.topology.brokers.empty()) return {};
   const auto replicas = kafka->Replicas();
@@ -40,9 +40,9 @@ std::vector<protocol::PartitionPlaces> FindPartitionPlaces(const job::Job& job) 
     spdlog::warn("it is not known where the partitions are: {}", replicas.status().message());
     return {};
   }
-  std::vector<protocol::PartitionPlaces> places;
+  std::vector<topology::PartitionPlaces> places;
   for (const std::vector<int32_t>& brokers : *replicas) {
-    protocol::PartitionPlaces& copies = places.emplace_back();
+    topology::PartitionPlaces& copies = places.emplace_back();
     for (const int32_t broker : brokers) {
       if (const auto at = job.topology.brokers.find(broker); at != job.topology.brokers.end())
         copies.push_back(at->second);

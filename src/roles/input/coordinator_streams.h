@@ -7,10 +7,10 @@
 #include "base/status.h"
 #include "feed/client.h"
 #include "job/job.h"
-#include "protocol/topology/near_partitions.h"
 #include "roles/coordinator_role.h"
 #include "roles/feed/wait_for_feed.h"
 #include "stream/source.h"
+#include "topology/near_partitions.h"
 
 namespace leat::roles {
 
@@ -37,7 +37,7 @@ Result<CoordinatorStreams> OpenOnThisHost(const job::Job& job);
 
 // Where the copies of the partitions are (CoordinatorConfig::partition_places), if the job says where brokers
 // are. Empty: not known.
-std::vector<protocol::PartitionPlaces> FindPartitionPlaces(const job::Job& job);
+std::vector<topology::PartitionPlaces> FindPartitionPlaces(const job::Job& job);
 
 CoordinatorStreams OpenAtFeed(const job::Job& job, const CoordinatorOptions& options);
 

@@ -11,7 +11,7 @@
 namespace leat::roles {
 namespace {
 
-Result<std::unique_ptr<stream::Source>> OpenOwn(const job::Job& job, const protocol::HostPlace& place) {
+Result<std::unique_ptr<stream::Source>> OpenOwn(const job::Job& job, const topology::HostPlace& place) {
   LEAT_RETURN_IF_ERROR(job.CheckInputs());
   return job.StreamIn(ZoneOf(job, place)).Open();
 }

@@ -34,11 +34,11 @@ void Cluster::State::MakeHosts() {
   }
 }
 
-protocol::HostPlace Cluster::State::PlaceOf(const RoleProcess& p) const {
+topology::HostPlace Cluster::State::PlaceOf(const RoleProcess& p) const {
   if (!options.hosts.empty()) return options.hosts[p.host_index].place;
   const auto& places = options.server_places;
   return p.role == Role::kServer && !places.empty() ? places[p.started % places.size()]
-                                                    : protocol::HostPlace();
+                                                    : topology::HostPlace();
 }
 
 void Cluster::State::PutOnHost(RoleProcess* p, uint32_t host) {

@@ -203,14 +203,14 @@ std::vector<size_t> SplitQueue::Shares(NodeId worker) const {
 std::vector<size_t> SplitQueue::NearShares(size_t number, const std::vector<NodeId>& readers) const {
   const auto place_of = [this](NodeId reader) {
     const auto known = worker_places_.find(reader);
-    return known == worker_places_.end() ? HostPlace() : known->second;
+    return known == worker_places_.end() ? topology::HostPlace() : known->second;
   };
   const auto copies_of = [this](uint32_t partition) {
-    return partition < partition_places_.size() ? partition_places_[partition] : PartitionPlaces();
+    return partition < partition_places_.size() ? partition_places_[partition] : topology::PartitionPlaces();
   };
   if (assigned_.partitions != shared_ || assigned_.readers != readers) {
-    std::vector<HostPlace> workers;
-    std::vector<PartitionPlaces> partitions;
+    std::vector<topology::HostPlace> workers;
+    std::vector<topology::PartitionPlaces> partitions;
     std::vector<uint32_t> before;
     for (const NodeId reader : readers) workers.push_back(place_of(reader));
     for (const uint32_t partition : shared_) {
@@ -219,7 +219,7 @@ std::vector<size_t> SplitQueue::NearShares(size_t number, const std::vector<Node
       const NodeId former = had < assigned_.readers.size() ? assigned_.readers[had] : NodeId();
       before.push_back(static_cast<uint32_t>(std::ranges::find(readers, former) - readers.begin()));
     }
-    const std::vector<uint32_t> reader_of = NearPartitions(workers, partitions, before);
+    const std::vector<uint32_t> reader_of = topology::NearPartitions(workers, partitions, before);
     assigned_ = {shared_, readers, std::vector<uint32_t>(splits_.size(), UINT32_MAX)};
     for (size_t place = 0; place < shared_.size(); ++place)
       assigned_.reader_of[shared_[place]] = reader_of[place];
@@ -231,9 +231,10 @@ std::vector<size_t> SplitQueue::NearShares(size_t number, const std::vector<Node
   if (!shares.empty()) return shares;
   // There are more workers than partitions: one of the nearest, different ones for those that come to here.
   std::vector<size_t> nearest;
-  Distance least = Distance::kFar;
+  topology::Distance least = topology::Distance::kFar;
   for (size_t place = 0; place < shared_.size(); ++place) {
-    const Distance distance = DistanceTo(place_of(readers[number]), copies_of(shared_[place]));
+    const topology::Distance distance =
+        topology::DistanceTo(place_of(readers[number]), copies_of(shared_[place]));
     if (distance < least) nearest.clear();
     least = std::min(least, distance);
     if (distance == least) nearest.push_back(place);

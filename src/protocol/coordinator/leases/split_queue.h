@@ -24,7 +24,7 @@
 #include "protocol/coordinator/leases/lease_pace.h"
 #include "protocol/coordinator/leases/partition_cursors.h"
 #include "protocol/coordinator/slice_map.h"
-#include "protocol/topology/near_partitions.h"
+#include "topology/near_partitions.h"
 
 namespace leat::protocol {
 
@@ -66,8 +66,10 @@ class SplitQueue {
   bool HasOwn(NodeId worker) const { return FindOwn(worker).has_value(); }
   // Where the copies of the partitions are (by partition), from which workers prefer those near them; empty:
   // not known. And where a worker is, before its first lease.
-  void SetPartitionPlaces(std::vector<PartitionPlaces> places) { partition_places_ = std::move(places); }
-  void SetWorkerPlace(NodeId worker, const HostPlace& place) { worker_places_[worker] = place; }
+  void SetPartitionPlaces(std::vector<topology::PartitionPlaces> places) {
+    partition_places_ = std::move(places);
+  }
+  void SetWorkerPlace(NodeId worker, const topology::HostPlace& place) { worker_places_[worker] = place; }
   size_t leased() const { return leases_.size(); }
   uint64_t regranted() const { return regranted_; }
   uint64_t overdue() const { return overdue_; }  // leases that were overdue, since the start
@@ -135,8 +137,8 @@ class SplitQueue {
   // The partitions that are shared out, and the workers that share them; both in order.
   std::vector<uint32_t> shared_;
   std::vector<NodeId> readers_;
-  std::vector<PartitionPlaces> partition_places_;
-  std::map<NodeId, HostPlace> worker_places_;
+  std::vector<topology::PartitionPlaces> partition_places_;
+  std::map<NodeId, topology::HostPlace> worker_places_;
   // Who reads what by places, as of the last time; made again when one of the first two changes.
   struct Assignment {
     std::vector<uint32_t> partitions;

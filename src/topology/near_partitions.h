@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "protocol/topology/host_place.h"
+#include "topology/host_place.h"
 
-namespace leat::protocol {
+namespace leat::topology {
 
 // The hosts that have a copy of a partition; empty: not known, or the same distance to all.
 using PartitionPlaces = std::vector<HostPlace>;
@@ -25,4 +25,4 @@ std::vector<uint32_t> NearPartitions(const std::vector<HostPlace>& workers,
                                      const std::vector<PartitionPlaces>& partitions,
                                      const std::vector<uint32_t>& before = {});
 
-}  // namespace leat::protocol
+}  // namespace leat::topology

@@ -1,10 +1,10 @@
-#include "protocol/topology/server_hosts.h"
+#include "topology/server_hosts.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-namespace leat::protocol {
+namespace leat::topology {
 
 namespace {
 
@@ -96,4 +96,4 @@ std::vector<std::string> ReplicaWarnings(const std::vector<HostPlace>& servers,
   return warnings;
 }
 
-}  // namespace leat::protocol
+}  // namespace leat::topology

@@ -1,9 +1,9 @@
-#include "protocol/topology/host_place.h"
+#include "topology/host_place.h"
 
 #include <algorithm>
 #include <array>
 
-namespace leat::protocol {
+namespace leat::topology {
 
 namespace {
 
@@ -74,4 +74,4 @@ std::string PlaceText(const HostPlace& place) {
   return text;
 }
 
-}  // namespace leat::protocol
+}  // namespace leat::topology

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-namespace leat::protocol {
+namespace leat::topology {
 
 class RoundTrips {
  public:
@@ -29,4 +29,4 @@ class RoundTrips {
   size_t added_ = 0;
 };
 
-}  // namespace leat::protocol
+}  // namespace leat::topology

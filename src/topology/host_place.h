@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-namespace leat::protocol {
+namespace leat::topology {
 
 struct HostPlace {
   static constexpr size_t kMaxBytes = 63;  // of a name, as of a label in Kubernetes
@@ -42,4 +42,4 @@ bool OtherZoneOfSite(const HostPlace& a, const HostPlace& b);
 // "madrid/a (bandwidth)", for messages. "a host without a site" if nothing is known.
 std::string PlaceText(const HostPlace& place);
 
-}  // namespace leat::protocol
+}  // namespace leat::topology

@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
-#include "protocol/topology/host_place.h"
+#include "topology/host_place.h"
 
-namespace leat::protocol {
+namespace leat::topology {
 
 struct TopologySettings {
   std::string server_site;        // empty: that of most servers
@@ -44,4 +44,4 @@ Status CheckDistance(const TopologySettings& settings, std::string_view role, Du
 // "worker 3 is 45.2 ms from the coordinator, more than max_latency_ms 20"; empty: it is near enough.
 std::string DistanceWarning(const TopologySettings& settings, std::string_view role, Duration round_trip);
 
-}  // namespace leat::protocol
+}  // namespace leat::topology

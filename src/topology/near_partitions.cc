@@ -1,10 +1,10 @@
-#include "protocol/topology/near_partitions.h"
+#include "topology/near_partitions.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 
-namespace leat::protocol {
+namespace leat::topology {
 
 namespace {
 
@@ -117,4 +117,4 @@ std::vector<uint32_t> NearPartitions(const std::vector<HostPlace>& workers,
   return assigned;
 }
 
-}  // namespace leat::protocol
+}  // namespace leat::topology

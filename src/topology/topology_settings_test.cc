@@ -1,13 +1,13 @@
-#include "protocol/topology/topology_settings.h"
+#include "topology/topology_settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
-#include "protocol/topology/round_trips.h"
+#include "topology/round_trips.h"
 
-namespace leat::protocol {
+namespace leat::topology {
 namespace {
 
 using std::chrono::milliseconds;
@@ -84,4 +84,4 @@ TEST(RoundTrips, TheLeastOfTheLastFewCounts) {
 }
 
 }  // namespace
-}  // namespace leat::protocol
+}  // namespace leat::topology

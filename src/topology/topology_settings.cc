@@ -1,4 +1,4 @@
-#include "protocol/topology/topology_settings.h"
+#include "topology/topology_settings.h"
 
 #include <charconv>
 #include <chrono>
@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/topology/server_hosts.h"
+#include "topology/server_hosts.h"
 
-namespace leat::protocol {
+namespace leat::topology {
 
 namespace {
 
@@ -131,4 +131,4 @@ std::string DistanceWarning(const TopologySettings& settings, std::string_view r
          Milliseconds(settings.max_latency);
 }
 
-}  // namespace leat::protocol
+}  // namespace leat::topology

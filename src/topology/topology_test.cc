@@ -5,12 +5,11 @@
 #include <functional>
 
 #include "base/rng.h"
-#include "protocol/coordinator/moves/replica_plan.h"
-#include "protocol/topology/host_place.h"
-#include "protocol/topology/near_partitions.h"
-#include "protocol/topology/server_hosts.h"
+#include "topology/host_place.h"
+#include "topology/near_partitions.h"
+#include "topology/server_hosts.h"
 
-namespace leat::protocol {
+namespace leat::topology {
 namespace {
 
 using ::testing::ElementsAre;
@@ -87,37 +86,6 @@ TEST(ServerHosts, AReplicaIsInAnotherZoneOfTheSite) {
   EXPECT_THAT(ReplicaWarnings({{}, {}}, {1, 1}), IsEmpty()) << "nothing is known of zones";
 }
 
-// Two sites of two zones, any number of servers in each: each replica is in another zone of its slice's site,
-// also after servers have gone, and a plan leaves nothing to do.
-TEST(ServerHosts, PlansOfReplicasKeepToTheZones) {
-  const HostPlace places[] = {kNorthA, kNorthB, kSouthA, kSouthB};
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
-    Rng rng(seed);
-    std::vector<HostPlace> servers;
-    for (const HostPlace& place : places) servers.insert(servers.end(), 1 + rng.Below(3), place);
-    ReplicaBalance balance{.slices = {}, .weights = std::vector<double>(servers.size(), 1), .allowed = {}};
-    for (int i = 0; i < 40; ++i)
-      balance.slices.push_back({static_cast<uint32_t>(rng.Below(servers.size())), {}, 1.0 / 40});
-    for (int round = 0; round < 3; ++round) {
-      balance.allowed = ReplicaServers(servers, balance.weights);
-      for (const auto& change : PlanReplicaChanges(balance)) balance.slices[change.slice].replica = change.to;
-      EXPECT_THAT(PlanReplicaChanges(balance), IsEmpty()) << "seed " << seed;
-      for (const auto& slice : balance.slices) {
-        bool apart = false;
-        for (size_t s = 0; s < servers.size(); ++s)
-          apart |= balance.weights[s] > 0 && OtherZoneOfSite(servers[slice.server], servers[s]);
-        if (slice.replica) {
-          EXPECT_TRUE(SameSite(servers[slice.server], servers[*slice.replica])) << "seed " << seed;
-        }
-        if (!apart) continue;
-        ASSERT_TRUE(slice.replica) << "seed " << seed;
-        EXPECT_TRUE(OtherZoneOfSite(servers[slice.server], servers[*slice.replica])) << "seed " << seed;
-      }
-      balance.weights[rng.Below(servers.size())] = 0;
-    }
-  }
-}
-
 TEST(NearPartitions, DistanceIsToTheClosestCopy) {
   EXPECT_EQ(DistanceTo(kNorthA, {kSouthA, kNorthB}), Distance::kSite);
   EXPECT_EQ(DistanceTo(kNorthA, {kNorthB, kNorthA}), Distance::kZone);
@@ -181,4 +149,4 @@ TEST(NearPartitions, NoEvenAssignmentIsNearer) {
 }
 
 }  // namespace
-}  // namespace leat::protocol
+}  // namespace leat::topology

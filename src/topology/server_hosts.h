@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "protocol/topology/host_place.h"
-#include "protocol/topology/topology_settings.h"
+#include "topology/host_place.h"
+#include "topology/topology_settings.h"
 
-namespace leat::protocol {
+namespace leat::topology {
 
 // A job's mistake in one line, or ok: a site or class that no host of `offered` has, with those that there
 // are.
@@ -38,4 +38,4 @@ std::vector<std::vector<bool>> ReplicaServers(const std::vector<HostPlace>& serv
 std::vector<std::string> ReplicaWarnings(const std::vector<HostPlace>& servers,
                                          const std::vector<double>& weights);
 
-}  // namespace leat::protocol
+}  // namespace leat::topology
