@@ -129,7 +129,7 @@ def two_site_job(folder, servers, replicas):
     job = folder / "job.yaml"
     job.write_text(f"""name: sites
 seed: 1
-stream: {{topic: events, partitions: 8, bots: {{events: 1000000, rate: 0, customers: 1000}}}}
+stream: {{topic: events, partitions: 8, bots: {{events: 1000000, rate: 6000, customers: 1000}}}}
 schema: {{format: json, fields: {{amount: {{type: number}}, fraud: {{type: number, role: label}}}}}}
 model: {{layers: [{{bias: {{units: 100000}}}}], loss: {{type: negative_sum, reduction: sum}}}}
 optimizer: {{type: sgd, learning_rate: 1}}

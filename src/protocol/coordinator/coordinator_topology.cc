@@ -101,11 +101,12 @@ void Coordinator::State::AddPlaces(CoordinatorStatus* status) const {
   of_workers.worker_class = topology.worker_class;
   if (!servers.empty()) add("servers", topology::CheckOffered(of_servers, servers));
   if (!workers.empty()) add("workers", topology::CheckOffered(of_workers, workers));
+  if (config.replicas < 2) return;
   for (uint32_t i = 0; i < slices.size(); ++i) {
     const NodeId replica = slices.ReplicaOf(SliceId(i));
     if (replica != NodeId()) ++status->replica_servers[{slices.ServerOf(SliceId(i)), replica}];
   }
-  if (config.replicas < 2 || !slices.placed() || !HasPlaces()) return;
+  if (!slices.placed() || !HasPlaces()) return;
   std::vector<topology::HostPlace> places;
   std::vector<double> weights;
   for (const auto& [server, weight] : WeighServers()) {
