@@ -390,13 +390,14 @@ class Progress::JsonWriter {
   }
 
   void AddPlace(NodeId node, Json* m) const {
+    (*m)["round_trip_ms"] = nullptr;  // not known yet
     const auto where =
         std::ranges::find(status_.whereabouts, node, &protocol::CoordinatorStatus::Whereabouts::node);
     if (where == status_.whereabouts.end()) return;
+    if (where->round_trip > Duration(0)) (*m)["round_trip_ms"] = Seconds(where->round_trip) * 1e3;
     if (!where->place.site.empty()) (*m)["site"] = where->place.site;
     if (!where->place.zone.empty()) (*m)["zone"] = where->place.zone;
     if (!where->place.host_class.empty()) (*m)["class"] = where->place.host_class;
-    if (where->round_trip > Duration(0)) (*m)["round_trip_ms"] = Seconds(where->round_trip) * 1e3;
   }
 
   void AddServer(NodeId node, uint64_t held, Json* m) const {

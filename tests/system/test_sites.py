@@ -249,3 +249,34 @@ def test_replicas_stay_in_their_site_when_a_server_is_killed(tmp_path, sites):
     summary = json.loads((directory / "summary.json").read_text())
     assert summary["events"] == events and summary["regranted_leases"] == 0
     assert values(directory) == {float(events)}
+
+
+SIMULATED = """
+classes:
+  host: {link: 1gbit, latency: 100us}
+zones:
+  north: {link: 100mbit, latency: 10ms}
+  south: {link: 100mbit, latency: 10ms}
+hosts:
+"""
+
+
+def simulated(folder, south):
+    """Events/s of each worker, with the latency that a real link cannot be given here: 20 ms from site to site."""
+    cluster = folder / "cluster.yaml"
+    groups = [(site, zone, role) for site in ["north", "south"][:1 + south] for zone in "ab" for role in ["ps", "workers"]]
+    cluster.write_text(SIMULATED + "".join(
+        f"  - {{class: host, {role}: 1, zone: {site}, place: {{site: {site}, zone: {zone}}}}}\n" for site, zone, role in groups))
+    job = two_site_job(folder, 2, 1)
+    job.write_text(job.read_text().replace("debug:", "# debug:"))
+    told = leat.summary(leat.run("simulate", job, "--json", "--cluster", cluster, "--compute", "50ms", "--steps", 20 * PERIOD,
+                                 "--ps", 2 + 2 * south, "--workers", 2 + 2 * south))
+    return told["steady_events_per_s"] / (2 + 2 * south), told
+
+
+def test_two_simulated_sites_train_as_fast_as_one_each(tmp_path):
+    alone, _ = simulated(tmp_path, south=False)
+    together, told = simulated(tmp_path, south=True)
+    assert holders(told) == {("north", "a"), ("north", "b")}
+    assert alone <= 1.01 * RATE
+    assert together >= 0.9 * alone, (together, alone)
