@@ -40,7 +40,7 @@ void Take(const pb::JoinRequest& in, protocol::JoinRequest* out, Check* check) {
   TakeText(in.local_host(), Limits::kName, "local_host", &out->local_host, check);
   out->standby = in.standby();
   out->place = {in.place().site(), in.place().zone(), in.place().host_class()};
-  if (const Status good = protocol::Check(out->place); !good.ok()) check->Fail(good.message());
+  if (const Status good = topology::Check(out->place); !good.ok()) check->Fail(good.message());
   TakeDuration(in.round_trip_ns(), "round_trip_ns", &out->round_trip, check);
   out->attempts = in.attempts();
   if (in.has_mpi()) out->mpi = {in.mpi().rank(), in.mpi().members()};

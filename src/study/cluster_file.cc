@@ -115,7 +115,7 @@ ClusterFile ParseCluster(const Config& config) {
       const Config place = entry.At("place");
       place.Allow({"site", "zone", "class"});
       group.place = {place.String("site", ""), place.String("zone", ""), place.String("class", "")};
-      if (const Status good = protocol::Check(group.place); !good.ok()) place.Fail(good.message());
+      if (const Status good = topology::Check(group.place); !good.ok()) place.Fail(good.message());
     }
     if (entry.Has("zone"))
       group.zone = IndexOf(entry.At("zone"), "zone", file.zone_names);
