@@ -186,8 +186,8 @@ class TwoSites(Hosts):
     def make(self):
         tc = shutil.which("tc") or shutil.which("tc", path="/usr/sbin:/sbin")
         why = super().make() or (None if tc else "a slow link needs tc (package iproute2)")
-        why = why or self._ip("-n", self.switch, "link", "add", "link-n", "type", "veth", "peer", "name", "link-s")
-        for end, bridge in [("link-n", "north"), ("link-s", "south")]:
+        why = why or self._ip("-n", self.switch, "link", "add", "wan-n", "type", "veth", "peer", "name", "wan-s")
+        for end, bridge in [("wan-n", "north"), ("wan-s", "south")]:
             why = why or self._ip("-n", self.switch, "link", "set", end, "master", bridge, "up")
             if why:
                 return why
@@ -198,7 +198,7 @@ class TwoSites(Hosts):
 
     def bytes_across(self):
         """The bytes that have crossed the link, in both directions."""
-        shown = subprocess.run([self.ip, "-n", self.switch, "-s", "-j", "link", "show", "dev", "link-n"], capture_output=True,
+        shown = subprocess.run([self.ip, "-n", self.switch, "-s", "-j", "link", "show", "dev", "wan-n"], capture_output=True,
                                text=True, check=True)
         stats = json.loads(shown.stdout)[0]["stats64"]
         return stats["rx"]["bytes"] + stats["tx"]["bytes"]

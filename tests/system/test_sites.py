@@ -169,7 +169,7 @@ class SiteRoles:
         return status_of(self.roles, self.where, self.sites.at(0))
 
     def trained(self, site):
-        return [m["done"] for m in self.status().get("members", []) if m["role"] == "worker" and m.get("site") == site]
+        return [m.get("done", 0) for m in self.status().get("members", []) if m["role"] == "worker" and m.get("site") == site]
 
     def events_per_s(self, site, seconds):
         """Of both workers of a site, from the end of one period to that of another."""
