@@ -120,18 +120,21 @@ def test_roles_that_are_refused_where_they_are(tmp_path):
             leat.refused(done, "host 'elsewhere' is not in the job's zone map")
 
 
-PERIOD, STEP_S, BATCH = 20, 0.05, 50
+PERIOD, STEP_S, BATCH = 20, 0.05, 5
+UNITS = 50_000
+MODEL = 4 * UNITS  # bytes
+PUBLISHED = 150_000  # more than is trained; of a stream that is waited for, a period would have fewer batches
 RATE = BATCH / STEP_S  # the most that a worker can train
 
 
 def two_site_job(folder, servers, replicas):
-    """Each batch takes 50 ms, and 20 of them make a period. The model has 100,000 parameters: 400 kB."""
+    """Each batch takes 50 ms, and 20 of them make a period. The model has 200 kB."""
     job = folder / "job.yaml"
     job.write_text(f"""name: sites
 seed: 1
-stream: {{topic: events, partitions: 8, bots: {{events: 1000000, rate: 6000, customers: 1000}}}}
+stream: {{topic: events, partitions: 8, bots: {{events: {PUBLISHED}, rate: 0, customers: 1000}}}}
 schema: {{format: json, fields: {{amount: {{type: number}}, fraud: {{type: number, role: label}}}}}}
-model: {{layers: [{{bias: {{units: 100000}}}}], loss: {{type: negative_sum, reduction: sum}}}}
+model: {{layers: [{{bias: {{units: {UNITS}}}}}], loss: {{type: negative_sum, reduction: sum}}}}
 optimizer: {{type: sgd, learning_rate: 1}}
 strategy: {{type: averaging, period: {PERIOD}}}
 train: {{batch_size: {BATCH}, split_batches: {PERIOD}}}
@@ -160,6 +163,7 @@ class SiteRoles:
         for host in workers:
             self.start("worker", host)
         self.roles.start("bots", "--coordinator", self.where, before=sites.at(0))
+        leat.wait_for(lambda: self.status().get("stream_end") == PUBLISHED, "the events")
 
     def start(self, role, host):
         self.roles.start(role, "--coordinator", self.where, "--listen", self.sites.addresses[host] + ":0",
@@ -204,15 +208,15 @@ def test_two_sites_train_as_fast_as_one_each(tmp_path, sites):
         crossed, steps = sites.bytes_across() - before, two.status()["step"] - began
         assert holders(two.status()) == {("north", "a"), ("north", "b")}
     speeds = [(sum(b) - sum(a)) / took for a, b in zip(north, after)]
-    # A worker of the south sends its change and gets the average: 800 kB a period. Other traffic is small.
-    exchanges = steps * 2 * 2 * 400_000
+    # A worker of the south sends its change and gets the average: twice the model a period. Other traffic is small.
+    exchanges = steps * 2 * 2 * MODEL
     bursts = [b - a for a, b in zip(samples, samples[1:])]
     in_bursts = sum(b for b in bursts if b > 20_000)
     print(f"one site {alone:.0f} events/s; two: {speeds[0]:.0f} and {speeds[1]:.0f}; {steps} averages, {crossed / 1e6:.2f} MB "
           f"across the link, {crossed / exchanges:.3f} of the exchanges; {in_bursts / crossed:.3f} in "
           f"{sum(b > 20_000 for b in bursts)} of {len(bursts)} intervals")
     assert steps > 10
-    assert crossed < 1.25 * exchanges + 2 * 2 * 400_000, "more than one exchange a period crosses the link"
+    assert crossed < 1.25 * exchanges + 2 * 2 * MODEL, "more than one exchange a period crosses the link"
     assert in_bursts > 0.9 * crossed, "tensors cross the link also within a period"
     for speed in speeds:
         assert speed >= 0.9 * alone, (speeds, alone)
