@@ -268,7 +268,7 @@ void AddPoolCommands(CLI::App& app, int* result) {
       ->check(CLI::Range(0.001, 1e5));
   agent->add_option("--memory", a->memory, "memory that it offers, in MB (default: 9/10 of all)")
       ->check(CLI::Range(1.0, 1e9));
-  agent->add_option("--class", a->host_class, "class of this host, for jobs that want one")
+  agent->add_option("--class", a->host_class, "class of this host, for jobs that want one")->envname("LEAT_CLASS")
       ->check(CLI::Validator(
           [](const std::string& name) {
             return name.empty() || name.size() > 64 ? "it has 1 to 64 characters" : "";

@@ -290,7 +290,8 @@ class Agent {
     const JobId job = access.job;
     launcher::ProcessSpec spec{.name = name, .log = Folder("logs", job) + "/" + name + ".log"};
     spec.own_environment = true;
-    for (const char* variable : {"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH"}) {
+    for (const char* variable :
+         {"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "LEAT_SITE", "LEAT_ZONE"}) {
       if (const char* value = std::getenv(variable)) spec.environment[variable] = value;
     }
     spec.environment["HOME"] = Folder("jobs", job);

@@ -18,7 +18,7 @@
 #include "protocol/coordinator/leases/split_queue.h"
 #include "protocol/coordinator/moves/slice_moves.h"
 #include "protocol/coordinator/moves/traffic_meter.h"
-#include "protocol/coordinator/publications.h"
+#include "protocol/coordinator/publications/publications.h"
 #include "protocol/coordinator/slice_map.h"
 
 namespace leat::protocol {
