@@ -62,11 +62,15 @@ def options_of(*command):
     return found
 
 
+# Of docker, podman and their compose.
+OPTIONS_OF_CONTAINERS = {"--network", "--remove-orphans", "--scale", "--shm-size", "--time"}
+
+
 def test_commands_in_documents_exist():
     """Also those in prose, in tables, and on pages that nobody types from top to bottom."""
     commands = set(re.findall(r"^  ([a-z-]+) ", leat.run("--help").stdout, re.MULTILINE))
     options = {command: options_of(command) for command in commands}
-    every, wrong, seen = set().union(*options.values()), [], 0
+    every, wrong, seen = OPTIONS_OF_CONTAINERS.union(*options.values()), [], 0
     for script in (leat.ROOT / "deploy/slurm").iterdir():
         every |= set(re.findall(r"(?<![\w-])--[a-z-]+", script.read_text()))
     for page in [leat.ROOT / README, leat.ROOT / "CONTRIBUTING.md", *sorted((leat.ROOT / "docs").rglob("*.md"))]:
@@ -79,7 +83,9 @@ def test_commands_in_documents_exist():
         if name.parts[0] != "CONTRIBUTING.md":  # whose options are those of tools
             wrong += [f"{name}: no command has the option {span}" for span in spans
                       if (option := re.match(r"--[a-z-]+", span)) and option[0] not in every]
-        for command, rest in re.findall(r"(?:^|[\s/])leat ([a-z][a-z-]*)(?![\w:])([^\n#|>;]*)", "\n".join(lines + spans)):
+        code = "\n".join(lines + spans)
+        # "leat" is also the name of a namespace and of an image.
+        for command, rest in re.findall(r"(?:^|(?<!kubectl -n)(?<!push)[\s/])leat ([a-z][a-z-]*)(?![\w:])([^\n#|>;]*)", code):
             if command in ("test", "bench", "wheel"):  # of the script ./leat, whose --help this is not
                 continue
             seen += 1
