@@ -45,7 +45,16 @@ class PoolProcessTest : public ::testing::Test {
   }
   pid_t StartPool() { return Start("pool", {"pool", "--directory", dir_ / "pool", "--listen", address_}); }
   pid_t StartAgent() {
-    return Start("agent", {"agent", "--pool", address_, "--name", "one", "--directory", dir_ / "agent"});
+    const pid_t agent =
+        Start("agent", {"agent", "--pool", address_, "--name", "one", "--directory", dir_ / "agent"});
+    // A job that no agent could run is refused.
+    Await(
+        [&] {
+          const auto list = Ask(PoolKind::kList, "");
+          return list.ok() && !Json::parse(*list).value("agents", Json::array()).empty();
+        },
+        "the agent");
+    return agent;
   }
   void Kill(pid_t pid) {
     processes_.Signal(pid, SIGKILL);

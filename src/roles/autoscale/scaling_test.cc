@@ -184,7 +184,9 @@ TEST_F(ScalingTest, KedaIsToldWhatIsWantedAndWhetherAnyWorkerIs) {
   status.ends = {events_};
   status.lag = 0;
   EXPECT_TRUE(silent(7));
-  status.predictions.emplace().behind = 5;
+  protocol::CoordinatorStatus::Predictions predictions;
+  predictions.behind = 5;
+  status.predictions = predictions;
   EXPECT_FALSE(silent(7));
 }
 
