@@ -290,7 +290,9 @@ class Agent {
     const JobId job = access.job;
     launcher::ProcessSpec spec{.name = name, .log = Folder("logs", job) + "/" + name + ".log"};
     spec.own_environment = true;
-    for (const char* variable : {"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH"}) {
+    // The last three: of programs that are built with sanitizers.
+    for (const char* variable : {"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS",
+                                 "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
       if (const char* value = std::getenv(variable)) spec.environment[variable] = value;
     }
     spec.environment["HOME"] = Folder("jobs", job);
