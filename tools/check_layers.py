@@ -32,7 +32,7 @@ KEPT_BY = [
     (re.compile(r"prometheus/"), "observe/prometheus"),
 ]
 # The core: bytes and time are passed in, so these folders may not use threads, sockets, files or clocks.
-PURE = ("base", "tensor", "graph", "ops", "optim", "nn", "protocol", "wire")
+PURE = ("base", "tensor", "graph", "ops", "optim", "nn", "topology", "protocol", "wire")
 IMPURE = re.compile(r"(thread|mutex|condition_variable|future|semaphore|sys/socket\.h|unistd\.h|asio.*)$")
 # The simulator runs the protocol's own state machines. It may not define a class with the name of one of their parts, nor include
 # their private headers.
@@ -315,10 +315,10 @@ def check(root, commands=None, write=False):
 
 # A tree for the self-test: path, content, and a marker ✗ at the end of each line that is a mistake.
 TREE = {
-    "src/CMakeLists.txt": "foreach(layer base metrics tensor graph ops kernels/cpu engine optim nn onnx protocol wire net\n"
+    "src/CMakeLists.txt": "foreach(layer base metrics tensor graph ops kernels/cpu engine optim nn topology onnx protocol wire net\n"
                           "  control collective sim)\nendforeach()\n",
     **{f"src/{folder}/CMakeLists.txt": f'leat_module(NAME {folder} PURPOSE "p")\n'
-       for folder in ("base", "metrics", "tensor", "graph", "optim", "nn", "onnx", "wire", "net", "collective")},
+       for folder in ("base", "metrics", "tensor", "graph", "optim", "nn", "topology", "onnx", "wire", "net", "collective")},
     "src/base/a.h": "#include <string>\n",
     "src/engine/CMakeLists.txt": 'leat_module(NAME engine PURPOSE "plans: (one)" DEPS base # and not ops\n  )\n',
     "src/engine/e.h": '#include "base/a.h"\n',

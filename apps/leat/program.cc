@@ -39,6 +39,7 @@
 #include "net/address.h"
 #include "observe/http/view_token.h"
 #include "ops/fuse.h"
+#include "place_options.h"
 #include "pool/job_check.h"
 #include "report/display.h"
 #include "roles/bots_role.h"
@@ -123,6 +124,7 @@ struct Arguments {
   std::string security;  // folder
   bool trusted_network = false;
   std::string scratch;
+  topology::PlaceSettings place;
   std::string metrics = MetricsVariable();
   int ready_fd = -1;
   int life_fd = -1;
@@ -222,6 +224,7 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
              "/targets; port 0: any free port");
   AddDashboard(app, a);
   AddSecurity(app, a);
+  AddPlaceOptions(app, &a->place);
 }
 
 constexpr const char* kNewDirectory = "default: a new directory in leat-jobs/";
@@ -257,6 +260,7 @@ int Train(Arguments a) {
   options.life_fd = a.life_fd;
   options.plan = Kernels();
   options.security = Security(a);
+  options.place = PlaceOfProcess(a.place);
   options.metrics = a.metrics;
   options.dashboard = a.dashboard.value_or("");
   options.dashboard_link = [tls = options.security.tls != nullptr](const std::string& address,
@@ -325,6 +329,7 @@ int Coordinator(Arguments a) {
   Require(launcher::CheckListen(security, a.listen));
   roles::CoordinatorOptions options;
   options.tls = security.tls;
+  options.place = PlaceOfProcess(a.place);
   options.listen = a.listen;
   options.transfer_port = a.transfer_port;
   options.feed_port = a.feed_port;
@@ -419,6 +424,7 @@ roles::RoleOptions Role(const Arguments& a, const std::string& name, MetricsList
   Require(launcher::CheckListen(security, a.listen));
   options.coordinator_client.tls = security.tls;
   options.coordinator_client.data = a.overrides.data;
+  options.coordinator_client.place = PlaceOfProcess(a.place);
   *metrics = ListenForMetrics({.address = a.metrics,
                                .role = name,
                                .token = options.coordinator_client.token,
@@ -582,6 +588,7 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
     auto* role = app.add_subcommand(name, what);
     role->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
     AddSecurity(role, &a);
+    AddPlaceOptions(role, &a.place);
     if (listens != nullptr) {
       role->add_option("--listen", a.listen, listens)->capture_default_str();
       AddAdvertise(role, a);

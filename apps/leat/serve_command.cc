@@ -16,6 +16,7 @@
 #include "launcher/signals.h"
 #include "launcher/token.h"
 #include "metrics_listener.h"
+#include "place_options.h"
 #include "roles/follower_role.h"
 #include "roles/role.h"
 #include "serve/checkpoint_watch.h"
@@ -34,6 +35,7 @@ struct Options {
   std::string metrics = MetricsVariable();
   std::string tokens, certificate, key;
   std::string security;
+  topology::PlaceSettings place;
   bool trusted_network = false;
   double refresh_ms = 100, max_wait_ms = 0, timeout_ms = 10'000;
   uint32_t max_batch = 64, threads = 1;
@@ -164,6 +166,7 @@ class Server {
                                        .tls = security_.tls,
                                        .data = a_.data,
                                        .scratch = a_.scratch,
+                                       .place = PlaceOfProcess(a_.place),
                                        .metrics = metrics_.metrics};
     options.role.plan = Kernels();
     LiveValues values(service_, security_);
@@ -299,6 +302,7 @@ void AddServeCommand(CLI::App& app, int* result) {
       "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
   command->add_flag("--trusted-network", a->trusted_network,
                     "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+  AddPlaceOptions(command, &a->place);
   command->add_option("--ready-fd", a->ready_fd, "file descriptor to write the address to")->group("");
   command
       ->add_option("--life-fd", a->life_fd,

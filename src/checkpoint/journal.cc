@@ -197,6 +197,9 @@ void Put(const MemberJoined& joined, ByteWriter* out) {
   out->Put(joined.pid);
   out->Put(joined.process);
   out->Put(joined.network);
+  out->PutString(joined.place.site);
+  out->PutString(joined.place.zone);
+  out->PutString(joined.place.host_class);
 }
 
 MemberJoined DecodeMember(ByteReader* in) {
@@ -212,6 +215,11 @@ MemberJoined DecodeMember(ByteReader* in) {
   joined.pid = in->Get<int64_t>();
   joined.process = in->Get<uint64_t>();
   joined.network = in->Get<uint64_t>();
+  if (in->remaining() == 0) return joined;  // of a version without places
+  joined.place.site = in->GetString(topology::HostPlace::kMaxBytes);
+  joined.place.zone = in->GetString(topology::HostPlace::kMaxBytes);
+  joined.place.host_class = in->GetString(topology::HostPlace::kMaxBytes);
+  if (!topology::Check(joined.place).ok()) in->Fail();
   return joined;
 }
 

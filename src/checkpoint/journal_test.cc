@@ -34,7 +34,8 @@ MemberJoined MakeMember(uint64_t node) {
           "host",
           -1,
           node << 40,
-          7};
+          7,
+          {"north", "a", "bandwidth"}};
 }
 
 // Records of every kind and many sizes, some longer than a sector.
@@ -331,6 +332,15 @@ TEST(Journal, MembersThatAreNoneAreDataLoss) {
   const auto back = DecodePayload(EncodePayload(good));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(std::get<MemberJoined>(*back), good);
+  // A version without places ends here: a length and so many bytes for each of their parts.
+  Bytes former = EncodePayload(good);
+  former.resize(former.size() - (3 * 4 + 5 + 1 + 9));
+  const auto without = DecodePayload(former);
+  ASSERT_TRUE(without.ok());
+  EXPECT_EQ(std::get<MemberJoined>(*without).place, topology::HostPlace());
+  Bytes place = EncodePayload(good);
+  place.back() = std::byte{'-'};
+  EXPECT_FALSE(DecodePayload(place).ok());
   Bytes role = EncodePayload(good);
   role[9] = std::byte{6};
   EXPECT_FALSE(DecodePayload(role).ok());

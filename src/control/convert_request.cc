@@ -18,6 +18,11 @@ void Put(const protocol::JoinRequest& in, pb::JoinRequest* out) {
   out->set_network(in.network);
   out->set_local_host(in.local_host);
   out->set_standby(in.standby);
+  out->mutable_place()->set_site(in.place.site);
+  out->mutable_place()->set_zone(in.place.zone);
+  out->mutable_place()->set_host_class(in.place.host_class);
+  out->set_round_trip_ns(in.round_trip.count());
+  out->set_attempts(in.attempts);
   if (!in.mpi) return;
   out->mutable_mpi()->set_rank(in.mpi->rank);
   out->mutable_mpi()->set_members(in.mpi->members);
@@ -34,6 +39,10 @@ void Take(const pb::JoinRequest& in, protocol::JoinRequest* out, Check* check) {
   out->network = in.network();
   TakeText(in.local_host(), Limits::kName, "local_host", &out->local_host, check);
   out->standby = in.standby();
+  out->place = {in.place().site(), in.place().zone(), in.place().host_class()};
+  if (const Status good = topology::Check(out->place); !good.ok()) check->Fail(good.message());
+  TakeDuration(in.round_trip_ns(), "round_trip_ns", &out->round_trip, check);
+  out->attempts = in.attempts();
   if (in.has_mpi()) out->mpi = {in.mpi().rank(), in.mpi().members()};
 }
 
@@ -332,12 +341,14 @@ void Put(const protocol::KeepAlive& in, pb::KeepAlive* out) {
   out->set_node(in.node.value);
   out->set_progress(in.progress);
   out->set_metrics(in.metrics);
+  out->set_round_trip_ns(in.round_trip.count());
 }
 
 void Take(const pb::KeepAlive& in, protocol::KeepAlive* out, Check* check) {
   out->node = NodeId(in.node());
   out->progress = in.progress();
   TakeText(in.metrics(), Limits::kName, "metrics", &out->metrics, check);
+  TakeDuration(in.round_trip_ns(), "round_trip_ns", &out->round_trip, check);
 }
 
 void Put(const protocol::BotsHeartbeat& in, pb::BotsHeartbeat* out) {

@@ -28,12 +28,17 @@ void Each(F& f, Ts&... fields) {
     auto& [__VA_ARGS__] = m;             \
     Each(f, __VA_ARGS__);                \
   }
+template <class F>
+void Fields(topology::HostPlace& m, F& f) {
+  auto& [a, b, c] = m;
+  Each(f, a, b, c);
+}
 LEAT_FIELDS(Position, a, b)
 LEAT_FIELDS(Member, a, b, c, d, e)
 LEAT_FIELDS(SliceLocation, a, b, c)
 LEAT_FIELDS(View, a, b, c, d)
 LEAT_FIELDS(MpiRank, a, b)
-LEAT_FIELDS(JoinRequest, a, b, c, d, e, g, h, i, j, k, l)
+LEAT_FIELDS(JoinRequest, a, b, c, d, e, g, h, i, j, k, l, n, o, p)
 LEAT_FIELDS(JoinReply, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(Cut, a, b, c, d, e, g, h, i)
 LEAT_FIELDS(LabelRange, a, b)
@@ -89,7 +94,7 @@ LEAT_FIELDS(FeedHeartbeatReply, a, b, c, d, e, g)
 LEAT_FIELDS(FollowProgress, a, b, c, d, e, g, h)
 LEAT_FIELDS(ServeHeartbeat, a, b, c, d, e, g)
 LEAT_FIELDS(ServeHeartbeatReply, a, b, c, d, e)
-LEAT_FIELDS(KeepAlive, a, b, c)
+LEAT_FIELDS(KeepAlive, a, b, c, d)
 LEAT_FIELDS(KeepAliveReply, a, b, c, d)
 LEAT_FIELDS(StatusRequest, a)
 LEAT_FIELDS(StatusReply, a)
@@ -129,6 +134,9 @@ class Fill {
   template <class Tag, class Rep>
   void operator()(Id<Tag, Rep>& v) {
     v.value = static_cast<Rep>(Number());
+  }
+  void operator()(topology::HostPlace& v) {
+    for (std::string* name : {&v.site, &v.zone, &v.host_class}) name->assign(rng_.Below(64), 'x');
   }
   void operator()(protocol::Role& v) { v = protocol::Role(rng_.Below(6)); }
   void operator()(protocol::Member::State& v) { v = protocol::Member::State(rng_.Below(3)); }

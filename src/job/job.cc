@@ -42,6 +42,13 @@ optim::OptimizerConfig Job::ServerOptimizer() const {
   return average;
 }
 
+StreamSpec Job::StreamIn(const std::string& zone) const {
+  StreamSpec its = stream;
+  if (KafkaStream* const kafka = its.kafka(); kafka != nullptr && !zone.empty())
+    kafka->options.settings.try_emplace("client.rack", zone);
+  return its;
+}
+
 protocol::PlacementReport Job::PlacementPlan() const {
   const protocol::SliceTable table = Slices();
   const auto places = protocol::Place(table, placement, servers);

@@ -26,6 +26,7 @@
 #include "protocol/strategy.h"
 #include "stream/files.h"
 #include "stream/schema.h"
+#include "topology/topology_settings.h"
 
 namespace leat::job {
 
@@ -147,6 +148,7 @@ struct Job {
   std::optional<stream::FileSourceOptions> evaluate;  // files that the trained model is evaluated on
   PredictionsSpec predictions;
   AutoscaleSpec autoscale;
+  topology::TopologySettings topology;
   DebugSpec debug;
   // Identities of what the stream is read from (StreamSpec::Identify), on the host that the job was started
   // on. Empty: unknown, then copies are not compared.
@@ -183,6 +185,9 @@ struct Job {
   // job of FromFiles or Load.
   std::string Found() const;
 
+  // The stream, read from the copies in this zone if it is a topic of Kafka whose brokers have racks named as
+  // zones (client.rack), unless the job says where to read from. Empty: from the leaders.
+  StreamSpec StreamIn(const std::string& zone) const;
   // Workers report the scores of every batch.
   bool reports_batches() const { return fading || drift; }
   // `kernels` with this machine's devices and the job's threads. Throws if the job needs more devices than

@@ -502,7 +502,7 @@ Job ReadJob(const Config& config, const nn::LayerFiles::Copies* copies) {
   if (!config.IsMap()) config.Fail("a job is a map of sections");
   config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "compute",
                 "cluster", "security", "checkpoint", "metrics", "predictions", "evaluate", "autoscale",
-                "debug", kResolved});
+                "topology", "debug", kResolved});
   const Config resolved = config.Has(kResolved) ? config.At(kResolved) : Config::EmptyMap(kResolved);
   const auto read = [&](const char* section, void (*reader)(const Config&, Job*), Job* job) {
     if (config.Has(section)) reader(config.At(section), job);
@@ -524,6 +524,7 @@ Job ReadJob(const Config& config, const nn::LayerFiles::Copies* copies) {
   read("metrics", ReadMetrics, &job);
   read("predictions", ReadPredictions, &job);
   read("autoscale", ReadAutoscale, &job);
+  if (config.Has("topology")) job.topology = topology::TopologyFromConfig(config.At("topology"));
   read("debug", ReadDebug, &job);
   read("evaluate", ReadEvaluate, &job);
   CheckSplitSize(config.Has("train") ? config.At("train") : config, job);

@@ -476,6 +476,32 @@ TEST(Sections, RunsFitIntoSplits) {
               AllOf(StartsWith("job.yaml:24: "), HasSubstr("n_push is 5")));
 }
 
+TEST(Sections, Topology) {
+  const std::string text = Replaced(
+      kSmallJob, "name: small", "name: small\ntopology: {servers: {site: north}, workers: {class: cores}}");
+  const Job job = Parse(text);
+  EXPECT_EQ(job.topology.server_site, "north");
+  EXPECT_EQ(job.topology.worker_class, "cores");
+  EXPECT_EQ(Parse(kSmallJob).topology, topology::TopologySettings());
+  EXPECT_EQ(job.Hash(), Parse(kSmallJob).Hash()) << "checkpoints do not depend on places";
+  EXPECT_THAT(MistakeIn(Replaced(text, "site: north", "site: n/a")), HasSubstr("site 'n/a' is no name"));
+}
+
+TEST(Sections, AWorkerReadsFromTheBrokersOfItsZone) {
+  const std::string kafka =
+      Replaced(kSmallJob, "{topic: events,", "{topic: events, kafka: {bootstrap.servers: \"b:9092\"},");
+  const auto rack = [](const Job& job, const std::string& zone) {
+    const auto settings = job.StreamIn(zone).kafka()->options.settings;
+    const auto at = settings.find("client.rack");
+    return at == settings.end() ? "" : at->second;
+  };
+  EXPECT_EQ(rack(Parse(kafka), "a"), "a");
+  EXPECT_EQ(rack(Parse(kafka), ""), "");
+  const Job own = Parse(Replaced(kafka, "\"b:9092\"", "\"b:9092\", client.rack: r1"));
+  EXPECT_EQ(rack(own, "a"), "r1");
+  EXPECT_EQ(Parse(kSmallJob).StreamIn("a").kafka(), nullptr);
+}
+
 TEST(Sections, Predictions) {
   const std::string kafka =
       Replaced(Replaced(kSmallJob, "{topic: events,",

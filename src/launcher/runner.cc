@@ -99,6 +99,9 @@ class Runner {
     return {{"LEAT_TOKEN", token_},
             {"LEAT_METRICS", ""},
             {"LEAT_SECURITY", security.folder},
+            {"LEAT_SITE", options_.place.site},
+            {"LEAT_ZONE", options_.place.zone},
+            {"LEAT_CLASS", options_.place.host_class},
             {"LEAT_TRUSTED_NETWORK", security.trusted_network ? "1" : ""}};
   }
   std::string LogOf(const std::string& name) const { return job_.directory + "/logs/" + name + ".log"; }
@@ -587,8 +590,8 @@ int RunLocally(const RunnerOptions& options) {
         "leat train starts and ends workers itself, so the job may not have a command for that (autoscale: "
         "command)");
   }
-  for (const Status& status :
-       {CheckListen(options.security, options.listen), CheckJob(options.security, job)}) {
+  for (const Status& status : {CheckListen(options.security, options.listen), CheckJob(options.security, job),
+                               topology::CheckOneHost(job.topology, net::HostName(), options.place)}) {
     if (!status.ok()) throw std::invalid_argument(status.message());
   }
   if (!options.metrics.empty()) {

@@ -21,6 +21,7 @@
 #include "protocol/cut.h"
 #include "protocol/ledger.h"
 #include "protocol/slices.h"
+#include "topology/host_place.h"
 
 namespace leat::protocol {
 
@@ -96,6 +97,10 @@ struct JoinRequest {
   uint64_t network = 0;    // of the host and its network namespace, in which loopback works; 0: unknown
   std::string local_host;  // this host's address on the way to the coordinator; empty: unknown
   bool standby = false;    // a worker that takes the place of another one
+  topology::HostPlace place = {};  // as the process was told; what is empty, the job's zone map may know
+  // To the coordinator, of the attempts to join before this one: the least (RoundTrips), and their number.
+  Duration round_trip{};
+  uint32_t attempts = 0;
 };
 
 struct JoinReply {
@@ -626,6 +631,7 @@ struct KeepAlive {
   NodeId node;
   uint64_t progress = 0;     // kernels that have finished since the process started
   std::string metrics = {};  // of a standby: as in WorkerHeartbeat
+  Duration round_trip{};     // to the coordinator, the least of the last ones (RoundTrips); 0: unknown
 };
 struct KeepAliveReply {
   bool evicted = false;

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "report/grouped.h"
+#include "topology/host_place.h"
 
 namespace leat::report {
 namespace {
@@ -196,6 +197,13 @@ std::string NameOf(const Json& member) {
          std::to_string(member.value("index", 0));
 }
 
+// "  north/a (cores)"; empty: it is not known.
+std::string PlaceOf(const Json& member) {
+  const topology::HostPlace place{member.value("site", ""), member.value("zone", ""),
+                                  member.value("class", "")};
+  return place == topology::HostPlace() ? "" : "  " + topology::PlaceText(place);
+}
+
 bool Slow(const Json& member) {
   return member.contains("slow") && member["slow"].is_boolean() && member["slow"].get<bool>();
 }
@@ -288,7 +296,7 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
     lines.push_back(Cut(Pad(NameOf(m), 16) + Pad(std::to_string(m.value("pid", int64_t{0})), 9, true) +
                             Pad(Grouped(m.value("done", 0.0)), 15, true) +
                             Pad(Field(m, "cpu_s", 1), 9, true) + Pad(held, 10, true) + Pad(traffic, 9, true) +
-                            (Slow(m) ? "  slow" : "") +
+                            PlaceOf(m) + (Slow(m) ? "  slow" : "") +
                             (m.value("state", "") == "draining" ? "  leaving" : ""),
                         width));
   }

@@ -275,8 +275,15 @@ class Progress::JsonWriter {
                         {"bytes_sent", bytes_moved},
                         {"failed", moves.failed}};
     }
-    if (status_.replicas > 1)
+    if (status_.replicas > 1) {
       json_["replicas"] = {{"slices", status_.replicated}, {"of", status_.view.slices.size()}};
+      for (const auto& [servers, slices] : status_.replica_servers) {
+        const auto *from = status_.view.Find(servers.first), *to = status_.view.Find(servers.second);
+        if (from != nullptr && to != nullptr)
+          json_["replicas"]["on"].push_back(
+              {{"ps", from->index}, {"replica", to->index}, {"slices", slices}});
+      }
+    }
     json_["failed_checkpoints"] = status_.failed_checkpoints;
     if (!status_.checkpoint_failure.empty()) json_["checkpoint_failure"] = status_.checkpoint_failure;
     if (!status_.waiting_for.empty()) json_["waiting_for"] = status_.waiting_for;
@@ -359,6 +366,7 @@ class Progress::JsonWriter {
           m["unreachable"].push_back(protocol::Name(*other));
         }
       }
+      AddPlace(member.node, &m);
       AddServer(member.node, held, &m);
       AddWorker(member.node, usual_s, &m);
       members.push_back(std::move(m));
@@ -379,6 +387,17 @@ class Progress::JsonWriter {
                                         {"pid", pid},
                                         {"stuck", true}});
     }
+  }
+
+  void AddPlace(NodeId node, Json* m) const {
+    (*m)["round_trip_ms"] = nullptr;  // not known yet
+    const auto where =
+        std::ranges::find(status_.whereabouts, node, &protocol::CoordinatorStatus::Whereabouts::node);
+    if (where == status_.whereabouts.end()) return;
+    if (where->round_trip > Duration(0)) (*m)["round_trip_ms"] = Seconds(where->round_trip) * 1e3;
+    if (!where->place.site.empty()) (*m)["site"] = where->place.site;
+    if (!where->place.zone.empty()) (*m)["zone"] = where->place.zone;
+    if (!where->place.host_class.empty()) (*m)["class"] = where->place.host_class;
   }
 
   void AddServer(NodeId node, uint64_t held, Json* m) const {
@@ -429,6 +448,7 @@ class Progress::JsonWriter {
     double compute_s = own_cpu_seconds + progress_.forgotten_.cpu_seconds;
     for (const auto& [node, n] : progress_.nodes_) compute_s += n.cpu_seconds;
     json_["warnings"] = progress_.options_.warnings;
+    for (const auto& [about, line] : status_.misplaced) json_["warnings"].push_back(line);
     json_["skew_warnings"] = progress_.shares_ ? progress_.shares_->warnings() : 0;
     json_["wall_s"] = progress_.start_ < Time{0} ? 0.0 : Seconds(now_ - progress_.start_);
     json_["training_s"] = TrainingSeconds();

@@ -513,14 +513,14 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   EXPECT_EQ(json["members"][0],
             Json::parse(R"({"role":"ps","index":0,"node":3,"host":"host3","pid":103,"done":40,
                                                 "cpu_s":1.5,"bytes_held":4096,"share":1.0,"bytes_in":0,
-                                                "bytes_out":0,"bytes_per_s":0.0})"));
+                                                "bytes_out":0,"bytes_per_s":0.0,"round_trip_ms":null})"));
   EXPECT_EQ(json["members"][1], Json::parse(R"({"role":"worker","index":0,"node":1,"host":"host1","pid":101,
                                                 "done":10,"cpu_s":2.0,"steps":1,"compute_s":0.75,"wait_s":0.0,"push_retries":5,
                                                 "longest_step_ms":0.0,"dead_letters":2,
                                                 "last_dead_letter":"partition 0 offset 5: is missing",
                                                 "input_wait_s":0.0,"decode_s":0.125,"splits_ready":0,"input_bytes":0,
                                                 "input_bytes_per_s":0.0,"input_events_per_s":0.0,
-                                                "step_ms":null,"slow":false})"));
+                                                "step_ms":null,"slow":false,"round_trip_ms":null})"));
 }
 
 TEST_F(ProgressTest, AddressesOfMetricsAreTold) {

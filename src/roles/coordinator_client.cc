@@ -56,16 +56,21 @@ bool CoordinatorClient::Vote(protocol::Role role, protocol::Promises* former) {
   return !taken.ok() && !MayPass(taken.status());
 }
 
-Result<protocol::JoinReply> CoordinatorClient::JoinUntil(const protocol::JoinRequest& request, Time until,
+Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest request, Time until,
                                                          protocol::Promises* former) {
+  topology::RoundTrips round_trips;
   while (true) {
     if (former != nullptr && loop_.Now() + kJoinRetry < until && !Vote(request.role, former)) {
       std::this_thread::sleep_for(kJoinRetry);
       continue;
     }
     const Duration left = std::max<Duration>(until - loop_.Now(), std::chrono::milliseconds(1));
+    const Time sent = loop_.Now();
     auto reply = client_->Call(request, former != nullptr ? std::min(left, kMaxCall) : left);
     if (reply.ok()) {
+      round_trips.Add(loop_.Now() - sent);
+      request.round_trip = round_trips.least();
+      request.attempts = static_cast<uint32_t>(round_trips.added());
       auto* join = std::get_if<protocol::JoinReply>(&*reply);
       if (join == nullptr)
         return Status(Code::kDataLoss,
@@ -79,7 +84,8 @@ Result<protocol::JoinReply> CoordinatorClient::JoinUntil(const protocol::JoinReq
       keep_alive_.emplace(client_, KeepAliveThread::Options{.node = join->node,
                                                             .silence = call_deadline_,
                                                             .call_deadline = call_deadline_,
-                                                            .progress = progress_});
+                                                            .progress = progress_,
+                                                            .round_trips = round_trips});
       return std::move(*join);
     }
     if (!MayPass(reply.status()) || loop_.Now() + kJoinRetry >= until) {

@@ -27,6 +27,7 @@ struct CoordinatorClientOptions {
   // Where a role keeps files for a while, if this host does not see the job's directory or lacks the model's
   // files; the scratch directory of shards/scratch.h. Empty: $TMPDIR.
   std::string scratch;
+  topology::HostPlace place = {};                           // where this process is
   std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // what the role shows; null: nothing
   Duration join_deadline = std::chrono::seconds(10);
   // A role takes the coordinator for lost after this time without a reply. A cut of the network that is half
@@ -66,7 +67,7 @@ class CoordinatorClient {
   bool lost() const;
 
  private:
-  Result<protocol::JoinReply> JoinUntil(const protocol::JoinRequest& request, Time until,
+  Result<protocol::JoinReply> JoinUntil(protocol::JoinRequest request, Time until,
                                         protocol::Promises* former);
   bool Vote(protocol::Role role, protocol::Promises* former);
 

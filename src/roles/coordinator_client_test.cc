@@ -87,6 +87,43 @@ TEST_F(CoordinatorClientTest, Joins) {
   EXPECT_FALSE(coordinator_client_->busy());
 }
 
+TEST_F(CoordinatorClientTest, AttemptsToJoinMeasureTheRoundTrip) {
+  Serve([](const ControlRequest& request) -> std::optional<ControlReply> {
+    const auto* join = std::get_if<protocol::JoinRequest>(&request);
+    if (join == nullptr) return protocol::KeepAliveReply{};
+    protocol::JoinReply reply;
+    reply.node = NodeId(5);
+    if (join->attempts < 3) reply.status = Status(Code::kUnavailable, "its round trip is not known yet");
+    if ((join->attempts == 0) != (join->round_trip == Duration(0)))
+      reply.status = Status(Code::kInternal, "an attempt without a round trip");
+    return reply;
+  });
+  Connect();
+  const auto joined = coordinator_client_->Join(Worker());
+  ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+  EXPECT_GE(requests_.load(), 4);
+}
+
+TEST_F(CoordinatorClientTest, KeepAlivesReportTheRoundTrip) {
+  std::atomic<int> reports{0};
+  Serve([&reports](const ControlRequest& request) -> std::optional<ControlReply> {
+    const auto* alive = std::get_if<protocol::KeepAlive>(&request);
+    if (alive == nullptr) {
+      protocol::JoinReply reply;
+      reply.node = NodeId(5);
+      reply.heartbeat_timeout = std::chrono::seconds(1);
+      return reply;
+    }
+    if (alive->round_trip > Duration(0)) ++reports;
+    return protocol::KeepAliveReply{};
+  });
+  Connect();
+  ASSERT_TRUE(coordinator_client_->Join(Worker()).ok());
+  EXPECT_TRUE(RunUntil(loop_, [&] { return reports.load() > 1; }));
+  coordinator_client_.reset();
+  server_.reset();
+}
+
 TEST_F(CoordinatorClientTest, WaitsForACoordinatorThatIsNotThereYet) {
   const std::string address = FreeAddress();
   Connect({.coordinator = address});

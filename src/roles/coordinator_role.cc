@@ -590,6 +590,7 @@ class CoordinatorRole {
       MeasureSaving(status);
       Record(now, status.view);
       ReportUnreachable(status);
+      ReportMisplaced(status);
       if (tensorboard_ != nullptr && tensorboard_->Due(now) && Trains(status))
         tensorboard_->OnStatus(now, progress_.ToJson(now, status, OwnCpuSeconds()));
       StoreHistory(now, status);
@@ -663,6 +664,17 @@ class CoordinatorRole {
       if (!now.contains(pair)) spdlog::info("over: {}", text);
     }
     unreachable_ = std::move(now);
+  }
+
+  // Each rule of places once, when it begins not to hold, and when it does again.
+  void ReportMisplaced(const protocol::CoordinatorStatus& status) {
+    for (const auto& [about, text] : status.misplaced) {
+      if (!misplaced_.contains(about)) spdlog::warn("{}", text);
+    }
+    for (const auto& [about, text] : misplaced_) {
+      if (!status.misplaced.contains(about)) spdlog::info("over: {}", text);
+    }
+    misplaced_ = status.misplaced;
   }
 
   // What has been written of the checkpoint that is being made.
@@ -1054,11 +1066,12 @@ class CoordinatorRole {
   std::vector<std::string> standbys_;  // addresses
   std::string summary_;
   Status outcome_;
-  Status failure_;                  // why the job was ended
-  uint64_t reported_failures_ = 0;  // of checkpoints
-  uint64_t durable_ = 0;            // the newest complete one since the start
-  uint64_t saving_ = 0;             // the checkpoint that is being made; 0: none
-  uint64_t saved_bytes_ = 0;        // of it
+  Status failure_;                                // why the job was ended
+  uint64_t reported_failures_ = 0;                // of checkpoints
+  uint64_t durable_ = 0;                          // the newest complete one since the start
+  std::map<std::string, std::string> misplaced_;  // as last reported
+  uint64_t saving_ = 0;                           // the checkpoint that is being made; 0: none
+  uint64_t saved_bytes_ = 0;                      // of it
   bool measures_saving_ = false;
   std::unique_ptr<ShardService> shard_service_;
   BackgroundThread bucket_thread_{kNiceWithFiles};  // uses the members above
@@ -1080,13 +1093,13 @@ class CoordinatorRole {
 // For workers on hosts that do not have what the job reads. Without it the job runs on all others.
 std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options,
                                       PublisherService* publisher) {
-  auto feed = FeedThread::Start(OnHostOf(options.listen, options.feed_port),
-                                {.token = options.token, .tls = options.tls},
-                                {.id = job.InputsHash(),
-                                 .open = [stream = job.stream] { return stream.Open(); },
-                                 .assets = ServedAssets(job),
-                                 .description = "",
-                                 .on_scores = publisher != nullptr ? TakeScores(*publisher) : nullptr});
+  auto feed = FeedThread::Start(
+      OnHostOf(options.listen, options.feed_port), {.token = options.token, .tls = options.tls},
+      {.id = job.InputsHash(),
+       .open = [stream = job.StreamIn(ZoneOf(job, options.place))] { return stream.Open(); },
+       .assets = ServedAssets(job),
+       .description = "",
+       .on_scores = publisher != nullptr ? TakeScores(*publisher) : nullptr});
   if (feed.ok()) return std::move(*feed);
   spdlog::warn("no feed on this host: {}", feed.status().ToString());
   return nullptr;
@@ -1116,6 +1129,8 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
         "--scaler: the job has a command that carries out its scaling (autoscale: command); remove one of "
         "the two");
   }
+  const auto place = topology::PlaceOf(job.topology, net::HostName(), options.place);
+  if (!place.ok()) throw std::invalid_argument(place.status().message());
   checkpoint::IntactCheckpoint intact;
   // A job whose members are alive goes on, whatever becomes of the bucket.
   const bool goes_on = options.resume && !options.new_members;
@@ -1198,6 +1213,8 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   if (feed != nullptr) config.feeds = {feed->address().substr(feed->address().rfind(':'))};
   config.version = ProgramVersion();
   config.network = net::NetworkId();
+  config.topology = job.topology;
+  if (options.feed.empty()) config.partition_places = FindPartitionPlaces(job);
   config.job_hash = job.Hash();
   for (const auto& range : *ranges) config.partitions.push_back(range.partition);
   if (const Status pinned = PinStream(job, *source, restored, *ranges); !pinned.ok())

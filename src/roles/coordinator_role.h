@@ -27,6 +27,7 @@ struct CoordinatorOptions {
   uint16_t feed_port = 0;      // of the feed for roles that do not have what the job reads
   std::string token;
   std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS
+  topology::HostPlace place = {};                   // where this process is
   bool resume = false;
   // With `resume`: the job goes on even if another coordinator is alive, which this one replaces.
   bool take_over = false;

@@ -1,5 +1,6 @@
 #include "roles/keep_alive.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace leat::roles {
@@ -8,6 +9,7 @@ KeepAliveThread::KeepAliveThread(std::shared_ptr<control::ControlClient> client,
     : client_(std::move(client)),
       options_(std::move(options)),
       last_answer_(clock_.Now()),
+      round_trips_(options_.round_trips),
       thread_([this] { Run(); }) {}
 
 KeepAliveThread::~KeepAliveThread() {
@@ -25,21 +27,28 @@ void KeepAliveThread::OnAnswer() {
 
 void KeepAliveThread::Run() {
   std::unique_lock lock(mutex_);
-  Time due = clock_.Now() + options_.silence;
+  Time due = clock_.Now() + options_.silence, measure = due;
   while (!stop_) {
     if (const Time now = clock_.Now(); now < due) {
       wake_.wait_for(lock, due - now);
       continue;
     }
     if (const Time next = last_answer_.load(std::memory_order_relaxed) + options_.silence;
-        clock_.Now() < next) {
-      due = next;
+        clock_.Now() < std::min(next, measure)) {
+      due = std::min(next, measure);
       continue;
     }
     lock.unlock();
-    const auto reply = client_->Call(protocol::KeepAlive{options_.node, options_.progress->kernels()},
+    const Time sent = clock_.Now();
+    const auto reply = client_->Call(protocol::KeepAlive{.node = options_.node,
+                                                         .progress = options_.progress->kernels(),
+                                                         .round_trip = round_trips_.least()},
                                      options_.call_deadline);
-    if (reply.ok()) OnAnswer();
+    if (reply.ok()) {
+      OnAnswer();
+      round_trips_.Add(clock_.Now() - sent);
+      if (round_trips_.added() >= topology::RoundTrips::kLast) measure = clock_.Now() + kMeasure;
+    }
     lock.lock();
     due = clock_.Now() + options_.silence;
   }

@@ -12,11 +12,13 @@
 #include "base/clock.h"
 #include "control/client.h"
 #include "engine/run/progress.h"
+#include "topology/round_trips.h"
 
 namespace leat::roles {
 
-// A thread that sends protocol::KeepAlive whenever the coordinator has answered nothing for `silence`. While
-// heartbeats are answered it only wakes up once in that time. Failed calls are repeated after `silence`.
+// A thread that sends protocol::KeepAlive whenever the coordinator has answered nothing for `silence`. Failed
+// calls are repeated after `silence`. While heartbeats are answered it sends a few at the beginning, and then
+// one every kMeasure, which also report the round trip to the coordinator.
 class KeepAliveThread {
  public:
   struct Options {
@@ -24,7 +26,9 @@ class KeepAliveThread {
     Duration silence;
     Duration call_deadline;
     std::shared_ptr<const engine::Progress> progress;
+    topology::RoundTrips round_trips = {};  // of the calls so far
   };
+  static constexpr Duration kMeasure = std::chrono::seconds(10);
 
   KeepAliveThread(std::shared_ptr<control::ControlClient> client, Options options);
   // Waits for a call that is under way: Abort() on the client ends it.
@@ -40,6 +44,7 @@ class KeepAliveThread {
   const Options options_;
   const MonotonicClock clock_;
   std::atomic<Time> last_answer_;  // to a heartbeat or a keep-alive
+  topology::RoundTrips round_trips_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;

@@ -63,6 +63,7 @@ Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protoc
     : loop_(loop),
       role_(role),
       data_(options.data),
+      place_(options.place),
       metrics_(options.metrics),
       client_(loop, options, progress_),
       recording_(options),
@@ -79,7 +80,7 @@ Membership::~Membership() {
 }
 
 Result<job::Job> Membership::Join(const std::string& address, bool standby) {
-  auto request = MakeJoinRequest(role_, address);
+  auto request = MakeJoinRequest(role_, address, place_);
   request.job_hash = job_hash_;
   request.process = former_.process;
   request.standby = standby;

@@ -143,6 +143,7 @@ class Membership {
   net::Loop& loop_;
   const protocol::Role role_;
   const std::string data_;
+  const topology::HostPlace place_;
   const std::shared_ptr<observe::RoleMetrics> metrics_;  // may be null
   const std::shared_ptr<engine::Progress> progress_ = std::make_shared<engine::Progress>();
   CoordinatorClient client_;

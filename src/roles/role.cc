@@ -11,7 +11,8 @@
 
 namespace leat::roles {
 
-protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address) {
+protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address,
+                                      const topology::HostPlace& place) {
   protocol::JoinRequest request;
   request.role = role;
   request.version = ProgramVersion();
@@ -19,8 +20,14 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
   request.host = net::HostName();
   request.pid = getpid();
   request.network = net::NetworkId();
+  request.place = place;
   if (role == protocol::Role::kWorker) request.mpi = collective::FindMpiRank();
   return request;
+}
+
+std::string ZoneOf(const job::Job& job, const topology::HostPlace& own) {
+  const auto place = topology::PlaceOf(job.topology, net::HostName(), own);
+  return place.ok() ? place->zone : "";
 }
 
 void DelayBatch(const job::DebugSpec& debug, uint64_t batches) {

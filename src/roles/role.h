@@ -13,7 +13,11 @@ namespace leat::roles {
 // "0.1.0+no-git-commit", and the program's extensions. All processes of a job must have the same.
 std::string ProgramVersion();
 // A join request with this process's host, network and pid, and a worker's MPI rank.
-protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address);
+protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address,
+                                      const topology::HostPlace& place);
+
+// The zone of a process with this place of its own, also by the job's zone map; empty: it is not known.
+std::string ZoneOf(const job::Job& job, const topology::HostPlace& own);
 
 // Before a batch of a worker, after `batches` others: what the job's settings for tests say.
 void DelayBatch(const job::DebugSpec& debug, uint64_t batches);

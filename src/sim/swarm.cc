@@ -149,6 +149,10 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   options.move_death = job.move_death;
   if (!job.strategy.on_servers()) return options;
   options.replicas = job.replicas;
+  if (job.sites) {
+    options.server_places = {{"north", "a", ""}, {"south", "a", ""}, {"north", "b", ""}, {"south", "b", ""}};
+    options.max_servers = 2 * job.servers;
+  }
   options.forward_death = job.forward_death;
   options.forward_timeout = std::chrono::milliseconds(600);
   if (!job.fault_free && Rng(Mix(job.seed, 9)).Chance(0.5)) faults.deaths_in_forwards = 0.0005;

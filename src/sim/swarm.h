@@ -30,6 +30,7 @@ struct SwarmJob {
   bool paused = false;       // several times, by commands
   std::optional<MoveDeath> move_death = {};
   uint32_t replicas = 1;  // on so many servers
+  bool sites = false;     // servers are in two sites with two zones each
   std::optional<ForwardDeath> forward_death = {};
 };
 

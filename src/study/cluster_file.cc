@@ -102,7 +102,7 @@ ClusterFile ParseCluster(const Config& config) {
   int64_t count = 0;
   for (size_t i = 0; i < hosts.size(); ++i) {
     const Config entry = hosts[i];
-    entry.Allow({"class", "count", "workers", "ps", "zone"});
+    entry.Allow({"class", "count", "workers", "ps", "zone", "place"});
     HostGroup& group = file.groups.emplace_back();
     group.host_class = IndexOf(entry.At("class"), "class", classes);
     group.count = static_cast<uint32_t>(entry.Integer("count", 1, 1, kMostHosts));
@@ -111,6 +111,12 @@ ClusterFile ParseCluster(const Config& config) {
     if (group.workers + group.servers == 0) entry.Fail("a host without workers and ps");
     count += group.count;
     if (count > kMostHosts) entry.Fail("more than " + std::to_string(kMostHosts) + " hosts");
+    if (entry.Has("place")) {
+      const Config place = entry.At("place");
+      place.Allow({"site", "zone", "class"});
+      group.place = {place.String("site", ""), place.String("zone", ""), place.String("class", "")};
+      if (const Status good = topology::Check(group.place); !good.ok()) place.Fail(good.message());
+    }
     if (entry.Has("zone"))
       group.zone = IndexOf(entry.At("zone"), "zone", file.zone_names);
     else if (!file.zones.empty())
@@ -154,6 +160,7 @@ void Place(const ClusterFile& file, uint32_t workers, uint32_t servers, sim::Clu
     const auto index = static_cast<uint32_t>(options->hosts.size());
     sim::Host host = file.classes[group.host_class].host;
     host.zone = group.zone;
+    host.place = group.place;
     options->hosts.push_back(host);
     options->worker_hosts.insert(options->worker_hosts.end(), its_workers, index);
     options->server_hosts.insert(options->server_hosts.end(), its_servers, index);

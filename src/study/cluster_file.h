@@ -22,6 +22,7 @@ struct HostGroup {
   uint32_t count = 1;
   uint32_t workers = 0, servers = 0;  // on each of them
   uint32_t zone = 0;                  // index in ClusterFile::zones
+  topology::HostPlace place = {};     // site, zone within it, class: as roles say where they are
 };
 
 struct ClusterFile {

@@ -16,7 +16,7 @@ zones:
   a: {link: 10gbit, latency: 1ms}
   b: {link: 1gbit, latency: 1ms}
 hosts:
-  - {class: small, count: 3, workers: 2, zone: a}
+  - {class: small, count: 3, workers: 2, zone: a, place: {site: north, zone: z, class: cores}}
   - {class: big, count: 2, workers: 1, ps: 1, zone: b}
 input: {link: 1gbit, event_bytes: 800, decode: 2us}
 deaths: {every: 2h, restart: 30s}
@@ -38,6 +38,8 @@ TEST(ClusterFile, DescribesHosts) {
   EXPECT_EQ(options.server_hosts, (std::vector<uint32_t>{3}));
   EXPECT_EQ(options.hosts[3].link.burst, 512u << 10);
   EXPECT_EQ(options.hosts[3].zone, 1u);
+  EXPECT_EQ(options.hosts[0].place, (topology::HostPlace{"north", "z", "cores"}));
+  EXPECT_EQ(options.hosts[3].place, topology::HostPlace());
   EXPECT_EQ(options.hosts[3].speed, 1.5);
   EXPECT_EQ(options.zones.size(), 2u);
   EXPECT_EQ(options.input.event_bytes, 800);

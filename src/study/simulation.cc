@@ -45,6 +45,10 @@ sim::ClusterOptions OptionsFor(const job::Job& job, const Costs& costs, const Si
   options.optimizer = job.ServerOptimizer();
   options.strategy = job.strategy;
   options.replicas = job.replicas;
+  // Places come from the description of the cluster, and nobody is refused.
+  options.topology = job.topology;
+  options.topology.hosts.clear();
+  options.topology.refuse_far = false;
   options.cuts = job.Cuts();
   options.worker_link = options.server_link = settings.link;
   options.slowness = settings.slowness;

@@ -30,6 +30,20 @@ def hosts_fixture(count):
     return hosts
 
 
+def two_sites_fixture(zones, hosts):
+    """A fixture of two sites with so many hosts each, in so many zones, joined by a link of 100 Mbit/s."""
+    @pytest.fixture
+    def sites():
+        made = TwoSites(zones, hosts)
+        try:
+            if why := made.make():
+                pytest.skip(why)
+            yield made
+        finally:
+            made.remove()
+    return sites
+
+
 class Hosts:
     """`count` hosts with the addresses 10.213.7.1, 10.213.7.2, …. All processes on them end with remove()."""
 
@@ -47,8 +61,9 @@ class Hosts:
         if os.geteuid() != 0 or self.ip is None or self.iptables is None:
             return "emulating hosts needs root, ip (package iproute2) and iptables"
         why = self._ip("netns", "add", self.switch)
-        why = why or self._ip("-n", self.switch, "link", "add", "switch", "type", "bridge")
-        why = why or self._ip("-n", self.switch, "link", "set", "switch", "up")
+        for bridge in sorted({self.bridge(host) for host in range(self.count)}):
+            why = why or self._ip("-n", self.switch, "link", "add", bridge, "type", "bridge")
+            why = why or self._ip("-n", self.switch, "link", "set", bridge, "up")
         for host in range(self.count):
             why = why or self._start(host)
         return why
@@ -72,13 +87,17 @@ class Hosts:
         cable = f"leat{os.getpid()}h{host}"[-15:]
         address = self.addresses[host] + "/24"
         return (self._ip("-n", self.switch, "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", inside) or
-                self._ip("-n", self.switch, "link", "set", cable, "master", "switch", "up") or
+                self._ip("-n", self.switch, "link", "set", cable, "master", self.bridge(host), "up") or
                 self._in(host, self.ip, "address", "add", address, "dev", "eth0") or
                 self._in(host, self.ip, "link", "set", "eth0", "up") or self._in(host, self.ip, "link", "set", "lo", "up"))
 
     def _in(self, host, *command):
         done = subprocess.run([*self.at(host), *command], capture_output=True, text=True)
         return None if done.returncode == 0 else f"{' '.join(command)}: {done.stderr.strip()}"
+
+    def bridge(self, host):
+        """The bridge that a host is connected to."""
+        return "switch"
 
     def name(self, host):
         return f"leat-{chr(ord('a') + host)}"
@@ -146,3 +165,40 @@ class Hosts:
             leat.wait_for(lambda h=holder: h.poll() is not None, "the end of a host", 30)
         if self.ip:
             subprocess.run([self.ip, "netns", "delete", self.switch], capture_output=True)
+
+
+class TwoSites(Hosts):
+    """The sites north and south with zones a, b, …: the hosts of the north come first, zone by zone."""
+
+    LINK = "100mbit"
+
+    def __init__(self, zones, hosts):
+        super().__init__(2 * hosts)
+        self.zones, self.each = zones, hosts
+
+    def bridge(self, host):
+        return "north" if host < self.each else "south"
+
+    def place(self, host):
+        zone = chr(ord("a") + host % self.each * self.zones // self.each)
+        return ["--site", self.bridge(host), "--zone", zone]
+
+    def make(self):
+        tc = shutil.which("tc") or shutil.which("tc", path="/usr/sbin:/sbin")
+        why = super().make() or (None if tc else "a slow link needs tc (package iproute2)")
+        why = why or self._ip("-n", self.switch, "link", "add", "wan-n", "type", "veth", "peer", "name", "wan-s")
+        for end, bridge in [("wan-n", "north"), ("wan-s", "south")]:
+            why = why or self._ip("-n", self.switch, "link", "set", end, "master", bridge, "up")
+            if why:
+                return why
+            done = subprocess.run([tc, "-n", self.switch, *f"qdisc add dev {end} root tbf rate {self.LINK} burst 64kb latency 400ms".split()],
+                                  capture_output=True, text=True)
+            why = None if done.returncode == 0 else f"tc: {done.stderr.strip()}"
+        return why
+
+    def bytes_across(self):
+        """The bytes that have crossed the link, in both directions."""
+        shown = subprocess.run([self.ip, "-n", self.switch, "-s", "-j", "link", "show", "dev", "wan-n"], capture_output=True,
+                               text=True, check=True)
+        stats = json.loads(shown.stdout)[0]["stats64"]
+        return stats["rx"]["bytes"] + stats["tx"]["bytes"]

@@ -210,6 +210,11 @@ Status KafkaStream::CheckTopic(double checkpoint_interval_s, std::string* warnin
   return labels->CheckCopartitioned(complete);
 }
 
+Result<std::vector<std::vector<int32_t>>> KafkaStream::Replicas() const {
+  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  return stream::FindKafkaReplicas(complete);
+}
+
 Result<KafkaStream::Bounds> KafkaStream::FindBounds() const {
   LEAT_ASSIGN_OR_RETURN(auto complete, WithSecrets(*this));
   LEAT_ASSIGN_OR_RETURN(auto now, stream::FindKafkaOffsets(complete));

@@ -65,6 +65,8 @@ struct KafkaStream {
     std::vector<uint64_t> start, end;
   };
   Result<Bounds> FindBounds() const;
+  // The ids of the brokers that have each partition.
+  Result<std::vector<std::vector<int32_t>>> Replicas() const;
 };
 
 // Milliseconds since 1970 of a time in RFC 3339, or nothing if the text is none.

@@ -71,6 +71,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
                                 std::to_string(config.cuts.epochs));
   }
   cursors.PauseAt(config.pause_at);
+  splits.SetPartitionPlaces(config.partition_places);
 
   std::vector<Cut> cuts;
   std::vector<RoundMade> made_rounds;
@@ -580,6 +581,7 @@ CoordinatorStatus Coordinator::status() const {
   if (s.moves.active()) status.moves.planned += s.moves.active()->order.slices.size();
   status.replicas = s.config.replicas;
   status.replicated = s.slices.replicated();
+  s.AddPlaces(&status);
   for (const auto& [node, member] : s.members) {
     if (member.member.role == Role::kServer && s.Draining(node)) status.moves.draining.push_back(node);
   }

@@ -22,6 +22,8 @@
 #include "protocol/messages_control.h"
 #include "protocol/placement.h"
 #include "protocol/strategy.h"
+#include "topology/near_partitions.h"
+#include "topology/topology_settings.h"
 
 namespace leat::protocol {
 
@@ -98,6 +100,9 @@ struct CoordinatorConfig {
   std::string version;
   uint64_t job_hash = 0;
   uint64_t network = 0;  // of the coordinator, as JoinRequest::network; 0: unknown
+  topology::TopologySettings topology;
+  // By partition; empty: not known. Workers prefer the splits of partitions near them.
+  std::vector<topology::PartitionPlaces> partition_places;
 };
 
 // ---- persistent state of the coordinator: the journal and the manifests
@@ -151,6 +156,7 @@ struct MemberJoined {
   int64_t pid = 0;
   uint64_t process = 0;  // as JoinRequest::process
   uint64_t network = 0;  // as JoinRequest::network
+  topology::HostPlace place = {};
   friend bool operator==(const MemberJoined&, const MemberJoined&) = default;
 };
 struct MembersLeft {  // or were evicted
@@ -402,8 +408,20 @@ struct CoordinatorStatus {
     friend bool operator==(const Grant&, const Grant&) = default;
   };
   std::optional<Grant> grant;  // none: no pool has said
-  uint32_t replicas = 1;       // CoordinatorConfig::replicas
-  uint64_t replicated = 0;     // slices that have a replica at present
+  // Members that say where they are, or whose round trip to the coordinator is known.
+  struct Whereabouts {
+    NodeId node;
+    topology::HostPlace place;
+    Duration round_trip{};  // 0: unknown
+  };
+  std::vector<Whereabouts> whereabouts;
+  // One line for each rule of places that does not hold, by what it is about: replicas in one zone, a member
+  // that is too far away, a class that no host offers.
+  std::map<std::string, std::string> misplaced;
+  uint32_t replicas = 1;    // CoordinatorConfig::replicas
+  uint64_t replicated = 0;  // slices that have a replica at present
+  // How many of them are on one server (first) with their replica on another.
+  std::map<std::pair<NodeId, NodeId>, uint64_t> replica_servers;
   // The checkpoint that is being made.
   struct Saving {
     uint64_t id = 0;

@@ -46,12 +46,17 @@ uint32_t Coordinator::State::Staying(Role role) const {
   }));
 }
 
+// Those on hosts of the class for workers come first.
 Coordinator::State::MemberState* Coordinator::State::NextStandby() {
+  MemberState* other = nullptr;
   for (auto& [node, its] : members) {
     const bool stands_by = its.member.role == Role::kWorker && its.member.state == Member::State::kStandby;
-    if (stands_by && its.ready && !its.isolated) return &its;
+    if (!stands_by || !its.ready || its.isolated) continue;
+    const std::string& wanted = config.topology.worker_class;
+    if (wanted.empty() || its.place.host_class == wanted) return &its;
+    if (other == nullptr) other = &its;
   }
-  return nullptr;
+  return other;
 }
 
 Status Coordinator::State::Drain(Time now, NodeId node) {

@@ -69,18 +69,22 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     if (const Status good = CheckMpiRank(request); !good.ok()) return reject(good.code(), good.message());
   }
   if (const Status good = CheckReachable(request); !good.ok()) return reject(good.code(), good.message());
+  const Result<topology::HostPlace> place = CheckPlace(request);
+  if (!place.ok()) return reject(place.status().code(), place.status().message());
   if (const Status good = ReplaceFormerSelf(now, request); !good.ok())
     return reject(good.code(), good.message());
 
   MemberState member;
+  const bool stands_by = StandsBy(request, *place);
   member.member = {NextNode(), request.role,
-                   by_mpi ? request.mpi->rank : LowestFreeIndex(request.role, request.standby),
-                   request.address};
-  if (request.standby) SetState(&member, Member::State::kStandby);
+                   by_mpi ? request.mpi->rank : LowestFreeIndex(request.role, stands_by), request.address};
+  if (stands_by) SetState(&member, Member::State::kStandby);
   member.host = request.host;
   member.pid = request.pid;
   member.process = request.process;
   member.network = request.network;
+  member.place = *place;
+  member.round_trip = request.round_trip;
   member.last_seen = member.last_moved = now;
   JournalMember(member);
   JoinReply reply;
@@ -195,6 +199,7 @@ void Coordinator::State::Isolate(Time now, NodeId worker, const std::vector<Node
 
 void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases) {
   if (!slices.ready() || scale.paused) return;
+  if (!config.partition_places.empty()) splits.SetWorkerPlace(worker, members.at(worker).place);
   wanted = std::min(wanted, kMaxLeases);
   while (leases->size() < wanted) {
     const size_t demand = wanted - leases->size();
@@ -384,7 +389,7 @@ void Coordinator::State::AssignPublishers() {
 }
 
 void Coordinator::State::JournalMember(const MemberState& its) {
-  journals.push_back({MemberJoined{its.member, its.host, its.pid, its.process, its.network}});
+  journals.push_back({MemberJoined{its.member, its.host, its.pid, its.process, its.network, its.place}});
 }
 
 void Coordinator::State::JournalCuts(CutsMade made) {
@@ -427,6 +432,7 @@ void Coordinator::State::OnKeepAlive(Time now, uint64_t call, const KeepAlive& k
   if (const auto at = known.find(keep_alive.node); at != known.end()) {
     MemberState& member = at->second;
     member.last_seen = now;
+    if (keep_alive.round_trip > Duration(0)) member.round_trip = keep_alive.round_trip;
     const bool standby = member.member.role == Role::kCoordinator;  // these are all that it sends
     if (member.progress != keep_alive.progress || standby) member.last_moved = now;
     member.progress = keep_alive.progress;
@@ -512,26 +518,35 @@ void Coordinator::State::PlaceSlices(Time now) {
   if (AllReduce()) return StepGroups(now);
   if (!cursors.started() || (slices.placed() && orphans_since.empty())) return;
   std::vector<NodeId> servers = Servers();
+  const std::set<NodeId> elsewhere = Elsewhere();
   if (!slices.placed()) {
-    if (servers.size() < std::max(config.servers, 1u)) return;
+    const size_t wanted = std::max(config.servers, 1u);
+    if (servers.size() < wanted) return;
+    std::erase_if(servers, [&](NodeId server) { return elsewhere.contains(server); });
+    // Some of those that are wanted may be about to join in the same site.
+    if (!servers_came) servers_came = now;
+    if (servers.empty() || (servers.size() < wanted && now - *servers_came < config.server_wait)) return;
     // Server 0 of the placement is the one displayed as ps 0.
     std::ranges::sort(servers, {}, [this](NodeId server) { return members.at(server).member.index; });
-    servers.resize(std::max(config.servers, 1u));
-    const auto count = static_cast<uint32_t>(servers.size());
-    const auto assignment = Place(config.table, PlacementOn(count), count);
+    servers.resize(std::min(servers.size(), wanted));
+    const auto assignment = Place(config.table, PlacementOn(servers), static_cast<uint32_t>(servers.size()));
     if (!assignment.ok()) return StopMembers(now, assignment.status());
     slices.PlaceAll(servers, *assignment);
+    NoteSite();
     servers_changed = false;
     view_changed = true;
     return;
   }
+  std::erase_if(servers, [&](NodeId server) { return elsewhere.contains(server); });
   // Servers that leave, or are excluded from the placement, take over slices only if there is no other
   // server.
   const auto unwilling = [this](NodeId server) { return !Takes(server); };
   if (!std::ranges::all_of(servers, unwilling)) std::erase_if(servers, unwilling);
   for (NodeId former : slices.Orphaned()) {
+    // One of another site has to wait for those of this one to come back.
     const auto spare =
-        std::find_if(servers.begin(), servers.end(), [&](NodeId server) { return !slices.Holds(server); });
+        LeavesSite() ? servers.end()
+                     : std::ranges::find_if(servers, [&](NodeId server) { return !slices.Holds(server); });
     if (spare != servers.end()) {
       slices.Adopt(former, {*spare});
     } else if (!servers.empty() && now - orphans_since[former] >= config.server_wait) {

@@ -41,11 +41,21 @@ void Coordinator::State::AwaitFewerServers() {
   if (!slices.placed()) config.servers = std::min(config.servers, std::max(scale.servers, 1u));
 }
 
-// The placement may name servers that are not wanted any more.
-Placement Coordinator::State::PlacementOn(uint32_t servers) const {
+// The placement names servers by index, also some that are not wanted any more, or are in another site.
+Placement Coordinator::State::PlacementOn(const std::vector<NodeId>& servers) const {
   Placement placement = config.placement;
-  std::erase_if(placement.exclude, [servers](uint32_t index) { return index >= servers; });
-  if (placement.weights.size() > servers) placement.weights.resize(servers);
+  placement.exclude.clear();
+  placement.weights.clear();
+  for (uint32_t i = 0; i < servers.size(); ++i) {
+    const MemberState& member = members.at(servers[i]);
+    const double weight = WeightOf(member);
+    if (std::ranges::count(config.placement.exclude, member.member.index) > 0) placement.exclude.push_back(i);
+    if (!config.placement.weights.empty()) placement.weights.push_back(weight);
+  }
+  // If no other server is there, they hold slices all the same.
+  if (placement.exclude.size() == servers.size()) placement.exclude.clear();
+  const bool weightless = std::ranges::all_of(placement.weights, [](double weight) { return weight <= 0; });
+  if (weightless) placement.weights.assign(placement.weights.size(), 1);
   return placement;
 }
 

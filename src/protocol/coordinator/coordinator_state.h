@@ -1,7 +1,8 @@
 // The coordinator's state, for its own sources: coordinator.cc (inputs, ids, the end of the job),
 // coordinator_members.cc (membership, placement of slices, heartbeats), coordinator_takeover.cc,
-// coordinator_elastic.cc, coordinator_lanes.cc, coordinator_scale.cc (commands), moves/coordinator_moves.cc,
-// moves/coordinator_replicas.cc, coordinator_group.cc and coordinator_checkpoints.cc.
+// coordinator_elastic.cc, coordinator_lanes.cc, coordinator_scale.cc (commands), coordinator_topology.cc
+// (places of members), moves/coordinator_moves.cc, moves/coordinator_replicas.cc, coordinator_group.cc and
+// coordinator_checkpoints.cc.
 #pragma once
 
 #include <deque>
@@ -17,7 +18,7 @@
 #include "protocol/coordinator/leases/split_queue.h"
 #include "protocol/coordinator/moves/slice_moves.h"
 #include "protocol/coordinator/moves/traffic_meter.h"
-#include "protocol/coordinator/publications.h"
+#include "protocol/coordinator/publications/publications.h"
 #include "protocol/coordinator/slice_map.h"
 
 namespace leat::protocol {
@@ -29,8 +30,10 @@ struct Coordinator::State {
     int64_t pid = 0;
     uint64_t process = 0;  // as JoinRequest::process
     uint64_t network = 0;
-    Time last_seen{0};   // of the process: a heartbeat or a keep-alive
-    Time last_moved{0};  // of its work: a heartbeat, or kernels that have finished
+    topology::HostPlace place;
+    Duration round_trip{};  // to here; 0: unknown
+    Time last_seen{0};      // of the process: a heartbeat or a keep-alive
+    Time last_moved{0};     // of its work: a heartbeat, or kernels that have finished
     uint64_t progress = 0;
     // A worker that has sent a heartbeat: it has opened the stream and compiled its graph.
     bool ready = false;
@@ -231,7 +234,22 @@ struct Coordinator::State {
   Status CheckWorkers(const WorkerRange& workers) const;
   void WantFewer(Role role);
   void AwaitFewerServers();
-  Placement PlacementOn(uint32_t servers) const;  // the first ones
+  Placement PlacementOn(const std::vector<NodeId>& servers) const;
+
+  // ---- coordinator_topology.cc: where members are
+  // Why a role must not join because of where it is, or its place.
+  Result<topology::HostPlace> CheckPlace(const JoinRequest& request) const;
+  // A worker stands by if its host is of another class than the one that the job wants for workers.
+  bool StandsBy(const JoinRequest& request, const topology::HostPlace& place) const;
+  bool HasPlaces() const;  // some member's place is known
+  // Servers that are not to hold slices because of where they are, unless all of them leave.
+  std::set<NodeId> Elsewhere() const;
+  // The slices had to move to another site.
+  bool LeavesSite() const;
+  void NoteSite();
+  // Whether the job lets the server hold slices at all.
+  bool SiteAllows(NodeId server) const;
+  void AddPlaces(CoordinatorStatus* status) const;
 
   // ---- moves/coordinator_replicas.cc: slices that are on two servers
   void LoseReplica(SliceId slice);
@@ -306,7 +324,9 @@ struct Coordinator::State {
   bool all_workers_came = false;     // as many as are wanted
   uint32_t standing_by = 0;          // workers
   HeartbeatCounts heartbeat_counts;
-  std::map<NodeId, Time> orphans_since;  // since when slices are without a server, by former server
+  std::optional<std::string> slice_site;  // of most servers with slices; kept when the last of them is lost
+  std::optional<Time> servers_came;       // when there were as many as are wanted, in all sites
+  std::map<NodeId, Time> orphans_since;   // since when slices are without a server, by former server
   bool view_changed = true;
   Shared<View> view = View();
   uint64_t evictions = 0;

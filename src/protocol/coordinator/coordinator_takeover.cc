@@ -94,6 +94,7 @@ void Coordinator::State::TakeOver(const Former& former) {
     member.pid = joined.pid;
     member.process = joined.process;
     member.network = joined.network;
+    member.place = joined.place;
     awaited.insert(node);
     taken_over.push_back(joined);
     if (joined.member.role == Role::kServer) {
@@ -115,6 +116,7 @@ void Coordinator::State::TakeOver(const Former& former) {
     }
   } else if (!AllReduce() && !former.places.empty()) {
     slices.RestorePlaces(former.places, Servers());
+    NoteSite();
     for (const NodeId server : slices.Orphaned()) orphans_since[server] = Time(0);
   }
   // In stepped strategies all slices go back with those of a lost server. The former coordinator may have

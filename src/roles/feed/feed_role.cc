@@ -111,7 +111,8 @@ void AwaitEndOfReads(const FeedThread& feed) {
 Status RunFeedOnce(Membership& membership, const RoleOptions& options) {
   const auto reply = AskForJob(options.coordinator_client, options.coordinator_client.join_deadline);
   if (!reply.ok()) return Membership::JoinError(reply.status());
-  LEAT_ASSIGN_OR_RETURN(const job::Job job, ReadJob(reply->job, options.coordinator_client.data));
+  LEAT_ASSIGN_OR_RETURN(job::Job job, ReadJob(reply->job, options.coordinator_client.data));
+  job.stream = job.StreamIn(ZoneOf(job, options.coordinator_client.place));
   const auto publisher = MakePublisher(job);
   LEAT_ASSIGN_OR_RETURN(feed::Contents contents, OpenContents(job));
   if (publisher != nullptr) contents.on_scores = TakeScores(*publisher);

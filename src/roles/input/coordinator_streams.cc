@@ -32,6 +32,25 @@ Result<CoordinatorStreams> OpenOnThisHost(const job::Job& job) {
   return streams;
 }
 
+std::vector<topology::PartitionPlaces> FindPartitionPlaces(const job::Job& job) {
+  const job::KafkaStream* const kafka = job.stream.kafka();
+  if (kafka == nullptr || job.topology.brokers.empty()) return {};
+  const auto replicas = kafka->Replicas();
+  if (!replicas.ok()) {
+    spdlog::warn("it is not known where the partitions are: {}", replicas.status().message());
+    return {};
+  }
+  std::vector<topology::PartitionPlaces> places;
+  for (const std::vector<int32_t>& brokers : *replicas) {
+    topology::PartitionPlaces& copies = places.emplace_back();
+    for (const int32_t broker : brokers) {
+      if (const auto at = job.topology.brokers.find(broker); at != job.topology.brokers.end())
+        copies.push_back(at->second);
+    }
+  }
+  return places;
+}
+
 CoordinatorStreams OpenAtFeed(const job::Job& job, const CoordinatorOptions& options) {
   CoordinatorStreams streams;
   streams.remote = true;

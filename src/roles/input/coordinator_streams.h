@@ -10,6 +10,7 @@
 #include "roles/coordinator_role.h"
 #include "roles/feed/wait_for_feed.h"
 #include "stream/source.h"
+#include "topology/near_partitions.h"
 
 namespace leat::roles {
 
@@ -33,6 +34,10 @@ Status PrepareStream(bool resume, job::Job* job);
 
 // An error names what cannot be opened.
 Result<CoordinatorStreams> OpenOnThisHost(const job::Job& job);
+
+// Where the copies of the partitions are (CoordinatorConfig::partition_places), if the job says where brokers
+// are. Empty: not known.
+std::vector<topology::PartitionPlaces> FindPartitionPlaces(const job::Job& job);
 
 CoordinatorStreams OpenAtFeed(const job::Job& job, const CoordinatorOptions& options);
 

@@ -6,13 +6,14 @@
 
 #include "feed/remote_source.h"
 #include "roles/feed/job_feeds.h"
+#include "roles/role.h"
 
 namespace leat::roles {
 namespace {
 
-Result<std::unique_ptr<stream::Source>> OpenOwn(const job::Job& job) {
+Result<std::unique_ptr<stream::Source>> OpenOwn(const job::Job& job, const topology::HostPlace& place) {
   LEAT_RETURN_IF_ERROR(job.CheckInputs());
-  return job.stream.Open();
+  return job.StreamIn(ZoneOf(job, place)).Open();
 }
 
 Result<std::shared_ptr<stream::DeadLetterSink>> OpenDeadLetters(const job::Job& job) {
@@ -31,7 +32,7 @@ void OpenedStream::Count(protocol::WorkerProgress* progress) const {
 }
 
 Result<OpenedStream> OpenStream(const job::Job& job, const RoleOptions& options) {
-  auto own = OpenOwn(job);
+  auto own = OpenOwn(job, options.coordinator_client.place);
   if (own.ok()) {
     LEAT_ASSIGN_OR_RETURN(auto dead_letters, OpenDeadLetters(job));
     return OpenedStream{std::move(*own), nullptr, std::move(dead_letters)};

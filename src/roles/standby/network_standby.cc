@@ -153,7 +153,7 @@ class NetworkStandby {
   Status Stopped() const { return {Code::kAborted, over_ ? "the job is over" : "stopped"}; }
 
   protocol::JoinRequest MakeJoin() const {
-    auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_);
+    auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place);
     request.process = process_;
     request.local_host = net::LocalHostTowards(client_.address());
     return request;

@@ -70,7 +70,7 @@ class Standby {
   enum class Found { kLost, kOther, kOver };  // kOther: a coordinator of which it is to be a member
 
   Result<protocol::JoinReply> Join() {
-    auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_);
+    auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place);
     request.process = process_;
     request.local_host = net::LocalHostTowards(client_->address());
     const Time until = clock_.Now() + kJoinDeadline;

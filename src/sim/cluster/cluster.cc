@@ -139,6 +139,7 @@ CoordinatorConfig Cluster::State::Config() const {
   config.servers = options.servers;
   config.max_servers = options.max_servers;
   config.replicas = options.replicas;
+  config.topology = options.topology;
   config.workers = options.workers;
   config.strategy = options.strategy;
   config.cuts = options.cuts;

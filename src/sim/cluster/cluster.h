@@ -135,6 +135,7 @@ struct Host {
   double speed = 1;   // of a core, relative to the machine where the times were measured
   double cores = 0;   // 0: as many as its processes have threads
   uint32_t zone = 0;  // index in ClusterOptions::zones
+  topology::HostPlace place = {};
 };
 
 // The time that a process's thread needs for a message.
@@ -187,6 +188,10 @@ struct ClusterOptions {
   uint32_t servers = 1;      // allreduce: 0
   uint32_t max_servers = 0;  // CoordinatorConfig::max_servers
   uint32_t replicas = 1;     // CoordinatorConfig::replicas
+  topology::TopologySettings topology;
+  // Where the first, second, … server process is, if there are no `hosts`; further ones start again with the
+  // first place. Empty: it is not known.
+  std::vector<topology::HostPlace> server_places;
   uint32_t workers = 1;
   uint32_t standby = 0;    // workers that stand by; so do then all that replace a worker
   uint32_t followers = 0;  // members that follow the parameters, and how often

@@ -546,6 +546,7 @@ struct Cluster::State {
 
   // ---- hosts.cc
   void MakeHosts();
+  topology::HostPlace PlaceOf(const RoleProcess& p) const;
   void PutOnHost(RoleProcess* p, uint32_t host);
   Departure Leaves(RoleProcess* from, const RoleProcess* to, uint64_t bytes, Time at, Time* in_order,
                    double share);

@@ -34,6 +34,13 @@ void Cluster::State::MakeHosts() {
   }
 }
 
+topology::HostPlace Cluster::State::PlaceOf(const RoleProcess& p) const {
+  if (!options.hosts.empty()) return options.hosts[p.host_index].place;
+  const auto& places = options.server_places;
+  return p.role == Role::kServer && !places.empty() ? places[p.started % places.size()]
+                                                    : topology::HostPlace();
+}
+
 void Cluster::State::PutOnHost(RoleProcess* p, uint32_t host) {
   const bool server = p->role == Role::kServer;
   const auto& of_role = server ? options.server_hosts : options.worker_hosts;

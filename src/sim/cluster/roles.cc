@@ -101,6 +101,9 @@ void Cluster::State::AskToJoin(const ProcessPtr& p, const std::function<void()>&
   request.address = address_slots[p->address_id].address;
   request.process = p->slot + 1;
   request.standby = p->standby;
+  request.place = PlaceOf(*p);
+  request.round_trip = 2 * p->host->latency;
+  if (!options.zones.empty()) request.round_trip += 2 * options.zones[p->host->zone].latency;
   Call(p, request, [this, p, again](std::optional<ControlReply> reply) {
     const auto* joined = reply ? std::get_if<JoinReply>(&*reply) : nullptr;
     if (!joined || !joined->status.ok()) return again();

@@ -109,6 +109,19 @@ class KafkaSource final : public TimedSource {
     return ranges;
   }
 
+  Result<std::vector<std::vector<int32_t>>> Replicas() {
+    LEAT_ASSIGN_OR_RETURN(const auto metadata, Metadata(options_.timeout));
+    const rd_kafka_metadata_topic_t& topic = metadata->topics[0];
+    std::vector<std::vector<int32_t>> replicas(static_cast<size_t>(std::max(topic.partition_cnt, 0)));
+    for (int i = 0; i < topic.partition_cnt; ++i) {
+      const rd_kafka_metadata_partition_t& partition = topic.partitions[i];
+      if (partition.id < 0 || static_cast<size_t>(partition.id) >= replicas.size()) continue;
+      replicas[static_cast<size_t>(partition.id)].assign(partition.replicas,
+                                                         partition.replicas + partition.replica_cnt);
+    }
+    return replicas;
+  }
+
   // The first record of each partition since then, or the partition's end.
   Result<std::vector<uint64_t>> Since(int64_t since_ms) {
     LEAT_ASSIGN_OR_RETURN(const uint32_t partitions, CountPartitions(options_.timeout));
@@ -253,16 +266,22 @@ class KafkaSource final : public TimedSource {
     }
   }
 
-  // The partitions that the topic has now. kNotFound: there is no such topic.
-  Result<uint32_t> CountPartitions(Duration timeout) {
+  // What the cluster says of the topic now, which is all of the answer. kNotFound: there is no such topic.
+  Result<KafkaPtr<const rd_kafka_metadata_t>> Metadata(Duration timeout) {
     const rd_kafka_metadata_t* got = nullptr;
     const auto error = rd_kafka_metadata(client_.get(), 0, topic_.get(), &got, Milliseconds(timeout));
-    const KafkaPtr<const rd_kafka_metadata_t> metadata(got);
+    KafkaPtr<const rd_kafka_metadata_t> metadata(got);
     const auto brokers = options_.settings.find("bootstrap.servers");
     LEAT_RETURN_IF_ERROR(
         client_.Error(error, Where() + (brokers != options_.settings.end() ? " at " + brokers->second : "")));
     if (metadata->topic_cnt != 1) return Status(Code::kNotFound, Where() + ": there is no such topic");
     LEAT_RETURN_IF_ERROR(client_.Error(metadata->topics[0].err, Where()));
+    return metadata;
+  }
+
+  // The partitions that the topic has now.
+  Result<uint32_t> CountPartitions(Duration timeout) {
+    LEAT_ASSIGN_OR_RETURN(const auto metadata, Metadata(timeout));
     known_ = static_cast<uint32_t>(metadata->topics[0].partition_cnt);
     return known_;
   }
@@ -488,6 +507,11 @@ Result<KafkaOffsets> FindKafkaOffsets(const KafkaOptions& options) {
 Result<uint32_t> CountKafkaPartitions(const KafkaOptions& options) {
   LEAT_ASSIGN_OR_RETURN(const auto source, Open(options));
   return source->known();
+}
+
+Result<std::vector<std::vector<int32_t>>> FindKafkaReplicas(const KafkaOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(const auto source, Open(options));
+  return source->Replicas();
 }
 
 Result<std::vector<uint64_t>> FindKafkaOffsets(const KafkaOptions& options, int64_t since_ms) {

@@ -28,6 +28,9 @@ Result<std::string> KafkaClusterId(const KafkaOptions& options);
 // The partitions that the topic has now.
 Result<uint32_t> CountKafkaPartitions(const KafkaOptions& options);
 
+// The ids of the brokers that have a copy of each partition, as of now.
+Result<std::vector<std::vector<int32_t>>> FindKafkaReplicas(const KafkaOptions& options);
+
 // Where each partition of the topic begins and ends now, whatever the job reads of it, or where its records
 // from this moment on begin (in milliseconds since 1970).
 struct KafkaOffsets {

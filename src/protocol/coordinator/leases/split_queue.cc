@@ -175,21 +175,71 @@ std::optional<SplitQueue::SplitKey> SplitQueue::FindOwn(NodeId worker) const {
     if (!HeldBy(worker, splits_[key.first].at(key.second).holders)) return key;
   }
   if (fresh_count_ == 0) return std::nullopt;
-  const auto at = std::ranges::lower_bound(readers_, worker);
-  const auto number = static_cast<size_t>(at - readers_.begin());
-  const size_t workers = readers_.size() + (at == readers_.end() || *at != worker ? 1 : 0);
   const FreeSplits* least = nullptr;
-  const auto consider = [&](uint32_t partition) {
-    const FreeSplits& its = fresh_[partition];
+  for (const size_t place : Shares(worker)) {
+    const FreeSplits& its = fresh_[shared_[place]];
     if (!its.empty() && (least == nullptr || its.begin()->first < least->begin()->first)) least = &its;
-  };
-  if (workers > shared_.size()) {
-    consider(shared_[number % shared_.size()]);
-  } else {
-    for (size_t place = number; place < shared_.size(); place += workers) consider(shared_[place]);
   }
   if (least == nullptr) return std::nullopt;
   return least->begin()->second;
+}
+
+std::vector<size_t> SplitQueue::Shares(NodeId worker) const {
+  const auto at = std::ranges::lower_bound(readers_, worker);
+  const auto number = static_cast<size_t>(at - readers_.begin());
+  const bool joins = at == readers_.end() || *at != worker;
+  if (!partition_places_.empty()) {
+    std::vector<NodeId> readers = readers_;
+    if (joins) readers.insert(readers.begin() + (at - readers_.begin()), worker);
+    return NearShares(number, readers);
+  }
+  const size_t workers = readers_.size() + (joins ? 1 : 0);
+  if (workers > shared_.size()) return {number % shared_.size()};
+  std::vector<size_t> shares;
+  for (size_t place = number; place < shared_.size(); place += workers) shares.push_back(place);
+  return shares;
+}
+
+std::vector<size_t> SplitQueue::NearShares(size_t number, const std::vector<NodeId>& readers) const {
+  const auto place_of = [this](NodeId reader) {
+    const auto known = worker_places_.find(reader);
+    return known == worker_places_.end() ? topology::HostPlace() : known->second;
+  };
+  const auto copies_of = [this](uint32_t partition) {
+    return partition < partition_places_.size() ? partition_places_[partition] : topology::PartitionPlaces();
+  };
+  if (assigned_.partitions != shared_ || assigned_.readers != readers) {
+    std::vector<topology::HostPlace> workers;
+    std::vector<topology::PartitionPlaces> partitions;
+    std::vector<uint32_t> before;
+    for (const NodeId reader : readers) workers.push_back(place_of(reader));
+    for (const uint32_t partition : shared_) {
+      partitions.push_back(copies_of(partition));
+      const auto had = partition < assigned_.reader_of.size() ? assigned_.reader_of[partition] : UINT32_MAX;
+      const NodeId former = had < assigned_.readers.size() ? assigned_.readers[had] : NodeId();
+      before.push_back(static_cast<uint32_t>(std::ranges::find(readers, former) - readers.begin()));
+    }
+    const std::vector<uint32_t> reader_of = topology::NearPartitions(workers, partitions, before);
+    assigned_ = {shared_, readers, std::vector<uint32_t>(splits_.size(), UINT32_MAX)};
+    for (size_t place = 0; place < shared_.size(); ++place)
+      assigned_.reader_of[shared_[place]] = reader_of[place];
+  }
+  std::vector<size_t> shares;
+  for (size_t place = 0; place < shared_.size(); ++place) {
+    if (assigned_.reader_of[shared_[place]] == number) shares.push_back(place);
+  }
+  if (!shares.empty()) return shares;
+  // There are more workers than partitions: one of the nearest, different ones for those that come to here.
+  std::vector<size_t> nearest;
+  topology::Distance least = topology::Distance::kFar;
+  for (size_t place = 0; place < shared_.size(); ++place) {
+    const topology::Distance distance =
+        topology::DistanceTo(place_of(readers[number]), copies_of(shared_[place]));
+    if (distance < least) nearest.clear();
+    least = std::min(least, distance);
+    if (distance == least) nearest.push_back(place);
+  }
+  return {nearest[number % nearest.size()]};
 }
 
 std::optional<SplitQueue::SplitKey> SplitQueue::FindAny() const {
@@ -326,6 +376,7 @@ std::vector<uint64_t> SplitQueue::Reconcile(NodeId worker, std::vector<uint64_t>
 
 void SplitQueue::Reclaim(NodeId worker) {
   std::erase(readers_, worker);
+  worker_places_.erase(worker);
   const auto own = workers_.find(worker);
   if (own == workers_.end()) return;
   while (!own->second.empty()) {

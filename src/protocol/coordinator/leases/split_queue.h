@@ -3,8 +3,9 @@
 //
 // Workers stay with their partitions, because a source that reads a partition ahead (Kafka's) discards what
 // other workers train of it. Partitions with free splits, or with some to come, are shared out among the
-// workers that ask for work; with more workers than partitions, several read the same. A worker gets splits
-// of other partitions only when its own have none. Splits that were leased before go first, whoever asks.
+// workers that ask for work; with more workers than partitions, several read the same. Where the copies of
+// partitions are known, a worker's are near it (topology/near_partitions.h). A worker gets splits of other
+// partitions only when its own have none. Splits that were leased before go first, whoever asks.
 //
 // A split whose lease is overdue (lease_pace.h) is leased a second time, and the first result counts: the
 // ledgers reject the other. It never has more than two leases at a time.
@@ -23,6 +24,7 @@
 #include "protocol/coordinator/leases/lease_pace.h"
 #include "protocol/coordinator/leases/partition_cursors.h"
 #include "protocol/coordinator/slice_map.h"
+#include "topology/near_partitions.h"
 
 namespace leat::protocol {
 
@@ -62,6 +64,12 @@ class SplitQueue {
   size_t FreeFor(NodeId worker) const;
   // A split is free for the worker that was leased before, or is of one of its partitions.
   bool HasOwn(NodeId worker) const { return FindOwn(worker).has_value(); }
+  // Where the copies of the partitions are (by partition), from which workers prefer those near them; empty:
+  // not known. And where a worker is, before its first lease.
+  void SetPartitionPlaces(std::vector<topology::PartitionPlaces> places) {
+    partition_places_ = std::move(places);
+  }
+  void SetWorkerPlace(NodeId worker, const topology::HostPlace& place) { worker_places_[worker] = place; }
   size_t leased() const { return leases_.size(); }
   uint64_t regranted() const { return regranted_; }
   uint64_t overdue() const { return overdue_; }  // leases that were overdue, since the start
@@ -108,6 +116,9 @@ class SplitQueue {
   void Unfree(const Split& split);
   // The split to be leased next to the worker: one that was leased before, or is of one of its partitions.
   std::optional<SplitKey> FindOwn(NodeId worker) const;
+  // The partitions of `shared_` that the worker reads, as places in it.
+  std::vector<size_t> Shares(NodeId worker) const;
+  std::vector<size_t> NearShares(size_t number, const std::vector<NodeId>& readers) const;
   // One of the partition with the most free splits.
   std::optional<SplitKey> FindAny() const;
   Lease GrantRuns(Time now, uint64_t id, NodeId worker, const SplitKey& key, RunSet runs);
@@ -126,6 +137,15 @@ class SplitQueue {
   // The partitions that are shared out, and the workers that share them; both in order.
   std::vector<uint32_t> shared_;
   std::vector<NodeId> readers_;
+  std::vector<topology::PartitionPlaces> partition_places_;
+  std::map<NodeId, topology::HostPlace> worker_places_;
+  // Who reads what by places, as of the last time; made again when one of the first two changes.
+  struct Assignment {
+    std::vector<uint32_t> partitions;
+    std::vector<NodeId> readers;
+    std::vector<uint32_t> reader_of;  // index in `readers`, by partition of the stream
+  };
+  mutable Assignment assigned_;
   std::map<uint64_t, SplitKey> leases_;
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases by worker
   std::set<SplitKey> released_;

@@ -50,6 +50,7 @@ void Coordinator::State::MakeMove(Time now) {
       view_changed = true;
     }
   }
+  NoteSite();
   moves.Finish(now);
   replicas_changed = true;
 }
@@ -124,14 +125,19 @@ std::vector<std::pair<NodeId, double>> Coordinator::State::WeighServers() const 
     return std::pair(!holds(a), members.at(a).member.index) <
            std::pair(!holds(b), members.at(b).member.index);
   });
-  const bool any_takes = std::ranges::any_of(servers, [this](NodeId server) { return Takes(server); });
+  const std::set<NodeId> elsewhere = Elsewhere();
+  const bool any_takes = std::ranges::any_of(
+      servers, [&](NodeId server) { return Takes(server) && !elsewhere.contains(server); });
   const size_t most = std::max({config.max_servers, config.servers, 1u});
   size_t takes = 0;
   std::vector<std::pair<NodeId, double>> weights;
   for (NodeId server : servers) {
     const MemberState& member = members.at(server);
     // Excluded servers take slices if there is no other one.
-    const double weight = any_takes ? WeightOf(member) : Draining(server) ? 0 : 1;
+    const double weight = elsewhere.contains(server) ? 0
+                          : any_takes                ? WeightOf(member)
+                          : Draining(server)         ? 0
+                                                     : 1;
     const bool spare = weight <= 0 || ++takes > most;
     if (!spare || holds(server)) weights.emplace_back(server, weight);
   }
@@ -206,8 +212,8 @@ Status Coordinator::State::DrainServer(Time now, NodeId server) {
   const auto at = members.find(server);
   if (at == members.end() || at->second.member.role != Role::kServer)
     return {Code::kNotFound, "node " + ToString(server) + " is no server of this job"};
-  const bool others =
-      std::ranges::any_of(Servers(), [&](NodeId other) { return other != server && !Draining(other); });
+  const bool others = std::ranges::any_of(
+      Servers(), [&](NodeId other) { return other != server && !Draining(other) && SiteAllows(other); });
   if (!others)
     return {Code::kFailedPrecondition,
             Name(at->second.member) + " is the only server: nobody else can take its slices"};
@@ -248,7 +254,8 @@ bool Coordinator::State::MayLeave(NodeId server) const {
   const auto& move = moves.active();
   const bool moving = move && (move->from == server || move->order.to == server);
   if (!slices.Holds(server)) return !moving && !slices.HoldsReplicas(server);
-  return std::ranges::all_of(Servers(), [&](NodeId other) { return other == server || Draining(other); });
+  return std::ranges::all_of(
+      Servers(), [&](NodeId other) { return other == server || Draining(other) || !SiteAllows(other); });
 }
 
 // ---- public interface

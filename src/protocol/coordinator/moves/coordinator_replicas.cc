@@ -11,6 +11,7 @@
 #include "protocol/coordinator/coordinator_state.h"
 #include "protocol/coordinator/moves/rebalance.h"
 #include "protocol/coordinator/moves/replica_plan.h"
+#include "topology/server_hosts.h"
 
 namespace leat::protocol {
 
@@ -67,11 +68,14 @@ void Coordinator::State::PlanReplicas() {
   ReplicaBalance balance;
   std::map<NodeId, uint32_t> index_of;
   std::vector<NodeId> servers;
+  std::vector<topology::HostPlace> places;
   for (const auto& [server, weight] : WeighServers()) {
     index_of[server] = static_cast<uint32_t>(servers.size());
     servers.push_back(server);
     balance.weights.push_back(weight);
+    places.push_back(members.at(server).place);
   }
+  if (HasPlaces()) balance.allowed = topology::ReplicaServers(places, balance.weights);
   std::vector<uint64_t> bytes;
   for (uint32_t i = 0; i < slices.size(); ++i) bytes.push_back(slices.BytesOf(SliceId(i)));
   const std::vector<double> loads = SliceLoads(bytes, {});

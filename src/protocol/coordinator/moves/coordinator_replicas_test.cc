@@ -105,6 +105,50 @@ TEST_F(CoordinatorReplicasTest, EverySliceGetsOneOnAnotherServer) {
   EXPECT_EQ(status.phase, Phase::kRunning);
 }
 
+class CoordinatorZonesTest : public CoordinatorReplicasTest {
+ protected:
+  NodeId ServerIn(const std::string& zone) {
+    JoinRequest request;
+    request.role = Role::kServer;
+    request.address = zone + std::to_string(++joined_);
+    request.place = {"north", zone, ""};
+    const NodeId node = std::get<JoinReply>(Call(request)).node;
+    zones_[node] = zone;
+    return node;
+  }
+  // Of all replicas: those in the zone of their slice.
+  uint64_t InOneZone() {
+    uint64_t slices = 0;
+    for (const auto& [servers, count] : coordinator_->status().replica_servers) {
+      if (zones_[servers.first] == zones_[servers.second]) slices += count;
+    }
+    return slices;
+  }
+
+  int joined_ = 0;
+  std::map<NodeId, std::string> zones_;
+};
+
+TEST_F(CoordinatorZonesTest, AReplicaIsInAnotherZone) {
+  Start({});
+  Stream(100, 1000);
+  std::vector<NodeId> servers{ServerIn("a"), ServerIn("a")};
+  BeatAll(servers);
+  EXPECT_EQ(InOneZone(), 12u) << "there is no other zone";
+  EXPECT_EQ(coordinator_->status().misplaced.size(), 1u);
+  servers.push_back(ServerIn("b"));
+  servers.push_back(ServerIn("b"));
+  BeatAll(servers, 400);
+  EXPECT_EQ(coordinator_->status().replicated, 12u);
+  EXPECT_EQ(InOneZone(), 0u);
+  EXPECT_TRUE(coordinator_->status().misplaced.empty());
+  Take(coordinator_->OnNodeLost(now_, servers[2]));
+  servers.erase(servers.begin() + 2);
+  BeatAll(servers, 400);
+  EXPECT_EQ(coordinator_->status().replicated, 12u);
+  EXPECT_EQ(InOneZone(), 0u) << "also after a loss";
+}
+
 TEST_F(CoordinatorReplicasTest, AReplicaTakesThePlaceOfALostServersSlice) {
   BeatAll({a_, b_});
   const auto before = Incarnations();

@@ -54,7 +54,8 @@ class Plan {
 
  private:
   bool Takes(uint32_t server, const ReplicaBalance::Slice& slice) const {
-    return server < loads_.size() && balance_.weights[server] > 0 && server != slice.server;
+    if (server >= loads_.size() || balance_.weights[server] <= 0 || server == slice.server) return false;
+    return balance_.allowed.empty() || balance_.allowed[slice.server][server];
   }
   double Fullness(uint32_t server) const { return loads_[server] / balance_.weights[server]; }
 

@@ -20,6 +20,9 @@ struct ReplicaBalance {
   std::vector<Slice> slices;
   // By server: how much of the load of all replicas it is to have, relative to the others; 0: none.
   std::vector<double> weights;
+  // [server][other]: whether the other may have replicas of the server's slices, as when they are to be in
+  // different zones; empty: any other may.
+  std::vector<std::vector<bool>> allowed;
 };
 
 struct ReplicaChange {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/rng.h"
+#include "topology/server_hosts.h"
 
 namespace leat::protocol {
 namespace {
@@ -67,6 +68,39 @@ TEST(ReplicaPlan, LevelsTheLoadAndLeavesTheRest) {
     const auto takers = static_cast<uint32_t>(std::ranges::count(balance.weights, 1.0));
     for (uint32_t server = 0; server < servers && takers > 2; ++server)
       EXPECT_LE(count[server], 1 + 1.5 * slices / takers) << "seed " << seed << ", server " << server;
+  }
+}
+
+// Two sites of two zones, any number of servers in each: each replica is in another zone of its slice's site,
+// also after servers have gone, and a plan leaves nothing to do.
+TEST(ReplicaPlan, ReplicasAreInOtherZones) {
+  const topology::HostPlace places[] = {
+      {"north", "a", ""}, {"north", "b", ""}, {"south", "a", ""}, {"south", "b", ""}};
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    Rng rng(seed);
+    std::vector<topology::HostPlace> servers;
+    for (const topology::HostPlace& place : places) servers.insert(servers.end(), 1 + rng.Below(3), place);
+    ReplicaBalance balance{.slices = {}, .weights = std::vector<double>(servers.size(), 1), .allowed = {}};
+    for (int i = 0; i < 40; ++i)
+      balance.slices.push_back({static_cast<uint32_t>(rng.Below(servers.size())), {}, 1.0 / 40});
+    for (int round = 0; round < 3; ++round) {
+      balance.allowed = topology::ReplicaServers(servers, balance.weights);
+      for (const auto& change : PlanReplicaChanges(balance)) balance.slices[change.slice].replica = change.to;
+      EXPECT_THAT(PlanReplicaChanges(balance), ::testing::IsEmpty()) << "seed " << seed;
+      for (const auto& slice : balance.slices) {
+        bool apart = false;
+        for (size_t s = 0; s < servers.size(); ++s)
+          apart |= balance.weights[s] > 0 && topology::OtherZoneOfSite(servers[slice.server], servers[s]);
+        if (slice.replica) {
+          EXPECT_TRUE(topology::SameSite(servers[slice.server], servers[*slice.replica])) << "seed " << seed;
+        }
+        if (!apart) continue;
+        ASSERT_TRUE(slice.replica) << "seed " << seed;
+        EXPECT_TRUE(topology::OtherZoneOfSite(servers[slice.server], servers[*slice.replica]))
+            << "seed " << seed;
+      }
+      balance.weights[rng.Below(servers.size())] = 0;
+    }
   }
 }
 

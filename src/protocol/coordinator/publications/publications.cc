@@ -1,4 +1,4 @@
-#include "protocol/coordinator/publications.h"
+#include "protocol/coordinator/publications/publications.h"
 
 #include <algorithm>
 #include <utility>
