@@ -108,8 +108,8 @@ TEST_F(BucketTest, AnOlderCoordinatorWritesAndRemovesNothing) {
   EXPECT_EQ(Coordinator(4)->Claim().code(), Code::kOk) << "the same owner";
   EXPECT_EQ(Bucket(store_, 4, "another\n").Claim().code(), Code::kFailedPrecondition);
   // A manifest that it put late is not the newest.
-  const std::string newer = *EncodeBucketManifest(Whole(3, 9));
-  store_->Set("checkpoint-000009/manifest.json", Bytes(AsBytes(newer).begin(), AsBytes(newer).end()));
+  const std::string ninth = *EncodeBucketManifest(Whole(3, 9));
+  store_->Set("checkpoint-000009/manifest.json", Bytes(AsBytes(ninth).begin(), AsBytes(ninth).end()));
   ASSERT_TRUE(newer->Commit(Whole(4, 3)).ok());
   ASSERT_TRUE(FetchJob(*store_, Other()).ok());
   EXPECT_EQ(ReadNewest(Other())->id, 3u);
