@@ -193,8 +193,7 @@ class Container:
             if "secretKeyRef" in source:
                 found[entry["name"]] = self.pod.kubelet.secret(self.pod.namespace, source["secretKeyRef"])
             elif "fieldRef" in source:
-                assert source["fieldRef"]["fieldPath"] == "status.podIP"
-                found[entry["name"]] = self.pod.ip
+                found[entry["name"]] = self.pod.field(source["fieldRef"]["fieldPath"])
             else:
                 found[entry["name"]] = entry["value"]
         return found
@@ -291,6 +290,13 @@ class Pod:
         self.leaving = False
         self.kill_at = None
         self.told = None
+
+    def field(self, path):
+        """Of the downward API: a label that is missing has an empty value."""
+        if path == "status.podIP":
+            return self.ip
+        assert path.startswith("metadata.labels['") and path.endswith("']"), path
+        return self.labels.get(path[len("metadata.labels['"):-2], "")
 
     def mount(self, volume):
         group = self.spec["securityContext"]["fsGroup"]

@@ -100,6 +100,9 @@ def test_what_pods_may(rendered, overlay):
             settings = {entry["name"]: entry for entry in container["env"]}
             assert settings["LEAT_TOKEN"]["valueFrom"] == {"secretKeyRef": {"name": "token", "key": "token"}}
             assert ("LEAT_TRUSTED_NETWORK" in settings) != ("LEAT_SECURITY" in settings)
+            if container["name"] in ROLES:
+                labels = [settings[name]["valueFrom"]["fieldRef"]["fieldPath"] for name in ("LEAT_SITE", "LEAT_ZONE")]
+                assert labels == [f"metadata.labels['topology.kubernetes.io/{part}']" for part in ("region", "zone")]
             assert ("LEAT_TRUSTED_NETWORK" in settings) == (overlay == "laptop")
         for probe in ("livenessProbe", "readinessProbe"):
             get = spec["containers"][0][probe]["httpGet"]
@@ -232,6 +235,25 @@ def test_object_storage_is_a_component(python, tmp_path):
         assert spec["containers"][0]["envFrom"] == [{"secretRef": {"name": "s3"}}], role
     (policy,) = [o for o in objects if o["kind"] == "NetworkPolicy"]
     assert {"ports": [{"port": 443}], "to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]} in policy["spec"]["egress"]
+
+
+@pytest.mark.long
+def test_classes_of_hosts_are_set_beside_the_node_selectors(python, tmp_path):
+    kubectl = kubernetes_build.programs() / "kubectl"
+    folder = tmp_path / "own"
+    folder.mkdir()
+    paths = {name: os.path.relpath(FOLDER / name, folder) for name in ("overlays/laptop", "components/host-classes")}
+    (folder / "kustomization.yaml").write_text(
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+        f"resources: [{paths['overlays/laptop']}]\ncomponents: [{paths['components/host-classes']}]\n")
+    done = subprocess.run([kubectl, "kustomize", folder], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (folder / "rendered.yaml").write_text(done.stdout)
+    found = pods(documents(python, folder / "rendered.yaml"))
+    for role, of_class in [("server", "bandwidth"), ("worker", "cores")]:
+        assert found[role]["nodeSelector"] == {"leat/class": of_class}
+        settings = {entry["name"]: entry.get("value") for entry in found[role]["containers"][0]["env"]}
+        assert settings["LEAT_CLASS"] == of_class
 
 
 @pytest.mark.long
