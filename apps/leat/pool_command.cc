@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "launcher/token.h"
 #include "net/address.h"
 #include "net/security/private_file.h"
+#include "object_store/object_store.h"
 #include "pool/agent.h"
 #include "pool/job_check.h"
 #include "pool/messages_json.h"
@@ -178,6 +180,8 @@ int Submit(const PoolArguments& a) {
                             ResourcesOf(a.server_cores, a.server_memory),
                             ResourcesOf(a.worker_cores, a.worker_memory)};
   request.spec.classes = a.classes;
+  if (a.classes.server.empty()) request.spec.classes.server = job.topology.server_class;
+  if (a.classes.worker.empty()) request.spec.classes.worker = job.topology.worker_class;
   request.spec.servers = job.servers;
   request.spec.least_workers = a.least_workers > 0 ? a.least_workers : job.workers;
   request.spec.workers = job.workers;
@@ -189,6 +193,13 @@ int Submit(const PoolArguments& a) {
   request.payload.workers = ToString(protocol::WorkerRange{job.workers, job.max_workers});
   request.wait = a.wait;
   request.payload.bots = job.stream.bots() != nullptr;
+  if (job.checkpoint_to) {
+    // Another host has neither files of this one nor the embedded log.
+    if (job.stream.kafka()) request.spec.bucket = object_store::Location(*job.checkpoint_to);
+    for (const char* variable : pool::kSentVariables) {
+      if (const char* value = std::getenv(variable)) request.payload.environment[variable] = value;
+    }
+  }
   const auto id = pool::JobFromJson(Ask(a, PoolKind::kSubmit, ToJson(request)));
   Require(id.status());
   if (!a.access.empty()) WriteAccess(a, *id);
@@ -269,6 +280,7 @@ void AddPoolCommands(CLI::App& app, int* result) {
   agent->add_option("--memory", a->memory, "memory that it offers, in MB (default: 9/10 of all)")
       ->check(CLI::Range(1.0, 1e9));
   agent->add_option("--class", a->host_class, "class of this host, for jobs that want one")
+      ->envname("LEAT_CLASS")
       ->check(CLI::Validator(
           [](const std::string& name) {
             return name.empty() || name.size() > 64 ? "it has 1 to 64 characters" : "";
@@ -307,8 +319,10 @@ void AddPoolCommands(CLI::App& app, int* result) {
   submit->add_option("--worker-memory", a->worker_memory, "memory of a worker, in MB")->capture_default_str();
   submit->add_option("--coordinator-class", a->classes.coordinator,
                      "class of the coordinator's host (default: any)");
-  submit->add_option("--ps-class", a->classes.server, "class of the servers' hosts (default: any)");
-  submit->add_option("--worker-class", a->classes.worker, "class of the workers' hosts (default: any)");
+  submit->add_option("--ps-class", a->classes.server,
+                     "class of the servers' hosts (default: topology: servers of the job, or any)");
+  submit->add_option("--worker-class", a->classes.worker,
+                     "class of the workers' hosts (default: topology: workers of the job, or any)");
   submit->add_flag("--wait", a->wait, "queue the job even if no agents of now could run it");
   for (CLI::Option* option : submit->get_options()) {
     const std::string name = option->get_name();

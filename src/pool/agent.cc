@@ -291,11 +291,13 @@ class Agent {
     launcher::ProcessSpec spec{.name = name, .log = Folder("logs", job) + "/" + name + ".log"};
     spec.own_environment = true;
     // The last three: of programs that are built with sanitizers.
-    for (const char* variable : {"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS",
-                                 "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
+    for (const char* variable : {"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "LEAT_SITE",
+                                 "LEAT_ZONE", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
       if (const char* value = std::getenv(variable)) spec.environment[variable] = value;
     }
+    if (!options_.host_class.empty()) spec.environment["LEAT_CLASS"] = options_.host_class;
     spec.environment["HOME"] = Folder("jobs", job);
+    for (const auto& [variable, value] : access.payload.environment) spec.environment[variable] = value;
     spec.environment["LEAT_TOKEN"] = access.payload.token;
     if (!access.roles.empty()) {
       spec.environment["LEAT_SECURITY"] = Folder("secrets", job) + "/roles";
@@ -365,15 +367,19 @@ class Agent {
     const auto add = [&](std::initializer_list<std::string> more) {
       arguments.insert(arguments.end(), more);
     };
+    const std::string job_file = Folder("secrets", access.job) + "/job.yaml";
     std::error_code ignored;
-    if (fs::exists(directory + "/job.yaml", ignored)) {  // it has begun here
+    if (!start.bucket.empty()) {  // it has gone on elsewhere since, if it has ever been here
+      fs::remove_all(directory, ignored);
+      add({"--resume", start.bucket, "--directory", directory, job_file});
+    } else if (fs::exists(directory + "/job.yaml", ignored)) {  // it has begun here
       add({"--resume", directory});
       if (!start.again) add({"--new-members"});
     } else {
       // What a coordinator that died at once has left is no job yet.
       fs::remove_all(directory, ignored);
       add({"--directory", directory, "--workers", access.payload.workers, "--ps",
-           std::to_string(access.servers), Folder("secrets", access.job) + "/job.yaml"});
+           std::to_string(access.servers), job_file});
     }
     return arguments;
   }

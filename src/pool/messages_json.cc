@@ -146,7 +146,8 @@ Json Put(const JobSpec& spec) {
             {"worker", spec.classes.worker}}},
           {"servers", spec.servers},
           {"least_workers", spec.least_workers},
-          {"workers", spec.workers}};
+          {"workers", spec.workers},
+          {"bucket", spec.bucket}};
 }
 JobSpec TakeSpec(const Json& json) {
   JobSpec spec;
@@ -160,16 +161,30 @@ JobSpec TakeSpec(const Json& json) {
   spec.servers = Take<uint32_t>(json, "servers");
   spec.least_workers = Take<uint32_t>(json, "least_workers");
   spec.workers = Take<uint32_t>(json, "workers");
+  spec.bucket = TakeText(json, "bucket", 4096);
   if (const Status good = Check(spec); !good.ok()) throw Invalid(good.message());
   return spec;
 }
 
 Json Put(const JobPayload& p) {
-  return {{"file", p.file}, {"data", p.data}, {"workers", p.workers}, {"bots", p.bots}, {"token", p.token}};
+  return {{"file", p.file}, {"data", p.data},   {"workers", p.workers},
+          {"bots", p.bots}, {"token", p.token}, {"environment", p.environment}};
 }
 JobPayload TakePayload(const Json& json) {
-  return {TakeText(json, "file", kLongestText), TakeText(json, "data", 4096), TakeText(json, "workers"),
-          TakeBool(json, "bots"), TakeText(json, "token")};
+  JobPayload payload{TakeText(json, "file", kLongestText),
+                     TakeText(json, "data", 4096),
+                     TakeText(json, "workers"),
+                     TakeBool(json, "bots"),
+                     TakeText(json, "token"),
+                     {}};
+  const Json& environment = Field(json, "environment");
+  if (!environment.is_object()) throw Invalid("environment is no object");
+  for (const auto& [name, value] : environment.items()) {
+    if (std::ranges::find(kSentVariables, name) == kSentVariables.end())
+      throw Invalid("variable " + name + " is not of object storage");
+    payload.environment[name] = TakeText(environment, name.c_str(), 4096);
+  }
+  return payload;
 }
 
 }  // namespace
@@ -233,7 +248,8 @@ std::string ToJson(const AgentReply& reply) {
        jobs = Json::array();
   for (const auto& start : orders.starts) {
     starts.push_back(Put(start.id));
-    starts.back().update({{"coordinator", start.coordinator}, {"again", start.again}});
+    starts.back().update(
+        {{"coordinator", start.coordinator}, {"again", start.again}, {"bucket", start.bucket}});
   }
   for (const auto& grant : orders.grants)
     grants.push_back({{"job", grant.job}, {"servers", grant.servers}, {"workers", grant.workers}});
@@ -260,7 +276,8 @@ Result<AgentReply> ReplyFromJson(std::string_view text) {
     AgentOrders& orders = reply.orders;
     orders.acknowledged = Take<uint64_t>(json, "acknowledged");
     for (const Json& one : TakeList(json, "starts"))
-      orders.starts.push_back({TakeProcess(one), TakeText(one, "coordinator"), TakeBool(one, "again")});
+      orders.starts.push_back({TakeProcess(one), TakeText(one, "coordinator"), TakeBool(one, "again"),
+                               TakeText(one, "bucket", 4096)});
     for (const Json& one : TakeList(json, "grants")) {
       orders.grants.push_back(
           {Take<uint64_t>(one, "job"), Take<uint32_t>(one, "servers"), Take<uint32_t>(one, "workers")});
@@ -318,6 +335,7 @@ std::string ToJson(const StoredJob& job) {
                {"spec", Put(record.spec)},
                {"state", static_cast<uint32_t>(record.state)},
                {"home", record.home},
+               {"saved", record.saved},
                {"address", record.address},
                {"discard", record.discard},
                {"reason", record.reason},
@@ -331,6 +349,7 @@ Result<StoredJob> StoredFromJson(std::string_view text) {
     job.record.spec = TakeSpec(Field(json, "spec"));
     job.record.state = JobState(Take<uint8_t>(json, "state", static_cast<uint64_t>(JobState::kCancelled)));
     job.record.home = TakeText(json, "home");
+    job.record.saved = TakeBool(json, "saved");
     job.record.address = TakeText(json, "address");
     job.record.discard = TakeBool(json, "discard");
     job.record.reason = TakeText(json, "reason", 8192);

@@ -2,6 +2,7 @@
 // that is not what it should be is kInvalidArgument with the field and its value.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -28,6 +29,8 @@ struct JobPayload {
   std::string workers;  // "4" or "2:8", for the coordinator
   bool bots = false;    // simulated customers publish its events
   std::string token;    // of the job; made by the pool
+  std::map<std::string, std::string>
+      environment;  // of the coordinator and the members: AWS_… of the submitter
   friend bool operator==(const JobPayload&, const JobPayload&) = default;
 };
 
@@ -51,6 +54,13 @@ struct UserAccess {
   std::string token;
   Certificate admin;
 };
+
+// What `leat submit` sends of its own environment along with a job whose checkpoints are in object storage:
+// keys, and where the store is. Files that such variables name are not on the hosts.
+inline constexpr std::array kSentVariables = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+                                              "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3",
+                                              "AWS_ENDPOINT_URL",  "AWS_REGION",
+                                              "AWS_DEFAULT_REGION"};
 
 struct SubmitRequest {
   JobSpec spec;

@@ -52,6 +52,8 @@ class Broker:
     def stop(self):
         self._run("stop", "--directory", str(self.folder))
 
+    close = stop
+
     def settings(self, **more):
         return {"bootstrap.servers": self.address, **more}
 

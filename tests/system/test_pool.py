@@ -10,8 +10,10 @@ import tempfile
 
 import pytest
 
+import kafka
 import leat
 import peers
+import s3
 
 TOKEN = "token-of-the-pool-of-this-test"
 FIRST_USER = 2_000_000_000
@@ -70,17 +72,16 @@ class Pool:
     def log(self):
         return "\n".join(log.read_text()[-3000:] for log in self.folder.glob("*.log"))
 
-    def ask(self, *arguments, role="admin"):
-        return leat.run(*arguments, "--pool", self.address, *self.security(role), env=self.environment)
+    def ask(self, *arguments, role="admin", env=None):
+        return leat.run(*arguments, "--pool", self.address, *self.security(role), env={**self.environment, **(env or {})})
 
     def job_file(self, name, events, rate, **changes):
         file = self.folder / f"{name}.yaml"
-        file.write_text(COUNTER.format(name=name, events=events, rate=rate))
-        return file
+        return leat.write_job(file, COUNTER.format(name=name, events=events, rate=rate), **changes)
 
-    def submit(self, name, events, rate, *options):
-        done = self.ask("submit", self.job_file(name, events, rate), *options, "--coordinator-cores", 0,
-                        "--ps-cores", 0)
+    def submit(self, name, events, rate, *options, env=None, **changes):
+        done = self.ask("submit", self.job_file(name, events, rate, **changes), *options, "--coordinator-cores", 0,
+                        "--ps-cores", 0, env=env)
         assert done.returncode == 0, done.stderr + self.log()
         job = int(done.stdout)
         self.submitted[job] = events
@@ -113,8 +114,7 @@ class Pool:
 
     def directory(self, job, part="jobs"):
         """At the agent with its coordinator."""
-        (home,) = self.folder.glob(f"agent*/jobs/{job}/run")
-        return home.parents[2] / part / str(job)
+        return self.folder / self.jobs()[job]["home"] / part / str(job)
 
     def check(self, job, events):
         values = leat.tensors(self.directory(job) / "run")
@@ -281,6 +281,34 @@ def test_preemption_on_two_hosts_and_agents_that_die(start):
     assert pool.jobs()[low]["preemptions"] == 1
 
 
+@pytest.mark.long
+def test_a_preempted_job_goes_on_elsewhere_from_object_storage(start, tmp_path):
+    """From agent0 to agent1 and back, where its old directory is. Only its processes have the keys."""
+    with s3.Server(tmp_path) as server, contextlib.closing(kafka.Broker(tmp_path / "broker")) as broker:
+        pool = start(2)
+        changes = {"topic: events": f"topic: low, kafka: {json.dumps(broker.settings())}",
+                   "interval_s: 2": f"interval_s: 2, to: s3://{s3.BUCKET}/low"}
+        low = pool.submit("low", 400_000, 4_000, "--min-workers", 2, env=server.env(), **changes)
+        pool.wait(lambda jobs: jobs[low]["events"] > 0 and jobs[low]["home"] == "agent0", "the job of low priority")
+        high = pool.submit("high", 10_000_000, 1_000, "--priority", 5, "--min-workers", 2)
+        before = pool.wait(lambda jobs: jobs[high]["events"] > 0 and jobs[low]["preemptions"] == 1 and jobs[low]["events"],
+                           "the preemption")
+        pool.start_agent("agent1", "--cores", 2, "--class", "other")
+        before = pool.wait(lambda jobs: jobs[low]["home"] == "agent1" and jobs[low]["events"] > before and
+                           jobs[low]["events"], "events that it trains elsewhere")
+        del pool.submitted[high]
+        assert pool.ask("cancel", high, "--discard").returncode == 0
+        pool.wait(lambda jobs: jobs[high]["state"] == "cancelled" and jobs[high]["workers"] == 0, "room at agent0")
+        top = pool.submit("top", 20_000, 10_000, "--priority", 9, "--min-workers", 2, "--worker-class", "other")
+        pool.wait(lambda jobs: jobs[low]["home"] == "agent0" and jobs[low]["preemptions"] == 2 and
+                  jobs[low]["events"] > before, "events that it trains where it was at first")
+        secret = server.keys["AWS_SECRET_ACCESS_KEY"]
+        for role in ("coordinator", "worker", "ps"):
+            assert all(secret in pathlib.Path(f"/proc/{pid}/environ").read_text() for pid in pool.pids(low, role))
+            assert all(secret not in pathlib.Path(f"/proc/{pid}/environ").read_text() for pid in pool.pids(top, role))
+        pool.wait_for_all()
+
+
 def test_certificates(start, tmp_path):
     """With TLS each job has an authority of its own, and each command needs its role."""
     pool = start(2, tls=True)
@@ -321,6 +349,8 @@ def test_bad_input(start, tmp_path):
     other = tmp_path / "other.yaml"
     other.write_text(job.read_text() + "autoscale: {command: [\"true\"]}\n")
     refused(other, says=["one executor"])
+    other.write_text(job.read_text() + "topology: {workers: {class: gpu}}\n")
+    refused(other, says=["class 'gpu'", "worker"])
     other.write_text(job.read_text() + "prioritty: 3\n")
     refused(other, says=["prioritty"])
     refused(tmp_path / "missing.yaml", says=["missing.yaml"])

@@ -65,6 +65,7 @@ struct AgentOrders {
     // A coordinator begins the job, or resumes what its directory has. In that case members of the job may
     // be alive.
     bool again = false;
+    std::string bucket;  // the coordinator resumes the job from here, and not from a directory; empty: none
     friend bool operator==(const StartProcess&, const StartProcess&) = default;
   };
   std::vector<StartProcess> starts;

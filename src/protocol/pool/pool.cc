@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <ranges>
 #include <utility>
 
 namespace leat::pool {
@@ -104,7 +105,7 @@ Status Check(const JobSpec& spec) {
 }
 
 const Pool::Process* Pool::Job::coordinator() const {
-  for (const auto& [number, process] : processes) {
+  for (const auto& [number, process] : std::views::reverse(processes)) {
     if (process.id.role == ProcessRole::kCoordinator) return &process;
   }
   return nullptr;
@@ -233,10 +234,13 @@ void Pool::Take(Time now, const AgentReport& report) {
     process.seen = true;
     JobRecord& record = job.record;
     if (IsOver(record.state) || record.state == JobState::kQueued) ending_.insert(id.number);
-    if (id.role != ProcessRole::kCoordinator || address.empty()) continue;
-    if (record.home == report.agent && record.address == address) continue;
+    if (id.role != ProcessRole::kCoordinator) continue;
+    EndFormerCoordinators(job);
+    if (address.empty() || job.coordinator() != &process) continue;
+    if (record.home == report.agent && record.address == address && !record.saved) continue;
     record.home = report.agent;
     record.address = address;
+    record.saved = false;
     Change(&job);
   }
   for (const auto& ended : report.ended) OnEnded(now, ended);
@@ -250,17 +254,26 @@ void Pool::Take(Time now, const AgentReport& report) {
     for (const ProcessId& id : gone) {
       job.processes.erase(id.number);
       ending_.erase(id.number);
-      if (id.role == ProcessRole::kCoordinator) OnCoordinatorEnded(now, &job, kKilled, "");
+      if (id.role == ProcessRole::kCoordinator && job.coordinator() == nullptr)
+        OnCoordinatorEnded(now, &job, kKilled, "");
     }
   }
   for (const JobWant& want : report.wants) {
     const auto at = jobs_.find(want.job);
     if (at == jobs_.end() || want.lost) continue;
     Job& job = at->second;
+    if (job.record.home != report.agent) continue;
     if (want.events > job.want.events) job.failures = 0;
     const uint32_t workers = want.workers > 0 ? want.workers : job.want.workers;
     job.want = want;
     job.want.workers = workers;
+  }
+}
+
+// The host of a former one was silent while the job has gone on elsewhere.
+void Pool::EndFormerCoordinators(const Job& job) {
+  for (const auto& [number, process] : job.processes) {
+    if (process.id.role == ProcessRole::kCoordinator && &process != job.coordinator()) ending_.insert(number);
   }
 }
 
@@ -270,8 +283,10 @@ void Pool::OnEnded(Time now, const AgentReport::Ended& ended) {
   Job& job = at->second;
   if (job.processes.erase(ended.id.number) == 0) return;  // reported before
   const bool told = ending_.erase(ended.id.number) > 0;
-  if (ended.id.role == ProcessRole::kCoordinator)
-    return OnCoordinatorEnded(now, &job, ended.exit_code, ended.error);
+  if (ended.id.role == ProcessRole::kCoordinator) {
+    if (job.coordinator() == nullptr) OnCoordinatorEnded(now, &job, ended.exit_code, ended.error);
+    return;
+  }
   if (told || ended.exit_code == 0 || job.record.state != JobState::kRunning) return;
   if (job.coordinator() == nullptr) return;  // members end without one
   Failed(now, &job, std::string(Name(ended.id.role)) + " " + std::to_string(ended.id.index), ended.exit_code,
@@ -292,6 +307,7 @@ void Pool::OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::
       if (exit_code != 0 && !died) return End(job, JobState::kFailed, failure);
       record.state = JobState::kQueued;
       record.address.clear();
+      record.saved = exit_code == 0 && !record.spec.bucket.empty();
       ++record.preemptions;
       job->stopping_since.reset();
       Change(job);
@@ -402,15 +418,15 @@ JobDemand Pool::DemandOf(const Job& job, const std::map<std::string, uint32_t>& 
   demand.workers = job.want.workers;
   demand.leaves = Ends(job);
   demand.owed = job.ranked;
-  // Only there are its checkpoints.
-  if (!job.record.home.empty()) {
+  // Only there are its checkpoints, unless they are in a bucket.
+  if (!job.record.home.empty() && !job.record.saved) {
     const auto home = hosts.find(job.record.home);
     demand.lost_home = home == hosts.end();
     if (!demand.lost_home) demand.home = home->second;
   }
   for (const auto& [number, process] : job.processes) {
     const auto host = hosts.find(process.agent);
-    if (host != hosts.end()) demand.processes.push_back({process.id.role, host->second});
+    if (host != hosts.end()) demand.processes.push_back({process.id.role, host->second, number});
   }
   return demand;
 }
@@ -458,7 +474,11 @@ void Pool::Decide(Time now) {
     Obey(now, jobs[i], grants_[i], demands[i].lost_home);
     demands[i].leaves = Ends(*jobs[i]);
   }
-  for (const Start& start : NextStarts(offers, demands, grants_)) {
+  const std::vector<Start> starts = NextStarts(offers, demands, grants_);
+  if (starts.empty() && IsQuiet()) {
+    for (Job* const job : jobs) GiveWay(now, job);
+  }
+  for (const Start& start : starts) {
     Job* const job = jobs[start.job];
     if (now >= job->retry_at) Launch(job, start.process.role, names[start.process.host]);
   }
@@ -474,9 +494,7 @@ void Pool::Obey(Time now, Job* job, const JobGrant& grant, bool lost_home) {
   if (job->record.state != JobState::kRunning) return;
   job->granted = true;
   if (!grant.admitted && job->coordinator() != nullptr) {
-    job->record.state = JobState::kPreempting;
-    job->stopping_since = now;
-    Change(job);
+    Preempt(now, job);
   } else if (!grant.admitted && !lost_home) {
     job->record.state = JobState::kQueued;
     job->record.address.clear();
@@ -484,6 +502,41 @@ void Pool::Obey(Time now, Job* job, const JobGrant& grant, bool lost_home) {
     EndProcesses(*job);
   }
   if (job->record.state == JobState::kRunning) EndOverdue(now, job);
+}
+
+void Pool::Preempt(Time now, Job* job) {
+  job->record.state = JobState::kPreempting;
+  job->stopping_since = now;
+  Change(job);
+}
+
+// Whether all jobs have no more than is granted, and nothing ends.
+bool Pool::IsQuiet() const {
+  return ending_.empty() && std::ranges::none_of(jobs_, [this](const auto& entry) {
+           const Job& job = entry.second;
+           const bool more = job.Count(ProcessRole::kServer) > job.grant.servers ||
+                             job.Count(ProcessRole::kWorker) > job.grant.workers;
+           return job.record.state == JobState::kStopping || Ends(job) ||
+                  (job.record.state == JobState::kRunning && more);
+         });
+}
+
+// Others before it need hosts that it has, and nobody else makes room there.
+void Pool::GiveWay(Time now, Job* job) {
+  const std::set<uint64_t> displaced(job->grant.displaced.begin(), job->grant.displaced.end());
+  if (displaced.empty() || job->record.state != JobState::kRunning) return;
+  bool servers_stay = true;
+  uint32_t workers = 0;
+  for (const auto& [number, process] : job->processes) {
+    const bool stays = !displaced.contains(number);
+    if (process.id.role == ProcessRole::kServer) servers_stay &= stays;
+    if (process.id.role == ProcessRole::kWorker) workers += stays;
+  }
+  if (!servers_stay || workers < std::min(job->record.spec.least_workers, job->want.workers)) {
+    Preempt(now, job);
+  } else {
+    ending_.insert(displaced.begin(), displaced.end());
+  }
 }
 
 // A coordinator that does not make its job smaller is not waited for for ever.
@@ -560,7 +613,10 @@ AgentOrders Pool::OrdersFor(const std::string& name, const Agent& agent) const {
       const bool coordinator = process.id.role == ProcessRole::kCoordinator;
       const Process* const its = job.coordinator();
       const bool ready = coordinator || (its != nullptr && its->seen && !job.record.address.empty());
-      if (!process.seen && ready) orders.starts.push_back({process.id, job.record.address, process.again});
+      if (!process.seen && ready) {
+        const std::string bucket = coordinator && job.record.saved ? job.record.spec.bucket : "";
+        orders.starts.push_back({process.id, job.record.address, process.again, bucket});
+      }
       if (!coordinator || !process.seen || job.record.address.empty()) continue;
       const JobState state = job.record.state;
       if (state == JobState::kRunning && job.granted && job.grant.admitted)

@@ -34,6 +34,8 @@ struct JobSpec {
   uint32_t servers = 0;
   uint32_t least_workers = 1;
   uint32_t workers = 1;  // that it wants at first
+  // "s3://bucket/prefix": has its checkpoints, and its events are on no host. Empty: they are on one host.
+  std::string bucket;
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 // One line with the value that cannot be; ok if there is none.
@@ -57,6 +59,7 @@ struct JobRecord {
   JobSpec spec;
   JobState state = JobState::kQueued;
   std::string home;      // the agent whose host has its directory; empty: none yet
+  bool saved = false;    // it was preempted, and all of it is in its bucket: any host can resume it
   std::string address;   // of its coordinator, also of one that is to be started again there; empty: none
   bool discard = false;  // kStopping: without another checkpoint
   std::string reason;    // kStopping, kFailed: why, one line; a cancelled job has none
@@ -145,6 +148,7 @@ class Pool {
   const Agent* Live(Time now, const std::string& name) const;
   void Change(Job* job) { changed_.push_back(job->record.id); }
   void Take(Time now, const AgentReport& report);
+  void EndFormerCoordinators(const Job& job);
   void OnEnded(Time now, const AgentReport::Ended& ended);
   void OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::string& error);
   void Failed(Time now, Job* job, const std::string& name, int32_t exit_code, const std::string& error);
@@ -156,6 +160,9 @@ class Pool {
   void Rank(Time now);
   void Obey(Time now, Job* job, const JobGrant& grant, bool lost_home);
   void EndOverdue(Time now, Job* job);
+  void Preempt(Time now, Job* job);
+  bool IsQuiet() const;
+  void GiveWay(Time now, Job* job);
   void EndProcesses(const Job& job);
   void Launch(Job* job, ProcessRole role, const std::string& agent);
   bool Ends(const Job& job) const;  // it is not running, and has processes

@@ -120,6 +120,7 @@ World RandomWorld(Rng* rng, bool same_priority) {
     } else {
       job.spec.workers = job.most;
     }
+    if (rng->Chance(0.5)) job.spec.bucket = "s3://bucket/" + job.spec.name;
     job.arrives = rng->Uniform() * 200;
     // Alone, it would run for some minutes.
     job.events = static_cast<uint64_t>(job.rate * (200 + rng->Uniform() * 200) * job.most);
@@ -154,7 +155,7 @@ std::map<JobId, double> FairNow(Simulation& s, const World& world) {
 }
 
 double g_worst = 0;
-uint64_t g_preemptions = 0;
+uint64_t g_preemptions = 0, g_moves = 0;
 
 void RunSeed(uint64_t seed, bool same_priority) {
   Rng rng(seed);
@@ -203,6 +204,7 @@ void RunSeed(uint64_t seed, bool same_priority) {
     EXPECT_EQ(job.trained, job.events) << "seed " << seed;
     EXPECT_EQ(job.lost, 0u) << "seed " << seed << ": job " << job.id << " was stopped before it had saved";
     g_preemptions += job.resumes;
+    g_moves += job.moves;
     g_worst = std::max(g_worst, std::abs(job.used - job.fair) / job.fair);
     EXPECT_NEAR(job.used / job.fair, 1, 0.05) << "seed " << seed << ", job " << job.id << ": " << job.used
                                               << " core-seconds, fair are " << job.fair;
@@ -213,6 +215,7 @@ TEST(PoolSimulation, ThreeJobsOfDifferentPriorityOnEightCores) {
   for (uint64_t seed = 1; seed <= 1000 && !testing::Test::HasFailure(); ++seed) RunSeed(seed, false);
   RecordProperty("worst_deviation", std::to_string(g_worst));
   EXPECT_GT(g_preemptions, 100u) << "jobs that were preempted as a whole";
+  EXPECT_GT(g_moves, 20u) << "some of them go on elsewhere, from their buckets";
 }
 
 TEST(PoolSimulation, ThreeJobsOfOnePriority) {

@@ -102,6 +102,17 @@ class Plan {
            Fill(room, ProcessRole::kWorker, &workers, job_->least_workers);
   }
 
+  // JobGrant::displaced.
+  std::vector<uint64_t> Displaced() const {
+    std::vector<uint64_t> numbers;
+    for (const PlacedProcess& process : waiting_) {
+      const uint32_t granted = process.role == ProcessRole::kServer ? servers : workers;
+      if (process.role != ProcessRole::kCoordinator && job_->Count(process.role) <= granted)
+        numbers.push_back(process.number);
+    }
+    return numbers;
+  }
+
   uint32_t servers = 0, workers = 0;
   double fair_workers = 0;
 
@@ -321,7 +332,9 @@ std::vector<JobGrant> Schedule(const std::vector<HostOffer>& hosts, const std::v
   }
   std::vector<JobGrant> grants(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) {
-    if (plans[i]) grants[i] = {true, plans[i]->servers, plans[i]->workers, plans[i]->fair_workers};
+    if (!plans[i]) continue;
+    const Plan& plan = *plans[i];
+    grants[i] = {true, plan.servers, plan.workers, plan.fair_workers, plan.Displaced()};
   }
   return grants;
 }

@@ -39,7 +39,8 @@ enum class ProcessRole : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2 };
 
 struct PlacedProcess {
   ProcessRole role = ProcessRole::kWorker;
-  uint32_t host = 0;  // index
+  uint32_t host = 0;    // index
+  uint64_t number = 0;  // ProcessId::number of one that runs
   friend bool operator==(const PlacedProcess&, const PlacedProcess&) = default;
 };
 
@@ -87,6 +88,9 @@ struct JobGrant {
   bool admitted = false;
   uint32_t servers = 0, workers = 0;
   double fair_workers = 0;  // the fair share: a real number of workers, in addition to the other processes
+  // Servers and workers (number) that have to run elsewhere, because jobs before this one need their hosts.
+  // Not of a role with more processes than are granted, since these leave first.
+  std::vector<uint64_t> displaced;
   friend bool operator==(const JobGrant&, const JobGrant&) = default;
 };
 

@@ -98,6 +98,23 @@ TEST(Scheduler, NoJobGrowsWhileOneBeforeItWaits) {
   EXPECT_THAT(NextStarts({Free({2000, kGiB * 9}), Free({})}, jobs, grants), IsEmpty());
 }
 
+TEST(Scheduler, AJobGivesWayOnTheHostsThatOneBeforeItNeeds) {
+  const std::vector<HostOffer> hosts{Free({4000, 8 * kGiB}, "net"), Free({2000, 8 * kGiB}, "cpu")};
+  std::vector<JobDemand> jobs{Job(1, 1, 3), Job(2, 2, 2)};
+  jobs[0].processes = {{ProcessRole::kCoordinator, 0, 1},
+                       {ProcessRole::kWorker, 0, 2},
+                       {ProcessRole::kWorker, 1, 3},
+                       {ProcessRole::kWorker, 1, 4}};
+  EXPECT_TRUE(Schedule(hosts, jobs)[0].displaced.empty()) << "there is room for both elsewhere";
+  jobs[1].priority = 1;
+  jobs[1].classes.worker = "cpu";
+  const auto grants = Schedule(hosts, jobs);
+  EXPECT_EQ(grants[0].workers, 3u) << "they fit on the other host";
+  EXPECT_THAT(grants[0].displaced, ElementsAre(3, 4));
+  jobs[0].workers = 2;
+  EXPECT_TRUE(Schedule(hosts, jobs)[0].displaced.empty()) << "its coordinator lets one go first";
+}
+
 TEST(Scheduler, ARoleRunsOnHostsOfItsClass) {
   const std::vector<HostOffer> hosts{Free({2000, 8 * kGiB}, "net"), Free({6000, 8 * kGiB}, "cpu")};
   JobDemand job = Job(1, 1, 8);

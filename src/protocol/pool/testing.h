@@ -40,7 +40,9 @@ struct SimulatedJob {
   double stop_at = -1;        // a checkpoint is being saved until then
   double used = 0, fair = 0;  // core-seconds while it runs, of itself and of the oracle
   std::string home;
-  uint32_t resumes = 0;  // after it was preempted
+  uint32_t resumes = 0;    // after it was preempted
+  bool in_bucket = false;  // a checkpoint of it
+  uint32_t moves = 0;      // to another host
 };
 
 class Simulation {
@@ -186,6 +188,7 @@ class Simulation {
 
   void Finish(SimulatedJob* job, bool done) {
     job->saved = job->trained;
+    job->in_bucket = !job->spec.bucket.empty();
     job->stop_at = -1;
     job->granted.reset();
     job->over = done;
@@ -261,13 +264,17 @@ class Simulation {
       SimulatedJob* const job = Find(start.id.job);
       Process process{.id = start.id, .ready_at = now_ + 0.3 + rng_.Uniform()};
       if (start.id.role == ProcessRole::kCoordinator) {
-        if (job->has_directory && job->home != agent->name)
+        if (job->has_directory && job->home != agent->name && start.bucket.empty())
           errors.push_back("job " + std::to_string(job->id) + " is resumed where its directory is not");
+        const bool from_bucket = !start.bucket.empty();
+        if (from_bucket && (start.bucket != job->spec.bucket || !job->in_bucket))
+          errors.push_back("job " + std::to_string(job->id) + " is resumed from a bucket without it");
+        if (from_bucket && job->home != agent->name) ++job->moves;
         job->home = agent->name;
         if (Count(job->id, ProcessRole::kCoordinator) > 0)
           errors.push_back("job " + std::to_string(job->id) + " has two coordinators");
         if (!start.again && job->has_directory) ++job->resumes;
-        if (!start.again) {
+        if (!start.again || from_bucket) {
           job->lost += job->trained - job->saved;
           job->trained = job->saved;
         }
