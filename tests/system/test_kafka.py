@@ -221,6 +221,25 @@ def test_roles_and_broker_share_only_a_network(tmp_path, hosts):
         broker.stop()
 
 
+@pytest.mark.parametrize("named", [1, 7])
+def test_places_of_brokers(tmp_path, broker, named):
+    """The only broker, 1, is in the zone of one worker. The other worker still gets its share."""
+    topic, events = f"zones{named}", 40_000
+    job = counting(tmp_path / "job.yaml", broker, topic, **{"events: 1000000": f"events: {events}"})
+    job.write_text(job.read_text() + f"topology: {{brokers: {{{named}: {{site: north, zone: a}}}}}}\n")
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", tmp_path / "job", "--workers", 2, "--ps", 1, "--site", "north", "--zone",
+                                  "a")
+        roles.start("ps", "--coordinator", where)
+        for zone in "ab":
+            roles.start("worker", "--coordinator", where, "--site", "north", "--zone", zone)
+        roles.start("bots", "--coordinator", where)
+        roles.wait()
+        said = "".join(log.read_text() for log in tmp_path.rglob("coordinator*.log"))
+        assert ("does not have broker 1, which has partitions" in said) == (named != 1), said
+    assert values(tmp_path / "job") == {float(events)}
+
+
 def test_partitions_that_are_added_are_read(tmp_path, broker):
     broker.make_topic("wider", 1)
     broker.publish("wider", 0, records(100))

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <set>
 #include <string>
 #include <utility>
 
@@ -41,13 +42,19 @@ std::vector<topology::PartitionPlaces> FindPartitionPlaces(const job::Job& job) 
     return {};
   }
   std::vector<topology::PartitionPlaces> places;
+  std::set<int32_t> unknown;
   for (const std::vector<int32_t>& brokers : *replicas) {
     topology::PartitionPlaces& copies = places.emplace_back();
     for (const int32_t broker : brokers) {
-      if (const auto at = job.topology.brokers.find(broker); at != job.topology.brokers.end())
+      if (const auto at = job.topology.brokers.find(broker); at != job.topology.brokers.end()) {
         copies.push_back(at->second);
+      } else {
+        unknown.insert(broker);
+      }
     }
   }
+  for (const int32_t broker : unknown)
+    spdlog::warn("topology: brokers does not have broker {}, which has partitions of the topic", broker);
   return places;
 }
 
