@@ -197,6 +197,7 @@ void Put(const MemberJoined& joined, ByteWriter* out) {
   out->Put(joined.pid);
   out->Put(joined.process);
   out->Put(joined.network);
+  if (joined.place == topology::HostPlace()) return;
   out->PutString(joined.place.site);
   out->PutString(joined.place.zone);
   out->PutString(joined.place.host_class);
@@ -215,11 +216,11 @@ MemberJoined DecodeMember(ByteReader* in) {
   joined.pid = in->Get<int64_t>();
   joined.process = in->Get<uint64_t>();
   joined.network = in->Get<uint64_t>();
-  if (in->remaining() == 0) return joined;  // of a version without places
+  if (in->remaining() == 0) return joined;  // its place is not known
   joined.place.site = in->GetString(topology::HostPlace::kMaxBytes);
   joined.place.zone = in->GetString(topology::HostPlace::kMaxBytes);
   joined.place.host_class = in->GetString(topology::HostPlace::kMaxBytes);
-  if (!topology::Check(joined.place).ok()) in->Fail();
+  if (joined.place == topology::HostPlace() || !topology::Check(joined.place).ok()) in->Fail();
   return joined;
 }
 

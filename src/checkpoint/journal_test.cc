@@ -332,12 +332,15 @@ TEST(Journal, MembersThatAreNoneAreDataLoss) {
   const auto back = DecodePayload(EncodePayload(good));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(std::get<MemberJoined>(*back), good);
-  // A version without places ends here: a length and so many bytes for each of their parts.
+  // Without a place it ends here: a length and so many bytes for each of its parts.
   Bytes former = EncodePayload(good);
   former.resize(former.size() - (3 * 4 + 5 + 1 + 9));
   const auto without = DecodePayload(former);
   ASSERT_TRUE(without.ok());
   EXPECT_EQ(std::get<MemberJoined>(*without).place, topology::HostPlace());
+  EXPECT_EQ(EncodePayload(*without), former);
+  former.resize(former.size() + 3 * 4);
+  EXPECT_FALSE(DecodePayload(former).ok()) << "a place with three empty names is written in another way";
   Bytes place = EncodePayload(good);
   place.back() = std::byte{'-'};
   EXPECT_FALSE(DecodePayload(place).ok());

@@ -175,8 +175,9 @@ def test_a_job_that_runs_and_ends(tmp_path):
             with Clients(serve) as clients:
                 leat.wait_for(lambda: clients.replies > 100 and len(clients.versions) > 10, "replies with new versions")
             assert not clients.failures, clients.failures[:3]
-            member = next(m for m in job.status()["members"] if m["role"] == "serve")
-            assert member["done"] > 10
+            # Its count comes with a keep-alive, later than the replies.
+            leat.wait_for(lambda: next(m for m in job.status()["members"] if m["role"] == "serve")["done"] > 10,
+                          "the versions in the status")
             job.command("pause")
             leat.wait_for(lambda: job.status()["phase"] == "paused", "the pause")
             settled(serve)
