@@ -14,7 +14,7 @@ from test_members import Roles
 from test_strategies import counting, values
 
 LONG = os.environ.get("LEAT_LONG") == "1"
-FOLLOW_S = 15 if LONG else 60  # a busy machine needs longer, so the default tier only notices that nothing happens
+FOLLOW_S = 15 if LONG else 240  # a busy machine needs longer, so the default tier only notices that nothing happens
 # A worker trains 2000 events a second at most, and needs little of a processor for it.
 STEPS = {"batch_size: 100, split_batches: 20": "batch_size: 100, split_batches: 4", "units: 2048": "units: 64",
          "interval_s: 0.5": "interval_s: 5}\ndebug: {step_ms: 50"}
