@@ -127,7 +127,10 @@ def test_an_older_coordinator_writes_nothing_more(tmp_path, server):
     file = job(tmp_path, "two")
     first, second = tmp_path / "first", tmp_path / "second"
     with leat.Job("train", file, "--directory", first, "--pause-at", EVENTS // 2, directory=first, env=env) as older:
-        leat.wait_for(lambda: leat.checkpoints(first) and older.status().get("events", 0) >= EVENTS // 2, "checkpoints")
+        # A manifest is in the directory a moment before it is in the bucket.
+        leat.wait_for(lambda: older.status().get("events", 0) >= EVENTS // 2 and
+                      any(key.startswith("two/") and key.endswith("/manifest.json") for key in server.contents()[0]),
+                      "a checkpoint in the bucket")
         # Elsewhere, the job goes on from the bucket.
         done = leat.run("train", "--resume", f"s3://{s3.BUCKET}/two", "--directory", second, "--json", env=env)
         assert leat.summary(done)["events"] == EVENTS
