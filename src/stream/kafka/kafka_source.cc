@@ -266,7 +266,7 @@ class KafkaSource final : public TimedSource {
     }
   }
 
-  // What the cluster says of the topic now, which is all of the answer. kNotFound: there is no such topic.
+  // What the cluster says of the topic now, and of no other. kNotFound: there is no such topic.
   Result<KafkaPtr<const rd_kafka_metadata_t>> Metadata(Duration timeout) {
     const rd_kafka_metadata_t* got = nullptr;
     const auto error = rd_kafka_metadata(client_.get(), 0, topic_.get(), &got, Milliseconds(timeout));

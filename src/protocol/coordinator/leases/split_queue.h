@@ -139,7 +139,7 @@ class SplitQueue {
   std::vector<NodeId> readers_;
   std::vector<topology::PartitionPlaces> partition_places_;
   std::map<NodeId, topology::HostPlace> worker_places_;
-  // Who reads what by places, as of the last time; made again when one of the first two changes.
+  // The last assignment by places. Another one is made when partitions or readers have changed.
   struct Assignment {
     std::vector<uint32_t> partitions;
     std::vector<NodeId> readers;
