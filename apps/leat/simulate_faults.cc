@@ -1,4 +1,5 @@
 #include "simulate_faults.h"
+#include "base/hex.h"
 
 #include <unistd.h>
 
@@ -56,9 +57,7 @@ std::string RunSeed(uint64_t seed, bool in_words) {
   }
   const sim::FaultOutcome outcome = sim::RunFaultJob(seed, std::move(hooks));
   Json json = {{"reason", outcome.error}, {"lost", outcome.lost}, {"twice", outcome.twice}};
-  char digest[32];
-  std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(outcome.digest));
-  json["digest"] = digest;
+  json["digest"] = ToHex(outcome.digest);
   json["virtual_s"] = Seconds(outcome.result.took);
   json["messages"] = outcome.result.messages;
   for (const FaultCount& fault : kFaultCounts) json["faults"][fault.name] = fault.of(outcome.result);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/config.h"
+#include "base/hex.h"
 
 namespace leat {
 namespace {
@@ -87,23 +88,6 @@ bool IsPlainWord(std::string_view text) {
          !ParseNumber(text);
 }
 
-std::string DoubleQuoted(std::string_view text) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string out = "\"";
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
 }  // namespace
 
 void FailAt(std::string_view name, size_t line, std::string_view message) {
@@ -166,6 +150,22 @@ bool IsNullWord(std::string_view text) {
 std::string Scalar(std::string_view text, bool plain) {
   const bool word = plain && (ParseNumber(text) || text == "true" || text == "false");
   return word || IsPlainWord(text) ? std::string(text) : DoubleQuoted(text);
+}
+
+std::string DoubleQuoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += "\\x" + ToHex({&c, 1});
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
 }
 
 }  // namespace leat::config_text

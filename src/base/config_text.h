@@ -49,5 +49,7 @@ bool IsNullWord(std::string_view text);
 // A scalar as YAML, in double quotes if YAML would read it as something else without. `plain`: it had no
 // quotes, so a number stays a number.
 std::string Scalar(std::string_view text, bool plain);
+// A text in double quotes, as YAML reads it back.
+std::string DoubleQuoted(std::string_view text);
 
 }  // namespace leat::config_text

@@ -72,10 +72,4 @@ uint64_t Hex(const Json& value) {
   return number;
 }
 
-std::string ToHex(uint64_t value) {
-  char text[17];
-  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 }  // namespace leat::checkpoint

@@ -37,6 +37,4 @@ inline const Json& List(const Json& object, const char* key) {
   return List(At(object, key));
 }
 
-std::string ToHex(uint64_t value);
-
 }  // namespace leat::checkpoint

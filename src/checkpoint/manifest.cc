@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/hex.h"
 #include "checkpoint/file.h"
 #include "checkpoint/json.h"
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "checkpoint/file.h"
 #include "checkpoint/json.h"
 #include "checkpoint/running_checksum.h"
@@ -25,30 +26,6 @@ using protocol::SliceTable;
 
 constexpr const char* kFormat = "leat-shard-3";
 constexpr size_t kReadBytes = 1 << 20;
-
-std::string ToHexText(ByteView bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const std::byte b : bytes) {
-    text += kDigits[static_cast<unsigned>(b) >> 4];
-    text += kDigits[static_cast<unsigned>(b) & 15];
-  }
-  return text;
-}
-
-Bytes FromHexText(std::string_view text) {
-  if (text.size() % 2 != 0) throw Malformed("an odd number of hexadecimal digits");
-  Bytes bytes(text.size() / 2);
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    unsigned value = 0;
-    const char* digits = text.data() + 2 * i;
-    const auto [end, error] = std::from_chars(digits, digits + 2, value, 16);
-    if (error != std::errc() || end != digits + 2) throw Malformed("no hexadecimal digits");
-    bytes[i] = static_cast<std::byte>(value);
-  }
-  return bytes;
-}
 
 // The key in the metadata of the checksum of a tensor's bytes.
 std::string ChecksumKey(const std::string& tensor) {
@@ -128,7 +105,7 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
     }
     ByteWriter ledger;
     Encode(slice->ledger, &ledger);
-    const auto [entry, fresh] = ledgers.emplace(ToHexText(ledger.view()), ledgers.size());
+    const auto [entry, fresh] = ledgers.emplace(ToHex(ledger.view()), ledgers.size());
     if (fresh) head.metadata["ledger/" + std::to_string(entry->second)] = entry->first;
     head.metadata["slice/" + std::to_string(slice->id.value)] = Json{
         {"incarnation", slice->incarnation.value},
@@ -339,10 +316,11 @@ class Reader final : public ShardReader {
     slice->events = Unsigned(json, "events");
     const std::string* ledger = Metadata("ledger/" + std::to_string(Unsigned(json, "ledger")));
     if (ledger == nullptr) throw Malformed("its ledger is missing");
-    const Bytes bytes = FromHexText(*ledger);
-    ByteReader in(bytes);
+    const std::optional<Bytes> bytes = FromHex(*ledger);
+    if (!bytes) throw Malformed("its ledger is not hexadecimal");
+    ByteReader in(*bytes);
     slice->ledger = protocol::DecodeLedger(&in);
-    if (!in.Done()) throw Malformed("its ledger of " + std::to_string(bytes.size()) + " bytes is malformed");
+    if (!in.Done()) throw Malformed("its ledger of " + std::to_string(bytes->size()) + " bytes is malformed");
     return {};
   }
 

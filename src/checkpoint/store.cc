@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <random>
 
+#include "base/hex.h"
 #include "checkpoint/file.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/json.h"

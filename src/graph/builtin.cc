@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 
 namespace leat::graph {
 namespace {
@@ -70,10 +71,7 @@ std::string Constant::attributes() const {
       return "values=[" + text + "]";
     }
   }
-  char text[32];
-  const uint64_t sum = Checksum({value.raw(), value.bytes()});
-  std::snprintf(text, sizeof text, "checksum=%016llx", static_cast<unsigned long long>(sum));
-  return text;
+  return "checksum=" + ToHex(Checksum({value.raw(), value.bytes()}));
 }
 
 std::vector<TensorType> AddN::Infer(std::span<const TensorType> inputs) const {

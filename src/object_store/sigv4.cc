@@ -9,20 +9,12 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/hex.h"
+
 namespace leat::object_store {
 namespace {
 
 using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
-
-std::string Hex(const Digest& digest) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : digest) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
 
 Digest Hmac(std::string_view key, std::string_view text) {
   Digest digest;
@@ -84,7 +76,7 @@ std::string UriEncode(std::string_view text, bool slashes) {
 std::string Sha256Hex(std::string_view text) {
   Digest digest;
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  return Hex(digest);
+  return ToHex(std::as_bytes(std::span(digest)));
 }
 
 std::string CanonicalQuery(const Fields& query) {
@@ -116,7 +108,7 @@ std::string Authorization(const RequestToSign& request, const Credentials& crede
   const Digest key = Hmac(View(service), "aws4_request");
   return "AWS4-HMAC-SHA256 Credential=" + credentials.access_key + "/" + CredentialScope(scope, date) +
          ",SignedHeaders=" + SignedHeaders(request) +
-         ",Signature=" + Hex(Hmac(View(key), StringToSign(request, scope, date)));
+         ",Signature=" + ToHex(View(Hmac(View(key), StringToSign(request, scope, date))));
 }
 
 std::string AmzDate(int64_t seconds) {

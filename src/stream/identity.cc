@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/hex.h"
 #include "base/rng.h"
 
 namespace leat::stream {
@@ -62,9 +63,7 @@ Status HashContent(uint64_t bytes, uint64_t max_hashed_whole, const Hash& hash) 
 }  // namespace
 
 std::string ToString(const FileIdentity& identity) {
-  std::array<char, 17> hash{};
-  std::snprintf(hash.data(), hash.size(), "%016llx", static_cast<unsigned long long>(identity.hash));
-  return std::to_string(identity.bytes) + ":" + hash.data();
+  return std::to_string(identity.bytes) + ":" + ToHex(identity.hash);
 }
 
 Result<FileIdentity> ParseIdentity(std::string_view text) {

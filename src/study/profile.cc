@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/hex.h"
 #include "base/rng.h"
 
 namespace leat::study {
@@ -81,12 +82,6 @@ struct Reader {
 
 }  // namespace
 
-std::string HashText(uint64_t hash) {
-  char text[20];
-  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(hash));
-  return text;
-}
-
 uint64_t ProfiledHash(const job::Job& job) {
   uint64_t hash = Mix(HashName("profile"), job.schema.hash());
   for (const char* section : {"model", "optimizer", "compute", "debug"}) {
@@ -96,7 +91,7 @@ uint64_t ProfiledHash(const job::Job& job) {
 }
 
 std::string ToJson(const Profile& profile) {
-  Json json{{"leat_profile", kFormat},    {"job", profile.job},     {"job_hash", HashText(profile.job_hash)},
+  Json json{{"leat_profile", kFormat},    {"job", profile.job},     {"job_hash", ToHex(profile.job_hash)},
             {"machine", profile.machine}, {"cores", profile.cores}, {"build", profile.build}};
   for (const BatchProfile& batch : profile.batches) {
     json["batches"].push_back({{"size", batch.size},
@@ -131,7 +126,7 @@ Result<Profile> ParseProfile(std::string_view text, std::string_view name) {
   profile.job = reader.Text(json, "job");
   const std::string hash = reader.Text(json, "job_hash");
   profile.job_hash = std::strtoull(hash.c_str(), nullptr, 16);
-  if (HashText(profile.job_hash) != hash) reader.Fail("'job_hash' must have 16 hexadecimal digits");
+  if (ToHex(profile.job_hash) != hash) reader.Fail("'job_hash' must have 16 hexadecimal digits");
   profile.machine = reader.Text(json, "machine");
   profile.cores = static_cast<uint32_t>(reader.Number(json, "cores", 1e6, 1));
   profile.build = reader.Text(json, "build");
@@ -173,8 +168,8 @@ Profile ReadProfile(const std::string& file) {
 Status CheckProfile(const Profile& profile, const job::Job& job, std::string_view name) {
   if (profile.job_hash == ProfiledHash(job)) return Status();
   return Status(Code::kInvalidArgument, std::string(name) + ": a profile of another job ('" + profile.job +
-                                            "', " + HashText(profile.job_hash) + "); '" + job.name + "' is " +
-                                            HashText(ProfiledHash(job)) +
+                                            "', " + ToHex(profile.job_hash) + "); '" + job.name + "' is " +
+                                            ToHex(ProfiledHash(job)) +
                                             " by its schema, model, optimizer, compute and debug settings");
 }
 

@@ -44,8 +44,6 @@ struct Profile {
 // A hash of all that the times of a job depend on: schema, model, optimizer, precision, threads, delays for
 // tests. Strategy, batch size and cluster may differ.
 uint64_t ProfiledHash(const job::Job& job);
-// A hash as files have it: 16 hexadecimal digits.
-std::string HashText(uint64_t hash);
 
 std::string ToJson(const Profile& profile);
 // Checks everything. `name` stands for the file in errors, which are one line.

@@ -8,20 +8,6 @@ namespace leat::topology {
 
 namespace {
 
-Status CheckOne(std::string_view what, const std::string& wanted, const std::vector<HostPlace>& offered,
-                std::string HostPlace::*part) {
-  if (wanted.empty()) return {};
-  std::set<std::string> there;
-  for (const HostPlace& place : offered) {
-    if (!(place.*part).empty()) there.insert(place.*part);
-  }
-  if (there.contains(wanted)) return {};
-  std::string list;
-  for (const std::string& name : there) list += (list.empty() ? "" : ", ") + name;
-  return {Code::kInvalidArgument, "no host offers the " + std::string(what) + " '" + wanted + "'; there " +
-                                      (list.empty() ? "is none" : "are: " + list)};
-}
-
 // Servers in other zones of the primary's site that have slices.
 bool HasOtherZone(const std::vector<HostPlace>& servers, const std::vector<double>& weights, size_t primary) {
   for (size_t s = 0; s < servers.size(); ++s) {
@@ -32,10 +18,25 @@ bool HasOtherZone(const std::vector<HostPlace>& servers, const std::vector<doubl
 
 }  // namespace
 
+Status CheckOffered(std::string HostPlace::*part, const std::string& wanted,
+                    const std::vector<HostPlace>& offered) {
+  if (wanted.empty()) return {};
+  std::set<std::string> there;
+  for (const HostPlace& place : offered) {
+    if (!(place.*part).empty()) there.insert(place.*part);
+  }
+  if (there.contains(wanted)) return {};
+  std::string list;
+  for (const std::string& name : there) list += (list.empty() ? "" : ", ") + name;
+  return {Code::kInvalidArgument, std::string("no host offers the ") +
+                                      (part == &HostPlace::site ? "site" : "class") + " '" + wanted +
+                                      "'; there " + (list.empty() ? "is none" : "are: " + list)};
+}
+
 Status CheckOffered(const TopologySettings& settings, const std::vector<HostPlace>& offered) {
-  LEAT_RETURN_IF_ERROR(CheckOne("site", settings.server_site, offered, &HostPlace::site));
-  LEAT_RETURN_IF_ERROR(CheckOne("class", settings.server_class, offered, &HostPlace::host_class));
-  return CheckOne("class", settings.worker_class, offered, &HostPlace::host_class);
+  LEAT_RETURN_IF_ERROR(CheckOffered(&HostPlace::site, settings.server_site, offered));
+  LEAT_RETURN_IF_ERROR(CheckOffered(&HostPlace::host_class, settings.server_class, offered));
+  return CheckOffered(&HostPlace::host_class, settings.worker_class, offered);
 }
 
 std::optional<std::string> ServerSite(const TopologySettings& settings, const std::vector<HostPlace>& servers,

@@ -18,7 +18,10 @@
 namespace leat::topology {
 
 // A job's mistake in one line, or ok: a site or class that no host of `offered` has, with those that there
-// are.
+// are. `part` is site or host_class; an empty name is ok.
+Status CheckOffered(std::string HostPlace::*part, const std::string& wanted,
+                    const std::vector<HostPlace>& offered);
+// All that the settings name.
 Status CheckOffered(const TopologySettings& settings, const std::vector<HostPlace>& offered);
 
 // The site of the slices; none: everywhere, or there are no servers. `current`: the site that has slices

@@ -26,18 +26,17 @@ HostPlace PlaceFrom(const Config& map) {
   return {NameFrom(map, "site"), NameFrom(map, "zone"), NameFrom(map, "class")};
 }
 
-// Names that the zone map has must be among its own, since no other host joins.
+// A host that the zone map lacks does not join, so what none of its hosts has is a mistake; unless they leave
+// it to the hosts themselves.
 void CheckInMap(const Config& section, const char* key, const std::string& wanted,
                 const TopologySettings& settings, std::string HostPlace::*part) {
-  if (wanted.empty()) return;
-  std::set<std::string> there;
+  std::vector<HostPlace> offered;
   for (const auto& [host, place] : settings.hosts) {
-    if (!(place.*part).empty()) there.insert(place.*part);
+    if (!(place.*part).empty()) offered.push_back(place);
   }
-  if (there.empty() || there.contains(wanted)) return;
-  std::string list;
-  for (const std::string& name : there) list += (list.empty() ? "" : ", ") + name;
-  section.At(key).Fail("no host offers the " + std::string(key) + " '" + wanted + "'; hosts has: " + list);
+  if (offered.empty()) return;
+  if (const Status there = CheckOffered(part, wanted, offered); !there.ok())
+    section.At(key).Fail(there.message());
 }
 
 std::string Milliseconds(Duration duration) {

@@ -51,7 +51,7 @@ TEST(TopologySettings, MistakesAreNamedWithTheirPlace) {
   EXPECT_THAT(Refused("servers: {site: 'no rth'}"), HasSubstr("site 'no rth' is no name"));
   EXPECT_THAT(Refused("hosts: {a: {zone: x}}\nservers: {zone: x}"), HasSubstr("zone"));
   EXPECT_THAT(Refused("hosts: {a: {class: cores}}\nworkers: {class: gpu}"),
-              HasSubstr("job.yaml:2: no host offers the class 'gpu'; hosts has: cores"));
+              HasSubstr("job.yaml:2: no host offers the class 'gpu'; there are: cores"));
   EXPECT_THAT(Refused("hosts: {a: {site: x}}\nservers: {site: y}"), HasSubstr("no host offers the site 'y'"));
   EXPECT_THAT(Refused("brokers: {one: {zone: a}}"), HasSubstr("'one' is no id of a broker"));
   EXPECT_THAT(Refused("far: refuse"), HasSubstr("far needs max_latency_ms"));

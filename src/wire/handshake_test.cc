@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hex.h"
 #include "base/rng.h"
 #include "wire/frame.h"
 
@@ -33,17 +34,9 @@ TEST_F(HandshakeTest, ProofsAreTheDocumentedFunction) {
   HandshakeContext known{.port_kind = PortKind::kControl, .connects = {}, .accepts = {}};
   known.connects.fill(std::byte{1});
   known.accepts.fill(std::byte{2});
-  const auto hex = [](ByteView bytes) {
-    std::string text;
-    for (const std::byte byte : bytes) {
-      constexpr std::string_view kDigits = "0123456789abcdef";
-      text += {kDigits[static_cast<size_t>(byte) >> 4], kDigits[static_cast<size_t>(byte) & 15]};
-    }
-    return text;
-  };
-  EXPECT_EQ(hex(EncodeProof(known, "secret")),
+  EXPECT_EQ(ToHex(EncodeProof(known, "secret")),
             "47acfadf44e74473fbcec788cbe1ee04ec719c44ccaa2eb282d202cd0ebf09d1");
-  EXPECT_EQ(hex(ByteView(EncodeChallenge(known, "secret")).subspan(48)),
+  EXPECT_EQ(ToHex(ByteView(EncodeChallenge(known, "secret")).subspan(48)),
             "6c874d0cbd5fda698c894ee54459a3229b7fb16efcbd89e89abea150c3975252");
 }
 

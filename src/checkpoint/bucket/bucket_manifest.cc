@@ -2,6 +2,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/hex.h"
 #include "checkpoint/bucket/bucket.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/json.h"
@@ -12,28 +13,10 @@ namespace {
 
 constexpr const char* kFormat = "leat-bucket-checkpoint-1";
 
-std::string HexOf(ByteView bytes) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const std::byte byte : bytes) {
-    text += kDigits[static_cast<unsigned>(byte) >> 4];
-    text += kDigits[static_cast<unsigned>(byte) & 15];
-  }
-  return text;
-}
-
-Bytes FromHex(const std::string& text) {
-  const auto digit = [](char c) -> unsigned {
-    if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
-    if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
-    throw Malformed("the journal is not hexadecimal");
-  };
-  if (text.size() % 2 != 0) throw Malformed("the journal is not hexadecimal");
-  Bytes bytes(text.size() / 2);
-  for (size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<std::byte>(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
-  return bytes;
+Bytes JournalOf(const std::string& digits) {
+  std::optional<Bytes> bytes = FromHex(digits);
+  if (!bytes) throw Malformed("the journal is not hexadecimal");
+  return std::move(*bytes);
 }
 
 // What a job that is resumed elsewhere, by new processes, has no use for.
@@ -58,7 +41,7 @@ Result<std::string> EncodeBucketManifest(const BucketManifest& manifest) {
   try {
     text = "{\n  \"format\": " + Json(kFormat).dump() + ",\n  \"term\": " + Json(manifest.term).dump() +
            ",\n  \"manifest\": " + Json(EncodeManifest(manifest.manifest)).dump() +
-           ",\n  \"job\": " + Json(manifest.job).dump() + ",\n  \"journal\": " + Json(HexOf(journal)).dump();
+           ",\n  \"job\": " + Json(manifest.job).dump() + ",\n  \"journal\": " + Json(ToHex(journal)).dump();
   } catch (const Json::exception&) {
     return Status(Code::kInvalidArgument, "the job is not UTF-8, which a manifest in a bucket has to be");
   }
@@ -82,7 +65,7 @@ Result<BucketManifest> ParseBucketManifest(ByteView file, const std::string& nam
     manifest.term = Unsigned(json, "term");
     manifest.job = Text(json, "job");
     LEAT_ASSIGN_OR_RETURN(manifest.manifest, ParseManifest(AsBytes(Text(json, "manifest")), name));
-    LEAT_ASSIGN_OR_RETURN(JournalContents journal, ParseJournal(FromHex(Text(json, "journal")), name));
+    LEAT_ASSIGN_OR_RETURN(JournalContents journal, ParseJournal(JournalOf(Text(json, "journal")), name));
     manifest.records = std::move(journal.records);
   } catch (const Malformed& e) {
     return damaged(e.what());

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "net/same_host/descriptor.h"
 
 namespace leat::net {
@@ -100,12 +101,7 @@ Status CreatePrivateFile(const std::filesystem::path& path, std::string_view con
 std::string RandomHex(size_t bytes) {
   std::string random(bytes, '\0');
   LEAT_CHECK(bytes <= 256 && getrandom(random.data(), bytes, 0) == static_cast<ssize_t>(bytes));
-  std::string digits;
-  for (const char c : random) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    digits += {kDigits[static_cast<unsigned char>(c) >> 4], kDigits[static_cast<unsigned char>(c) & 15]};
-  }
-  return digits;
+  return ToHex(random);
 }
 
 }  // namespace leat::net

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "base/hex.h"
 
 namespace leat::observe {
 namespace {
@@ -21,13 +22,7 @@ std::string ViewToken(std::string_view token) {
   LEAT_CHECK(HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
                   reinterpret_cast<const unsigned char*>(kLabel.data()), kLabel.size(), digest.data(),
                   nullptr) != nullptr);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : digest) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return ToHex(std::as_bytes(std::span(digest)));
 }
 
 bool SameSecret(std::string_view a, std::string_view b) {

@@ -1,9 +1,10 @@
 #include "stream/decode/text_hint.h"
-#include "stream/decode/decoder.h"
 
 #include <algorithm>
 #include <cctype>
 
+#include "base/config_text.h"
+#include "stream/decode/decoder.h"
 #include "stream/decode/row_writer.h"
 
 namespace leat::stream {
@@ -22,18 +23,7 @@ std::string YamlText(std::string_view text) {
   };
   const bool begins = !text.empty() && text[0] != '-' && text[0] != '.';
   if (begins && std::ranges::all_of(text, plain) && !IsMissing(text)) return std::string(text);
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-      continue;
-    }
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
+  return config_text::DoubleQuoted(text);
 }
 
 void TextHint::See(const DecodedRows::DeadLetter& letter) {

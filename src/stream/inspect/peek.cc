@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/hex.h"
 #include "stream/decode/decoder.h"
 #include "stream/join/timed_source.h"
 
@@ -31,30 +32,17 @@ bool IsText(std::string_view text) {
   return simdjson::validate_utf8(text.data(), text.size());
 }
 
-std::string Hex(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const char c : bytes) {
-    hex += kDigits[static_cast<unsigned char>(c) >> 4];
-    hex += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return hex;
-}
-
 // The characters of a text, those that control a terminal escaped.
 std::vector<std::string> Characters(std::string_view text) {
   std::vector<std::string> characters;
-  char escaped[8];
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f) {
-      std::snprintf(escaped, sizeof(escaped), "\\x%02x", byte);
-      characters.emplace_back(escaped);
+      characters.push_back("\\x" + ToHex({&c, 1}));
     } else if ((byte & 0xc0) != 0x80 || characters.empty()) {
       characters.emplace_back(1, c);
     } else if (characters.back() == "\xc2" && byte < 0xa0) {
-      std::snprintf(escaped, sizeof(escaped), "\\x%02x", byte);
-      characters.back() = escaped;
+      characters.back() = "\\x" + ToHex({&c, 1});
     } else {
       characters.back() += c;
     }
@@ -233,7 +221,7 @@ std::string ShownRecord(ByteView record, size_t width) {
   // Cut before they are all converted: a record can be large.
   std::string_view kept = text.substr(0, 4 * width + 4);
   while (readable && kept.size() < text.size() && (text[kept.size()] & 0xc0) == 0x80) kept.remove_suffix(1);
-  std::vector<std::string> characters = Characters(readable ? std::string(kept) : "0x" + Hex(kept));
+  std::vector<std::string> characters = Characters(readable ? std::string(kept) : "0x" + ToHex(kept));
   size_t all = 0;
   for (const auto& character : characters) all += Columns(character);
   std::string shown;
@@ -382,7 +370,7 @@ class RecordPrinter::Impl {
     if (IsText(bytes)) {
       (*json)[name] = bytes;
     } else {
-      (*json)[name + "_hex"] = Hex(bytes);
+      (*json)[name + "_hex"] = ToHex(bytes);
     }
   }
   void PrintJson(const RecordBatch& batch, size_t record, const Decoded& decoded, std::string* out) {

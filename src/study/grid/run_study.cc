@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/hex.h"
 #include "launcher/processes.h"
 #include "sim/events/distribution.h"
 #include "study/profile.h"
@@ -236,7 +237,7 @@ class Runner {
   Status Keep(PlannedPoint* planned, PointResult result) {
     result.cost = CostOf(study_, result);
     auto json = ToJson(study_, result);
-    json["hash"] = HashText(HashOf(study_, planned->point, Name(planned->mode)));
+    json["hash"] = ToHex(HashOf(study_, planned->point, Name(planned->mode)));
     LEAT_RETURN_IF_ERROR(
         WriteFile(run_.folder + "/points/" + KeyOf(planned->point) + ".json", json.dump(2) + "\n"));
     planned->done = true;
@@ -274,8 +275,7 @@ std::optional<PointResult> Read(const StudyFile& study, const StudyRun& run, con
   const std::string text = ReadFile(run.folder + "/points/" + KeyOf(study, planned.point) + ".json");
   if (text.empty()) return std::nullopt;
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() ||
-      json.value("hash", "") != HashText(HashOf(study, planned.point, Name(planned.mode))))
+  if (!json.is_object() || json.value("hash", "") != ToHex(HashOf(study, planned.point, Name(planned.mode))))
     return std::nullopt;
   auto result = ParseResult(text, planned.point);
   if (!result.ok()) return std::nullopt;

@@ -170,34 +170,34 @@ size_t SplitQueue::FreeFor(NodeId worker) const {
   return free() - static_cast<size_t>(overdue);
 }
 
-std::optional<SplitQueue::SplitKey> SplitQueue::FindOwn(NodeId worker) const {
-  for (const auto& [place, key] : again_) {
-    if (!HeldBy(worker, splits_[key.first].at(key.second).holders)) return key;
-  }
-  if (fresh_count_ == 0) return std::nullopt;
-  const FreeSplits* least = nullptr;
-  for (const size_t place : Shares(worker)) {
-    const FreeSplits& its = fresh_[shared_[place]];
-    if (!its.empty() && (least == nullptr || its.begin()->first < least->begin()->first)) least = &its;
-  }
-  if (least == nullptr) return std::nullopt;
-  return least->begin()->second;
-}
-
-std::vector<size_t> SplitQueue::Shares(NodeId worker) const {
+template <class Visit>
+void SplitQueue::ForEachShare(NodeId worker, Visit visit) const {
   const auto at = std::ranges::lower_bound(readers_, worker);
   const auto number = static_cast<size_t>(at - readers_.begin());
   const bool joins = at == readers_.end() || *at != worker;
   if (!partition_places_.empty()) {
     std::vector<NodeId> readers = readers_;
     if (joins) readers.insert(readers.begin() + (at - readers_.begin()), worker);
-    return NearShares(number, readers);
+    for (const size_t place : NearShares(number, readers)) visit(place);
+    return;
   }
   const size_t workers = readers_.size() + (joins ? 1 : 0);
-  if (workers > shared_.size()) return {number % shared_.size()};
-  std::vector<size_t> shares;
-  for (size_t place = number; place < shared_.size(); place += workers) shares.push_back(place);
-  return shares;
+  if (workers > shared_.size()) return visit(number % shared_.size());
+  for (size_t place = number; place < shared_.size(); place += workers) visit(place);
+}
+
+std::optional<SplitQueue::SplitKey> SplitQueue::FindOwn(NodeId worker) const {
+  for (const auto& [place, key] : again_) {
+    if (!HeldBy(worker, splits_[key.first].at(key.second).holders)) return key;
+  }
+  if (fresh_count_ == 0) return std::nullopt;
+  const FreeSplits* least = nullptr;
+  ForEachShare(worker, [&](size_t place) {
+    const FreeSplits& its = fresh_[shared_[place]];
+    if (!its.empty() && (least == nullptr || its.begin()->first < least->begin()->first)) least = &its;
+  });
+  if (least == nullptr) return std::nullopt;
+  return least->begin()->second;
 }
 
 std::vector<size_t> SplitQueue::NearShares(size_t number, const std::vector<NodeId>& readers) const {

@@ -116,8 +116,9 @@ class SplitQueue {
   void Unfree(const Split& split);
   // The split to be leased next to the worker: one that was leased before, or is of one of its partitions.
   std::optional<SplitKey> FindOwn(NodeId worker) const;
-  // The partitions of `shared_` that the worker reads, as places in it.
-  std::vector<size_t> Shares(NodeId worker) const;
+  // Calls visit(place in `shared_`) for the partitions that the worker reads.
+  template <class Visit>
+  void ForEachShare(NodeId worker, Visit visit) const;
   std::vector<size_t> NearShares(size_t number, const std::vector<NodeId>& readers) const;
   // One of the partition with the most free splits.
   std::optional<SplitKey> FindAny() const;

@@ -1,0 +1,42 @@
+#include "base/hex.h"
+
+namespace leat {
+
+namespace {
+
+constexpr std::string_view kDigits = "0123456789abcdef";
+
+}  // namespace
+
+std::string ToHex(ByteView bytes) {
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const std::byte byte : bytes) {
+    text += kDigits[static_cast<size_t>(byte) >> 4];
+    text += kDigits[static_cast<size_t>(byte) & 15];
+  }
+  return text;
+}
+
+std::string ToHex(std::string_view bytes) {
+  return ToHex(AsBytes(bytes));
+}
+
+std::string ToHex(uint64_t value) {
+  std::string text(16, '0');
+  for (auto digit = text.rbegin(); value != 0; ++digit, value >>= 4) *digit = kDigits[value & 15];
+  return text;
+}
+
+std::optional<Bytes> FromHex(std::string_view digits) {
+  if (digits.size() % 2 != 0) return std::nullopt;
+  Bytes bytes(digits.size() / 2);
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const size_t value = kDigits.find(digits[i]);
+    if (value == std::string_view::npos) return std::nullopt;
+    bytes[i / 2] = bytes[i / 2] << 4 | static_cast<std::byte>(value);
+  }
+  return bytes;
+}
+
+}  // namespace leat

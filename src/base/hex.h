@@ -1,0 +1,22 @@
+// Hexadecimal digits of bytes and numbers, in lower case.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+
+namespace leat {
+
+// Two digits for each byte.
+std::string ToHex(ByteView bytes);
+std::string ToHex(std::string_view bytes);
+// 16 digits.
+std::string ToHex(uint64_t value);
+
+// The bytes of what ToHex returns; none for any other text.
+std::optional<Bytes> FromHex(std::string_view digits);
+
+}  // namespace leat
