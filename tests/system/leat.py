@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import select
 import signal
 import socket
 import struct
@@ -153,20 +154,21 @@ class Job:
     def kill(self):
         """kill -9 of the job and all its roles, which have the job's directory until they are gone."""
         self.process.send_signal(signal.SIGSTOP)  # starts no more
-        pids = [pid for _, pid in self.children()]
-        self.process.kill()
-        for pid in pids:
+        roles = select.poll()
+        handles = []
+        for _, pid in self.children():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                handles.append(os.pidfd_open(pid))
+                roles.register(handles[-1], select.POLLIN)
+        self.process.kill()
+        for handle in handles:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
         self.process.wait()
-
-        def gone(pid):
-            try:
-                return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-            except OSError:
-                return True
-
-        wait_for(lambda: all(gone(pid) for pid in pids), "the end of the killed roles")
+        # Not by the state in /proc: a process is a zombie there while its other threads still hold its locks.
+        wait_for(lambda: len(roles.poll(0)) == len(handles), "the end of the killed roles")
+        for handle in handles:
+            os.close(handle)
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)

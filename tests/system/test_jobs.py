@@ -4,7 +4,9 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import signal
+import subprocess
 
 import pytest
 
@@ -58,9 +60,10 @@ def part_of_mnist(folder, train, test):
 
 def test_lenet_learns(tmp_path):
     part_of_mnist(tmp_path, 6000, 1000)
-    job = leat.write_job(tmp_path / "lenet.yaml", (leat.EXAMPLES / "lenet.yaml").read_text(), **{"epochs: 4": "epochs: 1"})
+    # One epoch ends a little above 0.9, and a gradient of a stalled worker can take it below.
+    job = leat.write_job(tmp_path / "lenet.yaml", (leat.EXAMPLES / "lenet.yaml").read_text(), **{"epochs: 4": "epochs: 2"})
     result = leat.summary(leat.run("train", job, "--data", tmp_path, "--json", cwd=tmp_path, timeout=600))
-    assert result["events"] == 6000
+    assert result["events"] == 2 * 6000
     assert result["test_rows"] == 1000
     assert result["test_accuracy"] > 0.9
 
@@ -217,7 +220,6 @@ def test_roles_need_the_coordinators_address_and_nothing_else(tmp_path):
     environment = {"HOME": str(tmp_path)}  # the token's file is made there
     job_file = leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
                               **{"events: 1000000": "events: 50000"})
-    import subprocess
     processes = []
     environment = {**os.environ, **environment}
     environment.pop("LEAT_TOKEN", None)
@@ -232,8 +234,8 @@ def test_roles_need_the_coordinators_address_and_nothing_else(tmp_path):
         log = start("coordinator", job_file, "--directory", directory)
 
         def address():
-            words = open(log).read().split()
-            return words[words.index("on") + 1] if "on" in words and not open(log).read().endswith("on") else None
+            said = re.search(r" on (\S+)\s", open(log).read())
+            return said and said[1]
         where = leat.wait_for(address, "the coordinator")
         for role in ["ps", "ps", "worker", "worker", "bots"]:
             start(role, "--coordinator", where)
