@@ -1,10 +1,8 @@
 """Prequential figures and drift alarms of complete jobs."""
 
 import math
-import os
 import pathlib
 import re
-import signal
 
 import pytest
 
@@ -100,8 +98,7 @@ def test_a_raised_learning_rate_belongs_to_its_events_also_after_a_crash(tmp_pat
         leat.wait_for(lambda: job.status() and directory.is_dir() and spans(), "an alarm")
         first = min(spans())[0]
         leat.wait_for(lambda: job.status().get("events", 0) > first + 512, "updates with the higher rate")
-        os.killpg(job.process.pid, signal.SIGKILL)
-        job.wait()
+        job.kill()
         made = spans()
     result = leat.summary(leat.run("train", "--resume", directory, "--json", cwd=tmp_path))
     assert result["events"] == 12_000

@@ -138,8 +138,7 @@ def test_a_resumed_job_goes_on_with_them_and_an_exported_network_has_them(tmp_pa
                   directory=directory) as training:
         leat.wait_for(lambda: training.status().get("events", 0) > ROWS / 4 and list(directory.glob("*/manifest.json")),
                       "a checkpoint with events")
-        os.killpg(training.process.pid, signal.SIGKILL)
-        training.wait()
+        training.kill()
     result = leat.summary(leat.run("train", "--resume", directory, "--json"))
     assert result["events"] == ROWS
     means = check_statistics(directory, columns)
