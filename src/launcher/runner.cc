@@ -45,6 +45,9 @@ constexpr Duration kStatusInterval = std::chrono::milliseconds(250);
 // A coordinator that does not answer may have died, which is noticed after the call.
 constexpr Duration kStatusDeadline = std::chrono::seconds(1);
 constexpr Duration kEndDeadline = std::chrono::seconds(10);
+// For roles to end by themselves when the job is over, before they are told. Those that have not joined do
+// not know that it is.
+constexpr Duration kEndGrace = std::chrono::seconds(1);
 // Consecutive failures of one role, without progress of the job, before the job is given up.
 constexpr int kMaxFailedStarts = 5;
 
@@ -440,12 +443,17 @@ void Runner::RequestStop() {
 }
 
 void Runner::WaitForRest() {
-  const Time until = clock_.Now() + kEndDeadline;
+  const Time began = clock_.Now();
   const auto reap = [this](Duration wait) {
     processes_.Await(wait);
     ReapAndReplace();
   };
-  while (!processes_.empty() && clock_.Now() < until) reap(until - clock_.Now());
+  const auto reap_until = [&](Time until) {
+    while (!processes_.empty() && clock_.Now() < until) reap(until - clock_.Now());
+  };
+  reap_until(began + kEndGrace);
+  processes_.Signal(SIGTERM);
+  reap_until(began + kEndDeadline);
   if (processes_.empty()) return;
   processes_.Signal(SIGKILL);
   while (!processes_.empty()) reap(kEndDeadline);

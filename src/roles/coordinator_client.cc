@@ -13,6 +13,7 @@ constexpr int kCallsInSilence = 4;
 constexpr Duration kShortestCall = std::chrono::milliseconds(250);
 constexpr Duration kMaxCall = std::chrono::seconds(5);
 constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
+constexpr const char* kToldToLeave = "told to leave before it had joined the job";
 
 // Another attempt may succeed.
 bool MayPass(const Status& status) {
@@ -42,6 +43,21 @@ Result<protocol::JoinReply> CoordinatorClient::JoinAgain(const protocol::JoinReq
                                                          Duration call_deadline, protocol::Promises* former) {
   call_deadline_ = call_deadline;
   return JoinUntil(request, loop_.Now() + std::max(options_.join_deadline, options_.silence_limit), former);
+}
+
+bool CoordinatorClient::AbortJoin() {
+  {
+    const std::lock_guard lock(join_mutex_);
+    if (joining_ == Joining::kJoined) return false;
+    joining_ = Joining::kAborted;
+  }
+  client_->Abort();
+  return true;
+}
+
+bool CoordinatorClient::JoinAborted() {
+  const std::lock_guard lock(join_mutex_);
+  return joining_ == Joining::kAborted;
 }
 
 // True once a coordinator has answered that acts.
@@ -80,6 +96,11 @@ Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest r
         continue;
       }
       if (!join->status.ok()) return join->status;
+      {
+        const std::lock_guard lock(join_mutex_);
+        if (joining_ == Joining::kAborted) return Status(Code::kAborted, kToldToLeave);
+        joining_ = Joining::kJoined;
+      }
       call_deadline_ = std::clamp(join->heartbeat_timeout / kCallsInSilence, kShortestCall, kMaxCall);
       keep_alive_.emplace(client_, KeepAliveThread::Options{.node = join->node,
                                                             .silence = call_deadline_,
@@ -88,6 +109,7 @@ Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest r
                                                             .round_trips = round_trips});
       return std::move(*join);
     }
+    if (JoinAborted()) return Status(Code::kAborted, kToldToLeave);
     if (!MayPass(reply.status()) || loop_.Now() + kJoinRetry >= until) {
       return reply.status().With("cannot join the coordinator at " + options_.coordinator);
     }

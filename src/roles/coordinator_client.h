@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -45,12 +46,15 @@ class CoordinatorClient {
 
   // Joins the job; keep-alives begin. Blocks, and retries until the deadline while the coordinator is
   // unreachable or cannot take the role yet (kUnavailable). The error names the address. kAborted: the job is
-  // over.
+  // over, or AbortJoin was called.
   Result<protocol::JoinReply> Join(const protocol::JoinRequest& request);
   // As Join, of a server or worker that was evicted: until a coordinator answers, it votes as the node that
   // it was (protocol/coordinator/standby/promises.h). Its deadline is silence_limit, if that is longer.
   Result<protocol::JoinReply> JoinAgain(const protocol::JoinRequest& request, Duration call_deadline,
                                         protocol::Promises* former);
+  // Ends a Join or JoinAgain that blocks, or that is called later. False, and nothing else, once it has
+  // joined. Thread-safe.
+  bool AbortJoin();
   // Sends a request; `done` runs on the loop. One call at a time: busy() is true until `done`. The timeout of
   // a call is a fraction of the coordinator's heartbeat timeout, so a role that retries a failed call is not
   // evicted.
@@ -70,6 +74,7 @@ class CoordinatorClient {
   Result<protocol::JoinReply> JoinUntil(protocol::JoinRequest request, Time until,
                                         protocol::Promises* former);
   bool Vote(protocol::Role role, protocol::Promises* former);
+  bool JoinAborted();
 
   net::Loop& loop_;
   CoordinatorClientOptions options_;
@@ -77,6 +82,8 @@ class CoordinatorClient {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // guards callbacks that run after destruction
   const std::shared_ptr<const engine::Progress> progress_;
   Duration call_deadline_;  // known once joined
+  std::mutex join_mutex_;
+  enum class Joining { kOpen, kJoined, kAborted } joining_ = Joining::kOpen;
   bool busy_ = false;
   std::optional<Time> failing_since_;
   std::optional<KeepAliveThread> keep_alive_;  // once joined

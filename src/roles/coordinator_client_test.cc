@@ -124,6 +124,33 @@ TEST_F(CoordinatorClientTest, KeepAlivesReportTheRoundTrip) {
   server_.reset();
 }
 
+TEST_F(CoordinatorClientTest, AnAbortEndsAJoin) {
+  Serve([](const ControlRequest&) { return std::optional<ControlReply>(); });
+  Connect();
+  std::thread other([&] {
+    EXPECT_TRUE(WaitFor([&] { return requests_ > 0; }));
+    EXPECT_TRUE(coordinator_client_->AbortJoin());
+  });
+  const double took = Took([&] {
+    EXPECT_EQ(coordinator_client_->Join(Worker()).status(),
+              Status(Code::kAborted, "told to leave before it had joined the job"));
+  });
+  other.join();
+  EXPECT_LT(took, 10) << "the join deadline";
+  EXPECT_EQ(coordinator_client_->Join(Worker()).status().code(), Code::kAborted) << "a later one, too";
+}
+
+TEST_F(CoordinatorClientTest, AMemberIsNotAborted) {
+  Serve(Welcome);
+  Connect();
+  ASSERT_TRUE(coordinator_client_->Join(Worker()).ok());
+  EXPECT_FALSE(coordinator_client_->AbortJoin());
+  const int before = requests_;
+  coordinator_client_->Send(protocol::WorkerHeartbeat{}, [&](const Result<ControlReply>&) { loop_.Stop(); });
+  loop_.Run();
+  EXPECT_GT(requests_, before) << "its calls go on";
+}
+
 TEST_F(CoordinatorClientTest, WaitsForACoordinatorThatIsNotThereYet) {
   const std::string address = FreeAddress();
   Connect({.coordinator = address});

@@ -87,8 +87,7 @@ class FollowerRole {
                          .urgent = [this] { return machine_.HeartbeatUrgent(); },
                          .steady = [this] { return machine_.asked() || machine_.progress().rounds > 0; },
                          .next_timer = [this] { return machine_.next_timer(); },
-                         .on_timer = [this](Time now) { Do(machine_.OnTimer(now)); },
-                         .watch_signals = false});
+                         .on_timer = [this](Time now) { Do(machine_.OnTimer(now)); }});
     loop_.Cancel(watch_);
     machine_.Abort();
     return outcome;
@@ -182,7 +181,10 @@ struct Once {
 Once FollowOnce(net::Loop& loop, Membership& membership, const FollowOptions& options, ValueSink& sink,
                 Connected& connected, const std::stop_token& stop) {
   Once once;
-  const auto job = membership.Join("");
+  const auto job = [&] {
+    const std::stop_callback on_stop(stop, [&membership] { membership.AbortJoin(); });
+    return membership.Join("");
+  }();
   if (!job.ok()) {
     once.status = job.status();
     once.why = job.status().message();
@@ -222,7 +224,7 @@ Status Follow(const FollowOptions& options, ValueSink& sink, std::stop_token sto
     net::Loop loop;
     Membership membership(loop, client, protocol::Role::kServe, former);
     const Once once = FollowOnce(loop, membership, options, sink, connected, stop);
-    if (once.leaves) return {};
+    if (once.leaves || (!once.joined && stop.stop_requested())) return {};
     if (!once.joined && !ever && Refused(once.status)) return once.status;
     ever = ever || once.accepted;
     if (once.joined) {

@@ -7,7 +7,6 @@
 #include <utility>
 #include <variant>
 
-#include "launcher/signals.h"
 #include "net/address.h"
 #include "roles/feed/job_feeds.h"
 #include "roles/role.h"
@@ -85,6 +84,11 @@ Result<job::Job> Membership::Join(const std::string& address, bool standby) {
   request.process = former_.process;
   request.standby = standby;
   request.local_host = net::LocalHostTowards(client_.address());
+  if (role_ != protocol::Role::kServe) {
+    signals_.emplace([this](int) {
+      if (!client_.AbortJoin()) loop_.Post([this] { OnSignal(); });
+    });
+  }
   auto joined = promises_.node() == NodeId() ? client_.Join(request)
                                              : client_.JoinAgain(request, former_.call_deadline, &promises_);
   if (!joined.ok()) return joined.status();
@@ -119,17 +123,21 @@ Status Membership::JoinError(const Status& status) {
 Status Membership::Run(Callbacks callbacks) {
   callbacks_ = std::move(callbacks);
   schedule_ = {heartbeat_interval(), callbacks_.urgent_gap};
-  std::optional<launcher::SignalWatch> signals;
-  if (callbacks_.watch_signals) {
-    signals.emplace([this](int) {
-      loop_.Post([this] {
-        if (!over_) callbacks_.on_leave();
-      });
-    });
-  }
+  if (leaves_) loop_.Post([this] { OnSignal(); });
   Update();
   loop_.Run();
+  signals_.reset();
   return outcome_;
+}
+
+void Membership::OnSignal() {
+  if (over_) return;
+  // The role may run the loop before Run.
+  if (!callbacks_.on_leave) {
+    leaves_ = true;
+    return;
+  }
+  callbacks_.on_leave();
 }
 
 Time Membership::HeartbeatDue() const {

@@ -11,6 +11,7 @@
 
 #include "engine/run/progress.h"
 #include "job/job.h"
+#include "launcher/signals.h"
 #include "net/loop.h"
 #include "protocol/coordinator/standby/promises.h"
 #include "roles/coordinator_client.h"
@@ -86,8 +87,6 @@ class Membership {
     // When the state machine needs its timer; Time::max(): never.
     std::function<Time()> next_timer = [] { return Time::max(); };
     std::function<void(Time now)> on_timer = [](Time) {};
-    // SIGINT and SIGTERM are another thread's otherwise.
-    bool watch_signals = true;
     // Minimum time between two heartbeats that cannot wait for the interval.
     Duration urgent_gap = kUrgentGap;
   };
@@ -97,9 +96,13 @@ class Membership {
   ~Membership();
 
   // Blocks until the coordinator answers, or the join deadline, and then until this host has the model's
-  // files. `address`: of the data plane. `standby`: of a worker.
+  // files. `address`: of the data plane. `standby`: of a worker. From here to the end of Run, SIGINT and
+  // SIGTERM tell the role to leave, except one that serves: they are another thread's there. kAborted: it was
+  // told so before it had joined.
   Result<job::Job> Join(const std::string& address, bool standby = false);
-  // Returns the role's result after a failed join: ok if the job was already over.
+  // Ends a Join that blocks, with kAborted. Thread-safe.
+  void AbortJoin() { client_.AbortJoin(); }
+  // Returns the role's result after a failed join: ok if the job was already over, or it was told to leave.
   static Status JoinError(const Status& status);
 
   // Valid after Join.
@@ -136,6 +139,7 @@ class Membership {
   void SetTimer(Time due);
   void SendHeartbeat();
   void OnAnswer(Result<protocol::ControlReply> reply);
+  void OnSignal();
   protocol::ControlRequest MakeHeartbeat();
   void SendPromise(const protocol::Candidacy& candidacy);
   void End(Status outcome);
@@ -159,9 +163,11 @@ class Membership {
   uint64_t timer_ = 0;            // for the next due action
   Time timer_due_ = Time::max();  // max(): not set
   bool drains_ = false;           // the coordinator has asked it to leave
+  bool leaves_ = false;           // a signal came before Run
   bool over_ = false;
   bool evicted_ = false;
   Status outcome_;
+  std::optional<launcher::SignalWatch> signals_;  // its thread uses the others
 };
 
 // Runs `run_once`, from Join to the end of Run, until it fails or ends without an eviction. An evicted node

@@ -494,6 +494,27 @@ TEST_F(MembershipTest, AFailedNodeDoesNotJoinAgain) {
   EXPECT_EQ(lives, 1);
 }
 
+TEST_F(MembershipTest, ASignalEndsAJoin) {
+  options_ = {.coordinator = "127.0.0.1:1", .token = "secret", .join_deadline = std::chrono::minutes(10)};
+  membership_.emplace(loop_, options_, protocol::Role::kWorker);
+  ASSERT_EQ(kill(getpid(), SIGTERM), 0);
+  const auto job = membership_->Join("127.0.0.1:7");
+  EXPECT_EQ(job.status().code(), Code::kAborted) << job.status().ToString();
+  EXPECT_EQ(Membership::JoinError(job.status()), Status());
+}
+
+TEST_F(MembershipTest, ASignalBetweenJoinAndRunIsNotLost) {
+  Serve(Ok);
+  Join();
+  ASSERT_EQ(kill(getpid(), SIGTERM), 0);
+  // The role runs its loop, as for files that it fetches.
+  loop_.After(milliseconds(50), [this] { loop_.Stop(); });
+  loop_.Run();
+  auto callbacks = StopAfter(1'000'000);
+  callbacks.on_leave = [this] { membership_->Stop(false); };
+  EXPECT_EQ(membership_->Run(callbacks), Status());
+}
+
 TEST_F(MembershipTest, JoiningAfterTheEndOfTheJobIsNoError) {
   over_ = true;
   Serve(Ok);

@@ -249,6 +249,34 @@ def test_roles_need_the_coordinators_address_and_nothing_else(tmp_path):
     assert {x for v in leat.tensors(directory).values() for x in v} == {50_000.0}
 
 
+@pytest.mark.parametrize("role", ["ps", "worker", "bots"])
+def test_a_role_that_is_told_to_leave_before_it_has_joined_leaves(tmp_path, role):
+    with open(tmp_path / "log", "w") as log:
+        process = subprocess.Popen([leat.PROGRAM, role, "--coordinator", f"127.0.0.1:{leat.free_port()}"],
+                                   env={**os.environ, "LEAT_TOKEN": "t"}, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        def handles_signals():
+            blocked = re.search(r"^SigBlk:\s*(\w+)", pathlib.Path(f"/proc/{process.pid}/status").read_text(), re.M)
+            return int(blocked[1], 16) >> (signal.SIGTERM - 1) & 1
+        leat.wait_for(handles_signals, "signals that do not kill it")
+        process.terminate()
+        assert process.wait(60) == 0, (tmp_path / "log").read_text()
+    finally:
+        process.kill()
+        process.wait()
+    assert "told to leave before it had joined the job" in (tmp_path / "log").read_text()
+
+
+def test_roles_do_not_look_for_a_job_that_was_stopped_before_they_joined(tmp_path):
+    directory = tmp_path / "job"
+    with leat.Job("demo", "--directory", directory, directory=directory) as job:
+        leat.wait_for(lambda: job.pids("worker"), "the roles")
+        job.interrupt()
+        assert job.wait() == 0, job.text()
+    for log in (directory / "logs").iterdir():
+        assert "could not be reached within" not in log.read_text(), log
+
+
 def test_another_terminal_can_watch_and_stop_a_job(tmp_path):
     directory = tmp_path / "job"
     home = {**os.environ, "HOME": str(tmp_path), "LEAT_TOKEN": ""}  # the token is in a file of the user's
