@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "base/config.h"
+#include "base/config/config.h"
 #include "stream/schema.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/config.h"
+#include "base/config/config.h"
 #include "engine/plan.h"
 #include "graphs.h"
 #include "kernels/reference/reference.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "base/config.h"
+#include "base/config/config.h"
 #include "study/cluster_file.h"
 #include "study/grid/result.h"
 #include "study/profile.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "demo_job.h"
 #include "launcher/signals.h"
 

@@ -7,7 +7,7 @@
 //   }
 #pragma once
 
-#include "base/config.h"                // IWYU pragma: export
+#include "base/config/config.h"         // IWYU pragma: export
 #include "job/extensions/extensions.h"  // IWYU pragma: export
 #include "nn/layer.h"                   // IWYU pragma: export
 #include "nn/layers/settings.h"         // IWYU pragma: export

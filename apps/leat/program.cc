@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "commands.h"
 #include "control/client.h"
 #include "dashboard_listener.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "job/input/stream_spec.h"
 
 namespace leat {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
-#include "base/config.h"
+#include "base/config/config.h"
 #include "stream/avro/avro_decoder.h"
 #include "stream/bots/bots.h"
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <optional>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "object.h"

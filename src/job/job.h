@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/config.h"
+#include "base/config/config.h"
 #include "engine/plan.h"
 #include "job/input/stream_spec.h"
 #include "metrics/drift.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <variant>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "metrics/adwin.h"
 #include "metrics/page_hinkley.h"
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "graph/graph.h"
 #include "optim/init.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "graph/graph.h"
 
 namespace leat::nn {

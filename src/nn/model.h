@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "graph/graph.h"
 #include "nn/layer.h"
 #include "nn/loss.h"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "optim/init.h"
 #include "optim/norm.h"
 #include "optim/schedule.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 namespace leat::optim {
 

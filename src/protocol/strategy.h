@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/status.h"
 
 namespace leat::protocol {

@@ -75,7 +75,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "stream/avro/avro_settings.h"
 #include "stream/protobuf/protobuf_settings.h"
 #include "stream/source.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/status.h"
 
 namespace leat::stream {

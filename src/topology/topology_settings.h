@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/status.h"
 #include "topology/host_place.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "nn/layer.h"
 #include "protocol/placement.h"
 #include "stream/source.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/status.h"
 #include "job/input/label_topic.h"
 #include "stream/bots/bots.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/status.h"
 #include "stream/kafka/kafka_client.h"
 #include "stream/schema.h"

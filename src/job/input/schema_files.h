@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "stream/schema.h"
 
 namespace leat::job {

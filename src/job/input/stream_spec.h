@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/status.h"
 #include "job/extensions/extensions.h"
 #include "job/input/kafka_stream.h"

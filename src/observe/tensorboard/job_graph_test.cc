@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 namespace leat::tensorboard {
 namespace {

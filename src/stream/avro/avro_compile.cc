@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 namespace leat::stream {
 namespace {

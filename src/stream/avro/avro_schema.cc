@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "stream/decode/row_writer.h"
 
 namespace leat::stream {

@@ -21,7 +21,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "base/config.h"
+#include "base/config/config.h"
 #include "stream/secret.h"
 
 namespace leat::stream {

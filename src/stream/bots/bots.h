@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 namespace leat::stream {
 

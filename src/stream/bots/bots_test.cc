@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "stream/decode/decoder.h"
 #include "stream/schema.h"
 #include "stream/testing.h"

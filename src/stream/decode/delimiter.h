@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/status.h"
 #include "stream/schema.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/config_text.h"
+#include "base/config/config_text.h"
 #include "stream/decode/decoder.h"
 #include "stream/decode/row_writer.h"
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 namespace leat::stream {
 

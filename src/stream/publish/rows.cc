@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "stream/decode/lines.h"
 #include "stream/files.h"
 #include "stream/inspect/inspect.h"

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "stream/decode/decoder.h"
 #include "stream/schema.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "study/target.h"
 
 namespace leat::study {

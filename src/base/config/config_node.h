@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 namespace leat {
 

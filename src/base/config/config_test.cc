@@ -1,4 +1,4 @@
-#include "base/config.h"
+#include "base/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

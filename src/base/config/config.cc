@@ -1,12 +1,12 @@
-#include "base/config.h"
+#include "base/config/config.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
 
-#include "base/config_node.h"
-#include "base/config_text.h"
+#include "base/config/config_node.h"
+#include "base/config/config_text.h"
 
 namespace leat {
 

@@ -1,11 +1,11 @@
-#include "base/config_text.h"
+#include "base/config/config_text.h"
 
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/hex.h"
 
 namespace leat {

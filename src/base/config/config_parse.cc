@@ -12,8 +12,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/config_node.h"
-#include "base/config_text.h"
+#include "base/config/config_node.h"
+#include "base/config/config_text.h"
 
 namespace leat {
 namespace {
