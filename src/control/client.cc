@@ -168,6 +168,13 @@ class Client final : public ControlClient {
     for (auto* loop : connecting_) loop->Stop();
   }
 
+  void AbortUnsent(bool abort) override {
+    std::lock_guard lock(mutex_);
+    abort_unsent_ = abort;
+    if (!abort) return;
+    for (auto* loop : connecting_) loop->Stop();
+  }
+
   void AddAddresses(const std::vector<std::string>& addresses) override {
     std::lock_guard lock(mutex_);
     for (const std::string& address : addresses) {
@@ -199,7 +206,7 @@ class Client final : public ControlClient {
     context.set_deadline(After(until - clock_.Now()));
     {
       std::lock_guard lock(mutex_);
-      if (aborted_) return Aborted();
+      if (aborted_ || abort_unsent_) return Aborted();
       under_way_.insert(&context);
     }
     grpc::CompletionQueue queue;
@@ -239,14 +246,14 @@ class Client final : public ControlClient {
     net::Loop loop;
     {
       std::lock_guard lock(mutex_);
-      if (aborted_) return Aborted();
+      if (aborted_ || abort_unsent_) return Aborted();
       connecting_.insert(&loop);
     }
     auto socket = Connect(loop, until);
     const std::string at = address();
     std::lock_guard lock(mutex_);
     connecting_.erase(&loop);
-    if (aborted_) return Aborted();
+    if (aborted_ || abort_unsent_) return Aborted();
     if (socket.status().code() == Code::kPermissionDenied) {
       return Status(Code::kPermissionDenied, at + ": the token is not this job's");
     }
@@ -347,6 +354,7 @@ class Client final : public ControlClient {
   Rng random_;                                  // of pauses
   uint32_t turn_ = 0;  // the next attempt is made at number turn_ % size of the addresses
   bool aborted_ = false;
+  bool abort_unsent_ = false;
   std::shared_ptr<AuthenticatedChannel> authenticated_channel_;  // null: the next call connects
   std::set<grpc::ClientContext*> under_way_;
   std::set<net::Loop*> connecting_;

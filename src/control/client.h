@@ -36,6 +36,9 @@ class ControlClient {
   virtual Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) = 0;
   // Makes current and later calls return kAborted. Thread-safe.
   virtual void Abort() = 0;
+  // With true: makes later calls return kAborted, and current ones that have not sent their request; those
+  // that have are still answered. With false: no longer. Thread-safe.
+  virtual void AbortUnsent(bool abort) = 0;
   // More addresses to try, such as those of standbys; invalid ones are left out. Thread-safe.
   virtual void AddAddresses(const std::vector<std::string>& addresses) = 0;
   // All of them. Thread-safe.

@@ -37,6 +37,7 @@ class SlowCoordinator final : public control::ControlClient {
     if (aborted_) return Status(Code::kAborted, "aborted");
     return protocol::ControlReply(protocol::AdminReply{Status(Code::kResourceExhausted, "the disk is full")});
   }
+  void AbortUnsent(bool) override {}
   void Abort() override {
     std::lock_guard lock(mutex_);
     aborted_ = true;

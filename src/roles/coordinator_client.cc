@@ -45,14 +45,11 @@ Result<protocol::JoinReply> CoordinatorClient::JoinAgain(const protocol::JoinReq
   return JoinUntil(request, loop_.Now() + std::max(options_.join_deadline, options_.silence_limit), former);
 }
 
-bool CoordinatorClient::AbortJoin() {
-  {
-    const std::lock_guard lock(join_mutex_);
-    if (joining_ == Joining::kJoined) return false;
-    joining_ = Joining::kAborted;
-  }
-  client_->Abort();
-  return true;
+void CoordinatorClient::AbortJoin() {
+  const std::lock_guard lock(join_mutex_);
+  if (joining_ == Joining::kJoined) return;
+  joining_ = Joining::kAborted;
+  client_->AbortUnsent(true);
 }
 
 bool CoordinatorClient::JoinAborted() {
@@ -76,6 +73,7 @@ Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest r
                                                          protocol::Promises* former) {
   topology::RoundTrips round_trips;
   while (true) {
+    if (JoinAborted()) return Status(Code::kAborted, kToldToLeave);
     if (former != nullptr && loop_.Now() + kJoinRetry < until && !Vote(request.role, former)) {
       std::this_thread::sleep_for(kJoinRetry);
       continue;
@@ -98,8 +96,8 @@ Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest r
       if (!join->status.ok()) return join->status;
       {
         const std::lock_guard lock(join_mutex_);
-        if (joining_ == Joining::kAborted) return Status(Code::kAborted, kToldToLeave);
         joining_ = Joining::kJoined;
+        client_->AbortUnsent(false);
       }
       call_deadline_ = std::clamp(join->heartbeat_timeout / kCallsInSilence, kShortestCall, kMaxCall);
       keep_alive_.emplace(client_, KeepAliveThread::Options{.node = join->node,

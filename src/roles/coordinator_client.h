@@ -52,9 +52,10 @@ class CoordinatorClient {
   // it was (protocol/coordinator/standby/promises.h). Its deadline is silence_limit, if that is longer.
   Result<protocol::JoinReply> JoinAgain(const protocol::JoinRequest& request, Duration call_deadline,
                                         protocol::Promises* former);
-  // Ends a Join or JoinAgain that blocks, or that is called later. False, and nothing else, once it has
-  // joined. Thread-safe.
-  bool AbortJoin();
+  // Makes a Join or JoinAgain that blocks, or is called later, return kAborted, unless the coordinator has
+  // its request already: then it still returns the coordinator's answer, which may be that this is a member.
+  // Nothing happens once it has joined. Thread-safe.
+  void AbortJoin();
   // Sends a request; `done` runs on the loop. One call at a time: busy() is true until `done`. The timeout of
   // a call is a fraction of the coordinator's heartbeat timeout, so a role that retries a failed call is not
   // evicted.

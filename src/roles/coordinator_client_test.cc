@@ -1,8 +1,12 @@
 // A role's connection to a coordinator that is running, not yet started, silent, or lost.
 #include "roles/coordinator_client.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <mutex>
@@ -124,27 +128,47 @@ TEST_F(CoordinatorClientTest, KeepAlivesReportTheRoundTrip) {
   server_.reset();
 }
 
-TEST_F(CoordinatorClientTest, AnAbortEndsAJoin) {
-  Serve([](const ControlRequest&) { return std::optional<ControlReply>(); });
-  Connect();
+// One that listens, and says nothing.
+TEST_F(CoordinatorClientTest, AnAbortEndsAJoinThatConnects) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  sockaddr_in where{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof where;
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&where), size), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&where), &size), 0);
+  Connect({.coordinator = "127.0.0.1:" + std::to_string(ntohs(where.sin_port)),
+           .join_deadline = std::chrono::minutes(10)});
+  int peer = -1;
   std::thread other([&] {
-    EXPECT_TRUE(WaitFor([&] { return requests_ > 0; }));
-    EXPECT_TRUE(coordinator_client_->AbortJoin());
+    EXPECT_TRUE(WaitFor([&] { return (peer = accept(listener, nullptr, nullptr)) >= 0; }));
+    coordinator_client_->AbortJoin();
   });
-  const double took = Took([&] {
-    EXPECT_EQ(coordinator_client_->Join(Worker()).status(),
-              Status(Code::kAborted, "told to leave before it had joined the job"));
-  });
+  const Status told(Code::kAborted, "told to leave before it had joined the job");
+  EXPECT_EQ(coordinator_client_->Join(Worker()).status(), told);
   other.join();
-  EXPECT_LT(took, 10) << "the join deadline";
-  EXPECT_EQ(coordinator_client_->Join(Worker()).status().code(), Code::kAborted) << "a later one, too";
+  EXPECT_EQ(coordinator_client_->Join(Worker()).status(), told) << "a later one, too";
+  close(peer);
+  close(listener);
 }
 
-TEST_F(CoordinatorClientTest, AMemberIsNotAborted) {
-  Serve(Welcome);
+// The coordinator has a member already, which must not go without a word.
+TEST_F(CoordinatorClientTest, AnAbortBehindTheRequestLeavesAMember) {
+  answers_ = false;
+  Serve([this](const ControlRequest& request) { return answers_ ? Welcome(request) : std::nullopt; });
   Connect();
-  ASSERT_TRUE(coordinator_client_->Join(Worker()).ok());
-  EXPECT_FALSE(coordinator_client_->AbortJoin());
+  std::thread other([&] {
+    EXPECT_TRUE(WaitFor([&] {
+      const std::lock_guard lock(mutex_);
+      return !unanswered_.empty();
+    }));
+    coordinator_client_->AbortJoin();
+    answers_ = true;
+    const std::lock_guard lock(mutex_);
+    unanswered_.front()(*Welcome({}));
+  });
+  EXPECT_TRUE(coordinator_client_->Join(Worker()).ok());
+  other.join();
+  coordinator_client_->AbortJoin();
   const int before = requests_;
   coordinator_client_->Send(protocol::WorkerHeartbeat{}, [&](const Result<ControlReply>&) { loop_.Stop(); });
   loop_.Run();

@@ -1,6 +1,8 @@
 // main() of the test program: runs the tests, or acts as a child process that a test has started.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
@@ -51,6 +53,11 @@ int main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::off);
   if (argc > 2 && std::string_view(argv[1]) == leat::launcher::kChild)
     return leat::roles::PlayRole(argv[2], {argv + 3, argv + argc});
+  // Tests send it to this process; a thread of gRPC's that an earlier test has left would end the process.
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
   ::testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -86,7 +86,8 @@ Result<job::Job> Membership::Join(const std::string& address, bool standby) {
   request.local_host = net::LocalHostTowards(client_.address());
   if (role_ != protocol::Role::kServe) {
     signals_.emplace([this](int) {
-      if (!client_.AbortJoin()) loop_.Post([this] { OnSignal(); });
+      client_.AbortJoin();
+      loop_.Post([this] { OnSignal(); });
     });
   }
   auto joined = promises_.node() == NodeId() ? client_.Join(request)

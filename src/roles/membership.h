@@ -98,9 +98,9 @@ class Membership {
   // Blocks until the coordinator answers, or the join deadline, and then until this host has the model's
   // files. `address`: of the data plane. `standby`: of a worker. From here to the end of Run, SIGINT and
   // SIGTERM tell the role to leave, except one that serves: they are another thread's there. kAborted: it was
-  // told so before it had joined.
+  // told so before it had asked to join.
   Result<job::Job> Join(const std::string& address, bool standby = false);
-  // Ends a Join that blocks, with kAborted. Thread-safe.
+  // Ends a Join that blocks, with kAborted, unless its answer is on the way. Thread-safe.
   void AbortJoin() { client_.AbortJoin(); }
   // Returns the role's result after a failed join: ok if the job was already over, or it was told to leave.
   static Status JoinError(const Status& status);
