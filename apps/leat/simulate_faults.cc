@@ -1,5 +1,4 @@
 #include "simulate_faults.h"
-#include "base/hex.h"
 
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/processors.h"
 #include "report/grouped.h"
 #include "sim/fault_job.h"

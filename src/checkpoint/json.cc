@@ -1,7 +1,6 @@
 #include "checkpoint/json.h"
 
 #include <charconv>
-#include <cstdio>
 
 namespace leat::checkpoint {
 namespace {

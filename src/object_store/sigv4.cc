@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <ctime>
+#include <span>
 
 #include "base/hex.h"
 

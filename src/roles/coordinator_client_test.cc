@@ -1,12 +1,8 @@
 // A role's connection to a coordinator that is running, not yet started, silent, or lost.
 #include "roles/coordinator_client.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <mutex>
@@ -128,27 +124,18 @@ TEST_F(CoordinatorClientTest, KeepAlivesReportTheRoundTrip) {
   server_.reset();
 }
 
-// One that listens, and says nothing.
 TEST_F(CoordinatorClientTest, AnAbortEndsAJoinThatConnects) {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  sockaddr_in where{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  socklen_t size = sizeof where;
-  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&where), size), 0);
-  ASSERT_EQ(listen(listener, 1), 0);
-  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&where), &size), 0);
-  Connect({.coordinator = "127.0.0.1:" + std::to_string(ntohs(where.sin_port)),
-           .join_deadline = std::chrono::minutes(10)});
-  int peer = -1;
+  net::testing::BareListener silent;
+  Connect({.coordinator = silent.address(), .join_deadline = std::chrono::minutes(10)});
+  net::Descriptor peer;
   std::thread other([&] {
-    EXPECT_TRUE(WaitFor([&] { return (peer = accept(listener, nullptr, nullptr)) >= 0; }));
+    peer = silent.Accept();
     coordinator_client_->AbortJoin();
   });
   const Status told(Code::kAborted, "told to leave before it had joined the job");
   EXPECT_EQ(coordinator_client_->Join(Worker()).status(), told);
   other.join();
   EXPECT_EQ(coordinator_client_->Join(Worker()).status(), told) << "a later one, too";
-  close(peer);
-  close(listener);
 }
 
 // The coordinator has a member already, which must not go without a word.

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <set>
 #include <utility>
 #include <vector>
 

@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 import leat
+from test_members import Roles
 
 WANTED = {"events", "events_per_s", "steps", "loss", "auc", "staleness_mean", "wall_s", "aggregated_compute_s", "checkpoint"}
 
@@ -251,20 +252,17 @@ def test_roles_need_the_coordinators_address_and_nothing_else(tmp_path):
 
 @pytest.mark.parametrize("role", ["ps", "worker", "bots"])
 def test_a_role_that_is_told_to_leave_before_it_has_joined_leaves(tmp_path, role):
-    with open(tmp_path / "log", "w") as log:
-        process = subprocess.Popen([leat.PROGRAM, role, "--coordinator", f"127.0.0.1:{leat.free_port()}"],
-                                   env={**os.environ, "LEAT_TOKEN": "t"}, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-    try:
+    with Roles(tmp_path) as roles:
+        name = roles.start(role, "--coordinator", f"127.0.0.1:{leat.free_port()}")
+        process = roles.processes[name]
+
         def handles_signals():
             blocked = re.search(r"^SigBlk:\s*(\w+)", pathlib.Path(f"/proc/{process.pid}/status").read_text(), re.M)
             return int(blocked[1], 16) >> (signal.SIGTERM - 1) & 1
         leat.wait_for(handles_signals, "signals that do not kill it")
         process.terminate()
-        assert process.wait(60) == 0, (tmp_path / "log").read_text()
-    finally:
-        process.kill()
-        process.wait()
-    assert "told to leave before it had joined the job" in (tmp_path / "log").read_text()
+        assert process.wait(60) == 0, roles.said(name)
+        assert "told to leave before it had joined the job" in roles.said(name)
 
 
 def test_roles_do_not_look_for_a_job_that_was_stopped_before_they_joined(tmp_path):

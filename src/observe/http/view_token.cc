@@ -5,6 +5,7 @@
 #include <openssl/hmac.h>
 
 #include <array>
+#include <span>
 
 #include "base/check.h"
 #include "base/hex.h"
