@@ -57,8 +57,8 @@ template <size_t R>
 struct RowCount {
   static constexpr size_t value = R;
 };
-template <size_t Most, class F>
-LEAT_INLINE void InParts(size_t rows, size_t at_once, F f) {
+template <size_t Most, class F, class Then>
+LEAT_INLINE void InParts(size_t rows, size_t at_once, F f, Then then) {
   size_t parts = (rows + at_once - 1) / at_once;
   for (size_t row = 0; row < rows; --parts) {
     const size_t count = (rows - row + parts - 1) / parts;
@@ -66,28 +66,34 @@ LEAT_INLINE void InParts(size_t rows, size_t at_once, F f) {
       ((count == R + 1 ? f(row, RowCount<R + 1>()) : void()), ...);
     }
     (std::make_index_sequence<Most>());
+    then(row, count);
     row += count;
   }
 }
 
-// For each panel p of [k, N · kLanes]: finish(row, p, sums of that row [N · kLanes]).
+// For each panel p of [k, N · kLanes]: finish(row, p, sums of that row [N · kLanes]). The call is compiled
+// once, and not once for each number of rows: with a cell's arithmetic in it, that is most of the code.
 template <size_t N, class F>
 LEAT_INLINE void MultiplyThen(const float* a, size_t rows, size_t k, size_t a_stride, const float* panels,
                               size_t panel_stride, size_t count, F finish) {
   const size_t at_once = RowsAtOnce<N>();
+  alignas(64) float numbers[kMaxRows<N>][N * kLanes];
   for (size_t p = 0; p < count; ++p) {
-    InParts<kMaxRows<N>>(rows, at_once, [&](size_t row, auto part) LEAT_INLINE_LAMBDA {
-      constexpr size_t kRows = decltype(part)::value;
-      Lanes sums[kRows][N] = {};
-      Accumulate(sums, a + row * a_stride, a_stride, panels + p * panel_stride, k);
-      alignas(64) float numbers[kRows][N * kLanes];
+    InParts<kMaxRows<N>>(
+        rows, at_once,
+        [&](size_t row, auto part) LEAT_INLINE_LAMBDA {
+          constexpr size_t kRows = decltype(part)::value;
+          Lanes sums[kRows][N] = {};
+          Accumulate(sums, a + row * a_stride, a_stride, panels + p * panel_stride, k);
 #pragma GCC unroll 8
-      for (size_t r = 0; r < kRows; ++r) {
+          for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
-        for (size_t n = 0; n < N; ++n) *reinterpret_cast<Lanes*>(numbers[r] + n * kLanes) = sums[r][n];
-      }
-      for (size_t r = 0; r < kRows; ++r) finish(row + r, p, numbers[r]);
-    });
+            for (size_t n = 0; n < N; ++n) *reinterpret_cast<Lanes*>(numbers[r] + n * kLanes) = sums[r][n];
+          }
+        },
+        [&](size_t row, size_t part) LEAT_INLINE_LAMBDA {
+          for (size_t r = 0; r < part; ++r) finish(row + r, p, numbers[r]);
+        });
   }
 }
 
@@ -100,7 +106,7 @@ LEAT_INLINE void MultiplyAdd(const float* a, size_t rows, size_t k, size_t a_str
   for (size_t p = 0; p < columns / kWidth; ++p) {
     for (size_t i = 0; i < k; i += kMaxK) {
       const float* panel = panels + (p * k + i) * kWidth;
-      InParts<kMaxRows<4>>(rows, at_once, [&](size_t row, auto part) LEAT_INLINE_LAMBDA {
+      const auto multiply = [&](size_t row, auto part) LEAT_INLINE_LAMBDA {
         constexpr size_t kRows = decltype(part)::value;
         float* to = y + row * columns + p * kWidth;
         Lanes sums[kRows][4];
@@ -119,7 +125,8 @@ LEAT_INLINE void MultiplyAdd(const float* a, size_t rows, size_t k, size_t a_str
             *reinterpret_cast<Lanes*>(to + r * columns + n * kLanes) = sums[r][n];
           }
         }
-      });
+      };
+      InParts<kMaxRows<4>>(rows, at_once, multiply, [](size_t, size_t) {});
     }
   }
 }
