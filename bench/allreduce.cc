@@ -44,7 +44,7 @@ constexpr std::array<Size, 6> kSizes{{{"4 KB", 4 << 10, 1000},
                                       {"16 MB", 16 << 20, 5},
                                       {"64 MB", 64 << 20, 2}}};
 
-double Now() {
+double NowSeconds() {
   return Seconds(MonotonicClock().Now());
 }
 
@@ -131,9 +131,9 @@ void Serve(net::Loop& loop, collective::AllReduce& all, const std::string& in, c
     const auto right = static_cast<float>(all.members() * (all.members() + 1) / 2);
     if (!std::ranges::all_of(reducer.sum(), [&](float v) { return v == right; })) Fail("wrong sums");
     std::ranges::fill(reducer.sum(), 0.0f);
-    const double begin = Now();
+    const double begin = NowSeconds();
     for (int i = 0; i < calls; ++i) reducer.Run();
-    answers << (Now() - begin) / calls << std::endl;
+    answers << (NowSeconds() - begin) / calls << std::endl;
   }
 }
 

@@ -7,7 +7,7 @@
 namespace leat::bench {
 namespace {
 
-class SteadyState : public testing::TestWithParam<TrainingCase> {};
+class SteadyState : public ::testing::TestWithParam<TrainingCase> {};
 
 TEST(HeapWatch, CountsWhatIsAllocated) {
   const HeapWatch watch;
@@ -32,11 +32,11 @@ TEST_P(SteadyState, NeedsLittleMoreThanWhatIsAliveAtOnce) {
             1.2 * static_cast<double>(training.plan().largest_live_bytes()));
 }
 
-std::string TestName(const testing::TestParamInfo<TrainingCase>& info) {
+std::string TestName(const ::testing::TestParamInfo<TrainingCase>& info) {
   return info.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, SteadyState, testing::ValuesIn(Families()), TestName);
+INSTANTIATE_TEST_SUITE_P(Families, SteadyState, ::testing::ValuesIn(Families()), TestName);
 
 }  // namespace
 }  // namespace leat::bench

@@ -16,7 +16,7 @@ namespace {
 using Input = std::vector<uint8_t>;
 
 // Copies the input to memory of its exact size, so that ASan detects reads past the end.
-void Run(const Input& input) {
+void Replay(const Input& input) {
   const Input exact(input);
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }
@@ -73,8 +73,8 @@ int main(int argc, char** argv) {
   }
   constexpr uint64_t kCopies = 2000;
   leat::Rng rng(1);
-  for (const Input& seed : seeds) Run(seed);
+  for (const Input& seed : seeds) Replay(seed);
   for (uint64_t i = 0; i < kCopies; ++i)
-    Run(Damaged(seeds[i % seeds.size()], seeds[rng.Below(seeds.size())], rng));
+    Replay(Damaged(seeds[i % seeds.size()], seeds[rng.Below(seeds.size())], rng));
   std::printf("%zu seeds and %llu damaged copies\n", seeds.size(), static_cast<unsigned long long>(kCopies));
 }

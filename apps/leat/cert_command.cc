@@ -20,7 +20,7 @@ struct CertArguments {
   net::CertificateRequest request;
 };
 
-void Require(const Status& status) {
+void RequireCertificate(const Status& status) {
   if (!status.ok()) throw std::invalid_argument(status.message());
 }
 
@@ -37,7 +37,7 @@ void AddCertCommand(CLI::App& app, int* result) {
       ->capture_default_str()
       ->check(CLI::Range(1, 36'500));
   init->callback([a, result] {
-    Require(net::CreateAuthority(a->authority, a->authority_days));
+    RequireCertificate(net::CreateAuthority(a->authority, a->authority_days));
     std::printf("created %s; keep %s secret\n", a->authority.c_str(),
                 (std::filesystem::path(a->authority) / "ca-key.pem").c_str());
     *result = 0;
@@ -59,7 +59,7 @@ void AddCertCommand(CLI::App& app, int* result) {
       ->check(CLI::Range(1, 3650));
   issue->callback([a, result] {
     a->request.roles = CLI::detail::split(a->roles, ',');
-    Require(net::IssueCertificate(a->authority, a->folder, a->request));
+    RequireCertificate(net::IssueCertificate(a->authority, a->folder, a->request));
     std::printf("created %s\n", a->folder.c_str());
     *result = 0;
   });

@@ -21,9 +21,9 @@
 namespace leat {
 namespace {
 
-constexpr Duration kLook = std::chrono::seconds(1);  // at a file that may grow
+constexpr Duration kLookAtFile = std::chrono::seconds(1);  // at a file that may grow
 
-struct Options {
+struct DashboardOptions {
   std::string directory;
   std::string listen = "127.0.0.1:0";
   bool link = false;
@@ -33,18 +33,18 @@ struct Options {
 };
 
 template <class T>
-T Value(Result<T> result) {
+T ValueOr(Result<T> result) {
   if (!result.ok()) throw std::invalid_argument(result.status().message());
   return std::move(*result);
 }
 
-int ShowLink(const Options& a) {
+int ShowLink(const DashboardOptions& a) {
   if (a.coordinator.empty())
     throw std::invalid_argument("dashboard --link needs --coordinator, the address of the running job");
-  const launcher::Security security = Value(launcher::UserSecurity(a.security, a.trusted_network));
-  const std::string token = Value(launcher::UserToken());
+  const launcher::Security security = ValueOr(launcher::UserSecurity(a.security, a.trusted_network));
+  const std::string token = ValueOr(launcher::UserToken());
   auto client = control::ControlClient::Make(a.coordinator, token, security.tls);
-  const auto reply = Value(client->Call(protocol::StatusRequest{}, std::chrono::seconds(5)));
+  const auto reply = ValueOr(client->Call(protocol::StatusRequest{}, std::chrono::seconds(5)));
   const auto* status = std::get_if<protocol::StatusReply>(&reply);
   const auto json = nlohmann::json::parse(status != nullptr ? status->json : "", nullptr, false);
   const std::string address = json.is_object() ? json.value("dashboard", "") : "";
@@ -56,9 +56,9 @@ int ShowLink(const Options& a) {
 }
 
 // Serves the page from the job's directory. If the job still runs, the page follows it.
-int Serve(const Options& a) {
+int ServeDashboard(const DashboardOptions& a) {
   launcher::BlockSignals();
-  const launcher::Security security = Value(launcher::UserSecurity(a.security, a.trusted_network));
+  const launcher::Security security = ValueOr(launcher::UserSecurity(a.security, a.trusted_network));
   observe::HistoryReader reader(a.directory);
   if (const auto read = reader.Update(); !read.ok()) {
     if (read.status().code() != Code::kDataLoss || reader.history().empty())
@@ -97,14 +97,14 @@ int Serve(const Options& a) {
     if (!changed.ok() || !*changed) continue;
     growth.OnGrowth(clock.Now());
     show();
-  } while (!wake.wait_for(lock, kLook, [&] { return stop; }));
+  } while (!wake.wait_for(lock, kLookAtFile, [&] { return stop; }));
   return 0;
 }
 
 }  // namespace
 
 void AddDashboardCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<Options>();
+  const auto a = std::make_shared<DashboardOptions>();
   auto* command =
       app.add_subcommand("dashboard", "show a job in a browser: one that is over, or one that runs");
   auto* directory =
@@ -131,7 +131,7 @@ void AddDashboardCommand(CLI::App& app, int* result) {
           "address of "
           "a running one");
     }
-    *result = a->link ? ShowLink(*a) : Serve(*a);
+    *result = a->link ? ShowLink(*a) : ServeDashboard(*a);
   });
 }
 

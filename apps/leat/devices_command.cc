@@ -12,7 +12,7 @@
 namespace leat {
 namespace {
 
-std::string Bytes(uint64_t bytes) {
+std::string MemoryText(uint64_t bytes) {
   const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
   size_t unit = 0;
@@ -24,14 +24,14 @@ std::string Bytes(uint64_t bytes) {
 
 std::string Describe(const engine::Cache& cache) {
   std::string text =
-      "L" + std::to_string(cache.level) + (cache.instructions ? " code " : " ") + Bytes(cache.bytes);
+      "L" + std::to_string(cache.level) + (cache.instructions ? " code " : " ") + MemoryText(cache.bytes);
   return cache.cores > 1 ? text + " for " + std::to_string(cache.cores) + " cores" : text;
 }
 
 void PrintTable(const engine::Machine& machine, const std::vector<engine::Rates>& rates) {
   std::printf("%s, %d %s, %s%s, %s of memory\n", machine.model.empty() ? "processor" : machine.model.c_str(),
               machine.threads, machine.threads == 1 ? "core" : "cores", machine.simd.c_str(),
-              machine.bf16 ? ", bf16" : "", Bytes(machine.memory_bytes).c_str());
+              machine.bf16 ? ", bf16" : "", MemoryText(machine.memory_bytes).c_str());
   std::string caches;
   for (const engine::Cache& cache : machine.caches) caches += (caches.empty() ? "" : ", ") + Describe(cache);
   if (!caches.empty()) std::printf("caches: %s\n", caches.c_str());
@@ -41,7 +41,7 @@ void PrintTable(const engine::Machine& machine, const std::vector<engine::Rates>
     const engine::Device& device = machine.devices[d];
     std::printf("%-8s %-12s %7d %5d %10s %14.0f %12.0f %12.0f %8.0f\n", device.name.c_str(),
                 engine::FormatCpuList(device.cores).c_str(), device.threads, device.numa_node,
-                Bytes(device.memory_bytes).c_str(), rates[d].flops_per_us * 1e-3,
+                MemoryText(device.memory_bytes).c_str(), rates[d].flops_per_us * 1e-3,
                 rates[d].cached_bytes_per_us * 1e-3, rates[d].memory_bytes_per_us * 1e-3, rates[d].wake_us);
   }
 }

@@ -15,43 +15,43 @@
 namespace leat {
 namespace {
 
-struct Options {
+struct ExportOptions {
   std::string directory, coordinator, security, data, to;
   bool trusted_network = false;
   int64_t batch = 0;
 };
 
 template <class T>
-T Require(Result<T> result) {
+T RequireValue(Result<T> result) {
   if (!result.ok()) throw std::invalid_argument(result.status().message());
   return std::move(result).value();
 }
 
-job::Exported ExportCheckpoint(const Options& a) {
+job::Exported ExportCheckpoint(const ExportOptions& a) {
   job::JobSource source;
   source.resume = a.directory;
   job::JobOverrides overrides;
   overrides.data = a.data;
-  return Require(job::ExportOnnx(job::Job::Load(source, overrides), a.to, a.batch));
+  return RequireValue(job::ExportOnnx(job::Job::Load(source, overrides), a.to, a.batch));
 }
 
-job::Exported ExportRunning(const Options& a) {
+job::Exported ExportRunning(const ExportOptions& a) {
   // For a transfer of some GB.
   constexpr Duration kDeadline = std::chrono::minutes(2);
-  const auto security = Require(launcher::UserSecurity(a.security, a.trusted_network));
+  const auto security = RequireValue(launcher::UserSecurity(a.security, a.trusted_network));
   roles::RoleOptions options;
   options.coordinator_client.coordinator = a.coordinator;
-  options.coordinator_client.token = Require(launcher::UserToken());
+  options.coordinator_client.token = RequireValue(launcher::UserToken());
   options.coordinator_client.tls = security.tls;
   options.coordinator_client.data = a.data;
-  const auto fetched = Require(roles::FetchValues(options, kDeadline));
-  return {Require(job::WriteOnnx(fetched.job, fetched.variables, a.to, a.batch)), ""};
+  const auto fetched = RequireValue(roles::FetchValues(options, kDeadline));
+  return {RequireValue(job::WriteOnnx(fetched.job, fetched.variables, a.to, a.batch)), ""};
 }
 
 }  // namespace
 
 void AddExportCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<Options>();
+  const auto a = std::make_shared<ExportOptions>();
   auto* command = app.add_subcommand(
       "export", "write the newest checkpoint of a job, or the values of a running one, as an ONNX file");
   auto* directory =

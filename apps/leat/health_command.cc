@@ -12,13 +12,13 @@
 namespace leat {
 namespace {
 
-struct Options {
+struct HealthOptions {
   std::string address = MetricsVariable();
   std::string security;
   bool ready = false;
 };
 
-int Health(const Options& a) {
+int Health(const HealthOptions& a) {
   if (a.address.empty())
     throw std::invalid_argument(
         "health needs the address of a role's --metrics, HOST:PORT, or $LEAT_METRICS");
@@ -40,7 +40,7 @@ std::string MetricsVariable() {
 }
 
 void AddHealthCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<Options>();
+  const auto a = std::make_shared<HealthOptions>();
   auto* command = app.add_subcommand("health", "ask a role whether it is alive: exit status 0, else 1");
   command->add_option("address", a->address, "of the role's --metrics (default: $LEAT_METRICS)")
       ->type_name("HOST:PORT");

@@ -9,7 +9,7 @@
 namespace leat {
 namespace {
 
-void Require(const Status& status, const std::string& option) {
+void RequireOption(const Status& status, const std::string& option) {
   if (!status.ok()) throw std::invalid_argument(option + ": " + status.message());
 }
 
@@ -35,14 +35,14 @@ std::string KnownAs(const ObserverOptions& options, const std::string& listening
 }  // namespace
 
 ObserverListener ListenForObservers(const ObserverOptions& options, std::vector<observe::HttpRoute> routes) {
-  Require(launcher::CheckListen(options.security, options.address), options.option);
+  RequireOption(launcher::CheckListen(options.security, options.address), options.option);
   observe::HttpListener::Options listen{.address = options.address,
                                         .view_token = observe::ViewToken(options.token),
                                         .tls = options.security.tls};
   if (std::string host = AdvertisedHost(options.advertise); !host.empty())
     listen.hosts.push_back(std::move(host));
   auto listener = observe::HttpListener::Start(std::move(listen), std::move(routes));
-  Require(listener.status(), options.option);
+  RequireOption(listener.status(), options.option);
   std::string address = KnownAs(options, (*listener)->address());
   return {.listener = std::move(*listener), .address = std::move(address)};
 }

@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kWidth = 120;           // where there is no terminal
 constexpr uint64_t kReadAtOnce = 1'000;  // records
 
-struct Options {
+struct PeekOptions {
   TopicOptions topic;
   int64_t partition = -1;
   std::string offset;
@@ -34,12 +34,12 @@ struct Options {
 };
 
 template <class T>
-T Value(Result<T> result) {
+T PeekValue(Result<T> result) {
   if (!result.ok()) throw std::invalid_argument(result.status().message());
   return std::move(result).value();
 }
 
-stream::PeekOptions Plan(const Options& a) {
+stream::PeekOptions Plan(const PeekOptions& a) {
   stream::PeekOptions plan{.partition = std::nullopt, .count = a.count, .offset = std::nullopt};
   if (a.partition >= 0) plan.partition = static_cast<uint32_t>(a.partition);
   plan.latest = a.offset == "latest";
@@ -59,7 +59,7 @@ size_t ScreenWidth() {
 }
 
 // A job's own schema, unless there is another.
-std::optional<stream::Schema> ReadSchema(const Options& a) {
+std::optional<stream::Schema> ReadSchema(const PeekOptions& a) {
   const std::string& file = a.schema.empty() ? a.topic.job : a.schema;
   if (file.empty()) return std::nullopt;
   const Config job = Config::ParseFile(file);
@@ -70,11 +70,11 @@ std::optional<stream::Schema> ReadSchema(const Options& a) {
   return schema;
 }
 
-int Run(const Options& a) {
+int RunPeek(const PeekOptions& a) {
   const job::StreamSpec topic = ReadTopic(a.topic);
   const std::optional<stream::Schema> schema = ReadSchema(a);
-  const auto source = Value(topic.Open());
-  const auto there = Value(source->Ranges());
+  const auto source = PeekValue(topic.Open());
+  const auto there = PeekValue(source->Ranges());
   stream::RecordPrinter::Options look{.json = a.json, .width = ScreenWidth()};
   uint64_t records = 0;
   for (const auto& range : there) {
@@ -105,7 +105,7 @@ int Run(const Options& a) {
 }  // namespace
 
 void AddPeekCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<Options>();
+  const auto a = std::make_shared<PeekOptions>();
   auto* command = app.add_subcommand("peek", "show records of a topic, and what a schema makes of them");
   AddTopicOptions(command, &a->topic);
   command->add_option("--partition", a->partition, "of this partition only")->check(CLI::Range(0, 1 << 20));
@@ -119,7 +119,7 @@ void AddPeekCommand(CLI::App& app, int* result) {
                    "(default: the schema of --job, if it has one)")
       ->check(CLI::ExistingFile);
   command->add_flag("--json", a->json, "print one JSON object per record, with the whole record");
-  command->callback([a, result] { *result = Run(*a); });
+  command->callback([a, result] { *result = RunPeek(*a); });
 }
 
 }  // namespace leat

@@ -57,19 +57,19 @@ struct PoolArguments {
   bool discard = false, json = false, wait = false;
 };
 
-void Require(const Status& status) {
+void RequireOk(const Status& status) {
   if (!status.ok()) throw std::invalid_argument(status.message());
 }
 
-std::string Token() {
+std::string PoolToken() {
   auto token = launcher::UserToken();
-  Require(token.status());
+  RequireOk(token.status());
   return std::move(*token);
 }
 
 launcher::Security SecurityOf(const PoolArguments& a) {
   auto security = launcher::UserSecurity(a.security, a.trusted_network);
-  Require(security.status());
+  RequireOk(security.status());
   return std::move(*security);
 }
 
@@ -87,11 +87,11 @@ pool::Resources ResourcesOf(double cores, double megabytes) {
 int RunPoolCommand(const PoolArguments& a) {
   launcher::BlockSignals();
   const launcher::Security security = SecurityOf(a);
-  Require(launcher::CheckListen(security, a.listen));
+  RequireOk(launcher::CheckListen(security, a.listen));
   pool::PoolOptions options;
   options.directory = fs::absolute(a.directory).string();
   options.listen = a.listen;
-  options.token = Token();
+  options.token = PoolToken();
   options.tls = security.tls;
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
@@ -105,8 +105,8 @@ int RunPoolCommand(const PoolArguments& a) {
 int RunAgentCommand(PoolArguments a) {
   launcher::BlockSignals();
   const launcher::Security security = SecurityOf(a);
-  Require(launcher::CheckListen(security, a.host + ":0"));
-  Require(net::ParseAddress(a.pool).status());
+  RequireOk(launcher::CheckListen(security, a.host + ":0"));
+  RequireOk(net::ParseAddress(a.pool).status());
   if (a.cores == 0) a.cores = get_nprocs();
   if (a.memory == 0) {
     struct sysinfo info {};
@@ -114,7 +114,7 @@ int RunAgentCommand(PoolArguments a) {
   }
   pool::AgentOptions options;
   options.pool = a.pool;
-  options.token = Token();
+  options.token = PoolToken();
   options.tls = security.tls;
   options.trusted_network = security.trusted_network;
   options.name = a.name.empty() ? net::HostName() : a.name;
@@ -131,12 +131,13 @@ int RunAgentCommand(PoolArguments a) {
 
 // Throws std::invalid_argument with what the pool says.
 std::string Ask(const PoolArguments& a, PoolKind kind, const std::string& body) {
-  const auto client = control::ControlClient::Make(a.pool, Token(), SecurityOf(a).tls, wire::PortKind::kPool);
+  const auto client =
+      control::ControlClient::Make(a.pool, PoolToken(), SecurityOf(a).tls, wire::PortKind::kPool);
   auto reply = client->Call(protocol::PoolRequest{kind, body}, std::chrono::seconds(10));
-  Require(reply.status());
+  RequireOk(reply.status());
   auto* said = std::get_if<protocol::PoolReply>(&*reply);
   if (said == nullptr) throw std::invalid_argument(a.pool + " is no pool");
-  Require(said->status);
+  RequireOk(said->status);
   return std::move(said->body);
 }
 
@@ -145,10 +146,10 @@ void WriteAccess(const PoolArguments& a, pool::JobId job) {
   if (fs::exists(a.access) && !fs::is_empty(a.access))
     throw std::invalid_argument("--access: " + a.access + " has files already");
   const auto access = pool::AccessFromJson(Ask(a, PoolKind::kAccess, pool::JobToJson(job)));
-  Require(access.status());
-  Require(checkpoint::MakeDirectory(a.access));
+  RequireOk(access.status());
+  RequireOk(checkpoint::MakeDirectory(a.access));
   const auto write = [&](const char* name, const std::string& text) {
-    if (!text.empty()) Require(checkpoint::ReplaceFile(a.access, name, AsBytes(text)));
+    if (!text.empty()) RequireOk(checkpoint::ReplaceFile(a.access, name, AsBytes(text)));
   };
   write("token", access->token + "\n");
   write("ca.pem", access->admin.ca);
@@ -168,9 +169,9 @@ int Submit(const PoolArguments& a) {
   }
   if (a.servers > 0) overrides.servers = a.servers;
   const job::Job job = job::Job::Load(source, overrides);
-  Require(pool::CheckJob(job));
+  RequireOk(pool::CheckJob(job));
   auto text = net::ReadPublicFile(a.file);
-  Require(text.status());
+  RequireOk(text.status());
 
   pool::SubmitRequest request;
   request.spec.name = job.name;
@@ -187,7 +188,7 @@ int Submit(const PoolArguments& a) {
   request.spec.workers = job.workers;
   if (!job.strategy.on_servers() && request.spec.least_workers < 2)
     throw std::invalid_argument("--min-workers: allreduce needs 2 or more workers");
-  Require(Check(request.spec));
+  RequireOk(Check(request.spec));
   request.payload.file = std::move(*text);
   request.payload.data = a.data.empty() ? "" : fs::absolute(a.data).string();
   request.payload.workers = ToString(protocol::WorkerRange{job.workers, job.max_workers});
@@ -201,7 +202,7 @@ int Submit(const PoolArguments& a) {
     }
   }
   const auto id = pool::JobFromJson(Ask(a, PoolKind::kSubmit, ToJson(request)));
-  Require(id.status());
+  RequireOk(id.status());
   if (!a.access.empty()) WriteAccess(a, *id);
   std::printf("%llu\n", static_cast<unsigned long long>(*id));
   return 0;
@@ -242,7 +243,7 @@ int List(const PoolArguments& a) {
   return 0;
 }
 
-void AddSecurity(CLI::App* app, PoolArguments* a) {
+void AddPoolSecurity(CLI::App* app, PoolArguments* a) {
   app->add_option("--security", a->security,
                   "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
   app->add_flag("--trusted-network", a->trusted_network,
@@ -255,7 +256,7 @@ void AddPoolCommands(CLI::App& app, int* result) {
   const auto a = std::make_shared<PoolArguments>();
   const auto add = [&](const char* name, const char* what, std::function<int()> run) {
     auto* command = app.add_subcommand(name, what);
-    AddSecurity(command, a.get());
+    AddPoolSecurity(command, a.get());
     command->callback([result, run = std::move(run)] { *result = run(); });
     return command;
   };

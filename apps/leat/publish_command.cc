@@ -23,9 +23,9 @@
 namespace leat {
 namespace {
 
-constexpr int kInterrupted = 130;
+constexpr int kPublishInterrupted = 130;
 
-struct Options {
+struct PublishOptions {
   TopicOptions topic;
   stream::RowsOptions rows;
   std::string delimiter;
@@ -36,7 +36,7 @@ struct Options {
   uint64_t seed = 1;
 };
 
-std::string Bytes(uint64_t bytes) {
+std::string BytesText(uint64_t bytes) {
   char text[32];
   if (bytes < 1'000'000) {
     std::snprintf(text, sizeof(text), "%.1f kB", static_cast<double>(bytes) / 1e3);
@@ -52,7 +52,7 @@ class Interrupt {
   Interrupt()
       : watch_([this](int) {
           std::lock_guard lock(mutex_);
-          if (stopped_) _exit(kInterrupted);
+          if (stopped_) _exit(kPublishInterrupted);
           stopped_ = true;
           changed_.notify_all();
         }) {}
@@ -106,7 +106,7 @@ class Progress {
   const bool live_;
 };
 
-std::unique_ptr<stream::TopicWriter> OpenWriter(const Options& a, const job::StreamSpec& topic) {
+std::unique_ptr<stream::TopicWriter> OpenWriter(const PublishOptions& a, const job::StreamSpec& topic) {
   const Status made = topic.Create(a.partitions);
   // Those who may not make topics may write to one that exists.
   if (!made.ok() && made.code() != Code::kPermissionDenied) throw std::invalid_argument(made.message());
@@ -120,7 +120,7 @@ std::unique_ptr<stream::TopicWriter> OpenWriter(const Options& a, const job::Str
   return std::move(*writer);
 }
 
-void Explain(const Options& a, const stream::Rows& rows) {
+void Explain(const PublishOptions& a, const stream::Rows& rows) {
   if (rows.columns.empty()) return;
   std::string names;
   for (const std::string& name : rows.columns) names += (names.empty() ? "" : ", ") + name;
@@ -128,7 +128,7 @@ void Explain(const Options& a, const stream::Rows& rows) {
                a.rows.paths.front().c_str(), names.c_str());
 }
 
-int Run(Options a) {
+int RunPublish(PublishOptions a) {
   launcher::BlockSignals();
   if (!a.delimiter.empty()) {
     a.rows.delimiter = stream::ParseDelimiter(a.delimiter);
@@ -166,19 +166,19 @@ int Run(Options a) {
   std::printf(
       "%spublished %s%s records, %s, in %.1f s (%s/s) to %s, %u partitions\n",
       status.ok() && !all ? "interrupted: " : "", report::Grouped(done.records).c_str(),
-      all ? "" : (" of " + report::Grouped(total)).c_str(), Bytes(done.bytes).c_str(), seconds,
+      all ? "" : (" of " + report::Grouped(total)).c_str(), BytesText(done.bytes).c_str(), seconds,
       report::Grouped(static_cast<uint64_t>(static_cast<double>(done.records) / std::max(seconds, 1e-3)))
           .c_str(),
       topic.Describe().c_str(), writer->partitions());
   std::fflush(stdout);
   if (!status.ok()) throw std::invalid_argument(status.message());
-  return all ? 0 : kInterrupted;
+  return all ? 0 : kPublishInterrupted;
 }
 
 }  // namespace
 
 void AddPublishCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<Options>();
+  const auto a = std::make_shared<PublishOptions>();
   auto* command = app.add_subcommand("publish", "replay idx, CSV or JSON-lines files into a topic");
   command
       ->add_option("files", a->rows.paths,
@@ -201,7 +201,7 @@ void AddPublishCommand(CLI::App& app, int* result) {
                                    "(default: detected)");
   command->add_flag("--no-header", a->no_header, "CSV: the first line is a record")->excludes(header);
   command->add_option("--delimiter", a->delimiter, "CSV: one character, or `tab` (default: detected)");
-  command->callback([a, result] { *result = Run(*a); });
+  command->callback([a, result] { *result = RunPublish(*a); });
 }
 
 }  // namespace leat

@@ -15,12 +15,12 @@ namespace leat {
 namespace {
 
 template <class T>
-T OrThrow(Result<T> result) {
+T WorkloadOrThrow(Result<T> result) {
   if (!result.ok()) throw std::runtime_error(result.status().ToString());
   return std::move(result).value();
 }
 
-void OrThrow(const Status& status) {
+void WorkloadOrThrow(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.ToString());
 }
 
@@ -40,7 +40,7 @@ class RealWorkload::Memory final : public sim::WorkerMemory {
   sim::Trained Compute(const protocol::Lease& lease, uint32_t batch, bool first) override {
     const protocol::Cut& cut = lease.cut;
     const auto split = all_.Split(cut);
-    if (taken_in_.insert(lease.id).second) OrThrow(input_errors_.OnSplit(*split));
+    if (taken_in_.insert(lease.id).second) WorkloadOrThrow(input_errors_.OnSplit(*split));
     if (first) version_ = *std::ranges::min_element(versions_);
     const bool last = batch % cut.run + 1 == cut.BatchesOf(batch / cut.run);
     const step::Rows rows{
@@ -91,10 +91,10 @@ class RealWorkload::Memory final : public sim::WorkerMemory {
   std::shared_ptr<const std::vector<float>> pushed_;
 };
 
-RealWorkload::RealWorkload(const job::Job& job) : RealWorkload(job, OrThrow(job.stream.Open())) {}
+RealWorkload::RealWorkload(const job::Job& job) : RealWorkload(job, WorkloadOrThrow(job.stream.Open())) {}
 
 RealWorkload::RealWorkload(const job::Job& job, std::unique_ptr<stream::Source> source)
-    : job_(job), ranges_(OrThrow(source->Ranges())), reader_(std::move(source), job.schema) {}
+    : job_(job), ranges_(WorkloadOrThrow(source->Ranges())), reader_(std::move(source), job.schema) {}
 
 RealWorkload::~RealWorkload() = default;
 
@@ -110,7 +110,7 @@ std::shared_ptr<const roles::PreparedSplit> RealWorkload::Split(const protocol::
   }
   auto split = std::make_shared<roles::PreparedSplit>();
   split->lease.cut = cut;
-  OrThrow(reader_.Read(split.get()));
+  WorkloadOrThrow(reader_.Read(split.get()));
   splits_.push_front(std::move(split));
   if (splits_.size() > std::max(job_.workers, job_.strategy.total_lanes()) + 2) splits_.pop_back();
   return splits_.front();

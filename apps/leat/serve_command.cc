@@ -26,10 +26,10 @@
 namespace leat {
 namespace {
 
-constexpr Duration kLook = std::chrono::milliseconds(250);  // at what the metrics show
-constexpr Duration kDrain = std::chrono::seconds(10);       // for requests when it ends
+constexpr Duration kLookAtMetrics = std::chrono::milliseconds(250);  // at what the metrics show
+constexpr Duration kDrain = std::chrono::seconds(10);                // for requests when it ends
 
-struct Options {
+struct ServeOptions {
   std::string coordinator, directory, data, scratch;
   std::string listen = "127.0.0.1:8000";
   std::string metrics = MetricsVariable();
@@ -48,12 +48,12 @@ Duration Milliseconds(double ms) {
 }
 
 template <class T>
-T Value(Result<T> result) {
+T ServeValue(Result<T> result) {
   if (!result.ok()) throw std::invalid_argument(result.status().message());
   return std::move(*result);
 }
 
-void Require(const Status& status) {
+void RequireServe(const Status& status) {
   if (!status.ok()) throw std::invalid_argument(status.message());
 }
 
@@ -62,7 +62,7 @@ struct Door {
   std::string certificate, key;
   std::unique_ptr<serve::Tokens> tokens;
 };
-Door DoorOf(const Options& a, const launcher::Security& security) {
+Door DoorOf(const ServeOptions& a, const launcher::Security& security) {
   Door door;
   if (a.certificate.empty() != a.key.empty())
     throw std::invalid_argument("--tls-cert and --tls-key go together");
@@ -72,8 +72,8 @@ Door DoorOf(const Options& a, const launcher::Security& security) {
     door.certificate = security.folder + "/cert.pem";
     door.key = security.folder + "/key.pem";
   }
-  if (door.certificate.empty()) Require(launcher::CheckListen(security, a.listen));
-  if (!a.tokens.empty()) door.tokens = Value(serve::Tokens::Load(a.tokens));
+  if (door.certificate.empty()) RequireServe(launcher::CheckListen(security, a.listen));
+  if (!a.tokens.empty()) door.tokens = ServeValue(serve::Tokens::Load(a.tokens));
   // Beyond this host, somebody has to be kept out.
   const bool beyond = !launcher::CheckListen({}, a.listen).ok();
   if (beyond && door.tokens == nullptr && !security.trusted_network) {
@@ -111,7 +111,7 @@ class LiveValues final : public roles::ValueSink {
 // Serves until a signal, or until the job refuses this process.
 class Server {
  public:
-  Server(const Options& a, const launcher::Security& security)
+  Server(const ServeOptions& a, const launcher::Security& security)
       : a_(a),
         security_(security),
         door_(DoorOf(a, security)),
@@ -135,7 +135,7 @@ class Server {
 
  private:
   // Without a job to talk to, the token is only that of the metrics.
-  static std::string TokenOf(const Options& a) {
+  static std::string TokenOf(const ServeOptions& a) {
     auto user = launcher::UserToken();
     if (!user.ok() && a.directory.empty()) throw std::invalid_argument(user.status().message());
     return user.ok() ? *user : launcher::RandomToken();
@@ -182,12 +182,12 @@ class Server {
   }
 
   void Listen(const std::string& of) {
-    server_ = Value(serve::HttpServer::Start({.address = a_.listen,
-                                              .threads = a_.threads,
-                                              .certificate = door_.certificate,
-                                              .key = door_.key,
-                                              .max_body = a_.max_body},
-                                             service_, registry()));
+    server_ = ServeValue(serve::HttpServer::Start({.address = a_.listen,
+                                                   .threads = a_.threads,
+                                                   .certificate = door_.certificate,
+                                                   .key = door_.key,
+                                                   .max_body = a_.max_body},
+                                                  service_, registry()));
     spdlog::info("predictions by {} at {}://{}", of, https_ ? "https" : "http", server_->address());
     if (a_.ready_fd < 0) return;
     const std::string line = server_->address() + "\n";
@@ -210,13 +210,13 @@ class Server {
     do {
       service_.UpdateMetrics();
       if (metrics_.metrics != nullptr) metrics_.metrics->NotReady(service_.WhyNotReady());
-    } while (!wake_.wait_for(lock, kLook, [this] { return end_; }));
+    } while (!wake_.wait_for(lock, kLookAtMetrics, [this] { return end_; }));
     server_->Drain(kDrain);
     service_.Stop();
     server_.reset();
   }
 
-  const Options& a_;
+  const ServeOptions& a_;
   const launcher::Security& security_;
   Door door_;
   const bool https_;
@@ -230,22 +230,22 @@ class Server {
   bool end_ = false;
 };
 
-int Serve(const Options& a) {
+int ServePredictions(const ServeOptions& a) {
   if (a.coordinator.empty() == a.directory.empty()) {
     throw std::invalid_argument(
         "serve needs --coordinator with the address of a running job, or --directory with that of a job's "
         "checkpoints");
   }
   launcher::BlockSignals();
-  const launcher::Security security = Value(launcher::UserSecurity(a.security, a.trusted_network));
-  Require(Server(a, security).Run());
+  const launcher::Security security = ServeValue(launcher::UserSecurity(a.security, a.trusted_network));
+  RequireServe(Server(a, security).Run());
   return 0;
 }
 
 }  // namespace
 
 void AddServeCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<Options>();
+  const auto a = std::make_shared<ServeOptions>();
   auto* command = app.add_subcommand(
       "serve", "answer requests for predictions over HTTP, with the newest parameters of a job");
   command->add_option("--coordinator", a->coordinator,
@@ -308,7 +308,7 @@ void AddServeCommand(CLI::App& app, int* result) {
       ->add_option("--life-fd", a->life_fd,
                    "pipe whose other end the caller holds as long as it wants the predictions")
       ->group("");
-  command->callback([a, result] { *result = Serve(*a); });
+  command->callback([a, result] { *result = ServePredictions(*a); });
 }
 
 }  // namespace leat

@@ -74,9 +74,9 @@ std::string TimeText(double seconds) {
   return text;
 }
 
-class Report {
+class FaultReport {
  public:
-  explicit Report(const FaultsArguments& a)
+  explicit FaultReport(const FaultsArguments& a)
       : a_(a), terminal_(isatty(STDERR_FILENO) == 1), start_(clock_.Now()) {
     for (const FaultCount& fault : kFaultCounts) faults_[fault.name] = uint64_t{0};
   }
@@ -172,7 +172,7 @@ class Report {
 }  // namespace
 
 int SimulateFaults(const FaultsArguments& a) {
-  Report report(a);
+  FaultReport report(a);
   soak::SeedPoolOptions pool;
   pool.first = a.first_seed;
   pool.count = a.seeds;

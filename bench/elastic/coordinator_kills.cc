@@ -16,17 +16,20 @@ namespace {
 constexpr double kMaxLostRestart = 1, kMaxLostStandby = 3;  // seconds of training
 constexpr double kBefore = 4, kAfter = 8;                   // seconds around a kill
 constexpr double kReport = 1;                               // a worker that trains reports more often
-constexpr double kStart = 20, kEnd = 300;
-constexpr int kWorkers = 3, kServers = 2;
+constexpr double kFirstKill = 20, kLastKill = 300;
+constexpr int kKillWorkers = 3, kKillServers = 2;
 
 // A finite job: at its end, what has been trained is compared with the stream. Splits are short, so that
 // workers have nothing left to train soon after the coordinator is gone.
 CountingJob JobOf(const std::string& strategy, int kills) {
-  CountingJob job{
-      .strategy = strategy, .workers = kWorkers, .servers = kServers, .split_batches = 8, .step_ms = 20};
-  const double seconds = kStart + kills * (kBefore + kAfter);
+  CountingJob job{.strategy = strategy,
+                  .workers = kKillWorkers,
+                  .servers = kKillServers,
+                  .split_batches = 8,
+                  .step_ms = 20};
+  const double seconds = kFirstKill + kills * (kBefore + kAfter);
   job.epochs =
-      static_cast<int>(std::ceil(seconds * kWorkers * job.batch_size * 1e3 / job.step_ms / job.rows()));
+      static_cast<int>(std::ceil(seconds * kKillWorkers * job.batch_size * 1e3 / job.step_ms / job.rows()));
   return job;
 }
 
@@ -41,18 +44,18 @@ double LostBy(const Growth& steps, double kill, double until) {
   return std::max(0.0, after.at - before.at - (after.value - before.value) / rate);
 }
 
-void Measure(Report& report, const ElasticOptions& options, bool standby) {
+void MeasureCoordinatorKills(Report& report, const ElasticOptions& options, bool standby) {
   for (const char* strategy : {"async", "sync", "allreduce"}) {
     const Scratch scratch("elastic");
     Cluster cluster(scratch, "coordinators", JobOf(strategy, options.runs));
     if (strategy != std::string("allreduce")) {
-      for (int i = 0; i < kServers; ++i) cluster.Start("ps");
+      for (int i = 0; i < kKillServers; ++i) cluster.Start("ps");
     }
-    for (int i = 0; i < kWorkers; ++i) cluster.Start("worker");
+    for (int i = 0; i < kKillWorkers; ++i) cluster.Start("worker");
     StepWatch watch(cluster.addresses());
     const auto all_train = [](const Json& status) {
       const auto workers = WorkersIn(status);
-      return workers.size() == kWorkers &&
+      return workers.size() == kKillWorkers &&
              std::ranges::all_of(workers, [](const auto& w) { return w.second.value("steps", 0) > 0; });
     };
     cluster.WaitFor("not all workers train", all_train);
@@ -76,7 +79,7 @@ void Measure(Report& report, const ElasticOptions& options, bool standby) {
       lost.push_back(most);
       cluster.WaitFor("not all workers train", all_train);
     }
-    const Json summary = cluster.WaitForEnd(kEnd);
+    const Json summary = cluster.WaitForEnd(kLastKill);
     const std::string name =
         std::string(strategy) + (standby ? ", standby takes over" : ", coordinator restarted");
     report.Add(WorstRow(name + ": training lost by a worker", lost, "s",
@@ -96,11 +99,11 @@ void Measure(Report& report, const ElasticOptions& options, bool standby) {
 }  // namespace
 
 void MeasureRestartedCoordinators(Report& report, const ElasticOptions& options) {
-  Measure(report, options, false);
+  MeasureCoordinatorKills(report, options, false);
 }
 
 void MeasureStandbyCoordinators(Report& report, const ElasticOptions& options) {
-  Measure(report, options, true);
+  MeasureCoordinatorKills(report, options, true);
 }
 
 }  // namespace leat::bench

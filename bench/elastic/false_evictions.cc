@@ -13,7 +13,7 @@
 namespace leat::bench {
 namespace {
 
-constexpr double kSeconds = 600;
+constexpr double kWatchedSeconds = 600;
 constexpr unsigned kOversubscription = 4;
 
 // Threads that compute without a pause, in the scheduling group of the job.
@@ -47,7 +47,7 @@ class BusyThreads {
 
 void MeasureFalseEvictions(Report& report, const ElasticOptions& options) {
   constexpr int kWorkers = 3, kServers = 2;
-  const double seconds = (options.seconds > 0 ? options.seconds : kSeconds) / 2;
+  const double seconds = (options.seconds > 0 ? options.seconds : kWatchedSeconds) / 2;
   double evictions = 0;
   for (const char* strategy : {"async", "allreduce"}) {
     const Scratch scratch("elastic");

@@ -17,9 +17,9 @@
 namespace leat::bench {
 namespace {
 
-constexpr double kSeconds = 300, kWorkerEvery = 10, kServerEvery = 60;
+constexpr double kGoodputSeconds = 300, kWorkerEvery = 10, kServerEvery = 60;
 constexpr double kLeastAsync = 0.95, kLeastSync = 0.85;
-constexpr int kWorkers = 4, kServers = 3;
+constexpr int kGoodputWorkers = 4, kGoodputServers = 3;
 
 // `leat train`.
 class TrainedJob {
@@ -65,7 +65,8 @@ class TrainedJob {
   static bool AllTrain(const Json& status) {
     size_t training = 0;
     for (const auto& [pid, worker] : WorkersIn(status)) training += worker.value("steps", 0) > 0 ? 1 : 0;
-    return training == kWorkers && WorkersIn(status, true).size() == 1 && status.at("checkpoint").is_string();
+    return training == kGoodputWorkers && WorkersIn(status, true).size() == 1 &&
+           status.at("checkpoint").is_string();
   }
 
   const std::string directory_, address_;
@@ -79,12 +80,15 @@ void KillOne(const std::map<pid_t, Json>& members, Rng& rng) {
   kill(std::next(members.begin(), static_cast<std::ptrdiff_t>(rng.Below(members.size())))->first, SIGKILL);
 }
 
-void Measure(Report& report, const ElasticOptions& options, int replicas) {
-  const double seconds = options.seconds > 0 ? options.seconds : kSeconds;
+void MeasureGoodput(Report& report, const ElasticOptions& options, int replicas) {
+  const double seconds = options.seconds > 0 ? options.seconds : kGoodputSeconds;
   for (const char* strategy : {"async", "sync"}) {
     const Scratch scratch("elastic");
-    const CountingJob job{
-        .strategy = strategy, .workers = kWorkers, .standby = 1, .servers = kServers, .replicas = replicas};
+    const CountingJob job{.strategy = strategy,
+                          .workers = kGoodputWorkers,
+                          .standby = 1,
+                          .servers = kGoodputServers,
+                          .replicas = replicas};
     TrainedJob undisturbed(scratch, "undisturbed", job), disturbed(scratch, "disturbed", job);
     undisturbed.WaitUntilAllTrain();
     disturbed.WaitUntilAllTrain();
@@ -122,11 +126,11 @@ void Measure(Report& report, const ElasticOptions& options, int replicas) {
 }  // namespace
 
 void MeasureGoodput(Report& report, const ElasticOptions& options) {
-  Measure(report, options, 2);
+  MeasureGoodput(report, options, 2);
 }
 
 void MeasureGoodputWithoutReplicas(Report& report, const ElasticOptions& options) {
-  Measure(report, options, 1);
+  MeasureGoodput(report, options, 1);
 }
 
 }  // namespace leat::bench

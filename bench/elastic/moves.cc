@@ -13,8 +13,8 @@ namespace leat::bench {
 namespace {
 
 constexpr double kMinPace = 0.7, kMaxBytes = 1.2;
-constexpr int kWorkers = 2, kServers = 2;
-constexpr double kUsual = 6;                   // seconds of usual training before a move
+constexpr int kMoveWorkers = 2, kMoveServers = 2;
+constexpr double kUsualBeforeMove = 6;         // seconds of usual training before a move
 constexpr int kUnits = 1 << 20, kInputs = 15;  // 64 MB of parameters
 
 double Moves(const Json& status, const char* what) {
@@ -30,7 +30,7 @@ struct Move {
 // `begin` starts the change; it is over when `over` holds and no move is planned any more.
 template <class Begin, class Over>
 Move Watch(Cluster& cluster, const StepWatch& watch, const Begin& begin, const Over& over) {
-  StepWatch::Sleep(kUsual);
+  StepWatch::Sleep(kUsualBeforeMove);
   const Json before = cluster.Status();
   const double start = StepWatch::Now();
   begin(before);
@@ -50,7 +50,7 @@ Move Watch(Cluster& cluster, const StepWatch& watch, const Begin& begin, const O
   const double last = StepWatch::Now();
   StepWatch::Sleep(1);  // the batches that end it are reported
   return {.pace = watch.all().Rate(first, last),
-          .usual = watch.all().Rate(start - kUsual, start),
+          .usual = watch.all().Rate(start - kUsualBeforeMove, start),
           .bytes = Moves(cluster.Status(), "bytes_sent") - Moves(before, "bytes_sent")};
 }
 
@@ -88,20 +88,20 @@ void MeasureMoves(Report& report, const ElasticOptions& options) {
     // A batch of one event, since each output of the model is as large as the parameters.
     Cluster cluster(scratch, "moves",
                     {.strategy = strategy,
-                     .workers = kWorkers,
-                     .servers = kServers,
+                     .workers = kMoveWorkers,
+                     .servers = kMoveServers,
                      .units = kUnits,
                      .inputs = kInputs,
                      .batch_size = 1,
                      .step_ms = 0,
                      .heartbeat_s = 0.05,
                      .checkpoint_s = 1e6});
-    for (int i = 0; i < kServers; ++i) cluster.Start("ps");
-    for (int i = 0; i < kWorkers; ++i) cluster.Start("worker");
+    for (int i = 0; i < kMoveServers; ++i) cluster.Start("ps");
+    for (int i = 0; i < kMoveWorkers; ++i) cluster.Start("worker");
     StepWatch watch(cluster.addresses());
     cluster.WaitFor("not all workers train", [](const Json& status) {
       const auto workers = WorkersIn(status);
-      return workers.size() == kWorkers &&
+      return workers.size() == kMoveWorkers &&
              std::ranges::all_of(workers, [](const auto& w) { return w.second.value("steps", 0) > 0; });
     });
     std::vector<Move> joins, leaves;
@@ -110,13 +110,13 @@ void MeasureMoves(Report& report, const ElasticOptions& options) {
       Move join = Watch(
           cluster, watch,
           [&](const Json&) {
-            cluster.Want({}, kServers + 1);
+            cluster.Want({}, kMoveServers + 1);
             server = cluster.Start("ps").pid();
           },
           [&](const Json& status) { return Held(status, server) > 0; });
       const Json joined = cluster.Status();
       // Its share.
-      join.least = HeldByAll(joined) / (kServers + 1);
+      join.least = HeldByAll(joined) / (kMoveServers + 1);
       if (Held(joined, server) < 0.75 * join.least) Fail("the new server has not got its share");
       joins.push_back(join);
       const double held = Held(joined, server);

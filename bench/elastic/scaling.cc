@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kMaxWait = 300;  // ms
 constexpr int kFew = 2, kMany = 8;
-constexpr double kUsual = 5;   // seconds of usual steps before a change
-constexpr double kSettle = 2;  // seconds after it
+constexpr double kUsualBeforeChange = 5;  // seconds of usual steps before a change
+constexpr double kSettle = 2;             // seconds after it
 
 // Has this number of workers, the first of which stay. Does what the local runner does on `leat scale`.
 void Scale(Cluster& cluster, int workers) {
@@ -43,7 +43,8 @@ double WaitIn(const StepWatch& watch, const std::vector<pid_t>& survivors, doubl
   double most = 0;
   for (const pid_t pid : survivors) {
     const Growth& steps = workers.at(pid);
-    most = std::max(most, steps.LongestPause(begin, end) - Median(steps.Lengths(begin - kUsual, begin)));
+    most = std::max(
+        most, steps.LongestPause(begin, end) - Median(steps.Lengths(begin - kUsualBeforeChange, begin)));
   }
   return 1e3 * most;
 }
@@ -76,7 +77,7 @@ void MeasureScaling(Report& report, const ElasticOptions& options) {
     double graphs = 0;
     for (int run = 0; run < options.runs; ++run) {
       for (const int workers : {kMany, kFew}) {
-        StepWatch::Sleep(kUsual);
+        StepWatch::Sleep(kUsualBeforeChange);
         const double begin = StepWatch::Now();
         Scale(cluster, workers);
         StepWatch::Sleep(kSettle);

@@ -10,7 +10,7 @@ namespace leat::bench {
 using namespace std::chrono_literals;
 
 // Much shorter than what is measured. Workers report every 100 ms or less.
-constexpr auto kPoll = 10ms;
+constexpr auto kWatchPoll = 10ms;
 // A coordinator that is being replaced is tried again soon.
 constexpr auto kDeadline = 250ms;
 
@@ -80,7 +80,7 @@ void StepWatch::Run() {
       all_.Add(now, StepsIn(*status));
       for (const auto& [pid, worker] : WorkersIn(*status)) workers_[pid].Add(now, worker.value("steps", 0.0));
     }
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kWatchPoll);
   }
 }
 

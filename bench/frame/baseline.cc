@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 26> kSteering = {
 
 constexpr double kEndSeconds = 5;  // time to exit after the end of input or output
 
-double Now() {
+double BaselineNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -141,7 +141,7 @@ void Baseline::Fail(const std::string& what) {
 }
 
 bool Baseline::ReadMore(double end, double seconds) {
-  const double left = end - Now();
+  const double left = end - BaselineNow();
   pollfd wait{from_, POLLIN, 0};
   if (left <= 0 || poll(&wait, 1, static_cast<int>(left * 1000) + 1) <= 0) {
     Fail("no answer within " + std::to_string(static_cast<int>(seconds)) + " s");
@@ -154,15 +154,16 @@ bool Baseline::ReadMore(double end, double seconds) {
 
 int Baseline::Wait() {
   int status = 0;
-  for (const double end = Now() + kEndSeconds; waitpid(pid_, &status, WNOHANG) == 0; poll(nullptr, 0, 5)) {
-    if (Now() > end) kill(pid_, SIGKILL);
+  for (const double end = BaselineNow() + kEndSeconds; waitpid(pid_, &status, WNOHANG) == 0;
+       poll(nullptr, 0, 5)) {
+    if (BaselineNow() > end) kill(pid_, SIGKILL);
   }
   pid_ = -1;
   return status;
 }
 
 std::string Baseline::ReadLine(double seconds) {
-  const double end = Now() + seconds;
+  const double end = BaselineNow() + seconds;
   size_t newline = 0;
   while ((newline = read_.find('\n')) == std::string::npos) {
     if (!ReadMore(end, seconds)) Fail(Ending(Wait()));
@@ -174,7 +175,7 @@ std::string Baseline::ReadLine(double seconds) {
 
 std::string Baseline::Finish(double seconds) {
   close(std::exchange(to_, -1));
-  for (const double end = Now() + seconds; ReadMore(end, seconds);) {
+  for (const double end = BaselineNow() + seconds; ReadMore(end, seconds);) {
   }
   if (const int status = Wait(); status != 0) Fail(Ending(status));
   return std::exchange(read_, "");

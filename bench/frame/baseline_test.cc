@@ -92,7 +92,7 @@ TEST(BaselineTest, FailuresGiveTheirReason) {
 
 // The error of environment.py for a list with these lines, in an empty directory.
 std::string Environment(const std::string& lines) {
-  const std::string directory = testing::TempDir() + "/environment-" + std::to_string(getpid());
+  const std::string directory = ::testing::TempDir() + "/environment-" + std::to_string(getpid());
   std::filesystem::create_directories(directory);
   std::ofstream(directory + "/list.txt") << lines;
   const std::string reason = Reason([&] {

@@ -21,7 +21,7 @@ const std::string kProgram = "/usr/bin/ucx_perftest";
 const std::vector<std::string> kSettings = {"UCX_TLS=tcp", "UCX_NET_DEVICES=lo"};
 constexpr double kStartSeconds = 5;
 
-double Now() {
+double PerftestNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -69,7 +69,7 @@ double UcxTcpBandwidth(uint64_t message_bytes, double seconds) {
   words.insert(words.begin() + 1, "127.0.0.1");
   // The server does not report when it listens, and a client that comes too early fails at once: retry.
   std::string reason;
-  for (const double end = Now() + kStartSeconds; Now() < end; poll(nullptr, 0, 20)) {
+  for (const double end = PerftestNow() + kStartSeconds; PerftestNow() < end; poll(nullptr, 0, 20)) {
     try {
       const std::string said = Baseline("ucx_perftest", words, kSettings).Finish(20 + 10 * seconds);
       // Two lines: names, then iterations, three latencies, bandwidth on average and overall in units of

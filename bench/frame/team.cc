@@ -20,7 +20,7 @@
 namespace leat::bench {
 namespace {
 
-double Now() {
+double TeamNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -38,8 +38,8 @@ Team::~Team() {
   for (const int fd : from_) close(fd);
   for (const pid_t pid : processes_) {
     kill(pid, SIGTERM);  // lets a launcher end its own children
-    for (const double end = Now() + 3; waitpid(pid, nullptr, WNOHANG) == 0;) {
-      if (Now() > end) kill(pid, SIGKILL);
+    for (const double end = TeamNow() + 3; waitpid(pid, nullptr, WNOHANG) == 0;) {
+      if (TeamNow() > end) kill(pid, SIGKILL);
       poll(nullptr, 0, 10);
     }
   }
@@ -77,7 +77,7 @@ void Team::Run(const std::vector<std::string>& words) {
 
 // Opening for reading does not block. Opening for writing is retried until the member has opened its end.
 bool Team::Open(double patience) {
-  const double end = Now() + patience;
+  const double end = TeamNow() + patience;
   for (uint32_t i = 0; i < members_; ++i) {
     from_.push_back(open(out(i).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     int fd = -1;
@@ -85,7 +85,7 @@ bool Team::Open(double patience) {
       for (const pid_t pid : processes_) {
         if (waitpid(pid, nullptr, WNOHANG) != 0) return false;
       }
-      if (Now() > end) return false;
+      if (TeamNow() > end) return false;
       poll(nullptr, 0, 10);
     }
     to_.push_back(fd);
@@ -100,13 +100,13 @@ double Team::Command(const std::string& kind, uint64_t bytes, int calls, double 
   for (uint32_t i = 0; i < members_ && !lost_; ++i) {
     lost_ = write(to_[i], line.data(), line.size()) != static_cast<ssize_t>(line.size());
   }
-  const double end = Now() + patience;
+  const double end = TeamNow() + patience;
   for (uint32_t i = 0; i < members_ && !lost_; ++i) {
     std::string answer;
     while (!lost_ && (answer.empty() || answer.back() != '\n')) {
       pollfd fd{from_[i], POLLIN, 0};
       char bytes_read[100];
-      const double left = end - Now();
+      const double left = end - TeamNow();
       const ssize_t n = left > 0 && poll(&fd, 1, static_cast<int>(left * 1e3) + 1) > 0
                             ? read(from_[i], bytes_read, sizeof(bytes_read))
                             : 0;

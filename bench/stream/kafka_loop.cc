@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMessages = 2000;
 constexpr int kWaitMs = 100;
 
-[[noreturn]] void Fail(const std::string& why) {
+[[noreturn]] void FailLoop(const std::string& why) {
   throw std::runtime_error("the loop around librdkafka: " + why);
 }
 
@@ -28,10 +28,11 @@ std::unique_ptr<rd_kafka_t, decltype(&rd_kafka_destroy)> Connect(
   char why[512] = "";
   rd_kafka_conf_t* const conf = rd_kafka_conf_new();
   for (const auto& [name, value] : settings) {
-    if (rd_kafka_conf_set(conf, name.c_str(), value.c_str(), why, sizeof why) != RD_KAFKA_CONF_OK) Fail(why);
+    if (rd_kafka_conf_set(conf, name.c_str(), value.c_str(), why, sizeof why) != RD_KAFKA_CONF_OK)
+      FailLoop(why);
   }
   rd_kafka_t* const client = rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof why);
-  if (client == nullptr) Fail(why);
+  if (client == nullptr) FailLoop(why);
   return {client, rd_kafka_destroy};
 }
 
@@ -62,7 +63,7 @@ uint64_t ConsumePayments(const std::map<std::string, std::string>& settings, con
   for (uint32_t p = 0; p < partitions; ++p) {
     if (rd_kafka_consume_start_queue(source.get(), static_cast<int32_t>(p), RD_KAFKA_OFFSET_BEGINNING,
                                      queue.get()) != 0)
-      Fail(rd_kafka_err2str(rd_kafka_last_error()));
+      FailLoop(rd_kafka_err2str(rd_kafka_last_error()));
   }
   Parsing parsing;
   uint64_t read = 0;
@@ -73,7 +74,7 @@ uint64_t ConsumePayments(const std::map<std::string, std::string>& settings, con
         rd_kafka_consume_batch_queue(queue.get(), kWaitMs, messages.data(), messages.size());
     for (ssize_t i = 0; i < count; ++i) {
       rd_kafka_message_t* const message = messages[static_cast<size_t>(i)];
-      if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) Fail(rd_kafka_message_errstr(message));
+      if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) FailLoop(rd_kafka_message_errstr(message));
       if (parse) parsing.Read(*message);
       rd_kafka_message_destroy(message);
     }

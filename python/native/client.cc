@@ -13,18 +13,18 @@
 namespace leat::python {
 namespace {
 
-struct Self {
+struct ClientSelf {
   PyObject_HEAD std::shared_ptr<control::ControlClient>* client;
 };
 
-std::shared_ptr<control::ControlClient> Of(PyObject* self) {
+std::shared_ptr<control::ControlClient> ClientOf(PyObject* self) {
   CheckNotForked();
-  const auto* client = reinterpret_cast<Self*>(self)->client;
+  const auto* client = reinterpret_cast<ClientSelf*>(self)->client;
   if (client == nullptr) throw std::runtime_error("this client was not made");
   return *client;
 }
 
-PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
+PyObject* NewClient(PyTypeObject* type, PyObject* args, PyObject*) {
   return Guarded([&]() -> PyObject* {
     CheckNotForked();
     const char *addresses = nullptr, *token = nullptr, *folder = nullptr;
@@ -43,13 +43,14 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
     const auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
     PyObject* const self = allocate(type, 0);
     if (self == nullptr) return nullptr;
-    reinterpret_cast<Self*>(self)->client = new std::shared_ptr<control::ControlClient>(std::move(client));
+    reinterpret_cast<ClientSelf*>(self)->client =
+        new std::shared_ptr<control::ControlClient>(std::move(client));
     return self;
   });
 }
 
-void Free(PyObject* self) {
-  auto* const client = reinterpret_cast<Self*>(self)->client;
+void FreeClient(PyObject* self) {
+  auto* const client = reinterpret_cast<ClientSelf*>(self)->client;
   if (client != nullptr) {
     const WithoutLock without;
     delete client;
@@ -62,7 +63,7 @@ void Free(PyObject* self) {
 // status(seconds) -> JSON
 PyObject* ShowStatus(PyObject* self, PyObject* args) {
   return Guarded([&]() -> PyObject* {
-    const auto client = Of(self);
+    const auto client = ClientOf(self);
     double seconds = 5;
     if (!PyArg_ParseTuple(args, "|d", &seconds)) return nullptr;
     if (!(seconds > 0 && seconds <= 3600)) throw std::invalid_argument("seconds must be from 0 to 3600");
@@ -83,7 +84,7 @@ PyObject* ShowStatus(PyObject* self, PyObject* args) {
 }
 
 PyObject* Administer(PyObject* self, const protocol::AdminRequest& request) {
-  const auto client = Of(self);
+  const auto client = ClientOf(self);
   Status status;
   {
     const WithoutLock without;
@@ -134,7 +135,7 @@ PyObject* Drain(PyObject* self, PyObject* args) {
 
 PyObject* Abort(PyObject* self, PyObject*) {
   return Guarded([&]() -> PyObject* {
-    Of(self)->Abort();
+    ClientOf(self)->Abort();
     Py_RETURN_NONE;
   });
 }
@@ -162,12 +163,12 @@ bool AddClientType(PyObject* module) {
       {nullptr, nullptr, 0, nullptr}};
   static char doc[] =
       "Client(addresses, token, security, trusted_network)\n\nA running job. Empty token: the user's.";
-  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(New)},
-                         {Py_tp_dealloc, reinterpret_cast<void*>(Free)},
+  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(NewClient)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(FreeClient)},
                          {Py_tp_methods, methods},
                          {Py_tp_doc, doc},
                          {0, nullptr}};
-  PyType_Spec spec{"leat._native.Client", sizeof(Self), 0, Py_TPFLAGS_DEFAULT, slots};
+  PyType_Spec spec{"leat._native.Client", sizeof(ClientSelf), 0, Py_TPFLAGS_DEFAULT, slots};
   static PyMethodDef functions[] = {{"random_token", RandomToken, METH_NOARGS, "random_token() -> str"},
                                     {nullptr, nullptr, 0, nullptr}};
   const Ref type(PyType_FromSpec(&spec));

@@ -25,7 +25,7 @@ Json ShapeJson(const Shape& shape) {
   return sizes;
 }
 
-Json Describe(const job::Job& job) {
+Json DescribeJob(const job::Job& job) {
   static const char* const kRoles[] = {"trained", "statistic", "moments"};
   static const char* const kTasks[] = {"binary", "classes", "regression", "none"};
   const nn::Model& model = *job.model;
@@ -77,7 +77,7 @@ PyObject* DescribeJob(PyObject*, PyObject* args) {
       const job::Job job = job::Job::Load(source, overrides);
       // Topics may be made later.
       if (job.stream.files() != nullptr) job::CheckReadable(job);
-      text = Describe(job).dump();
+      text = DescribeJob(job).dump();
     }
     return ToPython(text);
   });

@@ -18,27 +18,27 @@ namespace leat::python {
 namespace {
 
 // One thread at a time; the others wait without the interpreter's lock.
-struct Shared {
-  explicit Shared(Learner::Options options) : learner(std::move(options)) {}
+struct SharedLearner {
+  explicit SharedLearner(Learner::Options options) : learner(std::move(options)) {}
   std::mutex mutex;
   Learner learner;
   std::vector<float> labels;  // of the batch that is learned
 };
 
-struct Self {
-  PyObject_HEAD std::shared_ptr<Shared>* shared;
+struct LearnerSelf {
+  PyObject_HEAD std::shared_ptr<SharedLearner>* shared;
 };
 
-Shared& Of(PyObject* self) {
+SharedLearner& LearnerOf(PyObject* self) {
   CheckNotForked();
-  const auto* shared = reinterpret_cast<Self*>(self)->shared;
+  const auto* shared = reinterpret_cast<LearnerSelf*>(self)->shared;
   if (shared == nullptr) throw std::runtime_error("this learner was not made");
   return **shared;
 }
 
 // Runs f(learner) without the interpreter's lock.
 template <class F>
-auto Exclusive(Shared& shared, F f) {
+auto Exclusive(SharedLearner& shared, F f) {
   const WithoutLock without;
   const std::lock_guard lock(shared.mutex);
   return f();
@@ -69,7 +69,7 @@ Learner::Options Read(const std::string& settings, const std::string& name, cons
   return options;
 }
 
-PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+PyObject* NewLearner(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return Guarded([&]() -> PyObject* {
     CheckNotForked();
     static char a[] = "settings", b[] = "name", c[] = "data", d[] = "features", e[] = "labels";
@@ -79,22 +79,22 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sssII", names, &settings, &name, &data, &features,
                                      &labels))
       return nullptr;
-    std::shared_ptr<Shared> made;
+    std::shared_ptr<SharedLearner> made;
     {
       const std::string text = settings, place = name, folder = data;
       const WithoutLock without;
-      made = std::make_shared<Shared>(Read(text, place, folder, features, labels));
+      made = std::make_shared<SharedLearner>(Read(text, place, folder, features, labels));
     }
     const auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
     PyObject* const self = allocate(type, 0);
     if (self == nullptr) return nullptr;
-    reinterpret_cast<Self*>(self)->shared = new std::shared_ptr<Shared>(std::move(made));
+    reinterpret_cast<LearnerSelf*>(self)->shared = new std::shared_ptr<SharedLearner>(std::move(made));
     return self;
   });
 }
 
-void Free(PyObject* self) {
-  delete reinterpret_cast<Self*>(self)->shared;
+void FreeLearner(PyObject* self) {
+  delete reinterpret_cast<LearnerSelf*>(self)->shared;
   PyTypeObject* const type = Py_TYPE(self);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
@@ -166,7 +166,7 @@ void ConvertLabels(const View& view, const Learner& learner, std::vector<float>*
 // learn(rows, labels) -> (events, sum of losses, correct, sum of absolute errors)
 PyObject* Learn(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return Guarded([&]() -> PyObject* {
-    Shared& shared = Of(self);
+    SharedLearner& shared = LearnerOf(self);
     if (count != 2) throw std::invalid_argument("learn takes rows and labels");
     const View rows(args[0]), labels(args[1]);
     const size_t n = RowsOf(rows, shared.learner), each = shared.learner.model().labels();
@@ -192,7 +192,7 @@ PyObject* Learn(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 // predict(rows, scores): fills the second array
 PyObject* Predict(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return Guarded([&]() -> PyObject* {
-    Shared& shared = Of(self);
+    SharedLearner& shared = LearnerOf(self);
     if (count != 2) throw std::invalid_argument("predict takes rows and an array for their scores");
     const View rows(args[0]), scores(args[1], true);
     const size_t n = RowsOf(rows, shared.learner);
@@ -219,13 +219,13 @@ std::vector<int64_t> SizesOf(const Shape& shape) {
 // variables() -> [(name, values, role)], without copies
 PyObject* Variables(PyObject* self, PyObject*) {
   return Guarded([&]() -> PyObject* {
-    Shared& shared = Of(self);
+    SharedLearner& shared = LearnerOf(self);
     const auto& variables = shared.learner.model().variables();
     Ref list(PyList_New(0));
     if (!list) return nullptr;
     for (size_t v = 0; v < variables.size(); ++v) {
       static const char* const kRoles[] = {"trained", "statistic", "moments"};
-      Ref values(MakeArray(*reinterpret_cast<Self*>(self)->shared, shared.learner.values(v).data(),
+      Ref values(MakeArray(*reinterpret_cast<LearnerSelf*>(self)->shared, shared.learner.values(v).data(),
                            SizesOf(variables[v].shape)));
       Ref entry(Py_BuildValue("(sOs)", variables[v].name.c_str(), values.get(),
                               kRoles[static_cast<size_t>(variables[v].role)]));
@@ -238,7 +238,7 @@ PyObject* Variables(PyObject* self, PyObject*) {
 // save() -> (bytes, steps, events)
 PyObject* Save(PyObject* self, PyObject*) {
   return Guarded([&]() -> PyObject* {
-    Shared& shared = Of(self);
+    SharedLearner& shared = LearnerOf(self);
     uint64_t steps = 0, events = 0;
     const std::vector<float> memory = Exclusive(shared, [&] {
       steps = shared.learner.steps();
@@ -254,7 +254,7 @@ PyObject* Save(PyObject* self, PyObject*) {
 // load(bytes, steps, events)
 PyObject* Load(PyObject* self, PyObject* args) {
   return Guarded([&]() -> PyObject* {
-    Shared& shared = Of(self);
+    SharedLearner& shared = LearnerOf(self);
     PyObject* bytes = nullptr;
     unsigned long long steps = 0, events = 0;
     if (!PyArg_ParseTuple(args, "OKK", &bytes, &steps, &events)) return nullptr;
@@ -269,9 +269,9 @@ PyObject* Load(PyObject* self, PyObject* args) {
   });
 }
 
-PyObject* Describe(PyObject* self, PyObject*) {
+PyObject* DescribeLearner(PyObject* self, PyObject*) {
   return Guarded([&]() -> PyObject* {
-    const Shared& shared = Of(self);
+    const SharedLearner& shared = LearnerOf(self);
     const nn::Model& model = shared.learner.model();
     static const char* const kTasks[] = {"binary", "classes", "regression", "none"};
     return Py_BuildValue(
@@ -283,14 +283,14 @@ PyObject* Describe(PyObject* self, PyObject*) {
 
 PyObject* Steps(PyObject* self, void*) {
   return Guarded([&] {
-    Shared& shared = Of(self);
+    SharedLearner& shared = LearnerOf(self);
     return PyLong_FromUnsignedLongLong(Exclusive(shared, [&] { return shared.learner.steps(); }));
   });
 }
 
 PyObject* Events(PyObject* self, void*) {
   return Guarded([&] {
-    Shared& shared = Of(self);
+    SharedLearner& shared = LearnerOf(self);
     return PyLong_FromUnsignedLongLong(Exclusive(shared, [&] { return shared.learner.events(); }));
   });
 }
@@ -309,7 +309,7 @@ bool AddLearnerType(PyObject* module) {
        "variables() -> [(name, values, role)]\n\nThe values are those that the learner works with."},
       {"save", Save, METH_NOARGS, "save() -> (state, steps, events)"},
       {"load", Load, METH_VARARGS, "load(state, steps, events)"},
-      {"describe", Describe, METH_NOARGS, "describe() -> dict"},
+      {"describe", DescribeLearner, METH_NOARGS, "describe() -> dict"},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {{"steps", Steps, nullptr, "Steps so far.", nullptr},
                                      {"events", Events, nullptr, "Rows learned so far.", nullptr},
@@ -318,13 +318,13 @@ bool AddLearnerType(PyObject* module) {
       "Learner(settings, name, data, features, labels)\n\nA model that learns in this process. `settings`: "
       "YAML with "
       "model, optimizer, batch_size and seed; `name` stands for it in messages.";
-  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(New)},
-                         {Py_tp_dealloc, reinterpret_cast<void*>(Free)},
+  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(NewLearner)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(FreeLearner)},
                          {Py_tp_methods, methods},
                          {Py_tp_getset, properties},
                          {Py_tp_doc, doc},
                          {0, nullptr}};
-  PyType_Spec spec{"leat._native.Learner", sizeof(Self), 0, Py_TPFLAGS_DEFAULT, slots};
+  PyType_Spec spec{"leat._native.Learner", sizeof(LearnerSelf), 0, Py_TPFLAGS_DEFAULT, slots};
   const Ref type(PyType_FromSpec(&spec));
   return type && PyModule_AddObjectRef(module, "Learner", type.get()) == 0;
 }

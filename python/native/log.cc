@@ -9,23 +9,23 @@
 namespace leat::python {
 namespace {
 
-struct Shared {
+struct SharedLog {
   std::mutex mutex;
   std::unique_ptr<stream::TopicWriter> writer;
 };
 
-struct Self {
-  PyObject_HEAD std::shared_ptr<Shared>* shared;
+struct LogSelf {
+  PyObject_HEAD std::shared_ptr<SharedLog>* shared;
 };
 
-std::shared_ptr<Shared> Of(PyObject* self) {
+std::shared_ptr<SharedLog> LogOf(PyObject* self) {
   CheckNotForked();
-  const auto* shared = reinterpret_cast<Self*>(self)->shared;
+  const auto* shared = reinterpret_cast<LogSelf*>(self)->shared;
   if (shared == nullptr) throw std::runtime_error("this writer was not made");
   return *shared;
 }
 
-PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
+PyObject* NewLog(PyTypeObject* type, PyObject* args, PyObject*) {
   return Guarded([&]() -> PyObject* {
     CheckNotForked();
     const char *directory = nullptr, *topic = nullptr;
@@ -33,7 +33,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
     if (!PyArg_ParseTuple(args, "ssI", &directory, &topic, &partitions)) return nullptr;
     if (partitions < 1 || partitions > stream::EmbeddedLog::kMaxPartitions)
       throw std::invalid_argument("partitions: " + std::to_string(partitions) + "; must be from 1 to 1024");
-    auto shared = std::make_shared<Shared>();
+    auto shared = std::make_shared<SharedLog>();
     const std::string folder = directory, name = topic;
     Status status;
     {
@@ -52,13 +52,13 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject*) {
     const auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
     PyObject* const self = allocate(type, 0);
     if (self == nullptr) return nullptr;
-    reinterpret_cast<Self*>(self)->shared = new std::shared_ptr<Shared>(std::move(shared));
+    reinterpret_cast<LogSelf*>(self)->shared = new std::shared_ptr<SharedLog>(std::move(shared));
     return self;
   });
 }
 
-void Free(PyObject* self) {
-  delete reinterpret_cast<Self*>(self)->shared;
+void FreeLog(PyObject* self) {
+  delete reinterpret_cast<LogSelf*>(self)->shared;
   PyTypeObject* const type = Py_TYPE(self);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
@@ -67,7 +67,7 @@ void Free(PyObject* self) {
 // append(partition, [bytes]) -> offset of the first
 PyObject* Append(PyObject* self, PyObject* args) {
   return Guarded([&]() -> PyObject* {
-    const auto shared = Of(self);
+    const auto shared = LogOf(self);
     unsigned int partition = 0;
     PyObject* list = nullptr;
     if (!PyArg_ParseTuple(args, "IO", &partition, &list)) return nullptr;
@@ -104,7 +104,7 @@ PyObject* Append(PyObject* self, PyObject* args) {
 // seal()
 PyObject* Seal(PyObject* self, PyObject*) {
   return Guarded([&]() -> PyObject* {
-    const auto shared = Of(self);
+    const auto shared = LogOf(self);
     Status status;
     {
       const WithoutLock without;
@@ -128,12 +128,12 @@ bool AddLogWriterType(PyObject* module) {
       {nullptr, nullptr, 0, nullptr}};
   static char doc[] =
       "LogWriter(directory, topic, partitions)\n\nAppends records to a topic of the embedded log.";
-  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(New)},
-                         {Py_tp_dealloc, reinterpret_cast<void*>(Free)},
+  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(NewLog)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(FreeLog)},
                          {Py_tp_methods, methods},
                          {Py_tp_doc, doc},
                          {0, nullptr}};
-  PyType_Spec spec{"leat._native.LogWriter", sizeof(Self), 0, Py_TPFLAGS_DEFAULT, slots};
+  PyType_Spec spec{"leat._native.LogWriter", sizeof(LogSelf), 0, Py_TPFLAGS_DEFAULT, slots};
   const Ref type(PyType_FromSpec(&spec));
   return type && PyModule_AddObjectRef(module, "LogWriter", type.get()) == 0;
 }

@@ -84,7 +84,7 @@ struct Array {
 
 PyTypeObject* array_type = nullptr;
 
-void Free(PyObject* self) {
+void FreeObject(PyObject* self) {
   auto* array = reinterpret_cast<Array*>(self);
   delete array->owner;
   delete array->shape;
@@ -138,7 +138,7 @@ PyObject* MakeArray(std::shared_ptr<void> owner, float* data, std::vector<int64_
 bool AddArrayType(PyObject* module) {
   static char doc[] =
       "Numbers of type float32 in memory of leat; numpy.asarray makes an array of them without a copy.";
-  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(Free)},
+  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(FreeObject)},
                          {Py_bf_getbuffer, reinterpret_cast<void*>(GetBuffer)},
                          {Py_tp_doc, doc},
                          {0, nullptr}};

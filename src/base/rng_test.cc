@@ -29,7 +29,7 @@ TEST(Rng, KnownAnswers) {
   EXPECT_EQ(counter.Bits(uint64_t{1} << 40), 0xaf8d55d03551109dull);
   std::array<int, 8> order{};
   Permutation(std::span<int>(order), 5);
-  EXPECT_THAT(order, testing::ElementsAre(5, 3, 1, 0, 4, 7, 6, 2));
+  EXPECT_THAT(order, ::testing::ElementsAre(5, 3, 1, 0, 4, 7, 6, 2));
 }
 
 // Chi squared over 100 cells: 99 ± 14.1 (one sigma); the seeds are fixed, so the test is as well.

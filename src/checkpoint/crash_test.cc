@@ -17,7 +17,7 @@ using protocol::CutsMade;
 using protocol::IdsReserved;
 using protocol::Manifest;
 
-constexpr std::string_view kSlots[] = {"moment1", "moment2"};
+constexpr std::string_view kAdamSlots[] = {"moment1", "moment2"};
 
 // Reports progress word by word, so that the reader never sees half a word.
 void Say(int out, uint64_t what) {
@@ -45,7 +45,7 @@ void Live(const std::string& directory, int out) {
     manifest.watermark = {{0, 64 * id}};
     for (const uint64_t node : {1, 2}) {
       const auto ids = node == 1 ? std::vector<uint32_t>{0, 1, 2} : std::vector<uint32_t>{3, 4};
-      auto shard = WriteShard(order->directory, node, table, kSlots, MakeSlices(table, ids, 2, id));
+      auto shard = WriteShard(order->directory, node, table, kAdamSlots, MakeSlices(table, ids, 2, id));
       if (!shard.ok()) _exit(8);
       manifest.shards.push_back(*shard);
     }

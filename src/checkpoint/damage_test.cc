@@ -21,7 +21,7 @@ using protocol::Position;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr std::string_view kSlots[] = {"velocity"};
+constexpr std::string_view kDamagedSlots[] = {"velocity"};
 
 class DamageTest : public ::testing::Test {
  protected:
@@ -42,7 +42,7 @@ class DamageTest : public ::testing::Test {
     manifest.open = {MakeCut(0, 64 * id, 64 * id + 64)};
     for (const auto& [node, ids] : {std::pair{5, std::vector<uint32_t>{0, 3}}, {7, {1, 2, 4}}}) {
       LEAT_ASSIGN_OR_RETURN(auto shard, WriteShard(order.directory, static_cast<uint64_t>(node), table_,
-                                                   kSlots, MakeSlices(table_, ids, 1, id)));
+                                                   kDamagedSlots, MakeSlices(table_, ids, 1, id)));
       manifest.shards.push_back(std::move(shard));
     }
     LEAT_RETURN_IF_ERROR(store_->Commit(manifest));

@@ -9,7 +9,7 @@
 namespace leat::checkpoint {
 namespace {
 
-constexpr const char* kFormat = "leat-checkpoint-3";
+constexpr const char* kManifestFormat = "leat-checkpoint-3";
 
 // Written as it is, by another version of the program.
 struct OtherFormat : Malformed {
@@ -95,8 +95,8 @@ Json ToJsonList(const std::vector<T>& values) {
 }
 
 protocol::Manifest ReadManifest(const Json& json) {
-  if (Text(json, "format") != kFormat) {
-    throw OtherFormat("format is '" + Text(json, "format") + "', not '" + kFormat + "'");
+  if (Text(json, "format") != kManifestFormat) {
+    throw OtherFormat("format is '" + Text(json, "format") + "', not '" + kManifestFormat + "'");
   }
   protocol::Manifest manifest;
   manifest.id = Unsigned(json, "id");
@@ -138,7 +138,7 @@ std::string EncodeManifest(const protocol::Manifest& manifest) {
     text += key;
     text += "\": " + value.dump();
   };
-  put("format", kFormat);
+  put("format", kManifestFormat);
   put("id", manifest.id);
   put("directory", manifest.directory);
   put("step", manifest.step);

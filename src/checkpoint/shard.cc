@@ -23,7 +23,7 @@ namespace {
 using protocol::Slice;
 using protocol::SliceTable;
 
-constexpr const char* kFormat = "leat-shard-3";
+constexpr const char* kShardFormat = "leat-shard-3";
 constexpr size_t kReadBytes = 1 << 20;
 
 // The key in the metadata of the checksum of a tensor's bytes.
@@ -90,7 +90,7 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
                                    std::span<const std::string_view> slot_names,
                                    std::span<const std::shared_ptr<const Slice>> slices) {
   SafetensorsHeader head;
-  head.metadata["format"] = kFormat;
+  head.metadata["format"] = kShardFormat;
   head.metadata["node"] = std::to_string(node);
   const std::vector<std::string> slots(slot_names.begin(), slot_names.end());
   head.metadata["slots"] = Json(slots).dump();
@@ -233,8 +233,8 @@ class Reader final : public ShardReader {
     for (auto& tensor : head.tensors) tensors_.emplace(tensor.name, tensor);
     metadata_ = std::move(head.metadata);
     const auto format = metadata_.find("format");
-    if (format == metadata_.end() || format->second != kFormat)
-      return Damaged("is not a shard of a checkpoint, in format " + std::string(kFormat));
+    if (format == metadata_.end() || format->second != kShardFormat)
+      return Damaged("is not a shard of a checkpoint, in format " + std::string(kShardFormat));
     return {};
   }
 

@@ -18,7 +18,7 @@
 namespace leat::checkpoint {
 namespace {
 
-constexpr std::string_view kSlots[] = {"moment1", "moment2"};
+constexpr std::string_view kShardSlots[] = {"moment1", "moment2"};
 using Names = std::span<const std::string_view>;
 
 // The size of a shard's head: its length field and its JSON.
@@ -33,7 +33,7 @@ TEST(Shard, EverySliceComesBackBitForBit) {
   const auto table = MakeTable();
   for (uint32_t slots = 0; slots <= 2; ++slots) {
     const auto slices = MakeSlices(table, {4, 0, 2}, slots, 100 + slots);
-    const auto shard = WriteShard(dir.path(), 12, table, Names(kSlots).first(slots), slices);
+    const auto shard = WriteShard(dir.path(), 12, table, Names(kShardSlots).first(slots), slices);
     ASSERT_TRUE(shard.ok()) << shard.status().ToString();
     EXPECT_EQ(shard->file, "shard-12.safetensors");
     const std::string bytes = ReadAll(dir / shard->file);
@@ -60,7 +60,8 @@ TEST(Shard, EverySliceComesBackBitForBit) {
 TEST(Shard, UrgentSlicesAreWrittenFirstAndEachIsReleased) {
   const TempDir in_order, dir;
   const auto table = MakeTable();
-  const auto expected = WriteShard(in_order.path(), 12, table, kSlots, MakeSlices(table, {4, 0, 2, 1}, 2, 5));
+  const auto expected =
+      WriteShard(in_order.path(), 12, table, kShardSlots, MakeSlices(table, {4, 0, 2, 1}, 2, 5));
   ASSERT_TRUE(expected.ok());
   auto slices = MakeSlices(table, {4, 0, 2, 1}, 2, 5);
   std::map<SliceId, std::weak_ptr<const protocol::Slice>> held;
@@ -76,7 +77,7 @@ TEST(Shard, UrgentSlicesAreWrittenFirstAndEachIsReleased) {
                                      written.push_back(slice.value);
                                    }};
   const auto shard =
-      WriteShard(dir.path(), 12, table, kSlots, std::move(slices), Durability::kSynced, progress);
+      WriteShard(dir.path(), 12, table, kShardSlots, std::move(slices), Durability::kSynced, progress);
   ASSERT_TRUE(shard.ok()) << shard.status().ToString();
   EXPECT_EQ(written, (std::vector<uint32_t>{2, 4, 0, 1}));
   EXPECT_EQ(ReadAll(dir / shard->file), ReadAll(in_order / expected->file));
@@ -89,7 +90,7 @@ TEST(Shard, AStatisticHasNoSlots) {
   table.variables[1].role = optim::VariableRole::kStatistic;
   auto slices = MakeSlices(table, {0, 2}, 2, 9);
   for (const uint32_t id : {3u, 4u}) slices.push_back(MakeSlice(table, id, 0, 9));
-  const auto shard = WriteShard(dir.path(), 12, table, kSlots, slices);
+  const auto shard = WriteShard(dir.path(), 12, table, kShardSlots, slices);
   ASSERT_TRUE(shard.ok()) << shard.status().ToString();
   const auto reader = ShardReader::Open(dir / shard->file, shard->checksum);
   ASSERT_TRUE(reader.ok());
@@ -99,7 +100,7 @@ TEST(Shard, AStatisticHasNoSlots) {
     ExpectSame(*read, *slice);
   }
   // As if it were trained.
-  EXPECT_EQ(WriteShard(dir.path(), 12, table, kSlots, MakeSlices(table, {3}, 2, 9)).status().code(),
+  EXPECT_EQ(WriteShard(dir.path(), 12, table, kShardSlots, MakeSlices(table, {3}, 2, 9)).status().code(),
             Code::kInvalidArgument);
   EXPECT_EQ((*reader)->Read(MakeTable(), SliceId(3), 2).status().code(), Code::kFailedPrecondition);
 }
@@ -112,7 +113,7 @@ TEST(Shard, MomentsAreTensorsOfTheirTypes) {
   table.slices.push_back({2, 0, 12});
   auto slices = MakeSlices(table, {4}, 2, 9);  // of seven elements
   slices.push_back(MakeSlice(table, 5, 0, 9));
-  const auto shard = WriteShard(dir.path(), 1, table, kSlots, slices);
+  const auto shard = WriteShard(dir.path(), 1, table, kShardSlots, slices);
   ASSERT_TRUE(shard.ok()) << shard.status().ToString();
   const std::string file = ReadAll(dir / shard->file);
   uint64_t length = 0;
@@ -198,7 +199,7 @@ TEST(Shard, AFlippedByteAnywhereIsDataLoss) {
   const TempDir dir;
   const auto table = MakeTable();
   const auto shard =
-      WriteShard(dir.path(), 3, table, Names(kSlots).first(1), MakeSlices(table, {0, 1, 2, 3, 4}, 1, 1));
+      WriteShard(dir.path(), 3, table, Names(kShardSlots).first(1), MakeSlices(table, {0, 1, 2, 3, 4}, 1, 1));
   ASSERT_TRUE(shard.ok());
   const std::string path = dir / shard->file;
   const std::string file = ReadAll(path);
@@ -229,7 +230,7 @@ TEST(Shard, OnlyWhatIsReadIsVerified) {
   const TempDir dir;
   const auto table = MakeTable();
   const auto shard =
-      WriteShard(dir.path(), 3, table, Names(kSlots).first(1), MakeSlices(table, {0, 1}, 1, 1));
+      WriteShard(dir.path(), 3, table, Names(kShardSlots).first(1), MakeSlices(table, {0, 1}, 1, 1));
   ASSERT_TRUE(shard.ok());
   FlipByte(dir / shard->file, shard->bytes - 1, 1);  // the last slot of slice 1
   const auto reader = ShardReader::Open(dir / shard->file, shard->checksum);
@@ -336,7 +337,7 @@ TEST(Shard, NoServerWritesMoreThanItsShare) {
         for (uint32_t i = 0; i < places.size(); ++i) {
           if (places[i] == server) ids.push_back(i);
         }
-        const auto shard = WriteShard(dir.path(), server, table, kSlots, MakeSlices(table, ids, 2, 7));
+        const auto shard = WriteShard(dir.path(), server, table, kShardSlots, MakeSlices(table, ids, 2, 7));
         ASSERT_TRUE(shard.ok()) << shard.status().ToString();
         bytes.push_back(shard->bytes);
       }
@@ -364,7 +365,7 @@ TEST(Shard, AFullDiskIsSaidAndLeavesNothing) {
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{600, 600};
     setrlimit(RLIMIT_FSIZE, &limit);
-    const auto shard = WriteShard(dir.path(), 3, table, kSlots, slices);
+    const auto shard = WriteShard(dir.path(), 3, table, kShardSlots, slices);
     const bool said = shard.status().code() == Code::kResourceExhausted &&
                       shard.status().message().find(dir / "shard-3.safetensors") == 0;
     _exit(said && std::filesystem::is_empty(dir.path()) ? 0 : 1);
@@ -387,7 +388,7 @@ TEST(Shard, ShardsMayBeWrittenOnSeveralThreads) {
   for (uint64_t node = 0; node < 4; ++node) {
     threads.emplace_back([&, node] {
       const auto slices = MakeSlices(table, {0, 1, 2, 3, 4}, 2, node);
-      const auto shard = WriteShard(dir.path(), node, table, kSlots, slices);
+      const auto shard = WriteShard(dir.path(), node, table, kShardSlots, slices);
       ASSERT_TRUE(shard.ok());
       EXPECT_TRUE(ShardReader::Open(dir / shard->file, shard->checksum).ok());
     });

@@ -97,7 +97,7 @@ Status RemoveCheckpoint(const std::string& path, const std::string& term) {
   return {};
 }
 
-Result<Manifest> ReadManifest(const std::string& directory, uint64_t id) {
+Result<Manifest> ReadManifestOf(const std::string& directory, uint64_t id) {
   const std::string name = DirectoryName(id);
   const std::string path = ManifestPath(directory, id);
   LEAT_ASSIGN_OR_RETURN(const Bytes bytes, ReadFile(path, kMaxManifest));
@@ -139,7 +139,7 @@ Status IsWhatWasWritten(const std::string& path, const protocol::ManifestShard& 
 }
 
 Result<Manifest> ReadCheckpoint(const std::string& directory, uint64_t id, CheckShard check) {
-  LEAT_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(directory, id));
+  LEAT_ASSIGN_OR_RETURN(Manifest manifest, ReadManifestOf(directory, id));
   for (const auto& shard : manifest.shards)
     LEAT_RETURN_IF_ERROR(check(directory + "/" + manifest.directory + "/" + shard.file, shard));
   return manifest;
@@ -300,7 +300,7 @@ Result<protocol::RecoveredState> DirectoryStore::Restore(
   }
   // Older ones may take its place.
   for (const uint64_t id : usable) {
-    const auto older = ReadManifest(directory_, id);
+    const auto older = ReadManifestOf(directory_, id);
     if (!older.ok()) continue;
     restored.oldest_watermark = older->watermark;
     break;
@@ -464,7 +464,7 @@ std::string UsedInstead(const IntactCheckpoint& found) {
 Result<protocol::Manifest> ReadNewest(const std::string& directory) {
   LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(directory));
   if (complete.empty()) return Status(Code::kNotFound, directory + ": there is no complete checkpoint");
-  return ReadManifest(directory, complete.back());
+  return ReadManifestOf(directory, complete.back());
 }
 
 Result<IntactCheckpoint> ReadIntact(const std::string& directory) {

@@ -145,7 +145,7 @@ int Connect(const net::HostPort& at) {
   return fd;
 }
 
-class Robust : public testing::Test {
+class Robust : public ::testing::Test {
  protected:
   void SetUp() override {
     auto server = ControlServer::Start("127.0.0.1:0", std::string(kToken), [this](auto, auto reply) {

@@ -16,7 +16,7 @@
 namespace leat::engine {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(Plan, ComputesIntoBoundMemory) {
   Graph graph;
@@ -81,7 +81,7 @@ TEST(Plan, NamesAllNodesWithoutAKernel) {
       [&] {
         Plan::Compile(graph, std::vector{a, b}, {.tables = {&empty}, .passes = {}});
       },
-      testing::ThrowsMessage<std::invalid_argument>(
+      ::testing::ThrowsMessage<std::invalid_argument>(
           "[neg] no kernel for f32[2], node \"layer/a\", job.yaml:7; "
           "[exp] no kernel for f32[2], node \"layer/b\", job.yaml:7"));
 }
@@ -101,9 +101,9 @@ TEST(Plan, RefusesToRunUnboundAndToBindOthers) {
   const Value y = graph.Make<ops::Neg>({x}), z = graph.Make<ops::Neg>({y});
   const auto plan = Plan::Compile(graph, std::vector{z}, Options());
   EXPECT_THAT([&] { plan->Run(); },
-              testing::ThrowsMessage<std::invalid_argument>("feeds are not bound: \"x\""));
+              ::testing::ThrowsMessage<std::invalid_argument>("feeds are not bound: \"x\""));
   EXPECT_THAT([&] { plan->Bind(y, nullptr); },
-              testing::ThrowsMessage<std::invalid_argument>(
+              ::testing::ThrowsMessage<std::invalid_argument>(
                   "output 0 of node 2 is neither a feed nor a fetch of this plan"));
   Tensor t(DType::kF32, {2});
   plan->Bind(unneeded, t.raw());
@@ -456,7 +456,7 @@ TEST(Plan, WhatAKernelThrowsComesOutOfTheRunAndTheNextOneIsFine) {
   for (int run = 0; run < 50; ++run) {
     fail = run % 2 == 0;
     if (fail) {
-      EXPECT_THAT([&] { plan->Run(); }, testing::ThrowsMessage<std::runtime_error>("five"));
+      EXPECT_THAT([&] { plan->Run(); }, ::testing::ThrowsMessage<std::runtime_error>("five"));
     } else {
       EXPECT_NO_THROW(plan->Run());
     }
@@ -512,20 +512,20 @@ TEST(Session, FeedsAndFetchesByName) {
   session.Feed("x", Floats({1, 2}, {1, 1}));
   session.Feed("labels", Floats({1}, {0}));
   session.Run();
-  EXPECT_THAT(Elements(session.Fetch("loss")), ElementsAre(testing::FloatEq(std::log(2.0f))));
+  EXPECT_THAT(Elements(session.Fetch("loss")), ElementsAre(::testing::FloatEq(std::log(2.0f))));
   EXPECT_THAT(Elements(session.Fetch("loss:1")), ElementsAre(0.5f, 0.5f));
   EXPECT_THAT(
       [&] {
         session.Feed("x", Floats({2}, {1, 1}));
       },
-      testing::ThrowsMessage<std::invalid_argument>("feed \"x\" is f32[1, 2], not f32[2]"));
+      ::testing::ThrowsMessage<std::invalid_argument>("feed \"x\" is f32[1, 2], not f32[2]"));
   EXPECT_THAT(
       [&] {
         session.Feed("y", Floats({2}, {1, 1}));
       },
-      testing::ThrowsMessage<std::invalid_argument>("\"y\" is not a feed"));
+      ::testing::ThrowsMessage<std::invalid_argument>("\"y\" is not a feed"));
   EXPECT_THAT([&] { session.Fetch("x"); },
-              testing::ThrowsMessage<std::invalid_argument>("\"x\" is not a fetch"));
+              ::testing::ThrowsMessage<std::invalid_argument>("\"x\" is not a fetch"));
   for (const char* name : {"loss:2", "loss:", "loss:x", "los", "loss:-1"}) {
     EXPECT_THROW(Session(graph, {name}, Options()), std::invalid_argument) << name;
   }

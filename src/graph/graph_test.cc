@@ -11,8 +11,8 @@
 namespace leat::graph {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // An op with one input, two outputs and no gradient.
 class Split final : public Op {
@@ -74,7 +74,7 @@ TEST(Graph, RefusesWithOpNodeAndLine) {
       [&] {
         graph.Make<AddN>({x, y});
       },
-      testing::ThrowsMessage<std::invalid_argument>(
+      ::testing::ThrowsMessage<std::invalid_argument>(
           "[add_n] shapes [2] and [] differ, node \"layer/add_n\", job.yaml:9"));
   // A rejected node leaves the graph unchanged.
   EXPECT_EQ(graph.nodes().size(), 2u);
@@ -106,7 +106,7 @@ TEST(Gradients, NameTheNodeThatHasNone) {
   Graph::Scope scope(graph, "layer", "job.yaml:9");
   const Value loss = graph.Make<Split>({x});
   EXPECT_THAT([&] { Gradients(graph, loss, std::vector{x}); },
-              testing::ThrowsMessage<std::invalid_argument>(
+              ::testing::ThrowsMessage<std::invalid_argument>(
                   "[split] has no gradient, node \"layer/split\", job.yaml:9"));
   // An op without a gradient is fine if the loss does not depend on it.
   const Value sum = graph.Make<AddN>({x, x});

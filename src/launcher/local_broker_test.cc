@@ -15,10 +15,10 @@
 namespace leat::launcher {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // With a script in place of the tool, which writes down how it is called.
-class LocalBrokerTest : public testing::Test {
+class LocalBrokerTest : public ::testing::Test {
  protected:
   std::string Tool(const std::string& at_start) {
     const std::string path = dir_ / "tool";
@@ -69,7 +69,7 @@ TEST_F(LocalBrokerTest, CtrlCEndsTheTool) {
 TEST(BrokerTool, IsFoundAboveTheProgram) {
   const auto tool = FindBrokerTool();
   ASSERT_TRUE(tool.ok()) << tool.status().ToString();
-  EXPECT_THAT(*tool, testing::EndsWith("/tools/kafka"));
+  EXPECT_THAT(*tool, ::testing::EndsWith("/tools/kafka"));
 }
 
 }  // namespace

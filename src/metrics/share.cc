@@ -11,7 +11,7 @@ namespace leat::metrics {
 namespace {
 
 // More than any stream holds; sums of such counts are exact in a double.
-constexpr uint64_t kMaxCount = uint64_t{1} << 48;
+constexpr uint64_t kMaxShareCount = uint64_t{1} << 48;
 constexpr double kMaxFloat = std::numeric_limits<float>::max();
 
 size_t BinOf(uint64_t category, size_t categories, size_t bins) {
@@ -118,7 +118,7 @@ void Put(const Distribution& d, ByteWriter* out) {
 
 double GetCount(ByteReader* in) {
   const auto count = in->Get<uint64_t>();
-  if (count > kMaxCount) in->Fail();
+  if (count > kMaxShareCount) in->Fail();
   return static_cast<double>(count);
 }
 
@@ -225,7 +225,7 @@ Result<Share> Share::Decode(const ShareLayout& layout, ByteView bytes) {
   ByteReader in(bytes);
   share.events_ = GetCount(&in);
   share.splits_ = in.Get<double>();
-  if (!(share.splits_ >= 0 && share.splits_ <= static_cast<double>(kMaxCount))) in.Fail();
+  if (!(share.splits_ >= 0 && share.splits_ <= static_cast<double>(kMaxShareCount))) in.Fail();
   Get(&in, &share.label_);
   for (auto& feature : share.features_) Get(&in, &feature);
   if (in.Done()) return share;

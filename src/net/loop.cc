@@ -30,7 +30,7 @@ uint32_t Interest(bool read, bool write) {
   return (read ? uint32_t{EPOLLIN} : 0u) | (write ? uint32_t{EPOLLOUT} : 0u);
 }
 
-uint64_t Key(uint32_t slot, uint32_t generation) {
+uint64_t SlotKey(uint32_t slot, uint32_t generation) {
   return uint64_t{generation} << 32 | slot;
 }
 uint32_t SlotOf(uint64_t key) {
@@ -67,7 +67,7 @@ uint64_t Loop::Impl::Watch(int fd, bool read, bool write, Watcher* watcher) {
   Slot& slot = slots[at];
   slot.watcher = watcher;
   slot.fd = fd;
-  const uint64_t key = Key(at, slot.generation);
+  const uint64_t key = SlotKey(at, slot.generation);
   epoll_event event{.events = Interest(read, write), .data = {.u64 = key}};
   LEAT_CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
   return key;

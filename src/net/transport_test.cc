@@ -20,7 +20,7 @@ using testing::RandomBytes;
 using testing::Recorder;
 using testing::RunUntil;
 
-constexpr Duration kSoon = std::chrono::seconds(60);
+constexpr Duration kSoonTransport = std::chrono::seconds(60);
 
 void BeBusyFor(Duration time) {
   const Time until = MonotonicClock().Now() + time;
@@ -80,7 +80,7 @@ class TransportTest : public ::testing::TestWithParam<Kind> {
     ASSERT_TRUE(listening.ok()) << listening.status().ToString();
     listener = std::move(*listening);
   }
-  void Dial(const TransportOptions& options, Duration deadline = kSoon) {
+  void Dial(const TransportOptions& options, Duration deadline = kSoonTransport) {
     client_transport = GetParam().make(client_loop_, options);
     client_transport->Connect(listener->address(), &at_client, deadline,
                               [&](Result<std::unique_ptr<Connection>> connection) {
@@ -426,9 +426,9 @@ TEST_P(TransportTest, NobodyThere) {
   client_transport = GetParam().make(client_loop(), {});
   auto copy = std::move(listener);
   copy.reset();
-  client_transport->Connect(address, &at_client, kSoon, [&](Result<std::unique_ptr<Connection>> connection) {
-    dialled = connection.status();
-  });
+  client_transport->Connect(
+      address, &at_client, kSoonTransport,
+      [&](Result<std::unique_ptr<Connection>> connection) { dialled = connection.status(); });
   EXPECT_FALSE(dialled.has_value()) << "from within Connect";
   ASSERT_TRUE(Run([&] { return dialled.has_value(); }));
   EXPECT_EQ(dialled->code(), Code::kUnavailable);
@@ -451,7 +451,8 @@ TEST_P(TransportTest, NotAnAddress) {
   for (const char* bad : {"", "127.0.0.1", ":80", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:70000", "::1:80"}) {
     EXPECT_FALSE(server_transport->Listen(bad, [](auto) { return nullptr; }).ok()) << bad;
     std::optional<Status> told;
-    server_transport->Connect(bad, &at_client, kSoon, [&](auto connection) { told = connection.status(); });
+    server_transport->Connect(bad, &at_client, kSoonTransport,
+                              [&](auto connection) { told = connection.status(); });
     ASSERT_TRUE(Run([&] { return told.has_value(); })) << bad;
     EXPECT_FALSE(told->ok()) << bad;
   }
@@ -480,7 +481,7 @@ TEST_P(TransportTest, NoMoreConnectionsThanAllowed) {
   std::vector<std::unique_ptr<Connection>> connected;
   int failed = 0;
   const auto dial = [&] {
-    client_transport->Connect(listener->address(), &at_client, kSoon,
+    client_transport->Connect(listener->address(), &at_client, kSoonTransport,
                               [&](Result<std::unique_ptr<Connection>> connection) {
                                 if (connection.ok()) connected.push_back(std::move(*connection));
                                 failed += connection.ok() ? 0 : 1;
@@ -570,7 +571,7 @@ TEST_P(TransportTest, OneBusyConnectionDoesNotStarveAnother) {
   at_server.on_message = [](Connection& connection) { connection.Send(2, Bytes(1), {}); };
   Recorder small;
   std::unique_ptr<Connection> second;
-  client_transport->Connect(listener->address(), &small, kSoon, [&](auto connection) {
+  client_transport->Connect(listener->address(), &small, kSoonTransport, [&](auto connection) {
     second = std::move(*connection);
     second->Send(1, Bytes(1), {});
   });
@@ -634,7 +635,7 @@ TEST_P(TwoLoopTransportTest, APauseOfTheMachineIsNotAStall) {
   Connect({.token = "t", .stall_timeout = kStall});
   const Bytes payload = RandomBytes(6 << 20, 1);
   client->Send(1, {}, {ByteView(payload)});
-  const Time end = MonotonicClock().Now() + kSoon;
+  const Time end = MonotonicClock().Now() + kSoonTransport;
   const auto over = [&] { return !at_server.messages.empty() || at_server.closed || at_client.closed; };
   for (int pauses = 0; !over() && MonotonicClock().Now() < end;) {
     server_loop().RunOnce({});

@@ -17,11 +17,11 @@
 namespace leat::nn {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
-using testing::FloatNear;
-using testing::HasSubstr;
-using testing::Pointwise;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::FloatNear;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
 
 Model Make(const std::string& yaml, uint32_t features = 0) {
   return Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.features = features});

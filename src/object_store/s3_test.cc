@@ -54,7 +54,7 @@ HttpReply Reply(int status, std::string_view body = "", Fields headers = {}) {
   return {status, std::move(headers), Bytes(AsBytes(body).begin(), AsBytes(body).end()), 0};
 }
 
-class S3Test : public testing::Test {
+class S3Test : public ::testing::Test {
  protected:
   std::unique_ptr<ObjectStore> Open(Settings settings = {.bucket = "bucket", .prefix = "jobs/1"}) {
     StoreOptions options;

@@ -10,7 +10,7 @@
 namespace leat::onnx {
 namespace {
 
-[[noreturn]] void Fail(const std::string& message) {
+[[noreturn]] void FailAttribute(const std::string& message) {
   throw std::invalid_argument(message);
 }
 
@@ -20,7 +20,7 @@ int64_t IntAttribute(const FileNode& node, std::string_view name, int64_t fallba
   const auto at = node.attributes.find(name);
   if (at == node.attributes.end()) return fallback;
   if (const auto* value = std::get_if<int64_t>(&at->second.value)) return *value;
-  Fail("attribute " + std::string(name) + " must be an integer");
+  FailAttribute("attribute " + std::string(name) + " must be an integer");
 }
 
 float FloatAttribute(const FileNode& node, std::string_view name, float fallback) {
@@ -28,7 +28,7 @@ float FloatAttribute(const FileNode& node, std::string_view name, float fallback
   if (at == node.attributes.end()) return fallback;
   const auto* value = std::get_if<float>(&at->second.value);
   if (value == nullptr || !std::isfinite(*value))
-    Fail("attribute " + std::string(name) + " must be a finite number");
+    FailAttribute("attribute " + std::string(name) + " must be a finite number");
   return *value;
 }
 
@@ -36,39 +36,39 @@ std::string StringAttribute(const FileNode& node, std::string_view name, const s
   const auto at = node.attributes.find(name);
   if (at == node.attributes.end()) return fallback;
   if (const auto* value = std::get_if<std::string>(&at->second.value)) return *value;
-  Fail("attribute " + std::string(name) + " must be a string");
+  FailAttribute("attribute " + std::string(name) + " must be a string");
 }
 
 std::optional<std::vector<int64_t>> IntsAttribute(const FileNode& node, std::string_view name) {
   const auto at = node.attributes.find(name);
   if (at == node.attributes.end()) return std::nullopt;
   if (const auto* value = std::get_if<std::vector<int64_t>>(&at->second.value)) return *value;
-  Fail("attribute " + std::string(name) + " must be a list of integers");
+  FailAttribute("attribute " + std::string(name) + " must be a list of integers");
 }
 
 const Tensor* TensorAttribute(const FileNode& node, std::string_view name) {
   const auto at = node.attributes.find(name);
   if (at == node.attributes.end()) return nullptr;
   if (const auto* value = std::get_if<Tensor>(&at->second.value)) return value;
-  Fail("attribute " + std::string(name) + " must be a tensor");
+  FailAttribute("attribute " + std::string(name) + " must be a tensor");
 }
 
 std::vector<int64_t> Integers(const Tensor& tensor) {
-  if (tensor.dtype() == DType::kF32) Fail("f32" + tensor.shape().ToString() + "; must be integers");
+  if (tensor.dtype() == DType::kF32) FailAttribute("f32" + tensor.shape().ToString() + "; must be integers");
   return ReadElements(tensor).whole;
 }
 
 size_t AxisOf(int64_t axis, size_t rank) {
   const auto r = static_cast<int64_t>(rank);
   if (axis < -r || axis >= r) {
-    Fail("axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
+    FailAttribute("axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
   }
   return static_cast<size_t>(axis < 0 ? axis + r : axis);
 }
 
 SliceRange SliceOf(int64_t start, int64_t end, int64_t step, int64_t size) {
   if (step == 0 || step < -kMaxFolded || step > kMaxFolded)
-    Fail("slice step " + std::to_string(step) + " is not supported");
+    FailAttribute("slice step " + std::to_string(step) + " is not supported");
   const auto place = [&](int64_t at, int64_t least, int64_t most) {
     if (at < 0) at = at < -size ? least : at + size;
     return std::clamp(at, least, most);
@@ -92,10 +92,10 @@ Shape ReshapeTarget(const Shape& from, std::span<const int64_t> target, bool all
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 0 && !allow_zero) {
       if (i >= from.rank())
-        Fail("size 0 of axis " + std::to_string(i) + " has no counterpart in " + from.ToString());
+        FailAttribute("size 0 of axis " + std::to_string(i) + " has no counterpart in " + from.ToString());
       sizes[i] = from[i];
     } else if (sizes[i] == -1) {
-      if (rest) Fail("more than one size is -1");
+      if (rest) FailAttribute("more than one size is -1");
       rest = i;
       sizes[i] = 1;
     }
@@ -103,14 +103,14 @@ Shape ReshapeTarget(const Shape& from, std::span<const int64_t> target, bool all
   const Shape known = ShapeFrom(sizes);
   if (rest) {
     if (known.elements() == 0 || from.elements() % known.elements() != 0) {
-      Fail(from.ToString() + " is not divisible by " + known.ToString());
+      FailAttribute(from.ToString() + " is not divisible by " + known.ToString());
     }
     sizes[*rest] = from.elements() / known.elements();
   }
   const Shape made = ShapeFrom(sizes);
   if (made.elements() != from.elements()) {
-    Fail(from.ToString() + " cannot be reshaped to " + made.ToString() +
-         "; if that shape contains a fixed batch, export with a symbolic batch axis");
+    FailAttribute(from.ToString() + " cannot be reshaped to " + made.ToString() +
+                  "; if that shape contains a fixed batch, export with a symbolic batch axis");
   }
   return made;
 }
@@ -118,12 +118,12 @@ Shape ReshapeTarget(const Shape& from, std::span<const int64_t> target, bool all
 Shape Unsqueezed(const Shape& from, std::span<const int64_t> axes) {
   const size_t rank = from.rank() + axes.size();
   if (rank > Shape::kMaxRank)
-    Fail("result has " + std::to_string(rank) + " axes; at most " + std::to_string(Shape::kMaxRank) +
-         " are supported");
+    FailAttribute("result has " + std::to_string(rank) + " axes; at most " + std::to_string(Shape::kMaxRank) +
+                  " are supported");
   std::vector<bool> fresh(rank);
   for (const int64_t axis : axes) {
     const size_t a = AxisOf(axis, rank);
-    if (fresh[a]) Fail("lists axis " + std::to_string(axis) + " twice");
+    if (fresh[a]) FailAttribute("lists axis " + std::to_string(axis) + " twice");
     fresh[a] = true;
   }
   std::vector<int64_t> sizes;
@@ -137,7 +137,8 @@ Shape Squeezed(const Shape& from, const std::optional<std::vector<int64_t>>& axe
   if (axes) {
     for (const int64_t axis : *axes) {
       const size_t a = AxisOf(axis, from.rank());
-      if (from[a] != 1) Fail("axis " + std::to_string(axis) + " of " + from.ToString() + " is not of size 1");
+      if (from[a] != 1)
+        FailAttribute("axis " + std::to_string(axis) + " of " + from.ToString() + " is not of size 1");
       gone[a] = true;
     }
   } else {

@@ -22,7 +22,7 @@
 namespace leat::onnx {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 nn::Model ModelOf(const std::string& yaml, const std::vector<uint32_t>& running = {}) {
   return nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"),
@@ -164,7 +164,7 @@ std::vector<float> ChannelsFirst(const std::vector<float>& rows, const Shape& ro
   return out;
 }
 
-class ExportTest : public testing::TestWithParam<Example> {};
+class ExportTest : public ::testing::TestWithParam<Example> {};
 
 TEST_P(ExportTest, ReadAgainItComputesTheSame) {
   const auto model = ModelOf(Yaml(GetParam()));
@@ -190,7 +190,7 @@ TEST_P(ExportTest, ReadAgainItComputesTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ExportTest, testing::ValuesIn(kExamples),
+INSTANTIATE_TEST_SUITE_P(All, ExportTest, ::testing::ValuesIn(kExamples),
                          [](const auto& i) { return i.param.name; });
 
 // Every value is computed before it is used, every value is used, and no node is for training only.

@@ -20,7 +20,7 @@ constexpr int kMaxNodes = 1 << 16;
 constexpr int kMaxEdges = 1 << 12;  // inputs or outputs of one node
 constexpr int kMaxInitializers = 1 << 16;
 
-[[noreturn]] void Fail(const std::string& file, const std::string& message) {
+[[noreturn]] void FailFile(const std::string& file, const std::string& message) {
   throw std::invalid_argument(file + ": " + message);
 }
 
@@ -166,15 +166,15 @@ class FileReader {
 
   File Read() {
     ReadOpset();
-    if (!model_.has_graph()) Fail(file_.name, "has no graph");
-    if (graph_.sparse_initializer_size() > 0) Fail(file_.name, "sparse initializers are not supported");
+    if (!model_.has_graph()) FailFile(file_.name, "has no graph");
+    if (graph_.sparse_initializer_size() > 0) FailFile(file_.name, "sparse initializers are not supported");
     ReadInitializers();
     ReadInput();
     ReadNodes();
-    if (graph_.output_size() == 0) Fail(file_.name, "the graph has no output");
+    if (graph_.output_size() == 0) FailFile(file_.name, "the graph has no output");
     for (const auto& output : graph_.output()) {
       if (!defined_.contains(output.name())) {
-        Fail(file_.name, "output " + Quoted(output.name()) + " is not computed by any node");
+        FailFile(file_.name, "output " + Quoted(output.name()) + " is not computed by any node");
       }
       file_.outputs.push_back(output.name());
     }
@@ -187,23 +187,24 @@ class FileReader {
       if (opset.domain().empty() || opset.domain() == "ai.onnx") file_.opset = opset.version();
     }
     if (file_.opset < kOldestOpset || file_.opset > kNewestOpset) {
-      Fail(file_.name,
-           (file_.opset == 0 ? std::string("has no opset") : "uses opset " + std::to_string(file_.opset)) +
-               "; supported: " + std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
+      FailFile(
+          file_.name,
+          (file_.opset == 0 ? std::string("has no opset") : "uses opset " + std::to_string(file_.opset)) +
+              "; supported: " + std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
     }
   }
 
   void Define(const std::string& name) {
-    if (!defined_.insert(name).second) Fail(file_.name, "two values are named " + Quoted(name));
+    if (!defined_.insert(name).second) FailFile(file_.name, "two values are named " + Quoted(name));
   }
 
   void ReadInitializers() {
     if (graph_.initializer_size() > kMaxInitializers) {
-      Fail(file_.name, "has " + std::to_string(graph_.initializer_size()) + " initializers; at most " +
-                           std::to_string(kMaxInitializers) + " are supported");
+      FailFile(file_.name, "has " + std::to_string(graph_.initializer_size()) + " initializers; at most " +
+                               std::to_string(kMaxInitializers) + " are supported");
     }
     for (const auto& tensor : graph_.initializer()) {
-      if (tensor.name().empty()) Fail(file_.name, "an initializer has no name");
+      if (tensor.name().empty()) FailFile(file_.name, "an initializer has no name");
       Define(tensor.name());
       file_.initializers.push_back(tensor.name());
       file_.values.emplace(tensor.name(), TensorReader(tensor, file_.name).Read());
@@ -220,26 +221,26 @@ class FileReader {
       std::string names;
       for (size_t i = 0; i < data.size() && i < 8; ++i)
         names += (i > 0 ? ", " : ": ") + Quoted(data[i]->name());
-      Fail(file_.name,
-           "has " + std::to_string(data.size()) + " inputs" + names + "; a layer needs exactly one");
+      FailFile(file_.name,
+               "has " + std::to_string(data.size()) + " inputs" + names + "; a layer needs exactly one");
     }
     FileInput& input = file_.input;
     input.name = data[0]->name();
     const std::string place = "input " + Quoted(input.name) + ": ";
-    if (input.name.empty()) Fail(file_.name, "the input has no name");
+    if (input.name.empty()) FailFile(file_.name, "the input has no name");
     Define(input.name);
     if (!data[0]->type().has_tensor_type() || !data[0]->type().tensor_type().has_shape()) {
-      Fail(file_.name, place + "is not a tensor of known rank");
+      FailFile(file_.name, place + "is not a tensor of known rank");
     }
     const auto& tensor = data[0]->type().tensor_type();
     const auto type = KeptAs(tensor.elem_type());
     if (!type)
-      Fail(file_.name, place + "elements of type " + TypeName(tensor.elem_type()) + " are not supported");
+      FailFile(file_.name, place + "elements of type " + TypeName(tensor.elem_type()) + " are not supported");
     input.type = *type;
     const int rank = tensor.shape().dim_size();
     if (rank < 1 || rank > static_cast<int>(Shape::kMaxRank)) {
-      Fail(file_.name, place + "has " + std::to_string(rank) + " axes; must be 1 to " +
-                           std::to_string(Shape::kMaxRank) + ", the batch first");
+      FailFile(file_.name, place + "has " + std::to_string(rank) + " axes; must be 1 to " +
+                               std::to_string(Shape::kMaxRank) + ", the batch first");
     }
     for (const auto& dim : tensor.shape().dim()) {
       if (!dim.has_dim_value()) {
@@ -247,7 +248,7 @@ class FileReader {
         continue;
       }
       if (dim.dim_value() < 1 || dim.dim_value() > std::numeric_limits<int32_t>::max()) {
-        Fail(file_.name, place + "has an axis of size " + std::to_string(dim.dim_value()));
+        FailFile(file_.name, place + "has an axis of size " + std::to_string(dim.dim_value()));
       }
       input.sizes.emplace_back(dim.dim_value());
     }
@@ -255,8 +256,8 @@ class FileReader {
 
   void ReadNodes() {
     if (graph_.node_size() > kMaxNodes) {
-      Fail(file_.name, "has " + std::to_string(graph_.node_size()) + " nodes; at most " +
-                           std::to_string(kMaxNodes) + " are supported");
+      FailFile(file_.name, "has " + std::to_string(graph_.node_size()) + " nodes; at most " +
+                               std::to_string(kMaxNodes) + " are supported");
     }
     file_.nodes.reserve(static_cast<size_t>(graph_.node_size()));
     for (const auto& from : graph_.node()) {
@@ -265,8 +266,8 @@ class FileReader {
       node.domain = from.domain() == "ai.onnx" ? "" : from.domain();
       node.name = from.name().empty() && from.output_size() > 0 ? from.output(0) : from.name();
       if (from.input_size() > kMaxEdges || from.output_size() > kMaxEdges) {
-        Fail(file_.name, "node " + Quoted(node.name) + " has more than " + std::to_string(kMaxEdges) +
-                             " inputs or outputs");
+        FailFile(file_.name, "node " + Quoted(node.name) + " has more than " + std::to_string(kMaxEdges) +
+                                 " inputs or outputs");
       }
       for (const auto& input : from.input()) {
         if (!input.empty() && !defined_.contains(input)) {
@@ -336,10 +337,11 @@ std::string File::Place(const FileNode& node) const {
 
 File ParseFile(std::string_view bytes, const std::string& name) {
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    Fail(name, "has " + std::to_string(bytes.size()) + " bytes; the limit of ONNX is 2 GiB");
+    FailFile(name, "has " + std::to_string(bytes.size()) + " bytes; the limit of ONNX is 2 GiB");
   }
   proto::ModelProto model;
-  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) Fail(name, "is not an ONNX file");
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    FailFile(name, "is not an ONNX file");
   return FileReader(model, name).Read();
 }
 

@@ -14,14 +14,14 @@
 namespace leat::onnx {
 namespace {
 
-[[noreturn]] void Fail(const std::string& message) {
+[[noreturn]] void FailFold(const std::string& message) {
   throw std::invalid_argument(message);
 }
 
 using Inputs = std::span<const Tensor* const>;
 
 const Tensor& In(Inputs inputs, size_t i) {
-  if (i >= inputs.size() || inputs[i] == nullptr) Fail("has no input " + std::to_string(i));
+  if (i >= inputs.size() || inputs[i] == nullptr) FailFold("has no input " + std::to_string(i));
   return *inputs[i];
 }
 
@@ -29,19 +29,19 @@ const Tensor& In(Inputs inputs, size_t i) {
 
 int64_t Plus(int64_t a, int64_t b) {
   int64_t c = 0;
-  if (__builtin_add_overflow(a, b, &c)) Fail("overflows 64 bits");
+  if (__builtin_add_overflow(a, b, &c)) FailFold("overflows 64 bits");
   return c;
 }
 
 int64_t Minus(int64_t a, int64_t b) {
   int64_t c = 0;
-  if (__builtin_sub_overflow(a, b, &c)) Fail("overflows 64 bits");
+  if (__builtin_sub_overflow(a, b, &c)) FailFold("overflows 64 bits");
   return c;
 }
 
 int64_t Times(int64_t a, int64_t b) {
   int64_t c = 0;
-  if (__builtin_mul_overflow(a, b, &c)) Fail("overflows 64 bits");
+  if (__builtin_mul_overflow(a, b, &c)) FailFold("overflows 64 bits");
   return c;
 }
 
@@ -50,21 +50,21 @@ int64_t Negate(int64_t a) {
 }
 
 int64_t Divide(int64_t a, int64_t b) {
-  if (b == 0) Fail("divides by 0");
+  if (b == 0) FailFold("divides by 0");
   if (b == -1) return Negate(a);
   return a / b;
 }
 
 // Has the sign of the divisor, as ONNX Mod with fmod = 0.
 int64_t Modulo(int64_t a, int64_t b) {
-  if (b == 0) Fail("divides by 0");
+  if (b == 0) FailFold("divides by 0");
   if (b == -1) return 0;
   const int64_t rest = a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 int64_t Power(int64_t a, int64_t b) {
-  if (b < 0) Fail("negative exponent " + std::to_string(b) + " of an integer");
+  if (b < 0) FailFold("negative exponent " + std::to_string(b) + " of an integer");
   int64_t result = 1;
   if (a == 1 || a == 0 || a == -1) return b == 0 || a == 1 ? 1 : a == 0 ? 0 : b % 2 == 0 ? 1 : -1;
   for (int64_t i = 0; i < b; ++i) result = Times(result, a);  // overflows soon
@@ -95,18 +95,18 @@ const std::unordered_map<std::string_view, Arithmetic>& ArithmeticOps() {
 }
 
 // Both inputs, broadcast to a common shape.
-std::pair<Elements, Elements> Operands(Inputs inputs) {
+std::pair<Elements, Elements> FoldedOperands(Inputs inputs) {
   const Elements a = ReadElements(In(inputs, 0)), b = ReadElements(In(inputs, 1));
   if (a.is_real() != b.is_real()) {
-    Fail("takes " + std::string(Name(a.type)) + " and " + std::string(Name(b.type)) +
-         "; both must have the same type");
+    FailFold("takes " + std::string(Name(a.type)) + " and " + std::string(Name(b.type)) +
+             "; both must have the same type");
   }
   const Shape shape = ops::BroadcastShape(a.shape, b.shape);
   return {Stretch(a, shape), Stretch(b, shape)};
 }
 
 Tensor FoldArithmetic(const Arithmetic& op, Inputs inputs) {
-  auto [a, b] = Operands(inputs);
+  auto [a, b] = FoldedOperands(inputs);
   for (size_t i = 0; i < a.whole.size(); ++i) a.whole[i] = op.whole(a.whole[i], b.whole[i]);
   for (size_t i = 0; i < a.real.size(); ++i) a.real[i] = static_cast<float>(op.real(a.real[i], b.real[i]));
   return ToTensor(a);
@@ -114,7 +114,7 @@ Tensor FoldArithmetic(const Arithmetic& op, Inputs inputs) {
 
 template <class Holds>
 Tensor FoldComparison(Inputs inputs) {
-  const auto [a, b] = Operands(inputs);
+  const auto [a, b] = FoldedOperands(inputs);
   Elements made = MakeElements(DType::kU8, a.shape);
   for (size_t i = 0; i < a.whole.size(); ++i) made.whole[i] = Holds()(a.whole[i], b.whole[i]) ? 1 : 0;
   for (size_t i = 0; i < a.real.size(); ++i) made.whole[i] = Holds()(a.real[i], b.real[i]) ? 1 : 0;
@@ -156,7 +156,7 @@ const std::unordered_map<std::string_view, OneToOne>& UnaryOps() {
 Tensor FoldUnary(const OneToOne& op, Inputs inputs) {
   Elements x = ReadElements(In(inputs, 0));
   if (x.is_real() ? op.real == nullptr : op.whole == nullptr) {
-    Fail("does not support " + std::string(Name(x.type)));
+    FailFold("does not support " + std::string(Name(x.type)));
   }
   for (auto& element : x.whole) element = op.whole(element);
   for (auto& element : x.real) element = static_cast<float>(op.real(element));
@@ -165,9 +165,9 @@ Tensor FoldUnary(const OneToOne& op, Inputs inputs) {
 
 // Shapes and indices.
 
-Tensor Reshaped(const Tensor& from, const Shape& shape) {
+Tensor ReshapedTensor(const Tensor& from, const Shape& shape) {
   if (from.shape().elements() != shape.elements()) {
-    Fail(from.shape().ToString() + " cannot be reshaped to " + shape.ToString());
+    FailFold(from.shape().ToString() + " cannot be reshaped to " + shape.ToString());
   }
   Tensor to(from.dtype(), shape);
   if (from.bytes() > 0) std::memcpy(to.raw(), from.raw(), from.bytes());
@@ -177,7 +177,7 @@ Tensor Reshaped(const Tensor& from, const Shape& shape) {
 Tensor FoldGather(const FileNode& node, Inputs inputs) {
   const Elements data = ReadElements(In(inputs, 0));
   const Elements indices = ReadElements(In(inputs, 1));
-  if (indices.is_real()) Fail("indices are f32; must be integers");
+  if (indices.is_real()) FailFold("indices are f32; must be integers");
   const size_t axis = AxisOf(IntAttribute(node, "axis", 0), data.shape.rank());
   std::vector<int64_t> sizes(data.shape.sizes().begin(),
                              data.shape.sizes().begin() + static_cast<long>(axis));
@@ -193,7 +193,8 @@ Tensor FoldGather(const FileNode& node, Inputs inputs) {
     const auto at = static_cast<int64_t>(i);
     const int64_t index = indices.whole[static_cast<size_t>(at / inner % count)];
     if (index < -size || index >= size) {
-      Fail("index " + std::to_string(index) + " is out of range for an axis of size " + std::to_string(size));
+      FailFold("index " + std::to_string(index) + " is out of range for an axis of size " +
+               std::to_string(size));
     }
     const int64_t outer = at / inner / count;
     CopyElement(data,
@@ -212,14 +213,14 @@ Tensor FoldConcat(const FileNode& node, Inputs inputs) {
     const Elements& part = parts.back();
     std::vector<int64_t> own(part.shape.sizes().begin(), part.shape.sizes().end());
     if (part.type != parts[0].type || own.size() != parts[0].shape.rank())
-      Fail("inputs must have the same type and rank");
+      FailFold("inputs must have the same type and rank");
     if (p == 0) {
       sizes = own;
       continue;
     }
     const int64_t sum = sizes[axis] + own[axis];
     sizes[axis] = own[axis];
-    if (sizes != own) Fail("inputs may differ only along axis " + std::to_string(axis));
+    if (sizes != own) FailFold("inputs may differ only along axis " + std::to_string(axis));
     sizes[axis] = sum;
   }
   Elements made = MakeElements(parts[0].type, ShapeFrom(sizes));
@@ -240,7 +241,7 @@ Tensor FoldSlice(Inputs inputs) {
   if (inputs.size() > 3 && inputs[3] != nullptr) axes = Integers(*inputs[3]);
   if (inputs.size() > 4 && inputs[4] != nullptr) steps = Integers(*inputs[4]);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
-    Fail("starts, ends, axes and steps differ in length");
+    FailFold("starts, ends, axes and steps differ in length");
   }
   std::vector<int64_t> sizes(data.shape.sizes().begin(), data.shape.sizes().end());
   auto strides = StridesOf(data.shape);
@@ -267,10 +268,10 @@ Tensor FoldTranspose(const FileNode& node, Inputs inputs) {
   std::vector<int64_t> sizes, strides;
   const auto own = StridesOf(data.shape);
   if (order.size() != rank)
-    Fail("perm has " + std::to_string(order.size()) + " axes, its input " + std::to_string(rank));
+    FailFold("perm has " + std::to_string(order.size()) + " axes, its input " + std::to_string(rank));
   for (const int64_t axis : order) {
     const size_t a = AxisOf(axis, rank);
-    if (seen[a]) Fail("perm lists axis " + std::to_string(axis) + " twice");
+    if (seen[a]) FailFold("perm lists axis " + std::to_string(axis) + " twice");
     seen[a] = true;
     sizes.push_back(data.shape[a]);
     strides.push_back(own[a]);
@@ -284,23 +285,24 @@ Tensor FoldConstantOfShape(const FileNode& node, Inputs inputs) {
   const Shape shape = ShapeFrom(Integers(In(inputs, 0)));
   const Tensor* given = TensorAttribute(node, "value");
   if (given != nullptr && given->elements() != 1)
-    Fail("value has " + std::to_string(given->elements()) + " elements, not 1");
+    FailFold("value has " + std::to_string(given->elements()) + " elements, not 1");
   CheckCount(shape);
   if (given == nullptr) return Tensor(DType::kF32, shape);
-  return ToTensor(Stretch(ReadElements(Reshaped(*given, Shape{})), shape));
+  return ToTensor(Stretch(ReadElements(ReshapedTensor(*given, Shape{})), shape));
 }
 
 Tensor FoldRange(Inputs inputs) {
   const Elements start = ReadElements(In(inputs, 0)), limit = ReadElements(In(inputs, 1)),
                  delta = ReadElements(In(inputs, 2));
   if (start.count() != 1 || limit.count() != 1 || delta.count() != 1)
-    Fail("start, limit and delta must be scalars");
-  if (start.is_real() || limit.is_real() || delta.is_real()) Fail("start, limit and delta must be integers");
+    FailFold("start, limit and delta must be scalars");
+  if (start.is_real() || limit.is_real() || delta.is_real())
+    FailFold("start, limit and delta must be integers");
   const int64_t step = delta.whole[0];
-  if (step == 0) Fail("delta is 0");
+  if (step == 0) FailFold("delta is 0");
   const auto wide = static_cast<__int128>(limit.whole[0]) - start.whole[0];
   const __int128 count = std::max<__int128>((wide + step + (step > 0 ? -1 : 1)) / step, 0);
-  if (count > kMaxFolded) Fail("computes more than " + std::to_string(kMaxFolded) + " elements");
+  if (count > kMaxFolded) FailFold("computes more than " + std::to_string(kMaxFolded) + " elements");
   Elements made = MakeElements(start.type, Shape{static_cast<int64_t>(count)});
   for (size_t i = 0; i < made.count(); ++i) made.whole[i] = start.whole[0] + static_cast<int64_t>(i) * step;
   return ToTensor(made);
@@ -310,7 +312,7 @@ Tensor FoldWhere(Inputs inputs) {
   const Elements condition = ReadElements(In(inputs, 0)), a = ReadElements(In(inputs, 1)),
                  b = ReadElements(In(inputs, 2));
   if (condition.is_real() || a.type != b.type)
-    Fail("needs a bool condition and two tensors of the same type");
+    FailFold("needs a bool condition and two tensors of the same type");
   const Shape shape = ops::BroadcastShape(ops::BroadcastShape(condition.shape, a.shape), b.shape);
   const Elements c = Stretch(condition, shape), left = Stretch(a, shape), right = Stretch(b, shape);
   Elements made = MakeElements(a.type, shape);
@@ -327,11 +329,11 @@ Tensor FoldExpand(Inputs inputs) {
 Tensor FoldTrilu(const FileNode& node, Inputs inputs) {
   Elements data = ReadElements(In(inputs, 0));
   const size_t rank = data.shape.rank();
-  if (rank < 2) Fail("needs at least two axes, not " + data.shape.ToString());
+  if (rank < 2) FailFold("needs at least two axes, not " + data.shape.ToString());
   int64_t k = 0;
   if (inputs.size() > 1 && inputs[1] != nullptr) {
     const auto given = Integers(*inputs[1]);
-    if (given.size() != 1) Fail("k must be one number");
+    if (given.size() != 1) FailFold("k must be one number");
     k = std::clamp(given[0], -kMaxFolded, kMaxFolded);
   }
   const bool upper = IntAttribute(node, "upper", 1) != 0;
@@ -355,8 +357,8 @@ Tensor FoldReduce(const FileNode& node, Inputs inputs) {
   std::optional<std::vector<int64_t>> axes = IntsAttribute(node, "axes");
   if (inputs.size() > 1 && inputs[1] != nullptr) axes = Integers(*inputs[1]);
   if (axes && !axes->empty() && axes->size() != data.shape.rank())
-    Fail("of a constant is supported only over all axes");
-  if (data.is_real() || data.count() == 0) Fail("of a constant is supported only for integers");
+    FailFold("of a constant is supported only over all axes");
+  if (data.is_real() || data.count() == 0) FailFold("of a constant is supported only for integers");
   int64_t total = data.whole[0];
   const auto& op = ArithmeticOps().at(node.op == "ReduceProd"  ? "Mul"
                                       : node.op == "ReduceSum" ? "Add"
@@ -374,7 +376,7 @@ Tensor FoldCast(const FileNode& node, Inputs inputs) {
   const Tensor& from = In(inputs, 0);
   const int64_t number = IntAttribute(node, "to", 0);
   const auto to = KeptAs(number);
-  if (!to) Fail("to type " + std::to_string(number) + " is not supported");
+  if (!to) FailFold("to type " + std::to_string(number) + " is not supported");
   constexpr int64_t kBool = 9;
   return Converted(from, *to, number == kBool);
 }
@@ -389,7 +391,7 @@ std::optional<std::vector<int64_t>> AxesInput(Inputs inputs) {
 std::optional<Tensor> Fold(const FileNode& node, std::span<const Tensor* const> inputs) {
   const std::string_view op = node.op;
   if (const auto at = ArithmeticOps().find(op); at != ArithmeticOps().end()) {
-    if (inputs.size() != 2) Fail("of " + std::to_string(inputs.size()) + " constants is not supported");
+    if (inputs.size() != 2) FailFold("of " + std::to_string(inputs.size()) + " constants is not supported");
     return FoldArithmetic(at->second, inputs);
   }
   if (const auto at = Comparisons().find(op); at != Comparisons().end()) return at->second(inputs);
@@ -411,12 +413,13 @@ std::optional<Tensor> Fold(const FileNode& node, std::span<const Tensor* const> 
   }
   if (op == "Reshape") {
     const auto target = Integers(In(inputs, 1));
-    return Reshaped(In(inputs, 0),
-                    ReshapeTarget(In(inputs, 0).shape(), target, IntAttribute(node, "allowzero", 0) != 0));
+    return ReshapedTensor(
+        In(inputs, 0), ReshapeTarget(In(inputs, 0).shape(), target, IntAttribute(node, "allowzero", 0) != 0));
   }
   if (op == "Unsqueeze")
-    return Reshaped(In(inputs, 0), Unsqueezed(In(inputs, 0).shape(), Integers(In(inputs, 1))));
-  if (op == "Squeeze") return Reshaped(In(inputs, 0), Squeezed(In(inputs, 0).shape(), AxesInput(inputs)));
+    return ReshapedTensor(In(inputs, 0), Unsqueezed(In(inputs, 0).shape(), Integers(In(inputs, 1))));
+  if (op == "Squeeze")
+    return ReshapedTensor(In(inputs, 0), Squeezed(In(inputs, 0).shape(), AxesInput(inputs)));
   return std::nullopt;
 }
 

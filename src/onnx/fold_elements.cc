@@ -11,7 +11,7 @@
 namespace leat::onnx {
 namespace {
 
-[[noreturn]] void Fail(const std::string& message) {
+[[noreturn]] void FailElements(const std::string& message) {
   throw std::invalid_argument(message);
 }
 
@@ -29,15 +29,15 @@ void WithType(DType type, F f) {
     case DType::kBf16:
       break;
   }
-  Fail("bf16 constants are not supported");
+  FailElements("bf16 constants are not supported");
 }
 
 }  // namespace
 
 void CheckCount(const Shape& shape) {
   if (shape.elements() > kMaxFolded) {
-    Fail("computes a constant " + shape.ToString() + "; at most " + std::to_string(kMaxFolded) +
-         " elements are supported");
+    FailElements("computes a constant " + shape.ToString() + "; at most " + std::to_string(kMaxFolded) +
+                 " elements are supported");
   }
 }
 
@@ -78,7 +78,7 @@ Tensor ToTensor(const Elements& from) {
       } else {
         if (from.whole[i] < int64_t{std::numeric_limits<T>::min()} ||
             from.whole[i] > int64_t{std::numeric_limits<T>::max()}) {
-          Fail(std::to_string(from.whole[i]) + " does not fit " + std::string(Name(from.type)));
+          FailElements(std::to_string(from.whole[i]) + " does not fit " + std::string(Name(from.type)));
         }
         to[i] = static_cast<T>(from.whole[i]);
       }

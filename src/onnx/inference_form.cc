@@ -8,7 +8,7 @@
 namespace leat::onnx {
 namespace {
 
-using Names = std::set<std::string>;
+using NameSet = std::set<std::string>;
 
 constexpr const char* kTrainingDomain = "ai.onnx.preview.training";
 
@@ -17,7 +17,7 @@ bool IsTrainingNode(const proto::NodeProto& node) {
 }
 
 // Removes all outputs but the first, which is the only one in inference.
-void DropOutputs(proto::NodeProto* node, Names* gone) {
+void DropOutputs(proto::NodeProto* node, NameSet* gone) {
   while (node->output_size() > 1) {
     if (const std::string& last = node->output(node->output_size() - 1); !last.empty()) gone->insert(last);
     node->mutable_output()->RemoveLast();
@@ -39,8 +39,8 @@ void DropAttribute(proto::NodeProto* node, const char* name) {
 }
 
 // All names in use: inputs of nodes and outputs of the graph.
-Names Used(const proto::GraphProto& graph) {
-  Names used;
+NameSet Used(const proto::GraphProto& graph) {
+  NameSet used;
   for (const auto& node : graph.node()) used.insert(node.input().begin(), node.input().end());
   for (const auto& output : graph.output()) used.insert(output.name());
   return used;
@@ -52,7 +52,7 @@ void EraseIf(List* list, const Predicate& predicate) {
 }
 
 // Removes nodes that depend on removed values. Nodes are in topological order.
-void DropDependents(proto::GraphProto* graph, Names* gone) {
+void DropDependents(proto::GraphProto* graph, NameSet* gone) {
   EraseIf(graph->mutable_node(), [gone](const proto::NodeProto& node) {
     const bool goes = IsTrainingNode(node) || std::ranges::any_of(node.input(), [gone](const auto& name) {
                         return gone->contains(name);
@@ -65,10 +65,10 @@ void DropDependents(proto::GraphProto* graph, Names* gone) {
 }
 
 // Removes nodes, weights and inputs that were used before and are now unused.
-void DropUnread(proto::GraphProto* graph, const Names& before) {
+void DropUnread(proto::GraphProto* graph, const NameSet& before) {
   for (int nodes = -1; nodes != graph->node_size();) {
     nodes = graph->node_size();
-    const Names used = Used(*graph);
+    const NameSet used = Used(*graph);
     const auto unread = [&](const std::string& name) {
       return before.contains(name) && !used.contains(name);
     };
@@ -86,9 +86,9 @@ void DropUnread(proto::GraphProto* graph, const Names& before) {
 void ToInferenceForm(proto::ModelProto* file) {
   file->clear_training_info();
   proto::GraphProto* const graph = file->mutable_graph();
-  const Names before = Used(*graph);
+  const NameSet before = Used(*graph);
   const std::string first = graph->output_size() > 0 ? graph->output(0).name() : "";
-  Names gone;
+  NameSet gone;
   bool changed = false;
   for (auto& node : *graph->mutable_node()) {
     changed = changed || IsTrainingNode(node);

@@ -16,7 +16,7 @@ namespace {
 using graph::Graph;
 using graph::Value;
 
-[[noreturn]] void Fail(const File& file, const std::string& message) {
+[[noreturn]] void FailNetwork(const File& file, const std::string& message) {
   throw std::invalid_argument(file.name + ": " + message);
 }
 
@@ -117,7 +117,7 @@ void Network::CheckOps() const {
       break;
     }
   }
-  Fail(file_, "has ops of opset " + std::to_string(file_.opset) + " that are not supported: " + text);
+  FailNetwork(file_, "has ops of opset " + std::to_string(file_.opset) + " that are not supported: " + text);
 }
 
 // Trained are f32 initializers that are a weight input of an op, or an operand beside data with more than one
@@ -157,7 +157,7 @@ void Network::FindTrained() {
     if (!weight && !statistic && !operand) continue;
     if (!AllFinite(tensor)) {
       if (!weight && !statistic) continue;
-      Fail(file_, "tensor " + Quoted(name) + ": weights are not finite");
+      FailNetwork(file_, "tensor " + Quoted(name) + ": weights are not finite");
     }
     std::string plain = PlainName(name);
     while (!taken.insert(plain).second) plain += "_";
@@ -216,8 +216,8 @@ void Network::FitInput(const Shape& row) {
     for (const auto& size : sizes) row_sizes_.push_back(size ? *size : elements / known);
     return;
   }
-  Fail(file_,
-       "input " + Quoted(file_.input.name) + " needs rows of " + Sizes(sizes) + ", not " + row.ToString());
+  FailNetwork(file_, "input " + Quoted(file_.input.name) + " needs rows of " + Sizes(sizes) + ", not " +
+                         row.ToString());
 }
 
 Network::Built Network::Build(Graph& graph, Value x, std::span<const Value> variables, nn::StepContext& step,
@@ -271,15 +271,15 @@ void Network::CheckShapes() {
     const Built built = Trial(graph, batch, fixed, &variables);
     const TensorType& type = graph.type(built.value);
     if (type.dtype != DType::kF32)
-      Fail(file_, "output " + Quoted(output_) + " is " + type.ToString() + "; must be f32");
+      FailNetwork(file_, "output " + Quoted(output_) + " is " + type.ToString() + "; must be f32");
     if (type.shape.rank() == 0 || type.shape[0] != batch) {
-      Fail(file_, "output " + Quoted(output_) + " is " + type.ToString() + " for batch size " +
-                      std::to_string(batch) + "; its first axis must be the batch");
+      FailNetwork(file_, "output " + Quoted(output_) + " is " + type.ToString() + " for batch size " +
+                             std::to_string(batch) + "; its first axis must be the batch");
     }
     const Shape own(type.shape.sizes().subspan(1));
     if (row && *row != own) {
-      Fail(file_, "output " + Quoted(output_) + " is " + row->ToString() + " or " + own.ToString() +
-                      " per row, depending on the batch size");
+      FailNetwork(file_, "output " + Quoted(output_) + " is " + row->ToString() + " or " + own.ToString() +
+                             " per row, depending on the batch size");
     }
     row = own;
   }
@@ -297,7 +297,7 @@ void Network::CheckGradient() const {
   try {
     if (!trained.empty()) graph::Gradients(graph, loss, trained);
   } catch (const std::invalid_argument& error) {
-    Fail(file_, std::string("cannot be trained: ") + error.what());
+    FailNetwork(file_, std::string("cannot be trained: ") + error.what());
   }
 }
 
@@ -309,7 +309,7 @@ std::shared_ptr<const Network> Network::Import(std::string_view bytes, const std
   const File& file = network->file_;
   network->output_ = options.output.empty() ? file.outputs[0] : options.output;
   network->Prune();
-  if (file.nodes.empty()) Fail(file, "no node computes output " + Quoted(network->output_));
+  if (file.nodes.empty()) FailNetwork(file, "no node computes output " + Quoted(network->output_));
   network->CheckOps();
   network->FindTrained();
   network->FindIds();
@@ -321,7 +321,7 @@ std::shared_ptr<const Network> Network::Import(std::string_view bytes, const std
     // Errors of Shape lack the file name; add it.
     const std::string message = error.what();
     if (message.starts_with(name + ": ")) throw;
-    Fail(file, message);
+    FailNetwork(file, message);
   }
   static constexpr std::string_view kActivations[] = {"LogSoftmax", "Relu", "Sigmoid", "Softmax", "Tanh"};
   network->has_activation_ = std::ranges::find(kActivations, file.nodes.back().op) != std::end(kActivations);

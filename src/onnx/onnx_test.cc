@@ -20,7 +20,7 @@
 namespace leat::onnx {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const nlohmann::json& Goldens() {
   static const auto goldens =
@@ -105,7 +105,7 @@ struct Running {
   std::unique_ptr<engine::Plan> plan;
 };
 
-class GoldenTest : public testing::TestWithParam<std::string> {};
+class GoldenTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenTest, ComputesWhatItsMakerDoes) {
   const auto& golden = Goldens().at(GetParam());
@@ -327,7 +327,7 @@ TEST(Refusal, OfSizesThatOverflow) {
     Written file;
     file.Ints("shape", target);
     file.Node("Reshape", {"x", "shape"}, {"y"});
-    EXPECT_THAT(file.WhyNot(), HasSubstr("node 'Reshape1' (Reshape): ")) << testing::PrintToString(target);
+    EXPECT_THAT(file.WhyNot(), HasSubstr("node 'Reshape1' (Reshape): ")) << ::testing::PrintToString(target);
   }
 }
 
@@ -346,7 +346,7 @@ TEST(Refusal, OfArithmeticThatHasNoResult) {
     file.Ints("b", {c.b});
     file.Node(c.op, {"a", "b"}, {"shape"});
     file.Node("Reshape", {"x", "shape"}, {"y"});
-    EXPECT_THAT(file.WhyNot(), testing::AllOf(HasSubstr("node '" + c.op + "1'"), HasSubstr(c.why)));
+    EXPECT_THAT(file.WhyNot(), ::testing::AllOf(HasSubstr("node '" + c.op + "1'"), HasSubstr(c.why)));
   }
 }
 
@@ -447,8 +447,8 @@ TEST(Import, KnowsItsIds) {
 TEST(Import, WeightsHaveTheFilesNames) {
   std::vector<std::string> names;
   for (const auto& variable : Load("mlp")->variables("net")) names.push_back(variable.name);
-  EXPECT_THAT(names, testing::ElementsAre("net/0.weight", "net/0.bias", "net/2.weight", "net/2.bias",
-                                          "net/4.weight", "net/4.bias"));
+  EXPECT_THAT(names, ::testing::ElementsAre("net/0.weight", "net/0.bias", "net/2.weight", "net/2.bias",
+                                            "net/4.weight", "net/4.bias"));
 }
 
 // A chain of convolutions has transposes only at its input and output.
@@ -483,7 +483,8 @@ TEST(Import, NormsMoveTheirStatistics) {
   EXPECT_EQ(statistics, 2u);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::ValuesIn(Names()), [](const auto& i) { return i.param; });
+INSTANTIATE_TEST_SUITE_P(All, GoldenTest, ::testing::ValuesIn(Names()),
+                         [](const auto& i) { return i.param; });
 
 }  // namespace
 }  // namespace leat::onnx

@@ -14,7 +14,7 @@ namespace {
 using graph::Graph;
 using graph::Value;
 
-[[noreturn]] void Fail(const std::string& message) {
+[[noreturn]] void FailShape(const std::string& message) {
   throw std::invalid_argument(message);
 }
 
@@ -73,8 +73,8 @@ std::optional<Shape> Rebatched(const FixedBatch& fixed, const FileNode& node, co
   const auto& choice = !exact.empty() ? exact : !covers.empty() ? covers : within;
   // Several exact matches are adjacent axes of size 1: take the first.
   if (choice.empty() || (exact.empty() && choice.size() > 1)) {
-    Fail("reshapes " + there.ToString() + " to " + made.ToString() +
-         "; it is unclear which axis is the batch; export with a symbolic batch axis");
+    FailShape("reshapes " + there.ToString() + " to " + made.ToString() +
+              "; it is unclear which axis is the batch; export with a symbolic batch axis");
   }
   auto sizes = SizesOf(made);
   const auto wide = static_cast<__int128>(sizes[choice[0]]) * here[*axis];
@@ -96,7 +96,7 @@ void BuildFlatten(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   int64_t axis = IntAttribute(call.node, "axis", 1);
   const auto rank = static_cast<int64_t>(from.rank());
-  if (axis < -rank || axis > rank) Fail("axis " + std::to_string(axis) + " of " + from.ToString());
+  if (axis < -rank || axis > rank) FailShape("axis " + std::to_string(axis) + " of " + from.ToString());
   if (axis < 0) axis += rank;
   const auto split = static_cast<size_t>(axis);
   PutReshaped(call, Shape{Product(from, 0, split), Product(from, split, from.rank())});
@@ -137,7 +137,8 @@ void BuildTranspose(const NodeContext& call) {
   for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int>(rank - 1 - i);
   if (const auto given = IntsAttribute(call.node, "perm")) {
     if (given->size() != rank) {
-      Fail("perm has " + std::to_string(given->size()) + " axes, its input " + call.ShapeOf(0).ToString());
+      FailShape("perm has " + std::to_string(given->size()) + " axes, its input " +
+                call.ShapeOf(0).ToString());
     }
     for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int>(AxisOf((*given)[i], rank));
   }
@@ -151,7 +152,7 @@ void BuildTranspose(const NodeContext& call) {
 constexpr int kPlaceOfLast[] = {0, 3, 1, 2};
 
 void BuildConcat(const NodeContext& call) {
-  if (call.inputs() == 0) Fail("has no inputs");
+  if (call.inputs() == 0) FailShape("has no inputs");
   const size_t axis = AxisOf(IntAttribute(call.node, "axis", 0), call.ShapeOf(0).rank());
   bool last = true;
   for (size_t i = 0; i < call.inputs(); ++i) last = last && call.IsLast(i);
@@ -179,13 +180,14 @@ void BuildSlice(const NodeContext& call) {
   if (call.Has(3)) axes = call.KnownInts(3);
   if (call.Has(4)) steps = call.KnownInts(4);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
-    Fail("starts, ends, axes and steps differ in length");
+    FailShape("starts, ends, axes and steps differ in length");
   }
   std::vector<int64_t> begin(from.rank()), size = SizesOf(from), step(from.rank(), 1);
   for (size_t i = 0; i < starts.size(); ++i) {
     const size_t axis = AxisOf(axes[i], from.rank());
     const auto range = SliceOf(starts[i], ends[i], steps[i], from[axis]);
-    if (range.step != 1 && range.count > 1) Fail("step " + std::to_string(range.step) + " is not supported");
+    if (range.step != 1 && range.count > 1)
+      FailShape("step " + std::to_string(range.step) + " is not supported");
     begin[axis] = range.begin;
     size[axis] = range.count;
   }
@@ -199,7 +201,7 @@ void BuildSplit(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   const size_t axis = AxisOf(IntAttribute(call.node, "axis", 0), from.rank());
   const auto count = static_cast<int64_t>(call.node.outputs.size());
-  if (count == 0) Fail("has no outputs");
+  if (count == 0) FailShape("has no outputs");
   std::vector<int64_t> sizes;
   if (call.Has(1)) {
     sizes = call.KnownInts(1);
@@ -210,21 +212,21 @@ void BuildSplit(const NodeContext& call) {
     }
   }
   if (static_cast<int64_t>(sizes.size()) != count) {
-    Fail("has " + std::to_string(sizes.size()) + " sizes, but " + std::to_string(count) + " outputs");
+    FailShape("has " + std::to_string(sizes.size()) + " sizes, but " + std::to_string(count) + " outputs");
   }
   std::vector<int64_t> begin(from.rank()), size = SizesOf(from);
   int64_t at = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t own = sizes[static_cast<size_t>(i)];
     if (own < 0 || own > from[axis] - at)
-      Fail("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
+      FailShape("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
     begin[axis] = at;
     size[axis] = own;
     at += own;
     if (call.Wants(static_cast<size_t>(i))) PutSlice(call, static_cast<size_t>(i), begin, size);
   }
   if (at != from[axis])
-    Fail("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
+    FailShape("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
 }
 
 void BuildExpand(const NodeContext& call) {
@@ -267,7 +269,7 @@ void BuildConstant(const NodeContext& call) {
       return call.OutKnown(0, Tensor::Of<float>(Shape{static_cast<int64_t>(values->size())}, *values));
     }
   }
-  Fail("its kind of value is not supported");
+  FailShape("its kind of value is not supported");
 }
 
 void BuildIdentity(const NodeContext& call) {
@@ -275,10 +277,11 @@ void BuildIdentity(const NodeContext& call) {
 }
 
 void BuildDropout(const NodeContext& call) {
-  if (call.Wants(1)) Fail("its mask is not supported");
+  if (call.Wants(1)) FailShape("its mask is not supported");
   float rate = 0.5f;
   if (call.Has(1)) rate = call.KnownScalar(1);
-  if (!(rate >= 0 && rate < 1)) Fail("ratio is " + std::to_string(rate) + "; must be at least 0 and below 1");
+  if (!(rate >= 0 && rate < 1))
+    FailShape("ratio is " + std::to_string(rate) + "; must be at least 0 and below 1");
   if (!call.step().training || rate == 0) return call.Forward(0, 0);
   const uint64_t salt = HashName(call.node.name + "/" + call.node.outputs[0]);
   const Value random_seed = call.step().random_seed;
@@ -289,7 +292,7 @@ void BuildDropout(const NodeContext& call) {
 
 void BuildCast(const NodeContext& call) {
   const auto to = KeptAs(IntAttribute(call.node, "to", 0));
-  if (!to) Fail("to type " + std::to_string(IntAttribute(call.node, "to", 0)) + " is not supported");
+  if (!to) FailShape("to type " + std::to_string(IntAttribute(call.node, "to", 0)) + " is not supported");
   if (*to == call.In(0).type) return call.Forward(0, 0);
   call.Out(0, call.graph().Make<ops::Cast>({call.Plain(0)}, *to));
 }
@@ -311,7 +314,7 @@ void BuildPad(const NodeContext& call) {
   } else if (name == "reflect") {
     mode = ops::PadMode::kReflect;
   } else if (name != "constant") {
-    Fail("mode " + Quoted(name) + " is not supported");
+    FailShape("mode " + Quoted(name) + " is not supported");
   }
   const float fill = call.Has(2) ? call.KnownScalar(2) : 0;
   const auto pads = call.KnownInts(1);
@@ -319,7 +322,7 @@ void BuildPad(const NodeContext& call) {
   for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
   if (call.Has(3)) axes = call.KnownInts(3);
   if (pads.size() != 2 * axes.size()) {
-    Fail("has " + std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
+    FailShape("has " + std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
   }
   std::vector<int64_t> before(from.rank()), after(from.rank());
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -328,7 +331,7 @@ void BuildPad(const NodeContext& call) {
     after[axis] = pads[i + axes.size()];
   }
   for (const int64_t pad : pads) {
-    if (pad < 0 || pad > INT32_MAX) Fail("pad " + std::to_string(pad) + " is not supported");
+    if (pad < 0 || pad > INT32_MAX) FailShape("pad " + std::to_string(pad) + " is not supported");
   }
   if (call.IsLast(0)) {
     const auto moved = [](const std::vector<int64_t>& v) {
@@ -349,8 +352,8 @@ void GatherKnown(const NodeContext& call, size_t axis) {
   constexpr size_t kMaxPieces = 256;
   for (auto& index : indices) {
     if (index < -from[axis] || index >= from[axis]) {
-      Fail("index " + std::to_string(index) + " is out of range for axis " + std::to_string(axis) + " of " +
-           from.ToString());
+      FailShape("index " + std::to_string(index) + " is out of range for axis " + std::to_string(axis) +
+                " of " + from.ToString());
     }
     if (index < 0) index += from[axis];
   }
@@ -364,10 +367,10 @@ void GatherKnown(const NodeContext& call, size_t axis) {
     size[axis] = static_cast<int64_t>(end - i);
     pieces.push_back(size == SizesOf(from) ? x : graph.Make<ops::Slice>({x}, begin, size));
     if (pieces.size() > kMaxPieces)
-      Fail("more than " + std::to_string(kMaxPieces) + " runs of consecutive indices are not supported");
+      FailShape("more than " + std::to_string(kMaxPieces) + " runs of consecutive indices are not supported");
     i = end;
   }
-  if (pieces.empty()) Fail("has no indices");
+  if (pieces.empty()) FailShape("has no indices");
   const Value all =
       pieces.size() == 1 ? pieces[0] : graph.Make<ops::Concat>(std::move(pieces), static_cast<int>(axis));
   std::vector<int64_t> sizes(from.sizes().begin(), from.sizes().begin() + static_cast<long>(axis));
@@ -381,7 +384,7 @@ void BuildGather(const NodeContext& call) {
   if (call.In(1).known) return GatherKnown(call, axis);
   Graph& graph = call.graph();
   const TensorType table{call.In(0).type, call.ShapeOf(0)};
-  if (call.In(1).type != DType::kI32 && call.In(1).type != DType::kI64) Fail("indices must be integers");
+  if (call.In(1).type != DType::kI32 && call.In(1).type != DType::kI64) FailShape("indices must be integers");
   Value indices = call.Plain(1);
   if (axis != 0 || table.dtype != DType::kF32 || table.shape.rank() != 2) {
     return call.Out(0, graph.Make<ops::Gather>({call.Plain(0), indices}, static_cast<int>(axis)));
@@ -400,10 +403,10 @@ void BuildKnownAlone(const NodeContext& call) {
   for (size_t i = 0; i < call.inputs(); ++i) {
     if (call.Has(i)) call.Known(i);
   }
-  Fail("these constant inputs are not supported");
+  FailShape("these constant inputs are not supported");
 }
 
-constexpr OpRow kOps[] = {
+constexpr OpRow kShapeOps[] = {
     {"Cast", BuildCast},
     {"CastLike", BuildCastLike},
     {"Concat", BuildConcat},
@@ -432,7 +435,7 @@ constexpr OpRow kOps[] = {
 }  // namespace
 
 std::span<const OpRow> ShapeOps() {
-  return kOps;
+  return kShapeOps;
 }
 
 }  // namespace leat::onnx

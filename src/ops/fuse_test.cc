@@ -18,7 +18,7 @@ size_t Count(const Graph& graph, std::string_view kind) {
 }
 
 // A perceptron with two hidden layers, one of them without activation, and the gradients of its loss.
-class Fusion : public testing::Test {
+class Fusion : public ::testing::Test {
  protected:
   Fusion() {
     Value h = Feed<Placeholder>("x", {6, 5});
@@ -63,9 +63,9 @@ TEST_F(Fusion, MakesOneNodeOfEachLayer) {
   EXPECT_EQ(Count(fused.graph, "dense"), 3u);
   EXPECT_EQ(Count(fused.graph, "matmul") + Count(fused.graph, "bias_add") + Count(fused.graph, "relu"), 0u);
   EXPECT_THAT(fused.graph.ToString(),
-              testing::HasSubstr("relu = dense(x, w1, b1) activation=relu : f32[6, 7]\n"));
+              ::testing::HasSubstr("relu = dense(x, w1, b1) activation=relu : f32[6, 7]\n"));
   EXPECT_THAT(fused.graph.ToString(),
-              testing::HasSubstr("bias3 = dense(tanh, w3, b3) activation=none : f32[6, 3]\n"));
+              ::testing::HasSubstr("bias3 = dense(tanh, w3, b3) activation=none : f32[6, 3]\n"));
 }
 
 TEST_F(Fusion, LeavesATrainingGraphWithDenseForwardAndTheSameGradients) {
@@ -75,7 +75,7 @@ TEST_F(Fusion, LeavesATrainingGraphWithDenseForwardAndTheSameGradients) {
   EXPECT_EQ(Count(fused.graph, "dense"), 3u);
   const auto plain = Run(fetches, {}), fast = Run(fetches, StandardPasses());
   for (size_t i = 0; i < fetches.size(); ++i) {
-    EXPECT_THAT(fast[i], testing::Pointwise(testing::FloatNear(1e-6f), plain[i]))
+    EXPECT_THAT(fast[i], ::testing::Pointwise(::testing::FloatNear(1e-6f), plain[i]))
         << graph_.node(fetches[i]).name;
   }
 }
@@ -85,8 +85,8 @@ TEST_F(Fusion, KeepsWhatSomebodyElseReads) {
   graph_.Make<Exp>({bias1});
   const graph::Rewrite fused = FuseDense(graph_, std::vector{loss_, matmul2});
   // The first layer is fused without its activation, the second not at all.
-  EXPECT_THAT(fused.graph.ToString(), testing::HasSubstr("bias1 = dense(x, w1, b1) activation=none"));
-  EXPECT_THAT(fused.graph.ToString(), testing::HasSubstr("relu = relu(bias1)"));
+  EXPECT_THAT(fused.graph.ToString(), ::testing::HasSubstr("bias1 = dense(x, w1, b1) activation=none"));
+  EXPECT_THAT(fused.graph.ToString(), ::testing::HasSubstr("relu = relu(bias1)"));
   EXPECT_TRUE(fused.graph.Find("matmul2").has_value());
   EXPECT_EQ(Count(fused.graph, "dense"), 2u);
 }

@@ -124,7 +124,7 @@ class Derivatives {
   std::vector<size_t> wrt_;  // inputs to differentiate with respect to
 };
 
-class OpGradient : public testing::TestWithParam<OpCase> {};
+class OpGradient : public ::testing::TestWithParam<OpCase> {};
 
 TEST_P(OpGradient, IsTheNumericOne) {
   if (GetParam().derivatives >= 1) Derivatives(GetParam()).CheckFirst();
@@ -134,7 +134,7 @@ TEST_P(OpGradient, OfTheGradientIsTheNumericOne) {
   if (GetParam().derivatives >= 2) Derivatives(GetParam()).CheckSecond();
 }
 
-std::string TestName(const testing::TestParamInfo<OpCase>& info) {
+std::string TestName(const ::testing::TestParamInfo<OpCase>& info) {
   std::string name = std::to_string(info.index) + "_";
   for (char c : info.param.name) {
     if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') name += c;
@@ -142,7 +142,7 @@ std::string TestName(const testing::TestParamInfo<OpCase>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(List, OpGradient, testing::ValuesIn(OpCases()), TestName);
+INSTANTIATE_TEST_SUITE_P(List, OpGradient, ::testing::ValuesIn(OpCases()), TestName);
 
 // The list and the reference table must have the same ops, so that an op missing in either fails here.
 TEST(OpList, IsWhatTheReferenceComputes) {
@@ -156,7 +156,7 @@ TEST(OpList, IsWhatTheReferenceComputes) {
 }
 
 // d loss / d v for graphs small enough to differentiate by hand.
-class ClosedForm : public testing::Test {
+class ClosedForm : public ::testing::Test {
  protected:
   Value Feed(Shape shape, std::vector<float> values) {
     const Value v = graph_.Make<Placeholder>({}, TensorType{DType::kF32, shape});
@@ -183,9 +183,9 @@ TEST_F(ClosedForm, AValueReadTwiceGathersBothGradients) {
   const Value first = graph::Gradients(graph_, loss, std::vector{x})[0];
   const Value second = graph::Gradients(graph_, first, std::vector{x})[0];
   const Value third = graph::Gradients(graph_, second, std::vector{x})[0];
-  EXPECT_THAT(Evaluate(first), testing::ElementsAre(testing::FloatEq(28)));
-  EXPECT_THAT(Evaluate(second), testing::ElementsAre(testing::FloatEq(18)));
-  EXPECT_THAT(Evaluate(third), testing::ElementsAre(testing::FloatEq(6)));
+  EXPECT_THAT(Evaluate(first), ::testing::ElementsAre(::testing::FloatEq(28)));
+  EXPECT_THAT(Evaluate(second), ::testing::ElementsAre(::testing::FloatEq(18)));
+  EXPECT_THAT(Evaluate(third), ::testing::ElementsAre(::testing::FloatEq(6)));
 }
 
 TEST_F(ClosedForm, LinearRegression) {
@@ -194,7 +194,7 @@ TEST_F(ClosedForm, LinearRegression) {
   const Value loss = graph_.Make<ReduceMean>({graph_.Make<SquaredError>({graph_.Make<MatMul>({x, w}), y})});
   const Value grad = graph::Gradients(graph_, loss, std::vector{w})[0];
   // X w - y = (-1, -2): Xᵀ of it is (-7, -10).
-  EXPECT_THAT(Evaluate(grad), testing::ElementsAre(testing::FloatEq(-7), testing::FloatEq(-10)));
+  EXPECT_THAT(Evaluate(grad), ::testing::ElementsAre(::testing::FloatEq(-7), ::testing::FloatEq(-10)));
 }
 
 TEST_F(ClosedForm, ByAnIntermediateValueAndByItsSource) {
@@ -202,19 +202,19 @@ TEST_F(ClosedForm, ByAnIntermediateValueAndByItsSource) {
   const Value y = graph_.Make<Square>({x});
   const Value loss = graph_.Make<Square>({y});  // x⁴
   const std::vector<Value> grads = graph::Gradients(graph_, loss, std::vector{y, x});
-  EXPECT_THAT(Evaluate(grads[0]), testing::ElementsAre(testing::FloatEq(8)));
-  EXPECT_THAT(Evaluate(grads[1]), testing::ElementsAre(testing::FloatEq(32)));
+  EXPECT_THAT(Evaluate(grads[0]), ::testing::ElementsAre(::testing::FloatEq(8)));
+  EXPECT_THAT(Evaluate(grads[1]), ::testing::ElementsAre(::testing::FloatEq(32)));
 }
 
 TEST_F(ClosedForm, ZerosWhereTheLossDoesNotReach) {
   const Value x = Feed({}, {2}), z = Feed({2}, {1, 1});
   const Value loss = graph_.Make<Square>({x});
-  EXPECT_THAT(Evaluate(graph::Gradients(graph_, loss, std::vector{z})[0]), testing::ElementsAre(0, 0));
+  EXPECT_THAT(Evaluate(graph::Gradients(graph_, loss, std::vector{z})[0]), ::testing::ElementsAre(0, 0));
 }
 
 TEST_F(ClosedForm, ByTheLossItself) {
   const Value loss = graph_.Make<Square>({Feed({}, {2})});
-  EXPECT_THAT(Evaluate(graph::Gradients(graph_, loss, std::vector{loss})[0]), testing::ElementsAre(1));
+  EXPECT_THAT(Evaluate(graph::Gradients(graph_, loss, std::vector{loss})[0]), ::testing::ElementsAre(1));
 }
 
 TEST_F(ClosedForm, CrossEntropyOfABadLabelIsZeroWithZeroGradient) {
@@ -223,15 +223,15 @@ TEST_F(ClosedForm, CrossEntropyOfABadLabelIsZeroWithZeroGradient) {
   const Value losses = graph_.Make<SoftmaxCrossEntropy>({logits, labels});
   const Value grad = graph::Gradients(graph_, graph_.Make<ReduceSum>({losses}), std::vector{logits})[0];
   const float log_sum = std::log(std::exp(1.0f) + std::exp(2.0f)), p = std::exp(1 - log_sum);
-  EXPECT_THAT(Evaluate(losses), testing::ElementsAre(0, 0, 0, testing::FloatNear(log_sum - 1, 1e-6f)));
-  EXPECT_THAT(Evaluate(grad), testing::ElementsAre(0, 0, 0, 0, 0, 0, testing::FloatNear(p - 1, 1e-6f),
-                                                   testing::FloatNear(1 - p, 1e-6f)));
+  EXPECT_THAT(Evaluate(losses), ::testing::ElementsAre(0, 0, 0, ::testing::FloatNear(log_sum - 1, 1e-6f)));
+  EXPECT_THAT(Evaluate(grad), ::testing::ElementsAre(0, 0, 0, 0, 0, 0, ::testing::FloatNear(p - 1, 1e-6f),
+                                                     ::testing::FloatNear(1 - p, 1e-6f)));
 }
 
 TEST_F(ClosedForm, RefusesALossThatIsNoScalar) {
   const Value x = Feed({2}, {1, 2});
   EXPECT_THAT([&] { graph::Gradients(graph_, x, std::vector{x}); },
-              testing::ThrowsMessage<std::invalid_argument>(
+              ::testing::ThrowsMessage<std::invalid_argument>(
                   "the loss \"placeholder\" is f32[2]; gradients start from an f32 scalar"));
 }
 
@@ -239,7 +239,7 @@ TEST_F(ClosedForm, RefusesIntegers) {
   const Value x = graph_.Make<Placeholder>({}, TensorType{DType::kI32, {2}});
   const Value loss = graph_.Make<ReduceSum>({graph_.Make<Cast>({x})});
   EXPECT_THAT([&] { graph::Gradients(graph_, loss, std::vector{x}); },
-              testing::ThrowsMessage<std::invalid_argument>(
+              ::testing::ThrowsMessage<std::invalid_argument>(
                   "no gradient with respect to \"placeholder\": its type is i32[2]"));
 }
 

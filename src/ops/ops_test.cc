@@ -55,8 +55,8 @@ TEST(ShapeRules, NameTheSizesThatDoNotFit) {
 
 TEST(ShapeRules, RefuseProductsThatAreTooLarge) {
   const int64_t n = int64_t{1} << 25;
-  EXPECT_THAT(Refusal(MatMul(), {F32({n, 1}), F32({1, n})}), testing::HasSubstr("more than 2^40 elements"));
-  EXPECT_THAT(Refusal(Add(), {F32({n, 1}), F32({1, n})}), testing::HasSubstr("more than 2^40 elements"));
+  EXPECT_THAT(Refusal(MatMul(), {F32({n, 1}), F32({1, n})}), ::testing::HasSubstr("more than 2^40 elements"));
+  EXPECT_THAT(Refusal(Add(), {F32({n, 1}), F32({1, n})}), ::testing::HasSubstr("more than 2^40 elements"));
 }
 
 TEST(ShapeRules, NameNodeAndLine) {
@@ -68,16 +68,17 @@ TEST(ShapeRules, NameNodeAndLine) {
       [&] {
         graph.Make<MatMul>({a, b});
       },
-      testing::ThrowsMessage<std::invalid_argument>("[matmul] a[128, 30] x b[64, 32]: inner sizes 30 and 64 "
-                                                    "differ, node \"dense1/matmul\", job.yaml:14"));
+      ::testing::ThrowsMessage<std::invalid_argument>(
+          "[matmul] a[128, 30] x b[64, 32]: inner sizes 30 and 64 "
+          "differ, node \"dense1/matmul\", job.yaml:14"));
 }
 
 TEST(Broadcasting, StretchesLikeNumPy) {
   EXPECT_EQ(BroadcastShape({3, 1}, {2, 1, 5}), (Shape{2, 3, 5}));
   EXPECT_EQ(BroadcastShape({}, {4}), (Shape{4}));
   EXPECT_EQ(BroadcastShape({0, 1}, {1, 3}), (Shape{0, 3}));
-  EXPECT_THAT(BroadcastStrides({3, 1}, {2, 3, 5}), testing::ElementsAre(0, 1, 0));
-  EXPECT_THAT(BroadcastStrides({2, 3}, {2, 3}), testing::ElementsAre(3, 1));
+  EXPECT_THAT(BroadcastStrides({3, 1}, {2, 3, 5}), ::testing::ElementsAre(0, 1, 0));
+  EXPECT_THAT(BroadcastStrides({2, 3}, {2, 3}), ::testing::ElementsAre(3, 1));
 }
 
 TEST(Classes, AreReadFromLabelsWithinBoundsOnly) {

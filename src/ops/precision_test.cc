@@ -13,7 +13,7 @@
 namespace leat::ops {
 namespace {
 
-size_t Count(const Graph& graph, std::string_view kind) {
+size_t CountNodes(const Graph& graph, std::string_view kind) {
   return static_cast<size_t>(
       std::ranges::count_if(graph.nodes(), [&](const Node& node) { return node.op->kind() == kind; }));
 }
@@ -78,7 +78,7 @@ TEST(UseBf16, RoundsEachOperandOnceAndNothingElse) {
   for (Value v : net.fetches_) keep.push_back(fused.At(v));
   const graph::Rewrite narrow = UseBf16()(fused.graph, keep);
   // Forward x, w1, h, w2; backward both layers' gradients. x, h and w2 are used twice.
-  EXPECT_EQ(Count(narrow.graph, "cast"), 6u) << narrow.graph.ToString();
+  EXPECT_EQ(CountNodes(narrow.graph, "cast"), 6u) << narrow.graph.ToString();
   for (const Node& node : narrow.graph.nodes()) {
     const bool product = node.op->kind() == "dense" || node.op->kind() == "matmul";
     if (product) {
@@ -92,7 +92,7 @@ TEST(UseBf16, RoundsEachOperandOnceAndNothingElse) {
 
 TEST(UseBf16, LeavesSmallProducts) {
   Perceptron net;
-  EXPECT_EQ(Count(UseBf16(49)(net.graph_, net.fetches_).graph, "cast"), 0u);
+  EXPECT_EQ(CountNodes(UseBf16(49)(net.graph_, net.fetches_).graph, "cast"), 0u);
 }
 
 TEST(UseBf16, LearnsAsWell) {

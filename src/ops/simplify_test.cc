@@ -14,7 +14,7 @@ namespace {
 using Axes = std::vector<int>;
 using Sizes = std::vector<int64_t>;
 
-class Simplified : public testing::Test {
+class Simplified : public ::testing::Test {
  protected:
   Value Feed(Shape shape) {
     const Value v = graph_.Make<Placeholder>({}, TensorType{DType::kF32, shape});

@@ -19,13 +19,13 @@ std::vector<float> Draw(const InitSpec& init, uint64_t seed, std::string_view na
   return out;
 }
 
-struct Moments {
+struct InitMoments {
   double mean = 0;
   double deviation = 0;
 };
 
-Moments Of(const std::vector<float>& values) {
-  Moments m;
+InitMoments Of(const std::vector<float>& values) {
+  InitMoments m;
   for (const float v : values) m.mean += v / static_cast<double>(values.size());
   for (const float v : values)
     m.deviation += (v - m.mean) * (v - m.mean) / static_cast<double>(values.size());
@@ -36,8 +36,8 @@ Moments Of(const std::vector<float>& values) {
 constexpr size_t kMany = 100000;
 
 TEST(InitTest, ZerosAndConstant) {
-  EXPECT_THAT(Draw({.kind = InitKind::kZeros}, 1, "w", 0, 3), testing::Each(0.0f));
-  EXPECT_THAT(Draw({.kind = InitKind::kConstant, .value = 2.5f}, 1, "w", 0, 3), testing::Each(2.5f));
+  EXPECT_THAT(Draw({.kind = InitKind::kZeros}, 1, "w", 0, 3), ::testing::Each(0.0f));
+  EXPECT_THAT(Draw({.kind = InitKind::kConstant, .value = 2.5f}, 1, "w", 0, 3), ::testing::Each(2.5f));
 }
 
 TEST(InitTest, GlorotUniformHasItsLimitAndMoments) {
@@ -47,20 +47,20 @@ TEST(InitTest, GlorotUniformHasItsLimitAndMoments) {
   EXPECT_GE(*least, -limit);
   EXPECT_LE(*most, limit);
   EXPECT_GT(*most - *least, 2 * limit * 0.999);
-  const Moments m = Of(values);
+  const InitMoments m = Of(values);
   EXPECT_NEAR(m.mean, 0, 4 * limit / std::sqrt(3.0 * kMany));
   EXPECT_NEAR(m.deviation, limit / std::sqrt(3.0), 0.01 * limit);
 }
 
 TEST(InitTest, HeNormalHasItsMoments) {
   const double deviation = std::sqrt(2.0 / 784);
-  const Moments m = Of(Draw({.kind = InitKind::kHeNormal, .fan_in = 784}, 1, "w", 0, kMany));
+  const InitMoments m = Of(Draw({.kind = InitKind::kHeNormal, .fan_in = 784}, 1, "w", 0, kMany));
   EXPECT_NEAR(m.mean, 0, 4 * deviation / std::sqrt(double{kMany}));
   EXPECT_NEAR(m.deviation, deviation, 0.01 * deviation);
 }
 
 TEST(InitTest, NormalHasItsDeviation) {
-  const Moments m = Of(Draw({.kind = InitKind::kNormal, .value = 0.02f}, 1, "w", 0, kMany));
+  const InitMoments m = Of(Draw({.kind = InitKind::kNormal, .value = 0.02f}, 1, "w", 0, kMany));
   EXPECT_NEAR(m.mean, 0, 4 * 0.02 / std::sqrt(double{kMany}));
   EXPECT_NEAR(m.deviation, 0.02, 0.01 * 0.02);
 }
@@ -103,7 +103,7 @@ TEST(InitTest, AnyPartByItselfIsTheSame) {
     for (size_t begin = 0; begin < 100; begin += 13) {
       const size_t n = std::min<size_t>(13, 100 - begin);
       EXPECT_THAT(Draw(init, 9, "dense1/weight", begin, n),
-                  testing::ElementsAreArray(whole.data() + begin, n));
+                  ::testing::ElementsAreArray(whole.data() + begin, n));
     }
   }
 }

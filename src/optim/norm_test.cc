@@ -16,7 +16,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-std::vector<float> Normals(size_t n, uint64_t seed) {
+std::vector<float> NormalValues(size_t n, uint64_t seed) {
   const CounterRng rng(seed);
   std::vector<float> out(n);
   for (size_t i = 0; i < n; ++i) out[i] = static_cast<float>(rng.Normal(i));
@@ -31,7 +31,7 @@ double InLanes(const float* x, size_t n) {
 }
 
 TEST(Norm, IsTheSumInLanesBitForBit) {
-  const auto x = Normals(1200, 1);
+  const auto x = NormalValues(1200, 1);
   for (const size_t n : {0u, 1u, 15u, 16u, 17u, 31u, 33u, 100u, 1000u}) {
     for (const size_t offset : {0u, 1u, 5u, 16u}) {
       EXPECT_EQ(SquaredNorm(x.data() + offset, n), InLanes(x.data() + offset, n)) << n;
@@ -49,7 +49,7 @@ TEST(Norm, OfTheLargestNumbersIsFinite) {
 TEST(Norm, TellsWhatIsNotFiniteWhereverItIs) {
   for (const float bad : {kInfinity, -kInfinity, kNan}) {
     for (size_t i = 0; i < 40; ++i) {
-      auto x = Normals(40, 2);
+      auto x = NormalValues(40, 2);
       x[i] = bad;
       EXPECT_FALSE(std::isfinite(SquaredNorm(x.data(), x.size()))) << i;
     }
@@ -59,9 +59,9 @@ TEST(Norm, TellsWhatIsNotFiniteWhereverItIs) {
 TEST(Norm, ScaleAndClamp) {
   std::vector<float> x = {1, -2, 3, -0.5f, 0};
   Clamp(x.data(), x.size(), 2);
-  EXPECT_THAT(x, testing::ElementsAre(1, -2, 2, -0.5f, 0));
+  EXPECT_THAT(x, ::testing::ElementsAre(1, -2, 2, -0.5f, 0));
   Scale(x.data(), x.size(), 0.5f);
-  EXPECT_THAT(x, testing::ElementsAre(0.5f, -1, 1, -0.25f, 0));
+  EXPECT_THAT(x, ::testing::ElementsAre(0.5f, -1, 1, -0.25f, 0));
 }
 
 TEST(Norm, ClipFactorLeavesWhatIsShortAlone) {

@@ -313,7 +313,7 @@ TEST(OptimizerTest, DecoupledDecayShrinksByTheSameShare) {
   config.weight_decay = 0.25f;
   State state(config, {8.0f, -4.0f});
   state.Update(config, std::vector<float>{0, 0}, 1);
-  EXPECT_THAT(state.values, testing::ElementsAre(7.0f, -3.5f));
+  EXPECT_THAT(state.values, ::testing::ElementsAre(7.0f, -3.5f));
 }
 
 // A constant gradient has variance 0, which rounding may make negative.
@@ -352,10 +352,10 @@ TEST(OptimizerTest, AStatisticMovesByWhatIsPushed) {
   config.schedule.warmup = 1000;
   const VariableSpec statistic{"norm/mean", Shape{3}, {}, VariableRole::kStatistic};
   const OptimizerConfig rule = RuleFor(config, statistic);
-  EXPECT_THAT(SlotNames(rule), testing::IsEmpty());
+  EXPECT_THAT(SlotNames(rule), ::testing::IsEmpty());
   State state(rule, {1.0f, 2.0f, -3.0f});
   state.Update(rule, std::vector<float>{0.25f, -1.0f, 0.0f}, 1);
-  EXPECT_THAT(state.values, testing::ElementsAre(0.75f, 3.0f, -3.0f));
+  EXPECT_THAT(state.values, ::testing::ElementsAre(0.75f, 3.0f, -3.0f));
   EXPECT_EQ(RuleFor(config, {"dense1/weight", Shape{3, 3}, {}}), config);
 }
 
@@ -389,7 +389,7 @@ TEST(OptimizerTest, AZeroGradientLeavesAFreshVariableAlone) {
     config.weight_decay = 0;
     State state(config, {1.5f, -2.0f});
     state.Update(config, std::vector<float>{0, 0}, 1);
-    EXPECT_THAT(state.values, testing::ElementsAre(1.5f, -2.0f)) << Name(kind);
+    EXPECT_THAT(state.values, ::testing::ElementsAre(1.5f, -2.0f)) << Name(kind);
   }
 }
 
@@ -402,8 +402,8 @@ TEST(OptimizerTest, EmptyPartsAreFine) {
 }
 
 TEST(OptimizerTest, NamesAndInitialSlots) {
-  using testing::ElementsAre;
-  EXPECT_THAT(SlotNames(Defaults(Kind::kSgd)), testing::IsEmpty());
+  using ::testing::ElementsAre;
+  EXPECT_THAT(SlotNames(Defaults(Kind::kSgd)), ::testing::IsEmpty());
   EXPECT_THAT(SlotNames(Defaults(Kind::kMomentum)), ElementsAre("velocity"));
   EXPECT_THAT(SlotNames(Defaults(Kind::kNesterov)), ElementsAre("velocity"));
   EXPECT_THAT(SlotNames(Defaults(Kind::kAdagrad)), ElementsAre("accumulator"));
@@ -488,8 +488,8 @@ TEST(OptimizerConfigTest, RefusesWhatDoesNotBelong) {
   try {
     Read("type: adma\n");
   } catch (const std::invalid_argument& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("adam"));
-    EXPECT_THAT(e.what(), testing::HasSubstr("job.yaml:1"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("adam"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("job.yaml:1"));
   }
 }
 

@@ -12,7 +12,7 @@
 namespace leat::optim {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using Type = Schedule::Type;
 
 std::vector<double> Shares(const Schedule& schedule, uint64_t steps) {
@@ -68,18 +68,19 @@ TEST(Schedule, NoFactorIsNoTrouble) {
   EXPECT_EQ(ShareAt({.type = Type::kExponential, .every = 1, .factor = 0.5}, ~uint64_t{0}), 0);
 }
 
-Schedule Read(const std::string& yaml) {
+Schedule ReadSchedule(const std::string& yaml) {
   return Schedule::FromConfig(Config::Parse(yaml, "job.yaml"));
 }
 
 TEST(Schedule, ReadsEachType) {
-  EXPECT_EQ(Read("{type: constant}"), Schedule{});
-  EXPECT_EQ(Read("{type: constant, warmup: 7}"), Schedule{.warmup = 7});
-  EXPECT_EQ(Read("{type: step, every: 5}"), (Schedule{.type = Type::kStep, .every = 5, .factor = 0.1}));
-  EXPECT_EQ(Read("{type: exponential, every: 5, factor: 0.5, warmup: 1}"),
+  EXPECT_EQ(ReadSchedule("{type: constant}"), Schedule{});
+  EXPECT_EQ(ReadSchedule("{type: constant, warmup: 7}"), Schedule{.warmup = 7});
+  EXPECT_EQ(ReadSchedule("{type: step, every: 5}"),
+            (Schedule{.type = Type::kStep, .every = 5, .factor = 0.1}));
+  EXPECT_EQ(ReadSchedule("{type: exponential, every: 5, factor: 0.5, warmup: 1}"),
             (Schedule{.type = Type::kExponential, .warmup = 1, .every = 5, .factor = 0.5}));
-  EXPECT_EQ(Read("{type: linear, steps: 5}"), (Schedule{.type = Type::kLinear, .steps = 5}));
-  EXPECT_EQ(Read("{type: cosine, steps: 5, warmup: 4, final: 0.5}"),
+  EXPECT_EQ(ReadSchedule("{type: linear, steps: 5}"), (Schedule{.type = Type::kLinear, .steps = 5}));
+  EXPECT_EQ(ReadSchedule("{type: cosine, steps: 5, warmup: 4, final: 0.5}"),
             (Schedule{.type = Type::kCosine, .warmup = 4, .steps = 5, .final = 0.5}));
   EXPECT_EQ(Name(Type::kCosine), "cosine");
 }
@@ -92,10 +93,10 @@ TEST(Schedule, RefusesWhatDoesNotBelong) {
         "{type: linear, steps: 5, final: -1}", "{type: linear, steps: 5, every: 2}",
         "{type: constant, warmup: -1}", "{type: constant, warmup: 9000000000000000000}"}) {
     try {
-      Read(yaml);
+      ReadSchedule(yaml);
       ADD_FAILURE() << yaml;
     } catch (const std::invalid_argument& e) {
-      EXPECT_THAT(e.what(), testing::HasSubstr("job.yaml:1")) << yaml;
+      EXPECT_THAT(e.what(), ::testing::HasSubstr("job.yaml:1")) << yaml;
     }
   }
 }

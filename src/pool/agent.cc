@@ -35,8 +35,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kInterval = std::chrono::milliseconds(250);
-constexpr Duration kDeadline = std::chrono::seconds(2);
+constexpr Duration kReportInterval = std::chrono::milliseconds(250);
+constexpr Duration kReportDeadline = std::chrono::seconds(2);
 constexpr Duration kTermGrace = std::chrono::seconds(10);  // after SIGTERM, before SIGKILL
 // An agent that was restarted may meet its former self for a while.
 constexpr Duration kNameTaken = std::chrono::seconds(5);
@@ -67,7 +67,7 @@ class Agent {
       ReadAddresses();
       failure = Exchange();
       KillOverdue();
-      if (!stopped_ && failure.ok()) processes_.Await(kInterval);
+      if (!stopped_ && failure.ok()) processes_.Await(kReportInterval);
     }
     EndAll();
     return failure;
@@ -169,8 +169,8 @@ class Agent {
   }
 
   Status Exchange() {
-    const auto reply =
-        pool_->Call(protocol::PoolRequest{protocol::PoolRequest::Kind::kReport, ToJson(Report())}, kDeadline);
+    const auto reply = pool_->Call(
+        protocol::PoolRequest{protocol::PoolRequest::Kind::kReport, ToJson(Report())}, kReportDeadline);
     if (stopped_) return {};
     const auto* said = reply.ok() ? std::get_if<protocol::PoolReply>(&*reply) : nullptr;
     const Status status = said != nullptr ? said->status : reply.status();
@@ -241,7 +241,7 @@ class Agent {
     processes_.Signal(SIGTERM);
     const Time until = clock_.Now() + kTermGrace;
     while (!processes_.empty() && clock_.Now() < until) {
-      processes_.Await(kInterval);
+      processes_.Await(kReportInterval);
       (void)processes_.Reap();
     }
   }

@@ -8,10 +8,10 @@
 namespace leat::pool {
 namespace {
 
-using Kind = protocol::AdminRequest::Kind;
+using AdminKind = protocol::AdminRequest::Kind;
 
-constexpr Duration kInterval = std::chrono::milliseconds(400);  // between two questions
-constexpr Duration kDeadline = std::chrono::seconds(2);
+constexpr Duration kLinkInterval = std::chrono::milliseconds(400);  // between two questions
+constexpr Duration kLinkDeadline = std::chrono::seconds(2);
 constexpr Duration kStopDeadline = std::chrono::minutes(10);
 
 }  // namespace
@@ -68,7 +68,7 @@ void CoordinatorLink::Stop(bool discard) {
 }
 
 void CoordinatorLink::AskStatus() {
-  const auto reply = client_->Call(protocol::StatusRequest{}, kDeadline);
+  const auto reply = client_->Call(protocol::StatusRequest{}, kLinkDeadline);
   const auto* status = reply.ok() ? std::get_if<protocol::StatusReply>(&*reply) : nullptr;
   const auto want = status != nullptr ? WantIn(job_, status->json) : std::nullopt;
   std::lock_guard lock(mutex_);
@@ -88,16 +88,16 @@ void CoordinatorLink::Run() {
     lock.unlock();
     Result<protocol::ControlReply> reply = protocol::ControlReply(protocol::AdminReply{});
     if (stop) {
-      reply =
-          client_->Call(protocol::AdminRequest{.kind = *stop ? Kind::kDiscard : Kind::kStop}, kStopDeadline);
+      reply = client_->Call(protocol::AdminRequest{.kind = *stop ? AdminKind::kDiscard : AdminKind::kStop},
+                            kStopDeadline);
     } else {
       AskStatus();
       if (grant) {
         reply = client_->Call(
-            protocol::AdminRequest{.kind = Kind::kGrant,
+            protocol::AdminRequest{.kind = AdminKind::kGrant,
                                    .workers = protocol::WorkerRange{grant->workers, grant->workers},
                                    .servers = grant->servers},
-            kDeadline);
+            kLinkDeadline);
       }
     }
     const auto* admin = reply.ok() ? std::get_if<protocol::AdminReply>(&*reply) : nullptr;
@@ -106,7 +106,7 @@ void CoordinatorLink::Run() {
     if (!said.ok() && said.message() != failure && !over_)
       spdlog::warn("job {}: its coordinator says: {}", job_, said.message());
     failure = said.ok() ? "" : said.message();
-    changed_.wait_for(lock, kInterval, [&] { return over_ || grant_ != grant || stop_ != stop; });
+    changed_.wait_for(lock, kLinkInterval, [&] { return over_ || grant_ != grant || stop_ != stop; });
   }
 }
 

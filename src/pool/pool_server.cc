@@ -20,7 +20,7 @@ namespace {
 using Kind = protocol::PoolRequest::Kind;
 using Reply = std::function<void(protocol::ControlReply)>;
 
-constexpr Duration kInterval = std::chrono::milliseconds(200);  // between two decisions
+constexpr Duration kDecideInterval = std::chrono::milliseconds(200);  // between two decisions
 
 class PoolProcess {
  public:
@@ -62,7 +62,7 @@ class PoolProcess {
   void Tick() {
     pool_.Decide(loop_.Now());
     Save();
-    loop_.After(kInterval, [this] { Tick(); });
+    loop_.After(kDecideInterval, [this] { Tick(); });
   }
 
   // Nothing is answered before it is on disk. A pool that cannot write ends: its jobs go on.

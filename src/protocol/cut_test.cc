@@ -10,7 +10,7 @@
 namespace leat::protocol {
 namespace {
 
-CutRules Rules(uint32_t batch, uint32_t batches, uint32_t epochs = 1) {
+CutRules RulesOf(uint32_t batch, uint32_t batches, uint32_t epochs = 1) {
   return {.hash = 7, .batch_size = batch, .split_batches = batches, .shuffle_seed = 3, .epochs = epochs};
 }
 
@@ -30,8 +30,8 @@ TEST(NextCut, CoversASealedPartitionOnceInEveryEpoch) {
   for (int round = 0; round < 200; ++round) {
     const uint64_t first = rng.Below(1000), end = first + rng.Below(500);
     const CutRules rules =
-        Rules(1 + static_cast<uint32_t>(rng.Below(20)), 1 + static_cast<uint32_t>(rng.Below(5)),
-              1 + static_cast<uint32_t>(rng.Below(3)));
+        RulesOf(1 + static_cast<uint32_t>(rng.Below(20)), 1 + static_cast<uint32_t>(rng.Below(5)),
+                1 + static_cast<uint32_t>(rng.Below(3)));
     Position at{0, first};
     std::vector<uint32_t> seen(rules.epochs * (end - first), 0);
     while (auto cut = NextCut(rules, 0, at, first, end, true, false)) {
@@ -50,7 +50,7 @@ TEST(NextCut, CoversASealedPartitionOnceInEveryEpoch) {
 
 // A full split does not depend on what follows it, or on whether the partition is sealed.
 TEST(NextCut, FullSplitsDependOnThePositionAlone) {
-  const CutRules rules = Rules(10, 4);
+  const CutRules rules = RulesOf(10, 4);
   const auto cut = NextCut(rules, 1, {0, 120}, 20, 160, false, false);
   ASSERT_TRUE(cut);
   EXPECT_EQ(cut->end, 160u);
@@ -64,7 +64,7 @@ TEST(NextCut, FullSplitsDependOnThePositionAlone) {
 }
 
 TEST(NextCut, ALiveTailWaitsOrGivesItsWholeBatches) {
-  const CutRules rules = Rules(10, 4);
+  const CutRules rules = RulesOf(10, 4);
   EXPECT_FALSE(NextCut(rules, 0, {0, 0}, 0, 39, false, false));
   EXPECT_EQ(NextCut(rules, 0, {0, 0}, 0, 39, false, true)->end, 30u);
   EXPECT_EQ(NextCut(rules, 0, {0, 30}, 0, 39, false, true)->end, 39u)
@@ -75,26 +75,27 @@ TEST(NextCut, ALiveTailWaitsOrGivesItsWholeBatches) {
 
 TEST(NextCut, ContinuesWhenTheStreamOrTheEpochsGrowLater) {
   const Position reached{0, 40};
-  EXPECT_TRUE(Exhausted(Rules(10, 4), reached, 0, 40, true));
-  EXPECT_FALSE(NextCut(Rules(10, 4), 0, reached, 0, 40, true, true));
-  const auto grown = NextCut(Rules(10, 4), 0, reached, 0, 45, true, false);
+  EXPECT_TRUE(Exhausted(RulesOf(10, 4), reached, 0, 40, true));
+  EXPECT_FALSE(NextCut(RulesOf(10, 4), 0, reached, 0, 40, true, true));
+  const auto grown = NextCut(RulesOf(10, 4), 0, reached, 0, 45, true, false);
   ASSERT_TRUE(grown);
   EXPECT_EQ(grown->begin, reached);
-  const auto again = NextCut(Rules(10, 4, 2), 0, reached, 0, 40, true, false);
+  const auto again = NextCut(RulesOf(10, 4, 2), 0, reached, 0, 40, true, false);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->after, reached);
   EXPECT_EQ(again->begin, (Position{1, 0}));
-  EXPECT_FALSE(NextCut(Rules(10, 4, 2), 0, reached, 0, 40, false, true)) << "only a sealed stream has an end";
+  EXPECT_FALSE(NextCut(RulesOf(10, 4, 2), 0, reached, 0, 40, false, true))
+      << "only a sealed stream has an end";
 }
 
 TEST(NextCut, OfAnEmptyPartitionThereIsNone) {
-  EXPECT_FALSE(NextCut(Rules(10, 4, 5), 0, {0, 12}, 12, 12, true, true));
-  EXPECT_TRUE(Exhausted(Rules(10, 4, 5), {0, 12}, 12, 12, true));
-  EXPECT_FALSE(Exhausted(Rules(10, 4, 5), {0, 12}, 12, 12, false));
+  EXPECT_FALSE(NextCut(RulesOf(10, 4, 5), 0, {0, 12}, 12, 12, true, true));
+  EXPECT_TRUE(Exhausted(RulesOf(10, 4, 5), {0, 12}, 12, 12, true));
+  EXPECT_FALSE(Exhausted(RulesOf(10, 4, 5), {0, 12}, 12, 12, false));
 }
 
 TEST(NextCut, StaysWithinTheLimitsForAnyRules) {
-  for (const CutRules& rules : {Rules(0, 0), Rules(~0u, ~0u), Rules(1, ~0u), Rules(~0u, 1)}) {
+  for (const CutRules& rules : {RulesOf(0, 0), RulesOf(~0u, ~0u), RulesOf(1, ~0u), RulesOf(~0u, 1)}) {
     const auto cut = NextCut(rules, 0, {0, 0}, 0, uint64_t{1} << 40, false, false);
     ASSERT_TRUE(cut);
     EXPECT_TRUE(cut->valid());

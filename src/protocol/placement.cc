@@ -15,10 +15,11 @@ namespace {
 
 constexpr size_t kNamedVariables = 3;  // in a warning
 
-constexpr std::pair<std::string_view, Placement::Kind> kKinds[] = {{"round_robin", Placement::kRoundRobin},
-                                                                   {"greedy", Placement::kGreedy},
-                                                                   {"partitioned", Placement::kPartitioned},
-                                                                   {"weighted", Placement::kWeighted}};
+constexpr std::pair<std::string_view, Placement::Kind> kPlacementKinds[] = {
+    {"round_robin", Placement::kRoundRobin},
+    {"greedy", Placement::kGreedy},
+    {"partitioned", Placement::kPartitioned},
+    {"weighted", Placement::kWeighted}};
 
 // Bytes assigned to each server so far, without excluded servers.
 class Loads {
@@ -61,7 +62,7 @@ std::vector<uint32_t> LargestFirst(const std::vector<uint64_t>& sizes) {
   return order;
 }
 
-Status InvalidArgument(std::string why) {
+Status InvalidPlacement(std::string why) {
   return {Code::kInvalidArgument, std::move(why)};
 }
 
@@ -71,17 +72,17 @@ Result<std::vector<uint32_t>> PlaceByFunction(const SliceTable& table, const Pla
   try {
     assignment = own(table, servers);
   } catch (const std::exception& error) {
-    return InvalidArgument(std::string("the placement function failed: ") + error.what());
+    return InvalidPlacement(std::string("the placement function failed: ") + error.what());
   }
   if (assignment.size() != table.slices.size()) {
-    return InvalidArgument("the placement function placed " + std::to_string(assignment.size()) +
-                           " slices, there are " + std::to_string(table.slices.size()));
+    return InvalidPlacement("the placement function placed " + std::to_string(assignment.size()) +
+                            " slices, there are " + std::to_string(table.slices.size()));
   }
   for (size_t i = 0; i < assignment.size(); ++i) {
     if (assignment[i] < servers) continue;
-    return InvalidArgument("the placement function put slice " + std::to_string(i) + " of '" +
-                           table.variables[table.slices[i].variable].name + "' on server " +
-                           std::to_string(assignment[i]) + " of " + std::to_string(servers));
+    return InvalidPlacement("the placement function put slice " + std::to_string(i) + " of '" +
+                            table.variables[table.slices[i].variable].name + "' on server " +
+                            std::to_string(assignment[i]) + " of " + std::to_string(servers));
   }
   return assignment;
 }
@@ -100,8 +101,8 @@ double LargestExcess(const PlacementReport& report) {
 }
 
 // The report without warnings.
-PlacementReport Sum(const SliceTable& table, const Placement& placement,
-                    const std::vector<uint32_t>& assignment, uint32_t servers, size_t slots) {
+PlacementReport SumOf(const SliceTable& table, const Placement& placement,
+                      const std::vector<uint32_t>& assignment, uint32_t servers, size_t slots) {
   PlacementReport report;
   report.servers.resize(servers);
   std::vector<std::vector<uint64_t>> parts(servers, std::vector<uint64_t>(table.variables.size()));
@@ -132,19 +133,19 @@ PlacementReport Sum(const SliceTable& table, const Placement& placement,
 }  // namespace
 
 bool IsPlacement(std::string_view name) {
-  return std::ranges::any_of(kKinds, [&](const auto& kind) { return kind.first == name; });
+  return std::ranges::any_of(kPlacementKinds, [&](const auto& kind) { return kind.first == name; });
 }
 
 Placement PlacementFromConfig(const Config& config, const std::map<std::string, PlacementFunction>& own) {
   std::vector<std::string> names;
-  for (const auto& [name, kind] : kKinds) names.emplace_back(name);
+  for (const auto& [name, kind] : kPlacementKinds) names.emplace_back(name);
   for (const auto& [name, place] : own) names.push_back(name);
   const std::string name = (config.IsMap() ? config.At("type") : config).OneOf("placement", names);
   Placement placement(Placement::kOwn);
   if (const auto at = own.find(name); at != own.end()) {
     placement.own = at->second;
   } else {
-    placement.kind = kKinds[std::ranges::find(names, name) - names.begin()].second;
+    placement.kind = kPlacementKinds[std::ranges::find(names, name) - names.begin()].second;
   }
   const Config settings = config.IsMap() ? config : config.WithoutSettings();
   settings.Allow({"type", "weights", "exclude"});
@@ -173,32 +174,32 @@ Placement PlacementFromConfig(const Config& config, const std::map<std::string, 
 Status Check(const Placement& placement, uint32_t servers) {
   const std::string of = " of " + std::to_string(servers) + (servers == 1 ? " server" : " servers");
   if (placement.kind == Placement::kOwn) {
-    if (!placement.own) return InvalidArgument("the placement function is missing");
+    if (!placement.own) return InvalidPlacement("the placement function is missing");
     if (!placement.exclude.empty())
-      return InvalidArgument(
+      return InvalidPlacement(
           "exclude has no effect with a placement function, which must leave servers out itself");
     return {};
   }
   for (const uint32_t server : placement.exclude) {
     if (server < servers) continue;
-    return InvalidArgument("exclude names server " + std::to_string(server) + of +
-                           "; servers are numbered from 0");
+    return InvalidPlacement("exclude names server " + std::to_string(server) + of +
+                            "; servers are numbered from 0");
   }
   const bool weighted = placement.kind == Placement::kWeighted;
   if (weighted && placement.weights.size() != servers) {
-    return InvalidArgument(std::to_string(placement.weights.size()) + " weights for " +
-                           std::to_string(servers) + (servers == 1 ? " server" : " servers") +
-                           "; there must be one for each");
+    return InvalidPlacement(std::to_string(placement.weights.size()) + " weights for " +
+                            std::to_string(servers) + (servers == 1 ? " server" : " servers") +
+                            "; there must be one for each");
   }
   for (const double weight : placement.weights) {
     if (std::isfinite(weight) && weight >= 0 && weight <= 1e6) continue;
-    return InvalidArgument("a weight is " + std::to_string(weight) + "; it is between 0 and 1000000");
+    return InvalidPlacement("a weight is " + std::to_string(weight) + "; it is between 0 and 1000000");
   }
   for (uint32_t server = 0; server < servers; ++server) {
     const bool excluded = std::ranges::find(placement.exclude, server) != placement.exclude.end();
     if (!excluded && (!weighted || placement.weights[server] > 0)) return {};
   }
-  return InvalidArgument("no server" + of + " may hold slices: each is excluded or has weight 0");
+  return InvalidPlacement("no server" + of + " may hold slices: each is excluded or has weight 0");
 }
 
 Result<std::vector<uint32_t>> Place(const SliceTable& table, const Placement& placement, uint32_t servers) {
@@ -258,7 +259,7 @@ std::vector<uint32_t> Place(const SliceTable& table, Placement::Kind kind, uint3
 
 PlacementReport Describe(const SliceTable& table, const Placement& placement,
                          const std::vector<uint32_t>& assignment, uint32_t servers, size_t slots) {
-  PlacementReport report = Sum(table, placement, assignment, servers, slots);
+  PlacementReport report = SumOf(table, placement, assignment, servers, slots);
   for (uint32_t s = 0; s < servers; ++s) {
     const auto& server = report.servers[s];
     if (server.share <= std::min(2 * server.fair, (1 + server.fair) / 2)) continue;
@@ -276,7 +277,7 @@ PlacementReport Describe(const SliceTable& table, const Placement& placement,
   greedy.kind = Placement::kGreedy;
   if (placement.kind == Placement::kOwn) greedy = Placement::kGreedy;
   const auto spread = Place(table, greedy, servers);
-  if (spread.ok() && LargestExcess(Sum(table, greedy, *spread, servers, slots)) <= 0)
+  if (spread.ok() && LargestExcess(SumOf(table, greedy, *spread, servers, slots)) <= 0)
     for (std::string& line : report.warnings) line += "; placement: greedy spreads them";
   return report;
 }

@@ -158,28 +158,28 @@ TEST(Placement, TheUsersOwnFunctionIsCheckedWhenItReturns) {
 
 // ---- from a job file
 
-Placement Read(const std::string& text) {
+Placement ReadPlacement(const std::string& text) {
   return PlacementFromConfig(Config::Parse("placement: " + text, "job.yaml").At("placement"));
 }
 
-std::string Mistake(const std::string& text, uint32_t servers) {
+std::string PlacementMistake(const std::string& text, uint32_t servers) {
   try {
-    return Check(Read(text), servers).message();
+    return Check(ReadPlacement(text), servers).message();
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
 }
 
 TEST(Placement, IsReadFromAWordOrAMap) {
-  EXPECT_EQ(Read("round_robin").kind, Placement::kRoundRobin);
-  EXPECT_EQ(Read("partitioned").kind, Placement::kPartitioned);
-  const auto greedy = Read("{type: greedy, exclude: [0, 2]}");
+  EXPECT_EQ(ReadPlacement("round_robin").kind, Placement::kRoundRobin);
+  EXPECT_EQ(ReadPlacement("partitioned").kind, Placement::kPartitioned);
+  const auto greedy = ReadPlacement("{type: greedy, exclude: [0, 2]}");
   EXPECT_EQ(greedy.kind, Placement::kGreedy);
   EXPECT_EQ(greedy.exclude, (std::vector<uint32_t>{0, 2}));
-  const auto weighted = Read("{type: weighted, weights: [1, 2.5]}");
+  const auto weighted = ReadPlacement("{type: weighted, weights: [1, 2.5]}");
   EXPECT_EQ(weighted.kind, Placement::kWeighted);
   EXPECT_EQ(weighted.weights, (std::vector<double>{1, 2.5}));
-  EXPECT_EQ(Mistake("{type: weighted, weights: [1, 2.5], exclude: [0]}", 2), "");
+  EXPECT_EQ(PlacementMistake("{type: weighted, weights: [1, 2.5], exclude: [0]}", 2), "");
 }
 
 TEST(Placement, InvalidPlacementsAreRejectedInOneLine) {
@@ -197,7 +197,8 @@ TEST(Placement, InvalidPlacementsAreRejectedInOneLine) {
         {"{type: greedy, exclude: [-1]}", "exclude names server -1"},
         {"{type: greedy, exclude: 0}", "a list"},
         {"{type: greedy, excludes: [0]}", "did you mean 'exclude'"}}) {
-    EXPECT_NE(Mistake(text, 2).find(says), std::string::npos) << text << ": " << Mistake(text, 2);
+    EXPECT_NE(PlacementMistake(text, 2).find(says), std::string::npos)
+        << text << ": " << PlacementMistake(text, 2);
   }
 }
 

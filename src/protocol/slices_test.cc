@@ -12,7 +12,7 @@ namespace {
 
 using Variables = std::vector<optim::VariableSpec>;
 
-Variables Dense(const std::vector<int64_t>& sizes) {
+Variables DenseVariables(const std::vector<int64_t>& sizes) {
   Variables variables;
   for (size_t i = 0; i + 1 < sizes.size(); ++i) {
     const std::string name = "dense" + std::to_string(i);
@@ -96,7 +96,7 @@ TEST(Slices, MomentsAreOneHoweverLarge) {
 }
 
 TEST(SlicesTest, WholeVariablesAreOneSliceEach) {
-  Variables variables = Dense({784, 512, 10});
+  Variables variables = DenseVariables({784, 512, 10});
   variables.push_back({"empty", Shape{0, 3}, {}});
   variables.push_back({"scale", Shape{}, {}});
   const SliceTable table = MakeWholeSlices(variables, 7);

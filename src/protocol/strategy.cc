@@ -17,11 +17,12 @@ struct KindRow {
   std::vector<std::string_view> settings;
 };
 
-constexpr std::array kKinds = {StrategyKind::kAsync,    StrategyKind::kSync,      StrategyKind::kSsp,
-                               StrategyKind::kDownpour, StrategyKind::kAveraging, StrategyKind::kAllReduce};
+constexpr std::array kStrategyKinds = {StrategyKind::kAsync,     StrategyKind::kSync,
+                                       StrategyKind::kSsp,       StrategyKind::kDownpour,
+                                       StrategyKind::kAveraging, StrategyKind::kAllReduce};
 
 const KindRow& Row(StrategyKind kind) {
-  static const std::array<KindRow, kKinds.size()> kRows = {{
+  static const std::array<KindRow, kStrategyKinds.size()> kRows = {{
       {"async", {"staleness_aware"}},
       {"sync", {"lanes", "scale_learning_rate", "backup"}},
       {"ssp", {"staleness", "lanes", "scale_learning_rate", "staleness_aware"}},
@@ -65,9 +66,9 @@ bool Has(StrategyKind kind, std::string_view setting) {
 
 StrategyKind ReadKind(const Config& config) {
   std::vector<std::string> names;
-  for (const StrategyKind kind : kKinds) names.emplace_back(Name(kind));
+  for (const StrategyKind kind : kStrategyKinds) names.emplace_back(Name(kind));
   const std::string name = config.OneOf("strategy", names);
-  return kKinds[static_cast<size_t>(std::ranges::find(names, name) - names.begin())];
+  return kStrategyKinds[static_cast<size_t>(std::ranges::find(names, name) - names.begin())];
 }
 
 // Rejects a setting of another strategy, which the error message names: it may be left from before a change
@@ -79,7 +80,7 @@ void Allow(const Config& config, StrategyKind kind) {
     const std::string_view setting = NameNow(key);
     if (key == "type" || Has(kind, setting)) continue;
     std::string others;
-    for (const StrategyKind other : kKinds) {
+    for (const StrategyKind other : kStrategyKinds) {
       if (Has(other, setting)) others += (others.empty() ? "" : ", ") + std::string(Name(other));
     }
     if (!others.empty()) {
@@ -90,11 +91,11 @@ void Allow(const Config& config, StrategyKind kind) {
   WithNamesOfToday(config).Allow(known);
 }
 
-Status InvalidArgument(std::string why) {
+Status InvalidStrategy(std::string why) {
   return {Code::kInvalidArgument, std::move(why)};
 }
 
-std::string Workers(uint32_t workers) {
+std::string WorkersText(uint32_t workers) {
   return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
 }
 
@@ -117,20 +118,20 @@ Status CheckLanes(const StrategyConfig& strategy, uint32_t workers, bool resumed
   const uint32_t most =
       strategy.on_servers() ? StrategyConfig::kMaxLanes : StrategyConfig::kMaxAllReduceLanes;
   if (strategy.backup >= workers) {
-    return InvalidArgument(
-        "backup is " + std::to_string(strategy.backup) + " with " + Workers(workers) +
+    return InvalidStrategy(
+        "backup is " + std::to_string(strategy.backup) + " with " + WorkersText(workers) +
         ": no worker would be left to wait for; backup must be less than the number of workers");
   }
-  if (strategy.lanes == 0) return InvalidArgument("lanes is 0: a step needs at least one lane");
+  if (strategy.lanes == 0) return InvalidStrategy("lanes is 0: a step needs at least one lane");
   if (strategy.lanes > most - strategy.backup) {
-    return InvalidArgument("lanes is " + std::to_string(strategy.lanes) + "; a step of " + name +
+    return InvalidStrategy("lanes is " + std::to_string(strategy.lanes) + "; a step of " + name +
                            " has at most " + std::to_string(most) + " batches");
   }
   if (strategy.total_lanes() < workers && !resumed) {
-    return InvalidArgument(
+    return InvalidStrategy(
         "lanes is " + std::to_string(strategy.lanes) +
         (strategy.backup > 0 ? " (and backup " + std::to_string(strategy.backup) + ")" : "") +
-        ", fewer than the " + Workers(workers) + ": some workers would never have work");
+        ", fewer than the " + WorkersText(workers) + ": some workers would never have work");
   }
   return {};
 }
@@ -209,7 +210,7 @@ std::vector<std::string> OldNames(const Config& config) {
 
 Status Check(const StrategyConfig& strategy, uint32_t workers, bool resumed) {
   const auto past = [](std::string_view what, uint32_t value) {
-    return InvalidArgument(std::string(what) + " is " + std::to_string(value) + "; it is between 1 and " +
+    return InvalidStrategy(std::string(what) + " is " + std::to_string(value) + "; it is between 1 and " +
                            std::to_string(StrategyConfig::kMaxPeriod) + " batches");
   };
   for (const auto& [what, value] :
@@ -217,30 +218,30 @@ Status Check(const StrategyConfig& strategy, uint32_t workers, bool resumed) {
     if (value == 0 || value > StrategyConfig::kMaxPeriod) return past(what, value);
   }
   if (strategy.staleness < -1 || strategy.staleness > StrategyConfig::kMaxStaleness) {
-    return InvalidArgument("staleness is " + std::to_string(strategy.staleness) + "; it is 0 (as sync) to " +
+    return InvalidStrategy("staleness is " + std::to_string(strategy.staleness) + "; it is 0 (as sync) to " +
                            std::to_string(StrategyConfig::kMaxStaleness) + " steps, or -1 (as async)");
   }
   if (strategy.staleness != 0 && strategy.kind != StrategyKind::kSsp)
-    return InvalidArgument("staleness is a setting of ssp, not of " + std::string(Name(strategy.kind)));
+    return InvalidStrategy("staleness is a setting of ssp, not of " + std::string(Name(strategy.kind)));
   if (!(strategy.momentum >= 0 && strategy.momentum < 1)) {
     std::ostringstream text;
     text << "momentum is " << strategy.momentum << "; it is 0 or more and less than 1";
-    return InvalidArgument(text.str());
+    return InvalidStrategy(text.str());
   }
   if (strategy.staleness_aware && strategy.stepped()) {
-    return InvalidArgument(
+    return InvalidStrategy(
         "staleness_aware divides the rate of updates that come late; with " +
         std::string(Name(strategy.kind)) +
         (strategy.kind == StrategyKind::kSsp ? " only staleness: -1 has such" : " none does"));
   }
   if (strategy.auto_lanes && (strategy.deterministic || strategy.mpi)) {
-    return InvalidArgument(strategy.mpi
+    return InvalidStrategy(strategy.mpi
                                ? "lanes: auto follows workers that come and go; by MPI none does"
                                : "lanes: auto makes results depend on which workers there are; not with "
                                  "deterministic: true");
   }
   if (strategy.kind == StrategyKind::kAllReduce && workers < 2) {
-    return InvalidArgument("allreduce with " + Workers(workers) +
+    return InvalidStrategy("allreduce with " + WorkersText(workers) +
                            ": it needs 2 or more; a single worker can use any other strategy");
   }
   return strategy.stepped() ? CheckLanes(strategy, workers, resumed) : Status();

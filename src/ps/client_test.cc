@@ -453,7 +453,7 @@ TEST_P(ClientTest, EveryBatchCountsOnceWhateverTheNetworkDoes) {
 
 // ---- malicious servers
 
-struct ForgedReply {
+struct ForgedServerReply {
   const char* name;
   // Changes an honest reply and its payload before it is sent.
   std::function<void(uint8_t* type, PushReply* reply, Bytes* payload)> tell;
@@ -462,7 +462,7 @@ struct ForgedReply {
 class MaliciousServerTest : public ClientTest {};
 
 TEST_P(MaliciousServerTest, IsDisconnectedAndReportedOnce) {
-  const std::vector<ForgedReply> lies = {
+  const std::vector<ForgedServerReply> lies = {
       {"another type", [](uint8_t* type, PushReply*, Bytes*) { *type = 77; }},
       {"a push", [](uint8_t* type, PushReply*, Bytes*) { *type = 1; }},
       {"another sequence", [](uint8_t*, PushReply* r, Bytes*) { ++r->sequence; }},

@@ -12,7 +12,7 @@ namespace leat::ps {
 namespace {
 
 // Of one attempt; the coordinator orders the move again.
-constexpr Duration kConnectTimeout = std::chrono::seconds(3);
+constexpr Duration kMoveConnectTimeout = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -26,7 +26,7 @@ class MoveSender::ServerConnection : public net::Receiver,
     move_ = a.id;
     if (connection_ != nullptr) return sender_->machine_.OnMoveConnected(move_);
     sender_->transport_.Connect(
-        a.address, this, kConnectTimeout,
+        a.address, this, kMoveConnectTimeout,
         [self = shared_from_this()](Result<std::unique_ptr<net::Connection>> connection) {
           if (self->sender_ == nullptr) return;
           if (!connection.ok()) return self->Fail(connection.status());

@@ -11,7 +11,7 @@ namespace leat::ps {
 
 namespace {
 
-constexpr Duration kConnectTimeout = std::chrono::seconds(3);
+constexpr Duration kReplicaConnectTimeout = std::chrono::seconds(3);
 // Longer than a role may be silent before it is evicted: this is for servers that cannot reach each other.
 constexpr Duration kAnswerTimeout = std::chrono::seconds(3);
 
@@ -42,7 +42,7 @@ class ReplicaSender::ServerConnection : public net::Receiver,
 
   void Connect(const std::string& address) {
     sender_->transport_.Connect(
-        address, this, kConnectTimeout,
+        address, this, kReplicaConnectTimeout,
         [self = shared_from_this()](Result<std::unique_ptr<net::Connection>> connection) {
           if (self->sender_ == nullptr) return;
           if (!connection.ok()) return self->Fail(connection.status());

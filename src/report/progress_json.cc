@@ -10,7 +10,7 @@
 namespace leat::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // A worker is slow if its step takes this many times the usual step, and its steps take at least this share
 // of its time: others do not wait for one that waits itself.
@@ -32,8 +32,8 @@ size_t Percentile99(const std::vector<uint64_t>& histogram) {
 }
 
 // JSON has no NaN.
-Json Number(double x) {
-  return std::isfinite(x) ? Json(x) : Json(nullptr);
+OrderedJson Number(double x) {
+  return std::isfinite(x) ? OrderedJson(x) : OrderedJson(nullptr);
 }
 
 std::string_view PhaseName(protocol::CoordinatorStatus::Phase phase) {
@@ -93,7 +93,7 @@ class Progress::JsonWriter {
     AddVariables();
     AddRun(own_cpu_seconds);
     // Host names and reasons of dead letters may contain invalid UTF-8.
-    return json_.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return json_.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   }
 
  private:
@@ -112,15 +112,15 @@ class Progress::JsonWriter {
   }
 
   // Means per event, or per label, by the names that River gives them.
-  void AddFigures(double loss, double correct, double absolute_error, double auc, Json* json) const {
+  void AddFigures(double loss, double correct, double absolute_error, double auc, OrderedJson* json) const {
     const auto& options = progress_.options_;
     (*json)["loss"] = Number(loss);
     if (options.task == nn::Task::kBinary || options.task == nn::Task::kClasses)
       (*json)["accuracy"] = Number(correct / options.labels);
     if (options.task == nn::Task::kRegression) (*json)["mae"] = Number(absolute_error / options.labels);
-    (*json)["auc"] = options.task == nn::Task::kBinary ? Number(auc) : Json(nullptr);
+    (*json)["auc"] = options.task == nn::Task::kBinary ? Number(auc) : OrderedJson(nullptr);
   }
-  void AddFigures(const Totals& totals, Json* json) const {
+  void AddFigures(const Totals& totals, OrderedJson* json) const {
     const auto events = static_cast<double>(totals.events);  // 0: no figure is a number
     AddFigures(totals.loss_sum / events, static_cast<double>(totals.correct) / events,
                totals.absolute_error / events, totals.scores.Auc(), json);
@@ -141,7 +141,7 @@ class Progress::JsonWriter {
     AddFigures(window, &json_);
     if (progress_.options_.truth) json_["auc_possible"] = Number(window.truths.Auc());
     json_["window"] = window.events;
-    Json since_start{{"events", all.events}};
+    OrderedJson since_start{{"events", all.events}};
     AddFigures(all, &since_start);
     json_["since_start"] = std::move(since_start);
     AddPrequential();
@@ -150,15 +150,15 @@ class Progress::JsonWriter {
   void AddPrequential() {
     const Prequential& figures = progress_.prequential_;
     if (const auto* fading = figures.fading()) {
-      Json json{{"factor", fading->factor}};
+      OrderedJson json{{"factor", fading->factor}};
       AddFigures(fading->scores.loss(), fading->scores.correct(), fading->scores.absolute_error(),
                  fading->auc.Auc(), &json);
       json_["fading"] = std::move(json);
     }
     if (const auto& drift = progress_.options_.drift) {
-      Json json{{"detector", drift->detector_name()},
-                {"on", metrics::Name(drift->on)},
-                {"alarms", figures.alarms()}};
+      OrderedJson json{{"detector", drift->detector_name()},
+                       {"on", metrics::Name(drift->on)},
+                       {"alarms", figures.alarms()}};
       if (const auto& last = figures.last_alarm())
         json["last"] = {{"event", last->event}, {"mean", last->mean}};
       if (drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate) json["rate"] = status_.rate;
@@ -209,9 +209,9 @@ class Progress::JsonWriter {
       if (server == servers.end()) continue;
       bytes[table.slices[i].variable][server->second] += table.slices[i].elements() * sizeof(float);
     }
-    Json variables = Json::array();
+    OrderedJson variables = OrderedJson::array();
     for (size_t v = 0; v < bytes.size(); ++v) {
-      Json parts = Json::array();
+      OrderedJson parts = OrderedJson::array();
       for (const auto& [index, part] : bytes[v]) parts.push_back({{"index", index}, {"bytes", part}});
       const auto all = static_cast<uint64_t>(table.variables[v].shape.elements()) * sizeof(float);
       variables.push_back({{"name", table.variables[v].name}, {"bytes", all}, {"ps", std::move(parts)}});
@@ -294,7 +294,7 @@ class Progress::JsonWriter {
   void AddLag() {
     constexpr size_t kMostPartitions = 16;
     double oldest = 0;
-    Json partitions = Json::array();
+    OrderedJson partitions = OrderedJson::array();
     for (const auto& behind : progress_.lag_.Behind(now_, kMostPartitions)) {
       oldest = std::max(oldest, behind.seconds);
       partitions.push_back({{"partition", behind.partition},
@@ -309,7 +309,7 @@ class Progress::JsonWriter {
   void AddWanted() {
     const auto& wanted = status_.wanted;
     if (!wanted.workers.valid()) return;  // nothing is known of it
-    Json json;
+    OrderedJson json;
     if (wanted.now() > 0) json["workers"] = wanted.now();
     if (!wanted.workers.fixed()) {
       json["range"] = protocol::ToString(wanted.workers);
@@ -326,7 +326,7 @@ class Progress::JsonWriter {
   void AddBots() {
     for (const auto& [node, bots] : progress_.nodes_) {
       if (bots.role != protocol::Role::kBots || bots.ends || now_ - bots.seen >= kBotsGone) continue;
-      Json entry = {{"host", bots.host}, {"pid", bots.pid}, {"cpu_s", bots.cpu_seconds}};
+      OrderedJson entry = {{"host", bots.host}, {"pid", bots.pid}, {"cpu_s", bots.cpu_seconds}};
       if (!bots.metrics.empty()) entry["metrics"] = bots.metrics;
       json_["bots"].push_back(std::move(entry));
     }
@@ -338,9 +338,9 @@ class Progress::JsonWriter {
       if (status_.view.Find(node) != nullptr) held += server.bytes_held;
     }
     const double usual_s = progress_.UsualStep(status_.view);
-    Json members = Json::array();
+    OrderedJson members = OrderedJson::array();
     for (const auto& member : status_.view.members) {
-      Json m;
+      OrderedJson m;
       m["role"] = protocol::Name(member.role);
       m["index"] = member.index;
       m["node"] = member.node.value;
@@ -389,7 +389,7 @@ class Progress::JsonWriter {
     }
   }
 
-  void AddPlace(NodeId node, Json* m) const {
+  void AddPlace(NodeId node, OrderedJson* m) const {
     (*m)["round_trip_ms"] = nullptr;  // not known yet
     const auto where =
         std::ranges::find(status_.whereabouts, node, &protocol::CoordinatorStatus::Whereabouts::node);
@@ -400,7 +400,7 @@ class Progress::JsonWriter {
     if (!where->place.host_class.empty()) (*m)["class"] = where->place.host_class;
   }
 
-  void AddServer(NodeId node, uint64_t held, Json* m) const {
+  void AddServer(NodeId node, uint64_t held, OrderedJson* m) const {
     const auto server = progress_.servers_.find(node);
     if (server == progress_.servers_.end()) return;
     (*m)["bytes_held"] = server->second.bytes_held;
@@ -410,7 +410,7 @@ class Progress::JsonWriter {
     (*m)["bytes_per_s"] = std::round(progress_.nodes_.at(node).bytes_per_s);
   }
 
-  void AddWorker(NodeId node, double usual_s, Json* m) const {
+  void AddWorker(NodeId node, double usual_s, OrderedJson* m) const {
     const auto worker = progress_.workers_.find(node);
     if (worker == progress_.workers_.end()) return;
     (*m)["steps"] = worker->second.steps;
@@ -430,12 +430,12 @@ class Progress::JsonWriter {
     if (worker->second.dead_letters > 0) (*m)["dead_letters"] = worker->second.dead_letters;
     if (!worker->second.last_dead_letter.empty()) (*m)["last_dead_letter"] = worker->second.last_dead_letter;
     const double step_s = node_state.step_s;
-    (*m)["step_ms"] = step_s > 0 ? Json(step_s * 1e3) : Json(nullptr);
+    (*m)["step_ms"] = step_s > 0 ? OrderedJson(step_s * 1e3) : OrderedJson(nullptr);
     (*m)["slow"] = step_s > kSlow * usual_s && node_state.busy_share >= kSlowShare;
     AddSkew(node, m);
   }
 
-  void AddSkew(NodeId node, Json* m) const {
+  void AddSkew(NodeId node, OrderedJson* m) const {
     const auto* skew = progress_.shares_ ? progress_.shares_->Find(node) : nullptr;
     if (skew == nullptr) return;
     (*m)["label_skew"] = Number(skew->label);
@@ -453,7 +453,8 @@ class Progress::JsonWriter {
     json_["wall_s"] = progress_.start_ < Time{0} ? 0.0 : Seconds(now_ - progress_.start_);
     json_["training_s"] = TrainingSeconds();
     json_["aggregated_compute_s"] = compute_s;
-    json_["checkpoint"] = status_.checkpoint ? Json(status_.checkpoint_directory) : Json(nullptr);
+    json_["checkpoint"] =
+        status_.checkpoint ? OrderedJson(status_.checkpoint_directory) : OrderedJson(nullptr);
     json_["directory"] = progress_.options_.directory;
     if (!progress_.options_.metrics.empty()) json_["metrics"] = progress_.options_.metrics;
     if (!progress_.options_.dashboard.empty()) json_["dashboard"] = progress_.options_.dashboard;
@@ -475,7 +476,7 @@ class Progress::JsonWriter {
   const Progress& progress_;
   const Time now_;
   const protocol::CoordinatorStatus& status_;
-  Json json_;
+  OrderedJson json_;
 };
 
 std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status,

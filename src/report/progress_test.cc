@@ -15,7 +15,7 @@
 namespace leat::report {
 namespace {
 
-using Json = nlohmann::json;
+using ProgressJson = nlohmann::json;
 using protocol::CoordinatorStatus;
 using protocol::Role;
 using ::testing::Contains;
@@ -56,7 +56,9 @@ class ProgressTest : public ::testing::Test {
     return status;
   }
   void Status(uint64_t events) { progress_->OnStatus(now_, Running(events)); }
-  Json Show(uint64_t events = 0) { return Json::parse(progress_->ToJson(now_, Running(events), 0)); }
+  ProgressJson Show(uint64_t events = 0) {
+    return ProgressJson::parse(progress_->ToJson(now_, Running(events), 0));
+  }
 
   // A worker's sums, which the tests add to.
   struct Sums {
@@ -87,7 +89,7 @@ class ProgressTest : public ::testing::Test {
 
 TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
   Progress progress({.job = "j", .task = nn::Task::kBinary, .truth = true, .directory = "/d"});
-  const Json json = Json::parse(progress.ToJson(now_, CoordinatorStatus(), 0.5));
+  const ProgressJson json = ProgressJson::parse(progress.ToJson(now_, CoordinatorStatus(), 0.5));
   for (const char* key : {"job",
                           "phase",
                           "events",
@@ -135,20 +137,20 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
   full.waiting_for = "the journal";
   full.checkpoint_failure = "no space";
   full.saving = {.id = 7, .waiting_for = "its manifest", .limit = std::chrono::seconds(60), .bytes = 5};
-  const Json waiting = Json::parse(progress.ToJson(now_, full, 0.5));
+  const ProgressJson waiting = ProgressJson::parse(progress.ToJson(now_, full, 0.5));
   EXPECT_EQ(waiting["waiting_for"], "the journal");
   EXPECT_EQ(waiting["checkpoint_failure"], "no space");
   EXPECT_EQ(waiting["saving"],
-            Json::parse(R"({"checkpoint":7,"bytes":5,"waiting_for":"its manifest","limit_s":60.0})"));
+            ProgressJson::parse(R"({"checkpoint":7,"bytes":5,"waiting_for":"its manifest","limit_s":60.0})"));
   CoordinatorStatus without_servers;
   without_servers.phase = CoordinatorStatus::Phase::kWaitingForWorkers;
-  EXPECT_EQ(Json::parse(progress.ToJson(now_, without_servers, 0))["phase"], "waiting for workers");
+  EXPECT_EQ(ProgressJson::parse(progress.ToJson(now_, without_servers, 0))["phase"], "waiting for workers");
   for (const char* key : {"loss", "accuracy", "auc", "auc_possible", "checkpoint"})
     EXPECT_TRUE(json[key].is_null()) << key;
   for (const char* key : {"events", "events_per_s", "steps", "wall_s", "training_s", "published"})
     EXPECT_EQ(json[key], 0) << key;
   EXPECT_EQ(json["aggregated_compute_s"], 0.5);
-  EXPECT_EQ(json["members"], Json::array());
+  EXPECT_EQ(json["members"], ProgressJson::array());
   EXPECT_EQ(progress.ToJson(now_, CoordinatorStatus(), 0).find('\n'), std::string::npos) << "one line";
 }
 
@@ -157,7 +159,7 @@ TEST_F(ProgressTest, AccuracyIsAShareOfAllLabels) {
   Sums sums;
   sums.Train(10, 2.0, 125);
   Report(kWorker, sums);
-  const Json json = Show();
+  const ProgressJson json = Show();
   EXPECT_DOUBLE_EQ(json["accuracy"], 0.25);
   EXPECT_DOUBLE_EQ(json["loss"], 2.0) << "of a row, which is the mean over its labels";
   EXPECT_EQ(json["window"], 10);
@@ -171,7 +173,7 @@ TEST_F(ProgressTest, SumsOverWorkers) {
   other.Train(20, 0.5, 19);
   Report(kWorker, one);
   Report(kOther, other);
-  const Json json = Show();
+  const ProgressJson json = Show();
   EXPECT_EQ(json["steps"], 3);
   EXPECT_EQ(json["window"], 40);
   EXPECT_DOUBLE_EQ(json["loss"], (10 + 20 + 10) / 40.0);
@@ -191,7 +193,7 @@ TEST_F(ProgressTest, WhatDeadWorkersDidStillCounts) {
   Join(NodeId(9), Role::kWorker);
   successor.Train(50, 2, 50);
   Report(NodeId(9), successor);
-  const Json json = Show();
+  const ProgressJson json = Show();
   EXPECT_EQ(json["steps"], 2);
   EXPECT_EQ(json["window"], 150);
   EXPECT_DOUBLE_EQ(json["loss"], 200.0 / 150);
@@ -204,7 +206,7 @@ TEST_F(ProgressTest, NodesThatNeverJoinedAndReportsThatWereOvertakenChangeNothin
   sums = former;
   sums.Train(5, 1, 5);
   Report(kWorker, sums);
-  const Json before = Show();
+  const ProgressJson before = Show();
   Report(kWorker, former);
   Report(NodeId(77), sums);
   Report(kServer, sums);  // no worker
@@ -225,7 +227,7 @@ TEST_F(ProgressTest, FiguresSinceTheStartCoverTheWholeRun) {
     Report(kWorker, sums);
     Status(sums.progress.events);
   }
-  const Json json = Show();
+  const ProgressJson json = Show();
   EXPECT_GT(json["loss"], 8) << "of the window";
   EXPECT_EQ(json["since_start"]["events"], 1000);
   EXPECT_DOUBLE_EQ(json["since_start"]["loss"], 4.5);
@@ -274,7 +276,7 @@ TEST_F(ProgressTest, EachBatchReachesTheDetectorOnce) {
   EXPECT_EQ(alarms[0].event, *alarm);
   EXPECT_NEAR(alarms[0].mean, 0.25, 0.1);
   EXPECT_TRUE(progress_->TakeAlarms().empty());
-  const Json json = Show();
+  const ProgressJson json = Show();
   EXPECT_EQ(json["drift"]["detector"], "adwin");
   EXPECT_EQ(json["drift"]["on"], "loss");
   EXPECT_EQ(json["drift"]["alarms"], 1);
@@ -314,7 +316,7 @@ TEST_F(ProgressTest, TheWindowLooksBackOnTheLastEvents) {
     sums.Train(100, hundred, hundred % 100);
     Report(kWorker, sums);
     Status(sums.progress.events);
-    const Json json = Show();
+    const ProgressJson json = Show();
     const double window = json["window"];
     if (hundred < 16) {
       EXPECT_EQ(window, 100 * (hundred + 1)) << "all there is";
@@ -372,7 +374,7 @@ TEST_F(ProgressTest, EntriesFitTheTask) {
   Sums sums;
   sums.Train(10, 1, 0);
   Report(kWorker, sums);
-  Json json = Show();
+  ProgressJson json = Show();
   EXPECT_FALSE(json.contains("accuracy"));
   EXPECT_FALSE(json.contains("auc_possible"));
   EXPECT_TRUE(json["auc"].is_null());
@@ -390,7 +392,7 @@ TEST_F(ProgressTest, NumbersThatAreNoneAreNull) {
     Sums sums;
     sums.Train(10, bad, 5);
     Report(kWorker, sums);
-    const Json json = Show();
+    const ProgressJson json = Show();
     EXPECT_TRUE(json["loss"].is_null());
     EXPECT_TRUE(json["auc"].is_null()) << "no positives, no negatives";
   }
@@ -421,7 +423,7 @@ TEST_F(ProgressTest, AnyBytesOfAPeerMakeGoodJson) {
   sums.progress.dead_letters = 1;
   sums.progress.last_dead_letter = "amount: '\xc3\x28\x00\x80' is not a number";
   Report(kWorker, sums);
-  const Json json = Show();
+  const ProgressJson json = Show();
   EXPECT_EQ(json["dead_letters"], 1);
   EXPECT_TRUE(json["last_dead_letter"].get<std::string>().starts_with("amount: '"));
 }
@@ -433,12 +435,12 @@ TEST_F(ProgressTest, EventsWithoutLabelsAreToldOfInJobsWithLateLabels) {
   other.progress.unjoined = 4;
   Report(kWorker, one);
   Report(kOther, other);
-  const Json without = Show();
+  const ProgressJson without = Show();
   EXPECT_FALSE(without.contains("unjoined"));
   EXPECT_FALSE(without.contains("unlabelled"));
   CoordinatorStatus status = Running(100);
   status.unlabelled = 12;
-  const Json json = Json::parse(progress_->ToJson(now_, status, 0));
+  const ProgressJson json = ProgressJson::parse(progress_->ToJson(now_, status, 0));
   EXPECT_EQ(json["unjoined"], 7);
   EXPECT_EQ(json["unlabelled"], 12);
 }
@@ -482,7 +484,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
                        {9, {NodeId(13), Role::kFeed, 0, ""}, How::kLeft}};
   status.checkpoint = 6;
   status.checkpoint_directory = "/jobs/fraud/checkpoint-000006";
-  const Json json = Json::parse(progress_->ToJson(now_, status, 0.25));
+  const ProgressJson json = ProgressJson::parse(progress_->ToJson(now_, status, 0.25));
   EXPECT_DOUBLE_EQ(json["staleness_mean"], 1.0);
   EXPECT_EQ(json["duplicates"], 4);
   EXPECT_EQ(json["conflicts"], 8);
@@ -492,7 +494,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   ASSERT_EQ(json["bots"].size(), 1u);
   EXPECT_EQ(json["bots"][0]["metrics"], "10.0.0.9:4001");
   progress_->OnBots(now_, kBots, {.node = kBots, .published = 500, .done = true, .cpu_seconds = 0.25});
-  EXPECT_FALSE(Json::parse(progress_->ToJson(now_, status, 0.25)).contains("bots"))
+  EXPECT_FALSE(ProgressJson::parse(progress_->ToJson(now_, status, 0.25)).contains("bots"))
       << "they are about to end";
   EXPECT_DOUBLE_EQ(json["aggregated_compute_s"], 1.5 + 0.25 + 2 + 0.25);
   EXPECT_EQ(json["lag"], 490);
@@ -511,10 +513,11 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   EXPECT_FALSE(json.contains("wanted"));
   ASSERT_EQ(json["members"].size(), 2u);
   EXPECT_EQ(json["members"][0],
-            Json::parse(R"({"role":"ps","index":0,"node":3,"host":"host3","pid":103,"done":40,
+            ProgressJson::parse(R"({"role":"ps","index":0,"node":3,"host":"host3","pid":103,"done":40,
                                                 "cpu_s":1.5,"bytes_held":4096,"share":1.0,"bytes_in":0,
                                                 "bytes_out":0,"bytes_per_s":0.0,"round_trip_ms":null})"));
-  EXPECT_EQ(json["members"][1], Json::parse(R"({"role":"worker","index":0,"node":1,"host":"host1","pid":101,
+  EXPECT_EQ(json["members"][1],
+            ProgressJson::parse(R"({"role":"worker","index":0,"node":1,"host":"host1","pid":101,
                                                 "done":10,"cpu_s":2.0,"steps":1,"compute_s":0.75,"wait_s":0.0,"push_retries":5,
                                                 "longest_step_ms":0.0,"dead_letters":2,
                                                 "last_dead_letter":"partition 0 offset 5: is missing",
@@ -527,7 +530,7 @@ TEST_F(ProgressTest, AddressesOfMetricsAreTold) {
   Make();
   progress_->OnMetrics(kWorker, "10.0.0.7:4001");
   progress_->OnMetrics(NodeId(77), "10.0.0.8:4001");
-  Json json = Show();
+  ProgressJson json = Show();
   EXPECT_EQ(json["members"][1]["metrics"], "10.0.0.7:4001");
   EXPECT_FALSE(json["members"][0].contains("metrics"));
   EXPECT_FALSE(json.contains("metrics"));
@@ -540,7 +543,9 @@ TEST_F(ProgressTest, WantedNumbersOfMembers) {
   Make();
   CoordinatorStatus status = Running(0);
   status.wanted = {.workers = {3, 3}, .servers = 2};
-  const auto wanted = [&] { return Json::parse(progress_->ToJson(now_, status, 0))["wanted"].dump(); };
+  const auto wanted = [&] {
+    return ProgressJson::parse(progress_->ToJson(now_, status, 0))["wanted"].dump();
+  };
   EXPECT_EQ(wanted(), R"({"ps":2,"workers":3})");
   status.wanted.workers = {2, 8};
   status.wanted.reason = "the job begins";
@@ -571,7 +576,7 @@ TEST_F(ProgressTest, TheInputOfAWorkerIsMeasured) {
   status.ends = {100};
   progress_->OnStatus(now_, status);
   Pass(3);
-  const Json json = Json::parse(progress_->ToJson(now_, status, 0));
+  const ProgressJson json = ProgressJson::parse(progress_->ToJson(now_, status, 0));
   EXPECT_EQ(json["members"][1]["input_events_per_s"], 1000);
   EXPECT_EQ(json["members"][1]["input_bytes_per_s"], 50'000);
   EXPECT_EQ(json["members"][1]["input_wait_s"], 0.5);
@@ -583,11 +588,11 @@ TEST_F(ProgressTest, TheInputOfAWorkerIsMeasured) {
 TEST_F(ProgressTest, StalenessIsToldByItsDistribution) {
   Make();
   EXPECT_EQ(Show()["staleness_p99"], 0);
-  EXPECT_EQ(Show()["staleness"], Json::array());
+  EXPECT_EQ(Show()["staleness"], ProgressJson::array());
   Join(NodeId(8), Role::kServer);
   progress_->OnServer(now_, kServer, {.staleness = {10, 70, 10, 0, 0}});
   progress_->OnServer(now_, NodeId(8), {.staleness = {0, 0, 9, 1}});
-  EXPECT_EQ(Show()["staleness"], Json::parse("[10, 70, 19, 1]"));
+  EXPECT_EQ(Show()["staleness"], ProgressJson::parse("[10, 70, 19, 1]"));
   EXPECT_EQ(Show()["staleness_p99"], 2) << "99 of 100";
   progress_->OnServer(now_, NodeId(8), {.staleness = {0, 0, 9, 2}});
   EXPECT_EQ(Show()["staleness_p99"], 3) << "99 of 101 are not enough";
@@ -601,7 +606,7 @@ TEST_F(ProgressTest, StepsThatWereLateOrSkippedAreTold) {
   auto status = Running(1);
   status.step = 90;
   status.late = 7;
-  const Json json = Json::parse(progress_->ToJson(now_, status, 0));
+  const ProgressJson json = ProgressJson::parse(progress_->ToJson(now_, status, 0));
   EXPECT_EQ(json["strategy"], "async");
   EXPECT_EQ(json["step"], 90);
   EXPECT_EQ(json["late"], 7);
@@ -615,7 +620,7 @@ TEST_F(ProgressTest, WhoIsSlowIsSeenByWhatItsStepsTake) {
   Make();
   auto status = Running(1);
   status.view.members = {{kWorker, Role::kWorker, 0, ""}, {kOther, Role::kWorker, 1, ""}};
-  const auto members = [&] { return Json::parse(progress_->ToJson(now_, status, 0))["members"]; };
+  const auto members = [&] { return ProgressJson::parse(progress_->ToJson(now_, status, 0))["members"]; };
   // In step with each other: both make 100 steps in 10 s, and one of them waits for most of the time.
   Sums fast, slow;
   fast.Train(1, 1, 0);
@@ -665,7 +670,7 @@ TEST_F(ProgressTest, AWorkerThatBecomesSlowIsSeenSoon) {
     Pass(1);
     Report(kWorker, fast);
     Report(kOther, slow);
-    return Json::parse(progress_->ToJson(now_, status, 0))["members"][1];
+    return ProgressJson::parse(progress_->ToJson(now_, status, 0))["members"][1];
   };
   for (int i = 0; i < 3600; ++i) EXPECT_EQ(second(100)["slow"], false);
   int seconds = 1;
@@ -704,7 +709,7 @@ TEST_F(ProgressTest, SpeedIsThatOfThisRunUpToItsLastEvent) {
     Pass(0.1);
     Status(9000);
   }
-  const Json json = Show(9000);
+  const ProgressJson json = Show(9000);
   EXPECT_EQ(json["events_per_s"], 1000) << "waiting for the last checkpoint is no training";
   EXPECT_EQ(json["training_s"], 4.0);
   EXPECT_EQ(json["wall_s"], 24.0);
@@ -728,7 +733,7 @@ TEST_F(ProgressTest, EventsThatGoBackWithALostServerAreNoNegativeSpeed) {
   Status(2000);
   Pass(1);
   Status(500);  // a slice has returned from its checkpoint
-  const Json json = Show(500);
+  const ProgressJson json = Show(500);
   EXPECT_EQ(json["events"], 500);
   EXPECT_EQ(json["events_per_s"], 0);
   EXPECT_EQ(json["events_per_s_now"], 0);
@@ -743,8 +748,8 @@ TEST_F(ProgressTest, SharesOfWorkersAreCompared) {
   Join(kOther, Role::kWorker);
   auto status = Running(1);
   status.view.members = {{kWorker, Role::kWorker, 0, ""}, {kOther, Role::kWorker, 1, ""}};
-  const auto show = [&] { return Json::parse(progress_->ToJson(now_, status, 0)); };
-  Json json = show();
+  const auto show = [&] { return ProgressJson::parse(progress_->ToJson(now_, status, 0)); };
+  ProgressJson json = show();
   EXPECT_EQ(json["skew_warnings"], 0);
   for (const char* key : {"label_skew", "feature_skew", "skewed"})
     EXPECT_FALSE(json["members"][0].contains(key)) << "nothing is known of it";
@@ -767,7 +772,7 @@ TEST_F(ProgressTest, SharesOfWorkersAreCompared) {
   json = show();
   EXPECT_EQ(json["skew_warnings"], 4);
   for (const size_t i : {0, 1}) {
-    const Json& member = json["members"][i];
+    const ProgressJson& member = json["members"][i];
     EXPECT_NEAR(member["label_skew"], 0.5, 0.01);
     EXPECT_NEAR(member["feature_skew"], 1, 0.01) << "half of a distance of two standard deviations";
     EXPECT_EQ(member["skewed_feature"], "amount");
@@ -782,7 +787,7 @@ TEST_F(ProgressTest, SharesOfWorkersAreCompared) {
   }
   EXPECT_TRUE(progress_->TakeShareNotices().empty());
   // A share that cannot be read changes nothing.
-  const Json before = show();
+  const ProgressJson before = show();
   sums[0].progress.share = Bytes(3, std::byte{0xff});
   Report(kWorker, sums[0]);
   Pass(1);
@@ -796,7 +801,7 @@ TEST_F(ProgressTest, SharesOfWorkersAreCompared) {
   Report(kWorker, sums[0]);
   Pass(1);
   progress_->OnStatus(now_, status);
-  const Json alone = show()["members"][0];
+  const ProgressJson alone = show()["members"][0];
   EXPECT_TRUE(alone["label_skew"].is_null());
   EXPECT_TRUE(alone["feature_skew"].is_null());
   EXPECT_FALSE(alone.contains("skewed_feature"));
@@ -831,7 +836,7 @@ TEST_F(ProgressTest, NodesThatLeftLongAgoAreForgottenAndStayCounted) {
   Report(kOther, gone);  // not in the view of Running
   Report(kWorker, here);
   Status(150);
-  Json before = Show(150);
+  ProgressJson before = Show(150);
   // A worker that comes and goes every second.
   for (uint64_t node = 100; node < 2100; ++node) {
     now_ += std::chrono::seconds(1);
@@ -846,11 +851,11 @@ TEST_F(ProgressTest, NodesThatLeftLongAgoAreForgottenAndStayCounted) {
   now_ += Progress::kForgetAfter + std::chrono::minutes(1);
   Status(150);
   EXPECT_EQ(progress_->nodes(), 2u) << "of the view";
-  const Json after = Show(150);
+  const ProgressJson after = Show(150);
   EXPECT_EQ(after["steps"], before["steps"].get<uint64_t>() + 2000);
   CoordinatorStatus late = Running(150);
   late.unlabelled = 0;
-  EXPECT_EQ(Json::parse(progress_->ToJson(now_, late, 0))["unjoined"], 5);
+  EXPECT_EQ(ProgressJson::parse(progress_->ToJson(now_, late, 0))["unjoined"], 5);
   EXPECT_EQ(after["push_retries"], 3);
   for (const char* same : {"dead_letters", "last_dead_letter", "rejected_batches", "duplicates", "staleness",
                            "staleness_mean", "staleness_p99", "skipped", "auc", "aggregated_compute_s"}) {
@@ -872,13 +877,13 @@ TEST_F(ProgressTest, ServersOfEachVariable) {
   status.view.members.push_back({kOther, Role::kServer, 3, ""});
   const NodeId nowhere(0), gone(77);
   status.view.slices = {{kOther}, {kServer}, {kOther}, {kServer}, {gone}};
-  EXPECT_EQ(Json::parse(progress_->ToJson(now_, status, 0))["variables"], Json::parse(R"([
+  EXPECT_EQ(ProgressJson::parse(progress_->ToJson(now_, status, 0))["variables"], ProgressJson::parse(R"([
     {"name": "w", "bytes": 48, "ps": [{"index": 0, "bytes": 16}, {"index": 3, "bytes": 32}]},
     {"name": "b", "bytes": 12, "ps": [{"index": 0, "bytes": 12}]},
     {"name": "c", "bytes": 8, "ps": []}])"));
   status.view.slices = {{nowhere}};
-  const Json nobody = Json::parse(progress_->ToJson(now_, status, 0));
-  for (const Json& variable : nobody["variables"]) EXPECT_TRUE(variable["ps"].empty()) << variable;
+  const ProgressJson nobody = ProgressJson::parse(progress_->ToJson(now_, status, 0));
+  for (const ProgressJson& variable : nobody["variables"]) EXPECT_TRUE(variable["ps"].empty()) << variable;
   Make();
   EXPECT_FALSE(Show().contains("variables")) << "a job without servers";
 }
@@ -894,7 +899,7 @@ TEST_F(ProgressTest, LearningRate) {
   progress_.emplace(Progress::Options{.optimizer = optimizer});
   CoordinatorStatus status = Running(0);
   const auto rate = [&] {
-    return Json::parse(progress_->ToJson(now_, status, 0))["learning_rate"].get<double>();
+    return ProgressJson::parse(progress_->ToJson(now_, status, 0))["learning_rate"].get<double>();
   };
   EXPECT_DOUBLE_EQ(rate(), 0.5);
   // Updates of the servers, or the step of a stepped strategy.

@@ -7,7 +7,7 @@
 namespace leat::report {
 namespace {
 
-std::string Fixed(double x) {
+std::string TwoDigits(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", x);
   return text;
@@ -51,7 +51,7 @@ struct WorkerShares::Comparison {
   double ratio() const { return skew / limit; }
   // "0.42, above 0.18 (total variation distance over 130 splits)"
   std::string Text() const {
-    return Fixed(skew) + ", above " + Fixed(limit) + " (" +
+    return TwoDigits(skew) + ", above " + TwoDigits(limit) + " (" +
            (number ? "standardised mean difference" : "total variation distance") + " over " +
            std::to_string(static_cast<uint64_t>(splits)) + " splits)";
   }

@@ -26,7 +26,7 @@ constexpr uint64_t kSmallestChunk = 256;
 constexpr uint64_t kLargestChunk = 2048;
 constexpr uint64_t kChunks = 16;  // of each partition, at least, if there are enough events
 constexpr Duration kTick = std::chrono::milliseconds(20);
-constexpr Duration kRetry = std::chrono::seconds(1);
+constexpr Duration kBotsRetry = std::chrono::seconds(1);
 constexpr Duration kLastWait = std::chrono::seconds(5);  // for the last append, when the role ends
 
 // The events of one append.
@@ -145,7 +145,7 @@ class BotsRole {
     while (published_ < due && loop_.Now() - began < kTick) {
       if (auto status = PublishChunk(due); !status.ok()) {
         spdlog::error("{}", status.ToString());
-        loop_.After(kRetry, [this] { Publish(); });
+        loop_.After(kBotsRetry, [this] { Publish(); });
         return;
       }
     }
@@ -191,7 +191,7 @@ class BotsRole {
   void Finish() {
     if (auto status = writer_->Seal(); !status.ok()) {
       spdlog::error("{}", status.ToString());
-      loop_.After(kRetry, [this] { Finish(); });
+      loop_.After(kBotsRetry, [this] { Finish(); });
       return;
     }
     spdlog::info("all {} events are published", published_);

@@ -23,10 +23,10 @@ namespace {
 constexpr Duration kAway = std::chrono::seconds(2);
 // Until a member that leaves is told so by the coordinator.
 constexpr Duration kLeaveWait = std::chrono::seconds(1);
-constexpr Duration kFirstPause = std::chrono::milliseconds(50);
+constexpr Duration kFirstFollowPause = std::chrono::milliseconds(50);
 constexpr Duration kLongestPause = std::chrono::seconds(5);
 // Of one attempt to join, so that `stop` is noticed.
-constexpr Duration kJoinDeadline = std::chrono::seconds(2);
+constexpr Duration kFollowerJoinDeadline = std::chrono::seconds(2);
 
 // Tells the sink of the first state, and of each change.
 class Connected {
@@ -213,11 +213,11 @@ Once FollowOnce(net::Loop& loop, Membership& membership, const FollowOptions& op
 
 Status Follow(const FollowOptions& options, ValueSink& sink, std::stop_token stop) {
   CoordinatorClientOptions client = options.role.coordinator_client;
-  client.join_deadline = std::min(client.join_deadline, kJoinDeadline);
+  client.join_deadline = std::min(client.join_deadline, kFollowerJoinDeadline);
   std::random_device random;
   FormerNode former{.process = uint64_t{random()} << 32 | random() | 1};
   Connected connected(sink);
-  Duration pause = kFirstPause;
+  Duration pause = kFirstFollowPause;
   std::string said;
   bool ever = false;
   while (!stop.stop_requested()) {
@@ -236,7 +236,7 @@ Status Follow(const FollowOptions& options, ValueSink& sink, std::stop_token sto
     connected.Set(false, once.why);
     if (std::exchange(said, once.why) != once.why)
       spdlog::warn("the job is away, joining again until it is there: {}", once.why);
-    if (once.rounds > 0) pause = kFirstPause;
+    if (once.rounds > 0) pause = kFirstFollowPause;
     Pause(pause, stop);
     pause = std::min(2 * pause, kLongestPause);
   }

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::kWidth;
 
-constexpr const char* kEvent = R"({"amount": 5, "hour": 6, "country": "MX", "shop": 3})";
+constexpr const char* kReadEvent = R"({"amount": 5, "hour": 6, "country": "MX", "shop": 3})";
 constexpr const char* kJson = "application/json";
 
 class EventReaderTest : public ::testing::Test {
@@ -37,7 +37,7 @@ class EventReaderTest : public ::testing::Test {
 TEST_F(EventReaderTest, OneEvent) {
   for (const char* type : {"application/json", "Application/JSON; charset=utf-8", "", "text/plain",
                            "application/x-www-form-urlencoded"}) {
-    const auto& events = Read(type, kEvent);
+    const auto& events = Read(type, kReadEvent);
     EXPECT_TRUE(events.single) << type;
     EXPECT_EQ(events.count, 1u);
     ASSERT_EQ(events.rows.rows, 1u);
@@ -48,7 +48,7 @@ TEST_F(EventReaderTest, OneEvent) {
 
 // Also a wrong label: what the event turns out to be is not known, and does not matter.
 TEST_F(EventReaderTest, LabelsAreIgnored) {
-  const std::string with = std::string(kEvent).substr(0, std::string(kEvent).size() - 1);
+  const std::string with = std::string(kReadEvent).substr(0, std::string(kReadEvent).size() - 1);
   const auto& events = Read(kJson, with + R"(, "fraud": "?", "p_fraud": null})");
   EXPECT_EQ(events.rows.rows, 1u);
   EXPECT_TRUE(events.rows.dead.empty());
@@ -57,9 +57,9 @@ TEST_F(EventReaderTest, LabelsAreIgnored) {
 TEST_F(EventReaderTest, EachEventOfAListIsJudgedAlone) {
   const std::string bad = R"({"amount": "abc", "hour": 6, "country": "MX", "shop": 3})";
   for (const auto& [type, body] :
-       {std::pair<std::string, std::string>{kJson,
-                                            std::string("[") + kEvent + "," + bad + ", " + kEvent + "]"},
-        {"application/x-ndjson", std::string(kEvent) + "\n\n" + bad + "\r\n" + kEvent + "\n"}}) {
+       {std::pair<std::string, std::string>{
+            kJson, std::string("[") + kReadEvent + "," + bad + ", " + kReadEvent + "]"},
+        {"application/x-ndjson", std::string(kReadEvent) + "\n\n" + bad + "\r\n" + kReadEvent + "\n"}}) {
     const auto& events = Read(type, body);
     EXPECT_FALSE(events.single);
     EXPECT_EQ(events.count, 3u);
@@ -72,15 +72,15 @@ TEST_F(EventReaderTest, EachEventOfAListIsJudgedAlone) {
 }
 
 TEST_F(EventReaderTest, TheReaderIsUsedAgain) {
-  Read(kJson, std::string("[") + kEvent + "," + kEvent + "]");
-  const auto& events = Read(kJson, kEvent);
+  Read(kJson, std::string("[") + kReadEvent + "," + kReadEvent + "]");
+  const auto& events = Read(kJson, kReadEvent);
   EXPECT_EQ(events.count, 1u);
   EXPECT_EQ(events.rows.rows, 1u);
   EXPECT_EQ(events.rows.features.size(), kWidth);
 }
 
 TEST_F(EventReaderTest, WhatIsNoListOfEvents) {
-  const std::string event = kEvent;
+  const std::string event = kReadEvent;
   EXPECT_EQ(Refusal(kJson, ""), "no event in the body");
   EXPECT_EQ(Refusal(kJson, " \n"), "no event in the body");
   EXPECT_EQ(Refusal(kJson, "[]"), "no event in the body");

@@ -20,7 +20,7 @@ Digest DigestOf(std::string_view token) {
   return digest;
 }
 
-std::string_view Trim(std::string_view text) {
+std::string_view TrimLine(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
   return begin == std::string_view::npos ? std::string_view() : text.substr(begin, end - begin + 1);
 }
@@ -42,7 +42,7 @@ Status Tokens::Read() {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    const std::string_view token = Trim(line.substr(0, line.find('#')));
+    const std::string_view token = TrimLine(line.substr(0, line.find('#')));
     if (token.empty()) continue;
     const auto bad = [](char c) { return c <= ' ' || c >= '\x7f'; };
     const std::string where = path_ + ":" + std::to_string(number) + ": ";
@@ -76,7 +76,7 @@ bool Tokens::Accepts(std::string_view authorization, Time now) {
       !std::equal(kBearer.begin(), kBearer.end(), authorization.begin(),
                   [&same](char b, char a) { return same(a, b); }))
     return false;
-  return digests_.contains(DigestOf(Trim(authorization.substr(kBearer.size()))));
+  return digests_.contains(DigestOf(TrimLine(authorization.substr(kBearer.size()))));
 }
 
 }  // namespace leat::serve

@@ -22,7 +22,7 @@ constexpr auto kServer = protocol::Role::kServer;
 
 // ---- bits
 
-std::vector<float> Train(ClusterOptions options, bool moves) {
+std::vector<float> TrainServers(ClusterOptions options, bool moves) {
   if (moves) {
     options.max_servers = 4;
     options.plan = {{.what = What::kStart, .at = milliseconds(300), .role = kServer},
@@ -63,7 +63,7 @@ TEST(ElasticServers, MovesChangeNoBitOfASteppedJob) {
     options.checkpoint_interval = std::chrono::seconds(1);
     options.check = true;
     options.time_limit = std::chrono::hours(1);
-    const auto still = Train(options, false), moved = Train(options, true);
+    const auto still = TrainServers(options, false), moved = TrainServers(options, true);
     EXPECT_LT(Regression::Distance(still), 0.3);
     ASSERT_EQ(still.size(), moved.size());
     EXPECT_EQ(std::memcmp(still.data(), moved.data(), still.size() * sizeof(float)), 0)

@@ -19,19 +19,19 @@ using protocol::Role;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr uint64_t kSeeds = SeedsOf(60, 10), kLongSeeds = SeedsOf(600, 6);
+constexpr uint64_t kFollowSeeds = SeedsOf(60, 10), kFollowLongSeeds = SeedsOf(600, 6);
 
-struct Case {
+struct FollowCase {
   std::string name;
   protocol::StrategyConfig strategy;
   uint32_t replicas = 1;
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const FollowCase& c, std::ostream* out) {
   *out << c.name;
 }
 
-class Followers : public ::testing::TestWithParam<Case> {
+class Followers : public ::testing::TestWithParam<FollowCase> {
  protected:
   SwarmJob Job(uint64_t seed) const {
     return {
@@ -46,15 +46,15 @@ class Followers : public ::testing::TestWithParam<Case> {
 
 INSTANTIATE_TEST_SUITE_P(
     Sim, Followers,
-    ::testing::Values(Case{"async", {.kind = Kind::kAsync}},
-                      Case{"async_replicas", {.kind = Kind::kAsync}, 2},
-                      Case{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
-                      Case{"sync", {.kind = Kind::kSync, .lanes = 4}},
-                      Case{"sync_replicas", {.kind = Kind::kSync, .lanes = 4}, 2},
-                      Case{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
-                      Case{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
-                      Case{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
-                      Case{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}}),
+    ::testing::Values(FollowCase{"async", {.kind = Kind::kAsync}},
+                      FollowCase{"async_replicas", {.kind = Kind::kAsync}, 2},
+                      FollowCase{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
+                      FollowCase{"sync", {.kind = Kind::kSync, .lanes = 4}},
+                      FollowCase{"sync_replicas", {.kind = Kind::kSync, .lanes = 4}, 2},
+                      FollowCase{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
+                      FollowCase{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
+                      FollowCase{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
+                      FollowCase{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Followers, HaveNewValuesInTimeInPeace) {
@@ -73,7 +73,7 @@ TEST_P(Followers, HaveNewValuesInTimeInPeace) {
 
 TEST_P(Followers, CompleteWhatTheServersHaveWhateverGoesWrong) {
   ClusterResult all;
-  const uint64_t seeds = LongTier() ? kLongSeeds : kSeeds;
+  const uint64_t seeds = LongTier() ? kFollowLongSeeds : kFollowSeeds;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     SwarmJob job = Job(seed);
     job.fault_free = false;

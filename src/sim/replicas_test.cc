@@ -21,19 +21,19 @@ using What = PlannedFault::What;
 using protocol::Role;
 using std::chrono::milliseconds;
 
-constexpr uint64_t kSeeds = SeedsOf(80, 20), kLongSeeds = SeedsOf(1000, 6);
+constexpr uint64_t kReplicaSeeds = SeedsOf(80, 20), kReplicaLongSeeds = SeedsOf(1000, 6);
 constexpr int kDeaths = SeedsOf(3);
 
-struct Case {
+struct ReplicasCase {
   std::string name;
   protocol::StrategyConfig strategy;
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const ReplicasCase& c, std::ostream* out) {
   *out << c.name;
 }
 
-class Replicas : public ::testing::TestWithParam<Case> {
+class Replicas : public ::testing::TestWithParam<ReplicasCase> {
  protected:
   SwarmJob Job(uint64_t seed) const {
     return {.seed = seed, .strategy = GetParam().strategy, .fault_free = true, .replicas = 2};
@@ -50,13 +50,13 @@ class Replicas : public ::testing::TestWithParam<Case> {
 
 INSTANTIATE_TEST_SUITE_P(
     Sim, Replicas,
-    ::testing::Values(Case{"async", {.kind = Kind::kAsync}},
-                      Case{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
-                      Case{"sync", {.kind = Kind::kSync, .lanes = 4}},
-                      Case{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
-                      Case{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
-                      Case{"sync_auto", {.kind = Kind::kSync, .lanes = 4, .auto_lanes = true}},
-                      Case{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}}),
+    ::testing::Values(ReplicasCase{"async", {.kind = Kind::kAsync}},
+                      ReplicasCase{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
+                      ReplicasCase{"sync", {.kind = Kind::kSync, .lanes = 4}},
+                      ReplicasCase{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
+                      ReplicasCase{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
+                      ReplicasCase{"sync_auto", {.kind = Kind::kSync, .lanes = 4, .auto_lanes = true}},
+                      ReplicasCase{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Replicas, EverySliceHasOneInPeace) {
@@ -72,7 +72,7 @@ TEST_P(Replicas, EverySliceHasOneInPeace) {
 
 TEST_P(Replicas, CountEveryEventOnceWhateverGoesWrong) {
   ClusterResult all;
-  const uint64_t seeds = LongTier() ? kLongSeeds : kSeeds;
+  const uint64_t seeds = LongTier() ? kReplicaLongSeeds : kReplicaSeeds;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     SwarmJob job = Job(seed);
     job.fault_free = false;

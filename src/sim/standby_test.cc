@@ -15,18 +15,18 @@ namespace {
 
 using Kind = protocol::StrategyKind;
 
-constexpr uint64_t kSeeds = SeedsOf(40), kKills = SeedsOf(30);
+constexpr uint64_t kStandbySeeds = SeedsOf(40), kStandbyKills = SeedsOf(30);
 
-struct Case {
+struct StandbyCase {
   std::string name;
   protocol::StrategyConfig strategy;
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const StandbyCase& c, std::ostream* out) {
   *out << c.name;
 }
 
-class Standbys : public ::testing::TestWithParam<Case> {
+class Standbys : public ::testing::TestWithParam<StandbyCase> {
  protected:
   // In some of the jobs each slice is on two servers.
   static uint32_t Replicas(uint64_t seed) {
@@ -36,17 +36,17 @@ class Standbys : public ::testing::TestWithParam<Case> {
 
 INSTANTIATE_TEST_SUITE_P(
     Sim, Standbys,
-    ::testing::Values(Case{"async", {.kind = Kind::kAsync}},
-                      Case{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
-                      Case{"sync", {.kind = Kind::kSync, .lanes = 4}},
-                      Case{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
-                      Case{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
-                      Case{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}}),
+    ::testing::Values(StandbyCase{"async", {.kind = Kind::kAsync}},
+                      StandbyCase{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
+                      StandbyCase{"sync", {.kind = Kind::kSync, .lanes = 4}},
+                      StandbyCase{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
+                      StandbyCase{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
+                      StandbyCase{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Standbys, EveryEventCountsOnceUnderFaults) {
   uint64_t elections = 0, promotions = 0, pauses = 0;
-  const uint64_t seeds = LongTier() ? 3000 : kSeeds;
+  const uint64_t seeds = LongTier() ? 3000 : kStandbySeeds;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const ClusterResult result = RunWithStandbys({.seed = seed,
                                                   .strategy = GetParam().strategy,
@@ -67,7 +67,7 @@ TEST_P(Standbys, EveryEventCountsOnceUnderFaults) {
 }
 
 TEST_P(Standbys, OneTakesOverWithinThreeSecondsAndNothingIsTrainedAgain) {
-  for (uint64_t seed = 1; seed <= kKills; ++seed) {
+  for (uint64_t seed = 1; seed <= kStandbyKills; ++seed) {
     const ClusterResult result = RunWithStandbys({.seed = seed,
                                                   .strategy = GetParam().strategy,
                                                   .standbys = 1 + seed % 2,

@@ -20,37 +20,37 @@ uint64_t Seeds() {
 
 using Kind = protocol::StrategyKind;
 
-struct Case {
+struct SwarmCase {
   std::string name;
   protocol::StrategyConfig strategy;
   uint64_t share = 1;  // of the seeds: one in this many
   bool one_shot = false;
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const SwarmCase& c, std::ostream* out) {
   *out << c.name;
 }
 
-class Strategies : public ::testing::TestWithParam<Case> {};
+class Strategies : public ::testing::TestWithParam<SwarmCase> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Swarm, Strategies,
     ::testing::Values(
-        Case{"async", {.kind = Kind::kAsync}},
-        Case{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
-        Case{"ssp_async", {.kind = Kind::kSsp, .lanes = 4, .staleness = -1}, 4},
-        Case{"sync", {.kind = Kind::kSync, .lanes = 4}},
-        Case{"ssp_0", {.kind = Kind::kSsp, .lanes = 4, .staleness = 0}, 4},
-        Case{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
-        Case{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
-        Case{"sync_auto", {.kind = Kind::kSync, .lanes = 4, .auto_lanes = true}},
-        Case{"ssp_auto", {.kind = Kind::kSsp, .lanes = 4, .auto_lanes = true, .staleness = 2}, 4},
-        Case{"backup_auto", {.kind = Kind::kSync, .lanes = 3, .auto_lanes = true, .backup = 1}, 4},
-        Case{"allreduce_auto", {.kind = Kind::kAllReduce, .lanes = 4, .auto_lanes = true}, 4},
-        Case{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
-        Case{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}},
-        Case{"allreduce_one_shot", {.kind = Kind::kAllReduce, .lanes = 4}, 1, true},
-        Case{"allreduce_by_lanes", {.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true}}),
+        SwarmCase{"async", {.kind = Kind::kAsync}},
+        SwarmCase{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
+        SwarmCase{"ssp_async", {.kind = Kind::kSsp, .lanes = 4, .staleness = -1}, 4},
+        SwarmCase{"sync", {.kind = Kind::kSync, .lanes = 4}},
+        SwarmCase{"ssp_0", {.kind = Kind::kSsp, .lanes = 4, .staleness = 0}, 4},
+        SwarmCase{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
+        SwarmCase{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
+        SwarmCase{"sync_auto", {.kind = Kind::kSync, .lanes = 4, .auto_lanes = true}},
+        SwarmCase{"ssp_auto", {.kind = Kind::kSsp, .lanes = 4, .auto_lanes = true, .staleness = 2}, 4},
+        SwarmCase{"backup_auto", {.kind = Kind::kSync, .lanes = 3, .auto_lanes = true, .backup = 1}, 4},
+        SwarmCase{"allreduce_auto", {.kind = Kind::kAllReduce, .lanes = 4, .auto_lanes = true}, 4},
+        SwarmCase{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
+        SwarmCase{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}},
+        SwarmCase{"allreduce_one_shot", {.kind = Kind::kAllReduce, .lanes = 4}, 1, true},
+        SwarmCase{"allreduce_by_lanes", {.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Strategies, CountEveryEventOnceInPeace) {

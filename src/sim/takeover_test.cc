@@ -20,23 +20,23 @@ using protocol::Role;
 
 constexpr uint64_t kSeeds = SeedsOf(40);
 
-struct Case {
+struct TakeoverCase {
   std::string name;
   protocol::StrategyConfig strategy;
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const TakeoverCase& c, std::ostream* out) {
   *out << c.name;
 }
 
-struct Outcome {
+struct TakeoverOutcome {
   ClusterResult result;
   uint64_t joins = 0;
 };
 
-Outcome RunPlanned(ClusterOptions options) {
+TakeoverOutcome RunPlanned(ClusterOptions options) {
   CountingWorkload workload(options.table, options.strategy);
-  Outcome outcome;
+  TakeoverOutcome outcome;
   Hooks hooks;
   hooks.on_join = [&](Time, NodeId, const protocol::JoinRequest&) { ++outcome.joins; };
   Cluster cluster(options, workload, std::move(hooks));
@@ -51,7 +51,7 @@ Duration Milliseconds(Rng* rng, double least, double most) {
   return FromSeconds(1e-3 * (least + (most - least) * rng->Uniform()));
 }
 
-class Takeover : public ::testing::TestWithParam<Case> {
+class Takeover : public ::testing::TestWithParam<TakeoverCase> {
  protected:
   // The stream grows for five seconds, and is trained a little later.
   ClusterOptions Options(uint64_t seed) const {
@@ -60,7 +60,7 @@ class Takeover : public ::testing::TestWithParam<Case> {
     options.reply_timeout = std::chrono::seconds(3);
     return options;
   }
-  void ExpectNothingAgain(const ClusterOptions& options, const Outcome& outcome) const {
+  void ExpectNothingAgain(const ClusterOptions& options, const TakeoverOutcome& outcome) const {
     const ClusterResult& result = outcome.result;
     const std::string seed = "seed " + std::to_string(options.seed);
     EXPECT_EQ(result.error, "") << seed;
@@ -75,15 +75,15 @@ class Takeover : public ::testing::TestWithParam<Case> {
 
 INSTANTIATE_TEST_SUITE_P(
     Sim, Takeover,
-    ::testing::Values(Case{"async", {.kind = Kind::kAsync}},
-                      Case{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
-                      Case{"sync", {.kind = Kind::kSync, .lanes = 4}},
-                      Case{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
-                      Case{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
-                      Case{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
-                      Case{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}},
-                      Case{"allreduce_by_lanes",
-                           {.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true}}),
+    ::testing::Values(TakeoverCase{"async", {.kind = Kind::kAsync}},
+                      TakeoverCase{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
+                      TakeoverCase{"sync", {.kind = Kind::kSync, .lanes = 4}},
+                      TakeoverCase{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
+                      TakeoverCase{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
+                      TakeoverCase{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
+                      TakeoverCase{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}},
+                      TakeoverCase{"allreduce_by_lanes",
+                                   {.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Takeover, NothingIsTrainedAgainAfterARestartAtAnyMoment) {
@@ -101,7 +101,7 @@ TEST_P(Takeover, NothingIsTrainedAgainAfterARestartAtAnyMoment) {
                               .index = static_cast<uint32_t>(rng.Below(2)),
                               .lasts = Milliseconds(&rng, 1, 600)});
     }
-    const Outcome outcome = RunPlanned(options);
+    const TakeoverOutcome outcome = RunPlanned(options);
     ExpectNothingAgain(options, outcome);
     EXPECT_GE(outcome.result.restarts, 1u) << seed;
   }
@@ -123,7 +123,7 @@ TEST_P(Takeover, ACoordinatorThatIsOvertakenChangesNothing) {
                             .at = at + Milliseconds(&rng, 0, 700),
                             .role = Role::kCoordinator,
                             .index = 1});
-    const Outcome outcome = RunPlanned(options);
+    const TakeoverOutcome outcome = RunPlanned(options);
     ExpectNothingAgain(options, outcome);
     EXPECT_EQ(outcome.result.overtaken, 1u) << seed;
     replaced += outcome.result.replaced;
@@ -146,7 +146,7 @@ TEST_P(Takeover, APauseOutlastsCoordinators) {
                               .index = static_cast<uint32_t>(rng.Below(2)),
                               .lasts = Milliseconds(&rng, 1, 600)});
     }
-    const Outcome outcome = RunPlanned(options);
+    const TakeoverOutcome outcome = RunPlanned(options);
     ExpectNothingAgain(options, outcome);
     EXPECT_EQ(outcome.result.restarts, 2u) << "seed " << seed;
     EXPECT_GT(outcome.result.took, at + lasts) << "seed " << seed << ": it was not paused";
@@ -169,7 +169,7 @@ TEST_P(Takeover, AMemberThatDoesNotComeBackIsEvicted) {
                             .role = server ? Role::kServer : Role::kWorker,
                             .index = 1,
                             .replaced = true});
-    const Outcome outcome = RunPlanned(options);
+    const TakeoverOutcome outcome = RunPlanned(options);
     EXPECT_EQ(outcome.result.error, "") << "seed " << seed;
     EXPECT_EQ(outcome.result.deaths, 1u);
     EXPECT_EQ(outcome.joins, options.servers + options.workers + options.standby + 1) << "seed " << seed;

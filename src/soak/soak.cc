@@ -23,7 +23,7 @@ namespace leat::soak {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using report::Grouped;
 
 constexpr int kInterrupted = 130;
@@ -94,14 +94,14 @@ class Soak {
   }
   std::FILE* Out() const { return options_.json ? stderr : stdout; }
 
-  void Take(const RoundPlan& plan, const RoundResult& result, const std::string& folder, double seconds) {
+  void Take(const RoundPlan& plan, const RoundResult& result, const std::string& folder, double took) {
     ++rounds_;
     lost_ += result.lost;
     twice_ += result.twice;
     deaths_ += result.deaths;
     events_ += result.counted;
     std::fprintf(Out(), "%3llu  %s  %5.1f s  %s\n", static_cast<unsigned long long>(rounds_),
-                 result.failure.empty() ? "ok    " : "FAILED", seconds, plan.Describe().c_str());
+                 result.failure.empty() ? "ok    " : "FAILED", took, plan.Describe().c_str());
     std::error_code ignored;
     if (result.failure.empty()) {
       fs::remove_all(folder, ignored);
@@ -126,11 +126,11 @@ class Soak {
                  static_cast<unsigned long long>(rounds_), took, failed_.size(), Grouped(events_).c_str(),
                  Grouped(lost_).c_str(), Grouped(twice_).c_str(), interrupted ? "; interrupted" : "");
     if (options_.json) {
-      const Json json = {{"rounds", rounds_}, {"first_seed", options_.first_seed},
-                         {"lost", lost_},     {"twice", twice_},
-                         {"failed", failed_}, {"events", events_},
-                         {"deaths", deaths_}, {"hosts", !options_.on_this_host},
-                         {"wall_s", took},    {"interrupted", interrupted}};
+      const OrderedJson json = {{"rounds", rounds_}, {"first_seed", options_.first_seed},
+                                {"lost", lost_},     {"twice", twice_},
+                                {"failed", failed_}, {"events", events_},
+                                {"deaths", deaths_}, {"hosts", !options_.on_this_host},
+                                {"wall_s", took},    {"interrupted", interrupted}};
       std::printf("%s\n", json.dump().c_str());
     }
     RemoveFolder();
@@ -144,7 +144,7 @@ class Soak {
   MonotonicClock clock_;
   const Time start_ = clock_.Now();
   uint64_t rounds_ = 0, lost_ = 0, twice_ = 0, deaths_ = 0, events_ = 0;
-  std::vector<Json> failed_;
+  std::vector<OrderedJson> failed_;
 };
 
 }  // namespace

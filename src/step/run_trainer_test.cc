@@ -77,8 +77,8 @@ struct Rig {
   Trainer trainer;
 };
 
-struct Data {
-  explicit Data(uint32_t rows = 256) : features(size_t{rows} * kWidth), labels(rows), order(rows) {
+struct RunData {
+  explicit RunData(uint32_t rows = 256) : features(size_t{rows} * kWidth), labels(rows), order(rows) {
     Rng rng(2);
     for (auto& x : features) x = static_cast<float>(rng.Normal());
     for (auto& y : labels) y = static_cast<float>(rng.Below(2));
@@ -97,7 +97,7 @@ const char* const kModel =
 
 // The reference: the gradient of each of `batches`, with a step of sgd after each.
 struct ByHand {
-  ByHand(Rig& rig, const Data& data, std::span<const uint32_t> batches, float rate) {
+  ByHand(Rig& rig, const RunData& data, std::span<const uint32_t> batches, float rate) {
     for (uint32_t i : batches) {
       rig.trainer.Step(data.rows(), data.Batch(i), kBatch);
       gradients.push_back(rig.Gradients());
@@ -112,7 +112,7 @@ struct ByHand {
 };
 
 TEST(RunTrainer, OneBatchIsItsGradient) {
-  const Data data;
+  const RunData data;
   Rig plain(kModel), rig(kModel);
   plain.trainer.Step(data.rows(), data.Batch(0), kBatch);
   for (const StrategyKind kind : {StrategyKind::kAsync, StrategyKind::kSync, StrategyKind::kAllReduce}) {
@@ -127,7 +127,7 @@ TEST(RunTrainer, OneBatchIsItsGradient) {
 }
 
 TEST(RunTrainer, DownpourPushesTheSumAndStepsByItself) {
-  const Data data;
+  const RunData data;
   Rig plain(kModel), rig(kModel);
   RunTrainer runs(rig.trainer, rig.parameters, Downpour(3, 7), Sgd(0.1f));
   for (const uint32_t first : {0u, 3u}) {  // nothing of a run is in the next
@@ -145,7 +145,7 @@ TEST(RunTrainer, DownpourPushesTheSumAndStepsByItself) {
 }
 
 TEST(RunTrainer, LocalStepsAreMadeAtTheRateOfTheRun) {
-  const Data data;
+  const RunData data;
   for (const bool averaging : {false, true}) {
     Rig plain(kModel), rig(kModel);
     RunTrainer runs(rig.trainer, rig.parameters, averaging ? Averaging(3) : Downpour(3, 7), Sgd(0.1f));
@@ -160,7 +160,7 @@ TEST(RunTrainer, LocalStepsAreMadeAtTheRateOfTheRun) {
 }
 
 TEST(RunTrainer, WhatIsFetchedAfterEveryBatchNeedsNoLocalStep) {
-  const Data data;
+  const RunData data;
   Rig rig(kModel);
   RunTrainer runs(rig.trainer, rig.parameters, Downpour(2, 1), Sgd(0.1f));
   const auto before = rig.Values();
@@ -169,7 +169,7 @@ TEST(RunTrainer, WhatIsFetchedAfterEveryBatchNeedsNoLocalStep) {
 }
 
 TEST(RunTrainer, EmptyBatchesAreNothingInASum) {
-  const Data data;
+  const RunData data;
   Rig plain(kModel), rig(kModel);
   RunTrainer runs(rig.trainer, rig.parameters, Downpour(4, 9), Sgd(0.1f));
   const std::vector<uint32_t> batches{0, 1};
@@ -185,7 +185,7 @@ TEST(RunTrainer, EmptyBatchesAreNothingInASum) {
 }
 
 TEST(RunTrainer, AveragingPushesWhatItHasChangedAndPutsItBack) {
-  const Data data;
+  const RunData data;
   Rig plain(kModel), rig(kModel);
   RunTrainer runs(rig.trainer, rig.parameters, Averaging(3), Sgd(0.1f));
   const auto before = rig.Values();
@@ -202,7 +202,7 @@ TEST(RunTrainer, AveragingPushesWhatItHasChangedAndPutsItBack) {
 
 // The claim that averaging is tested by: 200 steps of two lanes, period 1, against one worker.
 TEST(RunTrainer, AveragingWithPeriodOneIsTheJointBatch) {
-  const Data data;
+  const RunData data;
   constexpr float kRate = 0.2f;
   Rig joint(kModel), lanes(kModel);
   RunTrainer runs(lanes.trainer, lanes.parameters, Averaging(1), Sgd(kRate));
@@ -228,7 +228,7 @@ TEST(RunTrainer, AveragingWithPeriodOneIsTheJointBatch) {
 }
 
 TEST(RunTrainer, ABatchThatIsNotFiniteEndsItsRun) {
-  Data data;
+  RunData data;
   for (uint32_t row : data.Batch(1)) data.features[row * kWidth] = std::numeric_limits<float>::quiet_NaN();
   for (const bool averaging : {true, false}) {
     Rig rig(kModel), fresh(kModel);
@@ -251,7 +251,7 @@ TEST(RunTrainer, ABatchThatIsNotFiniteEndsItsRun) {
 }
 
 TEST(RunTrainer, ASumThatLeavesTheFiniteNumbersIsRejected) {
-  Data data;
+  RunData data;
   for (float& x : data.features) x = 1e19f;
   for (float& y : data.labels) y = -1e19f;  // each gradient about 2e38
   Rig rig("{layers: [dense: {units: 1}], loss: {type: squared_error, weight: 0.5}}");
@@ -272,7 +272,7 @@ TEST(RunTrainer, ASumThatLeavesTheFiniteNumbersIsRejected) {
 TEST(RunTrainer, StatisticsMoveByWhatBatchesSay) {
   const char* const model =
       "{layers: [dense: {units: 3}, batch_norm, dense: {units: 2}], loss: softmax_cross_entropy}";
-  const Data data;
+  const RunData data;
   Rig plain(model);
 
   const auto statistic = [&](Rig& rig, bool gradients) {
@@ -307,7 +307,7 @@ TEST(RunTrainer, StatisticsMoveByWhatBatchesSay) {
 }
 
 TEST(RunTrainer, LocalStepsArePlainSgdAtTheRateOfTheJob) {
-  const Data data;
+  const RunData data;
   optim::OptimizerConfig adam = optim::Defaults(optim::Kind::kAdam);
   adam.learning_rate = 0.125f;
   adam.weight_decay = 0.5f;
@@ -328,7 +328,7 @@ TEST(RunTrainer, LocalStepsArePlainSgdAtTheRateOfTheJob) {
 }
 
 TEST(RunTrainer, TheScheduleGoesByTheStepsOfAll) {
-  const Data data;
+  const RunData data;
   optim::OptimizerConfig job = Sgd(0.1f);
   job.schedule.warmup = 100;
   Rig rig(kModel), plain(kModel);
@@ -347,7 +347,7 @@ const char* const kDeep =
     "dense: {units: 16, activation: relu}, dense: {units: 2}], loss: softmax_cross_entropy}";
 
 TEST(OnGradient, LastLayersComeFirstAndNoneBeforeItIsWritten) {
-  const Data data;
+  const RunData data;
   Rig plain(kDeep), rig(kDeep);
   plain.trainer.Step(data.rows(), data.Batch(0), kBatch);
   std::vector<size_t> told;
@@ -384,7 +384,7 @@ TEST(OnGradient, LastLayersComeFirstAndNoneBeforeItIsWritten) {
 }
 
 TEST(OnGradient, WithSeveralThreadsAllComeAtTheEnd) {
-  const Data data;
+  const RunData data;
   Rig plain(kDeep), rig(kDeep, FastKernels(2));
   plain.trainer.Step(data.rows(), data.Batch(0), kBatch);
   std::vector<size_t> told;
@@ -407,7 +407,7 @@ void ExpectWords(std::span<const float> found, std::span<const float> expected) 
 }
 
 TEST(RunTrainer, PushesTheMomentsOfARunMergedInEachStrategy) {
-  const Data data;
+  const RunData data;
   const std::vector<uint32_t> running{0, 3};
   for (const StrategyConfig& strategy : {Downpour(4, 7), Downpour(4, 1), Averaging(4)}) {
     Rig rig(kModel, FastKernels(), running), alone(kModel, FastKernels(), running);
@@ -434,7 +434,7 @@ TEST(RunTrainer, PushesTheMomentsOfARunMergedInEachStrategy) {
 }
 
 TEST(RunTrainer, ARunThatIsNotFiniteLeavesMomentsAsTheyWere) {
-  Data data;
+  RunData data;
   data.features[5 * kWidth] = std::numeric_limits<float>::quiet_NaN();
   Rig rig(kModel, FastKernels(), {0});
   RunTrainer runs(rig.trainer, rig.parameters, Averaging(2), Sgd(0.1f));

@@ -32,7 +32,7 @@ using testing::Range;
 using Kind = LaneOutcome::Kind;
 
 constexpr uint32_t kFull = 8;  // events of a batch
-constexpr uint32_t kWidth = 4;
+constexpr uint32_t kReducerWidth = 4;
 constexpr uint32_t kClasses = 3;
 
 const char* const kMean =
@@ -152,7 +152,7 @@ class Team {
  public:
   Team(uint32_t count, const char* yaml, const StepReducerOptions& options, bool one_shot = false,
        const std::vector<uint32_t>& running = {})
-      : model(ModelOf(yaml, kWidth, running)),
+      : model(ModelOf(yaml, kReducerWidth, running)),
         cluster(
             {.members = count, .options = SmallPieces(one_shot && count <= protocol::kMaxOneShotMembers)}) {
     for (uint32_t rank = 0; rank < count; ++rank) {
@@ -236,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(All, Ways,
                          });
 
 TEST_P(Ways, LanesOfAllMembersAreAddedUp) {
-  const Data data(64, kWidth, kClasses);
+  const Data data(64, kReducerWidth, kClasses);
   for (const uint32_t members : {1u, 2u, 3u, 5u}) {
     Team team(members, kMean, Options(), GetParam().one_shot);
     // What one step leaves behind does not count in the next.
@@ -253,7 +253,7 @@ TEST_P(Ways, LanesOfAllMembersAreAddedUp) {
 }
 
 TEST_P(Ways, TheMeanIsThatOfOneWorkersJointBatch) {
-  const Data data(64, kWidth, kClasses);
+  const Data data(64, kReducerWidth, kClasses);
   const auto lanes = LanesWithAShortOne(5);
   const uint64_t events = EventsOf(lanes);
   for (const uint32_t members : {1u, 2u, 3u}) {
@@ -267,7 +267,7 @@ TEST_P(Ways, TheMeanIsThatOfOneWorkersJointBatch) {
 }
 
 TEST_P(Ways, OfASumGradientsAreAddedAndStatisticsAveraged) {
-  const Data data(64, kWidth, kClasses);
+  const Data data(64, kReducerWidth, kClasses);
   const auto lanes = LanesWithAShortOne(4);
   for (const uint32_t members : {1u, 3u}) {
     Team team(members, kSum, Options(true), GetParam().one_shot);
@@ -280,7 +280,7 @@ TEST_P(Ways, OfASumGradientsAreAddedAndStatisticsAveraged) {
 }
 
 TEST_P(Ways, RunsOfSeveralBatchesAndLanesWithoutAny) {
-  const Data data(96, kWidth, kClasses);
+  const Data data(96, kReducerWidth, kClasses);
   // Of two batches, one of them empty; held; empty; of two; of two, the last one empty.
   const std::vector<Lane> lanes{
       {{}, Range(0, 8)}, {}, {{}}, {Range(16, 24), Range(30, 35)}, {Range(40, 47), {}}};
@@ -314,7 +314,7 @@ std::vector<float> MomentsOf(const nn::Model& model, const std::vector<Lane>& la
 }
 
 TEST_P(Ways, MomentsOfAllLanesAreMergedInTheirOrderOnEachMember) {
-  Data data(96, kWidth, kClasses);
+  Data data(96, kReducerWidth, kClasses);
   const std::vector<std::vector<Lane>> steps{
       LanesWithAShortOne(5),
       {{{}, Range(0, 8)}, {}, {{}}, {Range(16, 24), Range(30, 35)}, {Range(40, 47), {}}},
@@ -348,19 +348,19 @@ TEST_P(Ways, MomentsOfAllLanesAreMergedInTheirOrderOnEachMember) {
 }
 
 TEST_P(Ways, AStepThatNobodyHasAnythingOfIsNothing) {
-  const Data data(32, kWidth, kClasses);
+  const Data data(32, kReducerWidth, kClasses);
   Team team(3, kMean, Options(), GetParam().one_shot);
   ASSERT_FALSE(team.Step(FullLanes(4), data).empty());
   EXPECT_THAT(team.Step({{{}}, {}, {{}}}, data), ::testing::Each(0.0f));
 }
 
 TEST_P(Ways, ARejectedLaneIsSeenByAllAndNothingOfItStays) {
-  Data data(64, kWidth, kClasses);
+  Data data(64, kReducerWidth, kClasses);
   const Data tame = data;
   for (const uint32_t bad : {0u, 2u, 4u}) {
     SCOPED_TRACE(bad);
     data = tame;
-    data.features[bad * kFull * kWidth] = std::numeric_limits<float>::quiet_NaN();
+    data.features[bad * kFull * kReducerWidth] = std::numeric_limits<float>::quiet_NaN();
     Team team(3, kMean, Options(), GetParam().one_shot);
     const auto lanes = FullLanes(5);
     for (uint32_t rank = 0; rank < 3; ++rank) team.Compute(rank, lanes, data);
@@ -378,7 +378,7 @@ TEST_P(Ways, ARejectedLaneIsSeenByAllAndNothingOfItStays) {
 // Each lane is finite, their sum is not.
 TEST_P(Ways, ASumThatIsNotFiniteIsSeenByAll) {
   const char* const model = "{layers: [dense: {units: 1}], loss: {type: squared_error, reduction: sum}}";
-  Data data(2, kWidth, 2);
+  Data data(2, kReducerWidth, 2);
   std::ranges::fill(data.features, 1e19f);
   std::ranges::fill(data.labels, 1.2e19f);
   Team team(2, model, Options(true), GetParam().one_shot);
@@ -395,7 +395,7 @@ TEST_P(Ways, ASumThatIsNotFiniteIsSeenByAll) {
 }
 
 TEST(StepReducer, InTheOrderOfLanesTheBitsAreTheSameWhoeverHasThem) {
-  const Data data(128, kWidth, kClasses);
+  const Data data(128, kReducerWidth, kClasses);
   const std::vector<std::vector<Lane>> steps{
       LanesWithAShortOne(7),
       {{Range(3, 9), Range(20, 28)}, {}, {Range(30, 31)}, {{}}, {Range(50, 57), Range(60, 68)}},
@@ -468,8 +468,8 @@ class Alone : public ::testing::Test {
     return firsts;
   }
 
-  const nn::Model model_ = ModelOf(kMean, kWidth);
-  const Data data_{64, kWidth, kClasses};
+  const nn::Model model_ = ModelOf(kMean, kReducerWidth);
+  const Data data_{64, kReducerWidth, kClasses};
   net::Loop loop_;
   Recorder group_;
   std::optional<Member> member_;
@@ -706,7 +706,7 @@ TEST_F(Alone, WhereItIsDestroyedNothingIsCalled) {
 }
 
 TEST(StepReducer, AGroupThatEndsInTheMiddleAndTheNextOne) {
-  const Data data(128, kWidth, kClasses);
+  const Data data(128, kReducerWidth, kClasses);
   for (const bool deterministic : {false, true}) {
     Team team(3, kMean, {.full_batch = kFull, .deterministic = deterministic, .bucket_bytes = 128});
     const auto before = LanesWithAShortOne(5);
@@ -808,7 +808,7 @@ TEST_P(Held, NobodyHoldsItAndItStaysTheSame) {
 // Each member computes on a thread of its own while its buckets move on the loops'.
 TEST(StepReducerThreads, MembersComputeWhileTheLoopsMoveTheirBuckets) {
   constexpr uint32_t kMembers = 3;
-  const Data data(128, kWidth, kClasses);
+  const Data data(128, kReducerWidth, kClasses);
   for (const bool deterministic : {false, true}) {
     const StepReducerOptions options{
         .full_batch = kFull, .deterministic = deterministic, .bucket_bytes = 128};

@@ -17,8 +17,8 @@
 namespace leat::step {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 engine::PlanOptions ReferenceKernels() {
   engine::PlanOptions options;
@@ -26,7 +26,7 @@ engine::PlanOptions ReferenceKernels() {
   return options;
 }
 // The options of the program.
-engine::PlanOptions FastKernels() {
+engine::PlanOptions CpuKernels() {
   engine::PlanOptions options;
   options.tables = {&cpu::Table(), &reference::Kernels()};
   options.passes = ops::StandardPasses();
@@ -63,8 +63,8 @@ struct Bench {
 };
 
 // Rows with features and labels drawn from a seed.
-struct Data {
-  Data(uint32_t rows, uint32_t width, uint32_t classes, uint64_t seed = 2)
+struct TrainerData {
+  TrainerData(uint32_t rows, uint32_t width, uint32_t classes, uint64_t seed = 2)
       : features(size_t{rows} * width), labels(rows), truth(rows), order(rows) {
     Rng rng(seed);
     for (auto& x : features) x = static_cast<float>(rng.Normal());
@@ -90,11 +90,11 @@ const char* const kManyClasses =
     "loss: {type: softmax_cross_entropy, reduction: sum}}";
 const char* const kNumber = "{layers: [dense: {units: 1}], loss: {type: squared_error, weight: 0.5}}";
 
-class KernelsTest : public testing::TestWithParam<bool> {
+class KernelsTest : public ::testing::TestWithParam<bool> {
  protected:
-  engine::PlanOptions Options() const { return GetParam() ? FastKernels() : ReferenceKernels(); }
+  engine::PlanOptions Options() const { return GetParam() ? CpuKernels() : ReferenceKernels(); }
 };
-INSTANTIATE_TEST_SUITE_P(All, KernelsTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(All, KernelsTest, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "fast" : "reference"; });
 
 // ---- closed forms
@@ -121,7 +121,7 @@ TEST_P(KernelsTest, LinearRegressionByHand) {
 }
 
 TEST_P(KernelsTest, ASumOfLossesIsTheSumAndAMeanIsTimesItsEvents) {
-  const Data data(10, 3, 2);
+  const TrainerData data(10, 3, 2);
   Bench mean("{layers: [dense: {units: 2}], loss: softmax_cross_entropy}", 3, Options());
   Bench sum("{layers: [dense: {units: 2}], loss: {type: softmax_cross_entropy, reduction: sum}}", 3,
             Options());
@@ -134,11 +134,11 @@ TEST_P(KernelsTest, ASumOfLossesIsTheSumAndAMeanIsTimesItsEvents) {
 
 TEST_P(KernelsTest, TheCountingModelCounts) {
   Bench bench("{layers: [bias: {units: 5}], loss: {type: negative_sum, reduction: sum}}", 1, Options());
-  const Data data(8, 1, 0);
+  const TrainerData data(8, 1, 0);
   for (const uint32_t events : {8u, 3u, 1u, 8u}) {
     const auto outcome = bench.trainer.Step(data.rows(), std::span(data.order).first(events), 8);
     EXPECT_EQ(outcome.events, events);
-    EXPECT_THAT(bench.Gradients(), testing::Each(-static_cast<float>(events)));
+    EXPECT_THAT(bench.Gradients(), ::testing::Each(-static_cast<float>(events)));
   }
 }
 
@@ -148,7 +148,7 @@ TEST_P(KernelsTest, AShortBatchIsTheBatchOfItsSize) {
   for (const char* yaml : {kTwoClasses, kOneProbability, kManyClasses, kNumber}) {
     SCOPED_TRACE(yaml);
     const uint32_t classes = yaml == kManyClasses ? 5 : yaml == kNumber ? 0 : 2;
-    const Data data(32, 4, classes);
+    const TrainerData data(32, 4, classes);
     Bench padded(yaml, 4, Options());
     // Long and short ones in turns: what a longer batch leaves behind must not count.
     for (const uint32_t events : {32u, 7u, 1u, 31u, 2u}) {
@@ -166,7 +166,7 @@ TEST_P(KernelsTest, AShortBatchIsTheBatchOfItsSize) {
 }
 
 TEST_P(KernelsTest, WhatALongerBatchLeftBehindDoesNotCountHoweverWildItWas) {
-  Data data(4, 4, 2);
+  TrainerData data(4, 4, 2);
   for (size_t i = 4; i < data.features.size(); ++i) data.features[i] = 3e38f;  // rows 1 to 3
   Bench bench(kTwoClasses, 4, Options());
   EXPECT_FALSE(bench.trainer.Step(data.rows(), data.order, 4).finite);
@@ -178,8 +178,8 @@ TEST_P(KernelsTest, WhatALongerBatchLeftBehindDoesNotCountHoweverWildItWas) {
 TEST(Trainer, FastKernelsAgreeWithTheReference) {
   for (const char* yaml : {kTwoClasses, kOneProbability, kManyClasses, kNumber}) {
     const uint32_t classes = yaml == kManyClasses ? 5 : yaml == kNumber ? 0 : 2;
-    const Data data(40, 6, classes);
-    Bench fast(yaml, 6, FastKernels()), plain(yaml, 6, ReferenceKernels());
+    const TrainerData data(40, 6, classes);
+    Bench fast(yaml, 6, CpuKernels()), plain(yaml, 6, ReferenceKernels());
     for (const uint32_t events : {40u, 13u}) {
       const auto a = fast.trainer.Step(data.rows(), std::span(data.order).first(events), 40);
       const auto b = plain.trainer.Step(data.rows(), std::span(data.order).first(events), 40);
@@ -192,7 +192,7 @@ TEST(Trainer, FastKernelsAgreeWithTheReference) {
 }
 
 TEST_P(KernelsTest, SeveralBatchSizesShareTheParameters) {
-  const Data data(64, 4, 2);
+  const TrainerData data(64, 4, 2);
   Bench bench(kTwoClasses, 4, Options());
   for (const uint32_t size : {64u, 16u, 64u, 1u, 33u, 16u}) {
     bench.trainer.Step(data.rows(), std::span(data.order).first(size), size);
@@ -211,7 +211,7 @@ TEST_P(KernelsTest, SeveralBatchSizesShareTheParameters) {
 
 // Plans of all sizes are bound anew, whichever of them finds the memory held.
 TEST_P(KernelsTest, GradientsThatAreHeldStayAndTheNextOnesGoElsewhere) {
-  const Data data(32, 4, 2);
+  const TrainerData data(32, 4, 2);
   Bench bench(kTwoClasses, 4, Options()), undisturbed(kTwoClasses, 4, Options());
   std::vector<Buffer> held;
   std::vector<std::vector<float>> were;
@@ -222,8 +222,8 @@ TEST_P(KernelsTest, GradientsThatAreHeldStayAndTheNextOnesGoElsewhere) {
   std::vector<size_t> told;
   bench.trainer.OnGradient([&](size_t v) {
     told.push_back(v);
-    EXPECT_THAT(held, testing::Each(testing::Property(
-                          &Buffer::data, testing::Ne(bench.parameters.gradient_buffer().data()))));
+    EXPECT_THAT(held, ::testing::Each(::testing::Property(
+                          &Buffer::data, ::testing::Ne(bench.parameters.gradient_buffer().data()))));
   });
   for (const uint32_t size : {32u, 8u, 32u, 32u, 5u, 8u}) {
     SCOPED_TRACE(size);
@@ -256,14 +256,14 @@ TEST(Trainer, AnEmptyBatchComputesNothing) {
     EXPECT_EQ(outcome.loss_sum, 0);
     EXPECT_TRUE(outcome.finite);
   }
-  EXPECT_THAT(bench.parameters.gradients(size_t{0}), testing::Each(42.0f));
+  EXPECT_THAT(bench.parameters.gradients(size_t{0}), ::testing::Each(42.0f));
   EXPECT_EQ(bench.trainer.scores_seen(), metrics::AucCounts());
 }
 
 // ---- scores
 
 TEST_P(KernelsTest, ScoresAreThoseBeforeTheUpdate) {
-  const Data data(16, 4, 2);
+  const TrainerData data(16, 4, 2);
   Bench bench(kTwoClasses, 4, Options());
   const auto first = bench.trainer.Score(data.rows(), data.order, 16);
   const auto before = bench.trainer.Step(data.rows(), data.order, 16);
@@ -278,7 +278,7 @@ TEST_P(KernelsTest, ScoresAreThoseBeforeTheUpdate) {
 }
 
 TEST_P(KernelsTest, ScoringLeavesTheGradientsAlone) {
-  const Data data(16, 4, 2);
+  const TrainerData data(16, 4, 2);
   Bench bench(kTwoClasses, 4, Options());
   bench.trainer.Step(data.rows(), data.order, 16);
   const auto gradients = bench.Gradients();
@@ -308,7 +308,7 @@ TEST_P(KernelsTest, CorrectOnesAreCounted) {
 }
 
 TEST_P(KernelsTest, AucCountsAreThoseOfTheScoresAndTruths) {
-  const Data data(300, 4, 2);
+  const TrainerData data(300, 4, 2);
   for (const char* yaml : {kTwoClasses, kOneProbability}) {
     Bench bench(yaml, 4, Options());
     metrics::AucCounts truths;
@@ -341,12 +341,12 @@ TEST_P(KernelsTest, AucCountsAreThoseOfTheScoresAndTruths) {
 }
 
 TEST(Trainer, WithoutTruthOrTwoClassesNothingIsCounted) {
-  const Data data(20, 4, 2);
+  const TrainerData data(20, 4, 2);
   Bench bench(kTwoClasses, 4, ReferenceKernels());
   bench.trainer.Step(data.rows(), data.order, 20);
   EXPECT_EQ(bench.trainer.truths_seen(), metrics::AucCounts());
   EXPECT_NE(bench.trainer.scores_seen(), metrics::AucCounts());
-  const Data five(20, 4, 5);
+  const TrainerData five(20, 4, 5);
   Bench many(kManyClasses, 4, ReferenceKernels());
   many.trainer.Step(five.rows(true), five.order, 20);
   EXPECT_EQ(many.trainer.scores_seen(), metrics::AucCounts());
@@ -360,9 +360,9 @@ TEST_P(KernelsTest, ABatchWhoseGradientsAreNotFiniteIsSeenAndNotScored) {
                            "{layers: [dense: {units: 6, activation: relu}, dense: {units: 1}], "
                            "loss: sigmoid_cross_entropy}"}) {
     SCOPED_TRACE(yaml);
-    Data data(8, 4, yaml == kNumber ? 0 : 2);
+    TrainerData data(8, 4, yaml == kNumber ? 0 : 2);
     Bench bench(yaml, 4, Options());
-    const Data tame = data;
+    const TrainerData tame = data;
     EXPECT_TRUE(bench.trainer.Step(tame.rows(true), tame.order, 8).finite);
     const auto scores = bench.trainer.scores_seen(), truths = bench.trainer.truths_seen();
     for (size_t i = 0; i < 4; ++i) data.features[i] = i % 2 == 0 ? 3e38f : -3e38f;  // of one row
@@ -378,7 +378,7 @@ TEST_P(KernelsTest, ABatchWhoseGradientsAreNotFiniteIsSeenAndNotScored) {
 }
 
 TEST(Trainer, KernelsThatAreMissingAreNamed) {
-  const Data data(8, 4, 2);
+  const TrainerData data(8, 4, 2);
   engine::PlanOptions none;
   Bench bench(kTwoClasses, 4, none);
   try {
@@ -392,7 +392,7 @@ TEST(Trainer, KernelsThatAreMissingAreNamed) {
 // ---- clipping
 
 TEST_P(KernelsTest, GradientsAreClippedToTheNorm) {
-  const Data data(16, 5, 5);
+  const TrainerData data(16, 5, 5);
   Bench plain(kManyClasses, 5, Options()), clipped(kManyClasses, 5, Options());
   Trainer trainer(clipped.model, clipped.parameters, Options(), {.norm = 0.5f});
   plain.trainer.Step(data.rows(), data.order, 16);
@@ -417,7 +417,7 @@ TEST_P(KernelsTest, ABatchWithAStatisticThatIsNotFiniteIsNotScored) {
         variables.begin());
     ASSERT_LT(statistic, variables.size());
     Trainer trainer(bench.model, bench.parameters, Options(), clipping);
-    const Data data(8, 2, 0);
+    const TrainerData data(8, 2, 0);
     EXPECT_TRUE(trainer.Step(data.rows(), data.order, 8).finite);
     bench.parameters.values(statistic)[0] = std::numeric_limits<float>::infinity();
     EXPECT_FALSE(trainer.Step(data.rows(), data.order, 8).finite);
@@ -439,7 +439,7 @@ TEST_P(KernelsTest, WordsOfMomentsThatLookLikeNanRejectNoBatch) {
     // One word in 256 is no finite number, if its bits are at random.
     bool seen = false;
     for (uint64_t seed = 0; seed < 10'000 && !seen; ++seed) {
-      const Data data(3, 2, 0, seed);
+      const TrainerData data(3, 2, 0, seed);
       const auto outcome = trainer.Step(data.rows(), data.order, 3);
       ASSERT_TRUE(outcome.finite);
       ASSERT_TRUE(parameters.GradientsFinite());
@@ -460,7 +460,7 @@ const char* const kWithBatchNorm =
 TEST_P(KernelsTest, PredictionsAreTheScoresBeforeTheUpdate) {
   for (const auto& [yaml, classes, width] :
        {std::tuple(kTwoClasses, 2u, 1u), {kOneProbability, 2u, 1u}, {kManyClasses, 5u, 5u}}) {
-    const Data data(16, 4, classes);
+    const TrainerData data(16, 4, classes);
     Bench bench(yaml, 4, Options()), other(yaml, 4, Options());
     const auto batch = std::span(data.order).first(11);
     bench.trainer.Step(data.rows(), batch, 16);
@@ -482,7 +482,7 @@ TEST_P(KernelsTest, PredictionsAreTheScoresBeforeTheUpdate) {
 TEST_P(KernelsTest, AModelThatDiffersInTrainingIsScoredByInference) {
   EXPECT_FALSE(Make(kTwoClasses, 4).differs_in_training());
   for (const char* const yaml : {kWithDropout, kWithBatchNorm}) {
-    const Data data(32, 4, 2);
+    const TrainerData data(32, 4, 2);
     Bench usual(yaml, 4, Options()), inference(yaml, 4, Options()), scored(yaml, 4, Options());
     ASSERT_TRUE(usual.model.differs_in_training()) << yaml;
     inference.trainer.ScoreByInference();
@@ -499,7 +499,7 @@ TEST_P(KernelsTest, AModelThatDiffersInTrainingIsScoredByInference) {
 
 TEST_P(KernelsTest, WhatIsPreparedIsCompiledOnceAndComputesTheSame) {
   for (const bool by_inference : {false, true}) {
-    const Data data(32, 4, 2);
+    const TrainerData data(32, 4, 2);
     Bench lazy(kWithDropout, 4, Options()), prepared(kWithDropout, 4, Options());
     if (by_inference) {
       lazy.trainer.ScoreByInference();

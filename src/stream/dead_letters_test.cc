@@ -10,7 +10,7 @@
 namespace leat::stream {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(DeadLetterFile, KeepsWhatCameOnceForEachPlace) {
   const TempDir dir;
@@ -65,7 +65,7 @@ TEST(DeadLetterRate, StopsAboveTheLimitOfTheLastEventsOnly) {
   EXPECT_FALSE(rate.exceeded());
   for (int i = 0; i < 30 && !rate.exceeded(); ++i) rate.Count(1000, 150);  // a burst after a long good period
   EXPECT_TRUE(rate.exceeded());
-  EXPECT_THAT(rate.Describe(), testing::HasSubstr("at most 10 % are allowed"));
+  EXPECT_THAT(rate.Describe(), ::testing::HasSubstr("at most 10 % are allowed"));
   DeadLetterRate small(0.1);  // a short file without any good record
   small.Count(1001, 1001);
   EXPECT_TRUE(small.exceeded());

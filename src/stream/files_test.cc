@@ -11,10 +11,10 @@
 namespace leat::stream {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class FilesTest : public testing::Test {
+class FilesTest : public ::testing::Test {
  protected:
   std::string Write(const std::string& name, const std::string& bytes, bool packed = false) {
     const std::string path = dir_ / name;

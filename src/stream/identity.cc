@@ -15,7 +15,7 @@
 namespace leat::stream {
 namespace {
 
-constexpr uint64_t kBlock = 1 << 20;
+constexpr uint64_t kHashedBlock = 1 << 20;
 constexpr uint64_t kSamples = 16;
 
 class File {
@@ -30,9 +30,10 @@ class File {
 
   // Adds [begin, begin + size) to the hash.
   Status Hash(uint64_t begin, uint64_t size, uint64_t* hash) {
-    buffer_.resize(kBlock);
+    buffer_.resize(kHashedBlock);
     while (size > 0) {
-      const ssize_t got = ::pread(fd_, buffer_.data(), std::min(size, kBlock), static_cast<off_t>(begin));
+      const ssize_t got =
+          ::pread(fd_, buffer_.data(), std::min(size, kHashedBlock), static_cast<off_t>(begin));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return {Code::kPermissionDenied, std::string("cannot be read: ") + std::strerror(errno)};
       if (got == 0) return {Code::kDataLoss, "has become shorter"};
@@ -51,11 +52,12 @@ class File {
 // `hash(begin, size)` adds a range of the content to the hash.
 template <class Hash>
 Status HashContent(uint64_t bytes, uint64_t max_hashed_whole, const Hash& hash) {
-  if (bytes <= std::max(max_hashed_whole, kBlock)) return hash(0, bytes);
-  const uint64_t last = bytes - kBlock;
-  LEAT_RETURN_IF_ERROR(hash(0, kBlock));
-  for (uint64_t i = 0; i < kSamples; ++i) LEAT_RETURN_IF_ERROR(hash(Mix(bytes, i) % (last + 1), kBlock));
-  return hash(last, kBlock);
+  if (bytes <= std::max(max_hashed_whole, kHashedBlock)) return hash(0, bytes);
+  const uint64_t last = bytes - kHashedBlock;
+  LEAT_RETURN_IF_ERROR(hash(0, kHashedBlock));
+  for (uint64_t i = 0; i < kSamples; ++i)
+    LEAT_RETURN_IF_ERROR(hash(Mix(bytes, i) % (last + 1), kHashedBlock));
+  return hash(last, kHashedBlock);
 }
 
 }  // namespace
@@ -77,8 +79,8 @@ Result<FileIdentity> ParseIdentity(std::string_view text) {
 FileIdentity IdentityOf(ByteView content, uint64_t max_hashed_whole) {
   FileIdentity identity{.bytes = content.size()};
   (void)HashContent(content.size(), max_hashed_whole, [&](uint64_t begin, uint64_t size) {
-    for (const uint64_t end = begin + size; begin < end; begin += kBlock)
-      identity.hash = Checksum(content.subspan(begin, std::min(kBlock, end - begin)), identity.hash);
+    for (const uint64_t end = begin + size; begin < end; begin += kHashedBlock)
+      identity.hash = Checksum(content.subspan(begin, std::min(kHashedBlock, end - begin)), identity.hash);
     return Status();
   });
   return identity;

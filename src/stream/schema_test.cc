@@ -17,10 +17,10 @@
 namespace leat::stream {
 namespace {
 
-using testing::ElementsAre;
-using testing::FloatEq;
-using testing::FloatNear;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::FloatEq;
+using ::testing::FloatNear;
+using ::testing::HasSubstr;
 
 Schema Make(const std::string& yaml) {
   return Schema::FromConfig(Config::Parse(yaml, "job.yaml"));
@@ -82,12 +82,12 @@ TEST(Schema, NamesPlaceAndNearestWord) {
                       "{type: number, role: truth}"),
               HasSubstr("job.yaml:5: 'c' is a second truth after 'b'"));
   EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: category, role: label, buckets: 3}"),
-              testing::Ne(""));
+              ::testing::Ne(""));
   EXPECT_THAT(ErrorOf("format: csv\ncolumns: [aa, b]\nfields:\n  ab: {type: number}"),
               HasSubstr("job.yaml:4: field 'ab' is not among the columns; did you mean 'aa'?"));
-  EXPECT_THAT(ErrorOf("format: json\nfields: []"), testing::Ne(""));
+  EXPECT_THAT(ErrorOf("format: json\nfields: []"), ::testing::Ne(""));
   EXPECT_THAT(ErrorOf("format: json\nfields: {a: 3}"), HasSubstr("must be a map"));
-  EXPECT_THAT(ErrorOf("[]"), testing::Ne(""));
+  EXPECT_THAT(ErrorOf("[]"), ::testing::Ne(""));
 }
 
 TEST(Schema, SaysWhatIsWrongWithLabelsIdsAndCharacters) {
@@ -144,7 +144,7 @@ TEST(Schema, ARunningScaleIsTheModelsAndChangesNoRow) {
       "running, "
       "default: 0}\n  y: {type: number, role: label}\n");
   EXPECT_THAT(schema.running_features(), ElementsAre(2, 5));
-  EXPECT_THAT(Make(kPayments).running_features(), testing::IsEmpty());
+  EXPECT_THAT(Make(kPayments).running_features(), ::testing::IsEmpty());
   const DecodedRows rows = Decode(schema, {R"({"hour": 6, "a": 3e8, "c": "v", "y": 1})"});
   ASSERT_EQ(rows.rows, 1u);
   EXPECT_EQ(rows.features[2], 3e8f);
@@ -235,8 +235,8 @@ TEST(Schema, SaysWhatIsWrongWithPaths) {
   EXPECT_THAT(error("  a: {type: number, path: b.}"), HasSubstr("has an empty key"));
   EXPECT_THAT(error("  a: {type: number, path: \"\"}"), HasSubstr("has an empty key"));
   EXPECT_THAT(error("  a: {type: number, path: []}"), HasSubstr("a path is one key or more"));
-  EXPECT_THAT(error("  a: {type: number, path: {b: c}}"), testing::Ne(""));
-  EXPECT_THAT(error("  a: {type: number, path: [b, [c]]}"), testing::Ne(""));
+  EXPECT_THAT(error("  a: {type: number, path: {b: c}}"), ::testing::Ne(""));
+  EXPECT_THAT(error("  a: {type: number, path: [b, [c]]}"), ::testing::Ne(""));
   std::string deep = "k";
   for (int i = 0; i < 32; ++i) deep += ".k";
   EXPECT_THAT(error("  a: {type: number, path: " + deep + "}"), HasSubstr("a path of 33 keys; at most 32"));

@@ -14,7 +14,7 @@ namespace {
 constexpr double kLeastGain = 1.05;
 constexpr double kEqual = 1.01;
 
-std::string Text(const Choice& choice) {
+std::string ChoiceText(const Choice& choice) {
   std::string text = choice.strategy + ", " + std::to_string(choice.workers) +
                      (choice.workers == 1 ? " worker" : " workers");
   if (choice.servers > 0)
@@ -174,10 +174,10 @@ std::string Render(const Advice& advice, Goal goal, double deadline_s, const std
   if (!advice.best) {
     if (!advice.fastest) return "no choice could be predicted\n";
     return "no choice meets the deadline of " + TimeText(deadline_s) + "; the fastest of " +
-           std::to_string(advice.tried.size()) + " is " + Text(advice.fastest->choice) + ": " +
+           std::to_string(advice.tried.size()) + " is " + ChoiceText(advice.fastest->choice) + ": " +
            Predicted(advice.fastest->prediction) + "\n";
   }
-  text += "recommended  " + Text(advice.best->choice) + "\n";
+  text += "recommended  " + ChoiceText(advice.best->choice) + "\n";
   text += "predicted    " + Predicted(advice.best->prediction) + "; the " +
           (goal == Goal::kTime ? "fastest" : "cheapest") + " of " + std::to_string(advice.tried.size()) +
           " choices" + (deadline_s > 0 ? " within " + TimeText(deadline_s) : "") + "\n";
@@ -186,16 +186,16 @@ std::string Render(const Advice& advice, Goal goal, double deadline_s, const std
   for (const auto& tried : advice.neighbours) {
     if (tried.choice.strategy == advice.best->choice.strategy)
       neighbours +=
-          (neighbours.empty() ? "" : "; ") + Text(tried.choice) + ": " + Predicted(tried.prediction);
+          (neighbours.empty() ? "" : "; ") + ChoiceText(tried.choice) + ": " + Predicted(tried.prediction);
   }
   text += "neighbours   " + (neighbours.empty() ? "none" : neighbours) + "\n";
   const bool other =
       !advice.neighbours.empty() && advice.neighbours.back().choice.strategy != advice.best->choice.strategy;
-  text +=
-      "otherwise    " +
-      (other ? Text(advice.neighbours.back().choice) + ": " + Predicted(advice.neighbours.back().prediction)
-             : std::string("no other strategy was tried")) +
-      "\n";
+  text += "otherwise    " +
+          (other ? ChoiceText(advice.neighbours.back().choice) + ": " +
+                       Predicted(advice.neighbours.back().prediction)
+                 : std::string("no other strategy was tried")) +
+          "\n";
   return text;
 }
 

@@ -25,7 +25,7 @@ auto In(const Config& scalar, const Parse& parse) {
   }
 }
 
-Duration Time(const Config& map, std::string_view key, Duration fallback, Duration most) {
+Duration TimeOr(const Config& map, std::string_view key, Duration fallback, Duration most) {
   if (!map.Has(key)) return fallback;
   const Duration time = In(map.At(key), sim::ParseDuration);
   if (time > most)
@@ -34,7 +34,7 @@ Duration Time(const Config& map, std::string_view key, Duration fallback, Durati
 }
 
 sim::Link ReadLink(const Config& map, std::string_view key, Duration latency) {
-  sim::Link link{.latency = Time(map, "latency", latency, kLongestLatency)};
+  sim::Link link{.latency = TimeOr(map, "latency", latency, kLongestLatency)};
   if (map.Has(key)) link.bytes_per_s = In(map.At(key), sim::ParseBandwidth);
   if (map.Has("burst")) link.burst = In(map.At("burst"), sim::ParseBytes);
   return link;
@@ -133,14 +133,14 @@ ClusterFile ParseCluster(const Config& config) {
     input.Allow({"link", "latency", "burst", "event_bytes", "decode"});
     file.input.link = ReadLink(input, "link", std::chrono::microseconds(100));
     file.input.event_bytes = input.Number("event_bytes", 0, 0, 1e9);
-    file.input.decode = Seconds(Time(input, "decode", Duration(0), std::chrono::seconds(60)));
+    file.input.decode = Seconds(TimeOr(input, "decode", Duration(0), std::chrono::seconds(60)));
   }
   if (config.Has("deaths")) {
     const Config deaths = config.At("deaths");
     deaths.Allow({"every", "restart"});
     const Duration day = std::chrono::hours(24);
-    file.deaths.mean_time_between = Time(deaths, "every", Duration(0), 365 * day);
-    file.deaths.restart = Time(deaths, "restart", std::chrono::seconds(1), day);
+    file.deaths.mean_time_between = TimeOr(deaths, "every", Duration(0), 365 * day);
+    file.deaths.restart = TimeOr(deaths, "restart", std::chrono::seconds(1), day);
     if (file.deaths.mean_time_between <= std::chrono::seconds(1))
       deaths.Fail("every must be a time of more than a second, the mean for each process");
   }

@@ -20,10 +20,10 @@ namespace {
 
 using net::testing::RandomBytes;
 
-struct Kind {
+struct TransferKind {
   const char* name;
   bool inproc;
-  friend void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+  friend void PrintTo(const TransferKind& kind, std::ostream* out) { *out << kind.name; }
 };
 
 class MemoryContent final : public Content {
@@ -39,7 +39,7 @@ class MemoryContent final : public Content {
   const Bytes bytes_;
 };
 
-class TransferTest : public ::testing::TestWithParam<Kind> {
+class TransferTest : public ::testing::TestWithParam<TransferKind> {
  protected:
   MakeTransport Maker(std::string token = "t") {
     return [this, token](net::Loop& loop) {
@@ -336,7 +336,8 @@ TEST_P(TransferTest, APeerThatReadsNoRepliesLosesItsConnection) {
   EXPECT_LT(recorder.messages.size(), 200u);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TransferTest, ::testing::Values(Kind{"inproc", true}, Kind{"tcp", false}),
+INSTANTIATE_TEST_SUITE_P(All, TransferTest,
+                         ::testing::Values(TransferKind{"inproc", true}, TransferKind{"tcp", false}),
                          [](const auto& kind) { return kind.param.name; });
 
 // Connections that break, stall and lose messages at either end, by a seeded schedule.

@@ -9,7 +9,7 @@ namespace {
 
 using testing::RefusesOtherLengths;
 
-protocol::ForwardRequest Request() {
+protocol::ForwardRequest ForwardedRequest() {
   protocol::ForwardRequest request;
   request.from = NodeId(3);
   request.link = 1ull << 40;
@@ -32,8 +32,8 @@ protocol::ForwardRequest Request() {
 TEST(ForwardMessageTest, SurvivesItsEncoding) {
   protocol::ForwardRequest decided;
   decided.from = NodeId(3);
-  decided.decided = Request().decided;
-  for (const protocol::ForwardRequest& request : {Request(), decided}) {
+  decided.decided = ForwardedRequest().decided;
+  for (const protocol::ForwardRequest& request : {ForwardedRequest(), decided}) {
     const auto decoded = DecodeForwardRequest(Encode(request));
     ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
     EXPECT_EQ(*decoded, request);
@@ -47,9 +47,9 @@ TEST(ForwardMessageTest, SurvivesItsEncoding) {
 }
 
 TEST(ForwardMessageTest, RefusesWhatIsNotOne) {
-  RefusesOtherLengths(Encode(Request()), DecodeForwardRequest);
+  RefusesOtherLengths(Encode(ForwardedRequest()), DecodeForwardRequest);
   RefusesOtherLengths(Encode(protocol::ForwardReply{7, 8, false, {SliceId(1)}}), DecodeForwardReply);
-  Bytes many = Encode(Request());
+  Bytes many = Encode(ForwardedRequest());
   many[24] = std::byte{0xff};  // of the epochs
   many[27] = std::byte{0xff};
   EXPECT_FALSE(DecodeForwardRequest(many).ok());

@@ -13,7 +13,7 @@ uint32_t Checksum32(ByteView bytes) {
   return static_cast<uint32_t>(Checksum(bytes));
 }
 
-Status Malformed(std::string what) {
+Status MalformedFrame(std::string what) {
   return {Code::kDataLoss, std::move(what)};
 }
 
@@ -39,8 +39,8 @@ void EncodePrefix(const FramePrefix& prefix, std::byte* out) {
 
 Result<FramePrefix> DecodePrefix(ByteView bytes, uint32_t max_header_bytes, uint64_t max_payload_bytes) {
   if (bytes.size() != FramePrefix::kBytes)
-    return Malformed("a frame's prefix of " + std::to_string(bytes.size()) + " bytes, expected " +
-                     std::to_string(FramePrefix::kBytes));
+    return MalformedFrame("a frame's prefix of " + std::to_string(bytes.size()) + " bytes, expected " +
+                          std::to_string(FramePrefix::kBytes));
   ByteReader in(bytes);
   const auto magic = in.Get<uint16_t>();
   const auto type = in.Get<uint16_t>();
@@ -50,22 +50,22 @@ Result<FramePrefix> DecodePrefix(ByteView bytes, uint32_t max_header_bytes, uint
   prefix.payload_bytes = in.Get<uint64_t>();
   prefix.header_checksum = in.Get<uint32_t>();
   if (magic != kFrameMagic || in.Get<uint32_t>() != Checksum32(bytes.first(kPrefixChecked)) || type > 0xff) {
-    return Malformed("damaged frame prefix (wrong magic, type or checksum)");
+    return MalformedFrame("damaged frame prefix (wrong magic, type or checksum)");
   }
   if (prefix.header_bytes > max_header_bytes) {
-    return Malformed("a header of " + std::to_string(prefix.header_bytes) + " bytes, at most " +
-                     std::to_string(max_header_bytes) + " are allowed");
+    return MalformedFrame("a header of " + std::to_string(prefix.header_bytes) + " bytes, at most " +
+                          std::to_string(max_header_bytes) + " are allowed");
   }
   if (prefix.payload_bytes > max_payload_bytes) {
-    return Malformed("a payload of " + std::to_string(prefix.payload_bytes) + " bytes, at most " +
-                     std::to_string(max_payload_bytes) + " are allowed");
+    return MalformedFrame("a payload of " + std::to_string(prefix.payload_bytes) + " bytes, at most " +
+                          std::to_string(max_payload_bytes) + " are allowed");
   }
   return prefix;
 }
 
 Status CheckHeader(const FramePrefix& prefix, ByteView header) {
   if (header.size() != prefix.header_bytes || Checksum32(header) != prefix.header_checksum) {
-    return Malformed("a frame's header does not match its checksum");
+    return MalformedFrame("a frame's header does not match its checksum");
   }
   return {};
 }

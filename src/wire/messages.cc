@@ -9,7 +9,7 @@ namespace {
 constexpr uint64_t kSliceRefBytes = 4 + 8 + 8;
 constexpr uint64_t kSliceReplyBytes = 4 + 8 + 1 + 8 + 1;
 
-Status Malformed(std::string what) {
+Status MalformedMessage(std::string what) {
   return {Code::kDataLoss, std::move(what)};
 }
 
@@ -119,7 +119,7 @@ Result<protocol::PushRequest> DecodePushRequest(ByteView header) {
     slice.version = in.Get<uint64_t>();
   }
   CheckOrder(message.slices, &in);
-  if (!in.Done()) return Malformed("malformed push request");
+  if (!in.Done()) return MalformedMessage("malformed push request");
   return message;
 }
 
@@ -156,7 +156,7 @@ Result<protocol::PushReply> DecodePushReply(ByteView header) {
     slice.values = GetBool(&in);
   }
   CheckOrder(message.slices, &in);
-  if (!in.Done()) return Malformed("malformed push reply");
+  if (!in.Done()) return MalformedMessage("malformed push reply");
   return message;
 }
 

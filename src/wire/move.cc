@@ -8,7 +8,7 @@ namespace {
 constexpr uint32_t kMaxReason = 4096;
 constexpr uint64_t kDecidedBytes = 8 + 4 + 4 + 4;
 
-Status Malformed(std::string what) {
+Status MalformedMove(std::string what) {
   return {Code::kDataLoss, "malformed " + std::move(what)};
 }
 
@@ -43,7 +43,7 @@ Result<MoveRequest> DecodeMoveRequest(ByteView header) {
   if (message.count > kMaxMovedSlices || message.index >= message.count ||
       message.state_bytes > kMaxSliceStateBytes)
     in.Fail();
-  if (!in.Done()) return Malformed("slice that moves");
+  if (!in.Done()) return MalformedMove("slice that moves");
   return message;
 }
 
@@ -62,7 +62,7 @@ Result<MoveReply> DecodeMoveReply(ByteView header) {
   const auto code = in.Get<uint8_t>();
   if (code > static_cast<uint8_t>(Code::kInternal)) in.Fail();
   if (in.ok() && code != 0) message.status = Status(static_cast<Code>(code), in.GetString(kMaxReason));
-  if (!in.Done()) return Malformed("answer to a move");
+  if (!in.Done()) return MalformedMove("answer to a move");
   return message;
 }
 
@@ -101,7 +101,7 @@ Result<SliceState> DecodeSliceState(ByteView bytes) {
   SliceState state;
   state.ledger = protocol::DecodeLedger(&in);
   state.decided = GetDecided(&in);
-  if (!in.Done()) return Malformed("state of a slice that moves");
+  if (!in.Done()) return MalformedMove("state of a slice that moves");
   return state;
 }
 

@@ -130,7 +130,7 @@ const Json& Goldens() {
   return goldens;
 }
 
-class Networks : public testing::TestWithParam<size_t> {
+class Networks : public ::testing::TestWithParam<size_t> {
  protected:
   const Json& golden() { return Goldens()[GetParam()]; }
 };
@@ -148,11 +148,11 @@ TEST_P(Networks, TenLossesAreThoseOfPyTorch) {
   Network(golden(), {&cpu::Table(), &reference::Kernels()}).CheckTraining();
 }
 
-std::string TestName(const testing::TestParamInfo<size_t>& info) {
+std::string TestName(const ::testing::TestParamInfo<size_t>& info) {
   return Goldens()[info.param]["name"];
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, Networks, testing::Range(size_t{0}, Goldens().size()), TestName);
+INSTANTIATE_TEST_SUITE_P(Golden, Networks, ::testing::Range(size_t{0}, Goldens().size()), TestName);
 
 }  // namespace
 }  // namespace leat::goldens

@@ -137,7 +137,7 @@ struct Recording {
   std::map<size_t, uint64_t> complete;  // by the number of operations by then: the newest one reported
 };
 
-Recording Record(const std::string& strategy) {
+Recording RecordJob(const std::string& strategy) {
   const TempDir directory;
   const std::string where = directory / "job";
   std::filesystem::create_directory(where);
@@ -224,7 +224,7 @@ Result<uint64_t> Load(const job::Job& job, const std::string& directory) {
 }  // namespace
 
 CutReport CutCheckpoints(const std::string& strategy) {
-  const Recording recording = Record(strategy);
+  const Recording recording = RecordJob(strategy);
   const TemporaryInMemory in_memory;
   CutReport report{.operations = recording.operations.size(), .checkpoints = recording.complete.size()};
   std::map<uint64_t, uint64_t> loaded;  // by the disk's checksum

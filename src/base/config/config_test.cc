@@ -14,10 +14,10 @@
 namespace leat {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-Config Job(std::string_view yaml) {
+Config JobOf(std::string_view yaml) {
   return Config::Parse(yaml, "job.yaml");
 }
 
@@ -32,11 +32,11 @@ std::string Message(F action) {
   return "";
 }
 std::string ParseMessage(std::string_view yaml) {
-  return Message([&] { Job(yaml); });
+  return Message([&] { JobOf(yaml); });
 }
 
 TEST(Config, ReadsScalarsOfEveryType) {
-  const auto c = Job("a: 1.5e-3\nb: -7\nc: true\nd: some words\ne: '12'\nf:\n");
+  const auto c = JobOf("a: 1.5e-3\nb: -7\nc: true\nd: some words\ne: '12'\nf:\n");
   EXPECT_DOUBLE_EQ(c.At("a").Number(), 1.5e-3);
   EXPECT_EQ(c.At("b").Integer(), -7);
   EXPECT_DOUBLE_EQ(c.At("b").Number(), -7.0);
@@ -48,7 +48,7 @@ TEST(Config, ReadsScalarsOfEveryType) {
 }
 
 TEST(Config, ReadsOptionalEntries) {
-  const auto c = Job("rate: 0.5\nworkers: 4\n");
+  const auto c = JobOf("rate: 0.5\nworkers: 4\n");
   EXPECT_DOUBLE_EQ(c.Number("rate", 1), 0.5);
   EXPECT_DOUBLE_EQ(c.Number("other", 1), 1);
   EXPECT_EQ(c.Integer("workers", 1, 1, 8), 4);
@@ -58,7 +58,7 @@ TEST(Config, ReadsOptionalEntries) {
 }
 
 TEST(Config, ListsAndMapsNest) {
-  const auto c = Job("layers:\n  - dense: {units: 512, activation: relu}\n  - dense: {units: 10}\nnone:\n");
+  const auto c = JobOf("layers:\n  - dense: {units: 512, activation: relu}\n  - dense: {units: 10}\nnone:\n");
   ASSERT_EQ(c.At("layers").size(), 2u);
   EXPECT_EQ(c.At("layers")[0].At("dense").Integer("units", 0), 512);
   EXPECT_EQ(c.At("layers")[1].where(), "job.yaml:3");
@@ -68,7 +68,7 @@ TEST(Config, ListsAndMapsNest) {
 
 TEST(Config, WhereIsTheLineOfTheKey) {
   const auto c =
-      Job("# a comment\nmodel:\n\n  layers:\n    - dense: {units: 1}\n\n    - bias:\n        units: 8\n");
+      JobOf("# a comment\nmodel:\n\n  layers:\n    - dense: {units: 1}\n\n    - bias:\n        units: 8\n");
   EXPECT_EQ(c.At("model").where(), "job.yaml:2");
   EXPECT_EQ(c.At("model").At("layers").where(), "job.yaml:4");
   EXPECT_EQ(c.At("model").At("layers")[1].At("bias").At("units").where(), "job.yaml:8");
@@ -76,7 +76,7 @@ TEST(Config, WhereIsTheLineOfTheKey) {
 
 TEST(Config, MessagesNamePlaceAndValues) {
   const auto c =
-      Job("optimizer:\n  lerning_rate: 0.1\n  type: sgdd\nrate: -1\nworkers: 2.5\nlist: [1, x]\nq: '3'\n");
+      JobOf("optimizer:\n  lerning_rate: 0.1\n  type: sgdd\nrate: -1\nworkers: 2.5\nlist: [1, x]\nq: '3'\n");
   const auto o = c.At("optimizer");
   EXPECT_EQ(Message([&] {
               o.Allow({"type", "learning_rate", "momentum"});
@@ -103,19 +103,19 @@ TEST(Config, MessagesNamePlaceAndValues) {
   EXPECT_EQ(Message([&] { c.Number("list", 0); }), "job.yaml:6: list is a list; must be a number");
   EXPECT_EQ(Message([&] { c.Has("x"), c.At("rate").Has("x"); }), "job.yaml:4: rate is '-1'; must be a map");
   EXPECT_EQ(Message([&] { c.At("rate").size(); }), "job.yaml:4: rate is '-1'; must be a list");
-  EXPECT_EQ(Message([&] { Job("a: yes").Bool("a", false); }),
+  EXPECT_EQ(Message([&] { JobOf("a: yes").Bool("a", false); }),
             "job.yaml:1: a is 'yes'; must be true or false");
-  EXPECT_EQ(Message([&] { Job("a:").Number("a", 0); }), "job.yaml:1: a is empty; must be a number");
+  EXPECT_EQ(Message([&] { JobOf("a:").Number("a", 0); }), "job.yaml:1: a is empty; must be a number");
 }
 
 TEST(Config, NumbersMustBeFiniteAndFit) {
   for (const char* text : {"nan", "inf", "-inf", ".nan", "1e999", "0x10", "1 2", "--1", "+-1", ""}) {
-    const auto c = Job("a: " + std::string(text));
+    const auto c = JobOf("a: " + std::string(text));
     EXPECT_NE(Message([&] { c.At("a").Number(); }), "") << text;
   }
-  EXPECT_NE(Message([&] { Job("a: 9223372036854775808").At("a").Integer(); }), "");
-  EXPECT_EQ(Job("a: 9223372036854775807").At("a").Integer(), std::numeric_limits<int64_t>::max());
-  EXPECT_EQ(Job("a: +5").At("a").Integer(), 5);
+  EXPECT_NE(Message([&] { JobOf("a: 9223372036854775808").At("a").Integer(); }), "");
+  EXPECT_EQ(JobOf("a: 9223372036854775807").At("a").Integer(), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(JobOf("a: +5").At("a").Integer(), 5);
 }
 
 TEST(Config, DuplicateKeysAreRefused) {
@@ -150,7 +150,7 @@ TEST(Config, LimitsHold) {
 
 TEST(Config, EmptyTextIsAnEmptyMap) {
   for (const char* text : {"", "\n# only a comment\n", "---\n"}) {
-    const auto c = Job(text);
+    const auto c = JobOf(text);
     EXPECT_TRUE(c.IsNull());
     EXPECT_TRUE(c.Keys().empty());
     EXPECT_EQ(Message([&] { c.At("model"); }), "job.yaml:1: the job has no 'model'");
@@ -162,7 +162,7 @@ TEST(Config, YamlComesBackTheSame) {
       "b: {x: [1, '1', \"true\", true, 1e-3, null, ~, 'null', [], {}], y: 'it''s: # \\ \"q\"'}\n"
       "a:\n  - - 1\n    - 2\n  - k: |\n      two\n      lines\n    \"odd: key\": '-'\n  - \"\\x01\\ttab "
       "\\u20ac\"\n";
-  const auto once = Job(text);
+  const auto once = JobOf(text);
   const auto again = Config::Parse(once.ToYaml(), "again");
   EXPECT_EQ(once.ToYaml(), again.ToYaml());
   EXPECT_THAT(again.Keys(), ElementsAre("b", "a"));
@@ -182,9 +182,9 @@ TEST(Config, YamlComesBackTheSame) {
 }
 
 TEST(Config, SpellingDoesNotChangeTheYaml) {
-  EXPECT_EQ(Job("a: {b: word, c: [1, 2]}").ToYaml(),
-            Job("'a':\n  b: \"word\"\n  c:\n  - 1\n  - 2\n").ToYaml());
-  EXPECT_NE(Job("a: 1\nb: 2").ToYaml(), Job("b: 2\na: 1").ToYaml());
+  EXPECT_EQ(JobOf("a: {b: word, c: [1, 2]}").ToYaml(),
+            JobOf("'a':\n  b: \"word\"\n  c:\n  - 1\n  - 2\n").ToYaml());
+  EXPECT_NE(JobOf("a: 1\nb: 2").ToYaml(), JobOf("b: 2\na: 1").ToYaml());
 }
 
 // Any text gives a tree or a one-line message that begins with the file name.
@@ -201,7 +201,7 @@ TEST(Config, DamagedTextNeverGetsPastTheParser) {
     for (uint64_t i = rng.Below(6); i > 0; --i)
       text[rng.Below(text.size())] = kBytes[rng.Below(kBytes.size())];
     try {
-      const auto tree = Job(text);
+      const auto tree = JobOf(text);
       ++parsed;
       EXPECT_EQ(Config::Parse(tree.ToYaml(), "again").ToYaml(), tree.ToYaml()) << text;
     } catch (const std::invalid_argument& error) {
@@ -211,7 +211,7 @@ TEST(Config, DamagedTextNeverGetsPastTheParser) {
   EXPECT_GT(parsed, 1000u);
 }
 
-class ConfigFile : public testing::Test {
+class ConfigFile : public ::testing::Test {
  protected:
   ConfigFile() {
     std::string name = (std::filesystem::temp_directory_path() / "leat-config-XXXXXX").string();

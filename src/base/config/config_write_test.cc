@@ -11,36 +11,36 @@
 namespace leat {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 constexpr const char* kText = "# a comment\nname: x\nmodel:\n  layers: [1, 2]\n  rate: 5\nlast: 1\n";
 
-Config Job() {
+Config ExampleJob() {
   return Config::Parse(kText, "job.yaml");
 }
 
 TEST(ConfigWith, AddsAtTheEndAndReplacesInPlace) {
-  const Config job = Job();
+  const Config job = ExampleJob();
   const Config more = job.With("added", int64_t{-7}).With("name", "y").With("other", 0.5);
   EXPECT_THAT(more.Keys(), ElementsAre("name", "model", "last", "added", "other"));
   EXPECT_EQ(more.At("name").String(), "y");
   EXPECT_EQ(more.At("added").Integer(), -7);
   EXPECT_EQ(more.At("other").Number(), 0.5);
-  EXPECT_EQ(job.ToYaml(), Job().ToYaml()) << "a Config never changes";
+  EXPECT_EQ(job.ToYaml(), ExampleJob().ToYaml()) << "a Config never changes";
 }
 
 TEST(ConfigWith, OtherEntriesKeepTheirPlace) {
-  const Config more = Job().With("added", "z").With("name", "y").Without("last");
+  const Config more = ExampleJob().With("added", "z").With("name", "y").Without("last");
   EXPECT_EQ(more.At("model").where(), "job.yaml:3");
   EXPECT_EQ(more.At("model").At("rate").where(), "job.yaml:5");
   EXPECT_EQ(Mistake([&] { more.At("model").At("layers")[1].Bool(); }),
             "job.yaml:4: layers[1] is '2'; must be true or false");
-  const Config model = Job().At("model");
+  const Config model = ExampleJob().At("model");
   EXPECT_EQ(model.With("depth", int64_t{3}).At("depth").where(), "job.yaml:3") << "the place of the map";
 }
 
 TEST(ConfigWith, AConfigKeepsItsOwnPlaceUnderANewName) {
-  const Config job = Job();
+  const Config job = ExampleJob();
   const Config moved =
       job.With("rates", job.At("model").At("layers")).With("speed", job.At("model").At("rate"));
   EXPECT_EQ(Mistake([&] { moved.At("rates")[0].Bool(); }),
@@ -81,20 +81,21 @@ TEST(ConfigWith, WhatIsInNoFileSaysWhereItComesFrom) {
             "command line: rate is -1; must be between 0 and 5");
   EXPECT_EQ(Mistake([&] { made.At("words")[0].Number(); }),
             "command line: words[0] is the string 'a'; must be a number");
-  const Config job = Job().With("resolved", made);
+  const Config job = ExampleJob().With("resolved", made);
   EXPECT_EQ(Mistake([&] { job.At("resolved").Allow({"rate"}); }),
             "command line: unknown key 'words' in resolved; expected one of: rate");
 }
 
 TEST(ConfigWith, OnlyMapsHaveEntries) {
-  EXPECT_EQ(Mistake([] { Job().At("name").With("a", "b"); }), "job.yaml:2: name is 'x'; must be a map");
-  EXPECT_EQ(Mistake([] { Job().At("name").Without("a"); }), "job.yaml:2: name is 'x'; must be a map");
+  EXPECT_EQ(Mistake([] { ExampleJob().At("name").With("a", "b"); }),
+            "job.yaml:2: name is 'x'; must be a map");
+  EXPECT_EQ(Mistake([] { ExampleJob().At("name").Without("a"); }), "job.yaml:2: name is 'x'; must be a map");
   EXPECT_EQ(Config::Parse("", "job").With("a", "b").ToYaml(), "a: b\n");
   EXPECT_EQ(Config::Parse("a: [1]", "job").Without("b").ToYaml(), Config::Parse("a: [1]", "job").ToYaml());
 }
 
 TEST(ConfigWith, WithoutAnEntryTheOthersAreStillFound) {
-  const Config less = Job().Without("name");
+  const Config less = ExampleJob().Without("name");
   EXPECT_THAT(less.Keys(), ElementsAre("model", "last"));
   EXPECT_FALSE(less.Has("name"));
   EXPECT_EQ(less.Integer("last", 0), 1);

@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kTerms = "terms/";
 constexpr const char* kCheckpoints = "checkpoint-";
-constexpr uint64_t kMaxManifest = 1 << 30;
+constexpr uint64_t kMaxBucketManifest = 1 << 30;
 
 std::optional<uint64_t> Number(std::string_view text) {
   uint64_t number = 0;
@@ -37,7 +37,7 @@ std::optional<uint64_t> Number(std::string_view text) {
 }
 
 // The id of the checkpoint of a key, "checkpoint-000007/…".
-std::optional<uint64_t> IdOf(const std::string& key) {
+std::optional<uint64_t> IdOfKey(const std::string& key) {
   const size_t slash = key.find('/');
   if (slash == std::string::npos) return std::nullopt;
   const std::string folder = key.substr(0, slash);
@@ -142,7 +142,7 @@ Result<BucketContents> LookAtBucket(object_store::ObjectStore& store) {
     contents.highest_term = std::max(contents.highest_term, TermOf(object.key).value_or(0));
   LEAT_ASSIGN_OR_RETURN(const auto objects, store.List(kCheckpoints));
   for (const auto& object : objects) {
-    if (const auto id = IdOf(object.key); id && object.key == ManifestKey(*id))
+    if (const auto id = IdOfKey(object.key); id && object.key == ManifestKey(*id))
       contents.complete.push_back(*id);
   }
   std::ranges::sort(contents.complete);
@@ -204,7 +204,7 @@ Status Bucket::Commit(const BucketManifest& manifest) {
 Status Bucket::GiveUpUploads(uint64_t before) {
   LEAT_ASSIGN_OR_RETURN(const auto uploads, store_->OpenUploads(kCheckpoints));
   for (const auto& upload : uploads)
-    if (IdOf(upload.key).value_or(UINT64_MAX) < before) LEAT_RETURN_IF_ERROR(store_->GiveUp(upload));
+    if (IdOfKey(upload.key).value_or(UINT64_MAX) < before) LEAT_RETURN_IF_ERROR(store_->GiveUp(upload));
   return {};
 }
 
@@ -215,7 +215,7 @@ Status Bucket::Drop(uint64_t oldest_kept, uint64_t newest) {
   std::set<uint64_t> complete;
   std::map<uint64_t, std::vector<std::string>> found;
   for (const auto& object : objects) {
-    const auto id = IdOf(object.key);
+    const auto id = IdOfKey(object.key);
     if (!id) continue;
     if (object.key == ManifestKey(*id)) complete.insert(*id);
     found[*id].push_back(object.key);
@@ -250,7 +250,7 @@ Status FetchJob(object_store::ObjectStore& store, const std::string& directory) 
     return {};
   };
   for (const uint64_t id : contents.complete) {
-    const auto text = store.Get(ManifestKey(id), kMaxManifest);
+    const auto text = store.Get(ManifestKey(id), kMaxBucketManifest);
     auto manifest = text.ok() ? ParseBucketManifest(*text, where + "/" + ManifestKey(id))
                               : Result<BucketManifest>(text.status());
     if (manifest.ok() && manifest->manifest.id != id)

@@ -11,7 +11,7 @@
 namespace leat::checkpoint {
 namespace {
 
-constexpr const char* kFormat = "leat-bucket-checkpoint-1";
+constexpr const char* kBucketFormat = "leat-bucket-checkpoint-1";
 
 Bytes JournalOf(const std::string& digits) {
   std::optional<Bytes> bytes = FromHex(digits);
@@ -39,7 +39,7 @@ Result<std::string> EncodeBucketManifest(const BucketManifest& manifest) {
   }
   std::string text;
   try {
-    text = "{\n  \"format\": " + Json(kFormat).dump() + ",\n  \"term\": " + Json(manifest.term).dump() +
+    text = "{\n  \"format\": " + Json(kBucketFormat).dump() + ",\n  \"term\": " + Json(manifest.term).dump() +
            ",\n  \"manifest\": " + Json(EncodeManifest(manifest.manifest)).dump() +
            ",\n  \"job\": " + Json(manifest.job).dump() + ",\n  \"journal\": " + Json(ToHex(journal)).dump();
   } catch (const Json::exception&) {
@@ -59,9 +59,9 @@ Result<BucketManifest> ParseBucketManifest(ByteView file, const std::string& nam
   BucketManifest manifest;
   try {
     const Json json = ParseJson(std::string(text) + ChecksumTail(text));
-    if (Text(json, "format") != kFormat)
+    if (Text(json, "format") != kBucketFormat)
       return Status(Code::kFailedPrecondition,
-                    name + ": format is '" + Text(json, "format") + "', not '" + kFormat + "'");
+                    name + ": format is '" + Text(json, "format") + "', not '" + kBucketFormat + "'");
     manifest.term = Unsigned(json, "term");
     manifest.job = Text(json, "job");
     LEAT_ASSIGN_OR_RETURN(manifest.manifest, ParseManifest(AsBytes(Text(json, "manifest")), name));

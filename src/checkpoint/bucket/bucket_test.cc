@@ -11,9 +11,9 @@ namespace leat::checkpoint {
 namespace {
 
 using object_store::MemoryStore;
-constexpr std::string_view kSlots[] = {"velocity"};
+constexpr std::string_view kBucketSlots[] = {"velocity"};
 
-class BucketTest : public testing::Test {
+class BucketTest : public ::testing::Test {
  protected:
   std::unique_ptr<Bucket> Coordinator(uint64_t term) {
     return std::make_unique<Bucket>(store_, term, "owner " + std::to_string(term) + "\n");
@@ -22,8 +22,9 @@ class BucketTest : public testing::Test {
   protocol::Manifest Shard(uint64_t id) {
     const std::string folder = dir_.path() + "/a/" + CheckpointName(id);
     EXPECT_TRUE(MakeDirectory(folder).ok());
-    auto shard = WriteShard(folder, 5, MakeTable(), kSlots, MakeSlices(MakeTable(), {0, 1, 2, 3, 4}, 1, id),
-                            Durability::kNotSynced, {}, BucketShardName(5, uint64_t{0xab} << 32));
+    auto shard =
+        WriteShard(folder, 5, MakeTable(), kBucketSlots, MakeSlices(MakeTable(), {0, 1, 2, 3, 4}, 1, id),
+                   Durability::kNotSynced, {}, BucketShardName(5, uint64_t{0xab} << 32));
     EXPECT_EQ(shard->file, "shard-5-000000ab.safetensors");
     EXPECT_TRUE(
         store_->Put(ShardKey(folder, shard->file), *ReadFile(folder + "/" + shard->file, 1 << 20)).ok());

@@ -20,7 +20,7 @@ namespace leat::checkpoint {
 namespace {
 
 // The id of "checkpoint-000007".
-std::optional<uint64_t> IdOf(std::string_view name) {
+std::optional<uint64_t> IdOfManifest(std::string_view name) {
   constexpr std::string_view kPrefix = "checkpoint-";
   if (!name.starts_with(kPrefix)) return std::nullopt;
   uint64_t id = 0;
@@ -35,7 +35,7 @@ Result<std::vector<uint64_t>> ListIds(const std::string& directory) {
   if (dir == nullptr) return SystemError(directory, "open", errno);
   std::vector<uint64_t> ids;
   while (const dirent* entry = readdir(dir)) {
-    if (const auto id = IdOf(entry->d_name)) ids.push_back(*id);
+    if (const auto id = IdOfManifest(entry->d_name)) ids.push_back(*id);
   }
   closedir(dir);
   return ids;

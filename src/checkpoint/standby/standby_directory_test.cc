@@ -27,7 +27,7 @@ std::vector<JournalRecord> Records(uint64_t first, uint64_t end) {
   return records;
 }
 
-std::vector<uint64_t> Ids(const std::vector<JournalRecord>& records) {
+std::vector<uint64_t> CutIds(const std::vector<JournalRecord>& records) {
   std::vector<uint64_t> ids;
   for (const JournalRecord& record : records) ids.push_back(std::get<IdsReserved>(record).node);
   return ids;
@@ -49,7 +49,7 @@ TEST(StandbyDirectory, IsThatOfACoordinatorOnceItTakesOver) {
     ASSERT_TRUE(standby->Append(Records(3, 5)).ok());
     EXPECT_EQ(standby->term(), MakeTerm(kRunNumber, 1));
     EXPECT_FALSE(standby->founder());
-    EXPECT_THAT(Ids(*standby->Records()), ElementsAre(1, 2, 3, 4));
+    EXPECT_THAT(CutIds(*standby->Records()), ElementsAre(1, 2, 3, 4));
     EXPECT_THAT(StandbyDirectory::Open(path).status().message(), HasSubstr("in use"));
   }
   {
@@ -57,7 +57,7 @@ TEST(StandbyDirectory, IsThatOfACoordinatorOnceItTakesOver) {
     ASSERT_TRUE(store.ok()) << store.status().ToString();
     EXPECT_EQ((*store)->term(), MakeTerm(kRunNumber, 4));
     EXPECT_EQ(*(*store)->ReadJob(), "job: 1\n");
-    EXPECT_THAT(Ids((*store)->Restore()->journal), ElementsAre(1, 2, 3, 4));
+    EXPECT_THAT(CutIds((*store)->Restore()->journal), ElementsAre(1, 2, 3, 4));
     ASSERT_TRUE((*store)->AppendJournal(IdsReserved{5, 5}).ok());
     EXPECT_EQ(Store::Open(path, true, true, 4).status().code(), Code::kStale);
   }
@@ -68,9 +68,9 @@ TEST(StandbyDirectory, IsThatOfACoordinatorOnceItTakesOver) {
   EXPECT_EQ(again->Begin(MakeTerm(kRunNumber, 3), "job: 1\n", {}).code(), Code::kStale);
   EXPECT_EQ(again->Begin(MakeTerm(kRunNumber, 4), "job: 1\n", {}).code(), Code::kStale);
   EXPECT_EQ(again->Begin(MakeTerm(kRunNumber + 1, 9), "job: 1\n", {}).code(), Code::kStale);
-  EXPECT_THAT(Ids(*again->Records()), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(CutIds(*again->Records()), ElementsAre(1, 2, 3, 4, 5));
   ASSERT_TRUE(again->Begin(MakeTerm(kRunNumber, 5), "job: 1\n", Records(7, 9)).ok());
-  EXPECT_THAT(Ids(*again->Records()), ElementsAre(7, 8));
+  EXPECT_THAT(CutIds(*again->Records()), ElementsAre(7, 8));
   EXPECT_FALSE(std::filesystem::exists(path + "/term-000004"));
 }
 
@@ -84,13 +84,13 @@ TEST(StandbyDirectory, AStreamThatBeginsAnewReplacesTheJournal) {
     ASSERT_TRUE(standby->Begin(MakeTerm(kRunNumber, 2), "job: 1\n", Records(1, 3)).ok());
     ASSERT_TRUE(standby->Begin(MakeTerm(kRunNumber, 2), "job: 1\n", Records(2, 4)).ok());
     ASSERT_TRUE(standby->Append(Records(4, 5)).ok());
-    EXPECT_THAT(Ids(*standby->Records()), ElementsAre(2, 3, 4));
+    EXPECT_THAT(CutIds(*standby->Records()), ElementsAre(2, 3, 4));
   }
   const auto again = Open(dir.path());
   EXPECT_EQ(again->coordinator(), number);
-  EXPECT_THAT(Ids(*again->Records()), ElementsAre(2, 3, 4));
+  EXPECT_THAT(CutIds(*again->Records()), ElementsAre(2, 3, 4));
   ASSERT_TRUE(again->Begin(MakeTerm(kRunNumber, 2), "job: 1\n", Records(8, 9)).ok());
-  EXPECT_THAT(Ids(*again->Records()), ElementsAre(8));
+  EXPECT_THAT(CutIds(*again->Records()), ElementsAre(8));
 }
 
 TEST(StandbyDirectory, ACheckpointIsThereOnceItsManifestIs) {

@@ -11,8 +11,8 @@
 namespace leat::engine {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 using Texts = std::map<std::string, std::string>;
 
@@ -125,7 +125,7 @@ TEST(Devices, OneForEachNumaNode) {
   EXPECT_EQ(machine.devices[1].threads, 4);
   EXPECT_EQ(machine.devices[1].memory_bytes, uint64_t{32} << 30);
   EXPECT_EQ(machine.Find("cpu:1").name, "cpu:1");
-  EXPECT_THAT([&] { machine.Find("gpu:0"); }, testing::ThrowsMessage<std::invalid_argument>(
+  EXPECT_THAT([&] { machine.Find("gpu:0"); }, ::testing::ThrowsMessage<std::invalid_argument>(
                                                   "unknown device \"gpu:0\"; available: cpu:0, cpu:1"));
 }
 
@@ -148,7 +148,7 @@ TEST(Devices, AsManyAsAskedForWithinAffinityAndQuota) {
   EXPECT_EQ(limited.devices[0].threads, 2);
   EXPECT_EQ(limited.devices[0].cores.size(), 8u);
   EXPECT_THAT([&] { Discover(Reader(texts), Cores(2), {.cpu_devices = 3}); },
-              testing::ThrowsMessage<std::invalid_argument>("3 CPU devices for 2 cores"));
+              ::testing::ThrowsMessage<std::invalid_argument>("3 CPU devices for 2 cores"));
 }
 
 TEST(Devices, OfAMachineThatSaysNothing) {

@@ -12,8 +12,8 @@
 namespace leat::engine {
 namespace {
 
-using testing::HasSubstr;
-using testing::ThrowsMessage;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 PlanOptions OnDevices(size_t count, int threads = 1) {
   PlanOptions options = Queued(threads);

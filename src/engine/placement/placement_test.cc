@@ -11,7 +11,7 @@
 namespace leat::engine {
 namespace {
 
-using testing::ThrowsMessage;
+using ::testing::ThrowsMessage;
 
 // Every kernel takes 1 us per element of its node; a transfer takes `wake` plus 2 us per 1000 bytes.
 class Scene {
@@ -64,7 +64,7 @@ TEST(Placement, OneDeviceTakesAllWhenTransfersCostMore) {
   const Value a = scene.graph.Make<ops::Neg>({x}), b = scene.graph.Make<ops::Exp>({x});
   scene.graph.Make<ops::Add>({a, b});
   const Placement placement = scene.Run();
-  EXPECT_THAT(placement.devices, testing::Each(placement.devices[0]));
+  EXPECT_THAT(placement.devices, ::testing::Each(placement.devices[0]));
   EXPECT_EQ(placement.finish_us, 300);
 }
 
@@ -73,7 +73,7 @@ TEST(Placement, AChainStaysTogether) {
   Value v = Feed(scene.graph, "x", {100});
   for (int i = 0; i < 10; ++i) v = scene.graph.Make<ops::Neg>({v});
   const Placement placement = scene.Run();
-  EXPECT_THAT(placement.devices, testing::Each(placement.devices[0]));
+  EXPECT_THAT(placement.devices, ::testing::Each(placement.devices[0]));
 }
 
 TEST(Placement, ConstraintsAndMissingKernelsDecide) {
@@ -146,8 +146,8 @@ TEST(Placement, TablesServeDevicesOfTheirKind) {
   options.machine = std::make_shared<const Machine>(machine);
   options.rates = EagerRates();
   const auto plan = Plan::Compile(graph, std::vector{b}, options);
-  EXPECT_THAT(plan->ToString(), testing::HasSubstr("a = toy neg"));
-  EXPECT_THAT(plan->ToString(), testing::HasSubstr("b = reference exp"));
+  EXPECT_THAT(plan->ToString(), ::testing::HasSubstr("a = toy neg"));
+  EXPECT_THAT(plan->ToString(), ::testing::HasSubstr("b = reference exp"));
   const Tensor in = Floats({2}, {0, 0});
   plan->Bind(x, in.raw());
   plan->Run();

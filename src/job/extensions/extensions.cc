@@ -27,13 +27,13 @@ bool IsName(std::string_view text, std::string_view signs) {
   });
 }
 
-[[noreturn]] void Fail(const std::string& what, std::string_view name, const std::string& why) {
+[[noreturn]] void RefuseExtension(const std::string& what, std::string_view name, const std::string& why) {
   throw std::invalid_argument(what + " '" + std::string(name) + "' of this program: " + why);
 }
 
 void CheckName(const std::string& what, std::string_view name, bool has_function) {
-  if (!IsName(name, "_")) Fail(what, name, "a name has 1 to 40 letters, digits or '_'");
-  if (!has_function) Fail(what, name, "its function is missing");
+  if (!IsName(name, "_")) RefuseExtension(what, name, "a name has 1 to 40 letters, digits or '_'");
+  if (!has_function) RefuseExtension(what, name, "its function is missing");
 }
 
 }  // namespace
@@ -52,15 +52,16 @@ void UseExtensions(Extensions extensions) {
   for (const auto& kind : onnx::LayerKinds()) taken.insert(kind.kind);
   for (const auto& layer : extensions.layers) {
     CheckName("layer", layer.kind, layer.make != nullptr);
-    if (!taken.insert(layer.kind).second) Fail("layer", layer.kind, "there is a layer of this name");
+    if (!taken.insert(layer.kind).second)
+      RefuseExtension("layer", layer.kind, "there is a layer of this name");
   }
   for (const auto& [name, open] : extensions.sources) CheckName("source", name, open != nullptr);
   for (const auto& [name, place] : extensions.placements) {
     CheckName("placement", name, place != nullptr);
-    if (protocol::IsPlacement(name)) Fail("placement", name, "there is a placement of this name");
+    if (protocol::IsPlacement(name)) RefuseExtension("placement", name, "there is a placement of this name");
   }
   if (!extensions.version.empty() && !IsName(extensions.version, "_-."))
-    Fail("version", extensions.version, "it has at most 40 letters, digits, '_', '-' or '.'");
+    RefuseExtension("version", extensions.version, "it has at most 40 letters, digits, '_', '-' or '.'");
   if (extensions.InVersion().size() > kMaxInVersion)
     throw std::invalid_argument("the names of this program's extensions have more than 512 letters");
   Used() = std::move(extensions);

@@ -57,7 +57,7 @@ Extensions All() {
           .placements = {{"last", LastServer}}};
 }
 
-constexpr const char* kJob = R"(name: own
+constexpr const char* kOwnJob = R"(name: own
 stream: {source: {words: {words: 7}}}
 schema: {format: csv, fields: {x: {type: number}}}
 model:
@@ -76,45 +76,47 @@ class ExtensionsTest : public ::testing::Test {
 };
 
 TEST_F(ExtensionsTest, AJobNamesALayer) {
-  const Job job = Parse(kJob);
+  const Job job = Parse(kOwnJob);
   ASSERT_EQ(job.model->variables().size(), 3u);
   EXPECT_EQ(job.model->variables()[0].name, "gain1/gain");
   EXPECT_EQ(job.model->variables()[0].init.value, 2);
-  EXPECT_THAT(MistakeIn(Replaced(kJob, "start", "stert")), StartsWith("job.yaml:6: "));
-  EXPECT_THAT(MistakeIn(Replaced(kJob, "gain:", "gian:")), HasSubstr("did you mean 'gain'?"));
+  EXPECT_THAT(MistakeIn(Replaced(kOwnJob, "start", "stert")), StartsWith("job.yaml:6: "));
+  EXPECT_THAT(MistakeIn(Replaced(kOwnJob, "gain:", "gian:")), HasSubstr("did you mean 'gain'?"));
 }
 
 TEST_F(ExtensionsTest, ALayerIsNestedInOthers) {
-  const Job job =
-      Parse(Replaced(kJob, "- gain: {start: 2}", "- residual: {layers: [gain, residual: {layers: [gain]}]}"));
+  const Job job = Parse(
+      Replaced(kOwnJob, "- gain: {start: 2}", "- residual: {layers: [gain, residual: {layers: [gain]}]}"));
   EXPECT_EQ(job.model->variables()[0].name, "residual1/gain1/gain");
   EXPECT_EQ(job.model->variables()[1].name, "residual1/residual1/gain1/gain");
-  EXPECT_THAT(MistakeIn(Replaced(kJob, "gain: {start: 2}", "residual: {layers: [onnx: {file: a}]}")),
+  EXPECT_THAT(MistakeIn(Replaced(kOwnJob, "gain: {start: 2}", "residual: {layers: [onnx: {file: a}]}")),
               HasSubstr("unknown layer 'onnx'"));
 }
 
 TEST_F(ExtensionsTest, AJobNamesASource) {
-  const Job job = Parse(kJob);
+  const Job job = Parse(kOwnJob);
   ASSERT_NE(job.stream.own(), nullptr);
   EXPECT_EQ(job.stream.Describe(), "source 'words'");
   auto source = job.stream.Open();
   ASSERT_TRUE(source.ok()) << source.status().ToString();
   EXPECT_THAT(*(*source)->Ranges(),
               ElementsAre(stream::PartitionRange{0, 0, 3, true}, stream::PartitionRange{1, 0, 4, true}));
-  EXPECT_TRUE(Parse(Replaced(kJob, "{words: {words: 7}}", "words")).stream.Open().ok()) << "without settings";
-  EXPECT_TRUE(Parse(Replaced(kJob, "{words: 7}", "")).stream.Open().ok());
+  EXPECT_TRUE(Parse(Replaced(kOwnJob, "{words: {words: 7}}", "words")).stream.Open().ok())
+      << "without settings";
+  EXPECT_TRUE(Parse(Replaced(kOwnJob, "{words: 7}", "")).stream.Open().ok());
   EXPECT_FALSE(job.stream.OpenWriter().ok());
-  EXPECT_THAT(MistakeIn(Replaced(kJob, "{words: {words: 7}}", "{word: {words: 7}}")),
+  EXPECT_THAT(MistakeIn(Replaced(kOwnJob, "{words: {words: 7}}", "{word: {words: 7}}")),
               AllOf(StartsWith("job.yaml:2: unknown source 'word'"), HasSubstr("'words'")));
-  EXPECT_THAT(MistakeIn(Replaced(kJob, "{words: {words: 7}}", "{sentences: {}}")), HasSubstr("words"));
-  EXPECT_THAT(MistakeIn(Replaced(kJob, "{words: {words: 7}}", "[words]")), HasSubstr("source is the name"));
-  EXPECT_THAT(MistakeIn(Replaced(kJob, "source: {", "live: true, source: {")),
+  EXPECT_THAT(MistakeIn(Replaced(kOwnJob, "{words: {words: 7}}", "{sentences: {}}")), HasSubstr("words"));
+  EXPECT_THAT(MistakeIn(Replaced(kOwnJob, "{words: {words: 7}}", "[words]")),
+              HasSubstr("source is the name"));
+  EXPECT_THAT(MistakeIn(Replaced(kOwnJob, "source: {", "live: true, source: {")),
               HasSubstr("'live' is for a topic"));
 }
 
 TEST_F(ExtensionsTest, WhatASourceThrowsIsTheErrorOfOpening) {
   const auto opening = [](const std::string& settings) {
-    return Parse(Replaced(kJob, "words: 7", settings)).stream.Open().status();
+    return Parse(Replaced(kOwnJob, "words: 7", settings)).stream.Open().status();
   };
   EXPECT_THAT(opening("words: 0").message(), StartsWith("job.yaml:2: words is 0"));
   EXPECT_EQ(opening("words: 0").code(), Code::kInvalidArgument);
@@ -127,30 +129,30 @@ TEST_F(ExtensionsTest, WhatASourceThrowsIsTheErrorOfOpening) {
 }
 
 TEST_F(ExtensionsTest, AJobResumesWithTheSameSettingsOfItsSource) {
-  EXPECT_EQ(Parse(kJob).Hash(), Parse(kJob).Hash());
-  EXPECT_NE(Parse(kJob).Hash(), Parse(Replaced(kJob, "words: 7", "words: 8")).Hash());
+  EXPECT_EQ(Parse(kOwnJob).Hash(), Parse(kOwnJob).Hash());
+  EXPECT_NE(Parse(kOwnJob).Hash(), Parse(Replaced(kOwnJob, "words: 7", "words: 8")).Hash());
 }
 
 TEST_F(ExtensionsTest, AJobNamesAPlacement) {
-  const auto plan = Parse(kJob).PlacementPlan();
+  const auto plan = Parse(kOwnJob).PlacementPlan();
   ASSERT_EQ(plan.servers.size(), 2u);
   EXPECT_EQ(plan.servers[0].bytes, 0u);
   EXPECT_GT(plan.servers[1].bytes, 0u);
   EXPECT_EQ(
-      Parse(Replaced(kJob, "placement: last", "placement: {type: last}")).PlacementPlan().servers[0].bytes,
+      Parse(Replaced(kOwnJob, "placement: last", "placement: {type: last}")).PlacementPlan().servers[0].bytes,
       0u);
-  EXPECT_THAT(MistakeIn(Replaced(kJob, "placement: last", "placement: first")),
+  EXPECT_THAT(MistakeIn(Replaced(kOwnJob, "placement: last", "placement: first")),
               HasSubstr("unknown placement 'first'"));
-  EXPECT_THAT(MistakeIn(Replaced(kJob, "placement: last", "placement: {type: last, exclude: [0]}")),
+  EXPECT_THAT(MistakeIn(Replaced(kOwnJob, "placement: last", "placement: {type: last, exclude: [0]}")),
               HasSubstr("exclude has no effect with a placement function"));
 }
 
 TEST_F(ExtensionsTest, AProgramWithoutThemSaysSo) {
   UseExtensions({});
   EXPECT_EQ(
-      MistakeIn(kJob),
+      MistakeIn(kOwnJob),
       "job.yaml:2: unknown source 'words': this program has none of its own; run the one that defines it");
-  const std::string topic = Replaced(kJob, "source: {words: {words: 7}}", "topic: t");
+  const std::string topic = Replaced(kOwnJob, "source: {words: {words: 7}}", "topic: t");
   EXPECT_THAT(MistakeIn(topic), AllOf(StartsWith("job.yaml:6: unknown layer 'gain'"), HasSubstr("dense")));
   EXPECT_THAT(MistakeIn(Replaced(topic, "gain: {start: 2}", "tanh")),
               AllOf(StartsWith("job.yaml:10: unknown placement 'last'"), HasSubstr("greedy")));

@@ -19,16 +19,16 @@ constexpr const char* kStream = R"(topic: payments
 kafka: {bootstrap.servers: "127.0.0.1:1", client.id: leat}
 )";
 
-StreamSpec Read(const std::string& text) {
+StreamSpec ReadKafka(const std::string& text) {
   return StreamFromConfig(Config::Parse(text, "job.yaml"), {});
 }
 
 std::string MistakeOf(const std::string& text) {
-  return Mistake([&] { Read(text); });
+  return Mistake([&] { ReadKafka(text); });
 }
 
 TEST(KafkaStream, ReadsSettings) {
-  const StreamSpec stream = Read(std::string(kStream) + "start: latest\nlive: true\n");
+  const StreamSpec stream = ReadKafka(std::string(kStream) + "start: latest\nlive: true\n");
   const KafkaStream* kafka = stream.kafka();
   ASSERT_NE(kafka, nullptr);
   EXPECT_EQ(stream.log(), nullptr);
@@ -39,7 +39,7 @@ TEST(KafkaStream, ReadsSettings) {
   EXPECT_EQ(kafka->start, "latest");
   EXPECT_TRUE(kafka->live);
   EXPECT_EQ(stream.bots(), nullptr);
-  EXPECT_EQ(Read(std::string(kStream) + "bots: {events: 7}\n").bots()->events, 7u);
+  EXPECT_EQ(ReadKafka(std::string(kStream) + "bots: {events: 7}\n").bots()->events, 7u);
 }
 
 TEST(KafkaStream, MistakesNameTheLineAndTheValue) {
@@ -72,7 +72,7 @@ TEST(KafkaStream, MistakesNameTheLineAndTheValue) {
 TEST(KafkaStream, ASecretIsReadWhenTheTopicIsOpened) {
   const TempDir folder;
   const auto open = [](const std::string& from) {
-    return Read("topic: t\nkafka: {bootstrap.servers: \"127.0.0.1:1\", ssl.key.pem: " + from + "}\n")
+    return ReadKafka("topic: t\nkafka: {bootstrap.servers: \"127.0.0.1:1\", ssl.key.pem: " + from + "}\n")
         .Open()
         .status();
   };

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using Format = stream::Schema::Format;
 
 // Line 5 is that of the labels.
-constexpr const char* kJob = R"(name: late
+constexpr const char* kLateJob = R"(name: late
 stream:
   topic: payments
   kafka: {bootstrap.servers: "127.0.0.1:1"}
@@ -32,25 +32,25 @@ optimizer: {type: sgd, learning_rate: 0.1}
 )";
 
 std::string With(const std::string& labels) {
-  return Replaced(kJob, "window_s: 3600", "window_s: 3600, " + labels);
+  return Replaced(kLateJob, "window_s: 3600", "window_s: 3600, " + labels);
 }
 
-LabelTopic Read(const std::string& text) {
+LabelTopic ReadLabelTopic(const std::string& text) {
   return *Parse(text).stream.kafka()->labels;
 }
 
 TEST(LabelTopic, ReadsSettings) {
-  const LabelTopic usual = Read(kJob);
+  const LabelTopic usual = ReadLabelTopic(kLateJob);
   EXPECT_EQ(usual.topic, "chargebacks");
   EXPECT_EQ(usual.window_ms, 3'600'000);
-  EXPECT_EQ(Read(Replaced(kJob, "3600", "1.001")).window_ms, 1001);
+  EXPECT_EQ(ReadLabelTopic(Replaced(kLateJob, "3600", "1.001")).window_ms, 1001);
   EXPECT_EQ(usual.idle, std::chrono::seconds(60));
   EXPECT_EQ(usual.records, stream::Schema::LabelRecords());
   EXPECT_EQ(usual.Describe(), "Kafka topic 'chargebacks'");
 
   const std::string text =
       With("idle_s: 2.5, unjoined: negative, format: csv, delimiter: tab, columns: [id, fraud]");
-  const LabelTopic full = Read(text);
+  const LabelTopic full = ReadLabelTopic(text);
   EXPECT_EQ(full.idle, std::chrono::milliseconds(2500));
   EXPECT_TRUE(full.records.negative);
   EXPECT_EQ(full.records.format, Format::kCsv);
@@ -65,7 +65,7 @@ TEST(LabelTopic, ReadsSettings) {
 TEST(LabelTopic, MistakesNameTheLineAndTheValue) {
   const auto with = [](const std::string& labels) { return MistakeIn(With(labels)); };
   const auto instead = [](const std::string& old, const std::string& by) {
-    return MistakeIn(Replaced(kJob, old, by));
+    return MistakeIn(Replaced(kLateJob, old, by));
   };
   EXPECT_EQ(with("unjoined: skip"), "");
   EXPECT_EQ(with("window: 3"), "job.yaml:5: unknown key 'window' in labels; did you mean 'window_s'?");
@@ -99,11 +99,11 @@ TEST(LabelTopic, MistakesNameTheLineAndTheValue) {
 
 TEST(LabelTopic, LabelsAndTheirFieldsBelongTogether) {
   EXPECT_EQ(
-      MistakeIn(Replaced(kJob, ", from: labels", "")),
+      MistakeIn(Replaced(kLateJob, ", from: labels", "")),
       "job.yaml:5: no field of the schema takes its labels; a label that comes later has 'from: labels'");
-  EXPECT_EQ(MistakeIn(Replaced(kJob, "  labels: {topic: chargebacks, window_s: 3600}\n", "")),
+  EXPECT_EQ(MistakeIn(Replaced(kLateJob, "  labels: {topic: chargebacks, window_s: 3600}\n", "")),
             "job.yaml:9: 'fraud' comes from labels, and the stream has none (stream: labels:)");
-  EXPECT_EQ(MistakeIn(Replaced(Replaced(kJob, "  labels: {topic: chargebacks, window_s: 3600}\n", ""),
+  EXPECT_EQ(MistakeIn(Replaced(Replaced(kLateJob, "  labels: {topic: chargebacks, window_s: 3600}\n", ""),
                                "  kafka: {bootstrap.servers: \"127.0.0.1:1\"}\n", "")),
             "job.yaml:8: 'fraud' comes from labels, and the stream has none (stream: labels:)");
 }
@@ -131,15 +131,15 @@ TEST(LabelTopic, AreOfTheIdentity) {
     }
     return std::string();
   };
-  EXPECT_EQ(topic(kJob), "kafka:payments, labels of chargebacks within 3600 s");
-  EXPECT_EQ(topic(Replaced(kJob, "3600", "0.5")), "kafka:payments, labels of chargebacks within 0.5 s");
-  EXPECT_EQ(topic(With("idle_s: 5, unjoined: negative")), topic(kJob)) << "may change";
+  EXPECT_EQ(topic(kLateJob), "kafka:payments, labels of chargebacks within 3600 s");
+  EXPECT_EQ(topic(Replaced(kLateJob, "3600", "0.5")), "kafka:payments, labels of chargebacks within 0.5 s");
+  EXPECT_EQ(topic(With("idle_s: 5, unjoined: negative")), topic(kLateJob)) << "may change";
 }
 
 TEST(LabelTopic, EvaluationFilesHaveTheLabelInTheRecord) {
   const TempDir data;
   const std::string path = data.Write("test.csv", "amount,fraud\n5,1\n");
-  const Job job = Parse(Replaced(kJob, "format: json", "format: csv") +
+  const Job job = Parse(Replaced(kLateJob, "format: json", "format: csv") +
                         "evaluate: {files: {format: csv, header: true, paths: [" + path + "]}}\n");
   const stream::Schema schema = job.EvaluationSchema();
   EXPECT_FALSE(schema.has_late_labels());

@@ -20,26 +20,27 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxKept = 256 << 10;
 constexpr uintmax_t kMaxDescriptor = 64 << 20;
 
-[[noreturn]] void Fail(const std::string& where, const std::string& why) {
+[[noreturn]] void RefuseFile(const std::string& where, const std::string& why) {
   throw std::invalid_argument(where + ": " + why);
 }
 
 std::string ReadBytes(const fs::path& path, uintmax_t most, const std::string& where) {
   std::error_code error;
-  if (!fs::is_regular_file(path, error)) Fail(where, path.string() + ": there is no such file");
+  if (!fs::is_regular_file(path, error)) RefuseFile(where, path.string() + ": there is no such file");
   const auto size = fs::file_size(path, error);
   if (!error && size > most) {
-    Fail(where, path.string() + ": has " + std::to_string(size) + " bytes; at most " + std::to_string(most));
+    RefuseFile(where,
+               path.string() + ": has " + std::to_string(size) + " bytes; at most " + std::to_string(most));
   }
   std::ifstream in(path, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(in), {});
-  if (error || !in) Fail(where, path.string() + ": cannot be read");
+  if (error || !in) RefuseFile(where, path.string() + ": cannot be read");
   return bytes;
 }
 
 std::string ReadAvroSchema(const stream::AvroSettings& avro, const fs::path& path) {
   const auto small = stream::MinifyJson(ReadBytes(path, stream::AvroSchema::kMaxText, avro.where));
-  if (!small.ok()) Fail(avro.where, path.string() + ": " + small.status().message());
+  if (!small.ok()) RefuseFile(avro.where, path.string() + ": " + small.status().message());
   return *small;
 }
 
@@ -69,8 +70,8 @@ void ReadDescriptor(const Config& resolved, const std::string& data, stream::Sch
     stream::UseDescriptor(ReadBytes(fs::path(data) / settings.file, kMaxDescriptor, settings.where), schema);
   }
   if (settings.descriptor.size() > kMaxKept) {
-    Fail(settings.where, "the fields need " + std::to_string(settings.descriptor.size()) +
-                             " bytes of the descriptor; at most " + std::to_string(kMaxKept));
+    RefuseFile(settings.where, "the fields need " + std::to_string(settings.descriptor.size()) +
+                                   " bytes of the descriptor; at most " + std::to_string(kMaxKept));
   }
   (void)stream::MakeDecoder(*schema);  // reports what does not fit
 }
@@ -91,14 +92,14 @@ stream::AvroTexts ReadAvroFiles(const stream::AvroSettings& avro, const std::str
       if (path.extension() == ".avsc" && IdFrom(path.stem().string(), &id))
         texts[id] = ReadAvroSchema(avro, path);
     }
-    if (error) Fail(avro.where, folder.string() + ": " + error.message());
-    if (texts.empty()) Fail(avro.where, folder.string() + " has no schemas; their names are ID.avsc");
+    if (error) RefuseFile(avro.where, folder.string() + ": " + error.message());
+    if (texts.empty()) RefuseFile(avro.where, folder.string() + " has no schemas; their names are ID.avsc");
   }
   size_t bytes = 0;
   for (const auto& [id, text] : texts) bytes += text.size();
   if (bytes > kMaxKept) {
-    Fail(avro.where, "the schemas have " + std::to_string(bytes) + " bytes without blanks; at most " +
-                         std::to_string(kMaxKept));
+    RefuseFile(avro.where, "the schemas have " + std::to_string(bytes) + " bytes without blanks; at most " +
+                               std::to_string(kMaxKept));
   }
   return texts;
 }

@@ -17,9 +17,9 @@ namespace leat::cpu {
 namespace {
 
 // Rows in the scratch memory are padded with zeros to whole vectors.
-constexpr size_t kLanes = 16;
+constexpr size_t kTileLanes = 16;
 constexpr size_t Padded(size_t n) {
-  return (n + kLanes - 1) / kLanes * kLanes;
+  return (n + kTileLanes - 1) / kTileLanes * kTileLanes;
 }
 // Queries per block: enough to reuse loaded keys, few enough to skip most keys behind a causal mask.
 constexpr size_t kQueries = 32;
@@ -120,14 +120,14 @@ LEAT_MULTIVERSION
 void TransposeIn(const float* __restrict from, size_t stride, float* __restrict to, size_t rows,
                  size_t columns) {
   const size_t padded = Padded(rows);
-  for (size_t i = 0; i < padded; i += kLanes) {
-    const size_t count = std::min(kLanes, rows - i);
+  for (size_t i = 0; i < padded; i += kTileLanes) {
+    const size_t count = std::min(kTileLanes, rows - i);
     for (size_t j = 0; j < columns; ++j) {
       float* out = to + j * padded + i;
-      if (count == kLanes) {
-        for (size_t r = 0; r < kLanes; ++r) out[r] = from[(i + r) * stride + j];
+      if (count == kTileLanes) {
+        for (size_t r = 0; r < kTileLanes; ++r) out[r] = from[(i + r) * stride + j];
       } else {
-        for (size_t r = 0; r < kLanes; ++r) out[r] = r < count ? from[(i + r) * stride + j] : 0.0f;
+        for (size_t r = 0; r < kTileLanes; ++r) out[r] = r < count ? from[(i + r) * stride + j] : 0.0f;
       }
     }
   }

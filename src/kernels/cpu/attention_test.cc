@@ -18,7 +18,7 @@ using Tensors = std::vector<Tensor>;
 // Outputs and scratch memory are filled with NaN before a kernel runs.
 constexpr int kGarbage = 0xff;
 
-Tensors RunKernel(const graph::KernelTable& table, const graph::Op& op, const Tensors& inputs) {
+Tensors RunAttention(const graph::KernelTable& table, const graph::Op& op, const Tensors& inputs) {
   std::vector<TensorType> types;
   for (const auto& t : inputs) types.push_back(t.type());
   const auto out_types = op.Infer(types);
@@ -38,9 +38,9 @@ Tensors RunKernel(const graph::KernelTable& table, const graph::Op& op, const Te
   return outputs;
 }
 
-void ExpectSame(const graph::Op& op, const Tensors& inputs, float tolerance = 1e-5f) {
-  const Tensors actual = RunKernel(Table(), op, inputs);
-  const Tensors expected = RunKernel(reference::Kernels(), op, inputs);
+void ExpectSameAttention(const graph::Op& op, const Tensors& inputs, float tolerance = 1e-5f) {
+  const Tensors actual = RunAttention(Table(), op, inputs);
+  const Tensors expected = RunAttention(reference::Kernels(), op, inputs);
   for (size_t t = 0; t < expected.size(); ++t) {
     const auto a = actual[t].as<float>(), e = expected[t].as<float>();
     for (size_t i = 0; i < e.size(); ++i) {
@@ -51,7 +51,7 @@ void ExpectSame(const graph::Op& op, const Tensors& inputs, float tolerance = 1e
   }
 }
 
-Tensor Draw(Shape shape, uint64_t seed, float low = -1, float high = 1) {
+Tensor DrawUnit(Shape shape, uint64_t seed, float low = -1, float high = 1) {
   return ops::DrawSample({{DType::kF32, shape}, low, high, ops::SampleInput::Draw::kUniform}, seed);
 }
 
@@ -70,31 +70,31 @@ TEST(AttentionKernels, RandomSizes) {
     const int64_t keys = packed || rng.Chance(0.5) ? queries : queries + below(50);
     const ops::AttentionSettings settings{heads, rng.Chance(0.5),
                                           lengths && queries == keys && rng.Chance(0.5)};
-    Tensors inputs = {Draw({batch, queries, packed ? 3 * width : width}, seed)};
+    Tensors inputs = {DrawUnit({batch, queries, packed ? 3 * width : width}, seed)};
     if (!packed) {
-      inputs.push_back(Draw({batch, keys, width}, seed + 1));
-      inputs.push_back(Draw({batch, keys, width}, seed + 2));
+      inputs.push_back(DrawUnit({batch, keys, width}, seed + 1));
+      inputs.push_back(DrawUnit({batch, keys, width}, seed + 2));
     }
     if (lengths) {
       inputs.push_back(DrawIntegers(DType::kI32, {batch}, seed, -3, static_cast<float>(keys + 3)));
     }
     const ops::Attention attention(settings);
-    ExpectSame(attention, inputs);
-    const Tensors outputs = RunKernel(reference::Kernels(), attention, inputs);
-    inputs.insert(inputs.end(), {outputs[0], outputs[1], Draw(outputs[0].shape(), seed + 3)});
-    ExpectSame(ops::AttentionGrad(settings), inputs);
+    ExpectSameAttention(attention, inputs);
+    const Tensors outputs = RunAttention(reference::Kernels(), attention, inputs);
+    inputs.insert(inputs.end(), {outputs[0], outputs[1], DrawUnit(outputs[0].shape(), seed + 3)});
+    ExpectSameAttention(ops::AttentionGrad(settings), inputs);
   }
 }
 
 // Masked keys must not affect the result, however large, and scores far apart must not overflow.
 TEST(AttentionKernels, LargeScoresStayInRange) {
-  Tensor qkv = Draw({1, 40, 24}, 1, -20, 20);
+  Tensor qkv = DrawUnit({1, 40, 24}, 1, -20, 20);
   const ops::AttentionSettings causal{.heads = 2, .causal = true};
   // Near 1000, f32 has four decimal places.
-  ExpectSame(ops::Attention(causal), {qkv}, 1e-3f);
-  const Tensors before = RunKernel(Table(), ops::Attention(causal), {qkv});
+  ExpectSameAttention(ops::Attention(causal), {qkv}, 1e-3f);
+  const Tensors before = RunAttention(Table(), ops::Attention(causal), {qkv});
   for (auto& x : qkv.as<float>().last(24)) x = 1e30f;
-  const Tensors after = RunKernel(Table(), ops::Attention(causal), {qkv});
+  const Tensors after = RunAttention(Table(), ops::Attention(causal), {qkv});
   // All but the last query.
   EXPECT_EQ(std::memcmp(before[0].raw(), after[0].raw(), 39 * 8 * sizeof(float)), 0);
 }
@@ -104,26 +104,27 @@ TEST(NormalizeKernels, RandomSizes) {
   const auto below = [&](uint64_t n) { return static_cast<int64_t>(rng.Below(n)); };
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const int64_t batch = below(6), places = 1 + below(9), n = 1 + below(70);
-    const Tensor x = Draw({batch, places, n}, seed, -3, 3), dy = Draw({batch, places, n}, seed + 1);
-    const Tensor scale = Draw({n}, seed + 2), offset = Draw({n}, seed + 3), mean = Draw({n}, seed + 4);
-    const Tensor variance = Draw({n}, seed + 5, 0.5f, 2),
+    const Tensor x = DrawUnit({batch, places, n}, seed, -3, 3), dy = DrawUnit({batch, places, n}, seed + 1);
+    const Tensor scale = DrawUnit({n}, seed + 2), offset = DrawUnit({n}, seed + 3),
+                 mean = DrawUnit({n}, seed + 4);
+    const Tensor variance = DrawUnit({n}, seed + 5, 0.5f, 2),
                  weights = DrawIntegers(DType::kF32, {batch}, seed, 0, 2);
-    ExpectSame(ops::LayerNorm(1e-3f), {x, scale, offset});
-    ExpectSame(ops::LayerNormGrad(),
-               {x, scale, Draw({batch, places}, seed + 6), Draw({batch, places}, seed + 7, 0.5f, 2), dy});
-    ExpectSame(ops::BatchNorm(1e-2f), {x, scale, offset, weights});
-    ExpectSame(ops::BatchNormGrad(1e-2f), {x, scale, weights, mean, variance, dy});
+    ExpectSameAttention(ops::LayerNorm(1e-3f), {x, scale, offset});
+    ExpectSameAttention(ops::LayerNormGrad(), {x, scale, DrawUnit({batch, places}, seed + 6),
+                                               DrawUnit({batch, places}, seed + 7, 0.5f, 2), dy});
+    ExpectSameAttention(ops::BatchNorm(1e-2f), {x, scale, offset, weights});
+    ExpectSameAttention(ops::BatchNormGrad(1e-2f), {x, scale, weights, mean, variance, dy});
   }
 }
 
 // The choice of dropped elements must not depend on the backend.
 TEST(DropoutKernels, DropTheSameBitForBit) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    const Tensors inputs = {Draw({static_cast<int64_t>(1 + 7 * seed)}, seed),
+    const Tensors inputs = {DrawUnit({static_cast<int64_t>(1 + 7 * seed)}, seed),
                             DrawIntegers(DType::kI64, {}, seed, 0, 1e6f)};
     const ops::Dropout dropout(0.009f * static_cast<float>(seed), seed);
-    const Tensors fast = RunKernel(Table(), dropout, inputs);
-    const Tensors plain = RunKernel(reference::Kernels(), dropout, inputs);
+    const Tensors fast = RunAttention(Table(), dropout, inputs);
+    const Tensors plain = RunAttention(reference::Kernels(), dropout, inputs);
     ASSERT_EQ(std::memcmp(fast[0].raw(), plain[0].raw(), plain[0].bytes()), 0) << seed;
   }
 }

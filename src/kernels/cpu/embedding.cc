@@ -24,7 +24,7 @@ void LookUp(const float* table, const int32_t* ids, float* y, const Lookup& size
 }
 
 LEAT_MULTIVERSION
-void SumRows(const int32_t* ids, const float* dy, float* table, const Lookup& sizes) {
+void SumGatheredRows(const int32_t* ids, const float* dy, float* table, const Lookup& sizes) {
   const size_t width = sizes.width;
   std::fill(table, table + sizes.rows * width, 0.0f);
   for (size_t i = 0; i < sizes.count; ++i, dy += width) {
@@ -47,7 +47,7 @@ KernelPtr MakeEmbeddingGrad(const KernelRequest& request) {
   const Lookup sizes = {static_cast<size_t>(request.outputs[0].shape[0]),
                         static_cast<size_t>(request.outputs[0].shape[1]), Elements(request.inputs[0])};
   return Loop([=](const KernelArgs& args) {
-    SumRows(reinterpret_cast<const int32_t*>(args.inputs[0]), In(args, 1), Out(args, 0), sizes);
+    SumGatheredRows(reinterpret_cast<const int32_t*>(args.inputs[0]), In(args, 1), Out(args, 0), sizes);
   });
 }
 

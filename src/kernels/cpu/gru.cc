@@ -4,14 +4,14 @@
 namespace leat::cpu {
 namespace {
 
-struct Forward {
+struct GruForward {
   const float *z, *wh, *new_bias, *h0;  // new_bias is null if the reset comes first
   float *sequence, *hidden, *gates, *inner, *states, *panels;
 };
 
 // Reset gate after the product with the state.
-LEAT_INLINE void ForwardRow(size_t lanes, size_t n, const float* sums, const float* z, const float* bias,
-                            const float* h, float* gates, float* inner, float* h_next, float* y) {
+LEAT_INLINE void GruForwardRow(size_t lanes, size_t n, const float* sums, const float* z, const float* bias,
+                               const float* h, float* gates, float* inner, float* h_next, float* y) {
 #pragma GCC ivdep
   for (size_t j = 0; j < lanes; ++j) {
     const float r = Sigmoid(z[j] + sums[j]);
@@ -53,7 +53,7 @@ LEAT_INLINE void NewRow(size_t lanes, const float* sums, const float* z, const f
 }
 
 LEAT_MULTIVERSION
-void Run(const Walk& walk, const Forward& t) {
+void RunGru(const Walk& walk, const GruForward& t) {
   const size_t n = walk.units, size = walk.StateSize();
   const bool reset_first = t.new_bias == nullptr;
   float* second = t.panels + PackedByUnits(n, 2);
@@ -85,9 +85,9 @@ void Run(const Walk& walk, const Forward& t) {
       ByState<3>(walk, step, h, k, t.panels,
                  [&](size_t b, size_t u, size_t lanes, const float* sums) LEAT_INLINE_LAMBDA {
                    const size_t row = step * size + b * n, in_gates = 3 * row + u, in_state = b * n + u;
-                   ForwardRow(lanes, n, sums, t.z + in_gates, t.new_bias + u, h + in_state,
-                              t.gates + in_gates, t.inner + row + u, h_next + in_state,
-                              t.sequence + walk.InSequence(step, b) + u);
+                   GruForwardRow(lanes, n, sums, t.z + in_gates, t.new_bias + u, h + in_state,
+                                 t.gates + in_gates, t.inner + row + u, h_next + in_state,
+                                 t.sequence + walk.InSequence(step, b) + u);
                  });
       continue;
     }
@@ -107,7 +107,7 @@ void Run(const Walk& walk, const Forward& t) {
   }
 }
 
-struct Backward {
+struct GruBackward {
   const float *gates, *wh, *inner, *states;
   GivenGrads given;
   float *dz, *by_state, *dh0, *panels, *dh, *dinner;  // by_state is null if the reset comes first
@@ -115,8 +115,8 @@ struct Backward {
 
 // On entry, dh is the gradient of the state after the step; on return, of the state before it, without the
 // part through the matrix product.
-LEAT_INLINE void BackwardRow(size_t n, const float* gates, const float* inner, const float* h,
-                             const float* dy, float* dz, float* by_state, float* dh) {
+LEAT_INLINE void GruBackwardRow(size_t n, const float* gates, const float* inner, const float* h,
+                                const float* dy, float* dz, float* by_state, float* dh) {
 #pragma GCC ivdep
   for (size_t j = 0; j < n; ++j) {
     const float r = gates[j], u = gates[n + j], fresh = gates[2 * n + j];
@@ -159,7 +159,7 @@ LEAT_INLINE void BackwardResetRow(size_t n, const float* gates, const float* h, 
 }
 
 LEAT_MULTIVERSION
-void Run(const Walk& walk, const Backward& t) {
+void RunGru(const Walk& walk, const GruBackward& t) {
   const size_t n = walk.units, size = walk.StateSize(), padded = PaddedUnits(n);
   const bool reset_first = t.by_state == nullptr;
   float* second = t.panels + 2 * n * padded;
@@ -179,7 +179,7 @@ void Run(const Walk& walk, const Backward& t) {
       } else if (reset_first) {
         BackwardNewRow(n, gates, h, dy, dz, dh, t.dinner + b * padded);
       } else {
-        BackwardRow(n, gates, t.inner + row, h, dy, dz, t.by_state + 3 * row, dh);
+        GruBackwardRow(n, gates, t.inner + row, h, dy, dz, t.by_state + 3 * row, dh);
       }
     }
     if (!walk.AnyCounts(step)) continue;
@@ -208,16 +208,16 @@ KernelPtr MakeGru(const KernelRequest& request) {
   const size_t lengths = before ? 3 : 2, h0 = lengths + (op.options.lengths ? 1 : 0);
   const Walk fixed(request, op.options, lengths);
   return WithScratch(PackedByUnits(fixed.units, 3), 2, [=](const KernelArgs& args, float* scratch) {
-    Run(fixed.Of(args), Forward{.z = In(args, 0),
-                                .wh = In(args, 1),
-                                .new_bias = before ? In(args, 2) : nullptr,
-                                .h0 = fixed.initial ? In(args, h0) : nullptr,
-                                .sequence = Out(args, 0),
-                                .hidden = Out(args, 1),
-                                .gates = Out(args, 2),
-                                .inner = Out(args, 3),
-                                .states = Out(args, 4),
-                                .panels = scratch});
+    RunGru(fixed.Of(args), GruForward{.z = In(args, 0),
+                                      .wh = In(args, 1),
+                                      .new_bias = before ? In(args, 2) : nullptr,
+                                      .h0 = fixed.initial ? In(args, h0) : nullptr,
+                                      .sequence = Out(args, 0),
+                                      .hidden = Out(args, 1),
+                                      .gates = Out(args, 2),
+                                      .inner = Out(args, 3),
+                                      .states = Out(args, 4),
+                                      .panels = scratch});
   });
 }
 
@@ -232,17 +232,17 @@ KernelPtr MakeGruGrad(const KernelRequest& request) {
     float* dinner = dh + fixed.batch * padded;
     // Rows beyond their length are multiplied too, so they must be initialised.
     std::fill(dinner, dinner + fixed.batch * padded, 0.0f);
-    Run(fixed.Of(args), Backward{.gates = In(args, 0),
-                                 .wh = In(args, 1),
-                                 .inner = In(args, 2),
-                                 .states = In(args, 3),
-                                 .given = GivenOf(op, 1, args),
-                                 .dz = Out(args, 0),
-                                 .by_state = before ? Out(args, 1) : nullptr,
-                                 .dh0 = fixed.initial ? Out(args, before ? 2 : 1) : nullptr,
-                                 .panels = scratch,
-                                 .dh = dh,
-                                 .dinner = dinner});
+    RunGru(fixed.Of(args), GruBackward{.gates = In(args, 0),
+                                       .wh = In(args, 1),
+                                       .inner = In(args, 2),
+                                       .states = In(args, 3),
+                                       .given = GivenOf(op, 1, args),
+                                       .dz = Out(args, 0),
+                                       .by_state = before ? Out(args, 1) : nullptr,
+                                       .dh0 = fixed.initial ? Out(args, before ? 2 : 1) : nullptr,
+                                       .panels = scratch,
+                                       .dh = dh,
+                                       .dinner = dinner});
   });
 }
 

@@ -4,13 +4,13 @@
 namespace leat::cpu {
 namespace {
 
-struct Forward {
+struct LstmForward {
   const float *z, *wh, *h0, *c0;
   float *sequence, *hidden, *cell, *gates, *cells, *states, *panels;
 };
 
-LEAT_INLINE void ForwardRow(size_t lanes, size_t n, const float* sums, const float* z, const float* c,
-                            float* gates, float* c_next, float* h_next, float* y) {
+LEAT_INLINE void LstmForwardRow(size_t lanes, size_t n, const float* sums, const float* z, const float* c,
+                                float* gates, float* c_next, float* h_next, float* y) {
 #pragma GCC ivdep
   for (size_t j = 0; j < lanes; ++j) {
     const float i = Sigmoid(z[j] + sums[j]);
@@ -30,7 +30,7 @@ LEAT_INLINE void ForwardRow(size_t lanes, size_t n, const float* sums, const flo
 }
 
 LEAT_MULTIVERSION
-void Run(const Walk& walk, const Forward& t) {
+void RunLstm(const Walk& walk, const LstmForward& t) {
   const size_t n = walk.units, size = walk.StateSize();
   PackParts<4>(t.wh, n, 4 * n, n, t.panels);
   const auto state = [&](size_t s, float* all, float* last)
@@ -54,13 +54,13 @@ void Run(const Walk& walk, const Forward& t) {
     ByState<4>(walk, step, h, k, t.panels,
                [&](size_t b, size_t u, size_t lanes, const float* sums) LEAT_INLINE_LAMBDA {
                  const size_t row = 4 * (step * size + b * n) + u, in_state = b * n + u;
-                 ForwardRow(lanes, n, sums, t.z + row, c + in_state, t.gates + row, c_next + in_state,
-                            h_next + in_state, t.sequence + walk.InSequence(step, b) + u);
+                 LstmForwardRow(lanes, n, sums, t.z + row, c + in_state, t.gates + row, c_next + in_state,
+                                h_next + in_state, t.sequence + walk.InSequence(step, b) + u);
                });
   }
 }
 
-struct Backward {
+struct LstmBackward {
   const float *gates, *wh, *cells;
   GivenGrads given;
   float *dz, *dh0, *dc0, *panels, *dh, *dc;  // the rows of dh have PaddedUnits
@@ -68,8 +68,8 @@ struct Backward {
 
 // On entry, dh and dc are gradients of the state after the step; on return, of the state before it, where dh
 // still lacks the part through the matrix product.
-LEAT_INLINE void BackwardRow(size_t n, const float* gates, const float* cells, const float* dy, float* dz,
-                             float* dh, float* dc) {
+LEAT_INLINE void LstmBackwardRow(size_t n, const float* gates, const float* cells, const float* dy, float* dz,
+                                 float* dh, float* dc) {
 #pragma GCC ivdep
   for (size_t j = 0; j < n; ++j) {
     const float i = gates[j], f = gates[n + j], g = gates[2 * n + j], o = gates[3 * n + j];
@@ -87,7 +87,7 @@ LEAT_INLINE void BackwardRow(size_t n, const float* gates, const float* cells, c
 }
 
 LEAT_MULTIVERSION
-void Run(const Walk& walk, const Backward& t) {
+void RunLstm(const Walk& walk, const LstmBackward& t) {
   const size_t n = walk.units, size = walk.StateSize(), padded = PaddedUnits(n);
   PackTransposed(t.wh, n, 4 * n, 4 * n, t.panels);
   BeginState(walk, t.given.last[0], t.dh, padded);
@@ -103,9 +103,9 @@ void Run(const Walk& walk, const Backward& t) {
       const float *gates = t.gates + 4 * row, *cells = t.cells + row, *dy = t.given.sequence;
       float *dz = t.dz + 4 * row, *dh = t.dh + b * padded, *dc = t.dc + b * n;
       if (dy != nullptr) {
-        BackwardRow(n, gates, cells, dy + walk.InSequence(step, b), dz, dh, dc);
+        LstmBackwardRow(n, gates, cells, dy + walk.InSequence(step, b), dz, dh, dc);
       } else {
-        BackwardRow(n, gates, cells, nullptr, dz, dh, dc);
+        LstmBackwardRow(n, gates, cells, nullptr, dz, dh, dc);
       }
     }
     // Without an initial state, its gradient is not needed.
@@ -123,17 +123,17 @@ KernelPtr MakeLstm(const KernelRequest& request) {
   const size_t h0 = options.lengths ? 3 : 2;
   return WithScratch(PackedByUnits(fixed.units, 4), 3, [=](const KernelArgs& args, float* scratch) {
     const bool initial = fixed.initial;
-    Run(fixed.Of(args), Forward{.z = In(args, 0),
-                                .wh = In(args, 1),
-                                .h0 = initial ? In(args, h0) : nullptr,
-                                .c0 = initial ? In(args, h0 + 1) : nullptr,
-                                .sequence = Out(args, 0),
-                                .hidden = Out(args, 1),
-                                .cell = Out(args, 2),
-                                .gates = Out(args, 3),
-                                .cells = Out(args, 4),
-                                .states = Out(args, 5),
-                                .panels = scratch});
+    RunLstm(fixed.Of(args), LstmForward{.z = In(args, 0),
+                                        .wh = In(args, 1),
+                                        .h0 = initial ? In(args, h0) : nullptr,
+                                        .c0 = initial ? In(args, h0 + 1) : nullptr,
+                                        .sequence = Out(args, 0),
+                                        .hidden = Out(args, 1),
+                                        .cell = Out(args, 2),
+                                        .gates = Out(args, 3),
+                                        .cells = Out(args, 4),
+                                        .states = Out(args, 5),
+                                        .panels = scratch});
   });
 }
 
@@ -145,16 +145,16 @@ KernelPtr MakeLstmGrad(const KernelRequest& request) {
   const size_t floats = packed + fixed.batch * padded + fixed.StateSize();
   return WithScratch(floats, 0, [=, &op](const KernelArgs& args, float* scratch) {
     float* dh = scratch + packed;
-    Run(fixed.Of(args), Backward{.gates = In(args, 0),
-                                 .wh = In(args, 1),
-                                 .cells = In(args, 2),
-                                 .given = GivenOf(op, 2, args),
-                                 .dz = Out(args, 0),
-                                 .dh0 = fixed.initial ? Out(args, 1) : nullptr,
-                                 .dc0 = fixed.initial ? Out(args, 2) : nullptr,
-                                 .panels = scratch,
-                                 .dh = dh,
-                                 .dc = dh + fixed.batch * padded});
+    RunLstm(fixed.Of(args), LstmBackward{.gates = In(args, 0),
+                                         .wh = In(args, 1),
+                                         .cells = In(args, 2),
+                                         .given = GivenOf(op, 2, args),
+                                         .dz = Out(args, 0),
+                                         .dh0 = fixed.initial ? Out(args, 1) : nullptr,
+                                         .dc0 = fixed.initial ? Out(args, 2) : nullptr,
+                                         .panels = scratch,
+                                         .dh = dh,
+                                         .dc = dh + fixed.batch * padded});
   });
 }
 

@@ -210,12 +210,12 @@ int64_t OffsetOf(const Shape& shape, const std::vector<int64_t>& index) {
   return offset;
 }
 
-// CopyOut copies a contiguous tensor from a box of `whole` that begins at `offset`; CopyIn copies it into the
-// box.
-Copy CopyOut(DType type, const Shape& part, const Shape& whole, int64_t offset) {
+// CopyOfPartOut copies a contiguous tensor from a box of `whole` that begins at `offset`; CopyOfPartIn copies
+// it into the box.
+Copy CopyOfPartOut(DType type, const Shape& part, const Shape& whole, int64_t offset) {
   return Copy(SizeOf(type), part.sizes(), StridesOf(whole), StridesOf(part), offset, 0);
 }
-Copy CopyIn(DType type, const Shape& part, const Shape& whole, int64_t offset) {
+Copy CopyOfPartIn(DType type, const Shape& part, const Shape& whole, int64_t offset) {
   return Copy(SizeOf(type), part.sizes(), StridesOf(part), StridesOf(whole), 0, offset);
 }
 
@@ -325,7 +325,7 @@ KernelPtr MakePad(const KernelRequest& request) {
   if (op.mode != ops::PadMode::kConstant) return nullptr;
   const DType type = request.outputs[0].dtype;
   const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
-  return Loop([copy = CopyIn(type, x, y, OffsetOf(y, op.before)), type, value = op.value,
+  return Loop([copy = CopyOfPartIn(type, x, y, OffsetOf(y, op.before)), type, value = op.value,
                n = Elements(request.outputs[0])](const KernelArgs& args) {
     Fill(type, args.outputs[0], n, value);
     copy.Run(args.inputs[0], args.outputs[0]);
@@ -339,7 +339,7 @@ KernelPtr MakeConcat(const KernelRequest& request) {
   std::vector<Copy> parts;
   int64_t begin = 0;
   for (const TensorType& type : request.inputs) {
-    parts.push_back(CopyIn(type.dtype, type.shape, whole, begin * stride));
+    parts.push_back(CopyOfPartIn(type.dtype, type.shape, whole, begin * stride));
     begin += type.shape[axis];
   }
   return Loop([parts = std::move(parts)](const KernelArgs& args) {
@@ -354,7 +354,7 @@ KernelPtr MakeSplit(const KernelRequest& request) {
   std::vector<Copy> parts;
   int64_t begin = 0;
   for (const TensorType& type : request.outputs) {
-    parts.push_back(CopyOut(type.dtype, type.shape, whole, begin * stride));
+    parts.push_back(CopyOfPartOut(type.dtype, type.shape, whole, begin * stride));
     begin += type.shape[axis];
   }
   return Loop([parts = std::move(parts)](const KernelArgs& args) {

@@ -11,18 +11,18 @@
 namespace leat::cpu {
 namespace {
 
-struct Rows {
+struct NormRows {
   size_t count, size;
 };
 
-Rows RowsOf(const TensorType& x) {
+NormRows NormRowsOf(const TensorType& x) {
   const auto size = static_cast<size_t>(x.shape[x.shape.rank() - 1]);
   return {size == 0 ? 0 : Elements(x) / size, size};
 }
 
 LEAT_MULTIVERSION
 void LayerNorm(const float* x, const float* scale, const float* offset, float* y, float* means,
-               float* inverses, const Rows& rows, float epsilon) {
+               float* inverses, const NormRows& rows, float epsilon) {
   const size_t n = rows.size;
   const float share = 1.0f / static_cast<float>(n);
   for (size_t row = 0; row < rows.count; ++row, x += n, y += n) {
@@ -47,7 +47,7 @@ struct LayerNormGradArgs {
 };
 
 LEAT_MULTIVERSION
-void LayerNormGrad(const LayerNormGradArgs& a, const Rows& rows) {
+void LayerNormGrad(const LayerNormGradArgs& a, const NormRows& rows) {
   const size_t n = rows.size;
   const float share = 1.0f / static_cast<float>(n);
   const float *x = a.x, *dy = a.dy, *scale = a.scale;
@@ -79,7 +79,7 @@ void LayerNormGrad(const LayerNormGradArgs& a, const Rows& rows) {
 KernelPtr MakeLayerNorm(const KernelRequest& request) {
   const auto& op = static_cast<const ops::LayerNorm&>(request.op);
   return Loop(
-      [rows = RowsOf(request.inputs[0]), epsilon = op.epsilon](const KernelArgs& args) {
+      [rows = NormRowsOf(request.inputs[0]), epsilon = op.epsilon](const KernelArgs& args) {
         LayerNorm(In(args, 0), In(args, 1), In(args, 2), Out(args, 0), Out(args, 1), Out(args, 2), rows,
                   epsilon);
       },
@@ -89,7 +89,7 @@ KernelPtr MakeLayerNorm(const KernelRequest& request) {
 KernelPtr MakeLayerNormGrad(const KernelRequest& request) {
   // Safe in place: a row of dy is read completely first, and then again element by element as dx is written.
   return Loop(
-      [rows = RowsOf(request.inputs[0])](const KernelArgs& args) {
+      [rows = NormRowsOf(request.inputs[0])](const KernelArgs& args) {
         LayerNormGrad({In(args, 0), In(args, 1), In(args, 2), In(args, 3), In(args, 4), Out(args, 0),
                        Out(args, 1), Out(args, 2)},
                       rows);

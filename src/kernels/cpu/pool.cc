@@ -19,7 +19,7 @@ struct Taps {
 };
 
 // Adjacent windows of a row with the same taps.
-struct Run {
+struct WindowRun {
   size_t base;  // offset of the first window in an image
   Taps taps;
   size_t elements;  // windows x channels
@@ -78,9 +78,9 @@ class Windows {
         }
         const auto elements = static_cast<size_t>(windows * channels_);
         if (rows_inside && columns_inside) {
-          f(Run{static_cast<size_t>((top * width_ + left) * channels_), all, elements});
+          f(WindowRun{static_cast<size_t>((top * width_ + left) * channels_), all, elements});
         } else {
-          f(Run{0, TapsInside(top, left), elements});
+          f(WindowRun{0, TapsInside(top, left), elements});
         }
         ox += windows;
       }
@@ -157,7 +157,7 @@ LEAT_INLINE int32_t Larger(float here, float best) {
 
 // All taps at once, in registers.
 template <size_t kCount, class At, class Index>
-LEAT_INLINE void MaxOfTaps(const float* x, const Run& run, At at, float* y, Index* index) {
+LEAT_INLINE void MaxOfTaps(const float* x, const WindowRun& run, At at, float* y, Index* index) {
   const float* taps[kCount];
   int32_t numbers[kCount];
   for (size_t k = 0; k < kCount; ++k) {
@@ -181,7 +181,7 @@ LEAT_INLINE void MaxOfTaps(const float* x, const Run& run, At at, float* y, Inde
 
 // One tap after the other.
 template <class At, class Index>
-LEAT_INLINE void MaxOfTaps(const float* x, const Run& run, At at, float* y, Index* index) {
+LEAT_INLINE void MaxOfTaps(const float* x, const WindowRun& run, At at, float* y, Index* index) {
   const Taps& taps = run.taps;
   for (size_t i = 0; i < run.elements; ++i) {
     y[i] = x[run.base + taps.offsets[0] + at(i)];
@@ -202,7 +202,7 @@ LEAT_INLINE void MaxOfTaps(const float* x, const Run& run, At at, float* y, Inde
 template <class At, class Index>
 LEAT_INLINE void MaxOfWindows(Windows& windows, At at, const float* x, float* y, Index* index) {
   for (int64_t n = 0; n < windows.batch(); ++n, x += windows.image()) {
-    windows.ForEach([&](const Run& run) LEAT_INLINE_LAMBDA {
+    windows.ForEach([&](const WindowRun& run) LEAT_INLINE_LAMBDA {
       if (run.taps.count == 4) {
         MaxOfTaps<4>(x, run, at, y, index);
       } else if (run.taps.count == 9) {
@@ -218,7 +218,7 @@ LEAT_INLINE void MaxOfWindows(Windows& windows, At at, const float* x, float* y,
 
 // dx = or += dy at the tap given by the index, 0 at the others.
 template <bool kAdd, class At, class Index>
-LEAT_INLINE void ScatterRun(const float* dy, const Index* index, const Run& run, At at, float* dx) {
+LEAT_INLINE void ScatterRun(const float* dy, const Index* index, const WindowRun& run, At at, float* dx) {
   for (size_t k = 0; k < run.taps.count; ++k) {
     float* to = dx + run.base + run.taps.offsets[k];
     const int32_t number = run.taps.numbers[k];
@@ -234,7 +234,7 @@ LEAT_INLINE void ScatterWindows(Windows& windows, At at, const float* dy, const 
   for (int64_t n = 0; n < windows.batch(); ++n, dx += windows.image()) {
     // One image at a time, so that dx stays in the cache.
     if (!windows.tile()) std::memset(dx, 0, windows.image() * sizeof(float));
-    windows.ForEach([&](const Run& run) LEAT_INLINE_LAMBDA {
+    windows.ForEach([&](const WindowRun& run) LEAT_INLINE_LAMBDA {
       if (windows.tile()) {
         ScatterRun<false>(dy, index, run, at, dx);
       } else {
@@ -247,7 +247,7 @@ LEAT_INLINE void ScatterWindows(Windows& windows, At at, const float* dy, const 
 }
 
 // 1 / the divisor of the mean of a window.
-LEAT_INLINE float Share(const Windows& windows, const Run& run, bool include_pad) {
+LEAT_INLINE float Share(const Windows& windows, const WindowRun& run, bool include_pad) {
   const ops::Pair& kernel = windows.kernel();
   return 1.0f / (include_pad ? static_cast<float>(kernel.height * kernel.width)
                              : static_cast<float>(run.taps.count));
@@ -256,7 +256,7 @@ LEAT_INLINE float Share(const Windows& windows, const Run& run, bool include_pad
 template <class At>
 LEAT_INLINE void MeanOfWindows(Windows& windows, At at, const float* x, float* y, bool include_pad) {
   for (int64_t n = 0; n < windows.batch(); ++n, x += windows.image()) {
-    windows.ForEach([&](const Run& run) LEAT_INLINE_LAMBDA {
+    windows.ForEach([&](const WindowRun& run) LEAT_INLINE_LAMBDA {
       const float share = Share(windows, run, include_pad);
       std::fill(y, y + run.elements, 0.0f);
       for (size_t k = 0; k < run.taps.count; ++k) {
@@ -272,7 +272,7 @@ template <class At>
 LEAT_INLINE void SpreadOverWindows(Windows& windows, At at, const float* dy, float* dx, bool include_pad) {
   for (int64_t n = 0; n < windows.batch(); ++n, dx += windows.image()) {
     if (!windows.tile()) std::memset(dx, 0, windows.image() * sizeof(float));
-    windows.ForEach([&](const Run& run) LEAT_INLINE_LAMBDA {
+    windows.ForEach([&](const WindowRun& run) LEAT_INLINE_LAMBDA {
       const float share = Share(windows, run, include_pad);
       for (size_t k = 0; k < run.taps.count; ++k) {
         float* to = dx + run.base + run.taps.offsets[k];

@@ -4,14 +4,14 @@
 namespace leat::cpu {
 namespace {
 
-struct Forward {
+struct RnnForward {
   bool relu;
   const float *z, *wh, *h0;
   float *sequence, *hidden, *gates, *states, *panels;
 };
 
-LEAT_INLINE void ForwardRow(size_t lanes, bool relu, const float* sums, const float* z, float* gates,
-                            float* h_next, float* y) {
+LEAT_INLINE void RnnForwardRow(size_t lanes, bool relu, const float* sums, const float* z, float* gates,
+                               float* h_next, float* y) {
 #pragma GCC ivdep
   for (size_t j = 0; j < lanes; ++j) {
     const float sum = z[j] + sums[j];
@@ -24,7 +24,7 @@ LEAT_INLINE void ForwardRow(size_t lanes, bool relu, const float* sums, const fl
 }
 
 LEAT_MULTIVERSION
-void Run(const Walk& walk, const Forward& t) {
+void RunRnn(const Walk& walk, const RnnForward& t) {
   const size_t n = walk.units, size = walk.StateSize();
   PackParts<1>(t.wh, n, n, n, t.panels);
   const auto state = [&](size_t s) LEAT_INLINE_LAMBDA {
@@ -47,20 +47,21 @@ void Run(const Walk& walk, const Forward& t) {
     ByState<1>(walk, step, h, k, t.panels,
                [&](size_t b, size_t u, size_t lanes, const float* sums) LEAT_INLINE_LAMBDA {
                  const size_t row = step * size + b * n + u;
-                 ForwardRow(lanes, t.relu, sums, t.z + row, t.gates + row, h_next + b * n + u,
-                            t.sequence + walk.InSequence(step, b) + u);
+                 RnnForwardRow(lanes, t.relu, sums, t.z + row, t.gates + row, h_next + b * n + u,
+                               t.sequence + walk.InSequence(step, b) + u);
                });
   }
 }
 
-struct Backward {
+struct RnnBackward {
   bool relu;
   const float *gates, *wh;
   GivenGrads given;
   float *dz, *dh0, *panels, *dh;
 };
 
-LEAT_INLINE void BackwardRow(size_t n, bool relu, const float* gates, const float* dy, float* dz, float* dh) {
+LEAT_INLINE void RnnBackwardRow(size_t n, bool relu, const float* gates, const float* dy, float* dz,
+                                float* dh) {
 #pragma GCC ivdep
   for (size_t j = 0; j < n; ++j) {
     const float h = gates[j];
@@ -72,7 +73,7 @@ LEAT_INLINE void BackwardRow(size_t n, bool relu, const float* gates, const floa
 }
 
 LEAT_MULTIVERSION
-void Run(const Walk& walk, const Backward& t) {
+void RunRnn(const Walk& walk, const RnnBackward& t) {
   const size_t n = walk.units, size = walk.StateSize(), padded = PaddedUnits(n);
   PackTransposed(t.wh, n, n, n, t.panels);
   BeginState(walk, t.given.last[0], t.dh, padded);
@@ -83,7 +84,7 @@ void Run(const Walk& walk, const Backward& t) {
       const float* dy = t.given.sequence;
       if (dy != nullptr) dy += walk.InSequence(step, b);
       if (walk.Counts(step, b)) {
-        BackwardRow(n, t.relu, t.gates + row, dy, t.dz + row, t.dh + b * padded);
+        RnnBackwardRow(n, t.relu, t.gates + row, dy, t.dz + row, t.dh + b * padded);
       } else {
         SkipRow(t.dz + row, n);
       }
@@ -102,15 +103,15 @@ KernelPtr MakeRnn(const KernelRequest& request) {
   const size_t h0 = op.options.lengths ? 3 : 2;
   return WithScratch(PackedByUnits(fixed.units, 1), 2,
                      [=, relu = op.relu](const KernelArgs& args, float* scratch) {
-                       Run(fixed.Of(args), Forward{.relu = relu,
-                                                   .z = In(args, 0),
-                                                   .wh = In(args, 1),
-                                                   .h0 = fixed.initial ? In(args, h0) : nullptr,
-                                                   .sequence = Out(args, 0),
-                                                   .hidden = Out(args, 1),
-                                                   .gates = Out(args, 2),
-                                                   .states = Out(args, 3),
-                                                   .panels = scratch});
+                       RunRnn(fixed.Of(args), RnnForward{.relu = relu,
+                                                         .z = In(args, 0),
+                                                         .wh = In(args, 1),
+                                                         .h0 = fixed.initial ? In(args, h0) : nullptr,
+                                                         .sequence = Out(args, 0),
+                                                         .hidden = Out(args, 1),
+                                                         .gates = Out(args, 2),
+                                                         .states = Out(args, 3),
+                                                         .panels = scratch});
                      });
 }
 
@@ -120,14 +121,14 @@ KernelPtr MakeRnnGrad(const KernelRequest& request) {
   const Walk fixed(request, op.options, 2);
   const size_t padded = PaddedUnits(fixed.units), packed = fixed.units * padded;
   return WithScratch(packed + fixed.batch * padded, 0, [=, &op](const KernelArgs& args, float* scratch) {
-    Run(fixed.Of(args), Backward{.relu = op.relu,
-                                 .gates = In(args, 0),
-                                 .wh = In(args, 1),
-                                 .given = GivenOf(op, 1, args),
-                                 .dz = Out(args, 0),
-                                 .dh0 = fixed.initial ? Out(args, 1) : nullptr,
-                                 .panels = scratch,
-                                 .dh = scratch + packed});
+    RunRnn(fixed.Of(args), RnnBackward{.relu = op.relu,
+                                       .gates = In(args, 0),
+                                       .wh = In(args, 1),
+                                       .given = GivenOf(op, 1, args),
+                                       .dz = Out(args, 0),
+                                       .dh0 = fixed.initial ? Out(args, 1) : nullptr,
+                                       .panels = scratch,
+                                       .dh = scratch + packed});
   });
 }
 

@@ -17,18 +17,18 @@ constexpr size_t kMaxElements = 4096;
 // Shorter rows are faster without vector code.
 constexpr size_t kShortRow = 16;
 
-struct Rows {
+struct SoftmaxRows {
   size_t count = 0;
   size_t size = 0;  // of each row
   size_t at_once() const { return std::clamp<size_t>(kMaxElements / size, 1, kMaxRows); }
 };
 
-Rows RowsOf(const TensorType& type) {
+SoftmaxRows SoftmaxRowsOf(const TensorType& type) {
   const auto size = static_cast<size_t>(type.shape[type.shape.rank() - 1]);
   return {Elements(type) / size, size};
 }
 
-LEAT_INLINE float Largest(const float* x, size_t n) {
+LEAT_INLINE float LargestOf(const float* x, size_t n) {
   float largest = -std::numeric_limits<float>::infinity();
   if (n < kShortRow) {
     for (size_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
@@ -52,7 +52,7 @@ LEAT_INLINE float Sum(const float* x, size_t n) {
 
 // For rows larger than the L1 cache: sums while computing the exponentials.
 LEAT_INLINE void SoftmaxOfLong(const float* x, float* y, size_t n, float* largest, float* sums) {
-  const float most = Largest(x, n);
+  const float most = LargestOf(x, n);
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (size_t i = 0; i < n; ++i) {
@@ -73,7 +73,7 @@ LEAT_INLINE void SoftmaxOfSome(const float* x, float* y, size_t count, size_t n,
                                float* sums) {
   if (n > kMaxElements) return SoftmaxOfLong(x, y, n, largest, sums);
   for (size_t row = 0; row < count; ++row) {
-    const float most = Largest(x + row * n, n);
+    const float most = LargestOf(x + row * n, n);
     largest[row] = most;
 #pragma GCC ivdep
     for (size_t i = 0; i < n; ++i) y[row * n + i] = x[row * n + i] - most;
@@ -89,7 +89,7 @@ LEAT_INLINE void SoftmaxOfSome(const float* x, float* y, size_t count, size_t n,
 }
 
 LEAT_MULTIVERSION
-void Softmax(const float* x, float* y, const Rows& rows) {
+void Softmax(const float* x, float* y, const SoftmaxRows& rows) {
   float largest[kMaxRows], sums[kMaxRows];
   const size_t at_once = rows.at_once();
   for (size_t row = 0; row < rows.count; row += at_once) {
@@ -99,7 +99,7 @@ void Softmax(const float* x, float* y, const Rows& rows) {
 }
 
 LEAT_MULTIVERSION
-void SoftmaxGrad(const float* y, const float* dy, float* dx, const Rows& rows) {
+void SoftmaxGrad(const float* y, const float* dy, float* dx, const SoftmaxRows& rows) {
   const size_t n = rows.size;
   for (size_t row = 0; row < rows.count; ++row, y += n, dy += n, dx += n) {
     float sum = 0;
@@ -111,10 +111,10 @@ void SoftmaxGrad(const float* y, const float* dy, float* dx, const Rows& rows) {
 }
 
 LEAT_MULTIVERSION
-void LogSoftmax(const float* x, float* y, const Rows& rows) {
+void LogSoftmax(const float* x, float* y, const SoftmaxRows& rows) {
   const size_t n = rows.size;
   for (size_t row = 0; row < rows.count; ++row, x += n, y += n) {
-    const float most = Largest(x, n);
+    const float most = LargestOf(x, n);
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (size_t i = 0; i < n; ++i) sum += Exp(x[i] - most);
@@ -126,7 +126,7 @@ void LogSoftmax(const float* x, float* y, const Rows& rows) {
 
 LEAT_MULTIVERSION
 void CrossEntropy(const float* logits, const float* labels, float* loss, float* probabilities,
-                  const Rows& rows) {
+                  const SoftmaxRows& rows) {
   float largest[kMaxRows], sums[kMaxRows], chosen[kMaxRows];
   const size_t n = rows.size;
   const size_t at_once = rows.at_once();
@@ -151,7 +151,7 @@ void CrossEntropy(const float* logits, const float* labels, float* loss, float* 
 
 LEAT_MULTIVERSION
 void CrossEntropyGrad(const float* probabilities, const float* labels, const float* dloss, float* dlogits,
-                      const Rows& rows) {
+                      const SoftmaxRows& rows) {
   const size_t n = rows.size;
   for (size_t row = 0; row < rows.count; ++row, probabilities += n, dlogits += n) {
     const int64_t label = ops::ClassOf(labels[row], static_cast<int64_t>(n));
@@ -168,26 +168,26 @@ void CrossEntropyGrad(const float* probabilities, const float* labels, const flo
 }
 
 KernelPtr MakeSoftmax(const KernelRequest& request) {
-  return Loop([rows = RowsOf(request.inputs[0])](
+  return Loop([rows = SoftmaxRowsOf(request.inputs[0])](
                   const KernelArgs& args) { Softmax(In(args, 0), Out(args, 0), rows); },
               {0});
 }
 
 KernelPtr MakeSoftmaxGrad(const KernelRequest& request) {
-  return Loop([rows = RowsOf(request.inputs[0])](
+  return Loop([rows = SoftmaxRowsOf(request.inputs[0])](
                   const KernelArgs& args) { SoftmaxGrad(In(args, 0), In(args, 1), Out(args, 0), rows); },
               {0, 0});
 }
 
 KernelPtr MakeLogSoftmax(const KernelRequest& request) {
-  return Loop([rows = RowsOf(request.inputs[0])](
+  return Loop([rows = SoftmaxRowsOf(request.inputs[0])](
                   const KernelArgs& args) { LogSoftmax(In(args, 0), Out(args, 0), rows); },
               {0});
 }
 
 KernelPtr MakeSoftmaxCrossEntropy(const KernelRequest& request) {
   return Loop(
-      [rows = RowsOf(request.inputs[0])](const KernelArgs& args) {
+      [rows = SoftmaxRowsOf(request.inputs[0])](const KernelArgs& args) {
         CrossEntropy(In(args, 0), In(args, 1), Out(args, 0), Out(args, 1), rows);
       },
       {1});
@@ -195,7 +195,7 @@ KernelPtr MakeSoftmaxCrossEntropy(const KernelRequest& request) {
 
 KernelPtr MakeSoftmaxCrossEntropyGrad(const KernelRequest& request) {
   return Loop(
-      [rows = RowsOf(request.inputs[0])](const KernelArgs& args) {
+      [rows = SoftmaxRowsOf(request.inputs[0])](const KernelArgs& args) {
         CrossEntropyGrad(In(args, 0), In(args, 1), In(args, 2), Out(args, 0), rows);
       },
       {0});

@@ -194,9 +194,9 @@ TEST(CpuTableTest, CoversBf16WhereTheProcessorDoes) {
     const bool is_bf16 = !inputs.empty() && inputs[0].type().dtype == DType::kBf16;
     if (is_bf16 && Compare(*c.op, inputs, c.name)) covered.insert(std::string(c.op->kind()));
   }
-  EXPECT_THAT(covered,
-              testing::IsSupersetOf({"batch_matmul", "conv2d", "conv2d_bias", "conv2d_grad_input",
-                                     "conv2d_grad_weights", "conv2d_grad_weights_bias", "dense", "matmul"}));
+  EXPECT_THAT(covered, ::testing::IsSupersetOf({"batch_matmul", "conv2d", "conv2d_bias", "conv2d_grad_input",
+                                                "conv2d_grad_weights", "conv2d_grad_weights_bias", "dense",
+                                                "matmul"}));
 }
 
 TEST(CpuTableTest, UnaryOpsOfAnySize) {

@@ -63,7 +63,7 @@ std::unique_ptr<graph::Kernel> MakeSums(int64_t sums, F f) {
   return std::make_unique<SumsKernel<F>>(sums, std::move(f));
 }
 
-double Product(float a, float b) {
+double ProductInDouble(float a, float b) {
   return static_cast<double>(a) * static_cast<double>(b);
 }
 
@@ -76,7 +76,7 @@ std::unique_ptr<graph::Kernel> Conv2dKernel(const KernelRequest& request) {
   const auto s = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape);
   return MakeSums(s.y.elements(), [s](const KernelArgs& args, double* sums) {
     const float *x = In(args, 0), *w = In(args, 1);
-    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[iy] += Product(x[ix], w[iw]); });
+    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[iy] += ProductInDouble(x[ix], w[iw]); });
     Store(sums, s.y.elements(), Out(args));
   });
 }
@@ -86,7 +86,7 @@ std::unique_ptr<graph::Kernel> Conv2dBiasKernel(const KernelRequest& request) {
   const auto s = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape);
   return MakeSums(s.y.elements(), [s, activation = op.activation](const KernelArgs& args, double* sums) {
     const float *x = In(args, 0), *w = In(args, 1), *bias = In(args, 2);
-    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[iy] += Product(x[ix], w[iw]); });
+    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[iy] += ProductInDouble(x[ix], w[iw]); });
     for (int64_t i = 0; i < s.y.elements(); ++i) {
       Out(args)[i] =
           static_cast<float>(Activate(activation, sums[i] + static_cast<double>(bias[i % s.filters])));
@@ -99,7 +99,7 @@ std::unique_ptr<graph::Kernel> GradInputKernel(const KernelRequest& request) {
   const auto s = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape, op.input);
   return MakeSums(s.x.elements(), [s](const KernelArgs& args, double* sums) {
     const float *y = In(args, 0), *w = In(args, 1);
-    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[ix] += Product(w[iw], y[iy]); });
+    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[ix] += ProductInDouble(w[iw], y[iy]); });
     Store(sums, s.x.elements(), Out(args));
   });
 }
@@ -113,7 +113,7 @@ std::unique_ptr<graph::Kernel> GradWeightsKernel(const KernelRequest& request) {
   const int64_t weights = s.w.elements(), biases = request.outputs.size() == 1 ? 0 : s.filters;
   return MakeSums(weights + biases, [=](const KernelArgs& args, double* sums) {
     const float *x = In(args, 0), *y = In(args, 1);
-    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[iw] += Product(x[ix], y[iy]); });
+    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[iw] += ProductInDouble(x[ix], y[iy]); });
     Store(sums, weights, Out(args));
     if (biases == 0) return;
     for (int64_t i = 0; i < s.y.elements(); ++i) sums[weights + i % biases] += static_cast<double>(y[i]);

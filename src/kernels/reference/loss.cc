@@ -9,8 +9,8 @@ namespace leat::reference {
 namespace {
 
 // A tensor viewed as rows along its last axis.
-struct Rows {
-  explicit Rows(const Shape& shape)
+struct LossRows {
+  explicit LossRows(const Shape& shape)
       : columns(shape[shape.rank() - 1]), rows(columns == 0 ? 0 : shape.elements() / columns) {}
   int64_t columns, rows;
 };
@@ -24,7 +24,7 @@ double LogSumExp(const float* x, int64_t n) {
 }
 
 std::unique_ptr<graph::Kernel> SoftmaxKernel(const KernelRequest& request) {
-  return MakeKernel([r = Rows(request.inputs[0].shape)](const KernelArgs& args) {
+  return MakeKernel([r = LossRows(request.inputs[0].shape)](const KernelArgs& args) {
     for (int64_t row = 0; row < r.rows; ++row) {
       const float* x = In(args, 0) + row * r.columns;
       float* y = Out(args) + row * r.columns;
@@ -39,7 +39,7 @@ std::unique_ptr<graph::Kernel> SoftmaxKernel(const KernelRequest& request) {
 std::unique_ptr<graph::Kernel> SoftmaxGradKernel(const KernelRequest& request) {
   const Shape& shape = request.inputs[0].shape;
   if (shape.rank() == 0) return nullptr;
-  return MakeKernel([r = Rows(shape)](const KernelArgs& args) {
+  return MakeKernel([r = LossRows(shape)](const KernelArgs& args) {
     for (int64_t row = 0; row < r.rows; ++row) {
       const float *y = In(args, 0) + row * r.columns, *dy = In(args, 1) + row * r.columns;
       float* dx = Out(args) + row * r.columns;
@@ -53,7 +53,7 @@ std::unique_ptr<graph::Kernel> SoftmaxGradKernel(const KernelRequest& request) {
 }
 
 std::unique_ptr<graph::Kernel> LogSoftmaxKernel(const KernelRequest& request) {
-  return MakeKernel([r = Rows(request.inputs[0].shape)](const KernelArgs& args) {
+  return MakeKernel([r = LossRows(request.inputs[0].shape)](const KernelArgs& args) {
     for (int64_t row = 0; row < r.rows; ++row) {
       const float* x = In(args, 0) + row * r.columns;
       float* y = Out(args) + row * r.columns;
@@ -64,7 +64,7 @@ std::unique_ptr<graph::Kernel> LogSoftmaxKernel(const KernelRequest& request) {
 }
 
 std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyKernel(const KernelRequest& request) {
-  return MakeKernel([r = Rows(request.inputs[0].shape)](const KernelArgs& args) {
+  return MakeKernel([r = LossRows(request.inputs[0].shape)](const KernelArgs& args) {
     const float* labels = In(args, 1);
     for (int64_t row = 0; row < r.rows; ++row) {
       const float* x = In(args, 0) + row * r.columns;
@@ -81,7 +81,7 @@ std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyKernel(const KernelRequest& re
 
 std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyGradKernel(const KernelRequest& request) {
   return MakeKernel(
-      [r = Rows(request.inputs[0].shape)](const KernelArgs& args) {
+      [r = LossRows(request.inputs[0].shape)](const KernelArgs& args) {
         const float *labels = In(args, 1), *dloss = In(args, 2);
         for (int64_t row = 0; row < r.rows; ++row) {
           const float* p = In(args, 0) + row * r.columns;

@@ -11,12 +11,12 @@
 namespace leat::reference {
 namespace {
 
-struct Rows {
+struct NormRows {
   int64_t count, size;
 };
 
 // Rows along the last axis, which has `size` elements.
-Rows RowsOf(const TensorType& x) {
+NormRows RowsOf(const TensorType& x) {
   const int64_t size = x.shape[x.shape.rank() - 1];
   return {size == 0 ? 0 : x.shape.elements() / size, size};
 }
@@ -81,7 +81,7 @@ class LayerNormGradKernel final : public graph::Kernel {
   }
 
  private:
-  const Rows rows_;
+  const NormRows rows_;
 };
 
 // x viewed as [rows, places, channels], with row weights.

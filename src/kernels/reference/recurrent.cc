@@ -10,7 +10,7 @@
 namespace leat::reference {
 namespace {
 
-double Sigmoid(double x) {
+double SigmoidInDouble(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
@@ -112,7 +112,7 @@ std::unique_ptr<graph::Kernel> LstmKernel(const KernelRequest& request) {
       }
       for (int64_t j = 0; j < 4 * n; ++j) {
         const double sum = static_cast<double>(z[steps.Row(t, b, 4 * n) + j]) + ByState(h, wh, n, 4 * n, j);
-        gates[j] = static_cast<float>(j / n == 2 ? std::tanh(sum) : Sigmoid(sum));
+        gates[j] = static_cast<float>(j / n == 2 ? std::tanh(sum) : SigmoidInDouble(sum));
       }
       for (int64_t j = 0; j < n; ++j) {
         c[j] = gates[n + j] * c[j] + gates[j] * gates[2 * n + j];
@@ -192,7 +192,8 @@ std::unique_ptr<graph::Kernel> GruKernel(const KernelRequest& request) {
         return;
       }
       for (int64_t j = 0; j < 2 * n; ++j) {
-        gates[j] = static_cast<float>(Sigmoid(static_cast<double>(z[j]) + ByState(h, wh, n, 3 * n, j)));
+        gates[j] =
+            static_cast<float>(SigmoidInDouble(static_cast<double>(z[j]) + ByState(h, wh, n, 3 * n, j)));
       }
       for (int64_t j = 0; j < n; ++j) {
         inner[j] = before ? static_cast<float>(ByState(h, wh, n, 3 * n, 2 * n + j)) + In(args, 2)[j]

@@ -12,7 +12,7 @@
 namespace leat::net {
 namespace {
 
-constexpr std::string_view kHost = "inproc";  // all peers run in this process
+constexpr std::string_view kHostName = "inproc";  // all peers run in this process
 
 using Connected = std::function<void(Result<std::unique_ptr<Connection>>)>;
 
@@ -89,14 +89,14 @@ struct InprocHub::InprocAcceptor : std::enable_shared_from_this<InprocHub::Inpro
       shared->refused.Add();
       return dial->Answer({Code::kPermissionDenied, "the peer has the token of another job"}, nullptr);
     }
-    if (const char* full = shared->CheckRoom(kHost); full != nullptr) {
+    if (const char* full = shared->CheckRoom(kHostName); full != nullptr) {
       shared->refused.Add();
       return dial->Answer({Code::kResourceExhausted, full}, nullptr);
     }
-    shared->Accepted(kHost);
+    shared->Accepted(kHostName);
     const auto pipe = std::make_shared<Pipe>();
     const auto end = std::make_shared<PipeEnd>(shared, pipe, 1, "inproc:" + std::to_string(++last_peer),
-                                               [s = shared] { s->Ended(kHost); });
+                                               [s = shared] { s->Ended(kHostName); });
     Receiver* receiver = accept(end->MakeConnection());
     if (receiver != nullptr) {
       end->Start(receiver);

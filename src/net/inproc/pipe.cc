@@ -13,9 +13,9 @@ constexpr size_t kCopyBytes = 256 << 10;
 static_assert(kCopyBytes <= kReadAhead);
 // Limit for one loop iteration, so that other connections get their share. An empty message counts as some
 // bytes.
-constexpr size_t kTurnBytes = 2 << 20;
+constexpr size_t kPipeTurnBytes = 2 << 20;
 constexpr size_t kMessageBytes = 1 << 10;
-constexpr size_t kMaxVectors = 64;
+constexpr size_t kMaxPipeVectors = 64;
 
 }  // namespace
 
@@ -109,7 +109,7 @@ void PipeEnd::Pump() {
     std::lock_guard lock(pipe_->mutex);
     mine().pump_posted = false;
   }
-  for (size_t budget = kTurnBytes; open_;) {
+  for (size_t budget = kPipeTurnBytes; open_;) {
     const size_t bytes = incoming_.active() ? CopySome() : TakeMessage();
     if (bytes == 0) return;
     if (open_ && !incoming_.active()) EndMessage();
@@ -158,7 +158,7 @@ size_t PipeEnd::CopySome() {
     if (theirs().queue.empty()) return 0;
     const auto& message = theirs().queue.front();
     uint64_t skip = message.payload_bytes - incoming_.left();
-    std::array<iovec, kMaxVectors> room;
+    std::array<iovec, kMaxPipeVectors> room;
     const size_t count = incoming_.Gather(room, kCopyBytes, &bytes);
     size_t at = 0;
     size_t offset = 0;

@@ -35,7 +35,7 @@ struct SharedFile {
   ~SharedFile();
 };
 
-struct Files {
+struct SharedFiles {
   std::shared_mutex mutex;
   std::map<const std::byte*, SharedFile*> by_end;  // by end address
 
@@ -44,8 +44,8 @@ struct Files {
   // Free pieces by size: zeroed, and without memory until they are touched.
   std::multimap<uint64_t, std::pair<std::weak_ptr<SharedFile>, std::byte*>> free;
 };
-Files& AllFiles() {
-  static Files& files = *new Files;  // buffers may outlive all other statics
+SharedFiles& AllFiles() {
+  static SharedFiles& files = *new SharedFiles;  // buffers may outlive all other statics
   return files;
 }
 
@@ -65,7 +65,7 @@ std::shared_ptr<SharedFile> SharedFile::Make(uint64_t bytes) {
   file->bytes = bytes;
   file->device = at.st_dev;
   file->inode = at.st_ino;
-  Files& files = AllFiles();
+  SharedFiles& files = AllFiles();
   const std::lock_guard lock(files.mutex);
   files.by_end[file->data + bytes] = file.get();
   return file;
@@ -73,7 +73,7 @@ std::shared_ptr<SharedFile> SharedFile::Make(uint64_t bytes) {
 
 SharedFile::~SharedFile() {
   if (data == nullptr) return;
-  Files& files = AllFiles();
+  SharedFiles& files = AllFiles();
   const std::lock_guard lock(files.mutex);
   files.by_end.erase(data + bytes);
   munmap(data, bytes);
@@ -85,7 +85,7 @@ struct Piece {
 };
 
 Piece TakePiece(uint64_t bytes) {
-  Files& files = AllFiles();
+  SharedFiles& files = AllFiles();
   const std::lock_guard lock(files.cutting);
   for (auto at = files.free.find(bytes); at != files.free.end() && at->first == bytes;) {
     Piece piece{at->second.first.lock(), at->second.second};
@@ -109,7 +109,7 @@ void GivePiece(const Piece& piece, uint64_t bytes) {
                 static_cast<off_t>(bytes)) != 0) {
     return;
   }
-  Files& files = AllFiles();
+  SharedFiles& files = AllFiles();
   const std::lock_guard lock(files.cutting);
   std::erase_if(files.free, [](const auto& entry) { return entry.second.first.expired(); });
   files.free.emplace(bytes, std::pair(std::weak_ptr(piece.file), piece.data));
@@ -130,7 +130,7 @@ Buffer MakeSharedBuffer(size_t bytes) {
 }
 
 std::optional<SharedRegion> FindSharedRegion(ByteView bytes) {
-  Files& files = AllFiles();
+  SharedFiles& files = AllFiles();
   const std::shared_lock lock(files.mutex);
   const auto at = files.by_end.upper_bound(bytes.data());
   if (at == files.by_end.end()) return std::nullopt;

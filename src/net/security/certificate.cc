@@ -174,10 +174,10 @@ Status CheckNew(const fs::path& folder) {
   return {Code::kFailedPrecondition, folder.string() + " exists already and is not overwritten"};
 }
 
-using Files = std::vector<std::pair<const char*, std::string>>;  // names and contents
+using CertificateFiles = std::vector<std::pair<const char*, std::string>>;  // names and contents
 
 // The folder gets its name when all files are in it.
-Status CreateFolder(fs::path folder, const Files& files) {
+Status CreateFolder(fs::path folder, const CertificateFiles& files) {
   LEAT_RETURN_IF_ERROR(CheckNew(folder));
   if (!folder.has_filename()) folder = folder.parent_path();  // "certificates/"
   const fs::path temporary = fs::absolute(folder).string() + "." + RandomHex(8) + ".tmp";

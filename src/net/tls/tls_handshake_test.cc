@@ -29,7 +29,7 @@ using testing::RandomBytes;
 using testing::RunUntil;
 using testing::TestAuthority;
 
-constexpr Duration kSoon = std::chrono::seconds(60);
+constexpr Duration kSoonTls = std::chrono::seconds(60);
 
 class TlsHandshakeTest : public ::testing::Test {
  protected:
@@ -45,7 +45,7 @@ class TlsHandshakeTest : public ::testing::Test {
                                             std::string token = "t") {
     TransportOptions options{.token = std::move(token), .port_kind = port_kind};
     options.tls = std::move(tls);
-    options.handshake_timeout = kSoon;
+    options.handshake_timeout = kSoonTls;
     return std::make_shared<TransportContext>(loop, options);
   }
   void Listen(std::shared_ptr<TlsIdentity> tls, wire::PortKind port_kind = wire::PortKind::kServer) {
@@ -62,8 +62,8 @@ class TlsHandshakeTest : public ::testing::Test {
     accepted.reset();
     const uint64_t refused = listens->refused.value();
     const auto dial =
-        ConnectAuthenticated(Context(std::move(tls), port_kind, std::move(token)), listener->address(), kSoon,
-                             [&](auto result) { outcome.emplace(std::move(result)); });
+        ConnectAuthenticated(Context(std::move(tls), port_kind, std::move(token)), listener->address(),
+                             kSoonTls, [&](auto result) { outcome.emplace(std::move(result)); });
     EXPECT_TRUE(RunUntil(loop, [&] {
       return outcome.has_value() &&
              (outcome->ok() ? accepted.has_value() : listens->refused.value() > refused);
@@ -186,7 +186,7 @@ TEST_F(TlsHandshakeTest, AProofCannotBeForwardedToAnotherSession) {
   std::optional<Result<AuthenticatedSocket>> outcome;
   const auto dial =
       ConnectAuthenticated(Context(authority.Identity({"worker"}), wire::PortKind::kServer),
-                           between.address(), kSoon, [&](auto result) { outcome = std::move(result); });
+                           between.address(), kSoonTls, [&](auto result) { outcome = std::move(result); });
   for (int i = 0; i < 10; ++i) loop.RunOnce({});
   const Descriptor to_caller = between.Accept(), to_listener(ConnectTo(listener->address()));
   const auto buffers = std::make_shared<TlsBuffers>();

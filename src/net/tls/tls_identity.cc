@@ -17,7 +17,7 @@ namespace {
 constexpr long kMaxCertificateBytes = 16 << 10;
 
 // The certificates and the key have been checked.
-openssl::Context MakeContext(const CertificateFolder& folder) {
+openssl::Context MakeTlsContext(const CertificateFolder& folder) {
   openssl::Context context(SSL_CTX_new(TLS_method()));
   SSL_CTX* const to = context.get();
   LEAT_CHECK(to != nullptr);
@@ -74,7 +74,7 @@ std::string TlsIdentity::Stamp() const {
 
 Status TlsIdentity::Read() {
   LEAT_ASSIGN_OR_RETURN(const CertificateFolder folder, ReadCertificateFolder(folder_));
-  openssl::Context context = MakeContext(folder);
+  openssl::Context context = MakeTlsContext(folder);
   if (context == nullptr) {
     return {Code::kInvalidArgument,
             (folder_ / "cert.pem").string() + ": OpenSSL refuses this certificate or its key"};

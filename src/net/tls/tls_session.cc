@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 constexpr size_t kRecordOverhead = 5 + 1 + 16;  // header, type and tag
 // Per system call: large enough that the call costs little beside the cipher, small enough for the cache.
-constexpr size_t kCallBytes = 128 << 10;
+constexpr size_t kSessionCallBytes = 128 << 10;
 constexpr std::string_view kExportLabel = "EXPORTER-leat-handshake";
 
 }  // namespace
@@ -203,7 +203,7 @@ Status TlsSession::ClosedByPeer() {
 bool TlsSession::Receive(size_t wanted) {
   if (ended_ || error_ != 0 || std::exchange(drained_, false)) return false;
   // A record that begins in what was asked for is received to its end.
-  const size_t most = std::min(wanted + kRecordBytes + 2 * kRecordOverhead, kCallBytes);
+  const size_t most = std::min(wanted + kRecordBytes + 2 * kRecordOverhead, kSessionCallBytes);
   if (buffers_->in.size() < most) buffers_->in.resize(most);
   kept_ = {};
   while (true) {
@@ -315,7 +315,7 @@ Status TlsSession::EncryptAll(std::span<const iovec> pieces, size_t* bytes) {
   size_t filled = 0;
   for (const iovec& piece : pieces) {
     const auto* data = static_cast<const std::byte*>(piece.iov_base);
-    for (size_t left = piece.iov_len; left > 0 && *bytes + filled < kCallBytes;) {
+    for (size_t left = piece.iov_len; left > 0 && *bytes + filled < kSessionCallBytes;) {
       const size_t part = std::min(left, kRecordBytes - filled);
       if (part == kRecordBytes) {
         LEAT_RETURN_IF_ERROR(Encrypt(data, part));

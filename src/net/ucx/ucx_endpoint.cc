@@ -195,8 +195,8 @@ struct Context final : UcxContext {
 
 using Settings = std::vector<std::pair<const char*, std::string>>;
 
-Result<std::shared_ptr<UcxContext>> MakeContext(const Fragments& fragments, std::string folder,
-                                                const Settings& settings) {
+Result<std::shared_ptr<UcxContext>> MakeUcxContext(const Fragments& fragments, std::string folder,
+                                                   const Settings& settings) {
   LEAT_ASSIGN_OR_RETURN(const Api* const api, GetApi());
   const auto made = std::make_shared<Context>(*api, fragments, std::move(folder));
   std::unique_lock lock(SettingUp());
@@ -251,11 +251,11 @@ Result<std::shared_ptr<UcxContext>> UcxContext::ForHost(bool network) {
     const std::lock_guard lock(SettingUp());
     api->global_opts_set_value("MODULES", "none");
   }
-  return MakeContext(kHostFragments, std::move(folder), settings);
+  return MakeUcxContext(kHostFragments, std::move(folder), settings);
 }
 
 Result<std::shared_ptr<UcxContext>> UcxContext::ForNetwork(const std::string& transports) {
-  return MakeContext(kNetworkFragments, {}, Common(transports));
+  return MakeUcxContext(kNetworkFragments, {}, Common(transports));
 }
 
 // ---- endpoint

@@ -9,9 +9,9 @@ namespace leat::net {
 namespace {
 
 // Bytes per loop iteration, so that other connections get their share.
-constexpr size_t kTurnBytes = 1 << 20;
+constexpr size_t kUcxTurnBytes = 1 << 20;
 // With more than this still to come, the peer is sending right now.
-constexpr size_t kSmallBytes = 64 << 10;
+constexpr size_t kSmallUcxBytes = 64 << 10;
 // How long to poll: for the next fragments of a large message, and for the reply to a message.
 constexpr Duration kAwakeForFragments = std::chrono::microseconds(50);
 constexpr Duration kAwakeForAnswer = std::chrono::microseconds(20);
@@ -19,8 +19,8 @@ constexpr Duration kAwakeForAnswer = std::chrono::microseconds(20);
 // sleep then. After this time the loop sleeps anyway and checks again later.
 constexpr Duration kUnfinished = std::chrono::microseconds(200);
 constexpr Duration kLookAgain = std::chrono::milliseconds(1);
-constexpr uint32_t kMaxSkippedPolls = 127;
-constexpr size_t kMaxVectors = 64;
+constexpr uint32_t kMaxSkippedUcxPolls = 127;
+constexpr size_t kMaxUcxVectors = 64;
 // Payloads of at least this size are shared by reference where possible.
 constexpr uint64_t kMinSharedPayload = 32 << 10;
 
@@ -108,7 +108,7 @@ bool UcxStream::Receive() {
     Deliver(early);
     AcknowledgeTaken();
   }
-  while (open_ && failure_.ok() && turn_bytes_ < kTurnBytes) {
+  while (open_ && failure_.ok() && turn_bytes_ < kUcxTurnBytes) {
     more_ = endpoint_->Progress();
     if (!more_) break;
     any = true;
@@ -165,7 +165,7 @@ void UcxStream::KeepPolling(Time now) {
     return;
   }
   polling_ = true;
-  const bool large = !queue_.empty() || reader_.left() > kSmallBytes;
+  const bool large = !queue_.empty() || reader_.left() > kSmallUcxBytes;
   poller().KeepPolling(now + (large ? kAwakeForFragments : kAwakeForAnswer));
 }
 
@@ -174,7 +174,7 @@ Duration UcxStream::MaxSleep() {
   if (!open_ || armed_) return kForever;
   if (more_) return {};
   if (std::exchange(polling_, false)) {
-    polls_to_skip_ = std::min(2 * polls_to_skip_ + 1, kMaxSkippedPolls);
+    polls_to_skip_ = std::min(2 * polls_to_skip_ + 1, kMaxSkippedUcxPolls);
     polls_skipped_ = 0;
   }
   if (endpoint_->Arm()) {
@@ -212,7 +212,7 @@ void UcxStream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, 
 
 void UcxStream::Flush() {
   while (open_ && !queue_.empty() && under_way_ < cut_.window && endpoint_->CanSend()) {
-    std::array<iovec, kMaxVectors> vectors;
+    std::array<iovec, kMaxUcxVectors> vectors;
     size_t bytes = 0;
     const size_t count = queue_.Gather(vectors, cut_.bytes, &bytes);
     if (Status status = endpoint_->Send(std::span(vectors).first(count)); !status.ok()) {

@@ -37,7 +37,7 @@ using testing::RandomBytes;
 using testing::Recorder;
 using testing::RunUntil;
 
-constexpr Duration kSoon = std::chrono::seconds(60);
+constexpr Duration kSoonUcx = std::chrono::seconds(60);
 
 class UcxTest : public ::testing::Test {
  protected:
@@ -53,7 +53,7 @@ class UcxTest : public ::testing::Test {
     });
     ASSERT_TRUE(listening.ok()) << listening.status().ToString();
     listener = std::move(*listening);
-    other->Connect(listener->address(), &at_client, kSoon, [&](auto connection) {
+    other->Connect(listener->address(), &at_client, kSoonUcx, [&](auto connection) {
       ASSERT_TRUE(connection.ok()) << connection.status().ToString();
       client = std::move(*connection);
     });
@@ -126,7 +126,7 @@ TEST_F(UcxTest, SharedMemoryIsNotCopied) {
     at_viewer = std::move(connection);
     return &viewer;
   });
-  other->Connect((*listening)->address(), &at_client, kSoon,
+  other->Connect((*listening)->address(), &at_client, kSoonUcx,
                  [&](auto connection) { to_viewer = std::move(*connection); });
   ASSERT_TRUE(RunUntil(loop, [&] { return at_viewer != nullptr && to_viewer != nullptr; }));
 
@@ -202,7 +202,7 @@ class HeldViewTest : public UcxTest {
       at_holder_ = std::move(connection);
       return &holder_;
     });
-    other->Connect(listener_->address(), &at_client, kSoon,
+    other->Connect(listener_->address(), &at_client, kSoonUcx,
                    [&](auto connection) { to_holder_ = std::move(*connection); });
     ASSERT_TRUE(RunUntil(loop, [&] { return at_holder_ != nullptr && to_holder_ != nullptr; }));
   }
@@ -268,7 +268,7 @@ TEST(HeldView, IsReadableUntilTheReceiverKnowsOfTheEnd) {
       at_holder = std::move(connection);
       return &holder;
     });
-    its_transport->Connect(listener->address(), &sender, kSoon,
+    its_transport->Connect(listener->address(), &sender, kSoonUcx,
                            [&](auto connection) { to_holder = std::move(*connection); });
     ASSERT_TRUE(run([&] { return at_holder != nullptr && to_holder != nullptr; }));
     const Buffer buffer = SharedBytes(300'000, 1);
@@ -330,7 +330,7 @@ TEST_F(UcxTest, ATransportLingersUntilItsPeersHaveReleasedSharedMemory) {
   EXPECT_EQ(other->lingering(), 1u);
   EXPECT_FALSE(Linger(loop, *other, Duration::zero()));
   loop.Stop();
-  EXPECT_TRUE(Linger(loop, *other, kSoon));
+  EXPECT_TRUE(Linger(loop, *other, kSoonUcx));
   EXPECT_FALSE(buffer.shared());
   EXPECT_EQ(at_server.messages.size(), 1u);
 }
@@ -402,7 +402,7 @@ TEST_F(UcxTest, TrustMayComeAfterListening) {
     });
     transport->TrustNetwork(true);
     other->TrustNetwork(both);
-    other->Connect(listener->address(), &at_client, kSoon,
+    other->Connect(listener->address(), &at_client, kSoonUcx,
                    [&](auto connection) { client = std::move(*connection); });
     ASSERT_TRUE(RunUntil(loop, [&] { return client != nullptr && server != nullptr; }));
     EXPECT_EQ(counts.gauge("leat_net_ucx_connections").value(), both ? 1 : 0);
@@ -438,7 +438,7 @@ TEST_F(UcxTest, ManyConnectionsLeaveNothing) {
     ASSERT_TRUE(RunUntil(loop, [&] { return at_server.closed.has_value(); }));
     at_server = {};
     server.reset();
-    other->Connect(listener->address(), &at_client, kSoon,
+    other->Connect(listener->address(), &at_client, kSoonUcx,
                    [&](auto connection) { client = std::move(*connection); });
     ASSERT_TRUE(RunUntil(loop, [&] { return client != nullptr && server != nullptr; }));
     EXPECT_EQ(shared(), 1);
@@ -480,7 +480,7 @@ TEST(UcxWakeUp, NoMessageIsMissedWhileAsleep) {
     });
     const auto ours = MakeUcxTransport(here, options);
     Recorder recorder;
-    ours->Connect(listener->address(), &recorder, kSoon,
+    ours->Connect(listener->address(), &recorder, kSoonUcx,
                   [&](auto connection) { client = std::move(*connection); });
     while (client == nullptr) here.RunOnce(kWait);
     EXPECT_GE(metrics.gauge("leat_net_ucx_connections").value(), 1);
@@ -521,7 +521,7 @@ TEST_F(UcxTest, AnInvalidNegotiationEndsTheConnection) {
   for (size_t i = 0; i <= attempts.size(); ++i) {
     Recorder unexpected_peer;
     std::unique_ptr<Connection> connection;
-    sockets->Connect(listener->address(), &unexpected_peer, kSoon,
+    sockets->Connect(listener->address(), &unexpected_peer, kSoonUcx,
                      [&](auto connected) { connection = std::move(*connected); });
     ASSERT_TRUE(RunUntil(loop, [&] { return connection != nullptr; }));
     // The last one sends nothing at all.
@@ -543,7 +543,7 @@ TEST_F(UcxTest, UnreachablePeersStayOnTheSocket) {
   std::unique_ptr<Connection> connection;
   server.reset();
   at_server = {};
-  sockets->Connect(listener->address(), &far, kSoon,
+  sockets->Connect(listener->address(), &far, kSoonUcx,
                    [&](auto connected) { connection = std::move(*connected); });
   ASSERT_TRUE(RunUntil(loop, [&] { return connection != nullptr; }));
   connection->Send(1, offer.Take(), {});
@@ -565,7 +565,7 @@ TEST_F(UcxTest, AWrongSecretEndsIt) {
   same_host_proof.Describe(offer);
   Recorder liar;
   std::unique_ptr<Connection> connection;
-  sockets->Connect(listener->address(), &liar, kSoon,
+  sockets->Connect(listener->address(), &liar, kSoonUcx,
                    [&](auto connected) { connection = std::move(*connected); });
   ASSERT_TRUE(RunUntil(loop, [&] { return connection != nullptr; }));
   connection->Send(1, offer.Take(), {});

@@ -16,17 +16,17 @@
 namespace leat::nn {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
-Model Make(const std::string& layers, const std::string& inputs = "[6, 7, 2]") {
+Model MakeConvolution(const std::string& layers, const std::string& inputs = "[6, 7, 2]") {
   return Model::FromConfig(
       Config::Parse("inputs: " + inputs + "\nlayers:\n" + layers + "loss: negative_sum\n", "job.yaml"), {});
 }
 
-std::string Message(const std::string& layers, const std::string& inputs = "[6, 7, 2]") {
+std::string ConvolutionMessage(const std::string& layers, const std::string& inputs = "[6, 7, 2]") {
   try {
-    Make(layers, inputs);
+    MakeConvolution(layers, inputs);
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
@@ -35,7 +35,7 @@ std::string Message(const std::string& layers, const std::string& inputs = "[6, 
 
 // "6x7x2-4x3x8 negative_sum, ..." without the parts that are equal for all.
 std::string Sizes(const std::string& layers) {
-  const std::string text = Make(layers).ToString();
+  const std::string text = MakeConvolution(layers).ToString();
   return text.substr(0, text.find(' '));
 }
 
@@ -65,13 +65,14 @@ TEST(ConvolutionLayers, MakeOfARowWhatWindowsFitIntoIt) {
 TEST(ConvolutionLayers, StartFromWhatAnOutputIsTheSumOf) {
   using Kind = optim::InitKind;
   const auto conv =
-      Make("  - conv2d: {filters: 8, kernel: [3, 5], groups: 2, activation: relu}\n").variables();
+      MakeConvolution("  - conv2d: {filters: 8, kernel: [3, 5], groups: 2, activation: relu}\n").variables();
   ASSERT_EQ(conv.size(), 2u);
   EXPECT_EQ(conv[0].name + conv[0].shape.ToString(), "conv2d1/weight[8, 1, 3, 5]");
   EXPECT_EQ(conv[0].init, (optim::InitSpec{Kind::kHeNormal, 0, 15, 120}));
   EXPECT_EQ(conv[1].name + conv[1].shape.ToString(), "conv2d1/bias[8]");
   const auto transpose =
-      Make("  - conv2d_transpose: {filters: 8, kernel: 4, strides: 2, use_bias: false}\n").variables();
+      MakeConvolution("  - conv2d_transpose: {filters: 8, kernel: 4, strides: 2, use_bias: false}\n")
+          .variables();
   ASSERT_EQ(transpose.size(), 1u);
   EXPECT_EQ(transpose[0].name + transpose[0].shape.ToString(), "conv2d_transpose1/weight[2, 8, 4, 4]");
   EXPECT_EQ(transpose[0].init, (optim::InitSpec{Kind::kGlorotUniform, 0, 8, 128}));
@@ -110,13 +111,14 @@ TEST(ConvolutionLayers, NameWhatTheyRefuse) {
       {"  - max_pool: {kernel: 2}\n", "job.yaml:3: unknown key 'kernel' in max_pool"},
       {"  - global_avg_pool: {size: 2}\n", "job.yaml:3: unknown key 'size' in global_avg_pool"},
   };
-  for (const auto& [layers, message] : cases) EXPECT_THAT(Message(layers), HasSubstr(message)) << layers;
+  for (const auto& [layers, message] : cases)
+    EXPECT_THAT(ConvolutionMessage(layers), HasSubstr(message)) << layers;
 }
 
 // A model with its parameters and one batch.
-class Runner {
+class ImageRunner {
  public:
-  Runner(const Model& model, uint32_t batch, std::vector<const graph::KernelTable*> tables)
+  ImageRunner(const Model& model, uint32_t batch, std::vector<const graph::KernelTable*> tables)
       : step_(model.Build(batch)) {
     std::vector<graph::Value> fetches = {step_.loss};
     fetches.insert(fetches.end(), step_.gradients.begin(), step_.gradients.end());
@@ -171,14 +173,16 @@ TEST(ConvolutionLayers, GradientsAreTheSlopesOfTheLoss) {
       "  - dense: {units: 2, activation: tanh}\n",
   };
   for (const auto& layers : models) {
-    const Model model = Make(layers);
-    Runner run(model, 2, {&reference::Kernels()}), fast(model, 2, {&cpu::Table(), &reference::Kernels()});
+    const Model model = MakeConvolution(layers);
+    ImageRunner run(model, 2, {&reference::Kernels()}),
+        fast(model, 2, {&cpu::Table(), &reference::Kernels()});
     const float loss = run.loss();
     EXPECT_NEAR(fast.loss(), loss, 1e-4 * std::abs(loss)) << layers;
     for (size_t v = 0; v < run.parameters.size(); ++v) {
       run.loss();
       const auto gradient = run.gradient(v);
-      EXPECT_THAT(fast.gradient(v), testing::Pointwise(testing::FloatNear(1e-4f), gradient)) << layers << v;
+      EXPECT_THAT(fast.gradient(v), ::testing::Pointwise(::testing::FloatNear(1e-4f), gradient))
+          << layers << v;
       for (size_t i = 0; i < gradient.size(); ++i) {
         constexpr float kStep = 5e-3f;
         float& at = (*run.parameters[v])[i];
@@ -205,8 +209,8 @@ const char* const kLeNet =
 
 // Activations dominate the memory of a convolutional network, so none may be kept longer than it is used.
 TEST(LeNet, TakesLittleMoreMemoryThanIsAliveAtOnce) {
-  const Model model = Make(kLeNet, "[28, 28, 1]");
-  Runner run(model, 64, {&cpu::Table(), &reference::Kernels()});
+  const Model model = MakeConvolution(kLeNet, "[28, 28, 1]");
+  ImageRunner run(model, 64, {&cpu::Table(), &reference::Kernels()});
   EXPECT_LE(static_cast<double>(run.plan().arena_bytes()),
             1.2 * static_cast<double>(run.plan().largest_live_bytes()));
   // The largest tensor, 64 x 28 x 28 x 32, is alive while its pool is computed, forward and backward.
@@ -215,8 +219,8 @@ TEST(LeNet, TakesLittleMoreMemoryThanIsAliveAtOnce) {
 }
 
 TEST(LeNet, ComputesNothingThatItDoesNotNeed) {
-  const Model model = Make(kLeNet, "[28, 28, 1]");
-  Runner run(model, 64, {&cpu::Table(), &reference::Kernels()});
+  const Model model = MakeConvolution(kLeNet, "[28, 28, 1]");
+  ImageRunner run(model, 64, {&cpu::Table(), &reference::Kernels()});
   const std::string plan = run.plan().ToString();
   // No gradient with respect to the features, and no separate kernels for bias gradients.
   const auto first = plan.find(" conv2d_grad_input ");

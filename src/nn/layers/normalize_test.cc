@@ -12,20 +12,21 @@
 namespace leat::nn {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
-using testing::FloatNear;
-using testing::HasSubstr;
-using testing::Pointwise;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::FloatNear;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
 
-Model Make(const std::string& yaml) {
+Model MakeNormalized(const std::string& yaml) {
   return Model::FromConfig(Config::Parse(yaml, "job.yaml"), {});
 }
 
 // A batch of random features, and labels of two classes.
-class Runner : public ModelStep {
+class NormalizeRunner : public ModelStep {
  public:
-  Runner(const Model& model, uint32_t batch, bool training = true) : ModelStep(model, batch, training) {
+  NormalizeRunner(const Model& model, uint32_t batch, bool training = true)
+      : ModelStep(model, batch, training) {
     Rng rng(7);
     for (auto& x : features) x = static_cast<float>(rng.Normal());
     for (auto& y : labels) y = static_cast<float>(rng.Below(2));
@@ -46,8 +47,8 @@ const std::string kBlock =
 
 TEST(NormalizeLayers, GradientsAreTheSlopesOfTheLoss) {
   for (const auto& yaml : {kBatchNorm, kBlock}) {
-    const auto model = Make(yaml);
-    Runner run(model, 6);
+    const auto model = MakeNormalized(yaml);
+    NormalizeRunner run(model, 6);
     run.weights = {1, 1, 0.5f, 0, 1, 2};
     for (size_t v = 0; v < model.variables().size(); ++v) {
       if (model.variables()[v].role != optim::VariableRole::kTrained) continue;
@@ -80,10 +81,10 @@ TEST(NormalizeLayers, RowsOfWeightZeroAddExactlyNothing) {
   std::string kept = kBlock;
   kept.replace(kept.find("0.5"), 3, "0.0");  // dropout differs between batch sizes
   for (const auto& yaml : {kBatchNorm, kept}) {
-    const auto model = Make(yaml);
-    Runner padded(model, 8), other(model, 8), exact(model, 5);
+    const auto model = MakeNormalized(yaml);
+    NormalizeRunner padded(model, 8), other(model, 8), exact(model, 5);
     const size_t used = exact.features.size();
-    for (Runner* run : {&padded, &other}) {
+    for (NormalizeRunner* run : {&padded, &other}) {
       std::ranges::copy(exact.features, run->features.begin());
       std::ranges::copy(exact.labels, run->labels.begin());
       std::fill(run->weights.begin() + 5, run->weights.end(), 0.0f);
@@ -91,7 +92,7 @@ TEST(NormalizeLayers, RowsOfWeightZeroAddExactlyNothing) {
     std::fill(padded.features.begin() + static_cast<ptrdiff_t>(used), padded.features.end(), 0.0f);
     std::fill(other.features.begin() + static_cast<ptrdiff_t>(used), other.features.end(), -1e3f);
     other.labels[6] = -7;
-    for (Runner* run : {&padded, &other, &exact}) run->Run();
+    for (NormalizeRunner* run : {&padded, &other, &exact}) run->Run();
     EXPECT_EQ(padded.results(), other.results()) << yaml;
     EXPECT_THAT(padded.results(), Pointwise(FloatNear(1e-6f), exact.results())) << yaml;
   }
@@ -99,8 +100,8 @@ TEST(NormalizeLayers, RowsOfWeightZeroAddExactlyNothing) {
 
 TEST(NormalizeLayers, ABatchOfPaddingAloneMovesNothing) {
   for (const auto& yaml : {kBatchNorm, kBlock}) {
-    const auto model = Make(yaml);
-    Runner run(model, 3);
+    const auto model = MakeNormalized(yaml);
+    NormalizeRunner run(model, 3);
     for (auto& p : run.parameters) std::ranges::fill(p, 0.3f);
     std::ranges::fill(run.weights, 0.0f);
     run.Run();
@@ -109,10 +110,10 @@ TEST(NormalizeLayers, ABatchOfPaddingAloneMovesNothing) {
 }
 
 TEST(BatchNormLayer, RunningStatisticsMoveAndScore) {
-  const auto model = Make(
+  const auto model = MakeNormalized(
       "{inputs: 1, layers: [batch_norm: {momentum: 0.75, epsilon: 0.0001}], loss: {type: squared_error}}");
   EXPECT_EQ(model.variables()[2].role, optim::VariableRole::kStatistic);
-  Runner train(model, 4);
+  NormalizeRunner train(model, 4);
   train.features = {1, 3, 5, 100};
   train.weights = {1, 1, 1, 0};
   train.Run();
@@ -122,7 +123,7 @@ TEST(BatchNormLayer, RunningStatisticsMoveAndScore) {
   const float deviation = std::sqrt(8.0f / 3 + 1e-4f);
   EXPECT_THAT(train.scores(), ElementsAre(FloatNear(-2 / deviation, 1e-5f), FloatNear(0, 1e-6f),
                                           FloatNear(2 / deviation, 1e-5f), 0));
-  Runner score(model, 2, false);
+  NormalizeRunner score(model, 2, false);
   score.features = {1, 7};
   const float values[] = {2, 10, 3, 4};
   for (size_t v = 0; v < 4; ++v) score.parameters[v][0] = values[v];
@@ -131,14 +132,15 @@ TEST(BatchNormLayer, RunningStatisticsMoveAndScore) {
 }
 
 TEST(DropoutLayer, DropsAnotherPartEachStepAndNothingWhenScoring) {
-  const auto model = Make("{inputs: 1000, layers: [dropout: {rate: 0.25}], loss: {type: negative_sum}}");
-  Runner train(model, 2), score(model, 2, false);
-  for (Runner* run : {&train, &score}) std::ranges::fill(run->features, 3.0f);
+  const auto model =
+      MakeNormalized("{inputs: 1000, layers: [dropout: {rate: 0.25}], loss: {type: negative_sum}}");
+  NormalizeRunner train(model, 2), score(model, 2, false);
+  for (NormalizeRunner* run : {&train, &score}) std::ranges::fill(run->features, 3.0f);
   score.Run();
   EXPECT_THAT(score.scores(), Each(3.0f));
   train.Run();
   const auto first = train.scores();
-  EXPECT_THAT(first, Each(testing::AnyOf(0.0f, testing::FloatEq(4.0f))));
+  EXPECT_THAT(first, Each(::testing::AnyOf(0.0f, ::testing::FloatEq(4.0f))));
   // Expected 500 of 2000 with a standard deviation of 19.
   EXPECT_NEAR(static_cast<double>(std::ranges::count(first, 0.0f)), 500, 100);
   train.Run();
@@ -149,9 +151,9 @@ TEST(DropoutLayer, DropsAnotherPartEachStepAndNothingWhenScoring) {
 }
 
 TEST(DropoutLayer, LayersDropApart) {
-  const auto twice = Make(
+  const auto twice = MakeNormalized(
       "{inputs: 1000, layers: [dropout: {rate: 0.5}, dropout: {rate: 0.5}], loss: {type: negative_sum}}");
-  Runner run(twice, 1);
+  NormalizeRunner run(twice, 1);
   std::ranges::fill(run.features, 1.0f);
   run.Run();
   // A quarter is left if the two layers are independent, half if they drop the same elements.
@@ -161,8 +163,9 @@ TEST(DropoutLayer, LayersDropApart) {
 TEST(AttentionLayer, ACausalOneDoesNotSeeWhatComesLater) {
   const std::string layers = "{inputs: [5, 4], layers: [attention: {heads: 2, units: 6, causal: ";
   for (const bool causal : {true, false}) {
-    const auto model = Make(layers + (causal ? "true" : "false") + "}], loss: {type: negative_sum}}");
-    Runner run(model, 2, false);
+    const auto model =
+        MakeNormalized(layers + (causal ? "true" : "false") + "}], loss: {type: negative_sum}}");
+    NormalizeRunner run(model, 2, false);
     run.Run();
     const auto before = run.scores();
     // The third step of the first row.
@@ -181,7 +184,7 @@ TEST(AttentionLayer, ACausalOneDoesNotSeeWhatComesLater) {
 }
 
 TEST(ResidualLayer, AddsWhatItsLayersMakeAndNamesThem) {
-  const auto model = Make(
+  const auto model = MakeNormalized(
       "{inputs: 3, layers: [residual: {layers: [dense: {units: 3, init: {constant: 1}}, relu]}, "
       "residual: {name: second, layers: [dense: {units: 3, init: zeros}, residual: {layers: "
       "[layer_norm]}]}], "
@@ -193,7 +196,7 @@ TEST(ResidualLayer, AddsWhatItsLayersMakeAndNamesThem) {
                                  "second/residual1/layer_norm1/offset"));
   const auto step = model.Build(2);
   EXPECT_TRUE(step.graph.Find("second/residual1/layer_norm1/layer_norm").has_value());
-  Runner run(model, 1, false);
+  NormalizeRunner run(model, 1, false);
   run.features = {1, 2, -1};
   run.Run();
   EXPECT_THAT(run.scores(), Pointwise(FloatNear(1e-5f), std::vector<float>{3, 4, 1}));
@@ -202,7 +205,7 @@ TEST(ResidualLayer, AddsWhatItsLayersMakeAndNamesThem) {
 TEST(NormalizeLayers, RefuseWhatDoesNotFit) {
   const auto message = [](const std::string& layers) -> std::string {
     try {
-      Make("inputs: [4, 6]\nlayers:\n" + layers + "loss: {type: negative_sum}\n");
+      MakeNormalized("inputs: [4, 6]\nlayers:\n" + layers + "loss: {type: negative_sum}\n");
     } catch (const std::invalid_argument& error) {
       return error.what();
     }

@@ -11,17 +11,17 @@
 namespace leat::nn {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-Model Make(const std::string& yaml, uint32_t labels = 1) {
+Model MakeRecurrent(const std::string& yaml, uint32_t labels = 1) {
   return Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.labels = labels});
 }
 
-std::string Message(const std::string& yaml) {
+std::string RecurrentMessage(const std::string& yaml) {
   try {
-    Make(yaml);
+    MakeRecurrent(yaml);
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
@@ -33,33 +33,34 @@ std::string Sequences(const std::string& layers) {
 }
 
 TEST(RecurrentLayers, HaveTheShapesAndVariablesOfTheirKind) {
-  const Model lstm = Make(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 4}\n"));
+  const Model lstm = MakeRecurrent(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 4}\n"));
   EXPECT_EQ(lstm.ToString(), "5-5x3-5x4 negative_sum, 149 parameters");
   EXPECT_EQ(lstm.feature_ids(), 7u);
   std::vector<std::string> names;
   for (const auto& variable : lstm.variables()) names.push_back(variable.name + variable.shape.ToString());
   EXPECT_THAT(names, ElementsAre("embedding1/table[7, 3]", "lstm1/input_weight[3, 16]",
                                  "lstm1/state_weight[4, 16]", "lstm1/bias[16]"));
-  const Model gru = Make(Sequences(
+  const Model gru = MakeRecurrent(Sequences(
       "  - embedding: {size: 7, units: 3}\n  - gru: {units: 4, bidirectional: true, return: last}\n"));
   EXPECT_EQ(gru.ToString(), "5-5x3-8 negative_sum, 221 parameters");
   const Model rnn =
-      Make(Sequences("  - embedding: {size: 7, units: 3}\n  - rnn: {units: 4, return: last}\n"));
+      MakeRecurrent(Sequences("  - embedding: {size: 7, units: 3}\n  - rnn: {units: 4, return: last}\n"));
   EXPECT_EQ(rnn.ToString(), "5-5x3-4 negative_sum, 53 parameters");
 }
 
 TEST(RecurrentLayers, ForgetGatesStartOpen) {
-  ModelStep runner(Make(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 2}\n")), 1);
+  ModelStep runner(MakeRecurrent(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 2}\n")), 1);
   EXPECT_THAT(runner.parameter("lstm1/bias"), ElementsAre(0, 0, 1, 1, 0, 0, 0, 0));
   ModelStep closed(
-      Make(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 2, forget_bias: 0}\n")), 1);
+      MakeRecurrent(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 2, forget_bias: 0}\n")),
+      1);
   EXPECT_THAT(closed.parameter("lstm1/bias"), Each(0));
 }
 
 // A unit with known weights: h = tanh(e + w h) over 1 2 0 0 0, which has two valid steps.
 TEST(RecurrentLayers, TheLastStateIsThatBehindTheLastStepThatCounts) {
-  ModelStep runner(Make(Sequences("  - embedding: {size: 3, units: 1, padding: 0}\n"
-                                  "  - rnn: {units: 1, return: last}\n")),
+  ModelStep runner(MakeRecurrent(Sequences("  - embedding: {size: 3, units: 1, padding: 0}\n"
+                                           "  - rnn: {units: 1, return: last}\n")),
                    2);
   runner.features = {1, 2, 0, 0, 0, 2, 0, 1, 2, 1};
   runner.parameter("embedding1/table") = {9, 0.5f, -0.25f};
@@ -73,8 +74,8 @@ TEST(RecurrentLayers, TheLastStateIsThatBehindTheLastStepThatCounts) {
     for (double x : e) h = std::tanh(x + 0.75 * h);
     return static_cast<float>(h);
   };
-  EXPECT_THAT(runner.scores(), ElementsAre(testing::FloatNear(walk({0.5, -0.25}), 1e-6f),
-                                           testing::FloatNear(walk({-0.25, 9, 0.5, -0.25, 0.5}), 1e-6f)));
+  EXPECT_THAT(runner.scores(), ElementsAre(::testing::FloatNear(walk({0.5, -0.25}), 1e-6f),
+                                           ::testing::FloatNear(walk({-0.25, 9, 0.5, -0.25, 0.5}), 1e-6f)));
 }
 
 // Padding after the end of a sequence affects neither results nor gradients.
@@ -82,8 +83,8 @@ TEST(RecurrentLayers, PaddingDoesNotMatter) {
   for (const std::string kind : {"lstm", "gru", "rnn"}) {
     for (const std::string rest :
          {"", ", return: last", ", bidirectional: true", ", reverse: true, return: last"}) {
-      ModelStep runner(Make(Sequences("  - embedding: {size: 3, units: 2, padding: 0}\n  - " + kind +
-                                      ": {units: 3" + rest + "}\n")),
+      ModelStep runner(MakeRecurrent(Sequences("  - embedding: {size: 3, units: 2, padding: 0}\n  - " + kind +
+                                               ": {units: 3" + rest + "}\n")),
                        1);
       runner.features.assign({1, 2, 2, 0, 0});
       runner.Run();
@@ -101,8 +102,8 @@ TEST(RecurrentLayers, PaddingDoesNotMatter) {
 }
 
 TEST(RecurrentLayers, BothDirectionsAreEachOtherReversed) {
-  ModelStep runner(Make(Sequences("  - embedding: {size: 4, units: 2}\n"
-                                  "  - gru: {units: 2, bidirectional: true, return: last}\n")),
+  ModelStep runner(MakeRecurrent(Sequences("  - embedding: {size: 4, units: 2}\n"
+                                           "  - gru: {units: 2, bidirectional: true, return: last}\n")),
                    2);
   for (const std::string name : {"input_weight", "state_weight", "bias", "new_bias"}) {
     const auto& forward = runner.parameter("gru1/" + name);
@@ -112,15 +113,15 @@ TEST(RecurrentLayers, BothDirectionsAreEachOtherReversed) {
   runner.Run();
   const auto scores = runner.scores();
   EXPECT_THAT(std::vector(scores.begin(), scores.begin() + 2),
-              ElementsAre(testing::FloatEq(scores[6]), testing::FloatEq(scores[7])));
+              ElementsAre(::testing::FloatEq(scores[6]), ::testing::FloatEq(scores[7])));
 }
 
 // An LSTM learns to compute a running sum.
 TEST(RecurrentLayers, Learn) {
   for (const std::string kind : {"lstm", "gru", "rnn"}) {
     const Model model =
-        Make("inputs: 6\nlayers:\n  - embedding: {size: 2, units: 4}\n  - " + kind +
-             ": {units: 8, return: last}\n  - dense: {units: 2}\nloss: softmax_cross_entropy\n");
+        MakeRecurrent("inputs: 6\nlayers:\n  - embedding: {size: 2, units: 4}\n  - " + kind +
+                      ": {units: 8, return: last}\n  - dense: {units: 2}\nloss: softmax_cross_entropy\n");
     ModelStep runner(model, 64);
     for (size_t row = 0; row < 64; ++row) {
       for (size_t t = 0; t < 6; ++t) runner.features[row * 6 + t] = static_cast<float>(row >> t & 1);
@@ -141,16 +142,18 @@ TEST(RecurrentLayers, Learn) {
 }
 
 TEST(RecurrentLayers, RefuseWhatDoesNotFit) {
-  EXPECT_THAT(Message(Sequences("  - lstm: {units: 4}\n")),
+  EXPECT_THAT(RecurrentMessage(Sequences("  - lstm: {units: 4}\n")),
               HasSubstr("job.yaml:3: layer lstm1: needs rows of [time, channels], not [5]"));
-  EXPECT_THAT(Message(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {return: last}\n")),
+  EXPECT_THAT(RecurrentMessage(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {return: last}\n")),
               HasSubstr("units"));
-  EXPECT_THAT(Message(Sequences("  - embedding: {size: 7, units: 3}\n  - gru: {units: 4, forget_bias: 1}\n")),
+  EXPECT_THAT(RecurrentMessage(
+                  Sequences("  - embedding: {size: 7, units: 3}\n  - gru: {units: 4, forget_bias: 1}\n")),
               HasSubstr("forget_bias"));
-  EXPECT_THAT(Message(Sequences("  - embedding: {size: 7, units: 3, padding: 7}\n")), HasSubstr("padding"));
-  EXPECT_THAT(
-      Message(Sequences("  - embedding: {size: 7, units: 3}\n  - rnn: {units: 4, activation: softplus}\n")),
-      HasSubstr("softplus"));
+  EXPECT_THAT(RecurrentMessage(Sequences("  - embedding: {size: 7, units: 3, padding: 7}\n")),
+              HasSubstr("padding"));
+  EXPECT_THAT(RecurrentMessage(Sequences(
+                  "  - embedding: {size: 7, units: 3}\n  - rnn: {units: 4, activation: softplus}\n")),
+              HasSubstr("softplus"));
 }
 
 }  // namespace

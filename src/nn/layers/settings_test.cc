@@ -32,7 +32,7 @@ TEST(Settings, InitialValuesThatAreNoneAreRefused) {
       Read(init);
       ADD_FAILURE() << init;
     } catch (const std::invalid_argument& e) {
-      EXPECT_THAT(e.what(), testing::HasSubstr("job.yaml:1")) << init;
+      EXPECT_THAT(e.what(), ::testing::HasSubstr("job.yaml:1")) << init;
     }
   }
 }

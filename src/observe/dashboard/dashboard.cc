@@ -24,7 +24,7 @@ double QueryNumber(const HttpRequest& request, const std::string& name, double m
   return error == std::errc() && stop == end && number >= 0 && number <= most ? number : otherwise;
 }
 
-HttpResponse Json(std::string body) {
+HttpResponse JsonResponse(std::string body) {
   return {.type = "application/json", .body = std::move(body)};
 }
 
@@ -90,10 +90,10 @@ std::vector<HttpRoute> Dashboard::Routes() {
   }
   routes.push_back(
       {.path = "/session", .access = Access::kEveryone, .handler = [](const HttpRequest& request) {
-         return Json(request.authorised ? R"({"authorised":true})" : R"({"authorised":false})");
+         return JsonResponse(request.authorised ? R"({"authorised":true})" : R"({"authorised":false})");
        }});
   routes.push_back({.method = "POST", .path = "/session", .handler = [](const HttpRequest&) {
-                      HttpResponse response = Json(R"({"authorised":true})");
+                      HttpResponse response = JsonResponse(R"({"authorised":true})");
                       response.grant_cookie = true;
                       return response;
                     }});
@@ -108,7 +108,7 @@ HttpResponse Dashboard::History(const HttpRequest& request) const {
   const auto points = static_cast<size_t>(QueryNumber(request, "points", kMostPoints, 300));
   const double end = monitor_->end_s();
   const double begin = seconds > 0 ? std::max(monitor_->begin_s(), end - seconds) : monitor_->begin_s();
-  return Json(HistoryJson(monitor_->Query(begin, end, std::max<size_t>(points, 2))));
+  return JsonResponse(HistoryJson(monitor_->Query(begin, end, std::max<size_t>(points, 2))));
 }
 
 HttpResponse Dashboard::Events() {

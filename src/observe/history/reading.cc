@@ -41,7 +41,7 @@ const Json* Find(const Json& json, const char* key) {
   return at == json.end() ? nullptr : &*at;
 }
 
-void Take(const Json& json, const char* key, double* out) {
+void TakeMember(const Json& json, const char* key, double* out) {
   const Json* value = Find(json, key);
   if (value != nullptr && value->is_number()) *out = value->get<double>();
 }
@@ -49,24 +49,24 @@ void Take(const Json& json, const char* key, double* out) {
 // Counts up to 2^53 are exact.
 template <class T>
 requires std::is_integral_v<T>
-void Take(const Json& json, const char* key, T* out) {
+void TakeMember(const Json& json, const char* key, T* out) {
   double value = -1;
-  Take(json, key, &value);
+  TakeMember(json, key, &value);
   if (value >= 0 && value <= 9e15)
     *out = static_cast<T>(std::min(value, double(std::numeric_limits<T>::max())));
 }
 
-void Take(const Json& json, const char* key, bool* out) {
+void TakeMember(const Json& json, const char* key, bool* out) {
   const Json* value = Find(json, key);
   if (value != nullptr && value->is_boolean()) *out = value->get<bool>();
 }
 
-void Take(const Json& json, const char* key, std::string* out) {
+void TakeMember(const Json& json, const char* key, std::string* out) {
   const Json* value = Find(json, key);
   if (value != nullptr && value->is_string()) *out = value->get<std::string>().substr(0, kMaxText);
 }
 
-void Take(const Json& json, const char* key, std::vector<std::string>* out) {
+void TakeMember(const Json& json, const char* key, std::vector<std::string>* out) {
   const Json* value = Find(json, key);
   if (value == nullptr || !value->is_array()) return;
   for (const Json& item : *value) {
@@ -86,27 +86,27 @@ void ForEach(const Json& json, const char* key, const F& f) {
 
 MemberReading ReadMember(const Json& json) {
   MemberReading m;
-  Take(json, "role", &m.role);
-  Take(json, "index", &m.index);
-  Take(json, "node", &m.node);
-  Take(json, "state", &m.state);
-  Take(json, "host", &m.host);
-  Take(json, "pid", &m.pid);
-  Take(json, "slow", &m.slow);
-  Take(json, "stuck", &m.stuck);
-  Take(json, "skewed", &m.skewed);
-  Take(json, "unreachable", &m.unreachable);
-  Take(json, "cpu_s", &m.cpu_s);
-  Take(json, "done", &m.done);
-  Take(json, "compute_s", &m.compute_s);
-  Take(json, "wait_s", &m.wait_s);
-  Take(json, "input_wait_s", &m.input_wait_s);
-  Take(json, "decode_s", &m.decode_s);
-  Take(json, "step_ms", &m.step_ms);
-  Take(json, "last_dead_letter", &m.last_dead_letter);
+  TakeMember(json, "role", &m.role);
+  TakeMember(json, "index", &m.index);
+  TakeMember(json, "node", &m.node);
+  TakeMember(json, "state", &m.state);
+  TakeMember(json, "host", &m.host);
+  TakeMember(json, "pid", &m.pid);
+  TakeMember(json, "slow", &m.slow);
+  TakeMember(json, "stuck", &m.stuck);
+  TakeMember(json, "skewed", &m.skewed);
+  TakeMember(json, "unreachable", &m.unreachable);
+  TakeMember(json, "cpu_s", &m.cpu_s);
+  TakeMember(json, "done", &m.done);
+  TakeMember(json, "compute_s", &m.compute_s);
+  TakeMember(json, "wait_s", &m.wait_s);
+  TakeMember(json, "input_wait_s", &m.input_wait_s);
+  TakeMember(json, "decode_s", &m.decode_s);
+  TakeMember(json, "step_ms", &m.step_ms);
+  TakeMember(json, "last_dead_letter", &m.last_dead_letter);
   double in = 0, out = 0;
-  Take(json, "bytes_in", &in);
-  Take(json, "bytes_out", &out);
+  TakeMember(json, "bytes_in", &in);
+  TakeMember(json, "bytes_out", &out);
   m.bytes = in + out;
   return m;
 }
@@ -129,9 +129,9 @@ void Keep(const char* key, size_t most, const Rank& rank, Json* json) {
 }
 
 // That of a variable, or of a part of one.
-double BytesOf(const Json& item) {
+double BytesOfItem(const Json& item) {
   double bytes = 0;
-  if (item.is_object()) Take(item, "bytes", &bytes);
+  if (item.is_object()) TakeMember(item, "bytes", &bytes);
   return bytes;
 }
 
@@ -156,8 +156,8 @@ void Trim(Json* json) {
       },
       json);
   KeepWithin("members", "unreachable", kMostPeers, as_they_are, json);
-  Keep("variables", kMostVariables, BytesOf, json);
-  KeepWithin("variables", "ps", kMostParts, BytesOf, json);
+  Keep("variables", kMostVariables, BytesOfItem, json);
+  KeepWithin("variables", "ps", kMostParts, BytesOfItem, json);
   Keep("bots", kMostBots, as_they_are, json);
   Keep("stuck_evicted", kMostEvicted, as_they_are, json);
   Keep("warnings", kMostWarnings, as_they_are, json);
@@ -184,51 +184,51 @@ Result<Reading> ReadStatus(std::string_view status, double time_s, std::string* 
   Json json = Json::parse(status, nullptr, false);
   if (!json.is_object()) return Status(Code::kDataLoss, "the status of the job is no JSON object");
   Reading r{.time_s = time_s};
-  Take(json, "job", &r.job);
-  Take(json, "phase", &r.phase);
-  Take(json, "strategy", &r.strategy);
-  Take(json, "term", &r.term);
-  Take(json, "events", &r.events);
-  Take(json, "stream_end", &r.stream_end);
-  Take(json, "events_per_s_now", &r.events_per_s);
-  Take(json, "loss", &r.loss);
-  Take(json, "accuracy", &r.accuracy);
-  Take(json, "mae", &r.mae);
-  Take(json, "auc", &r.auc);
-  Take(json, "auc_possible", &r.auc_possible);
-  Take(json, "lag", &r.lag);
-  Take(json, "lag_s", &r.lag_s);
+  TakeMember(json, "job", &r.job);
+  TakeMember(json, "phase", &r.phase);
+  TakeMember(json, "strategy", &r.strategy);
+  TakeMember(json, "term", &r.term);
+  TakeMember(json, "events", &r.events);
+  TakeMember(json, "stream_end", &r.stream_end);
+  TakeMember(json, "events_per_s_now", &r.events_per_s);
+  TakeMember(json, "loss", &r.loss);
+  TakeMember(json, "accuracy", &r.accuracy);
+  TakeMember(json, "mae", &r.mae);
+  TakeMember(json, "auc", &r.auc);
+  TakeMember(json, "auc_possible", &r.auc_possible);
+  TakeMember(json, "lag", &r.lag);
+  TakeMember(json, "lag_s", &r.lag_s);
   if (const Json* bins = Find(json, "staleness"); bins != nullptr && bins->is_array()) {
     for (const Json& bin : *bins) r.staleness.push_back(bin.is_number() ? bin.get<double>() : 0);
   }
-  Take(json, "aggregated_compute_s", &r.cpu_s);
-  Take(json, "dead_letters", &r.dead_letters);
-  Take(json, "rejected_batches", &r.rejected_batches);
-  Take(json, "conflicts", &r.conflicts);
-  Take(json, "failed_checkpoints", &r.failed_checkpoints);
-  Take(json, "checkpoint_failure", &r.checkpoint_failure);
-  Take(json, "checkpoint", &r.checkpoint);
-  Take(json, "waiting_for", &r.waiting_for);
+  TakeMember(json, "aggregated_compute_s", &r.cpu_s);
+  TakeMember(json, "dead_letters", &r.dead_letters);
+  TakeMember(json, "rejected_batches", &r.rejected_batches);
+  TakeMember(json, "conflicts", &r.conflicts);
+  TakeMember(json, "failed_checkpoints", &r.failed_checkpoints);
+  TakeMember(json, "checkpoint_failure", &r.checkpoint_failure);
+  TakeMember(json, "checkpoint", &r.checkpoint);
+  TakeMember(json, "waiting_for", &r.waiting_for);
   if (const Json* drift = Find(json, "drift"); drift != nullptr && drift->is_object()) {
-    Take(*drift, "alarms", &r.drift_alarms);
+    TakeMember(*drift, "alarms", &r.drift_alarms);
     if (const Json* last = Find(*drift, "last"); last != nullptr && last->is_object())
-      Take(*last, "event", &r.drift_event);
+      TakeMember(*last, "event", &r.drift_event);
   }
   if (const Json* moves = Find(json, "moves"); moves != nullptr && moves->is_object())
-    Take(*moves, "planned", &r.planned_moves);
+    TakeMember(*moves, "planned", &r.planned_moves);
   if (const Json* wanted = Find(json, "wanted"); wanted != nullptr && wanted->is_object()) {
-    Take(*wanted, "workers", &r.wanted_workers);
-    Take(*wanted, "ps", &r.wanted_servers);
-    Take(*wanted, "reason", &r.wanted_reason);
+    TakeMember(*wanted, "workers", &r.wanted_workers);
+    TakeMember(*wanted, "ps", &r.wanted_servers);
+    TakeMember(*wanted, "reason", &r.wanted_reason);
   }
-  Take(json, "warnings", &r.warnings);
+  TakeMember(json, "warnings", &r.warnings);
   ForEach(json, "members", [&r](const Json& m) { r.members.push_back(ReadMember(m)); });
   std::ranges::stable_sort(r.members, {}, &MemberReading::node);
   ForEach(json, "departed", [&r](const Json& d) {
     DepartureReading departure;
     const MemberReading member = ReadMember(d);
-    Take(d, "number", &departure.number);
-    Take(d, "how", &departure.how);
+    TakeMember(d, "number", &departure.number);
+    TakeMember(d, "how", &departure.how);
     departure.member = member.name();
     departure.node = member.node;
     r.departed.push_back(std::move(departure));

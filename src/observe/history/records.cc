@@ -83,7 +83,7 @@ Event TakeEvent(ByteReader* in) {
   return event;
 }
 
-std::optional<Record> Take(ByteView payload) {
+std::optional<Record> TakeRecord(ByteView payload) {
   ByteReader in(payload);
   std::optional<Record> record;
   switch (static_cast<Type>(in.Get<uint8_t>())) {
@@ -176,7 +176,7 @@ std::optional<Record> RecordReader::Next() {
   if (bytes_.size() - position_ - kHead < size) return std::nullopt;
   const ByteView payload = bytes_.subspan(position_ + kHead, size);
   std::optional<Record> record;
-  if (Checksum(payload) == checksum) record = Take(payload);
+  if (Checksum(payload) == checksum) record = TakeRecord(payload);
   damaged_ = !record;
   if (record) position_ += kHead + size;
   return record;

@@ -12,10 +12,10 @@ namespace {
 
 using net::CertificateRole;
 
-const std::string kToken = ViewToken("token");
+const std::string kAccessToken = ViewToken("token");
 
 Access MakeAccess() {
-  return Access({.view_token = kToken, .hosts = {"leat.example"}, .port = 9464});
+  return Access({.view_token = kAccessToken, .hosts = {"leat.example"}, .port = 9464});
 }
 
 RequestHead From(const std::string& host, const std::string& origin = "") {
@@ -58,22 +58,22 @@ TEST(AccessTest, TheViewTokenAuthorises) {
   const auto with = [&](const std::string& name, const std::string& value) {
     return access.Authorised({.headers = {{name, value}}}, {});
   };
-  EXPECT_TRUE(with("authorization", "Bearer " + kToken));
-  EXPECT_TRUE(with("authorization", "bearer " + kToken));
-  EXPECT_FALSE(with("authorization", "Bearer " + kToken + "0"));
+  EXPECT_TRUE(with("authorization", "Bearer " + kAccessToken));
+  EXPECT_TRUE(with("authorization", "bearer " + kAccessToken));
+  EXPECT_FALSE(with("authorization", "Bearer " + kAccessToken + "0"));
   EXPECT_FALSE(with("authorization", "Bearer "));
-  EXPECT_FALSE(with("authorization", "Basic " + kToken));
-  EXPECT_FALSE(with("authorization", kToken));
+  EXPECT_FALSE(with("authorization", "Basic " + kAccessToken));
+  EXPECT_FALSE(with("authorization", kAccessToken));
   EXPECT_FALSE(with("authorization", "Bearer token"));  // the job's own is not sent around
-  EXPECT_TRUE(with("cookie", "leat-view-9464=" + kToken));
-  EXPECT_TRUE(with("cookie", "a=b; leat-view-9464=" + kToken + "; c=d"));
-  EXPECT_FALSE(with("cookie", "leat-view-9465=" + kToken));
-  EXPECT_FALSE(with("cookie", "xleat-view-9464=" + kToken));
+  EXPECT_TRUE(with("cookie", "leat-view-9464=" + kAccessToken));
+  EXPECT_TRUE(with("cookie", "a=b; leat-view-9464=" + kAccessToken + "; c=d"));
+  EXPECT_FALSE(with("cookie", "leat-view-9465=" + kAccessToken));
+  EXPECT_FALSE(with("cookie", "xleat-view-9464=" + kAccessToken));
   EXPECT_FALSE(with("cookie", "leat-view-9464="));
   EXPECT_FALSE(access.Authorised({}, {}));
   // A wrong token is not made good by a cookie.
   EXPECT_FALSE(access.Authorised(
-      {.headers = {{"authorization", "Bearer wrong"}, {"cookie", "leat-view-9464=" + kToken}}}, {}));
+      {.headers = {{"authorization", "Bearer wrong"}, {"cookie", "leat-view-9464=" + kAccessToken}}}, {}));
 }
 
 TEST(AccessTest, AnObserversCertificateAuthorises) {
@@ -82,12 +82,13 @@ TEST(AccessTest, AnObserversCertificateAuthorises) {
 }
 
 TEST(AccessTest, TheCookieIsForThisListenerAlone) {
-  EXPECT_EQ(MakeAccess().SetCookie(), "leat-view-9464=" + kToken + "; Path=/; HttpOnly; SameSite=Strict");
+  EXPECT_EQ(MakeAccess().SetCookie(),
+            "leat-view-9464=" + kAccessToken + "; Path=/; HttpOnly; SameSite=Strict");
 }
 
 TEST(AccessTest, NamesOfTheCertificateAreKnown) {
   net::testing::TestAuthority authority;
-  const Access access({.view_token = kToken,
+  const Access access({.view_token = kAccessToken,
                        .tls = authority.Identity({"coordinator"}, {"c.example", "*.leat.example"}),
                        .port = 9464});
   EXPECT_FALSE(access.Check(From("c.example:9464")));

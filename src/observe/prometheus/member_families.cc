@@ -9,13 +9,13 @@ namespace {
 using enum MetricType;
 
 template <class T>
-struct Row {
+struct MemberRow {
   Metric metric;
   double (*value)(const T&);
 };
 
 template <class T>
-using Rows = std::span<const Row<T>>;
+using Rows = std::span<const MemberRow<T>>;
 
 template <auto kMember, class T>
 double Get(const T& from) {
@@ -23,7 +23,7 @@ double Get(const T& from) {
 }
 
 using Worker = protocol::WorkerProgress;
-constexpr Row<Worker> kWorker[] = {
+constexpr MemberRow<Worker> kWorker[] = {
     {{"leat_worker_steps_total", kCounter, "", "Batches that were scored and trained."}, Get<&Worker::steps>},
     {{"leat_worker_events_total", kCounter, "", "Events that were scored and trained, again after a loss."},
      Get<&Worker::events>},
@@ -55,7 +55,7 @@ constexpr Row<Worker> kWorker[] = {
 };
 
 using GroupMember = protocol::MemberReport;
-constexpr Row<GroupMember> kGroupMember[] = {
+constexpr MemberRow<GroupMember> kGroupMember[] = {
     {{"leat_worker_group", kGauge, "", "Number of the newest group of workers that it has joined."},
      Get<&GroupMember::group>},
     {{"leat_worker_group_connected", kGauge, "", "Whether it is connected to all workers of its group."},
@@ -66,7 +66,7 @@ constexpr Row<GroupMember> kGroupMember[] = {
 };
 
 using Server = protocol::ServerProgress;
-constexpr Row<Server> kServer[] = {
+constexpr MemberRow<Server> kServer[] = {
     {{"leat_server_pushes_total", kCounter, "", "Pushes of gradients that were answered."},
      Get<&Server::pushes>},
     {{"leat_server_pulls_total", kCounter, "", "Requests for values without gradients that were answered."},
@@ -94,14 +94,14 @@ constexpr Metric kServerStaleness = {"leat_server_staleness", kHistogram, "le",
                                      "Updates of a slice between a worker's pull and its push."};
 
 using Feed = protocol::FeedHeartbeat;
-constexpr Row<Feed> kFeed[] = {
+constexpr MemberRow<Feed> kFeed[] = {
     {{"leat_feed_requests_total", kCounter, "", "Requests for records that were answered."},
      Get<&Feed::requests>},
     {{"leat_feed_sent_bytes_total", kCounter, "", "Bytes of the answers."}, Get<&Feed::bytes_sent>},
 };
 
 using Follow = protocol::FollowProgress;
-constexpr Row<Follow> kFollow[] = {
+constexpr MemberRow<Follow> kFollow[] = {
     {{"leat_follow_rounds_total", kCounter, "", "Times that all slices were up to date."},
      Get<&Follow::rounds>},
     {{"leat_follow_changes_total", kCounter, "", "Rounds that brought other values."}, Get<&Follow::changed>},
@@ -117,7 +117,7 @@ constexpr Row<Follow> kFollow[] = {
 };
 
 using Bots = protocol::BotsHeartbeat;
-constexpr Row<Bots> kBots[] = {
+constexpr MemberRow<Bots> kBots[] = {
     {{"leat_bots_published_events", kGauge, "", "Events that the topic has from bots."},
      Get<&Bots::published>},
     {{"leat_bots_done", kGauge, "", "Whether all events are published."}, Get<&Bots::done>},

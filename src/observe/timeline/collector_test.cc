@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using Kind = protocol::TimelineRequest::Kind;
+using RequestKind = protocol::TimelineRequest::Kind;
 
 constexpr uint64_t kTerm = 3, kFirst = (kTerm << 32) + 1;  // the first recording
 constexpr NodeId kWorker(3), kServer(4), kLate(5);
@@ -28,7 +28,7 @@ class CollectorTest : public ::testing::Test {
                                      .last = last});
   }
   protocol::TimelineReply Fetch(uint64_t part = 0, uint64_t recording = kFirst) {
-    return collector_.OnFetch(now_, {.kind = Kind::kFetch, .recording = recording, .part = part});
+    return collector_.OnFetch(now_, {.kind = RequestKind::kFetch, .recording = recording, .part = part});
   }
   void Pass(Duration by, std::set<NodeId> members = {kWorker, kServer, kLate}) {
     now_ += by;

@@ -9,7 +9,7 @@ namespace leat::onnx {
 namespace {
 
 // Writes weights of a recurrent op transposed, as [gates · units, inputs], in ONNX gate order.
-std::string Turned(Writer& w, Value v, const Ints& order, const std::string& suffix) {
+std::string TransposedName(Writer& w, Value v, const Ints& order, const std::string& suffix) {
   const Shape& shape = w.shape(v);
   const int64_t rows = shape[0], units = shape[1] / static_cast<int64_t>(order.size());
   const auto from = w.VariableValues(v);
@@ -55,8 +55,8 @@ void WriteRecurrent(Writer& w, const Node& node) {
   if (product->op->kind() != "matmul" || w.shape(by_time).rank() != 3)
     w.Fail("its input is not a matmul that can be written");
 
-  std::vector<std::string> inputs = {w.Plain(by_time), Turned(w, product->inputs[1], order, ""),
-                                     Turned(w, node.inputs[1], order, "")};
+  std::vector<std::string> inputs = {w.Plain(by_time), TransposedName(w, product->inputs[1], order, ""),
+                                     TransposedName(w, node.inputs[1], order, "")};
   std::vector<float> biases;
   const std::vector<float> zeros(static_cast<size_t>(gates * units));
   Append(&biases, bias ? w.VariableValues(*bias) : std::span<const float>(zeros), units, order);

@@ -30,7 +30,7 @@ void CheckOutputs(const Shape& y, const Pair& output, const Pair& input) {
                               ToString(input));
 }
 
-Window WindowOf(const Conv2dAttributes& a, const Pair& kernel) {
+Window ConvolutionWindow(const Conv2dAttributes& a, const Pair& kernel) {
   return {.kernel = kernel, .strides = a.strides, .dilations = a.dilations, .padding = a.padding};
 }
 
@@ -55,7 +55,7 @@ Conv2dSizes Conv2dSizesOf(const Conv2dAttributes& a, const Shape& x, const Shape
                                 " channels / " + std::to_string(a.groups) + " groups), not " +
                                 std::to_string(w[1]));
   }
-  const Window window = WindowOf(a, {w[2], w[3]});
+  const Window window = ConvolutionWindow(a, {w[2], w[3]});
   const Pair input = ImageSize(x), output = CountWindows(window, input);
   return {.batch = x[0],
           .channels = x[3],
@@ -99,7 +99,7 @@ Conv2dSizes Conv2dSizesOfWeights(const Conv2dAttributes& a, const Shape& x, cons
 }
 
 std::string ToString(const Conv2dAttributes& a) {
-  std::string text = WindowAttributes(WindowOf(a, {}));
+  std::string text = WindowAttributes(ConvolutionWindow(a, {}));
   if (a.groups != 1) text += " groups=" + std::to_string(a.groups);
   return text.empty() ? text : text.substr(1);
 }

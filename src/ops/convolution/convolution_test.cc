@@ -66,10 +66,10 @@ TEST(ConvolutionShapes, NothingOverflows) {
   const TensorType x = F32({1, 3, 3, 4}), w = F32({6, 4, 3, 3}), y = F32({1, 1, 1, 6});
   for (const int64_t size : {int64_t{-1}, int64_t{1} << 31, kMax, std::numeric_limits<int64_t>::min()}) {
     const std::string at = std::to_string(size);
-    EXPECT_THAT(Refusal(Conv2d({.padding = {0, 0, 0, size}}), {x, w}), testing::HasSubstr(at));
+    EXPECT_THAT(Refusal(Conv2d({.padding = {0, 0, 0, size}}), {x, w}), ::testing::HasSubstr(at));
     for (const int64_t least : {size, int64_t{0}}) {
-      EXPECT_THAT(Refusal(Conv2d({.strides = {least, 1}}), {x, w}), testing::HasSubstr("strides"));
-      EXPECT_THAT(Refusal(Conv2d({.dilations = {1, least}}), {x, w}), testing::HasSubstr("dilations"));
+      EXPECT_THAT(Refusal(Conv2d({.strides = {least, 1}}), {x, w}), ::testing::HasSubstr("strides"));
+      EXPECT_THAT(Refusal(Conv2d({.dilations = {1, least}}), {x, w}), ::testing::HasSubstr("dilations"));
       EXPECT_NE(Refusal(Conv2dGradWeights({}, {least, 3}), {x, y}), "accepted");
       EXPECT_NE(Refusal(Conv2dGradInput({}, {3, least}), {y, w}), "accepted");
       EXPECT_NE(Refusal(Conv2dGradInput({.groups = least}, {3, 3}), {y, w}), "accepted");
@@ -79,15 +79,16 @@ TEST(ConvolutionShapes, NothingOverflows) {
   }
   const int64_t large = std::numeric_limits<int32_t>::max();
   EXPECT_THAT(Refusal(Conv2d({.dilations = {large, large}}), {x, w}),
-              testing::HasSubstr("larger than input"));
-  EXPECT_THAT(Refusal(Conv2d({.padding = {large, large, large, large}}), {x, w}), testing::HasSubstr("2^40"));
+              ::testing::HasSubstr("larger than input"));
+  EXPECT_THAT(Refusal(Conv2d({.padding = {large, large, large, large}}), {x, w}),
+              ::testing::HasSubstr("2^40"));
   EXPECT_THAT(Refusal(Conv2dGradInput({.groups = large}, {3, 3}),
                       {F32({0, 3, 3, 0}), F32({0, int64_t{1} << 30, 1, 1})}),
-              testing::HasSubstr("2^40"));
+              ::testing::HasSubstr("2^40"));
   EXPECT_THAT(
       Refusal(MaxPool({.kernel = {large, large}, .padding = {large - 1, large - 1, large - 1, large - 1}}),
               {x}),
-      testing::HasSubstr("2^31 elements"));
+      ::testing::HasSubstr("2^31 elements"));
 }
 
 TEST(ConvolutionAttributes, TellOpsApart) {
@@ -102,13 +103,13 @@ TEST(ConvolutionAttributes, TellOpsApart) {
   EXPECT_EQ(AvgPool({.kernel = {2, 3}}, true).attributes(), "kernel=2x3 count_include_pad=true");
 }
 
-size_t Count(const Graph& graph, std::string_view kind) {
+size_t CountOfKind(const Graph& graph, std::string_view kind) {
   return static_cast<size_t>(
       std::ranges::count_if(graph.nodes(), [&](const Node& node) { return node.op->kind() == kind; }));
 }
 
 // Two convolutions, each with bias, activation and pool, and the gradients of the variables.
-class ConvolutionFusion : public testing::TestWithParam<bool> {
+class ConvolutionFusion : public ::testing::TestWithParam<bool> {
  protected:
   ConvolutionFusion() {
     Value h = Feed<Placeholder>("x", {2, 8, 8, 1});
@@ -164,17 +165,17 @@ class ConvolutionFusion : public testing::TestWithParam<bool> {
 TEST_P(ConvolutionFusion, LeavesTheSameGradients) {
   const auto plain = Run({}), fast = Run(StandardPasses());
   for (size_t i = 0; i < fetches_.size(); ++i) {
-    EXPECT_THAT(fast[i], testing::Pointwise(testing::FloatNear(1e-6f), plain[i]))
+    EXPECT_THAT(fast[i], ::testing::Pointwise(::testing::FloatNear(1e-6f), plain[i]))
         << graph_.node(fetches_[i]).name;
   }
 }
 
 TEST_P(ConvolutionFusion, MakesOneNodeOfEachLayerAndOneOfItsGradients) {
   Run(StandardPasses());
-  EXPECT_THAT(plan_, testing::HasSubstr("relu = reference conv2d_bias padding=1,1,1,1 activation=relu"));
-  EXPECT_THAT(plan_, testing::HasSubstr("tanh = reference conv2d_bias padding=1,1,1,1 activation=tanh"));
+  EXPECT_THAT(plan_, ::testing::HasSubstr("relu = reference conv2d_bias padding=1,1,1,1 activation=relu"));
+  EXPECT_THAT(plan_, ::testing::HasSubstr("tanh = reference conv2d_bias padding=1,1,1,1 activation=tanh"));
   for (const char* gone : {"conv2d ", "bias_add", "sum_to", "conv2d_grad_weights padding"}) {
-    EXPECT_THAT(plan_, testing::Not(testing::HasSubstr(gone)));
+    EXPECT_THAT(plan_, ::testing::Not(::testing::HasSubstr(gone)));
   }
   // The gradient with respect to the features is not computed.
   const auto first = plan_.find("reference conv2d_grad_input");
@@ -196,14 +197,14 @@ TEST_P(ConvolutionFusion, KeepsWhatSomebodyElseReads) {
   const graph::Rewrite fused = ActivationGradBeforeUnpooling(graph_, fetches_);
   EXPECT_THAT(fused.graph.ToString(),
               testing::ContainsRegex("relu_grad : f32\\[2, 8, 8, 3\\]|relu_grad\\(relu"));
-  EXPECT_EQ(Count(FuseConvolution(graph_, fetches_).graph, "conv2d_bias"), 1u);
+  EXPECT_EQ(CountOfKind(FuseConvolution(graph_, fetches_).graph, "conv2d_bias"), 1u);
   const auto plain = Run({}), fast = Run(StandardPasses());
   for (size_t i = 0; i < fetches_.size(); ++i) {
-    EXPECT_THAT(fast[i], testing::Pointwise(testing::FloatNear(1e-6f), plain[i]));
+    EXPECT_THAT(fast[i], ::testing::Pointwise(::testing::FloatNear(1e-6f), plain[i]));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Windows, ConvolutionFusion, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Windows, ConvolutionFusion, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "Overlapping" : "Disjoint"; });
 
 }  // namespace

@@ -13,12 +13,13 @@ namespace leat::ops {
 namespace {
 
 template <class O>
-const O* As(const Node& node) {
+const O* AsOp(const Node& node) {
   return dynamic_cast<const O*>(node.op.get());
 }
 
 bool IsActivationGrad(const Node& node) {
-  return As<ReluGrad>(node) != nullptr || As<SigmoidGrad>(node) != nullptr || As<TanhGrad>(node) != nullptr;
+  return AsOp<ReluGrad>(node) != nullptr || AsOp<SigmoidGrad>(node) != nullptr ||
+         AsOp<TanhGrad>(node) != nullptr;
 }
 
 // If `node` is an activation gradient that reads the max_pool_grad of its own output, that max_pool_grad;
@@ -26,10 +27,10 @@ bool IsActivationGrad(const Node& node) {
 const Node* UnpoolingBefore(const Graph& graph, const FusionCandidates& swallowing, const Node& node) {
   if (!IsActivationGrad(node) || swallowing.InControl(node)) return nullptr;
   const Node* unpool = swallowing.FusableProducer(node.inputs[1]);
-  const auto* grad = unpool == nullptr ? nullptr : As<MaxPoolGrad>(*unpool);
+  const auto* grad = unpool == nullptr ? nullptr : AsOp<MaxPoolGrad>(*unpool);
   if (grad == nullptr) return nullptr;
   const Value index = unpool->inputs[1];
-  const auto* pool = As<MaxPool>(graph.node(index));
+  const auto* pool = AsOp<MaxPool>(graph.node(index));
   if (pool == nullptr || index.output != 1 || graph.node(index).inputs[0] != node.inputs[0]) return nullptr;
   return ToString(pool->attr) == ToString(grad->attr) ? unpool : nullptr;
 }
@@ -48,7 +49,7 @@ graph::Rewrite FuseBiasGradient(const Graph& graph, std::span<const Value> keep)
   // The nodes that sum images to one number per channel, by their input.
   std::map<Value, const Node*> sums;
   for (const Node& node : graph.nodes()) {
-    if (As<SumTo>(node) == nullptr || swallowing.InControl(node)) continue;
+    if (AsOp<SumTo>(node) == nullptr || swallowing.InControl(node)) continue;
     const Shape& y = graph.shape(node.inputs[0]);
     if (y.rank() == 4 && node.outputs[0].shape == Shape{y[3]}) sums.try_emplace(node.inputs[0], &node);
   }
@@ -56,7 +57,7 @@ graph::Rewrite FuseBiasGradient(const Graph& graph, std::span<const Value> keep)
   std::map<graph::NodeIndex, std::pair<const Node*, const Node*>> pairs;
   std::vector<bool> second(graph.nodes().size());
   for (const Node& node : graph.nodes()) {
-    if (As<Conv2dGradWeights>(node) == nullptr || swallowing.InControl(node)) continue;
+    if (AsOp<Conv2dGradWeights>(node) == nullptr || swallowing.InControl(node)) continue;
     const auto sum = sums.find(node.inputs[1]);
     if (sum == sums.end() || sum->second->device != node.device) continue;
     const auto [first, last] = std::minmax(node.index, sum->second->index);
@@ -74,7 +75,7 @@ graph::Rewrite FuseBiasGradient(const Graph& graph, std::span<const Value> keep)
       continue;
     }
     const auto [weights, bias] = pair->second;
-    const auto& grad = *As<Conv2dGradWeights>(*weights);
+    const auto& grad = *AsOp<Conv2dGradWeights>(*weights);
     const graph::NodeIndex fused =
         rewrite.graph.AddExact(std::make_shared<Conv2dGradWeightsBias>(grad.attr, grad.kernel),
                                {rewrite.At(weights->inputs[0]), rewrite.At(weights->inputs[1])}, {},

@@ -6,7 +6,7 @@
 namespace leat::ops {
 namespace {
 
-Window WindowOf(const PoolAttributes& a) {
+Window PoolWindow(const PoolAttributes& a) {
   return {.kernel = a.kernel, .strides = a.strides, .dilations = {}, .padding = a.padding};
 }
 
@@ -14,11 +14,11 @@ Window WindowOf(const PoolAttributes& a) {
 
 Shape PooledShape(const PoolAttributes& a, const Shape& x) {
   CheckImages("x", x);
-  const Pair input = ImageSize(x), output = CountWindows(WindowOf(a), input);
+  const Pair input = ImageSize(x), output = CountWindows(PoolWindow(a), input);
   const Padding& p = a.padding;
   if (p.top >= a.kernel.height || p.bottom >= a.kernel.height || p.left >= a.kernel.width ||
       p.right >= a.kernel.width) {
-    throw std::invalid_argument("kernel " + ToString(a.kernel) + " with" + WindowAttributes(WindowOf(a)) +
+    throw std::invalid_argument("kernel " + ToString(a.kernel) + " with" + WindowAttributes(PoolWindow(a)) +
                                 ": the padding must be smaller than the kernel");
   }
   if (input.height == 0 || input.width == 0) {
@@ -41,7 +41,7 @@ Shape UnpooledShape(const PoolAttributes& a, const Shape& y, const Pair& input) 
 }
 
 std::string ToString(const PoolAttributes& a) {
-  return "kernel=" + ToString(a.kernel) + WindowAttributes(WindowOf(a));
+  return "kernel=" + ToString(a.kernel) + WindowAttributes(PoolWindow(a));
 }
 
 double PoolFlops(const PoolAttributes& a, const Shape& y) {

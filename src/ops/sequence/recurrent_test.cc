@@ -23,7 +23,7 @@ double Sigmoid(double x) {
 }
 
 // Random inputs and the results of a graph for them.
-class Sequences : public testing::Test {
+class Sequences : public ::testing::Test {
  protected:
   Value Feed(Shape shape) {
     const Value v = graph_.Make<Placeholder>({}, TensorType{DType::kF32, shape});
@@ -166,7 +166,7 @@ TEST_F(Sequences, LengthsBelowZeroAndBeyondTheEndMeanNoneAndAll) {
   in.lengths = FeedLengths({-5, 1000, INT32_MAX});
   const std::vector<float> some = Evaluate(AddRnn(graph_, in, false).sequence);
   const size_t row = kTime * kUnits;
-  EXPECT_THAT(std::vector(some.begin(), some.begin() + row), testing::Each(0));
+  EXPECT_THAT(std::vector(some.begin(), some.begin() + row), ::testing::Each(0));
   EXPECT_EQ(std::vector(some.begin() + row, some.end()), std::vector(all.begin() + row, all.end()));
 }
 
@@ -176,7 +176,7 @@ TEST_F(Sequences, ASecondDerivativeIsRefusedByName) {
   const Value gradient = graph::Gradients(graph_, loss, std::vector{in.state_weight})[0];
   const Value again = graph_.Make<ReduceSum>({graph_.Make<Square>({gradient})});
   EXPECT_THAT([&] { graph::Gradients(graph_, again, std::vector{in.state_weight}); },
-              testing::ThrowsMessage<std::invalid_argument>(testing::HasSubstr("lstm_grad")));
+              ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr("lstm_grad")));
 }
 
 TEST_F(Sequences, ShapesThatDoNotFitAreNamed) {
@@ -208,7 +208,7 @@ TEST(SequenceLengthsTest, CountsUpToThePaddingThatEndsARow) {
   const Value v = graph.Make<SequenceLengths>({graph.Make<Constant>({}, ids)}, 0);
   auto plan = engine::Plan::Compile(graph, std::vector{v}, {.tables = {&reference::Kernels()}, .passes = {}});
   plan->Run();
-  EXPECT_THAT(plan->At(v).as<int32_t>(), testing::ElementsAre(2, 0, 2, 3));
+  EXPECT_THAT(plan->At(v).as<int32_t>(), ::testing::ElementsAre(2, 0, 2, 3));
 }
 
 // A table with two lookups: its gradient has the rows of both, and the dense gradient is not computed.
@@ -230,9 +230,9 @@ TEST(RowGradients, StayRowsThroughSums) {
     fetches.push_back(part.rows);
     EXPECT_EQ(graph.shape(part.rows)[graph.shape(part.rows).rank() - 1], 4);
   }
-  EXPECT_THAT(ids, testing::UnorderedElementsAre(first, second));
+  EXPECT_THAT(ids, ::testing::UnorderedElementsAre(first, second));
   const auto plan = engine::Plan::Compile(graph, fetches, {.tables = {&reference::Kernels()}, .passes = {}});
-  EXPECT_THAT(plan->ToString(), testing::Not(testing::HasSubstr("embedding_grad")));
+  EXPECT_THAT(plan->ToString(), ::testing::Not(::testing::HasSubstr("embedding_grad")));
 }
 
 TEST(RowGradients, AreNoneWhereTheTableIsUsedOtherwise) {

@@ -22,8 +22,8 @@ bool Overtaken(const LedgerReport& report, const LedgerReport& last) {
 }
 
 // Adds a report to what is known; null: nothing is known.
-std::shared_ptr<const LedgerReport> Sum(const LedgerReport* known, const LedgerReport& report,
-                                        size_t partitions) {
+std::shared_ptr<const LedgerReport> SumOfReports(const LedgerReport* known, const LedgerReport& report,
+                                                 size_t partitions) {
   auto sum = known ? std::make_shared<LedgerReport>(*known) : std::make_shared<LedgerReport>();
   sum->partitions.resize(partitions);
   for (size_t p = 0; p < report.partitions.size(); ++p) {
@@ -395,8 +395,8 @@ bool SliceMap::Learn(State* slice, NodeId server, uint64_t number, const LedgerR
       *learned, [&](const Learned& same) { return same.before == before && same.other == other; });
   if (at == learned->end()) {
     const size_t partitions = watermark_.size();
-    Known now = Sum(before.get(), report, partitions);
-    if (other) now = Sum(other.get(), *now, partitions);
+    Known now = SumOfReports(before.get(), report, partitions);
+    if (other) now = SumOfReports(other.get(), *now, partitions);
     const auto same = std::ranges::find_if(*learned, [&](const Learned& l) { return *l.now == *now; });
     if (same != learned->end()) now = same->now;
     at = learned->insert(learned->end(), {before, other, std::move(now)});

@@ -12,7 +12,7 @@ namespace leat::protocol {
 namespace {
 
 using Loss = PeerConnections::Loss;
-using Phase = PeerConnections::Phase;
+using PeerPhase = PeerConnections::Phase;
 
 constexpr auto kBoth = {ChannelKind::kData, ChannelKind::kControl};
 
@@ -122,12 +122,12 @@ TEST(PeerConnections, APeerIsLostWhenAllItsChannelsAreClosed) {
     EXPECT_EQ(member.Closed(peer, ChannelKind::kData), Loss::kAwaitReason);
     EXPECT_TRUE(member.Stop());
     EXPECT_FALSE(member.Stop());
-    EXPECT_EQ(member.phase(), Phase::kStopped);
+    EXPECT_EQ(member.phase(), PeerPhase::kStopped);
     EXPECT_EQ(member.Closed(peer, ChannelKind::kControl), Loss::kPeer);
     EXPECT_TRUE(member.End());
     EXPECT_FALSE(member.End());
     EXPECT_EQ(member.Closed(0, ChannelKind::kControl), Loss::kNone);
-    EXPECT_EQ(member.phase(), Phase::kEnded);
+    EXPECT_EQ(member.phase(), PeerPhase::kEnded);
   }
   PeerConnections member = Formed(4, 1);
   EXPECT_EQ(member.Closed(2, ChannelKind::kControl), Loss::kPeer);

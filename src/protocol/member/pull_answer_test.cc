@@ -5,12 +5,12 @@
 namespace leat::protocol {
 namespace {
 
-const NodeId kServe(5), kWorker(6);
+const NodeId kPuller(5), kAnswerer(6);
 
 View MakeView() {
   View view;
   view.generation = Generation(3);
-  view.members = {{kServe, Role::kServe, 0, ""}, {kWorker, Role::kWorker, 0, "w"}};
+  view.members = {{kPuller, Role::kServe, 0, ""}, {kAnswerer, Role::kWorker, 0, "w"}};
   return view;
 }
 
@@ -24,7 +24,7 @@ PushRequest Pull(NodeId node) {
 }
 
 TEST(PullAnswer, SendsWhatTheFollowerDoesNotHave) {
-  const PushReply reply = AnswerPull(Pull(kServe), MakeView(), MemberValues{Incarnation(8), 11});
+  const PushReply reply = AnswerPull(Pull(kPuller), MakeView(), MemberValues{Incarnation(8), 11});
   EXPECT_EQ(reply.sequence, 4u);
   EXPECT_EQ(reply.generation, Generation(3));
   EXPECT_FALSE(reply.evicted);
@@ -40,7 +40,7 @@ TEST(PullAnswer, SendsWhatTheFollowerDoesNotHave) {
 }
 
 TEST(PullAnswer, HasNothingWhileAGroupForms) {
-  const PushReply reply = AnswerPull(Pull(kServe), MakeView(), std::nullopt);
+  const PushReply reply = AnswerPull(Pull(kPuller), MakeView(), std::nullopt);
   EXPECT_FALSE(reply.evicted);
   for (const SliceReply& slice : reply.slices) {
     EXPECT_EQ(slice.outcome, SliceOutcome::kNotHere);
@@ -50,7 +50,7 @@ TEST(PullAnswer, HasNothingWhileAGroupForms) {
 
 TEST(PullAnswer, OnlyMembersThatServeFollow) {
   const MemberValues values{Incarnation(8), 11};
-  EXPECT_TRUE(AnswerPull(Pull(kWorker), MakeView(), values).evicted);
+  EXPECT_TRUE(AnswerPull(Pull(kAnswerer), MakeView(), values).evicted);
   EXPECT_TRUE(AnswerPull(Pull(NodeId(99)), MakeView(), values).evicted);
   // It has joined since.
   PushRequest newer = Pull(NodeId(99));
@@ -59,18 +59,18 @@ TEST(PullAnswer, OnlyMembersThatServeFollow) {
 }
 
 TEST(PullAnswer, RequestsAreChecked) {
-  EXPECT_TRUE(CheckPull(Pull(kServe), 3).ok());
-  EXPECT_FALSE(CheckPull(Pull(kServe), 2).ok());
-  PushRequest request = Pull(kServe);
+  EXPECT_TRUE(CheckPull(Pull(kPuller), 3).ok());
+  EXPECT_FALSE(CheckPull(Pull(kPuller), 2).ok());
+  PushRequest request = Pull(kPuller);
   std::swap(request.slices[0], request.slices[1]);
   EXPECT_FALSE(CheckPull(request, 3).ok());
-  request = Pull(kServe);
+  request = Pull(kPuller);
   request.disposition = Disposition::kEmpty;
   EXPECT_FALSE(CheckPull(request, 3).ok());
-  request = Pull(kServe);
+  request = Pull(kPuller);
   request.step_lane = StepLane{};
   EXPECT_FALSE(CheckPull(request, 3).ok());
-  request = Pull(kServe);
+  request = Pull(kPuller);
   request.version_wanted = 12;
   EXPECT_FALSE(CheckPull(request, 3).ok());
 }

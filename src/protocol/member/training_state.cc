@@ -13,7 +13,7 @@ namespace leat::protocol {
 namespace {
 
 // Elements scaled and updated at a time.
-constexpr uint64_t kChunk = 4096;
+constexpr uint64_t kCheckedChunk = 4096;
 
 }  // namespace
 
@@ -131,8 +131,8 @@ void TrainingState::Apply(uint64_t events, const GradientTerms& terms, float rat
     const float scale = part.mean.scale(events);
     // Scaled into a local chunk and applied while in the cache. The gradients' cache lines may be shared with
     // other processes, which makes writing them slow.
-    std::array<float, kChunk> chunk;
-    const uint64_t most = part.whole ? part.elements : std::min(part.elements, kChunk);
+    std::array<float, kCheckedChunk> chunk;
+    const uint64_t most = part.whole ? part.elements : std::min(part.elements, kCheckedChunk);
     for (uint64_t begin = 0; begin < part.elements; begin += most) {
       const uint64_t n = std::min(most, part.elements - begin);
       std::span<float> gradient = parameters_->gradients(SliceId(i)).subspan(begin, n);

@@ -16,7 +16,7 @@ constexpr Duration kMostPause = std::chrono::seconds(10);
 constexpr Duration kSilentInstance = std::chrono::seconds(2);
 constexpr int32_t kKilled = 128 + 9;
 
-std::string Text(const Resources& resources) {
+std::string ResourcesText(const Resources& resources) {
   char text[96];
   std::snprintf(text, sizeof text, "%.6g cores and %.6g MB", static_cast<double>(resources.millicores) / 1000,
                 static_cast<double>(resources.memory) / 1e6);
@@ -46,8 +46,9 @@ std::string Lacking(const std::vector<HostOffer>& hosts, const JobDemand& job) {
   if (FitsAlone(hosts, job)) return "";
   Resources all;
   for (const HostOffer& host : hosts) all += host.offer;
-  return "hosts with room for its minimum of " + Text(Least(job)) + "; the pool has " + Text(all) + " on " +
-         std::to_string(hosts.size()) + (hosts.size() == 1 ? " host" : " hosts");
+  return "hosts with room for its minimum of " + ResourcesText(Least(job)) + "; the pool has " +
+         ResourcesText(all) + " on " + std::to_string(hosts.size()) +
+         (hosts.size() == 1 ? " host" : " hosts");
 }
 
 double Cores(const Resources& resources) {
@@ -95,7 +96,7 @@ Status Check(const JobSpec& spec) {
   for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {
     const Resources& each = spec.resources.of(role);
     if (each.millicores > kMostCores || each.memory > kMostMemory)
-      return bad("a " + std::string(Name(role)) + " cannot have " + Text(each));
+      return bad("a " + std::string(Name(role)) + " cannot have " + ResourcesText(each));
   }
   if (spec.resources.worker == Resources()) return bad("a worker needs cores, memory, or both");
   for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {

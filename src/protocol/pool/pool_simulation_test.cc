@@ -81,23 +81,23 @@ TEST(FairSharesOracle, KnownCases) {
   EXPECT_FALSE(FairShares({{1, 0, 1, 5, 8}, {2, 0, 1, 4, 8}}, 8).contains(2));
 }
 
-Resources Of(double cores) {
+Resources CoresOf(double cores) {
   return {static_cast<uint64_t>(cores * 1000), uint64_t{1} << 30};
 }
 
-struct World {
+struct PoolWorld {
   std::vector<Resources> offers;
   std::vector<SimulatedJob> jobs;
   double unit = 1;  // cores of a server or worker
 };
 
 // Three jobs on 8 cores, which arrive in random order.
-World RandomWorld(Rng* rng, bool same_priority) {
-  World world;
+PoolWorld RandomWorld(Rng* rng, bool same_priority) {
+  PoolWorld world;
   world.unit = rng->Chance(0.5) ? 1 : 0.5;
   const auto hosts = size_t{1} << rng->Below(3);
   for (size_t i = 0; i < hosts; ++i) {
-    world.offers.push_back(Of(kCores / static_cast<double>(hosts)));
+    world.offers.push_back(CoresOf(kCores / static_cast<double>(hosts)));
     world.offers.back().memory = uint64_t{1} << 40;
   }
   std::vector<int> priorities{0, 1, 2};
@@ -107,7 +107,7 @@ World RandomWorld(Rng* rng, bool same_priority) {
     job.spec.name = "job" + std::to_string(i);
     job.spec.priority = same_priority ? 0 : priorities[static_cast<size_t>(i)];
     job.spec.share = 0.5 + rng->Uniform() * 2;
-    job.spec.resources = {Of(0), Of(world.unit), Of(world.unit)};
+    job.spec.resources = {CoresOf(0), CoresOf(world.unit), CoresOf(world.unit)};
     job.spec.servers = static_cast<uint32_t>(1 + rng->Below(2));
     const auto places = static_cast<uint32_t>(kCores / world.unit);
     job.spec.least_workers = static_cast<uint32_t>(1 + rng->Below(places / 2 - 1));
@@ -143,7 +143,7 @@ void CheckRoom(Simulation& s) {
   }
 }
 
-std::map<JobId, double> FairNow(Simulation& s, const World& world) {
+std::map<JobId, double> FairNow(Simulation& s, const PoolWorld& world) {
   std::vector<Claim> claims;
   for (const SimulatedJob& job : s.jobs()) {
     if (job.id == 0 || job.over) continue;
@@ -159,7 +159,7 @@ uint64_t g_preemptions = 0, g_moves = 0;
 
 void RunSeed(uint64_t seed, bool same_priority) {
   Rng rng(seed);
-  const World world = RandomWorld(&rng, same_priority);
+  const PoolWorld world = RandomWorld(&rng, same_priority);
   Simulation simulation(seed, world.offers, world.jobs, {});
   std::map<JobId, bool> complete;
   std::map<JobId, uint32_t> wants;
@@ -212,7 +212,7 @@ void RunSeed(uint64_t seed, bool same_priority) {
 }
 
 TEST(PoolSimulation, ThreeJobsOfDifferentPriorityOnEightCores) {
-  for (uint64_t seed = 1; seed <= 1000 && !testing::Test::HasFailure(); ++seed) RunSeed(seed, false);
+  for (uint64_t seed = 1; seed <= 1000 && !::testing::Test::HasFailure(); ++seed) RunSeed(seed, false);
   RecordProperty("worst_deviation", std::to_string(g_worst));
   EXPECT_GT(g_preemptions, 100u) << "jobs that were preempted as a whole";
   EXPECT_GT(g_moves, 20u) << "some of them go on elsewhere, from their buckets";
@@ -220,14 +220,14 @@ TEST(PoolSimulation, ThreeJobsOfDifferentPriorityOnEightCores) {
 
 TEST(PoolSimulation, ThreeJobsOfOnePriority) {
   const uint64_t seeds = LongTier() ? 1000 : 50;
-  for (uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) RunSeed(seed, true);
+  for (uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) RunSeed(seed, true);
 }
 
 TEST(PoolSimulation, JobsEndWhateverDies) {
   const uint64_t seeds = LongTier() ? 1000 : 50;
-  for (uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
+  for (uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) {
     Rng rng(seed);
-    const World world = RandomWorld(&rng, rng.Chance(0.5));
+    const PoolWorld world = RandomWorld(&rng, rng.Chance(0.5));
     const Simulation::Faults faults{
         .lost_report = rng.Uniform() * 0.3, .agent_dies = 0.004, .pool_dies = 0.01, .worker_dies = 0.001};
     Simulation simulation(seed, world.offers, world.jobs, faults);

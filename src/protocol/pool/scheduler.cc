@@ -79,9 +79,9 @@ class Room {
 };
 
 // The places of a job's processes in a plan.
-class Plan {
+class SchedulePlan {
  public:
-  explicit Plan(const JobDemand& job) : job_(&job) {
+  explicit SchedulePlan(const JobDemand& job) : job_(&job) {
     if (job.leaves) return;
     for (const PlacedProcess& process : job.processes) waiting_.push_back(process);
   }
@@ -147,13 +147,13 @@ class FairShares {
 
   struct Entry {
     const JobDemand* job;
-    Plan* plan;
+    SchedulePlan* plan;
     double least = 0, most = 0;  // workers
     Resources fixed;             // the processes that are no workers
     bool rises = true;           // its fair share is not final yet
     const std::string& host_class() const { return job->classes.worker; }
   };
-  void Add(const JobDemand& job, Plan* plan) {
+  void Add(const JobDemand& job, SchedulePlan* plan) {
     entries_.push_back({&job, plan, static_cast<double>(plan->workers),
                         static_cast<double>(std::max(job.workers, plan->workers)),
                         job.resources.coordinator + plan->servers * job.resources.server});
@@ -239,7 +239,7 @@ void GiveWorkers(FairShares* shares, Room* room) {
   shares->Level();
   std::vector<FairShares::Entry*> rest;
   for (auto& entry : shares->entries()) {
-    Plan& plan = *entry.plan;
+    SchedulePlan& plan = *entry.plan;
     const auto whole = static_cast<uint32_t>(plan.fair_workers + kRounding);
     plan.Fill(room, ProcessRole::kWorker, &plan.workers, whole);
     if (plan.workers < entry.most) rest.push_back(&entry);
@@ -252,7 +252,7 @@ void GiveWorkers(FairShares* shares, Room* room) {
   for (bool more = true; more;) {
     more = false;
     for (FairShares::Entry* entry : rest) {
-      Plan& plan = *entry->plan;
+      SchedulePlan& plan = *entry->plan;
       if (plan.workers >= entry->most) continue;
       more |= plan.Fill(room, ProcessRole::kWorker, &plan.workers, plan.workers + 1);
     }
@@ -309,11 +309,11 @@ std::vector<JobGrant> Schedule(const std::vector<HostOffer>& hosts, const std::v
   Room room(hosts);
   const Resources pool = room.Total("");
   const std::vector<size_t> order = Order(jobs);
-  std::vector<std::optional<Plan>> plans(jobs.size());
+  std::vector<std::optional<SchedulePlan>> plans(jobs.size());
   for (const size_t i : order) {
     if (jobs[i].lost_home) continue;
     Room with = room;
-    Plan plan(jobs[i]);
+    SchedulePlan plan(jobs[i]);
     if (!plan.FillMinimum(&with)) continue;
     room = std::move(with);
     plans[i] = std::move(plan);
@@ -333,7 +333,7 @@ std::vector<JobGrant> Schedule(const std::vector<HostOffer>& hosts, const std::v
   std::vector<JobGrant> grants(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (!plans[i]) continue;
-    const Plan& plan = *plans[i];
+    const SchedulePlan& plan = *plans[i];
     grants[i] = {true, plan.servers, plan.workers, plan.fair_workers, plan.Displaced()};
   }
   return grants;

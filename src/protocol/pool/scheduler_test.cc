@@ -18,7 +18,7 @@ HostOffer Free(const Resources& offer, const std::string& host_class = "") {
 const HostOffer kHost = Free({4000, 64 * kGiB});
 
 // A worker has a core and 1 GiB; the other processes have next to nothing.
-JobDemand Job(uint64_t id, uint32_t least, uint32_t workers) {
+JobDemand Demand(uint64_t id, uint32_t least, uint32_t workers) {
   JobDemand job;
   job.id = id;
   job.resources.worker = {1000, kGiB};
@@ -33,7 +33,7 @@ std::vector<uint32_t> Workers(const std::vector<HostOffer>& hosts, const std::ve
 }
 
 TEST(Scheduler, OfOnePriorityInProportionToShares) {
-  std::vector<JobDemand> jobs{Job(1, 1, 8), Job(2, 1, 8)};
+  std::vector<JobDemand> jobs{Demand(1, 1, 8), Demand(2, 1, 8)};
   EXPECT_THAT(Workers({kHost, kHost}, jobs), ElementsAre(4, 4));
   jobs[1].share = 3;
   EXPECT_THAT(Workers({kHost, kHost}, jobs), ElementsAre(2, 6));
@@ -42,7 +42,7 @@ TEST(Scheduler, OfOnePriorityInProportionToShares) {
 }
 
 TEST(Scheduler, MinimumsComeBeforeWantsOfAHigherPriority) {
-  std::vector<JobDemand> jobs{Job(1, 2, 8), Job(2, 1, 8)};
+  std::vector<JobDemand> jobs{Demand(1, 2, 8), Demand(2, 1, 8)};
   jobs[1].priority = 1;
   EXPECT_THAT(Workers({kHost, kHost}, jobs), ElementsAre(2, 6));
   jobs[1].least_workers = 7;
@@ -50,7 +50,7 @@ TEST(Scheduler, MinimumsComeBeforeWantsOfAHigherPriority) {
 }
 
 TEST(Scheduler, TheRestGoesToThoseThatAreOwedMost) {
-  std::vector<JobDemand> jobs{Job(1, 1, 4), Job(2, 1, 4), Job(3, 1, 4)};
+  std::vector<JobDemand> jobs{Demand(1, 1, 4), Demand(2, 1, 4), Demand(3, 1, 4)};
   jobs[1].owed = 5;
   const auto grants = Schedule({kHost}, jobs);
   EXPECT_EQ(grants[1].workers, 2u);
@@ -60,15 +60,15 @@ TEST(Scheduler, TheRestGoesToThoseThatAreOwedMost) {
 }
 
 TEST(Scheduler, MemoryLimitsAndCountsAsCoresDo) {
-  JobDemand large = Job(1, 1, 8);
+  JobDemand large = Demand(1, 1, 8);
   large.resources.worker = {100, 16 * kGiB};
   EXPECT_THAT(Workers({kHost}, {large}), ElementsAre(4));
   // Each worker of the first takes a quarter of the memory, of the second a quarter of the cores.
-  EXPECT_THAT(Workers({kHost}, {large, Job(2, 1, 8)}), ElementsAre(3, 3));
+  EXPECT_THAT(Workers({kHost}, {large, Demand(2, 1, 8)}), ElementsAre(3, 3));
 }
 
 TEST(Scheduler, AProcessNeedsOneHost) {
-  JobDemand wide = Job(1, 1, 2);
+  JobDemand wide = Demand(1, 1, 2);
   wide.resources.worker.millicores = 3000;
   EXPECT_THAT(Workers({kHost, kHost}, {wide}), ElementsAre(2));
   EXPECT_TRUE(FitsAlone({kHost}, wide));
@@ -77,7 +77,7 @@ TEST(Scheduler, AProcessNeedsOneHost) {
 }
 
 TEST(Scheduler, AJobBeginsWithItsWholeMinimumOnTheHostOfItsDirectory) {
-  std::vector<JobDemand> jobs{Job(1, 3, 4)};
+  std::vector<JobDemand> jobs{Demand(1, 3, 4)};
   jobs[0].home = 1;
   const auto grants = Schedule({kHost, kHost}, jobs);
   EXPECT_THAT(NextStarts({Free({1000, kGiB * 8}), Free({1000, kGiB * 8})}, jobs, grants), IsEmpty());
@@ -89,7 +89,7 @@ TEST(Scheduler, AJobBeginsWithItsWholeMinimumOnTheHostOfItsDirectory) {
 }
 
 TEST(Scheduler, NoJobGrowsWhileOneBeforeItWaits) {
-  std::vector<JobDemand> jobs{Job(1, 3, 3), Job(2, 1, 4)};
+  std::vector<JobDemand> jobs{Demand(1, 3, 3), Demand(2, 1, 4)};
   jobs[1].processes = {{ProcessRole::kCoordinator, 0}, {ProcessRole::kWorker, 0}};
   jobs[0].priority = 1;
   const std::vector<HostOffer> hosts{kHost, kHost};
@@ -100,7 +100,7 @@ TEST(Scheduler, NoJobGrowsWhileOneBeforeItWaits) {
 
 TEST(Scheduler, AJobGivesWayOnTheHostsThatOneBeforeItNeeds) {
   const std::vector<HostOffer> hosts{Free({4000, 8 * kGiB}, "net"), Free({2000, 8 * kGiB}, "cpu")};
-  std::vector<JobDemand> jobs{Job(1, 1, 3), Job(2, 2, 2)};
+  std::vector<JobDemand> jobs{Demand(1, 1, 3), Demand(2, 2, 2)};
   jobs[0].processes = {{ProcessRole::kCoordinator, 0, 1},
                        {ProcessRole::kWorker, 0, 2},
                        {ProcessRole::kWorker, 1, 3},
@@ -117,7 +117,7 @@ TEST(Scheduler, AJobGivesWayOnTheHostsThatOneBeforeItNeeds) {
 
 TEST(Scheduler, ARoleRunsOnHostsOfItsClass) {
   const std::vector<HostOffer> hosts{Free({2000, 8 * kGiB}, "net"), Free({6000, 8 * kGiB}, "cpu")};
-  JobDemand job = Job(1, 1, 8);
+  JobDemand job = Demand(1, 1, 8);
   job.classes.worker = "cpu";
   job.resources.server = {1000, kGiB};
   job.least_servers = job.servers = 2;
@@ -138,7 +138,7 @@ TEST(Scheduler, ARoleRunsOnHostsOfItsClass) {
 
 TEST(Scheduler, JobsShareTheirClassAndTheOthersTheRest) {
   const std::vector<HostOffer> hosts{Free({2000, 8 * kGiB}, "gpu"), Free({6000, 8 * kGiB})};
-  std::vector<JobDemand> jobs{Job(1, 1, 8), Job(2, 1, 8), Job(3, 1, 8)};
+  std::vector<JobDemand> jobs{Demand(1, 1, 8), Demand(2, 1, 8), Demand(3, 1, 8)};
   jobs[0].classes.worker = jobs[1].classes.worker = "gpu";
   EXPECT_THAT(Workers(hosts, jobs), ElementsAre(1, 1, 6));
   EXPECT_NEAR(Schedule(hosts, jobs)[2].fair_workers, 6, 1e-6);

@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Cut CutOf(uint64_t begin, uint64_t end, uint32_t batch_size = 4, uint32_t run = 1, uint64_t seed = 0) {
+Cut PublishedCut(uint64_t begin, uint64_t end, uint32_t batch_size = 4, uint32_t run = 1, uint64_t seed = 0) {
   return {.partition = 2,
           .after = {0, begin},
           .begin = {0, begin},
@@ -50,7 +50,7 @@ std::vector<uint64_t> OffsetsOf(const PartitionPublisher::Publication& publicati
 }
 
 TEST(RunScores, AreChecked) {
-  const Cut cut = CutOf(10, 20);
+  const Cut cut = PublishedCut(10, 20);
   EXPECT_TRUE(Score(cut, 2).valid());
   EXPECT_TRUE((RunScores{.cut = cut, .run = 0}).valid()) << "no good record";
   const auto broken = [&](auto breaks) {
@@ -70,7 +70,7 @@ TEST(RunScores, AreChecked) {
 
 TEST(PartitionPublisher, PublishesWholeSplitsInOrder) {
   PartitionPublisher publisher(2, 10);
-  const Cut first = CutOf(10, 16, 4, 1, 99), second = CutOf(16, 20);
+  const Cut first = PublishedCut(10, 16, 4, 1, 99), second = PublishedCut(16, 20);
   EXPECT_FALSE(publisher.Next(100).has_value());
   EXPECT_TRUE(publisher.Take(Score(second, 0)).ok());
   EXPECT_FALSE(publisher.Next(100).has_value()) << "the first one lacks both runs";
@@ -95,7 +95,7 @@ TEST(PartitionPublisher, PublishesWholeSplitsInOrder) {
 
 TEST(PartitionPublisher, TheFirstScoresStand) {
   PartitionPublisher publisher(2, 0);
-  const Cut cut = CutOf(0, 8);
+  const Cut cut = PublishedCut(0, 8);
   EXPECT_TRUE(publisher.Take(Score(cut, 0, 0.5f)).ok());
   EXPECT_EQ(publisher.Take(Score(cut, 0, 7, true)).code(), Code::kStale);
   EXPECT_TRUE(publisher.Take(Score(cut, 1, 7, true)).ok());
@@ -113,18 +113,18 @@ TEST(PartitionPublisher, TheFirstScoresStand) {
   publisher.OnPublished(true);
   EXPECT_EQ(publisher.rescored(), 4u);
   EXPECT_EQ(publisher.Take(Score(cut, 1)).code(), Code::kStale);
-  Cut other = CutOf(8, 9);
+  Cut other = PublishedCut(8, 9);
   other.partition = 1;
   EXPECT_EQ(publisher.Take(Score(other, 0)).code(), Code::kStale);
 }
 
 TEST(PartitionPublisher, ARangeThatIsCutAgainIsScoredAgain) {
   PartitionPublisher publisher(2, 0);
-  EXPECT_TRUE(publisher.Take(Score(CutOf(0, 8), 0)).ok());
-  EXPECT_TRUE(publisher.Take(Score(CutOf(8, 12), 0)).ok());
-  EXPECT_TRUE(publisher.Take(Score(CutOf(0, 10, 5), 1)).ok());
+  EXPECT_TRUE(publisher.Take(Score(PublishedCut(0, 8), 0)).ok());
+  EXPECT_TRUE(publisher.Take(Score(PublishedCut(8, 12), 0)).ok());
+  EXPECT_TRUE(publisher.Take(Score(PublishedCut(0, 10, 5), 1)).ok());
   EXPECT_EQ(publisher.waiting(), 9u);
-  EXPECT_TRUE(publisher.Take(Score(CutOf(0, 10, 5), 0)).ok());
+  EXPECT_TRUE(publisher.Take(Score(PublishedCut(0, 10, 5), 0)).ok());
   EXPECT_THAT(OffsetsOf(publisher.Next(100).value()), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
   publisher.OnPublished(true);
   EXPECT_EQ(publisher.waiting(), 0u);
@@ -134,7 +134,7 @@ TEST(PartitionPublisher, ARangeThatIsCutAgainIsScoredAgain) {
 TEST(PartitionPublisher, APublicationHasAboutAsManyEventsAsAsked) {
   PartitionPublisher publisher(2, 0);
   for (uint64_t begin = 0; begin < 40; begin += 4)
-    EXPECT_TRUE(publisher.Take(Score(CutOf(begin, begin + 4), 0)).ok());
+    EXPECT_TRUE(publisher.Take(Score(PublishedCut(begin, begin + 4), 0)).ok());
   const auto next = [&](size_t most) {
     const auto publication = publisher.Next(most);
     publisher.OnPublished(true);
@@ -153,8 +153,8 @@ TEST(PartitionPublisher, TheTopicHasEachEventOnce) {
     std::vector<Cut> cuts;
     for (uint64_t begin = 0; begin < 200;) {
       const uint64_t end = std::min<uint64_t>(200, begin + 1 + rng.Below(40));
-      cuts.push_back(CutOf(begin, end, static_cast<uint32_t>(1 + rng.Below(9)),
-                           static_cast<uint32_t>(1 + rng.Below(3)), rng()));
+      cuts.push_back(PublishedCut(begin, end, static_cast<uint32_t>(1 + rng.Below(9)),
+                                  static_cast<uint32_t>(1 + rng.Below(3)), rng()));
       begin = end;
     }
     std::vector<std::pair<uint64_t, float>> topic;

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr uint32_t kSlices = 6, kPartitions = 3, kRuns = 4, kBatch = 10;
+constexpr uint32_t kSlices = 6, kReportedPartitions = 3, kRuns = 4, kBatch = 10;
 
 Cut SplitAt(uint32_t partition, uint64_t index) {
   const Position begin{0, index * kRuns * kBatch};
@@ -29,7 +29,7 @@ class LedgerReportsTest : public ::testing::Test {
   // The slice is restored, with an empty ledger.
   void Load(uint32_t slice) {
     incarnations_[slice] = Incarnation(++last_incarnation_);
-    ledgers_.Put(slice, Ledger(std::vector<Position>(kPartitions)));
+    ledgers_.Put(slice, Ledger(std::vector<Position>(kReportedPartitions)));
   }
   std::vector<LedgerReport> Ledgers() {
     std::vector<LedgerReport> reports;
@@ -50,7 +50,7 @@ class LedgerReportsTest : public ::testing::Test {
     for (const LedgerReport& report : heartbeat.ledgers) {
       for (const SliceIncarnation& slice : report.slices) {
         auto& known = known_[slice];
-        known.resize(kPartitions);
+        known.resize(kReportedPartitions);
         for (size_t p = 0; p < report.partitions.size(); ++p)
           Add(report.partitions[p], &known.at(report.first_partition + p));
       }
@@ -179,7 +179,7 @@ TEST_F(LedgerReportsTest, AnyLossAndAnyOrderLeadToTheLedgers) {
     for (int step = 0; step < 300; ++step) {
       const auto slice = static_cast<uint32_t>(rng.Below(kSlices));
       if (rng.Chance(0.02)) Load(slice);
-      const Cut cut = SplitAt(static_cast<uint32_t>(rng.Below(kPartitions)), rng.Below(12));
+      const Cut cut = SplitAt(static_cast<uint32_t>(rng.Below(kReportedPartitions)), rng.Below(12));
       const auto run = static_cast<uint32_t>(rng.Below(kRuns));
       for (uint32_t i = slice; i < kSlices; i += 1 + static_cast<uint32_t>(rng.Below(2)))
         ledgers_.Record(i, cut, run);

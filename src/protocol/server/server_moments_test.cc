@@ -11,9 +11,9 @@
 namespace leat::protocol {
 namespace {
 
-const NodeId kServer(1), kWorker(20);
-constexpr Incarnation kIncarnation(7);
-constexpr uint32_t kBatch = 8;
+const NodeId kMomentsServer(1), kMomentsWorker(20);
+constexpr Incarnation kMomentsIncarnation(7);
+constexpr uint32_t kMomentsBatch = 8;
 constexpr size_t kFeatures = 3;
 constexpr SliceId kMoments(0);
 
@@ -22,7 +22,7 @@ std::vector<float> Pushed(uint64_t step, uint32_t lane) {
   Rng rng(step * 1009 + lane);
   std::vector<float> words(kFeatures * optim::kMomentWords);
   for (size_t i = 0; i < kFeatures; ++i) {
-    optim::PutMoments(words, i, {1 + rng.Below(kBatch), 10 * rng.Normal(), rng.Uniform()});
+    optim::PutMoments(words, i, {1 + rng.Below(kMomentsBatch), 10 * rng.Normal(), rng.Uniform()});
   }
   return words;
 }
@@ -50,8 +50,8 @@ class ServerMomentsTest : public ::testing::Test {
     ASSERT_EQ(config.table.slices[0], (SliceSpec{0, 0, 6 * kFeatures}));
     ASSERT_EQ(config.table.slices[1].variable, 1u) << "moments are one slice";
     server_ = std::make_unique<Server>(config);
-    server_->OnJoined(kServer);
-    server_->OnHeartbeatReply(Orders(kIncarnation));
+    server_->OnJoined(kMomentsServer);
+    server_->OnHeartbeatReply(Orders(kMomentsIncarnation));
   }
   static StrategyConfig Stepped(StrategyKind kind, uint32_t lanes, uint32_t backup = 0) {
     StrategyConfig strategy;
@@ -66,9 +66,9 @@ class ServerMomentsTest : public ::testing::Test {
     ServerHeartbeatReply reply;
     View& view = reply.view.emplace();
     view.generation = Generation(10);
-    view.members.push_back({kServer, Role::kServer, 0, "here"});
+    view.members.push_back({kMomentsServer, Role::kServer, 0, "here"});
     for (uint32_t i = 0; i < 8; ++i) {
-      view.members.push_back({NodeId(kWorker.value + i), Role::kWorker, i, ""});
+      view.members.push_back({NodeId(kMomentsWorker.value + i), Role::kWorker, i, ""});
     }
     reply.start.resize(8);
     for (uint32_t i = 0; i < slices_; ++i) {
@@ -81,14 +81,14 @@ class ServerMomentsTest : public ::testing::Test {
   PushRequest Push(uint64_t step, uint32_t lane, Disposition disposition = Disposition::kGradient) {
     PushRequest request;
     request.sequence = ++sequence_;
-    request.worker = NodeId(kWorker.value + lane);
+    request.worker = NodeId(kMomentsWorker.value + lane);
     request.generation = Generation(10);
     request.disposition = disposition;
     request.cut.partition = lane;
-    request.cut.end = 100 * kBatch;
-    request.cut.batch_size = kBatch;
+    request.cut.end = 100 * kMomentsBatch;
+    request.cut.batch_size = kMomentsBatch;
     request.run = static_cast<uint32_t>(step);
-    request.events = disposition == Disposition::kEmpty ? 0 : kBatch;
+    request.events = disposition == Disposition::kEmpty ? 0 : kMomentsBatch;
     if (strategy_.stepped()) {
       request.step_lane = StepLane{step, lane, strategy_.total_lanes(), strategy_.lanes};
     }
@@ -111,7 +111,7 @@ class ServerMomentsTest : public ::testing::Test {
   std::vector<uint64_t> Held() { return Bits(server_->Find(kMoments)->values()); }
 
   StrategyConfig strategy_;
-  Incarnation incarnation_ = kIncarnation;
+  Incarnation incarnation_ = kMomentsIncarnation;
   uint32_t slices_ = 0;
   std::unique_ptr<Server> server_;
   uint64_t sequence_ = 0;

@@ -13,7 +13,7 @@ namespace leat::protocol {
 
 namespace {
 
-Status Bad(std::string what) {
+Status BadPush(std::string what) {
   return Status(Code::kInvalidArgument, "push: " + std::move(what));
 }
 
@@ -22,21 +22,21 @@ Status Bad(std::string what) {
 Status Server::State::CheckRun(const PushRequest& request) const {
   const Cut& cut = request.cut;
   if (!cut.valid())
-    return Bad("invalid cut (begin " + std::to_string(cut.begin.offset) + ", end " + std::to_string(cut.end) +
-               ")");
+    return BadPush("invalid cut (begin " + std::to_string(cut.begin.offset) + ", end " +
+                   std::to_string(cut.end) + ")");
   if (!start.empty() && cut.partition >= start.size()) {
-    return Bad("partition " + std::to_string(cut.partition) + " of " + std::to_string(start.size()));
+    return BadPush("partition " + std::to_string(cut.partition) + " of " + std::to_string(start.size()));
   }
   if (request.run >= cut.runs()) {
-    return Bad("run " + std::to_string(request.run) + " of " + std::to_string(cut.runs()));
+    return BadPush("run " + std::to_string(request.run) + " of " + std::to_string(cut.runs()));
   }
   const uint64_t most = cut.EventsOf(request.run);
   const bool fits = request.disposition == Disposition::kEmpty ? request.events == 0
                     : request.disposition == Disposition::kGradient
                         ? request.events >= 1 && request.events <= most
                         : request.events <= most;
-  if (!fits) return Bad(std::to_string(request.events) + " events in a batch of " + std::to_string(most));
-  if (!ValidRate(request.rate)) return Bad("a learning rate times " + std::to_string(request.rate));
+  if (!fits) return BadPush(std::to_string(request.events) + " events in a batch of " + std::to_string(most));
+  if (!ValidRate(request.rate)) return BadPush("a learning rate times " + std::to_string(request.rate));
   return {};
 }
 
@@ -52,35 +52,35 @@ Status Server::State::CheckStepLane(const PushRequest& request) const {
   const StrategyConfig& strategy = config.strategy;
   if (!strategy.stepped()) {
     if (request.step_lane || request.version_wanted > 0 || !request.counted.empty()) {
-      return Bad("a step lane, but the strategy has no steps");
+      return BadPush("a step lane, but the strategy has no steps");
     }
     return {};
   }
   if (!request.step_lane) {
-    if (request.disposition != Disposition::kPull) return Bad("a run without a step lane");
-    return request.counted.empty() ? Status() : Bad("counted lanes without a step lane");
+    if (request.disposition != Disposition::kPull) return BadPush("a run without a step lane");
+    return request.counted.empty() ? Status() : BadPush("counted lanes without a step lane");
   }
   const StepLane& step_lane = *request.step_lane;
   if (!FitsStrategy(step_lane)) {
     const std::string has = strategy.auto_lanes ? std::to_string(strategy.backup) + " more than count"
                                                 : std::to_string(strategy.total_lanes()) + " and " +
                                                       std::to_string(strategy.lanes);
-    return Bad("a step of " + std::to_string(step_lane.width) + " lanes, of which " +
-               std::to_string(step_lane.needed) + " count; the job has " + has);
+    return BadPush("a step of " + std::to_string(step_lane.width) + " lanes, of which " +
+                   std::to_string(step_lane.needed) + " count; the job has " + has);
   }
   if (step_lane.lane >= step_lane.width) {
-    return Bad("lane " + std::to_string(step_lane.lane) + " of " + std::to_string(step_lane.width));
+    return BadPush("lane " + std::to_string(step_lane.lane) + " of " + std::to_string(step_lane.width));
   }
   if (request.counted.empty()) return {};
   if (step_lane.needed == step_lane.width || request.counted.size() != (step_lane.width + 63) / 64) {
-    return Bad("counted lanes beyond the step's " + std::to_string(step_lane.width));
+    return BadPush("counted lanes beyond the step's " + std::to_string(step_lane.width));
   }
   uint32_t chosen = 0;
   for (const uint64_t word : request.counted) chosen += static_cast<uint32_t>(std::popcount(word));
   const bool beyond = step_lane.width % 64 != 0 && request.counted.back() >> (step_lane.width % 64) != 0;
   if (beyond || chosen != step_lane.needed) {
-    return Bad(std::to_string(chosen) + " counted lanes of " + std::to_string(step_lane.width) + "; " +
-               std::to_string(step_lane.needed) + " are needed");
+    return BadPush(std::to_string(chosen) + " counted lanes of " + std::to_string(step_lane.width) + "; " +
+                   std::to_string(step_lane.needed) + " are needed");
   }
   return {};
 }
@@ -93,13 +93,13 @@ Status Server::Begin(const PushRequest& request, std::vector<uint64_t>* elements
   for (const SliceRef& ref : request.slices) {
     const SliceId id = ref.slice;
     if (id.value >= s.hosted_slices.size()) {
-      return Bad("slice " + ToString(id) + " of " + std::to_string(s.hosted_slices.size()));
+      return BadPush("slice " + ToString(id) + " of " + std::to_string(s.hosted_slices.size()));
     }
-    if (before && id <= before->slice) return Bad("slice " + ToString(id) + " is out of order");
+    if (before && id <= before->slice) return BadPush("slice " + ToString(id) + " is out of order");
     before = &ref;
     if (elements) elements->push_back(gradient ? s.config.table.slices[id.value].elements() : 0);
   }
-  if (request.disposition > Disposition::kRejected) return Bad("unknown disposition");
+  if (request.disposition > Disposition::kRejected) return BadPush("unknown disposition");
   LEAT_RETURN_IF_ERROR(s.CheckStepLane(request));
   if (request.disposition != Disposition::kPull) LEAT_RETURN_IF_ERROR(s.CheckRun(request));
   if (s.Refuses(request)) {

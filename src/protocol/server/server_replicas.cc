@@ -23,7 +23,7 @@ constexpr uint64_t kMaxUnacknowledged = 8192;
 // Primaries whose last number is known, at most. One that is forgotten begins anew.
 constexpr size_t kMaxPrimaries = 4096;
 
-Status Bad(std::string what) {
+Status BadReplica(std::string what) {
   return Status(Code::kInvalidArgument, "forward: " + std::move(what));
 }
 
@@ -365,19 +365,21 @@ Status Server::BeginForward(const ForwardRequest& request, std::vector<uint64_t>
   const bool gradient = push.disposition == Disposition::kGradient;
   if (elements) elements->clear();
   if (request.epochs.size() != push.slices.size() || request.versions.size() != push.slices.size())
-    return Bad("its slices do not fit");
+    return BadReplica("its slices do not fit");
   const SliceRef* before = nullptr;
   for (const SliceRef& ref : push.slices) {
     if (ref.slice.value >= s.hosted_slices.size() || (before && ref.slice <= before->slice))
-      return Bad("slice " + ToString(ref.slice) + " is unknown or out of order");
+      return BadReplica("slice " + ToString(ref.slice) + " is unknown or out of order");
     before = &ref;
     if (elements) elements->push_back(gradient ? s.config.table.slices[ref.slice.value].elements() : 0);
   }
-  if (push.disposition > Disposition::kRejected || !push.counted.empty()) return Bad("no forwarded push");
+  if (push.disposition > Disposition::kRejected || !push.counted.empty())
+    return BadReplica("no forwarded push");
   LEAT_RETURN_IF_ERROR(s.CheckStepLane(push));
   if (push.disposition != Disposition::kPull) LEAT_RETURN_IF_ERROR(s.CheckRun(push));
   for (const DecidedStep& decided : request.decided) {
-    if (!s.stepped() || !s.Valid(decided)) return Bad("wrong lanes of step " + std::to_string(decided.step));
+    if (!s.stepped() || !s.Valid(decided))
+      return BadReplica("wrong lanes of step " + std::to_string(decided.step));
   }
   return {};
 }

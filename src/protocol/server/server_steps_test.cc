@@ -19,10 +19,10 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
-const NodeId kWorker(20);
+const NodeId kStepsWorker(20);
 constexpr Incarnation kIncarnation(7);
 constexpr Incarnation kNextLife(8);
-constexpr uint32_t kBatch = 8;
+constexpr uint32_t kStepsBatch = 8;
 
 StrategyConfig Sync(uint32_t lanes, uint32_t backup = 0) {
   StrategyConfig strategy;
@@ -85,7 +85,7 @@ class ServerStepsTest : public ::testing::Test {
     view.generation = Generation(10);
     for (const Node& n : nodes_) view.members.push_back({n.node, Role::kServer, 0, "there"});
     for (uint32_t i = 0; i < 8; ++i) {
-      view.members.push_back({NodeId(kWorker.value + i), Role::kWorker, i, ""});
+      view.members.push_back({NodeId(kStepsWorker.value + i), Role::kWorker, i, ""});
     }
     reply.start.resize(8);
     for (const uint32_t i : node.slices) reply.orders.push_back({SliceId(i), incarnation, "", "", 0});
@@ -95,15 +95,15 @@ class ServerStepsTest : public ::testing::Test {
   Cut CutOf(uint32_t partition) const {
     Cut cut;
     cut.partition = partition;
-    cut.end = 100 * kBatch;
-    cut.batch_size = kBatch;
+    cut.end = 100 * kStepsBatch;
+    cut.batch_size = kStepsBatch;
     return cut;
   }
   // Lane l of step t is run t of partition l, pushed by worker l.
-  PushRequest Push(const Node& node, uint64_t step, uint32_t lane, uint32_t events = kBatch) {
+  PushRequest Push(const Node& node, uint64_t step, uint32_t lane, uint32_t events = kStepsBatch) {
     const StrategyConfig& strategy = config_.strategy;
     PushRequest request = Pull(node);
-    request.worker = NodeId(kWorker.value + lane);
+    request.worker = NodeId(kStepsWorker.value + lane);
     request.disposition = Disposition::kGradient;
     request.cut = CutOf(lane);
     request.run = static_cast<uint32_t>(step);
@@ -115,7 +115,7 @@ class ServerStepsTest : public ::testing::Test {
   PushRequest Pull(const Node& node, uint64_t version = 0, bool exact = false) {
     PushRequest request;
     request.sequence = ++sequence_;
-    request.worker = kWorker;
+    request.worker = kStepsWorker;
     request.generation = Generation(10);
     request.version_wanted = version;
     request.exact = exact;
@@ -211,7 +211,7 @@ TEST_F(ServerStepsTest, AStepIsMadeAtTheRateOfItsLanes) {
       push.rate = rates[step];
       Take(node(), push);
     }
-    expected.Step(step, 0, {kBatch, kBatch}, rates[step]);
+    expected.Step(step, 0, {kStepsBatch, kStepsBatch}, rates[step]);
     EXPECT_EQ(ValuesOf(node()), expected.values) << step;
   }
 }
@@ -341,7 +341,7 @@ TEST_F(ServerStepsTest, WhatComesAgainCountsOnce) {
     node().server->Apply(first, i, PayloadOf(first, first.slices[i].slice.value));
   }
   PushRequest again = Push(node(), 0, 0);
-  again.worker = NodeId(kWorker.value + 5);
+  again.worker = NodeId(kStepsWorker.value + 5);
   EXPECT_EQ(Outcome(node(), again), SliceOutcome::kHeld);
   EXPECT_EQ(Outcome(node(), again), SliceOutcome::kHeld);
   EXPECT_EQ(Outcome(node(), Push(node(), 0, 1)), SliceOutcome::kApplied);
@@ -446,7 +446,7 @@ TEST_F(ServerStepsTest, WhatIsWaitedForMayGoAway) {
   orders = Orders(node());
   View without = *orders.view;
   without.generation = Generation(11);
-  std::erase_if(without.members, [](const Member& member) { return member.node == kWorker; });
+  std::erase_if(without.members, [](const Member& member) { return member.node == kStepsWorker; });
   orders.view = std::move(without);
   node().server->OnHeartbeatReply(orders);
   TakeReady(node());
@@ -482,7 +482,7 @@ TEST_F(ServerStepsTest, MemoryThatSomebodyHoldsIsLeftAsItIs) {
     std::vector<std::pair<Server::HeldValues, std::vector<float>>> held;
     for (uint64_t step = 0; step < 8; ++step) {
       TakeStep(node(), step);
-      expected.Step(step, 0, {kBatch, kBatch});
+      expected.Step(step, 0, {kStepsBatch, kStepsBatch});
       ASSERT_EQ(ValuesOf(node()), expected.values) << step;
       // Of the newest and the previous version, for some steps.
       for (const uint64_t version : {step, step + 1}) {
@@ -510,7 +510,7 @@ TEST_F(ServerStepsTest, WhatContradictsTheOpenStepIsAConflict) {
   other.cut = CutOf(0);
   EXPECT_EQ(Outcome(node(), other), SliceOutcome::kConflict) << "the same run in two lanes";
   other.run = 1;
-  other.cut.end -= kBatch;
+  other.cut.end -= kStepsBatch;
   EXPECT_EQ(Outcome(node(), other), SliceOutcome::kConflict) << "a cut that overlaps another lane's";
   other = Push(node(), 0, 1);
   other.step_lane->width = other.step_lane->needed = 2;
@@ -548,7 +548,7 @@ TEST_F(ServerStepsTest, EarlyRunsAreKeptUntilTheirStepComes) {
   EXPECT_EQ(At(node()).version, 0u);
   EXPECT_EQ(Outcome(node(), Push(node(), 0, 0)), SliceOutcome::kApplied);
   EXPECT_EQ(At(node()).version, 3u) << "those that had waited for it are complete too";
-  for (uint64_t step = 0; step < 3; ++step) expected.Step(step, 0, {kBatch, kBatch});
+  for (uint64_t step = 0; step < 3; ++step) expected.Step(step, 0, {kStepsBatch, kStepsBatch});
   EXPECT_EQ(ValuesOf(node()), expected.values);
   const ServerProgress progress = SendHeartbeat(node()).progress;
   const uint64_t slices = node().slices.size();
@@ -591,7 +591,7 @@ TEST_F(ServerStepsTest, TheFirstToComeCountAndBothServersKnowWhich) {
   EXPECT_THAT(chosen.counted, ElementsAre(0b1010u));
   EXPECT_EQ(chosen.slices[0].outcome, SliceOutcome::kApplied);
   EXPECT_EQ(At(decider).version, 1u);
-  expected.Step(0, 0, {0, kBatch, 0, kBatch});
+  expected.Step(0, 0, {0, kStepsBatch, 0, kStepsBatch});
   EXPECT_EQ(ValuesOf(decider), expected.values);
   EXPECT_TRUE(At(decider).ledger.Held(CutOf(0)).empty()) << "its events are for another step";
   EXPECT_EQ(At(decider).ledger.Held(CutOf(3)).count(), 1u);
@@ -615,7 +615,7 @@ TEST_F(ServerStepsTest, TheFirstToComeCountAndBothServersKnowWhich) {
   EXPECT_THAT(last.counted, IsEmpty()) << "that is the decider's to say";
   EXPECT_EQ(last.slices[0].outcome, SliceOutcome::kApplied);
   EXPECT_EQ(other.late.at(11).slices[0].version, 1u);
-  expected_other.Step(0, 1, {0, kBatch, 0, kBatch});
+  expected_other.Step(0, 1, {0, kStepsBatch, 0, kStepsBatch});
   EXPECT_EQ(ValuesOf(other, 1), expected_other.values);
   EXPECT_TRUE(At(other, 1).ledger.Held(CutOf(0)).empty());
   EXPECT_EQ(Outcome(other, Push(other, 0, 0)), SliceOutcome::kLate);
@@ -677,7 +677,7 @@ TEST_F(ServerStepsTest, AStepWithALaneThatIsNotFiniteIsSkippedEverywhere) {
     EXPECT_EQ(heartbeat.progress.skipped, 1u);
     EXPECT_EQ(heartbeat.progress.staleness_count, 0u);
     EXPECT_EQ(heartbeat.consecutive_rejected, 1u);
-    EXPECT_EQ(heartbeat.rejected, (RejectedRun{NodeId(kWorker.value + 1), CutOf(1), 0}));
+    EXPECT_EQ(heartbeat.rejected, (RejectedRun{NodeId(kStepsWorker.value + 1), CutOf(1), 0}));
     // The values of both versions are the same, and stay so.
     EXPECT_THAT(node.server->Values(SliceId(slice), 0).values, Each(5.0f));
     for (const uint32_t lane : {0u, 1u}) Take(node, Push(node, 1, lane));
@@ -690,7 +690,7 @@ TEST_F(ServerStepsTest, AStepWithALaneThatIsNotFiniteIsSkippedEverywhere) {
     EXPECT_THAT(node.server->Values(SliceId(slice), 2).values, Each(5.0f));
     Reference expected(config_, At(node, slice));
     std::ranges::fill(expected.values, 5.0f);
-    expected.Step(2, slice, {kBatch, kBatch, kBatch});
+    expected.Step(2, slice, {kStepsBatch, kStepsBatch, kStepsBatch});
     EXPECT_EQ(ValuesOf(node, slice), expected.values);
   }
 }
@@ -890,7 +890,7 @@ TEST_F(ServerStepsTest, SurvivesRandomRequests) {
       if (rng.Chance(0.2)) push.run = static_cast<uint32_t>(some(99));
       if (rng.Chance(0.1)) push.step_lane->step = some(version + 3);
       if (rng.Chance(0.1)) push.step_lane->width = static_cast<uint32_t>(some(4));
-      if (rng.Chance(0.1)) push.cut.end = kBatch * (1 + some(99));
+      if (rng.Chance(0.1)) push.cut.end = kStepsBatch * (1 + some(99));
       if (rng.Chance(0.1)) push.step_lane->lane = static_cast<uint32_t>(some(4));
       if (rng.Chance(0.2)) push.counted = {some(15)};
       if (rng.Chance(0.3)) push.version_wanted = some(version + 2);

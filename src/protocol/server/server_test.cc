@@ -13,7 +13,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 
-const NodeId kServer(1), kWorker(2);
+const NodeId kServer(1), kPusher(2);
 
 // Two variables of 12 slices in all, on one server.
 class ServerTest : public ::testing::Test {
@@ -36,7 +36,7 @@ class ServerTest : public ::testing::Test {
     server_->OnJoined(kServer);
   }
 
-  View MakeView(uint64_t generation, std::vector<NodeId> workers = {kWorker}) {
+  View MakeView(uint64_t generation, std::vector<NodeId> workers = {kPusher}) {
     View view;
     view.generation = Generation(generation);
     view.members.push_back({kServer, Role::kServer, 0, "here"});
@@ -57,7 +57,7 @@ class ServerTest : public ::testing::Test {
   PushRequest Push(uint32_t batch, uint32_t events = 8, std::vector<uint32_t> slices = {0}) {
     PushRequest request;
     request.sequence = ++sequence_;
-    request.worker = kWorker;
+    request.worker = kPusher;
     request.generation = Generation(10);
     request.disposition = Disposition::kGradient;
     request.cut.end = 80;
@@ -151,7 +151,7 @@ TEST_F(ServerTest, APullChangesNothing) {
   server_->OnHeartbeatReply(Orders(7));
   const Ledger before = server_->Find(SliceId(1))->ledger;
   PushRequest pull;
-  pull.worker = kWorker;
+  pull.worker = kPusher;
   pull.generation = Generation(10);
   pull.slices = {{SliceId(1), Incarnation(7), 0}};
   const PushReply reply = Take(pull);
@@ -226,7 +226,7 @@ TEST_F(ServerTest, CountsRunsInARowThatWereNotFinite) {
   ServerHeartbeat heartbeat = server_->MakeHeartbeat();
   EXPECT_EQ(heartbeat.consecutive_rejected, 2u);
   EXPECT_EQ(heartbeat.progress.skipped, 2u);
-  EXPECT_EQ(heartbeat.rejected, (RejectedRun{kWorker, rejected(1).cut, 1}));
+  EXPECT_EQ(heartbeat.rejected, (RejectedRun{kPusher, rejected(1).cut, 1}));
   Take(Push(2));
   Take(rejected(3));
   Take(Push(2));  // a duplicate does not count

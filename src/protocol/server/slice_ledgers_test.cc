@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using Entry = Ledger::Entry;
 
-constexpr uint32_t kSlices = 70;
+constexpr uint32_t kManySlices = 70;
 
 Cut CutAt(uint32_t partition, uint64_t begin, uint64_t events) {
   Cut cut;
@@ -25,35 +25,35 @@ Cut CutAt(uint32_t partition, uint64_t begin, uint64_t events) {
 
 const Ledger kEmpty(std::vector<Position>{{0, 0}, {0, 0}});
 
-SliceLedgers All() {
-  SliceLedgers ledgers(kSlices);
-  for (uint32_t i = 0; i < kSlices; ++i) ledgers.Put(i, kEmpty);
+SliceLedgers AllLedgers() {
+  SliceLedgers ledgers(kManySlices);
+  for (uint32_t i = 0; i < kManySlices; ++i) ledgers.Put(i, kEmpty);
   return ledgers;
 }
 
 TEST(SliceLedgers, EqualOnesAreOneClass) {
-  SliceLedgers ledgers = All();
+  SliceLedgers ledgers = AllLedgers();
   EXPECT_EQ(ledgers.Classes().size(), 1u);
-  for (uint32_t i = 0; i < kSlices; ++i) {
+  for (uint32_t i = 0; i < kManySlices; ++i) {
     EXPECT_EQ(ledgers.Record(i, CutAt(0, 0, 4), 2), Entry::kNew);
     EXPECT_EQ(ledgers.Record(i, CutAt(0, 0, 4), 2), Entry::kDuplicate);
     const auto classes = ledgers.Classes();
-    ASSERT_EQ(classes.size(), i + 1 < kSlices ? 2u : 1u);
+    ASSERT_EQ(classes.size(), i + 1 < kManySlices ? 2u : 1u);
     EXPECT_EQ(classes[0].slices.size(), i + 1);
     EXPECT_TRUE(HeldRuns(classes[0].partitions, CutAt(0, 0, 4)).Has(2));
   }
 }
 
 TEST(SliceLedgers, WhoseLedgersDifferedForLongAndComeToTheSameAreOneClassAgain) {
-  SliceLedgers ledgers = All();
+  SliceLedgers ledgers = AllLedgers();
   for (uint32_t run = 0; run < 200; ++run) {
-    for (uint32_t i = 0; i < kSlices; ++i) {
+    for (uint32_t i = 0; i < kManySlices; ++i) {
       if (i % 2 == 0) ledgers.Record(i, CutAt(0, 0, 200), run);
     }
   }
   EXPECT_EQ(ledgers.Classes().size(), 2u);
   for (uint32_t run = 0; run < 200; ++run) {
-    for (uint32_t i = 1; i < kSlices; i += 2) ledgers.Record(i, CutAt(0, 0, 200), run);
+    for (uint32_t i = 1; i < kManySlices; i += 2) ledgers.Record(i, CutAt(0, 0, 200), run);
   }
   const auto classes = ledgers.Classes();
   ASSERT_EQ(classes.size(), 1u);
@@ -64,7 +64,7 @@ TEST(SliceLedgers, WhoseLedgersDifferedForLongAndComeToTheSameAreOneClassAgain) 
 TEST(SliceLedgers, AreToEachSliceALedgerOfItsOwn) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     Rng rng(seed);
-    const uint32_t slices = 1 + static_cast<uint32_t>(rng.Below(kSlices));
+    const uint32_t slices = 1 + static_cast<uint32_t>(rng.Below(kManySlices));
     SliceLedgers ledgers(slices);
     std::vector<std::optional<Ledger>> plain(slices);
     for (int round = 0; round < 300; ++round) {

@@ -12,21 +12,21 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-StrategyConfig Sync(uint32_t lanes, uint32_t backup = 0) {
+StrategyConfig SyncWorkers(uint32_t lanes, uint32_t backup = 0) {
   StrategyConfig strategy;
   strategy.kind = StrategyKind::kSync;
   strategy.lanes = lanes;
   strategy.backup = backup;
   return strategy;
 }
-StrategyConfig Ssp(uint32_t lanes, int32_t staleness) {
-  StrategyConfig strategy = Sync(lanes);
+StrategyConfig SspWorkers(uint32_t lanes, int32_t staleness) {
+  StrategyConfig strategy = SyncWorkers(lanes);
   strategy.kind = StrategyKind::kSsp;
   strategy.staleness = staleness;
   return strategy;
 }
 StrategyConfig Averaging(uint32_t lanes, uint32_t period) {
-  StrategyConfig strategy = Sync(lanes);
+  StrategyConfig strategy = SyncWorkers(lanes);
   strategy.kind = StrategyKind::kAveraging;
   strategy.period = period;
   return strategy;
@@ -41,7 +41,8 @@ StrategyConfig Downpour(uint32_t n_push, uint32_t n_fetch) {
 
 class StepsTest : public WorkerTest {
  protected:
-  explicit StepsTest(const StrategyConfig& strategy = Sync(2)) : WorkerTest(strategy), strategy_(strategy) {}
+  explicit StepsTest(const StrategyConfig& strategy = SyncWorkers(2))
+      : WorkerTest(strategy), strategy_(strategy) {}
 
   Lease Part(uint64_t id, uint64_t first_step, uint32_t lane, uint32_t runs = 2,
              std::vector<uint32_t> missing = {}) const {
@@ -360,7 +361,7 @@ TEST_F(StepsTest, EmptyAndRejectedRunsHaveTheirTurnsToo) {
 
 class SspTest : public StepsTest {
  protected:
-  SspTest() : StepsTest(Ssp(2, 2)) {}
+  SspTest() : StepsTest(SspWorkers(2, 2)) {}
 };
 
 TEST_F(SspTest, RunsAheadAndHoldsItsLeaseUntilItIsRecorded) {
@@ -407,7 +408,7 @@ TEST_F(SspTest, WaitsForAVersionAsFarBehindAsIsAllowed) {
 
 class BackupTest : public StepsTest {
  protected:
-  BackupTest() : StepsTest(Sync(2, 1)) {}
+  BackupTest() : StepsTest(SyncWorkers(2, 1)) {}
 };
 
 TEST_F(BackupTest, OtherServersLearnWhichLanesCount) {
@@ -499,7 +500,8 @@ TEST_F(BackupTest, ACountedLaneIsPushedToServersThatLackIt) {
   EXPECT_EQ(All<Compute>(Answer(pulls[0], 1)).at(0).batch, 1u);
 }
 
-class MalformedRequestTest : public BackupTest, public testing::WithParamInterface<std::vector<uint64_t>> {};
+class MalformedRequestTest : public BackupTest,
+                             public ::testing::WithParamInterface<std::vector<uint64_t>> {};
 
 TEST_P(MalformedRequestTest, MalformedCountedLanesAreNotPassedOn) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 2)}));
@@ -511,9 +513,9 @@ TEST_P(MalformedRequestTest, MalformedCountedLanesAreNotPassedOn) {
   EXPECT_THAT(pulls[0].request->counted, IsEmpty());
 }
 INSTANTIATE_TEST_SUITE_P(Some, MalformedRequestTest,
-                         testing::Values(std::vector<uint64_t>{0b111}, std::vector<uint64_t>{0b001},
-                                         std::vector<uint64_t>{0b1001}, std::vector<uint64_t>{0b011, 0},
-                                         std::vector<uint64_t>{}));
+                         ::testing::Values(std::vector<uint64_t>{0b111}, std::vector<uint64_t>{0b001},
+                                           std::vector<uint64_t>{0b1001}, std::vector<uint64_t>{0b011, 0},
+                                           std::vector<uint64_t>{}));
 
 // ---- averaging
 
@@ -712,7 +714,7 @@ TEST_F(LongRunsTest, ARunThatIsTakenAwayIsFollowedByAFetch) {
 }
 
 TEST_F(StepsTest, ValuesToScoreWithAreThereBeforeAnyLease) {
-  WorkerConfig config = MakeConfig(Sync(2));
+  WorkerConfig config = MakeConfig(SyncWorkers(2));
   config.always_pull = true;
   Worker worker(config);
   worker.OnJoined(kSelf);

@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr size_t kSlices = 4;
+constexpr size_t kSwarmSlices = 4;
 constexpr uint64_t kTorn = ~uint64_t{0};
 
 class Swarm {
@@ -58,7 +58,7 @@ class Swarm {
     NodeId node;
     std::unique_ptr<Worker> worker;
     bool alive = true;
-    std::vector<uint64_t> memory = std::vector<uint64_t>(kSlices, kTorn);  // versions of values
+    std::vector<uint64_t> memory = std::vector<uint64_t>(kSwarmSlices, kTorn);  // versions of values
     std::map<NodeId, uint64_t> connection;
     std::map<NodeId, PushRequest> asked;
   };
@@ -146,7 +146,7 @@ class Swarm {
     }
     parked_.push_back({server, request, std::move(reply), std::move(answer)});
     for (int twice = 0; twice < 2; ++twice) {  // what the deciding server says holds for its other slices
-      for (size_t i = 0; i < kSlices; ++i) Complete(i);
+      for (size_t i = 0; i < kSwarmSlices; ++i) Complete(i);
     }
     Unpark();
   }
@@ -247,7 +247,7 @@ class Swarm {
         if (!fits) mistake_ = "step " + std::to_string(step) + " from version " + std::to_string(version);
       }
     }
-    if (strategy_.local_steps() && !a.last) p->memory.assign(kSlices, step);  // its own, until the end
+    if (strategy_.local_steps() && !a.last) p->memory.assign(kSwarmSlices, step);  // its own, until the end
     In(p, Between(0.2, rng_.Chance(0.05) ? 120 : 6), [this, p, a] {
       Do(p, p->worker->OnComputed(now_, a.token, {Disposition::kGradient, 10}));
     });
@@ -314,7 +314,8 @@ class Swarm {
       View& view = reply.view.emplace();
       view.generation = Generation(1);
       view.members = {{kA, Role::kServer, 0, "a"}, {kB, Role::kServer, 1, "b"}};
-      for (size_t i = 0; i < kSlices; ++i) view.slices.push_back({ServerOf(i), Incarnation(i + 1), true});
+      for (size_t i = 0; i < kSwarmSlices; ++i)
+        view.slices.push_back({ServerOf(i), Incarnation(i + 1), true});
       Grant(p, &reply.leases);
       for (uint64_t id : heartbeat.held) {
         const auto mine = [&](const Part& part) { return part.lease == id && !Over(part); };
@@ -385,7 +386,7 @@ class Swarm {
   std::priority_queue<Happening> queue_;
   std::vector<ProcessPtr> processes_;
   std::vector<Part> parts_;
-  std::vector<SliceModel> slices_ = std::vector<SliceModel>(kSlices);
+  std::vector<SliceModel> slices_ = std::vector<SliceModel>(kSwarmSlices);
   std::map<uint64_t, std::set<uint32_t>> counted_;  // by step
   std::map<NodeId, std::set<uint64_t>> told_;       // by server: steps whose lanes it knows
   std::vector<Parked> parked_;

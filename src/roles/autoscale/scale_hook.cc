@@ -8,7 +8,7 @@
 namespace leat::roles {
 namespace {
 
-constexpr Duration kFirstPause = std::chrono::seconds(1), kLongestPause = std::chrono::minutes(1);
+constexpr Duration kFirstHookPause = std::chrono::seconds(1), kLongestHookPause = std::chrono::minutes(1);
 
 std::string Replace(std::string text, const std::string& word, const std::string& by) {
   for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size()))
@@ -58,7 +58,7 @@ void ScaleHook::OnEnd(const Numbers& numbers, const Status& status) {
     return;
   }
   told_.reset();
-  pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
+  pause_ = std::clamp(2 * pause_, kFirstHookPause, kLongestHookPause);
   retry_at_ = asked_ + pause_;
   spdlog::warn("autoscale command for {} workers and {} ps: {}; the next attempt is in {} s", numbers.workers,
                numbers.servers, failure_, std::chrono::duration_cast<std::chrono::seconds>(pause_).count());

@@ -36,7 +36,7 @@ using protocol::AdminRequest;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-constexpr const char* kToken = "secret";
+constexpr const char* kFollowToken = "secret";
 // In its jobs, each parameter is the number of events that have counted.
 constexpr uint64_t kPauseAt = 2000;
 
@@ -132,7 +132,7 @@ class FollowTest : public ::testing::Test {
     job_->heartbeat_timeout = heartbeat_timeout_;
     std::atomic<bool> ready{false};
     const CoordinatorOptions options{.listen = address_.empty() ? "127.0.0.1:0" : address_,
-                                     .token = kToken,
+                                     .token = kFollowToken,
                                      .tls = coordinator_tls_,
                                      .resume = resume,
                                      .pause_at = pause_at_,
@@ -143,12 +143,12 @@ class FollowTest : public ::testing::Test {
     coordinator_.emplace([this, options] { return RunCoordinator(*job_, options); });
     ASSERT_TRUE(WaitFor([&] { return ready || coordinator_->over(); }));
     ASSERT_TRUE(ready) << coordinator_->Wait().ToString();
-    client_ = control::ControlClient::Make(address_, kToken, tls_);
+    client_ = control::ControlClient::Make(address_, kFollowToken, tls_);
   }
   RoleOptions Options() const {
     RoleOptions options;
     options.coordinator_client.coordinator = address_;
-    options.coordinator_client.token = kToken;
+    options.coordinator_client.token = kFollowToken;
     options.coordinator_client.tls = tls_;
     options.plan.tables = {&reference::Kernels()};
     return options;
@@ -208,7 +208,7 @@ class FollowTest : public ::testing::Test {
   std::shared_ptr<net::TlsIdentity> coordinator_tls_, tls_;
   Duration heartbeat_timeout_ = std::chrono::seconds(5);
   uint64_t pause_at_ = kPauseAt;
-  std::string token_ = kToken;
+  std::string token_ = kFollowToken;
   std::optional<job::Job> job_;
   std::string address_;
   Values values_;

@@ -11,7 +11,7 @@ namespace {
 
 // The publisher may have changed after this time: the feed that does not answer may be lost.
 constexpr Duration kCallDeadline = std::chrono::seconds(3);
-constexpr Duration kRetry = std::chrono::milliseconds(100);
+constexpr Duration kScoreRetry = std::chrono::milliseconds(100);
 constexpr size_t kBatchBytes = 4 << 20;
 
 // About as many bytes as it takes on the wire.
@@ -137,7 +137,7 @@ void ScoreSender::Run() {
                   std::make_move_iterator(sending_.end()));
     sending_.clear();
     client_.reset();
-    wake_.wait_for(lock, kRetry, [this] { return stop_; });
+    wake_.wait_for(lock, kScoreRetry, [this] { return stop_; });
   }
 }
 

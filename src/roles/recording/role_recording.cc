@@ -16,8 +16,8 @@ namespace {
 
 // A track has room for what happens in several of these.
 constexpr Duration kChunkPause = std::chrono::milliseconds(250);
-constexpr Duration kCall = std::chrono::seconds(1);
-constexpr Duration kRetry = std::chrono::milliseconds(50);
+constexpr Duration kRecordingCall = std::chrono::seconds(1);
+constexpr Duration kRecordingRetry = std::chrono::milliseconds(50);
 constexpr size_t kMaxSamples = 4096;
 // Chunks that are not sent yet.
 constexpr size_t kMaxWaiting = 64;
@@ -63,7 +63,7 @@ bool RoleRecording::Send(const protocol::SpansRequest& request, bool* taken) {
   const MonotonicClock clock;
   *taken = false;
   const Time sent = clock.Now();
-  const auto reply = client_->Call(request, kCall);
+  const auto reply = client_->Call(request, kRecordingCall);
   const Time received = clock.Now();
   if (!reply.ok()) return reply.status().code() != Code::kAborted;
   const auto* answer = std::get_if<protocol::SpansReply>(&*reply);
@@ -131,7 +131,7 @@ void RoleRecording::Run(const protocol::RecordOrder& order, NodeId node) {
       bool taken = false;
       if (!Send(request, &taken) || taken) return;
     }
-    if (!Pause(kRetry)) return;
+    if (!Pause(kRecordingRetry)) return;
   }
 }
 

@@ -17,11 +17,11 @@
 namespace leat::roles {
 namespace {
 
-constexpr Duration kLook = std::chrono::milliseconds(20);
+constexpr Duration kElectionLook = std::chrono::milliseconds(20);
 // Members give up after a minute without a coordinator.
-constexpr Duration kPatience = std::chrono::seconds(90);
+constexpr Duration kElectionPatience = std::chrono::seconds(90);
 // Between questions whether another one has been elected.
-constexpr Duration kAsk = std::chrono::seconds(1);
+constexpr Duration kElectionAsk = std::chrono::seconds(1);
 
 uint64_t RandomSeed() {
   std::random_device random;
@@ -151,10 +151,10 @@ Result<uint64_t> ElectRestarted(const std::string& directory, protocol::Role ele
     wake.notify_one();
   });
   const MonotonicClock clock;
-  const Time until = clock.Now() + kPatience;
-  Time ask = clock.Now() + kAsk;
+  const Time until = clock.Now() + kElectionPatience;
+  Time ask = clock.Now() + kElectionAsk;
   std::unique_lock lock(mutex);
-  while (!wake.wait_for(lock, kLook, [&] { return stopped; })) {
+  while (!wake.wait_for(lock, kElectionLook, [&] { return stopped; })) {
     const Election::Outcome outcome = election->Look();
     if (outcome.elected) return protocol::NumberOf(*outcome.elected);
     bool replaced = outcome.excluded;
@@ -162,7 +162,7 @@ Result<uint64_t> ElectRestarted(const std::string& directory, protocol::Role ele
       lock.unlock();
       replaced = AskForLaterTerm(others, config.coordinator, config.term, options).has_value();
       lock.lock();
-      ask = clock.Now() + kAsk;
+      ask = clock.Now() + kElectionAsk;
     }
     if (replaced) {
       return Status(Code::kStale, directory +
@@ -173,7 +173,7 @@ Result<uint64_t> ElectRestarted(const std::string& directory, protocol::Role ele
       return Status(Code::kUnavailable,
                     directory + ": no majority of the job's " +
                         (elector_role == protocol::Role::kServer ? "servers" : "workers") +
-                        " has called within " + std::to_string(static_cast<int>(Seconds(kPatience))) +
+                        " has called within " + std::to_string(static_cast<int>(Seconds(kElectionPatience))) +
                         " s, and another coordinator may have taken over; if no process of the job is alive "
                         "any more, resume with --new-members");
     }

@@ -35,7 +35,7 @@ constexpr Duration kBetweenLooks = std::chrono::milliseconds(300);
 constexpr Duration kLook = std::chrono::milliseconds(20);
 constexpr Duration kAlive = std::chrono::milliseconds(400);  // between keep-alives
 constexpr Duration kMemberCall = std::chrono::seconds(5);    // its answer may have to be agreed
-constexpr Duration kRetry = std::chrono::milliseconds(50);
+constexpr Duration kCallRetry = std::chrono::milliseconds(50);
 constexpr Duration kCopyRetry = std::chrono::seconds(2);
 constexpr Duration kJoinDeadline = std::chrono::seconds(10);
 // The coordinator is taken for lost after this time without an answer. A coordinator that only this standby
@@ -135,7 +135,7 @@ class NetworkStandby {
     auto received = journal_.OnReply(std::get<protocol::FollowReply>(*reply));
     if (!received.ok()) {
       spdlog::warn("{}", received.status().message());
-      return Pause(kRetry) ? Status() : Stopped();
+      return Pause(kCallRetry) ? Status() : Stopped();
     }
     heard_ = clock_.Now();
     if (standing_) election_.Withdraw();
@@ -219,7 +219,7 @@ class NetworkStandby {
                        .term = directory_->term()},
                       *electorate_);
     }
-    return Pause(kRetry) ? Status() : Stopped();
+    return Pause(kCallRetry) ? Status() : Stopped();
   }
 
   // The members know a set of coordinators without this one: what it has is not enough.

@@ -23,13 +23,13 @@ namespace {
 
 constexpr Duration kInterval = std::chrono::milliseconds(250);  // between keep-alives
 // A coordinator is taken for lost after this time without an answer.
-constexpr Duration kSilence = std::chrono::seconds(2);
+constexpr Duration kStandbySilence = std::chrono::seconds(2);
 // Each standby waits so much longer than the one before it, so that one of them takes over.
-constexpr Duration kTurn = std::chrono::seconds(1);
-constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
-constexpr Duration kJoinDeadline = std::chrono::seconds(10);
+constexpr Duration kStandbyTurn = std::chrono::seconds(1);
+constexpr Duration kStandbyJoinRetry = std::chrono::milliseconds(100);
+constexpr Duration kStandbyJoinDeadline = std::chrono::seconds(10);
 
-bool Unreachable(const Status& status) {
+bool IsUnreachable(const Status& status) {
   return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded;
 }
 
@@ -58,7 +58,7 @@ class Standby {
         term_ = std::max(term_, protocol::NumberOf(joined->term));
         found = Watch(*joined);
       } else {
-        if (term_ == 0 || !Unreachable(joined.status())) return joined.status();
+        if (term_ == 0 || !IsUnreachable(joined.status())) return joined.status();
         found = LookForOthers();
       }
       if (found == Found::kOver) return {Code::kAborted, "the job is over"};
@@ -73,18 +73,18 @@ class Standby {
     auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place);
     request.process = process_;
     request.local_host = net::LocalHostTowards(client_->address());
-    const Time until = clock_.Now() + kJoinDeadline;
+    const Time until = clock_.Now() + kStandbyJoinDeadline;
     while (true) {
-      auto reply = client_->Call(request, std::max<Duration>(until - clock_.Now(), kJoinRetry));
+      auto reply = client_->Call(request, std::max<Duration>(until - clock_.Now(), kStandbyJoinRetry));
       Status status = reply.status();
       if (reply.ok()) {
         auto& joined = std::get<protocol::JoinReply>(*reply);
         if (joined.status.ok()) return std::move(joined);
         status = joined.status;
       }
-      if (!Unreachable(status) || clock_.Now() + kJoinRetry >= until)
+      if (!IsUnreachable(status) || clock_.Now() + kStandbyJoinRetry >= until)
         return status.With("cannot join the coordinator at " + options_.leader);
-      if (!Pause(kJoinRetry)) return Status(Code::kAborted, "stopped");
+      if (!Pause(kStandbyJoinRetry)) return Status(Code::kAborted, "stopped");
     }
   }
 
@@ -98,15 +98,15 @@ class Standby {
   }
 
   Found Watch(const protocol::JoinReply& joined) {
-    const Duration patience = kSilence + joined.index * kTurn;
+    const Duration patience = kStandbySilence + joined.index * kStandbyTurn;
     Time heard = clock_.Now();
     Time looked = heard;
     while (Pause(kInterval)) {
       // This process may have been stopped for a while. That says nothing about the coordinator.
       const Time now = clock_.Now();
-      if (now - std::exchange(looked, now) > kInterval + kSilence + kTurn) heard = now;
+      if (now - std::exchange(looked, now) > kInterval + kStandbySilence + kStandbyTurn) heard = now;
       const auto reply =
-          client_->Call(protocol::KeepAlive{.node = joined.node, .metrics = metrics_}, kSilence);
+          client_->Call(protocol::KeepAlive{.node = joined.node, .metrics = metrics_}, kStandbySilence);
       if (reply.ok()) {
         const auto& answer = std::get<protocol::KeepAliveReply>(*reply);
         client_->AddAddresses(answer.standbys);

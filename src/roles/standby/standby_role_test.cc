@@ -30,8 +30,8 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-struct TakesOver : std::runtime_error {
-  TakesOver() : std::runtime_error("takes over") {}
+struct StandbyTakesOver : std::runtime_error {
+  StandbyTakesOver() : std::runtime_error("takes over") {}
 };
 
 class StandbyTest : public ::testing::Test {
@@ -71,7 +71,7 @@ class StandbyTest : public ::testing::Test {
   Status Run() {
     StandbyOptions options{.leader = server_->address(),
                            .directory = directory_ / "job",
-                           .load = []() -> job::Job { throw TakesOver(); },
+                           .load = []() -> job::Job { throw StandbyTakesOver(); },
                            .coordinator = {}};
     options.coordinator.token = "secret";
     return RunStandby(std::move(options));
@@ -118,7 +118,7 @@ TEST_F(StandbyTest, TakesOverFromACoordinatorThatDoesNotAnswer) {
   AnswerThen(2, [] { return std::nullopt; });
   const MonotonicClock clock;
   const Time began = clock.Now();
-  EXPECT_THROW((void)Run(), TakesOver);
+  EXPECT_THROW((void)Run(), StandbyTakesOver);
   EXPECT_GE(clock.Now() - began, seconds(2));
 }
 

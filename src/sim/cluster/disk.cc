@@ -13,7 +13,7 @@ using namespace protocol;
 
 namespace {
 
-Slice Copy(const Slice& slice) {
+Slice CopyOfSlice(const Slice& slice) {
   Slice copy = slice;
   copy.memory = Buffer(slice.memory.size());
   if (slice.memory) std::memcpy(copy.memory.data(), slice.memory.data(), slice.memory.size());
@@ -148,7 +148,7 @@ void Disk::Write(const std::string& directory, const std::string& file, const Sh
   if (!files_.contains(directory)) return;
   Shard& written = files_[directory][file];
   written.clear();
-  for (const auto& slice : shard) written.push_back(std::make_shared<const Slice>(Copy(*slice)));
+  for (const auto& slice : shard) written.push_back(std::make_shared<const Slice>(CopyOfSlice(*slice)));
 }
 
 Result<Slice> Disk::Read(const std::string& directory, const std::string& file, SliceId slice) const {
@@ -158,7 +158,7 @@ Result<Slice> Disk::Read(const std::string& directory, const std::string& file, 
   const auto shard = there->second.find(file);
   if (shard == there->second.end()) return Status(Code::kNotFound, "no file " + file);
   for (const auto& saved : shard->second) {
-    if (saved->id == slice) return Copy(*saved);
+    if (saved->id == slice) return CopyOfSlice(*saved);
   }
   return Status(Code::kNotFound, "slice " + ToString(slice) + " is not in " + file);
 }

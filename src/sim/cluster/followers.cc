@@ -12,11 +12,11 @@ namespace leat::sim {
 
 namespace {
 
-constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
+constexpr Duration kFollowGap = std::chrono::milliseconds(10);
 // Tickets of pulls at servers; those of pushes are smaller.
 constexpr uint64_t kFirstTicket = uint64_t{1} << 63;
 
-std::string Text(const SliceRef& ref) {
+std::string RefText(const SliceRef& ref) {
   return "incarnation " + ToString(ref.incarnation) + " version " + std::to_string(ref.version);
 }
 
@@ -86,7 +86,7 @@ void Cluster::State::Wake(const FollowerPtr& f) {
   if (f->machine->next_timer() <= now()) Do(f, f->machine->OnTimer(now()));
   if (!f->joined) return;
   if (!f->heartbeat_in_flight) {
-    const Duration gap = f->machine->HeartbeatUrgent() ? kUrgentGap : options.heartbeat_interval;
+    const Duration gap = f->machine->HeartbeatUrgent() ? kFollowGap : options.heartbeat_interval;
     if (f->last_heartbeat + gap <= now()) return SendHeartbeat(f);
     WakeAt(f, f->last_heartbeat + gap);
   }
@@ -157,14 +157,14 @@ void Cluster::State::CheckFollowed(const FollowerPtr& f) {
   const bool unique = options.replicas < 2 || options.strategy.stepped();
   for (uint32_t i = 0; i < slice_ranges.size(); ++i) {
     const SliceRef& has = memory.held.slices[i];
-    const auto what = [&] { return "slice " + std::to_string(i) + ": " + Text(has); };
+    const auto what = [&] { return "slice " + std::to_string(i) + ": " + RefText(has); };
     if (options.replicas < 2 && Older(has, f->placed[i]))
       return Violate(Invariant::kFollowed,
-                     what() + " is older than " + Text(f->placed[i]) + " on its server");
+                     what() + " is older than " + RefText(f->placed[i]) + " on its server");
     const auto before = f->completed.find(has.slice);
     if (unique && before != f->completed.end() && has.incarnation == before->second.incarnation &&
         has.version < before->second.version)
-      return Violate(Invariant::kFollowed, what() + " comes after " + Text(before->second));
+      return Violate(Invariant::kFollowed, what() + " comes after " + RefText(before->second));
     f->completed[has.slice] = has;
     if (modelled || !unique) continue;
     const ElementRange& range = slice_ranges[i];
@@ -277,7 +277,7 @@ std::vector<float> Cluster::State::ValuesOf(const RoleProcess& p, const PushRepl
     auto [at, fresh] = sent_values.try_emplace({slice.slice, slice.incarnation, slice.version});
     if (!fresh && unique && !std::ranges::equal(at->second, held)) {
       Violate(Invariant::kFollowed, "slice " + ToString(slice.slice) + ": " +
-                                        Text({slice.slice, slice.incarnation, slice.version}) +
+                                        RefText({slice.slice, slice.incarnation, slice.version}) +
                                         " has other values than before");
     }
     at->second.assign(held.begin(), held.end());

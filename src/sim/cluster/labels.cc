@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kMostEvents = 60, kMostLabels = 50;
 constexpr double kRepeated = 0.25;
 
-std::string Text(const LabelRange& labels) {
+std::string RangeText(const LabelRange& labels) {
   return "labels " + std::to_string(labels.begin) + " to " + std::to_string(labels.end);
 }
 
@@ -56,7 +56,7 @@ std::string LabelCheck::OnLeased(const Cut& cut, const std::optional<LabelRange>
       leased_.try_emplace({cut.partition, cut.begin.offset}, cut, *labels).first->second;
   if (first != cut) return name + " is leased, after one that ended at " + std::to_string(first.end);
   if (first_labels != *labels)
-    return name + " is leased with " + Text(*labels) + ", before with " + Text(first_labels);
+    return name + " is leased with " + RangeText(*labels) + ", before with " + RangeText(first_labels);
 
   std::optional<LabelRange> journaled;
   uint64_t at = 0;
@@ -69,7 +69,7 @@ std::string LabelCheck::OnLeased(const Cut& cut, const std::optional<LabelRange>
   }
   if (at < cut.end) return name + " is leased, marks are journaled up to " + std::to_string(at);
   if (journaled != labels)
-    return name + " is leased with " + Text(*labels) + ", journaled are " + Text(*journaled);
+    return name + " is leased with " + RangeText(*labels) + ", journaled are " + RangeText(*journaled);
   return "";
 }
 

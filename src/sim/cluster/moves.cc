@@ -17,7 +17,7 @@ uint64_t SizeOf(const std::vector<MovedSlice>& slices) {
 }
 
 // As they are at this moment: a server that gives a move up changes the memory.
-std::vector<MovedSlice> Copy(const std::vector<MovedSlice>& slices) {
+std::vector<MovedSlice> CopyOfMoved(const std::vector<MovedSlice>& slices) {
   std::vector<MovedSlice> copies = slices;
   for (MovedSlice& moved : copies) {
     auto copy = std::make_shared<Slice>(*moved.slice);
@@ -108,7 +108,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SendMove& a) {
     if (to != AddressSlot::kNobody) CrossBoth(*p, *roles[to], bytes, &departure);
     *arrives = departure.last;
     queue.After(departure.first - now(), [this, p, address, id, bytes, last = departure.last,
-                                          route = departure.route, slices = Copy(a.slices)]() mutable {
+                                          route = departure.route, slices = CopyOfMoved(a.slices)]() mutable {
       const uint32_t slot = address_slots[address].slot;
       if (slot == AddressSlot::kNobody) return;
       const Time there = Comes(roles[slot].get(), bytes, last, route);
@@ -134,7 +134,7 @@ void Cluster::State::ArriveMove(uint32_t address, const ProcessPtr& from, uint64
   const ProcessPtr to = roles[slot];
   if (Isolated(from.get(), to.get())) return;
   move_senders[{slot, id}] = from;
-  const Status status = to->server->OnMoveArrived(id, Copy(slices));
+  const Status status = to->server->OnMoveArrived(id, CopyOfMoved(slices));
   if (!status.ok() && from->alive && from->server) {
     LaterMove(from, Latency(to->host->latency),
               [id, status](Server& server) { server.OnMoveFailed(id, status); });

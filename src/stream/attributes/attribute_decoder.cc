@@ -12,7 +12,7 @@
 namespace leat::stream {
 namespace {
 
-std::string Describe(const Attribute& attribute) {
+std::string DescribeAttribute(const Attribute& attribute) {
   switch (attribute.kind) {
     case Attribute::Kind::kKey:
       return "key";
@@ -70,7 +70,7 @@ class AttributeDecoder final : public Decoder {
         part.field->WriteDefault(row);
         continue;
       }
-      if (!value) return part.field->name() + ": the record has no " + Describe(part.from);
+      if (!value) return part.field->name() + ": the record has no " + DescribeAttribute(part.from);
       if (part.from.kind == Attribute::Kind::kTimestamp) {
         const auto ms = TimeOf(value);
         if (!ms) return part.field->name() + ": is no timestamp";

@@ -30,7 +30,7 @@ fields:
   paid:   {type: category, values: [no, yes], role: label, from: labels}
 )";
 
-Schema Make(const std::string& yaml, const Schema::LabelRecords& records = {}) {
+Schema MakeLate(const std::string& yaml, const Schema::LabelRecords& records = {}) {
   Schema schema = Schema::FromConfig(Config::Parse(yaml, "job.yaml"));
   schema.label_records = records;
   return schema;
@@ -38,8 +38,9 @@ Schema Make(const std::string& yaml, const Schema::LabelRecords& records = {}) {
 
 std::string MistakeIn(const std::string& field, const std::string& format = "json") {
   const std::string x = format == "tensor" ? "{type: number, dtype: f32}" : "{type: number}";
-  return Mistake(
-      [&] { Make("format: " + format + "\nfields:\n  x: " + x + "\n  y: {" + field + "}\n").LateLabels(); });
+  return Mistake([&] {
+    MakeLate("format: " + format + "\nfields:\n  x: " + x + "\n  y: {" + field + "}\n").LateLabels();
+  });
 }
 
 // Events, and the record of each one's label, whose offset is 1000 more than the event's place.
@@ -68,9 +69,9 @@ std::vector<std::string> Dead(const DecodedRows& rows) {
 TEST(LateLabels, AreReadFromTheirOwnRecords) {
   for (const bool json : {true, false}) {
     const Schema schema =
-        Make(std::string("format: json") + kFields,
-             json ? Schema::LabelRecords()
-                  : Schema::LabelRecords{Schema::Format::kCsv, ';', {"x", "paid", "fraud"}});
+        MakeLate(std::string("format: json") + kFields,
+                 json ? Schema::LabelRecords()
+                      : Schema::LabelRecords{Schema::Format::kCsv, ';', {"x", "paid", "fraud"}});
     EXPECT_THAT(schema.attributes(),
                 ElementsAre(Attribute{Kind::kLabel, ""}, Attribute{Kind::kTimestamp, ""}));
     EXPECT_EQ(schema.labels(), 3u);
@@ -103,7 +104,7 @@ TEST(LateLabels, AreReadFromTheirOwnRecords) {
 }
 
 TEST(LateLabels, AnEventWithoutALabelCanBeNegative) {
-  const Schema schema = Make(std::string("format: csv") + kFields, {.negative = true});
+  const Schema schema = MakeLate(std::string("format: csv") + kFields, {.negative = true});
   const auto batch = Joined(schema, {"5,1", "6,0", "?,0", "7,1"},
                             {std::nullopt, R"({"fraud": 1, "paid": "yes"})", std::nullopt, std::nullopt});
   DecodedRows rows;
@@ -115,7 +116,7 @@ TEST(LateLabels, AnEventWithoutALabelCanBeNegative) {
 }
 
 TEST(LateLabels, EventsThatDoNotExistHaveNone) {
-  const Schema schema = Make(std::string("format: json") + kFields);
+  const Schema schema = MakeLate(std::string("format: json") + kFields);
   auto batch =
       Joined(schema, {"", R"({"amount": 1, "seen": 0})", ""}, {std::nullopt, std::nullopt, std::nullopt});
   batch.absent = {{0, 1}, {2, 3}};
@@ -130,7 +131,7 @@ TEST(LateLabels, EventsThatDoNotExistHaveNone) {
 // As a peer might send it.
 TEST(LateLabels, AValueThatIsTooShortIsADeadLetter) {
   const Schema schema =
-      Make("format: csv\nfields: {x: {type: number}, y: {type: number, role: label, from: labels}}");
+      MakeLate("format: csv\nfields: {x: {type: number}, y: {type: number, role: label, from: labels}}");
   RecordBatch batch = BatchOf({"1", "2", "3"});
   batch.wanted = schema.attributes();
   batch.attributes.resize(1);
@@ -145,7 +146,7 @@ TEST(LateLabels, AValueThatIsTooShortIsADeadLetter) {
 }
 
 TEST(LateLabels, MayBeNestedOrMissing) {
-  const Schema schema = Make(
+  const Schema schema = MakeLate(
       "format: csv\nfields: {x: {type: number}, y: {type: number, role: label, from: labels, path: "
       "case.result, "
       "default: 3}}");
@@ -168,23 +169,24 @@ TEST(LateLabels, MistakesNameTheLineAndTheField) {
   EXPECT_THAT(MistakeIn("type: number, role: label, from: labesl"), HasSubstr("did you mean 'labels'?"));
   const std::string fields = "format: json\nfields:\n  x: {type: number}\n";
   const std::string label = "  y: {type: number, role: label, from: labels, path: a}\n";
-  EXPECT_EQ(
-      Mistake([&] { Make(fields + label + "  z: {type: number, role: label, from: labels, path: a}\n"); }),
-      "job.yaml:5: 'z' has the path a, as 'y' has");
-  EXPECT_EQ(Mistake([&] { Make(fields + label, {.format = Schema::Format::kCsv}).LateLabels(); }),
+  EXPECT_EQ(Mistake([&] {
+              MakeLate(fields + label + "  z: {type: number, role: label, from: labels, path: a}\n");
+            }),
+            "job.yaml:5: 'z' has the path a, as 'y' has");
+  EXPECT_EQ(Mistake([&] { MakeLate(fields + label, {.format = Schema::Format::kCsv}).LateLabels(); }),
             "job.yaml:4: 'y' has a path, and the labels are csv: it is the column with its name");
   const std::string fraud = "  fraud: {type: number, role: label, from: labels}\n";
   const Schema::LabelRecords columns{.format = Schema::Format::kCsv, .columns = {"key", "frud"}};
-  EXPECT_EQ(Mistake([&] { Make(fields + fraud, columns).LateLabels(); }),
+  EXPECT_EQ(Mistake([&] { MakeLate(fields + fraud, columns).LateLabels(); }),
             "job.yaml:4: field 'fraud' is not among the columns; did you mean 'frud'?");
-  Schema none = Make(fields + label);
+  Schema none = MakeLate(fields + label);
   none.label_records.reset();
   EXPECT_EQ(Mistake([&] { (void)MakeDecoder(none); }),
             "job.yaml:4: 'y' comes from labels, and the stream has none (stream: labels:)");
 }
 
 TEST(LateLabels, TheSameSchemaWithoutThem) {
-  const Schema schema = Make(std::string("format: json") + kFields);
+  const Schema schema = MakeLate(std::string("format: json") + kFields);
   const Schema without = schema.WithoutLateLabels();
   EXPECT_EQ(without.labels(), 1u);
   EXPECT_FALSE(without.has_late_labels());
@@ -192,15 +194,15 @@ TEST(LateLabels, TheSameSchemaWithoutThem) {
   const Schema inside = schema.WithLabelsInRecord();
   EXPECT_EQ(inside.labels(), 3u);
   EXPECT_FALSE(inside.has_late_labels());
-  const Schema nested = Make(
+  const Schema nested = MakeLate(
       "format: json\nfields: {x: {type: number}, y: {type: number, role: label, from: labels, path: a.b}}");
   EXPECT_EQ(nested.WithLabelsInRecord().fields[1].path_text(), "y") << "the path is that in a label's record";
   std::set<uint64_t> hashes = {schema.hash(), without.hash(), inside.hash()};
   const std::string text = std::string("format: json") + kFields;
-  hashes.insert(Make(text, {.negative = true}).hash());
-  hashes.insert(Make(text, {.format = Schema::Format::kCsv}).hash());
-  hashes.insert(Make(text, {.delimiter = ';'}).hash());
-  hashes.insert(Make(text, {.columns = {"a"}}).hash());
+  hashes.insert(MakeLate(text, {.negative = true}).hash());
+  hashes.insert(MakeLate(text, {.format = Schema::Format::kCsv}).hash());
+  hashes.insert(MakeLate(text, {.delimiter = ';'}).hash());
+  hashes.insert(MakeLate(text, {.columns = {"a"}}).hash());
   EXPECT_EQ(hashes.size(), 7u) << "a record may become other numbers";
 }
 

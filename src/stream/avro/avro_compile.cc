@@ -11,13 +11,13 @@
 namespace leat::stream {
 namespace {
 
-using Kind = AvroType::Kind;
+using AvroKind = AvroType::Kind;
 
 // Records that many branches of unions share are visited for each.
 constexpr size_t kMaxVisited = 1 << 18;
 
 bool IsNumber(const AvroType& type) {
-  return (type.kind >= Kind::kBoolean && type.kind <= Kind::kDouble) || type.decimal;
+  return (type.kind >= AvroKind::kBoolean && type.kind <= AvroKind::kDouble) || type.decimal;
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ class AvroCompiler {
       if (writers_[i]) wanted.push_back(i);
     }
     const uint32_t root = program_.avro_.root;
-    if (types_[root].kind != Kind::kRecord && types_[root].kind != Kind::kUnion)
+    if (types_[root].kind != AvroKind::kRecord && types_[root].kind != AvroKind::kUnion)
       return Status(Code::kInvalidArgument, "is " + types_[root].Describe() + ", not a record");
     Inside(root, "", wanted, 0);
     Add({.op = Op::kEnd}, "");
@@ -74,11 +74,11 @@ class AvroCompiler {
   // Steps for a value through which the paths of `wanted` lead, after their first `depth` keys.
   void Inside(uint32_t type, const std::string& name, const std::vector<size_t>& wanted, size_t depth) {
     if (full_) return;
-    if (types_[type].kind == Kind::kRecord) return Fields(type, name, wanted, depth);
-    if (types_[type].kind == Kind::kUnion) {
+    if (types_[type].kind == AvroKind::kRecord) return Fields(type, name, wanted, depth);
+    if (types_[type].kind == AvroKind::kUnion) {
       return Branches(type, name, [&](uint32_t branch) { Inside(branch, name, wanted, depth); });
     }
-    const bool null = types_[type].kind == Kind::kNull;
+    const bool null = types_[type].kind == AvroKind::kNull;
     Skip(type, name);
     for (const size_t field : wanted) {
       if (!null) {
@@ -141,9 +141,9 @@ class AvroCompiler {
   uint32_t Here() const { return static_cast<uint32_t>(program_.steps_.size()); }
 
   void Value(uint32_t type, size_t field) {
-    if (types_[type].kind == Kind::kUnion)
+    if (types_[type].kind == AvroKind::kUnion)
       return Branches(type, writers_[field]->name(), [&](uint32_t branch) { Value(branch, field); });
-    if (types_[type].kind == Kind::kNull) {
+    if (types_[type].kind == AvroKind::kNull) {
       return ForField(writers_[field]->has_default() ? Op::kDefault : Op::kIsNull, field);
     }
     const auto op = OpFor(type, field);
@@ -172,32 +172,32 @@ class AvroCompiler {
     const AvroType& type = types_[index];
     const FieldWriter& writer = *writers_[field];
     if (writer.takes_list()) {
-      if (type.kind == Kind::kArray && TakesItem(type.parts[0])) return Op::kList;
+      if (type.kind == AvroKind::kArray && TakesItem(type.parts[0])) return Op::kList;
       return std::nullopt;
     }
     const bool text = !writer.takes_number();
     switch (type.kind) {
-      case Kind::kBoolean:
+      case AvroKind::kBoolean:
         return text ? Op::kBooleanText : Op::kBoolean;
-      case Kind::kInt:
+      case AvroKind::kInt:
         return text ? Op::kIntText : Op::kInt;
-      case Kind::kLong:
+      case AvroKind::kLong:
         return text ? Op::kLongText : Op::kLong;
-      case Kind::kString:
+      case AvroKind::kString:
         return text ? std::optional(Op::kString) : std::nullopt;
-      case Kind::kEnum:
+      case AvroKind::kEnum:
         return text ? std::optional(Op::kEnum) : std::nullopt;
       default:
         break;
     }
     if (text || !IsNumber(type)) return std::nullopt;
-    if (type.kind == Kind::kFloat) return Op::kFloat;
-    if (type.kind == Kind::kDouble) return Op::kDouble;
-    return type.kind == Kind::kBytes ? Op::kDecimal : Op::kFixedDecimal;
+    if (type.kind == AvroKind::kFloat) return Op::kFloat;
+    if (type.kind == AvroKind::kDouble) return Op::kDouble;
+    return type.kind == AvroKind::kBytes ? Op::kDecimal : Op::kFixedDecimal;
   }
 
   bool TakesItem(uint32_t type) const {
-    if (types_[type].kind != Kind::kUnion) return IsNumber(types_[type]);
+    if (types_[type].kind != AvroKind::kUnion) return IsNumber(types_[type]);
     return std::ranges::any_of(types_[type].parts, [&](uint32_t part) { return IsNumber(types_[part]); });
   }
 
@@ -212,9 +212,10 @@ class AvroCompiler {
       } else {
         Add({.op = Op::kSkipBytes, .count = skipped.bytes}, name);
       }
-    } else if (skipped.kind == Kind::kInt || skipped.kind == Kind::kLong || skipped.kind == Kind::kEnum) {
+    } else if (skipped.kind == AvroKind::kInt || skipped.kind == AvroKind::kLong ||
+               skipped.kind == AvroKind::kEnum) {
       Add({.op = Op::kSkipNumber}, name);
-    } else if (skipped.kind == Kind::kString || skipped.kind == Kind::kBytes) {
+    } else if (skipped.kind == AvroKind::kString || skipped.kind == AvroKind::kBytes) {
       Add({.op = Op::kSkipText}, name);
     } else {
       Add({.op = Op::kSkipValue, .count = type}, name);

@@ -26,7 +26,7 @@ Result<AvroProgram> CompileText(const std::string& text, const Schema& schema, c
 }
 
 // What a message calls the schema.
-std::string NameOf(const AvroSettings& avro, uint32_t id) {
+std::string WriterName(const AvroSettings& avro, uint32_t id) {
   if (!avro.framed()) return avro.file;
   if (const auto file = avro.files.find(id); file != avro.files.end()) return file->second;
   return avro.folder + "/" + std::to_string(id) + ".avsc";
@@ -40,7 +40,7 @@ class AvroDecoder final : public Decoder {
       std::string where;
       auto program = CompileText(text, schema_, writers_, &where);
       if (!program.ok())
-        throw std::invalid_argument(NameOf(schema_.avro, id) + ": " + program.status().message());
+        throw std::invalid_argument(WriterName(schema_.avro, id) + ": " + program.status().message());
       programs_[id].program = std::move(*program);
     }
     if (!schema_.avro.framed() && programs_.empty())
@@ -145,7 +145,7 @@ std::vector<std::string> UseAvro(const AvroTexts& texts, Schema* schema) {
       avro.texts.emplace(id, text);
       continue;
     }
-    const std::string why = NameOf(avro, id) + ": " + program.status().message();
+    const std::string why = WriterName(avro, id) + ": " + program.status().message();
     if (!folder) throw std::invalid_argument((where.empty() ? avro.where : where) + ": " + why);
     unfit.push_back(why);
   }

@@ -104,14 +104,14 @@ constexpr const char* kOld = R"({"type": "record", "name": "P", "fields": [{"nam
 constexpr const char* kNew =
     R"({"type": "record", "name": "P", "fields": [{"name": "y", "type": "int"}, {"name": "x", "type": "float"}]})";
 constexpr const char* kOther = R"({"type": "record", "name": "Q", "fields": [{"name": "z", "type": "int"}]})";
-const std::string kFields = "  x: {type: number}\n  y: {type: number, default: -1}\n";
+const std::string kAvroFields = "  x: {type: number}\n  y: {type: number, default: -1}\n";
 
-Schema Make(const std::string& avro, const std::string& fields = kFields) {
+Schema MakeAvro(const std::string& avro, const std::string& fields = kAvroFields) {
   return Schema::FromConfig(
       Config::Parse("format: avro\navro: " + avro + "\nfields:\n" + fields, "job.yaml"));
 }
 
-DecodedRows Decode(const Schema& schema, const std::vector<std::string>& records) {
+DecodedRows DecodeAvro(const Schema& schema, const std::vector<std::string>& records) {
   DecodedRows rows;
   MakeDecoder(schema)->Decode(BatchOf(records, 100), &rows);
   return rows;
@@ -133,14 +133,14 @@ std::string NewRecord(int y, float x) {
 // ---- settings
 
 TEST(AvroSettings, SayWhereSchemasAre) {
-  EXPECT_EQ(Make("{schema: a.avsc}").avro.file, "a.avsc");
-  EXPECT_FALSE(Make("{schema: a.avsc}").avro.framed());
-  EXPECT_EQ(Make("{registry: schemas}").avro.folder, "schemas");
-  EXPECT_TRUE(Make("{registry: schemas}").avro.framed());
-  EXPECT_EQ(Make("{registry: {7: a.avsc, 4294967295: b.avsc}}").avro.files,
+  EXPECT_EQ(MakeAvro("{schema: a.avsc}").avro.file, "a.avsc");
+  EXPECT_FALSE(MakeAvro("{schema: a.avsc}").avro.framed());
+  EXPECT_EQ(MakeAvro("{registry: schemas}").avro.folder, "schemas");
+  EXPECT_TRUE(MakeAvro("{registry: schemas}").avro.framed());
+  EXPECT_EQ(MakeAvro("{registry: {7: a.avsc, 4294967295: b.avsc}}").avro.files,
             (std::map<uint32_t, std::string>{{7, "a.avsc"}, {4294967295, "b.avsc"}}));
-  EXPECT_EQ(Make("{registry: https://r:8081//}").avro.registry->url, "https://r:8081");
-  const auto full = Make(
+  EXPECT_EQ(MakeAvro("{registry: https://r:8081//}").avro.registry->url, "https://r:8081");
+  const auto full = MakeAvro(
       "{registry: {url: http://r/sub, basic.auth.user.info: {env: U}, ssl.ca.location: ca, "
       "ssl.certificate.location: c, ssl.key.location: k, ssl.key.password: {file: p}, timeout_s: 2.5}}");
   EXPECT_EQ(full.avro.registry->url, "http://r/sub");
@@ -150,7 +150,7 @@ TEST(AvroSettings, SayWhereSchemasAre) {
 }
 
 TEST(AvroSettings, SayWhatIsWrong) {
-  const auto error = [](const std::string& avro) { return Mistake([&] { Make(avro); }); };
+  const auto error = [](const std::string& avro) { return Mistake([&] { MakeAvro(avro); }); };
   EXPECT_THAT(error("a.avsc"), HasSubstr("job.yaml:2: avro must be a map"));
   EXPECT_THAT(error("{}"), HasSubstr("either a schema"));
   EXPECT_THAT(error("{schema: a, registry: b}"), HasSubstr("either a schema"));
@@ -159,9 +159,9 @@ TEST(AvroSettings, SayWhatIsWrong) {
   EXPECT_THAT(error("{registry: {4294967296: a}}"), HasSubstr("is not the id of a schema"));
   EXPECT_THAT(error("{registry: ftp://x}"), HasSubstr("begins with http:// or https://"));
   EXPECT_THAT(error("{registry: \"http://user:open-sesame@x\"}"),
-              testing::AllOf(HasSubstr("{env: NAME} or {file: PATH}"), Not(HasSubstr("open-sesame"))));
+              ::testing::AllOf(HasSubstr("{env: NAME} or {file: PATH}"), Not(HasSubstr("open-sesame"))));
   EXPECT_THAT(error("{registry: {url: http://x, basic.auth.user.info: open-sesame}}"),
-              testing::AllOf(HasSubstr("is a secret"), Not(HasSubstr("open-sesame"))));
+              ::testing::AllOf(HasSubstr("is a secret"), Not(HasSubstr("open-sesame"))));
   EXPECT_THAT(error("{registry: {url: http://x, timeout_s: 0}}"), HasSubstr("timeout_s"));
   EXPECT_THAT(Mistake([] {
                 Schema::FromConfig(Config::Parse(
@@ -172,7 +172,7 @@ TEST(AvroSettings, SayWhatIsWrong) {
 
 TEST(AvroSettings, TheHashSeesTheSchemas) {
   const auto hash = [](const std::string& avro, const AvroTexts& texts) {
-    Schema schema = Make(avro);
+    Schema schema = MakeAvro(avro);
     (void)UseAvro(texts, &schema);
     return schema.hash();
   };
@@ -187,12 +187,12 @@ TEST(AvroSettings, TheHashSeesTheSchemas) {
 // ---- schemas in files
 
 TEST(AvroDecoder, ReadsFramedRecordsByTheirIds) {
-  Schema schema = Make("{registry: {1: old.avsc, 16909060: new.avsc}}");
+  Schema schema = MakeAvro("{registry: {1: old.avsc, 16909060: new.avsc}}");
   EXPECT_TRUE(UseAvro({{1, kOld}, {16909060, kNew}}, &schema).empty());
   const DecodedRows rows =
-      Decode(schema, {Framed(1, OldRecord(3)), Framed(16909060, NewRecord(5, 0.5f)), Framed(2, "x"), "",
-                      std::string(4, '\0'), "\1" + OldRecord(3) + "....", Framed(1, ""),
-                      std::string("\0\1\2\3\4", 5) + NewRecord(6, 1.5f)});
+      DecodeAvro(schema, {Framed(1, OldRecord(3)), Framed(16909060, NewRecord(5, 0.5f)), Framed(2, "x"), "",
+                          std::string(4, '\0'), "\1" + OldRecord(3) + "....", Framed(1, ""),
+                          std::string("\0\1\2\3\4", 5) + NewRecord(6, 1.5f)});
   EXPECT_THAT(rows.features, ElementsAre(3, -1, 0.5f, 5, 1.5f, 6));
   EXPECT_THAT(rows.index, ElementsAre(0, 1, 7));
   EXPECT_THAT(
@@ -206,16 +206,16 @@ TEST(AvroDecoder, ReadsFramedRecordsByTheirIds) {
 }
 
 TEST(AvroDecoder, EverySchemaOfAMapFitsAndOneOfAFolder) {
-  Schema map = Make("{registry: {1: old.avsc, 2: other.avsc}}");
+  Schema map = MakeAvro("{registry: {1: old.avsc, 2: other.avsc}}");
   EXPECT_EQ(Mistake([&] {
               (void)UseAvro({{1, kOld}, {2, kOther}}, &map);
             }),
             "job.yaml:4: other.avsc: field 'x' is not in the Avro schema: the record 'Q' has no field 'x'");
-  Schema folder = Make("{registry: all}");
+  Schema folder = MakeAvro("{registry: all}");
   EXPECT_THAT(UseAvro({{1, kNew}, {2, kOther}}, &folder),
               ElementsAre(HasSubstr("all/2.avsc: field 'x' is not in")));
   EXPECT_THAT(folder.avro.texts, ElementsAre(std::pair(1u, kNew)));
-  EXPECT_THAT(ReasonsOf(Decode(folder, {Framed(2, "x")})),
+  EXPECT_THAT(ReasonsOf(DecodeAvro(folder, {Framed(2, "x")})),
               ElementsAre("schema 2: is not among those of all that fit the job"));
   EXPECT_THAT(Mistake([&] {
                 (void)UseAvro({{2, kOther}}, &folder);
@@ -229,7 +229,7 @@ TEST(AvroDecoder, EverySchemaOfAMapFitsAndOneOfAFolder) {
 }
 
 TEST(AvroDecoder, NeedsTheTextOfItsSchema) {
-  EXPECT_THAT(Mistake([] { MakeDecoder(Make("{schema: a.avsc}")); }), HasSubstr("has not been read"));
+  EXPECT_THAT(Mistake([] { MakeDecoder(MakeAvro("{schema: a.avsc}")); }), HasSubstr("has not been read"));
 }
 
 // ---- a registry
@@ -247,7 +247,7 @@ TEST(AvroDecoder, AsksARegistryForUnknownIds) {
                  {"/schemas/ids/4", {200, "nonsense"}},
                  {"/schemas/ids/5", {200, R"({"schemaType": "PROTOBUF", "schema": "message X {}"})"}},
                  {"/schemas/ids/6", {403, ""}}});
-  const Schema schema = Make("{registry: {url: \"" + stub.url() + "/\", timeout_s: 2}}");
+  const Schema schema = MakeAvro("{registry: {url: \"" + stub.url() + "/\", timeout_s: 2}}");
   const auto decoder = MakeDecoder(schema);
   DecodedRows rows;
   decoder->Decode(
@@ -273,15 +273,16 @@ TEST(AvroDecoder, AsksARegistryForUnknownIds) {
 TEST(AvroDecoder, SendsTheUserOfARegistry) {
   HttpStub stub({{"/schemas/ids/1", {200, ReplyOf(kOld)}}});
   setenv("LEAT_TEST_REGISTRY_USER", "leat:open-sesame", 1);
-  const DecodedRows rows = Decode(
-      Make("{registry: {url: \"" + stub.url() + "\", basic.auth.user.info: {env: LEAT_TEST_REGISTRY_USER}}}"),
-      {Framed(1, OldRecord(3))});
+  const DecodedRows rows = DecodeAvro(MakeAvro("{registry: {url: \"" + stub.url() +
+                                               "\", basic.auth.user.info: {env: LEAT_TEST_REGISTRY_USER}}}"),
+                                      {Framed(1, OldRecord(3))});
   EXPECT_EQ(rows.rows, 1u);
   EXPECT_THAT(stub.request(), HasSubstr("Authorization: Basic bGVhdDpvcGVuLXNlc2FtZQ=="));
-  EXPECT_THAT(Mistake([&] {
-                MakeDecoder(Make("{registry: {url: http://x, basic.auth.user.info: {env: LEAT_NO_SUCH}}}"));
-              }),
-              HasSubstr("'basic.auth.user.info': the environment has no variable LEAT_NO_SUCH"));
+  EXPECT_THAT(
+      Mistake([&] {
+        MakeDecoder(MakeAvro("{registry: {url: http://x, basic.auth.user.info: {env: LEAT_NO_SUCH}}}"));
+      }),
+      HasSubstr("'basic.auth.user.info': the environment has no variable LEAT_NO_SUCH"));
 }
 
 TEST(AvroDecoder, GivesUpOnARegistryThatIsDown) {
@@ -290,19 +291,19 @@ TEST(AvroDecoder, GivesUpOnARegistryThatIsDown) {
     HttpStub stub({});
     url = stub.url();
   }
-  const Schema schema = Make("{registry: {url: \"" + url + "\", timeout_s: 0.2}}");
+  const Schema schema = MakeAvro("{registry: {url: \"" + url + "\", timeout_s: 0.2}}");
   const auto decoder = MakeDecoder(schema);
   DecodedRows rows;
   std::vector<std::string> records;
   for (uint32_t id = 0; id < 500; ++id) records.push_back(Framed(id, "x"));
   decoder->Decode(BatchOf(records), &rows);
   ASSERT_EQ(rows.dead.size(), 500u);
-  EXPECT_THAT(rows.dead[499].reason, testing::StartsWith("schema 499: " + url + "/schemas/ids/"));
+  EXPECT_THAT(rows.dead[499].reason, ::testing::StartsWith("schema 499: " + url + "/schemas/ids/"));
 }
 
 TEST(AvroDecoder, RefusesLongReplies) {
   HttpStub stub({{"/schemas/ids/1", {200, std::string(HttpClient::kMaxBody + 1, 'x')}}});
-  const DecodedRows rows = Decode(Make("{registry: \"" + stub.url() + "\"}"), {Framed(1, "x")});
+  const DecodedRows rows = DecodeAvro(MakeAvro("{registry: \"" + stub.url() + "\"}"), {Framed(1, "x")});
   EXPECT_THAT(ReasonsOf(rows), ElementsAre(HasSubstr("the reply has more than 4194304 bytes")));
 }
 

@@ -14,7 +14,7 @@
 namespace leat::stream {
 namespace {
 
-using Kind = AvroType::Kind;
+using AvroKind = AvroType::Kind;
 
 // Why a record cannot be read, and the number that is wrong.
 struct Wrong {
@@ -81,7 +81,7 @@ bool IsUtf8(std::string_view text, const TextStart& start) {
 }
 
 // A whole number in two's complement, the highest byte first.
-double BigEndian(std::string_view bytes) {
+double BigEndianDouble(std::string_view bytes) {
   if (bytes.empty()) return 0;
   const bool negative = static_cast<unsigned char>(bytes[0]) >= 0x80;
   if (bytes.size() <= 8) {
@@ -332,7 +332,7 @@ class AvroRun {
 
   Place Decimal(Place p, const AvroType& type, double* out) {
     std::string_view bytes;
-    if (type.kind == Kind::kFixed) {
+    if (type.kind == AvroKind::kFixed) {
       if (!Has(p, type.bytes)) return nullptr;
       bytes = {reinterpret_cast<const char*>(p), type.bytes};
       p += type.bytes;
@@ -340,7 +340,7 @@ class AvroRun {
       p = Text(p, &bytes);
       if (p == nullptr) return nullptr;
     }
-    *out = Scaled(BigEndian(bytes), type.scale);
+    *out = Scaled(BigEndianDouble(bytes), type.scale);
     return p;
   }
 
@@ -386,28 +386,28 @@ class AvroRun {
   Place Item(Place p, uint32_t index, const FieldWriter& field, double* out) {
     const AvroType& type = types_[index];
     switch (type.kind) {
-      case Kind::kInt:
-      case Kind::kLong: {
+      case AvroKind::kInt:
+      case AvroKind::kLong: {
         int64_t x = 0;
-        p = Number(p, type.kind == Kind::kInt, &x);
+        p = Number(p, type.kind == AvroKind::kInt, &x);
         *out = static_cast<double>(x);
         return p;
       }
-      case Kind::kFloat: {
+      case AvroKind::kFloat: {
         float x = 0;
         p = Load(p, &x);
         *out = x;
         return p;
       }
-      case Kind::kDouble:
+      case AvroKind::kDouble:
         return Load(p, out);
-      case Kind::kBoolean: {
+      case AvroKind::kBoolean: {
         bool x;
         p = Boolean(p, &x);
         *out = x;
         return p;
       }
-      case Kind::kUnion: {
+      case AvroKind::kUnion: {
         uint64_t branch;
         p = Index(p, type.parts.size(), Why::kBranch, &branch);
         return p == nullptr ? p : Item(p, type.parts[branch], field, out);
@@ -423,24 +423,24 @@ class AvroRun {
     if (type.bytes != AvroType::kVaries) return Has(p, type.bytes) ? p + type.bytes : nullptr;
     if (depth >= AvroProgram::kMaxDepth) return Refuse(Why::kDepth, 0, AvroProgram::kMaxDepth);
     switch (type.kind) {
-      case Kind::kString:
-      case Kind::kBytes: {
+      case AvroKind::kString:
+      case AvroKind::kBytes: {
         std::string_view text;
         return Text(p, &text);
       }
-      case Kind::kRecord:
+      case AvroKind::kRecord:
         for (const uint32_t part : type.parts) {
           p = Skip(p, part, depth + 1);
           if (p == nullptr) return nullptr;
         }
         return p;
-      case Kind::kUnion: {
+      case AvroKind::kUnion: {
         uint64_t branch;
         p = Index(p, type.parts.size(), Why::kBranch, &branch);
         return p == nullptr ? p : Skip(p, type.parts[branch], depth + 1);
       }
-      case Kind::kArray:
-      case Kind::kMap:
+      case AvroKind::kArray:
+      case AvroKind::kMap:
         return SkipBlocks(p, type, depth);
       default: {  // int, long, enum
         int64_t number;
@@ -461,7 +461,7 @@ class AvroRun {
   }
 
   Place SkipItems(Place p, const AvroType& type, uint64_t items, int depth) {
-    const uint64_t each = type.kind == Kind::kMap ? AvroType::kVaries : types_[type.parts[0]].bytes;
+    const uint64_t each = type.kind == AvroKind::kMap ? AvroType::kVaries : types_[type.parts[0]].bytes;
     if (each == 0) return p;
     if (each != AvroType::kVaries) {
       if (items > Left(p) / each) return Refuse(Why::kEnds);
@@ -469,7 +469,7 @@ class AvroRun {
     }
     for (; items > 0; --items) {  // each has a byte or more, so this ends with the record
       std::string_view key;
-      if (type.kind == Kind::kMap) p = Text(p, &key);
+      if (type.kind == AvroKind::kMap) p = Text(p, &key);
       if (p != nullptr) p = Skip(p, type.parts[0], depth + 1);
       if (p == nullptr) return nullptr;
     }

@@ -14,7 +14,7 @@ namespace leat::stream {
 namespace {
 
 namespace dom = simdjson::dom;
-using Kind = AvroType::Kind;
+using AvroKind = AvroType::Kind;
 
 constexpr size_t kMaxNames = 1 << 16;  // of the fields of a record, or the symbols of an enum
 constexpr uint64_t kMaxFixed = uint64_t{1} << 30;
@@ -24,15 +24,15 @@ constexpr int64_t kMaxScale = 300;
 constexpr std::array<std::string_view, 8> kPrimitives = {"null",  "boolean", "int",   "long",
                                                          "float", "double",  "bytes", "string"};
 
-constexpr uint64_t BytesOf(Kind kind) {
+constexpr uint64_t BytesOf(AvroKind kind) {
   switch (kind) {
-    case Kind::kNull:
+    case AvroKind::kNull:
       return 0;
-    case Kind::kBoolean:
+    case AvroKind::kBoolean:
       return 1;
-    case Kind::kFloat:
+    case AvroKind::kFloat:
       return 4;
-    case Kind::kDouble:
+    case AvroKind::kDouble:
       return 8;
     default:
       return AvroType::kVaries;
@@ -43,7 +43,7 @@ Status Bad(const std::string& why) {
   return {Code::kDataLoss, why};
 }
 
-std::string_view TextOf(const dom::object& object, std::string_view key) {
+std::string_view TextMember(const dom::object& object, std::string_view key) {
   std::string_view text;
   return object[key].get(text) == simdjson::SUCCESS ? text : std::string_view();
 }
@@ -52,7 +52,7 @@ class Builder {
  public:
   Result<AvroSchema> Build(const dom::element& root) {
     for (size_t i = 0; i < kPrimitives.size(); ++i) {
-      const auto kind = static_cast<Kind>(i);
+      const auto kind = static_cast<AvroKind>(i);
       schema_.types.push_back({.kind = kind, .bytes = BytesOf(kind)});
     }
     LEAT_ASSIGN_OR_RETURN(schema_.root, Read(root, "", 0));
@@ -80,9 +80,9 @@ class Builder {
     if (word == "fixed") return Fixed(object, space);
     if (word == "array" || word == "map") return Container(object, word == "map", space, depth);
     LEAT_ASSIGN_OR_RETURN(const uint32_t found, Named(word, space));
-    if (found != static_cast<uint32_t>(Kind::kBytes) || TextOf(object, "logicalType") != "decimal")
+    if (found != static_cast<uint32_t>(AvroKind::kBytes) || TextMember(object, "logicalType") != "decimal")
       return found;
-    AvroType bytes{.kind = Kind::kBytes};
+    AvroType bytes{.kind = AvroKind::kBytes};
     ReadDecimal(object, &bytes);
     return Add(std::move(bytes));
   }
@@ -109,10 +109,10 @@ class Builder {
   }
 
   Types Union(const dom::array& branches, const std::string& space, size_t depth) {
-    AvroType type{.kind = Kind::kUnion};
+    AvroType type{.kind = AvroKind::kUnion};
     for (const dom::element branch : branches) {
       LEAT_ASSIGN_OR_RETURN(const uint32_t part, Read(branch, space, depth + 1));
-      if (schema_.types[part].kind == Kind::kUnion) return Bad("a union contains a union");
+      if (schema_.types[part].kind == AvroKind::kUnion) return Bad("a union contains a union");
       type.parts.push_back(part);
     }
     if (type.parts.empty()) return Bad("a union has no branches");
@@ -124,12 +124,12 @@ class Builder {
     if (object[map ? "values" : "items"].get(item) != simdjson::SUCCESS)
       return Bad(map ? "a map has no values" : "an array has no items");
     LEAT_ASSIGN_OR_RETURN(const uint32_t part, Read(item, space, depth + 1));
-    return Add({.kind = map ? Kind::kMap : Kind::kArray, .parts = {part}});
+    return Add({.kind = map ? AvroKind::kMap : AvroKind::kArray, .parts = {part}});
   }
 
   // Adds a type with the object's name. `space`: the namespace around it, replaced by its own.
-  Types AddNamed(const dom::object& object, Kind kind, std::string* space) {
-    const std::string_view name = TextOf(object, "name");
+  Types AddNamed(const dom::object& object, AvroKind kind, std::string* space) {
+    const std::string_view name = TextMember(object, "name");
     if (name.empty()) return Bad("a record, enum or fixed has no name");
     std::string_view own;
     if (const size_t dot = name.rfind('.'); dot != name.npos) {
@@ -145,7 +145,7 @@ class Builder {
   }
 
   Types Record(const dom::object& object, std::string space, size_t depth) {
-    LEAT_ASSIGN_OR_RETURN(const uint32_t type, AddNamed(object, Kind::kRecord, &space));
+    LEAT_ASSIGN_OR_RETURN(const uint32_t type, AddNamed(object, AvroKind::kRecord, &space));
     const std::string name = Quoted(schema_.types[type].name);
     dom::array fields;
     if (object["fields"].get(fields) != simdjson::SUCCESS)
@@ -154,11 +154,11 @@ class Builder {
     for (const dom::element element : fields) {
       dom::object field;
       dom::element of;
-      if (element.get(field) != simdjson::SUCCESS || TextOf(field, "name").empty() ||
+      if (element.get(field) != simdjson::SUCCESS || TextMember(field, "name").empty() ||
           field["type"].get(of) != simdjson::SUCCESS) {
         return Bad("a field of the record " + name + " lacks name or type");
       }
-      LEAT_RETURN_IF_ERROR(AddName(TextOf(field, "name"), "field", name, &record));
+      LEAT_RETURN_IF_ERROR(AddName(TextMember(field, "name"), "field", name, &record));
       auto part = Read(of, space, depth + 1);
       if (!part.ok()) return part.status().With("field " + Quoted(record.names.back()));
       record.parts.push_back(*part);
@@ -184,7 +184,7 @@ class Builder {
   }
 
   Types Enum(const dom::object& object, std::string space) {
-    LEAT_ASSIGN_OR_RETURN(const uint32_t type, AddNamed(object, Kind::kEnum, &space));
+    LEAT_ASSIGN_OR_RETURN(const uint32_t type, AddNamed(object, AvroKind::kEnum, &space));
     AvroType& added = schema_.types[type];
     const std::string name = Quoted(added.name);
     dom::array symbols;
@@ -201,7 +201,7 @@ class Builder {
   }
 
   Types Fixed(const dom::object& object, std::string space) {
-    LEAT_ASSIGN_OR_RETURN(const uint32_t type, AddNamed(object, Kind::kFixed, &space));
+    LEAT_ASSIGN_OR_RETURN(const uint32_t type, AddNamed(object, AvroKind::kFixed, &space));
     AvroType& added = schema_.types[type];
     uint64_t size;
     if (object["size"].get(size) != simdjson::SUCCESS || size > kMaxFixed)
@@ -213,7 +213,7 @@ class Builder {
 
   // Invalid attributes make it a plain type, as the specification says.
   static void ReadDecimal(const dom::object& object, AvroType* type) {
-    if (TextOf(object, "logicalType") != "decimal") return;
+    if (TextMember(object, "logicalType") != "decimal") return;
     int64_t precision = 0, scale = 0;
     if (object["precision"].get(precision) != simdjson::SUCCESS || precision <= 0) return;
     if (const auto error = object["scale"].get(scale); error && error != simdjson::NO_SUCH_FIELD) return;
@@ -225,7 +225,7 @@ class Builder {
   // Finds the bytes of each value, from the parts up. Fails for a record that contains itself.
   Status Size(uint32_t at) {
     AvroType& type = schema_.types[at];
-    if (type.kind != Kind::kRecord || sized_[at] == Sized::kDone) return {};
+    if (type.kind != AvroKind::kRecord || sized_[at] == Sized::kDone) return {};
     if (sized_[at] == Sized::kBegun) return Bad("the record " + Quoted(type.name) + " contains itself");
     sized_[at] = Sized::kBegun;
     uint64_t sum = 0;
@@ -249,23 +249,23 @@ class Builder {
 
 std::string AvroType::Describe() const {
   switch (kind) {
-    case Kind::kRecord:
+    case AvroKind::kRecord:
       return "the record " + Quoted(name);
-    case Kind::kEnum:
+    case AvroKind::kEnum:
       return "the enum " + Quoted(name);
-    case Kind::kFixed:
+    case AvroKind::kFixed:
       return "the fixed " + Quoted(name);
-    case Kind::kArray:
+    case AvroKind::kArray:
       return "an array";
-    case Kind::kMap:
+    case AvroKind::kMap:
       return "a map";
-    case Kind::kUnion:
+    case AvroKind::kUnion:
       return "a union";
-    case Kind::kNull:
+    case AvroKind::kNull:
       return "null";
-    case Kind::kInt:
+    case AvroKind::kInt:
       return "an int";
-    case Kind::kBytes:
+    case AvroKind::kBytes:
       return "bytes";
     default:
       return "a " + std::string(kPrimitives[static_cast<size_t>(kind)]);

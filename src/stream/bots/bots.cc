@@ -20,22 +20,22 @@ constexpr int kDayMinutes = 24 * 60;
 // A kind of merchant: its share, its prices relative to the customer's usual amount, and the effect of an
 // unusually large payment. At some kinds fraudsters buy goods to resell, at others they test cards with small
 // amounts; `phase` determines when in the drift each kind is which.
-struct Kind {
+struct BotKind {
   std::string_view name;
   float share;
   float cost;
   float phase;
 };
-constexpr std::array<Kind, 10> kKinds = {{{"grocery", 0.24f, 0.9f, 3.1f},
-                                          {"restaurant", 0.16f, 0.8f, 2.4f},
-                                          {"fuel", 0.11f, 1.1f, 3.7f},
-                                          {"fashion", 0.10f, 1.2f, 0.9f},
-                                          {"electronics", 0.09f, 1.7f, 0.0f},
-                                          {"travel", 0.07f, 1.8f, 5.6f},
-                                          {"games", 0.07f, 0.7f, 1.5f},
-                                          {"pharmacy", 0.07f, 0.8f, 4.4f},
-                                          {"jewellery", 0.03f, 2.0f, 0.4f},
-                                          {"transfer", 0.06f, 1.5f, 5.0f}}};
+constexpr std::array<BotKind, 10> kKinds = {{{"grocery", 0.24f, 0.9f, 3.1f},
+                                             {"restaurant", 0.16f, 0.8f, 2.4f},
+                                             {"fuel", 0.11f, 1.1f, 3.7f},
+                                             {"fashion", 0.10f, 1.2f, 0.9f},
+                                             {"electronics", 0.09f, 1.7f, 0.0f},
+                                             {"travel", 0.07f, 1.8f, 5.6f},
+                                             {"games", 0.07f, 0.7f, 1.5f},
+                                             {"pharmacy", 0.07f, 0.8f, 4.4f},
+                                             {"jewellery", 0.03f, 2.0f, 0.4f},
+                                             {"transfer", 0.06f, 1.5f, 5.0f}}};
 
 struct Country {
   std::string_view name;
@@ -195,27 +195,27 @@ int64_t Millionths(const Payment& payment, double moment) {
 }
 
 // Appends pieces of text and numbers.
-class Text {
+class TextField {
  public:
-  explicit Text(std::string* out) : out_(out) {}
-  Text& operator<<(std::string_view text) {
+  explicit TextField(std::string* out) : out_(out) {}
+  TextField& operator<<(std::string_view text) {
     out_->append(text);
     return *this;
   }
-  Text& operator<<(int64_t number) {
+  TextField& operator<<(int64_t number) {
     char digits[20];
     out_->append(digits, std::to_chars(digits, std::end(digits), number).ptr);
     return *this;
   }
   // The last N digits with leading zeros.
   template <int N>
-  Text& Digits(uint64_t number) {
+  TextField& Digits(uint64_t number) {
     char digits[N];
     for (int i = N; i-- > 0; number /= 10) digits[i] = static_cast<char>('0' + number % 10);
     out_->append(digits, N);
     return *this;
   }
-  Text& Hex(uint32_t number) {
+  TextField& Hex(uint32_t number) {
     char digits[8];
     for (int i = 8; i-- > 0; number >>= 4) digits[i] = "0123456789abcdef"[number & 15];
     out_->append(digits, 8);
@@ -223,7 +223,7 @@ class Text {
   }
   // A number stored as a multiple of 10^-N.
   template <int N>
-  Text& Decimal(int64_t number) {
+  TextField& Decimal(int64_t number) {
     int64_t one = 1;
     for (int i = 0; i < N; ++i) one *= 10;
     *this << number / one << ".";
@@ -239,7 +239,7 @@ void Print(const Payment& p, int64_t millionths, bool fraud, std::string* out) {
   const std::chrono::sys_days start{std::chrono::year{2026} / 1 / 1};
   const std::chrono::year_month_day date{start + days(p.minute / kDayMinutes)};
   const auto minute = static_cast<uint64_t>(p.minute % kDayMinutes);
-  Text text(out);
+  TextField text(out);
   text << R"({"id":"p)";
   text.Digits<10>(p.number) << R"(","time":")" << int{date.year()} << "-";
   text.Digits<2>(unsigned{date.month()}) << "-";

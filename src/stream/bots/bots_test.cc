@@ -21,7 +21,7 @@
 namespace leat::stream {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr uint64_t kEvents = 240'000;
 

@@ -11,8 +11,8 @@
 namespace leat::stream {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Lines = std::vector<std::string>;
 
 Schema SchemaOf(const std::string& fields) {

@@ -20,7 +20,7 @@ constexpr float kMaxFloat = std::numeric_limits<float>::max();
 // Of a text found instead of a number.
 constexpr size_t kKeptText = 64;
 // With more values a table without collisions is rarely found.
-constexpr size_t kListed = 64;
+constexpr size_t kListedInReason = 64;
 
 LEAT_MULTIVERSION void ScaleBytes(const uint8_t* bytes, size_t size, float scale, float shift, float* out) {
   for (size_t i = 0; i < size; ++i) out[i] = static_cast<float>(bytes[i]) * scale + shift;
@@ -30,7 +30,7 @@ bool IsWholeBelow(double x, uint32_t limit) {
   return x >= 0 && x < limit && x == static_cast<double>(static_cast<int64_t>(x));
 }
 
-std::string Text(double x) {
+std::string NumberSpelling(double x) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.9g", x);
   return text;
@@ -156,7 +156,7 @@ void FieldWriter::MakeSlots() {
   const int bits = std::bit_width(values_.size()) + 2;
   slot_shift_ = 64 - bits;
   factor_ = 0x9e3779b97f4a7c15;
-  for (int i = 0; i < kTries && values_.size() <= kListed; ++i, factor_ = Mix(factor_) | 1) {
+  for (int i = 0; i < kTries && values_.size() <= kListedInReason; ++i, factor_ = Mix(factor_) | 1) {
     slots_.assign(size_t{1} << bits, {});
     const bool all = std::ranges::all_of(values_, [this, place = 0](const std::string& value) mutable {
       Slot& slot = slots_[SlotOf(TextStart::Of(value))];
@@ -223,7 +223,7 @@ size_t FieldWriter::WriteCharacters(const uint8_t* characters, const Row& row) c
 
 std::string FieldWriter::Reason(double x) const {
   if (std::isnan(x)) return name_ + ": is not a number";
-  const std::string text = name_ + ": " + Text(x);
+  const std::string text = name_ + ": " + NumberSpelling(x);
   if (log_ && x < 0) return text + " is below 0, which log does not take";
   if (kind_ == Kind::kClass || kind_ == Kind::kId || kind_ == Kind::kIds)
     return text + " is not a whole number from 0 to " + std::to_string(count_ - 1);

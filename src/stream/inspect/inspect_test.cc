@@ -15,13 +15,13 @@
 namespace leat::stream {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
-using testing::Pair;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
 
-class InspectTest : public testing::Test {
+class InspectTest : public ::testing::Test {
  protected:
   std::string Write(const std::string& text) {
     std::ofstream(dir_ / "rows", std::ios::binary) << text;

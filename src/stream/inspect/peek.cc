@@ -26,7 +26,7 @@ constexpr size_t kCell = 12;
 constexpr size_t kKey = 12;
 constexpr size_t kTime = 24;
 // Features of a field that are shown one by one.
-constexpr size_t kListed = 8;
+constexpr size_t kListedByPeek = 8;
 
 bool IsText(std::string_view text) {
   return simdjson::validate_utf8(text.data(), text.size());
@@ -65,7 +65,7 @@ std::string Padded(std::string text, size_t width) {
   return text + std::string(width > has ? width - has : 0, ' ');
 }
 
-std::string Number(float x) {
+std::string PeekNumber(float x) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.5g", static_cast<double>(x));
   return text;
@@ -78,13 +78,13 @@ struct Value {
 };
 
 std::string ListText(std::span<const float> values) {
-  if (values.size() <= kListed) {
+  if (values.size() <= kListedByPeek) {
     std::string text;
-    for (const float x : values) text += (text.empty() ? "" : " ") + Number(x);
+    for (const float x : values) text += (text.empty() ? "" : " ") + PeekNumber(x);
     return text;
   }
   const auto [least, most] = std::ranges::minmax(values);
-  return std::to_string(values.size()) + " numbers from " + Number(least) + " to " + Number(most);
+  return std::to_string(values.size()) + " numbers from " + PeekNumber(least) + " to " + PeekNumber(most);
 }
 
 // The category whose feature is 1; values.size() for none of them.
@@ -103,10 +103,10 @@ void AppendFeatures(const Field& field, std::span<const float> values, std::vect
       out->push_back({field.name, "(no value)", nullptr});
     }
   } else if (values.size() == 1 && !field.list) {
-    out->push_back({field.name, Number(values[0]), values[0]});
+    out->push_back({field.name, PeekNumber(values[0]), values[0]});
   } else if (values.size() == 2 && field.period > 0) {
-    out->push_back({field.name + ".sin", Number(values[0]), values[0]});
-    out->push_back({field.name + ".cos", Number(values[1]), values[1]});
+    out->push_back({field.name + ".sin", PeekNumber(values[0]), values[0]});
+    out->push_back({field.name + ".cos", PeekNumber(values[1]), values[1]});
   } else {
     out->push_back({field.name, ListText(values), Json(std::vector<float>(values.begin(), values.end()))});
   }
@@ -117,7 +117,7 @@ void AppendLabels(const Field& field, std::span<const float> values, std::vector
     out->push_back({field.name, ListText(values), Json(std::vector<float>(values.begin(), values.end()))});
     return;
   }
-  std::string text = Number(values[0]);
+  std::string text = PeekNumber(values[0]);
   if (field.type == Field::Type::kCategory) text += " (" + field.values[static_cast<size_t>(values[0])] + ")";
   out->push_back({field.name, text, values[0]});
 }
@@ -318,7 +318,7 @@ class RecordPrinter::Impl {
       }
       if (field.role == Role::kTruth) {
         const float truth = rows_.truth[*row];
-        decoded.truth.push_back({field.name, Number(truth), truth});
+        decoded.truth.push_back({field.name, PeekNumber(truth), truth});
       }
     }
     ++*row;

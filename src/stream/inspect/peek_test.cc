@@ -14,8 +14,8 @@
 namespace leat::stream {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 PartitionRange Range(uint32_t partition, uint64_t begin, uint64_t end) {
@@ -85,7 +85,7 @@ TEST(ShownTime, InRfc3339) {
   EXPECT_EQ(ShownTime(std::numeric_limits<int64_t>::min()), "-9223372036854775808");
 }
 
-constexpr const char* kSchema = R"(
+constexpr const char* kPeekSchema = R"(
 format: json
 fields:
   amount: {type: number, mean: 1, std: 2}
@@ -105,10 +105,10 @@ std::vector<std::string> Records() {
       R"({"amount": 0, "hour": 0, "country": "US", "card": "x", "items": [], "churned": "no", "p": 0.25})"};
 }
 
-class RecordPrinterTest : public testing::Test {
+class RecordPrinterTest : public ::testing::Test {
  protected:
   static std::string Print(const RecordBatch& batch, bool schema, const RecordPrinter::Options& options) {
-    const Schema made = Schema::FromConfig(Config::Parse(kSchema, "job.yaml"));
+    const Schema made = Schema::FromConfig(Config::Parse(kPeekSchema, "job.yaml"));
     RecordPrinter printer(schema ? &made : nullptr, options);
     std::string out;
     printer.Print(batch, &out);

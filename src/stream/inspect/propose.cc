@@ -16,7 +16,7 @@ namespace leat::stream {
 namespace {
 
 // Categories with more values are hashed.
-constexpr size_t kListed = 50;
+constexpr size_t kListedInProposal = 50;
 // Numbers with more values are not classes, unless the user says so.
 constexpr size_t kClasses = 20;
 // Records without a number become dead letters; a larger share of them is too much.
@@ -34,7 +34,7 @@ std::string Count(uint64_t n) {
   return digits;
 }
 
-std::string Number(double x) {
+std::string NumberText(double x) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.6g", x);
   return text;
@@ -96,12 +96,12 @@ Proposal NumberProposal(const Column& column) {
   const bool skewed = column.min >= 0 && column.max >= 100 && column.std > 1.5 * column.mean;
   const double mean = skewed ? column.log_mean : column.mean, std = skewed ? column.log_std : column.std;
   if (!std::isfinite(mean) || !std::isfinite(std) || !(std > 0)) return Ignored("its numbers are too large");
-  proposal.settings = "type: number, " + std::string(skewed ? "log: true, " : "") + "mean: " + Number(mean) +
-                      ", std: " + Number(std);
+  proposal.settings = "type: number, " + std::string(skewed ? "log: true, " : "") +
+                      "mean: " + NumberText(mean) + ", std: " + NumberText(std);
   proposal.lost = odd + column.missing - column.absent;
   if (column.absent > 0) {
     const double usual = skewed ? std::expm1(column.log_mean) : column.mean;
-    proposal.settings += ", default: " + Number(usual);
+    proposal.settings += ", default: " + NumberText(usual);
     proposal.remarks.push_back(Count(column.absent) + " missing: as if they were usual");
   }
   if (odd > 0) {
@@ -124,10 +124,10 @@ Proposal NumberProposal(const Column& column) {
 Proposal TextProposal(const Column& column, bool json) {
   Proposal proposal;
   if (column.broken_text) return Ignored("text that is not UTF-8");
-  const bool nearly_unique = column.distinct > kListed &&
+  const bool nearly_unique = column.distinct > kListedInProposal &&
                              static_cast<double>(column.distinct) > 0.8 * static_cast<double>(column.values);
   if (column.unique() || nearly_unique) return Ignored("nearly every text is another one: an id?");
-  if (column.texts.size() == column.distinct && column.distinct <= kListed) {
+  if (column.texts.size() == column.distinct && column.distinct <= kListedInProposal) {
     proposal.kind = Proposal::Kind::kCategory;
     proposal.settings = "type: category, values: " + ListOf(ValuesOf(column));
   } else {
@@ -178,7 +178,7 @@ Proposal LabelProposal(const Column& column) {
     proposal.settings = "type: category, values: " + ListOf(ValuesOf(column)) + ", role: label";
   } else {
     proposal.settings = "type: number, role: label";
-    proposal.remarks.push_back("mean " + Number(column.mean) + ", std " + Number(column.std));
+    proposal.remarks.push_back("mean " + NumberText(column.mean) + ", std " + NumberText(column.std));
     if (const uint64_t odd = column.values - column.numbers; odd > 0)
       proposal.remarks.push_back(Count(odd) + " texts: dead letters");
   }

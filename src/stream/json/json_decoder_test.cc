@@ -202,11 +202,11 @@ TEST(JsonDecoder, ReadsPathsAndDefaults) {
     DecodedRows rows;
     MakeJsonDecoder(schema, scan)->Decode(BatchOf(records), &rows);
     ASSERT_EQ(rows.rows, records.size()) << rows.dead[0].reason;
-    EXPECT_THAT(rows.features, testing::ElementsAre(1, 0, 1, 12, 30, 4, 1, 2, 2, 1, 0, 0,   //
-                                                    2, 1, 0, 7, -1, 0.5, 3, 8, 2, 0, 0, 0,  //
-                                                    3, 0, 0, 7, -1, 0.5, 3, 8, 2, 0, 0, 0));
-    EXPECT_THAT(rows.labels, testing::ElementsAre(1, 2, 2));
-    EXPECT_THAT(rows.truth, testing::ElementsAre(0.5f, 0.25f, 0.25f));
+    EXPECT_THAT(rows.features, ::testing::ElementsAre(1, 0, 1, 12, 30, 4, 1, 2, 2, 1, 0, 0,   //
+                                                      2, 1, 0, 7, -1, 0.5, 3, 8, 2, 0, 0, 0,  //
+                                                      3, 0, 0, 7, -1, 0.5, 3, 8, 2, 0, 0, 0));
+    EXPECT_THAT(rows.labels, ::testing::ElementsAre(1, 2, 2));
+    EXPECT_THAT(rows.truth, ::testing::ElementsAre(0.5f, 0.25f, 0.25f));
   }
 }
 
@@ -240,7 +240,7 @@ TEST(JsonDecoder, DeadLettersNameTheWholePath) {
     EXPECT_EQ(rows.rows, 0u);
     ASSERT_EQ(rows.dead.size(), bad.size());
     for (size_t i = 0; i < bad.size(); ++i)
-      EXPECT_THAT(rows.dead[i].reason, testing::StartsWith(bad[i].second)) << bad[i].first;
+      EXPECT_THAT(rows.dead[i].reason, ::testing::StartsWith(bad[i].second)) << bad[i].first;
   }
 }
 

@@ -45,7 +45,7 @@ struct CachedChunk {
   bool Holds(uint64_t offset) const { return offset >= base && offset - base < lengths.size(); }
 };
 
-struct Partition {
+struct LogPartition {
   Database db;
   Statement state, chunks, pin, unpin;
   CachedChunk cache;
@@ -73,7 +73,7 @@ class EmbeddedLogSource final : public Source {
 
   Status Open(std::vector<Database> databases) {
     for (Database& db : databases) {
-      Partition p;
+      LogPartition p;
       p.db = std::move(db);
       LEAT_RETURN_IF_ERROR(p.Prepare());
       partitions_.push_back(std::move(p));
@@ -114,7 +114,7 @@ class EmbeddedLogSource final : public Source {
       return Status(Code::kInvalidArgument,
                     Place(partition) + ": cannot pin offset " + std::to_string(offset) + ", out of range");
     }
-    Partition& p = partitions_[partition];
+    LogPartition& p = partitions_[partition];
     p.pin.Bind(1, std::string_view(owner));
     p.pin.Bind(2, static_cast<int64_t>(offset));
     LEAT_RETURN_IF_ERROR(p.pin.Run().With(Place(partition)));
@@ -128,7 +128,7 @@ class EmbeddedLogSource final : public Source {
 
   Status Sync(uint32_t partition, uint64_t end) override {
     if (partition >= partitions_.size()) return Status(Code::kInvalidArgument, Place(partition) + " is none");
-    Partition& p = partitions_[partition];
+    LogPartition& p = partitions_[partition];
     if (end <= p.synced) return Status();
     auto range = RangeOf(partition);
     if (!range.ok()) return range.status().With(Place(partition));
@@ -168,7 +168,7 @@ class EmbeddedLogSource final : public Source {
 
   // Syncs the WAL through SQLite's own handle. A committed transaction is in the WAL, or in the database,
   // which SQLite syncs before it restarts the WAL.
-  static Status SyncWal(Partition* p) {
+  static Status SyncWal(LogPartition* p) {
     sqlite3_file* wal = nullptr;
     if (sqlite3_file_control(p->db.handle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal) != SQLITE_OK ||
         wal == nullptr || wal->pMethods == nullptr) {
@@ -182,7 +182,7 @@ class EmbeddedLogSource final : public Source {
 
   // Copies the WAL into the database and syncs that. After a failed sync, the system may have dropped pages
   // of the WAL that it will not write again, so another sync of the same file proves nothing.
-  static Status CopyWal(Partition* p) {
+  static Status CopyWal(LogPartition* p) {
     int frames = 0, copied = 0;
     const int rc =
         sqlite3_wal_checkpoint_v2(p->db.handle(), "main", SQLITE_CHECKPOINT_FULL, &frames, &copied);
@@ -193,7 +193,7 @@ class EmbeddedLogSource final : public Source {
   }
 
   Result<PartitionRange> RangeOf(uint32_t partition) {
-    Partition& p = partitions_[partition];
+    LogPartition& p = partitions_[partition];
     LEAT_ASSIGN_OR_RETURN(const bool row, p.state.Step());
     const PartitionRange range{partition, static_cast<uint64_t>(p.state.Integer(0)),
                                static_cast<uint64_t>(p.state.Integer(1)), p.state.Integer(2) != 0};
@@ -204,7 +204,7 @@ class EmbeddedLogSource final : public Source {
 
   Status ReadRange(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) {
     if (begin == end) return Status();
-    Partition& p = partitions_[partition];
+    LogPartition& p = partitions_[partition];
     if (p.cache.Holds(begin) && p.cache.Holds(end - 1)) {
       CopyFromCache(p.cache, begin, end, out);
       return Status();
@@ -218,7 +218,7 @@ class EmbeddedLogSource final : public Source {
   }
 
   Status ReadChunks(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) {
-    Partition& p = partitions_[partition];
+    LogPartition& p = partitions_[partition];
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, RangeOf(partition));
     if (begin < range.begin) {
       return Status(Code::kNotFound, "retention has taken all below " + std::to_string(range.begin));
@@ -301,7 +301,7 @@ class EmbeddedLogSource final : public Source {
     return Status(Code::kDataLoss, "is damaged: wrong checksum");
   }
 
-  Status ReadWhole(Partition& p, const Chunk& chunk, sqlite3_blob* blob, RecordBatch* out) {
+  Status ReadWhole(LogPartition& p, const Chunk& chunk, sqlite3_blob* blob, RecordBatch* out) {
     uint64_t end = out->offsets.back();
     if (out->data.size() < end + static_cast<size_t>(chunk.bytes))
       out->data.resize(end + static_cast<size_t>(chunk.bytes));
@@ -312,7 +312,7 @@ class EmbeddedLogSource final : public Source {
     return Status();
   }
 
-  static Status ReadIntoCache(Partition& p, const Chunk& chunk, sqlite3_blob* blob) {
+  static Status ReadIntoCache(LogPartition& p, const Chunk& chunk, sqlite3_blob* blob) {
     CachedChunk& cache = p.cache;
     if (cache.Holds(chunk.base) && cache.base == chunk.base) return Status();
     cache.data.resize(static_cast<size_t>(chunk.bytes));
@@ -339,7 +339,7 @@ class EmbeddedLogSource final : public Source {
 
   std::string directory_, topic_;
   LogSourceOptions options_;
-  std::vector<Partition> partitions_;
+  std::vector<LogPartition> partitions_;
   std::vector<uint32_t> lengths_;
 };
 
@@ -407,7 +407,7 @@ Status AddPartition(Database& db, TopicInfo* info, std::map<std::string, uint64_
   }
 }
 
-Result<TopicInfo> Describe(const std::string& directory, const std::string& topic) {
+Result<TopicInfo> DescribeTopic(const std::string& directory, const std::string& topic) {
   LogTopic made;
   LEAT_ASSIGN_OR_RETURN(std::vector<Database> databases, OpenPartitions(directory, topic, &made));
   TopicInfo info{.topic = topic, .partitions = made.partitions, .sealed = true, .pins = {}};
@@ -493,7 +493,7 @@ Result<std::vector<TopicInfo>> EmbeddedLog::List(const std::string& directory) {
   std::ranges::sort(topics);
   std::vector<TopicInfo> infos;
   for (const std::string& topic : topics) {
-    LEAT_ASSIGN_OR_RETURN(TopicInfo info, Describe(directory, topic));
+    LEAT_ASSIGN_OR_RETURN(TopicInfo info, DescribeTopic(directory, topic));
     infos.push_back(std::move(info));
   }
   return infos;

@@ -21,8 +21,8 @@
 namespace leat::stream {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<std::string_view> Views(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
@@ -35,7 +35,7 @@ std::vector<std::string> Numbered(size_t from, size_t count, size_t bytes = 0) {
   return texts;
 }
 
-class LogTest : public testing::Test {
+class LogTest : public ::testing::Test {
  protected:
   void Make(const TopicOptions& options) { ASSERT_TRUE(EmbeddedLog::Create(dir_.path(), "t", options).ok()); }
   std::unique_ptr<LogWriter> Writer(const LogWriterOptions& options = {}) {
@@ -300,7 +300,7 @@ TEST_F(LogTest, ADamagedFileGivesErrorsNotOtherRecords) {
     RecordBatch batch;
     for (uint64_t at = 0; at < 200; at += 10) {
       if (!(*source)->Read(0, at, at + 10, &batch).ok()) continue;
-      ASSERT_THAT(TextsOf(batch), testing::ElementsAreArray(texts.begin() + at, texts.begin() + at + 10));
+      ASSERT_THAT(TextsOf(batch), ::testing::ElementsAreArray(texts.begin() + at, texts.begin() + at + 10));
     }
   }
 }

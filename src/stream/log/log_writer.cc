@@ -33,7 +33,7 @@ Status CheckDisk(const std::string& path, uint64_t appended, uint64_t least_free
                                               " MiB must stay so");
 }
 
-struct Partition {
+struct WriterPartition {
   Database db;
   Statement state, insert, update, lowest_pin, oldest, take, seal;
   int wal_frames = 0;    // pages in the WAL after the last commit
@@ -58,7 +58,7 @@ int NoteFrames(void* frames, sqlite3*, const char*, int count) {
 }
 
 // Copies the WAL into the database and lets the next append restart it. False if readers still use it.
-bool RestartWal(Partition* p) {
+bool RestartWal(WriterPartition* p) {
   constexpr int kWaitMs = 100;
   sqlite3* db = p->db.handle();
   sqlite3_busy_timeout(db, kWaitMs);
@@ -71,7 +71,7 @@ bool RestartWal(Partition* p) {
 // SQLite's own checkpoints never restart it while readers are busy, because there is always a reader using
 // the WAL. This one waits for readers, but only briefly, because a stopped reader must not stop the writer.
 // The rest is left for the next time, and errors appear in the next append.
-void CheckpointIfDue(Partition* p) {
+void CheckpointIfDue(WriterPartition* p) {
   constexpr int kFrames = 1024;
   if (p->wal_frames < p->checkpointed) p->checkpointed = 0;  // restarted
   if (p->wal_frames - p->checkpointed < kFrames) return;
@@ -81,7 +81,7 @@ void CheckpointIfDue(Partition* p) {
 
 // A reader that has stopped inside a read keeps the WAL from being restarted. Returns why nothing is appended
 // while it is too large.
-Status CheckWal(Partition* p, uint64_t max_bytes) {
+Status CheckWal(WriterPartition* p, uint64_t max_bytes) {
   if (static_cast<uint64_t>(p->wal_frames) * kPageBytes < max_bytes) return Status();
   if (RestartWal(p)) {
     p->wal_frames = p->checkpointed = 0;
@@ -107,7 +107,7 @@ class EmbeddedLogWriter final : public LogWriter {
 
   Status Open(std::vector<Database> databases) {
     for (Database& db : databases) {
-      Partition p;
+      WriterPartition p;
       p.db = std::move(db);
       LEAT_RETURN_IF_ERROR(
           p.db.Run(options_.sync_each_append ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL"));
@@ -115,7 +115,7 @@ class EmbeddedLogWriter final : public LogWriter {
       LEAT_RETURN_IF_ERROR(p.Prepare());
       partitions_.push_back(std::move(p));
     }
-    for (Partition& p : partitions_) sqlite3_wal_hook(p.db.handle(), NoteFrames, &p.wal_frames);
+    for (WriterPartition& p : partitions_) sqlite3_wal_hook(p.db.handle(), NoteFrames, &p.wal_frames);
     return Status();
   }
 
@@ -136,7 +136,7 @@ class EmbeddedLogWriter final : public LogWriter {
       bytes += record.size();
     }
     LEAT_RETURN_IF_ERROR(CheckDisk(path_, bytes, options_.min_free_bytes));
-    Partition& p = partitions_[partition];
+    WriterPartition& p = partitions_[partition];
     LEAT_RETURN_IF_ERROR(CheckWal(&p, options_.max_wal_bytes).With(Place(partition)));
     auto first = AppendTransaction(p, records);
     if (first.ok()) {
@@ -148,7 +148,7 @@ class EmbeddedLogWriter final : public LogWriter {
   }
 
   Status Seal() override {
-    for (Partition& p : partitions_) LEAT_RETURN_IF_ERROR(p.seal.Run().With(path_));
+    for (WriterPartition& p : partitions_) LEAT_RETURN_IF_ERROR(p.seal.Run().With(path_));
     return Status();
   }
 
@@ -157,7 +157,7 @@ class EmbeddedLogWriter final : public LogWriter {
     return "topic '" + topic_ + "' partition " + std::to_string(partition);
   }
 
-  Result<uint64_t> AppendTransaction(Partition& p, std::span<const std::string_view> records) {
+  Result<uint64_t> AppendTransaction(WriterPartition& p, std::span<const std::string_view> records) {
     LEAT_RETURN_IF_ERROR(p.db.Run("BEGIN IMMEDIATE"));
     LEAT_ASSIGN_OR_RETURN(const bool row, p.state.Step());
     if (!row) return Status(Code::kDataLoss, "the table 'state' is empty");
@@ -202,7 +202,7 @@ class EmbeddedLogWriter final : public LogWriter {
     return lengths_.size();
   }
 
-  Status InsertChunk(Partition& p, int64_t now, State* state) {
+  Status InsertChunk(WriterPartition& p, int64_t now, State* state) {
     const ByteView data = ByteView(chunk_).subspan(lengths_.size() * sizeof(uint32_t));
     p.insert.Bind(1, state->end);
     p.insert.Bind(2, static_cast<int64_t>(lengths_.size()));
@@ -218,7 +218,7 @@ class EmbeddedLogWriter final : public LogWriter {
 
   // Removes the oldest chunks while they are too old or too large in total, but none with a record at or
   // above the lowest pin.
-  Status Retain(Partition& p, int64_t now, State* state) {
+  Status Retain(WriterPartition& p, int64_t now, State* state) {
     const auto limit = static_cast<int64_t>(made_.retention_bytes);
     if (limit == 0 && made_.retention_ms == 0) return Status();
     LEAT_ASSIGN_OR_RETURN(const bool pins, p.lowest_pin.Step());
@@ -247,7 +247,7 @@ class EmbeddedLogWriter final : public LogWriter {
   std::string path_, topic_;
   LogTopic made_;
   LogWriterOptions options_;
-  std::vector<Partition> partitions_;
+  std::vector<WriterPartition> partitions_;
   std::vector<uint32_t> lengths_;
   std::vector<std::byte> chunk_;
 };

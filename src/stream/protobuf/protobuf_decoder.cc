@@ -17,13 +17,13 @@ namespace leat::stream {
 namespace {
 
 // Of messages and groups in each other, as in other readers of Protobuf.
-constexpr size_t kMaxDepth = 100;
+constexpr size_t kMaxMessageDepth = 100;
 // Of the indexes of a message in the framing of a schema registry.
 constexpr uint64_t kMaxIndexes = 100;
 
 using Kind = MessageTable::Kind;
 
-double Number(Kind kind, uint64_t bits) {
+double NumberFromBits(Kind kind, uint64_t bits) {
   const auto low = static_cast<uint32_t>(bits);
   switch (kind) {
     case Kind::kInt32:
@@ -51,7 +51,7 @@ double Number(Kind kind, uint64_t bits) {
 }
 
 // A whole number as a category has it.
-std::string_view Spelling(Kind kind, uint64_t bits, char (&buffer)[24]) {
+std::string_view SpellingOfBits(Kind kind, uint64_t bits, char (&buffer)[24]) {
   if (kind == Kind::kBool) return bits != 0 ? "true" : "false";
   char* const end = buffer + sizeof(buffer);
   const auto low = static_cast<uint32_t>(bits);
@@ -71,7 +71,7 @@ std::string_view Spelling(Kind kind, uint64_t bits, char (&buffer)[24]) {
   return {buffer, static_cast<size_t>(to.ptr - buffer)};
 }
 
-const std::string* NameOf(const MessageTable::Enum& values, uint64_t bits) {
+const std::string* EnumName(const MessageTable::Enum& values, uint64_t bits) {
   const auto number = static_cast<int32_t>(bits);
   const auto at = std::ranges::lower_bound(values, number, {}, &MessageTable::Enum::value_type::first);
   return at == values.end() || at->first != number ? nullptr : &at->second;
@@ -180,12 +180,12 @@ class Wire {
 
  private:
   bool SkipGroup(uint32_t number, size_t depth) {
-    uint32_t open[kMaxDepth + 1];
+    uint32_t open[kMaxMessageDepth + 1];
     size_t count = 0;
     uint32_t tag = number << 3 | static_cast<uint32_t>(WireType::kStartGroup);
     for (;;) {
       if (static_cast<WireType>(tag & 7) == WireType::kStartGroup) {
-        if (depth + count >= kMaxDepth) return Fail("groups are nested too deeply");
+        if (depth + count >= kMaxMessageDepth) return Fail("groups are nested too deeply");
         open[count++] = tag >> 3;
       } else if (static_cast<WireType>(tag & 7) == WireType::kEndGroup) {
         if (tag >> 3 != open[--count]) return Fail("another group ends than has begun");
@@ -287,7 +287,7 @@ class ProtobufDecoder final : public Decoder {
   bool ReadValue(const MessageTable::Entry& entry, uint32_t tag, size_t depth, const Row& row, Wire* wire) {
     if (entry.node != MessageTable::kNone) {
       Clear(entry);
-      if (depth + 1 > kMaxDepth) return wire->Fail("messages are nested too deeply");
+      if (depth + 1 > kMaxMessageDepth) return wire->Fail("messages are nested too deeply");
       const MessageTable::Node& node = table_.nodes[entry.node];
       if (entry.wire == WireType::kStartGroup) return ReadMessage(node, entry.number, depth + 1, row, wire);
       size_t size;
@@ -339,7 +339,7 @@ class ProtobufDecoder final : public Decoder {
   }
 
   void Store(const MessageTable::Entry& entry, uint64_t bits, const Row& row) {
-    if (entry.closed != MessageTable::kNone && NameOf(table_.enums[entry.closed], bits) == nullptr) return;
+    if (entry.closed != MessageTable::kNone && EnumName(table_.enums[entry.closed], bits) == nullptr) return;
     Clear(entry);
     if (entry.slot == MessageTable::kNone) return;
     Found& found = found_[entry.slot];
@@ -349,7 +349,7 @@ class ProtobufDecoder final : public Decoder {
     if (!entry.repeated) return;
     if (first) found.items = 0, found.misfit = false;
     const FieldWriter& writer = *writers_[entry.slot];
-    const double item = Number(table_.values[entry.slot].kind, bits);
+    const double item = NumberFromBits(table_.values[entry.slot].kind, bits);
     if (!found.misfit && found.items < writer.length() && !writer.WriteItem(found.items, item, row)) {
       found.misfit = true;
       found.item = item;
@@ -375,15 +375,15 @@ class ProtobufDecoder final : public Decoder {
   Misfit WriteValue(const FieldWriter& writer, const MessageTable::Value& value, uint64_t bits,
                     std::string_view text, const Row& row) const {
     if (writer.takes_number()) {
-      const double number = Number(value.kind, bits);
+      const double number = NumberFromBits(value.kind, bits);
       return writer.WriteNumber(number, row) ? Misfit() : writer.Reason(number);
     }
     char buffer[24];
     if (value.names != MessageTable::kNone) {
-      const std::string* const name = NameOf(table_.enums[value.names], bits);
-      text = name != nullptr ? std::string_view(*name) : Spelling(value.kind, bits, buffer);
+      const std::string* const name = EnumName(table_.enums[value.names], bits);
+      text = name != nullptr ? std::string_view(*name) : SpellingOfBits(value.kind, bits, buffer);
     } else if (value.kind != Kind::kText) {
-      text = Spelling(value.kind, bits, buffer);
+      text = SpellingOfBits(value.kind, bits, buffer);
     }
     return writer.WriteText(text, row) ? Misfit() : writer.Reason(text);
   }

@@ -52,7 +52,7 @@ file {
 }
 )";
 
-constexpr const char* kSchema = R"(format: protobuf
+constexpr const char* kProtobufSchema = R"(format: protobuf
 protobuf: {descriptor: payments.pb, message: shop.Payment}
 fields:
   amount: {type: number}
@@ -91,7 +91,7 @@ class Oracle {
   }
   std::unique_ptr<pb::Message> Make() const { return std::unique_ptr<pb::Message>(prototype_->New()); }
 
-  // The features of kSchema but for the hashed one; empty: a dead letter.
+  // The features of kProtobufSchema but for the hashed one; empty: a dead letter.
   static std::vector<float> Row(const pb::Message& m) {
     const auto& r = *m.GetReflection();
     const auto& d = *m.GetDescriptor();
@@ -176,7 +176,7 @@ void Fill(pb::Message* m, Rng& rng, int depth) {
 }
 
 TEST(ProtobufDecoder, AgreesWithLibprotobuf) {
-  const Schema schema = SchemaFrom(kSchema);
+  const Schema schema = SchemaFrom(kProtobufSchema);
   const auto decoder = MakeProtobufDecoder(schema);
   const Oracle oracle;
   const pb::LogSilencer silencer;  // of invalid UTF-8
@@ -232,7 +232,7 @@ std::string Wire(std::initializer_list<int> bytes) {
 // A message with one field: fraud is false.
 const std::string kNoFraud("\x48\0", 2);
 
-std::string ReasonOf(const std::string& record, const std::string& schema = kSchema) {
+std::string ReasonOf(const std::string& record, const std::string& schema = kProtobufSchema) {
   DecodedRows rows;
   MakeProtobufDecoder(SchemaFrom(schema))->Decode(BatchOf({record}), &rows);
   return rows.dead.empty() ? "" : rows.dead[0].reason;
@@ -255,7 +255,7 @@ TEST(ProtobufDecoder, SaysWhyARecordIsDead) {
   EXPECT_EQ(ReasonOf(Wire({0x09, 0, 0, 0, 0, 0, 0, 0xf0, 0x7f})), "amount: inf is too large");
   EXPECT_EQ(ReasonOf(std::string(101, 0x63)), "is not Protobuf: groups are nested too deeply at byte 101");
   const std::string without =
-      std::string(kSchema).replace(std::string(kSchema).find(", default: -5"), 13, "");
+      std::string(kProtobufSchema).replace(std::string(kProtobufSchema).find(", default: -5"), 13, "");
   EXPECT_EQ(ReasonOf(kNoFraud, without), "delay: is missing");
   EXPECT_EQ(ReasonOf(Wire({0x29, 1, 0, 0, 0, 0, 0, 0, 0}), without), "");
 }
@@ -278,7 +278,7 @@ fields:
 }
 
 TEST(ProtobufDecoder, TakesTheFramingOff) {
-  std::string framed = kSchema;
+  std::string framed = kProtobufSchema;
   framed.replace(framed.find("Payment}"), 8, "Payment, framing: registry}");
   EXPECT_EQ(ReasonOf(Wire({0, 0, 0, 0, 7, 0}), framed), "");
   EXPECT_EQ(ReasonOf(Wire({0, 0, 0, 0, 7, 4, 2, 0, 0x48, 1}), framed), "");
@@ -292,7 +292,7 @@ TEST(ProtobufDecoder, TakesTheFramingOff) {
 
 TEST(ProtobufDecoder, RefusesSchemasThatDoNotFit) {
   const auto mistake = [](const std::string& from, const std::string& to) {
-    std::string yaml = kSchema;
+    std::string yaml = kProtobufSchema;
     return Mistake([&] { SchemaFrom(yaml.replace(yaml.find(from), from.size(), to)); });
   };
   EXPECT_EQ(mistake("shop.Payment", "shop.Paiment"),
@@ -311,7 +311,7 @@ TEST(ProtobufDecoder, RefusesSchemasThatDoNotFit) {
               HasSubstr("neither a category nor a text"));
   EXPECT_THAT(mistake("amount: {type: number}", "amount: {type: number, default: 1}"),
               HasSubstr("never missing"));
-  Schema schema = Schema::FromConfig(Config::Parse(kSchema, "job.yaml"));
+  Schema schema = Schema::FromConfig(Config::Parse(kProtobufSchema, "job.yaml"));
   EXPECT_THAT(Mistake([&] { UseDescriptor("no descriptor", &schema); }),
               HasSubstr("is not a descriptor set"));
   pb::FileDescriptorSet set;

@@ -12,8 +12,8 @@
 namespace leat::stream {
 namespace {
 
-using testing::ElementsAre;
-using testing::UnorderedElementsAreArray;
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 // Keeps the records. Those of Send are on their way until Flush.
 class FakeWriter final : public TopicWriter {
@@ -51,7 +51,7 @@ std::vector<std::string> Numbers(int count) {
   return numbers;
 }
 
-class PublishTest : public testing::Test {
+class PublishTest : public ::testing::Test {
  protected:
   // Publishes the records; the clock stands still unless it is waited for.
   Status Run(const std::vector<std::string>& records, FakeWriter& writer, const PublishOptions& options) {

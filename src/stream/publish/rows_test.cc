@@ -12,11 +12,11 @@
 namespace leat::stream {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
-class RowsTest : public testing::Test {
+class RowsTest : public ::testing::Test {
  protected:
   std::string Write(const std::string& name, const std::string& bytes, bool packed = false) {
     const std::string path = dir_ / name;

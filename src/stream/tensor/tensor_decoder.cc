@@ -58,7 +58,7 @@ T Load(const std::byte* at) {
   return value;
 }
 
-double Number(Element element, const std::byte* at) {
+double NumberOfElement(Element element, const std::byte* at) {
   switch (element) {
     case Element::kF32:
       return Load<float>(at);
@@ -116,12 +116,12 @@ LEAT_MULTIVERSION bool ScaleFloats(const std::byte* in, size_t size, double scal
 }
 
 // A whole number as a category has it.
-std::string_view Spelling(Element element, const std::byte* at, char (&buffer)[24]) {
+std::string_view SpellingOfElement(Element element, const std::byte* at, char (&buffer)[24]) {
   char* const end = buffer + sizeof(buffer);
   const auto to = element == Element::kU64 ? std::to_chars(buffer, end, Load<uint64_t>(at))
                   : element == Element::kI64
                       ? std::to_chars(buffer, end, Load<int64_t>(at))
-                      : std::to_chars(buffer, end, static_cast<int64_t>(Number(element, at)));
+                      : std::to_chars(buffer, end, static_cast<int64_t>(NumberOfElement(element, at)));
   return {buffer, static_cast<size_t>(to.ptr - buffer)};
 }
 
@@ -193,11 +193,11 @@ class TensorDecoder final : public Decoder {
     for (size_t i = 0; i < part.count; ++i, at += SizeOf(part.element)) {
       const Row place{row.features + i * part.step, row.labels, row.truth};
       if (!part.writer->takes_number()) {
-        const std::string_view text = Spelling(part.element, at, buffer);
+        const std::string_view text = SpellingOfElement(part.element, at, buffer);
         if (!part.writer->WriteText(text, place)) return part.writer->Reason(text);
         continue;
       }
-      const double x = Number(part.element, at);
+      const double x = NumberOfElement(part.element, at);
       if (part.writer->WriteNumber(x, place)) continue;
       return part.writer->Reason(x) + (part.count > 1 ? ", element " + std::to_string(i) : "");
     }

@@ -13,7 +13,7 @@ constexpr double kProcess = 40e6;  // bytes of a process without its job
 constexpr double kMessages = 1e6;  // that are simulated in a second
 constexpr double kCopies = 5;      // of the parameters in a process: values, gradients, slots, buffers
 
-std::string TimeText(double seconds) {
+std::string PlanTimeText(double seconds) {
   char text[40];
   if (seconds < 90) {
     std::snprintf(text, sizeof(text), "%.0f s", seconds);
@@ -36,7 +36,7 @@ Mode ModeOf(const StudyFile& study, const PlanOptions& options, const GridPoint&
 }
 
 // Simulated points run one per core.
-double Seconds(const std::vector<PlannedPoint>& plan, uint32_t cores) {
+double SecondsOfPlan(const std::vector<PlannedPoint>& plan, uint32_t cores) {
   double real = 0, simulated = 0, longest = 0;
   for (const PlannedPoint& point : plan) {
     if (point.done) continue;
@@ -96,7 +96,7 @@ Result<std::vector<PlannedPoint>> MakePlan(const StudyFile& study, const PlanOpt
 double SecondsLeft(const std::vector<PlannedPoint>& plan, double estimated_done, double took,
                    uint32_t cores) {
   const double correction = estimated_done > 0 ? took / estimated_done : 1;
-  return Seconds(plan, cores) * correction;
+  return SecondsOfPlan(plan, cores) * correction;
 }
 
 std::string Render(const StudyFile& study, const std::vector<PlannedPoint>& plan, uint32_t cores) {
@@ -112,8 +112,8 @@ std::string Render(const StudyFile& study, const std::vector<PlannedPoint>& plan
   char text[300];
   std::snprintf(text, sizeof(text),
                 "study '%s': %zu points, %zu real and %zu simulated; about %s, at most %.1f GB of memory\n",
-                study.name.c_str(), plan.size(), real, simulated, TimeText(Seconds(plan, cores)).c_str(),
-                memory / 1e9);
+                study.name.c_str(), plan.size(), real, simulated,
+                PlanTimeText(SecondsOfPlan(plan, cores)).c_str(), memory / 1e9);
   std::string all = text;
   if (done > 0) all += "  " + std::to_string(done) + " of them are done already\n";
   return all;

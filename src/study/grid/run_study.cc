@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr Duration kPoll = milliseconds(200);
+constexpr Duration kStudyPoll = milliseconds(200);
 
 std::string ReadFile(const std::string& path) {
   std::ostringstream text;
@@ -187,7 +187,7 @@ class Runner {
         running[*pid] = &planned;
       }
       if (running.empty()) return Status();
-      processes.Await(kPoll);
+      processes.Await(kStudyPoll);
       if (Interrupted()) return Status(Code::kAborted, "interrupted");  // the processes end with `processes`
       for (const launcher::ProcessEnd& end : processes.Reap()) {
         const auto at = running.find(end.pid);

@@ -15,7 +15,7 @@ namespace leat::study {
 namespace {
 
 constexpr size_t kMostPoints = 10'000;
-constexpr int64_t kMostWorkers = 10'000, kMostServers = 1000;
+constexpr int64_t kMostGridWorkers = 10'000, kMostGridServers = 1000;
 
 std::vector<uint32_t> Numbers(const Config& grid, std::string_view key, uint32_t fallback, int64_t most) {
   if (!grid.Has(key)) return {fallback};
@@ -102,7 +102,7 @@ std::string Flat(const Config& setting) {
   return text;
 }
 
-std::string Text(const std::vector<Config>& all, size_t index) {
+std::string TextAt(const std::vector<Config>& all, size_t index) {
   const std::string type = TypeOf(all[index]);
   const auto same = std::ranges::count_if(all, [&](const Config& one) { return TypeOf(one) == type; });
   return same > 1 ? Flat(all[index]) : type;
@@ -123,8 +123,8 @@ StudyFile ParseStudy(const Config& config, const std::string& folder) {
   const Config grid = config.At("grid");
   grid.Allow({"workers", "ps", "batch", "strategy", "placement", "link", "input"});
   const Config cluster = Section(study.job, "cluster");
-  study.workers = Numbers(grid, "workers", 2, kMostWorkers);
-  study.servers = Numbers(grid, "ps", static_cast<uint32_t>(cluster.Integer("ps", 1)), kMostServers);
+  study.workers = Numbers(grid, "workers", 2, kMostGridWorkers);
+  study.servers = Numbers(grid, "ps", static_cast<uint32_t>(cluster.Integer("ps", 1)), kMostGridServers);
   const auto batch = static_cast<uint32_t>(Section(study.job, "train").Integer("batch_size", 128));
   study.batches = Numbers(grid, "batch", batch, 1'000'000);
   const Config words = Config::Parse("{strategy: async, placement: greedy}", "study");
@@ -202,11 +202,11 @@ std::vector<GridPoint> PointsOf(const StudyFile& study) {
 }
 
 std::string StrategyText(const StudyFile& study, size_t strategy) {
-  return Text(study.strategies, strategy);
+  return TextAt(study.strategies, strategy);
 }
 
 std::string PlacementText(const StudyFile& study, size_t placement) {
-  return Text(study.placements, placement);
+  return TextAt(study.placements, placement);
 }
 
 std::string KeyOf(const StudyFile& study, const GridPoint& point) {

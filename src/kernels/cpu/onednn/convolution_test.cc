@@ -17,15 +17,15 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-std::vector<TensorType> TypesOf(const Tensors& tensors) {
+std::vector<TensorType> TypesOfAll(const Tensors& tensors) {
   std::vector<TensorType> types;
   for (const auto& t : tensors) types.push_back(t.type());
   return types;
 }
 
 // The outputs of the table's kernel; empty if it has none for this case.
-Tensors RunKernel(const graph::KernelTable& table, const graph::Op& op, const Tensors& inputs) {
-  const auto types = TypesOf(inputs), out_types = op.Infer(types);
+Tensors RunConvolution(const graph::KernelTable& table, const graph::Op& op, const Tensors& inputs) {
+  const auto types = TypesOfAll(inputs), out_types = op.Infer(types);
   const auto kernel = table.factories.at(op.kind())({op, types, out_types, 1});
   if (!kernel) return {};
   Tensors outputs;
@@ -54,9 +54,9 @@ std::vector<float> Numbers(const Tensor& tensor) {
 }
 
 // The order of summation affects the result, so the tolerance is relative to the largest element.
-void ExpectSame(const graph::Op& op, const Tensors& inputs, double tolerance) {
-  const Tensors actual = RunKernel(Table(), op, inputs),
-                expected = RunKernel(reference::Kernels(), op, inputs);
+void ExpectSameConvolution(const graph::Op& op, const Tensors& inputs, double tolerance) {
+  const Tensors actual = RunConvolution(Table(), op, inputs),
+                expected = RunConvolution(reference::Kernels(), op, inputs);
   std::string what(op.kind());
   for (const auto& t : inputs) what += " " + t.type().ToString();
   what += " " + op.attributes();
@@ -76,7 +76,7 @@ void ExpectSame(const graph::Op& op, const Tensors& inputs, double tolerance) {
   }
 }
 
-Tensor Draw(Shape shape, uint64_t seed) {
+Tensor DrawNormal(Shape shape, uint64_t seed) {
   return ops::DrawSample({{DType::kF32, shape}, -1, 1, ops::SampleInput::Draw::kUniform}, seed);
 }
 
@@ -98,29 +98,31 @@ TEST(OnednnConvolutionTest, RandomConvolutions) {
         .padding = {From(rng, 0, 2), From(rng, 0, 2), From(rng, 0, 2), From(rng, 0, 2)},
         .dilations = {rng.Chance(0.8) ? 1 : 2, rng.Chance(0.8) ? 1 : 2},
         .groups = groups};
-    const Tensor x = Draw({From(rng, 1, 3), From(rng, 7, 12), From(rng, 7, 12), in * groups}, seed);
-    const Tensor w = Draw({out * groups, in, kernel.height, kernel.width}, seed + 1000);
+    const Tensor x = DrawNormal({From(rng, 1, 3), From(rng, 7, 12), From(rng, 7, 12), in * groups}, seed);
+    const Tensor w = DrawNormal({out * groups, in, kernel.height, kernel.width}, seed + 1000);
     const auto sizes = ops::Conv2dSizesOf(attr, x.shape(), w.shape());
-    const Tensor y = Draw(sizes.y, seed + 2000), bias = Draw({sizes.filters}, seed + 3000);
+    const Tensor y = DrawNormal(sizes.y, seed + 2000), bias = DrawNormal({sizes.filters}, seed + 3000);
     const ops::Padding& p = attr.padding;
     const ops::Pair extent = sizes.window.Extent();
     if (std::max(p.top, p.bottom) >= extent.height || std::max(p.left, p.right) >= extent.width) {
-      EXPECT_TRUE(RunKernel(Table(), ops::Conv2d(attr), {x, w}).empty());
+      EXPECT_TRUE(RunConvolution(Table(), ops::Conv2d(attr), {x, w}).empty());
       continue;
     }
-    ExpectSame(ops::Conv2d(attr), {x, w}, 1e-5);
-    ExpectSame(ops::Conv2dBias(attr, kActivations[seed % 4]), {x, w, bias}, 1e-5);
-    ExpectSame(ops::Conv2dGradInput(attr, sizes.input), {y, w}, 1e-5);
-    ExpectSame(ops::Conv2dGradWeights(attr, kernel), {x, y}, 1e-5);
-    ExpectSame(ops::Conv2dGradWeightsBias(attr, kernel), {x, y}, 1e-5);
+    ExpectSameConvolution(ops::Conv2d(attr), {x, w}, 1e-5);
+    ExpectSameConvolution(ops::Conv2dBias(attr, kActivations[seed % 4]), {x, w, bias}, 1e-5);
+    ExpectSameConvolution(ops::Conv2dGradInput(attr, sizes.input), {y, w}, 1e-5);
+    ExpectSameConvolution(ops::Conv2dGradWeights(attr, kernel), {x, y}, 1e-5);
+    ExpectSameConvolution(ops::Conv2dGradWeightsBias(attr, kernel), {x, y}, 1e-5);
   }
 }
 
 TEST(OnednnConvolutionTest, LeavesWhatHasNoElementsToTheReference) {
-  EXPECT_TRUE(RunKernel(Table(), ops::Conv2d(), {Draw({0, 3, 3, 1}, 1), Draw({2, 1, 2, 2}, 2)}).empty());
   EXPECT_TRUE(
-      RunKernel(Table(), ops::Conv2dGradWeights({}, {2, 2}), {Draw({0, 3, 3, 1}, 1), Draw({0, 2, 2, 1}, 2)})
+      RunConvolution(Table(), ops::Conv2d(), {DrawNormal({0, 3, 3, 1}, 1), DrawNormal({2, 1, 2, 2}, 2)})
           .empty());
+  EXPECT_TRUE(RunConvolution(Table(), ops::Conv2dGradWeights({}, {2, 2}),
+                             {DrawNormal({0, 3, 3, 1}, 1), DrawNormal({0, 2, 2, 1}, 2)})
+                  .empty());
 }
 
 // Includes NaN and equal elements.
@@ -147,14 +149,15 @@ TEST(OnednnPoolTest, RandomPools) {
     }
     const Shape x{From(rng, 0, 2), From(rng, 4, 9), From(rng, 4, 9), From(rng, 0, 70)};
     const Shape y = ops::PooledShape(attr, x);
-    ExpectSame(ops::MaxPool(attr), {DrawRough(x, rng)}, 0);
+    ExpectSameConvolution(ops::MaxPool(attr), {DrawRough(x, rng)}, 0);
     // No index, however wrong, may cause a write outside the image.
     Tensor index(DType::kU8, y);
     for (uint8_t& i : index.as<uint8_t>()) i = static_cast<uint8_t>(rng.Below(rng.Chance(0.1) ? 256 : 16));
-    ExpectSame(ops::MaxPoolGrad(attr, ops::ImageSize(x)), {Draw(y, seed), index}, 1e-6);
+    ExpectSameConvolution(ops::MaxPoolGrad(attr, ops::ImageSize(x)), {DrawNormal(y, seed), index}, 1e-6);
     const bool include_pad = rng.Chance(0.5);
-    ExpectSame(ops::AvgPool(attr, include_pad), {Draw(x, seed)}, 1e-6);
-    ExpectSame(ops::AvgPoolGrad(attr, include_pad, ops::ImageSize(x)), {Draw(y, seed)}, 1e-6);
+    ExpectSameConvolution(ops::AvgPool(attr, include_pad), {DrawNormal(x, seed)}, 1e-6);
+    ExpectSameConvolution(ops::AvgPoolGrad(attr, include_pad, ops::ImageSize(x)), {DrawNormal(y, seed)},
+                          1e-6);
   }
 }
 
@@ -162,11 +165,11 @@ TEST(OnednnPoolTest, IndicesOfLargeWindows) {
   const ops::PoolAttributes attr{.kernel = {17, 16}, .strides = {3, 3}, .padding = {2, 1, 0, 0}};
   Rng rng(3);
   const Shape x{2, 20, 20, 5}, y = ops::PooledShape(attr, x);
-  ExpectSame(ops::MaxPool(attr), {DrawRough(x, rng)}, 0);
+  ExpectSameConvolution(ops::MaxPool(attr), {DrawRough(x, rng)}, 0);
   Tensor index(DType::kI32, y);
   for (int32_t& i : index.as<int32_t>())
     i = static_cast<int32_t>(rng.Chance(0.1) ? rng.Below(UINT32_MAX) : rng.Below(300));
-  ExpectSame(ops::MaxPoolGrad(attr, ops::ImageSize(x)), {Draw(y, 1), index}, 1e-6);
+  ExpectSameConvolution(ops::MaxPoolGrad(attr, ops::ImageSize(x)), {DrawNormal(y, 1), index}, 1e-6);
 }
 
 }  // namespace

@@ -9,12 +9,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const NodeId kA{1}, kB{2}, kC{3};
+const NodeId kFirst{1}, kSecond{2}, kThird{3};
 
 class GroupCoordinatorTest : public ::testing::Test {
  protected:
   GroupCoordinatorTest() {
-    for (const NodeId node : {kA, kB, kC}) {
+    for (const NodeId node : {kFirst, kSecond, kThird}) {
       coordinator_.Join(now_, {node, Role::kWorker, static_cast<uint32_t>(node.value - 1), "host"},
                         100 + node.value);
     }
@@ -37,16 +37,17 @@ class GroupCoordinatorTest : public ::testing::Test {
   // The current group starts, and all its members have made this step.
   void Train(uint64_t step) {
     for (int i = 0; i < 3; ++i) {
-      for (const NodeId node : {kA, kB, kC}) Report(node, i < 2 ? coordinator_.current()->step : step);
+      for (const NodeId node : {kFirst, kSecond, kThird})
+        Report(node, i < 2 ? coordinator_.current()->step : step);
       Pass(std::chrono::milliseconds(20));
     }
     ASSERT_EQ(coordinator_.phase(), GroupCoordinator::Phase::kRunning);
   }
   // A and B have lost each other at this step; another group is formed.
   void Fail(uint64_t step) {
-    Report(kC, step);
-    Report(kB, step, "A is silent", {kA});
-    Report(kA, step, "B is silent", {kB});
+    Report(kThird, step);
+    Report(kSecond, step, "A is silent", {kFirst});
+    Report(kFirst, step, "B is silent", {kSecond});
     Pass(std::chrono::milliseconds(500));
   }
 
@@ -59,11 +60,11 @@ TEST_F(GroupCoordinatorTest, APairIsNamedWhenItLosesEachOtherWhateverWasTrainedB
   Train(7);
   EXPECT_THAT(coordinator_.Unreachable(), IsEmpty());
   Fail(7);
-  EXPECT_THAT(coordinator_.Unreachable(), ElementsAre(std::pair(kA, kB)));
+  EXPECT_THAT(coordinator_.Unreachable(), ElementsAre(std::pair(kFirst, kSecond)));
   EXPECT_THAT(coordinator_.TakeExcluded(), IsEmpty()) << "it may have been for a moment";
   // The second group in a row.
   Fail(7);
-  EXPECT_THAT(coordinator_.TakeExcluded(), ElementsAre(kB));
+  EXPECT_THAT(coordinator_.TakeExcluded(), ElementsAre(kSecond));
 }
 
 TEST_F(GroupCoordinatorTest, APairThatTrainsAgainIsForgotten) {
@@ -72,7 +73,7 @@ TEST_F(GroupCoordinatorTest, APairThatTrainsAgainIsForgotten) {
   Train(8);
   EXPECT_THAT(coordinator_.Unreachable(), IsEmpty());
   Fail(8);
-  EXPECT_THAT(coordinator_.Unreachable(), ElementsAre(std::pair(kA, kB)));
+  EXPECT_THAT(coordinator_.Unreachable(), ElementsAre(std::pair(kFirst, kSecond)));
   EXPECT_THAT(coordinator_.TakeExcluded(), IsEmpty()) << "not two groups in a row";
 }
 

@@ -7,7 +7,7 @@
 namespace leat::protocol {
 namespace {
 
-using Phase = GroupCoordinator::Phase;
+using GroupPhase = GroupCoordinator::Phase;
 
 constexpr uint64_t kFormer = 10;
 constexpr Time kNow{std::chrono::seconds(1)};
@@ -46,10 +46,10 @@ TEST_F(RestoredGroup, GoesOnFromTheLowestStepOnceAllOfItHasReported) {
   EXPECT_FALSE(Step());
   groups_.Report(kNow, NodeId(1), At(6));
   EXPECT_FALSE(Step());
-  EXPECT_EQ(groups_.phase(), Phase::kGathering);
+  EXPECT_EQ(groups_.phase(), GroupPhase::kGathering);
   groups_.Report(kNow, NodeId(2), At(5));
   EXPECT_TRUE(Step());
-  EXPECT_EQ(groups_.phase(), Phase::kRunning);
+  EXPECT_EQ(groups_.phase(), GroupPhase::kRunning);
   ASSERT_TRUE(groups_.current());
   EXPECT_EQ(groups_.current()->id, kFormer);
   EXPECT_TRUE(groups_.current()->decided);
@@ -64,7 +64,7 @@ TEST_F(RestoredGroup, WaitsForAReportOfThisGroup) {
   earlier.group = kFormer - 1;
   groups_.Report(kNow, NodeId(2), earlier);
   EXPECT_FALSE(Step());
-  EXPECT_EQ(groups_.phase(), Phase::kGathering);
+  EXPECT_EQ(groups_.phase(), GroupPhase::kGathering);
 }
 
 // It may be at the step that the group was to start from, or at an earlier one.

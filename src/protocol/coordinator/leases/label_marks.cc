@@ -12,14 +12,14 @@ namespace leat::protocol {
 
 namespace {
 
-std::string Text(const LabelMark& mark) {
+std::string MarkText(const LabelMark& mark) {
   return "events up to " + std::to_string(mark.events) + ", labels " + std::to_string(mark.labels_begin) +
          " to " + std::to_string(mark.labels_end);
 }
 
 Status Contradiction(uint32_t partition, const LabelMark& mark, const std::optional<LabelMark>& known) {
-  return {Code::kDataLoss, "label mark of partition " + std::to_string(partition) + ": " + Text(mark) +
-                               (known ? ", which contradicts the mark of " + Text(*known) : "")};
+  return {Code::kDataLoss, "label mark of partition " + std::to_string(partition) + ": " + MarkText(mark) +
+                               (known ? ", which contradicts the mark of " + MarkText(*known) : "")};
 }
 
 }  // namespace

@@ -11,13 +11,14 @@ namespace leat::protocol {
 
 namespace {
 
-std::string Text(Position at) {
+std::string PositionText(Position at) {
   return "epoch " + std::to_string(at.epoch) + " offset " + std::to_string(at.offset);
 }
 
 std::invalid_argument LacksMarks(size_t partition, Position cut, uint64_t labelled) {
   return std::invalid_argument("the journal has cuts of partition " + std::to_string(partition) + " up to " +
-                               Text(cut) + ", and label marks up to offset " + std::to_string(labelled));
+                               PositionText(cut) + ", and label marks up to offset " +
+                               std::to_string(labelled));
 }
 
 }  // namespace
@@ -62,8 +63,8 @@ std::vector<Cut> PartitionCursors::Restore(const std::vector<Position>& watermar
     if (cut.next() <= partition.at && first) continue;  // before the watermark
     if (cut.after != partition.at) {
       throw std::invalid_argument("the journal's cuts of partition " + std::to_string(cut.partition) +
-                                  " are not contiguous: one follows " + Text(cut.after) +
-                                  ", the last ended at " + Text(partition.at));
+                                  " are not contiguous: one follows " + PositionText(cut.after) +
+                                  ", the last ended at " + PositionText(partition.at));
     }
     partition.at = cut.next();
     kept.push_back(cut);

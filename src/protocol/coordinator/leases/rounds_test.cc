@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-StrategyConfig Sync(uint32_t lanes, uint32_t backup = 0) {
+StrategyConfig SyncRounds(uint32_t lanes, uint32_t backup = 0) {
   StrategyConfig strategy;
   strategy.kind = StrategyKind::kSync;
   strategy.lanes = lanes - backup;
@@ -116,7 +116,7 @@ class Stream {
 };
 
 TEST(RoundsTest, EveryLaneHasASplitAndPartitionsAdvanceTogether) {
-  Stream stream(Sync(4), Rules(10, 8), {320, 320}, true);
+  Stream stream(SyncRounds(4), Rules(10, 8), {320, 320}, true);
   const auto round = stream.Make();
   ASSERT_TRUE(round);
   std::vector<std::pair<uint32_t, uint64_t>> begins;
@@ -132,7 +132,7 @@ TEST(RoundsTest, EveryLaneHasASplitAndPartitionsAdvanceTogether) {
 }
 
 TEST(RoundsTest, WhereASplitForEachLaneIsNotThereAllAreShorter) {
-  Stream stream(Sync(4), Rules(10, 64), {530}, true);  // 53 batches
+  Stream stream(SyncRounds(4), Rules(10, 64), {530}, true);  // 53 batches
   while (stream.Make()) {
   }
   EXPECT_THAT(stream.lengths, ElementsAre(13, 1));
@@ -141,7 +141,7 @@ TEST(RoundsTest, WhereASplitForEachLaneIsNotThereAllAreShorter) {
 }
 
 TEST(RoundsTest, LanesAreFilledFromTheNextPass) {
-  Stream stream(Sync(4), Rules(10, 64, 1, 3), {70}, true);  // 7 batches
+  Stream stream(SyncRounds(4), Rules(10, 64, 1, 3), {70}, true);  // 7 batches
   while (stream.Make()) {
   }
   EXPECT_THAT(stream.widths, ElementsAre(4, 4, 4, 1));
@@ -151,7 +151,7 @@ TEST(RoundsTest, LanesAreFilledFromTheNextPass) {
 
 // A run has `run` batches, and fewer only at the end of the stream.
 TEST(RoundsTest, RunsOfSeveralBatches) {
-  Stream stream(Sync(2), Rules(10, 64, 5), {1 + 2 * 12 * 50}, true);
+  Stream stream(SyncRounds(2), Rules(10, 64, 5), {1 + 2 * 12 * 50}, true);
   auto round = stream.Make();
   EXPECT_EQ(round->lanes[0].cut.batches(), 60u) << "12 whole runs";
   EXPECT_EQ(round->lanes[0].assigned.count(), 12u);
@@ -161,10 +161,10 @@ TEST(RoundsTest, RunsOfSeveralBatches) {
 }
 
 TEST(RoundsTest, NothingOfNothing) {
-  EXPECT_FALSE(Stream(Sync(2), Rules(10, 4), {0, 0}, true).Make());
-  EXPECT_FALSE(Stream(Sync(2), Rules(10, 4, 1, 7), {0}, true).Make());
-  EXPECT_FALSE(Stream(Sync(2), Rules(10, 4), {0}, false).Make());
-  Stream waiting(Sync(2), Rules(10, 4), {0}, false);
+  EXPECT_FALSE(Stream(SyncRounds(2), Rules(10, 4), {0, 0}, true).Make());
+  EXPECT_FALSE(Stream(SyncRounds(2), Rules(10, 4, 1, 7), {0}, true).Make());
+  EXPECT_FALSE(Stream(SyncRounds(2), Rules(10, 4), {0}, false).Make());
+  Stream waiting(SyncRounds(2), Rules(10, 4), {0}, false);
   waiting.material.drain = waiting.material.partitions[0].overdue = true;
   EXPECT_FALSE(waiting.Make());
 }
@@ -172,7 +172,7 @@ TEST(RoundsTest, NothingOfNothing) {
 // ---- leftovers
 
 TEST(RoundsTest, WhatIsLeftOverComesFirstAndMakesTheRoundAsLong) {
-  Stream stream(Sync(3, 1), Rules(10, 8), {1000}, true);
+  Stream stream(SyncRounds(3, 1), Rules(10, 8), {1000}, true);
   const auto first = stream.Make();
   for (uint32_t run : {1, 4, 6}) stream.Late(first->lanes[2], run);
   const auto second = stream.Make();
@@ -184,7 +184,7 @@ TEST(RoundsTest, WhatIsLeftOverComesFirstAndMakesTheRoundAsLong) {
 }
 
 TEST(RoundsTest, OneSplitIsLeftOverForAllLanes) {
-  Stream stream(Sync(3, 1), Rules(10, 10), {300}, true);
+  Stream stream(SyncRounds(3, 1), Rules(10, 10), {300}, true);
   const auto first = stream.Make();
   for (uint32_t run = 0; run < 10; ++run) stream.Late(first->lanes[1], run);
   const auto second = stream.Make();
@@ -200,7 +200,7 @@ TEST(RoundsTest, OneSplitIsLeftOverForAllLanes) {
 // ---- growing streams
 
 TEST(RoundsTest, ALiveStreamIsWaitedForUntilItHasMadeAWait) {
-  Stream stream(Sync(2), Rules(10, 4), {79}, false);
+  Stream stream(SyncRounds(2), Rules(10, 4), {79}, false);
   EXPECT_FALSE(stream.Make());
   stream.material.partitions[0].end = 80;
   EXPECT_EQ(stream.Make()->lanes[1].cut.runs(), 4u);
@@ -217,7 +217,7 @@ TEST(RoundsTest, ALiveStreamIsWaitedForUntilItHasMadeAWait) {
 }
 
 TEST(RoundsTest, APartitionThatIsStillDoesNotHoldUpTheOthers) {
-  Stream stream(Sync(2), Rules(10, 4), {0, 80, 5}, false);
+  Stream stream(SyncRounds(2), Rules(10, 4), {0, 80, 5}, false);
   const auto round = stream.Make();
   ASSERT_TRUE(round);
   EXPECT_EQ(round->lanes[0].cut.partition, 1u);
@@ -233,7 +233,7 @@ TEST(RoundsTest, CoverASealedStreamOnce) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
     const uint32_t backup = static_cast<uint32_t>(rng.Below(3));
-    const auto strategy = Sync(static_cast<uint32_t>(1 + rng.Below(6)) + backup, backup);
+    const auto strategy = SyncRounds(static_cast<uint32_t>(1 + rng.Below(6)) + backup, backup);
     const auto rules =
         Rules(static_cast<uint32_t>(1 + rng.Below(20)), static_cast<uint32_t>(1 + rng.Below(9)),
               static_cast<uint32_t>(1 + rng.Below(3)), static_cast<uint32_t>(1 + rng.Below(3)));
@@ -289,7 +289,7 @@ TEST(RoundsTest, CoverAStreamThatGrowsOnce) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
-    Stream stream(Sync(static_cast<uint32_t>(1 + rng.Below(5))),
+    Stream stream(SyncRounds(static_cast<uint32_t>(1 + rng.Below(5))),
                   Rules(static_cast<uint32_t>(1 + rng.Below(20)), static_cast<uint32_t>(1 + rng.Below(9)),
                         static_cast<uint32_t>(1 + rng.Below(3)), static_cast<uint32_t>(1 + rng.Below(2))),
                   {0, 0, 0}, false);

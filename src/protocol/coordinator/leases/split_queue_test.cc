@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const NodeId kServer(1), kW(7), kV(8);
+const NodeId kOnlyServer(1), kHolder(7), kLaterHolder(8);
 
 // Two slices on one server, two partitions that start at 0 and 1000; batches of 10, splits of 2 batches.
 class SplitQueueTest : public ::testing::Test {
@@ -28,26 +28,26 @@ class SplitQueueTest : public ::testing::Test {
         ledgers_(2, Ledger(std::vector<Position>{{0, 0}, {0, 1000}})) {
     cursors_.Start({{0, 0}, {0, 1000}});
     slices_.SetStart({{0, 0}, {0, 1000}});
-    slices_.PlaceAll({kServer}, Place(table_, Placement::kGreedy, 1));
+    slices_.PlaceAll({kOnlyServer}, Place(table_, Placement::kGreedy, 1));
     Report();
   }
 
   void Report() {
     ServerHeartbeat heartbeat;
-    heartbeat.node = kServer;
+    heartbeat.node = kOnlyServer;
     for (uint32_t i = 0; i < 2; ++i) {
       heartbeat.ledgers.push_back(
           {{{SliceId(i), slices_.IncarnationOf(SliceId(i))}}, 0, ledgers_[i].partitions()});
     }
     ASSERT_TRUE(slices_.Report(heartbeat, {}).ok());
-    heartbeat_counts_[kServer].Add(heartbeat);
+    heartbeat_counts_[kOnlyServer].Add(heartbeat);
     queue_.OnServerReport(slices_, heartbeat_counts_);
   }
 
   void Range(uint32_t partition, uint64_t end, bool sealed = false) {
     cursors_.OnRange(now_, {partition, partition * 1000, end, sealed});
   }
-  std::optional<Lease> Grant(NodeId worker = kW) {
+  std::optional<Lease> Grant(NodeId worker = kHolder) {
     return queue_.Grant(now_, ++last_lease_, worker, slices_);
   }
   void Train(const Lease& lease) {
@@ -84,19 +84,19 @@ TEST_F(SplitQueueTest, WorkersStayWithTheirPartitions) {
   Range(1, 1200);
   EXPECT_EQ(queue_.CutMore(now_, 1, 12).size(), 12u);
   const auto offset = [&](NodeId worker) { return Grant(worker)->cut.begin.offset; };
-  EXPECT_EQ(offset(kW), 0u);
-  EXPECT_EQ(offset(kV), 1000u);
-  EXPECT_EQ(offset(kV), 1020u);
-  for (const uint64_t next : {20, 40, 60}) EXPECT_EQ(offset(kW), next);
-  EXPECT_FALSE(queue_.HasOwn(kW));
-  EXPECT_TRUE(queue_.HasOwn(kV));
-  EXPECT_EQ(offset(kW), 1040u) << "it would be idle";
-  EXPECT_EQ(offset(kV), 1060u);
-  queue_.Reclaim(kV);
-  EXPECT_TRUE(queue_.HasOwn(kW));
-  for (const uint64_t again : {1000, 1020, 1060}) EXPECT_EQ(offset(kW), again) << "leased before";
-  EXPECT_TRUE(queue_.HasOwn(kW)) << "both partitions are its own now";
-  EXPECT_EQ(offset(kW), 1080u);
+  EXPECT_EQ(offset(kHolder), 0u);
+  EXPECT_EQ(offset(kLaterHolder), 1000u);
+  EXPECT_EQ(offset(kLaterHolder), 1020u);
+  for (const uint64_t next : {20, 40, 60}) EXPECT_EQ(offset(kHolder), next);
+  EXPECT_FALSE(queue_.HasOwn(kHolder));
+  EXPECT_TRUE(queue_.HasOwn(kLaterHolder));
+  EXPECT_EQ(offset(kHolder), 1040u) << "it would be idle";
+  EXPECT_EQ(offset(kLaterHolder), 1060u);
+  queue_.Reclaim(kLaterHolder);
+  EXPECT_TRUE(queue_.HasOwn(kHolder));
+  for (const uint64_t again : {1000, 1020, 1060}) EXPECT_EQ(offset(kHolder), again) << "leased before";
+  EXPECT_TRUE(queue_.HasOwn(kHolder)) << "both partitions are its own now";
+  EXPECT_EQ(offset(kHolder), 1080u);
 }
 
 TEST_F(SplitQueueTest, SeveralWorkersReadAPartitionIfThereAreMore) {
@@ -117,13 +117,13 @@ TEST_F(SplitQueueTest, PartitionsAreSharedUntilTheyAreCutToTheirEnd) {
   Range(0, 20, true);
   Range(1, 1200, true);
   EXPECT_EQ(queue_.CutMore(now_, 1, 12).size(), 11u);
-  const Lease only = *Grant(kW);
+  const Lease only = *Grant(kHolder);
   EXPECT_EQ(only.cut.begin.offset, 0u);
-  EXPECT_EQ(Grant(kV)->cut.begin.offset, 1000u);
-  EXPECT_TRUE(queue_.HasOwn(kW)) << "both read partition 1";
-  queue_.Reconcile(kW, {});
-  EXPECT_EQ(Grant(kV)->cut.begin.offset, 1020u);
-  EXPECT_EQ(Grant(kW)->cut, only.cut) << "the grant was lost";
+  EXPECT_EQ(Grant(kLaterHolder)->cut.begin.offset, 1000u);
+  EXPECT_TRUE(queue_.HasOwn(kHolder)) << "both read partition 1";
+  queue_.Reconcile(kHolder, {});
+  EXPECT_EQ(Grant(kLaterHolder)->cut.begin.offset, 1020u);
+  EXPECT_EQ(Grant(kHolder)->cut, only.cut) << "the grant was lost";
 }
 
 TEST_F(SplitQueueTest, WholeCutsAreMadeAhead) {
@@ -167,8 +167,8 @@ TEST_F(SplitQueueTest, ALeaseCarriesWhatAnySliceLacks) {
   ledgers_[0].Record(lease.cut, 1);
   ledgers_[1].Record(lease.cut, 0);
   Report();
-  queue_.Reclaim(kW);
-  const Lease again = *Grant(kV);
+  queue_.Reclaim(kHolder);
+  const Lease again = *Grant(kLaterHolder);
   EXPECT_EQ(again.cut, lease.cut);
   EXPECT_FALSE(again.missing.Has(0));
   EXPECT_TRUE(again.missing.Has(1));
@@ -181,7 +181,7 @@ TEST_F(SplitQueueTest, AReleasedSplitWaitsForTwoHeartbeatsOfEachServer) {
   Range(0, 20);
   queue_.CutMore(now_, 1, 1);
   const Lease lease = *Grant();
-  queue_.Release(now_, lease.id, kW, heartbeat_counts_);
+  queue_.Release(now_, lease.id, kHolder, heartbeat_counts_);
   EXPECT_EQ(queue_.leased(), 0u);
   EXPECT_EQ(queue_.free(), 0u);
   Report();
@@ -191,7 +191,7 @@ TEST_F(SplitQueueTest, AReleasedSplitWaitsForTwoHeartbeatsOfEachServer) {
 
   const Lease again = *Grant();
   Train(again);
-  queue_.Release(now_, again.id, kW, heartbeat_counts_);
+  queue_.Release(now_, again.id, kHolder, heartbeat_counts_);
   Report();
   Report();
   EXPECT_EQ(queue_.free(), 0u);
@@ -202,20 +202,20 @@ TEST_F(SplitQueueTest, OnlyItsHolderReleasesALease) {
   Range(0, 20);
   queue_.CutMore(now_, 1, 1);
   const Lease lease = *Grant();
-  queue_.Release(now_, lease.id, kV, heartbeat_counts_);
-  queue_.Release(now_, 4711, kW, heartbeat_counts_);
+  queue_.Release(now_, lease.id, kLaterHolder, heartbeat_counts_);
+  queue_.Release(now_, 4711, kHolder, heartbeat_counts_);
   EXPECT_EQ(queue_.leased(), 1u);
 }
 
 TEST_F(SplitQueueTest, AGrantThatWasLostIsFreeAndWhatIsNotItsOwnIsRevoked) {
   Range(0, 60);
   queue_.CutMore(now_, 3, 3);
-  const Lease a = *Grant(), b = *Grant(), c = *Grant(kV);
-  EXPECT_THAT(queue_.Reconcile(kW, {b.id, c.id, 999}), ElementsAre(c.id, 999u));
+  const Lease a = *Grant(), b = *Grant(), c = *Grant(kLaterHolder);
+  EXPECT_THAT(queue_.Reconcile(kHolder, {b.id, c.id, 999}), ElementsAre(c.id, 999u));
   EXPECT_EQ(queue_.free(), 1u);
-  EXPECT_EQ(Grant(kV)->cut, a.cut);
+  EXPECT_EQ(Grant(kLaterHolder)->cut, a.cut);
   EXPECT_EQ(queue_.regranted(), 0u) << "it was never worked on";
-  queue_.Reclaim(kV);
+  queue_.Reclaim(kLaterHolder);
   EXPECT_EQ(queue_.free(), 2u);
   EXPECT_EQ(queue_.leased(), 1u);
 }
@@ -226,15 +226,15 @@ TEST_F(SplitQueueTest, WhatASliceLosesIsTrainedAgain) {
   for (int i = 0; i < 2; ++i) {
     const Lease lease = *Grant();
     Train(lease);
-    queue_.Release(now_, lease.id, kW, heartbeat_counts_);
+    queue_.Release(now_, lease.id, kHolder, heartbeat_counts_);
     Report();
   }
   EXPECT_EQ(slices_.Watermark(0), (Position{0, 40}));
   EXPECT_FALSE(Grant());
 
-  slices_.Orphan(kServer);
+  slices_.Orphan(kOnlyServer);
   EXPECT_EQ(slices_.Watermark(0), (Position{0, 0})) << "what the slices return from";
-  slices_.Adopt(kServer, {kServer});
+  slices_.Adopt(kOnlyServer, {kOnlyServer});
   ledgers_[1] = Ledger(std::vector<Position>{{0, 0}, {0, 1000}});
   Report();
   ASSERT_TRUE(slices_.ready());
@@ -262,7 +262,7 @@ TEST_F(SplitQueueTest, ForgetsWhatADurableWatermarkCovers) {
   EXPECT_EQ(queue_.free(), 2u);
   EXPECT_THAT(queue_.Open({{0, 60}, {0, 1000}}).size(), 2u);
   EXPECT_EQ(queue_.leased(), 1u) << "still held by a worker";
-  queue_.Release(now_, held.id, kW, heartbeat_counts_);
+  queue_.Release(now_, held.id, kHolder, heartbeat_counts_);
   Report();
   Report();
   EXPECT_EQ(Grant()->cut.begin, held.cut.begin);
@@ -275,7 +275,7 @@ class OverdueTest : public SplitQueueTest {
   OverdueTest() {
     Range(0, 20);
     queue_.CutMore(now_, 1, 1);
-    first_ = *Grant(kW);
+    first_ = *Grant(kHolder);
   }
   void Pass() {
     now_ += LeaseLimits{}.first;
@@ -285,7 +285,7 @@ class OverdueTest : public SplitQueueTest {
   void ExpectOver() {
     EXPECT_EQ(queue_.free(), 0u);
     EXPECT_EQ(queue_.leased(), 0u);
-    for (NodeId worker : {kW, kV}) EXPECT_FALSE(Grant(worker));
+    for (NodeId worker : {kHolder, kLaterHolder}) EXPECT_FALSE(Grant(worker));
   }
   Lease first_;
 };
@@ -293,26 +293,26 @@ class OverdueTest : public SplitQueueTest {
 TEST_F(OverdueTest, AnOverdueSplitIsLeasedASecondTimeToAnotherWorker) {
   now_ += LeaseLimits{}.first - milliseconds(1);
   queue_.FreeOverdue(now_);
-  EXPECT_FALSE(Grant(kV));
+  EXPECT_FALSE(Grant(kLaterHolder));
   Pass();
   EXPECT_EQ(queue_.overdue(), 1u);
-  EXPECT_FALSE(Grant(kW)) << "its own holder";
-  EXPECT_EQ(queue_.FreeFor(kW), 0u);
-  EXPECT_EQ(queue_.FreeFor(kV), 1u);
-  const Lease second = *Grant(kV);
+  EXPECT_FALSE(Grant(kHolder)) << "its own holder";
+  EXPECT_EQ(queue_.FreeFor(kHolder), 0u);
+  EXPECT_EQ(queue_.FreeFor(kLaterHolder), 1u);
+  const Lease second = *Grant(kLaterHolder);
   EXPECT_EQ(second.cut, first_.cut);
   EXPECT_EQ(queue_.regranted(), 1u);
-  EXPECT_THAT(queue_.Reconcile(kW, {first_.id}), IsEmpty()) << "the first one stays valid";
+  EXPECT_THAT(queue_.Reconcile(kHolder, {first_.id}), IsEmpty()) << "the first one stays valid";
   EXPECT_EQ(queue_.leased(), 2u);
 }
 
 TEST_F(OverdueTest, NeverAThirdAtOnce) {
   Pass();
-  ASSERT_TRUE(Grant(kV));
+  ASSERT_TRUE(Grant(kLaterHolder));
   Pass();
   EXPECT_EQ(queue_.overdue(), 2u);
   EXPECT_FALSE(Grant(NodeId(9)));
-  queue_.Reclaim(kW);
+  queue_.Reclaim(kHolder);
   EXPECT_TRUE(Grant(NodeId(9))) << "one of the two is gone, the other is overdue";
 }
 
@@ -320,19 +320,19 @@ TEST_F(OverdueTest, TheFirstResultCountsAndTheOtherLeaseIsRevoked) {
   for (const bool first_wins : {true, false}) {
     SCOPED_TRACE(first_wins);
     Pass();
-    const Lease second = *Grant(kV);
+    const Lease second = *Grant(kLaterHolder);
     Train(first_);
     const Lease& winner = first_wins ? first_ : second;
-    queue_.Release(now_, winner.id, first_wins ? kW : kV, heartbeat_counts_);
+    queue_.Release(now_, winner.id, first_wins ? kHolder : kLaterHolder, heartbeat_counts_);
     Report();
-    const NodeId loser = first_wins ? kV : kW;
+    const NodeId loser = first_wins ? kLaterHolder : kHolder;
     const uint64_t lost = first_wins ? second.id : first_.id;
     EXPECT_THAT(queue_.Reconcile(loser, {lost}), ElementsAre(lost));
     ExpectOver();
     if (!first_wins) break;
     Range(0, 40);
     queue_.CutMore(now_, 1, 1);
-    first_ = *Grant(kW);
+    first_ = *Grant(kHolder);
     Pass();  // the median is long now
     Pass();
     Pass();
@@ -342,37 +342,37 @@ TEST_F(OverdueTest, TheFirstResultCountsAndTheOtherLeaseIsRevoked) {
 TEST_F(OverdueTest, EndingAnOverdueLeaseBeforeTheSecondIsGrantedIsFine) {
   Pass();
   Train(first_);
-  queue_.Release(now_, first_.id, kW, heartbeat_counts_);
-  EXPECT_FALSE(Grant(kV)) << "first the ledgers tell";
+  queue_.Release(now_, first_.id, kHolder, heartbeat_counts_);
+  EXPECT_FALSE(Grant(kLaterHolder)) << "first the ledgers tell";
   Report();
   ExpectOver();
 }
 
 TEST_F(OverdueTest, AWorkerThatGivesUpLeavesTheSplitToTheOther) {
   Pass();
-  const Lease second = *Grant(kV);
-  queue_.Release(now_, second.id, kV, heartbeat_counts_);  // without a result
+  const Lease second = *Grant(kLaterHolder);
+  queue_.Release(now_, second.id, kLaterHolder, heartbeat_counts_);  // without a result
   Report();
   Report();
-  EXPECT_TRUE(Grant(kV)) << "the first one is still overdue";
-  queue_.Reclaim(kV);
-  queue_.Reclaim(kW);
+  EXPECT_TRUE(Grant(kLaterHolder)) << "the first one is still overdue";
+  queue_.Reclaim(kLaterHolder);
+  queue_.Reclaim(kHolder);
   EXPECT_EQ(queue_.free(), 1u);
   EXPECT_EQ(queue_.leased(), 0u);
 }
 
 TEST_F(OverdueTest, ALostSecondLeaseFreesTheSplitAgain) {
   Pass();
-  ASSERT_TRUE(Grant(kV));
-  EXPECT_THAT(queue_.Reconcile(kV, {}), IsEmpty());
-  EXPECT_EQ(queue_.FreeFor(kV), 1u);
-  EXPECT_EQ(queue_.FreeFor(kW), 0u);
+  ASSERT_TRUE(Grant(kLaterHolder));
+  EXPECT_THAT(queue_.Reconcile(kLaterHolder, {}), IsEmpty());
+  EXPECT_EQ(queue_.FreeFor(kLaterHolder), 1u);
+  EXPECT_EQ(queue_.FreeFor(kHolder), 0u);
 }
 
 TEST_F(OverdueTest, ADurableWatermarkForgetsAFreeSplitAndItsLease) {
   Pass();
   queue_.DropBefore({{0, 20}, {0, 1000}});
-  EXPECT_THAT(queue_.Reconcile(kW, {first_.id}), ElementsAre(first_.id));
+  EXPECT_THAT(queue_.Reconcile(kHolder, {first_.id}), ElementsAre(first_.id));
   ExpectOver();
 }
 

@@ -63,7 +63,7 @@ class MovesTakeoverTest : public CoordinatorTest {
 TEST_F(MovesTakeoverTest, AMoveIsJournaledBeforeAnybodyKnows) {
   const MoveOrder order = BeginMove();
   SayArrived(order);
-  ASSERT_THAT(actions_, SizeIs(testing::Ge(2u)));
+  ASSERT_THAT(actions_, SizeIs(::testing::Ge(2u)));
   const auto* journal = std::get_if<AppendJournal>(&actions_[0]);
   ASSERT_NE(journal, nullptr);
   const auto* placed = std::get_if<SlicesPlaced>(&journal->record);

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Slices of these loads by server, as parts of their sum.
-Balance Of(const std::vector<std::vector<double>>& loads, std::vector<double> weights) {
+Balance BalanceOf(const std::vector<std::vector<double>>& loads, std::vector<double> weights) {
   Balance balance;
   double sum = 0;
   for (const auto& server : loads) sum += std::accumulate(server.begin(), server.end(), 0.0);
@@ -48,7 +48,7 @@ double Moved(const Balance& balance, const std::vector<SliceMove>& moves) {
 }
 
 TEST(RebalanceTest, AServerThatJoinsGetsItsShareAndNothingElseMoves) {
-  Balance balance = Of({{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}, {}}, {1, 1, 1});
+  Balance balance = BalanceOf({{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}, {}}, {1, 1, 1});
   EXPECT_TRUE(OutOfBalance(balance));
   const auto moves = PlanMoves(balance, true);
   ASSERT_EQ(moves.size(), 4u) << "a third of 12";
@@ -59,7 +59,7 @@ TEST(RebalanceTest, AServerThatJoinsGetsItsShareAndNothingElseMoves) {
 }
 
 TEST(RebalanceTest, AServerThatLeavesGivesAllAwayAndNothingElseMoves) {
-  Balance balance = Of({{5, 1}, {3, 3}, {4, 2}}, {1, 0, 1});
+  Balance balance = BalanceOf({{5, 1}, {3, 3}, {4, 2}}, {1, 0, 1});
   const auto moves = PlanMoves(balance, false);
   EXPECT_THAT(moves, ElementsAre(SliceMove{2, 1, 0}, SliceMove{3, 1, 2}));
   Apply(moves, &balance);
@@ -67,25 +67,26 @@ TEST(RebalanceTest, AServerThatLeavesGivesAllAwayAndNothingElseMoves) {
 }
 
 TEST(RebalanceTest, WithoutAServerThatTakesThemSlicesStay) {
-  EXPECT_THAT(PlanMoves(Of({{1, 1}, {1}}, {0, 0}), true), IsEmpty());
+  EXPECT_THAT(PlanMoves(BalanceOf({{1, 1}, {1}}, {0, 0}), true), IsEmpty());
 }
 
 TEST(RebalanceTest, WeightsAreShares) {
-  Balance balance = Of({std::vector<double>(12, 1), {}}, {1, 2});
+  Balance balance = BalanceOf({std::vector<double>(12, 1), {}}, {1, 2});
   Apply(PlanMoves(balance, true), &balance);
   EXPECT_NEAR(Load(balance, 1), 2.0 / 3, 1e-9);
 }
 
 TEST(RebalanceTest, SmallDifferencesAreLeftAlone) {
-  EXPECT_FALSE(OutOfBalance(Of({{5}, {4}, {5}}, {1, 1, 1})));
-  EXPECT_TRUE(OutOfBalance(Of({{7}, {4}, {5}}, {1, 1, 1})));
+  EXPECT_FALSE(OutOfBalance(BalanceOf({{5}, {4}, {5}}, {1, 1, 1})));
+  EXPECT_TRUE(OutOfBalance(BalanceOf({{7}, {4}, {5}}, {1, 1, 1})));
 }
 
 TEST(RebalanceTest, ASliceThatIsTooLargeForTheDifferenceMovesOnlyIfThatHelps) {
-  EXPECT_THAT(PlanMoves(Of({{1}, {}}, {1, 1}), true), IsEmpty()) << "it would be as uneven the other way";
-  EXPECT_EQ(PlanMoves(Of({{1, 1, 1}, {}}, {1, 1}), true).size(), 1u);
+  EXPECT_THAT(PlanMoves(BalanceOf({{1}, {}}, {1, 1}), true), IsEmpty())
+      << "it would be as uneven the other way";
+  EXPECT_EQ(PlanMoves(BalanceOf({{1, 1, 1}, {}}, {1, 1}), true).size(), 1u);
   // 15 and 6: after a move of 5 the larger one has 11.
-  EXPECT_EQ(PlanMoves(Of({{5, 5, 5}, {6}}, {1, 1}), true).size(), 1u);
+  EXPECT_EQ(PlanMoves(BalanceOf({{5, 5, 5}, {6}}, {1, 1}), true).size(), 1u);
 }
 
 TEST(RebalanceTest, PlansAreFixedPointsAndMoveNoMoreThanIsOutOfPlace) {
@@ -105,7 +106,7 @@ TEST(RebalanceTest, PlansAreFixedPointsAndMoveNoMoreThanIsOutOfPlace) {
       }
     }
     if (sum == 0) continue;
-    Balance balance = Of(loads, weights);
+    Balance balance = BalanceOf(loads, weights);
     const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
     double out_of_place = 0;
     for (uint32_t server = 0; server < servers; ++server)

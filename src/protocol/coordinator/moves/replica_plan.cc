@@ -10,11 +10,11 @@ namespace leat::protocol {
 namespace {
 
 // A difference that rounding explains, as a part of all load.
-constexpr double kNothing = 1e-9;
+constexpr double kNoLoad = 1e-9;
 
-class Plan {
+class ReplicaPlan {
  public:
-  explicit Plan(const ReplicaBalance& balance)
+  explicit ReplicaPlan(const ReplicaBalance& balance)
       : balance_(balance), loads_(balance.weights.size()), place_(balance.slices.size()) {
     for (size_t i = 0; i < place_.size(); ++i) {
       const auto& slice = balance.slices[i];
@@ -63,7 +63,7 @@ class Plan {
     std::optional<uint32_t> least;
     for (uint32_t server = 0; server < loads_.size(); ++server) {
       if (!Takes(server, slice)) continue;
-      if (!least || Fullness(server) < Fullness(*least) - kNothing) least = server;
+      if (!least || Fullness(server) < Fullness(*least) - kNoLoad) least = server;
     }
     return least;
   }
@@ -78,11 +78,11 @@ class Plan {
       const auto& slice = balance_.slices[i];
       const uint32_t from = *place_[i];
       const std::optional<uint32_t> to = LeastFull(slice);
-      if (!to || *to == from || slice.load <= kNothing) continue;
+      if (!to || *to == from || slice.load <= kNoLoad) continue;
       const double share = total_ * balance_.weights[from] / weights;
-      if (loads_[from] <= (1 + kImbalance) * share + kNothing) continue;
+      if (loads_[from] <= (1 + kImbalance) * share + kNoLoad) continue;
       const double after = (loads_[*to] + slice.load) / balance_.weights[*to];
-      if (after > (loads_[from] - slice.load) / balance_.weights[from] + kNothing) continue;
+      if (after > (loads_[from] - slice.load) / balance_.weights[from] + kNoLoad) continue;
       if (best && slice.load <= balance_.slices[*best].load) continue;
       best = i;
       best_to = *to;
@@ -103,7 +103,7 @@ class Plan {
 }  // namespace
 
 std::vector<ReplicaChange> PlanReplicaChanges(const ReplicaBalance& balance) {
-  Plan plan(balance);
+  ReplicaPlan plan(balance);
   plan.Fill();
   plan.Level();
   return plan.Changes();

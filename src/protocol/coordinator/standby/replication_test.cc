@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr uint64_t kActive = 100, kFirst = 101, kSecond = 102;
+constexpr uint64_t kActive = 100, kFirstElector = 101, kSecondElector = 102;
 
 Bytes Payload(const std::string& text) {
   const ByteView bytes = AsBytes(text);
@@ -147,43 +147,43 @@ TEST_F(ReplicationTest, NoStandbyIsNeededBeforeTheElectorsKnowThatTheyAre) {
   Electorate electorate(Role::kServer);
   for (uint64_t node = 1; node <= 3; ++node) electorate.OnRecord(0, Joined(node));
   active_.emplace(ReplicationConfig{.term = 1, .coordinator = kActive}, electorate);
-  Add(kFirst);
+  Add(kFirstElector);
   for (uint64_t node = 1; node <= 3; ++node) {
     if (node == 2) Append("placed", SlicesPlaced());
     Run();
     EXPECT_FALSE(active_->TakeMarker());
-    EXPECT_FALSE(standbys_.at(kFirst).in_set);
+    EXPECT_FALSE(standbys_.at(kFirstElector).in_set);
     active_->OnElector(now_, NodeId(node), members_[node].state());
   }
   Run();
-  EXPECT_TRUE(standbys_.at(kFirst).in_set);
+  EXPECT_TRUE(standbys_.at(kFirstElector).in_set);
 }
 
 TEST_F(ReplicationTest, AStandbyGetsTheJournalAndIsThenNeeded) {
-  Add(kFirst);
+  Add(kFirstElector);
   Run();
-  EXPECT_THAT(standbys_.at(kFirst).records, ElementsAre("a", "b", "marker", "marker"));
+  EXPECT_THAT(standbys_.at(kFirstElector).records, ElementsAre("a", "b", "marker", "marker"));
   // Until a majority knows the set, it is needed all the same: one of the members may already elect it.
-  EXPECT_TRUE(standbys_.at(kFirst).in_set);
-  EXPECT_FALSE(standbys_.at(kFirst).electable);
+  EXPECT_TRUE(standbys_.at(kFirstElector).in_set);
+  EXPECT_FALSE(standbys_.at(kFirstElector).electable);
   EXPECT_THAT(active_->set().coordinators, ElementsAre(kActive));
   const uint64_t position = Append("c");
   EXPECT_LT(active_->agreed(), position);
   Run();
   EXPECT_GE(active_->agreed(), position);
   TellAll();
-  EXPECT_THAT(active_->set().coordinators, ElementsAre(kActive, kFirst));
+  EXPECT_THAT(active_->set().coordinators, ElementsAre(kActive, kFirstElector));
   Run();
-  EXPECT_TRUE(standbys_.at(kFirst).electable);
-  standbys_.at(kFirst).silent = true;
+  EXPECT_TRUE(standbys_.at(kFirstElector).electable);
+  standbys_.at(kFirstElector).silent = true;
   EXPECT_LT(active_->agreed(), Append("d"));
 }
 
 TEST_F(ReplicationTest, AStandbyThatIsSilentIsLeftOutOnceAMajorityKnows) {
-  Add(kFirst);
+  Add(kFirstElector);
   Run();
   TellAll();
-  standbys_.at(kFirst).silent = true;
+  standbys_.at(kFirstElector).silent = true;
   const uint64_t position = Append("c");
   Run(milliseconds(1700));
   TellAll();
@@ -198,58 +198,58 @@ TEST_F(ReplicationTest, AStandbyThatIsSilentIsLeftOutOnceAMajorityKnows) {
 }
 
 TEST_F(ReplicationTest, ATermNeedsAllStandbysToConfirmIt) {
-  Add(kFirst);
+  Add(kFirstElector);
   Run();
   TellAll();
   const uint64_t position = active_->Append(now_, {}, {});
   EXPECT_LT(active_->agreed(), position);
-  const size_t records = standbys_.at(kFirst).records.size();
+  const size_t records = standbys_.at(kFirstElector).records.size();
   Run(milliseconds(50));
   EXPECT_EQ(active_->agreed(), position);
-  EXPECT_EQ(standbys_.at(kFirst).records.size(), records);
+  EXPECT_EQ(standbys_.at(kFirstElector).records.size(), records);
 }
 
 TEST_F(ReplicationTest, AStandbyComesIntoTheSetWithTheCheckpointThatWasNewest) {
   active_->OnCheckpoint(7);
-  Add(kFirst);
+  Add(kFirstElector);
   Run();
-  EXPECT_FALSE(standbys_.at(kFirst).in_set);
+  EXPECT_FALSE(standbys_.at(kFirstElector).in_set);
   EXPECT_FALSE(active_->HaveCheckpoint(7));
-  standbys_.at(kFirst).checkpoint = 7;
+  standbys_.at(kFirstElector).checkpoint = 7;
   Run();
-  EXPECT_TRUE(standbys_.at(kFirst).in_set);
+  EXPECT_TRUE(standbys_.at(kFirstElector).in_set);
   EXPECT_TRUE(active_->HaveCheckpoint(7));
 }
 
 TEST_F(ReplicationTest, RecordsLargerThanAMessageComeInPieces) {
   journal_.push_back(std::string(5'000'000, 'x'));
-  Add(kFirst);
+  Add(kFirstElector);
   Run();
-  EXPECT_EQ(standbys_.at(kFirst).records.size(), journal_.size());
+  EXPECT_EQ(standbys_.at(kFirstElector).records.size(), journal_.size());
   Append(std::string(3'000'000, 'y'));
   Run();
-  EXPECT_EQ(standbys_.at(kFirst).records.back(), std::string(3'000'000, 'y'));
+  EXPECT_EQ(standbys_.at(kFirstElector).records.back(), std::string(3'000'000, 'y'));
   EXPECT_TRUE(active_->AllAgreed());
-  EXPECT_EQ(standbys_.at(kFirst).snapshots, 1);
+  EXPECT_EQ(standbys_.at(kFirstElector).snapshots, 1);
 }
 
 TEST_F(ReplicationTest, NothingIsAgreedWithoutElectors) {
   active_.emplace(ReplicationConfig{.term = 1, .coordinator = kActive}, Electorate(Role::kServer));
-  Add(kFirst);
+  Add(kFirstElector);
   Run();
-  EXPECT_FALSE(standbys_.at(kFirst).in_set) << "nobody could elect it, or let it go";
+  EXPECT_FALSE(standbys_.at(kFirstElector).in_set) << "nobody could elect it, or let it go";
   EXPECT_TRUE(active_->AllAgreed());
 }
 
 TEST_F(ReplicationTest, AnElectedCoordinatorActsOnceAMajorityKnowsThatTheOthersAreOut) {
-  Start({.term = 2, .coordinator = kFirst, .elected = true, .marked = true});
+  Start({.term = 2, .coordinator = kFirstElector, .elected = true, .marked = true});
   EXPECT_GT(Append("c"), 0u);
   Run();
   EXPECT_EQ(active_->agreed(), 0u);
   for (uint64_t node = 1; node <= 2; ++node) {
     const auto set = active_->SetFor(members_[node].state());
     ASSERT_TRUE(set);
-    EXPECT_THAT(set->coordinators, ElementsAre(kFirst));
+    EXPECT_THAT(set->coordinators, ElementsAre(kFirstElector));
     EXPECT_FALSE(members_[node].OnReply(Reply(2, set, true))) << "the rest of the answer does not count";
     active_->OnElector(now_, NodeId(node), members_[node].state());
     EXPECT_EQ(active_->AllAgreed(), node == 2);
@@ -263,7 +263,7 @@ TEST_F(ReplicationTest, APromiseToAnotherOneReplacesIt) {
 
 // As many losses as one elector less, and one vote more for a majority: an even number has no use.
 TEST_F(ReplicationTest, TheNumberOfElectorsIsOdd) {
-  Add(kFirst);
+  Add(kFirstElector);
   TellAll();
   const auto electors = [this] {
     Run();
@@ -299,7 +299,7 @@ TEST_F(ReplicationTest, TheNumberOfElectorsIsOdd) {
 }
 
 TEST_F(ReplicationTest, AStandbyThatKnowsALaterTermReplacesIt) {
-  EXPECT_EQ(active_->OnFollow(now_, 1, {.coordinator = kFirst, .term = 3}).code(), Code::kStale);
+  EXPECT_EQ(active_->OnFollow(now_, 1, {.coordinator = kFirstElector, .term = 3}).code(), Code::kStale);
   EXPECT_EQ(active_->replaced_by(), 3u);
   EXPECT_EQ(active_->OnFollow(now_, 2, {.coordinator = kActive}).code(), Code::kFailedPrecondition);
 }
@@ -333,8 +333,8 @@ class ElectionTest : public ::testing::Test {
 };
 
 TEST_F(ElectionTest, AMajorityElectsACandidateOfItsSet) {
-  for (uint64_t node = 1; node <= 3; ++node) Know(node, {1, 1, {kActive, kFirst}});
-  Candidate candidate = Make(kFirst);
+  for (uint64_t node = 1; node <= 3; ++node) Know(node, {1, 1, {kActive, kFirstElector}});
+  Candidate candidate = Make(kFirstElector);
   Call(1, &candidate);
   EXPECT_EQ(candidate.term(), 1u) << "one member may have lost its coordinator alone";
   Call(2, &candidate);
@@ -349,10 +349,10 @@ TEST_F(ElectionTest, AMajorityElectsACandidateOfItsSet) {
 
 TEST_F(ElectionTest, ACandidateThatWasLeftOutIsNotElected) {
   // It was in the first set, and is not in the second, which a majority knows.
-  Know(1, {1, 1, {kActive, kFirst}});
+  Know(1, {1, 1, {kActive, kFirstElector}});
   Know(2, {1, 2, {kActive}});
   Know(3, {1, 2, {kActive}});
-  Candidate candidate = Make(kFirst);
+  Candidate candidate = Make(kFirstElector);
   for (int round = 0; round < 2; ++round) {
     for (uint64_t node = 1; node <= 3; ++node) Call(node, &candidate);
   }
@@ -363,9 +363,9 @@ TEST_F(ElectionTest, ACandidateThatWasLeftOutIsNotElected) {
 TEST_F(ElectionTest, AMemberHearsOfANewerSetFromACandidate) {
   // The coordinator of the second term was elected without the first member, which still knows a set that no
   // majority has ever known.
-  Know(1, {1, 3, {kSecond}});
-  Know(2, {2, 2, {kActive, kFirst}});
-  Candidate left_out = Make(kSecond), candidate = Make(kFirst);
+  Know(1, {1, 3, {kSecondElector}});
+  Know(2, {2, 2, {kActive, kFirstElector}});
+  Candidate left_out = Make(kSecondElector), candidate = Make(kFirstElector);
   for (int round = 0; round < 40; ++round) {
     for (uint64_t node = 1; node <= 2; ++node) {
       Call(node, &left_out);
@@ -382,10 +382,10 @@ TEST_F(ElectionTest, AMemberHearsOfANewerSetFromACandidate) {
 
 TEST_F(ElectionTest, ASetOfAnEarlierTermDoesNotExcludeTheCoordinatorOfALaterOne) {
   // The coordinators of the second and the third term told one member each of their sets, and were lost.
-  Know(1, {2, 1, {kSecond}});
-  Know(2, {1, 1, {kActive, kFirst, kSecond}});
-  Know(3, {3, 1, {kFirst}});
-  Candidate candidate({.coordinator = kFirst, .founder = true, .term = 3}, electorate_);
+  Know(1, {2, 1, {kSecondElector}});
+  Know(2, {1, 1, {kActive, kFirstElector, kSecondElector}});
+  Know(3, {3, 1, {kFirstElector}});
+  Candidate candidate({.coordinator = kFirstElector, .founder = true, .term = 3}, electorate_);
   for (int round = 0; round < 2; ++round) {
     for (uint64_t node = 1; node <= 2; ++node) Call(node, &candidate);
   }
@@ -396,23 +396,23 @@ TEST_F(ElectionTest, ASetOfAnEarlierTermDoesNotExcludeTheCoordinatorOfALaterOne)
 }
 
 TEST_F(ElectionTest, ATermIsPromisedToOneCandidateOfTheSet) {
-  for (uint64_t node = 1; node <= 2; ++node) Know(node, {1, 1, {kActive, kFirst, kSecond}});
-  EXPECT_TRUE(members_[1].OnCandidacy({2, kFirst}).granted);
-  EXPECT_FALSE(members_[1].OnCandidacy({2, kSecond}).granted);
-  EXPECT_TRUE(members_[1].OnCandidacy({2, kFirst}).granted) << "its answer may have been lost";
-  EXPECT_TRUE(members_[1].OnCandidacy({3, kSecond}).granted);
-  EXPECT_FALSE(members_[1].OnCandidacy({2, kFirst}).granted);
-  EXPECT_FALSE(members_[2].OnCandidacy({2, kSecond + 1}).granted);
+  for (uint64_t node = 1; node <= 2; ++node) Know(node, {1, 1, {kActive, kFirstElector, kSecondElector}});
+  EXPECT_TRUE(members_[1].OnCandidacy({2, kFirstElector}).granted);
+  EXPECT_FALSE(members_[1].OnCandidacy({2, kSecondElector}).granted);
+  EXPECT_TRUE(members_[1].OnCandidacy({2, kFirstElector}).granted) << "its answer may have been lost";
+  EXPECT_TRUE(members_[1].OnCandidacy({3, kSecondElector}).granted);
+  EXPECT_FALSE(members_[1].OnCandidacy({2, kFirstElector}).granted);
+  EXPECT_FALSE(members_[2].OnCandidacy({2, kSecondElector + 1}).granted);
   EXPECT_FALSE(members_[2].OnCandidacy({1, kActive}).granted) << "not a term that it follows already";
 }
 
 TEST_F(ElectionTest, ACandidateWithoutAMajorityTriesALaterTerm) {
-  for (uint64_t node = 1; node <= 3; ++node) Know(node, {1, 1, {kActive, kFirst, kSecond}});
-  Candidate first = Make(kFirst);
+  for (uint64_t node = 1; node <= 3; ++node) Know(node, {1, 1, {kActive, kFirstElector, kSecondElector}});
+  Candidate first = Make(kFirstElector);
   Call(1, &first);
   Call(2, &first);
-  EXPECT_TRUE(members_[1].OnCandidacy({2, kSecond}).granted);
-  EXPECT_TRUE(members_[3].OnCandidacy({2, kSecond}).granted);
+  EXPECT_TRUE(members_[1].OnCandidacy({2, kSecondElector}).granted);
+  EXPECT_TRUE(members_[3].OnCandidacy({2, kSecondElector}).granted);
   Call(1, &first);
   Call(3, &first);
   EXPECT_FALSE(first.elected());
@@ -429,9 +429,9 @@ TEST_F(ElectionTest, ACandidateWithoutAMajorityTriesALaterTerm) {
 }
 
 TEST_F(ElectionTest, ACandidateDefersToOneThatWasPromisedATerm) {
-  for (uint64_t node = 1; node <= 3; ++node) Know(node, {1, 1, {kActive, kFirst, kSecond}});
-  for (uint64_t node = 1; node <= 3; ++node) EXPECT_TRUE(members_[node].OnCandidacy({2, kSecond}).granted);
-  Candidate first = Make(kFirst);
+  for (uint64_t node = 1; node <= 3; ++node) Know(node, {1, 1, {kActive, kFirstElector, kSecondElector}});
+  for (uint64_t node = 1; node <= 3; ++node) EXPECT_TRUE(members_[node].OnCandidacy({2, kSecondElector}).granted);
+  Candidate first = Make(kFirstElector);
   for (int round = 0; round < 3; ++round) {
     for (uint64_t node = 1; node <= 3; ++node) Call(node, &first);
     now_ += seconds(1);
@@ -444,7 +444,7 @@ TEST_F(ElectionTest, ACandidateDefersToOneThatWasPromisedATerm) {
 }
 
 TEST_F(ElectionTest, AMemberThatHasHeardOfNoSetElectsTheFounderAlone) {
-  Candidate outsider = Make(kFirst);
+  Candidate outsider = Make(kFirstElector);
   Candidate founder({.coordinator = kActive, .founder = true, .term = 1}, electorate_);
   for (int round = 0; round < 2; ++round) {
     for (uint64_t node = 1; node <= 3; ++node) Call(node, &founder);
@@ -457,7 +457,7 @@ TEST_F(ElectionTest, AMemberThatHasHeardOfNoSetElectsTheFounderAlone) {
 }
 
 TEST_F(ElectionTest, AStandbyThatCannotBeElectedLeavesTheMembersToTheFounder) {
-  Candidate outsider = Make(kFirst);
+  Candidate outsider = Make(kFirstElector);
   Candidate founder({.coordinator = kActive, .founder = true, .term = 1}, electorate_);
   const Time until = now_ + seconds(8);
   for (; now_ < until && !founder.elected(); now_ += milliseconds(100)) {
@@ -529,7 +529,7 @@ TEST(Electorate, TheNextRecordSaysThatTheOneBeforeWasAgreed) {
 // ---- what is received
 
 TEST(FollowedJournal, WhatContradictsItselfIsRefused) {
-  FollowedJournal journal(kFirst, 2);
+  FollowedJournal journal(kFirstElector, 2);
   EXPECT_EQ(journal.OnReply({.term = 1, .stream = 1}).status().code(), Code::kStale);
   Bytes frames;
   JournalReplication::AppendFrame(Payload("record"), &frames);
