@@ -2,13 +2,14 @@
 #
 #   leat_module(NAME base DEPS <house targets> LIBS <libraries from outside>
 #               TEST_DEPS <house targets> TEST_LIBS <libraries> LINK_ONLY <dep> "<reason>" ...
-#               [CONCURRENT] [FAMILIES | ISOLATED] PURPOSE "<one line>")
+#               REPLACED <patterns> [CONCURRENT] [FAMILIES | ISOLATED] PURPOSE "<one line>")
 #
 # builds the static library leat_<name> from every x.cc of the folder, and the test program <name>_test from every x_test.cc. Sources are
 # globbed, so no test can be forgotten. `tools/check_layers.py` checks the includes against DEPS and TEST_DEPS, and generates the table in
 # docs/architecture.md from DEPS and PURPOSE.
 #
 #   LINK_ONLY   dependencies that no include uses, each with the reason why it is linked
+#   REPLACED    sources whose symbols a test replaces by its own: each is compiled alone, so that linking one does not pull in another
 #   CONCURRENT  the folder uses threads, so its tests also run under ThreadSanitizer
 #   FAMILIES    sources of subfolders without a CMakeLists.txt belong to the target
 #   ISOLATED    like FAMILIES; a subfolder may include its own headers and the root's, but not another subfolder's
@@ -34,6 +35,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   # False positives of g++ 12: overlaps in std::string's operator+ (GCC bug 105651), and uninitialised members of std::variant and
   # std::optional (bugs 80635, 105562). The sanitizer builds find real ones.
   target_compile_options(leat_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+endif()
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # g++ takes a source in a batch for a header, and a class of it that has members of unnamed namespaces for one class in many sources.
+  # A local may have the name of another source's constant.
+  target_compile_options(leat_flags INTERFACE -Wno-subobject-linkage -Wno-shadow -Wshadow=local)
 endif()
 if(NOT LEAT_SANITIZE)
   # The Python module is a shared library of the same objects. With hidden symbols they call each other directly, as in a program.
@@ -87,16 +93,17 @@ set(leat_test_options -O1)
 set(leat_module_options "")
 if(LEAT_SANITIZE)
   set(leat_test_options -O0)
-elseif(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13 AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
   # With a precompiled header, g++ 12 no longer knows that these warnings are about a system header.
-  list(APPEND leat_test_options -Wno-array-bounds -Wno-stringop-overread -Wno-stringop-overflow)
+  set(leat_module_options -Wno-array-bounds -Wno-stringop-overread -Wno-stringop-overflow)
+  list(APPEND leat_test_options ${leat_module_options})
 endif()
 if(LEAT_FUZZ)
   set(leat_module_options -fsanitize=fuzzer-no-link)
 endif()
 
 # leat_precompiled(TARGET OPTIONS <compile options> LIBS <libraries> HEADERS <headers>) precompiles system headers that most sources
-# include: for tests, and in sanitizer builds for all sources. Sources of the release build go without, so that missing includes fail it.
+# include. The plain preset goes without, and without batches, so that missing includes fail it.
 function(leat_precompiled target)
   cmake_parse_arguments(P "" "" "OPTIONS;LIBS;HEADERS" ${ARGN})
   set(source ${CMAKE_BINARY_DIR}/${target}.cc)
@@ -108,9 +115,14 @@ function(leat_precompiled target)
 endfunction()
 set(headers <algorithm> <array> <chrono> <cstdint> <cstring> <deque> <functional> <map> <memory> <optional> <set> <span>
   <stdexcept> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
-if(LEAT_SANITIZE)
-  leat_precompiled(leat_headers OPTIONS ${leat_module_options} HEADERS ${headers})
-endif()
+leat_precompiled(leat_headers OPTIONS ${leat_module_options} HEADERS ${headers})
+
+# The options and the precompiled header of a target with sources that are no tests.
+function(leat_compiled target)
+  target_compile_options(${target} PRIVATE ${leat_module_options})
+  target_precompile_headers(${target} REUSE_FROM leat_headers)
+endfunction()
+
 if(LEAT_TESTS)
   find_package(GTest REQUIRED)
   leat_precompiled(leat_test_headers OPTIONS ${leat_test_options} LIBS GTest::gtest GTest::gmock
@@ -127,7 +139,7 @@ if(LEAT_TESTS)
 endif()
 
 function(leat_module)
-  cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;FAMILIES;ISOLATED" "NAME;PURPOSE" "DEPS;LIBS;TEST_DEPS;TEST_LIBS;LINK_ONLY")
+  cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;FAMILIES;ISOLATED" "NAME;PURPOSE" "DEPS;LIBS;TEST_DEPS;TEST_LIBS;LINK_ONLY;REPLACED")
   set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   if(M_FAMILIES OR M_ISOLATED)
     list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/*/*/*.cc)
@@ -146,9 +158,12 @@ function(leat_module)
   if(sources)
     add_library(leat_${M_NAME} STATIC ${sources})
     target_link_libraries(leat_${M_NAME} PUBLIC leat_usage ${deps} PRIVATE $<BUILD_INTERFACE:leat_flags> ${M_LIBS})
-    target_compile_options(leat_${M_NAME} PRIVATE ${leat_module_options})
-    if(LEAT_SANITIZE)
-      target_precompile_headers(leat_${M_NAME} REUSE_FROM leat_headers)
+    leat_compiled(leat_${M_NAME})
+    set(replaced ${M_REPLACED})
+    list(TRANSFORM replaced PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    if(replaced)
+      file(GLOB replaced CONFIGURE_DEPENDS ${replaced})
+      set_source_files_properties(${replaced} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
   else()
     add_library(leat_${M_NAME} INTERFACE)

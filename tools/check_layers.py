@@ -44,10 +44,11 @@ PRIVATE_HEADERS = "*_state.h"
 MAX_FILES = 30
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+BATCHED = re.compile(r'^#include "([^"]+)"', re.M)
 TEST = re.compile(r"_test\.cc$|^testing\.h$")
 TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|#[^\n]*|([^\s()"#]+)|([()])')
 FLAGS = {"CONCURRENT", "FAMILIES", "ISOLATED"}
-LISTS = {"NAME", "PURPOSE", "DEPS", "LINK_ONLY", "LIBS", "TEST_DEPS", "TEST_LIBS"}
+LISTS = {"NAME", "PURPOSE", "DEPS", "LINK_ONLY", "LIBS", "TEST_DEPS", "TEST_LIBS", "REPLACED"}
 
 
 @dataclass
@@ -261,7 +262,12 @@ def check_sizes(src, errors):
 
 
 def check_tests_built(root, commands, errors):
-    built = {str(Path(c["directory"], c["file"]).resolve()) for c in json.loads(commands.read_text(encoding="utf-8"))}
+    built = set()
+    for command in json.loads(commands.read_text(encoding="utf-8")):
+        source = Path(command["directory"], command["file"])
+        # A batch includes its sources.
+        batch = source.read_text(encoding="utf-8") if source.parent.name == "Unity" and source.is_file() else ""
+        built.update(str(Path(path).resolve()) for path in (source, *BATCHED.findall(batch)))
     for top in ("src", "apps", "bench", "tests"):
         for path in sorted((root / top).rglob("*_test.cc")):
             if str(path.resolve()) not in built:
@@ -357,7 +363,9 @@ TREE = {
     "src/sim/s.cc": '#include "protocol/server/server.h"\n#include "protocol/server/server_state.h" ✗\nclass Server { ✗\n};\n',
     **{f"src/graph/g{number}.h": "" for number in range(MAX_FILES)},
     "apps/leat/main.cc": '#include <grpcpp/grpcpp.h> ✗\n#include "base/a.h"\n',
-    "commands.json": "[]",
+    "src/net/n_test.cc": "#include <thread>\n",
+    "build/net_test.dir/Unity/unity_0_cxx.cxx": '#include "@/src/net/n_test.cc"\n',
+    "commands.json": '[{"directory": "@/build/net_test.dir/Unity", "file": "unity_0_cxx.cxx"}]',
     DOC: f"text ✗\n{BEGIN}\n{END}\nmore\n",
 }
 
@@ -372,7 +380,7 @@ def selftest():
             for number, line in enumerate(text.splitlines(), 1):
                 expected += [f"{path}:{number}"] * line.count("✗")
             (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(re.sub(" ?✗", "", text), encoding="utf-8")
+            (root / path).write_text(re.sub(" ?✗", "", text).replace('"@/', f'"{root}/'), encoding="utf-8")
         expected[expected.index(f"{DOC}:1")] = f"{DOC}:2"
         found = check(root, root / "commands.json")
         compare(found, expected)
