@@ -1,4 +1,6 @@
-"""LEAT_REQUIRE_ALL=1 turns skips into failures in test programs, alone and under ctest, and in pytest."""
+"""LEAT_REQUIRE_ALL=1 turns skips into failures in test programs, alone and under ctest, and in pytest. Files of tests tell their cases."""
+
+# folders: tests/require_all
 
 import os
 import pathlib
@@ -67,3 +69,39 @@ def test_pytest(tmp_path, file):
     failed = run(*words, cwd=tmp_path, require_all="1")
     assert failed.returncode not in (0, 5) and "skipped" in failed.stdout, failed.stdout
     assert "LEAT_REQUIRE_ALL=1 allows no test to skip: " in failed.stdout and "no data here" in failed.stdout
+
+
+CASES = """import os, pytest
+@pytest.fixture(scope="module")
+def slow():
+    import time
+    time.sleep(0.1)
+@pytest.fixture
+def broken(): raise OSError("no such device")
+def test_passes(slow): assert "LEAT_CASES" not in os.environ
+def test_fails(): assert 1 == 2, "two are not one"
+def test_skips(): pytest.skip("no data here")
+def test_lacks_its_fixture(broken): pass
+@pytest.mark.parametrize("words", ["a b"])
+def test_ends_the_process(words): os._exit(7)
+"""
+
+
+def test_a_file_of_tests_tells_its_cases(tmp_path):
+    shutil.copy(HERE.parent / "pytest_tiers.py", tmp_path / "conftest.py")
+    (tmp_path / "test_some.py").write_text(CASES)
+    (tmp_path / "test_worse.py").write_text("import gone\n")
+    told = tmp_path / "cases"
+    for file, status in [("test_some.py", 7), ("test_worse.py", 2)]:
+        words = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", file]
+        done = run("env", f"LEAT_CASES={told}", *words, cwd=tmp_path, require_all=None)
+        assert done.returncode == status, done.stdout
+    lines = [line.split("\t") for line in told.read_text().splitlines()]
+    assert all(name == f"{tmp_path.name}.some" for name, *_ in lines[:-1])
+    ended = {case: words for _, case, *words in lines if words[0] != "started"}
+    assert float(ended["test_passes"][1]) >= 0.1
+    assert [ended[case][::2] for case in ["test_passes", "test_fails", "test_skips", "test_lacks_its_fixture"]] == [
+        ["passed", ""], ["failed", "AssertionError: two are not one"], ["skipped", ""], ["failed", "OSError: no such device"]]
+    started = [case for _, case, *words in lines if words == ["started"]]
+    assert started == [*list(ended)[:4], "test_ends_the_process[a b]"] and "test_ends_the_process[a b]" not in ended
+    assert lines[-1] == [f"{tmp_path.name}.worse", "(import)", "failed", "0", "ModuleNotFoundError: No module named 'gone'"]
