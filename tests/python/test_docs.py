@@ -1,5 +1,7 @@
 """Examples in docstrings, and the type stubs."""
 
+# folders: python
+
 import doctest
 import importlib
 import inspect

@@ -1,5 +1,7 @@
 """The estimators, with scikit-learn and without."""
 
+# folders: python learner
+
 import pickle
 import subprocess
 import sys

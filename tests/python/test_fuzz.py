@@ -1,5 +1,7 @@
 """Calls the native module with random arguments: an exception is right, the end of the interpreter is not."""
 
+# folders: python learner
+
 import os
 import random
 import subprocess

@@ -1,5 +1,7 @@
 """Jobs as objects: what they say, and real processes."""
 
+# folders: python launcher
+
 import json
 import os
 import re

@@ -1,5 +1,7 @@
 """Models of Keras, exported by tf2onnx: the losses are those of Keras, and the weights come home."""
 
+# folders: onnx python
+
 import os
 
 import numpy as np

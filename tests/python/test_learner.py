@@ -1,5 +1,7 @@
 """The native learner: arrays, errors, threads and forks."""
 
+# folders: learner python
+
 import os
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Five modules of PyTorch, trained for 100 steps by Leat's engine: the losses are those of PyTorch."""
 
+# folders: onnx python
+
 import json
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The notebooks of examples/notebooks, executed from the first cell to the last."""
 
+# folders: examples python
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Models in the manner of River."""
 
+# folders: learner python
+
 import copy
 import pickle
 

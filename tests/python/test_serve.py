@@ -1,5 +1,7 @@
 """Live predictions from Python."""
 
+# folders: serve python
+
 import os
 import time
 

@@ -1,5 +1,7 @@
 """A user's error is reported in one line with its place and values and exit status 2. Nothing is written."""
 
+# folders: job launcher
+
 import os
 import pathlib
 import re

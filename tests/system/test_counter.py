@@ -1,5 +1,7 @@
 """Every event counts once, despite killed processes. The model's parameters are the number of events applied."""
 
+# folders: protocol roles
+
 import random
 import signal
 import os

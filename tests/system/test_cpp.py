@@ -1,5 +1,7 @@
 """A program of its own, as docs/cpp.md says: Leat is installed, examples/cpp is built against it and trains."""
 
+# folders: examples job launcher
+
 import os
 import pathlib
 import re

@@ -1,5 +1,7 @@
 """A damaged checkpoint is passed over: the one before takes its place, every event counts once, and the damaged one is kept aside."""
 
+# folders: checkpoint
+
 import os
 import pathlib
 import shutil

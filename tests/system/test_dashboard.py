@@ -1,5 +1,7 @@
 """The page of a job, looked at with a real browser."""
 
+# folders: observe/dashboard observe/http observe/history
+
 import contextlib
 import json
 import os

@@ -1,5 +1,7 @@
 """Disks that fill up, and logs to look after."""
 
+# folders: checkpoint launcher
+
 import contextlib
 import sqlite3
 import stat

@@ -1,5 +1,7 @@
 """Figures in the documentation equal the output of their generators: tables, and the demo's picture."""
 
+# folders: docs bench sim
+
 import json
 import os
 import pathlib

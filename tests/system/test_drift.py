@@ -1,5 +1,7 @@
 """Prequential figures and drift alarms of complete jobs."""
 
+# folders: metrics
+
 import math
 import pathlib
 import re

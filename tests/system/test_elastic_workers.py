@@ -1,5 +1,7 @@
 """Workers join, leave and stand by while a job runs. No event is lost, and fixed lanes give the same bits."""
 
+# folders: protocol roles
+
 import contextlib
 import os
 import signal

@@ -1,5 +1,7 @@
 """Roles stop for a while, are replaced one after the other, join, leave and die in any order. Every event counts once."""
 
+# folders: protocol roles
+
 import itertools
 import json
 import os

@@ -1,5 +1,7 @@
 """Jobs on emulated hosts that do not have what the job reads: workers read it from feeds, and every event counts once."""
 
+# folders: feed
+
 import json
 import re
 import subprocess

@@ -1,5 +1,7 @@
 """Checkpoints of jobs on emulated hosts, of which only the coordinator's sees the job's directory."""
 
+# folders: transfer checkpoint
+
 import json
 import re
 import time

@@ -1,6 +1,8 @@
 """MNIST on emulated hosts, most of which have neither the files nor the job: killed as a whole, resumed on other hosts and
 at another size, and every event counts once."""
 
+# folders: feed transfer stream
+
 import json
 import shutil
 

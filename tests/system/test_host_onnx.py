@@ -1,5 +1,7 @@
 """Jobs whose network is an ONNX file, on emulated hosts that do not have it: every role fetches it once from a feed."""
 
+# folders: onnx feed
+
 import random
 import shutil
 import subprocess

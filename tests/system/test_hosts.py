@@ -1,5 +1,7 @@
 """Jobs on emulated hosts: a worker that is cut off from a server holds up nobody, and every event counts once."""
 
+# folders: protocol net
+
 import json
 import subprocess
 import time

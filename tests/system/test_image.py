@@ -1,5 +1,7 @@
 """The container image: what is in it, and jobs in containers that may do as little as possible."""
 
+# folders: deploy
+
 import contextlib
 import json
 import os

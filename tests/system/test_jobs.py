@@ -1,5 +1,7 @@
 """Complete jobs, run as a user runs them."""
 
+# folders: job launcher roles report
+
 import gzip
 import json
 import os

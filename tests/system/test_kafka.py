@@ -1,5 +1,7 @@
 """Jobs that read a topic of a real Kafka broker."""
 
+# folders: stream
+
 import base64
 import contextlib
 import http.server

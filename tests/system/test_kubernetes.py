@@ -1,5 +1,7 @@
 """The manifests in deploy/kubernetes, and a job that scales itself on a real control plane. Long tests build Kubernetes."""
 
+# folders: deploy/kubernetes control/scaler
+
 import hashlib
 import json
 import os

@@ -3,6 +3,8 @@
 The model has a weight for each group of events, and the gradient of each event is the sign of its label: a weight is the
 number of events of its group, with the sign of their labels. A wrong label, or a second one, is a wrong weight."""
 
+# folders: stream protocol
+
 import json
 import os
 import random

@@ -1,5 +1,7 @@
 """All-reduce with more than four members on one host, and jobs on two hosts."""
 
+# folders: collective protocol
+
 import json
 import os
 import random

@@ -1,5 +1,7 @@
 """Metrics of all roles: what they export and who may read it, checked by Prometheus' own tools."""
 
+# folders: observe/prometheus observe/http
+
 import json
 import os
 import re

@@ -1,5 +1,7 @@
 """MPI workers: bitwise the same training as without MPI, and a prompt end on a loss, from which the job resumes."""
 
+# folders: collective
+
 import json
 import os
 import pathlib

@@ -1,5 +1,7 @@
 """A batch whose gradient is NaN is reported and counted once in every strategy, and changes no parameter."""
 
+# folders: step engine
+
 import math
 
 import pytest

@@ -1,5 +1,7 @@
 """Checkpoints in object storage: a job goes on from the bucket alone, and counts every event once."""
 
+# folders: object_store checkpoint
+
 import os
 import random
 import re

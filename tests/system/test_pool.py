@@ -1,5 +1,7 @@
 """Several real jobs on one pool: a pool, an agent, and jobs that count their events."""
 
+# folders: pool
+
 import contextlib
 import json
 import os

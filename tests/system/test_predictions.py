@@ -1,5 +1,7 @@
 """Predictions of a job: the score of each event is in a topic of a real Kafka broker, once."""
 
+# folders: stream roles
+
 import json
 import os
 import signal

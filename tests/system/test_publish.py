@@ -1,5 +1,7 @@
 """leat publish, leat peek, leat schema of a topic, and leat demo --kafka, with a real broker and with the embedded log."""
 
+# folders: stream
+
 import contextlib
 import gzip
 import json

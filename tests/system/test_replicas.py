@@ -1,5 +1,7 @@
 """Each slice is on two servers. A server that is killed at any point loses nothing, and nothing is trained again."""
 
+# folders: protocol ps
+
 import os
 import signal
 import time

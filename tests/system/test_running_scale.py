@@ -1,5 +1,7 @@
 """`scale: running` learns the statistics of features from the stream, each event once, and trains as known ones do."""
 
+# folders: stream protocol
+
 import json
 import math
 import os

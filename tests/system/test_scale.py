@@ -1,5 +1,7 @@
 """The number of workers follows the load; commands set it, drain members and pause the job. Every event counts once."""
 
+# folders: protocol launcher
+
 import json
 import os
 import re

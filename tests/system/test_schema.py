@@ -1,5 +1,7 @@
 """From a data file to a trained job: leat schema, delimiters, and text labels."""
 
+# folders: stream job
+
 import contextlib
 import gzip
 import json

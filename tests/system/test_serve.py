@@ -1,5 +1,7 @@
 """Live predictions: `leat serve` beside jobs that run, end, fail and start again, and on their checkpoints."""
 
+# folders: serve
+
 import contextlib
 import http.client
 import itertools

@@ -1,5 +1,7 @@
 """Servers join and leave while a job trains, and processes die at named points. Every event counts once."""
 
+# folders: protocol ps
+
 import itertools
 import os
 import signal

@@ -1,5 +1,7 @@
 """leat simulate: jobs on a simulated cluster."""
 
+# folders: sim
+
 import random
 import re
 

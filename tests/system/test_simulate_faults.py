@@ -1,5 +1,7 @@
 """leat simulate --faults: thousands of small jobs with random faults count every event once, and a seed replays."""
 
+# folders: protocol sim
+
 import json
 import os
 

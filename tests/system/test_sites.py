@@ -1,5 +1,7 @@
 """Hosts in sites and zones: all slices in one site, replicas in another zone of it, and what crosses the link between."""
 
+# folders: topology protocol
+
 import json
 import os
 import shutil

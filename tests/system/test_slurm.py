@@ -1,5 +1,7 @@
 """Jobs in a Slurm allocation: what the script refuses, whole jobs by stand-ins of Slurm's commands, and in a real Slurm."""
 
+# folders: deploy/slurm collective
+
 import contextlib
 import json
 import os

@@ -1,5 +1,7 @@
 """leat soak: jobs with real processes and random faults count every event once, and nothing is left of them."""
 
+# folders: soak
+
 import json
 import os
 import pathlib

@@ -1,5 +1,7 @@
 """Standby coordinators that share nothing but the network with the coordinator: each has its own directory."""
 
+# folders: protocol control
+
 import json
 import signal
 import subprocess

@@ -1,5 +1,7 @@
 """Every strategy counts every event once. Deterministic ones give the same bits despite losses and resumptions."""
 
+# folders: protocol step
+
 import hashlib
 import json
 import os

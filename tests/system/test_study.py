@@ -1,5 +1,7 @@
 """leat calibrate, study and advise: what a job's machines are worth."""
 
+# folders: study
+
 import csv
 import json
 import os

@@ -1,5 +1,7 @@
 """A coordinator that is killed, or stopped and replaced, while the other roles go on: nothing is trained again."""
 
+# folders: protocol roles
+
 import json
 import os
 import signal

@@ -1,5 +1,7 @@
 """The files that `--tensorboard` writes: read by Leat's own reader, and in the long tier by TensorBoard itself."""
 
+# folders: observe/tensorboard
+
 import contextlib
 import json
 import math

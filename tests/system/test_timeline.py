@@ -1,5 +1,7 @@
 """`leat timeline`: what the processes of a job do, on one clock."""
 
+# folders: observe/timeline
+
 import collections
 import json
 import os

@@ -1,5 +1,7 @@
 """Mutual TLS on both planes: what each certificate may ask, and a cluster with one certificate for each role."""
 
+# folders: net control
+
 import os
 import shutil
 

@@ -1,5 +1,7 @@
 """leat devices, graph, export and --version."""
 
+# folders: graph onnx hosts
+
 import json
 import os
 import re

@@ -1,5 +1,7 @@
 """README and the tutorials do what they say: their commands run, and print what the pages show. Marks: pages.py."""
 
+# folders: docs examples
+
 import gzip
 import re
 import struct

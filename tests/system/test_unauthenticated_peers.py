@@ -2,6 +2,8 @@
 that fits. Any other peer is refused with one line in the log; all roles stay alive and the job's result is exact.
 """
 
+# folders: net control
+
 import collections
 import contextlib
 import dataclasses

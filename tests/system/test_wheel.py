@@ -1,5 +1,7 @@
 """The wheel: what it has, and that it runs where nothing else is installed."""
 
+# folders: python
+
 import os
 import shutil
 import subprocess
