@@ -11,6 +11,7 @@
 #   LINK_ONLY   dependencies that no include uses, each with the reason why it is linked
 #   REPLACED    sources whose symbols a test replaces by its own: each is compiled alone, so that linking one does not pull in another
 #   CONCURRENT  the folder uses threads, so its tests also run under ThreadSanitizer
+#   CONCURRENT_TESTS  patterns of the tests that start threads, if few do: ThreadSanitizer finds nothing in the others
 #   FAMILIES    sources of subfolders without a CMakeLists.txt belong to the target
 #   ISOLATED    like FAMILIES; a subfolder may include its own headers and the root's, but not another subfolder's
 
@@ -162,7 +163,8 @@ function(leat_batches target)
 endfunction()
 
 function(leat_module)
-  cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;FAMILIES;ISOLATED" "NAME;PURPOSE" "DEPS;LIBS;TEST_DEPS;TEST_LIBS;LINK_ONLY;REPLACED")
+  cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;FAMILIES;ISOLATED" "NAME;PURPOSE"
+                        "DEPS;LIBS;TEST_DEPS;TEST_LIBS;CONCURRENT_TESTS;LINK_ONLY;REPLACED")
   set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   if(M_FAMILIES OR M_ISOLATED)
     list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/*/*/*.cc)
@@ -176,6 +178,10 @@ function(leat_module)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  if(M_CONCURRENT_TESTS AND LEAT_SANITIZE STREQUAL "thread")
+    list(TRANSFORM M_CONCURRENT_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    file(GLOB tests CONFIGURE_DEPENDS ${M_CONCURRENT_TESTS})
+  endif()
   set(deps ${M_DEPS})
   list(TRANSFORM deps PREPEND leat_)
   if(sources)
@@ -235,10 +241,11 @@ function(leat_test)
   if(LEAT_SANITIZE)
     set(test ${leat_test_prefix}${T_NAME})
     set(command ${leat_run_prefix} $<TARGET_FILE:${T_NAME}> --gtest_brief=1)
-    add_test(NAME ${test} COMMAND ${command} --gtest_filter=-*Long.*)
+    set(cases --gtest_output=json:${CMAKE_BINARY_DIR}/cases)  # tools/run_tests.py reads them
+    add_test(NAME ${test} COMMAND ${command} --gtest_filter=-*Long.* ${cases}/${test}.json)
     set_tests_properties(${test} PROPERTIES TIMEOUT 2700 LABELS sanitizer COST 200)
     if(long_suites)
-      add_test(NAME ${test}.long COMMAND ${command} --gtest_filter=*Long.*)
+      add_test(NAME ${test}.long COMMAND ${command} --gtest_filter=*Long.* ${cases}/${test}.long.json)
       set_tests_properties(${test}.long PROPERTIES TIMEOUT 3600 LABELS "sanitizer;long")
       list(APPEND test ${test}.long)
     endif()

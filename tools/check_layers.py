@@ -7,6 +7,7 @@ without --write fails if it is stale. Prints one line per mistake, `file:line: .
 """
 
 import argparse
+import fnmatch
 import json
 import re
 import sys
@@ -33,6 +34,7 @@ KEPT_BY = [
 ]
 # The core: bytes and time are passed in, so these folders may not use threads, sockets, files or clocks.
 PURE = ("base", "tensor", "graph", "ops", "optim", "nn", "topology", "protocol", "wire")
+CONCURRENT = re.compile(r"(thread|jthread|mutex|shared_mutex|atomic|condition_variable|future|semaphore|latch|barrier|stop_token)$")
 IMPURE = re.compile(r"(thread|mutex|condition_variable|future|semaphore|sys/socket\.h|unistd\.h|asio.*)$")
 # The simulator runs the protocol's own state machines. It may not define a class with the name of one of their parts, nor include
 # their private headers.
@@ -48,7 +50,7 @@ BATCHED = re.compile(r'^#include "([^"]+)"', re.M)
 TEST = re.compile(r"_test\.cc$|^testing\.h$")
 TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|#[^\n]*|([^\s()"#]+)|([()])')
 FLAGS = {"CONCURRENT", "FAMILIES", "ISOLATED"}
-LISTS = {"NAME", "PURPOSE", "DEPS", "LINK_ONLY", "LIBS", "TEST_DEPS", "TEST_LIBS", "REPLACED"}
+LISTS = {"NAME", "PURPOSE", "DEPS", "LINK_ONLY", "LIBS", "TEST_DEPS", "TEST_LIBS", "CONCURRENT_TESTS", "REPLACED"}
 
 
 @dataclass
@@ -224,6 +226,26 @@ def check_edges(layers, used, errors):
                                   f'(if only the linker needs it: LINK_ONLY {name} "reason")')
 
 
+def check_concurrent_tests(src, layers, errors):
+    """CONCURRENT_TESTS, if a module has it, matches each test that includes a header of threads, and no pattern is stale."""
+    for folder, module in layers.modules.items():
+        patterns = module.list("CONCURRENT_TESTS")
+        tests = [path for path in sources_below(src / folder) if path.name.endswith("_test.cc")
+                 and layers.folder_of(path.relative_to(src)) == folder] if patterns else []
+        names = {path: path.relative_to(src / folder).as_posix() for path in tests}
+        for pattern in patterns:
+            if not module.list("CONCURRENT") or not fnmatch.filter(names.values(), pattern):
+                errors.append(f"{module.cmake}: CONCURRENT_TESTS {pattern} matches no test of a CONCURRENT module")
+        for path, name in names.items():
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+                continue
+            for number, line in numbered_lines(path):
+                match = INCLUDE.match(line)
+                if match and match[1] == "<" and CONCURRENT.match(match[2]):
+                    errors.append(f"{path.relative_to(src.parent)}:{number}: a test with threads, which CONCURRENT_TESTS of "
+                                  f"{module.cmake.split(':')[0]} leaves out")
+
+
 def check_drivers(src, layers, errors):
     for folder, machines in DRIVES.items():
         names = set()
@@ -310,6 +332,7 @@ def check(root, commands=None, write=False):
                 if match and pattern.match(match.group(2)):
                     errors.append(f"{path.relative_to(root)}:{number}: only {owner} may include {match.group(2)}")
     check_edges(layers, used, errors)
+    check_concurrent_tests(src, layers, errors)
     check_drivers(src, layers, errors)
     check_rules(src, layers, errors)
     check_sizes(src, errors)
@@ -339,7 +362,9 @@ TREE = {
     "src/control/c.cc": '#include "control/leat.pb.h"\n#include "control/gone.h" ✗\n',
     "src/stray/s.h": "✗\n",
     "src/net/ucx/u.cc": "#include <ucp/api/ucp.h>\n",
-    "src/stream/CMakeLists.txt": 'leat_module(NAME stream FAMILIES PURPOSE "p")\n',
+    "src/stream/CMakeLists.txt": 'leat_module(NAME stream FAMILIES PURPOSE "p" CONCURRENT ✗\n  CONCURRENT_TESTS log/*_test.cc gone/*_test.cc)\n',
+    "src/stream/log/l_test.cc": "#include <thread>\n",
+    "src/stream/s_test.cc": "#include <string>\n#include <atomic> ✗\n",
     "src/observe/tensorboard/CMakeLists.txt": 'leat_module(NAME tensorboard PURPOSE "p")\n',
     "src/observe/http/CMakeLists.txt": 'leat_module(NAME http PURPOSE "p")\n',
     "src/observe/http/h.cc": "#include <httplib.h>\n",
@@ -372,7 +397,7 @@ TREE = {
 
 def selftest():
     """Checks a small tree with one mistake of each kind: all must be found, and nothing else."""
-    expected = ["src/base/b_test.cc:1", "src/ops/o_test.cc:1"]  # built by no target
+    expected = ["src/base/b_test.cc:1", "src/ops/o_test.cc:1", "src/stream/log/l_test.cc:1", "src/stream/s_test.cc:1"]  # built by no target
     expected += ["src/graph:1"]  # too many files
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)

@@ -15,7 +15,12 @@ namespace {
 // LEAT_SEEDS=20000 for a nightly run.
 uint64_t Seeds() {
   if (const char* wanted = std::getenv("LEAT_SEEDS")) return std::strtoull(wanted, nullptr, 10);
-  return LongTier() ? SeedsOf(1000, 4) : SeedsOf(200, 25);
+  return LongTier() ? SeedsOf(1000, 4) : SeedsOf(100, 25);
+}
+
+// The number of seeds of a test that runs one in `many` of them.
+uint64_t OneSeedIn(uint64_t many) {
+  return std::max<uint64_t>(1, Seeds() / many);
 }
 
 using Kind = protocol::StrategyKind;
@@ -66,7 +71,7 @@ TEST_P(Strategies, CountEveryEventOnceInPeace) {
 
 TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   ClusterResult all;
-  for (uint64_t seed = 1; seed <= Seeds() / GetParam().share; ++seed) {
+  for (uint64_t seed = 1; seed <= OneSeedIn(GetParam().share); ++seed) {
     const ClusterResult result =
         RunSwarm({.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot});
     EXPECT_EQ(result.error, "") << "seed " << seed;
@@ -93,7 +98,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   }
   // The faults to survive have happened often. A few seeds need not have all of them.
   if (Seeds() < 40) return;
-  const uint64_t often = Seeds() / GetParam().share / 2;
+  const uint64_t often = OneSeedIn(GetParam().share * 2);
   for (const uint64_t count : {all.deaths, all.pauses, all.restarts, all.checkpoints, all.loads}) {
     EXPECT_GT(count, often);
   }
@@ -124,15 +129,16 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
 
 TEST_P(Strategies, CountEveryEventOnceThoughTheJobIsPaused) {
   ClusterResult all;
-  for (uint64_t seed = 1; seed <= Seeds() / GetParam().share / 2; ++seed) {
+  const uint64_t seeds = OneSeedIn(GetParam().share * 2);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const ClusterResult result = RunSwarm(
         {.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot, .paused = true});
     EXPECT_EQ(result.error, "") << "seed " << seed;
     all.job_pauses += result.job_pauses;
     all.restarts += result.restarts;
   }
-  EXPECT_GT(all.job_pauses, Seeds() / GetParam().share / 2);
-  EXPECT_GT(all.restarts, Seeds() / GetParam().share / 4);
+  EXPECT_GT(all.job_pauses, seeds);
+  EXPECT_GT(all.restarts, seeds / 2);
 }
 
 TEST_P(Strategies, CountEveryEventOnceWhenServersJoinAndLeave) {
@@ -189,7 +195,7 @@ TEST_P(Strategies, JoinEachCutWithTheSameLateLabelsInPeace) {
 
 TEST_P(Strategies, JoinEachCutWithTheSameLateLabelsWhateverGoesWrong) {
   ClusterResult all;
-  const uint64_t seeds = std::max<uint64_t>(SeedsOf(10, 3), Seeds() / GetParam().share / 4);
+  const uint64_t seeds = std::max<uint64_t>(SeedsOf(10, 3), OneSeedIn(GetParam().share * 4));
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const ClusterResult result = RunSwarm({.seed = seed,
                                            .strategy = GetParam().strategy,
@@ -209,7 +215,7 @@ TEST_P(Strategies, JoinEachCutWithTheSameLateLabelsWhateverGoesWrong) {
 }
 
 TEST_P(Strategies, MergeTheMomentsOfEveryEventOnce) {
-  for (uint64_t seed = 1; seed <= std::max<uint64_t>(1, Seeds() / GetParam().share / 5); ++seed) {
+  for (uint64_t seed = 1; seed <= OneSeedIn(GetParam().share * 5); ++seed) {
     for (const bool fault_free : {true, false}) {
       if (fault_free && seed > 5) continue;
       const ClusterResult result = RunSwarm({.seed = seed,

@@ -187,7 +187,7 @@ TEST_F(JoinSourceTest, WhatCannotBeReadIsAnError) {
 }
 
 TEST_F(JoinSourceTest, FindsWhatALoopFindsWithinAnyMemory) {
-  const uint64_t seeds = LongTier() ? 300 : 30;
+  const uint64_t seeds = LongTier() ? 300 : SeedsOf(30);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
@@ -358,7 +358,7 @@ TEST_F(JoinSourceTest, TimesFarAheadOfTheClockAreNone) {
 // Events and labels in order, as they come: every event is joined with the label that it would be joined with
 // if the whole topics were known, whatever was restarted on the way.
 TEST_F(JoinSourceTest, MarksJoinWhatTheWholeTopicsWould) {
-  const uint64_t seeds = LongTier() ? 300 : 30;
+  const uint64_t seeds = LongTier() ? 300 : SeedsOf(30);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(seed);

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/rng.h"
+#include "base/testing.h"
 #include "stream/bots/synthetic.h"
 #include "stream/testing.h"
 
@@ -77,7 +78,7 @@ std::string RandomRecord(Rng& rng) {
 TEST(JsonDecoder, ScannerAndSimdjsonAgreeOnAnything) {
   const Schema schema = Schema::FromConfig(Config::Parse(kSchema, "test"));
   Rng rng(17);
-  for (int round = 0; round < 60; ++round) {
+  for (uint64_t round = 0; round < SeedsOf(60); ++round) {
     std::vector<std::string> records;
     for (int i = 0; i < 500; ++i) records.push_back(RandomRecord(rng));
     ExpectSame(schema, records);
@@ -178,7 +179,7 @@ TEST(JsonDecoder, ScannerAndSimdjsonAgreeOnNestedDocuments) {
   const Schema schema = Schema::FromConfig(Config::Parse(kNested, "test"));
   Rng rng(23);
   size_t good = 0, all = 0;
-  for (int round = 0; round < 60; ++round) {
+  for (uint64_t round = 0; round < SeedsOf(60); ++round) {
     std::vector<std::string> records;
     for (int i = 0; i < 500; ++i) records.push_back(RandomDocument(rng).Make());
     ExpectSame(schema, records);
