@@ -1,5 +1,5 @@
 # Required packages of Debian 12, each with a file that shows that it is installed. One error lists all missing packages.
-# deploy/apt-packages.txt has the complete list, which `./leat` installs.
+# `./leat` installs deploy/apt-packages.txt, and of apt-packages-*.txt what tests, benchmarks and the Python package need.
 
 set(leat_headers
     boost/beast/http.hpp libboost-dev
@@ -43,10 +43,12 @@ find_file(LEAT_CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js NO_DEF
 if(NOT LEAT_CHART_JS)
   list(APPEND missing libjs-chart.js)
 endif()
-file(GLOB pythons /usr/include/python3.*)
-find_path(LEAT_PYTHON_INCLUDE Python.h PATHS ${pythons} NO_DEFAULT_PATH)
-if(NOT LEAT_PYTHON_INCLUDE)
-  list(APPEND missing python3-dev)
+if(LEAT_PYTHON_MODULE AND NOT LEAT_SANITIZE)
+  file(GLOB pythons /usr/include/python3.*)
+  find_path(LEAT_PYTHON_INCLUDE Python.h PATHS ${pythons} NO_DEFAULT_PATH)
+  if(NOT LEAT_PYTHON_INCLUDE)
+    list(APPEND missing python3-dev)
+  endif()
 endif()
 mark_as_advanced(LEAT_PROTOC LEAT_CHART_JS LEAT_PYTHON_INCLUDE)
 if(missing)

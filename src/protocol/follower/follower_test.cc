@@ -30,8 +30,10 @@ class FollowerTest : public ::testing::Test {
   FollowerTest() {
     config_.table = MakeSlices({{"w", Shape{64}, {}}}, 1, 1);
     config_.table.slices.resize(4);
-    view_.members = {{kNear, Role::kServer, 0, "a"}, {kFar, Role::kServer, 1, "b"}, {kMe, Role::kServe, 0, ""}};
-    for (uint32_t i = 0; i < 4; ++i) view_.slices.push_back({i % 2 == 0 ? kNear : kFar, Incarnation(20), true});
+    view_.members = {
+        {kNear, Role::kServer, 0, "a"}, {kFar, Role::kServer, 1, "b"}, {kMe, Role::kServe, 0, ""}};
+    for (uint32_t i = 0; i < 4; ++i)
+      view_.slices.push_back({i % 2 == 0 ? kNear : kFar, Incarnation(20), true});
     Make();
   }
 
@@ -291,9 +293,9 @@ TEST_F(FollowerTest, ValuesOfAnotherRunAreUnknown) {
   Make();
   follower_->OnJoined(kMe, MakeTerm(8, 1));
   view_.generation = Generation(100);
-  ASSERT_EQ(
-      AllValues<BeginRound>(follower_->OnHeartbeatReply(now_, {.term = MakeTerm(8, 1), .view = view_})).size(),
-      1u);
+  ASSERT_EQ(AllValues<BeginRound>(follower_->OnHeartbeatReply(now_, {.term = MakeTerm(8, 1), .view = view_}))
+                .size(),
+            1u);
   const auto pushes = AllValues<SendPush>(follower_->OnRoom(now_, &held_));
   EXPECT_EQ(pushes.at(0).request->slices[0], (SliceRef{SliceId(0), {}, 0}));
 }

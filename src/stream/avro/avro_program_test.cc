@@ -488,7 +488,8 @@ TEST(AvroProgram, SaysWhatDoesNotFitInOneLine) {
             "records");
   EXPECT_EQ(ProgramMistake("  n: {type: number}\n", record),
             "job.yaml:4: payment.avsc: field 'n' is always null in the Avro schema");
-  EXPECT_EQ(ProgramMistake("  x: {type: number}\n", "\"int\""), "job.yaml:2: payment.avsc: is an int, not a record");
+  EXPECT_EQ(ProgramMistake("  x: {type: number}\n", "\"int\""),
+            "job.yaml:2: payment.avsc: is an int, not a record");
   EXPECT_EQ(ProgramMistake("  x: {type: number}\n", "{"),
             "job.yaml:2: payment.avsc: is not JSON: " +
                 std::string("The JSON document has an improper structure: missing or superfluous commas, "

@@ -430,7 +430,8 @@ TEST_F(ElectionTest, ACandidateWithoutAMajorityTriesALaterTerm) {
 
 TEST_F(ElectionTest, ACandidateDefersToOneThatWasPromisedATerm) {
   for (uint64_t node = 1; node <= 3; ++node) Know(node, {1, 1, {kActive, kFirstElector, kSecondElector}});
-  for (uint64_t node = 1; node <= 3; ++node) EXPECT_TRUE(members_[node].OnCandidacy({2, kSecondElector}).granted);
+  for (uint64_t node = 1; node <= 3; ++node)
+    EXPECT_TRUE(members_[node].OnCandidacy({2, kSecondElector}).granted);
   Candidate first = Make(kFirstElector);
   for (int round = 0; round < 3; ++round) {
     for (uint64_t node = 1; node <= 3; ++node) Call(node, &first);
