@@ -30,8 +30,8 @@ HttpService& Service() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  while (const auto head_bytes = HeadBytes(bytes)) {
-    const auto head = ParseHead(bytes.substr(0, *head_bytes));
+  while (const auto head_bytes = net::HeadBytes(bytes)) {
+    const auto head = net::ParseHead(bytes.substr(0, *head_bytes));
     bytes.remove_prefix(*head_bytes);
     if (!head.ok()) break;
     std::string response;

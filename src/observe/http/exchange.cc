@@ -67,7 +67,7 @@ class HeadStream final : public httplib::Stream {
 // The library's server, for one request.
 class Exchange final : public httplib::Server {
  public:
-  Exchange(HttpService& service, const RequestHead& head, bool authorised)
+  Exchange(HttpService& service, const net::RequestHead& head, bool authorised)
       : service_(service), head_(head), authorised_(authorised) {
     svr_sock_ = 0;  // it would take itself for one that shuts down
     set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
@@ -197,7 +197,7 @@ class Exchange final : public httplib::Server {
   }
 
   HttpService& service_;
-  const RequestHead& head_;
+  const net::RequestHead& head_;
   const bool authorised_;
   const MonotonicClock clock_;
   bool keep_alive_ = false;
@@ -206,7 +206,8 @@ class Exchange final : public httplib::Server {
 
 }  // namespace
 
-bool AnswerRequest(HttpService& service, const RequestHead& head, bool authorised, const HttpSend& send) {
+bool AnswerRequest(HttpService& service, const net::RequestHead& head, bool authorised,
+                   const HttpSend& send) {
   return Exchange(service, head, authorised).Run(send);
 }
 

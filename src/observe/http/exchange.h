@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "net/http/request_head.h"
 #include "observe/http/access.h"
 #include "observe/http/http.h"
-#include "observe/http/request_head.h"
 
 namespace leat::observe {
 
@@ -32,7 +32,7 @@ using HttpSend = std::function<Status(std::string_view)>;
 
 // Answers one request, with as many calls of `send` as it takes. True: the connection can be used again.
 // `authorised`: what Access::Authorised says of it.
-bool AnswerRequest(HttpService& service, const RequestHead& head, bool authorised, const HttpSend& send);
+bool AnswerRequest(HttpService& service, const net::RequestHead& head, bool authorised, const HttpSend& send);
 
 // Answers what is no request. The connection has to be closed.
 Status SendError(int status, std::string_view why, const HttpSend& send);

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -18,10 +17,11 @@
 #include <utility>
 
 #include "net/address.h"
+#include "net/http/connection_limit.h"
+#include "net/http/request_head.h"
 #include "net/same_host/descriptor.h"
 #include "observe/http/channel.h"
 #include "observe/http/exchange.h"
-#include "observe/http/request_head.h"
 
 namespace leat::observe {
 namespace {
@@ -30,17 +30,6 @@ constexpr int kBacklog = 64;
 constexpr size_t kReadBytes = 4 << 10;
 // Pause after the process or the system has run out of descriptors or memory.
 constexpr int kAcceptPauseMs = 100;
-
-// A name of a host without the brackets of an address.
-std::vector<std::string> HostsOf(const HttpListener::Options& options) {
-  std::vector<std::string> hosts = options.hosts;
-  if (const auto own = net::ParseAddress(options.address); own.ok()) hosts.push_back(own->host);
-  if (const std::string name = net::HostName(); !name.empty()) {
-    hosts.push_back(name);
-    hosts.push_back(name.substr(0, name.find('.')));
-  }
-  return hosts;
-}
 
 class Listener final : public HttpListener {
  public:
@@ -52,11 +41,13 @@ class Listener final : public HttpListener {
         address_(std::move(address)),
         service_(std::move(routes),
                  Access({.view_token = options_.view_token,
-                         .hosts = HostsOf(options_),
+                         .address = options_.address,
+                         .hosts = options_.hosts,
                          .tls = options_.tls,
                          .port = net::ParseAddress(address_).value().port}),
                  options_.max_streams),
         wake_(std::move(wake)),
+        limit_(options_.max_connections),
         thread_([this] { Accept(); }) {}
 
   ~Listener() override {
@@ -64,9 +55,9 @@ class Listener final : public HttpListener {
     const uint64_t one = 1;
     (void)!write(wake_.get(), &one, sizeof(one));
     thread_.join();
-    for (Connection& connection : connections_) {
-      connection.channel.Shut();
-      connection.thread.join();
+    for (const auto& connection : connections_) {
+      connection->channel.Shut();
+      connection->thread.join();
     }
   }
 
@@ -76,9 +67,9 @@ class Listener final : public HttpListener {
   struct Connection {
     explicit Connection(net::Descriptor socket) : channel(std::move(socket)) {}
     HttpChannel channel;
-    // Since when it has had no authorised request; max(): it is served one now. A peer that may not look can
-    // take its time to read a response, so being answered does not count.
-    std::atomic<Time> idle_since{Time::max()};
+    // A peer without authorised requests can take its time to read a response: being answered makes it not
+    // known.
+    std::unique_ptr<net::ConnectionLimit<Connection>::Place> place;
     std::atomic<bool> over{false};
     std::thread thread;
   };
@@ -88,11 +79,13 @@ class Listener final : public HttpListener {
       std::array<pollfd, 2> ready{pollfd{.fd = socket_.get(), .events = POLLIN, .revents = 0},
                                   pollfd{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
       if (poll(ready.data(), ready.size(), -1) <= 0 || ready[0].revents == 0) continue;
-      net::Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      net::SocketAddress peer;
+      peer.size = sizeof(peer.storage);
+      net::Descriptor socket(accept4(socket_.get(), peer.get(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
       const int error = errno;
       DropEnded();
       if (socket.ok()) {
-        Admit(std::move(socket));
+        Admit(std::move(socket), net::HostNumber(peer.get()));
       } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
         poll(&ready[1], 1, kAcceptPauseMs);
       }  // otherwise the peer had closed before it was accepted
@@ -101,29 +94,27 @@ class Listener final : public HttpListener {
 
   void DropEnded() {
     for (auto at = connections_.begin(); at != connections_.end();) {
-      if (!at->over) {
+      if (!(*at)->over) {
         ++at;
         continue;
       }
-      at->thread.join();
+      (*at)->thread.join();
       at = connections_.erase(at);
     }
   }
 
-  // Makes room for another connection at the expense of one that serves nobody who may look. So idle
-  // connections, and peers without the token, keep nobody out.
-  bool DropIdle() {
-    const auto oldest = std::ranges::min_element(
-        connections_, {}, [](const Connection& each) { return each.idle_since.load(); });
-    if (oldest == connections_.end() || oldest->idle_since.load() == Time::max()) return false;
-    oldest->channel.Shut();
-    oldest->thread.join();
-    connections_.erase(oldest);
+  bool MakeRoom() {
+    const auto first = limit_.FirstToEnd();
+    if (first == nullptr) return false;
+    first->channel.Shut();
+    first->thread.join();
+    connections_.remove(first);
     return true;
   }
 
-  void Admit(net::Descriptor socket) {
-    if (connections_.size() >= options_.max_connections && !DropIdle()) {
+  // `host`: of the peer, as HostNumber.
+  void Admit(net::Descriptor socket, uint64_t host) {
+    if (limit_.full() && !MakeRoom()) {
       if (options_.tls != nullptr) return;  // a handshake would take too long here
       HttpChannel channel(std::move(socket));
       // The buffer of a new socket takes it.
@@ -134,7 +125,8 @@ class Listener final : public HttpListener {
     // A response is written in two pieces.
     const int yes = 1;
     setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    Connection& connection = connections_.emplace_back(std::move(socket));
+    Connection& connection = *connections_.emplace_back(std::make_shared<Connection>(std::move(socket)));
+    connection.place = limit_.Add(connections_.back(), host);
     try {
       connection.thread = std::thread([this, &connection] {
         Serve(connection);
@@ -151,7 +143,6 @@ class Listener final : public HttpListener {
     const HttpSend send = [this, &channel](std::string_view bytes) {
       return channel.Write(bytes, clock_.Now() + options_.write_timeout);
     };
-    connection.idle_since = clock_.Now();
     net::CertificateRoles roles;  // of the peer's certificate
     if (options_.tls != nullptr) {
       const Status begun = channel.BeginTls(*options_.tls, clock_.Now() + options_.request_timeout);
@@ -166,13 +157,13 @@ class Listener final : public HttpListener {
       if (size.status().code() == Code::kResourceExhausted)
         (void)SendError(431, "the head is too long", send);
       if (!size.ok()) return;
-      const Result<RequestHead> head = ParseHead(std::string_view(input).substr(0, *size));
+      const Result<net::RequestHead> head = net::ParseHead(std::string_view(input).substr(0, *size));
       if (!head.ok()) return (void)SendError(400, head.status().message(), send);
       input.erase(0, *size);
       const bool authorised = service_.access.Authorised(*head, roles);
-      if (authorised) connection.idle_since = Time::max();
+      if (authorised) connection.place->BeginServing();
       if (!AnswerRequest(service_, *head, authorised, send)) return;
-      connection.idle_since = clock_.Now();
+      if (authorised) connection.place->BeginWaiting();
       patience = options_.idle_timeout;
     }
   }
@@ -182,8 +173,8 @@ class Listener final : public HttpListener {
   Result<size_t> ReadHead(HttpChannel& channel, Duration patience, std::string* input) {
     Time deadline = clock_.Now() + (input->empty() ? patience : options_.request_timeout);
     while (true) {
-      if (const auto size = HeadBytes(*input)) return *size;
-      if (input->size() >= RequestHead::kMaxBytes) return Status(Code::kResourceExhausted, "too long");
+      if (const auto size = net::HeadBytes(*input)) return *size;
+      if (input->size() >= net::RequestHead::kMaxBytes) return Status(Code::kResourceExhausted, "too long");
       std::array<char, kReadBytes> bytes;
       const bool first = input->empty();
       LEAT_ASSIGN_OR_RETURN(const size_t got, channel.Read(bytes, deadline));
@@ -199,7 +190,8 @@ class Listener final : public HttpListener {
   const std::string address_;
   HttpService service_;
   const net::Descriptor wake_;
-  std::list<Connection> connections_;  // the accepting thread's
+  net::ConnectionLimit<Connection> limit_;
+  std::list<std::shared_ptr<Connection>> connections_;  // the accepting thread's
   std::thread thread_;
 };
 

@@ -24,8 +24,9 @@ class HttpListener {
     std::vector<std::string> hosts = {};
     // Null: no TLS. Clients may have a certificate of the same authority, and need none.
     std::shared_ptr<net::TlsIdentity> tls = nullptr;
-    // Each connection has a thread while it is open. A further one takes the place of the one that has been
-    // without an authorised request for longest. If all are serving one right now, it gets status 503.
+    // Each connection has a thread while it is open. A further one takes the place of one without an
+    // authorised request, or of the one that has been idle for longest since (net/http/connection_limit.h).
+    // If all are serving one right now, it gets status 503.
     size_t max_connections = 48;
     size_t max_streams = 16;
     Duration request_timeout = std::chrono::seconds(5);  // for TLS, and for the head of a request

@@ -199,6 +199,17 @@ TEST_F(ListenerTest, OtherHostsAndOriginsAreRefused) {
   EXPECT_EQ(client.Get("/open", {{"Origin", Url()}})->status, 200);
 }
 
+TEST_F(ListenerTest, ATargetMayNameTheHost) {
+  Start();
+  const auto answer = [this](const std::string& host, const std::string& path) {
+    return Answer("GET http://" + host + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  };
+  EXPECT_THAT(answer("127.0.0.1", "/open"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(answer("127.0.0.1:80", "/none?a=b"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(answer("127.0.0.1", ""), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(answer("attacker.example", "/open"), StartsWith("HTTP/1.1 421"));
+}
+
 TEST_F(ListenerTest, AnErrorOfAHandlerIsNotShown) {
   Start();
   const auto broken = Client().Get("/broken", Bearer());
@@ -275,6 +286,20 @@ TEST_F(ListenerTest, IdleConnectionsKeepNobodyOut) {
     left += Receive(*fd, "open\n").empty() ? 0 : 1;
   }
   EXPECT_LE(left, 1);
+}
+
+TEST_F(ListenerTest, AViewerIsIdleWhileOthersEnd) {
+  Start({.max_connections = 2, .idle_timeout = std::chrono::minutes(1)});
+  const net::Descriptor viewer = Connect();
+  const std::string get =
+      "GET /open HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + kToken + "\r\n\r\n";
+  for (int i = 0; i < 5; ++i) {
+    Send(viewer, get);
+    EXPECT_THAT(Receive(viewer, "authorised\n"), StartsWith("HTTP/1.1 200"));
+    const net::Descriptor other = Connect(), next = Connect();
+    Send(next, "GET /open HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_THAT(Receive(next, "open\n"), StartsWith("HTTP/1.1 200"));
+  }
 }
 
 TEST_F(ListenerTest, SlowReadersWithoutTheTokenKeepNobodyOut) {

@@ -1,4 +1,4 @@
-#include "observe/http/request_head.h"
+#include "net/http/request_head.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace leat::observe {
+namespace leat::net {
 namespace {
 
 RequestHead Parse(const std::string& head) {
@@ -36,8 +36,27 @@ TEST(RequestHeadTest, ReadsRequestLineAndHeaders) {
 TEST(RequestHeadTest, KnowsWhetherTheConnectionStays) {
   EXPECT_TRUE(Parse("GET / HTTP/1.1\r\nHost: a\r\n\r\n").keep_alive());
   EXPECT_FALSE(Parse("GET / HTTP/1.1\r\nHost: a\r\nConnection: TE, Close\r\n\r\n").keep_alive());
+  EXPECT_FALSE(
+      Parse("GET / HTTP/1.1\r\nHost: a\r\nConnection: TE\r\nConnection: close\r\n\r\n").keep_alive());
   EXPECT_FALSE(Parse("GET / HTTP/1.0\r\n\r\n").keep_alive());
   EXPECT_TRUE(Parse("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keep_alive());
+}
+
+TEST(RequestHeadTest, AnAbsoluteTargetNamesTheHost) {
+  const auto parsed = [](const std::string& target) {
+    const RequestHead head = Parse("GET " + target + " HTTP/1.1\r\nHost: a\r\n\r\n");
+    return std::pair(head.target, std::string(head.Header("host")));
+  };
+  using Pair = std::pair<std::string, std::string>;
+  EXPECT_EQ(parsed("/x"), Pair("/x", "a"));
+  EXPECT_EQ(parsed("http://other:80/x?y=z"), Pair("/x?y=z", "other:80"));
+  EXPECT_EQ(parsed("HTTPS://other"), Pair("/", "other"));
+  EXPECT_EQ(parsed("http://other?y"), Pair("/?y", "other"));
+  EXPECT_EQ(parsed("http://[::1]:80/a://b"), Pair("/a://b", "[::1]:80"));
+  EXPECT_EQ(parsed("/http://other/"), Pair("/http://other/", "a"));
+  EXPECT_EQ(Parse("GET http://other/ HTTP/1.0\r\n\r\n").Header("host"), "other");
+  EXPECT_EQ(Parse("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").path(), "*");
+  EXPECT_EQ(Parse("GET /a?b?c HTTP/1.1\r\nHost: a\r\n\r\n").path(), "/a");
 }
 
 TEST(RequestHeadTest, KnowsABody) {
@@ -68,7 +87,13 @@ TEST(RequestHeadTest, RefusesWhatIsNoRequest) {
       {"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", "not HTTP/1.1"},
       {"GET\r\n\r\n", "not HTTP/1.1"},
       {"G T / HTTP/1.1\r\nHost: a\r\n\r\n", "not HTTP/1.1"},
-      {"GET http://other/ HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
+      {"GET ftp://other/ HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
+      {"GET http:///metrics HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
+      {"GET http://a@other/ HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
+      {"GET http://other/ HTTP/1.1\r\n\r\n", "no header host"},
+      {"GET other/ HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
+      {"CONNECT other:443 HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
+      {"GET * HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
       {"GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
       {"GET / HTTP/1.1\r\n\r\n", "no header host"},
       {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "two headers host"},
@@ -84,4 +109,4 @@ TEST(RequestHeadTest, RefusesWhatIsNoRequest) {
 }
 
 }  // namespace
-}  // namespace leat::observe
+}  // namespace leat::net

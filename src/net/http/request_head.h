@@ -1,4 +1,5 @@
-// The head of an HTTP/1.1 request: request line and headers, as bytes from an unauthenticated peer. Pure.
+// The head of an HTTP/1.1 request: request line and headers, as bytes from an unauthenticated peer (RFC 9110,
+// RFC 9112). Pure.
 #pragma once
 
 #include <map>
@@ -8,18 +9,21 @@
 
 #include "base/status.h"
 
-namespace leat::observe {
+namespace leat::net {
 
 struct RequestHead {
   // A longer head is refused. Browsers send the cookies of all servers of a host, whatever their ports.
   static constexpr size_t kMaxBytes = 16 << 10;
 
   std::string method;     // "GET"
-  std::string target;     // "/metrics?x=1", as it was sent
+  std::string target;     // "/metrics?x=1"; "*" of OPTIONS
   bool http_1_0 = false;  // else HTTP/1.1
-  // By name in lower case. A header that came more than once has all values, with ", " between.
+  // By name in lower case. A header that came more than once has all values, with ", " between. The host of a
+  // target "http://host/path" is in the place of the header host.
   std::map<std::string, std::string> headers;
 
+  // The target without the query.
+  std::string_view path() const;
   // "" if there is no such header.
   std::string_view Header(std::string_view name) const;
   bool has_body() const;
@@ -27,6 +31,8 @@ struct RequestHead {
   bool accepts_gzip() const;
 };
 
+// Whether a method or the name of a header may have it.
+bool IsTokenCharacter(char c);
 // ASCII letters in lower case.
 std::string Lower(std::string_view text);
 
@@ -38,4 +44,4 @@ std::optional<size_t> HeadBytes(std::string_view bytes);
 // once only and came twice, a target that is no path.
 Result<RequestHead> ParseHead(std::string_view head);
 
-}  // namespace leat::observe
+}  // namespace leat::net
