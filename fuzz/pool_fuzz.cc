@@ -1,5 +1,6 @@
 // Bodies of requests to a pool and of its replies: each is refused, or is read again from what it is written
 // as. A report is given to a pool, which goes on deciding.
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -17,11 +18,8 @@ void Check(std::string_view text, Read read) {
   LEAT_CHECK(ToJson(*again) == ToJson(*value));
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+void CheckAll(std::string_view text) {
   using namespace leat::pool;
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
   Check(text, ReportFromJson);
   Check(text, ReplyFromJson);
   Check(text, SubmitFromJson);
@@ -29,6 +27,25 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Check(text, AccessFromJson);
   Check(text, StoredFromJson);
   (void)JobFromJson(text);
+}
+
+// The lists of a text nested so deep as in a body of 400 kB, which no fuzzer would make.
+std::string Deeper(std::string_view text) {
+  constexpr size_t kBrackets = 400'000;
+  const auto is_bracket = [](char c) { return c == '[' || c == ']'; };
+  const auto brackets = static_cast<size_t>(std::ranges::count_if(text, is_bracket));
+  std::string deeper;
+  for (const char c : text) deeper.append(is_bracket(c) ? kBrackets / brackets : 1, c);
+  return deeper;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace leat::pool;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  CheckAll(text);
+  CheckAll(Deeper(text));
   if (const auto report = ReportFromJson(text); report.ok()) {
     Pool pool({}, {}, {});
     JobSpec spec{.name = "job", .servers = 1};

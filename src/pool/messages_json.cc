@@ -6,11 +6,14 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/json_depth.h"
+
 namespace leat::pool {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kMostLevels = 8;
 constexpr size_t kMostEntries = 100'000;
 constexpr size_t kLongestName = 256;
 constexpr size_t kLongestText = size_t{3} << 20;
@@ -26,16 +29,22 @@ const Json& Field(const Json& json, const char* name) {
   return *at;
 }
 
+// What is said of a field that is not what it should be.
+std::string KindOf(const Json& field) {
+  if (field.is_number() || field.is_boolean() || field.is_null()) return field.dump();
+  return std::string(field.is_string() ? "a " : "an ") + field.type_name();
+}
+
 template <class Number>
 Number Take(const Json& json, const char* name, uint64_t most = std::numeric_limits<Number>::max()) {
   const Json& field = Field(json, name);
   if (!field.is_number_unsigned() || field.get<uint64_t>() > most)
-    throw Invalid(std::string(name) + " is " + field.dump().substr(0, 40));
+    throw Invalid(std::string(name) + " is " + KindOf(field));
   return static_cast<Number>(field.get<uint64_t>());
 }
 int32_t TakeSigned(const Json& json, const char* name) {
   const Json& field = Field(json, name);
-  if (!field.is_number_integer()) throw Invalid(std::string(name) + " is " + field.dump().substr(0, 40));
+  if (!field.is_number_integer()) throw Invalid(std::string(name) + " is " + KindOf(field));
   const auto value = field.get<int64_t>();
   if (field.is_number_unsigned() && field.get<uint64_t>() > 1'000'000'000) throw Invalid(name);
   if (value < -1'000'000'000 || value > 1'000'000'000) throw Invalid(name);
@@ -86,6 +95,8 @@ const Json& TakeList(const Json& json, const char* name) {
 template <class T, class Read>
 Result<T> Parse(std::string_view text, const char* what, Read read) {
   try {
+    if (!IsShallowJson(text, kMostLevels))
+      throw Invalid("it is nested deeper than " + std::to_string(kMostLevels) + " levels");
     const Json json = Json::parse(text, nullptr, false);
     if (json.is_discarded()) throw Invalid("it is no JSON");
     return read(json);

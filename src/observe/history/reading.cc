@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_depth.h"
+
 namespace leat::observe {
 namespace {
 
@@ -21,20 +23,6 @@ constexpr size_t kMostEvicted = 20;
 constexpr size_t kMostWarnings = 20;
 // Levels. A status has five; some functions of the library call themselves for each.
 constexpr int kMaxDepth = 32;
-
-bool Shallow(std::string_view text) {
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '"') quoted = !quoted;
-    if (quoted && c == '\\') ++i;  // and what follows it
-    if (quoted) continue;
-    if ((c == '[' || c == '{') && ++depth > kMaxDepth) return false;
-    if (c == ']' || c == '}') --depth;
-  }
-  return true;
-}
 
 const Json* Find(const Json& json, const char* key) {
   const auto at = json.find(key);
@@ -180,7 +168,8 @@ size_t Reading::Count(std::string_view role) const {
 }
 
 Result<Reading> ReadStatus(std::string_view status, double time_s, std::string* trimmed) {
-  if (!Shallow(status)) return Status(Code::kDataLoss, "the status of the job is nested too deeply");
+  if (!IsShallowJson(status, kMaxDepth))
+    return Status(Code::kDataLoss, "the status of the job is nested too deeply");
   Json json = Json::parse(status, nullptr, false);
   if (!json.is_object()) return Status(Code::kDataLoss, "the status of the job is no JSON object");
   Reading r{.time_s = time_s};
