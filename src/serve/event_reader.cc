@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "serve/json_text.h"
+
 namespace leat::serve {
 namespace {
 
@@ -151,7 +153,8 @@ Result<EventReader::Events*> EventReader::Read(std::string_view content_type, st
   }
   if (csv && format_ != Format::kCsv) return Status(Code::kInvalidArgument, "the job's events are not csv");
   if (csv || lines) {
-    LEAT_RETURN_IF_ERROR(AppendLines(body));
+    LEAT_ASSIGN_OR_RETURN(const std::string_view text, TextOf(body));
+    LEAT_RETURN_IF_ERROR(AppendLines(text));
     if (batch_.size() == 0) return Status(Code::kInvalidArgument, "no event in the body");
     return Decode(csv ? *raw_ : *json_, false);
   }
@@ -159,7 +162,8 @@ Result<EventReader::Events*> EventReader::Read(std::string_view content_type, st
     Append(body);
     return Decode(*raw_, true);
   }
-  const std::string_view text = Trim(body);
+  LEAT_ASSIGN_OR_RETURN(std::string_view text, TextOf(body));
+  text = Trim(text);
   if (text.empty()) return Status(Code::kInvalidArgument, "no event in the body");
   if (text.front() != '[') {
     Append(text);

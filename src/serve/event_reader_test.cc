@@ -96,6 +96,30 @@ TEST_F(EventReaderTest, WhatIsNoListOfEvents) {
   EXPECT_EQ(Refusal("text/csv", "1,2"), "the job's events are not csv");
 }
 
+TEST_F(EventReaderTest, AByteOrderMarkIsNoPartOfTheText) {
+  const std::string mark = "\xEF\xBB\xBF", event = kReadEvent;
+  EXPECT_EQ(Read(kJson, mark + event).rows.rows, 1u);
+  EXPECT_EQ(Read("", mark + " " + event).rows.rows, 1u);
+  EXPECT_EQ(Read(kJson, mark + "[" + event + "," + event + "]").rows.rows, 2u);
+  EXPECT_EQ(Read("application/x-ndjson", mark + event + "\n" + event).rows.rows, 2u);
+  EXPECT_EQ(Refusal(kJson, mark), "no event in the body");
+  for (const char* utf16 : {"\xFF\xFE{\0", "\xFE\xFF\0{"}) {
+    for (const char* type : {kJson, "application/x-ndjson"})
+      EXPECT_EQ(Refusal(type, std::string(utf16, 4)), "the body is in UTF-16; send UTF-8");
+  }
+}
+
+TEST_F(EventReaderTest, DeepNestingIsRefused) {
+  for (const std::string open : {"[", "{\"a\":", "{\"amount\":["}) {
+    std::string body;
+    for (int i = 0; i < 200'000; ++i) body += open;
+    for (const std::string& all : {body, "[" + body, "[" + std::string(kReadEvent) + "," + body}) {
+      const auto read = reader.Read(kJson, all);
+      EXPECT_TRUE(!read.ok() || (*read)->rows.rows == 0) << open;
+    }
+  }
+}
+
 TEST_F(EventReaderTest, ASingleEventThatDoesNotFit) {
   for (const char* body : {"{", "{}", "1", "null", "nonsense", "\x80\xff", R"({"amount": 1e999})"}) {
     const auto& events = Read(kJson, body);

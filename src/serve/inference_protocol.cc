@@ -49,37 +49,47 @@ Result<std::vector<uint64_t>> ShapeOf(dom::object input, std::string_view where)
   return shape;
 }
 
-// The numbers of a list, which may be nested as the shape is.
-Status AppendNumbers(dom::array array, int depth, size_t most, std::vector<float>* out) {
-  for (const dom::element element : array) {
-    dom::array inner;
-    double number = 0;
-    if (element.get(inner) == simdjson::SUCCESS) {
-      if (depth == 0) return Bad("lists in 'data' are nested too deep");
-      LEAT_RETURN_IF_ERROR(AppendNumbers(inner, depth - 1, most, out));
-      continue;
-    }
-    if (element.get(number) != simdjson::SUCCESS) return Bad("'data' has something that is not a number");
-    if (out->size() == most) return Bad("'data' has more elements than 'shape' says");
-    out->push_back(static_cast<float>(number));
-  }
+Status Take(dom::element element, std::vector<float>* out) {
+  double number = 0;
+  if (element.get(number) != simdjson::SUCCESS) return Bad("'data' has something that is not a number");
+  out->push_back(static_cast<float>(number));
   return {};
 }
 
-Status AppendTexts(dom::array array, int depth, size_t most, std::vector<std::string>* out) {
-  for (const dom::element element : array) {
-    dom::array inner;
-    std::string_view text;
-    if (element.get(inner) == simdjson::SUCCESS) {
-      if (depth == 0) return Bad("lists in 'data' are nested too deep");
-      LEAT_RETURN_IF_ERROR(AppendTexts(inner, depth - 1, most, out));
+Status Take(dom::element element, std::vector<std::string>* out) {
+  std::string_view text;
+  if (element.get(text) != simdjson::SUCCESS) return Bad("'data' has something that is not a string");
+  out->emplace_back(text);
+  return {};
+}
+
+// The elements of a tensor, [n] or [n, width]: all in one list, or in a list of rows.
+template <class T>
+Status TakeData(dom::array data, const std::vector<uint64_t>& shape, std::vector<T>* out) {
+  const uint64_t width = shape.size() > 1 ? shape[1] : 1;
+  const auto misfit = [&shape] {
+    return Bad("'data' is neither one list, nor lists in the shape " + ShapeText(shape));
+  };
+  uint64_t lists = 0;
+  for (const dom::element element : data) {
+    if (out->size() == shape[0] * width) return Bad("'data' has more elements than 'shape' says");
+    dom::array row;
+    if (element.get(row) != simdjson::SUCCESS) {
+      if (lists > 0) return misfit();
+      LEAT_RETURN_IF_ERROR(Take(element, out));
       continue;
     }
-    if (element.get(text) != simdjson::SUCCESS) return Bad("'data' has something that is not a string");
-    if (out->size() == most) return Bad("'data' has more elements than 'shape' says");
-    out->emplace_back(text);
+    const size_t end = out->size() + width;
+    if (shape.size() == 1 || out->size() != lists++ * width) return misfit();
+    for (const dom::element value : row) {
+      if (out->size() == end || value.is_array()) return misfit();
+      LEAT_RETURN_IF_ERROR(Take(value, out));
+    }
+    if (out->size() != end) return misfit();
   }
-  return {};
+  if (out->size() == shape[0] * width) return {};
+  return Bad("'data' has " + std::to_string(out->size()) + " elements, and the shape " +
+             std::to_string(shape[0] * width));
 }
 
 Status TakeFloats(std::string_view bytes, size_t count, std::vector<float>* out) {
@@ -137,8 +147,9 @@ Result<InferenceRequest> InferenceReader::Read(std::string_view body, std::strin
                  std::to_string(body.size()) + " bytes");
   }
   std::string_view binary = body.substr(head);
+  LEAT_ASSIGN_OR_RETURN(const std::string_view json, TextOf(body.substr(0, head)));
   dom::element document;
-  if (const auto error = parser_->json.parse(body.data(), head).get(document))
+  if (const auto error = parser_->json.parse(json.data(), json.size()).get(document))
     return Bad(std::string("not JSON: ") + simdjson::error_message(error));
   dom::object root;
   if (document.get(root) != simdjson::SUCCESS) return Bad("the request is not a JSON object");
@@ -203,11 +214,7 @@ Result<InferenceRequest> InferenceReader::Read(std::string_view body, std::strin
     if (!binary.empty())
       return Bad(where + ": bytes come after the JSON, and there is no 'binary_data_size'");
     LEAT_ASSIGN_OR_RETURN(const auto data, Get<dom::array>(input, "data", where, "a list"));
-    status = events ? AppendTexts(data, 1, count, &request.events)
-                    : AppendNumbers(data, 1, count, &request.features);
-    const size_t got = events ? request.events.size() : request.features.size();
-    if (status.ok() && got != count)
-      status = Bad("'data' has " + std::to_string(got) + " elements, and the shape " + std::to_string(count));
+    status = events ? TakeData(data, shape, &request.events) : TakeData(data, shape, &request.features);
   }
   if (!status.ok()) return status.With(where);
   return request;

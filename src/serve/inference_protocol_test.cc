@@ -48,6 +48,35 @@ TEST_F(InferenceReaderTest, EventsAsJson) {
   EXPECT_TRUE(request.binary_output);
 }
 
+TEST_F(InferenceReaderTest, NestingIsThatOfTheShape) {
+  const auto refusal = [this](const std::string& name, const std::string& shape, const std::string& data) {
+    return Refusal(R"({"inputs": [{"name": ")" + name + R"(", "shape": )" + shape + R"(, "datatype": ")" +
+                   (name == "events" ? "BYTES" : "FP32") + R"(", "data": )" + data + "}]}");
+  };
+  EXPECT_EQ(refusal("events", "[2, 1]", R"([["a"], ["b"]])"), "");
+  EXPECT_EQ(refusal("features", "[1, 2]", "[[1, 2]]"), "");
+  for (const char* data :
+       {"[[1, 2, 3], [4]]", "[[1], [2], [3], [4]]", "[[1, 2], 3, 4]", "[1, 2, [3, 4]]", "[1, [2, 3], 4]",
+        "[[1, 2, 3, 4]]", "[[], [1, 2], [3, 4]]", "[[1, 2], [3, 4], [5, 6]]", "[[1, 2], [3, [4]]]",
+        "[[1, 2]]", "[[[1, 2], [3, 4]]]", "[]", "[[]]", "[[1, 2], [3, 4], []]"})
+    EXPECT_THAT(refusal("features", "[2, 2]", data), HasSubstr("'data' ")) << data;
+  for (const char* data : {R"([["a"], ["b"]])", R"([["a", "b"]])", R"(["a", ["b"]])"})
+    EXPECT_EQ(refusal("events", "[2]", data),
+              "input 'events': 'data' is neither one list, nor lists in the shape [2]");
+  EXPECT_THAT(refusal("events", "[2, 1]", R"([["a", "b"]])"), HasSubstr("lists in the shape [2, 1]"));
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_NE(refusal("features", "[2, 2]", deep), "");
+}
+
+TEST_F(InferenceReaderTest, AByteOrderMarkIsNoPartOfTheJson) {
+  const std::string json =
+      R"({"inputs": [{"name": "features", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]})";
+  EXPECT_THAT(Read("\xEF\xBB\xBF" + json).features, ElementsAre(1, 2));
+  EXPECT_THAT(Read("\xEF\xBB\xBF" + json, std::to_string(json.size() + 3)).features, ElementsAre(1, 2));
+  EXPECT_EQ(Refusal(std::string("\xFF\xFE{\0}\0", 6)), "the body is in UTF-16; send UTF-8");
+  EXPECT_THAT(Refusal("\xEF\xBB\xBF"), HasSubstr("not JSON"));
+}
+
 TEST_F(InferenceReaderTest, BinaryTensors) {
   std::string json =
       R"({"inputs":[{"name":"features","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}],
@@ -90,7 +119,7 @@ TEST_F(InferenceReaderTest, WhatDoesNotFit) {
   EXPECT_EQ(Refusal(with(R"("name": "features", "datatype": "FP32", "shape": [1, 2], "data": [1, "a"])")),
             "input 'features': 'data' has something that is not a number");
   EXPECT_EQ(Refusal(with(R"("name": "features", "datatype": "FP32", "shape": [1, 2], "data": [[[1], 2]])")),
-            "input 'features': lists in 'data' are nested too deep");
+            "input 'features': 'data' is neither one list, nor lists in the shape [1, 2]");
   EXPECT_EQ(Refusal(with(R"("name": "events", "datatype": "BYTES", "shape": [1], "data": [1])")),
             "input 'events': 'data' has something that is not a string");
   EXPECT_EQ(Refusal(R"({"outputs": [{"name": "y"}], "inputs": []})"),

@@ -1,4 +1,4 @@
-// Writes JSON without a tree: replies are made in the thousands a second.
+// Texts of requests, and JSON that is written without a tree: replies are made in the thousands a second.
 #pragma once
 
 #include <charconv>
@@ -8,7 +8,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/status.h"
+
 namespace leat::serve {
+
+// A text of a request without the byte order mark that it may begin with. kInvalidArgument: it is in UTF-16.
+Result<std::string_view> TextOf(std::string_view body);
 
 template <class T>
 void AppendNumber(T value, std::string* out) {
