@@ -1,14 +1,18 @@
 // leat serve: predictions over HTTP, with the parameters of a job that runs, or of its newest checkpoint.
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "commands.h"
 #include "job/job.h"
@@ -16,6 +20,7 @@
 #include "launcher/signals.h"
 #include "launcher/token.h"
 #include "metrics_listener.h"
+#include "net/http/own_names.h"
 #include "place_options.h"
 #include "roles/follower_role.h"
 #include "roles/role.h"
@@ -57,10 +62,11 @@ void RequireServe(const Status& status) {
   if (!status.ok()) throw std::invalid_argument(status.message());
 }
 
-// What clients are asked for: TLS and tokens.
+// What clients are asked for: TLS and tokens, or else one of the names of this host.
 struct Door {
   std::string certificate, key;
   std::unique_ptr<serve::Tokens> tokens;
+  std::optional<net::OwnNames> names;
 };
 Door DoorOf(const ServeOptions& a, const launcher::Security& security) {
   Door door;
@@ -76,6 +82,10 @@ Door DoorOf(const ServeOptions& a, const launcher::Security& security) {
   if (!a.tokens.empty()) door.tokens = ServeValue(serve::Tokens::Load(a.tokens));
   // Beyond this host, somebody has to be kept out.
   const bool beyond = !launcher::CheckListen({}, a.listen).ok();
+  // On this host everyone may ask, but for a page from elsewhere that a browser shows here. Other networks
+  // have names of this host that it does not know.
+  if (!beyond && door.tokens == nullptr && door.certificate.empty())
+    door.names.emplace(std::vector<std::string>(), a.listen);
   if (beyond && door.tokens == nullptr && !security.trusted_network) {
     throw std::invalid_argument("to listen beyond this host, on " + a.listen +
                                 ", use --tokens FILE, with the tokens of clients");
@@ -107,6 +117,15 @@ class LiveValues final : public roles::ValueSink {
   serve::Service& service_;
   const launcher::Security& security_;
 };
+
+// Each connection is a descriptor, and the usual limit leaves none for anything else.
+void AllowDescriptors() {
+  rlimit limit{};
+  const rlim_t wanted = serve::HttpServer::Options().max_connections + 1024;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 // Serves until a signal, or until the job refuses this process.
 class Server {
@@ -186,6 +205,7 @@ class Server {
                                                    .threads = a_.threads,
                                                    .certificate = door_.certificate,
                                                    .key = door_.key,
+                                                   .own_names = door_.names,
                                                    .max_body = a_.max_body},
                                                   service_, registry()));
     spdlog::info("predictions by {} at {}://{}", of, https_ ? "https" : "http", server_->address());
@@ -237,6 +257,7 @@ int ServePredictions(const ServeOptions& a) {
         "checkpoints");
   }
   launcher::BlockSignals();
+  AllowDescriptors();
   const launcher::Security security = ServeValue(launcher::UserSecurity(a.security, a.trusted_network));
   RequireServe(Server(a, security).Run());
   return 0;

@@ -10,6 +10,8 @@ namespace leat::serve {
 namespace {
 
 constexpr std::string_view kModels = "/v2/models/";
+constexpr std::string_view kLive = "/v2/health/live", kReady = "/v2/health/ready", kServer = "/v2",
+                           kPredict = "/v1/predict";
 
 // %41 becomes A. None: a percent sign without two digits.
 std::optional<std::string> Decode(std::string_view text) {
@@ -57,6 +59,11 @@ std::optional<ModelPath> ParseModelPath(std::string_view path) {
   const bool known = parsed.what.empty() || parsed.what == "ready" || parsed.what == "infer";
   if (at != parts.size() || !known) return std::nullopt;
   return parsed;
+}
+
+// For probes, which need no token.
+bool IsHealth(std::string_view path) {
+  return path == kLive || path == kReady;
 }
 
 HttpReply WrongMethod(const char* allowed) {
@@ -142,7 +149,11 @@ void Service::NotReady(std::string why) {
 
 std::string Service::WhyNotReady() const {
   const auto model = model_.load();
-  if (model != nullptr && model->versions.newest()) return "";
+  if (model == nullptr) return "the model is not known yet";
+  return model->versions.newest() ? "" : "there are no parameters yet";
+}
+
+std::string Service::ReasonNotReady() const {
   std::lock_guard lock(mutex_);
   return not_ready_;
 }
@@ -180,25 +191,23 @@ HttpReply Service::FailedReply(const Status& status) const {
 }
 
 HttpReply Service::Get(const Model* model, const std::string& path) {
-  if (path == "/v2/health/live") return {.body = "{\"live\":true}\n"};
-  const std::string why = WhyNotReady();
-  const auto ready = [&why] {
+  const auto ready = [](const std::string& why) {
     return why.empty() ? HttpReply{.body = "{\"ready\":true}\n"} : ErrorReply(503, why);
   };
-  if (path == "/v2/health/ready") return ready();
-  if (path == "/v2") return {.body = ServerMetadata(options_.program_version)};
-  const auto of_model = ParseModelPath(path);
-  if (!of_model) return ErrorReply(404, "there is no " + path);
-  if (model == nullptr) return ErrorReply(503, why);
-  if (of_model->what == "ready") return ready();
+  if (path == kLive) return {.body = "{\"live\":true}\n"};
+  if (path == kReady) return ready(WhyNotReady());
+  if (path == kServer) return {.body = ServerMetadata(options_.program_version)};
+  if (model == nullptr) return ErrorReply(503, ReasonNotReady());
+  if (ParseModelPath(path)->what == "ready") return ready(WhyNotReady().empty() ? "" : ReasonNotReady());
   const auto version = model->versions.newest();
   return {.body = ModelMetadata(model->inference, version ? std::optional(version->number) : std::nullopt)};
 }
 
-std::optional<HttpReply> Service::Refuse(std::string_view path, std::string_view authorization) {
-  if (options_.tokens == nullptr || path.starts_with("/v2/health/")) return std::nullopt;
-  if (options_.tokens->Accepts(authorization, clock_.Now())) return std::nullopt;
-  return ErrorReply(401, "a valid token is needed: Authorization: Bearer TOKEN");
+Admission Service::Admit(std::string_view path, std::string_view authorization) {
+  if (IsHealth(path)) return {.body = false, .peer = Admission::Peer::kUnknown};
+  if (options_.tokens == nullptr) return {};
+  if (options_.tokens->Accepts(authorization, clock_.Now())) return {.peer = Admission::Peer::kKnown};
+  return {.refusal = ErrorReply(401, "a valid token is needed: Authorization: Bearer TOKEN")};
 }
 
 void Service::Handle(size_t thread_index, HttpRequest request, Exchange exchange) {
@@ -218,15 +227,17 @@ void Service::Handle(size_t thread_index, HttpRequest request, Exchange exchange
       return fail(404, "version '" + of_model->version + "' is not served; the version is now " + served);
     }
   }
-  const bool predict = request.path == "/v1/predict", infer = of_model && of_model->what == "infer";
+  const bool predict = request.path == kPredict, infer = of_model && of_model->what == "infer";
   if (!predict && !infer) {
-    if (request.method != "GET") return exchange->Reply(WrongMethod("GET"));
+    if (!of_model && !IsHealth(request.path) && request.path != kServer)
+      return fail(404, "there is no " + request.path);
+    if (request.method != "GET") return exchange->Reply(WrongMethod("GET, HEAD"));
     return exchange->Reply(Get(model.get(), request.path));
   }
   if (request.method != "POST") return exchange->Reply(WrongMethod("POST"));
   if (!request.content_encoding.empty() && request.content_encoding != "identity")
     return fail(415, "the content encoding '" + request.content_encoding + "' is not supported");
-  if (model == nullptr) return fail(503, WhyNotReady());
+  if (model == nullptr) return fail(503, ReasonNotReady());
   if (thread.events == nullptr) {
     thread.events = std::make_unique<EventReader>(model->job, options_.max_rows);
     thread.inference = std::make_unique<InferenceReader>(model->inference.features, options_.max_rows);

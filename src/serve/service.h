@@ -46,9 +46,9 @@ class Service final : public HttpHandler {
   Status SetModel(const job::Job& job, const engine::PlanOptions& plan);
   // Null before SetModel; then always the same.
   Versions* versions() const;
-  // Why there is no model or no version yet, for status 503.
+  // Why there is no model or no version yet, for those who may ask for predictions, with status 503.
   void NotReady(std::string why);
-  // Empty: there are predictions.
+  // Empty: there are predictions. Without names and addresses: everyone may ask.
   std::string WhyNotReady() const;
   // Requests that wait, and all that come later, get status 503. Call it before the HTTP server ends, which
   // then has nothing to wait for.
@@ -56,7 +56,7 @@ class Service final : public HttpHandler {
   // The newest version and its age in the registry.
   void UpdateMetrics();
 
-  std::optional<HttpReply> Refuse(std::string_view path, std::string_view authorization) override;
+  Admission Admit(std::string_view path, std::string_view authorization) override;
   void Handle(size_t thread, HttpRequest request, std::shared_ptr<HttpExchange> exchange) override;
   void OnRoundEnd(size_t thread) override;
 
@@ -65,6 +65,8 @@ class Service final : public HttpHandler {
   struct Thread;
   using Exchange = std::shared_ptr<HttpExchange>;
 
+  std::string ReasonNotReady() const;
+  // The path is known, and is no path for predictions.
   HttpReply Get(const Model* model, const std::string& path);
   void Predict(Model& model, Thread& thread, const HttpRequest& request, Exchange exchange);
   void Infer(Model& model, Thread& thread, const HttpRequest& request, Exchange exchange);

@@ -90,14 +90,21 @@ TEST_F(ServiceTest, HealthFollowsTheModel) {
   service->NotReady("nobody there");
   EXPECT_EQ(Get("/v2/health/live").status, 200);
   EXPECT_EQ(Get("/v2").status, 200);
-  for (const char* path : {"/v2/health/ready", "/v2/models/payments", "/v2/models/payments/ready"}) {
+  for (const char* path : {"/v2/models/payments", "/v2/models/payments/ready"}) {
     const HttpReply reply = Get(path);
     EXPECT_EQ(reply.status, 503) << path;
     EXPECT_EQ(ErrorOf(reply), "nobody there");
   }
+  // Reasons have names and addresses, and everyone may ask here.
+  EXPECT_EQ(Get("/v2/health/ready").status, 503);
+  EXPECT_EQ(ErrorOf(Get("/v2/health/ready")), "the model is not known yet");
+  EXPECT_EQ(service->WhyNotReady(), "the model is not known yet");
   EXPECT_EQ(Post("/v1/predict", kEvent).status, 503);
   SetModel();
   EXPECT_EQ(Get("/v2/health/ready").status, 503);
+  EXPECT_EQ(ErrorOf(Get("/v2/health/ready")), "there are no parameters yet");
+  EXPECT_EQ(service->WhyNotReady(), "there are no parameters yet");
+  EXPECT_EQ(ErrorOf(Get("/v2/models/payments/ready")), "nobody there");
   EXPECT_EQ(Get("/v2/models/payments").status, 200);
   EXPECT_EQ(Post("/v1/predict", kEvent).status, 503);
   Publish(1);
@@ -188,7 +195,16 @@ TEST_F(ServiceTest, WhatThereIsNot) {
   EXPECT_EQ(Get("/v2/models/%7").status, 404);
   EXPECT_EQ(Get("/v1/predict").status, 405);
   EXPECT_EQ(Get("/v1/predict").allow, "POST");
-  EXPECT_EQ(Post("/v2", "").status, 405);
+  for (const char* path : {"/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/payments"}) {
+    EXPECT_EQ(Post(path, "").status, 405) << path;
+    EXPECT_EQ(Post(path, "").allow, "GET, HEAD");
+  }
+  // Of a path that is not there no method is the right one.
+  for (const char* path : {"/", "/nowhere", "/v1/predict/", "/v2/", "/v2/health", "/v2/health/x",
+                           "/v2/models", "/v2/models/payments/x", "*"}) {
+    for (const char* method : {"GET", "POST", "PUT", "OPTIONS", "BREW"})
+      EXPECT_EQ(Ask({.method = method, .path = path}).status, 404) << method << " " << path;
+  }
   EXPECT_EQ(Post("/v1/predict", "[1]").status, 400);
   EXPECT_EQ(Post("/v2/models/payments/infer", "{}").status, 400);
   EXPECT_EQ(Post("/v1/predict", std::string("[") + kEvent + "," + kEvent + "," + kEvent + "]").status, 413);
@@ -204,16 +220,33 @@ TEST_F(ServiceTest, TokensKeepOthersOut) {
   Start({.tokens = std::move(Tokens::Load(file)).value()});
   SetModel();
   Publish(1);
-  EXPECT_FALSE(service->Refuse("/v2/health/live", ""));
-  EXPECT_FALSE(service->Refuse("/v2/health/ready", ""));
-  for (const char* path : {"/v2/models/payments", "/nowhere", "/v1/predict"}) {
-    EXPECT_FALSE(service->Refuse(path, "Bearer first-token-0000001")) << path;
+  using Peer = Admission::Peer;
+  for (const char* path : {"/v2/health/live", "/v2/health/ready"}) {
+    const Admission probe = service->Admit(path, "");
+    EXPECT_FALSE(probe.refusal);
+    EXPECT_FALSE(probe.body);
+    EXPECT_EQ(probe.peer, Peer::kUnknown);
+  }
+  for (const char* path : {"/v2/models/payments", "/nowhere", "/v1/predict", "/v2/health/", "/v2/health/x",
+                           "/v2/health/live/"}) {
+    const Admission client = service->Admit(path, "Bearer first-token-0000001");
+    EXPECT_FALSE(client.refusal) << path;
+    EXPECT_TRUE(client.body);
+    EXPECT_EQ(client.peer, Peer::kKnown);
     for (const char* no : {"", "Bearer first-token-0000002"}) {
-      const auto refusal = service->Refuse(path, no);
+      const auto refusal = service->Admit(path, no).refusal;
       ASSERT_TRUE(refusal) << path;
       EXPECT_EQ(refusal->status, 401);
     }
   }
+}
+
+TEST_F(ServiceTest, WithoutTokensEveryoneMayAsk) {
+  Start();
+  EXPECT_FALSE(service->Admit("/v1/predict", "").refusal);
+  EXPECT_TRUE(service->Admit("/v1/predict", "").body);
+  EXPECT_EQ(service->Admit("/v1/predict", "").peer, Admission::Peer::kAnyone);
+  EXPECT_FALSE(service->Admit("/v2/health/live", "").body);
 }
 
 TEST_F(ServiceTest, WhatWaitsAtTheEndIsRefused) {

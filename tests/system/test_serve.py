@@ -14,6 +14,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import sys
 import threading
 import time
 
@@ -114,8 +115,9 @@ class Serve:
 class Clients:
     """Ask for predictions all the time, each over a connection of its own. Every reply is checked."""
 
-    def __init__(self, serve, count=4):
+    def __init__(self, serve, count=4, fresh=False):
         self.serve, self.over = serve, threading.Event()
+        self.fresh = fresh  # a connection for each request
         self.replies, self.failures, self.versions = 0, [], set()
         self.lock = threading.Lock()
         self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(count)]
@@ -132,6 +134,8 @@ class Clients:
                 status, reply = self.serve.ask("/v1/predict", events if several else events[0], connection=connection)
                 found = [p["score"] for p in reply["predictions"]] if several and status == 200 else [reply.get("score")]
                 good = status == 200 and len(found) == len(events) and all(0 <= score <= 1 for score in found)
+                if self.fresh:
+                    connection.close()  # the next request opens it again
             except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as e:
                 status, reply, good = None, repr(e), False
                 connection = self.serve.connect()
@@ -377,6 +381,114 @@ def test_bad_arguments(tmp_path):
                         timeout=60)
         assert done.returncode == 2
         assert re.fullmatch(r"leat: .*: the token is not this job's", done.stderr.strip().splitlines()[-1]), done.stderr
+
+
+# ---- those who may not ask
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The directory of a job that has ended."""
+    folder = tmp_path_factory.mktemp("trained")
+    with started(folder, payments(folder, events=20_000, rate=0)) as job:
+        assert job.wait() == 0, job.text()
+    return job.directory
+
+
+def raw(serve, request):
+    """The status and the body of a request as it is, and whether the connection ends."""
+    host, port = serve.address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(request.encode("latin-1"))
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return response.status, response.read().decode(), response.will_close
+
+
+def test_health_pages_tell_no_names(tmp_path):
+    """Everyone may ask them, so they know neither the job nor where its coordinator is."""
+    nobody, metrics = leat.free_port(), leat.free_port()
+    tokens = tmp_path / "tokens"
+    tokens.write_text("shop-0123456789abcdef\n")
+    tokens.chmod(0o600)
+    with Serve(tmp_path, "--coordinator", f"127.0.0.1:{nobody}", "--metrics", f"127.0.0.1:{metrics}",
+               "--tokens", tokens) as serve:
+        assert serve.ask("/v2/health/ready") == (503, {"error": "the model is not known yet"})
+        page = leat.wait_for(lambda: (r := Observer(None).get(f"127.0.0.1:{metrics}", "/readyz")).status == 503 and r,
+                             "/readyz")
+        assert "127.0.0.1" not in page.body and str(nobody) not in page.body, page.body
+        for method, path in [("POST", "/v2/health/ready"), ("GET", "/v2/health/live")]:
+            status, _, ends = raw(serve, f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+            assert (status, ends) == (413, True), "a body is read"
+        # Clients are told the reason.
+        status, reply = serve.ask("/v2/models/payments/ready", headers={"Authorization": "Bearer shop-0123456789abcdef"})
+        assert (status, str(nobody) in reply["error"]) == (503, True), reply
+
+
+def test_pages_of_other_hosts_and_targets_with_a_host(tmp_path, trained):
+    with Serve(tmp_path, "--directory", trained) as serve:
+        serve.await_ready()
+        for host in ["localhost", serve.address, "127.0.0.1", socket.gethostname()]:
+            assert raw(serve, f"GET /v2 HTTP/1.1\r\nHost: {host}\r\n\r\n")[0] == 200, host
+            assert raw(serve, f"GET http://{host}/v2 HTTP/1.1\r\nHost: x\r\n\r\n")[0] == 200, host
+        for line in ["Host: attacker.example", "Host: localhost.attacker.example:8000"]:
+            assert raw(serve, f"GET /v2/health/live HTTP/1.1\r\n{line}\r\n\r\n")[0] == 421, line
+        assert raw(serve, "GET http://attacker.example/v2 HTTP/1.1\r\nHost: localhost\r\n\r\n")[0] == 421
+        assert raw(serve, "GET /v2 HTTP/1.1\r\nHost: localhost\r\nOrigin: http://attacker.example\r\n\r\n")[0] == 403
+        good = json.dumps(event(random.Random(1)))
+        for body in [good, "\xef\xbb\xbf" + good]:
+            status, reply, _ = raw(serve, "POST http://localhost/v1/predict HTTP/1.1\r\nHost: localhost\r\n"
+                                   f"Content-Length: {len(body)}\r\n\r\n{body}")
+            assert (status, "score" in reply) == (200, True), reply
+        for method in ["GET", "POST", "PUT", "OPTIONS"]:
+            assert raw(serve, f"{method} /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n")[0] == 404, method
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+def test_a_hostile_client_beside_good_ones(tmp_path, trained, tokens):
+    """It has 2,000 connections and no token, and sends what is no request: the others do not notice."""
+    seconds, least = (300, 100_000) if LONG else (5, 500)
+    metrics = f"127.0.0.1:{leat.free_port()}"
+    more = ["--metrics", metrics]
+    if tokens:
+        (tmp_path / "tokens").write_text("shop-0123456789abcdef\n")
+        (tmp_path / "tokens").chmod(0o600)
+        more += ["--tokens", tmp_path / "tokens"]
+    with Serve(tmp_path, "--directory", trained, *more, client_token="shop-0123456789abcdef") as serve:
+        serve.await_ready()
+
+        def resident():
+            with open(f"/proc/{serve.process.pid}/status") as status:
+                return int(re.search(r"VmRSS:\s+(\d+) kB", status.read())[1]) / 1024
+
+        with Clients(serve, 1) as steady, Clients(serve, 1, fresh=True) as fresh:
+            hostile = subprocess.Popen([sys.executable, leat.ROOT / "tests/system/hostile_client.py", serve.address,
+                                        str(seconds), str(least)], stdout=subprocess.PIPE, text=True)
+            try:
+                begin, memory = time.monotonic(), []
+                while hostile.poll() is None and serve.process.poll() is None:
+                    assert time.monotonic() < begin + 4 * seconds + 120, "the hostile client does not end"
+                    memory.append(resident())
+                    time.sleep(0.1)
+                assert serve.process.poll() is None, serve.text()[-2000:]
+                sent = int(hostile.communicate()[0])
+            finally:
+                hostile.kill()
+                hostile.wait()
+            before = steady.replies, fresh.replies
+            leat.wait_for(lambda: steady.replies > before[0] and fresh.replies > before[1], "further replies")
+        for clients in [steady, fresh]:
+            assert not clients.failures, (len(clients.failures), clients.replies, clients.failures[:3])
+            assert clients.replies > 10
+        assert sent >= least
+        page = Observer(view_token(TOKEN)).get(metrics, "/metrics").body
+        ended = int(re.search(r"^leat_serve_connections_refused_total (\d+)$", page, re.MULTILINE)[1])
+        assert ended > 500, "the connections were never all taken"
+        first, second = memory[len(memory) // 5:len(memory) // 2], memory[len(memory) // 2:]
+        assert max(second) < max(first) + 32, (max(first), max(second))
+        print(f"{sent} random requests, {ended} connections ended, {steady.replies} and {fresh.replies} good requests, "
+              f"{max(memory):.0f} MB")
+        assert "exception" not in serve.text(), serve.text()[-2000:]
+        assert serve.stop() == 0, serve.text()[-2000:]
 
 
 # ---- Triton's client

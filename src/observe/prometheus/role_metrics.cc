@@ -40,7 +40,8 @@ constexpr Metric kServe[] = {
     {"leat_serve_rejected_events_total", kCounter, "",
      "Events that did not fit the schema, and got no prediction."},
     {"leat_serve_connections", kGauge, "", "Open connections."},
-    {"leat_serve_connections_refused_total", kCounter, "", "Connections beyond the limit."},
+    {"leat_serve_connections_refused_total", kCounter, "",
+     "Connections beyond the limit: they, or others for them, have ended."},
 };
 // Of the registry, too (object_store/s3.cc).
 constexpr Metric kObjectStore[] = {

@@ -35,21 +35,30 @@ HttpReply ErrorReply(int status, std::string_view why);
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
-  // Once, on the thread of the exchange.
+  // On the thread of the exchange. Later replies than the first are dropped.
   virtual void Reply(HttpReply reply) = 0;
   // Runs `work` on the thread of the exchange. Thread-safe.
   virtual void Post(std::function<void()> work) = 0;
 };
 
-// Called on the server's threads.
+// What the head of a request decides, before its body is read.
+struct Admission {
+  enum class Peer {
+    kUnknown,  // has not shown that it may ask for more, such as a probe
+    kAnyone,   // everyone may ask
+    kKnown,    // has shown a token
+  };
+  std::optional<HttpReply> refusal = std::nullopt;  // ends the connection
+  bool body = true;                                 // false: a request with a body gets status 413
+  // Connections of unknown peers make room for others. A peer of kAnyone is known once a request is complete.
+  Peer peer = Peer::kAnyone;
+};
+
+// Called on the server's threads. A request whose handler throws gets status 500.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  // Decides by the head of a request, before its body is read, whether it is refused, and the connection with
-  // it. None: it is not.
-  virtual std::optional<HttpReply> Refuse(std::string_view /*path*/, std::string_view /*authorization*/) {
-    return std::nullopt;
-  }
+  virtual Admission Admit(std::string_view /*path*/, std::string_view /*authorization*/) { return {}; }
   // `thread`: from 0 to below the number of threads; the same one for all that belongs to the exchange.
   virtual void Handle(size_t thread, HttpRequest request, std::shared_ptr<HttpExchange> exchange) = 0;
   // All requests that had arrived are handled.

@@ -11,16 +11,19 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <cstring>
+#include <exception>
+#include <functional>
 #include <list>
+#include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "net/address.h"
+#include "net/http/connection_limit.h"
+#include "serve/http/request_reader.h"
 #include "serve/http/tls_files.h"
 #include "serve/json_text.h"
 
@@ -28,33 +31,54 @@ namespace leat::serve {
 namespace {
 
 namespace asio = boost::asio;
-namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr size_t kMaxHead = 16 << 10;
-constexpr size_t kReadBytes = 16 << 10;
+constexpr size_t kDiscardBytes = 16 << 10;
 constexpr auto kSweep = std::chrono::milliseconds(250);
-// After the process or the system has run out of descriptors or memory.
-constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr Duration kLinger = std::chrono::seconds(1);  // for a peer that has its last reply
 constexpr size_t kJoined = 16 << 10;  // a body up to this size is sent in one piece with its head
 
-std::string_view View(boost::beast::string_view text) {
-  return {text.data(), text.size()};
-}
-
-// Without the query.
-std::string_view PathOf(boost::beast::string_view target) {
-  const std::string_view text = View(target);
-  return text.substr(0, text.find('?'));
+std::string_view ReasonOf(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 413:
+      return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
+    case 421:
+      return "Misdirected Request";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
+    case 503:
+      return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
+    default:
+      return "";
+  }
 }
 
 void AppendHead(const HttpReply& reply, bool keep, std::string* out) {
   *out += "HTTP/1.1 ";
   AppendNumber(static_cast<size_t>(reply.status), out);
   *out += ' ';
-  *out += View(http::obsolete_reason(static_cast<http::status>(reply.status)));
+  *out += ReasonOf(reply.status);
   *out += "\r\nContent-Type: ";
   *out += reply.type;
   *out += "\r\nContent-Length: ";
@@ -73,6 +97,16 @@ void AppendHead(const HttpReply& reply, bool keep, std::string* out) {
   *out += "\r\n\r\n";
 }
 
+void LogException() {
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    spdlog::error("http: {}", e.what());
+  } catch (...) {
+    spdlog::error("http: an unknown exception");
+  }
+}
+
 class Connection;
 
 // What the connections of one thread share.
@@ -85,11 +119,21 @@ struct Thread {
 };
 
 struct Shared {
-  HttpServer::Options options;
+  explicit Shared(HttpServer::Options its_options)
+      : options(std::move(its_options)), limit(options.max_connections) {
+    bodies.most = std::max(bodies.most, 4 * options.max_body);
+    reading.max_body = options.max_body;
+    reading.bodies = &bodies;
+    if (options.own_names) reading.own_names = &*options.own_names;
+  }
+  const HttpServer::Options options;
+  RequestReader::Options reading;
   HttpHandler* handler = nullptr;
   metrics::Counter* requests = nullptr;
   metrics::Counter* refused = nullptr;
   metrics::Gauge* open = nullptr;
+  BodyMemory bodies;
+  net::ConnectionLimit<Connection> limit;
   std::atomic<size_t> connections{0};
   std::atomic<bool> draining{false};
   MonotonicClock clock;
@@ -99,31 +143,41 @@ struct Shared {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::shared_ptr<Shared> shared, std::shared_ptr<Thread> thread)
-      : shared_(std::move(shared)), thread_(std::move(thread)) {
+      : shared_(std::move(shared)), thread_(std::move(thread)), reader_(shared_->reading) {
     shared_->open->Set(static_cast<double>(++shared_->connections));
   }
   virtual ~Connection() { shared_->open->Set(static_cast<double>(--shared_->connections)); }
 
+  // `host`: of the peer, as HostNumber.
+  void TakePlace(uint64_t host) { place_ = shared_->limit.Add(shared_from_this(), host); }
   virtual void Begin() = 0;
-  virtual void Close() = 0;  // at once
+  // At once.
+  void Close() {
+    CloseSocket();
+    place_.reset();
+  }
+  // Makes room for another connection, unless a peer that may ask has begun to wait for an answer here.
+  void CloseUnlessServing() {
+    if (place_ != nullptr && !place_->serving()) Close();
+  }
   Time deadline() const { return deadline_; }
   // Ends an idle connection; a busy one ends with its reply.
   void Drain() {
     if (idle_) Close();
   }
   void Send(HttpReply reply) {
-    const bool keep = keep_ && !shared_->draining && reply.status != 413;
+    keep_ = reader_.keep_alive() && !shared_->draining && reply.status != 413;
     out_.clear();
-    AppendHead(reply, keep, &out_);
+    AppendHead(reply, keep_, &out_);
     body_.clear();
-    if (!head_only_) {
+    if (!reader_.head_only()) {
       if (reply.body.size() <= kJoined) {
         out_ += reply.body;
       } else {
         body_ = std::move(reply.body);
       }
     }
-    keep_ = keep;
+    if (place_ != nullptr && place_->serving()) place_->BeginWaiting();
     SetDeadline(shared_->options.write_timeout);
     Write();
   }
@@ -133,56 +187,33 @@ class Connection : public std::enable_shared_from_this<Connection> {
  protected:
   virtual void Read(asio::mutable_buffer into) = 0;  // then OnRead
   virtual void Write() = 0;                          // out_, body_; then OnWritten
-  virtual void WriteContinue() = 0;                  // then Parse
+  virtual void WriteContinue() = 0;                  // then GoOn
+  virtual void CloseSocket() = 0;
   virtual void CloseInOrder() = 0;
 
   void SetDeadline(Duration from_now) { deadline_ = shared_->clock.Now() + from_now; }
   void Next() {
-    parser_.emplace();
-    parser_->eager(true);
-    parser_->header_limit(kMaxHead);
-    parser_->body_limit(shared_->options.max_body);
-    continued_ = admitted_ = false;
-    idle_ = buffer_.size() == 0;
-    SetDeadline(idle_ ? shared_->options.idle_timeout : shared_->options.request_timeout);
-    idle_ ? ReadMore() : Parse();
+    idle_ = reader_.idle();
+    const bool patient = idle_ && place_ != nullptr && place_->known();
+    SetDeadline(patient ? shared_->options.idle_timeout : shared_->options.request_timeout);
+    GoOn();
   }
-  void ReadMore() { Read(buffer_.prepare(kReadBytes)); }
   void OnRead(const error_code& error, size_t bytes) {
     if (error) return Close();
     if (idle_) SetDeadline(shared_->options.request_timeout);
     idle_ = false;
-    buffer_.commit(bytes);
-    Parse();
+    reader_.Commit(bytes);
+    GoOn();
   }
-  void Parse() {
-    error_code error;
-    while (!parser_->is_done() && buffer_.size() > 0) {
-      const size_t used = parser_->put(buffer_.data(), error);
-      buffer_.consume(used);
-      if (error == http::error::need_more) {
-        error = {};
-        break;
-      }
-      if (error) return Refuse(error);
-      if (used == 0) break;
-    }
-    if (parser_->is_header_done() && !std::exchange(admitted_, true)) {
-      const auto& head = parser_->get();
-      auto refusal = shared_->handler->Refuse(PathOf(head.target()), View(head[http::field::authorization]));
-      if (refusal) {
-        keep_ = false;
-        head_only_ = head.method() == http::verb::head;
-        return Send(std::move(*refusal));
-      }
-    }
-    if (parser_->is_done()) return Dispatch();
-    if (parser_->is_header_done() && !continued_ &&
-        boost::beast::iequals(parser_->get()[http::field::expect], "100-continue")) {
-      continued_ = true;
-      return WriteContinue();
-    }
-    ReadMore();
+  void GoOn() {
+    const RequestReader::Event event = reader_.Next();
+    if (event == RequestReader::Event::kRefused) return Send(reader_.TakeRefusal());
+    if (place_ != nullptr && !place_->known() && reader_.peer() == Admission::Peer::kKnown)
+      place_->BeginWaiting();
+    if (event == RequestReader::Event::kRequest) return Dispatch();
+    if (event == RequestReader::Event::kContinue) return WriteContinue();
+    const std::span<char> space = reader_.Space();
+    Read(asio::buffer(space.data(), space.size()));
   }
   void OnWritten(const error_code& error) {
     if (error) return Close();
@@ -192,7 +223,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   // Keeps the connection, which nothing else does while its request waits.
-  class Exchange final : public HttpExchange {
+  class Exchange final : public HttpExchange, public std::enable_shared_from_this<Exchange> {
    public:
     explicit Exchange(std::shared_ptr<Connection> connection)
         : thread_(connection->thread()), connection_(std::move(connection)) {}
@@ -200,39 +231,34 @@ class Connection : public std::enable_shared_from_this<Connection> {
     ~Exchange() override {
       if (connection_ != nullptr) asio::post(thread_->context, [connection = std::move(connection_)] {});
     }
-    void Reply(HttpReply reply) override { std::exchange(connection_, nullptr)->Send(std::move(reply)); }
-    void Post(std::function<void()> work) override { asio::post(thread_->context, std::move(work)); }
+    void Reply(HttpReply reply) override {
+      if (const auto connection = std::exchange(connection_, nullptr)) connection->Send(std::move(reply));
+    }
+    void Post(std::function<void()> work) override {
+      asio::post(thread_->context, [self = shared_from_this(), work = std::move(work)] { self->Try(work); });
+    }
+    // An exception of this server's own part is no reason to end the others.
+    void Try(const std::function<void()>& work) {
+      try {
+        work();
+      } catch (...) {
+        LogException();
+        Reply(ErrorReply(500, "an error in this program; its log has the reason"));
+      }
+    }
 
    private:
     const std::shared_ptr<Thread> thread_;
     std::shared_ptr<Connection> connection_;
   };
 
-  void Refuse(const error_code& error) {
-    keep_ = head_only_ = false;
-    if (error == http::error::body_limit) {
-      return Send(
-          ErrorReply(413, "the body is larger than " + std::to_string(shared_->options.max_body) + " bytes"));
-    }
-    if (error == http::error::header_limit) return Send(ErrorReply(431, "the head is too long"));
-    Send(ErrorReply(400, "not a request of HTTP/1.1: " + error.message()));
-  }
-
   void Dispatch() {
-    auto message = parser_->release();
-    keep_ = message.keep_alive();
-    head_only_ = message.method() == http::verb::head;
     shared_->requests->Add();
-    HttpRequest request{.method = head_only_ ? "GET" : std::string(View(message.method_string())),
-                        .path = std::string(PathOf(message.target())),
-                        .content_type = std::string(View(message[http::field::content_type])),
-                        .content_encoding = std::string(View(message[http::field::content_encoding])),
-                        .json_bytes = std::string(View(message["Inference-Header-Content-Length"])),
-                        .body = std::move(message.body())};
+    if (place_ != nullptr && reader_.peer() != Admission::Peer::kUnknown) place_->BeginServing();
     deadline_ = Time::max();  // the handler replies in time
     EndRoundLater();
-    shared_->handler->Handle(thread_->index, std::move(request),
-                             std::make_shared<Exchange>(shared_from_this()));
+    const auto exchange = std::make_shared<Exchange>(shared_from_this());
+    exchange->Try([&] { shared_->handler->Handle(thread_->index, reader_.TakeRequest(), exchange); });
   }
 
   // Posted work runs after that of all sockets that are ready now.
@@ -250,14 +276,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string out_, body_;
 
  private:
-  boost::beast::flat_buffer buffer_{kMaxHead + kReadBytes};
-  std::optional<http::request_parser<http::string_body>> parser_;
+  std::unique_ptr<net::ConnectionLimit<Connection>::Place> place_;  // null: the connection has ended
+  RequestReader reader_;
   Time deadline_ = Time::max();
   bool idle_ = true;
-  bool keep_ = false;       // the connection stays open after the reply
-  bool head_only_ = false;  // the reply has no body
-  bool admitted_ = false;   // by the head of the request
-  bool continued_ = false;
+  bool keep_ = false;  // the connection stays open after the reply
 };
 
 // `Stream`: tcp::socket, or TLS over it.
@@ -281,12 +304,13 @@ class ConnectionOver final : public Connection {
       });
     }
   }
-  void Close() override {
+
+ private:
+  void CloseSocket() override {
     error_code ignored;
     stream_.lowest_layer().close(ignored);
   }
 
- private:
   std::shared_ptr<ConnectionOver> Self() {
     return std::static_pointer_cast<ConnectionOver>(this->shared_from_this());
   }
@@ -302,7 +326,7 @@ class ConnectionOver final : public Connection {
   void WriteContinue() override {
     out_ = "HTTP/1.1 100 Continue\r\n\r\n";
     asio::async_write(stream_, asio::buffer(out_), [self = Self()](const error_code& error, size_t) {
-      error ? self->Close() : self->Parse();
+      error ? self->Close() : self->GoOn();
     });
   }
   // A socket that is closed with unread bytes resets the connection, and the peer may lose the reply. So what
@@ -311,7 +335,7 @@ class ConnectionOver final : public Connection {
     error_code ignored;
     stream_.lowest_layer().shutdown(tcp::socket::shutdown_send, ignored);
     SetDeadline(kLinger);
-    out_.resize(kReadBytes);
+    out_.resize(kDiscardBytes);
     Discard();
   }
   void Discard() {
@@ -338,7 +362,6 @@ class Server final : public HttpServer {
     for (size_t i = 0; i < std::max<size_t>(1, shared_->options.threads); ++i)
       threads_.push_back(std::make_shared<Thread>(i));
     acceptor_.emplace(threads_[0]->context);
-    pause_.emplace(threads_[0]->context);
   }
 
   Status Listen() {
@@ -372,12 +395,19 @@ class Server final : public HttpServer {
     for (const auto& thread : threads_) {
       runners_.emplace_back([context = &thread->context] {
         const auto guard = asio::make_work_guard(*context);
-        context->run();
+        while (!context->stopped()) {
+          try {
+            context->run();
+          } catch (...) {  // memory is short: the connection whose handler it was has ended
+            LogException();
+          }
+        }
       });
     }
   }
 
   ~Server() override {
+    shared_->draining = true;
     for (const auto& thread : threads_) thread->context.stop();
     for (auto& runner : runners_) runner.join();
     error_code ignored;
@@ -417,34 +447,68 @@ class Server final : public HttpServer {
 
  private:
   void Accept() {
+    if (accepting_ || accepted_ || shared_->draining) return;
     Thread& thread = *threads_[next_++ % threads_.size()];
     acceptor_->async_accept(thread.context, [this, &thread](const error_code& error, tcp::socket socket) {
+      accepting_ = false;
       if (error == asio::error::operation_aborted || shared_->draining) return;
       if (error == asio::error::no_descriptors || error == asio::error::no_buffer_space ||
           error == asio::error::no_memory || error == boost::system::errc::too_many_files_open_in_system) {
-        pause_->expires_after(kAcceptPause);
-        return pause_->async_wait([this](const error_code& stopped) {
-          if (!stopped) Accept();
-        });
+        (void)EndOne([this] { Accept(); });
+        return;  // if none can end, the next sweep tries again
       }
-      if (!error) Admit(thread, std::move(socket));
-      Accept();
+      if (error) return Accept();
+      accepted_.emplace(std::move(socket));
+      AdmitTo(thread);
     });
+    accepting_ = true;
+  }
+
+  // Ends the connection that is to make room, on its thread, and then calls `done` on the accepting one.
+  // False: all are being served.
+  bool EndOne(std::function<void()> done) {
+    auto first = shared_->limit.FirstToEnd();
+    if (first == nullptr) return false;
+    asio::io_context& its_context = first->thread()->context;
+    asio::post(its_context, [this, first = std::move(first), done = std::move(done)] {
+      first->CloseUnlessServing();
+      asio::post(threads_[0]->context, done);
+    });
+    return true;
+  }
+
+  // Takes accepted_ as one of the thread's connections, once there is room, and accepts the next one.
+  void AdmitTo(Thread& thread) {
+    if (shared_->draining) return accepted_.reset();
+    if (shared_->limit.full()) {
+      shared_->refused->Add();
+      if (EndOne([this, &thread] { AdmitTo(thread); })) return;
+      TurnAway(std::move(*accepted_));
+    } else {
+      try {
+        Admit(thread, std::move(*accepted_));
+      } catch (...) {
+        LogException();
+      }
+    }
+    accepted_.reset();
+    Accept();
+  }
+
+  void TurnAway(tcp::socket socket) const {
+    if (tls_ != nullptr) return;  // a handshake would take too long here
+    const HttpReply reply = ErrorReply(503, "too many connections");
+    std::string bytes;
+    AppendHead(reply, false, &bytes);
+    error_code ignored;
+    socket.non_blocking(true, ignored);
+    socket.write_some(asio::buffer(bytes + reply.body), ignored);  // the buffer of a new socket takes it
   }
 
   void Admit(Thread& thread, tcp::socket socket) {
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    if (shared_->connections >= shared_->options.max_connections) {
-      shared_->refused->Add();
-      if (tls_ != nullptr) return;  // a handshake would take too long here
-      const HttpReply reply = ErrorReply(503, "too many connections");
-      std::string bytes;
-      AppendHead(reply, false, &bytes);
-      socket.non_blocking(true, ignored);
-      socket.write_some(asio::buffer(bytes + reply.body), ignored);  // the buffer of a new socket takes it
-      return;
-    }
+    const auto peer = socket.remote_endpoint(ignored);
     const auto& owner = threads_[thread.index];
     std::shared_ptr<Connection> connection;
     if (tls_ != nullptr) {
@@ -455,6 +519,7 @@ class Server final : public HttpServer {
     } else {
       connection = std::make_shared<ConnectionOver<tcp::socket>>(shared_, owner, nullptr, std::move(socket));
     }
+    connection->TakePlace(net::HostNumber(peer.data()));
     asio::post(thread.context, [connection, &thread] {
       thread.connections.push_back(connection);
       connection->Begin();
@@ -473,6 +538,7 @@ class Server final : public HttpServer {
         return connection == nullptr;
       });
       Sweep(thread, timer);
+      if (&thread == threads_[0].get()) Accept();
     });
   }
 
@@ -480,7 +546,8 @@ class Server final : public HttpServer {
   const std::unique_ptr<TlsFiles> tls_;  // null: no TLS
   std::vector<std::shared_ptr<Thread>> threads_;
   std::optional<tcp::acceptor> acceptor_;
-  std::optional<asio::steady_timer> pause_;
+  bool accepting_ = false;               // on the first thread
+  std::optional<tcp::socket> accepted_;  // waits for room
   std::list<asio::steady_timer> sweeps_;
   size_t next_ = 0;
   std::string address_;
@@ -489,25 +556,17 @@ class Server final : public HttpServer {
 
 }  // namespace
 
-HttpReply ErrorReply(int status, std::string_view why) {
-  HttpReply reply{.status = status, .body = "{\"error\":"};
-  AppendString(why, &reply.body);
-  reply.body += '}';
-  return reply;
-}
-
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(Options options, HttpHandler& handler,
                                                       metrics::Registry& registry) {
   std::unique_ptr<TlsFiles> tls;
   if (!options.certificate.empty()) {
     LEAT_ASSIGN_OR_RETURN(tls, TlsFiles::Load(options.certificate, options.key));
   }
-  auto shared = std::make_shared<Shared>();
-  shared->options = std::move(options);
-  shared->handler = &handler;
+  auto shared = std::make_shared<Shared>(std::move(options));
+  shared->handler = shared->reading.handler = &handler;
   shared->requests = &registry.counter("leat_serve_requests_total", "Requests that were read.");
-  shared->refused =
-      &registry.counter("leat_serve_connections_refused_total", "Connections beyond the limit.");
+  shared->refused = &registry.counter("leat_serve_connections_refused_total",
+                                      "Connections beyond the limit: they, or others for them, have ended.");
   shared->open = &registry.gauge("leat_serve_connections", "Open connections.");
   auto server = std::make_unique<Server>(std::move(shared), std::move(tls));
   LEAT_RETURN_IF_ERROR(server->Listen());

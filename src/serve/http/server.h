@@ -1,13 +1,15 @@
-// An HTTP/1.1 server on Boost.Asio and Boost.Beast, with or without TLS. A few threads serve all connections.
+// An HTTP/1.1 server on Boost.Asio, with or without TLS. A few threads serve all connections.
 #pragma once
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "metrics/metrics.h"
+#include "net/http/own_names.h"
 #include "serve/http/http.h"
 
 namespace leat::serve {
@@ -19,11 +21,14 @@ class HttpServer {
     size_t threads = 1;
     // PEM files for TLS, with the certificate's chain; both or none. They are read again when they change.
     std::string certificate = {}, key = {};
-    size_t max_body = 8 << 20;                            // a larger request gets status 413
-    size_t max_connections = 1024;                        // a further one gets status 503
+    std::optional<net::OwnNames> own_names = {};  // none: requests may name any host
+    size_t max_body = 8 << 20;                    // a larger request gets status 413
+    // A further one takes the place of an unknown peer's, or of the one that has been idle for longest since
+    // (net/http/connection_limit.h). If all wait for a reply, it gets status 503.
+    size_t max_connections = 1024;
     Duration request_timeout = std::chrono::seconds(10);  // to read a request that has begun, and for TLS
     Duration write_timeout = std::chrono::seconds(10);    // to write a reply
-    Duration idle_timeout = std::chrono::minutes(2);      // between two requests
+    Duration idle_timeout = std::chrono::minutes(2);      // between two requests; unknown: request_timeout
   };
 
   // `handler` and `registry` outlive it. The error names the address, or the file.

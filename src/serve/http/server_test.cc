@@ -14,6 +14,8 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <new>
+#include <stdexcept>
 #include <vector>
 
 #include "base/testing.h"
@@ -29,12 +31,17 @@ using asio::ip::tcp;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+constexpr const char* kSecret = "GET /secret HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer x\r\n\r\n";
+constexpr const char* kHealth = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+
 // Replies with what it was asked, at once; a request for /later is kept.
 class Echo final : public HttpHandler {
  public:
-  std::optional<HttpReply> Refuse(std::string_view path, std::string_view authorization) override {
-    if (path != "/secret" || authorization == "Bearer x") return std::nullopt;
-    return ErrorReply(401, "no");
+  Admission Admit(std::string_view path, std::string_view authorization) override {
+    if (path == "/health") return {.body = false, .peer = Admission::Peer::kUnknown};
+    if (authorization == "Bearer x") return {.peer = Admission::Peer::kKnown};
+    if (path == "/secret") return {.refusal = ErrorReply(401, "no")};
+    return {};
   }
   void Handle(size_t thread, HttpRequest request, std::shared_ptr<HttpExchange> exchange) override {
     std::lock_guard lock(mutex);
@@ -42,6 +49,11 @@ class Echo final : public HttpHandler {
     if (request.path == "/later") {
       kept.push_back(std::move(exchange));
       return;
+    }
+    if (request.path == "/throws") throw std::bad_alloc();
+    if (request.path == "/throws-late") {
+      HttpExchange& on = *exchange;
+      return on.Post([exchange] { throw std::runtime_error("secret reason"); });
     }
     if (request.path == "/large") return exchange->Reply({.body = std::string(4 << 20, 'x')});
     exchange->Reply({.body = request.method + " " + request.path + " " + request.body + "\n"});
@@ -226,12 +238,102 @@ TEST_F(HttpServerTest, ClientsThatDoNotReadAreDropped) {
 TEST_F(HttpServerTest, ConnectionsBeyondTheLimitAreRefused) {
   Start({.max_connections = 2});
   tcp::socket one = Connect(), two = Connect();
-  EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() == 2; }));
+  for (tcp::socket* socket : {&one, &two}) Send(*socket, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(WaitFor([&] { return echo.kept_now() == 2; }));
   tcp::socket three = Connect();
   EXPECT_THAT(ReceiveAll(three), StartsWith("HTTP/1.1 503 "));
-  one.close();
-  EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() == 1; }));
-  EXPECT_THAT(Ask("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+  {
+    std::lock_guard lock(echo.mutex);
+    echo.kept.clear();
+  }
+  EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() == 0; }));
+  EXPECT_THAT(Ask(kHealth), StartsWith("HTTP/1.1 200 "));
+}
+
+// Neither those that say nothing, nor those that ask for what everyone may have.
+TEST_F(HttpServerTest, UnknownPeersKeepNobodyOut) {
+  for (const size_t threads : {size_t{1}, size_t{3}}) {
+    Start({.threads = threads, .max_connections = 10});
+    tcp::socket known = Connect();
+    Send(known, kSecret);
+    EXPECT_THAT(Receive(known), HasSubstr("GET /secret"));
+    std::vector<tcp::socket> unknown;
+    for (int i = 0; i < 200; ++i) {
+      unknown.push_back(Connect());
+      if (i % 3 == 1) Send(unknown.back(), "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
+      if (i % 3 == 2) Send(unknown.back(), kHealth);
+      if (i % 20 > 0) continue;
+      EXPECT_THAT(Ask(kSecret), HasSubstr("GET /secret"));
+      Send(known, kSecret);
+      EXPECT_THAT(Receive(known), HasSubstr("GET /secret")) << "the connection stays";
+      EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() <= 10; }));
+    }
+  }
+}
+
+TEST_F(HttpServerTest, IfAllAreKnownTheOneThatIsIdleForLongestEnds) {
+  Start({.max_connections = 2});
+  tcp::socket one = Connect(), two = Connect();
+  for (tcp::socket* socket : {&one, &two, &one}) {
+    Send(*socket, kSecret);
+    EXPECT_THAT(Receive(*socket), HasSubstr("GET /secret"));
+  }
+  EXPECT_THAT(Ask(kSecret), HasSubstr("GET /secret"));
+  EXPECT_EQ(ReceiveAll(two), "");
+  Send(one, kSecret);
+  EXPECT_THAT(Receive(one), HasSubstr("GET /secret"));
+}
+
+// A client that may ask has time to think.
+TEST_F(HttpServerTest, UnknownPeersAreIdleForAShorterTime) {
+  Start({.request_timeout = 1s, .idle_timeout = std::chrono::minutes(2)});
+  tcp::socket known = Connect(), unknown = Connect(), silent = Connect();
+  Send(known, kSecret);
+  EXPECT_THAT(Receive(known), HasSubstr("GET /secret"));
+  Send(unknown, kHealth);
+  EXPECT_THAT(Receive(unknown), HasSubstr("GET /health"));
+  EXPECT_EQ(ReceiveAll(unknown), "");
+  EXPECT_EQ(ReceiveAll(silent), "");
+  Send(known, kSecret);
+  EXPECT_THAT(Receive(known), HasSubstr("GET /secret"));
+}
+
+// Also without an end, and from a client that is not admitted to more.
+TEST_F(HttpServerTest, EndlessExtensionsAndTrailersEndTheirConnectionOnly) {
+  Start();
+  tcp::socket good = Connect();
+  const std::string many(100'000, 'a');
+  for (const char* path : {"/", "/health"}) {
+    for (const std::string& body : {"1;" + many, "0\r\nA: " + many, "1;" + many + "\r\nx\r\n0\r\n\r\n"}) {
+      tcp::socket socket = Connect();
+      boost::system::error_code ignored;
+      asio::write(socket,
+                  asio::buffer("POST " + std::string(path) +
+                               " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body),
+                  ignored);
+      EXPECT_THAT(ReceiveAll(socket), StartsWith("HTTP/1.1 4"));
+      Send(good, kSecret);
+      EXPECT_THAT(Receive(good), HasSubstr("GET /secret"));
+    }
+  }
+}
+
+TEST_F(HttpServerTest, AnExceptionIsAReply) {
+  Start();
+  tcp::socket socket = Connect();
+  for (const char* path : {"/throws", "/throws-late", "/throws"}) {
+    Send(socket, "GET " + std::string(path) + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(Receive(socket),
+                ::testing::AllOf(StartsWith("HTTP/1.1 500 "), ::testing::Not(HasSubstr("secret reason"))));
+  }
+  Send(socket, kSecret);
+  EXPECT_THAT(Receive(socket), HasSubstr("GET /secret"));
+}
+
+TEST_F(HttpServerTest, PagesOfOtherHostsAreRefused) {
+  Start({.own_names = net::OwnNames({}, "127.0.0.1:0")});
+  EXPECT_THAT(Ask("GET / HTTP/1.1\r\nHost: localhost:80\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(Ask("GET / HTTP/1.1\r\nHost: attacker.example\r\n\r\n"), StartsWith("HTTP/1.1 421 "));
 }
 
 TEST_F(HttpServerTest, RepliesMayComeLaterFromAnywhere) {
