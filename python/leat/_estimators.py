@@ -63,14 +63,16 @@ class _Network(BaseEstimator):
             return int(self.random_state)
         return int(self.random_state.randint(1 << 31))
 
-    def _make(self, features, outputs, labels, default_loss):
+    def _make(self, features, outputs, labels, default_loss, again=False):
+        """A learner with the values that it begins with. `again`: as an equal estimator has made it."""
         import tempfile
 
         model = self.model
         if model is None:
             model = Sequential([*(_layers.Dense(units, activation="relu") for units in self.hidden),
                                 _layers.Dense(outputs)])
-        model = as_model(model)
+        model = self._model if again else as_model(model)
+        seed = self._made_seed if again else self._seed()
         loss = self.loss if self.loss is not None else default_loss
         inputs = self.inputs if self.inputs is not None else getattr(model, "inputs", None)
         optimizer = self.optimizer if self.optimizer is not None else Adam(learning_rate=0.005)
@@ -79,14 +81,15 @@ class _Network(BaseEstimator):
 
             if inputs is None and isinstance(model, _Exported):
                 inputs = (features,)
-            settings = {"model": model.section(loss, inputs, directory), "optimizer": config_of(optimizer),
-                        "batch_size": self.batch_size, "seed": self._seed(), "intra_op_threads": self.threads}
+            section = (model.section_again if again else model.section)(loss, inputs, directory)
+            settings = {"model": section, "optimizer": config_of(optimizer),
+                        "batch_size": self.batch_size, "seed": seed, "intra_op_threads": self.threads}
             learner = _native.Learner(_yaml.dump(settings), type(self).__name__, "", features, labels)
-        self._model = model
+        self._model, self._made_seed = model, seed
         return learner
 
     def _restart(self):
-        for name in ("_learner", "_model", "n_features_in_", "feature_names_in_", "classes_", "n_iter_", "loss_"):
+        for name in ("_learner", "_model", "_made_seed", "n_features_in_", "feature_names_in_", "classes_", "n_iter_", "loss_"):
             self.__dict__.pop(name, None)
         self._quick = False
 
@@ -140,7 +143,7 @@ class _Network(BaseEstimator):
             self.__dict__.update(state)
         if saved is not None:
             (memory, steps, events), (features, outputs, labels, loss) = saved
-            self._learner = self._make(features, outputs, labels, loss)
+            self._learner = self._make(features, outputs, labels, loss, again=True)
             self._learner.load(memory, steps, events)
 
 

@@ -33,6 +33,10 @@ class Model:
         section is for a model that is described only."""
         raise NotImplementedError
 
+    def section_again(self, loss, inputs, directory):
+        """The section that `section` has given before, whatever the network has become since."""
+        return self.section(loss, inputs, directory)
+
     def default_loss(self, classes):
         """For labels of so many classes; 0: numbers."""
         return "softmax_cross_entropy" if classes else "squared_error"
@@ -89,9 +93,12 @@ class _Exported(Model):
     def section(self, loss, inputs, directory):
         if inputs is None:
             raise ValueError("the shape of a row is not known: pass inputs=(...) or a schema")
-        data = self.export(tuple(inputs))
+        self._file = self.export(tuple(inputs))
+        return self.section_again(loss, inputs, directory)
+
+    def section_again(self, loss, inputs, directory):
         file = Path(directory) / "model.onnx"
-        file.write_bytes(data)
+        file.write_bytes(self._file)
         return {"inputs": self.row(tuple(inputs)), "layers": [{"onnx": {"file": str(file.resolve())}}],
                 "loss": config_of(loss)}
 

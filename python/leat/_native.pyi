@@ -4,7 +4,7 @@ from typing_extensions import Buffer
 
 class Array(Buffer): ...
 
-Role = Literal["trained", "statistic", "moments"]
+Role = Literal["trained", "statistic", "moments", "frozen"]
 
 class Learner:
     def __init__(self, settings: str, name: str, data: str, features: int, labels: int) -> None: ...

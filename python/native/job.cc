@@ -13,6 +13,7 @@
 #include "stream/decode/delimiter.h"
 #include "stream/inspect/inspect.h"
 #include "stream/inspect/propose.h"
+#include "variables.h"
 
 namespace leat::python {
 namespace {
@@ -34,6 +35,10 @@ Json DescribeJob(const job::Job& job) {
     variables.push_back({{"name", variable.name},
                          {"shape", ShapeJson(variable.shape)},
                          {"role", kRoles[static_cast<size_t>(variable.role)]}});
+  }
+  for (const auto& variable : model.frozen()) {
+    variables.push_back(
+        {{"name", variable.spec.name}, {"shape", ShapeJson(variable.spec.shape)}, {"role", "frozen"}});
   }
   Json labels = Json::array();
   for (const auto& field : job.schema.fields) {
@@ -133,19 +138,13 @@ PyObject* InferSchema(PyObject*, PyObject* args) {
 
 // [(name, values, role)]; null with an exception. `owner` keeps the memory of `values`.
 PyObject* ListOf(const std::shared_ptr<void>& owner, std::vector<std::vector<float>>& values,
-                 const std::vector<optim::VariableSpec>& variables) {
-  static const char* const kRoles[] = {"trained", "statistic", "moments"};
+                 const nn::Model& model) {
   Ref list(PyList_New(0));
   if (!list) return nullptr;
-  for (size_t v = 0; v < variables.size(); ++v) {
-    std::vector<int64_t> shape;
-    for (size_t i = 0; i < variables[v].shape.rank(); ++i) shape.push_back(variables[v].shape[i]);
-    Ref array(MakeArray(owner, values[v].data(), std::move(shape)));
-    Ref entry(Py_BuildValue("(sOs)", variables[v].name.c_str(), array.get(),
-                            kRoles[static_cast<size_t>(variables[v].role)]));
-    if (!entry || PyList_Append(list.get(), entry.get()) != 0) return nullptr;
+  for (size_t v = 0; v < values.size(); ++v) {
+    if (!AppendVariable(list.get(), model.variables()[v], owner, values[v].data())) return nullptr;
   }
-  return list.release();
+  return AppendFrozen(list.get(), model) ? list.release() : nullptr;
 }
 
 // checkpoint(directory) -> ([(name, values, role)], warning)
@@ -155,7 +154,7 @@ PyObject* Checkpoint(PyObject*, PyObject* args) {
     const char* directory = nullptr;
     if (!PyArg_ParseTuple(args, "s", &directory)) return nullptr;
     std::shared_ptr<checkpoint::NewestVariables> newest;
-    std::vector<optim::VariableSpec> variables;
+    std::shared_ptr<const nn::Model> model;
     {
       const std::string path = directory;
       const WithoutLock without;
@@ -165,9 +164,9 @@ PyObject* Checkpoint(PyObject*, PyObject* args) {
       auto read = checkpoint::ReadNewestVariables(job.directory, job.Slices());
       if (!read.ok()) throw std::invalid_argument(read.status().message());
       newest = std::make_shared<checkpoint::NewestVariables>(std::move(*read));
-      variables = job.model->variables();
+      model = job.model;
     }
-    const Ref list(ListOf(newest, newest->variables, variables));
+    const Ref list(ListOf(newest, newest->variables, *model));
     if (!list) return nullptr;
     return Py_BuildValue("(Os)", list.get(), newest->warning.c_str());
   });
@@ -205,7 +204,7 @@ PyObject* Values(PyObject*, PyObject* args) {
       return nullptr;
     }
     const auto values = std::make_shared<roles::FetchedValues>(std::move(**fetched));
-    return ListOf(values, values->variables, values->job.model->variables());
+    return ListOf(values, values->variables, *values->job.model);
   });
 }
 

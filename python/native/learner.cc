@@ -13,6 +13,7 @@
 #include "object.h"
 #include "onnx/layer.h"
 #include "ops/fuse.h"
+#include "variables.h"
 
 namespace leat::python {
 namespace {
@@ -55,14 +56,15 @@ Learner::Options Read(const std::string& settings, const std::string& name, cons
   }
   Learner::Options options{
       .model = nullptr, .optimizer = optim::FromConfig(config.At("optimizer")), .plan = {}};
+  options.seed = static_cast<uint64_t>(config.Integer("seed", 1, 0, int64_t{1} << 53));
   options.model = std::make_shared<const nn::Model>(
       nn::Model::FromConfig(config.At("model"), {.features = features,
                                                  .labels = labels,
                                                  .running = running,
                                                  .files = {.data = data, .copies = {}},
-                                                 .kinds = onnx::LayerKinds()}));
+                                                 .kinds = onnx::LayerKinds(),
+                                                 .seed = options.seed}));
   options.batch_size = static_cast<uint32_t>(config.Integer("batch_size", 128, 1, 1 << 16));
-  options.seed = static_cast<uint64_t>(config.Integer("seed", 1, 0, int64_t{1} << 53));
   options.plan.tables = {&cpu::Table(), &reference::Kernels()};
   options.plan.passes = ops::StandardPasses();
   options.plan.intra_op_threads = static_cast<int>(config.Integer("intra_op_threads", 1, 0, 1024));
@@ -210,28 +212,19 @@ PyObject* Predict(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   });
 }
 
-std::vector<int64_t> SizesOf(const Shape& shape) {
-  std::vector<int64_t> sizes;
-  for (size_t i = 0; i < shape.rank(); ++i) sizes.push_back(shape[i]);
-  return sizes;
-}
-
-// variables() -> [(name, values, role)], without copies
+// variables() -> [(name, values, role)], without copies of what is trained
 PyObject* Variables(PyObject* self, PyObject*) {
   return Guarded([&]() -> PyObject* {
     SharedLearner& shared = LearnerOf(self);
-    const auto& variables = shared.learner.model().variables();
+    const nn::Model& model = shared.learner.model();
     Ref list(PyList_New(0));
     if (!list) return nullptr;
-    for (size_t v = 0; v < variables.size(); ++v) {
-      static const char* const kRoles[] = {"trained", "statistic", "moments"};
-      Ref values(MakeArray(*reinterpret_cast<LearnerSelf*>(self)->shared, shared.learner.values(v).data(),
-                           SizesOf(variables[v].shape)));
-      Ref entry(Py_BuildValue("(sOs)", variables[v].name.c_str(), values.get(),
-                              kRoles[static_cast<size_t>(variables[v].role)]));
-      if (!entry || PyList_Append(list.get(), entry.get()) != 0) return nullptr;
+    for (size_t v = 0; v < model.variables().size(); ++v) {
+      if (!AppendVariable(list.get(), model.variables()[v], *reinterpret_cast<LearnerSelf*>(self)->shared,
+                          shared.learner.values(v).data()))
+        return nullptr;
     }
-    return list.release();
+    return AppendFrozen(list.get(), model) ? list.release() : nullptr;
   });
 }
 

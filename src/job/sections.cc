@@ -180,7 +180,8 @@ void ReadModel(const Config& config, const nn::LayerFiles::Copies& copies, Job* 
                                                  .labels = job->schema.labels(),
                                                  .running = job->schema.running_features(),
                                                  .files = std::move(files),
-                                                 .kinds = kinds}));
+                                                 .kinds = kinds,
+                                                 .seed = job->seed}));
   FitLabels(config.At("schema"), *job->model, &job->schema);
   CheckNegative(config, *job);
   CheckIds(*job->model, job->schema);

@@ -88,6 +88,45 @@ std::string ReadDevice(const Config& given) {
   return device;
 }
 
+// A layer with `trainable: false`.
+class FrozenLayer final : public Layer {
+ public:
+  FrozenLayer(const LayerRequest& request, std::shared_ptr<const Layer> layer)
+      : Layer(request), layer_(std::move(layer)), own_(layer_->frozen()) {
+    for (auto& spec : layer_->variables()) {
+      const Tensor values(DType::kF32, spec.shape);
+      optim::Initialise(spec.init, request.seed, spec.name, 0, values.as<float>());
+      spec.init.given = nullptr;
+      frozen_.push_back({std::move(spec), values});
+    }
+  }
+
+  Shape outputs() const override { return layer_->outputs(); }
+  std::vector<FrozenVariable> frozen() const override {
+    auto all = own_;
+    all.insert(all.end(), frozen_.begin(), frozen_.end());
+    return all;
+  }
+  bool has_activation() const override { return layer_->has_activation(); }
+  uint32_t ids() const override { return layer_->ids(); }
+
+  Flow Apply(graph::Graph& graph, const Flow& in, std::span<const graph::Value>,
+             StepContext& step) const override {
+    std::vector<graph::Value> constants;
+    for (const FrozenVariable& variable : frozen_) {
+      const std::string& name = variable.spec.name;
+      constants.push_back(
+          graph.MakeNamed<graph::Constant>(name.substr(name.rfind('/') + 1), {}, variable.values));
+    }
+    return layer_->Apply(graph, in, constants, step);
+  }
+
+ private:
+  std::shared_ptr<const Layer> layer_;
+  std::vector<FrozenVariable> own_;     // those of layers nested in it
+  std::vector<FrozenVariable> frozen_;  // in the order of the layer's variables
+};
+
 }  // namespace
 
 std::string LayerFiles::Locate(const std::string& path) const {
@@ -105,7 +144,7 @@ std::span<const LayerKind> LayerKinds() {
 }
 
 Layers Layers::FromConfig(const Config& list, const Shape& inputs, const LayerFiles& files,
-                          std::span<const LayerKind> more, const std::string& prefix) {
+                          std::span<const LayerKind> more, const std::string& prefix, uint64_t seed) {
   if (list.size() == 0) list.Fail("layers is empty; there must be at least one");
   Layers layers;
   Shape row = inputs;
@@ -120,7 +159,11 @@ Layers Layers::FromConfig(const Config& list, const Shape& inputs, const LayerFi
       name = item.settings.String("name", "");
     }
     if (!names.insert(name).second) list[i].Fail("two layers are named '" + name + "'");
-    layers.layers_.push_back(item.kind.make({prefix + name, item.settings, row, files, more}));
+    const LayerRequest request{prefix + name, item.settings, row, files, more, seed};
+    std::shared_ptr<const Layer> layer = item.kind.make(request);
+    if (!item.settings.Bool("trainable", true))
+      layer = std::make_shared<FrozenLayer>(request, std::move(layer));
+    layers.layers_.push_back(std::move(layer));
     row = layers.layers_.back()->outputs();
   }
   return layers;
@@ -130,6 +173,14 @@ std::vector<optim::VariableSpec> Layers::variables() const {
   std::vector<optim::VariableSpec> all;
   for (const auto& layer : layers_) {
     for (auto& variable : layer->variables()) all.push_back(std::move(variable));
+  }
+  return all;
+}
+
+std::vector<FrozenVariable> Layers::frozen() const {
+  std::vector<FrozenVariable> all;
+  for (const auto& layer : layers_) {
+    for (auto& variable : layer->frozen()) all.push_back(std::move(variable));
   }
   return all;
 }

@@ -19,6 +19,7 @@
 #include "base/config/config.h"
 #include "graph/graph.h"
 #include "optim/init.h"
+#include "tensor/tensor.h"
 
 namespace leat::nn {
 
@@ -49,6 +50,12 @@ struct LayerFiles {
   std::string Locate(const std::string& path) const;
 };
 
+// A variable that training leaves as it is.
+struct FrozenVariable {
+  optim::VariableSpec spec;
+  Tensor values;  // f32, those of the spec
+};
+
 struct LayerKind;
 
 // Arguments for creating a layer.
@@ -58,7 +65,8 @@ struct LayerRequest {
   Shape inputs;  // of a row
   LayerFiles files = {};
   std::span<const LayerKind> kinds =
-      {};  // from other folders and programs, for the layers nested in this one
+      {};             // from other folders and programs, for the layers nested in this one
+  uint64_t seed = 1;  // of the job, for the values of layers that are not trained
 };
 
 class Layer {
@@ -71,6 +79,8 @@ class Layer {
   virtual Shape outputs() const = 0;  // of a row
   // Names start with the layer's name: "dense1/weight".
   virtual std::vector<optim::VariableSpec> variables() const { return {}; }
+  // Variables of layers with `trainable: false`. They are constants of the graph, and in no slice.
+  virtual std::vector<FrozenVariable> frozen() const { return {}; }
   // Adds the layer to the graph. Input f32[batch, inputs...], result f32[batch, outputs...]; `variables` are
   // in the order of variables().
   virtual Flow Apply(graph::Graph& graph, const Flow& in, std::span<const graph::Value> variables,
@@ -103,13 +113,15 @@ std::span<const LayerKind> LayerKinds();
 class Layers {
  public:
   // Reads a `layers:` list. Throws std::invalid_argument with line, layer and sizes. `prefix` is prepended to
-  // the layers' names. `more`: kinds from other folders.
+  // the layers' names. `more`: kinds from other folders. `seed`: of the job.
   static Layers FromConfig(const Config& list, const Shape& inputs, const LayerFiles& files,
-                           std::span<const LayerKind> more = {}, const std::string& prefix = "");
+                           std::span<const LayerKind> more = {}, const std::string& prefix = "",
+                           uint64_t seed = 1);
 
   const std::vector<std::shared_ptr<const Layer>>& all() const { return layers_; }
   Shape outputs() const { return layers_.back()->outputs(); }
   std::vector<optim::VariableSpec> variables() const;
+  std::vector<FrozenVariable> frozen() const;
   // `variables` are in the order of variables().
   Flow Apply(graph::Graph& graph, Flow in, std::span<const graph::Value> variables, StepContext& step) const;
 

@@ -53,7 +53,8 @@ Model Model::FromConfig(const Config& config, const ModelContext& context) {
   Model model;
   model.input_shape_ = ReadInputs(config, context.features);
   model.labels_ = context.labels;
-  model.layers_ = Layers::FromConfig(config.At("layers"), model.input_shape_, context.files, context.kinds);
+  model.layers_ = Layers::FromConfig(config.At("layers"), model.input_shape_, context.files, context.kinds,
+                                     "", context.seed);
 
   if (!context.running.empty()) {
     model.scale_.emplace(context.running);
@@ -70,6 +71,11 @@ Model Model::FromConfig(const Config& config, const ModelContext& context) {
       model.variables_.push_back(std::move(variable));
     }
   }
+
+  const bool trains = std::ranges::find(model.variables_, optim::VariableRole::kTrained,
+                                        &VariableSpec::role) != model.variables_.end();
+  if (!trains && !model.frozen().empty())
+    config.At("layers").Fail("nothing is trained: every layer with parameters has trainable: false");
 
   model.loss_ = LossSpec::FromConfig(config.At("loss"));
   const Layer& last = *model.layers_.all().back();

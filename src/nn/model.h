@@ -35,6 +35,7 @@ struct ModelContext {
   std::vector<uint32_t> running = {};     // features that the model normalises, ascending
   LayerFiles files = {};                  // where the files are that the model names
   std::span<const LayerKind> kinds = {};  // additional kinds of layers, besides LayerKinds()
+  uint64_t seed = 1;                      // of the job, for the values of layers that are not trained
 };
 
 // One step on a batch of fixed size. A plan computes only the values that are fetched.
@@ -70,6 +71,8 @@ class Model {
   uint32_t feature_ids() const { return layers_.all().front()->ids(); }
   // The moments of the running scale, if there is one, then those of the layers.
   const std::vector<VariableSpec>& variables() const { return variables_; }
+  // Those of layers with `trainable: false`, which are in no slice and no checkpoint.
+  std::vector<FrozenVariable> frozen() const { return layers_.frozen(); }
   uint64_t parameters() const;  // elements of all variables but moments
   const LossSpec& loss() const { return loss_; }
   Task task() const { return task_; }

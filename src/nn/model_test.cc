@@ -95,6 +95,60 @@ TEST(Model, GradientsAreTheSlopesOfTheLoss) {
   }
 }
 
+// A frozen layer has the values that it would begin with, and the others have the same gradients.
+TEST(Model, FrozenLayersAreConstants) {
+  const std::string layers =
+      "{layers: [dense: {units: 4, activation: tanh}, residual: {layers: [dense: {units: 4}, batch_norm]}, "
+      "dense: {units: 3}], loss: softmax_cross_entropy}";
+  const auto whole = Make(layers, 5);
+  std::string yaml = layers;
+  yaml.replace(yaml.find("activation: tanh"), 16, "activation: tanh, trainable: false");
+  yaml.replace(yaml.find("[dense: {units: 4}, "), 20, "[dense: {units: 4, trainable: false}, ");
+  const auto frozen = Make(yaml, 5);
+
+  std::vector<std::string> names;
+  for (const auto& variable : frozen.variables()) names.push_back(variable.name);
+  EXPECT_THAT(names, ElementsAre("residual1/batch_norm1/scale", "residual1/batch_norm1/offset",
+                                 "residual1/batch_norm1/mean", "residual1/batch_norm1/variance",
+                                 "dense2/weight", "dense2/bias"));
+  names.clear();
+  Runner all(whole, 6), some(frozen, 6);
+  for (const auto& variable : frozen.frozen()) {
+    names.push_back(variable.spec.name);
+    EXPECT_THAT(variable.values.as<float>(), testing::ElementsAreArray(all.parameter(variable.spec.name)));
+  }
+  EXPECT_THAT(
+      names, ElementsAre("dense1/weight", "dense1/bias", "residual1/dense1/weight", "residual1/dense1/bias"));
+  EXPECT_EQ(frozen.parameters(), whole.parameters() - 5 * 4 - 4 - 4 * 4 - 4);
+  all.Run();
+  some.Run();
+  EXPECT_EQ(some.loss(), all.loss());
+  for (const auto& variable : frozen.variables())
+    EXPECT_EQ(some.gradient(variable.name), all.gradient(variable.name)) << variable.name;
+}
+
+TEST(Model, FrozenValuesAreThoseOfTheJobsSeed) {
+  const char* yaml =
+      "{layers: [dense: {units: 4, trainable: false}, dense: {units: 1}], loss: squared_error}";
+  const auto values = [&](uint64_t seed) {
+    const auto model = Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.features = 5, .seed = seed});
+    const auto all = model.frozen().front().values.as<float>();
+    return std::vector<float>(all.begin(), all.end());
+  };
+  std::vector<float> expected(20);
+  const auto trained = Make("{layers: [dense: {units: 4}], loss: negative_sum}", 5).variables().front();
+  optim::Initialise(trained.init, 9, trained.name, 0, expected);
+  EXPECT_EQ(values(9), expected);
+  EXPECT_NE(values(8), expected);
+}
+
+TEST(Model, RefusesToTrainNothing) {
+  EXPECT_EQ(Message("{layers: [dense: {units: 1, trainable: false}], loss: squared_error}", 3),
+            "job.yaml:1: nothing is trained: every layer with parameters has trainable: false");
+  EXPECT_THAT(Message("{layers: [dense: {units: 1, trainable: 0}], loss: squared_error}", 3),
+              HasSubstr("job.yaml:1"));
+}
+
 TEST(Model, LossAndScoresAreThoseOfTheFormulas) {
   const auto model = Make(kModels[0], 5);
   Runner run(model, 4);

@@ -29,6 +29,31 @@ def test_classifier(rows):
     assert set(classifier.state_dict()) == {"dense1/weight", "dense1/bias", "dense2/weight", "dense2/bias"}
 
 
+def test_frozen_layers_stay(rows):
+    X, y = rows
+    def network(trainable):
+        return [layers.Dense(16, activation="relu", trainable=trainable), layers.BatchNorm(trainable=trainable), layers.Dense(2)]
+
+    start = leat.Classifier(network(True), random_state=3, optimizer=leat.SGD(1e-9))
+    start = start.partial_fit(X, y, classes=[0, 1]).state_dict()
+    classifier = leat.Classifier(network(False), random_state=3, epochs=5).fit(X, y)
+    state = classifier.state_dict()
+    assert set(state) == set(start)
+    weight = state["dense1/weight"]
+    np.testing.assert_allclose(weight, start["dense1/weight"], atol=1e-7)
+    assert np.abs(state["dense2/weight"] - start["dense2/weight"]).max() > 0.01
+    assert state["batch_norm1/mean"].max() == 0 and state["batch_norm1/variance"].min() == 1
+    hidden = np.maximum(X @ weight + state["dense1/bias"], 0) / np.sqrt(1 + 1e-5)
+    logits = hidden @ state["dense2/weight"] + state["dense2/bias"]
+    np.testing.assert_allclose(classifier.predict_proba(X)[:, 1], 1 / (1 + np.exp(logits[:, 0] - logits[:, 1])), atol=1e-5)
+    # The frozen values follow from a seed that is drawn.
+    drawn = leat.Classifier(network(False), epochs=1).fit(X, y)
+    copy = pickle.loads(pickle.dumps(drawn))
+    np.testing.assert_array_equal(copy.predict_proba(X), drawn.predict_proba(X))
+    with pytest.raises(ValueError, match="nothing is trained"):
+        leat.Classifier([layers.Dense(2, trainable=False)]).fit(X, y)
+
+
 def test_partial_fit_learns_text_labels(rows):
     X, y = rows
     names = np.array(["no", "yes"])[y]

@@ -107,6 +107,33 @@ def events(count):
         yield {"x0": x[0], "x1": float(x[1]), "x2": float(x[2]), "label": bool(x[0] > x[1])}
 
 
+def test_frozen_layers_are_in_no_slice_and_everywhere_else(csv_file, schema, tmp_path):
+    model = leat.Sequential([layers.Dense(16, activation="relu", trainable=False), layers.Dense(2)])
+    job = leat.Job(stream=leat.Files(csv_file, header=True), schema=schema, model=model, optimizer=leat.Adam(0.01), name="half", seed=5)
+    roles = {entry["name"]: entry["role"] for entry in job.description["variables"]}
+    assert roles == {"dense2/weight": "trained", "dense2/bias": "trained", "dense1/weight": "frozen", "dense1/bias": "frozen"}
+    run = job.start(workers=2, ps=2, directory=tmp_path / "run")
+    assert run.wait()["events"] == 3000
+    state = run.state_dict()
+    assert set(state) == set(roles)
+    # Values that an equal job begins with, trained or not.
+    other = leat.Classifier([layers.Dense(16, activation="relu"), layers.Dense(2)], optimizer=leat.SGD(1e-9), random_state=5)
+    other.partial_fit(np.zeros((2, 3), np.float32), [0, 1], classes=[0, 1])
+    np.testing.assert_allclose(state["dense1/weight"], other.state_dict()["dense1/weight"], atol=1e-7)
+    rows = np.random.RandomState(2).normal(size=(20, 3)).astype(np.float32)
+    hidden = np.maximum(rows @ state["dense1/weight"] + state["dense1/bias"], 0)
+    logits = hidden @ state["dense2/weight"] + state["dense2/bias"]
+    expected = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))
+    with leat.serve(run.directory, wait=DEADLINE_S) as server:
+        found = server.predict([{f"x{i}": float(x) for i, x in enumerate(row)} for row in rows])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    to = tmp_path / "net.onnx"
+    subprocess.run([leat._program.program(), "export", "--directory", run.directory, "--to", str(to)], check=True, capture_output=True)
+    exported = leat.Classifier(leat.Onnx(to, output="outputs"), optimizer=leat.SGD(1e-9))
+    exported.partial_fit(rows[:2], [0, 1], classes=[0, 1])
+    np.testing.assert_allclose(exported.predict_proba(rows)[:, 1], expected, atol=1e-5)
+
+
 def test_any_iterable_is_a_stream(tmp_path):
     schema = leat.Schema({**{f"x{i}": {"type": "number"} for i in range(3)},
                           "label": {"type": "number", "role": "label", "classes": 2}})

@@ -2,7 +2,9 @@
 //     normalises the last axis of each row to mean 0 and variance 1, then applies a learnt scale and offset.
 // - batch_norm: {momentum: 0.9, epsilon: 0.00001}
 //     normalises each channel (the last axis) over the batch. In training, each step updates the running mean
-//     and variance: running = momentum · running + (1 - momentum) · batch. Scoring uses the running values.
+//     and variance: running = momentum · running + (1 - momentum) · batch. Scoring uses the running values,
+//     and so does training if they are frozen.
+#include "graph/builtin.h"
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 #include "ops/ops.h"
@@ -85,7 +87,8 @@ class BatchNormLayer final : public Layer {
   Flow Apply(Graph& graph, const Flow& in, std::span<const Value> variables,
              StepContext& step) const override {
     const Value x = WithLastAxis(graph, in.x, row_);
-    const Value y = step.training ? Train(graph, x, variables, step) : Score(graph, x, variables);
+    const bool moves = step.training && graph::IsFeed(*graph.node(variables[2]).op);
+    const Value y = moves ? Train(graph, x, variables, step) : Score(graph, x, variables);
     return {graph.Make<ops::Reshape>({y}, graph.shape(in.x)), in.lengths};
   }
 

@@ -75,6 +75,21 @@ TEST(NormalizeLayers, GradientsAreTheSlopesOfTheLoss) {
   }
 }
 
+// Training computes with the running values as scoring does, and nothing moves them.
+TEST(NormalizeLayers, AFrozenBatchNormUsesItsRunningValues) {
+  const auto model =
+      Make("{inputs: [3, 2], layers: [dense: {units: 4}, batch_norm: {trainable: false}, tanh" +
+           std::string(kHead));
+  for (const auto& variable : model.variables())
+    EXPECT_EQ(variable.role, optim::VariableRole::kTrained) << variable.name;
+  EXPECT_EQ(model.frozen().size(), 4u);
+  Runner training(model, 6), scoring(model, 6, false);
+  training.Run();
+  scoring.Run();
+  EXPECT_EQ(training.scores(), scoring.scores());
+  EXPECT_FALSE(model.differs_in_training());
+}
+
 // Rows of weight 0 do not affect any bit of the results, which equal those of the short batch, including
 // batch statistics and updates of the running ones.
 TEST(NormalizeLayers, RowsOfWeightZeroAddExactlyNothing) {

@@ -22,6 +22,7 @@ class ResidualLayer final : public Layer {
 
   Shape outputs() const override { return row_; }
   std::vector<optim::VariableSpec> variables() const override { return layers_.variables(); }
+  std::vector<FrozenVariable> frozen() const override { return layers_.frozen(); }
   Flow Apply(Graph& graph, const Flow& in, std::span<const Value> variables,
              StepContext& step) const override {
     const Flow inner = layers_.Apply(graph, in, variables, step);
@@ -32,7 +33,7 @@ class ResidualLayer final : public Layer {
   static Layers ReadLayers(const LayerRequest& request) {
     AllowSettings(request.settings, {"layers"});
     return Layers::FromConfig(request.settings.At("layers"), request.inputs, request.files, request.kinds,
-                              request.name + "/");
+                              request.name + "/", request.seed);
   }
 
   Layers layers_;

@@ -18,7 +18,7 @@ constexpr int64_t kMaxUnits = 1 << 20;
 
 void AllowSettings(const Config& settings, std::initializer_list<std::string_view> known) {
   std::vector<std::string> all(known.begin(), known.end());
-  all.insert(all.end(), {"name", "device"});
+  all.insert(all.end(), {"name", "device", "trainable"});
   settings.Allow(all);
 }
 
