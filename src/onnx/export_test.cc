@@ -350,6 +350,51 @@ TEST(InferenceForm, WhatIsThereForTrainingAloneGoes) {
   EXPECT_THROW(ToInferenceForm(&file), std::invalid_argument);
 }
 
+// Frozen values are initializers under their own names, and the network computes what the model does.
+TEST(Export, WritesFrozenLayers) {
+  const auto model = ModelOf(
+      "inputs: 5\nlayers: [dense: {units: 4, activation: tanh, trainable: false}, batch_norm: {trainable: "
+      "false}, "
+      "dense: {units: 3}]\nloss: softmax_cross_entropy\n");
+  const auto values = Initial(model);
+  const std::string bytes = Export(model, values, {});
+  proto::ModelProto file;
+  ASSERT_TRUE(file.ParseFromString(bytes));
+  std::set<std::string> names;
+  for (const auto& tensor : file.graph().initializer()) names.insert(tensor.name());
+  EXPECT_TRUE(names.contains("dense1/weight") && names.contains("dense2/weight"));
+
+  const std::vector<float> rows = {1, -2, 3, 0.5f, 0, 0, 1, 1, -1, 2};
+  const auto expected = RunModel(model, values, rows, 2), found = RunAgain(bytes, model, rows, 2);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6) << i;
+}
+
+// A file that says what is trained says it again when it is exported, of what is left.
+TEST(Export, KeepsWhatTheFileSays) {
+  proto::ModelProto file;
+  std::ifstream in(std::string(LEAT_GOLDENS) + "/norms_training.onnx", std::ios::binary);
+  ASSERT_TRUE(file.ParseFromIstream(&in));
+  for (const auto& tensor : file.graph().initializer()) {
+    auto* entry = file.add_metadata_props();
+    entry->set_key(std::string(kTreatmentKey) + tensor.name());
+    entry->set_value("constant");
+  }
+  const int all = file.metadata_props_size();
+  auto* ratio = file.mutable_graph()->add_initializer();
+  ratio->set_name("only in training");
+  auto* entry = file.add_metadata_props();
+  entry->set_key(std::string(kTreatmentKey) + ratio->name());
+  entry->set_value("constant");
+  auto* node = file.mutable_graph()->add_node();
+  node->set_op_type("Adagrad");
+  node->set_domain("ai.onnx.preview.training");
+  node->add_input(ratio->name());
+  node->add_output("updated");
+  ToInferenceForm(&file);
+  EXPECT_EQ(file.metadata_props_size(), all);
+}
+
 TEST(Export, SaysWhatCannotBeWritten) {
   const auto model = ModelOf(
       "inputs: 5\nlayers: [embedding: {size: 9, units: 8, padding: 0}, attention: {heads: 2}]\nloss: "

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <unordered_set>
@@ -169,6 +170,7 @@ class FileReader {
     if (!model_.has_graph()) FailFile(file_.name, "has no graph");
     if (graph_.sparse_initializer_size() > 0) FailFile(file_.name, "sparse initializers are not supported");
     ReadInitializers();
+    ReadTreatments();
     ReadInput();
     ReadNodes();
     if (graph_.output_size() == 0) FailFile(file_.name, "the graph has no output");
@@ -208,6 +210,22 @@ class FileReader {
       Define(tensor.name());
       file_.initializers.push_back(tensor.name());
       file_.values.emplace(tensor.name(), TensorReader(tensor, file_.name).Read());
+    }
+  }
+
+  void ReadTreatments() {
+    static const std::map<std::string_view, Treatment> kValues = {{"constant", Treatment::kConstant},
+                                                                  {"statistic", Treatment::kStatistic},
+                                                                  {"trained", Treatment::kTrained}};
+    for (const auto& entry : model_.metadata_props()) {
+      if (!entry.key().starts_with(kTreatmentKey)) continue;
+      const std::string name = entry.key().substr(kTreatmentKey.size());
+      const std::string place = "metadata of parameter " + Quoted(name) + ": ";
+      if (!file_.values.contains(name)) Fail(file_.name, place + "there is no initializer of this name");
+      const auto at = kValues.find(entry.value());
+      if (at == kValues.end())
+        Fail(file_.name, place + Quoted(entry.value()) + "; must be trained, constant or statistic");
+      if (!file_.treatments.emplace(name, at->second).second) Fail(file_.name, place + "is there twice");
     }
   }
 

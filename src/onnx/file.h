@@ -35,6 +35,18 @@ struct FileNode {
   std::map<std::string, Attribute, std::less<>> attributes;
 };
 
+// How training treats an initializer.
+enum class Treatment : uint8_t {
+  kConstant,
+  kTrained,
+  kStatistic,  // a running mean or variance, which batch normalisation moves
+};
+
+// A file may say it of each of its parameters, in entries of metadata_props: kTreatmentKey and the
+// initializer's name, with the value "constant", "trained" or "statistic". Then initializers without an entry
+// are constants.
+inline constexpr std::string_view kTreatmentKey = "leat.parameter:";
+
 struct FileInput {
   std::string name;
   DType type = DType::kF32;
@@ -42,13 +54,16 @@ struct FileInput {
 };
 
 // Invariants: names of values are unique; every input of a node is an initializer, the model's input or an
-// output of an earlier node; every graph output is defined; all counts are within the limits in file.cc.
+// output of an earlier node; every graph output is defined; treatments are of initializers; all counts are
+// within the limits in file.cc.
 struct File {
   std::string name;  // for messages: "net.onnx"
   int64_t opset = 0;
   std::vector<FileNode> nodes;
   std::vector<std::string> initializers;           // in the file's order
   std::unordered_map<std::string, Tensor> values;  // by initializer name
+  // By initializer name; empty: the file does not say.
+  std::unordered_map<std::string, Treatment> treatments;
   FileInput input;
   std::vector<std::string> outputs;
 

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "onnx/file.h"
+
 namespace leat::onnx {
 namespace {
 
@@ -81,6 +83,16 @@ void DropUnread(proto::GraphProto* graph, const NameSet& before) {
   }
 }
 
+// Removes what the file says of parameters that it has lost.
+void DropTreatments(proto::ModelProto* file) {
+  Names parameters;
+  for (const auto& tensor : file->graph().initializer()) parameters.insert(tensor.name());
+  EraseIf(file->mutable_metadata_props(), [&](const auto& entry) {
+    return entry.key().starts_with(kTreatmentKey) &&
+           !parameters.contains(entry.key().substr(kTreatmentKey.size()));
+  });
+}
+
 }  // namespace
 
 void ToInferenceForm(proto::ModelProto* file) {
@@ -106,6 +118,7 @@ void ToInferenceForm(proto::ModelProto* file) {
   if (gone.contains(first))
     throw std::invalid_argument("output '" + first + "' of the ONNX file is computed only in training");
   DropUnread(graph, before);
+  DropTreatments(file);
   EraseIf(file->mutable_opset_import(), [](const auto& opset) { return opset.domain() == kTrainingDomain; });
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <stdexcept>
 #include <unordered_set>
 
@@ -155,22 +154,54 @@ void Network::FindTrained() {
     const bool operand =
         found.contains(Use::kOperand) && !found.contains(Use::kNone) && tensor.elements() > 1;
     if (!weight && !statistic && !operand) continue;
-    if (!AllFinite(tensor)) {
-      if (!weight && !statistic) continue;
-      FailNetwork(file_, "tensor " + Quoted(name) + ": weights are not finite");
-    }
-    std::string plain = PlainName(name);
-    while (!taken.insert(plain).second) plain += "_";
-    const auto values = tensor.as<float>();
-    optim::InitSpec init{.kind = optim::InitKind::kGiven};
-    init.given = std::make_shared<const std::vector<float>>(values.begin(), values.end());
+    if (!weight && !statistic && !AllFinite(tensor)) continue;
     const bool only_moves = statistic && !weight && !operand;
-    variables_.push_back(
-        {.name = plain,
-         .shape = tensor.shape(),
-         .init = init,
-         .role = only_moves ? optim::VariableRole::kStatistic : optim::VariableRole::kTrained});
-    trained_.push_back(name);
+    AddVariable(name, only_moves ? optim::VariableRole::kStatistic : optim::VariableRole::kTrained, &taken);
+  }
+}
+
+void Network::AddVariable(const std::string& name, optim::VariableRole role, std::set<std::string>* taken) {
+  const Tensor& tensor = file_.values.at(name);
+  const std::string place = "tensor " + Quoted(name) + ": ";
+  if (tensor.dtype() != DType::kF32 || tensor.elements() == 0)
+    FailNetwork(file_, place + "is " + tensor.type().ToString() + "; a weight has at least one f32 element");
+  if (!AllFinite(tensor)) FailNetwork(file_, place + "weights are not finite");
+  std::string plain = PlainName(name);
+  while (!taken->insert(plain).second) plain += "_";
+  const auto values = tensor.as<float>();
+  optim::InitSpec init{.kind = optim::InitKind::kGiven};
+  init.given = std::make_shared<const std::vector<float>>(values.begin(), values.end());
+  variables_.push_back({.name = plain, .shape = tensor.shape(), .init = init, .role = role});
+  trained_.push_back(name);
+}
+
+// The file says what is trained. Weights that the output does not depend on have no gradient: they stay as
+// they are.
+void Network::TakeTreatments() {
+  const auto treatment = [&](const std::string& name) {
+    const auto at = file_.treatments.find(name);
+    return at == file_.treatments.end() ? Treatment::kConstant : at->second;
+  };
+  std::unordered_set<std::string> read, moved;
+  for (const auto& node : file_.nodes) {
+    read.insert(node.inputs.begin(), node.inputs.end());
+    if (node.op != "BatchNormalization" || node.inputs.size() != 5) continue;
+    const std::string &mean = node.inputs[3], &variance = node.inputs[4];
+    const auto first = treatment(mean), second = treatment(variance);
+    if (first == Treatment::kConstant && second == Treatment::kConstant) continue;
+    if (first != Treatment::kStatistic || second != Treatment::kStatistic) {
+      throw std::invalid_argument(file_.Place(node) + "its mean " + Quoted(mean) + " and variance " +
+                                  Quoted(variance) + " must both be statistics or both be constants");
+    }
+    moved.insert({mean, variance});
+  }
+  std::set<std::string> taken;
+  for (const auto& name : file_.initializers) {
+    if (treatment(name) == Treatment::kConstant || !read.contains(name)) continue;
+    const bool statistic = treatment(name) == Treatment::kStatistic;
+    if (statistic && !moved.contains(name))
+      FailNetwork(file_, "tensor " + Quoted(name) + ": is a statistic, but no BatchNormalization moves it");
+    AddVariable(name, statistic ? optim::VariableRole::kStatistic : optim::VariableRole::kTrained, &taken);
   }
 }
 
@@ -311,7 +342,11 @@ std::shared_ptr<const Network> Network::Import(std::string_view bytes, const std
   network->Prune();
   if (file.nodes.empty()) FailNetwork(file, "no node computes output " + Quoted(network->output_));
   network->CheckOps();
-  network->FindTrained();
+  if (file.treatments.empty()) {
+    network->FindTrained();
+  } else {
+    network->TakeTreatments();
+  }
   network->FindIds();
   try {
     network->FitInput(options.row);

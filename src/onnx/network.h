@@ -2,10 +2,12 @@
 //
 // Supports files of opset 13 to 21 with one input whose first axis is the batch, as exported by PyTorch and
 // tf2onnx. The batch may be symbolic or fixed; other symbolic sizes are taken from the row shape. Weights
-// become variables with the names and initial values of the file; other constants stay constant.
+// become variables with the names and initial values of the file; other constants stay constant. The file may
+// say which initializers are weights (Treatment in file.h); otherwise it follows from their use.
 #pragma once
 
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,6 +63,9 @@ class Network {
   void Prune();
   void CheckOps() const;
   void FindTrained();
+  void TakeTreatments();
+  // `taken`: names of variables so far.
+  void AddVariable(const std::string& name, optim::VariableRole role, std::set<std::string>* taken);
   void FindIds();
   void FitInput(const Shape& row);
   void CheckShapes();

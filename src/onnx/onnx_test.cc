@@ -232,6 +232,11 @@ class Written {
     attribute->set_type(proto::AttributeProto::INTS);
     for (const int64_t value : values) attribute->add_ints(value);
   }
+  void Says(const std::string& parameter, const std::string& value) {
+    auto* entry = model_.add_metadata_props();
+    entry->set_key(std::string(kTreatmentKey) + parameter);
+    entry->set_value(value);
+  }
   std::string WhyNot(const Shape& row = {4}) const { return onnx::WhyNot(model_.SerializeAsString(), row); }
   std::string bytes() const { return model_.SerializeAsString(); }
   proto::ModelProto& model() { return model_; }
@@ -424,6 +429,83 @@ TEST(Import, ReducesSquaresAndCastsLikeOthers) {
   EXPECT_EQ(network->outputs(), Shape{1});
   Running running(*network, {4}, 2, false);
   EXPECT_EQ(running({1, 2, 3, 4, 0, -1, 0, 0.5f}), (std::vector<float>{360, 15}));
+}
+
+// The file's word counts: scalars and what passes through functions are trained, weights may be constants.
+TEST(Import, TrainsWhatTheFileSays) {
+  Written file;
+  file.Floats("scale", {}, 2);
+  file.Floats("logits", {3}, 0);
+  file.Floats("frozen", {4, 3});
+  file.Floats("mask", {3}, 1);
+  file.Floats("unused", {3}, 1);
+  file.Node("MatMul", {"x", "frozen"}, {"product"});
+  file.Node("Sigmoid", {"logits"}, {"gate"});
+  file.Node("Mul", {"product", "gate"}, {"gated"});
+  file.Node("Mul", {"gated", "mask"}, {"masked"});
+  file.Node("Mul", {"scale", "masked"}, {"y"});
+  const auto names = [&] {
+    std::vector<std::string> all;
+    const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+    for (const auto& variable : network->variables("net")) all.push_back(variable.name);
+    return all;
+  };
+  EXPECT_THAT(names(), testing::ElementsAre("net/frozen", "net/mask"));  // from their use
+  file.Says("scale", "trained");
+  file.Says("logits", "trained");
+  file.Says("frozen", "constant");
+  file.Says("unused", "trained");
+  EXPECT_THAT(names(), testing::ElementsAre("net/scale", "net/logits"));
+
+  const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+  Running running(*network, {4}, 1, true);
+  EXPECT_EQ(running({1, 2, 3, 4}), (std::vector<float>{5, 5, 5}));
+}
+
+TEST(Import, MovesTheStatisticsThatTheFileNames) {
+  Written file;
+  for (const auto* name : {"scale", "offset", "mean", "variance"}) file.Floats(name, {4}, 1);
+  file.Node("BatchNormalization", {"x", "scale", "offset", "mean", "variance"}, {"y"});
+  file.Says("scale", "trained");
+  const auto fixed = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+  EXPECT_EQ(fixed->variables("net").size(), 1u);
+  Running running(*fixed, {4}, 2, true);
+  EXPECT_TRUE(running.statistics.empty());
+
+  file.Says("mean", "statistic");
+  EXPECT_EQ(
+      file.WhyNot(),
+      "net.onnx: node 'BatchNormalization1' (BatchNormalization): its mean 'mean' and variance 'variance' "
+      "must both be statistics or both be constants");
+  file.Says("variance", "statistic");
+  const auto moving = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+  EXPECT_EQ(moving->variables("net").size(), 3u);
+  EXPECT_EQ(Running(*moving, {4}, 2, true).statistics.size(), 2u);
+  file.Says("offset", "statistic");
+  EXPECT_EQ(file.WhyNot(), "net.onnx: tensor 'offset': is a statistic, but no BatchNormalization moves it");
+}
+
+TEST(Refusal, OfWhatCannotBeTrained) {
+  const auto why = [](const std::string& name, const std::string& value, int times = 1) {
+    Written file;
+    file.Floats("w", {4});
+    file.Ints("i", {1});
+    file.Floats("f", {1}).set_float_data(0, NAN);
+    file.Node("Mul", {"x", "w"}, {"a"});
+    file.Node("Cast", {"i"}, {"c"});
+    Written::Attribute(*file.model().mutable_graph()->mutable_node(1), "to", 1);
+    file.Node("Add", {"a", "c"}, {"b"});
+    file.Node("Add", {"b", "f"}, {"y"});
+    for (int i = 0; i < times; ++i) file.Says(name, value);
+    return file.WhyNot();
+  };
+  EXPECT_EQ(why("w", "trained"), "");
+  EXPECT_EQ(why("v", "trained"), "net.onnx: metadata of parameter 'v': there is no initializer of this name");
+  EXPECT_EQ(why("w", "yes"),
+            "net.onnx: metadata of parameter 'w': 'yes'; must be trained, constant or statistic");
+  EXPECT_EQ(why("w", "constant", 2), "net.onnx: metadata of parameter 'w': is there twice");
+  EXPECT_EQ(why("i", "trained"), "net.onnx: tensor 'i': is i64[1]; a weight has at least one f32 element");
+  EXPECT_EQ(why("f", "trained"), "net.onnx: tensor 'f': weights are not finite");
 }
 
 TEST(Import, EndsWhereItIsTold) {
