@@ -3,6 +3,11 @@
 A model becomes the `model:` section of a job file and, if it was imported, an ONNX file beside it.
 """
 
+import contextlib
+import ctypes
+import io
+import os
+import sys
 from pathlib import Path
 
 from leat import _native
@@ -104,6 +109,30 @@ class _Exported(Model):
 
     def row(self, inputs):
         return list(inputs)
+
+
+@contextlib.contextmanager
+def quietly():
+    """Nothing is written to the standard output: an exporter that fails writes its graph there, from C++."""
+    flush = ctypes.CDLL(None).fflush
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    flush(None)
+    try:
+        kept = os.dup(1)
+    except OSError:  # it is closed
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        flush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def Torch(module, inputs=None, exporter=None, channels_last=False):

@@ -1,5 +1,10 @@
-"""Networks of PyTorch: exported through ONNX, trained by Leat's engine, and returned under their own names."""
+"""Networks of PyTorch: exported through ONNX, trained by Leat's engine, and returned under their own names.
 
+PyTorch says what is trained: parameters with requires_grad, and the running statistics of norms in training mode. Their names
+and this treatment travel in the file. Everything else is a constant of the graph, wherever it is.
+"""
+
+import contextlib
 import inspect
 import io
 import logging
@@ -8,7 +13,8 @@ import warnings
 
 import numpy as np
 
-from leat._models import _Exported
+from leat import _compare, _onnx_file, _torch_modules
+from leat._models import _Exported, quietly
 
 
 class Torch(_Exported):
@@ -34,52 +40,154 @@ class Torch(_Exported):
         import torch
 
         module = self.module
-        was_training = module.training
-        names = [name for name, _ in module.named_parameters()]
-        if not names:
-            raise ValueError("the module has no parameters")
-        integers = _takes_integers(module)
-        example = torch.zeros((2, *inputs), dtype=torch.float32)
-        kept = {name: value.detach().clone() for name, value in module.state_dict().items()}
-        try:
+        _torch_modules.check(module)
+        _check_parameters(torch, module)
+        with _kept(torch, module) as restore:
+            modes = {child: child.training for child in module.modules()}
+            was_training = module.training
             module.train()
-            data = _export(torch, module, example.long() if integers else example, self.exporter)
-        finally:
-            module.load_state_dict(kept)  # running statistics move while the module is traced
-            module.train(was_training)
-        _check(data, module, kept)
+            if was_training:
+                _check_modes(module, modes)
+            integers = _takes_integers(torch, module, inputs)
+            example = torch.zeros((2, *inputs), dtype=torch.int64 if integers else torch.float32)
+            data = _export(torch, module, example, self.exporter)
+            restore()  # a trace moves running statistics before they are written
+            data = _onnx_file.with_values(data, {name: value.detach().numpy() for name, value in module.named_buffers()
+                                                 if value.dtype == torch.float32})
+            found = _onnx_file.initializers(data)
+            homes = _homes(torch, module, set(found))
+            treatments = {home: what for home, what in homes.values() if home}
+            data = _onnx_file.with_treatments(data, treatments)
+            trained = [name for name in found if treatments.get(name) in ("trained", "statistic")]
+            self._variables = _onnx_file.variable_names(trained)
+            self._homes = {name: self._variables.get(home) for name, (home, _) in homes.items()}
+            self._constants = {name: value.detach().clone() if isinstance(value, torch.Tensor) else value
+                               for name, value in module.state_dict().items() if self._homes.get(name) is None}
+            _compare_with(torch, module, restore, data, inputs, integers, homes, self._variables)
         return data
 
     def take(self, variables):
         """A state_dict of the module: tensors of its own parameters and buffers, trained."""
         import torch
 
-        by_name = {_own_name(name): value for name, value in variables.items()}
-        state, missing = {}, []
+        by_name = {_onnx_file.own_name(name): value for name, value in variables.items()}
+        state = {}
         for name, value in self.module.state_dict().items():
-            found = by_name.get(_plain(name))
+            found = by_name.get(self._homes.get(name))
             if found is not None:
                 state[name] = torch.from_numpy(np.array(found, dtype=np.float32).reshape(tuple(value.shape)))
-                state[name] = state[name].to(value.dtype)
-            elif name.endswith("num_batches_tracked"):
-                state[name] = value.clone()
-            elif name in dict(self.module.named_parameters()):
-                missing.append(name)
-            else:
-                state[name] = value.clone()
-        if missing:
-            raise ValueError(f"the trained model lacks {', '.join(missing)}")
+            else:  # it is not trained, or the output does not depend on it
+                value = self._constants.get(name, value)
+                state[name] = value.detach().clone() if isinstance(value, torch.Tensor) else value
         return state
 
 
-def _takes_integers(module):
-    for child in module.modules():
-        if type(child).__name__ in ("Embedding", "EmbeddingBag"):
-            return True
-        if any(True for _ in child.parameters(recurse=False)):
-            return False
-    return False
+# ---- what the module says
 
+def _check_parameters(torch, module):
+    parameters = dict(module.named_parameters())
+    if not parameters:
+        raise ValueError("the module has no parameters")
+    if not any(value.requires_grad for value in parameters.values()):
+        raise ValueError("no parameter of the module is trained: requires_grad is False for all")
+    for name, value in parameters.items():
+        if isinstance(value, torch.nn.parameter.UninitializedParameter):
+            raise ValueError(f"the parameter {name} has no shape yet; pass a batch through the module first")
+        if value.requires_grad and value.dtype != torch.float32:
+            raise ValueError(f"the parameter {name} is {str(value.dtype).removeprefix('torch.')}; Leat trains float32: "
+                             "module.float() converts it")
+
+
+def _check_modes(module, modes):
+    """A child in evaluation mode stays in it if the module sees to that itself, as training loops call module.train()."""
+    for name, child in module.named_modules():
+        kind = _torch_modules.base_of(child)
+        if child.training and not modes[child] and (kind is None or kind.__name__ in _torch_modules.MODE_MATTERS):
+            raise ValueError(f"{_torch_modules.place_of(name, child)} is in evaluation mode, and module.train() ends that; "
+                             "override train() to keep it, or call module.train() first")
+
+
+def _homes(torch, module, present):
+    """By the name of each parameter and buffer: the initializer that it is in the file, None if there is none, and what
+    training does with it. A tensor that has several names is one initializer."""
+    moving = set()
+    for child in module.modules():
+        kind = _torch_modules.base_of(child)
+        if kind is not None and kind.__name__.startswith("BatchNorm") and child.training:
+            moving |= {id(child.running_mean), id(child.running_var)}
+    groups = {}
+    for name, value in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
+        groups.setdefault(id(value), (value, []))[1].append(name)
+    homes = {}
+    for value, names in groups.values():
+        written = [name for name in names if name in present]
+        if len(written) > 1:
+            raise ValueError(f"PyTorch's export has copied {written[0]} to {written[1]}: the copies would be trained apart")
+        treatment = ("statistic" if id(value) in moving else
+                     "trained" if isinstance(value, torch.nn.Parameter) and value.requires_grad else "constant")
+        homes.update((name, (written[0] if written else None, treatment)) for name in names)
+    return homes
+
+
+@contextlib.contextmanager
+def _kept(torch, module):
+    """The module is afterwards what it was: values, gradients, modes, and PyTorch's random numbers."""
+    tensors = {id(value): value for value in [*module.parameters(), *module.buffers()]}
+    values = {key: value.detach().clone() for key, value in tensors.items()}
+    gradients = [(value, value.grad) for value in module.parameters()]
+    # Tensors that are neither are what hooks compute.
+    children = [(child, child.training, dict(child._buffers),
+                 {name: value for name, value in vars(child).items() if isinstance(value, torch.Tensor)})
+                for child in module.modules()]
+
+    def restore():
+        with torch.no_grad():
+            for child, _, buffers, _ in children:
+                child._buffers.update(buffers)
+            for key, value in tensors.items():
+                value.copy_(values[key])
+
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield restore
+    finally:
+        restore()
+        for child, training, _, computed in children:
+            child.training = training
+            vars(child).update(computed)
+        for value, gradient in gradients:
+            value.grad = gradient
+
+
+def _takes_integers(torch, module, inputs):
+    """Whether the module takes ids: it fails for other numbers."""
+    failures = []
+    modes = {child: child.training for child in module.modules()}
+    for kind in (torch.float32, torch.int64):
+        try:
+            module.eval()
+            with torch.no_grad():
+                made = module(torch.zeros((2, *inputs), dtype=kind))
+        except Exception as e:  # noqa: BLE001, whatever the module raises
+            failures.append(e)
+            continue
+        finally:
+            for child, training in modes.items():
+                child.training = training
+        if not isinstance(made, torch.Tensor):
+            count = f"{len(made)} values" if isinstance(made, (tuple, list, dict)) else f"a {type(made).__name__}"
+            raise ValueError(f"the module returns {count}; Leat trains a module that returns one tensor: wrap it in one that "
+                             "does")
+        if made.dtype != torch.float32 or made.dim() == 0 or made.shape[0] != 2:
+            raise ValueError(f"the module returns {str(made.dtype).removeprefix('torch.')}{list(made.shape)} for a batch of 2 "
+                             "rows; its first axis must be the batch, and its numbers float32")
+        return kind == torch.int64
+    tables = any(isinstance(child, torch.nn.Embedding) for child in module.modules())
+    failure = failures[1 if tables else 0]
+    raise ValueError(f"the module fails for rows of the shape {list(inputs)}: {_first_line(failure)}") from failure
+
+
+# ---- the file
 
 def _export(torch, module, example, exporter):
     """The file, by the exporter that is wanted, or else by the first that can."""
@@ -91,7 +199,7 @@ def _export(torch, module, example, exporter):
         if exporter not in (None, name):
             continue
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), quietly():
                 warnings.simplefilter("ignore")
                 return way(torch, module, example)
         except Exception as e:  # noqa: BLE001, whatever the exporter could not do is the user's network
@@ -121,71 +229,190 @@ def _by_dynamo(torch, module, example):
     return buffer.getvalue()
 
 
-def _plain(name):
-    """A name as the engine has it."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+# ---- the comparison
+
+@contextlib.contextmanager
+def _undropped(torch, rates):
+    """PyTorch's dropout drops nothing. `rates` gets those that it was called with in training."""
+    functional = torch.nn.functional
+    attention = functional.scaled_dot_product_attention
+
+    def dropout(input, p=0.5, training=True, inplace=False):
+        if training and p > 0:
+            rates.append(float(p))
+        return input
+
+    def attend(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **options):
+        if dropout_p > 0:
+            rates.append(float(dropout_p))
+        return attention(query, key, value, attn_mask, 0.0, is_causal, **options)
+
+    kept = [(functional, "dropout", functional.dropout), (functional, "scaled_dot_product_attention", attention),
+            (torch, "dropout", torch.dropout)]
+    functional.dropout = dropout
+    functional.scaled_dot_product_attention = attend
+    torch.dropout = lambda input, p, train: dropout(input, p, train)
+    try:
+        yield
+    finally:
+        for home, name, function in kept:
+            setattr(home, name, function)
 
 
-def _own_name(name):
-    """The name of a variable without that of its layer: onnx1/net.0.weight."""
-    return name.split("/", 1)[1] if "/" in name else name
+class _Steps:
+    """Plain gradient descent by PyTorch, on the mean squared error."""
+
+    def __init__(self, torch, module, integers):
+        self._torch, self._module, self._integers = torch, module, integers
+        self.before = self.values()
+
+    def values(self):
+        named = [*self._module.named_parameters(remove_duplicate=False), *self._module.named_buffers(remove_duplicate=False)]
+        return {name: value.detach().clone().numpy() for name, value in named}
+
+    def _rows(self, rows):
+        rows = self._torch.from_numpy(rows)
+        return rows.long() if self._integers else rows
+
+    def predict(self, rows):
+        modes = {child: child.training for child in self._module.modules()}
+        try:
+            self._module.eval()
+            with self._torch.no_grad():
+                return self._module(self._rows(rows)).reshape(len(rows), -1).numpy()
+        finally:
+            for child, training in modes.items():
+                child.training = training
+
+    def gradients(self, rows, labels):
+        """Of each parameter that the loss depends on, by its first name."""
+        self._module.zero_grad(set_to_none=True)
+        with self._torch.enable_grad():
+            made = self._module(self._rows(rows)).reshape(len(rows), -1)
+            self._torch.nn.functional.mse_loss(made, self._torch.from_numpy(labels)).backward()
+        return {name: value.grad.detach().clone() for name, value in self._module.named_parameters() if value.grad is not None}
+
+    def apply(self, gradients, rate):
+        parameters = dict(self._module.named_parameters())
+        with self._torch.no_grad():
+            for name, gradient in gradients.items():
+                parameters[name].sub_(rate * (gradient.to_dense() if gradient.is_sparse else gradient))
 
 
-def _check(data, module, state):
-    """Every trained parameter must be in the file under its own name, and each dropout and norm in training form."""
-    present = _initializers(data)
-    lost = [name for name, value in module.named_parameters() if value.requires_grad and name not in present]
+class _Variances:
+    """What running variances are without Bessel's correction, as ONNX defines them."""
+
+    def __init__(self, module):
+        self._norms, self._hooks, self._calls = {}, [], {}
+        for name, child in module.named_modules():
+            kind = _torch_modules.base_of(child)
+            if kind is not None and kind.__name__.startswith("BatchNorm") and child.training:
+                self._norms[f"{name}.running_var" if name else "running_var"] = child
+                self._hooks.append(child.register_forward_hook(self._seen))
+
+    def _seen(self, child, inputs, _):
+        if child.training:
+            self._calls[child] = (self._calls.get(child, (0, 0))[0] + 1, inputs[0].numel() // inputs[0].shape[1])
+
+    def begin(self):
+        self._calls.clear()
+
+    def end(self):
+        for hook in self._hooks:
+            hook.remove()
+
+    def moved(self, values, before, expected):
+        """`values` with running variances that have moved from `expected` as PyTorch's have from `before`."""
+        values = dict(values)
+        for name, child in self._norms.items():
+            calls, count = self._calls.get(child, (0, 0))
+            if calls > 1:
+                raise ValueError(f"{name.rpartition('.')[0]} ({type(child).__name__}) is called {calls} times in a step; Leat "
+                                 "moves its running statistics once")
+            if calls == 1 and count > 1:
+                keep = 1 - child.momentum
+                values[name] = keep * expected[name] + (values[name] - keep * before[name]) * (count - 1) / count
+        return values
+
+
+def _compare_with(torch, module, restore, data, inputs, integers, homes, variables):
+    """Raises ValueError with the first value in which Leat and PyTorch differ."""
+    plain, dropped = _onnx_file.without_dropout(data)
+    tables = [child.num_embeddings for child in module.modules() if isinstance(child, torch.nn.Embedding)]
+    steps = _Steps(torch, module, integers)
+    failure = None
+    for rows in _compare.kinds_of_rows(inputs, min(tables, default=0)):
+        restore()
+        rates, variances = [], _Variances(module)
+        try:
+            with _undropped(torch, rates):
+                _compare_rows(steps, variances, plain, inputs, rows, homes, variables)
+        except _Unfit as e:
+            failure = failure or e
+            continue
+        finally:
+            variances.end()
+        called = sorted(round(rate, 6) for rate in rates)
+        if called != sorted(_compare.STEPS * [round(rate, 6) for rate in dropped]):
+            raise ValueError(f"PyTorch's export has dropout with the rates {dropped}; in a step, the module has dropout with "
+                             f"{called[::_compare.STEPS]}")
+        return
+    raise ValueError(f"the module cannot be compared with its export: {failure}")
+
+
+class _Unfit(Exception):
+    """Rows that the module does not compute with."""
+
+
+def _compare_rows(steps, variances, data, inputs, rows, homes, variables):
+    try:
+        expected = steps.predict(rows[0])
+        labels = _compare.labels_of(expected.shape[1])
+        variances.begin()
+        gradients = steps.gradients(rows[0], labels[0])
+    except Exception as e:  # noqa: BLE001, whatever the module raises
+        raise _Unfit(_first_line(e)) from e
+    if not np.isfinite(expected).all() or not all(bool(g.isfinite().all()) for g in gradients.values() if not g.is_sparse):
+        raise _Unfit("its outputs or gradients are not finite for random rows")
+    lost = [name for name in gradients if homes[name][0] is None]
     if lost:
         raise ValueError(f"PyTorch's export has lost the names of {', '.join(lost[:5])}"
                          f"{' and others' if len(lost) > 5 else ''}: the values could not be returned")
-    ops = _ops(data)
-    dropouts = [n for n, m in module.named_modules() if type(m).__name__.startswith("Dropout") and getattr(m, "p", 0) > 0]
-    if dropouts and "Dropout" not in ops:
-        raise ValueError(f"PyTorch's export has left out the dropout of {dropouts[0]}")
-    norms = [n for n, m in module.named_modules() if type(m).__name__.startswith("BatchNorm")]
-    if norms and "BatchNormalization" not in ops:
-        raise ValueError(f"PyTorch's export has folded the batch norm of {norms[0]}")
+    rate = _compare.rate_of([(steps.before[name], (g.to_dense() if g.is_sparse else g).numpy())
+                             for name, g in gradients.items()])
+    trial = _compare.Trial(data, inputs, expected.shape[1], rate)
+    try:
+        found = trial.predict(rows[0])
+    except ValueError as e:
+        raise _Unfit(_first_line(e)) from e
+    if _compare.differs(expected, found):
+        raise ValueError("the exported network computes otherwise than the module in evaluation mode: its outputs differ by "
+                         f"{float(np.abs(expected - found).max()):.2g}")
+    before = wanted = steps.before
+    for step in range(_compare.STEPS):
+        if step > 0:
+            variances.begin()
+            gradients = steps.gradients(rows[step], labels[step])
+        steps.apply(gradients, rate)
+        values = steps.values()
+        wanted = variances.moved(values, before, wanted)
+        before = values
+        trial.step(rows[step], labels[step])
+        _compare_values(steps, wanted, trial.values(), homes, variables)
 
 
-def _fields(data):
-    """Fields of a protobuf message: (number, value); values of length-delimited fields are memoryviews."""
-    at, end = 0, len(data)
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    while at < end:
-        tag = varint()
-        kind = tag & 7
-        if kind == 0:
-            yield tag >> 3, varint()
-        elif kind == 2:
-            size = varint()
-            yield tag >> 3, data[at:at + size]
-            at += size
-        else:
-            size = 8 if kind == 1 else 4
-            yield tag >> 3, data[at:at + size]
-            at += size
-
-
-def _graph(data):
-    return next(value for number, value in _fields(memoryview(data)) if number == 7)
-
-
-def _initializers(data):
-    return {bytes(value).decode() for number, tensor in _fields(_graph(data)) if number == 5
-            for field, value in _fields(tensor) if field == 8}
-
-
-def _ops(data):
-    return {bytes(value).decode() for number, node in _fields(_graph(data)) if number == 1
-            for field, value in _fields(node) if field == 4}
+def _compare_values(steps, wanted, found, homes, variables):
+    most = max(_compare.moved(values, steps.before[name]) for name, values in wanted.items()
+               if homes[name][1] == "trained")
+    for name, values in wanted.items():
+        if name.endswith("num_batches_tracked"):
+            continue
+        start = steps.before[name]
+        own = found.get(variables.get(homes[name][0]))
+        own = start if own is None else own.reshape(start.shape)
+        if not _compare.moves_differ(values, own, start, most):
+            continue
+        owner = steps._module.get_submodule(name.rpartition(".")[0])
+        raise ValueError(f"{name} of {_torch_modules.place_of(name.rpartition('.')[0], owner)}: a step of PyTorch moves it by "
+                         f"{_compare.moved(values, start):.3g}, and one of Leat by {_compare.moved(own, start):.3g} "
+                         f"(they differ by {_compare.moved(own, values):.2g}); Leat cannot train this module")

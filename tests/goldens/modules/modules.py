@@ -1,13 +1,13 @@
-"""Five modules of PyTorch, and the batches that they are trained on."""
+"""Modules of PyTorch, and the batches that they are trained on."""
 
 import numpy as np
 import torch
 from torch import nn
 
 BATCH, CLASSES, STEPS = 16, 4, 100
-RATES = {"mlp": 0.05, "resnet": 0.05, "separable": 0.1, "lstm": 0.5, "transformer": 0.05}
+RATES = {"mlp": 0.05, "resnet": 0.05, "separable": 0.1, "lstm": 0.5, "transformer": 0.05, "parts": 0.1}
 # The shape of a row of each module.
-INPUTS = {"mlp": (30,), "resnet": (3, 12, 12), "separable": (3, 12, 12), "lstm": (10, 6), "transformer": (8, 12)}
+INPUTS = {"mlp": (30,), "resnet": (3, 12, 12), "separable": (3, 12, 12), "lstm": (10, 6), "transformer": (8, 12), "parts": (12,)}
 
 
 def numbers(salt, count):
@@ -96,19 +96,54 @@ class Transformer(nn.Module):
         return self.head(self.encoder(self.embed(x) + self.position).mean(dim=1))
 
 
+class Parts(nn.Module):
+    """Frozen layers, norms and buffers beside scalars, tied weights, and weights that pass through functions."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(1.5))
+        self.gate = nn.Parameter(torch.zeros(16))
+        self.norm = nn.Parameter(torch.rand(16) + 0.5)
+        self.register_buffer("mean", torch.arange(12.) / 10)
+        self.register_buffer("std", 1 + torch.arange(12.) / 10, persistent=False)
+        self.stem = nn.Sequential(nn.Linear(12, 16), nn.BatchNorm1d(16))
+        self.stem.requires_grad_(False)
+        with torch.no_grad():
+            self.stem[1].running_mean += 0.3
+            self.stem[1].running_var *= 2
+        self.a = nn.Linear(16, 16)
+        self.b = nn.Linear(16, 16)
+        self.b.weight = self.a.weight
+        self.wn = nn.utils.parametrizations.weight_norm(nn.Linear(16, 8))
+        self.moving = nn.BatchNorm1d(8)
+        self.head = nn.Linear(8, CLASSES)
+        self.unused = nn.Linear(4, 4)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.stem.eval()
+        return self
+
+    def forward(self, x):
+        x = torch.relu(self.stem((x - self.mean) / self.std))
+        x = torch.sigmoid(self.gate) * self.b(torch.tanh(self.a(x))) / self.norm.norm()
+        return self.scale.exp() * self.head(torch.relu(self.moving(self.wn(x))))
+
+
 def make(name):
     torch.manual_seed(7)
     if name == "mlp":
         return nn.Sequential(nn.Linear(30, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 32), nn.LayerNorm(32), nn.ReLU(),
                              nn.Linear(32, CLASSES))
-    return {"resnet": ResNet, "separable": Separable, "lstm": Lstm, "transformer": Transformer}[name]()
+    return {"resnet": ResNet, "separable": Separable, "lstm": Lstm, "transformer": Transformer,
+            "parts": Parts}[name]()
 
 
 def train(name, threads):
     """The loss of each step, and the trained module."""
     torch.set_num_threads(threads)
     module = make(name).train()
-    optimizer = torch.optim.SGD(module.parameters(), lr=RATES[name])
+    optimizer = torch.optim.SGD([value for value in module.parameters() if value.requires_grad], lr=RATES[name])
     losses = []
     for step in range(STEPS):
         x, labels = batch(step, INPUTS[name])
