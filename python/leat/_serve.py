@@ -10,7 +10,7 @@ import threading
 import weakref
 
 from leat._job import _error
-from leat._run import _close, _read_address, spawn
+from leat._run import _close, _plain, _read_address, spawn
 
 
 class Server:
@@ -50,7 +50,7 @@ class Server:
         asked = [events] if single else list(events)
         if not asked:
             return numpy.empty(0, dtype=numpy.float32)
-        found = self._ask(json.dumps(asked), timeout)["predictions"]
+        found = self._ask(json.dumps(asked, default=_plain), timeout)["predictions"]
         for i, one in enumerate(found):
             if "error" in one and errors == "raise":
                 raise ValueError(one["error"] if single else f"event {i}: {one['error']}")

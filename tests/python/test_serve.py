@@ -58,6 +58,11 @@ def test_events_that_do_not_fit(run):
             server.predict({**event(1.0), "x0": "a"})
         with pytest.raises(ValueError, match="^event 1: x0: 'a' is not a number$"):
             server.predict([event(1.0), {**event(1.0), "x0": "a"}])
+        # Numbers of numpy are numbers.
+        numbers = {"x0": np.float32(1), "x1": np.int64(-1), "x2": np.array(0.5)}
+        assert server.predict(numbers) == server.predict(event(1.0))
+        with pytest.raises(TypeError, match="an event has a value of the type object"):
+            server.predict({**event(1.0), "x0": object()})
         found = server.predict([event(1.0), {**event(1.0), "x0": "a"}], errors="nan")
         assert not np.isnan(found[0]) and np.isnan(found[1])
         assert server.predict([]).size == 0
