@@ -1,15 +1,19 @@
 """Networks of Keras: exported by tf2onnx or by Keras itself, trained by Leat's engine, and returned by their own names.
 
-The exporters rename weights, reorder their elements and fold them into others. So the model is exported with numbers in its
-weights that tell where each element has gone. What cannot be found again is an error.
+Keras says what is trained: its trainable weights, and the moving statistics of batch normalization that is trainable. The
+exporters rename weights, reorder their elements and fold them into others. So the model is exported with numbers in these
+weights that tell where each element has gone. What cannot be found again is an error. All other weights are constants of the
+graph, folded or not.
 """
 
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from leat._models import _Exported
+from leat import _compare, _keras_layers, _onnx_file
+from leat._models import _Exported, quietly
 
 _MOST = 1 << 24  # whole numbers that a float32 tells apart
 
@@ -27,68 +31,190 @@ class Keras(_Exported):
         self._places = None  # by initializer: the element of all weights that each of its elements is
 
     def export(self, inputs):
-        import onnx
-        from onnx import numpy_helper
-
-        weights = self.model.get_weights()
-        names = [weight.name for weight in self.model.weights]
-        total = sum(weight.size for weight in weights)
+        _keras_layers.check(self.model)
+        self._weights = self.model.get_weights()
+        self._starts = np.cumsum([0, *(weight.size for weight in self._weights)])
+        total = int(self._starts[-1])
         if total == 0:
             raise ValueError("the model has no weights")
         if total >= _MOST:
             raise ValueError(f"the model has {total} weights; at most {_MOST - 1} can be exported")
-        for layer in _all_layers(self.model):
-            if type(layer).__name__.endswith("Dropout") and getattr(layer, "rate", 0) > 0:
-                raise ValueError(f"Keras' export leaves out the dropout of the layer {layer.name}; set its rate to 0")
-        starts = np.cumsum([0, *(weight.size for weight in weights)])
+        roles = _roles(self.model)
+        if "trained" not in roles:
+            raise ValueError("no weight of the model is trained: trainable is False for all layers")
         try:
-            # Element k of all weights is (k + 1) / 2^24.
-            self.model.set_weights([((np.arange(weight.size) + start + 1) / _MOST).astype(np.float32).reshape(weight.shape)
-                                    for weight, start in zip(weights, starts)])
-            file = onnx.load_from_string(_export(self.model, inputs))
+            self._call(inputs)
+            # Element k of all weights is (k + 1) / 2^24, except in those that stay constant.
+            self.model.set_weights([
+                weight if role == "constant" else
+                ((np.arange(weight.size) + start + 1) / _MOST).astype(np.float32).reshape(weight.shape)
+                for weight, start, role in zip(self._weights, self._starts, roles)])
+            data = _export(self.model, inputs)
         finally:
-            self.model.set_weights(weights)
-        values = np.concatenate([np.asarray(weight, dtype=np.float32).ravel() for weight in weights])
-        found = np.zeros(total, dtype=bool)
-        self._places = {}
+            self.model.set_weights(self._weights)
+        data = self._with_weights(data, roles)
+        try:
+            _compare_with(self, data, inputs)
+        finally:
+            self.model.set_weights(self._weights)
+        return data
+
+    def _call(self, inputs):
+        """Keras exports some models only after their first call."""
+        self.model(np.zeros((2, *inputs), np.float32))
+
+    def _with_weights(self, data, roles):
+        """The file with the model's own values in place of the numbers, and what it says of them."""
+        import onnx
+        from onnx import numpy_helper
+
+        file = onnx.load_from_string(data)
+        values = np.concatenate([np.asarray(weight, dtype=np.float32).ravel() for weight in self._weights])
+        role_of = np.repeat(np.array(roles), np.diff(self._starts))
+        found = role_of == "constant"
+        self._places, treatments, names = {}, {}, [getattr(weight, "path", weight.name) for weight in self.model.weights]
         for initializer in file.graph.initializer:
             if initializer.data_type != onnx.TensorProto.FLOAT:
                 continue
             array = numpy_helper.to_array(initializer)
             marks = array.astype(np.float64) * _MOST
-            if array.size == 0 or not np.all((marks == np.round(marks)) & (marks >= 1) & (marks <= total)):
+            if array.size == 0 or not np.all((marks == np.round(marks)) & (marks >= 1) & (marks <= len(values))):
                 continue
             place = np.round(marks).astype(np.int64).ravel() - 1
+            those = set(role_of[place])
+            if those == {"constant"}:
+                continue  # values of its own
+            if len(those) > 1:
+                raise ValueError(f"the export has joined weights that are trained with others, in {initializer.name}")
+            if found[place].any():
+                copied = names[int(np.searchsorted(self._starts, place[found[place]][0], side="right")) - 1]
+                raise ValueError(f"the export has copied the weights {copied}: their copies would be trained apart")
             self._places[initializer.name] = place
+            treatments[initializer.name] = str(those.pop())
             found[place] = True
             initializer.CopyFrom(numpy_helper.from_array(values[place].reshape(array.shape), initializer.name))
-        lost = [name for name, start, end in zip(names, starts, starts[1:]) if not found[start:end].all()]
+        lost = [name for name, start, end in zip(names, self._starts, self._starts[1:]) if not found[start:end].all()]
         if lost:
             raise ValueError(f"the export has folded the weights {', '.join(lost[:5])}{' and others' if len(lost) > 5 else ''}"
                              " into others: they could not be returned")
-        if len(np.concatenate(list(self._places.values()))) != total:
-            raise ValueError("the export has copied weights: their copies would be trained apart")
-        self._shapes = [weight.shape for weight in weights]
-        self._starts = starts
-        return file.SerializeToString()
+        moved = {name for node in file.graph.node if node.op_type == "BatchNormalization" for name in node.input[3:5]}
+        fixed = [name for name, treatment in treatments.items() if treatment == "statistic" and name not in moved]
+        if fixed:
+            name = names[int(np.searchsorted(self._starts, self._places[fixed[0]][0], side="right")) - 1]
+            raise ValueError(f"the export has no batch normalization that moves the weights {name}; trainable=False keeps them")
+        self._set_momentum(file, treatments)
+        self._variables = _onnx_file.variable_names(treatments)
+        return _onnx_file.with_treatments(file.SerializeToString(), treatments)
+
+    def _set_momentum(self, file, treatments):
+        """The exporters write an inference form, which has no momentum."""
+        from onnx import helper
+
+        momentum = {id(layer.moving_mean): layer.momentum for layer in _keras_layers.all_layers(self.model)
+                    if hasattr(layer, "moving_mean")}
+        for node in file.graph.node:
+            if node.op_type != "BatchNormalization" or treatments.get(node.input[3]) != "statistic":
+                continue
+            at = int(np.searchsorted(self._starts, self._places[node.input[3]][0], side="right")) - 1
+            kept = [attribute for attribute in node.attribute if attribute.name != "momentum"]
+            del node.attribute[:]
+            node.attribute.extend([*kept, helper.make_attribute("momentum", float(momentum[id(self.model.weights[at])]))])
 
     def take(self, variables):
         """The weights in the order of `model.get_weights()`."""
-        from leat._torch import _own_name, _plain
-
-        by_name = {_own_name(name): np.asarray(value).ravel() for name, value in variables.items()}
-        values = np.empty(int(self._starts[-1]), dtype=np.float32)
+        by_name = {_onnx_file.own_name(name): np.asarray(value).ravel() for name, value in variables.items()}
+        values = np.concatenate([np.asarray(weight, dtype=np.float32).ravel() for weight in self._weights])
         for name, place in self._places.items():
-            values[place] = by_name[_plain(name)]
-        return [values[start:end].reshape(shape) for shape, start, end in zip(self._shapes, self._starts, self._starts[1:])]
+            found = by_name.get(self._variables[name])
+            if found is not None:  # otherwise the output does not depend on it
+                values[place] = found
+        return [values[start:end].reshape(weight.shape).astype(weight.dtype)
+                for weight, start, end in zip(self._weights, self._starts, self._starts[1:])]
 
 
-def _all_layers(model):
-    for layer in model.layers:
-        yield layer
-        if hasattr(layer, "layers"):
-            yield from _all_layers(layer)
+def _roles(model):
+    """Of each weight, in the order of `get_weights()`: trained, statistic or constant."""
+    trained = {id(weight) for weight in model.trainable_weights}
+    moving = set()
+    for layer in _keras_layers.all_layers(model):
+        kind = _keras_layers.base_of(layer)
+        if kind is not None and kind.__name__ == "BatchNormalization" and layer.trainable:
+            moving |= {id(layer.moving_mean), id(layer.moving_variance)}
+    return ["trained" if id(weight) in trained else "statistic" if id(weight) in moving else "constant"
+            for weight in model.weights]
 
+
+# ---- the comparison
+
+def _compare_with(exported, data, inputs):
+    """Raises ValueError with the first weight in which Leat and Keras differ after a few steps."""
+    model, failure = exported.model, None
+    start = [np.asarray(weight, np.float32) for weight in exported._weights]
+    tables = [layer.input_dim for layer in _keras_layers.all_layers(model) if type(layer).__name__ == "Embedding"]
+    for rows in _compare.kinds_of_rows(inputs, min(tables, default=0)):
+        model.set_weights(exported._weights)
+        try:
+            expected = np.asarray(model.predict_on_batch(rows[0]))
+            if not np.isfinite(expected).all():
+                raise ValueError("its outputs are not finite for random rows")
+        except Exception as e:  # noqa: BLE001, whatever the model raises
+            failure = failure or e
+            continue
+        outputs = int(np.prod(expected.shape[1:]))
+        labels = _compare.labels_of(outputs)
+        shaped = labels.reshape(*labels.shape[:2], *expected.shape[1:])
+        # How far a step at a small rate goes tells the gradients, and with them a good rate.
+        small = 2.0**-10
+        first = _steps(model, rows[:1], shaped[:1], small)[0]
+        if not all(np.isfinite(values).all() for values in first):
+            failure = failure or "its gradients are not finite for random rows"
+            continue
+        rate = _compare.rate_of([(a, (a - b) / small) for a, b, role in zip(start, first, _roles(model)) if role == "trained"])
+        model.set_weights(exported._weights)
+        trial = _compare.Trial(data, inputs, outputs, rate)
+        try:
+            found = trial.predict(rows[0])
+        except ValueError as e:
+            failure = failure or e
+            continue
+        if _compare.differs(expected.reshape(len(expected), -1), found):
+            raise ValueError("the exported network computes otherwise than the model: its outputs differ by "
+                             f"{float(np.abs(expected.reshape(found.shape) - found).max()):.2g}")
+        for step, wanted in enumerate(_steps(model, rows, shaped, rate)):
+            trial.step(rows[step], labels[step])
+            _compare_values(exported, start, wanted, exported.take(trial.values()))
+        return
+    raise ValueError(f"the model cannot be compared with its export: {' '.join(str(failure).split())[:300]}")
+
+
+def _steps(model, rows, labels, rate):
+    """The weights after each step of plain gradient descent by Keras, on the mean squared error."""
+    keras = sys.modules[_keras_layers.base_of(model).__module__.split(".")[0]]
+    # Another model of the same layers, whose optimizer is not the user's.
+    twin = keras.Model(model.inputs, model.outputs)
+    twin.compile(optimizer=keras.optimizers.SGD(float(rate)), loss="mean_squared_error")
+    made = []
+    for x, y in zip(rows, labels):
+        twin.train_on_batch(x, y)
+        made.append([np.array(weight, np.float32) for weight in model.get_weights()])
+    return made
+
+
+def _compare_values(exported, start, wanted, found):
+    most = max(_compare.moved(values, before) for values, before, role in zip(wanted, start, _roles(exported.model))
+               if role == "trained")
+    for weight, before, values, own in zip(exported.model.weights, start, wanted, found):
+        name = getattr(weight, "path", weight.name)
+        # Some backends have Bessel's correction in moving variances; ONNX has not.
+        share = 0.2 if "moving_variance" in name else 0.02
+        if not _compare.moves_differ(values, own, before, most, share):
+            continue
+        raise ValueError(f"{name}: a step of Keras moves it by {_compare.moved(values, before):.3g}, and one of Leat by "
+                         f"{_compare.moved(own, before):.3g} (they differ by {_compare.moved(own, values):.2g}); Leat cannot train "
+                         "this model")
+
+
+# ---- the exporters
 
 def _export(model, inputs):
     """The bytes of the ONNX file, without the rewritings that fold weights into each other."""
@@ -97,7 +223,8 @@ def _export(model, inputs):
     with tempfile.TemporaryDirectory(prefix="leat-") as directory:
         file = Path(directory) / "model.onnx"
         try:
-            model.export(str(file), format="onnx", verbose=False)
+            with quietly():
+                model.export(str(file), format="onnx", verbose=False)
         except Exception as e:  # noqa: BLE001
             text = (str(e).strip() or type(e).__name__).splitlines()[0]
             raise ValueError(f"Keras cannot export the model as ONNX: {text[:300]}") from e
@@ -105,8 +232,6 @@ def _export(model, inputs):
 
 
 def _is_keras_3(model):
-    import sys
-
     keras = sys.modules.get(type(model).__module__.split(".")[0])
     return str(getattr(keras, "__version__", "2")).split(".")[0] >= "3"
 
@@ -120,8 +245,10 @@ def _by_tf2onnx(model, inputs):
         raise ValueError(f"models of Keras 2 are exported by tf2onnx: {e}") from e
     kept = {name: make for name, make in optimizer._get_optimizers().items() if "back_to_back" not in name}
     try:
-        proto, _ = tf2onnx.convert.from_keras(
-            model, input_signature=(tf.TensorSpec((None, *inputs), tf.float32, name="features"),), opset=17, optimizers=kept)
+        with quietly():
+            proto, _ = tf2onnx.convert.from_keras(
+                model, input_signature=(tf.TensorSpec((None, *inputs), tf.float32, name="features"),), opset=17,
+                optimizers=kept)
     except Exception as e:  # noqa: BLE001
         text = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ValueError(f"tf2onnx cannot export the model: {text[:300]}") from e

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+import keras_cases
 import leat
 
 BATCH, STEPS, RATE = 16, 50, 0.05
@@ -73,10 +74,42 @@ def test_what_cannot_be_trained_is_named(keras):
             leat.Classifier(model).partial_fit(x, y, classes=[0, 1])
         assert "\n" not in str(error.value)
 
-    refused("leaves out the dropout of the layer drop", keras.layers.Dropout(0.2, name="drop"), keras.layers.Dense(2))
     refused("folded the weights batch_normalization.*gamma", keras.layers.Dense(4), keras.layers.BatchNormalization(),
             keras.layers.Dense(2))
     refused("no weights", keras.layers.ReLU())
+    refused("no weight of the model is trained", keras.layers.Dense(2, trainable=False))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", keras_cases.CASES)
+def test_each_layer_of_the_list(keras, name):
+    keras_cases.check_list(keras, "tensorflow", name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("text, build, shape", keras_cases.REFUSED)
+def test_options_that_are_not_trained_as_by_keras(keras, text, build, shape):
+    keras_cases.check_refused(keras, text, build, shape)
+
+
+@pytest.mark.long
+def test_the_list_has_a_case_for_each_layer(keras):
+    from leat import _keras_layers
+
+    seen = {"Sequential", "Model"}
+    for name in keras_cases.CASES:
+        for layer in _keras_layers.all_layers(keras_cases.make(keras, name)[0]):
+            seen.add(type(layer).__name__)
+    assert set(_keras_layers.LAYERS) - seen == {"Functional"}
+
+
+@pytest.mark.long
+def test_models_in_models_are_frozen_in_part(keras):
+    layers = keras.layers
+    inner = keras.Sequential([layers.Input((6,)), layers.Dense(5, activation="tanh"), layers.Dense(5, trainable=False)])
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, layers.Dense(3)(inner(inputs)))
+    keras_cases.assert_trained_alike(keras, model, (6,), stays=[inner.layers[1].name + "/"])
 
 
 # ---- without Keras: the places of elements are found in whatever an exporter makes of them
@@ -90,11 +123,16 @@ class Model:
     """What the package asks of a Keras model: a dense layer of 3 units on 2 inputs."""
 
     input_shape = (None, 2)
-    layers = ()
-    weights = (Weight("kernel"), Weight("bias"))
+    weights = trainable_weights = (Weight("kernel"), Weight("bias"))
 
     def __init__(self):
         self.values = [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros(3, np.float32)]
+
+    def __call__(self, rows):
+        return rows
+
+    def _flatten_layers(self, include_self):
+        return []
 
     def get_weights(self):
         return [value.copy() for value in self.values]
@@ -124,10 +162,17 @@ def exporter(lose_bias):
     return export
 
 
+def without_keras(monkeypatch, export):
+    from leat import _keras
+
+    monkeypatch.setattr(_keras, "_export", export)
+    monkeypatch.setattr(_keras, "_compare_with", lambda *_: None)
+
+
 def test_elements_are_found_wherever_they_are(monkeypatch):
     from leat import _keras
 
-    monkeypatch.setattr(_keras, "_export", exporter(False))
+    without_keras(monkeypatch, exporter(False))
     model = Model()
     classifier = leat.Classifier(_keras.Keras(model), optimizer=leat.SGD(0.1), random_state=1)
     x = np.array([[1, 0], [0, 1], [1, 1], [2, 1]], np.float32)
@@ -144,6 +189,6 @@ def test_elements_are_found_wherever_they_are(monkeypatch):
 def test_a_folded_weight_is_named(monkeypatch):
     from leat import _keras
 
-    monkeypatch.setattr(_keras, "_export", exporter(True))
+    without_keras(monkeypatch, exporter(True))
     with pytest.raises(ValueError, match="the export has folded the weights bias into others"):
         _keras.Keras(Model()).export((2,))
