@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
+#include <vector>
 
 #include "checkpoint/running_checksum.h"
 #include "checkpoint/sync.h"
@@ -175,6 +177,34 @@ Status ReplaceFile(const std::string& directory, const std::string& name, ByteVi
   }();
   if (!status.ok()) unlink(path.c_str());
   return status;
+}
+
+namespace {
+
+// Names in the folders of checkpoints and terms.
+bool IsOfFolder(std::string_view name) {
+  constexpr std::string_view kTemporary = ".tmp";
+  if (name.ends_with(kTemporary)) name.remove_suffix(kTemporary.size());
+  return name == "journal" || name == "manifest.json" || name == "removed.json" ||
+         (name.starts_with("shard-") && name.ends_with(".safetensors"));
+}
+
+}  // namespace
+
+Status RemoveFolder(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() != fs::file_type::directory) return {};
+  std::vector<std::string> files;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    if (IsOfFolder(at->path().filename().string())) files.push_back(at->path().string());
+  }
+  if (error) return SystemError(path, "read", error.value());
+  for (const std::string& file : files)
+    if (unlink(file.c_str()) != 0 && errno != ENOENT) return SystemError(file, "remove", errno);
+  if (rmdir(path.c_str()) == 0 || errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST) return {};
+  return SystemError(path, "remove", errno);
 }
 
 Result<Bytes> ReadFile(const std::string& path, uint64_t limit) {

@@ -58,6 +58,10 @@ Status RenameSynced(const std::string& directory, const std::string& from, const
 // Writes a temporary file, syncs, renames, and syncs the directory: after a crash either the old or the new
 // file exists.
 Status ReplaceFile(const std::string& directory, const std::string& name, ByteView bytes);
+// Removes the folder of a checkpoint or a term: the files with names that are given to files there, then the
+// folder. Others may have a folder of such a name, too: what else is in it stays, and so does the folder. Ok
+// if there is none.
+Status RemoveFolder(const std::string& path);
 // kResourceExhausted if it is larger than `limit`.
 Result<Bytes> ReadFile(const std::string& path, uint64_t limit);
 

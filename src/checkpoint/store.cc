@@ -91,10 +91,7 @@ Status RemoveCheckpoint(const std::string& path, const std::string& term) {
   const Status status = Move(path + "/" + kManifest, removed, path, term);
   if (!status.ok() && status.code() != Code::kNotFound) return status;
   unlink(removed.c_str());
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  if (error) return SystemError(path, "remove", error.value());
-  return {};
+  return RemoveFolder(path);
 }
 
 Result<Manifest> ReadManifestOf(const std::string& directory, uint64_t id) {

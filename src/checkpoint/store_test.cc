@@ -372,6 +372,29 @@ TEST(Store, RemainsOfAnUnfinishedCheckpointAreRemovedWhenItsIdIsReused) {
   EXPECT_TRUE(std::filesystem::is_empty(order.directory));
 }
 
+// Another program may give its folders the same names.
+TEST(Store, FilesOfOthersAreNeverRemoved) {
+  const TempDir dir;
+  const std::string weights = dir / "checkpoint-000001/model.safetensors",
+                    paper = dir / "term-000001.over/paper";
+  std::filesystem::create_directories(dir / "term-000001.over");
+  ASSERT_TRUE(ReplaceFile(dir / "term-000001.over", "paper", AsBytes("p")).ok());
+  {
+    const auto store = OpenOrDie(dir.path(), false);
+    ASSERT_TRUE(store->WriteJob("a: 1\n").ok());
+    std::filesystem::create_directories(dir / "checkpoint-000001");
+    ASSERT_TRUE(ReplaceFile(dir / "checkpoint-000001", "model.safetensors", AsBytes("w")).ok());
+    ASSERT_TRUE(WriteCheckpoint(store.get(), 2).ok());
+    ASSERT_TRUE(store->Drop(2, {}).ok());
+    EXPECT_TRUE(Exists(weights)) << "as if it were a checkpoint that was given up";
+  }
+  const auto store = OpenOrDie(dir.path(), true);
+  EXPECT_TRUE(Exists(weights));
+  EXPECT_TRUE(Exists(paper));
+  EXPECT_TRUE(store->Remove(2).ok());
+  EXPECT_FALSE(Exists(dir / "checkpoint-000002"));
+}
+
 TEST(Store, AFlippedByteOfManifestOrJobIsDataLoss) {
   const TempDir dir;
   const auto store = OpenOrDie(dir.path(), false);

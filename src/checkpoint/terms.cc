@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -32,12 +31,6 @@ struct Entry {
   std::string name;
 };
 
-std::string NameOf(uint64_t term) {
-  char text[48];
-  std::snprintf(text, sizeof(text), "term-%06llu", static_cast<unsigned long long>(term));
-  return text;
-}
-
 std::optional<Entry> Parse(std::string_view name) {
   Entry entry{
       .number = 0, .over = name.ends_with(kOver), .copy = name.ends_with(kCopy), .name = std::string(name)};
@@ -45,7 +38,7 @@ std::optional<Entry> Parse(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const auto [end, error] =
       std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), entry.number);
-  if (error != std::errc() || end != name.data() + name.size() || NameOf(entry.number) != name)
+  if (error != std::errc() || end != name.data() + name.size() || TermName(entry.number) != name)
     return std::nullopt;
   return entry;
 }
@@ -73,7 +66,7 @@ Result<uint64_t> CreateNext(const std::string& directory, uint64_t wanted) {
     LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(directory));
     const uint64_t next = entries.empty() ? 1 : entries.front().number + 1;
     const uint64_t term = wanted == 0 ? next : wanted;
-    const std::string path = directory + "/" + NameOf(term);
+    const std::string path = directory + "/" + TermName(term);
     if (term < next) return Status(Code::kStale, path + ": there is a later term already");
     if (mkdir(path.c_str(), 0700) == 0) {
       LEAT_RETURN_IF_ERROR(SyncDirectory(directory));
@@ -108,7 +101,7 @@ Result<std::optional<std::vector<protocol::JournalRecord>>> TakeFormer(const std
 
 Result<Term> ClaimTerm(const std::string& directory, uint64_t wanted) {
   LEAT_ASSIGN_OR_RETURN(const uint64_t number, CreateNext(directory, wanted));
-  Term term{.number = number, .directory = directory + "/" + NameOf(number), .former = {}};
+  Term term{.number = number, .directory = directory + "/" + TermName(number), .former = {}};
   auto former = TakeFormer(directory, number);
   // Another one that claims the next term at the same time may have removed the former journal.
   if (!former.ok()) return UnlessReplaced(term.directory, former.status());
@@ -118,7 +111,7 @@ Result<Term> ClaimTerm(const std::string& directory, uint64_t wanted) {
 
 Status WriteFormerTerm(const std::string& directory, uint64_t number,
                        const std::vector<protocol::JournalRecord>& records) {
-  const std::string path = directory + "/" + NameOf(number);
+  const std::string path = directory + "/" + TermName(number);
   LEAT_RETURN_IF_ERROR(MakeDirectory(path));
   return Journal::Create(path, records).status();
 }
@@ -132,9 +125,8 @@ void RemoveFormerTerms(const std::string& directory, uint64_t current) {
   const auto entries = List(directory);
   if (!entries.ok()) return;
   for (const Entry& entry : *entries) {
-    std::error_code ignored;
     if ((entry.over || entry.copy) && entry.number < current)
-      std::filesystem::remove_all(directory + "/" + entry.name, ignored);
+      (void)RemoveFolder(directory + "/" + entry.name);
   }
 }
 
@@ -152,8 +144,21 @@ Result<HighestTerm> FindHighestTerm(const std::string& directory) {
   return HighestTerm{entries.front().number, entries.front().copy};
 }
 
+void RemoveOtherTerms(const std::string& directory, const std::string& kept) {
+  const auto entries = List(directory);
+  if (!entries.ok()) return;
+  for (const Entry& entry : *entries)
+    if (entry.name != kept) (void)RemoveFolder(directory + "/" + entry.name);
+}
+
+std::string TermName(uint64_t term) {
+  char text[48];
+  std::snprintf(text, sizeof(text), "term-%06llu", static_cast<unsigned long long>(term));
+  return text;
+}
+
 std::string CopyName(uint64_t term) {
-  return NameOf(term) + std::string(kCopy);
+  return TermName(term) + std::string(kCopy);
 }
 
 Result<Claimed> NewestClaimed(const std::string& directory) {

@@ -53,7 +53,10 @@ struct HighestTerm {
 };
 // Only reads.
 Result<HighestTerm> FindHighestTerm(const std::string& directory);
-// The name of the directory for a copy of another coordinator's journal.
+// Best effort: all terms' directories but the one with this name.
+void RemoveOtherTerms(const std::string& directory, const std::string& kept);
+// The name of a term's directory, "term-000003", and of that for a copy of another coordinator's journal.
+std::string TermName(uint64_t term);
 std::string CopyName(uint64_t term);
 
 struct Claimed {

@@ -114,6 +114,14 @@ def test_bad_input_is_one_line(tmp_path, server):
                  "there is no complete checkpoint")
     leat.refused(leat.run("train", "--resume", f"s3://{s3.BUCKET}/bad", env=server.env()), "--directory")
     assert not (tmp_path / "job").exists()
+    # The results of another program, some with a name that a checkpoint may have.
+    for name in ("checkpoint-500", "checkpoint-000500", "term-000002"):
+        weights = tmp_path / name / "runs" / name / "model.safetensors"
+        weights.parent.mkdir(parents=True)
+        weights.write_text("w")
+        leat.refused(leat.run("train", "--resume", f"s3://{s3.BUCKET}/nothing", "--directory", tmp_path / name / "runs",
+                              env=server.env()), f"has '{name}'", "new or empty")
+        assert weights.read_text() == "w"
 
 
 def test_a_store_that_cannot_be_reached_is_one_line(tmp_path, server):

@@ -111,16 +111,46 @@ Status FetchShard(object_store::ObjectStore& store, const std::string& key,
   return status.code() == Code::kNotFound ? Status(Code::kDataLoss, status.message()) : status;
 }
 
-// What is in the way of a resume that was not completed.
-void RemoveRest(const std::string& directory) {
+// While a job is fetched, its directory has this file: the names of the folders that are made there, one a
+// line. It is written before them.
+constexpr const char* kFetching = ".leat-fetching";
+
+// The folders that an interrupted FetchJob has made. kFailedPrecondition if the directory has anything else.
+Result<std::vector<std::string>> FoldersOfInterrupted(const std::string& directory) {
+  std::vector<std::string> made;
+  if (!Exists(directory)) return made;
+  const auto list = ReadFile(directory + "/" + kFetching, 4096);
+  if (!list.ok() && list.status().code() != Code::kNotFound) return list.status();
+  for (std::string_view text = list.ok() ? AsText(*list) : ""; !text.empty();) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string name(text.substr(0, end));
+    if (!IsPlainName(name)) return Status(Code::kDataLoss, directory + "/" + kFetching + ": is damaged");
+    made.push_back(name);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
   std::error_code error;
-  std::vector<std::filesystem::path> rest;
   for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
        at.increment(error)) {
     const std::string name = at->path().filename();
-    if (name.starts_with(kCheckpoints) || name.starts_with("term-")) rest.push_back(at->path());
+    const std::string finished = name.ends_with(".tmp") ? name.substr(0, name.size() - 4) : name;
+    const bool own = finished == kFetching || (list.ok() && name == "job.yaml.tmp") ||
+                     std::ranges::find(made, name) != made.end();
+    // The latter is in the root of a disk.
+    if (own || name == "lost+found") continue;
+    return Status(Code::kFailedPrecondition,
+                  directory + ": has '" + name + "'; a job is fetched into a new or empty directory only");
   }
-  for (const auto& path : rest) std::filesystem::remove_all(path, error);
+  if (error) return SystemError(directory, "read", error.value());
+  return made;
+}
+
+Status RemoveFolders(const std::string& directory, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    std::error_code error;
+    std::filesystem::remove_all(directory + "/" + name, error);
+    if (error) return SystemError(directory + "/" + name, "remove", error.value());
+  }
+  return {};
 }
 
 }  // namespace
@@ -239,6 +269,7 @@ Status FetchJob(object_store::ObjectStore& store, const std::string& directory) 
   if (Exists(path + "/job.yaml"))
     return {Code::kFailedPrecondition,
             path + ": has a job already; resume that one, or name another directory"};
+  LEAT_ASSIGN_OR_RETURN(std::vector<std::string> made, FoldersOfInterrupted(path));
   LEAT_ASSIGN_OR_RETURN(const BucketContents contents, LookAtBucket(store));
   if (contents.complete.empty()) return {Code::kNotFound, where + ": there is no complete checkpoint"};
   std::string why;
@@ -265,9 +296,12 @@ Status FetchJob(object_store::ObjectStore& store, const std::string& directory) 
   std::ranges::sort(found, std::ranges::greater(),
                     [](const BucketManifest& one) { return std::pair(one.term, one.manifest.id); });
   LEAT_RETURN_IF_ERROR(MakeDirectory(path));
+  LEAT_RETURN_IF_ERROR(RemoveFolders(path, made));
   for (const BucketManifest& one : found) {
-    RemoveRest(path);
     const std::string name = CheckpointName(one.manifest.id), folder = path + "/" + name;
+    const uint64_t term = std::max(contents.highest_term, one.term);
+    made = {name, TermName(term)};
+    LEAT_RETURN_IF_ERROR(ReplaceFile(path, kFetching, AsBytes(made[0] + "\n" + made[1] + "\n")));
     LEAT_RETURN_IF_ERROR(MakeDirectory(folder));
     const Status fetched = [&]() -> Status {
       for (const auto& shard : one.manifest.shards)
@@ -275,17 +309,19 @@ Status FetchJob(object_store::ObjectStore& store, const std::string& directory) 
       return {};
     }();
     if (!fetched.ok()) {
-      RemoveRest(path);
       LEAT_RETURN_IF_ERROR(pass_over(fetched));
+      LEAT_RETURN_IF_ERROR(RemoveFolders(path, made));
       continue;
     }
     // As a former coordinator of the directory would have left it. The job is last: without it there is none.
     LEAT_RETURN_IF_ERROR(ReplaceFile(folder, kManifestName, AsBytes(EncodeManifest(one.manifest))));
-    const uint64_t term = std::max(contents.highest_term, one.term);
     LEAT_RETURN_IF_ERROR(WriteFormerTerm(path, term, one.records));
     LEAT_RETURN_IF_ERROR(SyncDirectory(path));
-    return WriteJob(path, one.job);
+    LEAT_RETURN_IF_ERROR(WriteJob(path, one.job));
+    unlink((path + "/" + kFetching).c_str());
+    return {};
   }
+  unlink((path + "/" + kFetching).c_str());
   return {Code::kDataLoss, why + "there is no other one"};
 }
 

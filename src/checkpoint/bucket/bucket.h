@@ -80,8 +80,9 @@ class Bucket {
 // Makes a directory that a coordinator can resume from (Store::Open), out of the newest checkpoint of the
 // bucket that is what was written: that of the highest term, and of these that of the highest id. The next
 // term of the directory is the next free one of the bucket. kNotFound if the bucket has no checkpoint,
-// kFailedPrecondition if the directory has a job, kDataLoss if no checkpoint is what was written. A failure
-// leaves no job in the directory.
+// kFailedPrecondition if the directory has a job or anything else but what an interrupted call has made,
+// which alone is removed; kDataLoss if no checkpoint is what was written. A failure leaves no job in the
+// directory.
 Status FetchJob(object_store::ObjectStore& store, const std::string& directory);
 
 }  // namespace leat::checkpoint

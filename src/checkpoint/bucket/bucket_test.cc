@@ -93,6 +93,42 @@ TEST_F(BucketTest, ADamagedCheckpointIsPassedOver) {
   EXPECT_FALSE(Exists(dir_.path() + "/c/job.yaml"));
 }
 
+TEST_F(BucketTest, NothingElseInTheDirectoryIsRemoved) {
+  ASSERT_TRUE(Coordinator(3)->Commit(Whole(3, 1)).ok());
+  // The last two are names that a job's directory has, too.
+  for (const char* name : {"checkpoint-500", "term-paper", "notes", "checkpoint-000500", "term-000002"}) {
+    SCOPED_TRACE(name);
+    const std::string directory = dir_.path() + "/of-" + name, file = directory + "/" + name + "/weights";
+    ASSERT_TRUE(MakeDirectory(directory + "/" + name).ok());
+    ASSERT_TRUE(ReplaceFile(directory + "/" + name, "weights", AsBytes("w")).ok());
+    const Status refused = FetchJob(*store_, directory);
+    EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
+    EXPECT_NE(refused.message().find(directory + ": has '" + name + "'"), std::string::npos)
+        << refused.message();
+    EXPECT_TRUE(Exists(file));
+    EXPECT_FALSE(Exists(directory + "/job.yaml"));
+  }
+  ASSERT_TRUE(MakeDirectory(Other() + "/lost+found").ok());
+  EXPECT_TRUE(FetchJob(*store_, Other()).ok()) << "the root of a disk";
+}
+
+TEST_F(BucketTest, AnInterruptedFetchIsBegunAgain) {
+  ASSERT_TRUE(Coordinator(3)->Commit(Whole(3, 1)).ok());
+  ASSERT_TRUE(FetchJob(*store_, Other()).ok());
+  // As a process leaves it that dies before the last step.
+  ASSERT_TRUE(std::filesystem::remove(Other() + "/job.yaml"));
+  ASSERT_TRUE(ReplaceFile(Other(), ".leat-fetching", AsBytes("checkpoint-000001\nterm-000003\n")).ok());
+  ASSERT_TRUE(Coordinator(3)->Commit(Whole(3, 2)).ok());
+  ASSERT_TRUE(ReplaceFile(Other(), "notes", AsBytes("n")).ok());
+  EXPECT_EQ(FetchJob(*store_, Other()).code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(Exists(Other() + "/checkpoint-000001"));
+  ASSERT_TRUE(std::filesystem::remove(Other() + "/notes"));
+  ASSERT_TRUE(FetchJob(*store_, Other()).ok());
+  EXPECT_FALSE(Exists(Other() + "/checkpoint-000001"));
+  EXPECT_FALSE(Exists(Other() + "/.leat-fetching"));
+  EXPECT_EQ(ReadNewest(Other())->id, 2u);
+}
+
 TEST_F(BucketTest, AnOlderCoordinatorWritesAndRemovesNothing) {
   const auto older = Coordinator(3), newer = Coordinator(4);
   ASSERT_TRUE(older->Commit(Whole(3, 1)).ok());

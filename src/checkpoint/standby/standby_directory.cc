@@ -102,14 +102,7 @@ Status StandbyDirectory::Begin(uint64_t term, const std::string& job,
   term_ = term;
   founder_ = false;
   // What this directory was before, as a coordinator's or as a copy.
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(directory_, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("term-") && name != CopyName(number)) {
-      std::error_code gone;
-      std::filesystem::remove_all(entry.path(), gone);
-    }
-  }
+  RemoveOtherTerms(directory_, CopyName(number));
   return {};
 }
 
@@ -129,9 +122,7 @@ Result<std::vector<uint64_t>> StandbyDirectory::Checkpoints() const {
 Status StandbyDirectory::RemoveCheckpoint(uint64_t id) {
   const std::string path = PathOf(directory_, id);
   if (unlink((path + "/" + kManifestName).c_str()) == 0) LEAT_RETURN_IF_ERROR(SyncDirectory(path));
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  return error ? SystemError(path, "remove", error.value()) : Status();
+  return RemoveFolder(path);
 }
 
 Result<std::string> StandbyDirectory::Prepare(uint64_t id) {
