@@ -67,6 +67,9 @@ class Soak {
     for (uint64_t round = 0; round < options_.rounds && !interrupted; ++round) {
       const RoundPlan plan = DrawRound(options_.first_seed + round, !options_.on_this_host);
       const std::string folder = folder_ + "/round-" + std::to_string(plan.seed);
+      // It is removed after a round that was good.
+      if (fs::exists(folder))
+        throw std::invalid_argument(folder + " is there already; name another --directory");
       const Time begin = clock_.Now();
       const RoundResult result = RunRound(plan,
                                           {.folder = folder,
