@@ -25,6 +25,7 @@ using protocol::LabelsMarked;
 using protocol::LanesSet;
 using protocol::MemberJoined;
 using protocol::MembersLeft;
+using protocol::PassesPlanned;
 using protocol::Position;
 using protocol::RateRaised;
 using protocol::RoundMade;
@@ -59,7 +60,8 @@ enum class Kind : uint8_t {
   kCheckpoint = 11,
   kLanes = 12,
   kScale = 13,
-  kAgreed = 14
+  kAgreed = 14,
+  kPasses = 15
 };
 
 uint32_t LengthCheck(uint32_t length, uint64_t offset) {
@@ -162,6 +164,35 @@ LanesSet DecodeLanes(ByteReader* in) {
   set.lanes = in->Get<uint32_t>();
   if (set.lanes == 0 || set.lanes > protocol::StrategyConfig::kMaxLanes) in->Fail();
   return set;
+}
+
+void Put(const PassesPlanned& planned, ByteWriter* out) {
+  out->Put(static_cast<uint32_t>(planned.partitions.size()));
+  for (const protocol::Passes& passes : planned.partitions) {
+    out->Put(static_cast<uint32_t>(passes.size()));
+    for (const protocol::PassSpan& span : passes) {
+      out->Put(span.epochs);
+      out->Put(span.begin);
+      out->Put(span.end);
+    }
+  }
+}
+
+PassesPlanned DecodePasses(ByteReader* in) {
+  PassesPlanned planned;
+  const uint32_t partitions = in->GetCount(sizeof(uint32_t));
+  for (uint32_t p = 0; p < partitions && in->ok(); ++p) {
+    protocol::Passes passes(in->GetCount(sizeof(uint32_t) + 2 * sizeof(uint64_t)));
+    for (protocol::PassSpan& span : passes) {
+      span.epochs = in->Get<uint32_t>();
+      span.begin = in->Get<uint64_t>();
+      span.end = in->Get<uint64_t>();
+      if (span.epochs == 0 || span.begin > span.end) in->Fail();
+    }
+    if (passes.empty()) in->Fail();
+    planned.partitions.push_back(std::move(passes));
+  }
+  return planned;
 }
 
 ScaleSet DecodeScale(ByteReader* in) {
@@ -349,8 +380,11 @@ Bytes EncodePayload(const JournalRecord& record) {
   } else if (const auto* begun = std::get_if<CheckpointBegun>(&record)) {
     out.Put(Kind::kCheckpoint);
     out.Put(begun->id);
+  } else if (const auto* planned = std::get_if<PassesPlanned>(&record)) {
+    out.Put(Kind::kPasses);
+    Put(*planned, &out);
   } else {
-    static_assert(std::variant_size_v<JournalRecord> == 14);
+    static_assert(std::variant_size_v<JournalRecord> == 15);
     out.Put(Kind::kAgreed);
     Put(std::get<JournalAgreed>(record).electors, &out);
   }
@@ -415,6 +449,9 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
       break;
     case Kind::kScale:
       record = DecodeScale(&in);
+      break;
+    case Kind::kPasses:
+      record = DecodePasses(&in);
       break;
     case Kind::kAgreed:
       record = JournalAgreed{GetNodes(&in)};

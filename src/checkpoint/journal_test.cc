@@ -69,6 +69,7 @@ std::vector<JournalRecord> SomeRecords() {
     records.push_back(group);
     records.push_back(placed);
     records.push_back(CheckpointBegun{n});
+    records.push_back(protocol::PassesPlanned{{{{1, 0, n}}, {{2, n, n + 1}, {3, n + 1, ~uint64_t{0}}}}});
     const auto count = static_cast<uint32_t>(n);
     records.push_back(ScaleSet{{count, 2 * count}, count - 1, n % 2 == 0, n});
   }
@@ -402,6 +403,18 @@ TEST(Journal, DamageUnderARunningJournalIsNoticedWhenItIsReadAgain) {
   ASSERT_TRUE(journal->Append(IdsReserved{1, 1}).ok());
   std::filesystem::resize_file(dir / "journal", 20);
   EXPECT_EQ(journal->Read().status().code(), Code::kDataLoss);
+}
+
+TEST(Journal, CompactKeepsTheNewestPasses) {
+  const protocol::PassesPlanned first{{{{2, 0, 9}}}}, last{{{{2, 0, 9}, {2, 9, 12}}}};
+  EXPECT_EQ(Payloads(Compact({first, IdsReserved{1, 1}, last}, {{3, 12}})),
+            Payloads({IdsReserved{1, 1}, last}));
+}
+
+TEST(Journal, PassesThatCannotBeAreDataLoss) {
+  for (const protocol::Passes& wrong : std::vector<protocol::Passes>{{}, {{0, 1, 2}}, {{1, 3, 2}}})
+    EXPECT_EQ(DecodePayload(EncodePayload(protocol::PassesPlanned{{wrong}})).status().code(),
+              Code::kDataLoss);
 }
 
 TEST(Journal, CompactKeepsTheLaterCutsAndTheNewestOfTheRest) {

@@ -38,21 +38,58 @@ Cut MakeCut(const CutRules& rules, uint32_t partition, Position after, Position 
   return cut;
 }
 
-std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position at, uint64_t first,
+Passes Continued(Passes passes, uint32_t epochs, Position at, uint64_t end, bool sealed) {
+  const uint64_t stop = sealed ? end : UINT64_MAX;
+  const uint64_t first = passes.front().begin;
+  // The first pass goes on over what was added.
+  if (passes.size() == 1 && at.epoch == 0) return {{epochs, first, stop}};
+  if (passes.back().end == UINT64_MAX) passes.back().end = stop;
+  const uint64_t border = passes.back().end;
+  if (border == UINT64_MAX) return passes;  // known when it is sealed
+  uint32_t made = 0;                        // passes over the events before the border
+  for (const PassSpan& span : passes) made += span.begin == first ? span.epochs : 0;
+  if (passes.size() == 1) {
+    passes.front().epochs = std::max(epochs, at.epoch + 1);
+  } else if (epochs > made) {
+    passes.push_back({epochs - made, first, border});
+  }
+  if (end > border) passes.push_back({epochs, border, stop});
+  return passes;
+}
+
+std::optional<PassRest> RestAfter(const Passes& passes, Position at, uint64_t end, bool sealed) {
+  uint64_t before = 0;  // epochs
+  size_t i = 0;
+  while (i + 1 < passes.size() && at.epoch >= before + passes[i].epochs) before += passes[i++].epochs;
+  const PassSpan& now = passes[i];
+  const auto rest = [&](Position begin, const PassSpan& span) {
+    return PassRest{begin, std::min(span.end, end), sealed || span.end <= end};
+  };
+  const PassRest current = rest(at, now);
+  if (!current.closed || at.offset < current.end) return current;
+  const bool again = at.epoch + uint64_t{1} < before + now.epochs;
+  const PassSpan* const next = again ? &now : i + 1 < passes.size() ? &passes[i + 1] : nullptr;
+  if (next != nullptr && next->begin < std::min(next->end, end))
+    return rest({at.epoch + 1, next->begin}, *next);
+  if (sealed) return std::nullopt;
+  return PassRest{at, std::min(at.offset, end), false};
+}
+
+std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position at, const Passes& passes,
                            uint64_t end, bool sealed, bool short_tail) {
-  if (Exhausted(rules, at, first, end, sealed)) return std::nullopt;
-  const Position begin = sealed && at.offset >= end ? Position{at.epoch + 1, first} : at;
-  if (begin.offset >= end) return std::nullopt;
-  Cut cut = MakeCut(rules, partition, at, begin, end);
+  const auto rest = RestAfter(passes, at, end, sealed);
+  if (!rest || rest->begin.offset >= rest->end) return std::nullopt;
+  const Position begin = rest->begin;
+  Cut cut = MakeCut(rules, partition, at, begin, rest->end);
 
   const uint64_t batches = std::clamp(rules.split_batches, 1u, Cut::kMaxBatches);
   const uint64_t most = std::max<uint64_t>(Cut::kMaxEvents / cut.batch_size, 1);
   const uint64_t full = std::min(batches, most) * cut.batch_size;
-  const uint64_t there = end - cut.begin.offset;
+  const uint64_t there = rest->end - cut.begin.offset;
   if (there >= full) {
     cut.end = cut.begin.offset + full;
-  } else if (sealed) {
-    cut.end = end;
+  } else if (rest->closed) {
+    cut.end = rest->end;
   } else if (short_tail) {
     const uint64_t whole = there - there % cut.batch_size;
     cut.end = cut.begin.offset + (whole > 0 ? whole : there);
@@ -62,8 +99,8 @@ std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position a
   return cut;
 }
 
-bool Exhausted(const CutRules& rules, Position at, uint64_t first, uint64_t end, bool sealed) {
-  return sealed && at.offset >= end && (at.epoch + uint64_t{1} >= rules.epochs || first >= end);
+bool Exhausted(const Passes& passes, Position at, uint64_t end, bool sealed) {
+  return !RestAfter(passes, at, end, sealed);
 }
 
 // ---- RunSet

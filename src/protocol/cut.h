@@ -72,18 +72,45 @@ struct CutRules {
   uint32_t epochs = 1;  // passes over a sealed stream
 };
 
+// Passes over a partition, in order: each goes over the events [begin, end), and the epochs of consecutive
+// passes are consecutive. Events that are added to a stream that was passed over completely have passes of
+// their own.
+struct PassSpan {
+  uint32_t epochs = 1;
+  uint64_t begin = 0;
+  uint64_t end = UINT64_MAX;  // as far as the partition goes
+  friend bool operator==(const PassSpan&, const PassSpan&) = default;
+};
+using Passes = std::vector<PassSpan>;  // not empty
+// All passes over all events.
+inline Passes PassesFrom(uint64_t first, uint32_t epochs) {
+  return {{epochs, first, UINT64_MAX}};
+}
+// The passes of a partition that had `passes`, has been cut up to `at`, and now ends at `end`, where it may
+// be sealed, of a job that passes over all events `epochs` times.
+Passes Continued(Passes passes, uint32_t epochs, Position at, uint64_t end, bool sealed);
+
+// What can be cut after a position.
+struct PassRest {
+  Position begin;       // in the next pass, if the current one is over
+  uint64_t end = 0;     // of the events that are there
+  bool closed = false;  // the pass ends there
+};
+// In a partition that currently ends at `end`. None: it is sealed, and there is no further pass.
+std::optional<PassRest> RestAfter(const Passes& passes, Position at, uint64_t end, bool sealed);
+
 // The cut of [begin.offset, end) by the rules.
 Cut MakeCut(const CutRules& rules, uint32_t partition, Position after, Position begin, uint64_t end);
 
-// The cut that follows `at` in a partition that currently ends at `end` and starts every epoch at `first`.
-// Cuts are full splits while there are enough events. The rest of a sealed partition makes a shorter one.
-// With `short_tail`, so do the whole batches at the end of a live partition, or its events if they are fewer
-// than a batch. None if there is nothing to cut.
-std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position at, uint64_t first,
+// The cut that follows `at` in a partition that currently ends at `end`. Cuts are full splits while there
+// are enough events. The rest of a pass over a sealed partition makes a shorter one. With `short_tail`, so do
+// the whole batches at the end of a live partition, or its events if they are fewer than a batch. None if
+// there is nothing to cut.
+std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position at, const Passes& passes,
                            uint64_t end, bool sealed, bool short_tail);
 
-// True if the rules allow no further cut after `at` while the partition is unchanged.
-bool Exhausted(const CutRules& rules, Position at, uint64_t first, uint64_t end, bool sealed);
+// True if there is no further cut after `at` while the partition is unchanged.
+bool Exhausted(const Passes& passes, Position at, uint64_t end, bool sealed);
 
 // Late labels: the labels [begin, end) of the label topic's partition of the same number, with which the
 // events of a cut are joined.

@@ -34,7 +34,7 @@ TEST(NextCut, CoversASealedPartitionOnceInEveryEpoch) {
                 1 + static_cast<uint32_t>(rng.Below(3)));
     Position at{0, first};
     std::vector<uint32_t> seen(rules.epochs * (end - first), 0);
-    while (auto cut = NextCut(rules, 0, at, first, end, true, false)) {
+    while (auto cut = NextCut(rules, 0, at, PassesFrom(first, rules.epochs), end, true, false)) {
       ASSERT_TRUE(cut->valid());
       ASSERT_EQ(cut->after, at);
       ASSERT_LT(cut->begin.epoch, rules.epochs);
@@ -43,7 +43,7 @@ TEST(NextCut, CoversASealedPartitionOnceInEveryEpoch) {
       EXPECT_LE(cut->batches(), rules.split_batches);
       at = cut->next();
     }
-    EXPECT_TRUE(Exhausted(rules, at, first, end, true));
+    EXPECT_TRUE(Exhausted(PassesFrom(first, rules.epochs), at, end, true));
     EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](uint32_t n) { return n == 1; }));
   }
 }
@@ -51,13 +51,13 @@ TEST(NextCut, CoversASealedPartitionOnceInEveryEpoch) {
 // A full split does not depend on what follows it, or on whether the partition is sealed.
 TEST(NextCut, FullSplitsDependOnThePositionAlone) {
   const CutRules rules = RulesOf(10, 4);
-  const auto cut = NextCut(rules, 1, {0, 120}, 20, 160, false, false);
+  const auto cut = NextCut(rules, 1, {0, 120}, PassesFrom(20, 1), 160, false, false);
   ASSERT_TRUE(cut);
   EXPECT_EQ(cut->end, 160u);
   for (uint64_t end : {160, 161, 500}) {
     for (bool sealed : {false, true}) {
       for (bool short_tail : {false, true}) {
-        EXPECT_EQ(NextCut(rules, 1, {0, 120}, 20, end, sealed, short_tail), cut);
+        EXPECT_EQ(NextCut(rules, 1, {0, 120}, PassesFrom(20, 1), end, sealed, short_tail), cut);
       }
     }
   }
@@ -65,38 +65,129 @@ TEST(NextCut, FullSplitsDependOnThePositionAlone) {
 
 TEST(NextCut, ALiveTailWaitsOrGivesItsWholeBatches) {
   const CutRules rules = RulesOf(10, 4);
-  EXPECT_FALSE(NextCut(rules, 0, {0, 0}, 0, 39, false, false));
-  EXPECT_EQ(NextCut(rules, 0, {0, 0}, 0, 39, false, true)->end, 30u);
-  EXPECT_EQ(NextCut(rules, 0, {0, 30}, 0, 39, false, true)->end, 39u)
+  EXPECT_FALSE(NextCut(rules, 0, {0, 0}, PassesFrom(0, 1), 39, false, false));
+  EXPECT_EQ(NextCut(rules, 0, {0, 0}, PassesFrom(0, 1), 39, false, true)->end, 30u);
+  EXPECT_EQ(NextCut(rules, 0, {0, 30}, PassesFrom(0, 1), 39, false, true)->end, 39u)
       << "less than a batch, but it shall not wait";
-  EXPECT_FALSE(NextCut(rules, 0, {0, 39}, 0, 39, false, true));
-  EXPECT_EQ(NextCut(rules, 0, {0, 0}, 0, 39, true, false)->end, 39u);
+  EXPECT_FALSE(NextCut(rules, 0, {0, 39}, PassesFrom(0, 1), 39, false, true));
+  EXPECT_EQ(NextCut(rules, 0, {0, 0}, PassesFrom(0, 1), 39, true, false)->end, 39u);
 }
 
 TEST(NextCut, ContinuesWhenTheStreamOrTheEpochsGrowLater) {
   const Position reached{0, 40};
-  EXPECT_TRUE(Exhausted(RulesOf(10, 4), reached, 0, 40, true));
-  EXPECT_FALSE(NextCut(RulesOf(10, 4), 0, reached, 0, 40, true, true));
-  const auto grown = NextCut(RulesOf(10, 4), 0, reached, 0, 45, true, false);
+  EXPECT_TRUE(Exhausted(PassesFrom(0, 1), reached, 40, true));
+  EXPECT_FALSE(NextCut(RulesOf(10, 4), 0, reached, PassesFrom(0, 1), 40, true, true));
+  const auto grown = NextCut(RulesOf(10, 4), 0, reached, PassesFrom(0, 1), 45, true, false);
   ASSERT_TRUE(grown);
   EXPECT_EQ(grown->begin, reached);
-  const auto again = NextCut(RulesOf(10, 4, 2), 0, reached, 0, 40, true, false);
+  const auto again = NextCut(RulesOf(10, 4, 2), 0, reached, PassesFrom(0, 2), 40, true, false);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->after, reached);
   EXPECT_EQ(again->begin, (Position{1, 0}));
-  EXPECT_FALSE(NextCut(RulesOf(10, 4, 2), 0, reached, 0, 40, false, true))
+  EXPECT_FALSE(NextCut(RulesOf(10, 4, 2), 0, reached, PassesFrom(0, 2), 40, false, true))
       << "only a sealed stream has an end";
 }
 
+// How often each event is cut, from `at` on.
+std::vector<uint32_t> Counted(const CutRules& rules, const Passes& passes, uint64_t end, Position* at) {
+  std::vector<uint32_t> seen(end, 0);
+  while (const auto cut = NextCut(rules, 0, *at, passes, end, true, false)) {
+    EXPECT_TRUE(cut->valid());
+    EXPECT_EQ(cut->after, *at);
+    for (uint64_t o = cut->begin.offset; o < cut->end; ++o) ++seen[o];
+    *at = cut->next();
+  }
+  return seen;
+}
+
+TEST(Passes, AddedEventsHaveAsManyPassesAsTheOthers) {
+  const CutRules rules = RulesOf(10, 2);
+  Passes passes = Continued(PassesFrom(0, 3), 3, {0, 0}, 50, true);
+  EXPECT_EQ(passes, (Passes{{3, 0, 50}}));
+  Position at{0, 0};
+  EXPECT_EQ(Counted(rules, passes, 50, &at), std::vector<uint32_t>(50, 3));
+  EXPECT_EQ(at, (Position{2, 50}));
+  // It grows twice, the second time before it has been passed over again, and then gets another epoch.
+  passes = Continued(passes, 3, at, 70, true);
+  EXPECT_EQ(passes, (Passes{{3, 0, 50}, {3, 50, 70}}));
+  const auto cut = NextCut(rules, 0, at, passes, 70, true, false);
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(cut->begin, (Position{3, 50}));
+  at = cut->next();
+  passes = Continued(passes, 3, at, 75, true);
+  std::vector<uint32_t> seen = Counted(rules, passes, 75, &at);
+  for (uint64_t o = cut->begin.offset; o < cut->end; ++o) ++seen[o];
+  std::vector<uint32_t> expected(75, 3);
+  std::fill_n(expected.begin(), 50, 0);
+  EXPECT_EQ(seen, expected);
+  passes = Continued(passes, 4, at, 75, true);
+  EXPECT_EQ(Counted(rules, passes, 75, &at), std::vector<uint32_t>(75, 1));
+  EXPECT_TRUE(Exhausted(passes, at, 75, true));
+}
+
+// Whenever a job is stopped, grows, and gets other epochs: in the end, all events were cut as often as the
+// last run says, unless some were cut more often before.
+TEST(Passes, EveryEventIsCutAsOftenAsTheJobHasEpochs) {
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed);
+    const CutRules rules =
+        RulesOf(1 + static_cast<uint32_t>(rng.Below(5)), 1 + static_cast<uint32_t>(rng.Below(4)));
+    uint64_t end = rng.Below(60);
+    uint32_t epochs = 1 + static_cast<uint32_t>(rng.Below(4));
+    Passes passes = PassesFrom(0, epochs);
+    Position at{0, 0};
+    std::vector<uint32_t> seen;
+    for (int run = 0; run < 6; ++run) {
+      passes = Continued(passes, epochs, at, end, true);
+      ASSERT_EQ(Continued(passes, epochs, at, end, true), passes) << "again";
+      seen.resize(end, 0);
+      uint64_t cuts = run < 5 && rng.Chance(0.7) ? rng.Below(40) : UINT64_MAX;
+      for (; cuts > 0; --cuts) {
+        const auto cut = NextCut(rules, 0, at, passes, end, true, false);
+        if (!cut) break;
+        ASSERT_TRUE(cut->valid() && cut->after == at);
+        for (uint64_t o = cut->begin.offset; o < cut->end; ++o) ++seen[o];
+        at = cut->next();
+      }
+      if (cuts > 0) {
+        ASSERT_TRUE(Exhausted(passes, at, end, true));
+        for (uint64_t o = 0; o < end; ++o) ASSERT_EQ(seen[o], epochs) << o;
+      }
+      if (rng.Chance(0.5)) end += rng.Below(30);
+      if (rng.Chance(0.3)) epochs += static_cast<uint32_t>(rng.Below(3));
+    }
+  }
+}
+
+// A log: it is not known where it ends, until its writers are done.
+TEST(Passes, ALiveStreamIsPassedOverAgainOnceItIsSealed) {
+  Passes passes = Continued(PassesFrom(0, 2), 2, {0, 0}, 30, false);
+  EXPECT_EQ(passes, PassesFrom(0, 2));
+  passes = Continued(passes, 2, {0, 20}, 40, true);
+  EXPECT_EQ(passes, (Passes{{2, 0, 40}}));
+  // Its writers come back.
+  passes = Continued(passes, 2, {1, 40}, 40, false);
+  EXPECT_EQ(passes, (Passes{{2, 0, 40}}));
+  EXPECT_FALSE(Exhausted(passes, {1, 40}, 40, false));
+  EXPECT_FALSE(NextCut(RulesOf(10, 1), 0, {1, 40}, passes, 40, false, true));
+  passes = Continued(passes, 2, {1, 40}, 45, false);
+  EXPECT_EQ(passes, (Passes{{2, 0, 40}, {2, 40, UINT64_MAX}}));
+  EXPECT_FALSE(NextCut(RulesOf(10, 1), 0, {1, 40}, passes, 45, false, false));
+  EXPECT_EQ(NextCut(RulesOf(10, 1), 0, {1, 40}, passes, 45, false, true)->begin, (Position{2, 40}));
+  passes = Continued(passes, 2, {2, 45}, 50, true);
+  EXPECT_EQ(passes, (Passes{{2, 0, 40}, {2, 40, 50}}));
+}
+
 TEST(NextCut, OfAnEmptyPartitionThereIsNone) {
-  EXPECT_FALSE(NextCut(RulesOf(10, 4, 5), 0, {0, 12}, 12, 12, true, true));
-  EXPECT_TRUE(Exhausted(RulesOf(10, 4, 5), {0, 12}, 12, 12, true));
-  EXPECT_FALSE(Exhausted(RulesOf(10, 4, 5), {0, 12}, 12, 12, false));
+  EXPECT_FALSE(NextCut(RulesOf(10, 4, 5), 0, {0, 12}, PassesFrom(12, 5), 12, true, true));
+  EXPECT_TRUE(Exhausted(PassesFrom(12, 5), {0, 12}, 12, true));
+  EXPECT_FALSE(Exhausted(PassesFrom(12, 5), {0, 12}, 12, false));
 }
 
 TEST(NextCut, StaysWithinTheLimitsForAnyRules) {
   for (const CutRules& rules : {RulesOf(0, 0), RulesOf(~0u, ~0u), RulesOf(1, ~0u), RulesOf(~0u, 1)}) {
-    const auto cut = NextCut(rules, 0, {0, 0}, 0, uint64_t{1} << 40, false, false);
+    const auto cut = NextCut(rules, 0, {0, 0}, PassesFrom(0, 1), uint64_t{1} << 40, false, false);
     ASSERT_TRUE(cut);
     EXPECT_TRUE(cut->valid());
   }

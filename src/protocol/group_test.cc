@@ -132,7 +132,7 @@ class World {
     std::vector<Cut> cuts;
     for (uint32_t p = 0; p < kPartitions; ++p) {
       Position at{0, 0};
-      while (auto cut = NextCut(rules, p, at, 0, kEvents, true, true)) {
+      while (auto cut = NextCut(rules, p, at, PassesFrom(0, rules.epochs), kEvents, true, true)) {
         at = cut->next();
         cuts.push_back(*cut);
       }

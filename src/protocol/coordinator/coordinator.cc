@@ -86,6 +86,8 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
       made_rounds.push_back(std::move(*round));
     } else if (auto* began = std::get_if<StreamStart>(&record)) {
       if (!start) start = began->start;
+    } else if (auto* planned = std::get_if<PassesPlanned>(&record)) {
+      former.passes = std::move(*planned);
     } else if (auto* given = std::get_if<IdsReserved>(&record)) {
       nodes.next = nodes.reserved = std::max(nodes.reserved, given->node);
       ids.next = ids.reserved = std::max(ids.reserved, given->lease);
@@ -116,6 +118,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
   if (start) {
     cursors.Start(*start);
     slices.SetStart(*start);
+    if (former.passes) cursors.RestorePasses(*former.passes);
   }
   last_checkpoint_id = std::max(last_checkpoint_id, restored.last_checkpoint);
   if (restored.manifest) {
@@ -218,12 +221,14 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
 }
 
 void Coordinator::State::StartStream() {
-  if (cursors.started()) return;
-  const auto first = cursors.FirstOffsets();
-  if (!first) return;
-  journals.push_back({StreamStart{*first}});
-  cursors.Start(*first);
-  slices.SetStart(*first);
+  if (!cursors.started()) {
+    const auto first = cursors.FirstOffsets();
+    if (!first) return;
+    journals.push_back({StreamStart{*first}});
+    cursors.Start(*first);
+    slices.SetStart(*first);
+  }
+  if (auto planned = cursors.PlanPasses()) journals.push_back({std::move(*planned)});
 }
 
 void Coordinator::State::OnRange(Time now, const StreamRange& range) {

@@ -126,6 +126,13 @@ struct RoundMade {
 struct StreamStart {  // where each partition begins: once, before the first cut
   std::vector<Position> start;
 };
+// The passes over each partition, and so the borders at which a stream ended that has grown since. Synced
+// before any cut of a pass that other records do not have. The last one counts; a job that passes over its
+// stream once needs none.
+struct PassesPlanned {
+  std::vector<Passes> partitions;
+  friend bool operator==(const PassesPlanned&, const PassesPlanned&) = default;
+};
 // Ids below these may be in use and are never given again: of nodes; of leases, incarnations and generations.
 // A truncated journal keeps the last of these, and StreamStart.
 struct IdsReserved {
@@ -212,9 +219,9 @@ struct JournalAgreed {
   std::vector<NodeId> electors;  // ascending: who elects from here on; the last such record was agreed
   friend bool operator==(const JournalAgreed&, const JournalAgreed&) = default;
 };
-using JournalRecord =
-    std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised, LabelsMarked, MemberJoined,
-                 MembersLeft, SlicesPlaced, GroupNamed, CheckpointBegun, LanesSet, ScaleSet, JournalAgreed>;
+using JournalRecord = std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised, LabelsMarked,
+                                   MemberJoined, MembersLeft, SlicesPlaced, GroupNamed, CheckpointBegun,
+                                   LanesSet, ScaleSet, JournalAgreed, PassesPlanned>;
 
 // Removes the marks that no cut from `watermark` on needs (by partition). The last mark of each partition
 // stays: the stream goes on behind it.

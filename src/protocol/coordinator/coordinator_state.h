@@ -82,6 +82,7 @@ struct Coordinator::State {
     std::vector<SlicesPlaced::Place> places;  // in the order of the journal
     std::optional<GroupNamed> group;
     std::optional<ScaleSet> scale;
+    std::optional<PassesPlanned> passes;
   };
 
   State(CoordinatorConfig config, RecoveredState restored);

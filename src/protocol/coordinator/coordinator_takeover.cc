@@ -20,6 +20,7 @@ void DropReplaced(std::vector<JournalRecord>* records) {
   std::optional<GroupNamed> group;
   std::optional<CheckpointBegun> checkpoint;
   std::optional<JournalAgreed> agreed;
+  std::optional<PassesPlanned> passes;
   std::map<NodeId, const JournalRecord*> newest;  // of each member
   for (JournalRecord& record : *records) {
     if (const auto* member = std::get_if<MemberJoined>(&record)) {
@@ -34,6 +35,8 @@ void DropReplaced(std::vector<JournalRecord>* records) {
       checkpoint = *begun;
     } else if (auto* marker = std::get_if<JournalAgreed>(&record)) {
       agreed = std::move(*marker);
+    } else if (auto* planned = std::get_if<PassesPlanned>(&record)) {
+      passes = std::move(*planned);
     }
   }
   std::erase_if(*records, [&](const JournalRecord& record) {
@@ -42,7 +45,7 @@ void DropReplaced(std::vector<JournalRecord>* records) {
       return left.contains(joined->member.node) || newest.at(joined->member.node) != &record;
     return std::holds_alternative<MembersLeft>(record) || std::holds_alternative<SlicesPlaced>(record) ||
            std::holds_alternative<GroupNamed>(record) || std::holds_alternative<CheckpointBegun>(record) ||
-           std::holds_alternative<JournalAgreed>(record);
+           std::holds_alternative<JournalAgreed>(record) || std::holds_alternative<PassesPlanned>(record);
   });
   if (!places.empty()) {
     SlicesPlaced placed;
@@ -52,6 +55,7 @@ void DropReplaced(std::vector<JournalRecord>* records) {
   if (group) records->emplace_back(std::move(*group));
   if (checkpoint) records->emplace_back(*checkpoint);
   if (agreed) records->emplace_back(std::move(*agreed));
+  if (passes) records->emplace_back(std::move(*passes));
 }
 
 bool Coordinator::State::Restore(JournalRecord& record, Former* former) {

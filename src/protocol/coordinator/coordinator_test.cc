@@ -368,6 +368,54 @@ TEST_F(CoordinatorTest, CutsAreJournaledBeforeTheyAreLeased) {
   EXPECT_EQ(coordinator_->status().leases, 2u);
 }
 
+// The borders at which a sealed stream ended are in the journal, so that what is added has as many passes.
+TEST_F(CoordinatorTest, AStreamThatHasGrownHasAllPassesOverWhatWasAdded) {
+  config_.cuts.epochs = 2;
+  Start({});
+  const auto planned = [&] {
+    std::vector<PassesPlanned> found;
+    for (const JournalRecord& record : journal_)
+      if (const auto* one = std::get_if<PassesPlanned>(&record)) found.push_back(*one);
+    return found;
+  };
+  const auto cut_begins = [&](uint32_t partition) {
+    std::vector<Position> begins;
+    for (const JournalRecord& record : journal_) {
+      const auto* made = std::get_if<CutsMade>(&record);
+      for (size_t i = 0; made != nullptr && i < made->cuts.size(); ++i)
+        if (made->cuts[i].partition == partition) begins.push_back(made->cuts[i].begin);
+    }
+    return begins;
+  };
+  Run(20, 1030, true);
+  const PassesPlanned first{{{{2, 0, 20}}, {{2, 1000, 1030}}}};
+  EXPECT_THAT(planned(), ::testing::ElementsAre(first));
+  EXPECT_THAT(SendHeartbeat(worker_, 20).leases, ::testing::SizeIs(6));
+  EXPECT_THAT(cut_begins(1), ::testing::ElementsAre(Position{0, 1000}, Position{0, 1020}, Position{1, 1000},
+                                                    Position{1, 1020}));
+  // Nothing has changed.
+  RecoveredState restored;
+  restored.journal = journal_;
+  Start(restored);
+  Run(20, 1030, true);
+  EXPECT_THAT(planned(), ::testing::ElementsAre(first));
+  // It has grown by a batch.
+  restored.journal = journal_;
+  DropReplaced(&restored.journal);
+  Start(restored);
+  orders_.clear();
+  journal_.clear();
+  Run(20, 1040, true);
+  EXPECT_THAT(planned(),
+              ::testing::ElementsAre(PassesPlanned{{{{2, 0, 20}}, {{2, 1000, 1030}, {2, 1030, 1040}}}}));
+  EXPECT_THAT(SendHeartbeat(worker_, 20).leases, ::testing::SizeIs(8));
+  EXPECT_THAT(cut_begins(1), ::testing::ElementsAre(Position{2, 1030}, Position{3, 1030}));
+  EXPECT_EQ(coordinator_->status().lag, 2u * (20 + 40));
+  // Of another number of partitions.
+  restored.journal.push_back(PassesPlanned{{{{2, 0, 20}}}});
+  EXPECT_THROW(Start(restored), std::invalid_argument);
+}
+
 TEST_F(CoordinatorTest, NothingIsLeasedWhileASliceIsNotLive) {
   Run();
   Take(coordinator_->OnNodeLost(now_, b_));

@@ -34,9 +34,33 @@ void PartitionCursors::Start(const std::vector<Position>& start) {
   LEAT_CHECK(start.size() == partitions_.size());
   for (size_t p = 0; p < partitions_.size(); ++p) {
     partitions_[p].first = start[p].offset;
+    partitions_[p].passes = PassesFrom(start[p].offset, rules_.epochs);
     partitions_[p].at = start[p];
   }
   started_ = true;
+}
+
+void PartitionCursors::RestorePasses(const PassesPlanned& planned) {
+  const bool fits = planned.partitions.size() == partitions_.size() &&
+                    std::ranges::none_of(planned.partitions, &Passes::empty);
+  if (!fits) throw std::invalid_argument("the journal has passes over another number of partitions");
+  for (size_t p = 0; p < partitions_.size(); ++p) partitions_[p].passes = planned.partitions[p];
+}
+
+std::optional<PassesPlanned> PartitionCursors::PlanPasses() {
+  if (!replan_ || !started_ || !Known()) return std::nullopt;
+  replan_ = false;
+  PassesPlanned planned;
+  bool needed = false;
+  for (Partition& partition : partitions_) {
+    Passes passes = Continued(partition.passes, rules_.epochs, partition.at, partition.end, partition.sealed);
+    // A single pass goes on, wherever its border was.
+    const bool single = rules_.epochs == 1 && partition.at.epoch == 0;
+    needed = needed || (passes != partition.passes && !single);
+    partition.passes = std::move(passes);
+    planned.partitions.push_back(partition.passes);
+  }
+  return needed ? std::optional(std::move(planned)) : std::nullopt;
 }
 
 std::vector<Cut> PartitionCursors::Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts) {
@@ -75,6 +99,8 @@ std::vector<Cut> PartitionCursors::Restore(const std::vector<Position>& watermar
 void PartitionCursors::OnRange(Time now, const StreamRange& range) {
   if (range.partition >= partitions_.size()) return;
   Partition& partition = partitions_[range.partition];
+  replan_ = replan_ || !partition.known || range.sealed != partition.sealed ||
+            range.end > partition.passes.back().end;
   partition.known = true;
   partition.sealed = range.sealed;
   partition.end = range.end;
@@ -107,7 +133,7 @@ std::vector<Position> PartitionCursors::start() const {
 
 bool PartitionCursors::Exhausted() const {
   return started_ && std::all_of(partitions_.begin(), partitions_.end(), [&](const Partition& p) {
-           return p.known && protocol::Exhausted(rules_, p.at, p.first, p.cut_end(), p.complete());
+           return p.known && protocol::Exhausted(p.passes, p.at, p.cut_end(), p.complete());
          });
 }
 
@@ -125,11 +151,18 @@ bool PartitionCursors::EndsAt(const std::vector<Position>& watermark) const {
 uint64_t PartitionCursors::Lag(const std::vector<Position>& watermark) const {
   uint64_t lag = 0;
   for (size_t p = 0; p < partitions_.size() && started_; ++p) {
-    const Partition& partition = partitions_[p];
-    if (partition.end > watermark[p].offset) lag += partition.end - watermark[p].offset;
-    const uint64_t passed = watermark[p].epoch + uint64_t{1};
-    if (partition.end > partition.first && rules_.epochs > passed) {
-      lag += (rules_.epochs - passed) * (partition.end - partition.first);
+    const Position at = watermark[p];
+    uint64_t epoch = 0;  // of the span's first pass
+    for (const PassSpan& span : partitions_[p].passes) {
+      const uint64_t end = std::min(span.end, partitions_[p].end), begin = std::min(span.begin, end);
+      uint64_t passes = span.epochs;  // not begun
+      if (at.epoch >= epoch) {
+        const uint64_t begun = at.epoch + uint64_t{1} - epoch;
+        if (begun <= passes) lag += end - std::min(at.offset, end);
+        passes -= std::min(begun, passes);
+      }
+      lag += passes * (end - begin);
+      epoch += span.epochs;
     }
   }
   return lag;
@@ -180,18 +213,18 @@ RateRaised PartitionCursors::NextSpan(const RateRaise& raise) const {
   span.factor = raise.factor;
   const uint64_t share = (raise.events + partitions_.size() - 1) / partitions_.size();
   for (const Partition& partition : partitions_) {
-    const uint64_t pass = partition.end - std::min(partition.first, partition.end);
-    const bool passes = partition.sealed && pass > 0;
     Position at = partition.at;
-    if (passes && at.offset >= partition.end) at = {at.epoch + 1, partition.first};
-    span.first.push_back(at);
-    if (passes && at.offset >= partition.first) {
-      const uint64_t ahead = at.offset - partition.first + share;
-      const uint64_t more = std::min<uint64_t>(ahead / pass, UINT32_MAX - at.epoch);
-      span.last.push_back({at.epoch + static_cast<uint32_t>(more), partition.first + ahead % pass});
-    } else {
-      span.last.push_back({at.epoch, at.offset + share});
+    uint64_t ahead = share;
+    for (bool first = true;; first = false) {
+      const auto rest = RestAfter(partition.passes, at, partition.end, partition.sealed);
+      if (rest) at = rest->begin;
+      if (first) span.first.push_back(at);
+      const uint64_t there = rest ? rest->end - std::min(at.offset, rest->end) : 0;
+      if (!rest || !rest->closed || ahead < there) break;
+      ahead -= there;
+      at.offset = rest->end;
     }
+    span.last.push_back({at.epoch, at.offset + ahead});
   }
   return span;
 }

@@ -21,8 +21,9 @@ class PartitionCursors {
   struct Partition {
     bool known = false;
     bool sealed = false;
-    uint64_t first = 0;  // start of every pass
+    uint64_t first = 0;  // start of the stream
     uint64_t end = 0;
+    Passes passes = PassesFrom(0, 1);
     Position at;                     // the next cut begins here
     std::optional<Time> tail_since;  // since when uncut events are available
     uint64_t limit = UINT64_MAX;     // no cut begins at or after this offset
@@ -40,6 +41,10 @@ class PartitionCursors {
   void Start(const std::vector<Position>& start);
   // Without the marks of the range: AddMarks comes first.
   void OnRange(Time now, const StreamRange& range);
+  // Restores a journaled record. Throws std::invalid_argument if it contradicts the stream.
+  void RestorePasses(const PassesPlanned& planned);
+  // The passes that follow from the ranges, if they are to be journaled anew before anything else is cut.
+  std::optional<PassesPlanned> PlanPasses();
   // Restores journaled cuts. Keeps those not before `watermark`, checks that they are contiguous in each
   // partition, and moves the cursors behind them. Throws std::invalid_argument if they contradict each other.
   std::vector<Cut> Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts);
@@ -87,8 +92,8 @@ class PartitionCursors {
 
   RaisedRates& rates() { return rates_; }
   const RaisedRates& rates() const { return rates_; }
-  // The span of the events that are cut next, an equal share of each partition's. In a sealed partition it
-  // may reach into later passes.
+  // The span of the events that are cut next, an equal share of each partition's. It may reach into later
+  // passes.
   RateRaised NextSpan(const RateRaise& raise) const;
 
  private:
@@ -97,6 +102,7 @@ class PartitionCursors {
   bool started_ = false;
   uint64_t pause_at_ = 0;
   uint64_t advanced_ = 0;  // events passed by Advance
+  bool replan_ = false;    // a range has changed so that there may be other passes
   std::vector<Partition> partitions_;
   RaisedRates rates_;
   LabelMarks labels_;

@@ -235,17 +235,18 @@ std::optional<RoundMade> RoundQueue::Make(Time now) {
   if (!cursors_->started() || !cursors_->Known()) return std::nullopt;
   if (next_step_ >= OpenLimit() || (left_.empty() && cursors_->Exhausted())) return std::nullopt;
 
+  static const Passes kNoFurther = PassesFrom(0, 1);
   RoundInput material;
   for (const auto& [key, left] : left_) material.left.push_back(left);
   material.drain = !left_.empty() && now - left_since_ >= tail_wait_;
   for (uint32_t p = 0; p < cursors_->size(); ++p) {
     const PartitionCursors::Partition& head = (*cursors_)[p];
     if (cursors_->Held(p)) {  // leftovers are used as if the stream had not grown
-      material.partitions.push_back({head.at, head.first, head.at.offset, false, false});
+      material.partitions.push_back({head.at, &kNoFurther, head.at.offset, false, false});
       continue;
     }
     material.partitions.push_back(
-        {head.at, head.first, head.cut_end(), head.complete(), cursors_->Overdue(now, p)});
+        {head.at, &head.passes, head.cut_end(), head.complete(), cursors_->Overdue(now, p)});
     if (material.partitions.back().overdue) material.drain = true;
   }
   StrategyConfig strategy = strategy_;

@@ -48,12 +48,12 @@ class Maker {
   };
 
   Rest RestOf(const Partition& p) const {
-    if (Exhausted(rules_, p.at, p.first, p.end, p.sealed)) return {};
-    Rest rest{p.sealed && p.at.offset >= p.end ? Position{p.at.epoch + 1, p.first} : p.at, p.end, 0};
-    if (rest.begin.offset >= p.end) return {};
-    const uint64_t there = p.end - rest.begin.offset;
+    const auto next = RestAfter(*p.passes, p.at, p.end, p.sealed);
+    if (!next || next->begin.offset >= next->end) return {};
+    Rest rest{next->begin, next->end, 0};
+    const uint64_t there = next->end - next->begin.offset;
     uint64_t runs = there / run_events_;
-    if (p.sealed) {
+    if (next->closed) {
       runs = (there + run_events_ - 1) / run_events_;
     } else if (runs > 0) {
       rest.end = rest.begin.offset + runs * run_events_;
@@ -100,7 +100,8 @@ class Maker {
       // In a sealed stream the least advanced partition is never skipped, otherwise it would fall behind. In
       // a live stream a partition may have nothing for a long time.
       if (its.runs == 0 || (its.runs < length && !sealed_)) continue;
-      const std::tuple key(its.begin.epoch, its.begin.offset - std::min(p.first, its.begin.offset), i);
+      const std::tuple key(its.begin.epoch,
+                           its.begin.offset - std::min(p.passes->front().begin, its.begin.offset), i);
       if (least && *least <= key) continue;
       least = key;
       rest = its;

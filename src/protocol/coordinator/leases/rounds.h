@@ -22,8 +22,8 @@ struct Leftover {
 // The material for a round.
 struct RoundInput {
   struct Partition {
-    Position at;         // the next cut begins here
-    uint64_t first = 0;  // start of every pass
+    Position at;  // the next cut begins here
+    const Passes* passes = nullptr;
     uint64_t end = 0;
     bool sealed = false;
     bool overdue = false;  // not sealed: the available events have waited long enough to be cut short

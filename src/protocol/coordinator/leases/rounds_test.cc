@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 #include <tuple>
@@ -35,7 +36,8 @@ class Stream {
       : strategy_(strategy), rules_(rules) {
     for (uint64_t end : ends) {
       const uint64_t first = 1000 * material.partitions.size();
-      material.partitions.push_back({{0, first}, first, first + end, sealed, false});
+      passes_.push_back(PassesFrom(first, rules.epochs));
+      material.partitions.push_back({{0, first}, &passes_.back(), first + end, sealed, false});
     }
   }
 
@@ -112,6 +114,7 @@ class Stream {
  private:
   StrategyConfig strategy_;
   CutRules rules_;
+  std::deque<Passes> passes_;
   std::set<std::tuple<uint32_t, Position, uint32_t>> trained_;
 };
 
@@ -250,7 +253,7 @@ TEST(RoundsTest, CoverASealedStreamOnce) {
       // A pass begins when all partitions have ended the previous one.
       uint32_t least = ~0u, most = 0;
       for (const auto& p : stream.material.partitions) {
-        if (p.end == p.first) continue;
+        if (p.end == p.passes->front().begin) continue;
         most = std::max(most, p.at.epoch);
         if (p.at.offset < p.end) least = std::min(least, p.at.epoch);
       }
@@ -309,7 +312,8 @@ TEST(RoundsTest, CoverAStreamThatGrowsOnce) {
     while (stream.Make()) {
     }
     for (auto& p : stream.material.partitions) {
-      events += (p.end - p.first) * (p.end > p.first ? p.at.epoch + 1 : 1);
+      const uint64_t first = p.passes->front().begin;
+      events += (p.end - first) * (p.end > first ? p.at.epoch + 1 : 1);
     }
     EXPECT_EQ(stream.events, events);
   }

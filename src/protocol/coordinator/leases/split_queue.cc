@@ -53,7 +53,7 @@ void SplitQueue::Unfree(const Split& split) {
   fresh_count_ -= fresh_[partition].erase(key);
   if (!fresh_[partition].empty()) return;
   const PartitionCursors::Partition& head = (*cursors_)[partition];
-  const bool over = Exhausted(cursors_->rules(), head.at, head.first, head.end, head.sealed);
+  const bool over = Exhausted(head.passes, head.at, head.end, head.sealed);
   if (over) std::erase(shared_, partition);
 }
 
@@ -64,7 +64,7 @@ bool SplitQueue::CutOne(Time now, bool short_tails, std::vector<Cut>* made) {
     if (!head.known || cursors_->Held(p)) continue;
     const bool short_tail = short_tails && cursors_->Overdue(now, p);
     const auto cut =
-        NextCut(cursors_->rules(), p, head.at, head.first, head.cut_end(), head.complete(), short_tail);
+        NextCut(cursors_->rules(), p, head.at, head.passes, head.cut_end(), head.complete(), short_tail);
     if (cut && (!least || cursors_->KeyOf(*cut) < cursors_->KeyOf(*least))) least = cut;
   }
   if (!least) return false;
