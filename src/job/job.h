@@ -223,7 +223,7 @@ struct Job {
 
 // The `resolved` section with these bounds.
 Config WithKafkaBounds(Config resolved, const KafkaStream::Bounds& bounds);
-// The assets that the `resolved` section of a job names. Copies in the job's directory come first.
+// The assets that the `resolved` section of a job names: the copies in its directory, if they are there.
 std::vector<Asset> ReadAssets(const Config& resolved);
 // The paths of the files that a model is built from, in a job that FromConfig has accepted.
 std::vector<std::string> AssetPaths(const Config& config);
@@ -231,7 +231,10 @@ std::vector<std::string> AssetPaths(const Config& config);
 Status CheckAsset(const Asset& asset);
 // The name of a copy of a file.
 std::string AssetFileName(const std::string& identity);
-// Where the job's directory keeps a copy that the coordinator's host does not have elsewhere.
+// Where the job's directory keeps its copy, which the job is built from whatever becomes of the file.
 std::string KeptAsset(const std::string& directory, const std::string& identity);
+// Makes the copies that job.directory lacks, and names them in job->assets. kFailedPrecondition if a file has
+// changed since the job was built.
+Status KeepAssets(Job* job);
 
 }  // namespace leat::job

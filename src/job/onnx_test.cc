@@ -99,7 +99,7 @@ TEST_F(OnnxAssets, AreNamedInTheResolvedJob) {
   const Status missing = CheckAsset(there[0]);
   EXPECT_EQ(missing.code(), Code::kNotFound);
   EXPECT_THAT(missing.message(), HasSubstr(elsewhere_.path() + "/net v2/mlp: a.onnx: No such file"));
-  EXPECT_THAT(Mistake([&] { Job::FromResolved(text, "job", elsewhere_.path()); }), HasSubstr("cannot read"));
+  EXPECT_THAT(Mistake([&] { Job::FromResolved(text, "job", elsewhere_.path()); }), HasSubstr("No such file"));
   const Job copied =
       Job::FromResolved(text, "job", elsewhere_.path(), {{there[0].path, LEAT_ONNX_GOLDENS "/mlp.onnx"}});
   EXPECT_EQ(copied.Hash(), job.Hash());
@@ -125,7 +125,7 @@ TEST_F(OnnxAssets, AFeedTellsACoordinatorWithoutTheFile) {
   const auto wanted = Job::AssetsIn(Job::WithoutFiles(Source(), with_found), "job");
   ASSERT_THAT(wanted, SizeIs(1));
   EXPECT_FALSE(CheckAsset(wanted[0]).ok());
-  EXPECT_THAT(Mistake([&] { Job::Load(Source(), with_found); }), HasSubstr("cannot read"));
+  EXPECT_THAT(Mistake([&] { Job::Load(Source(), with_found); }), HasSubstr("No such file"));
 
   const std::string kept = Kept(wanted[0].identity);
   std::ofstream(kept) << "half a file";
@@ -137,7 +137,24 @@ TEST_F(OnnxAssets, AFeedTellsACoordinatorWithoutTheFile) {
   EXPECT_EQ(job.Hash(), there.Hash());
 }
 
-// A resumed job finds the file that an earlier run has fetched into the job's directory.
+TEST_F(OnnxAssets, AJobMakesItsOwnCopy) {
+  Job job = Job::Load(Source(), In(here_));
+  ASSERT_TRUE(KeepAssets(&job).ok());
+  EXPECT_EQ(job.assets[0].file, KeptAsset(job.directory, identity_));
+  EXPECT_TRUE(CheckAsset(job.assets[0]).ok());
+  fs::remove(File());
+  ASSERT_TRUE(KeepAssets(&job).ok()) << "it is there";
+  EXPECT_EQ(std::distance(fs::directory_iterator(job.directory + "/assets"), fs::directory_iterator()), 1);
+  // A file that has changed since the model was built.
+  fs::copy(LEAT_ONNX_GOLDENS "/lenet.onnx", File());
+  job.directory = directory_.path() + "/other";
+  job.assets[0].file = File();
+  const Status changed = KeepAssets(&job);
+  EXPECT_EQ(changed.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(changed.message(), HasSubstr(File() + ": has changed"));
+  EXPECT_TRUE(fs::is_empty(job.directory + "/assets"));
+}
+
 TEST_F(OnnxAssets, AResumedJobUsesTheCopyInItsDirectory) {
   const Job job = Job::Load(Source(), In(here_));
   auto store = checkpoint::Store::Open(job.directory, false);
@@ -148,10 +165,15 @@ TEST_F(OnnxAssets, AResumedJobUsesTheCopyInItsDirectory) {
   fs::remove(File());
   EXPECT_EQ(Job::Load(resume, {}).assets[0].file, Kept(identity_));
   EXPECT_EQ(Job::Load(resume, {}).assets[0].identity, identity_);
-  // A file at the job's path is read, as it is then.
+  // Another file at the job's path does not matter, as long as there is the copy.
   fs::copy(LEAT_ONNX_GOLDENS "/mlp_fixed.onnx", File());
+  EXPECT_EQ(Job::Load(resume, {}).assets[0].file, Kept(identity_));
+  fs::remove(Kept(identity_));
+  EXPECT_THAT(
+      Mistake([&] { Job::Load(resume, {}); }),
+      AllOf(HasSubstr("mlp: a.onnx is not the job's: it is "), HasSubstr("the job has " + identity_)));
+  fs::copy(LEAT_ONNX_GOLDENS "/mlp.onnx", File(), fs::copy_options::overwrite_existing);
   EXPECT_EQ(Job::Load(resume, {}).assets[0].file, File());
-  EXPECT_NE(Job::Load(resume, {}).assets[0].identity, identity_);
 }
 
 // The coordinator's host has lost the file; a feed has it.
@@ -162,7 +184,7 @@ TEST_F(OnnxAssets, AResumedJobIsDescribedToAFeedWithoutTheFile) {
   JobSource resume;
   resume.resume = job.directory;
   fs::rename(here_.path() + "/net v2", elsewhere_.path() + "/net v2");
-  EXPECT_THAT(Mistake([&] { Job::Load(resume, {}); }), HasSubstr("cannot read " + File()));
+  EXPECT_THAT(Mistake([&] { Job::Load(resume, {}); }), HasSubstr(File() + ": No such file"));
   const std::string text = Job::WithoutFiles(resume, {});
   const auto wanted = Job::AssetsIn(text, "job");
   ASSERT_THAT(wanted, SizeIs(1));

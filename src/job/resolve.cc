@@ -86,7 +86,7 @@ struct Start {
   Config config;
   JobOverrides overrides;
   std::optional<char> delimiter;  // of the job that is resumed
-  std::vector<Asset> assets;      // likewise: those that this host does not have
+  std::vector<Asset> assets;      // likewise
   KafkaStream::Bounds bounds;     // likewise
   stream::Schema schema;          // likewise: what its files contain, and what has been added to its folder
   uint32_t lanes = 0;             // likewise; 0: it has none
@@ -131,9 +131,6 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   if (overrides.data.empty()) overrides.data = ".";
   overrides.data = Absolute(overrides.data);
   if (!overrides.directory.empty()) overrides.directory = Absolute(overrides.directory);
-  std::erase_if(assets, [files = nn::LayerFiles{.data = overrides.data}](const Asset& asset) {
-    return std::filesystem::exists(files.Locate(asset.path));
-  });
   AddToFolder(*config, overrides.data, &schema.avro.texts);
   return {*config, overrides, delimiter, assets, bounds, schema, lanes};
 }
@@ -243,9 +240,6 @@ Job Job::FromFiles(const std::string& yaml, const std::string& name, const std::
   const auto delimiter =
       resolved.Has("delimiter") ? std::nullopt : DetectDelimiter(config, resolved.String("data", ""), &notes);
   if (delimiter) resolved = WithDelimiter(resolved, *delimiter);
-  for (const Asset& asset : ReadAssets(resolved)) {
-    if (const Status good = CheckAsset(asset); !good.ok()) throw std::invalid_argument(good.message());
-  }
   Job job = FromConfig(config.With(kResolved, resolved));
   Store(&job, notes);
   return job;

@@ -170,7 +170,10 @@ void ReadSchema(const Config& config, const Config& resolved, Job* job) {
 void ReadModel(const Config& config, const nn::LayerFiles::Copies& copies, Job* job) {
   nn::LayerFiles files{.data = job->data};
   for (Asset& asset : job->assets) {
-    if (const auto copy = copies.find(asset.path); copy != copies.end()) asset.file = copy->second;
+    const auto copy = copies.find(asset.path);
+    if (copy != copies.end()) asset.file = copy->second;
+    if (const Status good = copy != copies.end() ? Status() : CheckAsset(asset); !good.ok())
+      throw std::invalid_argument(good.message());
     files.copies[asset.path] = asset.file;
   }
   std::vector<nn::LayerKind> kinds(onnx::LayerKinds().begin(), onnx::LayerKinds().end());

@@ -1164,6 +1164,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
       throw std::invalid_argument(ready.message());
     auto opened = OpenOnThisHost(job);
     if (!opened.ok()) throw std::invalid_argument(opened.status().message());
+  if (const Status kept = job::KeepAssets(&job); !kept.ok()) throw std::invalid_argument(kept.message());
     streams = std::move(*opened);
     LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream.Identify());
     job = job.WithInputs(std::move(inputs));

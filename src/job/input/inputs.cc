@@ -1,8 +1,12 @@
 // Identities of what a job's stream is read from, and of the files that its model is built from. A role on
 // another host may have other files of the same name, or another topic.
+#include <fcntl.h>
+
 #include <algorithm>
+#include <filesystem>
 
 #include "base/rng.h"
+#include "checkpoint/file.h"
 #include "job/job.h"
 #include "stream/identity.h"
 
@@ -79,6 +83,33 @@ std::vector<Asset> ReadAssets(const Config& resolved) {
   const nn::LayerFiles files{.data = resolved.String("data", "")};
   const std::string directory = resolved.String("directory", "");
   const Config all = resolved.At("assets");
+Status KeepAssets(Job* job) {
+  const std::string folder = job->directory + "/assets";
+  for (Asset& asset : job->assets) {
+    Asset kept = asset;
+    kept.file = KeptAsset(job->directory, asset.identity);
+    if (!CheckAsset(kept).ok()) {
+      LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(folder));
+      const std::string name = AssetFileName(asset.identity);
+      Asset copied = asset;
+      copied.file = folder + "/" + name + ".tmp";
+      std::error_code error;
+      std::filesystem::remove(copied.file, error);
+      std::filesystem::copy_file(asset.file, copied.file, error);
+      if (error) return checkpoint::SystemError(copied.file, "copy", error.value());
+      if (const Status same = CheckAsset(copied); !same.ok()) {
+        std::filesystem::remove(copied.file, error);
+        return {Code::kFailedPrecondition, asset.file + ": has changed while the job was started"};
+      }
+      LEAT_ASSIGN_OR_RETURN(auto file, checkpoint::File::Open(copied.file, O_RDONLY));
+      LEAT_RETURN_IF_ERROR(file.Sync());
+      LEAT_RETURN_IF_ERROR(checkpoint::RenameSynced(folder, name + ".tmp", name));
+    }
+    asset.file = kept.file;
+  }
+  return {};
+}
+
   std::vector<Asset> assets;
   for (const std::string& path : all.Keys()) {
     Asset asset{.path = path, .identity = all.At(path).String(), .file = files.Locate(path)};
