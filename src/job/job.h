@@ -178,7 +178,7 @@ struct Job {
   static Job Load(const JobSource& source, const JobOverrides& overrides);
   // The same where the job's files are on another host: the text that a feed there builds the job from
   // (FromFiles), and then the job with what the feed has found (JobOverrides::found). A feed's own files must
-  // be those that the text names by identity.
+  // be those that the text names by identity, and may have grown as WithTrained allows.
   static std::string WithoutFiles(const JobSource& source, const JobOverrides& overrides);
   static Job FromFiles(const std::string& yaml, const std::string& name, const std::string& data);
   // The delimiter, the columns, what the schema's files contain, the inputs and the assets, as YAML; for a

@@ -7,6 +7,7 @@
 
 #include "job/input/csv_files.h"
 #include "job/input/schema_files.h"
+#include "job/input/trained_files.h"
 #include "job/job.h"
 #include "job/resume.h"
 #include "stream/identity.h"
@@ -85,11 +86,13 @@ std::optional<char> DetectDelimiter(const Config& config, const std::string& dat
 struct Start {
   Config config;
   JobOverrides overrides;
-  std::optional<char> delimiter;  // of the job that is resumed
-  std::vector<Asset> assets;      // likewise
-  KafkaStream::Bounds bounds;     // likewise
-  stream::Schema schema;          // likewise: what its files contain, and what has been added to its folder
-  uint32_t lanes = 0;             // likewise; 0: it has none
+  std::optional<char> delimiter;   // of the job that is resumed
+  std::vector<Asset> assets;       // likewise
+  KafkaStream::Bounds bounds;      // likewise
+  stream::Schema schema;           // likewise: what its files contain, and what has been added to its folder
+  uint32_t lanes = 0;              // likewise; 0: it has none
+  std::optional<Config> readings;  // likewise: the section's list
+  std::vector<std::string> trained;  // likewise: the identities of what it has read
 };
 
 // The schemas of a job that is resumed stay as they were, but a folder may have got more.
@@ -110,6 +113,8 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   KafkaStream::Bounds bounds;
   stream::Schema schema;
   uint32_t lanes = 0;
+  std::optional<Config> readings;
+  std::vector<std::string> trained;
   if (!source.resume.empty()) {
     const Job saved = ReadStoredWithoutModel(source.resume);
     overrides.directory = source.resume;
@@ -122,6 +127,8 @@ Start Read(const JobSource& source, const JobOverrides& given) {
     if (saved.strategy.stepped()) lanes = saved.made_lanes > 0 ? saved.made_lanes : saved.strategy.lanes;
     if (const KafkaStream* kafka = saved.stream.kafka(); kafka != nullptr)
       bounds = {.start = kafka->options.start, .end = kafka->options.end};
+    if (saved.config.At(kResolved).Has("readings")) readings = saved.config.At(kResolved).At("readings");
+    trained = saved.inputs;
     if (!config) {
       config = saved.config.Without(kResolved);
       KeepOverrides(saved, &overrides);
@@ -132,7 +139,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   overrides.data = Absolute(overrides.data);
   if (!overrides.directory.empty()) overrides.directory = Absolute(overrides.directory);
   AddToFolder(*config, overrides.data, &schema.avro.texts);
-  return {*config, overrides, delimiter, assets, bounds, schema, lanes};
+  return {*config, overrides, delimiter, assets, bounds, schema, lanes, readings, trained};
 }
 
 Config WithAssets(const Config& resolved, const std::vector<Asset>& assets) {
@@ -152,14 +159,16 @@ Config WithLanes(const Config& resolved, uint32_t lanes) {
 
 // The section `resolved` of a job that begins so.
 Config ResolvedOf(const Start& start) {
-  const Config resolved = WithSchemaFiles(
+  Config resolved = WithSchemaFiles(
       WithKafkaBounds(WithAssets(WithLanes(Resolved(start.overrides), start.lanes), start.assets),
                       start.bounds),
       start.schema);
+  if (start.readings) resolved = resolved.With("readings", *start.readings);
   return start.delimiter ? WithDelimiter(resolved, *start.delimiter) : resolved;
 }
 
-constexpr const char* kFound[] = {"delimiter", "columns", "avro", "descriptor", "inputs", "assets"};
+constexpr const char* kFound[] = {"delimiter", "columns",  "avro",  "descriptor",
+                                  "inputs",    "readings", "assets"};
 
 Config WithFound(Config resolved, const std::string& found) {
   if (found.empty()) return resolved;
@@ -229,18 +238,26 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
 
 std::string Job::WithoutFiles(const JobSource& source, const JobOverrides& given) {
   const Start start = Read(source, given);
-  return start.config.With(kResolved, WithFound(ResolvedOf(start), given.found)).ToYaml();
+  Config resolved = WithFound(ResolvedOf(start), given.found);
+  if (!start.trained.empty() && given.found.empty()) resolved = resolved.With("trained", start.trained);
+  return start.config.With(kResolved, resolved).ToYaml();
 }
 
 Job Job::FromFiles(const std::string& yaml, const std::string& name, const std::string& data) {
   const Config config = Config::Parse("\n" + yaml, name);
   Config resolved = config.At(kResolved);
   if (!data.empty()) resolved = resolved.With("data", data);
+  std::vector<std::string> trained;
+  if (resolved.Has("trained")) {
+    const Config list = resolved.At("trained");
+    for (size_t i = 0; i < list.size(); ++i) trained.push_back(list[i].String());
+    resolved = resolved.Without("trained");
+  }
   std::vector<std::string> notes;
   const auto delimiter =
       resolved.Has("delimiter") ? std::nullopt : DetectDelimiter(config, resolved.String("data", ""), &notes);
   if (delimiter) resolved = WithDelimiter(resolved, *delimiter);
-  Job job = FromConfig(config.With(kResolved, resolved));
+  Job job = WithTrained(FromConfig(config.With(kResolved, resolved)), trained);
   Store(&job, notes);
   return job;
 }

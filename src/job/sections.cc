@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <sstream>
 #include <stdexcept>
 
 #include "job/bucket.h"
@@ -402,11 +403,26 @@ std::vector<uint64_t> Offsets(const Config& resolved, const char* key) {
   return offsets;
 }
 
+// How many records of each file earlier runs have read. The job may have got more files since.
+std::vector<std::vector<uint64_t>> Readings(const Config& resolved, size_t files) {
+  std::vector<std::vector<uint64_t>> readings;
+  if (!resolved.Has("readings")) return readings;
+  const Config list = resolved.At("readings");
+  for (size_t i = 0; i < list.size(); ++i) {
+    std::istringstream counts(list[i].String());
+    auto& reading = readings.emplace_back();
+    for (uint64_t count = 0; counts >> count;) reading.push_back(count);
+    if (!counts.eof()) list[i].Fail("'" + list[i].String() + "' are no numbers of records");
+    reading.resize(std::max(reading.size(), files));
+  }
+  return readings;
+}
+
 // What the command line has set, which beats the file. The delimiter and the columns are read with the
 // schema, the directories with the stream.
 void ReadResolved(const Config& resolved, Job* job) {
   resolved.Allow({"data", "directory", "workers", "ps", "max_ps", "lanes", "rate", "events", "delimiter",
-                  "columns", "avro", "descriptor", "inputs", "assets", "start", "end"});
+                  "columns", "avro", "descriptor", "inputs", "readings", "assets", "start", "end"});
   if (resolved.Has("inputs")) job->inputs = Texts(resolved.At("inputs"));
   ReadWorkers(resolved, job);
   job->servers = static_cast<uint32_t>(resolved.Integer("ps", job->servers));
@@ -419,6 +435,8 @@ void ReadResolved(const Config& resolved, Job* job) {
     kafka->options.start = Offsets(resolved, "start");
     kafka->options.end = Offsets(resolved, "end");
   }
+  if (auto* files = std::get_if<FileStream>(&job->stream.source); files != nullptr)
+    files->options.readings = Readings(resolved, files->options.paths.size());
   stream::BotsConfig* bots = job->stream.bots();
   if (bots == nullptr) return;
   bots->rate = resolved.Number("rate", bots->rate);

@@ -26,6 +26,7 @@
 #include "job/bucket.h"
 #include "job/evaluate.h"
 #include "job/input/readable.h"
+#include "job/input/trained_files.h"
 #include "job/resume.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"
@@ -610,6 +611,8 @@ int RunLocally(const RunnerOptions& options) {
     const Status allowed = CheckListen(options.security, options.dashboard);
     if (!allowed.ok()) throw std::invalid_argument("--dashboard: " + allowed.message());
   }
+  if (!options.source.resume.empty())
+    job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);
   job::CheckReadable(job);
   (void)job::CheckBucket(job, !options.source.resume.empty());
   std::error_code error;

@@ -20,6 +20,7 @@
 #include "control/server.h"
 #include "job/bucket.h"
 #include "job/input/readable.h"
+#include "job/input/trained_files.h"
 #include "job/resume.h"
 #include "job/share_layout.h"
 #include "launcher/signals.h"
@@ -1135,7 +1136,10 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   // A job whose members are alive goes on, whatever becomes of the bucket.
   const bool goes_on = options.resume && !options.new_members;
   const uint64_t first_term = goes_on ? 0 : job::CheckBucket(job, options.resume);
-  if (options.resume) intact = job::CheckResumable(job);
+  if (options.resume) {
+    intact = job::CheckResumable(job);
+    if (options.feed.empty()) job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);
+  }
   uint64_t elected = options.term;
   if (options.resume && !options.new_members && elected == 0) {
     LEAT_ASSIGN_OR_RETURN(elected,
@@ -1166,8 +1170,9 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
     if (!opened.ok()) throw std::invalid_argument(opened.status().message());
   if (const Status kept = job::KeepAssets(&job); !kept.ok()) throw std::invalid_argument(kept.message());
     streams = std::move(*opened);
-    LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream.Identify());
-    job = job.WithInputs(std::move(inputs));
+    // A file that is written to at this moment is not what its identity says.
+    const Status same = job.stream.files() != nullptr ? job.CheckInputs() : Status();
+    if (!same.ok()) throw std::invalid_argument(same.message());
   } else {
     streams = OpenAtFeed(job, options);
   }
@@ -1179,6 +1184,10 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
       job::CheckNoDataLoss(job, restored, *source, &*ranges);
       if (restored.manifest) CheckSameTopic(job, *source, restored.manifest->fingerprints);
     });
+    if (job.inputs.empty()) {
+      LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream.Identify());
+      job = job.WithInputs(std::move(inputs));
+    }
   }
   // Workers would find out one after the other, and only once they have been started.
   job::CheckFits(job, *source, *ranges);

@@ -104,20 +104,50 @@ void ForLines(std::string_view text, const Each& each) {
   }
 }
 
+// The records of a file that a reading has: [begin, end). The last reading, of this run, has the rest.
+struct ReadingRange {
+  uint64_t begin = 0, end = 0;
+};
+ReadingRange RangeOfReading(const FileSourceOptions& options, size_t reading, size_t file, uint64_t records) {
+  const auto end = [&](size_t i) { return options.readings[i][file]; };
+  return {reading > 0 ? end(reading - 1) : 0, reading < options.readings.size() ? end(reading) : records};
+}
+
+// `records`: of the file, as it is now.
+Status CheckReadings(const FileSourceOptions& options, size_t file, uint64_t records) {
+  for (size_t i = 0; i <= options.readings.size(); ++i) {
+    const ReadingRange range = RangeOfReading(options, i, file, records);
+    if (range.begin <= range.end) continue;
+    return {Code::kDataLoss, options.paths[file] + ": has " + std::to_string(records) +
+                                 " records, fewer than the " + std::to_string(range.begin) +
+                                 " that were read before"};
+  }
+  return {};
+}
+
 // CSV, or JSON lines.
 Result<std::unique_ptr<Source>> OpenLines(const FileSourceOptions& options) {
-  RecordBatch records;
-  for (const std::string& path : options.paths) {
-    LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadFile(path));
-    const size_t before = records.size();
+  std::vector<RecordBatch> readings(options.readings.size() + 1);
+  for (size_t f = 0; f < options.paths.size(); ++f) {
+    LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadFile(options.paths[f]));
+    uint64_t records = 0;
+    size_t reading = 0;
     bool header = options.header;
     ForLines(AsText(file), [&](std::string_view line) {
       if (std::exchange(header, false)) return;
-      records.Add(AsBytes(line));
+      while (reading < options.readings.size() && records >= options.readings[reading][f]) ++reading;
+      readings[reading].Add(AsBytes(line));
+      ++records;
     });
-    if (records.size() == before) return Status(Code::kDataLoss, path + ": has no records");
+    if (records == 0) return Status(Code::kDataLoss, options.paths[f] + ": has no records");
+    LEAT_RETURN_IF_ERROR(CheckReadings(options, f, records));
   }
-  return MakeMemorySource(std::move(records), options.partitions);
+  const uint64_t shared = readings[0].size();
+  for (size_t i = 1; i < readings.size(); ++i) {
+    for (size_t record = 0; record < readings[i].size(); ++record) readings[0].Add(readings[i][record]);
+    readings[i] = {};
+  }
+  return MakeMemorySource(std::move(readings[0]), options.partitions, shared);
 }
 
 // Windows of texts, created when they are read, because they may overlap.
@@ -128,8 +158,9 @@ class TextSource final : public NumberedSource {
     uint64_t first, records;
     uint64_t begin;
   };
-  TextSource(Bytes text, std::vector<Run> runs, uint32_t window, uint32_t stride, uint32_t partitions)
-      : NumberedSource(runs.back().first + runs.back().records, partitions),
+  TextSource(Bytes text, std::vector<Run> runs, uint32_t window, uint32_t stride, uint32_t partitions,
+             uint64_t shared)
+      : NumberedSource(runs.back().first + runs.back().records, partitions, shared),
         text_(std::move(text)),
         runs_(std::move(runs)),
         window_(window),
@@ -160,7 +191,10 @@ Result<std::unique_ptr<Source>> OpenText(const FileSourceOptions& options) {
     return Status(Code::kInvalidArgument, "text needs a sequence above 0 and a part between 0 and 1");
   }
   Bytes text;
-  std::vector<TextSource::Run> runs;
+  struct Part {
+    uint64_t begin = 0, records = 0;
+  };
+  std::vector<Part> parts;
   for (const std::string& path : options.paths) {
     LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadFile(path));
     const auto at = [&file](double part) {
@@ -172,13 +206,24 @@ Result<std::unique_ptr<Source>> OpenText(const FileSourceOptions& options) {
                                          (size < file.size() ? " in its part" : "") +
                                          ", too few for a record of " + std::to_string(window));
     }
-    const uint64_t first = runs.empty() ? 0 : runs.back().first + runs.back().records;
-    runs.push_back({first, (size - window) / stride + 1, text.size()});
+    parts.push_back({text.size(), (size - window) / stride + 1});
+    LEAT_RETURN_IF_ERROR(CheckReadings(options, parts.size() - 1, parts.back().records));
     const auto from = file.begin() + static_cast<std::ptrdiff_t>(begin);
     text.insert(text.end(), from, from + static_cast<std::ptrdiff_t>(size));
   }
+  std::vector<TextSource::Run> runs;
+  uint64_t records = 0, shared = 0;
+  for (size_t reading = 0; reading <= options.readings.size(); ++reading) {
+    for (size_t f = 0; f < parts.size(); ++f) {
+      const ReadingRange range = RangeOfReading(options, reading, f, parts[f].records);
+      if (range.begin == range.end) continue;
+      runs.push_back({records, range.end - range.begin, parts[f].begin + range.begin * stride});
+      records += range.end - range.begin;
+    }
+    if (reading == 0) shared = records;
+  }
   return std::unique_ptr<Source>(std::make_unique<TextSource>(
-      std::move(text), std::move(runs), static_cast<uint32_t>(window), stride, options.partitions));
+      std::move(text), std::move(runs), static_cast<uint32_t>(window), stride, options.partitions, shared));
 }
 
 }  // namespace
@@ -212,6 +257,12 @@ Result<Idx> ParseIdx(ByteView file, const std::string& name) {
 Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options) {
   if (options.partitions == 0) return Status(Code::kInvalidArgument, "files need at least one partition");
   if (options.paths.empty()) return Status(Code::kInvalidArgument, "no files are named");
+  for (const auto& reading : options.readings) {
+    if (reading.size() != options.paths.size())
+      return Status(Code::kInvalidArgument, "an earlier run has read " + std::to_string(reading.size()) +
+                                                " files, the job has " +
+                                                std::to_string(options.paths.size()));
+  }
   if (options.format == "idx") return OpenIdx(options);
   if (options.format == "csv" || options.format == "json") return OpenLines(options);
   if (options.format == "text") return OpenText(options);

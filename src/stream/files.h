@@ -1,6 +1,7 @@
 // Files as a topic, read in place: idx, CSV, JSON lines and text, plain or gzip.
 //
-// The records of the files form `partitions` contiguous shares of a sealed topic. Records: idx: the bytes of
+// The records of the files form `partitions` contiguous shares of a sealed topic; records that were added
+// since belong to the last one. Records: idx: the bytes of
 // an image, then one byte of label. CSV: a line without its end; quoted fields cannot span lines, and blank
 // lines are skipped. Text: `sequence` + 1 characters (bytes), the next record `stride` later, within one
 // file; an incomplete record at the end is dropped. A record has one character more than the sequence, so
@@ -25,6 +26,10 @@ struct FileSourceOptions {
   // Text: the part of each file to read, as fractions. A part that ends at x and one that begins at x have no
   // character in common.
   double part_begin = 0, part_end = 1;
+  // Files that have grown since a job read them first: how many records of each file each earlier run had,
+  // the first run first. Their records come in the order of runs, and those of the first run are shared out
+  // to the partitions. A file that a run did not have has 0.
+  std::vector<std::vector<uint64_t>> readings = {};
 };
 
 // Reads and checks whole files: kNotFound, or kDataLoss with path and values (wrong magic, truncated,

@@ -117,6 +117,35 @@ TEST_F(FilesTest, ReadsLinesOfCsv) {
   EXPECT_EQ(ErrorOf({"csv", {one}, 0}).code(), Code::kInvalidArgument);
 }
 
+TEST_F(FilesTest, AddedRecordsBelongToTheLastPartition) {
+  const std::string a = Write("a", "x\n1\n2\n3\n"), b = Write("b", "x\n4\n");
+  FileSourceOptions options{"csv", {a, b}, 2, true};
+  EXPECT_THAT(All(**OpenFiles(options)), ElementsAre(ElementsAre("1", "2"), ElementsAre("3", "4")));
+  // Both grow, then the first one, and a file is added.
+  options.readings = {{3, 1, 0}, {4, 2, 0}};
+  options.paths = {Write("a", "x\n1\n2\n3\n5\n7\n8\n", true), Write("b", "x\n4\n6\n"), Write("c", "x\n9")};
+  EXPECT_THAT(All(**OpenFiles(options)),
+              ElementsAre(ElementsAre("1", "2"), ElementsAre("3", "4", "5", "6", "7", "8", "9")));
+  RecordBatch batch;
+  ASSERT_TRUE((*OpenFiles(options))->Read(1, 3, 6, &batch).ok());
+  EXPECT_THAT(TextsOf(batch), ElementsAre("6", "7", "8"));
+  Write("b", "x\n4\n");
+  EXPECT_THAT(ErrorOf(options).message(), HasSubstr("b: has 1 records, fewer than the 2"));
+  options.readings = {{3, 1}};
+  EXPECT_EQ(ErrorOf(options).code(), Code::kInvalidArgument);
+}
+
+TEST_F(FilesTest, AddedTextMakesWindowsOfTheLastPartition) {
+  FileSourceOptions options{"text", {Write("a", "abcdefg"), Write("b", "ABCDE")}, 2, false, 2};
+  EXPECT_THAT(All(**OpenFiles(options)),
+              ElementsAre(ElementsAre("abc", "cde"), ElementsAre("efg", "ABC", "CDE")));
+  Write("a", "abcdefghi");
+  Write("b", "ABCDEFG");
+  options.readings = {{3, 2}};
+  EXPECT_THAT(All(**OpenFiles(options)),
+              ElementsAre(ElementsAre("abc", "cde"), ElementsAre("efg", "ABC", "CDE", "ghi", "EFG")));
+}
+
 TEST_F(FilesTest, CutsTextIntoWindows) {
   const std::string one = Write("one", "abcdefghij"), two = Write("two", "0123456", true);
   FileSourceOptions options{.format = "text", .paths = {one, two}, .partitions = 1, .sequence = 3};

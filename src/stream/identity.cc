@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <optional>
 
 #include "base/hex.h"
 #include "base/rng.h"
@@ -86,7 +87,10 @@ FileIdentity IdentityOf(ByteView content, uint64_t max_hashed_whole) {
   return identity;
 }
 
-Result<FileIdentity> IdentifyFile(const std::string& path, uint64_t max_hashed_whole) {
+namespace {
+
+Result<FileIdentity> Identify(const std::string& path, std::optional<uint64_t> bytes,
+                              uint64_t max_hashed_whole) {
   File file(path);
   const int why = errno;
   if (file.fd() < 0) {
@@ -96,11 +100,21 @@ Result<FileIdentity> IdentifyFile(const std::string& path, uint64_t max_hashed_w
   struct stat info;
   if (::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode))
     return Status(Code::kNotFound, path + ": is not a file");
-  FileIdentity identity{.bytes = static_cast<uint64_t>(info.st_size)};
+  FileIdentity identity{.bytes = bytes.value_or(static_cast<uint64_t>(info.st_size))};
   const auto hash = [&](uint64_t begin, uint64_t size) { return file.Hash(begin, size, &identity.hash); };
   const Status hashed = HashContent(identity.bytes, max_hashed_whole, hash);
   if (!hashed.ok()) return hashed.With(path);
   return identity;
+}
+
+}  // namespace
+
+Result<FileIdentity> IdentifyFile(const std::string& path, uint64_t max_hashed_whole) {
+  return Identify(path, std::nullopt, max_hashed_whole);
+}
+
+Result<FileIdentity> IdentifyStart(const std::string& path, uint64_t bytes, uint64_t max_hashed_whole) {
+  return Identify(path, bytes, max_hashed_whole);
 }
 
 }  // namespace leat::stream

@@ -29,4 +29,8 @@ FileIdentity IdentityOf(ByteView content, uint64_t max_hashed_whole = kMaxHashed
 // kNotFound if there is no such file, kPermissionDenied if it cannot be read.
 Result<FileIdentity> IdentifyFile(const std::string& path, uint64_t max_hashed_whole = kMaxHashedWhole);
 
+// Of a file with the first `bytes` of this one, which it must have: kDataLoss if it is shorter.
+Result<FileIdentity> IdentifyStart(const std::string& path, uint64_t bytes,
+                                   uint64_t max_hashed_whole = kMaxHashedWhole);
+
 }  // namespace leat::stream

@@ -57,6 +57,16 @@ TEST_F(IdentityTest, LargeFilesAreHashedInPart) {
   }
 }
 
+TEST_F(IdentityTest, TheStartOfAFileIsThatOfTheFileBeforeItGrew) {
+  const std::string text(3 * kMiB + 7, 'a');
+  const std::string before = Write("before", text), after = Write("after", text + "more");
+  for (const uint64_t most : {kMiB, 8 * kMiB}) {
+    EXPECT_EQ(*IdentifyStart(after, text.size(), most), Of(before, most));
+    EXPECT_NE(*IdentifyStart(after, text.size() - 1, most), Of(before, most));
+  }
+  EXPECT_EQ(IdentifyStart(before, text.size() + 1).status().code(), Code::kDataLoss);
+}
+
 TEST_F(IdentityTest, IsWrittenAsText) {
   const FileIdentity identity{.bytes = 47, .hash = 0xab};
   EXPECT_EQ(ToString(identity), "47:00000000000000ab");

@@ -5,8 +5,8 @@ namespace {
 
 class MemorySource final : public NumberedSource {
  public:
-  MemorySource(RecordBatch records, uint32_t partitions)
-      : NumberedSource(records.size(), partitions), records_(std::move(records)) {}
+  MemorySource(RecordBatch records, uint32_t partitions, uint64_t shared)
+      : NumberedSource(records.size(), partitions, shared), records_(std::move(records)) {}
 
  private:
   void Append(uint64_t begin, uint64_t end, RecordBatch* out) const override {
@@ -22,13 +22,14 @@ class MemorySource final : public NumberedSource {
 
 }  // namespace
 
-NumberedSource::NumberedSource(uint64_t records, uint32_t partitions)
-    : records_(records), partitions_(partitions) {
-  LEAT_CHECK(partitions > 0);
+NumberedSource::NumberedSource(uint64_t records, uint32_t partitions, uint64_t shared)
+    : records_(records), shared_(shared), partitions_(partitions) {
+  LEAT_CHECK(partitions > 0 && shared <= records);
 }
 
 uint64_t NumberedSource::First(uint32_t partition) const {
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(records_) * partition / partitions_);
+  if (partition >= partitions_) return records_;
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(shared_) * partition / partitions_);
 }
 
 Result<std::vector<PartitionRange>> NumberedSource::Ranges() {
@@ -48,8 +49,10 @@ Status NumberedSource::Read(uint32_t partition, uint64_t begin, uint64_t end, Re
                                                std::to_string(begin) + " to " + std::to_string(end));
 }
 
-std::unique_ptr<Source> MakeMemorySource(RecordBatch records, uint32_t partitions) {
-  return std::make_unique<MemorySource>(std::move(records), partitions);
+std::unique_ptr<Source> MakeMemorySource(RecordBatch records, uint32_t partitions,
+                                         std::optional<uint64_t> shared) {
+  const uint64_t count = shared.value_or(records.size());
+  return std::make_unique<MemorySource>(std::move(records), partitions, count);
 }
 
 std::unique_ptr<Source> MakeMemorySource(const std::vector<std::string>& records, uint32_t partitions) {

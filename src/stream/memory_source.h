@@ -1,9 +1,11 @@
 // Records in memory as a sealed topic, for files and tests.
 //
-// Records are numbered consecutively; a partition is a contiguous share of them.
+// Records are numbered consecutively; a partition is a contiguous share of them. Those that are added later
+// belong to the last one.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,9 @@ namespace leat::stream {
 class NumberedSource : public Source {
  public:
   // Divides `records` into `partitions` (> 0) shares whose sizes differ by at most one.
-  NumberedSource(uint64_t records, uint32_t partitions);
+  NumberedSource(uint64_t records, uint32_t partitions) : NumberedSource(records, partitions, records) {}
+  // So the first `shared` of them; the others belong to the last partition.
+  NumberedSource(uint64_t records, uint32_t partitions, uint64_t shared);
   Result<std::vector<PartitionRange>> Ranges() override;
   Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) override;
 
@@ -27,12 +31,13 @@ class NumberedSource : public Source {
   // Number of the partition's first record.
   uint64_t First(uint32_t partition) const;
 
-  const uint64_t records_;
+  const uint64_t records_, shared_;
   const uint32_t partitions_;
 };
 
-// Divides `records` into `partitions` (> 0) contiguous shares whose sizes differ by at most one.
-std::unique_ptr<Source> MakeMemorySource(RecordBatch records, uint32_t partitions);
+// As a NumberedSource; `shared`: none: all are.
+std::unique_ptr<Source> MakeMemorySource(RecordBatch records, uint32_t partitions,
+                                         std::optional<uint64_t> shared = std::nullopt);
 // As above, from texts.
 std::unique_ptr<Source> MakeMemorySource(const std::vector<std::string>& records, uint32_t partitions);
 

@@ -59,6 +59,11 @@ Status Job::CheckInputs() const {
 uint64_t Job::InputsHash() const {
   uint64_t hash = 0;
   for (const std::string& input : inputs) hash = Mix(hash, HashName(input)) | 1;
+  if (hash == 0 || stream.files() == nullptr) return hash;
+  // The order of their records.
+  for (const auto& reading : stream.files()->options.readings) {
+    for (const uint64_t records : reading) hash = Mix(hash, records) | 1;
+  }
   return hash;
 }
 
@@ -78,11 +83,6 @@ Status CheckAsset(const Asset& asset) {
   return Differs(asset.file, stream::ToString(own), asset.identity);
 }
 
-std::vector<Asset> ReadAssets(const Config& resolved) {
-  if (!resolved.Has("assets")) return {};
-  const nn::LayerFiles files{.data = resolved.String("data", "")};
-  const std::string directory = resolved.String("directory", "");
-  const Config all = resolved.At("assets");
 Status KeepAssets(Job* job) {
   const std::string folder = job->directory + "/assets";
   for (Asset& asset : job->assets) {
@@ -110,6 +110,11 @@ Status KeepAssets(Job* job) {
   return {};
 }
 
+std::vector<Asset> ReadAssets(const Config& resolved) {
+  if (!resolved.Has("assets")) return {};
+  const nn::LayerFiles files{.data = resolved.String("data", "")};
+  const std::string directory = resolved.String("directory", "");
+  const Config all = resolved.At("assets");
   std::vector<Asset> assets;
   for (const std::string& path : all.Keys()) {
     Asset asset{.path = path, .identity = all.At(path).String(), .file = files.Locate(path)};

@@ -1,0 +1,165 @@
+#include "job/input/trained_files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "stream/identity.h"
+
+namespace leat::job {
+namespace {
+
+// Throws unless it is ok.
+template <class T>
+T Needed(Result<T> result) {
+  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  return std::move(*result);
+}
+
+[[noreturn]] void FailReplaced(const Job& job, const std::string& what, const std::string& now,
+                               const std::string& trained) {
+  throw std::invalid_argument(
+      what + " is not what job '" + job.name + "' was trained on: it is " + now + ", it was " + trained +
+      "; a resume goes on with the same input, or with files that have grown at their "
+      "end; start a new job for another one");
+}
+
+// The first bytes of a file, as a file of their own in memory.
+class StartOfFile {
+ public:
+  StartOfFile(const std::string& path, uint64_t bytes) : fd_(memfd_create("start", MFD_CLOEXEC)) {
+    const int from = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    bool copied = fd_ >= 0 && from >= 0;
+    std::string buffer(1 << 20, '\0');
+    for (uint64_t at = 0; copied && at < bytes;) {
+      const ssize_t n =
+          pread(from, buffer.data(), std::min<uint64_t>(buffer.size(), bytes - at), static_cast<off_t>(at));
+      copied = n > 0 && write(fd_, buffer.data(), static_cast<size_t>(n)) == n;
+      at += copied ? static_cast<uint64_t>(n) : 0;
+    }
+    const int why = errno;
+    if (from >= 0) close(from);
+    if (copied) return;
+    if (fd_ >= 0) close(fd_);
+    throw std::invalid_argument(path + ": cannot be compared: " + std::strerror(why));
+  }
+  ~StartOfFile() { close(fd_); }
+  StartOfFile(const StartOfFile&) = delete;
+  StartOfFile& operator=(const StartOfFile&) = delete;
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  const int fd_;
+};
+
+struct WholeFile {
+  std::unique_ptr<stream::Source> source;
+  uint64_t records = 0;
+};
+WholeFile OpenAlone(stream::FileSourceOptions options, const std::string& path) {
+  options.paths = {path};
+  options.partitions = 1;
+  options.readings.clear();
+  WholeFile file{Needed(stream::OpenFiles(options)), 0};
+  file.records = Needed(file.source->Ranges()).front().end;
+  return file;
+}
+
+// How many records a file had when it had `bytes`. Throws if it has not the same ones now: a last record that
+// did not end with the file goes on in what was added.
+uint64_t RecordsBefore(const Job& job, const std::string& path, uint64_t bytes) {
+  const stream::FileSourceOptions& options = job.stream.files()->options;
+  const StartOfFile start(path, bytes);
+  const WholeFile before = OpenAlone(options, start.path()), now = OpenAlone(options, path);
+  constexpr uint64_t kAtOnce = 4096;
+  stream::RecordBatch then, here;
+  for (uint64_t at = 0; at < before.records; at += kAtOnce) {
+    const uint64_t end = std::min(at + kAtOnce, before.records);
+    bool same = before.source->Read(0, at, end, &then).ok() && now.source->Read(0, at, end, &here).ok() &&
+                then.offsets == here.offsets && then.data == here.data;
+    for (uint64_t i = at; !same && i < end; ++i) {
+      const bool there =
+          before.source->Read(0, i, i + 1, &then).ok() && now.source->Read(0, i, i + 1, &here).ok();
+      if (there && then.data == here.data) continue;
+      throw std::invalid_argument(path + " has grown since job '" + job.name + "' was trained, but record " +
+                                  std::to_string(i + 1) + " of " + std::to_string(before.records) +
+                                  " has changed: it did not end where the file ended; start a new job");
+    }
+  }
+  return before.records;
+}
+
+// Whether a file has the same content as before at its beginning, and more.
+bool HasGrown(const std::string& path, const stream::FileIdentity& now, const stream::FileIdentity& before) {
+  return now.bytes > before.bytes && Needed(stream::IdentifyStart(path, before.bytes)) == before;
+}
+
+// The job, whose files had so many records when they were read last.
+Job WithReading(Job job, std::vector<uint64_t> records) {
+  auto& readings = std::get<FileStream>(job.stream.source).options.readings;
+  readings.push_back(std::move(records));
+  std::vector<std::string> texts;
+  for (const auto& reading : readings) {
+    std::string& text = texts.emplace_back();
+    for (const uint64_t count : reading) text += (text.empty() ? "" : " ") + std::to_string(count);
+  }
+  job.config = job.config.With(kResolved, job.config.At(kResolved).With("readings", texts));
+  return job;
+}
+
+Job WithTrainedFiles(const Job& job, const std::vector<std::string>& trained) {
+  const std::vector<std::string> now = Needed(job.stream.Identify());
+  const stream::FileSourceOptions& options = job.stream.files()->options;
+  Job resumed = job.WithInputs(now);
+  if (now == trained) return resumed;
+  if (now.size() < trained.size()) {
+    throw std::invalid_argument("job '" + job.name + "' was trained on " + std::to_string(trained.size()) +
+                                " files, and now has " + std::to_string(now.size()) +
+                                "; a resume goes on with the same ones, and with others behind them");
+  }
+  std::vector<uint64_t> records(now.size(), 0);
+  for (size_t f = 0; f < trained.size(); ++f) {
+    const std::string& path = options.paths[f];
+    const auto before = Needed(stream::ParseIdentity(trained[f])),
+               own = Needed(stream::ParseIdentity(now[f]));
+    const bool whole = options.format != "text" || (options.part_begin == 0 && options.part_end == 1);
+    if (own != before && (!HasGrown(path, own, before) || options.format == "idx"))
+      FailReplaced(job, path, now[f], trained[f]);
+    if (own != before && !whole)
+      throw std::invalid_argument(path + " has grown since job '" + job.name +
+                                  "' was trained, which reads a part of it: that is another part now; start "
+                                  "a new job");
+    if (own == before) {
+      records[f] = OpenAlone(options, path).records;
+      continue;
+    }
+    records[f] = RecordsBefore(job, path, before.bytes);
+    resumed.notes.push_back(path + " has grown from " + std::to_string(before.bytes) + " to " +
+                            std::to_string(own.bytes) + " bytes; its new records come last");
+  }
+  for (size_t f = trained.size(); f < now.size(); ++f)
+    resumed.notes.push_back(options.paths[f] + " was added; its records come last");
+  return WithReading(std::move(resumed), std::move(records));
+}
+
+}  // namespace
+
+Job WithTrained(const Job& job, const std::vector<std::string>& trained) {
+  if (trained.empty()) return job;
+  if (job.stream.files() != nullptr) return WithTrainedFiles(job, trained);
+  const LogStream* log = job.stream.log();
+  if (log == nullptr || !log->fail_on_data_loss) return job;
+  // What is missing is told where the topic is opened.
+  const auto now = job.stream.Identify();
+  if (now.ok() && !now->empty() && *now != trained)
+    FailReplaced(job, job.stream.Describe() + " in " + log->directory, now->front(), trained.front());
+  return job;
+}
+
+}  // namespace leat::job
