@@ -1,6 +1,5 @@
 // leat calibrate: measures what the simulator has to know about a job and a machine.
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "commands.h"
 #include "job/job.h"
+#include "launcher/output/output_file.h"
 #include "launcher/security.h"
 #include "launcher/signals.h"
 #include "launcher/token.h"
@@ -85,11 +85,12 @@ int Calibrate(CalibrateArguments a) {
   if (a.out.empty()) throw std::invalid_argument("calibrate needs --out FILE");
   const job::Job job = job::Job::Load(a.source, a.overrides);
   a.options.kernels = Kernels();
+  launcher::OutputFile file = OrThrow(launcher::OutputFile::Open(a.out));
   const study::Profile profile = OrThrow(study::Calibrate(job, a.options));
-  std::ofstream file(a.out);
-  if (!(file << study::ToJson(profile) << "\n" && file.flush()))
-    throw std::invalid_argument(a.out + ": cannot be written");
-  Print(profile, stdout);
+  Status written = file.Write(study::ToJson(profile) + "\n");
+  if (written.ok()) written = file.Close();
+  if (!written.ok()) throw std::invalid_argument(written.message());
+  Print(profile, launcher::MessagesBeside(file));
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "job/export.h"
 #include "job/job.h"
+#include "launcher/output/output_file.h"
 #include "launcher/security.h"
 #include "launcher/token.h"
 #include "roles/follow/fetch_values.h"
@@ -32,7 +33,7 @@ job::Exported ExportCheckpoint(const ExportOptions& a) {
   source.resume = a.directory;
   job::JobOverrides overrides;
   overrides.data = a.data;
-  return RequireValue(job::ExportOnnx(job::Job::Load(source, overrides), a.to, a.batch));
+  return RequireValue(job::ExportOnnx(job::Job::Load(source, overrides), a.batch));
 }
 
 job::Exported ExportRunning(const ExportOptions& a) {
@@ -45,7 +46,7 @@ job::Exported ExportRunning(const ExportOptions& a) {
   options.coordinator_client.tls = security.tls;
   options.coordinator_client.data = a.data;
   const auto fetched = RequireValue(roles::FetchValues(options, kDeadline));
-  return {RequireValue(job::WriteOnnx(fetched.job, fetched.variables, a.to, a.batch)), ""};
+  return {job::OnnxOf(fetched.job, fetched.variables, a.batch), ""};
 }
 
 }  // namespace
@@ -69,7 +70,8 @@ void AddExportCommand(CLI::App& app, int* result) {
       ->add_flag("--trusted-network", a->trusted_network,
                  "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)")
       ->needs(coordinator);
-  command->add_option("--to", a->to, "ONNX file to write")->required();
+  command->add_option("--to", a->to, "ONNX file to write, or a pipe or device, such as /dev/stdout")
+      ->required();
   command->add_option("--batch", a->batch, "fixed batch size (default: any, a symbolic axis)")
       ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
   command->add_option("--data", a->data, "directory of the job's input files (default: the job's)")
@@ -77,9 +79,13 @@ void AddExportCommand(CLI::App& app, int* result) {
   command->callback([a, result] {
     if (a->directory.empty() && a->coordinator.empty())
       throw std::invalid_argument("export needs --directory, or --coordinator for a running job");
-    const job::Exported written = a->coordinator.empty() ? ExportCheckpoint(*a) : ExportRunning(*a);
-    if (!written.warning.empty()) std::fprintf(stderr, "leat: warning: %s\n", written.warning.c_str());
-    std::printf("%s: %llu bytes\n", a->to.c_str(), static_cast<unsigned long long>(written.bytes));
+    const job::Exported exported = a->coordinator.empty() ? ExportCheckpoint(*a) : ExportRunning(*a);
+    if (!exported.warning.empty()) std::fprintf(stderr, "leat: warning: %s\n", exported.warning.c_str());
+    launcher::OutputFile file = RequireValue(launcher::OutputFile::Open(a->to));
+    Status written = file.Write(exported.file);
+    if (written.ok()) written = file.Close();
+    if (!written.ok()) throw std::invalid_argument(written.message());
+    std::fprintf(launcher::MessagesBeside(file), "%s: %zu bytes\n", a->to.c_str(), exported.file.size());
     *result = 0;
   });
 }

@@ -1,7 +1,6 @@
 // leat graph: shows a job's compute graph as built and after the passes, and the kernels of its plan.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,6 +13,7 @@
 #include "engine/lower.h"
 #include "job/job.h"
 #include "job/precision.h"
+#include "launcher/output/output_file.h"
 
 namespace leat {
 namespace {
@@ -131,9 +131,8 @@ void ShowGraph(const GraphArguments& a) {
   const graph::Graph lowered = engine::Lower(step.graph, fetches, options).graph;
   const auto plan = engine::CompileMeasured(step.graph, fetches, options);
   if (!a.dot.empty()) {
-    std::ofstream out(a.dot);
-    out << Dot(lowered);
-    if (!out.flush()) throw std::invalid_argument("cannot write " + a.dot);
+    const Status written = launcher::WriteOutput(a.dot, Dot(lowered));
+    if (!written.ok()) throw std::invalid_argument(written.message());
   }
 
   std::printf("%s: %s\n\n", job.name.c_str(), job.model->ToString().c_str());

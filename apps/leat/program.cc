@@ -6,11 +6,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <iterator>
 #include <optional>
 #include <stdexcept>
@@ -677,6 +680,16 @@ void CheckCommand(const CLI::App& app, std::string_view word) {
                               (nearest.empty() ? "; see leat --help" : "; did you mean '" + nearest + "'?"));
 }
 
+// Says so if something on standard output was lost: on a full disk, for instance.
+bool WroteAll() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0 && std::cout.flush().good();
+  if (flushed && std::ferror(stdout) == 0) return true;
+  std::fprintf(stderr, "leat: standard output cannot be written%s%s\n", errno != 0 ? ": " : "",
+               errno != 0 ? std::strerror(errno) : "");
+  return false;
+}
+
 int Run(int argc, char** argv) {
   if (argc == 1) {
     std::fputs(kFirstSteps, stdout);
@@ -729,7 +742,8 @@ int Main(int argc, char** argv, Extensions extensions) {
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
   try {
     job::UseExtensions(std::move(extensions));
-    return Run(argc, argv);
+    const int result = Run(argc, argv);
+    return result == 0 && !WroteAll() ? 1 : result;
   } catch (const std::invalid_argument& e) {
     std::fprintf(stderr, "leat: %s\n", e.what());
     return kBadInput;
