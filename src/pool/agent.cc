@@ -27,6 +27,7 @@
 #include "launcher/signals.h"
 #include "net/address.h"
 #include "net/same_host/descriptor.h"
+#include "pool/agent_directory.h"
 #include "pool/coordinator_link.h"
 #include "pool/messages_json.h"
 
@@ -54,10 +55,7 @@ class Agent {
         }) {}
 
   Status Run() {
-    for (const char* part : {"jobs", "logs", "secrets"})
-      LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(options_.directory + "/" + part));
-    // Jobs go through these, and cannot list them.
-    for (const char* part : {"", "/jobs", "/secrets"}) chmod((options_.directory + part).c_str(), 0711);
+    LEAT_ASSIGN_OR_RETURN(const checkpoint::File lock, OpenAgentDirectory(options_.directory));
     spdlog::info("agent {} offers {:.6g} cores and {:.6g} MB on {}", options_.name,
                  static_cast<double>(options_.offer.millicores) / 1000,
                  static_cast<double>(options_.offer.memory) / 1e6, options_.host);

@@ -1,6 +1,7 @@
 // `leat agent`: offers a host to a pool, and starts and ends processes there.
 //
-//   <directory>/
+//   <directory>/        its alone: new or empty at first
+//     agent.lock        flock'ed while the agent runs
 //     jobs/7/run/       the directory of job 7, if its coordinator runs here
 //     logs/7/           of its processes; root's or the agent's own
 //     secrets/7/        its job file and its certificates, while it has processes here

@@ -359,6 +359,12 @@ def test_bad_input(start, tmp_path):
     leat.refused(leat.run("jobs", "--pool", pool.address, env={"LEAT_TOKEN": "another"}), "token")
     leat.refused(leat.run("jobs", "--pool", pool.address, env={"LEAT_TOKEN": "", "HOME": "/proc/none"}), "LEAT_TOKEN")
     leat.refused(leat.run("pool", "--directory", pool.folder / "pool", env=pool.environment), "another pool")
+    shared = tmp_path / "shared"
+    (shared / "secrets/7").mkdir(parents=True)
+    shared.chmod(0o1777)
+    leat.refused(leat.run("agent", "--pool", pool.address, "--name", "agent9", "--directory", shared, env=pool.environment),
+                 f"{shared}: has 'secrets' and is no agent's")
+    assert (shared / "secrets/7").exists() and shared.stat().st_mode & 0o7777 == 0o1777
     leat.refused(leat.run("coordinator", job, "--directory", tmp_path / "run", "--pool", "--scaler", "127.0.0.1:0",
                           env=pool.environment), "one executor")
     assert pool.processes["twin"].wait(60) == 2

@@ -1,0 +1,16 @@
+// The directory of an agent (agent.h), which is the agent's alone.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "checkpoint/file.h"
+
+namespace leat::pool {
+
+// Makes the directory, or takes one that an agent has made, and removes what a killed agent has left in
+// secrets/. It is the caller's as long as the file is open. kFailedPrecondition, and nothing is changed: it
+// has something else, or another agent uses it.
+Result<checkpoint::File> OpenAgentDirectory(const std::string& directory);
+
+}  // namespace leat::pool
