@@ -71,6 +71,15 @@ void CredentialSource::Forget() {
   known_.reset();
 }
 
+bool CredentialSource::Replace(const Credentials& refused, const std::string& region) {
+  std::lock_guard lock(mutex_);
+  if (known_ && *known_ != refused) return true;  // another request was first
+  auto found = Find(region);
+  if (!found.ok() || *found == refused) return false;
+  known_ = std::move(*found);
+  return true;
+}
+
 Result<Credentials> CredentialSource::Find(const std::string& region) {
   const auto key = environment_("AWS_ACCESS_KEY_ID");
   const auto secret = environment_("AWS_SECRET_ACCESS_KEY");

@@ -27,11 +27,14 @@ class CredentialSource {
   //   ~/.aws/credentials, and ~/.aws/config, with AWS_PROFILE
   //   AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or AWS_CONTAINER_CREDENTIALS_FULL_URI
   //   the machine's instance profile (IMDSv2), unless AWS_EC2_METADATA_DISABLED is true
-  // They are kept until five minutes before they expire. `now`: seconds since 1970. kPermissionDenied, with
-  // one line without secrets, if there are none.
+  // They are kept until five minutes before they expire, or until the store refuses them. `now`: seconds
+  // since 1970. kPermissionDenied, with one line without secrets, if there are none.
   Result<Credentials> Get(int64_t now, const std::string& region);
   // The store says that they have expired.
   void Forget();
+  // The store does not know these, for instance because a file has others since. True if there are others
+  // now, which Get returns.
+  bool Replace(const Credentials& refused, const std::string& region);
 
  private:
   Result<Credentials> Find(const std::string& region);

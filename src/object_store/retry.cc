@@ -24,6 +24,8 @@ constexpr std::array kPassing = {"InternalError",
                                  "XAmzContentChecksumMismatch"};
 constexpr std::array kExpired = {"ExpiredToken", "ExpiredTokenException", "RequestExpired",
                                  "TokenRefreshRequired"};
+constexpr std::array kUnknownKeys = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken",
+                                     "InvalidClientTokenId"};
 
 Code CodeOf(int http, const std::string& code) {
   if (code == "NoSuchBucket") return Code::kFailedPrecondition;
@@ -47,6 +49,8 @@ Outcome Judge(const Status& sent, int http, const std::string& code, const std::
   text += "(HTTP " + std::to_string(http) + ")";
   Outcome outcome{{CodeOf(http, code), std::move(text)}};
   outcome.new_credentials = IsOneOf(code, kExpired);
+  // A reply to HEAD has no body that says more.
+  outcome.refused = IsOneOf(code, kUnknownKeys) || (code.empty() && (http == 401 || http == 403));
   outcome.again = http == 408 || http == 429 || http == 500 || http == 502 || http == 503 || http == 504 ||
                   IsOneOf(code, kPassing);
   if (outcome.again) outcome.status = Status(Code::kUnavailable, outcome.status.message());

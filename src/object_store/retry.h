@@ -13,7 +13,8 @@ namespace leat::object_store {
 struct Outcome {
   Status status;
   bool again = false;            // the same request may succeed later
-  bool new_credentials = false;  // it may succeed with others
+  bool new_credentials = false;  // it may succeed with credentials that are asked for anew
+  bool refused = false;          // the store knows no such credentials: others may have taken their place
 };
 // `sent`: the error of a request without a reply, or ok. `http`: the status of the reply. `code` and
 // `message`: of its body, if it has one.

@@ -130,7 +130,7 @@ class S3 final : public ObjectStore {
     return Status(Code::kDataLoss, Location(settings_) + ": the store names an object outside the prefix");
   }
 
-  Result<HttpReply> Attempt(Http& http, const Call& call, Duration left);
+  Result<HttpReply> Attempt(Http& http, const Call& call, Duration left, Credentials* used);
   Result<HttpReply> Do(const Call& call);
   Status UploadParts(const std::string& key, const std::string& id, uint64_t size, uint64_t part_bytes,
                      const ReadPiece& read, std::vector<PartInfo>* parts);
@@ -150,9 +150,10 @@ class S3 final : public ObjectStore {
   Count requests_, retries_, bytes_up_, bytes_down_;
 };
 
-Result<HttpReply> S3::Attempt(Http& http, const Call& call, Duration left) {
+Result<HttpReply> S3::Attempt(Http& http, const Call& call, Duration left, Credentials* used) {
   const int64_t now = std::time(nullptr);
-  LEAT_ASSIGN_OR_RETURN(const Credentials credentials, credentials_.Get(now, settings_.region));
+  LEAT_ASSIGN_OR_RETURN(*used, credentials_.Get(now, settings_.region));
+  const Credentials& credentials = *used;
   RequestToSign sign;
   sign.method = call.method;
   sign.path = address_.path + "/" + UriEncode(call.key.empty() ? "" : WholeKey(call.key), true);
@@ -184,7 +185,8 @@ Result<HttpReply> S3::Do(const Call& call) {
   bool renewed = false;
   for (uint32_t attempt = 1;; ++attempt) {
     if (stop_) return Status(Code::kAborted, Name(call.key) + ": given up");
-    auto reply = Attempt(*http, call, retries.Left(Now()));
+    Credentials used;
+    auto reply = Attempt(*http, call, retries.Left(Now()), &used);
     Outcome outcome;
     if (reply.ok()) {
       const ErrorReply error = reply->status / 100 == 2 ? ErrorReply() : ParseError(reply->body);
@@ -214,6 +216,8 @@ Result<HttpReply> S3::Do(const Call& call) {
     if (outcome.new_credentials && !std::exchange(renewed, true)) {
       credentials_.Forget();
       again = true;
+    } else if (outcome.refused && !std::exchange(renewed, true)) {
+      again = credentials_.Replace(used, settings_.region);
     }
     const Duration pause = again ? retries.Pause(Now(), attempt, random()) : Duration(-1);
     if (pause < Duration(0)) {

@@ -132,6 +132,55 @@ TEST_F(S3Test, GivesUpAtTheDeadlineAndAtOnceWhereItIsOfNoUse) {
   EXPECT_EQ(store->List("").status().code(), Code::kFailedPrecondition);
 }
 
+TEST_F(S3Test, KeysThatWereReplacedInAFileAreReadAgain) {
+  const TempDir dir;
+  const auto write = [&](const std::string& key) {
+    std::ofstream(dir / "credentials")
+        << "[default]\naws_access_key_id = " << key << "\naws_secret_access_key = secret of " << key << "\n";
+  };
+  write("first");
+  StoreOptions options;
+  options.environment = Of({{"AWS_SHARED_CREDENTIALS_FILE", dir / "credentials"},
+                            {"AWS_EC2_METADATA_DISABLED", "true"},
+                            {"AWS_ENDPOINT_URL", "http://store:9000"}});
+  options.retries = {milliseconds(1), milliseconds(2), seconds(60)};
+  options.make_http = [this](const HttpOptions&) { return std::make_unique<ScriptedHttp>(script_); };
+  auto store = OpenS3({.bucket = "bucket", .connections = 1}, options);
+  ASSERT_TRUE(store.ok()) << store.status().ToString();
+  const auto key_of = [&](size_t request) {
+    const std::string header = HeaderOf(script_.requests.at(request), "authorization");
+    const size_t begin = header.find("Credential=") + 11;
+    return header.substr(begin, header.find('/', begin) - begin);
+  };
+  const auto refused = [](const std::string& code) {
+    return Reply(403, "<Error><Code>" + code + "</Code></Error>");
+  };
+  script_.replies = {Reply(200), refused("InvalidAccessKeyId"), refused("InvalidAccessKeyId")};
+  ASSERT_TRUE((*store)->Put("k", AsBytes("x")).ok());
+  // The file has not changed: that is said at once.
+  EXPECT_EQ((*store)->Put("k", AsBytes("x")).code(), Code::kPermissionDenied);
+  EXPECT_EQ(script_.requests.size(), 2u);
+  write("second");
+  script_.replies = {refused("InvalidAccessKeyId"), Reply(200), Reply(200)};
+  EXPECT_TRUE((*store)->Put("k", AsBytes("x")).ok());
+  EXPECT_EQ(key_of(2), "first");
+  EXPECT_EQ(key_of(3), "second");
+  EXPECT_TRUE((*store)->Put("k", AsBytes("x")).ok());
+  EXPECT_EQ(key_of(4), "second");
+  write("third");
+  script_.replies = {refused("SignatureDoesNotMatch"), Reply(200)};
+  EXPECT_TRUE((*store)->Put("k", AsBytes("x")).ok());
+  EXPECT_EQ(key_of(6), "third");
+  write("fourth");  // a reply to HEAD has no body
+  script_.replies = {Reply(403), Reply(200, "", {{"content-length", "7"}})};
+  EXPECT_EQ(*(*store)->Size("k"), 7u);
+  EXPECT_EQ(key_of(8), "fourth");
+  write("fifth");  // which the store does not know either
+  script_.replies = {refused("InvalidAccessKeyId"), refused("InvalidAccessKeyId")};
+  EXPECT_EQ((*store)->Put("k", AsBytes("x")).code(), Code::kPermissionDenied);
+  EXPECT_TRUE(script_.replies.empty());
+}
+
 TEST_F(S3Test, AbortEndsCalls) {
   const auto store = Open();
   store->Abort();

@@ -14,6 +14,7 @@ struct Credentials {
   std::string secret_key;
   std::string session_token;  // empty: none
   int64_t expires = 0;        // seconds since 1970; 0: never
+  friend bool operator==(const Credentials&, const Credentials&) = default;
 };
 
 // The payload's hash for a body whose bytes the signature does not cover.
