@@ -694,7 +694,11 @@ class CoordinatorRole {
   // Runs `work` on the background thread, then `done` with its result on the loop.
   template <class Work, class Done>
   void InBackground(Work work, Done done) {
-    background_.Post([this, work = std::move(work), done = std::move(done)] {
+    On(background_, std::move(work), std::move(done));
+  }
+  template <class Work, class Done>
+  void On(BackgroundThread& thread, Work work, Done done) {
+    thread.Post([this, work = std::move(work), done = std::move(done)] {
       loop_.Post([this, done, result = work()]() mutable {
         if (!ended_) done(std::move(result));
       });
@@ -704,11 +708,7 @@ class CoordinatorRole {
   // Likewise, on the thread that talks to the bucket.
   template <class Work, class Done>
   void InBucket(Work work, Done done) {
-    bucket_thread_.Post([this, work = std::move(work), done = std::move(done)] {
-      loop_.Post([this, done, result = work()]() mutable {
-        if (!ended_) done(std::move(result));
-      });
-    });
+    On(bucket_thread_, std::move(work), std::move(done));
   }
 
   void Act(protocol::Reply& a) {
@@ -902,19 +902,34 @@ class CoordinatorRole {
       if (auto status = store_->Remove(id); !status.ok()) spdlog::warn("{}", status.ToString());
     });
   }
+  // Reading a large checkpoint takes minutes, for which the journal cannot wait.
   void Act(protocol::VerifyCheckpoint& a) {
-    InBackground([this, a] { return VerifyOnDisk(a); },
-                 [this, id = a.id](const Status& status) {
-                   if (status.code() == Code::kStale) return Replaced(status);
-                   Do(machine_.OnCheckpointVerified(loop_.Now(), id, status));
-                 });
+    On(
+        verify_thread_,
+        [directory = store_->directory(), a] {
+          Verified verified{checkpoint::VerifyCheckpoint(directory, a.id)};
+          verified.has_other = verified.status.code() == Code::kDataLoss && a.before &&
+                               checkpoint::VerifyCheckpoint(directory, a.before->id).ok();
+          return verified;
+        },
+        [this, a](const Verified& verified) {
+          InBackground([this, a, verified] { return PutAside(a, verified); },
+                       [this, id = a.id](const Status& status) {
+                         if (status.code() == Code::kStale) return Replaced(status);
+                         Do(machine_.OnCheckpointVerified(loop_.Now(), id, status));
+                       });
+        });
   }
+  struct Verified {
+    Status status;
+    bool has_other = false;  // it is damaged, and the one before it can take its place
+  };
   // In the background.
-  Status VerifyOnDisk(const protocol::VerifyCheckpoint& a) {
-    Status status = checkpoint::VerifyCheckpoint(store_->directory(), a.id);
+  Status PutAside(const protocol::VerifyCheckpoint& a, const Verified& verified) {
+    const Status& status = verified.status;
     if (status.code() != Code::kDataLoss) return status;
     // One that cannot take its place, and so ends the job, will say so itself.
-    if (!a.before || !checkpoint::VerifyCheckpoint(store_->directory(), a.before->id).ok()) {
+    if (!verified.has_other) {
       spdlog::error("checkpoint {} is damaged: {}", a.id, status.message());
       return status;
     }
@@ -1077,6 +1092,7 @@ class CoordinatorRole {
   std::unique_ptr<ShardService> shard_service_;
   BackgroundThread bucket_thread_{kNiceWithFiles};  // uses the members above
   BackgroundThread background_;                     // likewise
+  BackgroundThread verify_thread_{kNiceWithFiles};  // likewise
   BackgroundThread poll_thread_;                    // asks other hosts for the stream's ranges
   CommitQueue queue_;
   const Replication replication_;
@@ -1148,6 +1164,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   auto store = checkpoint::Store::Open(job.directory, options.resume, options.take_over,
                                        elected != 0 ? elected : first_term);
   if (!store.ok()) return store.status();
+  if (const Status kept = job::KeepAssets(&job); !kept.ok()) throw std::invalid_argument(kept.message());
   LEAT_ASSIGN_OR_RETURN(auto bucket, MakeBucket(job, (*store)->term(), options.metrics.get()));
   if (bucket != nullptr && !goes_on) {
     if (const Status claimed = bucket->Claim(); !claimed.ok()) throw std::invalid_argument(claimed.message());
@@ -1166,9 +1183,12 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   if (options.feed.empty()) {
     if (const Status ready = PrepareStream(options.resume, &job); !ready.ok())
       throw std::invalid_argument(ready.message());
+    if (job.inputs.empty()) {
+      LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream.Identify());
+      job = job.WithInputs(std::move(inputs));
+    }
     auto opened = OpenOnThisHost(job);
     if (!opened.ok()) throw std::invalid_argument(opened.status().message());
-  if (const Status kept = job::KeepAssets(&job); !kept.ok()) throw std::invalid_argument(kept.message());
     streams = std::move(*opened);
     // A file that is written to at this moment is not what its identity says.
     const Status same = job.stream.files() != nullptr ? job.CheckInputs() : Status();
@@ -1184,10 +1204,6 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
       job::CheckNoDataLoss(job, restored, *source, &*ranges);
       if (restored.manifest) CheckSameTopic(job, *source, restored.manifest->fingerprints);
     });
-    if (job.inputs.empty()) {
-      LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream.Identify());
-      job = job.WithInputs(std::move(inputs));
-    }
   }
   // Workers would find out one after the other, and only once they have been started.
   job::CheckFits(job, *source, *ranges);

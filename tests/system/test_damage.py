@@ -2,6 +2,7 @@
 
 # folders: checkpoint
 
+import json
 import os
 import pathlib
 import shutil
@@ -144,6 +145,44 @@ def test_a_server_that_dies_finds_the_newest_checkpoint_damaged(tmp_path):
         for shard in newest.glob("*.safetensors"):
             flip(shard)
         os.kill(job.pids("ps")[0], signal.SIGKILL)
+        leat.wait_for(newest.with_name(newest.name + ".damaged").exists, "the damaged checkpoint is kept aside")
+        leat.wait_for(lambda: job.status().get("phase") == "paused", "the slices are back")
+        job.go_on()
+        assert job.wait() == 0, job.text()[-2000:]
+        expect_exact(directory, job.summary())
+
+
+def test_the_journal_goes_on_while_a_checkpoint_is_read(tmp_path):
+    """A shard that is a pipe takes as long to read as a test wants. A command that needs the journal is answered meanwhile."""
+    directory = tmp_path / "running"
+    job_file = leat.write_job(tmp_path / "running.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
+                              **{"interval_s: 5": "interval_s: 100000"})
+    with leat.Job("train", job_file, "--directory", directory, "--events", EVENTS, "--rate", 40_000, "--ps", 2,
+                  "--pause-at", PAUSE, directory=directory) as job:
+        make_two_checkpoints(job)
+        newest = leat.checkpoints(directory)[-1]
+        shards = [shard["file"] for shard in json.loads((newest / "manifest.json").read_text())["shards"]]
+        assert len(shards) == 2
+        flip(newest / shards[1])
+        (newest / shards[0]).unlink()
+        os.mkfifo(newest / shards[0])
+        node = shards[1].split("-")[1].split(".")[0]
+        members = {str(m["node"]): m["pid"] for m in job.status()["members"]}
+        os.kill(members[node], signal.SIGKILL)
+
+        def opened():
+            """The coordinator waits in the pipe: there is a reader."""
+            try:
+                return os.open(newest / shards[0], os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:
+                return None
+        pipe = leat.wait_for(opened, "the coordinator reads the checkpoint")
+        try:
+            address, token = job.where
+            done = leat.run("pause", "--coordinator", address, env={"LEAT_TOKEN": token}, timeout=60)
+            assert done.returncode == 0, done.stderr
+        finally:
+            os.close(pipe)
         leat.wait_for(newest.with_name(newest.name + ".damaged").exists, "the damaged checkpoint is kept aside")
         leat.wait_for(lambda: job.status().get("phase") == "paused", "the slices are back")
         job.go_on()
