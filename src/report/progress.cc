@@ -197,6 +197,15 @@ void Progress::Totals::Add(const protocol::WorkerProgress& worker) {
   absolute_error += worker.absolute_error;
 }
 
+Progress::DeadLetters Progress::dead_letters() const {
+  DeadLetters dead{forgotten_.dead_letters, forgotten_.last_dead_letter};
+  for (const auto& [node, worker] : workers_) {
+    dead.count += worker.dead_letters;
+    if (!worker.last_dead_letter.empty()) dead.last = worker.last_dead_letter;
+  }
+  return dead;
+}
+
 void Progress::Forget(Time now, const protocol::View& view) {
   if (now < look_again_) return;
   look_again_ = now + kForgetAfter / 10;

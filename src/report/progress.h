@@ -75,6 +75,13 @@ class Progress {
   // How long the oldest event that some slice lacks has waited, as of the last OnStatus.
   Duration Oldest(Time now) const { return lag_.Oldest(now); }
 
+  // Records that do not fit the schema, by what all workers have reported, and the last one with its reason.
+  struct DeadLetters {
+    uint64_t count = 0;
+    std::string last;
+  };
+  DeadLetters dead_letters() const;
+
   // Where a process runs: its host and pid; empty and 0 if it is not known.
   std::pair<std::string, int64_t> ProcessOf(NodeId node) const;
   size_t nodes() const { return nodes_.size(); }  // that are not forgotten

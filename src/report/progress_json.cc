@@ -223,9 +223,9 @@ class Progress::JsonWriter {
   void AddEvents() {
     const Forgotten& forgotten = progress_.forgotten_;
     uint64_t duplicates = forgotten.duplicates, rejected = forgotten.rejected_batches,
-             dead = forgotten.dead_letters, unjoined = forgotten.unjoined, feed_bytes = forgotten.feed_bytes,
+             unjoined = forgotten.unjoined, feed_bytes = forgotten.feed_bytes,
              feed_retries = forgotten.feed_retries, push_retries = forgotten.push_retries;
-    std::string last_dead = forgotten.last_dead_letter;
+    const DeadLetters dead = progress_.dead_letters();
     uint64_t conflicts = forgotten.conflicts, bytes_moved = forgotten.bytes_moved;
     for (const auto& [node, server] : progress_.servers_) {
       duplicates += server.duplicates;
@@ -234,12 +234,10 @@ class Progress::JsonWriter {
     }
     for (const auto& [node, worker] : progress_.workers_) {
       rejected += worker.rejected_batches;
-      dead += worker.dead_letters;
       unjoined += worker.unjoined;
       feed_bytes += worker.feed_bytes;
       feed_retries += worker.feed_retries;
       push_retries += worker.push_retries;
-      if (!worker.last_dead_letter.empty()) last_dead = worker.last_dead_letter;
     }
     json_["lag"] = status_.lag;
     AddLag();
@@ -255,8 +253,8 @@ class Progress::JsonWriter {
       json_["unlabelled"] = *status_.unlabelled;
       json_["unjoined"] = unjoined;
     }
-    json_["dead_letters"] = dead;
-    if (!last_dead.empty()) json_["last_dead_letter"] = last_dead;
+    json_["dead_letters"] = dead.count;
+    if (!dead.last.empty()) json_["last_dead_letter"] = dead.last;
     if (feed_bytes > 0) json_["feed_bytes"] = feed_bytes;
     if (feed_retries > 0) json_["feed_retries"] = feed_retries;
     if (push_retries > 0) json_["push_retries"] = push_retries;

@@ -50,6 +50,7 @@
 #include "roles/shards/shard_service.h"
 #include "roles/standby/election.h"
 #include "roles/standby/replicator.h"
+#include "stream/dead_letters.h"
 
 namespace leat::roles {
 namespace {
@@ -971,10 +972,21 @@ class CoordinatorRole {
           // What has been trained to its end needs no event any more; what was stopped can be resumed.
           return finished ? streams_.for_background().Unpin(job_.PinOwner()) : Status();
         },
-        [this, outcome = a.status](const Status& unpinned) {
+        [this, outcome = a.status, finished = a.finished](const Status& unpinned) {
           if (!unpinned.ok()) spdlog::warn("unpin: {}", unpinned.ToString());
-          End(outcome);
+          End(finished && outcome.ok() ? CheckDeadLetters() : outcome);
         });
+  }
+
+  // At the end of the stream the limit holds for all of it, however short it was.
+  Status CheckDeadLetters() const {
+    const auto dead = progress_.dead_letters();
+    const uint64_t events = machine_.status().events + dead.count;
+    if (!stream::DeadLetterRate::Above(job_.dead_letter_rate, events, dead.count)) return {};
+    return {
+        Code::kInvalidArgument,
+        "too many dead letters: " + stream::DeadLetterRate::Share(job_.dead_letter_rate, events, dead.count) +
+            ", the last: " + dead.last};
   }
 
   void End(Status outcome) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -138,11 +139,22 @@ void DeadLetterRate::Count(uint64_t events, uint64_t dead) {
   if (!exceeded_) {
     described_events_ = all;
     described_dead_ = bad;
-    exceeded_ = static_cast<double>(bad) > limit_ * static_cast<double>(std::max(all, kWindow));
+    const auto count = static_cast<double>(std::max(all, kLeast));
+    exceeded_ = static_cast<double>(bad) > limit_ * count + 3 * std::sqrt(limit_ * (1 - limit_) * count);
   }
   if (events_[1] < kWindow) return;
   events_[0] = std::exchange(events_[1], 0);
   dead_[0] = std::exchange(dead_[1], 0);
+}
+
+std::string DeadLetterRate::Share(double limit, uint64_t events, uint64_t dead) {
+  char text[128];
+  std::snprintf(text, sizeof(text),
+                "%llu of %llu events (%.3g %%); at most %.3g %% are allowed (train: max_dead_letter_rate)",
+                static_cast<unsigned long long>(dead), static_cast<unsigned long long>(events),
+                100.0 * static_cast<double>(dead) / static_cast<double>(std::max<uint64_t>(events, 1)),
+                100.0 * limit);
+  return text;
 }
 
 std::string DeadLetterRate::Describe() const {

@@ -55,10 +55,13 @@ struct DeadLetter {
 Result<std::vector<DeadLetter>> ReadDeadLetters(const std::string& directory, size_t limit = 1'000'000);
 
 // Detects a share of bad events above a limit, over the last kWindow to 2 kWindow events. While there are
-// fewer, it counts kWindow, so that one bad record among the first ten does not stop a job. Not thread-safe.
+// fewer than kLeast, it counts kLeast, so that one bad record among the first ten does not stop a job. A
+// share of so many that exceeds the limit by less than three standard deviations may be chance, and is not
+// above it. Not thread-safe.
 class DeadLetterRate {
  public:
   static constexpr uint64_t kWindow = 10'000;
+  static constexpr uint64_t kLeast = 100;
 
   // 1: no limit.
   explicit DeadLetterRate(double limit) : limit_(limit) {}
@@ -66,6 +69,12 @@ class DeadLetterRate {
   void Count(uint64_t events, uint64_t dead);
   // True once any window was above the limit.
   bool exceeded() const { return exceeded_; }
+  // At the end of a stream, however short it is.
+  static bool Above(double limit, uint64_t events, uint64_t dead) {
+    return static_cast<double>(dead) > limit * static_cast<double>(events);
+  }
+  // "990 of 1100 events (90 %); at most 10 % are allowed (train: max_dead_letter_rate)"
+  static std::string Share(double limit, uint64_t events, uint64_t dead);
   // "12 % of the last 10112 events; at most 10 % are allowed"
   std::string Describe() const;
 

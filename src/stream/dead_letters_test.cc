@@ -69,6 +69,22 @@ TEST(DeadLetterRate, StopsAboveTheLimitOfTheLastEventsOnly) {
   DeadLetterRate small(0.1);  // a short file without any good record
   small.Count(1001, 1001);
   EXPECT_TRUE(small.exceeded());
+  small = DeadLetterRate(0.1);
+  small.Count(10, 10);
+  EXPECT_FALSE(small.exceeded()) << "too few to judge";
+  small.Count(90, 9);
+  EXPECT_FALSE(small.exceeded()) << "may be chance";
+  small.Count(1, 1);
+  EXPECT_TRUE(small.exceeded());
+  DeadLetterRate none(0);
+  none.Count(1, 0);
+  EXPECT_FALSE(none.exceeded());
+  none.Count(1, 1);
+  EXPECT_TRUE(none.exceeded());
+  EXPECT_TRUE(DeadLetterRate::Above(0.1, 9, 1)) << "at the end of a stream, however short";
+  EXPECT_FALSE(DeadLetterRate::Above(0.1, 10, 1));
+  EXPECT_EQ(DeadLetterRate::Share(0.1, 1100, 990),
+            "990 of 1100 events (90 %); at most 10 % are allowed (train: max_dead_letter_rate)");
   DeadLetterRate never(1);
   never.Count(1'000'000, 1'000'000);
   EXPECT_FALSE(never.exceeded());

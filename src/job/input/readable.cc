@@ -13,7 +13,7 @@ namespace leat::job {
 namespace {
 
 // Files are there to be looked into: when the first records are so bad that the job would stop, or none of
-// them fits, that is said at once.
+// them fits, that is said at once, and likewise when all of them are seen and too many do not fit.
 void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& source,
                const std::vector<stream::PartitionRange>& ranges, const std::string& path) {
   const uint64_t share = std::max<uint64_t>(1, (1 << 22) / (schema.features() + schema.labels()));
@@ -22,9 +22,12 @@ void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& sou
   stream::TextHint hint;
   stream::RecordBatch records;
   stream::DecodedRows rows;
-  uint64_t seen = 0, dead = 0;
+  uint64_t seen = 0, dead = 0, all = 0;
+  bool ends = true;
   std::string first;
   for (const auto& range : ranges) {
+    all += range.end - range.begin;
+    ends = ends && range.sealed;
     for (uint64_t at = range.begin; at < range.end && seen < stream::DeadLetterRate::kWindow; at += share) {
       const uint64_t end = std::min({range.end, at + share, at + stream::DeadLetterRate::kWindow - seen});
       if (const auto read = source.Read(range.partition, at, end, &records); !read.ok())
@@ -41,7 +44,10 @@ void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& sou
       rate.Count(end - at, rows.dead.size());
     }
   }
-  if (!rate.exceeded() && (dead < seen || seen == 0)) return;
+  const bool whole = ends && seen == all;
+  const bool above =
+      whole ? stream::DeadLetterRate::Above(job.dead_letter_rate, seen, dead) : rate.exceeded();
+  if (!above && (dead < seen || seen == 0)) return;
   job.config.At("schema").Fail(path + ": " + std::to_string(dead) + " of the first " + std::to_string(seen) +
                                " records do not fit the schema: " + first + hint.Describe());
 }

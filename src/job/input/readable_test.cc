@@ -64,6 +64,23 @@ TEST_F(ReadableTest, FilesThatDoNotFitTheSchemaAreSaid) {
   EXPECT_EQ(mistake(job + "train: {max_dead_letter_rate: 0.5}\n"), "");
 }
 
+TEST_F(ReadableTest, TheLimitOfDeadLettersHoldsForShortFiles) {
+  directory_.Write("b.csv", "x,y\n1,2\n");
+  directory_.Write("c.csv", "x,y\n1,2\n");
+  const auto mistake = [&](int good, int bad, const std::string& more = "") {
+    std::string text = "x,y\n";
+    for (int i = 0; i < good; ++i) text += "1,2\n";
+    for (int i = 0; i < bad; ++i) text += "oops,2\n";
+    directory_.Write("a.csv", text);
+    return Mistake([&] { CheckReadable(Job::Load({.text = kCsvJob + more}, {.data = directory_.path()})); });
+  };
+  EXPECT_EQ(mistake(18, 2), "") << "10 % of 21 are allowed";
+  EXPECT_THAT(mistake(16, 3),
+              AllOf(HasSubstr("3 of the first 20 records do not fit"), HasSubstr("'oops' is not a number")));
+  EXPECT_THAT(mistake(110, 990), HasSubstr("990 of the first 1101 records"));
+  EXPECT_EQ(mistake(110, 990, "train: {max_dead_letter_rate: 0.95}\n"), "");
+}
+
 TEST_F(ReadableTest, HeadersThatDoNotFitAreSaid) {
   const auto mistake = [&] {
     return Mistake([&] { CheckReadable(Job::Load({.text = kCsvJob}, {.data = directory_.path()})); });

@@ -53,7 +53,7 @@ Status InputErrors::OnSplit(const PreparedSplit& split) {
   }
   rate_.Count(cut.events(), split.rows.dead.size());
   if (!rate_.exceeded()) return {};
-  return Status(Code::kResourceExhausted, "too many dead letters: " + rate_.Describe() + ", the last: " +
+  return Status(Code::kInvalidArgument, "too many dead letters: " + rate_.Describe() + ", the last: " +
                                               progress_->last_dead_letter + hint_.Describe());
 }
 
