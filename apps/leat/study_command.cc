@@ -63,16 +63,14 @@ double AvailableMemory() {
   return 0;
 }
 
-// The events of the whole job; 0 if the stream is live.
-double EventsOf(const job::Job& job) {
+// The events of the whole job; 0 if the stream is live. Errors of its files.
+Result<double> EventsOf(const job::Job& job) {
   if (const auto* bots = job.stream.bots(); bots != nullptr) return static_cast<double>(bots->events);
   double events = 0;
-  if (job.stream.files() == nullptr) return 0;
-  auto source = job.stream.Open();
-  if (!source.ok()) return 0;
-  const auto ranges = (*source)->Ranges();
-  if (!ranges.ok()) return 0;
-  for (const auto& range : *ranges) events += static_cast<double>(range.end - range.begin);
+  if (job.stream.files() == nullptr) return events;
+  LEAT_ASSIGN_OR_RETURN(const auto source, job.stream.Open());
+  LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
+  for (const auto& range : ranges) events += static_cast<double>(range.end - range.begin);
   return events * job.stream.epochs;
 }
 
@@ -104,7 +102,8 @@ study::JobFacts FactsOf(const study::StudyFile& study, const StudyArguments& a) 
       facts.batch_s[point.batch] =
           study::MeasureBatch(job, Kernels(), point.batch, kMeasureBatch).compute.mean;
     }
-    facts.events = EventsOf(job);
+    const auto events = EventsOf(job);
+    facts.events = events.ok() ? *events : 0;
     facts.model_bytes = ModelBytes(job);
     if (profile != nullptr) {
       facts.event_bytes = profile->event_bytes;
@@ -203,7 +202,10 @@ int Advise(const AdviseArguments& a) {
   const double deadline = a.deadline.empty() ? 0 : Seconds(sim::ParseDuration(a.deadline));
   const job::Job job = job::Job::Load({.file = a.file}, {.data = a.data});
   const Config tree = Config::ParseFile(a.file);
-  const double events = a.events > 0 ? static_cast<double>(a.events) : EventsOf(job);
+  const auto counted = a.events > 0 ? Result<double>(static_cast<double>(a.events)) : EventsOf(job);
+  if (!counted.ok())
+    throw std::invalid_argument(counted.status().message() + "; without the files, say --events");
+  const double events = *counted;
   if (!(events > 0)) throw std::invalid_argument(a.file + ": a stream without an end; say --events");
   study::Costs costs;
   if (a.profile.empty()) {
@@ -314,7 +316,7 @@ void AddAdviseCommand(CLI::App& app, int* result) {
   command->add_option("--max-ps", a->most_servers, "the most servers")
       ->check(CLI::Range(1u, 1000u))
       ->capture_default_str();
-  command->add_option("--events", a->events, "of a stream without an end")
+  command->add_option("--events", a->events, "of a stream without an end, or whose files are not here")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
   command->add_option("--seconds", a->seconds, "the most time of the search")
       ->check(CLI::Range(1.0, 3600.0))
