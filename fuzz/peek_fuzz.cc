@@ -50,6 +50,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto key = MakeJsonKeyReader(field)->Find(batch[0]);
     if (key) LEAT_CHECK(PartitionOfKey(*key, 7) < 7);
   }
-  (void)MakeCsvKeyReader(1, ';')->Find(batch[0]);
+  (void)MakeCsvKeyReader(1, {.delimiter = ';', .escape = '\\'})->Find(batch[0]);
   return 0;
 }

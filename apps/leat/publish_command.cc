@@ -15,7 +15,7 @@
 #include "commands.h"
 #include "launcher/signals.h"
 #include "report/grouped.h"
-#include "stream/decode/delimiter.h"
+#include "stream/csv/delimiter.h"
 #include "stream/publish/publish.h"
 #include "stream/publish/rows.h"
 #include "topic_options.h"
@@ -201,6 +201,9 @@ void AddPublishCommand(CLI::App& app, int* result) {
                                    "(default: detected)");
   command->add_flag("--no-header", a->no_header, "CSV: the first line is a record")->excludes(header);
   command->add_option("--delimiter", a->delimiter, "CSV: one character, or `tab` (default: detected)");
+  command->add_option(
+      "--encoding", a->rows.encoding,
+      "of CSV and JSON files, such as latin-1; records are published as UTF-8 (default: utf-8)");
   command->callback([a, result] { *result = RunPublish(*a); });
 }
 

@@ -28,7 +28,7 @@ Result<stream::Inspection> InspectTopic(const TopicOptions& options, stream::Ins
 
 void AddSchemaCommand(CLI::App& app, int* result) {
   struct Options {
-    std::string file, label, delimiter;
+    std::string file, label, delimiter, encoding;
     TopicOptions topic;
     uint64_t rows = 0;
     bool header = false, no_header = false;
@@ -47,8 +47,10 @@ void AddSchemaCommand(CLI::App& app, int* result) {
   auto* header = command->add_flag("--header", a->header,
                                    "CSV: the first line has the column names (default: detected)");
   command->add_flag("--no-header", a->no_header, "CSV: the first line is a record")->excludes(header);
+  command->add_option("--encoding", a->encoding, "of the file, such as latin-1 or utf-16 (default: utf-8)")
+      ->needs(file);
   command->callback([a, result] {
-    stream::InspectOptions options{.rows = a->rows};
+    stream::InspectOptions options{.rows = a->rows, .encoding = a->encoding};
     if (!a->delimiter.empty()) {
       options.delimiter = stream::ParseDelimiter(a->delimiter);
       if (!options.delimiter) {

@@ -10,7 +10,7 @@
 #include "nn/layer.h"
 #include "object.h"
 #include "roles/follow/fetch_values.h"
-#include "stream/decode/delimiter.h"
+#include "stream/csv/delimiter.h"
 #include "stream/inspect/inspect.h"
 #include "stream/inspect/propose.h"
 #include "variables.h"
@@ -106,14 +106,14 @@ PyObject* SchemaFeatures(PyObject*, PyObject* args) {
   });
 }
 
-// infer_schema(file, label, rows, delimiter) -> YAML of stream and schema
+// infer_schema(file, label, rows, delimiter, encoding) -> YAML of stream and schema
 PyObject* InferSchema(PyObject*, PyObject* args) {
   return Guarded([&]() -> PyObject* {
     CheckNotForked();
-    const char *file = nullptr, *label = nullptr, *delimiter = nullptr;
+    const char *file = nullptr, *label = nullptr, *delimiter = nullptr, *encoding = nullptr;
     unsigned long long rows = 0;
-    if (!PyArg_ParseTuple(args, "ssKs", &file, &label, &rows, &delimiter)) return nullptr;
-    stream::InspectOptions options{.rows = rows};
+    if (!PyArg_ParseTuple(args, "ssKss", &file, &label, &rows, &delimiter, &encoding)) return nullptr;
+    stream::InspectOptions options{.rows = rows, .encoding = encoding};
     if (*delimiter != 0) {
       options.delimiter = stream::ParseDelimiter(delimiter);
       if (!options.delimiter)
@@ -228,7 +228,8 @@ bool AddJobFunctions(PyObject* module) {
       {"describe_job", DescribeJob, METH_VARARGS,
        "describe_job(yaml, data, workers, ps) -> JSON\n\nReads a job as leat train does."},
       {"schema_features", SchemaFeatures, METH_VARARGS, "schema_features(yaml, name) -> JSON"},
-      {"infer_schema", InferSchema, METH_VARARGS, "infer_schema(file, label, rows, delimiter) -> YAML"},
+      {"infer_schema", InferSchema, METH_VARARGS,
+       "infer_schema(file, label, rows, delimiter, encoding) -> YAML"},
       {"checkpoint", Checkpoint, METH_VARARGS,
        "checkpoint(directory) -> ([(name, values, role)], warning)\n\nThe newest one that is not damaged."},
       {"values", Values, METH_VARARGS,

@@ -23,7 +23,7 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan) {
 
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan,
                             protocol::Parameters& parameters) {
-  LEAT_ASSIGN_OR_RETURN(const auto source, stream::OpenFiles(*job.evaluate));
+  LEAT_ASSIGN_OR_RETURN(const auto source, stream::OpenFiles(job.EvaluationFiles()));
   LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
   const auto decoder = stream::MakeDecoder(job.EvaluationSchema());
   step::Trainer trainer(*job.model, parameters, job.Plan(plan));

@@ -2,7 +2,7 @@
 // the order and spelling of the parts, so they never change.
 #include "base/rng.h"
 #include "job/job.h"
-#include "stream/decode/delimiter.h"
+#include "stream/csv/delimiter.h"
 
 namespace leat::job {
 

@@ -65,12 +65,19 @@ stream::Schema Job::EvaluationSchema() const {
   using Format = stream::Schema::Format;
   if (schema.format == Format::kAvro || schema.format == Format::kProtobuf) columns.format = Format::kJson;
   if (!evaluate || evaluate->format != "csv") return columns;
-  if (!schema.delimiter_set) {
-    if (const auto found = FindDelimiter(*evaluate, columns); found && found->columns > 1)
-      columns.delimiter = found->character;
-  }
-  if (evaluate->header) columns.UseColumns(ReadHeader(*evaluate, columns.delimiter));
+  columns.delimiter = EvaluationFiles().csv.delimiter;
+  if (evaluate->header) columns.UseColumns(ReadHeader(*evaluate, columns.dialect()));
   return columns;
+}
+
+stream::FileSourceOptions Job::EvaluationFiles() const {
+  stream::FileSourceOptions files = *evaluate;
+  if (files.format != "csv") return files;
+  files.csv = schema.dialect();
+  if (schema.delimiter_set) return files;
+  const auto found = FindDelimiter(files, schema.WithLabelsInRecord());
+  if (found && found->columns > 1) files.csv.delimiter = found->character;
+  return files;
 }
 
 }  // namespace leat::job

@@ -203,6 +203,8 @@ struct Job {
   // The schema of the `evaluate:` files, whose columns may be in another order. Reads their headers; throws
   // as above.
   stream::Schema EvaluationSchema() const;
+  // The `evaluate:` files, to be opened: with their own delimiter. Only if there are any; throws as above.
+  stream::FileSourceOptions EvaluationFiles() const;
   // The job with these identities, also in its tree.
   Job WithInputs(std::vector<std::string> identities) const;
   // For a job that reads from Kafka: with these bounds, also in its tree.

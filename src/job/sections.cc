@@ -35,8 +35,8 @@ std::vector<std::string> Texts(const Config& list) {
 
 // As resolved when the job was loaded, since not every role can read its files.
 std::vector<std::string> ColumnsOf(const Config& resolved, const stream::FileSourceOptions& files,
-                                   char delimiter) {
-  if (!resolved.Has("columns")) return ReadHeader(files, delimiter);
+                                   const stream::CsvDialect& csv) {
+  if (!resolved.Has("columns")) return ReadHeader(files, csv);
   return Texts(resolved.At("columns"));
 }
 
@@ -165,7 +165,8 @@ void ReadSchema(const Config& config, const Config& resolved, Job* job) {
   if (files == nullptr) return;
   CheckText(config.At("stream").At("files"), files->options, job->schema);
   if (files->options.header)
-    job->schema.UseColumns(ColumnsOf(resolved, files->options, job->schema.delimiter));
+    job->schema.UseColumns(ColumnsOf(resolved, files->options, job->schema.dialect()));
+  std::get<FileStream>(job->stream.source).options.csv = job->schema.dialect();
 }
 
 void ReadModel(const Config& config, const nn::LayerFiles::Copies& copies, Job* job) {

@@ -71,7 +71,10 @@ struct EventReader::Parser {
 };
 
 EventReader::EventReader(const job::Job& job, size_t max_rows)
-    : format_(job.schema.format), max_rows_(max_rows), parser_(std::make_unique<Parser>()) {
+    : format_(job.schema.format),
+      csv_(job.schema.dialect()),
+      max_rows_(max_rows),
+      parser_(std::make_unique<Parser>()) {
   features_ = job.schema.features();
   raw_ = stream::MakeDecoder(PredictionSchema(job.schema, false));
   if (HasNames(job.schema)) json_ = stream::MakeDecoder(PredictionSchema(job.schema, true));
@@ -129,15 +132,14 @@ Status EventReader::AppendArray(std::string_view body) {
   return {};
 }
 
-Status EventReader::AppendLines(std::string_view body) {
+Status EventReader::AppendRecords(std::string_view body, const stream::CsvDialect& dialect) {
   while (!body.empty()) {
-    const size_t end = std::min(body.find('\n'), body.size());
-    std::string_view line = body.substr(0, end);
-    body.remove_prefix(std::min(end + 1, body.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (Trim(line).empty()) continue;
+    const stream::CsvRecord first = stream::FirstCsvRecord(body, dialect);
+    std::string_view record = body.substr(0, first.end);
+    body.remove_prefix(first.next);
+    if (!stream::TrimCsvRecord(dialect, &record)) continue;
     if (batch_.size() == max_rows_) return TooMany(max_rows_);
-    Append(line);
+    Append(record);
   }
   return {};
 }
@@ -154,7 +156,8 @@ Result<EventReader::Events*> EventReader::Read(std::string_view content_type, st
   if (csv && format_ != Format::kCsv) return Status(Code::kInvalidArgument, "the job's events are not csv");
   if (csv || lines) {
     LEAT_ASSIGN_OR_RETURN(const std::string_view text, TextOf(body));
-    LEAT_RETURN_IF_ERROR(AppendLines(text));
+    // A line of JSON has no quotes that matter here.
+    LEAT_RETURN_IF_ERROR(AppendRecords(text, csv ? csv_ : stream::CsvDialect{.quote = '\0'}));
     if (batch_.size() == 0) return Status(Code::kInvalidArgument, "no event in the body");
     return Decode(csv ? *raw_ : *json_, false);
   }

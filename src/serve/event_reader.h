@@ -31,7 +31,7 @@ class EventReader {
     stream::DecodedRows rows;  // `index` and the offsets of `dead` count the events
   };
   // The body of /v1/predict. application/json: an event, or an array of events. application/x-ndjson: one
-  // event a line. text/csv, of csv jobs: one event a line. application/octet-stream: one record as the
+  // event a line. text/csv, of csv jobs: one event a record. application/octet-stream: one record as the
   // stream has it. Any other type: json, if the events of the job are or can be, else one record. Events have
   // no label; one that is there is ignored. kInvalidArgument: the body is none of these; kResourceExhausted:
   // too many events. The result is valid until the next call.
@@ -48,7 +48,7 @@ class EventReader {
   Result<Events*> Decode(stream::Decoder& decoder, bool single);
   void Append(std::string_view record);
   Status AppendArray(std::string_view body);
-  Status AppendLines(std::string_view body);
+  Status AppendRecords(std::string_view body, const stream::CsvDialect& dialect);
 
   struct Ids {
     uint32_t first = 0, count = 0, below = 0;
@@ -56,6 +56,7 @@ class EventReader {
   };
 
   const stream::Schema::Format format_;
+  const stream::CsvDialect csv_;
   const size_t max_rows_;
   uint32_t features_ = 0;
   std::vector<Ids> ids_;

@@ -159,6 +159,10 @@ optimizer: {type: sgd, learning_rate: 0.1}
   EXPECT_EQ((*lines)->count, 3u);
   EXPECT_THAT((*lines)->rows.features, ElementsAre(1, 1, 0, 2, 0, 1));
   EXPECT_EQ((*lines)->rows.dead.size(), 1u);
+  lines = reader.Read("text/csv", "1,5,\"a\n\"\r\n\r\n2,,\"b\"\n");
+  ASSERT_TRUE(lines.ok());
+  EXPECT_EQ((*lines)->count, 2u) << "a record may have several lines";
+  EXPECT_THAT((*lines)->rows.features, ElementsAre(1, 0, 0, 2, 0, 1));
   auto objects = reader.Read(kJson, R"([{"x": 3, "z": "b"}])");
   ASSERT_TRUE(objects.ok());
   EXPECT_THAT((*objects)->rows.features, ElementsAre(3, 0, 1));

@@ -1,47 +1,16 @@
 #include "stream/files.h"
 
-#include <sys/stat.h>
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <utility>
 
-#include "stream/decode/csv_decoder.h"
-#include "stream/decode/lines.h"
+#include "stream/csv/split.h"
+#include "stream/decode/utf8.h"
+#include "stream/file/file_reader.h"
+#include "stream/file/lines.h"
 #include "stream/memory_source.h"
 
 namespace leat::stream {
 namespace {
-
-struct CloseGz {
-  void operator()(gzFile file) const { gzclose(file); }
-};
-
-// The whole file, decompressed if it is gzip.
-Result<Bytes> ReadFile(const std::string& path) {
-  struct stat info;
-  if (::stat(path.c_str(), &info) != 0) return Status(Code::kNotFound, path + ": " + std::strerror(errno));
-  if (!S_ISREG(info.st_mode)) return Status(Code::kNotFound, path + ": is not a file");
-  const std::unique_ptr<gzFile_s, CloseGz> file(gzopen(path.c_str(), "rb"));
-  if (!file) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
-  gzbuffer(file.get(), 1 << 17);
-  Bytes bytes;
-  for (size_t size = 0;;) {
-    bytes.resize(std::max<size_t>(1 << 20, 2 * size));
-    const size_t room = std::min<size_t>(bytes.size() - size, 1 << 30);
-    const int read = gzread(file.get(), bytes.data() + size, static_cast<unsigned>(room));
-    int error = Z_OK;
-    const char* why = gzerror(file.get(), &error);
-    if (read < 0 || error == Z_BUF_ERROR) {  // the latter: the compressed data ends too early
-      return Status(Code::kDataLoss, path + ": cannot be unpacked: " + why);
-    }
-    size += static_cast<size_t>(read);
-    if (static_cast<size_t>(read) == room) continue;
-    bytes.resize(size);
-    return bytes;
-  }
-}
 
 uint32_t BigEndian(ByteView bytes, size_t at) {
   uint32_t value = 0;
@@ -61,9 +30,9 @@ Result<std::unique_ptr<Source>> OpenIdx(const FileSourceOptions& options) {
                   "idx takes two files, images and labels, not " + std::to_string(options.paths.size()));
   }
   const std::string &images_path = options.paths[0], &labels_path = options.paths[1];
-  LEAT_ASSIGN_OR_RETURN(const Bytes images_file, ReadFile(images_path));
+  LEAT_ASSIGN_OR_RETURN(const Bytes images_file, ReadWholeFile(images_path, {.format = "idx"}));
   LEAT_ASSIGN_OR_RETURN(const Idx images, ParseIdx(images_file, images_path));
-  LEAT_ASSIGN_OR_RETURN(const Bytes labels_file, ReadFile(labels_path));
+  LEAT_ASSIGN_OR_RETURN(const Bytes labels_file, ReadWholeFile(labels_path, {.format = "idx"}));
   LEAT_ASSIGN_OR_RETURN(const Idx labels, ParseIdx(labels_file, labels_path));
   if (images.sizes.size() < 2) {
     return Status(Code::kDataLoss, images_path + ": has magic 2049, that of labels; images have 2051");
@@ -91,19 +60,6 @@ Result<std::unique_ptr<Source>> OpenIdx(const FileSourceOptions& options) {
   return MakeMemorySource(std::move(records), options.partitions);
 }
 
-// Line by line, without line ends, byte order mark and blank lines.
-template <class Each>
-void ForLines(std::string_view text, const Each& each) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.find_first_not_of(" \t") != std::string_view::npos) each(line);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
-
 // The records of a file that a reading has: [begin, end). The last reading, of this run, has the rest.
 struct ReadingRange {
   uint64_t begin = 0, end = 0;
@@ -129,14 +85,20 @@ Status CheckReadings(const FileSourceOptions& options, size_t file, uint64_t rec
 Result<std::unique_ptr<Source>> OpenLines(const FileSourceOptions& options) {
   std::vector<RecordBatch> readings(options.readings.size() + 1);
   for (size_t f = 0; f < options.paths.size(); ++f) {
-    LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadFile(options.paths[f]));
+    CsvDialect dialect = options.format == "csv" ? options.csv : CsvDialect{.quote = '\0'};
+    LEAT_ASSIGN_OR_RETURN(
+        const Bytes file,
+        ReadWholeFile(options.paths[f], {.format = options.format, .encoding = options.encoding}));
     uint64_t records = 0;
     size_t reading = 0;
     bool header = options.header;
-    ForLines(AsText(file), [&](std::string_view line) {
+    // Without quotes records are lines, which are found faster.
+    const bool quotes = dialect.quote != '\0' && AsText(file).find(dialect.quote) != std::string_view::npos;
+    if (!quotes) dialect.quote = '\0';
+    ForCsvRecords(AsText(file), dialect, [&](std::string_view record) {
       if (std::exchange(header, false)) return;
       while (reading < options.readings.size() && records >= options.readings[reading][f]) ++reading;
-      readings[reading].Add(AsBytes(line));
+      readings[reading].Add(AsBytes(record));
       ++records;
     });
     if (records == 0) return Status(Code::kDataLoss, options.paths[f] + ": has no records");
@@ -196,7 +158,8 @@ Result<std::unique_ptr<Source>> OpenText(const FileSourceOptions& options) {
   };
   std::vector<Part> parts;
   for (const std::string& path : options.paths) {
-    LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadFile(path));
+    LEAT_ASSIGN_OR_RETURN(const Bytes file,
+                          ReadWholeFile(path, {.format = options.format, .encoding = options.encoding}));
     const auto at = [&file](double part) {
       return static_cast<size_t>(part * static_cast<double>(file.size()));
     };
@@ -270,15 +233,20 @@ Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options) {
                 "unknown format of files '" + options.format + "'; there are idx, csv, json and text");
 }
 
-Result<std::vector<std::string>> ReadCsvHeader(const std::string& path, char delimiter) {
-  LEAT_ASSIGN_OR_RETURN(const auto reader, LineReader::Open(path));
-  std::string_view line;
-  LEAT_ASSIGN_OR_RETURN(const bool there, reader->Next(&line));
+Result<std::vector<std::string>> ReadCsvHeader(const std::string& path, const CsvDialect& csv,
+                                               const std::string& encoding) {
+  LEAT_ASSIGN_OR_RETURN(const auto reader,
+                        LineReader::Open(path, {.format = "csv", .encoding = encoding}, csv));
+  std::string_view record;
+  LEAT_ASSIGN_OR_RETURN(const bool there, reader->Next(&record));
   if (!there) return Status(Code::kDataLoss, path + ": has no header");
   std::vector<std::string_view> fields;
   std::string scratch;
-  const std::string wrong = SplitCsv(line, delimiter, &fields, &scratch);
+  const std::string wrong = SplitCsv(record, csv, &fields, &scratch);
   if (!wrong.empty()) return Status(Code::kDataLoss, path + ": " + wrong);
+  if (const std::string why = WhyNotUtf8(record); !why.empty())
+    return Status(Code::kDataLoss, path + ": the header " + why +
+                                       "; has the file another encoding (files: encoding: latin-1)?");
   return std::vector<std::string>(fields.begin(), fields.end());
 }
 

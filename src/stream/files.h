@@ -1,9 +1,9 @@
 // Files as a topic, read in place: idx, CSV, JSON lines and text, plain or gzip.
 //
 // The records of the files form `partitions` contiguous shares of a sealed topic; records that were added
-// since belong to the last one. Records: idx: the bytes of
-// an image, then one byte of label. CSV: a line without its end; quoted fields cannot span lines, and blank
-// lines are skipped. Text: `sequence` + 1 characters (bytes), the next record `stride` later, within one
+// since belong to the last one. Records: idx: the bytes of an image, then one byte of label. CSV: as of
+// csv/split.h; JSON: a line without its end. Blank lines are
+// skipped. Text: `sequence` + 1 characters (bytes), the next record `stride` later, within one
 // file; an incomplete record at the end is dropped. A record has one character more than the sequence, so
 // that with stride = sequence every character except the first is once the one to predict.
 #pragma once
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "stream/csv/split.h"
 #include "stream/source.h"
 
 namespace leat::stream {
@@ -20,9 +21,11 @@ struct FileSourceOptions {
   std::string format;              // "idx" | "csv" | "json" | "text"
   std::vector<std::string> paths;  // idx: images, labels; else one or more files, read one after the other
   uint32_t partitions = 1;
-  bool header = false;    // csv: skip the first line of each file
-  uint32_t sequence = 0;  // text: > 0
-  uint32_t stride = 0;    // text: distance between records; 0: the sequence
+  bool header = false;        // csv: skip the first record of each file
+  CsvDialect csv = {};        // csv: where records and fields end
+  std::string encoding = {};  // csv, json: of the text (FileReader); empty: UTF-8
+  uint32_t sequence = 0;      // text: > 0
+  uint32_t stride = 0;        // text: distance between records; 0: the sequence
   // Text: the part of each file to read, as fractions. A part that ends at x and one that begins at x have no
   // character in common.
   double part_begin = 0, part_end = 1;
@@ -33,11 +36,12 @@ struct FileSourceOptions {
 };
 
 // Reads and checks whole files: kNotFound, or kDataLoss with path and values (wrong magic, truncated,
-// different numbers of images and labels).
+// different numbers of images and labels, a file of another kind).
 Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options);
 
-// The names in the first line of a CSV file, for Schema::UseColumns.
-Result<std::vector<std::string>> ReadCsvHeader(const std::string& path, char delimiter);
+// The names in the first record of a CSV file, for Schema::UseColumns.
+Result<std::vector<std::string>> ReadCsvHeader(const std::string& path, const CsvDialect& csv,
+                                               const std::string& encoding);
 
 // An idx file of bytes: magic 0x0800 + number of dimensions, the sizes as big-endian u32, the bytes.
 struct Idx {

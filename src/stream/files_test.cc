@@ -11,6 +11,7 @@
 namespace leat::stream {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -102,7 +103,7 @@ TEST_F(FilesTest, ReadsLinesOfCsv) {
   auto source = OpenFiles({"csv", {one, two}, 1, true});
   ASSERT_TRUE(source.ok()) << source.status().ToString();
   EXPECT_THAT(All(**source), ElementsAre(ElementsAre("1,2", "3,4", "5,6")));
-  EXPECT_THAT(*ReadCsvHeader(two, ','), ElementsAre("x", "y"));
+  EXPECT_THAT(*ReadCsvHeader(two, {}, ""), ElementsAre("x", "y"));
   auto marked = OpenFiles({"csv",
                            {Write("marked",
                                   "\xEF\xBB\xBF"
@@ -111,7 +112,7 @@ TEST_F(FilesTest, ReadsLinesOfCsv) {
   EXPECT_THAT(All(**marked), ElementsAre(ElementsAre("1,2", "3,4"))) << "without the byte order mark";
   EXPECT_THAT(ErrorOf({"csv", {Write("head", "x,y\n")}, 1, true}).message(),
               HasSubstr("head: has no records"));
-  EXPECT_EQ(ReadCsvHeader(Write("empty", ""), ',').status().code(), Code::kDataLoss);
+  EXPECT_EQ(ReadCsvHeader(Write("empty", ""), {}, "").status().code(), Code::kDataLoss);
   EXPECT_EQ(ErrorOf({"xml", {one}, 1}).code(), Code::kInvalidArgument);
   EXPECT_EQ(ErrorOf({"csv", {}, 1}).code(), Code::kInvalidArgument);
   EXPECT_EQ(ErrorOf({"csv", {one}, 0}).code(), Code::kInvalidArgument);
@@ -144,6 +145,85 @@ TEST_F(FilesTest, AddedTextMakesWindowsOfTheLastPartition) {
   options.readings = {{3, 2}};
   EXPECT_THAT(All(**OpenFiles(options)),
               ElementsAre(ElementsAre("abc", "cde"), ElementsAre("efg", "ABC", "CDE", "ghi", "EFG")));
+}
+
+TEST_F(FilesTest, RecordsOfCsvMayHaveSeveralLines) {
+  const std::string one = Write("one", "x,\"a\nname\"\n1,\"p\nq\"\n2,r\n"),
+                    two = Write("two", "x,n\n3,\"\n\"", true);
+  auto source = OpenFiles({"csv", {one, two}, 3, true});
+  ASSERT_TRUE(source.ok()) << source.status().ToString();
+  EXPECT_THAT(All(**source),
+              ElementsAre(ElementsAre("1,\"p\nq\""), ElementsAre("2,r"), ElementsAre("3,\"\n\"")))
+      << "partitions have whole records";
+  EXPECT_THAT(*ReadCsvHeader(one, {}, ""), ElementsAre("x", "a\nname"));
+  const std::string marked = Write("marked", "\xEF\xBB\xBF\"a\nb\",c\n1,2\n");
+  EXPECT_THAT(*ReadCsvHeader(marked, {}, ""), ElementsAre("a\nb", "c"));
+  EXPECT_THAT(All(**OpenFiles({"csv", {marked}, 1, true})), ElementsAre(ElementsAre("1,2")));
+}
+
+TEST_F(FilesTest, OtherEncodingsBecomeUtf8) {
+  const std::string utf16(
+      "\xff\xfe"
+      "x\0,\0\xe9\0\n\0"
+      "1\0,\0"
+      "2\0\n\0",
+      18);
+  FileSourceOptions options{
+      .format = "csv", .paths = {Write("latin", "M\xe1laga,1\n")}, .encoding = "latin-1"};
+  EXPECT_THAT(All(**OpenFiles(options)), ElementsAre(ElementsAre("Málaga,1")));
+  options = {.format = "csv", .paths = {Write("wide", utf16, true)}, .header = true, .encoding = "UTF-16"};
+  EXPECT_THAT(All(**OpenFiles(options)), ElementsAre(ElementsAre("1,2")));
+  EXPECT_THAT(*ReadCsvHeader(options.paths[0], {}, "utf16"), ElementsAre("x", "é"));
+  options.encoding = "klingon";
+  EXPECT_THAT(ErrorOf(options).message(), HasSubstr("wide: there is no encoding 'klingon'"));
+  // More than a block, so that characters are cut between two.
+  std::string many;
+  for (int i = 0; i < 100'000; ++i) many += std::string("\xe9\0\n\0", 4);
+  options = {.format = "csv", .paths = {Write("many", many)}, .encoding = "utf-16le"};
+  auto source = OpenFiles(options);
+  ASSERT_TRUE(source.ok()) << source.status().ToString();
+  EXPECT_EQ((*(*source)->Ranges())[0].end, 100'000u);
+  options.paths = {Write("cut", many.substr(0, many.size() - 3))};
+  EXPECT_THAT(ErrorOf(options).message(), HasSubstr("cut: byte 399996 is not text of its encoding"));
+  EXPECT_THAT(ReadCsvHeader(Write("broken", "a\xe1,b\n1,2\n"), {}, "").status().message(),
+              HasSubstr("broken: the header is not UTF-8 (byte 0xe1 at 1)"));
+}
+
+// One line: the file, what it is, what to do.
+TEST_F(FilesTest, FilesOfAnotherKindAreNamed) {
+  const auto why = [&](const std::string& bytes, const std::string& format = "csv") {
+    const Status status = ErrorOf({.format = format, .paths = {Write("f", bytes)}, .sequence = 2});
+    EXPECT_EQ(status.code(), Code::kDataLoss);
+    EXPECT_THAT(status.message(), ::testing::StartsWith(dir_ / "f: "));
+    return status.message();
+  };
+  const auto wide = [](const std::string& text) {
+    std::string bytes;
+    for (const char c : text) bytes += {c, '\0'};
+    return bytes;
+  };
+  EXPECT_THAT(why("BZh91AY&SY\x01\x02"), AllOf(HasSubstr("bzip2"), HasSubstr("bunzip2 -k")));
+  EXPECT_THAT(why(std::string("\xfd\x37zXZ\0\0", 7), "json"), AllOf(HasSubstr("xz"), HasSubstr("xz -dk")));
+  EXPECT_THAT(why("\x28\xb5\x2f\xfd\x01"), HasSubstr("zstd -d"));
+  EXPECT_THAT(why(std::string("PK\x03\x04 data.csv", 13), "text"),
+              AllOf(HasSubstr("zip archive"), HasSubstr("unzip")));
+  EXPECT_THAT(why(std::string("PK\x03\x04 [Content_Types].xml xl/", 30)),
+              HasSubstr("Excel (xlsx); save it as CSV"));
+  EXPECT_THAT(why("PAR1\x15\x04"), AllOf(HasSubstr("Parquet"), HasSubstr("read_parquet(")));
+  EXPECT_THAT(why("\xff\xfe" + wide("a,b\n1,2\n")),
+              AllOf(HasSubstr("utf-16 text"), HasSubstr("encoding: utf-16")));
+  EXPECT_THAT(why(wide("a,b\n1,2\n")), HasSubstr("utf-16le text"));
+  EXPECT_THAT(why("a,b\r1,2\r3,4\r"), AllOf(HasSubstr("CR alone"), HasSubstr("tr '\\r' '\\n'")));
+  EXPECT_THAT(why("[{\"a\":1},{\"a\":2}]", "json"),
+              AllOf(HasSubstr("is a JSON array"), HasSubstr("jq -c '.[]'")));
+  EXPECT_THAT(why("\n[\n  {\"a\":1}\n]", "csv"), HasSubstr("is a JSON array"));
+  EXPECT_THAT(why("{\n  \"a\": 1\n}\n", "json"), HasSubstr("objects of several lines"));
+  EXPECT_THAT(why("{\"a\": 1}\n", "csv"), HasSubstr("say format: json"));
+  EXPECT_THAT(why("<!DOCTYPE html>\n<html>"), HasSubstr("HTML page"));
+  EXPECT_THAT(why("<?xml version=\"1.0\"?>\n"), HasSubstr("is XML"));
+  EXPECT_THAT(why("version https://git-lfs.github.com/spec/v1\n"), HasSubstr("git lfs pull"));
+  for (const char* good : {"BZh,1\n", "PK,2\n", "[1,2\n", "a\r\nb\r\n", "7z\n", "a,\"b\rc\"\n"})
+    EXPECT_TRUE(ErrorOf({.format = "csv", .paths = {Write("f", good)}}).ok()) << good;
 }
 
 TEST_F(FilesTest, CutsTextIntoWindows) {

@@ -29,6 +29,14 @@ bool HasRole(const std::vector<Field>& fields, Role role) {
   return std::ranges::any_of(fields, [role](const Field& f) { return f.role == role; });
 }
 
+// As many as a line has room for.
+std::string ListedNames(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 20;
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) list += (i > 0 ? ", " : "") + Quoted(names[i]);
+  return list + (names.size() > kMost ? ", … (" + std::to_string(names.size()) + ")" : "");
+}
+
 }  // namespace
 
 uint32_t Field::features() const {
@@ -191,8 +199,9 @@ void Schema::UseColumns(std::vector<std::string> names) {
     if (field.from) continue;
     if (std::find(names.begin(), names.end(), field.name) != names.end()) continue;
     const std::string near = Nearest(field.name, names);
-    throw std::invalid_argument(field.where + ": field '" + field.name + "' is not among the columns" +
-                                (near.empty() ? "" : "; did you mean '" + near + "'?"));
+    throw std::invalid_argument(
+        field.where + ": field '" + field.name + "' is not among the columns" +
+        (near.empty() ? "; there are " + ListedNames(names) : "; did you mean '" + near + "'?"));
   }
   columns = std::move(names);
 }
@@ -245,6 +254,17 @@ uint64_t Schema::hash() const {
       w.Put(f.truncate);
     }
     if (format == Format::kTensor) w.Put(f.element);
+  }
+  if (dialect() != CsvDialect{.delimiter = delimiter} || decimal != '.') {
+    w.PutString("dialect");
+    w.Put(quote);
+    w.Put(escape);
+    w.Put(decimal);
+  }
+  if (missing) {
+    w.PutString("missing");
+    w.Put(missing->size());
+    for (const std::string& text : *missing) w.PutString(text);
   }
   if (max_record_bytes != kDefaultRecordBytes) {
     w.PutString("max_record_bytes");

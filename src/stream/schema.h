@@ -5,6 +5,10 @@
 //   schema:
 //     format: json                     # json | csv | avro | protobuf | tensor | idx | text
 //     delimiter: ";"                   # csv: one character or tab
+//     quote: "'"                       # csv: one character or none; default: a double quote
+//     escape: "\\"                     # csv: takes the meaning from the next character; default: none
+//     decimal: ","                     # csv: in numbers; default: a dot
+//     missing: [NA, "?"]               # csv: texts that count as an empty field
 //     max_record_bytes: 4194304        # a larger record is a dead letter
 //     fields:
 //       amount:  {type: number, log: true, mean: 3.2, std: 1.1}
@@ -35,16 +39,17 @@
 //
 // path: of formats with nested records; without it, a field's only key is its name. No two fields may have
 // the same path, and no path may lead through the value of another field. default: a value as the record
-// would have it, before log, mean and std; of a list a list. csv: for an empty field. Not for idx, text and
-// tensor.
+// would have it, before log, mean and std; of a list a list. csv: for an empty field, and for one of the
+// texts `missing`; without this setting, numbers take IsMissingNumber. Not for idx, text and tensor.
 //
 // json: an object with keys in any order; unknown keys are ignored. A number may also be true (1) or false
 // (0). A category may also be a number, true or false, compared by its spelling. csv: the fields are the
 // columns in order. With `columns: [a, b, ...]`, or Schema::UseColumns, they are found by name and other
-// columns are ignored. Fields may be in double quotes; blanks around a field are ignored. idx: the fields one
-// after the other, `bytes` of its width, any other type of one byte. text: `sequence` + 1 characters (bytes).
-// The only field turns them into ids, each the index in the alphabet (without an alphabet the byte itself).
-// Features are all but the last, labels all but the first: at each position the next character.
+// columns are ignored. Fields may be in quotes; blanks around a field are ignored. Records are UTF-8. idx:
+// the fields one after the other, `bytes` of its width, any other type of one byte. text: `sequence` + 1
+// characters (bytes). The only field turns them into ids, each the index in the alphabet (without an alphabet
+// the byte itself). Features are all but the last, labels all but the first: at each position the next
+// character.
 //
 // avro: fields are found by name in the schema of the program that wrote the record (avro/avro_settings.h). A
 // number is an int, long, float, double, boolean or decimal; other logical types are numbers in their unit. A
@@ -77,6 +82,7 @@
 
 #include "base/config/config.h"
 #include "stream/avro/avro_settings.h"
+#include "stream/csv/split.h"
 #include "stream/protobuf/protobuf_settings.h"
 #include "stream/source.h"
 #include "tensor/tensor.h"
@@ -157,6 +163,9 @@ struct Schema {
   // csv: between fields. Not set: a comma, or detected in the files.
   char delimiter = ',';
   bool delimiter_set = false;
+  char quote = '"', escape = '\0', decimal = '.';   // csv; quote and escape: 0 for none
+  std::optional<std::vector<std::string>> missing;  // csv: texts that count as an empty field
+  CsvDialect dialect() const { return {delimiter, quote, escape}; }
   std::vector<std::string> columns;  // csv: column names; empty: the fields in order
   AvroSettings avro;                 // of the format avro
   ProtobufSettings protobuf;         // of the format protobuf

@@ -6,7 +6,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "stream/decode/delimiter.h"
+#include "stream/csv/csv_settings.h"
 #include "stream/decode/tokenizer.h"
 #include "stream/tensor/tensor_decoder.h"
 
@@ -463,7 +463,9 @@ void CheckSchema(const Schema& schema, const Config& config) {
 
 Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   if (!config.IsMap()) config.Fail("schema must be a map with format and fields");
-  config.Allow({"format", "delimiter", "columns", "avro", "protobuf", "fields", "max_record_bytes"});
+  std::vector<std::string> known = {"format", "avro", "protobuf", "fields", "max_record_bytes"};
+  known.insert(known.end(), kCsvSettings.begin(), kCsvSettings.end());
+  config.Allow(known);
   Schema schema;
   schema.max_record_bytes =
       static_cast<uint64_t>(config.Integer("max_record_bytes", kDefaultRecordBytes, 1, int64_t{1} << 30));
@@ -484,16 +486,8 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
     if (config.Has(key) && schema.format != format)
       config.At(key).Fail(std::string(key) + " is for the format " + key);
   }
-  if (config.Has("delimiter")) {
-    if (schema.format != Format::kCsv) config.At("delimiter").Fail("delimiter is for the format csv");
-    schema.delimiter = DelimiterFrom(config.At("delimiter"));
-    schema.delimiter_set = true;
-  }
-  if (config.Has("columns")) {
-    const Config columns = config.At("columns");
-    if (schema.format != Format::kCsv) columns.Fail("columns are for the format csv");
-    schema.UseColumns(NamesFrom(columns, "columns"));
-  }
+  ReadCsvSettings(config, &schema);
+  if (config.Has("columns")) schema.UseColumns(NamesFrom(config.At("columns"), "columns"));
   return schema;
 }
 

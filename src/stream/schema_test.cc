@@ -11,7 +11,6 @@
 #include <set>
 
 #include "base/rng.h"
-#include "stream/decode/csv_decoder.h"
 #include "stream/testing.h"
 
 namespace leat::stream {
@@ -521,37 +520,6 @@ TEST(TextDecoder, AnAlphabetBeyondAsciiIsTheBytesOfIt) {
       Make("format: text\nfields: {text: {type: characters, sequence: 1, alphabet: \"éèa\"}}\n");
   EXPECT_EQ(schema.classes(), 4u);  // c3, a9, a8, a
   EXPECT_THAT(Decode(schema, {"é", "è"}).labels, ElementsAre(1, 2));
-}
-
-TEST(CsvDecoder, SplitsAsTheStandardSays) {
-  std::vector<std::string_view> fields;
-  std::string scratch;
-  const auto split = [&](std::string_view line) {
-    EXPECT_EQ(SplitCsv(line, ',', &fields, &scratch), "") << line;
-    return fields;
-  };
-  EXPECT_THAT(split("a,b,,d"), ElementsAre("a", "b", "", "d"));
-  EXPECT_THAT(split("39, State-gov,\t77516 \r\n"), ElementsAre("39", "State-gov", "77516"));
-  EXPECT_THAT(split(R"("a,b", "say ""hi""" ,"","""",x"y)"),
-              ElementsAre("a,b", "say \"hi\"", "", "\"", "x\"y"));
-  EXPECT_THAT(split(""), ElementsAre(""));
-  EXPECT_THAT(split(","), ElementsAre("", ""));
-  EXPECT_THAT(SplitCsv("a,\"b", ',', &fields, &scratch), HasSubstr("column 2: a quote is not closed"));
-  EXPECT_THAT(SplitCsv("\"a\"\"", ',', &fields, &scratch), HasSubstr("not closed"));
-  EXPECT_THAT(SplitCsv("\"a\"b,c", ',', &fields, &scratch), HasSubstr("column 1: text follows"));
-}
-
-TEST(CsvDecoder, SplitsByOtherDelimiters) {
-  std::vector<std::string_view> fields;
-  std::string scratch;
-  const auto split = [&](std::string_view line, char delimiter) {
-    EXPECT_EQ(SplitCsv(line, delimiter, &fields, &scratch), "") << line;
-    return fields;
-  };
-  EXPECT_THAT(split("a,b; \"c;d\" ;\"say \"\"hi\"\"\"", ';'), ElementsAre("a,b", "c;d", "say \"hi\""));
-  EXPECT_THAT(split("a\t\t b \t\"c\td\"\t", '\t'), ElementsAre("a", "", "b", "c\td", ""));
-  EXPECT_THAT(split("1|2", '|'), ElementsAre("1", "2"));
-  EXPECT_THAT(SplitCsv("\"a\",b", ';', &fields, &scratch), HasSubstr("column 1: text follows"));
 }
 
 TEST(CsvDecoder, ADelimiterIsOneCharacterAndPartOfTheHash) {

@@ -8,6 +8,7 @@ import random
 import select
 import signal
 import socket
+import sqlite3
 import struct
 import subprocess
 import time
@@ -201,6 +202,12 @@ class Job:
 
     def __exit__(self, *_):
         self.end()
+
+
+def seal(partition):
+    """Ends a partition of an embedded log, by its file: the stream of a job that reads it then has an end."""
+    with contextlib.closing(sqlite3.connect(partition)) as log, log:
+        log.execute("UPDATE state SET sealed = 1")
 
 
 def checkpoints(directory):

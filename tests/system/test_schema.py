@@ -7,7 +7,6 @@ import gzip
 import json
 import pathlib
 import random
-import sqlite3
 
 import pytest
 
@@ -198,8 +197,7 @@ def test_poisoned_protobuf_records_of_an_embedded_log(tmp_path):
     log = tmp_path / "log"
     done = leat.run("publish", tmp_path / "events", "--format", "json", "--topic", "events", "--log", log, "--partitions", 1)
     assert done.returncode == 0, done.stderr
-    with contextlib.closing(sqlite3.connect(log / "events/0000.log")) as partition, partition:
-        partition.execute("UPDATE state SET sealed = 1")  # then the job has an end
+    leat.seal(log / "events/0000.log")
     job = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / "counter.yaml").read_text(), **{
         "  partitions: 4\n  bots: {events: 1000000, customers: 1000}\n": f"  log: {log}\n", **form.changes(tmp_path)})
     done = leat.run("train", job, "--directory", tmp_path / "job", "--json")

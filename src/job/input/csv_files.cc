@@ -2,15 +2,17 @@
 
 #include <stdexcept>
 
+#include "stream/file/lines.h"
+
 namespace leat::job {
 
 std::optional<stream::Delimiter> FindDelimiter(const stream::FileSourceOptions& files,
                                                const stream::Schema& schema) {
   std::optional<stream::Delimiter> first;
   for (const auto& path : files.paths) {
-    const auto lines = stream::SampleLines(path);
-    if (!lines.ok()) return std::nullopt;
-    const auto found = stream::ChooseDelimiter(path, *lines, schema, files.header);
+    const auto text = stream::SampleText(path, {.format = files.format, .encoding = files.encoding});
+    if (!text.ok()) return std::nullopt;
+    const auto found = stream::ChooseDelimiter(path, stream::CsvSample(*text), schema, files.header);
     if (!found.ok()) throw std::invalid_argument(found.status().message());
     if (!first) first = *found;
     if (first->character != found->character) {
@@ -22,10 +24,10 @@ std::optional<stream::Delimiter> FindDelimiter(const stream::FileSourceOptions& 
   return first;
 }
 
-std::vector<std::string> ReadHeader(const stream::FileSourceOptions& files, char delimiter) {
+std::vector<std::string> ReadHeader(const stream::FileSourceOptions& files, const stream::CsvDialect& csv) {
   std::vector<std::string> first;
   for (const auto& path : files.paths) {
-    const auto names = stream::ReadCsvHeader(path, delimiter);
+    const auto names = stream::ReadCsvHeader(path, csv, files.encoding);
     if (!names.ok()) throw std::invalid_argument(names.status().message());
     if (first.empty()) first = *names;
     if (*names != first)

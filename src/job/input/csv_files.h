@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stream/decode/delimiter.h"
+#include "stream/csv/delimiter.h"
 #include "stream/files.h"
 #include "stream/schema.h"
 
@@ -16,7 +16,7 @@ namespace leat::job {
 std::optional<stream::Delimiter> FindDelimiter(const stream::FileSourceOptions& files,
                                                const stream::Schema& schema);
 
-// Returns the names in the first line. Throws std::invalid_argument if files differ or cannot be read.
-std::vector<std::string> ReadHeader(const stream::FileSourceOptions& files, char delimiter);
+// Returns the names in the first record. Throws std::invalid_argument if files differ or cannot be read.
+std::vector<std::string> ReadHeader(const stream::FileSourceOptions& files, const stream::CsvDialect& csv);
 
 }  // namespace leat::job

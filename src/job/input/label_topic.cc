@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "stream/decode/delimiter.h"
+#include "stream/csv/delimiter.h"
 #include "stream/join/copartitioned.h"
 #include "stream/join/join_source.h"
 #include "stream/kafka/kafka_source.h"

@@ -19,7 +19,7 @@ void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& sou
   const uint64_t share = std::max<uint64_t>(1, (1 << 22) / (schema.features() + schema.labels()));
   const auto decoder = stream::MakeDecoder(schema);
   stream::DeadLetterRate rate(job.dead_letter_rate);
-  stream::TextHint hint;
+  stream::TextHint hint(schema.format == stream::Schema::Format::kCsv);
   stream::RecordBatch records;
   stream::DecodedRows rows;
   uint64_t seen = 0, dead = 0, all = 0;
@@ -89,7 +89,7 @@ void CheckReadable(const Job& job) {
     return *ranges;
   };
   if (job.evaluate) {
-    auto files = stream::OpenFiles(*job.evaluate);
+    auto files = stream::OpenFiles(job.EvaluationFiles());
     if (!files.ok()) throw std::invalid_argument(files.status().message());
     CheckFits(job, job.EvaluationSchema(), **files, ranges_of(**files), job.evaluate->paths.front());
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "stream/file/file_reader.h"
 #include "stream/identity.h"
 #include "stream/log/log_layout.h"
 #include "stream/log/log_writer.h"
@@ -139,7 +140,7 @@ const Kind& KindOf(const Config& config) {
 }  // namespace
 
 stream::FileSourceOptions FilesFromConfig(const Config& config, const std::string& data, uint32_t sequence) {
-  config.Allow({"format", "paths", "partitions", "header", "sequence", "stride", "part"});
+  config.Allow({"format", "paths", "partitions", "header", "encoding", "sequence", "stride", "part"});
   stream::FileSourceOptions files;
   files.format = config.At("format").OneOf("format", {"idx", "csv", "json", "text"});
   for (const auto& [key, format] : {std::pair{"header", "csv"}, std::pair{"sequence", "text"},
@@ -155,6 +156,13 @@ stream::FileSourceOptions FilesFromConfig(const Config& config, const std::strin
   }
   files.partitions = static_cast<uint32_t>(config.Integer("partitions", 1, 1, 1024));
   files.header = config.Bool("header", false);
+  if (config.Has("encoding")) {
+    const Config encoding = config.At("encoding");
+    if (files.format != "csv" && files.format != "json")
+      encoding.Fail("encoding is for the formats csv and json");
+    files.encoding = encoding.String();
+    if (const std::string why = stream::WhyNoEncoding(files.encoding); !why.empty()) encoding.Fail(why);
+  }
   if (files.format == "text") ReadTextWindows(config, sequence, &files);
   return files;
 }
@@ -180,7 +188,10 @@ std::string FileStream::Describe() const {
 
 SourceIdentity FileStream::Identity() const {
   SourceIdentity identity{.topic = "", .partitions = options.partitions, .windows = ""};
-  if (options.format != "text") return identity;
+  if (options.format != "text") {
+    identity.windows = options.encoding;
+    return identity;
+  }
   std::stringstream windows;
   windows << options.sequence << " " << options.stride << " " << std::setprecision(17) << options.part_begin
           << " " << options.part_end;

@@ -28,7 +28,7 @@ namespace leat::job {
 struct SourceIdentity {
   std::string topic;  // and that of its labels
   uint32_t partitions = 0;
-  std::string windows;  // how text is cut into records; empty for other formats
+  std::string windows;  // how text is cut into records; of CSV and JSON the encoding
 };
 
 // Files, read where they are.

@@ -26,6 +26,7 @@ InputErrors::InputErrors(const job::Job& job, Duration read_timeout, protocol::W
     : directory_(job.directory.empty() ? "" : job.directory + "/dead_letters"),
       read_timeout_(read_timeout),
       progress_(progress),
+      hint_(job.schema.format == stream::Schema::Format::kCsv),
       rate_(job.dead_letter_rate) {}
 
 void InputErrors::OpenDeadLetters(NodeId node) {
@@ -53,8 +54,8 @@ Status InputErrors::OnSplit(const PreparedSplit& split) {
   }
   rate_.Count(cut.events(), split.rows.dead.size());
   if (!rate_.exceeded()) return {};
-  return Status(Code::kInvalidArgument, "too many dead letters: " + rate_.Describe() + ", the last: " +
-                                              progress_->last_dead_letter + hint_.Describe());
+  return Status(Code::kInvalidArgument, "too many dead letters: " + rate_.Describe() +
+                                            ", the last: " + progress_->last_dead_letter + hint_.Describe());
 }
 
 Status InputErrors::OnUnreadable(Time now, uint64_t lease, const Status& why) {

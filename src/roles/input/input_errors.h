@@ -37,8 +37,8 @@ class InputErrors {
   const std::string directory_;  // for dead letters; empty: they are not kept
   const Duration read_timeout_;
   protocol::WorkerProgress* progress_;
-  stream::DeadLetterRate rate_;
   stream::TextHint hint_;
+  stream::DeadLetterRate rate_;
   std::unique_ptr<stream::DeadLetterFile> file_;
   std::optional<Time> unreadable_since_;  // first failure since the last successful read
 };

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "stream/attributes/row_filter.h"
-#include "stream/decode/csv_decoder.h"
+#include "stream/csv/split.h"
 #include "stream/decode/row_writer.h"
+#include "stream/decode/utf8.h"
 #include "stream/join/timed_source.h"
 
 namespace leat::stream {
@@ -84,6 +85,8 @@ class AttributeDecoder final : public Decoder {
   }
 
   Misfit WriteText(const FieldWriter& field, std::string_view text, const Row& row) {
+    // Only what is compared with values has to be text; keys that are hashed may be any bytes.
+    if (field.has_values() && !ValidUtf8(text)) return field.name() + ": is not UTF-8";
     if (!field.takes_number()) return field.WriteText(text, row) ? Misfit() : field.Reason(text);
     scratch_.assign(text);
     scratch_.append(kCsvReadAhead, '\0');

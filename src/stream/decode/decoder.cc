@@ -7,7 +7,7 @@
 #include "stream/attributes/attribute_decoder.h"
 #include "stream/attributes/late_labels.h"
 #include "stream/avro/avro_decoder.h"
-#include "stream/decode/csv_decoder.h"
+#include "stream/csv/csv_decoder.h"
 #include "stream/decode/row_writer.h"
 #include "stream/json/json_decoder.h"
 #include "stream/protobuf/protobuf_decoder.h"

@@ -79,6 +79,8 @@ class FieldWriter {
   const std::string& DefaultMisfit() const { return default_misfit_; }
 
   bool takes_number() const { return kind_ < Kind::kOneHot; }
+  // A category whose values are listed.
+  bool has_values() const { return kind_ == Kind::kOneHot || kind_ == Kind::kLabelText; }
   bool takes_list() const { return kind_ == Kind::kIds || kind_ == Kind::kNumbers; }
   // Why the number, or the text, does not match: "amount: -3 is below 0, which log does not take".
   std::string Reason(double x) const;

@@ -1,4 +1,4 @@
-// Finds the next special character of a text, 16 characters at a time.
+// Finds special characters of a text, 16 characters at a time.
 #pragma once
 
 #include <bit>
@@ -41,6 +41,21 @@ inline const char* FindCharacter(const char* p, const char* end, char wanted) {
 #endif
   while (p < end && *p != wanted) ++p;
   return p;
+}
+
+// Whether all characters in [p, end) are below 0x80. 15 bytes are readable after them.
+inline bool AllAscii(const char* p, const char* end) {
+#if defined(__SSE2__)
+  __m128i all = _mm_setzero_si128();
+  for (; end - p >= 16; p += 16)
+    all = _mm_or_si128(all, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const auto last =
+      static_cast<uint32_t>(_mm_movemask_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  return _mm_movemask_epi8(all) == 0 && (last & ((uint32_t{1} << (end - p)) - 1)) == 0;
+#else
+  while (p < end && static_cast<signed char>(*p) >= 0) ++p;
+  return p == end;
+#endif
 }
 
 }  // namespace leat::stream

@@ -4,17 +4,36 @@
 #include <cctype>
 
 #include "base/config/config_text.h"
+#include "stream/csv/split.h"
 #include "stream/decode/decoder.h"
 #include "stream/decode/row_writer.h"
 
 namespace leat::stream {
 
-bool IsMissing(std::string_view text) {
-  static constexpr std::string_view kWords[] = {"", "-", "?", "n/a", "na", "nan", "null"};
+namespace {
+
+constexpr size_t kLongestMissing = 10;
+
+std::string LowerText(std::string_view text) {
   std::string lower;
-  for (const char c : text.substr(0, 8))
-    lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return std::ranges::find(kWords, lower) != std::end(kWords);
+  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+}  // namespace
+
+bool IsMissing(std::string_view text) {
+  static constexpr std::string_view kWords[] = {"",     "-",    "--",     "?",      ".",   "n/a",
+                                                "#n/a", "n.a.", "na",     "<na>",   "#na", "nan",
+                                                "-nan", "null", "<null>", "(null)", "\\n"};
+  return text.size() <= kLongestMissing && std::ranges::find(kWords, LowerText(text)) != std::end(kWords);
+}
+
+bool IsMissingNumber(std::string_view text) {
+  static constexpr std::string_view kWords[] = {"none",    "nil",     "missing", "unknown", "undefined",
+                                                "#value!", "#div/0!", "#ref!",   "#num!",   "#name?"};
+  return IsMissing(text) ||
+         (text.size() <= kLongestMissing && std::ranges::find(kWords, LowerText(text)) != std::end(kWords));
 }
 
 std::string YamlText(std::string_view text) {
@@ -47,6 +66,12 @@ std::string TextHint::Describe() const {
   const auto most =
       std::ranges::max_element(fields_, {}, [](const auto& field) { return field.second.count; });
   if (most == fields_.end()) return "";
+  const auto has_comma = [](const std::string& text) {
+    double number;
+    return text.find(',') != text.npos && CsvNumber(text, ',', &number);
+  };
+  if (csv_ && std::ranges::all_of(most->second.values, has_comma))
+    return "; `decimal: \",\"`, a setting of the schema, would read " + Quoted(most->first);
   // Texts that hardly repeat are not categories.
   if (most->second.more && most->second.repeats * 20 < most->second.count) return "";
   std::string values;

@@ -11,8 +11,10 @@
 
 namespace leat::stream {
 
-// True for texts that mean a missing value: empty, "?", "NA", "null" and the like.
+// True for texts that mean a missing value: empty, "?", "NA", "null" and the like, in any case.
 bool IsMissing(std::string_view text);
+// True for those, and for words such as "none" and "unknown", which can be categories: where numbers are.
+bool IsMissingNumber(std::string_view text);
 // A YAML scalar that is parsed as this text.
 std::string YamlText(std::string_view text);
 
@@ -23,10 +25,12 @@ class TextHint {
   // Number of values listed in the hint; further ones are indicated.
   static constexpr size_t kMaxValues = 6;
 
+  // `csv`: numbers may have a decimal comma.
+  explicit TextHint(bool csv = false) : csv_(csv) {}
   void See(const DecodedRows::DeadLetter& letter);
   // A hint for the field with the most such letters: "; `type: category, values: [no, yes]` would read
   // 'churned'". Empty if there is no text except missing values, or if there are many texts that hardly
-  // repeat.
+  // repeat. For numbers with a comma, the setting that reads them.
   std::string Describe() const;
 
  private:
@@ -36,6 +40,7 @@ class TextHint {
     bool more = false;
     std::set<std::string> values;
   };
+  const bool csv_;
   std::map<std::string, Texts, std::less<>> fields_;
 };
 

@@ -15,7 +15,7 @@ TextHint SeeAll(const std::string& format, const std::vector<std::string>& recor
       "format: " + format + "\nfields: {x: {type: number}, y: {type: number, role: label}}\n", "job.yaml"));
   DecodedRows rows;
   MakeDecoder(schema)->Decode(BatchOf(records), &rows);
-  TextHint hint;
+  TextHint hint(format == "csv");
   for (const auto& letter : rows.dead) hint.See(letter);
   return hint;
 }
@@ -32,6 +32,12 @@ TEST(TextHint, IsSilentWhereThereIsNoText) {
   EXPECT_EQ(TextHint().Describe(), "");
   EXPECT_EQ(SeeAll("csv", {"1,2", "?,2", "NA,1", ",1", "1,2,3"}).Describe(), "") << "missing values";
   EXPECT_EQ(SeeAll("csv", {"x,y", "1,2"}).Describe(), "") << "a header";
+}
+
+TEST(TextHint, NumbersWithACommaNeedASetting) {
+  EXPECT_EQ(SeeAll("csv", {"\"1,5\",1", "\"2,5\",0"}).Describe(),
+            "; `decimal: \",\"`, a setting of the schema, would read 'x'");
+  EXPECT_THAT(SeeAll("json", {R"({"x": "1,5", "y": 1})"}).Describe(), testing::HasSubstr("type: category"));
 }
 
 TEST(TextHint, ListsAFewOfManyValues) {

@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <unordered_set>
 
 #include "base/rng.h"
-#include "stream/decode/csv_decoder.h"
-#include "stream/decode/lines.h"
+#include "stream/csv/detect.h"
 #include "stream/decode/number.h"
 #include "stream/decode/text_hint.h"
+#include "stream/decode/utf8.h"
+#include "stream/file/lines.h"
 #include "stream/inspect/peek.h"
 
 namespace leat::stream {
@@ -22,6 +24,8 @@ constexpr size_t kMaxDepth = 16;  // of nested objects
 constexpr size_t kMaxDistinctTotal = size_t{2} << 20;
 constexpr size_t kMaxTextBytes = size_t{64} << 20;
 constexpr size_t kBytesOfAnEntry = 96;  // of the map entry of a text
+// Of a file: more than its first record may be.
+constexpr size_t kBeginning = 4096;
 // A longer text is not a category.
 constexpr size_t kMaxText = 256;
 
@@ -63,9 +67,14 @@ class ColumnReader {
     ++column_.values;
     Distinguish(text);
     if (number == nullptr) {
-      if (!simdjson::validate_utf8(text.data(), text.size())) column_.broken_text = true;
+      if (IsMissingNumber(text)) {
+        ++word_count_;
+        words_.emplace(text);
+      }
       return;
     }
+    column_.codes =
+        column_.codes || (text.size() > 1 && text[0] == '0' && std::ranges::all_of(text, IsDigit));
     const double x = *number;
     column_.min = column_.numbers == 0 ? x : std::min(column_.min, x);
     column_.max = column_.numbers == 0 ? x : std::max(column_.max, x);
@@ -87,6 +96,19 @@ class ColumnReader {
     ++column_.nested;
   }
   uint64_t seen() const { return column_.values + column_.missing; }
+
+  // Among numbers, words such as none stand for missing values, which they are then.
+  const std::set<std::string, std::less<>>* TakeWords() {
+    const uint64_t odd = column_.values - column_.numbers - word_count_;
+    if (word_count_ == 0 || column_.numbers == 0 || odd * 20 > column_.values) return nullptr;
+    column_.values -= word_count_;
+    AddAbsent(word_count_);
+    for (const std::string& word : words_) {
+      hashes_.erase(Mix(HashName(word)));
+      column_.texts.erase(word);
+    }
+    return &words_;
+  }
 
   Column Finish() {
     column_.distinct = hashes_.size();
@@ -129,6 +151,8 @@ class ColumnReader {
   size_t text_bytes_ = 0;
   Moments plain_, logs_;
   double last_ = 0, step_ = 0;
+  uint64_t word_count_ = 0;  // of texts for which IsMissingNumber holds
+  std::set<std::string, std::less<>> words_;
 };
 
 // The records of a file or a topic, as LineReader gives them.
@@ -189,26 +213,38 @@ class TopicRecords final : public Records {
 
 class Inspector {
  public:
-  Inspector(const std::string& name, const InspectOptions& options) : path_(name), options_(options) {}
+  Inspector(const std::string& name, const InspectOptions& options) : path_(name), options_(options) {
+    made_.encoding = options.encoding;
+  }
 
-  // `lines`: the first of the records.
-  Result<Inspection> Run(const std::vector<std::string>& lines, Records& records) {
-    if (lines.front().find('\0') != std::string::npos)
+  // Finds out what the records are. `beginning`: of the first one.
+  Status Begin(const CsvSample& sample, std::string_view beginning) {
+    if (beginning.find('\0') != std::string::npos)
       return Status(Code::kDataLoss, path_ + ": is not a text file");
-    const bool json = lines.front()[lines.front().find_first_not_of(" \t")] == '{';
+    const size_t first = beginning.find_first_not_of(" \t\r\n");
+    const bool json = first != beginning.npos && beginning[first] == '{';
     made_.format = json ? Schema::Format::kJson : Schema::Format::kCsv;
-    if (!json) LEAT_RETURN_IF_ERROR(ReadBeginning(lines));
+    return json ? Status() : ReadBeginning(sample);
+  }
+
+  // How records of a file end; none for JSON.
+  std::optional<CsvDialect> csv() const {
+    return made_.format == Schema::Format::kCsv ? std::optional(dialect_) : std::nullopt;
+  }
+
+  Result<Inspection> Run(Records& records) {
+    const bool json = made_.format == Schema::Format::kJson;
     bool skip = made_.header;
-    std::string_view line;
+    std::string_view record;
     for (;;) {
-      LEAT_ASSIGN_OR_RETURN(const bool more, records.Next(&line));
+      LEAT_ASSIGN_OR_RETURN(const bool more, records.Next(&record));
       if (!more) break;
       if (std::exchange(skip, false)) continue;
       if (options_.rows > 0 && made_.rows + made_.bad_rows == options_.rows) {
         made_.whole_file = false;
         break;
       }
-      LEAT_ASSIGN_OR_RETURN(const std::string wrong, json ? ReadObject(line) : ReadLine(line));
+      LEAT_ASSIGN_OR_RETURN(const std::string wrong, json ? ReadObject(record) : ReadRecord(record));
       ++(wrong.empty() ? made_.rows : made_.bad_rows);
       if (!wrong.empty() && made_.first_bad.empty()) made_.first_bad = records.Where() + ": " + wrong;
     }
@@ -216,32 +252,22 @@ class Inspector {
   }
 
  private:
-  // Delimiter, header and column names of a CSV file.
-  Status ReadBeginning(const std::vector<std::string>& lines) {
-    const auto found = FindDelimiters(lines);
-    if (options_.delimiter) {
-      made_.delimiter.character = *options_.delimiter;
-    } else if (found.size() > 1) {
-      return Status(Code::kInvalidArgument, path_ + ": " + Describe(found) +
-                                                " divide the lines alike; say which it is (--delimiter)");
-    } else if (!found.empty()) {
-      made_.delimiter = found.front();
-      made_.delimiter_found = true;
+  // Dialect, header and column names of CSV.
+  Status ReadBeginning(const CsvSample& sample) {
+    LEAT_ASSIGN_OR_RETURN(const CsvGuess guess, DetectCsv(path_, sample, options_.delimiter));
+    dialect_ = guess.dialect;
+    made_.delimiter = {guess.dialect.delimiter, guess.columns};
+    made_.quote = guess.dialect.quote;
+    made_.escape = guess.dialect.escape;
+    made_.decimal = guess.decimal;
+    if (guess.columns > kMaxColumns) {
+      return Status(Code::kDataLoss, path_ + ": has " + std::to_string(guess.columns) + " columns; at most " +
+                                         std::to_string(kMaxColumns));
     }
-    std::map<size_t, size_t> widths;
     std::vector<std::vector<std::string>> rows;
-    for (const std::string& line : lines) {
-      if (!Split(line).empty()) continue;
-      ++widths[fields_.size()];
-      rows.emplace_back(fields_.begin(), fields_.end());
-    }
-    if (rows.empty()) return Status(Code::kDataLoss, path_ + ": " + Split(lines.front()));
-    made_.delimiter.columns = std::ranges::max_element(widths, {}, [](const auto& width) {
-                                return std::pair(width.second, width.first);
-                              })->first;
-    if (made_.delimiter.columns > kMaxColumns) {
-      return Status(Code::kDataLoss, path_ + ": has " + std::to_string(made_.delimiter.columns) +
-                                         " columns; at most " + std::to_string(kMaxColumns));
+    const auto records = sample.Records(dialect_);
+    for (const std::string_view record : records) {
+      if (Split(record).empty()) rows.emplace_back(fields_.begin(), fields_.end());
     }
     made_.header = options_.header.value_or(IsHeader(rows));
     if (made_.header && rows.front().size() != made_.delimiter.columns) {
@@ -249,9 +275,16 @@ class Inspector {
                                          " columns, the others have " +
                                          std::to_string(made_.delimiter.columns));
     }
+    if (const std::string why = made_.header ? WhyNotText(records.front()) : ""; !why.empty())
+      return Status(Code::kDataLoss, path_ + ": the header " + why);
     for (size_t c = 0; c < made_.delimiter.columns; ++c)
       columns_.emplace_back(made_.header ? rows.front()[c] : "c" + std::to_string(c + 1), &budget_);
     return Status();
+  }
+
+  static std::string WhyNotText(std::string_view record) {
+    const std::string why = WhyNotUtf8(record);
+    return why.empty() ? why : why + "; has the file another encoding (--encoding latin-1)?";
   }
 
   // True for a line without numbers above a column of numbers. Without such a column, the names must be
@@ -268,7 +301,7 @@ class Inspector {
     for (size_t c = 0; c < first.size(); ++c) {
       size_t values = 0, count = 0;
       for (size_t r = 1; r < rows.size(); ++r) {
-        if (rows[r].size() != first.size() || IsMissing(rows[r][c])) continue;
+        if (rows[r].size() != first.size() || IsMissingNumber(rows[r][c])) continue;
         ++values;
         count += NumberFrom(rows[r][c], &number);
         repeated = repeated || rows[r][c] == first[c];
@@ -278,30 +311,39 @@ class Inspector {
     return numbers || !repeated;
   }
 
-  static bool NumberFrom(const std::string& text, double* number) {
-    const std::string padded = text + std::string(kCsvReadAhead, '\0');
-    return CsvNumber(std::string_view(padded).substr(0, text.size()), number);
+  // The text can be anywhere.
+  bool NumberFrom(const std::string& text, double* number) const {
+    return CsvNumber(text, made_.decimal, number);
   }
 
-  std::string Split(std::string_view line) {
-    return SplitCsv(line, made_.delimiter.character, &fields_, &scratch_);
-  }
+  std::string Split(std::string_view record) { return SplitCsv(record, dialect_, &fields_, &scratch_); }
 
-  Result<std::string> ReadLine(std::string_view line) {
-    if (std::string wrong = Split(line); !wrong.empty()) return wrong;
+  Result<std::string> ReadRecord(std::string_view record) {
+    if (std::string wrong = WhyNotText(record); !wrong.empty()) return wrong;
+    if (std::string wrong = Split(record); !wrong.empty()) return wrong;
     if (fields_.size() != columns_.size()) {
       return "has " + std::to_string(fields_.size()) + " columns instead of " +
              std::to_string(columns_.size());
     }
     for (size_t c = 0; c < fields_.size(); ++c) {
+      const std::string_view field = fields_[c];
       double number;
-      if (IsMissing(fields_[c])) {
-        columns_[c].AddMissing();
+      if (IsMissing(field)) {
+        columns_[c].AddAbsent();
+        AddMarker(field);
       } else {
-        columns_[c].Add(fields_[c], CsvNumber(fields_[c], &number) ? &number : nullptr);
+        const bool good =
+            made_.decimal == '.' ? CsvNumber(field, &number) : CsvNumber(field, made_.decimal, &number);
+        columns_[c].Add(field, good ? &number : nullptr);
       }
     }
     return std::string();
+  }
+
+  void AddMarker(std::string_view text) {
+    constexpr size_t kMost = 32;
+    if (text.empty() || made_.missing.size() == kMost) return;
+    if (std::ranges::find(made_.missing, text) == made_.missing.end()) made_.missing.emplace_back(text);
   }
 
   Result<std::string> ReadObject(std::string_view line) {
@@ -375,13 +417,20 @@ class Inspector {
       return Status(Code::kDataLoss, made_.first_bad + " (" + std::to_string(made_.bad_rows) + " of " +
                                          std::to_string(made_.rows + made_.bad_rows) + " rows are such)");
     }
-    for (ColumnReader& column : columns_) made_.columns.push_back(column.Finish());
+    for (ColumnReader& column : columns_) {
+      const auto* const words = made_.format == Schema::Format::kCsv ? column.TakeWords() : nullptr;
+      for (const std::string& word : words != nullptr ? *words : std::set<std::string, std::less<>>())
+        AddMarker(word);
+      made_.columns.push_back(column.Finish());
+    }
+    std::ranges::sort(made_.missing);
     return std::move(made_);
   }
 
   const std::string path_;
   const InspectOptions options_;
   Inspection made_;
+  CsvDialect dialect_;
   Budget budget_;
   std::vector<ColumnReader> columns_;
   std::map<std::vector<std::string>, size_t> places_;
@@ -394,10 +443,14 @@ class Inspector {
 }  // namespace
 
 Result<Inspection> Inspect(const std::string& path, const InspectOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(const auto lines, SampleLines(path));
-  LEAT_ASSIGN_OR_RETURN(auto reader, LineReader::Open(path));
+  const FileReader::Options how{.format = "", .encoding = options.encoding};
+  LEAT_ASSIGN_OR_RETURN(std::string text, SampleText(path, how));
+  Inspector inspector(path, options);
+  const std::string beginning = text.substr(0, kBeginning);
+  LEAT_RETURN_IF_ERROR(inspector.Begin(CsvSample(std::move(text)), beginning));
+  LEAT_ASSIGN_OR_RETURN(auto reader, LineReader::Open(path, how, inspector.csv()));
   FileRecords records(path, std::move(reader));
-  return Inspector(path, options).Run(lines, records);
+  return inspector.Run(records);
 }
 
 Result<Inspection> Inspect(const std::string& name, Source& topic, const InspectOptions& given) {
@@ -412,7 +465,8 @@ Result<Inspection> Inspect(const std::string& name, Source& topic, const Inspect
   std::vector<std::string> first;
   TopicRecords sample(name, topic, plan);
   std::string_view record;
-  for (size_t bytes = 0; first.size() < kSampleLines && bytes < kSampleBytes; bytes += record.size()) {
+  for (size_t bytes = 0; first.size() < CsvSample::kMaxRecords && bytes < kSampleBytes;
+       bytes += record.size()) {
     LEAT_ASSIGN_OR_RETURN(const bool more, sample.Next(&record));
     if (!more) break;
     if (record.find_first_not_of(" \t\r\n") != std::string_view::npos) first.emplace_back(record);
@@ -420,8 +474,11 @@ Result<Inspection> Inspect(const std::string& name, Source& topic, const Inspect
   if (first.empty()) return Status(Code::kDataLoss, name + ": has no records");
   if (first.front().find('\0') != std::string::npos)
     return Status(Code::kDataLoss, name + ": its records are not text");
+  Inspector inspector(name, options);
+  const std::string beginning = first.front();
+  LEAT_RETURN_IF_ERROR(inspector.Begin(CsvSample(std::move(first)), beginning));
   TopicRecords records(name, topic, plan);
-  auto inspection = Inspector(name, options).Run(first, records);
+  auto inspection = inspector.Run(records);
   if (inspection.ok()) inspection->whole_file = plan == all;
   return inspection;
 }

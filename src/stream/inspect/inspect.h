@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "stream/decode/delimiter.h"
+#include "stream/csv/delimiter.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 
@@ -17,7 +17,8 @@ namespace leat::stream {
 struct InspectOptions {
   uint64_t rows = 0;              // 0: the whole file
   std::optional<char> delimiter;  // CSV; not set: detected
-  std::optional<bool> header;     // CSV: whether the first line has the column names; not set: detected
+  std::optional<bool> header;     // CSV: whether the first record has the column names; not set: detected
+  std::string encoding = {};      // of the file's text: see FileReader
 };
 
 // One column, or one value of JSON objects, nested or not.
@@ -30,10 +31,11 @@ struct Column {
   std::vector<std::string> path;  // JSON: the keys
   uint64_t values = 0;
   uint64_t missing = 0;  // empty, "?", NA, null, or (JSON) absent
-  uint64_t absent = 0;   // JSON: of the missing ones, null or absent: a default can take their place
+  uint64_t absent = 0;   // of the missing ones, those that a default can take the place of: not texts in JSON
   uint64_t numbers = 0;  // of the values
   uint64_t nested = 0;   // JSON: lists among the values, and objects that are nested too deep
   bool whole = true;     // all numbers are whole
+  bool codes = false;    // some are whole and begin with a zero, such as 01234: the digits of a code
   bool rising = true;    // numbers increase by a constant step
   double min = 0, max = 0, mean = 0, std = 0;
   double log_mean = 0, log_std = 0;  // of log(1 + x); if min is at least 0
@@ -41,27 +43,29 @@ struct Column {
   std::map<std::string, uint64_t, std::less<>> texts;
   uint64_t distinct = 0;           // at most kMaxDistinct; there may be more
   bool all_distinct_known = true;  // distinct is exact
-  bool broken_text = false;        // has bytes that are not UTF-8
 
-  bool is_number() const { return values > 0 && numbers == values; }
-  bool constant() const { return values > 0 && distinct == 1; }
+  bool is_number() const { return values > 0 && numbers == values && !codes; }
+  // One value, however it is spelled.
+  bool constant() const { return values > 0 && (distinct == 1 || (is_number() && min == max)); }
   // All values differ, and there are enough of them to tell.
   bool unique() const { return values >= 20 && distinct == std::min<uint64_t>(values, kMaxDistinct); }
 };
 
 struct Inspection {
-  Schema::Format format = Schema::Format::kCsv;  // or kJson
-  Delimiter delimiter;                           // CSV
-  bool delimiter_found = false;                  // among several possible
-  bool header = false;                           // CSV
-  uint64_t rows = 0;                             // valid
-  uint64_t bad_rows = 0;                         // wrong number of columns, or not a JSON object
-  std::string first_bad;                         // "file:3: has 2 columns instead of 4"
-  bool whole_file = true;                        // or topic
+  Schema::Format format = Schema::Format::kCsv;    // or kJson
+  Delimiter delimiter;                             // CSV
+  bool header = false;                             // CSV
+  char quote = '"', escape = '\0', decimal = '.';  // CSV, as in Schema
+  std::vector<std::string> missing;                // CSV: the texts that stand for missing values
+  std::string encoding;                            // as in InspectOptions
+  uint64_t rows = 0;                               // valid
+  uint64_t bad_rows = 0;                           // wrong number of columns, or not a JSON object
+  std::string first_bad;                           // "file:3: has 2 columns instead of 4"
+  bool whole_file = true;                          // or topic
   std::vector<Column> columns;
 };
 
-// Reads a CSV or JSON-lines file, plain or gzip. kNotFound, kPermissionDenied and kDataLoss as LineReader.
+// Reads a CSV or JSON-lines file, plain or gzip. Errors as of FileReader and LineReader.
 // kDataLoss also if it has no records, is not text, or more than one row in ten is bad; kInvalidArgument if
 // several delimiters match equally.
 Result<Inspection> Inspect(const std::string& path, const InspectOptions& options);

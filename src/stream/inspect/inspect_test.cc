@@ -8,6 +8,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "stream/csv/split.h"
 #include "stream/inspect/propose.h"
 #include "stream/memory_source.h"
 #include "stream/testing.h"
@@ -224,18 +225,86 @@ TEST_F(InspectTest, SaysWhyALabelCannotBe) {
   EXPECT_THAT(MistakeIn(many, "b"), HasSubstr("more than 1000 different texts"));
 }
 
-TEST_F(InspectTest, RecordsThatWouldBeLostStayFew) {
-  std::string text = "few,many,odd,y\n";
+TEST_F(InspectTest, MissingValuesOfCsvHaveDefaultsAndTextsAreFew) {
+  std::string text = "few,half,most,odd,typo,y\n";
   for (int i = 0; i < 1000; ++i) {
     text += (i < 20 ? "" : std::to_string(i % 13)) + "," + (i % 3 == 0 ? "NA" : std::to_string(i % 17)) +
-            "," + (i == 5 ? "none" : std::to_string(i % 19)) + "," + std::to_string(i % 2) + "\n";
+            "," + (i % 3 == 0 ? std::to_string(i % 17) : "?") + "," +
+            (i == 5 ? "none" : std::to_string(i % 19)) + "," + (i == 7 ? "oops" : std::to_string(i % 19)) +
+            "," + std::to_string(i % 2) + "\n";
   }
   const std::string proposal = ProposalFor(text, "y");
-  EXPECT_THAT(proposal, HasSubstr("few: {type: number"));
-  EXPECT_THAT(proposal, HasSubstr("# 20 missing: dead letters"));
-  EXPECT_THAT(proposal, HasSubstr("many: {role: ignore}"));
-  EXPECT_THAT(proposal, HasSubstr("# 334 of 1,000 missing"));
-  EXPECT_THAT(proposal, HasSubstr("# 1 texts such as 'none': dead letters"));
+  EXPECT_THAT(proposal, HasSubstr("  missing: [\"?\", \"NA\", none]\n"));
+  EXPECT_THAT(proposal, HasSubstr("20 missing: as if they were usual"));
+  EXPECT_THAT(proposal, HasSubstr("334 missing: as if they were usual"));
+  EXPECT_THAT(proposal, HasSubstr("most: {role: ignore}"));
+  EXPECT_THAT(proposal, HasSubstr("# 666 of 1,000 missing"));
+  EXPECT_THAT(proposal, HasSubstr("# 1 missing: as if they were usual"));
+  EXPECT_THAT(proposal, HasSubstr("# 1 text such as 'oops': dead letters"));
+  const Schema schema = SchemaOf(proposal);
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(BatchOf({",NA,?,none,3,1"}), &rows);
+  ASSERT_EQ(rows.rows, 1u) << rows.dead[0].reason;
+}
+
+TEST_F(InspectTest, WhatIsProposedIsWhatTheDecoderDoes) {
+  std::string text = "zip;price;note;y\n";
+  for (int i = 0; i < 300; ++i) {
+    text += "0" + std::to_string(1000 + i % 5) + ";" +
+            (i % 9 == 0 ? "NA" : std::to_string(i % 40) + "," + std::to_string(i % 10)) + ";'it''s;\n" +
+            std::string(i % 2 ? "good" : "bad") + "';" + std::to_string(i % 2) + "\n";
+  }
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal, HasSubstr("300 rows, 4 columns, with a header, delimiter ';', quote ', decimal ,\n"));
+  EXPECT_THAT(proposal,
+              HasSubstr("  delimiter: \";\"\n  quote: \"'\"\n  decimal: \",\"\n  missing: [\"NA\"]\n"));
+  EXPECT_THAT(proposal, HasSubstr("zip: {type: category, values: [01000, 01001, 01002, 01003, 01004]}"));
+  EXPECT_THAT(proposal, HasSubstr("zeros before the digits"));
+  EXPECT_THAT(proposal, HasSubstr("price: {type: number, mean: "));
+  Schema schema = SchemaOf(proposal);
+  schema.UseColumns({"zip", "price", "note", "y"});
+  std::vector<std::string> records;
+  ForCsvRecords(text, schema.dialect(), [&](std::string_view record) { records.emplace_back(record); });
+  ASSERT_EQ(records.size(), 301u);
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(BatchOf({records.begin() + 1, records.end()}), &rows);
+  EXPECT_EQ(rows.rows, 300u);
+  ASSERT_EQ(schema.features(), 5u + 1u + 2u);
+  for (size_t i = 0; i < rows.rows; ++i) {
+    EXPECT_EQ(rows.features[i * 8 + i % 5], 1) << i;
+    EXPECT_EQ(rows.features[i * 8 + 6 + (i % 2)], 1) << "bad comes before good";
+  }
+}
+
+TEST_F(InspectTest, AConstantIsOneHoweverItIsSpelled) {
+  const std::string proposal = ProposalFor("a,b,y\n1,5,0\n1.0,5,1\n1,5,0\n1.00,6,1\n", "y");
+  EXPECT_THAT(proposal, HasSubstr("a: {role: ignore}"));
+  EXPECT_THAT(proposal, HasSubstr("# constant: '1'"));
+  EXPECT_THAT(proposal, Not(HasSubstr("too large")));
+  EXPECT_THAT(MistakeIn("a,y\n1,2\n2,2.0\n", "y"), HasSubstr("all its values are the same"));
+  EXPECT_THAT(ProposalFor("a,b,y\n1e308,1,0\n-1e308,2,1\n1e307,2,1\n", "y"), HasSubstr("too large"));
+}
+
+TEST_F(InspectTest, TextOfAnotherEncodingNeedsItsName) {
+  std::string text = "town,y\n";
+  for (int i = 0; i < 30; ++i)
+    text += (i % 2 ? "M\xe1laga,"
+                   : "C\xe1"
+                     "diz,") +
+            std::to_string(i % 2) + "\n";
+  EXPECT_THAT(ErrorOf(text), AllOf(HasSubstr(":2: is not UTF-8 (byte 0xe1 at 1)"),
+                                   HasSubstr("--encoding latin-1"), HasSubstr("30 of 30 rows")));
+  const Inspection made = Look(text, {.encoding = "latin-1"});
+  EXPECT_THAT(made.columns[0].texts, ElementsAre(Pair("Cádiz", 15), Pair("Málaga", 15)));
+  EXPECT_THAT(Propose(made, {.path = "rows.csv", .label = "y"}), HasSubstr("    encoding: latin-1\n"));
+  EXPECT_THAT(ErrorOf("t\xe1,y\na,1\nb,2\n"), HasSubstr("the header is not UTF-8"));
+}
+
+TEST_F(InspectTest, FilesOfAnotherKindAreNamed) {
+  EXPECT_THAT(
+      ErrorOf("[{\"a\":0,\"c\":\"x\"},{\"a\":1,\"c\":\"y\"}]"),
+      AllOf(HasSubstr("rows: is a JSON array; one object per line is needed"), HasSubstr("jq -c '.[]'")));
+  EXPECT_THAT(ErrorOf("a,b\r1,2\r"), HasSubstr("CR alone"));
 }
 
 TEST_F(InspectTest, NestedJsonHasPathsAndMissingValuesHaveDefaults) {

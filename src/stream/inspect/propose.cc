@@ -1,7 +1,5 @@
 #include "stream/inspect/propose.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -21,7 +19,8 @@ constexpr size_t kListedInProposal = 50;
 constexpr size_t kClasses = 20;
 // Records without a number become dead letters; a larger share of them is too much.
 constexpr double kMissingShare = 0.05;
-// JSON: a value that a larger share of the records lacks is ignored; with a smaller one it has a default.
+// A value that a larger share of the records lacks is ignored; with a smaller one it has a default. Texts of
+// CSV need none: a missing one is a category of its own.
 constexpr double kAbsentShare = 0.5;
 // In a column of numbers, the share of texts that are treated as missing values.
 constexpr double kOddShare = 0.05;
@@ -49,8 +48,9 @@ struct Proposal {
 };
 
 bool MostlyNumbers(const Column& column) {
-  return column.numbers > 0 && static_cast<double>(column.values - column.numbers) <=
-                                   kOddShare * static_cast<double>(column.values);
+  return column.numbers > 0 && !column.codes &&
+         static_cast<double>(column.values - column.numbers) <=
+             kOddShare * static_cast<double>(column.values);
 }
 
 std::vector<std::string> ValuesOf(const Column& column) {
@@ -71,7 +71,7 @@ std::string ListOf(const std::vector<std::string>& values) {
 // True if its values could be classes: few, and all known.
 bool HasClasses(const Column& column) {
   return column.distinct >= 2 && column.distinct <= kClasses && column.texts.size() == column.distinct &&
-         !column.broken_text && column.nested == 0;
+         column.nested == 0;
 }
 
 // True if it would be predicted as a class rather than as a number.
@@ -110,7 +110,7 @@ Proposal NumberProposal(const Column& column) {
       std::strtod(entry.first.c_str(), &end);
       return *end != '\0';
     });
-    proposal.remarks.push_back(Count(odd) + " texts" +
+    proposal.remarks.push_back(Count(odd) + (odd == 1 ? " text" : " texts") +
                                (text == column.texts.end() ? "" : " such as " + Quoted(text->first)) +
                                ": dead letters");
   }
@@ -123,7 +123,6 @@ Proposal NumberProposal(const Column& column) {
 
 Proposal TextProposal(const Column& column, bool json) {
   Proposal proposal;
-  if (column.broken_text) return Ignored("text that is not UTF-8");
   const bool nearly_unique = column.distinct > kListedInProposal &&
                              static_cast<double>(column.distinct) > 0.8 * static_cast<double>(column.values);
   if (column.unique() || nearly_unique) return Ignored("nearly every text is another one: an id?");
@@ -138,6 +137,7 @@ Proposal TextProposal(const Column& column, bool json) {
     proposal.remarks.push_back(Count(column.distinct) + (column.all_distinct_known ? "" : " and more") +
                                " different values");
   }
+  if (column.codes) proposal.remarks.push_back("zeros before the digits: a code, no number");
   if (column.missing == 0) return proposal;
   // In CSV, and as a text in JSON, it is a value like any other that is not listed.
   if (json && column.absent > 0) proposal.settings += ", default: \"\"";
@@ -149,7 +149,7 @@ Proposal FeatureProposal(const Column& column, bool json) {
   if (column.values == 0) return Ignored("has no values");
   if (column.nested > 0) return Ignored("holds lists or objects");
   if (const auto records = static_cast<double>(column.values + column.missing);
-      static_cast<double>(column.absent) > kAbsentShare * records)
+      (json || MostlyNumbers(column)) && static_cast<double>(column.absent) > kAbsentShare * records)
     return Ignored(Count(column.absent) + " of " + Count(column.values + column.missing) + " missing");
   if (column.constant()) {
     const std::string value = column.texts.empty() ? "" : " " + Quoted(column.texts.begin()->first);
@@ -166,7 +166,6 @@ Proposal LabelProposal(const Column& column) {
   };
   if (column.values == 0) fail("it has no values");
   if (column.nested > 0) fail("it holds lists or objects");
-  if (column.broken_text) fail("it has text that is not UTF-8");
   if (column.constant()) fail("all its values are the same");
   Proposal proposal{.kind = Proposal::Kind::kNumber, .lost = column.missing};
   if (CountsClasses(column)) {
@@ -204,7 +203,7 @@ std::vector<std::string> LabelCandidates(const std::vector<Column>& columns) {
   for (size_t c = 0; c < columns.size(); ++c) {
     const Column& column = columns[c];
     const bool last = c + 1 == columns.size();
-    if (column.values == 0 || column.constant() || column.nested > 0 || column.broken_text) continue;
+    if (column.values == 0 || column.constant() || column.nested > 0) continue;
     const bool classes = HasClasses(column);
     if (!classes && !(last && column.is_number())) continue;
     const int rank =
@@ -297,7 +296,12 @@ std::string StreamSection(const Inspection& inspection, const ProposeOptions& op
   text += "  files:\n    format: " + std::string(inspection.format == Schema::Format::kCsv ? "csv" : "json");
   text += "\n    paths: [" + YamlText(options.path) + "]\n";
   if (inspection.header) text += "    header: true\n";
+  if (!inspection.encoding.empty()) text += "    encoding: " + YamlText(inspection.encoding) + "\n";
   return text;
+}
+
+std::string CharacterSetting(char c) {
+  return c == '\0' ? "none" : YamlText(std::string(1, c));
 }
 
 std::string Head(const Inspection& inspection, const ProposeOptions& options) {
@@ -309,6 +313,9 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   if (csv) {
     text += std::string(", ") + (inspection.header ? "with" : "without") + " a header, delimiter " +
             DelimiterName(inspection.delimiter.character);
+    if (inspection.quote != '"') text += std::string(", quote ") + inspection.quote;
+    if (inspection.escape != '\0') text += std::string(", escape ") + inspection.escape;
+    if (inspection.decimal != '.') text += std::string(", decimal ") + inspection.decimal;
   }
   text += "\n";
   if (csv && inspection.delimiter.columns == 1)
@@ -329,6 +336,10 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   if (csv) {
     const char delimiter = inspection.delimiter.character;
     text += "  delimiter: " + (delimiter == '\t' ? "tab" : YamlText(std::string(1, delimiter))) + "\n";
+    if (inspection.quote != '"') text += "  quote: " + CharacterSetting(inspection.quote) + "\n";
+    if (inspection.escape != '\0') text += "  escape: " + CharacterSetting(inspection.escape) + "\n";
+    if (inspection.decimal != '.') text += "  decimal: " + CharacterSetting(inspection.decimal) + "\n";
+    if (!inspection.missing.empty()) text += "  missing: " + ListOf(inspection.missing) + "\n";
   }
   return text;
 }
@@ -345,7 +356,6 @@ std::string WhyLeftOut(const std::string& name, bool again) {
   if (name.empty()) return "it has no name";
   if (again) return "another column has the same name";
   if (name.size() > kMaxName) return "its name has more than " + std::to_string(kMaxName) + " bytes";
-  if (!simdjson::validate_utf8(name.data(), name.size())) return "its name is not UTF-8";
   return "";
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "stream/decode/csv_decoder.h"
+#include "stream/csv/split.h"
 #include "stream/source.h"
 
 namespace leat::stream {
@@ -57,17 +57,17 @@ class JsonKeyReader final : public KeyReader {
 
 class CsvKeyReader final : public KeyReader {
  public:
-  CsvKeyReader(size_t column, char delimiter) : column_(column), delimiter_(delimiter) {}
+  CsvKeyReader(size_t column, const CsvDialect& dialect) : column_(column), dialect_(dialect) {}
 
   std::optional<std::string_view> Find(ByteView record) override {
-    if (!SplitCsv(AsText(record), delimiter_, &fields_, &scratch_).empty()) return std::nullopt;
+    if (!SplitCsv(AsText(record), dialect_, &fields_, &scratch_).empty()) return std::nullopt;
     if (column_ >= fields_.size() || fields_[column_].empty()) return std::nullopt;
     return fields_[column_];
   }
 
  private:
   const size_t column_;
-  const char delimiter_;
+  const CsvDialect dialect_;
   std::vector<std::string_view> fields_;
   std::string scratch_;
 };
@@ -78,8 +78,8 @@ std::unique_ptr<KeyReader> MakeJsonKeyReader(const std::string& field) {
   return std::make_unique<JsonKeyReader>(field);
 }
 
-std::unique_ptr<KeyReader> MakeCsvKeyReader(size_t column, char delimiter) {
-  return std::make_unique<CsvKeyReader>(column, delimiter);
+std::unique_ptr<KeyReader> MakeCsvKeyReader(size_t column, const CsvDialect& dialect) {
+  return std::make_unique<CsvKeyReader>(column, dialect);
 }
 
 uint32_t PartitionOfKey(std::string_view key, uint32_t partitions) {

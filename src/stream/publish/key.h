@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "stream/csv/split.h"
 
 namespace leat::stream {
 
@@ -22,7 +23,7 @@ class KeyReader {
 
 // `field` may be a path into nested objects: "customer.id".
 std::unique_ptr<KeyReader> MakeJsonKeyReader(const std::string& field);
-std::unique_ptr<KeyReader> MakeCsvKeyReader(size_t column, char delimiter);
+std::unique_ptr<KeyReader> MakeCsvKeyReader(size_t column, const CsvDialect& dialect);
 
 // The partition that Kafka's clients choose for this key (the default of the Java client).
 uint32_t PartitionOfKey(std::string_view key, uint32_t partitions);

@@ -30,7 +30,7 @@ TEST(Keys, FieldsOfJson) {
 }
 
 TEST(Keys, ColumnsOfCsv) {
-  const auto second = MakeCsvKeyReader(1, ';');
+  const auto second = MakeCsvKeyReader(1, {.delimiter = ';'});
   EXPECT_EQ(KeyOf(*second, R"(1; "a;b" ;3)"), "key a;b");
   EXPECT_EQ(KeyOf(*second, "1;x"), "key x");
   for (const char* none : {"1", "1;;3", "", R"(1;"a)"}) EXPECT_EQ(KeyOf(*second, none), "none") << none;

@@ -18,7 +18,8 @@ struct RowsOptions {
   // CSV; not set: detected, if it has to be known.
   std::optional<bool> header;
   std::optional<char> delimiter;
-  std::string key;  // the field that is the records' key; empty: they have none
+  std::string encoding = {};  // of CSV and JSON: see FileReader
+  std::string key;            // the field that is the records' key; empty: they have none
 };
 
 struct Rows {
@@ -33,6 +34,6 @@ Result<Rows> OpenRows(const RowsOptions& options);
 
 // "idx", "csv" or "json", by the first bytes of a file, which may be gzip. kNotFound, or kDataLoss if it is
 // none of them.
-Result<std::string> DetectFormat(const std::string& path);
+Result<std::string> DetectFormat(const std::string& path, const std::string& encoding = {});
 
 }  // namespace leat::stream

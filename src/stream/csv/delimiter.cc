@@ -1,28 +1,30 @@
-#include "stream/decode/delimiter.h"
+#include "stream/csv/delimiter.h"
 
 #include <algorithm>
 #include <cctype>
 #include <iterator>
 #include <map>
 
-#include "stream/decode/csv_decoder.h"
-#include "stream/decode/lines.h"
-
 namespace leat::stream {
 namespace {
 
 constexpr std::string_view kCandidates = ",;\t|";
 
-// The number of columns that at least nine of ten lines have; else 0.
-size_t UsualColumns(std::span<const std::string> lines, char delimiter) {
+// The number of columns that at least nine of ten records have; else 0.
+size_t UsualColumns(const std::vector<std::string_view>& records, const CsvDialect& dialect) {
   std::map<size_t, size_t> counts;
   std::vector<std::string_view> fields;
   std::string scratch;
-  for (const std::string& line : lines) {
-    if (SplitCsv(line, delimiter, &fields, &scratch).empty()) ++counts[fields.size()];
+  for (const std::string_view record : records) {
+    if (SplitCsv(record, dialect, &fields, &scratch).empty()) ++counts[fields.size()];
   }
   const auto usual = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
-  return usual != counts.end() && 10 * usual->second >= 9 * lines.size() ? usual->first : 0;
+  return usual != counts.end() && 10 * usual->second >= 9 * records.size() ? usual->first : 0;
+}
+
+CsvDialect WithDelimiter(CsvDialect dialect, char delimiter) {
+  dialect.delimiter = delimiter;
+  return dialect;
 }
 
 }  // namespace
@@ -47,41 +49,48 @@ std::string DelimiterName(char delimiter) {
   return delimiter == '\t' ? "tab" : std::string("'") + delimiter + "'";
 }
 
-std::vector<Delimiter> FindDelimiters(std::span<const std::string> lines) {
+std::vector<std::string_view> CsvSample::Records(const CsvDialect& dialect) const {
+  std::vector<std::string_view> records;
+  for (const std::string& record : records_) {
+    if (records.size() < kMaxRecords) records.emplace_back(record);
+  }
+  for (std::string_view rest = text_; !rest.empty() && records.size() < kMaxRecords;) {
+    const CsvRecord first = FirstCsvRecord(rest, dialect);
+    std::string_view record = rest.substr(0, first.end);
+    if (TrimCsvRecord(dialect, &record)) records.push_back(record);
+    rest.remove_prefix(first.next);
+  }
+  return records;
+}
+
+std::vector<Delimiter> FindDelimiters(const CsvSample& sample, const CsvDialect& dialect) {
   std::vector<Delimiter> found;
   for (const char candidate : kCandidates) {
-    if (const size_t columns = UsualColumns(lines, candidate); columns >= 2)
+    const CsvDialect its = WithDelimiter(dialect, candidate);
+    if (const size_t columns = UsualColumns(sample.Records(its), its); columns >= 2)
       found.push_back({candidate, columns});
   }
   return found;
 }
 
-Result<std::vector<std::string>> SampleLines(const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const auto reader, LineReader::Open(path));
-  std::vector<std::string> lines;
-  std::string_view line;
-  for (size_t bytes = 0; lines.size() < kSampleLines && bytes < kSampleBytes; bytes += line.size()) {
-    LEAT_ASSIGN_OR_RETURN(const bool more, reader->Next(&line));
-    if (!more) break;
-    lines.emplace_back(line);
-  }
-  if (lines.empty()) return Status(Code::kDataLoss, path + ": has no records");
-  return lines;
-}
-
-Result<Delimiter> ChooseDelimiter(const std::string& path, std::span<const std::string> lines,
-                                  const Schema& schema, bool header) {
+Result<Delimiter> ChooseDelimiter(const std::string& path, const CsvSample& sample, const Schema& schema,
+                                  bool header) {
   const auto fits = [&](const Delimiter& delimiter) {
     std::vector<std::string_view> names;
     std::string scratch;
     if (!header)
       return delimiter.columns == (schema.columns.empty() ? schema.fields.size() : schema.columns.size());
-    if (!SplitCsv(lines.front(), delimiter.character, &names, &scratch).empty()) return false;
+    const CsvDialect dialect = WithDelimiter(schema.dialect(), delimiter.character);
+    const auto records = sample.Records(dialect);
+    if (records.empty() || !SplitCsv(records.front(), dialect, &names, &scratch).empty()) return false;
     return std::ranges::all_of(schema.fields, [&](const Field& field) {
       return std::ranges::find(names, field.name) != names.end();
     });
   };
-  std::vector<Delimiter> found = FindDelimiters(lines), fitting;
+  std::vector<Delimiter> found = FindDelimiters(sample, schema.dialect()), fitting;
+  // Where numbers have a comma, it divides them, too.
+  if (found.size() > 1)
+    std::erase_if(found, [&](const auto& one) { return one.character == schema.decimal; });
   std::ranges::copy_if(found, std::back_inserter(fitting), fits);
   if (fitting.size() == 1) return fitting.front();
   if (fitting.empty() && (found.empty() || fits(Delimiter{}))) return Delimiter{};

@@ -1,0 +1,115 @@
+#include "stream/csv/csv_decoder.h"
+#include "stream/decode/decoder.h"
+
+#include <algorithm>
+
+#include "stream/csv/split.h"
+#include "stream/decode/row_writer.h"
+#include "stream/decode/scan.h"
+#include "stream/decode/text_hint.h"
+#include "stream/decode/utf8.h"
+
+namespace leat::stream {
+namespace {
+
+class CsvDecoder final : public Decoder {
+ public:
+  explicit CsvDecoder(const Schema& schema)
+      : schema_(schema), dialect_(schema.dialect()), decimal_(schema.decimal), missing_(schema.missing) {
+    if (!schema_.columns.empty()) schema_.UseColumns(schema_.columns);
+    auto writers = MakeWriters(schema_);
+    const auto& names = schema_.columns;
+    columns_.resize(names.size());
+    for (size_t i = 0; i < writers.size(); ++i) {
+      if (schema_.fields[i].from) continue;
+      auto at = static_cast<size_t>(std::ranges::find(names, schema_.fields[i].name) - names.begin());
+      if (names.empty()) {
+        at = columns_.size();
+        columns_.emplace_back();
+      }
+      columns_[at] = std::move(writers[i]);
+    }
+  }
+
+  void Decode(const RecordBatch& batch, DecodedRows* out) override {
+    RowSink(schema_, batch, out).TakeAll([this](ByteView record, const Row& row) {
+      return WriteRow(AsText(record), row);
+    });
+  }
+
+ private:
+  Misfit WriteRow(std::string_view record, const Row& row) {
+    if (!AllAscii(record.data(), record.data() + record.size())) {
+      if (Misfit why = CheckUtf8(record); !why.empty()) return why;
+    }
+    std::string wrong = SplitCsv(record, dialect_, &values_, &scratch_);
+    if (!wrong.empty()) return wrong;
+    if (values_.size() != columns_.size()) {
+      return "has " + std::to_string(values_.size()) + " columns instead of " +
+             std::to_string(columns_.size());
+    }
+    const bool listed = missing_.has_value(), dot = decimal_ == '.';
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      if (!columns_[c]) continue;
+      const FieldWriter& field = *columns_[c];
+      const std::string_view value = values_[c];
+      if (value.empty() || (listed && IsListed(value))) {
+        if (Misfit why = WriteMissing(field, row); !why.empty()) return why;
+        continue;
+      }
+      if (!field.takes_number()) {
+        if (!field.WriteText(value, row)) return field.Reason(value);
+        continue;
+      }
+      double number;
+      if (!(dot ? CsvNumber(value, &number) : CsvNumber(value, decimal_, &number))) {
+        if (Misfit why = WriteNoNumber(field, value, row); !why.empty()) return why;
+        continue;
+      }
+      if (!field.WriteNumber(number, row)) return field.Reason(number);
+    }
+    return {};
+  }
+
+  [[gnu::noinline]] static Misfit CheckUtf8(std::string_view record) {
+    const std::string why = WhyNotUtf8(record);
+    if (why.empty()) return {};
+    return why + "; has the file another encoding (files: encoding: latin-1)?";
+  }
+
+  [[gnu::noinline]] Misfit WriteNoNumber(const FieldWriter& field, std::string_view value,
+                                         const Row& row) const {
+    if (missing_ || !field.has_default() || !IsMissingNumber(value)) return field.Reason(value);
+    field.WriteDefault(row);
+    return {};
+  }
+
+  [[gnu::noinline]] bool IsListed(std::string_view value) const {
+    return std::ranges::find(*missing_, value) != missing_->end();
+  }
+
+  [[gnu::noinline]] static Misfit WriteMissing(const FieldWriter& field, const Row& row) {
+    if (field.has_default()) {
+      field.WriteDefault(row);
+      return {};
+    }
+    if (field.takes_number()) return field.name() + ": is missing";
+    return field.WriteText("", row) ? Misfit() : field.Reason("");
+  }
+
+  Schema schema_;
+  const CsvDialect dialect_;
+  const char decimal_;
+  const std::optional<std::vector<std::string>> missing_;
+  std::vector<std::unique_ptr<const FieldWriter>> columns_;  // null: not read
+  std::vector<std::string_view> values_;
+  std::string scratch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> MakeCsvDecoder(const Schema& schema) {
+  return std::make_unique<CsvDecoder>(schema);
+}
+
+}  // namespace leat::stream

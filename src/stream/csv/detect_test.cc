@@ -1,0 +1,50 @@
+#include "stream/csv/detect.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace leat::stream {
+namespace {
+
+using testing::HasSubstr;
+
+CsvGuess Detected(const std::string& text) {
+  const auto guess = DetectCsv("rows.csv", CsvSample(text), std::nullopt);
+  EXPECT_TRUE(guess.ok()) << guess.status().ToString();
+  return guess.ok() ? *guess : CsvGuess();
+}
+
+TEST(DetectCsv, UsualFilesAreUsual) {
+  const CsvGuess usual{.dialect = {}, .columns = 2, .decimal = '.'};
+  EXPECT_EQ(Detected("a,b\n1,2\n"), usual);
+  EXPECT_EQ(Detected("a,\"b\"\n1.5,\"2,5\"\n"), usual);
+  EXPECT_EQ(Detected("a,b\n1,\"x\ny, z\"\n2,\"q\"\n"), usual) << "a record of two lines";
+  EXPECT_EQ(Detected("a,b\n'tis,1\nit's,2\n"), usual) << "apostrophes quote no column";
+  EXPECT_EQ(Detected("a,b\nC:\\dir,1\n\"D:\\\",2\n"), usual) << "backslashes that escape nothing";
+  EXPECT_EQ(Detected("a,b\n\"1,234\",1\n\"22,500\",2\n"), usual) << "commas of thousands";
+}
+
+TEST(DetectCsv, QuotesAndEscapes) {
+  EXPECT_EQ(Detected("'a','b'\n'x, y','1'\n'it''s','2'\n"),
+            (CsvGuess{.dialect = {.quote = '\''}, .columns = 2}));
+  EXPECT_EQ(Detected("a;b\n'x;y';1\n'z';2\n"),
+            (CsvGuess{.dialect = {.delimiter = ';', .quote = '\''}, .columns = 2}));
+  EXPECT_EQ(Detected("a,b\n\"say \\\"hi\\\"\",1\n\"x\",2\n"),
+            (CsvGuess{.dialect = {.escape = '\\'}, .columns = 2}));
+  EXPECT_EQ(Detected("a,b\n\"x\\\",y\",1\n\"z\",2\n"), (CsvGuess{.dialect = {.escape = '\\'}, .columns = 2}));
+}
+
+TEST(DetectCsv, ADecimalComma) {
+  const CsvGuess semicolons{.dialect = {.delimiter = ';'}, .columns = 2, .decimal = ','};
+  EXPECT_EQ(Detected("a;b\n1,5;2,25\n3;NA\n"), semicolons) << "a header tells the delimiter";
+  EXPECT_EQ(Detected("a;b\n1,5;x\n2,5;y\n"), semicolons);
+  EXPECT_EQ(Detected("a;b\n1,5;1.5\n2,5;2\n").decimal, '.') << "there are dots, too";
+  EXPECT_EQ(Detected("a;b\n1,500;2\n2,250;3\n").decimal, '.') << "commas of thousands";
+  EXPECT_EQ(Detected("a,b\n\"1,5\",2\n\"2,5\",3\n").decimal, ',');
+  EXPECT_THAT(
+      DetectCsv("rows.csv", CsvSample(std::string("1,5;2\n2,5;3\n")), std::nullopt).status().message(),
+      HasSubstr("divide the lines alike; say which it is (--delimiter)"));
+}
+
+}  // namespace
+}  // namespace leat::stream

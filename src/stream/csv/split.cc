@@ -1,0 +1,189 @@
+#include "stream/csv/split.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "stream/decode/number.h"
+#include "stream/decode/scan.h"
+
+namespace leat::stream {
+namespace {
+
+// Longer texts are no numbers with another decimal point.
+constexpr size_t kLongestNumber = 64;
+
+// A tab is a blank unless it is the delimiter.
+bool IsCsvBlank(char c, char delimiter) {
+  return c == ' ' || (c == '\t' && delimiter != '\t');
+}
+
+size_t SkipCsvBlanks(std::string_view text, size_t at, char delimiter) {
+  while (at < text.size() && IsCsvBlank(text[at], delimiter)) ++at;
+  return at;
+}
+
+[[gnu::always_inline]] inline std::string_view TrimCsvBlanks(std::string_view text, char delimiter) {
+  while (!text.empty() && IsCsvBlank(text.front(), delimiter)) text.remove_prefix(1);
+  while (!text.empty() && IsCsvBlank(text.back(), delimiter)) text.remove_suffix(1);
+  return text;
+}
+
+// The place of the first `wanted` from `at` on, or the text's size. Fast if it is near.
+size_t FindFrom(std::string_view text, size_t at, char wanted) {
+  const char* const begin = text.data();
+  return static_cast<size_t>(FindCharacter(begin + at, begin + text.size(), wanted) - begin);
+}
+
+// The place of the next quote that closes, from inside a quoted field; the text's size if there is none.
+size_t ClosingQuote(std::string_view text, size_t at, const CsvDialect& dialect) {
+  const char special[] = {dialect.quote, dialect.escape};
+  const bool escapes = dialect.escape != '\0';
+  for (;;) {
+    if (at >= text.size()) return text.size();
+    at = escapes ? std::min(text.find_first_of({special, 2}, at), text.size())
+                 : FindFrom(text, at, dialect.quote);
+    if (at == text.size()) return at;
+    const bool doubled = at + 1 < text.size() && text[at + 1] == dialect.quote;
+    if (text[at] == dialect.quote && !doubled) return at;
+    at += 2;
+  }
+}
+
+// Whether a quote is at the beginning of a field: after blanks, and a delimiter that is not escaped.
+bool OpensField(std::string_view text, size_t quote, const CsvDialect& dialect) {
+  size_t at = quote;
+  while (at > 0 && IsCsvBlank(text[at - 1], dialect.delimiter)) --at;
+  if (at == 0) return true;
+  if (text[--at] != dialect.delimiter) return false;
+  size_t escapes = 0;
+  while (dialect.escape != '\0' && escapes < at && text[at - 1 - escapes] == dialect.escape) ++escapes;
+  return escapes % 2 == 0;
+}
+
+// A field without its escapes and, in quotes, doubled quotes. It never grows: `scratch` has room for its end.
+std::string_view WithoutEscapes(std::string_view field, const CsvDialect& dialect, bool quoted,
+                                std::string* scratch) {
+  const auto changes = [&](size_t at) {
+    const char c = field[at];
+    return at + 1 < field.size() && ((dialect.escape != '\0' && c == dialect.escape) ||
+                                     (quoted && c == dialect.quote && field[at + 1] == c));
+  };
+  if (dialect.escape == '\0' && field.find(dialect.quote) == field.npos) return field;
+  size_t at = 0;
+  while (at < field.size() && !changes(at)) ++at;
+  if (at == field.size()) return field;
+  const size_t kept = scratch->size();
+  scratch->append(field.substr(0, at));
+  for (; at < field.size(); ++at) {
+    if (changes(at)) ++at;
+    scratch->push_back(field[at]);
+  }
+  const std::string_view result = std::string_view(*scratch).substr(kept);
+  scratch->push_back('\0');  // ends a number
+  return result;
+}
+
+// The end of the unquoted field at `at`, where there are escapes: a delimiter, or the end.
+size_t EndWithEscapes(std::string_view text, size_t at, const CsvDialect& dialect) {
+  for (; at < text.size() && text[at] != dialect.delimiter; ++at) {
+    if (text[at] == dialect.escape && at + 1 < text.size()) ++at;
+  }
+  return at;
+}
+
+// `kUsual`: with double quotes, and without escapes.
+template <bool kUsual>
+std::string SplitFields(std::string_view record, const CsvDialect& dialect,
+                        std::vector<std::string_view>* fields, std::string* scratch) {
+  const char delimiter = dialect.delimiter, quote = kUsual ? '"' : dialect.quote;
+  const bool escapes = !kUsual && dialect.escape != '\0';
+  for (size_t at = 0;;) {
+    at = SkipCsvBlanks(record, at, delimiter);
+    std::string_view field;
+    size_t end;
+    if (at < record.size() && record[at] == quote && quote != '\0') {
+      size_t close = FindFrom(record, at + 1, quote);
+      if (escapes || (close + 1 < record.size() && record[close + 1] == quote)) {
+        close = ClosingQuote(record, at + 1, dialect);
+        if (close < record.size())
+          field = WithoutEscapes(record.substr(at + 1, close - at - 1), dialect, true, scratch);
+      } else {
+        field = record.substr(at + 1, close - at - 1);
+      }
+      if (close >= record.size())
+        return "column " + std::to_string(fields->size() + 1) + ": a quote is not closed";
+      end = SkipCsvBlanks(record, close + 1, delimiter);
+      if (end < record.size() && record[end] != delimiter)
+        return "column " + std::to_string(fields->size() + 1) + ": text follows the closing quote";
+    } else {
+      end = escapes ? EndWithEscapes(record, at, dialect) : FindFrom(record, at, delimiter);
+      field = TrimCsvBlanks(record.substr(at, end - at), delimiter);
+      if (escapes) field = WithoutEscapes(field, dialect, false, scratch);
+    }
+    fields->push_back(field);
+    if (end >= record.size()) {
+      scratch->append(kCsvReadAhead, '\0');
+      return {};
+    }
+    at = end + 1;
+  }
+}
+
+}  // namespace
+
+CsvRecord FirstCsvRecord(std::string_view text, const CsvDialect& dialect) {
+  const size_t line = std::min(text.find('\n'), text.size());
+  const auto until = [&](size_t end) { return CsvRecord{end, std::min(end + 1, text.size())}; };
+  if (dialect.quote == '\0') return until(line);
+  size_t end = line;
+  for (size_t quote = 0;; ++quote) {
+    quote = FindFrom(text.substr(0, end), quote, dialect.quote);
+    if (quote == end) return until(end);
+    if (!OpensField(text, quote, dialect)) continue;
+    quote = ClosingQuote(text, quote + 1, dialect);
+    if (quote == text.size()) {
+      CsvRecord open = until(line);
+      open.open = true;
+      return open;
+    }
+    if (quote > end) end = std::min(text.find('\n', quote), text.size());
+  }
+}
+
+bool TrimCsvRecord(const CsvDialect& dialect, std::string_view* record) {
+  if (record->ends_with('\r')) record->remove_suffix(1);
+  return SkipCsvBlanks(*record, 0, dialect.delimiter) < record->size();
+}
+
+bool CsvNumber(std::string_view text, double* out) {
+  // The number may continue into the text after the field, and then its end differs from the field's.
+  if (ParseNumber(text.data(), out) == text.data() + text.size()) return true;
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) return false;
+  }
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(*out);
+}
+
+bool CsvNumber(std::string_view text, char decimal, double* out) {
+  if (text.size() > kLongestNumber || (decimal != '.' && text.find('.') != text.npos)) return false;
+  char copy[kLongestNumber + kCsvReadAhead] = {};
+  std::ranges::replace_copy(text, copy, decimal, '.');
+  return CsvNumber(std::string_view(copy, text.size()), out);
+}
+
+std::string SplitCsv(std::string_view record, const CsvDialect& dialect,
+                     std::vector<std::string_view>* fields, std::string* scratch) {
+  fields->clear();
+  scratch->clear();
+  scratch->reserve(record.size() + kCsvReadAhead);  // views into it must stay valid
+  if (record.ends_with('\n')) record.remove_suffix(1);
+  if (record.ends_with('\r')) record.remove_suffix(1);
+  const bool usual = dialect.quote == '"' && dialect.escape == '\0';
+  return usual ? SplitFields<true>(record, dialect, fields, scratch)
+               : SplitFields<false>(record, dialect, fields, scratch);
+}
+
+}  // namespace leat::stream

@@ -1,0 +1,200 @@
+#include "stream/file/file_reader.h"
+
+#include <iconv.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "stream/file/kind.h"
+
+namespace leat::stream {
+namespace {
+
+constexpr size_t kUnpackBytes = size_t{1} << 17;
+constexpr size_t kHeadBytes = size_t{1} << 16;
+
+std::string PlainName(const std::string& name) {
+  std::string plain;
+  for (const char c : name) {
+    if (c != '-' && c != '_' && c != ' ')
+      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return plain;
+}
+
+// Null if there is no such encoding.
+iconv_t OpenEncoding(const std::string& name) {
+  const bool good = !name.empty() && std::ranges::all_of(name, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-_.:").find(c) != std::string_view::npos;
+  });
+  if (!good) return nullptr;
+  for (const std::string& spelling : {name, PlainName(name)}) {
+    const iconv_t opened = iconv_open("UTF-8", spelling.c_str());
+    if (opened != reinterpret_cast<iconv_t>(-1)) return opened;
+  }
+  return nullptr;
+}
+
+bool IsUtf8Name(const std::string& name) {
+  const std::string plain = PlainName(name);
+  return plain.empty() || plain == "utf8" || plain == "utf8sig";
+}
+
+}  // namespace
+
+std::string WhyNoEncoding(const std::string& name) {
+  if (!name.empty() && IsUtf8Name(name)) return "";
+  if (const iconv_t opened = OpenEncoding(name); opened != nullptr) {
+    iconv_close(opened);
+    return "";
+  }
+  return "there is no encoding '" + name +
+         "' here; names are those of iconv -l, such as latin-1, windows-1252 or utf-16";
+}
+
+class FileReader::Converter {
+ public:
+  explicit Converter(iconv_t opened) : iconv_(opened) {}
+  ~Converter() { iconv_close(iconv_); }
+  Converter(const Converter&) = delete;
+  Converter& operator=(const Converter&) = delete;
+
+  // Appends the text of the bytes to `out`; an incomplete character waits for more. False if one is invalid.
+  bool Add(std::string_view bytes, std::string* out) {
+    rest_.append(bytes);
+    char* in = rest_.data();
+    size_t left = rest_.size();
+    std::array<char, 4096> buffer;
+    for (;;) {
+      char* to = buffer.data();
+      size_t room = buffer.size();
+      const size_t done = iconv(iconv_, &in, &left, &to, &room);
+      const int error = errno;
+      out->append(buffer.data(), buffer.size() - room);
+      if (done != static_cast<size_t>(-1) || error == EINVAL) break;
+      if (error == E2BIG) continue;
+      read_ += rest_.size() - left;
+      return false;
+    }
+    read_ += rest_.size() - left;
+    rest_.erase(0, rest_.size() - left);
+    return true;
+  }
+  bool complete() const { return rest_.empty(); }
+  // Bytes converted: where an invalid one is.
+  uint64_t read() const { return read_; }
+
+ private:
+  const iconv_t iconv_;
+  std::string rest_;
+  uint64_t read_ = 0;
+};
+
+struct FileReader::File {
+  explicit File(gzFile opened) : gz(opened) {}
+  ~File() { gzclose(gz); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  const gzFile gz;
+};
+
+FileReader::FileReader(std::unique_ptr<File> file, std::string path)
+    : file_(std::move(file)), path_(std::move(path)) {}
+
+FileReader::~FileReader() = default;
+
+Result<std::unique_ptr<FileReader>> FileReader::Open(const std::string& path, const Options& options) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return Status(Code::kNotFound, path + ": " + std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) return Status(Code::kNotFound, path + ": is not a file");
+  const gzFile gz = gzopen(path.c_str(), "rb");
+  if (gz == nullptr) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
+  gzbuffer(gz, kUnpackBytes);
+  std::unique_ptr<FileReader> reader(new FileReader(std::make_unique<File>(gz), path));
+
+  const bool encoded = !IsUtf8Name(options.encoding);
+  std::string raw(kHeadBytes, '\0');
+  LEAT_ASSIGN_OR_RETURN(const size_t size, reader->Unpack(raw.data(), raw.size()));
+  raw.resize(size);
+  std::string wrong = WrongBytes(raw, options.format, path, encoded);
+  if (wrong.empty() && encoded) {
+    const iconv_t opened = OpenEncoding(options.encoding);
+    if (opened == nullptr)
+      return Status(Code::kInvalidArgument, path + ": " + WhyNoEncoding(options.encoding));
+    reader->converter_ = std::make_unique<Converter>(opened);
+    if (!reader->converter_->Add(raw, &reader->pending_)) {
+      return Status(Code::kDataLoss, path + ": byte " + std::to_string(reader->converter_->read()) +
+                                         " is not text of the encoding " + options.encoding);
+    }
+  } else {
+    reader->pending_ = std::move(raw);
+  }
+  if (options.format != "text" && reader->pending_.starts_with(kByteOrderMark))
+    reader->pending_.erase(0, kByteOrderMark.size());
+  reader->head_ = reader->pending_;
+  if (wrong.empty()) wrong = WrongText(reader->head_, options.format, path);
+  if (!wrong.empty()) return Status(Code::kDataLoss, path + ": " + wrong);
+  return reader;
+}
+
+Result<size_t> FileReader::Unpack(char* out, size_t size) {
+  const size_t most = std::min<size_t>(size, size_t{1} << 30);
+  const int read = gzread(file_->gz, out, static_cast<unsigned>(most));
+  int error = Z_OK;
+  const char* const why = gzerror(file_->gz, &error);
+  if (read < 0 || error == Z_BUF_ERROR) {  // the latter: the compressed data ends too early
+    return Status(Code::kDataLoss, path_ + ": cannot be unpacked: " + why);
+  }
+  return static_cast<size_t>(read);
+}
+
+Result<bool> FileReader::Convert() {
+  std::string raw(kUnpackBytes, '\0');
+  LEAT_ASSIGN_OR_RETURN(const size_t size, Unpack(raw.data(), raw.size()));
+  raw.resize(size);
+  const bool good = size > 0 ? converter_->Add(raw, &pending_) : converter_->complete();
+  if (!good) {
+    return Status(Code::kDataLoss,
+                  path_ + ": byte " + std::to_string(converter_->read()) + " is not text of its encoding");
+  }
+  return size > 0;
+}
+
+Result<size_t> FileReader::Read(char* out, size_t size) {
+  if (returned_ == pending_.size()) {
+    pending_.clear();
+    returned_ = 0;
+    if (converter_ == nullptr) return Unpack(out, size);
+    while (pending_.empty()) {
+      LEAT_ASSIGN_OR_RETURN(const bool more, Convert());
+      if (!more) return size_t{0};
+    }
+  }
+  const size_t taken = std::min(size, pending_.size() - returned_);
+  std::copy_n(pending_.data() + returned_, taken, out);
+  returned_ += taken;
+  return taken;
+}
+
+Result<Bytes> ReadWholeFile(const std::string& path, const FileReader::Options& options) {
+  LEAT_ASSIGN_OR_RETURN(const auto reader, FileReader::Open(path, options));
+  Bytes bytes;
+  for (size_t size = 0;;) {
+    if (size == bytes.size()) bytes.resize(std::max<size_t>(1 << 20, 2 * size));
+    LEAT_ASSIGN_OR_RETURN(const size_t read,
+                          reader->Read(reinterpret_cast<char*>(bytes.data()) + size, bytes.size() - size));
+    size += read;
+    if (read > 0) continue;
+    bytes.resize(size);
+    return bytes;
+  }
+}
+
+}  // namespace leat::stream

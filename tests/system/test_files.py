@@ -1,0 +1,184 @@
+"""Files as people have them: records of several lines, other encodings, marks of missing values, other kinds of files."""
+
+import csv
+import json
+import random
+
+import pytest
+
+import leat
+
+# The prediction is the sum of the features and labels are 0, so that `mae` is the mean of the sums.
+SUM = """model:
+  layers:
+    - dense: {units: 1, init: {constant: 1}}
+  loss: squared_error
+optimizer: {type: sgd, learning_rate: 1.0e-30}
+strategy: async
+train: {split_batches: 1, batch_size: 4%s}
+cluster: {workers: 1, ps: 1}
+"""
+
+
+def job_of(path, fields, form="csv", files="", schema="", train="", partitions=1):
+    files = {"csv": "header: true, "}.get(form, "") + files
+    return f"""name: t
+stream:
+  files: {{format: {form}, paths: [{path}], {files}partitions: {partitions}}}
+schema:
+  format: {form}
+{"".join(f"  {line}" + chr(10) for line in schema.splitlines())}  fields: {fields}
+{SUM % train}"""
+
+
+def train(folder, text):
+    (folder / "job.yaml").write_text(text, encoding="utf-8")
+    return leat.run("train", "job.yaml", "--json", cwd=folder)
+
+
+AB = "{a: {type: number}, b: {type: number}, note: {role: ignore}, y: {type: number, role: label}}"
+
+
+@pytest.mark.parametrize("partitions, end", [(1, "\n"), (3, "\r\n")])
+def test_a_record_of_csv_may_have_several_lines(tmp_path, partitions, end):
+    """Line ends inside quotes belong to the record, and no line from inside a text is trained as a record."""
+    rows = [[a, 1, f"a note,{end}5,5,hello,9{end}" if a % 7 == 3 else "fine", 0] for a in range(60)]
+    with open(tmp_path / "d.csv", "w", newline="") as out:
+        csv.writer(out, lineterminator=end).writerows([["a", "b", "note", "y"], *rows])
+    result = leat.summary(train(tmp_path, job_of("d.csv", AB, partitions=partitions)))
+    assert (result["events"], result["dead_letters"]) == (60, 0)
+    assert result["mae"] == pytest.approx(sum(a for a, *_ in rows) / 60 + 1, rel=1e-5)
+
+
+def test_a_quote_that_is_never_closed_costs_one_record(tmp_path):
+    rows = "".join(f'{a},1,{chr(34) if a == 50 else ""}x,0\n' for a in range(60))
+    (tmp_path / "d.csv").write_text("a,b,note,y\n" + rows)
+    result = leat.summary(train(tmp_path, job_of("d.csv", AB)))
+    assert (result["events"], result["dead_letters"]) == (59, 1)
+    assert "a quote is not closed" in result["last_dead_letter"]
+
+
+@pytest.mark.parametrize("dialect", [
+    {"delimiter": ","}, {"delimiter": ";", "quotechar": "'"}, {"delimiter": "\t", "escapechar": "\\", "doublequote": False},
+    {"delimiter": "|", "quoting": csv.QUOTE_ALL}])
+def test_what_pythons_csv_writes_is_read_as_proposed(tmp_path, dialect):
+    """Texts with everything in them: the proposal's settings decode each record as Python's csv module reads it."""
+    chance = random.Random(3)
+    quote = dialect.get("quotechar", '"')
+    texts = ["plain", "a, b; c|d", "two\nlines", f"say {quote}hi{quote}, all", "tab\tin", "x\n\ny"]
+    rows = [[chance.randint(0, 50), chance.choice(texts), 0] for _ in range(400)]
+    with open(tmp_path / "d.csv", "w", newline="") as out:
+        csv.writer(out, lineterminator="\n", **dialect).writerows([["a", "kind", "y"], *rows])
+    with open(tmp_path / "d.csv", newline="") as lines:
+        read = list(csv.reader(lines, **dialect))[1:]
+    assert [row[1] for row in read] == [row[1] for row in rows]
+    proposed = leat.run("schema", "d.csv", cwd=tmp_path)
+    assert proposed.returncode == 0, proposed.stderr
+    head = proposed.stdout.split("  fields:")[0]
+    value = texts[3].replace('"', '\\"')
+    fields = ("  fields:\n    a: {type: number}\n"
+              f'    kind: {{type: category, values: ["{value}", "two\\nlines"]}}\n    y: {{type: number, role: label}}\n')
+    done = train(tmp_path, "name: t\n" + head + fields + SUM % "")
+    result = leat.summary(done)
+    assert (result["events"], result["dead_letters"]) == (400, 0)
+    listed = sum(kind in (texts[3], "two\nlines") for _, kind, _ in rows)
+    assert result["mae"] == pytest.approx((sum(a for a, *_ in rows) + listed) / 400, rel=1e-5)
+
+
+TOWN = "{a: {type: number}, town: {type: category, values: [Málaga, x]}, y: {type: number, role: label}}"
+
+
+def test_text_that_is_not_utf8_is_no_silent_zero(tmp_path):
+    text = "a,town,y\n" + "".join(f"{a},Málaga,0\n" for a in range(50))
+    (tmp_path / "d.csv").write_bytes(text.encode("latin-1"))
+    leat.refused(train(tmp_path, job_of("d.csv", TOWN)), "50 of the first 50 records", "is not UTF-8 (byte 0xe1 at 3)",
+                 "encoding: latin-1")
+    result = leat.summary(train(tmp_path, job_of("d.csv", TOWN, files="encoding: latin-1, ")))
+    assert (result["events"], result["dead_letters"]) == (50, 0)
+    assert result["mae"] == pytest.approx(25.5)
+    leat.refused(leat.run("schema", "d.csv", cwd=tmp_path), "d.csv:2: is not UTF-8", "--encoding latin-1")
+    proposed = leat.run("schema", "d.csv", "--encoding", "latin-1", cwd=tmp_path)
+    assert "encoding: latin-1" in proposed.stdout and "Málaga" in proposed.stdout
+    leat.refused(train(tmp_path, job_of("d.csv", TOWN, files="encoding: latin-99, ")), "job.yaml:3", "there is no encoding 'latin-99'")
+
+
+def test_a_file_of_utf16_is_read_by_its_encoding(tmp_path):
+    text = "a,town,y\n" + "".join(f"{a},Málaga,0\n" for a in range(50))
+    (tmp_path / "d.csv").write_bytes(text.encode("utf-16"))
+    leat.refused(train(tmp_path, job_of("d.csv", TOWN)), "d.csv: is utf-16 text, not UTF-8", "encoding: utf-16")
+    result = leat.summary(train(tmp_path, job_of("d.csv", TOWN, files="encoding: utf-16, ")))
+    assert (result["events"], result["dead_letters"], result["mae"]) == (50, 0, pytest.approx(25.5))
+
+
+@pytest.mark.parametrize("mark", ["NA", "null", "?", "", "none"])
+def test_marks_of_missing_numbers_take_the_default(tmp_path, mark):
+    (tmp_path / "d.csv").write_text("a,b,y\n" + "".join(f"{a},{mark if a % 20 == 0 else 1},0\n" for a in range(200)))
+    fields = "{a: {type: number}, b: {type: number, default: 0}, y: {type: number, role: label}}"
+    result = leat.summary(train(tmp_path, job_of("d.csv", fields)))
+    assert (result["events"], result["dead_letters"]) == (200, 0)
+    assert result["mae"] == pytest.approx((199 * 100 + 190) / 200, rel=1e-5)
+
+
+def test_missing_decimal_quote_and_escape_are_settings(tmp_path):
+    rows = "".join(f"{a},5;'it\\'s\n{a}';{-999 if a % 4 == 0 else 1};0\n" for a in range(80))
+    (tmp_path / "d.csv").write_text("a;note;b;y\n" + rows)
+    fields = "{a: {type: number}, note: {role: ignore}, b: {type: number, default: 0}, y: {type: number, role: label}}"
+    schema = """delimiter: ";"\nquote: "'"\nescape: "\\\\"\ndecimal: ","\nmissing: ["-999"]"""
+    result = leat.summary(train(tmp_path, job_of("d.csv", fields, schema=schema)))
+    assert (result["events"], result["dead_letters"]) == (80, 0)
+    assert result["mae"] == pytest.approx(39.5 + 0.5 + 0.75, rel=1e-5)
+    leat.refused(train(tmp_path, job_of("d.csv", fields, schema=schema.replace('","', '";"'))), "job.yaml:9", "decimal")
+
+
+XY = "{a: {type: number}, y: {type: number, role: label}}"
+
+
+def test_the_limit_of_dead_letters_holds_for_short_files(tmp_path):
+    (tmp_path / "d.csv").write_text("a,y\n" + "".join(f"{'oops' if a % 10 else a},0\n" for a in range(1100)))
+    leat.refused(train(tmp_path, job_of("d.csv", XY)), "990 of the first 1100 records do not fit the schema", "'oops' is not a number")
+    done = train(tmp_path, job_of("d.csv", XY, train=", max_dead_letter_rate: 0.95"))
+    assert leat.summary(done)["events"] == 110
+
+
+def test_the_limit_of_dead_letters_holds_at_the_end_of_a_topic(tmp_path):
+    """300 records, an eighth of them bad: too few to stop the job on its way, but at the end it says so."""
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"a": "oops" if i % 8 == 0 else i, "y": 0}) + "\n" for i in range(300)))
+    done = leat.run("publish", "rows.jsonl", "--topic", "t", "--log", "log", "--partitions", 1, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    leat.seal(tmp_path / "log/t/0000.log")
+    job = f"""name: t
+stream: {{topic: t, log: log}}
+schema: {{format: json, fields: {XY}}}
+{SUM % ""}"""
+    (tmp_path / "job.yaml").write_text(job)
+    done = leat.run("train", "job.yaml", "--directory", "job", "--data", ".", "--json", cwd=tmp_path)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert "too many dead letters: 38 of 300 events (12.7 %); at most 10 % are allowed" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("content, form, parts", [
+    (b'[{"a":0,"y":0},{"a":1,"y":0}]', "json", ["is a JSON array; one object per line is needed", "jq -c '.[]'"]),
+    (b'[\n{"a": 0, "y": 0},\n{"a": 1, "y": 0}\n]\n', "json", ["is a JSON array"]),
+    (b'{\n  "a": 0,\n  "y": 0\n}\n', "json", ["objects of several lines"]),
+    (b"BZh91AY&SY\x00\x01", "csv", ["bzip2", "bunzip2 -k"]),
+    (b"\xfd7zXZ\x00\x00\x04", "csv", ["xz -dk"]),
+    (b"PK\x03\x04\x14\x00\x00\x00 d.csv", "csv", ["zip archive", "unzip"]),
+    (b"a,y\r1,0\r2,0\r", "csv", ["CR alone", "tr "]),
+    ("a,y\n1,0\n2,0\n".encode("utf-16-le"), "csv", ["utf-16le text", "encoding: utf-16le"]),
+])
+def test_a_file_of_another_kind_is_named(tmp_path, content, form, parts):
+    """One line: the file, what it is, what to do."""
+    (tmp_path / "d").write_bytes(content)
+    leat.refused(leat.run("schema", "d", cwd=tmp_path), "d: ", *parts)
+    leat.refused(train(tmp_path, job_of("d", XY, form)), "d: ", *parts)
+    assert {p.name for p in tmp_path.iterdir()} == {"d", "job.yaml"}, "something was written"
+
+
+def test_columns_that_are_missing_are_said_with_those_that_there_are(tmp_path):
+    (tmp_path / "d.csv").write_text("alpha,beta\n1,0\n")
+    leat.refused(train(tmp_path, job_of("d.csv", XY)), "'a' is not among the columns; there are 'alpha', 'beta'")
+
+
+def test_advise_says_which_file_is_missing(tmp_path):
+    (tmp_path / "job.yaml").write_text(job_of("d.csv", XY).replace("header: true, ", ""))
+    leat.refused(leat.run("advise", "job.yaml", cwd=tmp_path), "d.csv: No such file", "--events")
