@@ -17,7 +17,7 @@ from pathlib import Path
 from leat import _native
 from leat._job import _error, make_directory
 from leat._program import program
-from leat._streams import Events
+from leat._streams import Events, encode
 
 _POLL_S = 0.25
 _START_S = 180
@@ -465,7 +465,7 @@ def _publish(run, events, writer):
 
         try:
             for event in events.events:
-                batch.append(event.encode() if isinstance(event, str) else json.dumps(event, default=_plain).encode())
+                batch.append(encode(event))
                 if len(batch) >= 512 or time.monotonic() - flushed > 0.05:
                     flush()
                     alive = reference()
@@ -477,17 +477,11 @@ def _publish(run, events, writer):
         except Exception as e:  # noqa: BLE001, it is raised by wait
             alive = reference()
             if alive is not None:
-                alive._failure = ValueError(f"the stream of events ended: {type(e).__name__}: {e}")
+                alive._failure = e if isinstance(e, TypeError) else ValueError(
+                    f"the stream of events ended: {type(e).__name__}: {e}")
                 alive._interrupt()
 
     threading.Thread(target=work, args=(weakref.ref(run),), daemon=True, name="leat-events").start()
-
-
-def _plain(value):
-    """Numbers of numpy, for JSON."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"an event has a value of the type {type(value).__name__}")
 
 
 def attach(address, token="", security="", trusted_network=False):

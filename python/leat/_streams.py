@@ -1,5 +1,7 @@
 """Where events come from: the `stream:` section of a job."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -43,7 +45,7 @@ class Files(Stream):
     `files:` are as in docs/jobs.md.
     """
 
-    _FORMATS = {".csv": "csv", ".jsonl": "json", ".json": "json", ".ndjson": "json", ".txt": "text"}
+    _FORMATS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".ndjson": "json", ".txt": "text"}
 
     def __init__(self, *paths, format=None, epochs=None, **files):
         if not paths:
@@ -51,27 +53,104 @@ class Files(Stream):
         paths = [str(Path(path).resolve()) for path in paths]
         if format is None:
             name = Path(paths[0].removesuffix(".gz"))
-            format = "idx" if "idx" in name.name else self._FORMATS.get(name.suffix)
+            format = self._FORMATS.get(name.suffix.lower()) or ("idx" if "idx" in name.name else None)
             if format is None:
                 raise ValueError(f"the format of {paths[0]} is not known; pass format='csv', 'json', 'idx' or 'text'")
         super().__init__({"epochs": epochs, "files": {"format": format, "paths": paths, **files}})
 
 
 class Events(Stream):
-    """Any iterable of dicts (or of JSON texts), which is published to a log of the job while the job runs."""
+    """Any iterable of dicts (or of JSON texts), which is published to a log of the job while the job runs.
+
+    A DataFrame of pandas or Polars, or a table of Arrow, is its rows. Values that are missing there, and NaN, are null.
+    """
 
     topic = "events"
 
     def __init__(self, events, partitions=4):
         super().__init__({"topic": self.topic, "partitions": partitions, "live": True})
-        self.events = events
+        self.events = _Rows(events) if _is_table(events) else events
         self.partitions = partitions
+        if hasattr(self.events, "__len__"):  # others are read once, when the job runs
+            for event in self.events:
+                encode(event)
+                break
+
+
+def _is_table(value):
+    return any(all(hasattr(value, name) for name in names)
+               for names in (("iter_rows", "columns"), ("iloc", "columns"), ("to_batches", "column_names")))
+
+
+class _Rows:
+    """The rows of a table as dicts, each time from the first one on."""
+
+    _AT_ONCE = 1000
+
+    def __init__(self, table):
+        self._table = table
+        names = [str(name) for name in getattr(table, "column_names", table.columns)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"the table has more than one column {twice[0]!r}")
+
+    def __len__(self):
+        return len(self._table)
+
+    def __iter__(self):
+        table = self._table
+        if hasattr(table, "iter_rows"):
+            yield from table.iter_rows(named=True)
+        elif hasattr(table, "to_batches"):
+            for batch in table.to_batches(max_chunksize=self._AT_ONCE):
+                yield from batch.to_pylist()
+        else:
+            for begin in range(0, len(table), self._AT_ONCE):
+                part = table.iloc[begin:begin + self._AT_ONCE]
+                for row in part.astype(object).where(part.notna(), None).to_dict("records"):
+                    yield {str(name): value for name, value in row.items()}
+
+
+def encode(event):
+    """An event as the bytes of its record."""
+    if isinstance(event, Mapping):
+        try:
+            return json.dumps(event if isinstance(event, dict) else dict(event), default=_plain, allow_nan=False).encode()
+        except ValueError:
+            return json.dumps(_without_nan(dict(event)), default=_plain).encode()
+    if isinstance(event, str):
+        return event.encode()
+    if isinstance(event, (bytes, bytearray)):
+        return bytes(event)
+    shown = " ".join(repr(event).split())
+    hint = "; of pairs (x, y), make {**x, 'y': y}" if isinstance(event, tuple) and len(event) == 2 else ""
+    raise TypeError(f"an event is a dict or a text, not {type(event).__name__}: "
+                    f"{shown if len(shown) <= 80 else shown[:77] + '...'}{hint}")
+
+
+def _without_nan(value):
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, float) and value != value:
+        return None
+    if isinstance(value, Mapping):
+        return {key: _without_nan(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(one) for one in value]
+    return value
+
+
+def _plain(value):
+    """Numbers of numpy, for JSON."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"an event has a value of the type {type(value).__name__}")
 
 
 def as_stream(value):
     if isinstance(value, Stream):
         return value
-    if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__iter__"):
-        raise TypeError("a stream is leat.Kafka, leat.Log, leat.Files or an iterable of dicts, not "
+    if isinstance(value, (str, bytes, dict)) or not (hasattr(value, "__iter__") or _is_table(value)):
+        raise TypeError("a stream is leat.Kafka, leat.Log, leat.Files, a DataFrame or an iterable of dicts, not "
                         f"{type(value).__name__}")
     return Events(value)

@@ -146,6 +146,77 @@ def test_any_iterable_is_a_stream(tmp_path):
     assert summary["accuracy"] > 0.85
 
 
+XY = leat.Schema({"a": {"type": "number", "default": 0}, "y": {"type": "number", "role": "label", "classes": 2}})
+
+
+def test_a_dataframe_is_its_rows(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame({"a": [float(i % 7) if i % 3 else float("nan") for i in range(3000)],
+                              "y": np.arange(3000) % 2, "when": "x"})
+    job = leat.Job(stream=frame, schema=XY, model=network(), train={"split_batches": 4})
+    for name in ("first", "second"):
+        summary = job.start(workers=1, ps=1, directory=tmp_path / name).wait(DEADLINE_S)
+        assert (summary["events"], summary["dead_letters"]) == (3000, 0), "values that are missing take the default"
+    twice = pandas.DataFrame([[1, 2]], columns=["a", "a"])
+    with pytest.raises(ValueError, match="more than one column 'a'"):
+        leat.Job(stream=twice, schema=XY, model=network())
+
+
+def test_rows_of_tables_are_dicts():
+    import pandas
+
+    from leat import _streams
+
+    frame = pandas.DataFrame({"n": [1, 2], "x": [0.5, None], "t": ["a", None], "b": [True, False], 3: [pandas.NA, 4]})
+    assert list(_streams._Rows(frame)) == [{"n": 1, "x": 0.5, "t": "a", "b": True, "3": None},
+                                           {"n": 2, "x": None, "t": None, "b": False, "3": 4}]
+    texts = [_streams.encode(row) for row in _streams._Rows(frame)]
+    assert json.loads(texts[1]) == {"n": 2, "x": None, "t": None, "b": False, "3": 4}
+
+    class Polars:
+        columns = ["n"]
+
+        def __len__(self):
+            return 2
+
+        def iter_rows(self, named):
+            assert named
+            return iter([{"n": 1}, {"n": 2}])
+
+    assert list(_streams.as_stream(Polars()).events) == [{"n": 1}, {"n": 2}]
+    assert json.loads(_streams.encode({"a": float("nan"), "b": [np.float64(1), np.nan], "c": np.array([1, np.nan])})) == {
+        "a": None, "b": [1, None], "c": [1, None]}
+    assert _streams.encode(b"\x00raw") == b"\x00raw"
+
+
+@pytest.mark.parametrize("stream, text", [
+    ([({"a": 1.0}, True)] * 300, r"not tuple: \({'a': 1.0}, True\); of pairs \(x, y\)"),
+    (np.zeros((20, 2)), "not ndarray"), ([1, 2], "not int: 1"), ([["a", 1]], "not list"), (range(5), "not int: 0")])
+def test_an_object_that_is_no_event_is_a_type_error_at_the_first(stream, text):
+    with pytest.raises(TypeError, match=text):
+        leat.Job(stream=stream, schema=XY, model=network())
+
+
+def test_a_generator_of_other_objects_is_a_type_error(tmp_path):
+    run = leat.Job(stream=iter([(1, 2)]), schema=XY, model=network()).start(workers=1, ps=1, directory=tmp_path / "run")
+    with pytest.raises(TypeError, match="an event is a dict or a text, not tuple"):
+        run.wait(DEADLINE_S)
+
+
+def test_a_short_stream_with_too_many_dead_letters_is_an_error(tmp_path):
+    stream = [{"a": "oops" if i % 8 == 0 else 1.0, "y": 0} for i in range(300)]
+    run = leat.Job(stream=stream, schema=XY, model=network()).start(workers=1, ps=1, directory=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"too many dead letters: 38 of 300 events \(12.7 %\)"):
+        run.wait(DEADLINE_S)
+
+
+def test_the_format_of_files_is_that_of_their_suffix():
+    formats = {name: leat.Files(name).section()["files"]["format"]
+               for name in ("card_idx.csv", "idx.jsonl", "train-images-idx3-ubyte.gz", "A.CSV", "rows.tsv", "idx/rows.json.gz")}
+    assert list(formats.values()) == ["csv", "json", "idx", "csv", "csv", "json"]
+
+
 def test_an_iterable_that_fails_is_told(tmp_path):
     def failing():
         yield from events(500)
