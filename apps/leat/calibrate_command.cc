@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "commands.h"
 #include "job/job.h"
 #include "launcher/output/output_file.h"
@@ -28,7 +29,7 @@ struct CalibrateArguments {
 
 template <class T>
 T OrThrow(Result<T> result) {
-  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  if (!result.ok()) Throw(result.status());
   return std::move(result).value();
 }
 
@@ -72,13 +73,13 @@ int Calibrate(CalibrateArguments a) {
   if (!a.listen.empty()) {
     if (!a.source.file.empty()) throw std::invalid_argument("--listen answers another host; it takes no job");
     const Status allowed = launcher::CheckListen(a.options.security, a.listen);
-    if (!allowed.ok()) throw std::invalid_argument(allowed.message());
+    ThrowIfError(allowed);
     const Status served =
         study::ServeLinkTest(a.listen, a.options.token, a.options.security, [](const std::string& address) {
           std::printf("serves on %s (end with Ctrl-C)\n", address.c_str());
           std::fflush(stdout);
         });
-    if (!served.ok()) throw std::invalid_argument(served.message());
+    ThrowIfError(served);
     return 0;
   }
   if (a.source.file.empty()) throw std::invalid_argument("calibrate needs a job file, or --listen");

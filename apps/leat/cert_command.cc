@@ -2,10 +2,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "commands.h"
 #include "net/security/certificate.h"
 
@@ -21,7 +21,7 @@ struct CertArguments {
 };
 
 void RequireCertificate(const Status& status) {
-  if (!status.ok()) throw std::invalid_argument(status.message());
+  ThrowIfError(status);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/exit_status.h"
 #include "commands.h"
 #include "control/client.h"
 #include "dashboard_listener.h"
@@ -34,7 +35,7 @@ struct DashboardOptions {
 
 template <class T>
 T ValueOr(Result<T> result) {
-  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  if (!result.ok()) Throw(result.status());
   return std::move(*result);
 }
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/exit_status.h"
 #include "commands.h"
 #include "job/export.h"
 #include "job/job.h"
@@ -24,7 +25,7 @@ struct ExportOptions {
 
 template <class T>
 T RequireValue(Result<T> result) {
-  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  if (!result.ok()) Throw(result.status());
   return std::move(result).value();
 }
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/exit_status.h"
 #include "commands.h"
 #include "launcher/security.h"
 #include "observe/http/probe.h"
@@ -23,13 +24,13 @@ int Health(const HealthOptions& a) {
     throw std::invalid_argument(
         "health needs the address of a role's --metrics, HOST:PORT, or $LEAT_METRICS");
   const auto security = launcher::UserSecurity(a.security, false);
-  if (!security.ok()) throw std::invalid_argument(security.status().message());
+  if (!security.ok()) Throw(security.status());
   const Status alive = observe::Probe(
       {.address = a.address, .path = a.ready ? "/readyz" : "/healthz", .tls = security->tls != nullptr});
-  if (alive.code() == Code::kInvalidArgument) throw std::invalid_argument(alive.message());
-  if (alive.ok()) return 0;
+  if (alive.code() == Code::kInvalidArgument) Throw(alive);
+  if (alive.ok()) return ExitStatus::kDone;
   std::fprintf(stderr, "leat: %s\n", alive.message().c_str());
-  return 1;
+  return ExitStatus::kFailed;
 }
 
 }  // namespace

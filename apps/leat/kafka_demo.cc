@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/config/config.h"
+#include "base/exit_status.h"
 #include "demo_job.h"
 #include "launcher/signals.h"
 
@@ -43,7 +44,7 @@ KafkaDemo::KafkaDemo(const std::string& brokers) {
   std::string address = brokers, tool;
   if (brokers.empty()) {
     auto found = launcher::FindBrokerTool();
-    if (!found.ok()) throw std::invalid_argument(found.status().message());
+    if (!found.ok()) Throw(found.status());
     tool = *found;
   }
   folder_ = MakeFolder();
@@ -51,7 +52,7 @@ KafkaDemo::KafkaDemo(const std::string& brokers) {
     auto started = launcher::LocalBroker::Start(tool, folder_ + "/broker");
     if (!started.ok()) {
       std::filesystem::remove_all(folder_);
-      throw std::invalid_argument(started.status().message());
+      Throw(started.status());
     }
     broker_ = std::move(*started);
     address = broker_->address();

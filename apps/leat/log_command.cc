@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
+#include "base/exit_status.h"
 #include "commands.h"
 #include "stream/log/log.h"
 
@@ -33,9 +33,8 @@ std::string Mebibytes(uint64_t bytes) {
 
 void Release(const std::string& directory, const std::string& topic, const std::string& owner) {
   auto source = stream::EmbeddedLog::OpenSource(directory, topic);
-  if (!source.ok()) throw std::invalid_argument(source.status().message());
-  if (const Status released = (*source)->Unpin(owner); !released.ok())
-    throw std::invalid_argument(released.message());
+  if (!source.ok()) Throw(source.status());
+  if (const Status released = (*source)->Unpin(owner); !released.ok()) Throw(released);
 }
 
 void Show(const std::string& directory, const stream::TopicInfo& topic, bool release) {
@@ -69,7 +68,7 @@ void AddLogCommand(CLI::App& app, int* result) {
   command->add_flag("--release-pins", a->release, "remove the pins of jobs whose directory no longer exists");
   command->callback([a, result] {
     const auto topics = stream::EmbeddedLog::List(a->directory);
-    if (!topics.ok()) throw std::invalid_argument(topics.status().message());
+    if (!topics.ok()) Throw(topics.status());
     if (topics->empty()) std::printf("no topics in %s\n", a->directory.c_str());
     for (const auto& topic : *topics) Show(a->directory, topic, a->release);
     *result = 0;

@@ -1,8 +1,8 @@
 #include "observer_listener.h"
 
-#include <stdexcept>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "net/address.h"
 #include "observe/http/view_token.h"
 
@@ -10,7 +10,7 @@ namespace leat {
 namespace {
 
 void RequireOption(const Status& status, const std::string& option) {
-  if (!status.ok()) throw std::invalid_argument(option + ": " + status.message());
+  ThrowIfError(status.With(option));
 }
 
 // The host of --advertise, which may come with a port.

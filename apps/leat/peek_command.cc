@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/exit_status.h"
 #include "commands.h"
 #include "job/input/schema_files.h"
 #include "job/job.h"
@@ -35,7 +36,7 @@ struct PeekOptions {
 
 template <class T>
 T PeekValue(Result<T> result) {
-  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  if (!result.ok()) Throw(result.status());
   return std::move(result).value();
 }
 
@@ -93,7 +94,7 @@ int RunPeek(const PeekOptions& a) {
   for (const auto& range : *plan) {
     for (uint64_t at = range.begin; at < range.end; at += kReadAtOnce) {
       const Status read = source->Read(range.partition, at, std::min(range.end, at + kReadAtOnce), &batch);
-      if (!read.ok()) throw std::invalid_argument(read.message());
+      ThrowIfError(read);
       std::string text;
       printer.Print(batch, &text);
       std::fputs(text.c_str(), stdout);

@@ -1,8 +1,9 @@
 #include "place_options.h"
 
 #include <cstdlib>
-#include <stdexcept>
 #include <string>
+
+#include "base/exit_status.h"
 
 namespace leat {
 
@@ -27,7 +28,7 @@ void AddPlaceOptions(CLI::App* command, topology::PlaceSettings* options) {
 topology::HostPlace PlaceOfProcess(const topology::PlaceSettings& options) {
   auto place = topology::MakeHostPlace(
       options, {Variable("LEAT_SITE"), Variable("LEAT_ZONE"), Variable("LEAT_CLASS")});
-  if (!place.ok()) throw std::invalid_argument(place.status().message());
+  if (!place.ok()) Throw(place.status());
   return std::move(*place);
 }
 

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/config/config.h"
+#include "base/exit_status.h"
 #include "commands.h"
 #include "control/client.h"
 #include "dashboard_listener.h"
@@ -36,6 +37,8 @@
 #include "launcher/runner.h"
 #include "launcher/security.h"
 #include "launcher/signals.h"
+#include "launcher/start/await_healing.h"
+#include "launcher/start/ready.h"
 #include "launcher/token.h"
 #include "leat.h"
 #include "metrics_listener.h"
@@ -67,17 +70,15 @@ engine::PlanOptions Kernels() {
 
 namespace {
 
-constexpr int kBadInput = 2;
-
 // The token for a command that cannot do without.
 std::string Token() {
   auto token = launcher::UserToken();
-  if (!token.ok()) throw std::invalid_argument(token.status().message());
+  if (!token.ok()) Throw(token.status());
   return std::move(token).value();
 }
 
 void Require(const Status& status) {
-  if (!status.ok()) throw std::invalid_argument(status.message());
+  ThrowIfError(status);
 }
 
 // Allows as many descriptors as the system does. Each member costs the coordinator two.
@@ -88,28 +89,10 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// The exit status of a command that ends with `status`: 2 for what the user can fix, else 1.
-int ExitStatus(const Status& status) {
-  switch (status.code()) {
-    case Code::kInvalidArgument:
-    case Code::kNotFound:
-    case Code::kPermissionDenied:
-    case Code::kDataLoss:
-    case Code::kFailedPrecondition:
-    case Code::kUnavailable:
-    case Code::kDeadlineExceeded:
-    case Code::kResourceExhausted:
-      return kBadInput;
-    default:
-      return 1;
-  }
-}
-
 // Prints an error as one line on stderr and returns the exit status.
 int Report(const Status& status) {
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "leat: %s\n", status.message().c_str());
-  return ExitStatus(status);
+  if (!status.ok()) std::fprintf(stderr, "leat: %s\n", status.message().c_str());
+  return ExitStatusOf(status.code());
 }
 
 struct Arguments {
@@ -235,15 +218,32 @@ constexpr const char* kJobFile = "job file (YAML); not needed with --resume";
 constexpr const char* kJsonResult =
     "print the result as one JSON object on stdout, and the progress on stderr";
 
-// A job that is resumed from a bucket goes on in --directory.
-void FetchJob(Arguments* a) {
-  if (!job::IsBucket(a->source.resume)) return;
-  job::FetchFromBucket(a->source.resume, a->source.file, a->overrides.directory);
+// Says what a job that is resumed waits for, also to the process that has started this one.
+void SayWait(const Arguments& a, const std::string& what) {
+  what.empty() ? spdlog::info("nothing is waited for any more") : spdlog::warn("waits for {}", what);
+  const std::string line = launcher::WaitsLine(what);
+  if (a.ready_fd >= 0 && write(a.ready_fd, line.data(), line.size()) < 0)
+    spdlog::warn("cannot write to file descriptor {} (--ready-fd)", a.ready_fd);
+}
+
+// A job that is resumed from a bucket goes on in --directory. kAborted: a signal came while the bucket was
+// away.
+Status FetchJob(Arguments* a, const std::function<void(const std::string&)>& on_wait) {
+  if (!job::IsBucket(a->source.resume)) return {};
+  launcher::BlockSignals();
+  LEAT_RETURN_IF_ERROR(launcher::AwaitHealing({.on_wait = on_wait}, [a] {
+    job::FetchFromBucket(a->source.resume, a->source.file, a->overrides.directory);
+    return Status();
+  }));
   a->source.resume = std::exchange(a->overrides.directory, "");
+  return {};
 }
 
 int Train(Arguments a) {
-  FetchJob(&a);
+  const Status fetched = FetchJob(&a, [](const std::string& what) {
+    std::fprintf(stderr, "%s\n", what.empty() ? "the bucket answers" : ("waiting for " + what).c_str());
+  });
+  if (!fetched.ok()) return Report(fetched);
   if (a.rate >= 0) a.overrides.rate = a.rate;
   launcher::RunnerOptions options;
   options.source = a.source;
@@ -274,7 +274,7 @@ int Train(Arguments a) {
   if (token.ok()) {
     options.token = std::move(token).value();
   } else if (token.status().code() != Code::kNotFound || !a.metrics.empty()) {
-    throw std::invalid_argument(token.status().message());
+    Throw(token.status());
   }  // otherwise the job gets a random token that only its own processes know
   return launcher::RunLocally(options);
 }
@@ -302,7 +302,9 @@ int Coordinator(Arguments a) {
     if (!a.standby_for.empty() || a.take_over)
       throw std::invalid_argument("--resume " + a.source.resume +
                                   " starts the job anew: no other coordinator runs");
-    FetchJob(&a);
+    if (const Status fetched = FetchJob(&a, [&a](const std::string& what) { SayWait(a, what); });
+        !fetched.ok())
+      return Report(fetched);
     a.new_members = true;
   }
   if (a.rate >= 0) a.overrides.rate = a.rate;
@@ -379,6 +381,11 @@ int Coordinator(Arguments a) {
     spdlog::info("the page of the job is at {}://{}; leat dashboard --link shows a link with the view token",
                  security.tls != nullptr ? "https" : "http", page.address);
   }
+  options.on_wait = [&a, metrics = metrics.metrics](const std::string& what) {
+    SayWait(a, what);
+    if (metrics != nullptr)
+      metrics->NotReady(what.empty() ? "the coordinator starts" : "it waits for its stream or bucket");
+  };
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
     const std::string line = address + "\n";
@@ -404,7 +411,7 @@ int Coordinator(Arguments a) {
   } else {
     if (a.wait_for_feed) {
       const auto found = roles::WaitForFeed(options, job::Job::WithoutFiles(a.source, a.overrides));
-      if (found.status().code() == Code::kAborted) return 0;
+      if (found.status().code() == Code::kAborted) return ExitStatus::kDone;
       if (!found.ok()) return Report(found.status());
       options.listen = found->listen;
       options.feed = found->address;
@@ -440,7 +447,6 @@ roles::RoleOptions Role(const Arguments& a, const std::string& name, MetricsList
   options.coordinator_client.scratch = a.scratch;
   options.standby = a.standby;
   options.plan = Kernels();
-  options.exit_status = ExitStatus;
   if (a.rate >= 0) options.rate = a.rate;
   return options;
 }
@@ -480,7 +486,7 @@ int Scale(const Arguments& a) {
     throw std::invalid_argument("scale needs --workers, --ps, or both: how many are wanted");
   if (!a.workers.empty()) {
     const auto workers = job::ParseWorkerRange(a.workers);
-    if (!workers.ok()) throw std::invalid_argument("--workers: " + workers.status().message());
+    if (!workers.ok()) Throw(workers.status().With("--workers"));
     request.workers = *workers;
   }
   request.servers = a.servers;
@@ -680,14 +686,16 @@ void CheckCommand(const CLI::App& app, std::string_view word) {
                               (nearest.empty() ? "; see leat --help" : "; did you mean '" + nearest + "'?"));
 }
 
-// Says so if something on standard output was lost: on a full disk, for instance.
-bool WroteAll() {
+// What has been printed may not have arrived: a full disk, a closed descriptor.
+int FlushOutput() {
   errno = 0;
-  const bool flushed = std::fflush(stdout) == 0 && std::cout.flush().good();
-  if (flushed && std::ferror(stdout) == 0) return true;
-  std::fprintf(stderr, "leat: standard output cannot be written%s%s\n", errno != 0 ? ": " : "",
-               errno != 0 ? std::strerror(errno) : "");
-  return false;
+  std::cout.flush();
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  if (written) return ExitStatus::kDone;
+  const int error = errno != 0 ? errno : EIO;
+  std::fprintf(stderr, "leat: standard output: %s\n", std::strerror(error));
+  const int status = ExitStatusOf(CodeOfErrno(error));
+  return status == ExitStatus::kBadInput ? ExitStatus::kFailed : status;
 }
 
 int Run(int argc, char** argv) {
@@ -729,7 +737,7 @@ int Run(int argc, char** argv) {
     return app.exit(e);  // --help, --version
   } catch (const CLI::ParseError& e) {
     std::fprintf(stderr, "leat: %s\n", e.what());
-    return kBadInput;
+    return ExitStatus::kBadInput;
   }
   return result;
 }
@@ -740,17 +748,15 @@ int Main(int argc, char** argv, Extensions extensions) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("leat"));
   RaiseDescriptorLimit();
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+  int result = ExitStatus::kDone;
   try {
     job::UseExtensions(std::move(extensions));
-    const int result = Run(argc, argv);
-    return result == 0 && !WroteAll() ? 1 : result;
-  } catch (const std::invalid_argument& e) {
-    std::fprintf(stderr, "leat: %s\n", e.what());
-    return kBadInput;
+    result = Run(argc, argv);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "leat: %s\n", e.what());
-    return 1;
+    result = Report(StatusOf(e));
   }
+  const int flushed = FlushOutput();
+  return result == ExitStatus::kDone ? flushed : result;
 }
 
 }  // namespace leat

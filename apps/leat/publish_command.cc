@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/exit_status.h"
 #include "commands.h"
 #include "launcher/signals.h"
 #include "report/grouped.h"
@@ -22,8 +23,6 @@
 
 namespace leat {
 namespace {
-
-constexpr int kPublishInterrupted = 130;
 
 struct PublishOptions {
   TopicOptions topic;
@@ -52,7 +51,7 @@ class Interrupt {
   Interrupt()
       : watch_([this](int) {
           std::lock_guard lock(mutex_);
-          if (stopped_) _exit(kPublishInterrupted);
+          if (stopped_) _exit(ExitStatus::kInterrupted);
           stopped_ = true;
           changed_.notify_all();
         }) {}
@@ -109,9 +108,9 @@ class Progress {
 std::unique_ptr<stream::TopicWriter> OpenWriter(const PublishOptions& a, const job::StreamSpec& topic) {
   const Status made = topic.Create(a.partitions);
   // Those who may not make topics may write to one that exists.
-  if (!made.ok() && made.code() != Code::kPermissionDenied) throw std::invalid_argument(made.message());
+  if (!made.ok() && made.code() != Code::kPermissionDenied) Throw(made);
   auto writer = topic.OpenWriter();
-  if (!writer.ok()) throw std::invalid_argument(writer.status().message());
+  if (!writer.ok()) Throw(writer.status());
   if (a.partitions > 0 && (*writer)->partitions() != a.partitions) {
     throw std::invalid_argument(topic.Describe() + " has " + std::to_string((*writer)->partitions()) +
                                 " partitions, not " + std::to_string(a.partitions) +
@@ -138,7 +137,7 @@ int RunPublish(PublishOptions a) {
   if (a.header || a.no_header) a.rows.header = a.header;
   const job::StreamSpec topic = ReadTopic(a.topic);
   const auto rows = stream::OpenRows(a.rows);
-  if (!rows.ok()) throw std::invalid_argument(rows.status().message());
+  if (!rows.ok()) Throw(rows.status());
   const auto writer = OpenWriter(a, topic);
   Explain(a, *rows);
 
@@ -171,8 +170,8 @@ int RunPublish(PublishOptions a) {
           .c_str(),
       topic.Describe().c_str(), writer->partitions());
   std::fflush(stdout);
-  if (!status.ok()) throw std::invalid_argument(status.message());
-  return all ? 0 : kPublishInterrupted;
+  ThrowIfError(status);
+  return all ? 0 : ExitStatus::kInterrupted;
 }
 
 }  // namespace

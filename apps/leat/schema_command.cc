@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/exit_status.h"
 #include "commands.h"
 #include "stream/inspect/inspect.h"
 #include "stream/inspect/propose.h"
@@ -63,7 +64,7 @@ void AddSchemaCommand(CLI::App& app, int* result) {
     stream::ProposeOptions proposal{.path = a->file, .stream = "", .label = a->label};
     const auto inspection =
         a->file.empty() ? InspectTopic(a->topic, options, &proposal) : stream::Inspect(a->file, options);
-    if (!inspection.ok()) throw std::invalid_argument(inspection.status().message());
+    if (!inspection.ok()) Throw(inspection.status());
     try {
       std::fputs(stream::Propose(*inspection, proposal).c_str(), stdout);
     } catch (const std::invalid_argument& e) {

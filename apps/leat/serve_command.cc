@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "commands.h"
 #include "job/job.h"
 #include "launcher/security.h"
@@ -54,12 +55,12 @@ Duration Milliseconds(double ms) {
 
 template <class T>
 T ServeValue(Result<T> result) {
-  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  if (!result.ok()) Throw(result.status());
   return std::move(*result);
 }
 
 void RequireServe(const Status& status) {
-  if (!status.ok()) throw std::invalid_argument(status.message());
+  ThrowIfError(status);
 }
 
 // What clients are asked for: TLS and tokens, or else one of the names of this host.
@@ -156,7 +157,7 @@ class Server {
   // Without a job to talk to, the token is only that of the metrics.
   static std::string TokenOf(const ServeOptions& a) {
     auto user = launcher::UserToken();
-    if (!user.ok() && a.directory.empty()) throw std::invalid_argument(user.status().message());
+    if (!user.ok() && a.directory.empty()) Throw(user.status());
     return user.ok() ? *user : launcher::RandomToken();
   }
   metrics::Registry& registry() { return metrics_.metrics != nullptr ? metrics_.metrics->registry() : own_; }

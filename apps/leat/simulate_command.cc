@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/exit_status.h"
 #include "commands.h"
 #include "job/evaluate.h"
 #include "job/input/readable.h"
@@ -87,7 +88,7 @@ study::Costs CostsFor(const job::Job& job, const SimulateArguments& a) {
   study::Costs costs;
   if (!a.profile.empty()) {
     Result<study::Costs> measured = study::CostsOf(study::ReadProfile(a.profile), job, a.profile);
-    if (!measured.ok()) throw std::invalid_argument(measured.status().message());
+    if (!measured.ok()) Throw(measured.status());
     costs = std::move(measured).value();
   } else if (a.compute.empty()) {
     const auto& quantiles = study::MeasureBatch(job, Kernels(), job.batch_size, 0.5).compute.quantiles;

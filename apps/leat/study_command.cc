@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "base/processors.h"
 #include "commands.h"
 #include "hosts/hosts.h"
@@ -33,7 +34,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kInterrupted = 130;
 constexpr double kMeasureBatch = 0.3;  // seconds for each size
 
 struct StudyArguments {
@@ -50,7 +50,7 @@ struct StudyArguments {
 
 template <class T>
 T StudyOrThrow(Result<T> result) {
-  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  if (!result.ok()) Throw(result.status());
   return std::move(result).value();
 }
 
@@ -174,9 +174,9 @@ int Study(const StudyArguments& a) {
   if (status.code() == Code::kAborted) {
     std::fprintf(stderr, "leat: interrupted; %zu results are in %s, the same command goes on\n",
                  results.size(), run.folder.c_str());
-    return kInterrupted;
+    return ExitStatus::kInterrupted;
   }
-  if (!status.ok()) throw std::runtime_error(status.message());
+  ThrowIfError(status);
   std::fprintf(out, "%s  report: %s/report.html, results.csv, results.json\n",
                study::RenderText(study, results).c_str(), run.folder.c_str());
   if (a.json) std::printf("%s\n", study::RenderJson(study, results).c_str());

@@ -1,7 +1,7 @@
 // leat view-token: for Prometheus and others who may look at jobs and change nothing.
 #include <cstdio>
-#include <stdexcept>
 
+#include "base/exit_status.h"
 #include "commands.h"
 #include "launcher/token.h"
 #include "observe/http/view_token.h"
@@ -13,7 +13,7 @@ void AddViewTokenCommand(CLI::App& app, int* result) {
       app.add_subcommand("view-token", "show the token with which Prometheus and others may look at jobs");
   command->callback([result] {
     const auto token = launcher::UserToken();
-    if (!token.ok()) throw std::invalid_argument(token.status().message());
+    if (!token.ok()) Throw(token.status());
     std::printf("%s\n", observe::ViewToken(*token).c_str());
     *result = 0;
   });

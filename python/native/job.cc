@@ -125,7 +125,7 @@ PyObject* InferSchema(PyObject*, PyObject* args) {
     {
       const WithoutLock without;
       const auto inspection = stream::Inspect(proposal.path, options);
-      if (!inspection.ok()) throw std::invalid_argument(inspection.status().message());
+      if (!inspection.ok()) Throw(inspection.status());
       try {
         text = stream::Propose(*inspection, proposal);
       } catch (const std::invalid_argument& e) {

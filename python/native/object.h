@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "base/status.h"
 
 namespace leat::python {
@@ -56,6 +57,8 @@ PyObject* Guarded(F f) noexcept {
   } catch (const PythonError&) {
   } catch (const std::invalid_argument& e) {
     SetError(PyExc_ValueError, e.what());
+  } catch (const StatusError& e) {
+    SetError(e.status());
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& e) {

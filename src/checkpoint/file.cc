@@ -12,42 +12,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "checkpoint/running_checksum.h"
 #include "checkpoint/sync.h"
 
 namespace leat::checkpoint {
 
 Status SystemError(const std::string& path, const char* what, int error) {
-  Code code = Code::kInternal;
-  switch (error) {
-    case ENOENT:
-      code = Code::kNotFound;
-      break;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      code = Code::kPermissionDenied;
-      break;
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-    case EMFILE:
-    case ENFILE:
-      code = Code::kResourceExhausted;
-      break;
-    case ENOTDIR:
-    case EISDIR:
-    case ELOOP:
-    case ENAMETOOLONG:
-      code = Code::kInvalidArgument;
-      break;
-    case EIO:
-      code = Code::kDataLoss;
-      break;
-    default:
-      break;
-  }
-  return Status(code, path + ": " + what + ": " + std::strerror(error));
+  return Status(CodeOfErrno(error), path + ": " + what + ": " + std::strerror(error));
 }
 
 Result<File> File::Open(const std::string& path, int flags) {

@@ -10,9 +10,7 @@
 
 namespace leat::checkpoint {
 
-// "path: what: No such file or directory". Codes: kNotFound, kPermissionDenied (also a read-only file
-// system), kResourceExhausted (disk, quota, file size, descriptors), kInvalidArgument (invalid path),
-// kDataLoss (device error), else kInternal.
+// "path: what: No such file or directory", with CodeOfErrno.
 Status SystemError(const std::string& path, const char* what, int error);
 
 // Owns a file descriptor that child processes do not inherit. Thread-compatible.

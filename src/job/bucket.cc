@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "checkpoint/bucket/bucket.h"
 #include "checkpoint/terms.h"
 
@@ -17,7 +18,7 @@ std::unique_ptr<object_store::ObjectStore> Open(const object_store::Settings& se
   object_store::StoreOptions options;
   options.retries.deadline = patience;
   auto store = object_store::OpenS3(settings, options);
-  if (!store.ok()) throw std::invalid_argument(store.status().message());
+  if (!store.ok()) Throw(store.status());
   return std::move(*store);
 }
 
@@ -31,7 +32,7 @@ uint64_t CheckBucket(const Job& job, bool resume) {
   if (!job.checkpoint_to) return 0;
   const auto store = Open(*job.checkpoint_to, kPatience);
   const auto found = checkpoint::LookAtBucket(*store);
-  if (!found.ok()) throw std::invalid_argument(found.status().message());
+  if (!found.ok()) Throw(found.status());
   const std::string where = object_store::Location(store->settings());
   if (!resume) {
     if (found->complete.empty()) return found->highest_term + 1;
@@ -50,7 +51,7 @@ uint64_t CheckBucket(const Job& job, bool resume) {
 
 void FetchFromBucket(const std::string& location, const std::string& job_file, const std::string& directory) {
   auto settings = object_store::ParseLocation(location);
-  if (!settings.ok()) throw std::invalid_argument("--resume: " + settings.status().message());
+  if (!settings.ok()) Throw(settings.status().With("--resume"));
   if (directory.empty())
     throw std::invalid_argument("--resume " + location +
                                 " needs --directory, an empty one for the checkpoint");
@@ -65,8 +66,7 @@ void FetchFromBucket(const std::string& location, const std::string& job_file, c
     }
   }
   const auto store = Open(*settings, kPatienceForBytes);
-  if (const Status fetched = checkpoint::FetchJob(*store, directory); !fetched.ok())
-    throw std::invalid_argument(fetched.message());
+  if (const Status fetched = checkpoint::FetchJob(*store, directory); !fetched.ok()) Throw(fetched);
 }
 
 }  // namespace leat::job

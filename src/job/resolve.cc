@@ -5,6 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "base/exit_status.h"
 #include "job/input/csv_files.h"
 #include "job/input/schema_files.h"
 #include "job/input/trained_files.h"
@@ -193,7 +194,7 @@ void StoreAssets(Job* job) {
     if (std::ranges::find(job->assets, path, &Asset::path) != job->assets.end()) continue;
     const std::string file = files.Locate(path);
     const auto identity = stream::IdentifyFile(file);
-    if (!identity.ok()) throw std::invalid_argument(identity.status().message());
+    if (!identity.ok()) Throw(identity.status());
     job->assets.push_back({path, stream::ToString(*identity), file});
   }
   job->config = job->config.With(kResolved, WithAssets(job->config.At(kResolved), job->assets));

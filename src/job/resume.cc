@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/exit_status.h"
+
 namespace leat::job {
 namespace {
 
@@ -56,7 +58,7 @@ void CheckNotExpired(const Job& job, const protocol::RecoveredState& restored,
 
 std::string ReadText(const std::string& directory) {
   auto text = checkpoint::ReadJob(directory);
-  if (!text.ok()) throw std::invalid_argument(text.status().message());
+  if (!text.ok()) Throw(text.status());
   return std::move(text).value();
 }
 
@@ -118,7 +120,7 @@ checkpoint::IntactCheckpoint CheckResumable(const Job& job) {
                                 (both ? " ('" + then[i].second + "')" : "") + "; resume needs the same");
   }
   auto found = checkpoint::Verify(job.directory);
-  if (!found.ok()) throw std::invalid_argument(found.status().message());
+  if (!found.ok()) Throw(found.status());
   return std::move(*found);
 }
 
@@ -146,8 +148,7 @@ void CheckNoDataLoss(const Job& job, const protocol::RecoveredState& restored, s
           std::to_string(used[p]) + ": records are lost" +
           (log != nullptr ? "; 'fail_on_data_loss: false' continues without them" : ""));
     }
-    if (const Status advanced = source.Advance(range.partition, used[p]); !advanced.ok())
-      throw std::invalid_argument(advanced.message());
+    if (const Status advanced = source.Advance(range.partition, used[p]); !advanced.ok()) Throw(advanced);
     range.end = used[p];
   }
 }

@@ -19,6 +19,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "base/exit_status.h"
+
 extern char** environ;
 
 namespace leat::launcher {
@@ -66,19 +68,21 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
   const char* const program = spec.program.empty() ? "/proc/self/exe" : spec.program.c_str();
 
   const int log = open(spec.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  if (log < 0)
-    return Status(Code::kPermissionDenied, "cannot write " + spec.log + ": " + std::strerror(errno));
+  if (log < 0) return Status(CodeOfErrno(errno), "cannot write " + spec.log + ": " + std::strerror(errno));
   const off_t log_begin = lseek(log, 0, SEEK_END);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
+    const int why = errno;
     close(log);
+    errno = why;
     return Status(Code::kResourceExhausted, "cannot start " + spec.name + ": " + std::strerror(errno));
   }
   if (pid == 0) {
     const auto fail = [log](std::string_view why) {
-      if (write(log, why.data(), why.size()) < 0) _exit(126);
-      _exit(127);
+      // On a full disk nobody can read why.
+      [[maybe_unused]] const ssize_t ignored = write(log, why.data(), why.size());
+      _exit(kNotStarted);
     };
     setpgid(0, 0);
     if (spec.user && (setgroups(0, nullptr) != 0 || setresgid(*spec.user, *spec.user, *spec.user) != 0 ||
@@ -90,7 +94,7 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
           "leat: the user of the job cannot enter its directory; all folders above it need the permission "
           "x\n");
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // which another user clears
-    if (getppid() != parent) _exit(127);
+    if (getppid() != parent) _exit(kNotStarted);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
     const int null = open("/dev/null", O_RDONLY);
@@ -99,7 +103,7 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     for (const int one : spec.namespaces) {
-      if (setns(one, 0) != 0) _exit(127);
+      if (setns(one, 0) != 0) _exit(kNotStarted);
     }
     execve(program, argv.data(), envp.data());
     fail("leat: the program cannot be started\n");

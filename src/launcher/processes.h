@@ -35,6 +35,9 @@ struct ProcessEnd {
   uint64_t peak_rss_bytes = 0;
 };
 
+// The exit code of a child whose program could not be started, or not as the job's user.
+inline constexpr int kNotStarted = 127;
+
 // The children of this process. Each is in its own process group, so Ctrl-C reaches the parent only, and is
 // killed when the parent dies. Not thread-safe, except for Wake.
 class Processes {

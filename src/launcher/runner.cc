@@ -15,12 +15,14 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "checkpoint/store.h"
 #include "control/client.h"
 #include "job/bucket.h"
@@ -30,6 +32,7 @@
 #include "job/resume.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"
+#include "launcher/start/ready.h"
 #include "launcher/token.h"
 #include "launcher/wanted_roles.h"
 #include "net/address.h"
@@ -51,17 +54,29 @@ constexpr Duration kEndDeadline = std::chrono::seconds(10);
 constexpr Duration kEndGrace = std::chrono::seconds(1);
 // Consecutive failures of one role, without progress of the job, before the job is given up.
 constexpr int kMaxFailedStarts = 5;
+// Before a role is started again whose end may heal; doubles.
+constexpr Duration kFirstPause = std::chrono::milliseconds(500);
+constexpr Duration kMostPause = std::chrono::seconds(10);
+
+// The runner's, for a job that ends with one of its processes.
+int ExitStatusAfter(int exit_code) {
+  const bool known = exit_code == ExitStatus::kBadInput || exit_code == ExitStatus::kMayHeal ||
+                     exit_code == ExitStatus::kInterrupted;
+  return known ? exit_code : ExitStatus::kFailed;
+}
 
 // Creates and returns "leat-jobs/<name>-<n>" with the lowest free n.
 std::string NewDirectory(const std::string& name) {
   std::error_code error;
   fs::create_directories("leat-jobs", error);
-  if (error) throw std::invalid_argument("cannot create the directory leat-jobs: " + error.message());
+  const auto fail = [&error](const std::string& path) {
+    Throw({CodeOfErrno(error.value()), "cannot create the directory " + path + ": " + error.message()});
+  };
+  if (error) fail("leat-jobs");
   for (int n = 1;; ++n) {
     const fs::path path = fs::path("leat-jobs") / (name + "-" + std::to_string(n));
     if (fs::create_directory(path, error)) return path.string();
-    if (error)
-      throw std::invalid_argument("cannot create the directory " + path.string() + ": " + error.message());
+    if (error) fail(path.string());
   }
 }
 
@@ -111,8 +126,13 @@ class Runner {
   std::string LogOf(const std::string& name) const { return job_.directory + "/logs/" + name + ".log"; }
   // `again`: it has died. The roles go on meanwhile, and find it at the same address.
   Status StartCoordinator(bool again = false);
-  void RestartCoordinator(const ProcessEnd& end);
+  Status OnNotReady(pid_t pid, bool again, bool over, const std::string& log);
+  bool MayRestart(const ProcessEnd& end, bool coordinator);
+  Duration PauseBefore(const std::string& name, bool crashed);
+  void RestartCoordinator();
   Status StartRole(const std::string& role, uint32_t index);
+  void StartLater(const std::string& role, uint32_t index, Duration pause);
+  void StartDue();
   void ReapAndReplace();
   bool ReportLost(pid_t pid);
   std::string ReplacementOf(const Child& child, bool was_member) const;
@@ -131,6 +151,7 @@ class Runner {
   void RequestStop();
   void WaitForRest();
   void Fail(const ProcessEnd& end);
+  void FailWith(const Status& why);
   int Conclude();
 
   const RunnerOptions& options_;
@@ -144,7 +165,16 @@ class Runner {
   LifeWatch starter_;
   MonotonicClock clock_;
   std::map<pid_t, Child> children_;
+  // By the name of a process, since the job last made progress.
   std::map<std::string, int> failed_starts_;
+  std::map<std::string, int> retries_;  // of those that may heal
+  struct Later {
+    Time due;
+    std::string role;
+    uint32_t index = 0;
+  };
+  std::vector<Later> later_;             // roles to start again
+  std::optional<Time> coordinator_due_;  // likewise
   std::map<std::string, uint64_t> peak_rss_;
   std::string address_;
   std::string metrics_;    // where the coordinator serves them, with the real port; empty: not known
@@ -158,7 +188,7 @@ class Runner {
   ProcessEnd coordinator_;  // valid after it has ended
   bool stopping_ = false;
   std::string failure_;
-  int exit_status_ = 1;  // if the job fails
+  int exit_status_ = ExitStatus::kFailed;  // if the job fails
 };
 
 Status Runner::StartCoordinator(bool again) {
@@ -205,41 +235,55 @@ Status Runner::StartCoordinator(bool again) {
   close(ready[1]);
   if (!pid.ok()) {
     close(ready[0]);
+    exit_status_ = ExitStatusOf(pid.status().code());
     return pid.status();
   }
   children_[*pid] = {.role = "coordinator"};
 
-  // The coordinator writes its address to the pipe. End of file without an address: it has failed.
+  // End of file without an address: it has failed.
   fcntl(ready[0], F_SETFL, O_NONBLOCK);
-  const Time until = clock_.Now() + kReadyDeadline;
-  // While it is started again, the first Ctrl-C waits for it.
+  std::string address, waits, rest;
+  Time until = clock_.Now() + kReadyDeadline;
+  // While it is started again, the first Ctrl-C waits for it, unless it waits for others.
   const auto interrupted = [&] { return interrupts_ > (again ? 1 : 0); };
-  std::string address;
-  bool over = false;
-  while (clock_.Now() < until && !interrupted() && !over && !address.ends_with('\n')) {
-    std::array<char, 256> buffer{};
+  bool over = false, told = false;
+  while ((clock_.Now() < until || !waits.empty()) && !over && address.empty()) {
+    if (interrupts_ > 0 && !waits.empty() && !std::exchange(told, true)) processes_.Signal(*pid, SIGTERM);
+    if (interrupted() && (waits.empty() || interrupts_ > 1)) break;
+    std::array<char, 4096> buffer{};
     const ssize_t n = read(ready[0], buffer.data(), buffer.size());
-    if (n > 0) address.append(buffer.data(), static_cast<size_t>(n));
+    const ReadyNews news =
+        TakeReady(std::string_view(buffer.data(), n > 0 ? static_cast<size_t>(n) : 0), &rest);
+    address = news.address;
+    if (news.waits) {
+      waits = *news.waits;
+      until = clock_.Now() + kReadyDeadline;
+      if (!waits.empty()) display_.Say("the coordinator waits for " + waits);
+    }
     over = n == 0;
     if (n < 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   close(ready[0]);
-  if (!address.ends_with('\n')) {
-    if (!over) processes_.Signal(SIGKILL);
-    coordinator_ended_ = again;  // it is not started a third time
-    WaitForRest();
-    if (interrupted()) return Status(Code::kAborted, "interrupted");
-    if (coordinator_.last_error.empty()) {
-      return Status(Code::kInternal, "the coordinator did not start" +
-                                         std::string(over ? "" : " within two minutes") + "; see " +
-                                         spec.log);
-    }
-    return Status(Code::kInvalidArgument, coordinator_.last_error);
-  }
-  address.pop_back();
+  if (address.empty()) return OnNotReady(*pid, again, over, spec.log);
   address_ = address;
   client_ = control::ControlClient::Make(address_, token_, options_.security.tls);
   return Status();
+}
+
+// The coordinator has ended, or is to. One that was started again is reaped like any other.
+Status Runner::OnNotReady(pid_t pid, bool again, bool over, const std::string& log) {
+  const bool interrupted = interrupts_ > (again ? 1 : 0);
+  if (again) {
+    if (!over) processes_.Signal(pid, SIGKILL);
+    return Status();
+  }
+  if (!over) processes_.Signal(SIGKILL);
+  WaitForRest();
+  if (interrupted) return Status(Code::kAborted, "interrupted");
+  exit_status_ = ExitStatusAfter(coordinator_.exit_code);
+  if (!coordinator_.last_error.empty()) return Status(Code::kInvalidArgument, coordinator_.last_error);
+  return Status(Code::kInternal, "the coordinator did not start" +
+                                     std::string(over ? "" : " within two minutes") + "; see " + log);
 }
 
 Status Runner::StartRole(const std::string& role, uint32_t index) {
@@ -280,16 +324,46 @@ std::string Runner::ReplacementOf(const Child& child, bool was_member) const {
   return child.role == "worker" && was_member && job_.standby > 0 ? "standby" : child.role;
 }
 
+// Whether an end by itself is followed by another start.
+bool Runner::MayRestart(const ProcessEnd& end, bool coordinator) {
+  switch (AfterExitOf(end.exit_code, coordinator)) {
+    case AfterExit::kRestartForEver:
+      return true;
+    case AfterExit::kRestart:
+      return ++failed_starts_[end.name] <= kMaxFailedStarts;
+    case AfterExit::kDone:
+    case AfterExit::kGiveUp:
+      break;
+  }
+  return false;
+}
+
+Duration Runner::PauseBefore(const std::string& name, bool crashed) {
+  if (crashed) return Duration::zero();
+  return std::min<Duration>(kFirstPause * (1 << std::min(retries_[name]++, 10)), kMostPause);
+}
+
+// How a process has ended, and why if it said so.
+std::string HowEnded(const ProcessEnd& end) {
+  const bool crashed = end.exit_code > ExitStatus::kSignal;
+  return "ended (" +
+         (crashed ? "signal " + std::to_string(end.exit_code - ExitStatus::kSignal)
+                  : "status " + std::to_string(end.exit_code)) +
+         (end.last_error.empty() || crashed ? ")" : ": " + end.last_error + ")");
+}
+
 void Runner::ReapAndReplace() {
   for (const auto& end : processes_.Reap()) {
     const Child child = children_[end.pid];
     children_.erase(end.pid);
     auto& peak = peak_rss_[child.role];
     peak = std::max(peak, end.peak_rss_bytes);
+    const bool crashed = end.exit_code != ExitStatus::kMayHeal;
     if (child.role == "coordinator") {
-      const bool died = end.exit_code > 128 && !address_.empty() && !coordinator_ended_ && interrupts_ < 2;
-      if (died && failure_.empty() && ++failed_starts_[end.name] <= kMaxFailedStarts) {
-        RestartCoordinator(end);
+      const bool asked = interrupts_ > 1 || (stopping_ && end.exit_code == ExitStatus::kInterrupted);
+      if (!address_.empty() && !coordinator_ended_ && !asked && failure_.empty() && MayRestart(end, true)) {
+        display_.Say("the coordinator " + HowEnded(end) + "; starting it again, the job goes on");
+        coordinator_due_ = clock_.Now() + PauseBefore(end.name, crashed);
         continue;
       }
       coordinator_ended_ = true;
@@ -298,32 +372,61 @@ void Runner::ReapAndReplace() {
     }
     // A role exits with 0 at the end of the job, or when a signal asked it to leave. While the job stops, its
     // servers are still needed for the final checkpoint.
-    if (coordinator_ended_ || !failure_.empty() || end.exit_code == 0) continue;
+    if (coordinator_ended_ || !failure_.empty() || end.exit_code == ExitStatus::kDone) continue;
     PollStatus();
     const bool was_member = ReportLost(end.pid);
     if (child.leaves || (stopping_ && child.role != "ps")) continue;
-    if (end.exit_code == 2 || ++failed_starts_[end.name] > kMaxFailedStarts) {
+    if (!MayRestart(end, false)) {
       Fail(end);
       continue;
     }
-    display_.Say(end.name + " ended (" +
-                 (end.exit_code > 128 ? "signal " + std::to_string(end.exit_code - 128)
-                                      : "status " + std::to_string(end.exit_code)) +
-                 "); starting a replacement");
+    display_.Say(end.name + " " + HowEnded(end) + "; starting a replacement");
     const std::string role = ReplacementOf(child, was_member);
-    const uint32_t index = role == child.role ? child.index : next_standby_++;
-    if (auto status = StartRole(role, index); !status.ok()) failure_ = status.message();
+    StartLater(role, role == child.role ? child.index : next_standby_++, PauseBefore(end.name, crashed));
   }
 }
 
-void Runner::RestartCoordinator(const ProcessEnd& end) {
-  display_.Say("the coordinator ended (signal " + std::to_string(end.exit_code - 128) +
-               "); starting it again, the job goes on");
+void Runner::StartLater(const std::string& role, uint32_t index, Duration pause) {
+  later_.push_back({clock_.Now() + pause, role, index});
+}
+
+void Runner::StartDue() {
+  if (coordinator_due_ && clock_.Now() >= *coordinator_due_) {
+    coordinator_due_.reset();
+    RestartCoordinator();
+  }
+  // Roles that are started without a coordinator would only end again.
+  if (coordinator_due_ || !failure_.empty() || coordinator_ended_) return;
+  for (const Later& start : std::exchange(later_, {})) {
+    if (start.due > clock_.Now()) {
+      later_.push_back(start);
+      continue;
+    }
+    const Status started = StartRole(start.role, start.index);
+    if (started.ok()) continue;
+    const std::string name = start.role + "-" + std::to_string(start.index);
+    if (ExitStatusOf(started.code()) == ExitStatus::kMayHeal) {
+      display_.Say(started.message() + "; trying again");
+      StartLater(start.role, start.index, PauseBefore(name, false));
+    } else {
+      FailWith(started);
+    }
+  }
+}
+
+void Runner::RestartCoordinator() {
   if (auto status = StartCoordinator(true); !status.ok()) {
-    failure_ = status.message();
+    if (ExitStatusOf(status.code()) != ExitStatus::kMayHeal) return FailWith(status);
+    display_.Say(status.message() + "; trying again");
+    coordinator_due_ = clock_.Now() + PauseBefore("coordinator", false);
   } else if (stopping_) {
     RequestStop();
   }
+}
+
+void Runner::FailWith(const Status& why) {
+  failure_ = why.message();
+  exit_status_ = ExitStatusOf(why.code());
 }
 
 void Runner::ShowMetrics(const std::string& address) {
@@ -349,7 +452,10 @@ bool Runner::PollStatus() {
   if (metrics_.empty() && json.contains("metrics")) ShowMetrics(json["metrics"].get<std::string>());
   if (dashboard_.empty() && json.contains("dashboard")) ShowDashboard(json["dashboard"].get<std::string>());
   const auto events = json.value("events", uint64_t{0});
-  if (events != last_events_) failed_starts_.clear();
+  if (events != last_events_) {
+    failed_starts_.clear();
+    retries_.clear();
+  }
   last_events_ = events;
   EndStuck(json);
   return true;
@@ -372,13 +478,15 @@ void Runner::Obey() {
     if (state == "draining") child->second.leaves = true;
   }
   for (const WantedRoles::Order& order : wanted_.OnStatus(status)) {
-    if (const Status resized = Resize(order, members); !resized.ok()) failure_ = resized.message();
+    if (const Status resized = Resize(order, members); !resized.ok()) FailWith(resized);
   }
 }
 
 Status Runner::Resize(const WantedRoles::Order& order, const std::set<pid_t>& members) {
   std::vector<WantedRoles::Process> staying;
   std::set<uint32_t> taken;  // indexes
+  // What is to be started again is started with the others that are missing.
+  if (order.may_start) std::erase_if(later_, [&](const Later& start) { return start.role == order.role; });
   for (const auto& [pid, child] : children_) {
     if (child.role == order.role) taken.insert(child.index);
     if (child.work() == order.role && !child.leaves)
@@ -463,8 +571,7 @@ void Runner::WaitForRest() {
 void Runner::Fail(const ProcessEnd& end) {
   failure_ = end.name + " ended with status " + std::to_string(end.exit_code) +
              (end.last_error.empty() ? "" : ": " + end.last_error);
-  // The exit status of the failed role tells a user's error from a bug.
-  exit_status_ = end.exit_code == 2 ? 2 : 1;
+  exit_status_ = ExitStatusAfter(end.exit_code);
 }
 
 // Explains the figures: the bots' rate is easily mistaken for the speed of training.
@@ -513,7 +620,7 @@ int Runner::Conclude() {
   Json summary = Json::parse(in, nullptr, false);
   if (summary.is_discarded()) {
     std::fprintf(stderr, "leat: the coordinator has written no summary.json in %s\n", job_.directory.c_str());
-    return 1;
+    return ExitStatus::kFailed;
   }
   summary["aggregated_compute_s"] = processes_.cpu_seconds();
   for (const auto& [role, bytes] : peak_rss_) summary["peak_rss_mb"][role] = static_cast<double>(bytes) / 1e6;
@@ -522,7 +629,7 @@ int Runner::Conclude() {
     auto evaluation = job::Evaluate(job_, options_.plan);
     if (!evaluation.ok()) {
       std::fprintf(stderr, "leat: evaluation: %s\n", evaluation.status().ToString().c_str());
-      return 1;
+      return ExitStatus::kFailed;
     }
     if (!evaluation->warning.empty())
       std::fprintf(stderr, "leat: warning: %s\n", evaluation->warning.c_str());
@@ -552,10 +659,9 @@ int Runner::Run() {
       if (made_directory_) fs::remove_all(job_.directory, ignored);
       if (options_.overrides.directory.empty())
         fs::remove(fs::path(job_.directory).parent_path(), ignored);  // only if it is empty
-      throw std::invalid_argument(status.message());
     }
     std::fprintf(stderr, "leat: %s\n", status.message().c_str());
-    return 1;
+    return status.code() == Code::kAborted ? ExitStatus::kInterrupted : exit_status_;
   }
   TellStarter();
   for (const std::string& note : job_.notes) display_.Say(note);
@@ -563,12 +669,13 @@ int Runner::Run() {
   ReportPlacement();
   Status started = StartMembers();
   if (job_.stream.bots() != nullptr && started.ok()) started = StartRole("bots", 0);
-  if (!started.ok()) failure_ = started.message();
+  if (!started.ok()) FailWith(started);
 
   Time next_status = clock_.Now();
   while (!coordinator_ended_ && failure_.empty()) {
     HandleInterrupts();
     ReapAndReplace();
+    StartDue();
     if (clock_.Now() >= next_status) {
       if (PollStatus()) Obey();
       if (!status_.empty()) display_.Show(status_);
@@ -601,20 +708,21 @@ int RunLocally(const RunnerOptions& options) {
   }
   for (const Status& status : {CheckListen(options.security, options.listen), CheckJob(options.security, job),
                                topology::CheckOneHost(job.topology, net::HostName(), options.place)}) {
-    if (!status.ok()) throw std::invalid_argument(status.message());
+    ThrowIfError(status);
   }
   if (!options.metrics.empty()) {
     const Status allowed = CheckListen(options.security, options.metrics);
-    if (!allowed.ok()) throw std::invalid_argument("--metrics: " + allowed.message());
+    ThrowIfError(allowed.With("--metrics"));
   }
   if (!options.dashboard.empty()) {
     const Status allowed = CheckListen(options.security, options.dashboard);
-    if (!allowed.ok()) throw std::invalid_argument("--dashboard: " + allowed.message());
+    ThrowIfError(allowed.With("--dashboard"));
   }
-  if (!options.source.resume.empty())
-    job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);
-  job::CheckReadable(job);
-  (void)job::CheckBucket(job, !options.source.resume.empty());
+  const bool resume = !options.source.resume.empty();
+  if (resume) job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);
+  // At a resume, the coordinator waits for what is away.
+  if (!resume || job.stream.kafka() == nullptr) job::CheckReadable(job);
+  if (!resume) (void)job::CheckBucket(job, false);
   std::error_code error;
   const bool made_directory = job.directory.empty() || !fs::exists(job.directory, error);
   if (!options.source.resume.empty()) {

@@ -39,8 +39,10 @@ struct RunnerOptions {
 };
 
 // Runs the job to its end and returns the exit status: 0 if it is done, or stopped by Ctrl-C with a
-// checkpoint; 2 on a user's error, 1 on other failures. Throws std::invalid_argument on a user's error,
-// before any process is started and before anything is written except the job's directory.
+// checkpoint; otherwise that of the process that has failed (base/exit_status.h). Processes that end are
+// started again: those that crash some times in a row, those that may heal with back-off and without a limit.
+// Throws std::invalid_argument on a user's error, and StatusError, before any process is started and before
+// anything is written except the job's directory.
 int RunLocally(const RunnerOptions& options);
 
 }  // namespace leat::launcher

@@ -6,15 +6,18 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <variant>
 
+#include "base/exit_status.h"
 #include "checkpoint/bucket/bucket.h"
 #include "checkpoint/safetensors.h"
 #include "control/server.h"
@@ -24,6 +27,7 @@
 #include "job/resume.h"
 #include "job/share_layout.h"
 #include "launcher/signals.h"
+#include "launcher/start/await_healing.h"
 #include "metrics/metrics.h"
 #include "net/address.h"
 #include "net/loop.h"
@@ -59,6 +63,8 @@ namespace {
 // nothing changes.
 constexpr Duration kStreamPoll = std::chrono::milliseconds(50);
 constexpr Duration kQuietStreamPoll = std::chrono::milliseconds(300);
+// A stream that cannot be asked for so long is in the status.
+constexpr Duration kStreamAway = std::chrono::seconds(5);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
 // Of the end, for standbys and members that are gone.
 constexpr Duration kEndWait = std::chrono::seconds(10);
@@ -69,6 +75,9 @@ constexpr Duration kGradientsPause = std::chrono::seconds(10);
 constexpr Duration kLastPoints = std::chrono::seconds(5);
 // At the end, for a disk that is busy.
 constexpr Duration kLastRecord = std::chrono::seconds(2);
+// For a former coordinator's process to end that was killed, and between two looks.
+constexpr Duration kFormerEnds = std::chrono::seconds(3);
+constexpr Duration kFormerPause = std::chrono::milliseconds(50);
 // Of a coordinator's request to the bucket.
 constexpr Duration kBucketDeadline = std::chrono::seconds(60);
 
@@ -112,7 +121,7 @@ std::unique_ptr<tensorboard::RunWriter> StartTensorboard(const job::Job& job,
   const auto name = (fs::absolute(job.directory) / "").lexically_normal().parent_path().filename();
   auto file = tensorboard::EventFile::Create((fs::absolute(options.tensorboard) / name).string(),
                                              net::HostName(), options.resume);
-  if (!file.ok()) throw std::invalid_argument("--tensorboard: " + file.status().message());
+  if (!file.ok()) Throw(file.status().With("--tensorboard"));
   spdlog::info("tensorboard: {}", file->path());
   return std::make_unique<tensorboard::RunWriter>(
       tensorboard::RunWriter::Options{
@@ -547,6 +556,7 @@ class CoordinatorRole {
     if (ranges.ok()) {
       if (*ranges != last_ranges_) poll_pause_ = kStreamPoll;
       last_ranges_ = *ranges;
+      stream_away_since_.reset();
       std::vector<protocol::StreamRange> known;
       for (const auto& r : *ranges) {
         known.push_back({r.partition, r.begin, r.end, r.sealed});
@@ -555,7 +565,9 @@ class CoordinatorRole {
       }
       Do(machine_.OnStream(loop_.Now(), known));
     } else {
-      spdlog::warn("stream: {}", ranges.status().ToString());
+      if (ranges.status().message() != stream_away_) spdlog::warn("stream: {}", ranges.status().ToString());
+      stream_away_ = ranges.status().message();
+      if (!stream_away_since_) stream_away_since_ = loop_.Now();
       if (ranges.status().code() == Code::kDataLoss) return Fail(ranges.status());
     }
     const bool whole =
@@ -1008,6 +1020,8 @@ class CoordinatorRole {
       status.waiting_for = "the journal: " + stalled.message();
     if (status.waiting_for.starts_with("the journal") && !replicator_->WaitsFor().empty())
       status.waiting_for = "the journal: it waits for " + replicator_->WaitsFor();
+    if (status.waiting_for.empty() && stream_away_since_ && loop_.Now() - *stream_away_since_ > kStreamAway)
+      status.waiting_for = "the stream: " + stream_away_;
     if (status.saving && status.saving->id == saving_) status.saving->bytes = saved_bytes_;
     scaling_.Fill(&status.wanted);
     return status;
@@ -1063,6 +1077,8 @@ class CoordinatorRole {
   PublisherService* const publisher_;  // of this process; null: it has none
   report::Progress progress_;
   std::vector<stream::PartitionRange> last_ranges_;
+  std::optional<Time> stream_away_since_;  // no partition can be asked
+  std::string stream_away_;                // why the last time
   Duration poll_pause_ = kStreamPoll;
   uint32_t epochs_;
   std::vector<uint32_t> partitions_;
@@ -1094,9 +1110,9 @@ class CoordinatorRole {
   std::vector<std::string> standbys_;  // addresses
   std::string summary_;
   Status outcome_;
-  Status failure_;                                // why the job was ended
-  uint64_t reported_failures_ = 0;                // of checkpoints
-  uint64_t durable_ = 0;                          // the newest complete one since the start
+  Status failure_;                  // why the job was ended
+  uint64_t reported_failures_ = 0;  // of checkpoints
+  uint64_t durable_ = 0;            // the newest complete one since the start
   std::map<std::string, std::string> misplaced_;  // as last reported
   uint64_t saving_ = 0;                           // the checkpoint that is being made; 0: none
   uint64_t saved_bytes_ = 0;                      // of it
@@ -1142,11 +1158,27 @@ void UnpinFormer(const job::Job& job, stream::Source& source) {
     spdlog::warn("unpin: {}", unpinned.ToString());
 }
 
-void CheckSameTopic(const job::Job& job, stream::Source& source,
-                    const std::vector<protocol::Fingerprint>& fingerprints) {
+// Not ok: the stream cannot be asked at present.
+Status CheckSameTopic(const job::Job& job, stream::Source& source,
+                      const std::vector<protocol::Fingerprint>& fingerprints) {
   const Status same = CheckFingerprints(source, fingerprints);
-  if (same.code() == Code::kDataLoss) throw std::invalid_argument(same.With(job.stream.Describe()).message());
+  if (same.code() == Code::kDataLoss) Throw(same.With(job.stream.Describe()));
+  if (ExitStatusOf(same.code()) == ExitStatus::kMayHeal) return same;
   if (!same.ok()) spdlog::warn("{}", same.ToString());
+  return {};
+}
+
+// A former coordinator that was killed may hold the directory for a moment more.
+Result<std::unique_ptr<checkpoint::Store>> OpenStore(const job::Job& job, const CoordinatorOptions& options,
+                                                     uint64_t term) {
+  const MonotonicClock clock;
+  const Time until = clock.Now() + kFormerEnds;
+  while (true) {
+    auto store = checkpoint::Store::Open(job.directory, options.resume, options.take_over, term);
+    const bool held = options.resume && store.status().code() == Code::kFailedPrecondition;
+    if (!held || clock.Now() >= until) return store;
+    std::this_thread::sleep_for(kFormerPause);
+  }
 }
 
 }  // namespace
@@ -1159,11 +1191,21 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
         "the two");
   }
   const auto place = topology::PlaceOf(job.topology, net::HostName(), options.place);
-  if (!place.ok()) throw std::invalid_argument(place.status().message());
+  if (!place.ok()) Throw(place.status());
   checkpoint::IntactCheckpoint intact;
   // A job whose members are alive goes on, whatever becomes of the bucket.
   const bool goes_on = options.resume && !options.new_members;
-  const uint64_t first_term = goes_on ? 0 : job::CheckBucket(job, options.resume);
+  const auto patiently = [&options](const std::function<Status()>& attempt) {
+    const Status status =
+        options.resume ? launcher::AwaitHealing({.on_wait = options.on_wait}, attempt) : attempt();
+    if (ExitStatusOf(status.code()) == ExitStatus::kBadInput) Throw(status);
+    return status;
+  };
+  uint64_t first_term = 0;
+  LEAT_RETURN_IF_ERROR(patiently([&] {
+    if (!goes_on) first_term = job::CheckBucket(job, options.resume);
+    return Status();
+  }));
   if (options.resume) {
     intact = job::CheckResumable(job);
     if (options.feed.empty()) job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);
@@ -1173,14 +1215,11 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
     LEAT_ASSIGN_OR_RETURN(elected,
                           ElectRestarted(job.directory, protocol::ElectorRole(job.strategy), options));
   }
-  auto store = checkpoint::Store::Open(job.directory, options.resume, options.take_over,
-                                       elected != 0 ? elected : first_term);
+  auto store = OpenStore(job, options, elected != 0 ? elected : first_term);
   if (!store.ok()) return store.status();
   if (const Status kept = job::KeepAssets(&job); !kept.ok()) throw std::invalid_argument(kept.message());
   LEAT_ASSIGN_OR_RETURN(auto bucket, MakeBucket(job, (*store)->term(), options.metrics.get()));
-  if (bucket != nullptr && !goes_on) {
-    if (const Status claimed = bucket->Claim(); !claimed.ok()) throw std::invalid_argument(claimed.message());
-  }
+  if (bucket != nullptr && !goes_on) LEAT_RETURN_IF_ERROR(patiently([&] { return bucket->Claim(); }));
   protocol::RecoveredState restored;
   if (options.resume) {
     auto found = (*store)->Restore(intact.damaged);
@@ -1192,33 +1231,37 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   }
 
   CoordinatorStreams streams;
-  if (options.feed.empty()) {
-    if (const Status ready = PrepareStream(options.resume, &job); !ready.ok())
-      throw std::invalid_argument(ready.message());
-    if (job.inputs.empty()) {
-      LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream.Identify());
-      job = job.WithInputs(std::move(inputs));
+  const job::Job prepared = job;
+  std::vector<stream::PartitionRange> ranges;
+  const Status opened = patiently([&]() -> Status {
+    streams = CoordinatorStreams();
+    job = prepared;
+    if (options.feed.empty()) {
+      LEAT_RETURN_IF_ERROR(PrepareStream(options.resume, &job));
+      if (job.inputs.empty()) {
+        LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream.Identify());
+        job = job.WithInputs(std::move(inputs));
+      }
+      LEAT_ASSIGN_OR_RETURN(streams, OpenOnThisHost(job));
+      // A file that is written to at this moment is not what its identity says.
+      if (job.stream.files() != nullptr) LEAT_RETURN_IF_ERROR(job.CheckInputs());
+    } else {
+      streams = OpenAtFeed(job, options);
     }
-    auto opened = OpenOnThisHost(job);
-    if (!opened.ok()) throw std::invalid_argument(opened.status().message());
-    streams = std::move(*opened);
-    // A file that is written to at this moment is not what its identity says.
-    const Status same = job.stream.files() != nullptr ? job.CheckInputs() : Status();
-    if (!same.ok()) throw std::invalid_argument(same.message());
-  } else {
-    streams = OpenAtFeed(job, options);
-  }
+    LEAT_ASSIGN_OR_RETURN(ranges, streams.source->Ranges());
+    Status same;
+    if (options.resume) {
+      WithDamage(intact, [&] {
+        job::CheckNoDataLoss(job, restored, *streams.source, &ranges);
+        if (restored.manifest) same = CheckSameTopic(job, *streams.source, restored.manifest->fingerprints);
+      });
+    }
+    return same;
+  });
+  if (!opened.ok()) return opened;
   stream::Source* const source = streams.source.get();
-  auto ranges = source->Ranges();
-  if (!ranges.ok()) return ranges.status();
-  if (options.resume) {
-    WithDamage(intact, [&] {
-      job::CheckNoDataLoss(job, restored, *source, &*ranges);
-      if (restored.manifest) CheckSameTopic(job, *source, restored.manifest->fingerprints);
-    });
-  }
   // Workers would find out one after the other, and only once they have been started.
-  job::CheckFits(job, *source, *ranges);
+  job::CheckFits(job, *source, ranges);
   protocol::CoordinatorConfig config;
   config.table = job.Slices();
   config.placement = job.placement;
@@ -1254,11 +1297,11 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   config.topology = job.topology;
   if (options.feed.empty()) config.partition_places = FindPartitionPlaces(job);
   config.job_hash = job.Hash();
-  for (const auto& range : *ranges) config.partitions.push_back(range.partition);
-  if (const Status pinned = PinStream(job, *source, restored, *ranges); !pinned.ok())
+  for (const auto& range : ranges) config.partitions.push_back(range.partition);
+  if (const Status pinned = PinStream(job, *source, restored, ranges); !pinned.ok())
     return {pinned.code(), checkpoint::NoneLeft(intact.damaged, pinned.message())};
   if (elected != 0) UnpinFormer(job, *source);
-  if (!options.resume) job::CheckNotEmpty(job, *ranges);
+  if (!options.resume) job::CheckNotEmpty(job, ranges);
   for (const std::string& note : job.notes) spdlog::info(note);
   auto tensorboard = StartTensorboard(job, options);
   checkpoint::Store& its_store = **store;

@@ -52,13 +52,17 @@ struct CoordinatorOptions {
   // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
   std::string tensorboard;
   bool tensorboard_gradients = false;  // it also shows the distribution of gradients, which workers report
+  // With `resume`: called with what the coordinator waits for before it accepts calls, when that changes.
+  std::function<void(const std::string& what)> on_wait;
   // Called with the coordinator's address once it accepts calls.
   std::function<void(const std::string& address)> on_ready;
 };
 
 // Runs the job's coordinator in the calling thread until the job is over, or until a signal stops it after a
 // final checkpoint. Writes summary.json into the job's directory at the end. kStale: another coordinator has
-// replaced this one, and goes on with the job. Throws std::invalid_argument for errors of the user.
+// replaced this one, and goes on with the job. With `resume`, brokers and buckets that are away are waited
+// for; kAborted: a signal came meanwhile. Throws std::invalid_argument for errors of the user, and
+// StatusError.
 Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options);
 
 }  // namespace leat::roles

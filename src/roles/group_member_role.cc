@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "base/processors.h"
 #include "collective/mpi.h"
 #include "collective/peer_all_reduce.h"
@@ -60,7 +61,6 @@ class GroupMemberRole {
         transport_(transport),
         port_(port),
         mpi_(mpi),
-        exit_status_(options.exit_status),
         job_(std::move(job)),
         stream_(std::move(stream)),
         table_(job_.Slices()),
@@ -272,13 +272,13 @@ class GroupMemberRole {
     }
     collective::MpiOptions options;
     options.place = {a.rank, static_cast<uint32_t>(a.members.size())};
-    options.exit_status_of = exit_status_;
+    options.exit_status_of = [](const Status& why) { return ExitStatusOf(why.code()); };
     group_ = collective::MakeMpiAllReduce(loop_, *mpi_, options, formed);
   }
   // MPI lets nobody go by himself, and takes nobody in again.
   Status EndMpi(Status outcome) {
     if (membership_.evicted()) {
-      outcome = Status(Code::kAborted, "taken for lost by the coordinator");
+      outcome = Status(Code::kUnavailable, "taken for lost by the coordinator");
     } else if (leaving_ && outcome.ok()) {
       outcome = Status(Code::kAborted, "asked to leave");
     }
@@ -432,7 +432,6 @@ class GroupMemberRole {
   net::Transport& transport_;
   collective::Port& port_;
   const LeatMpiModule* const mpi_;  // null: members reduce over the transport
-  const std::function<int(const Status&)> exit_status_;
   job::Job job_;
   OpenedStream stream_;  // its source is the loader's
   protocol::SliceTable table_;

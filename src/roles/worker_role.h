@@ -1,7 +1,6 @@
 // `leat worker`: computes gradients of leased splits. It stores nothing durable.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,8 +28,6 @@ struct RoleOptions {
   Duration read_timeout = std::chrono::seconds(5);
   bool standby = false;             // of a worker: it gets no work until it takes the place of another
   std::optional<double> rate = {};  // of bots, events per second; none: the job's
-  // The exit status for an error, for a worker whose process is ended by MPI together with all others.
-  std::function<int(const Status&)> exit_status;
 };
 
 // The options of a worker's plans: the role's kernels with the job's precision, threads and devices.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/exit_status.h"
 #include "hosts/hosts.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"
@@ -25,8 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 using report::Grouped;
-
-constexpr int kInterrupted = 130;
 
 // Returns the absolute path of the folder, and whether it is new.
 std::pair<std::string, bool> FolderFor(const SoakOptions& options) {
@@ -137,7 +136,7 @@ class Soak {
       std::printf("%s\n", json.dump().c_str());
     }
     RemoveFolder();
-    if (interrupted) return kInterrupted;
+    if (interrupted) return ExitStatus::kInterrupted;
     return failed_.empty() ? 0 : 1;
   }
 

@@ -44,9 +44,9 @@ def summary(done):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def refused(done, *parts):
-    """Checks that a run has failed with exit status 2 and one line that contains all parts. Returns the line."""
-    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+def refused(done, *parts, status=2):
+    """Checks that a run has failed with this exit status and one line that contains all parts. Returns the line."""
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("leat: "), done.stderr
     for part in parts:

@@ -462,6 +462,36 @@ def test_topics_that_lose_records(tmp_path, broker):
 
 
 @pytest.mark.long
+def test_brokers_that_are_away_are_waited_for_at_a_resume(tmp_path):
+    """A new job ends with status 75, one that is resumed says what it waits for, goes on by itself, and counts each event once."""
+    events = 40_000
+    broker = Broker(tmp_path / "broker")
+    try:
+        job_file = counting(tmp_path / "job.yaml", broker, **{"events: 1000000": f"events: {events}, rate: 10000", "interval_s: 5": "interval_s: 1"})
+        directory = tmp_path / "job"
+        with leat.Job("train", job_file, "--directory", directory, directory=tmp_path / "out") as job:
+            job.directory = directory
+            leat.wait_for(lambda: job.status().get("events", 0) > events // 8 and job.status()["checkpoint"], "progress")
+            job.kill()
+        broker.kill()
+        with leat.Job("train", "--resume", directory, directory=tmp_path / "out") as job:
+            leat.wait_for(lambda: "the coordinator waits for Kafka topic 'events'" in job.text(), "what it waits for")
+            job.interrupt()
+            assert job.wait() == 130, job.text()[-3000:]
+        with leat.Job("train", "--resume", directory, directory=tmp_path / "out") as job:
+            job.directory = directory
+            leat.wait_for(lambda: "the coordinator waits for Kafka topic 'events'" in job.text(), "what it waits for")
+            new = leat.run("train", job_file, "--directory", tmp_path / "new")
+            leat.refused(new, "Kafka topic 'events'", status=75)
+            assert not (tmp_path / "new").exists()
+            broker.start()
+            assert job.wait() == 0, job.text()[-3000:]
+        assert values(directory) == {float(events)}
+    finally:
+        broker.stop()
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["train", "bots"])
 def test_a_wrong_password_is_named(tmp_path, command):
     properties, settings = secured(tmp_path)

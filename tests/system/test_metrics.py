@@ -195,7 +195,7 @@ def test_what_is_refused(tmp_path):
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         for start in starts.values():
             leat.refused(leat.run(*start, "--metrics", address, env=ENVIRONMENT), "--metrics: ", f"cannot listen on {address}",
-                         "Address already in use")
+                         "Address already in use", status=75)
     for start in starts.values():
         leat.refused(leat.run(*start, "--metrics", "0.0.0.0:0", env=ENVIRONMENT), "--metrics: ", "0.0.0.0:0", "--security DIR",
                      "--trusted-network")

@@ -374,7 +374,8 @@ def test_bad_arguments(tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = "127.0.0.1:%d" % taken.getsockname()[1]
-        assert f"cannot listen on {address}" in refused(*serve, "--listen", address)
+        leat.refused(leat.run("serve", *serve, "--listen", address, env={"LEAT_TOKEN": TOKEN}, timeout=60),
+                     f"cannot listen on {address}", status=75)
     with started(tmp_path, payments(tmp_path), directory=tmp_path / "other") as running:
         where = running.address()
         done = leat.run("serve", "--coordinator", where, "--listen", "127.0.0.1:0", env={"LEAT_TOKEN": "not the token of it"},

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "base/exit_status.h"
 #include "stream/file/lines.h"
 
 namespace leat::job {
@@ -13,7 +14,7 @@ std::optional<stream::Delimiter> FindDelimiter(const stream::FileSourceOptions& 
     const auto text = stream::SampleText(path, {.format = files.format, .encoding = files.encoding});
     if (!text.ok()) return std::nullopt;
     const auto found = stream::ChooseDelimiter(path, stream::CsvSample(*text), schema, files.header);
-    if (!found.ok()) throw std::invalid_argument(found.status().message());
+    if (!found.ok()) Throw(found.status());
     if (!first) first = *found;
     if (first->character != found->character) {
       throw std::invalid_argument(path + ": its delimiter is " + stream::DelimiterName(found->character) +
@@ -28,7 +29,7 @@ std::vector<std::string> ReadHeader(const stream::FileSourceOptions& files, cons
   std::vector<std::string> first;
   for (const auto& path : files.paths) {
     const auto names = stream::ReadCsvHeader(path, csv, files.encoding);
-    if (!names.ok()) throw std::invalid_argument(names.status().message());
+    if (!names.ok()) Throw(names.status());
     if (first.empty()) first = *names;
     if (*names != first)
       throw std::invalid_argument(path + ": names other columns than " + files.paths.front());

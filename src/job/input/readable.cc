@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/exit_status.h"
 #include "stream/dead_letters.h"
 #include "stream/decode/decoder.h"
 #include "stream/decode/text_hint.h"
@@ -30,8 +31,7 @@ void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& sou
     ends = ends && range.sealed;
     for (uint64_t at = range.begin; at < range.end && seen < stream::DeadLetterRate::kWindow; at += share) {
       const uint64_t end = std::min({range.end, at + share, at + stream::DeadLetterRate::kWindow - seen});
-      if (const auto read = source.Read(range.partition, at, end, &records); !read.ok())
-        throw std::invalid_argument(read.message());
+      if (const auto read = source.Read(range.partition, at, end, &records); !read.ok()) Throw(read);
       rows.clear();
       decoder->Decode(records, &rows);
       if (dead == 0 && !rows.dead.empty()) {
@@ -77,7 +77,7 @@ void CheckFits(const Job& job, stream::Source& source, const std::vector<stream:
 
 void CheckNotEmpty(const Job& job, const std::vector<stream::PartitionRange>& ranges) {
   if (std::ranges::any_of(ranges, [](const auto& range) { return range.begin < range.end; })) return;
-  if (const Status good = job.stream.CheckEmpty(); !good.ok()) throw std::invalid_argument(good.message());
+  if (const Status good = job.stream.CheckEmpty(); !good.ok()) Throw(good);
 }
 
 void CheckReadable(const Job& job) {
@@ -85,17 +85,17 @@ void CheckReadable(const Job& job) {
   (void)stream::MakeDecoder(job.schema);  // has what it needs, such as the secrets of a registry
   const auto ranges_of = [](stream::Source& source) {
     auto ranges = source.Ranges();
-    if (!ranges.ok()) throw std::invalid_argument(ranges.status().message());
+    if (!ranges.ok()) Throw(ranges.status());
     return *ranges;
   };
   if (job.evaluate) {
     auto files = stream::OpenFiles(job.EvaluationFiles());
-    if (!files.ok()) throw std::invalid_argument(files.status().message());
+    if (!files.ok()) Throw(files.status());
     CheckFits(job, job.EvaluationSchema(), **files, ranges_of(**files), job.evaluate->paths.front());
   }
   if (job.stream.bots() != nullptr) return;  // they make the topic
   auto source = job.stream.Open();
-  if (!source.ok()) throw std::invalid_argument(source.status().message());
+  if (!source.ok()) Throw(source.status());
   const auto ranges = ranges_of(**source);
   CheckFits(job, **source, ranges);
   CheckNotEmpty(job, ranges);

@@ -1,4 +1,5 @@
 // Accepts authenticated connections.
+#include "base/exit_status.h"
 #include "net/handshake/handshake.h"
 
 #include <sys/socket.h>
@@ -276,18 +277,18 @@ class HandshakeListener final : public Listener {
 Result<std::unique_ptr<Listener>> Listen(std::shared_ptr<TransportContext> shared, const std::string& address,
                                          std::optional<std::string> protocol,
                                          std::function<void(AuthenticatedSocket)> on_socket) {
-  const auto fail = [&](const std::string& why) {
-    return Status(Code::kUnavailable, "cannot listen on " + address + ": " + why);
+  const auto fail = [&](int error) {
+    return Status(CodeOfErrno(error), "cannot listen on " + address + ": " + SocketError(error));
   };
   auto resolved = Resolve(address);
   if (!resolved.ok()) return resolved.status().With("cannot listen on " + address);
   SocketAddress at = resolved->front();
   const int fd = socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return fail(SocketError(errno));
+  if (fd < 0) return fail(errno);
   SetSocketOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (bind(fd, at.get(), at.size) != 0 || listen(fd, SOMAXCONN) != 0 ||
       getsockname(fd, at.get(), &at.size) != 0) {
-    const std::string why = SocketError(errno);
+    const int why = errno;
     close(fd);
     return fail(why);
   }

@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "net/address.h"
 #include "net/http/connection_limit.h"
 #include "net/http/request_head.h"
@@ -209,7 +210,7 @@ Result<std::unique_ptr<HttpListener>> HttpListener::Start(Options options, std::
       setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
       bind(socket.get(), at.get(), at.size) != 0 || listen(socket.get(), kBacklog) != 0 ||
       getsockname(socket.get(), at.get(), &at.size) != 0) {
-    return Status(Code::kUnavailable, where + ": " + std::strerror(errno));
+    return Status(CodeOfErrno(errno), where + ": " + std::strerror(errno));
   }
   return std::unique_ptr<HttpListener>(std::make_unique<Listener>(
       std::move(options), std::move(routes), std::move(socket), at.ToString(), std::move(wake)));

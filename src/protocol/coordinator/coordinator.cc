@@ -388,9 +388,10 @@ void Coordinator::State::StepEnding(Time now) {
     if (FinalCheckpointDone()) {
       StopMembers(now, Status());
     } else if (now >= ending_deadline) {
-      StopMembers(
-          now, Status(Code::kDeadlineExceeded, "the final checkpoint could not be made; the newest one is " +
-                                                   (durable ? durable->directory : std::string("none"))));
+      // A job that was to end does not go on by itself.
+      StopMembers(now, Status(stop_requested ? Code::kFailedPrecondition : Code::kDeadlineExceeded,
+                              "the final checkpoint could not be made; the newest one is " +
+                                  (durable ? durable->directory : std::string("none"))));
     } else if (!pending && even && now >= retry_checkpoint) {
       StartCheckpoint(now, true);
     }

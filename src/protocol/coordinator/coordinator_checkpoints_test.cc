@@ -394,9 +394,9 @@ TEST_F(CoordinatorTest, AStopThatCannotSaveIsReported) {
   const uint64_t call = Admin(AdminRequest::Kind::kStop);
   now_ += 3 * config_.checkpoint_timeout;
   SendHeartbeat(worker_);
-  EXPECT_EQ(AdminAnswer(call)->code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(AdminAnswer(call)->code(), Code::kFailedPrecondition);
   EXPECT_TRUE(SendHeartbeat(worker_).stop);
-  EXPECT_EQ(All<JobEnded>(actions_).at(0).status.code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(All<JobEnded>(actions_).at(0).status.code(), Code::kFailedPrecondition);
 }
 
 TEST_F(CoordinatorTest, ATrainedJobWaitsUntilItIsSaved) {

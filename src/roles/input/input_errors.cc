@@ -54,8 +54,8 @@ Status InputErrors::OnSplit(const PreparedSplit& split) {
   }
   rate_.Count(cut.events(), split.rows.dead.size());
   if (!rate_.exceeded()) return {};
-  return Status(Code::kInvalidArgument, "too many dead letters: " + rate_.Describe() +
-                                            ", the last: " + progress_->last_dead_letter + hint_.Describe());
+  return Status(Code::kFailedPrecondition, "too many dead letters: " + rate_.Describe() + ", the last: " +
+                                               progress_->last_dead_letter + hint_.Describe());
 }
 
 Status InputErrors::OnUnreadable(Time now, uint64_t lease, const Status& why) {

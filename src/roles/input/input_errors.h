@@ -26,7 +26,7 @@ class InputErrors {
 
   // Starts to keep dead letters in the job's directory, if it has one.
   void OpenDeadLetters(NodeId node);
-  // To be called when a split has been read. kInvalidArgument: there are too many dead letters.
+  // To be called when a split has been read. kFailedPrecondition: there are too many dead letters.
   Status OnSplit(const PreparedSplit& split);
   // To be called when a split could not be read. Ok: retry after retry_interval(), because the lease may be
   // outdated and its events expired. An error, after repeated failures: the worker ends with it.

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "net/address.h"
 #include "net/http/connection_limit.h"
 #include "serve/http/request_reader.h"
@@ -377,7 +378,7 @@ class Server final : public HttpServer {
     if (!error) acceptor_->set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) acceptor_->bind(endpoint, error);
     if (!error) acceptor_->listen(1024, error);
-    if (error) return {Code::kUnavailable, where + ": " + error.message()};
+    if (error) return {CodeOfErrno(error.value()), where + ": " + error.message()};
     const auto own = acceptor_->local_endpoint();
     net::SocketAddress address;
     std::memcpy(address.get(), own.data(), own.size());

@@ -332,7 +332,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
         now() > faults.until + std::max(faults.longest_pause, faults.longest_cut) + std::chrono::seconds(15);
     // A stop may give up its final checkpoint, but only for lack of time, and only under faults.
     if (!ended->status.ok() &&
-        (!options.resume || ended->status.code() != Code::kDeadlineExceeded || fault_free)) {
+        (!options.resume || ended->status.code() != Code::kFailedPrecondition || fault_free)) {
       result.failure = ended->status;
       return Violate(Invariant::kJobEnds, "the job ended with " + ended->status.ToString());
     }

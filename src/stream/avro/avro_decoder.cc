@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "stream/avro/avro_program.h"
 #include "stream/decode/row_writer.h"
 #include "stream/framing.h"
@@ -165,7 +166,7 @@ std::vector<std::string> UseAvro(const AvroTexts& texts, Schema* schema) {
 std::unique_ptr<Decoder> MakeAvroDecoder(const Schema& schema) {
   if (!schema.avro.registry) return MakeAvroDecoder(schema, nullptr);
   auto service = OpenRegistry(*schema.avro.registry);
-  if (!service.ok()) throw std::invalid_argument(service.status().message());
+  if (!service.ok()) Throw(service.status());
   return MakeAvroDecoder(
       schema, std::make_unique<SchemaRegistry>(std::move(*service), schema.avro.registry->timeout));
 }

@@ -145,7 +145,10 @@ Status KafkaClient::Error(rd_kafka_resp_err_t error, const std::string& what) co
       break;
   }
   const std::string last = LastError();
-  return {Code::kUnavailable, message + (last.empty() ? "" : " (" + last + ")")};
+  // librdkafka tries wrong credentials again and again, and names no code of its own for them.
+  const bool refused = last.find("uthentication failed") != last.npos;
+  return {refused ? Code::kPermissionDenied : Code::kUnavailable,
+          message + (last.empty() ? "" : " (" + last + ")")};
 }
 
 int Milliseconds(Duration duration) {

@@ -278,7 +278,7 @@ bool GroupCoordinator::Step(Time now, const std::function<uint64_t()>& next_id) 
   if (!failure_.ok()) return false;
   if (ending_) {
     // No member is left to be found silent, or the time is over.
-    if (members_.empty() || now >= ending_->due) failure_ = Status(Code::kAborted, ending_->why);
+    if (members_.empty() || now >= ending_->due) failure_ = Status(Code::kUnavailable, ending_->why);
     return false;
   }
   if (group_ && members_.empty()) {

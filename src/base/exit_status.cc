@@ -1,0 +1,106 @@
+#include "base/exit_status.h"
+
+#include <cerrno>
+#include <new>
+#include <system_error>
+
+namespace leat {
+
+Code CodeOfErrno(int error) {
+  switch (error) {
+    case 0:
+      return Code::kOk;
+    case ENOENT:
+      return Code::kNotFound;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return Code::kPermissionDenied;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case EAGAIN:
+      return Code::kResourceExhausted;
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EADDRNOTAVAIL:
+      return Code::kInvalidArgument;
+    case EIO:
+      return Code::kDataLoss;
+    // Of file systems on other hosts, and of former processes that still end.
+    case ESTALE:
+    case ETIMEDOUT:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case ENOTCONN:
+    case EBUSY:
+    case EADDRINUSE:
+      return Code::kUnavailable;
+    default:
+      return Code::kInternal;
+  }
+}
+
+int ExitStatusOf(Code code) {
+  switch (code) {
+    case Code::kOk:
+      return ExitStatus::kDone;
+    case Code::kInvalidArgument:
+    case Code::kNotFound:
+    case Code::kPermissionDenied:
+    case Code::kDataLoss:
+    case Code::kFailedPrecondition:
+      return ExitStatus::kBadInput;
+    case Code::kDeadlineExceeded:
+    case Code::kUnavailable:
+    case Code::kResourceExhausted:
+      return ExitStatus::kMayHeal;
+    case Code::kAborted:
+      return ExitStatus::kInterrupted;
+    case Code::kStale:
+    case Code::kInternal:
+      break;
+  }
+  return ExitStatus::kFailed;
+}
+
+AfterExit AfterExitOf(int exit_status, bool coordinator) {
+  switch (exit_status) {
+    case ExitStatus::kDone:
+      return AfterExit::kDone;
+    case ExitStatus::kBadInput:
+      return AfterExit::kGiveUp;
+    case ExitStatus::kMayHeal:
+      return AfterExit::kRestartForEver;
+    default:
+      return coordinator && exit_status < ExitStatus::kSignal ? AfterExit::kGiveUp : AfterExit::kRestart;
+  }
+}
+
+void Throw(const Status& status) {
+  if (ExitStatusOf(status.code()) == ExitStatus::kBadInput) throw std::invalid_argument(status.message());
+  throw StatusError(status);
+}
+
+Status StatusOf(const std::exception& error) {
+  if (const auto* known = dynamic_cast<const StatusError*>(&error)) return known->status();
+  Code code = Code::kInternal;
+  if (dynamic_cast<const std::invalid_argument*>(&error) != nullptr) code = Code::kInvalidArgument;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) code = Code::kResourceExhausted;
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error);
+      system != nullptr && (system->code().category() == std::system_category() ||
+                            system->code().category() == std::generic_category()))
+    code = CodeOfErrno(system->code().value());
+  return {code, error.what()};
+}
+
+}  // namespace leat

@@ -1,0 +1,53 @@
+#include "launcher/start/await_healing.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "base/exit_status.h"
+#include "launcher/signals.h"
+
+namespace leat::launcher {
+namespace {
+
+Status Attempt(const std::function<Status()>& attempt) {
+  try {
+    return attempt();
+  } catch (const StatusError& error) {
+    return error.status();
+  }
+}
+
+}  // namespace
+
+Status AwaitHealing(const HealingOptions& options, const std::function<Status()>& attempt) {
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stopped = false;
+  std::optional<SignalWatch> signals;
+  std::string said;
+  for (Duration pause = options.first_pause;; pause = std::min(2 * pause, options.longest_pause)) {
+    const Status status = Attempt(attempt);
+    if (ExitStatusOf(status.code()) != ExitStatus::kMayHeal) {
+      if (!said.empty() && options.on_wait) options.on_wait("");
+      return status;
+    }
+    if (status.message() != said) {
+      said = status.message();
+      if (options.on_wait) options.on_wait(said);
+    }
+    if (!signals) {
+      signals.emplace([&](int) {
+        const std::lock_guard lock(mutex);
+        stopped = true;
+        wake.notify_one();
+      });
+    }
+    std::unique_lock lock(mutex);
+    if (wake.wait_for(lock, pause, [&] { return stopped; }))
+      return {Code::kAborted, "interrupted while it waited for " + said};
+  }
+}
+
+}  // namespace leat::launcher

@@ -1,0 +1,21 @@
+// What a coordinator writes to the pipe of --ready-fd while it starts, line by line: "waits for TEXT", as
+// often as that changes, then its address. The end of the pipe without an address: it has failed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace leat::launcher {
+
+struct ReadyNews {
+  std::optional<std::string> waits;  // the last that has been said; "": for nothing any more
+  std::string address;               // empty: not yet
+};
+// `rest` keeps what follows the last whole line, until the next call.
+ReadyNews TakeReady(std::string_view bytes, std::string* rest);
+
+// The line, for the pipe. Line ends within the text become spaces; a long text is cut.
+std::string WaitsLine(std::string_view what);
+
+}  // namespace leat::launcher
