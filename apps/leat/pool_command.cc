@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "checkpoint/file.h"
 #include "commands.h"
 #include "control/client.h"
@@ -58,7 +59,7 @@ struct PoolArguments {
 };
 
 void RequireOk(const Status& status) {
-  if (!status.ok()) throw std::invalid_argument(status.message());
+  ThrowIfError(status);
 }
 
 std::string PoolToken() {
@@ -74,9 +75,8 @@ launcher::Security SecurityOf(const PoolArguments& a) {
 }
 
 int Ended(const Status& status) {
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "leat: %s\n", status.message().c_str());
-  return status.code() == Code::kInternal ? 1 : 2;
+  if (!status.ok()) std::fprintf(stderr, "leat: %s\n", status.message().c_str());
+  return ExitStatusOf(status.code());
 }
 
 pool::Resources ResourcesOf(double cores, double megabytes) {
@@ -163,7 +163,7 @@ int Submit(const PoolArguments& a) {
   overrides.data = a.data;
   if (!a.workers.empty()) {
     const auto workers = job::ParseWorkerRange(a.workers);
-    if (!workers.ok()) throw std::invalid_argument("--workers: " + workers.status().message());
+    if (!workers.ok()) Throw(workers.status().With("--workers"));
     overrides.workers = workers->least;
     overrides.max_workers = workers->most;
   }
@@ -235,10 +235,12 @@ int List(const PoolArguments& a) {
                 why.c_str());
   }
   for (const Json& agent : all.value("agents", Json::array())) {
-    std::printf("agent %s on %s: %.6g of %.6g cores and %.6g of %.6g MB are free%s\n",
+    const std::string left_out = Text(agent, "left_out");
+    std::printf("agent %s on %s: %.6g of %.6g cores and %.6g of %.6g MB are free%s%s\n",
                 Text(agent, "agent").c_str(), Text(agent, "host").c_str(), agent.value("free_cores", 0.0),
                 agent.value("cores", 0.0), agent.value("free_memory", 0.0) / 1e6,
-                agent.value("memory", 0.0) / 1e6, agent.value("lost", false) ? "; it does not answer" : "");
+                agent.value("memory", 0.0) / 1e6, agent.value("lost", false) ? "; it does not answer" : "",
+                left_out.empty() ? "" : ("; it " + left_out).c_str());
   }
   return 0;
 }

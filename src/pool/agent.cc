@@ -21,10 +21,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "checkpoint/file.h"
 #include "control/client.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"
+#include "launcher/start/ready.h"
 #include "net/address.h"
 #include "net/same_host/descriptor.h"
 #include "pool/agent_directory.h"
@@ -39,6 +41,9 @@ namespace fs = std::filesystem;
 constexpr Duration kReportInterval = std::chrono::milliseconds(250);
 constexpr Duration kReportDeadline = std::chrono::seconds(2);
 constexpr Duration kTermGrace = std::chrono::seconds(10);  // after SIGTERM, before SIGKILL
+// Between two starts of bots; doubles.
+constexpr Duration kFirstPause = std::chrono::milliseconds(500);
+constexpr Duration kMostPause = std::chrono::seconds(10);
 // An agent that was restarted may meet its former self for a while.
 constexpr Duration kNameTaken = std::chrono::seconds(5);
 
@@ -63,6 +68,7 @@ class Agent {
     while (!stopped_ && failure.ok()) {
       Reap();
       ReadAddresses();
+      StartDueBots();
       failure = Exchange();
       KillOverdue();
       if (!stopped_ && failure.ok()) processes_.Await(kReportInterval);
@@ -76,9 +82,13 @@ class Agent {
     ProcessId id;
     pid_t pid = 0;
     net::Descriptor ready;  // of a coordinator that has not said its address
+    std::string said;       // by it, the last line that is not complete
+    std::string waits;      // for what, before it has an address
     std::string address;
     std::unique_ptr<CoordinatorLink> link;
-    pid_t bots = 0;            // of a coordinator whose job has them
+    pid_t bots = 0;               // of a coordinator whose job has them
+    std::optional<Time> bots_at;  // when they are to be started; none: they run, or there are none
+    uint32_t bots_failures = 0;
     std::optional<Time> told;  // to end
   };
 
@@ -93,11 +103,23 @@ class Agent {
       spdlog::info("job {}: {} {} ended with status {}{}", local.id.job, Name(local.id.role), local.id.index,
                    end.exit_code, end.last_error.empty() ? "" : ": " + end.last_error);
       if (local.bots > 0) processes_.Signal(local.bots, SIGTERM);
-      ended_.push_back({++events_, local.id, end.exit_code, end.last_error.substr(0, 1000)});
+      ended_.push_back({++events_, local.id, end.exit_code, end.last_error.substr(0, 1000), HostFailed(end)});
       const JobId job = local.id.job;
       locals_.erase(at);
       if (std::ranges::none_of(locals_, [job](const auto& l) { return l.second.id.job == job; })) Forget(job);
     }
+  }
+
+  // Whether no process can do better here at present.
+  bool HostFailed(const launcher::ProcessEnd& end) const {
+    if (end.exit_code == launcher::kNotStarted) return true;
+    if (end.exit_code != ExitStatus::kMayHeal) return false;
+    constexpr size_t kProbe = 64 << 10;
+    constexpr const char* kName = "probe";
+    const Status full = checkpoint::ReplaceFile(options_.directory, kName, std::vector<std::byte>(kProbe));
+    std::error_code ignored;
+    fs::remove(fs::path(options_.directory) / kName, ignored);
+    return full.code() == Code::kResourceExhausted;
   }
 
   // They are started again while their job runs.
@@ -105,7 +127,21 @@ class Agent {
     for (auto& [number, local] : locals_) {
       if (local.bots != end.pid) continue;
       local.bots = 0;
-      if (end.exit_code != 0 && !local.told) StartBots(&local);
+      if (local.told || end.exit_code == ExitStatus::kDone) continue;
+      spdlog::warn("job {}: bots ended with status {}{}", local.id.job, end.exit_code,
+                   end.last_error.empty() ? "" : ": " + end.last_error);
+      if (AfterExitOf(end.exit_code, false) != AfterExit::kGiveUp) StartBotsLater(&local);
+    }
+  }
+  void StartBotsLater(Local* local) {
+    const Duration pause = kFirstPause * (1 << std::min(local->bots_failures++, 10u));
+    local->bots_at = clock_.Now() + std::min<Duration>(pause, kMostPause);
+  }
+  void StartDueBots() {
+    for (auto& [number, local] : locals_) {
+      if (!local.bots_at || *local.bots_at > clock_.Now()) continue;
+      local.bots_at.reset();
+      StartBots(&local);
     }
   }
 
@@ -120,21 +156,21 @@ class Agent {
     return options_.directory + "/" + part + "/" + std::to_string(job);
   }
 
+  // What coordinators say while they start: launcher/start/ready.h.
   void ReadAddresses() {
     for (auto& [number, local] : locals_) {
       if (local.ready.get() < 0) continue;
-      std::array<char, 256> buffer{};
+      std::array<char, 4096> buffer{};
       const ssize_t n = read(local.ready.get(), buffer.data(), buffer.size());
       if (n < 0) continue;
-      local.address.append(buffer.data(), static_cast<size_t>(n));
-      if (n > 0 && !local.address.ends_with('\n')) continue;
+      const launcher::ReadyNews news =
+          launcher::TakeReady(std::string_view(buffer.data(), static_cast<size_t>(n)), &local.said);
+      if (news.waits) local.waits = *news.waits;
+      if (n > 0 && news.address.empty()) continue;
       local.ready = net::Descriptor();
-      if (!local.address.ends_with('\n')) {
-        local.address.clear();  // it ends
-        continue;
-      }
-      local.address.pop_back();
-      Connect(&local);
+      local.waits.clear();
+      local.address = news.address;
+      if (!local.address.empty()) Connect(&local);  // otherwise it ends
     }
   }
 
@@ -158,7 +194,8 @@ class Agent {
                        .offer = options_.offer,
                        .host_class = options_.host_class};
     for (const auto& [number, local] : locals_) {
-      report.running.push_back({local.id, local.link != nullptr ? local.address : ""});
+      report.running.push_back({local.id, local.link != nullptr ? local.address : "",
+                                local.link != nullptr ? local.link->waits() : local.waits});
       if (local.link == nullptr) continue;
       if (const auto want = local.link->want()) report.wants.push_back(*want);
     }
@@ -187,7 +224,8 @@ class Agent {
                     status.code() == Code::kInvalidArgument);
     const bool taken =
         said != nullptr && status.code() == Code::kUnavailable && now - *silent_since_ > kNameTaken;
-    return never || taken ? status : Status();
+    if (taken) return {Code::kFailedPrecondition, status.message()};
+    return never ? status : Status();
   }
 
   Status Obey(const std::string& body) {
@@ -204,7 +242,7 @@ class Agent {
       const Status started = Start(start);
       if (started.ok()) continue;
       spdlog::error("job {}: {}", start.id.job, started.message());
-      ended_.push_back({++events_, start.id, 2, started.message()});
+      ended_.push_back({++events_, start.id, ExitStatus::kMayHeal, started.message(), true});
     }
     for (const auto& grant : reply->orders.grants) {
       if (CoordinatorLink* const link = LinkOf(grant.job)) link->Grant(grant);
@@ -387,8 +425,12 @@ class Agent {
     launcher::ProcessSpec spec = SpecFor(access, "bots");
     spec.arguments = {"bots", "--coordinator", local->address};
     const auto pid = processes_.Start(spec);
-    if (!pid.ok()) return spdlog::error("job {}: {}", local->id.job, pid.status().message());
-    local->bots = *pid;
+    if (pid.ok()) {
+      local->bots = *pid;
+      return;
+    }
+    spdlog::error("job {}: {}", local->id.job, pid.status().message());
+    StartBotsLater(local);
   }
 
   const AgentOptions& options_;

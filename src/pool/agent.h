@@ -34,8 +34,8 @@ struct AgentOptions {
 };
 
 // Runs the agent in the calling thread until SIGINT or SIGTERM, which BlockSignals has blocked; then its
-// processes end. While the pool does not answer, they go on. kUnavailable: another agent has this name;
-// errors of the directory.
+// processes end. While the pool does not answer, they go on. kFailedPrecondition: another agent has this
+// name; errors of the directory.
 Status RunAgent(const AgentOptions& options);
 
 }  // namespace leat::pool

@@ -16,7 +16,7 @@ constexpr Duration kStopDeadline = std::chrono::minutes(10);
 
 }  // namespace
 
-std::optional<JobWant> WantIn(JobId job, const std::string& status) {
+std::optional<JobWant> WantIn(JobId job, const std::string& status, std::string* waits) {
   const auto json = nlohmann::json::parse(status, nullptr, false);
   if (!json.is_object()) return std::nullopt;
   JobWant want{.job = job};
@@ -29,6 +29,8 @@ std::optional<JobWant> WantIn(JobId job, const std::string& status) {
   want.servers = static_cast<uint32_t>(std::min<uint64_t>(number(*wanted, "ps"), 100'000));
   want.workers = static_cast<uint32_t>(std::min<uint64_t>(number(*wanted, "workers"), 100'000));
   want.events = number(json, "events");
+  const auto waiting = json.find("waiting_for");
+  *waits = waiting != json.end() && waiting->is_string() ? waiting->get<std::string>() : "";
   return want;
 }
 
@@ -53,6 +55,11 @@ std::optional<JobWant> CoordinatorLink::want() const {
   return want_;
 }
 
+std::string CoordinatorLink::waits() const {
+  std::lock_guard lock(mutex_);
+  return waits_;
+}
+
 void CoordinatorLink::Grant(const AgentOrders::Grant& grant) {
   std::lock_guard lock(mutex_);
   if (grant_ == grant) return;
@@ -70,10 +77,12 @@ void CoordinatorLink::Stop(bool discard) {
 void CoordinatorLink::AskStatus() {
   const auto reply = client_->Call(protocol::StatusRequest{}, kLinkDeadline);
   const auto* status = reply.ok() ? std::get_if<protocol::StatusReply>(&*reply) : nullptr;
-  const auto want = status != nullptr ? WantIn(job_, status->json) : std::nullopt;
+  std::string waits;
+  const auto want = status != nullptr ? WantIn(job_, status->json, &waits) : std::nullopt;
   std::lock_guard lock(mutex_);
   if (want) {
     want_ = want;
+    waits_ = waits.substr(0, 1000);
   } else if (want_) {
     want_->lost = true;
   }

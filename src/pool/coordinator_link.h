@@ -27,6 +27,8 @@ class CoordinatorLink {
 
   // What the job wanted when it was asked last; none: it has not answered yet.
   std::optional<JobWant> want() const;
+  // What the job waited for then; empty: nothing.
+  std::string waits() const;
   void Grant(const AgentOrders::Grant& grant);
   void Stop(bool discard);
 
@@ -40,12 +42,13 @@ class CoordinatorLink {
   std::condition_variable changed_;
   bool over_ = false;
   std::optional<JobWant> want_;
+  std::string waits_;
   std::optional<AgentOrders::Grant> grant_;
   std::optional<bool> stop_;  // discard
   std::thread thread_;
 };
 
-// Reads a coordinator's status. None: it is no status of a job.
-std::optional<JobWant> WantIn(JobId job, const std::string& status);
+// Reads a coordinator's status. None: it is no status of a job. `waits`: CoordinatorLink::waits.
+std::optional<JobWant> WantIn(JobId job, const std::string& status, std::string* waits);
 
 }  // namespace leat::pool

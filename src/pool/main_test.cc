@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,9 +14,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "control/client.h"
 #include "control/server.h"
 #include "launcher/signals.h"
+#include "launcher/start/ready.h"
 #include "pool/agent.h"
 #include "pool/pool_server.h"
 #include "pool/testing.h"
@@ -43,8 +46,14 @@ std::string Token() {
   return token != nullptr ? token : "";
 }
 
+int Fail(const Status& status) {
+  std::fprintf(stderr, "leat: %s\n", status.message().c_str());
+  return ExitStatusOf(status.code());
+}
+
 // Trains an event for each worker and tick, keeps the number in its directory, and asks workers beyond its
-// grant to leave.
+// grant to leave. Its job file has the number of events, and a path: while that exists, its brokers are away.
+// It ends and waits as the program does.
 class PlayedCoordinator {
  public:
   explicit PlayedCoordinator(const std::vector<std::string>& arguments) : arguments_(arguments) {}
@@ -57,20 +66,32 @@ class PlayedCoordinator {
       fs::create_directories(directory);
       fs::copy_file(arguments_.back(), directory + "/job.yaml");
     }
-    std::ifstream(directory + "/job.yaml") >> goal_;
+    std::ifstream(directory + "/job.yaml") >> goal_ >> away_;
     std::ifstream(directory + "/events") >> events_;
+    const int ready = std::atoi(Option(arguments_, "--ready-fd").c_str());
+    const launcher::SignalWatch signals([this](int) { stop_ = true; });
+    for (bool said = false; BrokersAway(); said = true) {
+      const Status away(Code::kUnavailable, "no broker has answered");
+      if (resume.empty()) {
+        fs::remove_all(directory);
+        return Fail(away);
+      }
+      if (stop_) return ExitStatus::kInterrupted;
+      const std::string line = launcher::WaitsLine(away.message());
+      if (!said && write(ready, line.data(), line.size()) < 0) return ExitStatus::kFailed;
+      std::this_thread::sleep_for(kTick);
+    }
     auto server = control::ControlServer::Start(
         Option(arguments_, "--listen"), Token(),
         [this](protocol::ControlRequest request, auto reply) { reply(Answer(request)); });
-    if (!server.ok()) return 2;
+    if (!server.ok()) return Fail(server.status());
     const std::string line = (*server)->address() + "\n";
-    if (write(std::atoi(Option(arguments_, "--ready-fd").c_str()), line.data(), line.size()) < 0) return 1;
-    const launcher::SignalWatch signals([this](int) { stop_ = true; });
+    if (write(ready, line.data(), line.size()) < 0) return ExitStatus::kFailed;
     while (true) {
       std::this_thread::sleep_for(kTick);
       std::lock_guard lock(mutex_);
       std::erase_if(workers_, [this](const auto& w) { return clock_.Now() - w.second > kWorkerTimeout; });
-      if (!stop_) events_ = std::min<uint64_t>(goal_, events_ + workers_.size());
+      if (!stop_ && !BrokersAway()) events_ = std::min<uint64_t>(goal_, events_ + workers_.size());
       std::ofstream(directory + "/new") << events_ << "\n";
       fs::rename(directory + "/new", directory + "/events");
       if (!stop_ && events_ < goal_) continue;
@@ -82,6 +103,7 @@ class PlayedCoordinator {
   }
 
  private:
+  bool BrokersAway() const { return !away_.empty() && fs::exists(away_); }
   protocol::ControlReply Answer(const protocol::ControlRequest& request) {
     std::lock_guard lock(mutex_);
     if (const auto* worker = std::get_if<protocol::JobRequest>(&request)) {
@@ -108,6 +130,7 @@ class PlayedCoordinator {
   const MonotonicClock clock_;
   std::mutex mutex_;
   uint64_t goal_ = 0, events_ = 0;
+  std::string away_;
   std::map<std::string, Time> workers_;  // by process number
   std::optional<int64_t> granted_;
   std::atomic<bool> stop_{false}, over_{false};
@@ -125,7 +148,7 @@ int PlayWorker(const std::vector<std::string>& arguments) {
     failures = said != nullptr ? 0 : failures + 1;
     std::this_thread::sleep_for(kTick);
   }
-  return stop ? 0 : 1;
+  return stop ? ExitStatus::kDone : Fail({Code::kUnavailable, "the coordinator is lost"});
 }
 
 }  // namespace
@@ -141,7 +164,7 @@ int Play(const std::vector<std::string>& arguments) {
     options.listen = Option(arguments, "--listen");
     options.token = kTestToken;
     options.config.agent_timeout = std::chrono::seconds(3);
-    return RunPool(options).ok() ? 0 : 1;
+    return ExitStatusOf(RunPool(options).code());
   }
   AgentOptions options;
   options.pool = Option(arguments, "--pool");
@@ -149,7 +172,7 @@ int Play(const std::vector<std::string>& arguments) {
   options.name = Option(arguments, "--name");
   options.directory = Option(arguments, "--directory");
   options.offer = {3000, uint64_t{1} << 33};
-  return RunAgent(options).ok() ? 0 : 1;
+  return ExitStatusOf(RunAgent(options).code());
 }
 
 }  // namespace leat::pool

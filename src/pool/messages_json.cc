@@ -204,11 +204,14 @@ std::string ToJson(const AgentReport& report) {
   Json running = Json::array(), ended = Json::array(), wants = Json::array();
   for (const auto& one : report.running) {
     running.push_back(Put(one.id));
-    running.back()["address"] = one.address;
+    running.back().update({{"address", one.address}, {"waits", one.waits}});
   }
   for (const auto& one : report.ended) {
     ended.push_back(Put(one.id));
-    ended.back().update({{"event", one.event}, {"exit_code", one.exit_code}, {"error", one.error}});
+    ended.back().update({{"event", one.event},
+                         {"exit_code", one.exit_code},
+                         {"error", one.error},
+                         {"host_failed", one.host_failed}});
   }
   for (const JobWant& want : report.wants) {
     wants.push_back({{"job", want.job},
@@ -239,10 +242,10 @@ Result<AgentReport> ReportFromJson(std::string_view text) {
     report.offer = TakeResources(json, "offer");
     report.host_class = TakeName(json, "class");
     for (const Json& one : TakeList(json, "running"))
-      report.running.push_back({TakeProcess(one), TakeText(one, "address")});
+      report.running.push_back({TakeProcess(one), TakeText(one, "address"), TakeText(one, "waits", 4096)});
     for (const Json& one : TakeList(json, "ended")) {
       report.ended.push_back({Take<uint64_t>(one, "event"), TakeProcess(one), TakeSigned(one, "exit_code"),
-                              TakeText(one, "error", 4096)});
+                              TakeText(one, "error", 4096), TakeBool(one, "host_failed")});
     }
     for (const Json& one : TakeList(json, "wants")) {
       report.wants.push_back({Take<uint64_t>(one, "job"), Take<uint32_t>(one, "servers", 100'000),
@@ -403,6 +406,7 @@ std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<Age
                 {"processes", agent.processes},
                 {"lost", agent.lost}};
     if (!agent.host_class.empty()) one["class"] = agent.host_class;
+    if (!agent.left_out.empty()) one["left_out"] = agent.left_out;
     all["agents"].push_back(std::move(one));
   }
   return Dump(all);

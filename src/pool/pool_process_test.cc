@@ -74,12 +74,13 @@ class PoolProcessTest : public ::testing::Test {
     if (!said.status.ok()) return said.status;
     return said.body;
   }
-  JobId Submit(int32_t priority, uint32_t least, uint64_t events) {
+  // `away`: while this path exists, the job's brokers are away.
+  JobId Submit(int32_t priority, uint32_t least, uint64_t events, const std::string& away = "") {
     SubmitRequest request;
     request.spec = {
         .name = "played", .priority = priority, .least_workers = least, .workers = std::max(3u, least)};
     request.spec.resources.worker = {1000, 1 << 20};
-    request.payload = {.file = std::to_string(events) + "\n", .workers = "1:3"};
+    request.payload = {.file = std::to_string(events) + " " + away + "\n", .workers = "1:3"};
     const auto id = Ask(PoolKind::kSubmit, ToJson(request));
     EXPECT_TRUE(id.ok()) << id.status().message();
     return id.ok() ? *JobFromJson(*id) : 0;
@@ -152,6 +153,48 @@ TEST_F(PoolProcessTest, AnAgentThatIsKilledTakesItsJobsUpAgain) {
   StartAgent();
   Await([&] { return State(job) == "done"; }, "the job is done");
   EXPECT_EQ(EventsOf(job), 150u);
+}
+
+TEST_F(PoolProcessTest, JobsWaitForBrokersThatAreAway) {
+  StartPool();
+  pid_t agent = StartAgent();
+  const std::string away = dir_ / "away";
+  const JobId running = Submit(0, 1, 150, away);
+  Await([&] { return EventsOf(running) > 10; }, "the job trains");
+  std::ofstream(away) << "x";
+  Kill(agent);
+  agent = StartAgent();
+  // One that resumes waits, a new one is started again and again.
+  const JobId fresh = Submit(0, 1, 50, away);
+  for (const JobId job : {running, fresh}) {
+    Await([&, job] { return JobNow(job).value("waits_for", "").find("no broker") != std::string::npos; },
+          "why job " + std::to_string(job) + " waits");
+  }
+  const JobId third = Submit(0, 1, 50, away);
+  Await([&] { return JobNow(third).contains("waits_for"); }, "the third job waits");
+  ASSERT_TRUE(Ask(PoolKind::kCancel, ToJson(CancelRequest{third})).ok());
+  Await([&] { return State(third) == "cancelled"; }, "the end of a job that waits");
+  fs::remove(away);
+  Await([&] { return State(running) == "done" && State(fresh) == "done"; }, "both are done");
+  EXPECT_EQ(EventsOf(running), 150u);
+  EXPECT_EQ(EventsOf(fresh), 50u);
+}
+
+TEST_F(PoolProcessTest, AJobWaitsForAHostThatCannotStartIt) {
+  StartPool();
+  StartAgent();
+  const fs::path secrets = dir_ / "agent/secrets";
+  fs::remove_all(secrets);
+  std::ofstream(secrets) << "no folder can be made in a file\n";
+  const JobId job = Submit(0, 1, 20);
+  Await([&] { return JobNow(job).value("waits_for", "").find("secrets") != std::string::npos; },
+        "the reason");
+  const Json all = Json::parse(*Ask(PoolKind::kList, ""));
+  EXPECT_THAT(all["agents"][0].value("left_out", ""), ::testing::HasSubstr("secrets"));
+  fs::remove(secrets);
+  fs::create_directory(secrets);
+  fs::permissions(secrets, fs::perms(0711));
+  Await([&] { return State(job) == "done"; }, "the job is done");
 }
 
 TEST_F(PoolProcessTest, NoJobReadsAnotherOneAndNoSecretIsShown) {

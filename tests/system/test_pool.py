@@ -9,6 +9,7 @@ import pathlib
 import signal
 import subprocess
 import tempfile
+import time
 
 import pytest
 
@@ -16,6 +17,7 @@ import kafka
 import leat
 import peers
 import s3
+from test_disks import fill
 
 TOKEN = "token-of-the-pool-of-this-test"
 FIRST_USER = 2_000_000_000
@@ -309,6 +311,65 @@ def test_a_preempted_job_goes_on_elsewhere_from_object_storage(start, tmp_path):
             assert all(secret in pathlib.Path(f"/proc/{pid}/environ").read_text() for pid in pool.pids(low, role))
             assert all(secret not in pathlib.Path(f"/proc/{pid}/environ").read_text() for pid in pool.pids(top, role))
         pool.wait_for_all()
+
+
+@pytest.fixture(name="small_disk")
+def mount_small_disk():
+    """Mounts a disk of 64 MB at a folder."""
+    mounted = []
+
+    def mount(folder):
+        folder.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,mode=755", "tmpfs", str(folder)], capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip("mounting a small disk needs root: " + done.stderr.strip())
+        mounted.append(folder)
+        return folder
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def waits(job):
+    return job["state"] in ("queued", "running") and job.get("waits_for", "")
+
+
+# A coordinator asks brokers that are away for 30 s before it says so. pool_process_test.cc has a shorter form.
+@pytest.mark.long
+@pytest.mark.parametrize("events, away", [(30_000, 5), (600_000, 300)])
+def test_jobs_go_on_by_themselves_whatever_was_away(start, small_disk, tmp_path, events, away):
+    """Brokers are away, everything is killed and started again meanwhile, and the disk of one agent is full."""
+    pool = start()
+    with contextlib.closing(kafka.Broker(tmp_path / "broker")) as broker:
+        disk = small_disk(pool.folder / "agent0")
+        for name in ("agent0", "agent1"):
+            pool.start_agent(name, "--cores", 2)
+        leat.wait_for(lambda: len(pool.list()["agents"]) == 2, "the agents")
+        ids = [pool.submit(name, events, 6_000, "--workers", 1, **{"topic: events": f"topic: {name}, kafka: {json.dumps(broker.settings())}"})
+               for name in ("first", "second", "third")]
+        trained = pool.wait(lambda jobs: all(jobs[job]["events"] > events // 20 for job in ids) and jobs, "events of all jobs")
+        homes = {job: trained[job]["home"] for job in ids}
+        assert set(homes.values()) == {"agent0", "agent1"}, homes
+        broker.kill()
+        for name in list(pool.processes):
+            pool.kill(name)
+        leat.wait_for(lambda: not any(pids for pids in pool.coordinators().values()), "the end of the processes")
+        ballast = fill(disk)
+        pool.start_pool()
+        for name in ("agent0", "agent1"):
+            pool.start_agent(name, "--cores", 2)
+        jobs = pool.wait(lambda jobs: all(waits(jobs[job]) for job in ids) and jobs, "what all jobs wait for")
+        for job in ids:
+            reason = "No space left on device" if homes[job] == "agent0" else "Kafka topic"
+            assert reason in jobs[job]["waits_for"], jobs[job]
+        assert any("No space left on device" in agent.get("left_out", "") for agent in pool.list()["agents"])
+        until = time.monotonic() + away
+        pool.wait(lambda jobs: time.monotonic() > until and all(waits(jobs[job]) for job in ids), "the end of the wait", away + 60)
+        broker.start()
+        on_good = [job for job in ids if homes[job] == "agent1"]
+        pool.wait(lambda jobs: all(jobs[job]["state"] == "done" for job in on_good), "the jobs with space", 60 + events / 2000)
+        ballast.unlink()
+        pool.wait_for_all(120 + events / 2000)
 
 
 def test_certificates(start, tmp_path):

@@ -43,6 +43,7 @@ struct AgentReport {
   struct Running {
     ProcessId id;
     std::string address;  // of a coordinator that accepts calls; else empty
+    std::string waits;    // what a coordinator waits for, such as its brokers; empty: nothing
     friend bool operator==(const Running&, const Running&) = default;
   };
   std::vector<Running> running;
@@ -51,6 +52,8 @@ struct AgentReport {
     ProcessId id;
     int32_t exit_code = 0;  // 128 + signal
     std::string error;      // its last error line; may be empty
+    // The host is to blame: it could not start the process, or its disk is full.
+    bool host_failed = false;
     friend bool operator==(const Ended&, const Ended&) = default;
   };
   std::vector<Ended> ended;  // that no reply has acknowledged

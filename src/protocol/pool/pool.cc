@@ -6,12 +6,17 @@
 #include <ranges>
 #include <utility>
 
+#include "base/exit_status.h"
+
 namespace leat::pool {
 namespace {
 
 constexpr uint32_t kMostFailures = 5;  // of a job's processes in a row, without progress
 constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 constexpr Duration kMostPause = std::chrono::seconds(10);
+// A host that cannot start processes is left out for so long; twice as long each time in a row.
+constexpr Duration kFirstOut = std::chrono::seconds(5);
+constexpr Duration kMostOut = std::chrono::minutes(5);
 // An agent that is alive is heard more often.
 constexpr Duration kSilentInstance = std::chrono::seconds(2);
 constexpr int32_t kKilled = 128 + 9;
@@ -53,6 +58,16 @@ std::string Lacking(const std::vector<HostOffer>& hosts, const JobDemand& job) {
 
 double Cores(const Resources& resources) {
   return static_cast<double>(resources.millicores) / 1000;
+}
+
+std::string NameOf(const ProcessId& id) {
+  return id.role == ProcessRole::kCoordinator ? "the coordinator"
+                                              : std::string(Name(id.role)) + " " + std::to_string(id.index);
+}
+
+// `times`: that it has happened before.
+Duration PauseAfter(uint32_t times, Duration first, Duration most) {
+  return std::min<Duration>(first * (1 << std::min(times, 10u)), most);
 }
 
 }  // namespace
@@ -205,6 +220,8 @@ const Pool::Agent* Pool::Live(Time now, const std::string& name) const {
 Result<AgentOrders> Pool::OnReport(Time now, const AgentReport& report) {
   Agent& agent = agents_[report.agent];
   const bool first = agent.last.agent.empty();
+  if (!first && agent.last.instance != report.instance)
+    agent.out_until = Time{0};  // it may have been repaired
   if (!first && agent.last.instance != report.instance && now - agent.heard < kSilentInstance) {
     return Status(Code::kUnavailable, "another agent named '" + report.agent + "', on " + agent.last.host +
                                           ", is alive; give each agent a name of its own");
@@ -221,7 +238,7 @@ void Pool::Take(Time now, const AgentReport& report) {
   Agent& agent = agents_[report.agent];
   agent.unknown = 0;
   std::set<uint64_t> reported;
-  for (const auto& [id, address] : report.running) {
+  for (const auto& [id, address, waits] : report.running) {
     reported.insert(id.number);
     const auto at = jobs_.find(id.job);
     if (at == jobs_.end()) {
@@ -232,11 +249,16 @@ void Pool::Take(Time now, const AgentReport& report) {
     Process& process = job.processes[id.number];
     process.id = id;
     process.agent = report.agent;
+    if (!process.seen && !agent.IsOut(now)) agent.failures = 0;
     process.seen = true;
     JobRecord& record = job.record;
     if (IsOver(record.state) || record.state == JobState::kQueued) ending_.insert(id.number);
     if (id.role != ProcessRole::kCoordinator) continue;
     EndFormerCoordinators(job);
+    if (job.coordinator() == &process) {
+      job.coordinator_waits = waits;
+      job.accepts_calls = !address.empty();
+    }
     if (address.empty() || job.coordinator() != &process) continue;
     if (record.home == report.agent && record.address == address && !record.saved) continue;
     record.home = report.agent;
@@ -244,7 +266,7 @@ void Pool::Take(Time now, const AgentReport& report) {
     record.saved = false;
     Change(&job);
   }
-  for (const auto& ended : report.ended) OnEnded(now, ended);
+  for (const auto& ended : report.ended) OnEnded(now, &agent, ended);
   // The agent has been restarted, and its processes have ended with it; or they have never been started.
   for (auto& [job_id, job] : jobs_) {
     std::vector<ProcessId> gone;
@@ -264,7 +286,10 @@ void Pool::Take(Time now, const AgentReport& report) {
     if (at == jobs_.end() || want.lost) continue;
     Job& job = at->second;
     if (job.record.home != report.agent) continue;
-    if (want.events > job.want.events) job.failures = 0;
+    if (want.events > job.want.events) {
+      job.failures = job.retries = 0;
+      job.trouble.clear();
+    }
     const uint32_t workers = want.workers > 0 ? want.workers : job.want.workers;
     job.want = want;
     job.want.workers = workers;
@@ -278,41 +303,61 @@ void Pool::EndFormerCoordinators(const Job& job) {
   }
 }
 
-void Pool::OnEnded(Time now, const AgentReport::Ended& ended) {
+void Pool::OnEnded(Time now, Agent* agent, const AgentReport::Ended& ended) {
   const auto at = jobs_.find(ended.id.job);
   if (at == jobs_.end()) return;
   Job& job = at->second;
-  if (job.processes.erase(ended.id.number) == 0) return;  // reported before
+  const auto process = job.processes.find(ended.id.number);
+  if (process == job.processes.end()) return;  // reported before
+  const bool has_begun = !process->second.first || !job.record.address.empty();
+  job.processes.erase(process);
   const bool told = ending_.erase(ended.id.number) > 0;
+  if (ended.host_failed) LeaveOut(now, agent, ended.error);
   if (ended.id.role == ProcessRole::kCoordinator) {
-    if (job.coordinator() == nullptr) OnCoordinatorEnded(now, &job, ended.exit_code, ended.error);
+    if (job.coordinator() == nullptr) OnCoordinatorEnded(now, &job, ended.exit_code, ended.error, has_begun);
     return;
   }
   if (told || ended.exit_code == 0 || job.record.state != JobState::kRunning) return;
   if (job.coordinator() == nullptr) return;  // members end without one
-  Failed(now, &job, std::string(Name(ended.id.role)) + " " + std::to_string(ended.id.index), ended.exit_code,
-         ended.error);
+  // Another host may start it at once.
+  if (!ended.host_failed) return Failed(now, &job, NameOf(ended.id), ended.exit_code, ended.error);
+  job.trouble = NameOf(ended.id) + " at agent '" + agent->last.agent + "': " + ended.error;
 }
 
-void Pool::OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::string& error) {
+void Pool::LeaveOut(Time now, Agent* agent, const std::string& why) {
+  agent->trouble = why;
+  if (agent->IsOut(now)) return;  // the others of the same moment
+  agent->out_until = now + PauseAfter(agent->failures++, kFirstOut, kMostOut);
+}
+
+// `has_begun`: the job may have a directory there that it goes on from.
+void Pool::OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::string& error,
+                              bool has_begun) {
   JobRecord& record = job->record;
-  const bool died = exit_code > 128;
-  const std::string failure =
-      error.empty() ? "the coordinator ended with status " + std::to_string(exit_code) : error;
+  const AfterExit after = AfterExitOf(exit_code, true);
+  job->coordinator_waits.clear();
+  job->accepts_calls = false;
   switch (record.state) {
     case JobState::kRunning:
-      if (exit_code == 0) return End(job, JobState::kDone, "");
-      if (!died) return End(job, JobState::kFailed, failure);
-      return Failed(now, job, "the coordinator", exit_code, error);
     case JobState::kPreempting:
-      if (exit_code != 0 && !died) return End(job, JobState::kFailed, failure);
-      record.state = JobState::kQueued;
-      record.address.clear();
-      record.saved = exit_code == 0 && !record.spec.bucket.empty();
-      ++record.preemptions;
-      job->stopping_since.reset();
-      Change(job);
-      return EndProcesses(*job);
+      if (after == AfterExit::kGiveUp) {
+        return End(job, JobState::kFailed,
+                   error.empty() ? "the coordinator ended with status " + std::to_string(exit_code) : error);
+      }
+      if (record.state == JobState::kPreempting) {
+        // Until its coordinator has an address, the job is where it was before.
+        record.saved = exit_code == 0 ? !record.spec.bucket.empty() : record.saved;
+        ++record.preemptions;
+        job->stopping_since.reset();
+        job->failures = job->retries = 0;
+      } else if (after == AfterExit::kDone) {
+        return End(job, JobState::kDone, "");
+      } else {
+        Failed(now, job, "the coordinator", exit_code, error);
+        if (has_begun || record.state != JobState::kRunning) return;
+      }
+      if (!has_begun && !record.saved) record.home.clear();
+      return Queue(job);
     case JobState::kStopping:
       return End(job, record.reason.empty() ? JobState::kCancelled : JobState::kFailed, record.reason);
     default:
@@ -320,18 +365,25 @@ void Pool::OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::
   }
 }
 
+void Pool::Queue(Job* job) {
+  job->record.state = JobState::kQueued;
+  job->record.address.clear();
+  Change(job);
+  EndProcesses(*job);
+}
+
 void Pool::Failed(Time now, Job* job, const std::string& name, int32_t exit_code, const std::string& error) {
-  const std::string how =
-      exit_code > 128 ? "signal " + std::to_string(exit_code - 128) : "status " + std::to_string(exit_code);
-  ++job->failures;
-  const Duration pause = kFirstPause * (1 << std::min(job->failures - 1, 6u));
-  job->retry_at = now + std::min(pause, kMostPause);
-  if (exit_code == 2) {
-    Stop(now, job, false, name + ": " + (error.empty() ? how : error));
-  } else if (job->failures > kMostFailures) {
+  const std::string how = exit_code > ExitStatus::kSignal
+                              ? "signal " + std::to_string(exit_code - ExitStatus::kSignal)
+                              : "status " + std::to_string(exit_code);
+  job->trouble = name + " (" + how + (error.empty() ? ")" : "): " + error);
+  const AfterExit after = AfterExitOf(exit_code, false);
+  if (after == AfterExit::kGiveUp) return Stop(now, job, false, name + ": " + (error.empty() ? how : error));
+  uint32_t& times = after == AfterExit::kRestartForEver ? job->retries : job->failures;
+  job->retry_at = now + PauseAfter(times++, kFirstPause, kMostPause);
+  if (job->failures > kMostFailures) {
     Stop(now, job, false,
-         std::to_string(job->failures) + " processes ended without progress, the last one " + name + " (" +
-             how + (error.empty() ? ")" : "): " + error));
+         std::to_string(job->failures) + " processes ended without progress, the last one " + job->trouble);
   }
 }
 
@@ -451,12 +503,17 @@ void Pool::Decide(Time now) {
   std::map<std::string, uint32_t> hosts;
   std::vector<std::string> names;
   Inputs inputs;
-  auto& [offers, demands] = inputs;
   for (const auto& [name, agent] : agents_) {
     if (Lost(now, agent)) continue;
     hosts[name] = static_cast<uint32_t>(names.size());
     names.push_back(name);
-    offers.push_back({agent.last.offer, FreeOf(name, agent), agent.last.host_class});
+    HostOffer offer{agent.last.offer, FreeOf(name, agent), agent.last.host_class};
+    inputs.whole.push_back(offer);
+    if (agent.IsOut(now)) {
+      offer.offer -= offer.free;
+      offer.free = {};
+    }
+    inputs.hosts.push_back(offer);
   }
   std::vector<Job*> jobs;
   for (auto& [id, job] : jobs_) {
@@ -465,17 +522,18 @@ void Pool::Decide(Time now) {
       continue;
     }
     jobs.push_back(&job);
-    demands.push_back(DemandOf(job, hosts));
+    inputs.jobs.push_back(DemandOf(job, hosts));
   }
   if (inputs != inputs_ || grants_.size() != jobs.size()) {
-    grants_ = Schedule(offers, demands);
     inputs_ = inputs;
+    Plan(jobs);
   }
+  auto& demands = inputs.jobs;
   for (size_t i = 0; i < jobs.size(); ++i) {
     Obey(now, jobs[i], grants_[i], demands[i].lost_home);
     demands[i].leaves = Ends(*jobs[i]);
   }
-  const std::vector<Start> starts = NextStarts(offers, demands, grants_);
+  const std::vector<Start> starts = NextStarts(inputs.hosts, demands, grants_);
   if (starts.empty() && IsQuiet()) {
     for (Job* const job : jobs) GiveWay(now, job);
   }
@@ -483,7 +541,29 @@ void Pool::Decide(Time now) {
     Job* const job = jobs[start.job];
     if (now >= job->retry_at) Launch(job, start.process.role, names[start.process.host]);
   }
-  for (size_t i = 0; i < jobs.size(); ++i) ExplainWaiting(jobs[i], offers, demands[i]);
+  for (size_t i = 0; i < jobs.size(); ++i) ExplainWaiting(now, jobs[i], inputs.hosts, demands[i]);
+}
+
+// A job that runs, and whose minimum fits but for the hosts that are left out, goes on with what it has.
+void Pool::Plan(const std::vector<Job*>& jobs) {
+  grants_ = Schedule(inputs_.hosts, inputs_.jobs);
+  if (inputs_.hosts == inputs_.whole) return;
+  const auto lacks = [&](size_t i) {
+    return jobs[i]->record.state == JobState::kRunning && !grants_[i].admitted;
+  };
+  std::vector<JobGrant> whole;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    // The room that a process lacks there is not what others need.
+    for (const PlacedProcess& process : inputs_.jobs[i].processes) {
+      if (inputs_.hosts[process.host] != inputs_.whole[process.host])
+        std::erase(grants_[i].displaced, process.number);
+    }
+    if (!lacks(i)) continue;
+    if (whole.empty()) whole = Schedule(inputs_.whole, inputs_.jobs);
+    if (!whole[i].admitted) continue;
+    grants_[i] = whole[i];
+    grants_[i].displaced.clear();
+  }
 }
 
 void Pool::Obey(Time now, Job* job, const JobGrant& grant, bool lost_home) {
@@ -497,10 +577,7 @@ void Pool::Obey(Time now, Job* job, const JobGrant& grant, bool lost_home) {
   if (!grant.admitted && job->coordinator() != nullptr) {
     Preempt(now, job);
   } else if (!grant.admitted && !lost_home) {
-    job->record.state = JobState::kQueued;
-    job->record.address.clear();
-    Change(job);
-    EndProcesses(*job);
+    Queue(job);
   }
   if (job->record.state == JobState::kRunning) EndOverdue(now, job);
 }
@@ -576,9 +653,9 @@ void Pool::Launch(Job* job, ProcessRole role, const std::string& agent) {
   Process process{.id = {record.id, role, number, index}, .agent = agent};
   if (role == ProcessRole::kCoordinator) {
     process.again = record.state == JobState::kRunning;
+    process.first = !process.again && (record.home.empty() || record.saved);
     if (!process.again) {
       record.state = JobState::kRunning;
-      job->failures = 0;
       job->owed = job->ranked = 0;
     }
     record.home = agent;
@@ -587,17 +664,45 @@ void Pool::Launch(Job* job, ProcessRole role, const std::string& agent) {
   job->processes[number] = process;
 }
 
-void Pool::ExplainWaiting(Job* job, const std::vector<HostOffer>& hosts, const JobDemand& demand) {
+std::string Pool::LeftOut(Time now, const Agent& agent) const {
+  if (!agent.IsOut(now)) return "";
+  return "gets no processes for " + std::to_string(static_cast<int64_t>(Seconds(agent.out_until - now)) + 1) +
+         " s: " + agent.trouble;
+}
+
+void Pool::ExplainWaiting(Time now, Job* job, const std::vector<HostOffer>& hosts, const JobDemand& demand) {
   job->waiting.clear();
-  if (IsOver(job->record.state) || (job->coordinator() != nullptr && !Ends(*job))) return;
+  if (IsOver(job->record.state)) return;
+  const std::string again = job->trouble.empty() ? "" : job->trouble + "; it is started again";
+  if (job->coordinator() != nullptr && !Ends(*job)) {
+    const bool whole = job->Count(ProcessRole::kServer) >= job->grant.servers &&
+                       job->Count(ProcessRole::kWorker) >= job->grant.workers;
+    if (!job->coordinator_waits.empty()) {
+      job->waiting = job->coordinator_waits;
+    } else if (!whole || job->record.address.empty()) {
+      job->waiting = again;
+    }
+    return;
+  }
+  const Agent* const home = job->record.saved ? nullptr : Live(now, job->record.home);
   if (demand.lost_home) {
     job->waiting = "the agent '" + job->record.home + "', whose host has its directory";
   } else if (Ends(*job)) {
     job->waiting = "its processes, which end";
-  } else if (const std::string lacking = Lacking(hosts, demand); !lacking.empty()) {
-    job->waiting = lacking;
+  } else if (home != nullptr && home->IsOut(now)) {
+    job->waiting =
+        "the agent '" + job->record.home + "', whose host has its directory and " + LeftOut(now, *home);
+  } else if (now < job->retry_at && !again.empty()) {
+    job->waiting = again;
   } else {
-    job->waiting = job->grant.admitted ? "others to give back what is its own" : "jobs before it";
+    const std::string lacking = Lacking(hosts, demand);
+    job->waiting = !lacking.empty()      ? lacking
+                   : job->grant.admitted ? "others to give back what is its own"
+                                         : "jobs before it";
+    for (const auto& [name, agent] : agents_) {
+      if (!Lost(now, agent) && agent.IsOut(now))
+        job->waiting += "; agent '" + name + "' " + LeftOut(now, agent);
+    }
   }
 }
 
@@ -618,12 +723,17 @@ AgentOrders Pool::OrdersFor(const std::string& name, const Agent& agent) const {
         const std::string bucket = coordinator && job.record.saved ? job.record.spec.bucket : "";
         orders.starts.push_back({process.id, job.record.address, process.again, bucket});
       }
-      if (!coordinator || !process.seen || job.record.address.empty()) continue;
       const JobState state = job.record.state;
+      const bool ends = state == JobState::kPreempting || state == JobState::kStopping;
+      // It accepts no calls, and has trained nothing that a checkpoint would keep.
+      if (coordinator && process.seen && ends && !job.accepts_calls && !job.coordinator_waits.empty()) {
+        orders.ends.push_back(process.id);
+        continue;
+      }
+      if (!coordinator || !process.seen || job.record.address.empty()) continue;
       if (state == JobState::kRunning && job.granted && job.grant.admitted)
         orders.grants.push_back({id, job.grant.servers, job.grant.workers});
-      if (state == JobState::kPreempting || state == JobState::kStopping)
-        orders.stops.push_back({id, state == JobState::kStopping && job.record.discard});
+      if (ends) orders.stops.push_back({id, state == JobState::kStopping && job.record.discard});
     }
   }
   return orders;
@@ -675,7 +785,8 @@ std::vector<AgentStatus> Pool::agents(Time now) const {
                    .offer = agent.last.offer,
                    .free = FreeOf(name, agent),
                    .processes = static_cast<uint32_t>(agent.last.running.size()),
-                   .lost = Lost(now, agent)});
+                   .lost = Lost(now, agent),
+                   .left_out = LeftOut(now, agent)});
   }
   return all;
 }

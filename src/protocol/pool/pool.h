@@ -3,6 +3,10 @@
 //
 // A job is queued until the scheduler admits it, runs with what it is granted, and is preempted when jobs
 // before it need its minimum: its coordinator writes a checkpoint and ends the job, which is queued again.
+// Processes that end are started again after a pause. Those with a status that may heal (base/exit_status.h)
+// are so however often; others only some times in a row. A host that cannot start processes is left out for a
+// while; what runs there goes on.
+//
 // What happens to a job is in its record, which the shell writes before it answers or acts. What runs is
 // learned from the agents, so a new pool goes on where the last one died; until they have reported, it
 // decides nothing.
@@ -84,13 +88,14 @@ struct JobStatus {
   uint32_t servers = 0, workers = 0;  // processes
   double cores = 0, fair_cores = 0, core_seconds = 0;
   uint64_t events = 0;
-  std::string waiting;  // why it does not run; empty: it does, or is over
+  std::string waiting;  // why it does not run, or not with all of its processes; empty: it does, or is over
 };
 struct AgentStatus {
   std::string name, host, host_class;
   Resources offer, free;
   uint32_t processes = 0;
   bool lost = false;
+  std::string left_out;  // why it gets no new processes for a while; empty: it does
 };
 
 class Pool {
@@ -121,6 +126,7 @@ class Pool {
     ProcessId id;
     std::string agent;
     bool again = false;  // AgentOrders::StartProcess::again
+    bool first = false;  // a coordinator of a job that has no home yet
     bool seen = false;   // the agent has reported it
   };
   struct Job {
@@ -131,9 +137,13 @@ class Pool {
     bool granted = false;  // there is a decision
     double owed = 0, ranked = 0, core_seconds = 0;
     uint32_t failures = 0;  // of its processes, since it last trained events
+    uint32_t retries = 0;   // likewise, of those that may heal
+    std::string trouble;    // of the last of both
     Time retry_at{0};
     std::optional<Time> over_since;  // it has more than is granted
     std::optional<Time> stopping_since;
+    std::string coordinator_waits;  // as reported
+    bool accepts_calls = false;     // its coordinator
     std::string waiting;
     const Process* coordinator() const;
     uint32_t Count(ProcessRole role) const;
@@ -141,7 +151,11 @@ class Pool {
   struct Agent {
     AgentReport last;
     Time heard{0};
-    uint32_t unknown = 0;  // its processes of jobs that the pool does not know
+    uint32_t unknown = 0;   // its processes of jobs that the pool does not know
+    uint32_t failures = 0;  // of the host, in a row
+    std::string trouble;    // the last of them
+    Time out_until{0};      // no process is started there before
+    bool IsOut(Time now) const { return now < out_until; }
   };
 
   bool Lost(Time now, const Agent& agent) const { return now - agent.heard > config_.agent_timeout; }
@@ -149,15 +163,19 @@ class Pool {
   void Change(Job* job) { changed_.push_back(job->record.id); }
   void Take(Time now, const AgentReport& report);
   void EndFormerCoordinators(const Job& job);
-  void OnEnded(Time now, const AgentReport::Ended& ended);
-  void OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::string& error);
+  void OnEnded(Time now, Agent* agent, const AgentReport::Ended& ended);
+  void LeaveOut(Time now, Agent* agent, const std::string& why);
+  void OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::string& error,
+                          bool has_begun = true);
   void Failed(Time now, Job* job, const std::string& name, int32_t exit_code, const std::string& error);
+  void Queue(Job* job);
   void End(Job* job, JobState state, const std::string& reason);
   void Stop(Time now, Job* job, bool discard, const std::string& reason);
   void DropLost(Time now);
   void Settle(Time now);
   void Account(Time now);
   void Rank(Time now);
+  void Plan(const std::vector<Job*>& jobs);
   void Obey(Time now, Job* job, const JobGrant& grant, bool lost_home);
   void EndOverdue(Time now, Job* job);
   void Preempt(Time now, Job* job);
@@ -169,7 +187,8 @@ class Pool {
   Resources FreeOf(const std::string& name, const Agent& agent) const;
   JobDemand DemandOf(const Job& job, const std::map<std::string, uint32_t>& hosts) const;
   AgentOrders OrdersFor(const std::string& name, const Agent& agent) const;
-  void ExplainWaiting(Job* job, const std::vector<HostOffer>& hosts, const JobDemand& demand);
+  void ExplainWaiting(Time now, Job* job, const std::vector<HostOffer>& hosts, const JobDemand& demand);
+  std::string LeftOut(Time now, const Agent& agent) const;
 
   const PoolConfig config_;
   const Time start_;
@@ -184,7 +203,8 @@ class Pool {
   uint64_t last_number_ = 0;
   // The last schedule, and what it follows from.
   struct Inputs {
-    std::vector<HostOffer> hosts;
+    std::vector<HostOffer> hosts;  // those that are left out offer what their processes have
+    std::vector<HostOffer> whole;  // none is left out
     std::vector<JobDemand> jobs;
     friend bool operator==(const Inputs&, const Inputs&) = default;
   } inputs_;

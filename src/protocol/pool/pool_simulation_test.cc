@@ -239,5 +239,28 @@ TEST(PoolSimulation, JobsEndWhateverDies) {
   }
 }
 
+// What the program ends with when brokers are away, and hosts whose disks are full.
+TEST(PoolSimulation, JobsEndWhateverIsAwayForAWhile) {
+  const uint64_t seeds = LongTier() ? 1000 : 50;
+  for (uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
+    Rng rng(seed);
+    const World world = RandomWorld(&rng, rng.Chance(0.5));
+    const Simulation::Faults faults{.lost_report = rng.Uniform() * 0.3,
+                                    .agent_dies = rng.Chance(0.5) ? 0.002 : 0,
+                                    .pool_dies = rng.Chance(0.5) ? 0.01 : 0,
+                                    .worker_dies = 0.0005,
+                                    .host_fills = 0.005,
+                                    .brokers_leave = 0.002};
+    Simulation simulation(seed, world.offers, world.jobs, faults);
+    simulation.check = CheckRoom;
+    const bool ended = simulation.Run(100'000);
+    ASSERT_EQ(simulation.errors, std::vector<std::string>()) << "seed " << seed;
+    ASSERT_TRUE(ended) << "seed " << seed << ": a job does not end";
+    for (const JobStatus& status : simulation.pool().jobs(simulation.time()))
+      EXPECT_NE(status.record.state, JobState::kFailed) << "seed " << seed << ": " << status.record.reason;
+    for (const SimulatedJob& job : simulation.jobs()) EXPECT_EQ(job.trained, job.events) << "seed " << seed;
+  }
+}
+
 }  // namespace
 }  // namespace leat::pool

@@ -370,7 +370,9 @@ std::vector<Start> NextStarts(std::vector<HostOffer> hosts, const std::vector<Jo
       return true;
     };
     const auto fill = [&](ProcessRole role, uint32_t count) {
-      for (uint32_t n = job.Count(role); n < count; ++n) {
+      const auto planned =
+          std::ranges::count_if(its, [role](const Start& s) { return s.process.role == role; });
+      for (uint32_t n = job.Count(role) + static_cast<uint32_t>(planned); n < count; ++n) {
         if (!add(role)) return false;
       }
       return true;

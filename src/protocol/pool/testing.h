@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "base/rng.h"
 #include "protocol/pool/pool.h"
 
@@ -52,8 +53,13 @@ class Simulation {
     double agent_dies = 0;   // per second
     double pool_dies = 0;    // per second
     double worker_dies = 0;  // per second and worker
+    double host_fills = 0;   // per second and host: it starts nothing for up to two minutes
+    // Per second: for up to five minutes nothing is trained. Coordinators that resume wait, others and
+    // workers end, as the program does.
+    double brokers_leave = 0;
   };
-  static constexpr double kStep = 1;  // s
+  static constexpr double kStep = 1;       // s
+  static constexpr double kPatience = 60;  // s, of a worker without brokers
 
   Simulation(uint64_t seed, std::vector<Resources> offers, std::vector<SimulatedJob> jobs, Faults faults)
       : rng_(seed), jobs_(std::move(jobs)), faults_(faults) {
@@ -85,14 +91,15 @@ class Simulation {
     ProcessId id;
     double ready_at = 0;
     double leaves_at = -1;  // -1: it stays
-    bool dies = false;
+    bool resumes = false;   // a coordinator, in a directory or from a bucket
     bool is_ready(double now) const { return now >= ready_at; }
   };
   struct Agent {
     std::string name;
     Resources offer;
     uint64_t instance = 0, sequence = 0, events = 0;
-    double back_at = 0;  // it is away until then
+    double back_at = 0;     // it is away until then
+    double full_until = 0;  // its host starts nothing
     std::map<uint64_t, Process> processes;
     std::vector<AgentReport::Ended> ended;
     std::set<uint64_t> started;
@@ -142,6 +149,10 @@ class Simulation {
       }
       Live(&job);
     }
+    if (rng_.Uniform() < faults_.brokers_leave * kStep) {
+      away_since_ = now_;
+      away_until_ = now_ + 300 * rng_.Uniform();
+    }
     for (Agent& agent : agents_) Tick(&agent);
     if (rng_.Uniform() < faults_.pool_dies * kStep) NewPool();
     pool_->Decide(time());
@@ -163,7 +174,7 @@ class Simulation {
       if (now_ >= job->stop_at) Finish(job, false);
       return;
     }
-    if (Count(job->id, ProcessRole::kServer, true) >= job->spec.servers) {
+    if (!BrokersAway() && Count(job->id, ProcessRole::kServer, true) >= job->spec.servers) {
       job->part += kStep * job->rate * Count(job->id, ProcessRole::kWorker, true);
       const auto whole = static_cast<uint64_t>(job->part);
       job->part -= static_cast<double>(whole);
@@ -200,8 +211,26 @@ class Simulation {
     }
   }
 
-  void Ended(Agent* agent, const Process& process, int exit_code) {
-    agent->ended.push_back({++agent->events, process.id, exit_code, ""});
+  bool BrokersAway() const { return now_ < away_until_; }
+
+  void Ended(Agent* agent, const Process& process, int exit_code, bool host_failed = false) {
+    agent->ended.push_back({++agent->events, process.id, exit_code,
+                            exit_code == ExitStatus::kMayHeal ? "it may heal" : "", host_failed});
+  }
+
+  // The exit status with which it ends by itself; none: it goes on.
+  std::optional<int> EndOf(Process* process) {
+    if (process->id.role == ProcessRole::kWorker) {
+      if (rng_.Uniform() < faults_.worker_dies * kStep) return ExitStatus::kSignal + 9;
+      if (BrokersAway() && now_ - away_since_ > kPatience && rng_.Chance(0.05)) return ExitStatus::kMayHeal;
+    }
+    if (process->id.role == ProcessRole::kCoordinator && BrokersAway() && now_ >= process->ready_at - kStep &&
+        !process->is_ready(now_)) {
+      if (!process->resumes) return ExitStatus::kMayHeal;
+      process->ready_at = now_ + 2 * kStep;
+    }
+    if (process->leaves_at >= 0 && now_ >= process->leaves_at) return ExitStatus::kDone;
+    return std::nullopt;
   }
 
   void Tick(Agent* agent) {
@@ -219,15 +248,14 @@ class Simulation {
       agent->back_at = now_ + (rng_.Chance(0.5) ? 3 : 25);
       return;
     }
+    if (rng_.Uniform() < faults_.host_fills * kStep) agent->full_until = now_ + 120 * rng_.Uniform();
     for (auto at = agent->processes.begin(); at != agent->processes.end();) {
-      Process& process = at->second;
-      const bool worker = process.id.role == ProcessRole::kWorker;
-      const bool dies = worker && rng_.Uniform() < faults_.worker_dies * kStep;
-      if (!dies && (process.leaves_at < 0 || now_ < process.leaves_at)) {
+      const auto exit_status = EndOf(&at->second);
+      if (!exit_status) {
         ++at;
         continue;
       }
-      Ended(agent, process, dies ? 137 : 0);
+      Ended(agent, at->second, *exit_status);
       at = agent->processes.erase(at);
     }
     Report(agent);
@@ -242,9 +270,10 @@ class Simulation {
     report.offer = agent->offer;
     for (const auto& [number, process] : agent->processes) {
       const bool coordinator = process.id.role == ProcessRole::kCoordinator;
-      report.running.push_back(
-          {process.id, coordinator && process.is_ready(now_) ? "host:" + std::to_string(number) : ""});
-      if (!coordinator || !process.is_ready(now_)) continue;
+      const bool ready = process.is_ready(now_);
+      report.running.push_back({process.id, coordinator && ready ? "host:" + std::to_string(number) : "",
+                                coordinator && !ready && BrokersAway() ? "its brokers" : ""});
+      if (!coordinator || !ready) continue;
       SimulatedJob* const job = Find(process.id.job);
       job->has_directory = true;
       report.wants.push_back({job->id, job->spec.servers, job->want, job->trained});
@@ -263,6 +292,11 @@ class Simulation {
       if (!agent->started.insert(start.id.number).second) continue;
       SimulatedJob* const job = Find(start.id.job);
       Process process{.id = start.id, .ready_at = now_ + 0.3 + rng_.Uniform()};
+      if (now_ < agent->full_until) {
+        Ended(agent, process, ExitStatus::kMayHeal, true);
+        continue;
+      }
+      process.resumes = job->has_directory;
       if (start.id.role == ProcessRole::kCoordinator) {
         if (job->has_directory && job->home != agent->name && start.bucket.empty())
           errors.push_back("job " + std::to_string(job->id) + " is resumed where its directory is not");
@@ -302,7 +336,7 @@ class Simulation {
   std::vector<SimulatedJob> jobs_;
   std::vector<Agent> agents_;
   Faults faults_;
-  double now_ = 0;
+  double now_ = 0, away_since_ = 0, away_until_ = 0;
   std::unique_ptr<Pool> pool_;
   std::map<JobId, JobRecord> records_;
   uint64_t pools_ = 0, instances_ = 0;
