@@ -43,7 +43,10 @@ else
     sleep 0.1
     read_settings
   done
-  [[ -n ${setting[coordinator]} ]] || refuse "the coordinator has not started within a minute"
+  if [[ -z ${setting[coordinator]} ]]; then
+    echo "leat: the coordinator has not started within a minute" >&2
+    exit 75  # it may later
+  fi
   arguments+=(--coordinator "${setting[coordinator]}")
   [[ $role == bots ]] || arguments+=(--listen "$host:0")
   [[ $role == bots || -z ${setting[data]} ]] || arguments+=(--data "${setting[data]}")

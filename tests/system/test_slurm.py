@@ -175,6 +175,87 @@ def test_a_job_by_stand_ins_survives_losses_and_a_requeue(tmp_path):
     assert len(secret) == 32 and secret not in allocation.commands() + (tmp_path / "out").read_text() + said(state)
 
 
+# Ends each role with the next of the statuses in the file of its name; without any more, roles run until the job is over.
+PLAYED = """#!/bin/bash
+here=$(dirname "$(readlink -f "$0")")
+role=$1
+next=$(head -n 1 "$here/$role" 2> /dev/null)
+sed -i 1d "$here/$role" 2> /dev/null
+echo "$role $next" >> "$here/starts"
+if [[ -n $next ]]; then
+  echo "leat: the $role said so" >&2
+  exit "$next"
+fi
+trap 'exit 0' TERM
+if [[ $role == coordinator ]]; then
+  trap '[[ -e $here/away ]] && exit 130; touch "$here/over"; exit 0' TERM
+  while [[ -e $here/away ]]; do
+    echo "a time warning waits for its brokers"
+    /bin/sleep 0.05
+  done
+  mkdir -p "$here/job"
+  touch "$here/job/job.yaml"
+  echo "coordinator of job 'played' serves on 127.0.0.1:9 in term 1"
+fi
+while [[ ! -e $here/over ]]; do /bin/sleep 0.05; done
+"""
+
+
+def played(tmp_path, **ends):
+    """An allocation whose program is PLAYED, and whose pauses are short."""
+    allocation = Allocation(tmp_path)
+    (tmp_path / "played").write_text(PLAYED)
+    (tmp_path / "bin/sleep").write_text("#!/bin/bash\nexec /bin/sleep 0.05\n")
+    for script in ["played", "bin/sleep"]:
+        (tmp_path / script).chmod(0o755)
+    for role, statuses in ends.items():
+        (tmp_path / role).write_text("".join(f"{status}\n" for status in statuses))
+    (tmp_path / "job.yaml").write_text("")
+    return allocation, [tmp_path / "job.yaml", "--directory", tmp_path / "job", "--trusted-network", "--leat", tmp_path / "played"]
+
+
+def test_what_may_heal_is_started_again_however_often(tmp_path):
+    allocation, arguments = played(tmp_path, coordinator=[75] * 12, worker=[75] * 30, ps=[75] * 15)
+    (tmp_path / "away").touch()
+    with allocation.start(*arguments, SLURM_JOB_NODELIST="n1,n2") as script:
+        out = tmp_path / "out"
+        leat.wait_for(lambda: "the coordinator waits for its brokers" in out.read_text(), "what it waits for")
+        assert out.read_text().count("the coordinator ended with status 75: the coordinator said so; starting again\n") == 12
+        (tmp_path / "away").unlink()
+        starts = tmp_path / "starts"
+        leat.wait_for(lambda: {"ps ", "worker "} <= set(starts.read_text().splitlines()), "a worker and a server that go on")
+        (tmp_path / "over").touch()
+        assert script.wait(60) == 0, out.read_text()
+    assert "given up" not in out.read_text()
+    assert "workers-n2 ended with status 75: the worker said so; starting it again" in out.read_text()
+
+
+@pytest.mark.parametrize("status", [1, 2])
+def test_a_coordinator_that_no_restart_cures_is_not_started_again(tmp_path, status):
+    allocation, arguments = played(tmp_path, coordinator=[75, status])
+    done = allocation.run(*arguments)
+    assert done.returncode == status, done
+    assert done.stderr.splitlines()[-1] == "leat: the coordinator said so"
+    assert (tmp_path / "starts").read_text().splitlines() == ["coordinator 75", f"coordinator {status}"]
+
+
+def test_crashes_in_a_row_end_the_job(tmp_path):
+    allocation, arguments = played(tmp_path, worker=[75, 75, *[139] * 20])
+    done = allocation.run(*arguments, SLURM_JOB_NODELIST="n1,n2")
+    assert done.returncode == 139, done
+    assert "workers-n2 ended with status 139 and is given up" in done.stderr
+    assert (tmp_path / "starts").read_text().splitlines().count("worker 139") == 9
+
+
+def test_a_wait_for_brokers_can_be_ended(tmp_path):
+    allocation, arguments = played(tmp_path)
+    (tmp_path / "away").touch()
+    with allocation.start(*arguments) as script:
+        leat.wait_for(lambda: "waits for its brokers" in (tmp_path / "out").read_text(), "the wait")
+        script.send_signal(signal.SIGTERM)
+        assert script.wait(60) == 130, (tmp_path / "out").read_text()
+
+
 class SlurmJob:
     """A job of a real Slurm. `arguments`: those of the script."""
 
@@ -304,7 +385,7 @@ def test_workers_that_reduce_by_mpi_and_a_requeue_near_the_time_limit(cluster, t
         # MPI ends with one of its processes. The job resumes within the allocation.
         before = job.address()
         os.kill(max(job.members("worker")), signal.SIGKILL)
-        leat.wait_for(lambda: "ended with status 1: worker" in job.told(), "the loss")
+        leat.wait_for(lambda: "ended with status 75: worker" in job.told(), "the loss")
         leat.wait_for(lambda: job.address() not in ("", before), "the resumed job")
         job.paused()
         cluster.run("scancel", "--batch", "--signal=USR1", job.id)  # as Slurm does 120 s before the limit
