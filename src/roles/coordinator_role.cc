@@ -63,6 +63,8 @@ namespace {
 // nothing changes.
 constexpr Duration kStreamPoll = std::chrono::milliseconds(50);
 constexpr Duration kQuietStreamPoll = std::chrono::milliseconds(300);
+// A wait that lasts for so long is logged.
+constexpr Duration kWaitIsSaid = std::chrono::seconds(1);
 // A stream that cannot be asked for so long is in the status.
 constexpr Duration kStreamAway = std::chrono::seconds(5);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
@@ -605,6 +607,7 @@ class CoordinatorRole {
       Record(now, status.view);
       ReportUnreachable(status);
       ReportMisplaced(status);
+      ReportWaiting(now, status.waiting_for);
       if (tensorboard_ != nullptr && tensorboard_->Due(now) && Trains(status))
         tensorboard_->OnStatus(now, progress_.ToJson(now, status, OwnCpuSeconds()));
       StoreHistory(now, status);
@@ -689,6 +692,18 @@ class CoordinatorRole {
       if (!status.misplaced.contains(about)) spdlog::info("over: {}", text);
     }
     misplaced_ = status.misplaced;
+  }
+
+  // Once for each reason that lasts.
+  void ReportWaiting(Time now, const std::string& what) {
+    if (what != waits_for_) {
+      waits_for_ = what;
+      waits_since_ = now;
+      waits_said_ = false;
+    } else if (!what.empty() && !waits_said_ && now - waits_since_ > kWaitIsSaid) {
+      waits_said_ = true;
+      spdlog::warn("the job waits for {}", what);
+    }
   }
 
   // What has been written of the checkpoint that is being made.
@@ -1113,6 +1128,9 @@ class CoordinatorRole {
   Status failure_;                  // why the job was ended
   uint64_t reported_failures_ = 0;  // of checkpoints
   uint64_t durable_ = 0;            // the newest complete one since the start
+  std::string waits_for_;
+  Time waits_since_{0};
+  bool waits_said_ = false;
   std::map<std::string, std::string> misplaced_;  // as last reported
   uint64_t saving_ = 0;                           // the checkpoint that is being made; 0: none
   uint64_t saved_bytes_ = 0;                      // of it

@@ -529,6 +529,24 @@ Time Coordinator::next_timer() const {
   return state_->ending == State::Ending::kEnded ? Time::max() : state_->next_sweep;
 }
 
+namespace {
+
+// For a job whose last server is gone; empty: it has one, or has had none.
+std::string LostServers(const std::deque<CoordinatorStatus::Departure>& departures, const View& view) {
+  const auto is_server = [](const Member& member) { return member.role == Role::kServer; };
+  if (std::ranges::any_of(view.members, is_server)) return "";
+  const auto last = std::ranges::find_if(departures.rbegin(), departures.rend(),
+                                         [&](const auto& gone) { return is_server(gone.member); });
+  if (last == departures.rend()) return "";
+  using How = CoordinatorStatus::Departure::How;
+  return "a parameter server: the last one, " + Name(last->member) +
+         (last->how == How::kLeft   ? ", has left"
+          : last->how == How::kLost ? ", was lost"
+                                    : ", was evicted");
+}
+
+}  // namespace
+
 CoordinatorStatus Coordinator::status() const {
   const State& s = *state_;
   CoordinatorStatus status;
@@ -578,6 +596,8 @@ CoordinatorStatus Coordinator::status() const {
   }
   if (status.waiting_for.empty() && !s.awaited.empty() && !s.slices.ready())
     status.waiting_for = "members of the former coordinator: " + s.Awaited();
+  if (status.waiting_for.empty() && !s.AllReduce() && s.ending < State::Ending::kStoppingMembers)
+    status.waiting_for = LostServers(s.last_departures, status.view);
   if (s.config.late_labels) status.unlabelled = s.cursors.Unlabelled();
   status.moves = {.planned = s.moves.planned().size(),
                   .slices = s.moves.moved_slices(),

@@ -399,6 +399,16 @@ TEST_F(CoordinatorTest, AStopThatCannotSaveIsReported) {
   EXPECT_EQ(All<JobEnded>(actions_).at(0).status.code(), Code::kFailedPrecondition);
 }
 
+TEST_F(CoordinatorTest, AJobWithoutServersSaysWhatItWaitsFor) {
+  Run();
+  Take(coordinator_->OnNodeLost(now_, a_));
+  EXPECT_EQ(coordinator_->status().waiting_for, "") << "the other one takes over";
+  Take(coordinator_->OnNodeLost(now_, b_));
+  EXPECT_EQ(coordinator_->status().waiting_for, "a parameter server: the last one, ps 1, was lost");
+  Join(Role::kServer);
+  EXPECT_EQ(coordinator_->status().waiting_for, "");
+}
+
 TEST_F(CoordinatorTest, ATrainedJobWaitsUntilItIsSaved) {
   Run(20, 1000, true);
   const Lease lease = SendHeartbeat(worker_, 1).leases.at(0);
