@@ -1,5 +1,7 @@
 #include "roles/coordinator_client.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -13,6 +15,8 @@ constexpr int kCallsInSilence = 4;
 constexpr Duration kShortestCall = std::chrono::milliseconds(250);
 constexpr Duration kMaxCall = std::chrono::seconds(5);
 constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
+// A coordinator that cannot be reached is waited for so many times as long as one that refuses for a while.
+constexpr int kAwayDeadlines = 6;
 constexpr const char* kToldToLeave = "told to leave before it had joined the job";
 
 // Another attempt may succeed.
@@ -72,15 +76,21 @@ bool CoordinatorClient::Vote(protocol::Role role, protocol::Promises* former) {
 Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest request, Time until,
                                                          protocol::Promises* former) {
   topology::RoundTrips round_trips;
+  // One that is away is waited for as while the job runs; it may be started again, and wait for others
+  // itself.
+  const Time until_back = std::max(
+      until, loop_.Now() + std::min(options_.silence_limit, kAwayDeadlines * options_.join_deadline));
+  bool said = false;
   while (true) {
     if (JoinAborted()) return Status(Code::kAborted, kToldToLeave);
     if (former != nullptr && loop_.Now() + kJoinRetry < until && !Vote(request.role, former)) {
       std::this_thread::sleep_for(kJoinRetry);
       continue;
     }
-    const Duration left = std::max<Duration>(until - loop_.Now(), std::chrono::milliseconds(1));
+    const Duration left = std::max<Duration>(until_back - loop_.Now(), std::chrono::milliseconds(1));
     const Time sent = loop_.Now();
-    auto reply = client_->Call(request, former != nullptr ? std::min(left, kMaxCall) : left);
+    auto reply = client_->Call(
+        request, std::min<Duration>(left, former != nullptr ? kMaxCall : options_.join_deadline));
     if (reply.ok()) {
       round_trips.Add(loop_.Now() - sent);
       request.round_trip = round_trips.least();
@@ -108,9 +118,11 @@ Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest r
       return std::move(*join);
     }
     if (JoinAborted()) return Status(Code::kAborted, kToldToLeave);
-    if (!MayPass(reply.status()) || loop_.Now() + kJoinRetry >= until) {
+    if (!MayPass(reply.status()) || loop_.Now() + kJoinRetry >= until_back) {
       return reply.status().With("cannot join the coordinator at " + options_.coordinator);
     }
+    if (!std::exchange(said, true))
+      spdlog::warn("waits for the coordinator at {}: {}", options_.coordinator, reply.status().message());
     std::this_thread::sleep_for(kJoinRetry);
   }
 }

@@ -30,6 +30,8 @@ struct CoordinatorClientOptions {
   std::string scratch;
   topology::HostPlace place = {};                           // where this process is
   std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // what the role shows; null: nothing
+  // For a coordinator that cannot take the role yet; six times as long, at most silence_limit, for one that
+  // cannot be reached.
   Duration join_deadline = std::chrono::seconds(10);
   // A role takes the coordinator for lost after this time without a reply. A cut of the network that is half
   // as long must not end a role: nobody may be there to start it again.
@@ -44,7 +46,7 @@ class CoordinatorClient {
                     std::shared_ptr<const engine::Progress> progress = std::make_shared<engine::Progress>());
   ~CoordinatorClient();
 
-  // Joins the job; keep-alives begin. Blocks, and retries until the deadline while the coordinator is
+  // Joins the job; keep-alives begin. Blocks, and retries until the deadlines while the coordinator is
   // unreachable or cannot take the role yet (kUnavailable). The error names the address. kAborted: the job is
   // over, or AbortJoin was called.
   Result<protocol::JoinReply> Join(const protocol::JoinRequest& request);
