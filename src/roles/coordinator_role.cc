@@ -256,8 +256,14 @@ class CoordinatorRole {
     Poll();
     Tick();
     ShowStatus();
+    // Of a loop without kernels.
+    if (options_.metrics != nullptr)
+      options_.metrics->liveness().Watch(loop_.Now(), [] { return uint64_t{0}; });
     loop_.Run();
-    if (options_.metrics != nullptr) options_.metrics->status().Set(nullptr);
+    if (options_.metrics != nullptr) {
+      options_.metrics->liveness().Unwatch();
+      options_.metrics->status().Set(nullptr);
+    }
     if (bucket_ != nullptr) bucket_->store().Abort();
     for (const auto& client : streams_.clients) client->Abort();
     // The directory is another coordinator's.
@@ -579,6 +585,7 @@ class CoordinatorRole {
 
   void Tick() {
     const Time now = loop_.Now();
+    if (options_.metrics != nullptr) options_.metrics->liveness().Turned(now);
     replicator_->Tick();
     // The members are gone, so nobody can be told that a standby is, too.
     if (machine_.next_timer() == Time::max()) {

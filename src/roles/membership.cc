@@ -76,6 +76,7 @@ Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protoc
 
 Membership::~Membership() {
   loop_.Cancel(timer_);
+  loop_.Cancel(turn_timer_);
 }
 
 Result<job::Job> Membership::Join(const std::string& address, bool standby) {
@@ -126,9 +127,20 @@ Status Membership::Run(Callbacks callbacks) {
   schedule_ = {heartbeat_interval(), callbacks_.urgent_gap};
   if (leaves_) loop_.Post([this] { OnSignal(); });
   Update();
+  if (metrics_ != nullptr) {
+    metrics_->liveness().Watch(loop_.Now(), [progress = progress_] { return progress->kernels(); });
+    OnTurn();
+  }
   loop_.Run();
   signals_.reset();
+  loop_.Cancel(turn_timer_);
+  if (metrics_ != nullptr) metrics_->liveness().Unwatch();
   return outcome_;
+}
+
+void Membership::OnTurn() {
+  metrics_->liveness().Turned(loop_.Now());
+  turn_timer_ = loop_.After(observe::Liveness::kInterval, [this] { OnTurn(); });
 }
 
 void Membership::OnSignal() {

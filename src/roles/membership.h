@@ -140,6 +140,7 @@ class Membership {
   void SendHeartbeat();
   void OnAnswer(Result<protocol::ControlReply> reply);
   void OnSignal();
+  void OnTurn();
   protocol::ControlRequest MakeHeartbeat();
   void SendPromise(const protocol::Candidacy& candidacy);
   void End(Status outcome);
@@ -168,6 +169,7 @@ class Membership {
   bool evicted_ = false;
   Status outcome_;
   std::optional<launcher::SignalWatch> signals_;  // its thread uses the others
+  uint64_t turn_timer_ = 0;
 };
 
 // Runs `run_once`, from Join to the end of Run, until it fails or ends without an eviction. An evicted node

@@ -106,7 +106,7 @@ def test_what_pods_may(rendered, overlay):
                 labels = [settings[name]["valueFrom"]["fieldRef"]["fieldPath"] for name in ("LEAT_SITE", "LEAT_ZONE")]
                 assert labels == [f"metadata.labels['topology.kubernetes.io/{part}']" for part in ("region", "zone")]
             assert ("LEAT_TRUSTED_NETWORK" in settings) == (overlay == "laptop")
-        for probe in ("livenessProbe", "readinessProbe"):
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             get = spec["containers"][0][probe]["httpGet"]
             assert get.get("scheme", "HTTP") == ("HTTP" if overlay == "laptop" else "HTTPS")
         secrets = {v["secret"]["secretName"] for v in spec["volumes"] if "secret" in v}

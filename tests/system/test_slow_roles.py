@@ -6,6 +6,7 @@ alive, but hangs, is replaced."""
 import pytest
 
 import leat
+from test_members import Roles
 
 STRATEGIES = ["async", "sync", "{type: ssp, staleness: 1}", "{type: averaging, period: 2}", "allreduce"]
 
@@ -57,6 +58,32 @@ def test_a_worker_that_is_alive_but_does_nothing_is_replaced(tmp_path, strategy)
         assert "worker-0 ended (signal 9); starting a replacement" in text, text
         assert running.summary()["events"] == events
     assert {x for values in leat.tensors(tmp_path / "j").values() for x in values} == {events}
+
+
+@pytest.mark.long
+def test_a_role_that_hangs_fails_its_liveness_probe(tmp_path):
+    """A worker whose loop stands still for a minute; those that wait for it, and one with long batches, do not."""
+    metrics = {name: f"127.0.0.1:{leat.free_port()}" for name in ("coordinator", "ps", "worker", "slow")}
+
+    def health(name):
+        return leat.run("health", metrics[name])
+
+    def run(roles, folder, name, debug):
+        job = slow(folder, "async", 4000, 5, debug)
+        leat.write_job(job, job.read_text(), **{"workers: 2, ps: 2": "workers: 1, ps: 1, stuck_timeout_s: 3600"})
+        where = roles.coordinator(job, "--directory", folder / "j", *(["--metrics", metrics["coordinator"]] if name == "worker" else []))
+        roles.start("ps", "--coordinator", where, *(["--metrics", metrics["ps"]] if name == "worker" else []))
+        roles.start("worker", "--coordinator", where, "--metrics", metrics[name])
+        roles.start("bots", "--coordinator", where)
+
+    (tmp_path / "slow").mkdir()
+    with Roles(tmp_path / "slow") as others, Roles(tmp_path) as roles:
+        run(others, tmp_path / "slow", "slow", "step_ms: 20000")
+        run(roles, tmp_path, "worker", "hang_after: 5")
+        leat.wait_for(lambda: health("worker").returncode == 1, "the probe that fails", 240)
+        assert "it hangs" in health("worker").stderr
+        for name in ("coordinator", "ps", "slow"):
+            assert health(name).returncode == 0, (name, health(name).stderr)
 
 
 # The members of a group are overdue after 5 s, and evicted. Later their processes are stuck.

@@ -136,7 +136,12 @@ std::vector<HttpRoute> MetricsRoutes(const std::shared_ptr<RoleMetrics>& metrics
                }},
           {.path = "/healthz",
            .access = kEveryone,
-           .handler = [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; }},
+           .handler =
+               [metrics](const HttpRequest&) {
+                 return metrics->liveness().Alive(MonotonicClock().Now())
+                            ? HttpResponse{.body = "ok\n"}
+                            : Unavailable("it hangs: it has done nothing for a minute");
+               }},
           {.path = "/readyz",
            .access = kEveryone,
            .handler =

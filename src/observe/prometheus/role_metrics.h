@@ -9,6 +9,7 @@
 
 #include "metrics/metrics.h"
 #include "observe/http/http.h"
+#include "observe/prometheus/liveness.h"
 #include "observe/prometheus/member_families.h"
 #include "observe/prometheus/status_families.h"
 #include "observe/prometheus/status_source.h"
@@ -40,6 +41,8 @@ class RoleMetrics {
   StatusSource& status() { return status_; }
   // Of a coordinator: false while the job may go without workers, so that it is ready without one.
   void NeedsWorkers(bool needs) { needs_workers_ = needs; }
+  // /healthz fails once the role hangs.
+  Liveness& liveness() { return liveness_; }
 
   // ---- by the listener
   std::string Text();
@@ -50,6 +53,7 @@ class RoleMetrics {
   const Options options_;
   metrics::Registry registry_;
   StatusSource status_;
+  Liveness liveness_;
   std::atomic<bool> needs_workers_{true};
   mutable std::mutex mutex_;  // of what follows
   std::string address_;

@@ -38,6 +38,16 @@ StatusSource::Ask Always(const std::string& status) {
   return [status](const auto& done) { done(status); };
 }
 
+TEST(RoleMetricsTest, ARoleThatHangsIsNotAlive) {
+  const auto metrics = Make();
+  const Time now = MonotonicClock().Now();
+  metrics->liveness().Watch(now - std::chrono::minutes(2), [] { return uint64_t{3}; });
+  EXPECT_EQ(Get(metrics, "/healthz").status, 503);
+  EXPECT_EQ(Get(metrics, "/healthz").body, "it hangs: it has done nothing for a minute\n");
+  metrics->liveness().Turned(now);
+  EXPECT_EQ(Get(metrics, "/healthz").status, 200);
+}
+
 TEST(RoleMetricsTest, AWorkerIsReadyFromItsFirstHeartbeat) {
   const auto metrics = Make();
   EXPECT_EQ(Get(metrics, "/healthz").status, 200);
