@@ -117,6 +117,7 @@ Bytes Encode(const Reply& reply) {
     out.Put(static_cast<uint8_t>(range.sealed));
     out.Put(static_cast<uint32_t>(range.marks.size()));
     for (const auto& mark : range.marks) Put(mark, &out);
+    out.PutString(Short(range.unasked));
   }
   out.Put(reply.fingerprint);
   out.Put(reply.records);
@@ -143,7 +144,7 @@ Result<Reply> DecodeReply(ByteView header) {
   if (code > kLastCode) in.Fail();
   if (in.ok() && code != 0) reply.status = Status(static_cast<Code>(code), std::move(message));
   reply.checksum = in.Get<uint64_t>();
-  constexpr uint64_t kLeastRangeBytes = 4 + 8 + 8 + 1 + 4;
+  constexpr uint64_t kLeastRangeBytes = 4 + 8 + 8 + 1 + 4 + 4;
   for (uint32_t i = 0, n = in.GetCount(kLeastRangeBytes); i < n; ++i) {
     stream::PartitionRange range;
     range.partition = in.Get<uint32_t>();
@@ -156,6 +157,7 @@ Result<Reply> DecodeReply(ByteView header) {
       if (!range.marks.empty() && !Follows(mark, range.marks.back())) in.Fail();
       range.marks.push_back(mark);
     }
+    range.unasked = in.GetString(kMaxText);
     reply.ranges.push_back(std::move(range));
   }
   reply.fingerprint = in.Get<uint64_t>();

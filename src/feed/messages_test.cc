@@ -10,7 +10,7 @@ namespace {
 Reply FullReply() {
   Reply reply{.sequence = 7, .status = Status(Code::kNotFound, "gone"), .checksum = 99};
   reply.fingerprint = 1234;
-  reply.ranges = {{0, 5, 10, false, {{6, 0, 3}, {9, 0, 3}, {10, 2, 7}}}, {1, 0, 0, true}};
+  reply.ranges = {{0, 5, 10, false, {{6, 0, 3}, {9, 0, 3}, {10, 2, 7}}}, {1, 0, 0, true, {}, "no leader"}};
   reply.records = 10;
   reply.lost = {{2, 4, "damaged"}, {4, 5, ""}};
   reply.absent = {{0, 1}, {5, 10}};

@@ -59,6 +59,8 @@ class Progress {
   void OnServe(Time now, NodeId node, const protocol::ServeHeartbeat& heartbeat);
   void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
   void OnMetrics(NodeId node, const std::string& address);  // of the member's listener
+  // One line about partitions that cannot be asked; empty: all can.
+  void SetStreamWarning(std::string line) { stream_warning_ = std::move(line); }
   // To be called periodically: records the totals at `now`, on which the windows are based. Nodes that have
   // left the view and sent nothing for kForgetAfter are forgotten; their part of the totals is kept.
   static constexpr Duration kForgetAfter = std::chrono::minutes(10);
@@ -162,6 +164,7 @@ class Progress {
   void TakeCounts(NodeId node, const protocol::WorkerProgress& progress);
 
   Options options_;
+  std::string stream_warning_;
   Prequential prequential_;
   std::optional<WorkerShares> shares_;
   std::map<NodeId, uint64_t> next_batch_;  // by worker: the first batch not seen yet

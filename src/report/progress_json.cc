@@ -447,6 +447,7 @@ class Progress::JsonWriter {
     for (const auto& [node, n] : progress_.nodes_) compute_s += n.cpu_seconds;
     json_["warnings"] = progress_.options_.warnings;
     for (const auto& [about, line] : status_.misplaced) json_["warnings"].push_back(line);
+    if (!progress_.stream_warning_.empty()) json_["warnings"].push_back(progress_.stream_warning_);
     json_["skew_warnings"] = progress_.shares_ ? progress_.shares_->warnings() : 0;
     json_["wall_s"] = progress_.start_ < Time{0} ? 0.0 : Seconds(now_ - progress_.start_);
     json_["training_s"] = TrainingSeconds();

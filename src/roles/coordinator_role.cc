@@ -99,6 +99,21 @@ std::string OnHostOf(const std::string& address, uint16_t port) {
   return std::string(net::HostOf(address)) + ":" + std::to_string(port);
 }
 
+// One line about the partitions that cannot be asked; empty: all can.
+std::string Unasked(const std::vector<stream::PartitionRange>& ranges) {
+  constexpr size_t kNamed = 8;
+  std::string names, why;
+  size_t count = 0;
+  for (const auto& range : ranges) {
+    if (range.unasked.empty()) continue;
+    if (count++ < kNamed) names += (names.empty() ? "" : ", ") + std::to_string(range.partition);
+    if (why.empty()) why = range.unasked;
+  }
+  if (count == 0) return "";
+  return "nothing new is known of " + std::to_string(count) + " of " + std::to_string(ranges.size()) +
+         " partitions (" + names + (count > kNamed ? ", …" : "") + "): " + why;
+}
+
 // Of a placement that puts too much on one server.
 std::vector<std::string> Warnings(const job::Job& job) {
   return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
@@ -565,6 +580,7 @@ class CoordinatorRole {
       if (*ranges != last_ranges_) poll_pause_ = kStreamPoll;
       last_ranges_ = *ranges;
       stream_away_since_.reset();
+      ReportUnasked();
       std::vector<protocol::StreamRange> known;
       for (const auto& r : *ranges) {
         known.push_back({r.partition, r.begin, r.end, r.sealed});
@@ -688,6 +704,15 @@ class CoordinatorRole {
       if (!now.contains(pair)) spdlog::info("over: {}", text);
     }
     unreachable_ = std::move(now);
+  }
+
+  // Once, when partitions cannot be asked, and when all of them can again.
+  void ReportUnasked() {
+    std::string now = Unasked(last_ranges_);
+    if (unasked_.empty() && !now.empty()) spdlog::warn("{}", now);
+    if (!unasked_.empty() && now.empty()) spdlog::info("over: {}", unasked_);
+    progress_.SetStreamWarning(now);
+    unasked_ = std::move(now);
   }
 
   // Each rule of places once, when it begins not to hold, and when it does again.
@@ -1101,6 +1126,7 @@ class CoordinatorRole {
   std::vector<stream::PartitionRange> last_ranges_;
   std::optional<Time> stream_away_since_;  // no partition can be asked
   std::string stream_away_;                // why the last time
+  std::string unasked_;                    // as last reported
   Duration poll_pause_ = kStreamPoll;
   uint32_t epochs_;
   std::vector<uint32_t> partitions_;

@@ -39,6 +39,8 @@ struct PartitionRange {
   // The marks since those that have been reported, in order: `events` ascends strictly, and neither begin nor
   // end of the labels ever descends. See Source::WantMarks.
   std::vector<LabelMark> marks = {};
+  // Why the partition cannot be asked at present: the rest is as last known. Empty: it has been asked.
+  std::string unasked = {};
   friend bool operator==(const PartitionRange&, const PartitionRange&) = default;
 };
 
@@ -116,9 +118,12 @@ struct RecordBatch {
 class Source {
  public:
   virtual ~Source() = default;
+  // A partition that cannot be asked for a moment, such as one of Kafka without a leader, holds up no other
+  // one once something is known of it (PartitionRange::unasked).
   virtual Result<std::vector<PartitionRange>> Ranges() = 0;
   // Replaces the contents of `out` by the records [begin, end) of a partition. kNotFound with the offsets if
-  // retention has removed some; kFailedPrecondition if some do not exist yet; kDataLoss if bytes are damaged.
+  // retention has removed some; kFailedPrecondition if some do not exist yet; kDataLoss if bytes are damaged;
+  // kUnavailable if they cannot be had at present.
   virtual Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) = 0;
   // Declares that the job `owner` no longer needs records below `offset` (the watermark of its oldest
   // checkpoint): retention may remove them and must keep the others. Sources without retention ignore it.

@@ -169,6 +169,9 @@ class MarkFinder {
         WarnOfMissing(id, range, labels.size());
         continue;
       }
+      // Events whose labels cannot be seen at present do not go without them.
+      if (range.unasked.empty()) range.unasked = labels[id].unasked;
+      if (!range.unasked.empty()) continue;
       partition->second.schedule.OnRanges(now, range, labels[id]);
       open.push_back(id);
     }
@@ -178,8 +181,13 @@ class MarkFinder {
       i %= open.size();
       const uint32_t id = open[i];
       turn_ = id + 1;
-      LEAT_ASSIGN_OR_RETURN(const bool more, Look(now, id, &partitions_.at(id)));
-      if (more) {
+      const auto more = Look(now, id, &partitions_.at(id));
+      if (!more.ok()) {
+        if (more.status().code() != Code::kUnavailable) return more.status();
+        const auto range = std::ranges::find(*ranges, id, &PartitionRange::partition);
+        range->unasked = more.status().message();
+      }
+      if (more.ok() && *more) {
         ++i;
       } else {
         open.erase(open.begin() + static_cast<ptrdiff_t>(i));

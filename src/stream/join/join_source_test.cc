@@ -247,6 +247,25 @@ TEST_F(JoinSourceTest, APartitionIsSealedWithItsLastMark) {
   EXPECT_THAT(Ranges(*source), ElementsAre(PartitionRange{0, 0, 1, true, {{1, 0, 0}}}));
 }
 
+TEST_F(JoinSourceTest, EventsDoNotGoWithoutLabelsThatCannotBeSeen) {
+  events_->partitions.resize(2);
+  labels_->partitions.resize(2);
+  for (const uint32_t p : {0u, 1u}) events(p) = {{"a", 1000, "one"}};
+  labels_->partitions[1].unasked = "no leader";
+  const auto source = Open();
+  for (const uint32_t p : {0u, 1u}) source->WantMarks(p, {}, kAnyNumber);
+  (void)Ranges(*source);
+  clock_.Advance(seconds(600));
+  auto found = Ranges(*source);
+  EXPECT_THAT(found[0].marks, ElementsAre(LabelMark{1, 0, 0})) << "no label comes any more";
+  EXPECT_THAT(found[1].marks, IsEmpty()) << "labels may have come meanwhile";
+  EXPECT_EQ(found[1].unasked, "no leader");
+  labels(1) = {{"a", 1001, "A"}, {"b", 70'000, "B"}};
+  labels_->partitions[1].unasked.clear();
+  found = Ranges(*source);
+  ASSERT_THAT(found[1].marks, ElementsAre(LabelMark{1, 0, 1}));
+}
+
 TEST_F(JoinSourceTest, APartitionWaitsForThatOfItsLabels) {
   const auto source = Open();
   events() = {{"a", 1000, "one"}};
@@ -275,7 +294,7 @@ TEST_F(JoinSourceTest, AReportThatFailsLosesNoMark) {
   for (uint64_t call = 0; call < 12; ++call) {
     labels_->fails_after = call % 6;
     const auto ranges = source->Ranges();
-    failed += !ranges.ok();
+    failed += !ranges.ok() || !(*ranges)[0].unasked.empty();
     if (ranges.ok()) marks.insert(marks.end(), (*ranges)[0].marks.begin(), (*ranges)[0].marks.end());
   }
   EXPECT_GT(failed, 2u);

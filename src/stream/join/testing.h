@@ -21,7 +21,8 @@ struct MemoryTopic {
   };
   struct Partition {
     std::vector<Record> records;
-    uint64_t begin = 0;  // those before it have expired
+    uint64_t begin = 0;   // those before it have expired
+    std::string unasked;  // PartitionRange::unasked
   };
   std::vector<Partition> partitions;
   bool sealed = false;
@@ -43,7 +44,7 @@ class MemoryTimedSource final : public TimedSource {
     LEAT_RETURN_IF_ERROR(Fail());
     std::vector<PartitionRange> ranges;
     for (uint32_t p = 0; p < topic_->partitions.size(); ++p)
-      ranges.push_back({p, Of(p).begin, Of(p).records.size(), topic_->sealed});
+      ranges.push_back({p, Of(p).begin, Of(p).records.size(), topic_->sealed, {}, Of(p).unasked});
     return ranges;
   }
   Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) override {

@@ -24,6 +24,9 @@ constexpr size_t kMessages = 1000;                                // that librdk
 constexpr Duration kFirstPause = std::chrono::milliseconds(100);  // between two attempts
 constexpr Duration kLongestPause = std::chrono::seconds(2);
 constexpr Duration kNewTopic = std::chrono::seconds(5);  // until all brokers know it
+// For a leader, before other partitions come first. Then it is left alone for twice as long.
+constexpr Duration kLeaderPatience = std::chrono::seconds(2);
+constexpr Duration kReadPatience = std::chrono::seconds(5);
 
 uint64_t HashOf(const RecordBatch& batch, size_t record) {
   ByteWriter bytes;
@@ -92,7 +95,7 @@ class KafkaSource final : public TimedSource {
     for (uint32_t id = 0; id < partitions; ++id) {
       PartitionRange range{.partition = id, .begin = 0, .end = 0, .sealed = false};
       if (id < there) {
-        LEAT_ASSIGN_OR_RETURN(range, Range(id));
+        LEAT_ASSIGN_OR_RETURN(range, RangeOrLast(id));
       }
       records += range.end;
       if (id < options_.start.size()) range.begin = std::max(range.begin, options_.start[id]);
@@ -228,17 +231,19 @@ class KafkaSource final : public TimedSource {
         rd_kafka_topic_partition_list_new(static_cast<int>(partitions.size())));
     for (const uint32_t id : partitions)
       rd_kafka_topic_partition_list_add(found.get(), options_.topic.c_str(), static_cast<int32_t>(id));
-    const Status asked = Await([&](int timeout_ms) {
-      // Negative ones have other meanings.
-      for (int i = 0; i < found->cnt; ++i) found->elems[i].offset = std::max<int64_t>(0, since_ms);
-      LEAT_RETURN_IF_ERROR(
-          client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), timeout_ms), Where()));
-      for (int i = 0; i < found->cnt; ++i) {
-        const auto id = static_cast<uint32_t>(found->elems[i].partition);
-        LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(id)));
-      }
-      return Status();
-    });
+    const Status asked = Await(
+        [&](int timeout_ms) {
+          // Negative ones have other meanings.
+          for (int i = 0; i < found->cnt; ++i) found->elems[i].offset = std::max<int64_t>(0, since_ms);
+          LEAT_RETURN_IF_ERROR(
+              client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), timeout_ms), Where()));
+          for (int i = 0; i < found->cnt; ++i) {
+            const auto id = static_cast<uint32_t>(found->elems[i].partition);
+            LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(id)));
+          }
+          return Status();
+        },
+        options_.timeout);
     LEAT_RETURN_IF_ERROR(asked);
     std::vector<uint64_t> offsets;
     for (int i = 0; i < found->cnt; ++i) {
@@ -253,12 +258,12 @@ class KafkaSource final : public TimedSource {
     return offsets;
   }
 
-  // Asks again until the timeout: a partition that was only just made, or whose leader has changed, has none
-  // for a moment.
+  // Asks again until the patience ends: a partition that was only just made, or whose leader has changed, has
+  // none for a moment.
   template <class Ask>
-  Status Await(const Ask& ask) const {
+  Status Await(const Ask& ask, Duration patience) const {
     const MonotonicClock clock;
-    const Time until = clock.Now() + options_.timeout;
+    const Time until = clock.Now() + patience;
     for (Duration pause = kFirstPause;; pause = std::min<Duration>(2 * pause, kLongestPause)) {
       Status status = ask(Milliseconds(until - clock.Now()));
       if (status.code() != Code::kUnavailable || clock.Now() + pause >= until) return status;
@@ -282,29 +287,77 @@ class KafkaSource final : public TimedSource {
   // The partitions that the topic has now.
   Result<uint32_t> CountPartitions(Duration timeout) {
     LEAT_ASSIGN_OR_RETURN(const auto metadata, Metadata(timeout));
-    known_ = static_cast<uint32_t>(metadata->topics[0].partition_cnt);
+    const rd_kafka_metadata_topic_t& topic = metadata->topics[0];
+    known_ = static_cast<uint32_t>(topic.partition_cnt);
+    leaders_at_ = MonotonicClock().Now();
+    for (int i = 0; i < topic.partition_cnt; ++i) {
+      const rd_kafka_metadata_partition_t& partition = topic.partitions[i];
+      leaders_[static_cast<uint32_t>(partition.id)] = partition.leader;
+    }
     return known_;
+  }
+
+  // Without a question to the partition's leader. Ok: it is not known to be away.
+  Status Away(uint32_t id) const {
+    const auto leader = leaders_.find(id);
+    if (leader == leaders_.end()) return {};
+    if (leader->second < 0) return {Code::kUnavailable, Where(id) + ": no broker leads it at present"};
+    const auto silent = silent_.find(leader->second);
+    if (silent == silent_.end() || MonotonicClock().Now() >= silent->second.until) return {};
+    return {Code::kUnavailable, Where(id) + ": " + silent->second.why};
+  }
+
+  // Asks the leader, with little patience. Those that do not answer are left alone for a while, with all of
+  // their partitions.
+  Result<PartitionRange> AskLeader(uint32_t id, Duration patience) {
+    LEAT_RETURN_IF_ERROR(Away(id));
+    const int32_t leader = leaders_.contains(id) ? leaders_[id] : -1;
+    auto range = Range(id, patience);
+    if (range.status().code() == Code::kUnavailable) {
+      silent_[leader] = {MonotonicClock().Now() + 2 * patience,
+                         "broker " + std::to_string(leader) + ", which leads it, does not answer"};
+    } else {
+      silent_.erase(leader);
+    }
+    return range;
+  }
+
+  // The last range that is known, if there is one and the partition cannot be asked.
+  Result<PartitionRange> RangeOrLast(uint32_t id) {
+    const auto last = ranges_.find(id);
+    if (last == ranges_.end()) return Range(id, options_.timeout);
+    auto range = AskLeader(id, kLeaderPatience);
+    if (range.status().code() != Code::kUnavailable) return range;
+    PartitionRange known = last->second;
+    known.unasked = range.status().message();
+    return known;
   }
 
   std::string Where() const { return "Kafka topic '" + options_.topic + "'"; }
   std::string Where(uint32_t partition) const { return Where() + " partition " + std::to_string(partition); }
 
-  Result<PartitionRange> Range(uint32_t id) {
+  Result<PartitionRange> Range(uint32_t id) { return Range(id, options_.timeout); }
+  Result<PartitionRange> Range(uint32_t id, Duration patience) {
     int64_t low = 0;
     int64_t high = 0;
-    LEAT_RETURN_IF_ERROR(Await([&](int timeout_ms) {
-      return client_.Error(
-          rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(), static_cast<int32_t>(id),
-                                           &low, &high, timeout_ms),
-          Where(id));
-    }));
+    const auto ask = [&](int timeout_ms) {
+      const Status asked =
+          client_.Error(rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(),
+                                                         static_cast<int32_t>(id), &low, &high, timeout_ms),
+                        Where(id));
+      // librdkafka knows no partition that has never had a leader.
+      const bool there = asked.code() == Code::kNotFound && id < known_;
+      return there ? Status(Code::kUnavailable, asked.message()) : asked;
+    };
+    LEAT_RETURN_IF_ERROR(Await(ask, patience));
     if (low < 0 || high < low) {
       return Status(Code::kDataLoss, Where(id) + ": invalid offsets [" + std::to_string(low) + ", " +
                                          std::to_string(high) + ") from the broker");
     }
     LEAT_ASSIGN_OR_RETURN(const uint64_t end, EndOf(id, static_cast<uint64_t>(high)));
-    return PartitionRange{
+    ranges_[id] = {
         .partition = id, .begin = std::min(static_cast<uint64_t>(low), end), .end = end, .sealed = false};
+    return ranges_[id];
   }
 
   // A partition never becomes shorter. But a broker that has just become its leader may not know yet how far
@@ -389,7 +442,17 @@ class KafkaSource final : public TimedSource {
   Status Fetch(uint32_t id, Duration timeout, uint64_t end, Partition* at) {
     at->held.clear();
     at->taken = 0;
-    rd_kafka_message_t* const first = rd_kafka_consume_queue(at->queue.get(), Milliseconds(timeout));
+    // Others wait for this reader, too: a leader that is away is noticed early.
+    const bool early = timeout > kLeaderPatience;
+    Duration wait = Away(id).ok() ? std::min<Duration>(timeout, kLeaderPatience) : Duration::zero();
+    rd_kafka_message_t* first = rd_kafka_consume_queue(at->queue.get(), Milliseconds(wait));
+    if (first == nullptr && early) {
+      // Large replies may hold up the answers to both questions.
+      if (MonotonicClock().Now() - leaders_at_ > kLeaderPatience) (void)CountPartitions(kLeaderPatience);
+      LEAT_RETURN_IF_ERROR(AskLeader(id, kReadPatience).status());
+      wait = timeout - kLeaderPatience;
+      first = rd_kafka_consume_queue(at->queue.get(), Milliseconds(wait));
+    }
     if (first != nullptr) {
       at->held.emplace_back(first);
       // A batch of them would be waited for until it is full.
@@ -451,9 +514,17 @@ class KafkaSource final : public TimedSource {
     uint64_t offset = 0;
     std::optional<Time> shorter_since;  // when a broker first said that the partition ends before
   };
-  std::map<uint32_t, End> ends_;  // as far as is known
-  uint32_t known_ = 0;            // partitions of the topic, as of the last answer
-  bool warned_ = false;           // of partitions that the job does not read
+  std::map<uint32_t, End> ends_;               // as far as is known
+  std::map<uint32_t, PartitionRange> ranges_;  // likewise
+  std::map<uint32_t, int32_t> leaders_;        // by partition; -1: it has none
+  Time leaders_at_{0};                         // as of then
+  struct Silent {
+    Time until{0};  // it is left alone
+    std::string why;
+  };
+  std::map<int32_t, Silent> silent_;  // brokers that did not answer
+  uint32_t known_ = 0;                // partitions of the topic, as of the last answer
+  bool warned_ = false;               // of partitions that the job does not read
   KafkaClient group_client_;
 };
 

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -191,6 +193,60 @@ TEST_F(KafkaSourceTest, APartitionWithoutALeaderIsAskedAgain) {
   const auto since = FindKafkaOffsets(options_, 1);
   ASSERT_TRUE(since.ok()) << since.status().ToString();
   EXPECT_THAT(*since, ElementsAre(1, 0)) << "this broker takes every time for the end";
+}
+
+TEST_F(KafkaSourceTest, APartitionWithoutALeaderHoldsUpNoOtherOne) {
+  Publish(0, {"a"});
+  Publish(1, {"x", "y"});
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  ASSERT_TRUE(source->Ranges().ok());
+  const MonotonicClock clock;
+  // Returns the ranges, which must not take long.
+  const auto ranges = [&] {
+    const Time began = clock.Now();
+    auto found = source->Ranges();
+    EXPECT_LT(Seconds(clock.Now() - began), 15) << "the timeout is 30 s";
+    EXPECT_TRUE(found.ok()) << found.status().ToString();
+    return found.ok() ? *found : std::vector<PartitionRange>(2);
+  };
+  RecordBatch batch;
+  const auto read = [&](uint32_t partition, uint64_t begin, uint64_t end) {
+    const Time began = clock.Now();
+    const Status status = source->Read(partition, begin, end, &batch);
+    EXPECT_LT(Seconds(clock.Now() - began), 15) << status.ToString();
+    return status;
+  };
+
+  rd_kafka_mock_partition_set_leader(cluster(), kTopic, 1, -1);
+  Publish(0, {"b"});
+  auto found = ranges();
+  EXPECT_EQ(found[0], (PartitionRange{0, 0, 2, false}));
+  EXPECT_EQ(found[1].end, 2u) << "as last known";
+  EXPECT_THAT(found[1].unasked, HasSubstr("'payments' partition 1: no broker leads it"));
+  EXPECT_EQ(read(1, 0, 2).code(), Code::kUnavailable);
+  ASSERT_TRUE(read(0, 0, 2).ok());
+  EXPECT_THAT(TextsOf(batch), ElementsAre("a", "b"));
+
+  rd_kafka_mock_partition_set_leader(cluster(), kTopic, 1, 1);
+  const Time until = clock.Now() + std::chrono::seconds(60);
+  do {
+    found = ranges();
+  } while (!found[1].unasked.empty() && clock.Now() < until);
+  EXPECT_EQ(found[1], (PartitionRange{1, 0, 2, false}));
+  while (!read(1, 0, 2).ok() && clock.Now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_THAT(TextsOf(batch), ElementsAre("x", "y"));
+}
+
+TEST_F(KafkaSourceTest, APartitionThatIsNotKnownYetIsWaitedFor) {
+  Publish(1, {"x"});
+  rd_kafka_mock_partition_set_leader(cluster(), kTopic, 1, -1);
+  options_.timeout = std::chrono::milliseconds(500);
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  const auto found = source->Ranges();
+  EXPECT_EQ(found.status().code(), Code::kUnavailable) << "where it begins and ends is not known";
 }
 
 TEST_F(KafkaSourceTest, RecordsHaveKeysTimestampsAndHeaders) {
