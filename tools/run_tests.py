@@ -819,12 +819,12 @@ def test_nearest(root):
 
     expect("nothing changed", run(), (0, "nothing has changed since HEAD\n"))
     plant(root, {"src/protocol/server/push.cc": "int bug;\n"})
-    status, text = run("--minutes", "0.05")
+    status, text = run("--minutes", "0.15")
     expect("exit status of a failure", status, 1)
     parts = ["building protocol_test", "protocol_test.Push.Last/1: failed\n[ RUN      ] Push.Last/1\npush_test.cc:7: Failure\n",
              "protocol_test: 2 cases", "building sim_test", "sim_test.Push.Last/1: ended by SIGABRT", "running roles_test", "slowest cases:\n",
              "1.5 s  sim_test.Push.Good", "failed cases:\n  protocol_test.Push.Last/1\n  sim_test.Push.Last/1: ended by SIGABRT\n",
-             "in 0.05 minutes: roles_test cut_test launcher_test system.serve"]
+             "in 0.15 minutes: roles_test cut_test launcher_test system.serve"]
     at = [text.find(part) for part in parts]
     if at != sorted(at) or -1 in at:
         sys.exit(f"run_tests --selftest: expected {parts} in this order in\n{text}")

@@ -1,5 +1,7 @@
 """Models of Keras 3 on PyTorch, exported by Keras itself: trained as by Keras, or refused before anything starts."""
 
+# folders: onnx python
+
 import os
 
 import keras_cases

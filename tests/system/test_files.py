@@ -1,5 +1,7 @@
 """Files as people have them: records of several lines, other encodings, marks of missing values, other kinds of files."""
 
+# folders: stream job
+
 import csv
 import json
 import random

@@ -1,5 +1,7 @@
 """Files that a user names for a command's output: links, pipes, devices, modes, and full disks."""
 
+# folders: launcher job
+
 import os
 import stat
 import subprocess

@@ -1,5 +1,7 @@
 """Resuming jobs whose files have changed: what was added is trained exactly, and what was replaced is refused."""
 
+# folders: job stream
+
 import gzip
 import pathlib
 import shutil
