@@ -221,11 +221,11 @@ class FileReader {
       if (!entry.key().starts_with(kTreatmentKey)) continue;
       const std::string name = entry.key().substr(kTreatmentKey.size());
       const std::string place = "metadata of parameter " + Quoted(name) + ": ";
-      if (!file_.values.contains(name)) Fail(file_.name, place + "there is no initializer of this name");
+      if (!file_.values.contains(name)) FailFile(file_.name, place + "there is no initializer of this name");
       const auto at = kValues.find(entry.value());
       if (at == kValues.end())
-        Fail(file_.name, place + Quoted(entry.value()) + "; must be trained, constant or statistic");
-      if (!file_.treatments.emplace(name, at->second).second) Fail(file_.name, place + "is there twice");
+        FailFile(file_.name, place + Quoted(entry.value()) + "; must be trained, constant or statistic");
+      if (!file_.treatments.emplace(name, at->second).second) FailFile(file_.name, place + "is there twice");
     }
   }
 

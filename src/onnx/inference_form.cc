@@ -85,7 +85,7 @@ void DropUnread(proto::GraphProto* graph, const NameSet& before) {
 
 // Removes what the file says of parameters that it has lost.
 void DropTreatments(proto::ModelProto* file) {
-  Names parameters;
+  NameSet parameters;
   for (const auto& tensor : file->graph().initializer()) parameters.insert(tensor.name());
   EraseIf(file->mutable_metadata_props(), [&](const auto& entry) {
     return entry.key().starts_with(kTreatmentKey) &&

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "stream/decode/lines.h"
+#include "stream/file/file_reader.h"
 
 namespace leat::serve {
 

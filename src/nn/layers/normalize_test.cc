@@ -78,12 +78,12 @@ TEST(NormalizeLayers, GradientsAreTheSlopesOfTheLoss) {
 // Training computes with the running values as scoring does, and nothing moves them.
 TEST(NormalizeLayers, AFrozenBatchNormUsesItsRunningValues) {
   const auto model =
-      Make("{inputs: [3, 2], layers: [dense: {units: 4}, batch_norm: {trainable: false}, tanh" +
+      MakeNormalized("{inputs: [3, 2], layers: [dense: {units: 4}, batch_norm: {trainable: false}, tanh" +
            std::string(kHead));
   for (const auto& variable : model.variables())
     EXPECT_EQ(variable.role, optim::VariableRole::kTrained) << variable.name;
   EXPECT_EQ(model.frozen().size(), 4u);
-  Runner training(model, 6), scoring(model, 6, false);
+  NormalizeRunner training(model, 6), scoring(model, 6, false);
   training.Run();
   scoring.Run();
   EXPECT_EQ(training.scores(), scoring.scores());

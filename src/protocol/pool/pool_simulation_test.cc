@@ -244,7 +244,7 @@ TEST(PoolSimulation, JobsEndWhateverIsAwayForAWhile) {
   const uint64_t seeds = LongTier() ? 1000 : 50;
   for (uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
     Rng rng(seed);
-    const World world = RandomWorld(&rng, rng.Chance(0.5));
+    const PoolWorld world = RandomWorld(&rng, rng.Chance(0.5));
     const Simulation::Faults faults{.lost_report = rng.Uniform() * 0.3,
                                     .agent_dies = rng.Chance(0.5) ? 0.002 : 0,
                                     .pool_dies = rng.Chance(0.5) ? 0.01 : 0,

@@ -19,7 +19,7 @@ Schema CsvSchema(const std::string& settings, const std::string& fields) {
       Config::Parse("format: csv\n" + settings + "fields: {" + fields + "}\n", "job.yaml"));
 }
 
-std::string MistakeIn(const std::string& settings, const std::string& fields = "x: {type: number}") {
+std::string CsvMistakeIn(const std::string& settings, const std::string& fields = "x: {type: number}") {
   try {
     (void)CsvSchema(settings, fields);
   } catch (const std::invalid_argument& e) {
@@ -94,15 +94,15 @@ TEST(CsvDecoder, TextThatIsNotUtf8IsADeadLetter) {
 }
 
 TEST(CsvDecoder, SettingsThatCannotBeAreSaid) {
-  EXPECT_EQ(MistakeIn("quote: ab\n"),
+  EXPECT_EQ(CsvMistakeIn("quote: ab\n"),
             "job.yaml:2: quote is 'ab'; it must be one character that is no letter and no digit, or none");
-  EXPECT_THAT(MistakeIn("escape: a\n"), HasSubstr("escape is 'a'"));
-  EXPECT_EQ(MistakeIn("delimiter: \";\"\nquote: \";\"\n"), "job.yaml:3: quote is ';', as delimiter is");
-  EXPECT_EQ(MistakeIn("escape: '\"'\n"), "job.yaml:2: escape is '\"', as quote is");
-  EXPECT_THAT(MistakeIn("decimal: \";\"\n"), HasSubstr("decimal"));
-  EXPECT_THAT(MistakeIn("missing: [NA, null]\n"),
+  EXPECT_THAT(CsvMistakeIn("escape: a\n"), HasSubstr("escape is 'a'"));
+  EXPECT_EQ(CsvMistakeIn("delimiter: \";\"\nquote: \";\"\n"), "job.yaml:3: quote is ';', as delimiter is");
+  EXPECT_EQ(CsvMistakeIn("escape: '\"'\n"), "job.yaml:2: escape is '\"', as quote is");
+  EXPECT_THAT(CsvMistakeIn("decimal: \";\"\n"), HasSubstr("decimal"));
+  EXPECT_THAT(CsvMistakeIn("missing: [NA, null]\n"),
               HasSubstr("job.yaml:2: a missing value that is spelled null needs quotes"));
-  EXPECT_EQ(MistakeIn("missing: NA\n", "c: {type: category, values: [a, NA]}"),
+  EXPECT_EQ(CsvMistakeIn("missing: NA\n", "c: {type: category, values: [a, NA]}"),
             "job.yaml:2: 'NA' is missing, and a value of 'c'; it can be one of them");
   for (const char* key : {"quote", "escape", "decimal", "missing"}) {
     std::string what;
