@@ -99,8 +99,9 @@ def test_text_that_is_not_utf8_is_no_silent_zero(tmp_path):
     assert (result["events"], result["dead_letters"]) == (50, 0)
     assert result["mae"] == pytest.approx(25.5)
     leat.refused(leat.run("schema", "d.csv", cwd=tmp_path), "d.csv:2: is not UTF-8", "--encoding latin-1")
-    proposed = leat.run("schema", "d.csv", "--encoding", "latin-1", cwd=tmp_path)
-    assert "encoding: latin-1" in proposed.stdout and "Málaga" in proposed.stdout
+    (tmp_path / "e.csv").write_bytes(("town,y\n" + "Málaga,0\nCádiz,1\nCádiz,0\n" * 20).encode("latin-1"))
+    proposed = leat.run("schema", "e.csv", "--encoding", "latin-1", cwd=tmp_path)
+    assert "encoding: latin-1" in proposed.stdout and "Málaga" in proposed.stdout, proposed.stderr
     leat.refused(train(tmp_path, job_of("d.csv", TOWN, files="encoding: latin-99, ")), "job.yaml:3", "there is no encoding 'latin-99'")
 
 

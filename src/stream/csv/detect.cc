@@ -111,10 +111,19 @@ bool Better(const CsvFit& a, const CsvFit& b) {
   return a.bad < b.bad || (a.bad == b.bad && a.columns > b.columns && b.columns == 1);
 }
 
-// With escapes, if more records then fit.
+bool HasEscapedQuote(const CsvSample& sample, char quote) {
+  const auto lines = sample.Records({.quote = '\0'});
+  return std::ranges::any_of(lines, [escaped = std::string("\\") + quote](std::string_view line) {
+    return line.find(escaped) != line.npos;
+  });
+}
+
+// With escapes, if more records then fit, or as many and there are quotes behind escapes.
 CsvFit WithEscapes(const CsvSample& sample, const CsvFit& fit, std::optional<char> delimiter) {
   CsvFit other = FitOf(sample, {.quote = fit.dialect.quote, .escape = '\\'}, delimiter);
-  return Better(other, fit) ? other : fit;
+  const bool as_good = other.bad == fit.bad && other.columns == fit.columns;
+  const bool better = Better(other, fit) || (as_good && HasEscapedQuote(sample, fit.dialect.quote));
+  return better ? other : fit;
 }
 
 }  // namespace
@@ -123,7 +132,8 @@ Result<CsvGuess> DetectCsv(const std::string& name, const CsvSample& sample, std
   CsvFit fit = FitOf(sample, {}, delimiter);
   if (fit.quoted == 0) {
     const CsvFit single = WithEscapes(sample, FitOf(sample, {.quote = '\''}, delimiter), delimiter);
-    if (single.quoted_column && !Better(fit, single)) fit = single;
+    if ((single.quoted_column && !Better(fit, single)) || (single.quoted > 0 && Better(single, fit)))
+      fit = single;
   } else {
     fit = WithEscapes(sample, fit, delimiter);
   }

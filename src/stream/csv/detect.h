@@ -17,8 +17,10 @@ struct CsvGuess {
 };
 
 // Anything but double quotes, no escapes and a decimal dot is chosen only where those fail:
-//   quote '    nothing is in double quotes, and all values of a column are in single ones
-//   escape \   more records then have the same number of columns
+//   quote '    nothing is in double quotes, and all values of a column are in single ones, or more records
+//   then
+//              have the same number of columns
+//   escape \   more records then have the same number of columns, or as many and it is before quotes
 //   decimal ,  a column has such numbers, and none of the file has a dot. A comma before three digits alone
 //              may be one of thousands, and is not taken for it
 // `delimiter`: not detected then. kInvalidArgument if several delimiters match equally; kDataLoss if no

@@ -34,6 +34,13 @@ TEST(DetectCsv, QuotesAndEscapes) {
   EXPECT_EQ(Detected("a,b\n\"x\\\",y\",1\n\"z\",2\n"), (CsvGuess{.dialect = {.escape = '\\'}, .columns = 2}));
 }
 
+TEST(DetectCsv, QuotesAndEscapesWhereFewFieldsHaveThem) {
+  EXPECT_EQ(Detected("a;b\nplain;1\n'x;y;z';2\nplain;3\n"),
+            (CsvGuess{.dialect = {.delimiter = ';', .quote = '\''}, .columns = 2}));
+  EXPECT_EQ(Detected("a\tb\nplain\t1\nsay \\\"hi\\\"\t2\n\"x\ny\"\t3\n"),
+            (CsvGuess{.dialect = {.delimiter = '\t', .escape = '\\'}, .columns = 2}));
+}
+
 TEST(DetectCsv, ADecimalComma) {
   const CsvGuess semicolons{.dialect = {.delimiter = ';'}, .columns = 2, .decimal = ','};
   EXPECT_EQ(Detected("a;b\n1,5;2,25\n3;NA\n"), semicolons) << "a header tells the delimiter";
