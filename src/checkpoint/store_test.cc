@@ -295,7 +295,7 @@ TEST(Store, OldCheckpointsMakeRoomForTheNext) {
     const std::string ballast(4 << 20, 'x');
     for (uint64_t id = 1; id <= 2; ++id) {
       if (!WriteCheckpoint(store.get(), id).ok()) _exit(1);
-      WriteText(dir / ("j/checkpoint-00000" + std::to_string(id) + "/ballast"), ballast);
+      WriteText(dir / ("j/checkpoint-00000" + std::to_string(id) + "/shard-ballast.safetensors"), ballast);
     }
     const auto exists = [&](const char* id) {
       return std::filesystem::exists(dir / "j/checkpoint-00000" + std::string(id));

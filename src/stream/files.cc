@@ -86,9 +86,8 @@ Result<std::unique_ptr<Source>> OpenLines(const FileSourceOptions& options) {
   std::vector<RecordBatch> readings(options.readings.size() + 1);
   for (size_t f = 0; f < options.paths.size(); ++f) {
     CsvDialect dialect = options.format == "csv" ? options.csv : CsvDialect{.quote = '\0'};
-    LEAT_ASSIGN_OR_RETURN(
-        const Bytes file,
-        ReadWholeFile(options.paths[f], {.format = options.format, .encoding = options.encoding}));
+    LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadWholeFile(options.paths[f], {.format = options.format,
+                                                                             .encoding = options.encoding}));
     uint64_t records = 0;
     size_t reading = 0;
     bool header = options.header;

@@ -137,7 +137,10 @@ TEST_F(FilesTest, AddedRecordsBelongToTheLastPartition) {
 }
 
 TEST_F(FilesTest, AddedTextMakesWindowsOfTheLastPartition) {
-  FileSourceOptions options{"text", {Write("a", "abcdefg"), Write("b", "ABCDE")}, 2, false, 2};
+  FileSourceOptions options{.format = "text",
+                            .paths = {Write("a", "abcdefg"), Write("b", "ABCDE")},
+                            .partitions = 2,
+                            .sequence = 2};
   EXPECT_THAT(All(**OpenFiles(options)),
               ElementsAre(ElementsAre("abc", "cde"), ElementsAre("efg", "ABC", "CDE")));
   Write("a", "abcdefghi");

@@ -79,7 +79,7 @@ TEST(NormalizeLayers, GradientsAreTheSlopesOfTheLoss) {
 TEST(NormalizeLayers, AFrozenBatchNormUsesItsRunningValues) {
   const auto model =
       MakeNormalized("{inputs: [3, 2], layers: [dense: {units: 4}, batch_norm: {trainable: false}, tanh" +
-           std::string(kHead));
+                     std::string(kHead));
   for (const auto& variable : model.variables())
     EXPECT_EQ(variable.role, optim::VariableRole::kTrained) << variable.name;
   EXPECT_EQ(model.frozen().size(), 4u);

@@ -405,7 +405,7 @@ TEST_F(CoordinatorTest, AJobWithoutServersSaysWhatItWaitsFor) {
   EXPECT_EQ(coordinator_->status().waiting_for, "") << "the other one takes over";
   Take(coordinator_->OnNodeLost(now_, b_));
   EXPECT_EQ(coordinator_->status().waiting_for, "a parameter server: the last one, ps 1, was lost");
-  Join(Role::kServer);
+  JoinServer("c:3");
   EXPECT_EQ(coordinator_->status().waiting_for, "");
 }
 
