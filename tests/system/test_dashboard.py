@@ -253,7 +253,7 @@ def test_a_port_that_is_in_use(tmp_path):
     with demo(tmp_path) as (_, link):
         address = re.search(r"//(.+)/#", link)[1]
         done = leat.run("coordinator", "--demo", "--directory", tmp_path / "other", "--dashboard", address, timeout=60)
-        leat.refused(done, "--dashboard", address, "in use")
+        leat.refused(done, "--dashboard", address, "in use", status=75)
 
 
 def test_the_link_of_a_running_job(tmp_path):

@@ -62,14 +62,13 @@ def job_file(tmp_path):
 
 def start_feed(cluster, hosts, data):
     return subprocess.run(
-        [*hosts.at(3), leat.PROGRAM, "feed", "--coordinator", cluster.where, "--listen", hosts.addresses[3] + ":0", "--data", data,
+        [*hosts.at(1), leat.PROGRAM, "feed", "--coordinator", cluster.where, "--listen", hosts.addresses[1] + ":0", "--data", data,
          "--trusted-network"], env=cluster.environment, capture_output=True, text=True, timeout=60)
 
 
-def test_servers_and_workers_without_the_file_fetch_it(tmp_path, hosts, cluster, files):
+def test_servers_and_workers_without_the_file_fetch_it(tmp_path, tmp_path_factory, hosts, cluster, files):
     folder, expected = files
-    other = tmp_path / "other"
-    other.mkdir()
+    other = tmp_path_factory.mktemp("other")  # hosts that see the job's directory take its copy
     shutil.copy(folder / "rows.csv", other)
     for host in (1, 2):
         for hidden in (tmp_path, folder):
@@ -81,7 +80,7 @@ def test_servers_and_workers_without_the_file_fetch_it(tmp_path, hosts, cluster,
     leat.refused(start_feed(cluster, hosts, other), "net.onnx is not the job's: it is ", ", the job has ")
     owners = [cluster.join("ps", 3, "--data", folder)]
     without = [cluster.join("ps", 1, *cluster.scratch), cluster.join("worker", 2, *cluster.scratch)]
-    with_another = cluster.join("worker", 3, "--data", other, *cluster.scratch)
+    with_another = cluster.join("worker", 1, "--data", other, *cluster.scratch)
     cluster.finish()
     assert digest(cluster.directory) == expected
     size = (folder / "net.onnx").stat().st_size

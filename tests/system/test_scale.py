@@ -135,8 +135,8 @@ class Commands:
         done = self.run(*arguments)
         assert done.returncode == 0 and not done.stdout, (arguments, done.stdout, done.stderr)
 
-    def refused(self, arguments, *parts):
-        leat.refused(self.run(*arguments), *parts)
+    def refused(self, arguments, *parts, **status):
+        leat.refused(self.run(*arguments), *parts, **status)
 
     def status(self):
         return json.loads(self.run("status", "--json").stdout)
@@ -202,7 +202,7 @@ def test_commands_scale_drain_and_pause(tmp_path, strategy):
         command.refused(["drain", "coordinator", "0"], "'coordinator 0'")
         assert job.status()["wanted"] == {"workers": 1, "ps": 1}, "nothing of that has happened"
         finish(job)
-        command.refused(["scale", "--workers", "3"], command.address)
+        command.refused(["scale", "--workers", "3"], command.address, status=75)
 
 
 @pytest.mark.parametrize("strategy", ["{type: sync, lanes: 8}", "allreduce"])
