@@ -10,7 +10,8 @@ import threading
 import weakref
 
 from leat._job import _error
-from leat._run import _close, _plain, _read_address, spawn
+from leat._run import _close, _read_address, spawn
+from leat._streams import _plain
 
 
 class Server:

@@ -294,8 +294,12 @@ class Agent {
 
   Status WriteSecret(const std::string& folder, const char* name, std::string_view text, bool of_job,
                      JobId job) {
-    LEAT_RETURN_IF_ERROR(checkpoint::ReplaceFile(folder, name, AsBytes(text)));
-    return of_job ? Own(folder + "/" + name, job, 0400) : Status();
+    const std::string path = folder + "/" + name;
+    // A new file is not the job's before it is given to it, and processes of the job may read at any time.
+    const auto there = checkpoint::ReadFile(path, text.size());
+    if (!there.ok() || AsText(*there) != text)
+      LEAT_RETURN_IF_ERROR(checkpoint::ReplaceFile(folder, name, AsBytes(text)));
+    return of_job ? Own(path, job, 0400) : Status();
   }
 
   Status WriteCertificate(const std::string& folder, const Certificate& certificate, bool of_job, JobId job) {

@@ -137,7 +137,7 @@ def test_what_members_of_a_group_do(folder, tmp_path):  # noqa: F811
 def test_bad_input(folder, tmp_path):  # noqa: F811
     with long_job(folder, tmp_path, "async", "--ps", "1") as job:
         await_events(job)
-        leat.refused(record(job, tmp_path / "none" / "trace.json", 1), "cannot write", "none/trace.json")
+        leat.refused(record(job, tmp_path / "none" / "trace.json", 1), "cannot be written", "none/trace.json")
         leat.refused(record(job, tmp_path / "trace.json", 0), "--seconds")
         leat.refused(record(job, tmp_path / "trace.json", 61), "--seconds")
         # One at a time.
