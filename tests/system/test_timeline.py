@@ -150,7 +150,7 @@ def test_bad_input(folder, tmp_path):  # noqa: F811
         assert (tmp_path / "first.json").exists()
         job.interrupt()
         assert job.wait() == 0, job.text()
-    leat.refused(record(job, tmp_path / "trace.json", 1), "127.0.0.1")
+    leat.refused(record(job, tmp_path / "trace.json", 1), "127.0.0.1", status=75)
 
 
 def in_time(seconds):
