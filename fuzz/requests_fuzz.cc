@@ -32,7 +32,7 @@ class Door final : public serve::HttpHandler {
   void Handle(size_t, serve::HttpRequest, std::shared_ptr<serve::HttpExchange>) override {}
 };
 
-// What has been read: a line for each request, and the refusal.
+// The outcome of a reading: a line for each request, and the refusal.
 std::vector<std::string> Read(std::string_view bytes, const std::vector<size_t>& pieces) {
   Door door;
   const net::OwnNames names({"leat.example"});

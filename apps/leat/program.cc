@@ -686,7 +686,7 @@ void CheckCommand(const CLI::App& app, std::string_view word) {
                               (nearest.empty() ? "; see leat --help" : "; did you mean '" + nearest + "'?"));
 }
 
-// What has been printed may not have arrived: a full disk, a closed descriptor.
+// Printed text may not have arrived: a full disk, a closed descriptor.
 int FlushOutput() {
   errno = 0;
   std::cout.flush();

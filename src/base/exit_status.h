@@ -17,14 +17,14 @@ struct ExitStatus {
   static constexpr int kSignal = 128;       // a signal ended the process: 128 + its number
 };
 
-// Of a failed system call: kResourceExhausted for a full disk, lack of memory and the like, kUnavailable for
-// what may pass.
+// The code of a failed system call: kResourceExhausted for a full disk, lack of memory and the like,
+// kUnavailable for what may pass.
 Code CodeOfErrno(int error);
 
 // The exit status of a command or role that ends with this code.
 int ExitStatusOf(Code code);
 
-// What a supervisor of a role (local runner, pool, Slurm script) does once it has ended by itself.
+// A supervisor of a role (local runner, pool, Slurm script) does this once it has ended by itself.
 enum class AfterExit {
   kDone,
   kGiveUp,         // no restart helps

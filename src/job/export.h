@@ -17,8 +17,8 @@ struct Exported {
 // The ONNX file of the network with these values, for batches of `batch` rows (0: any number). `variables`:
 // row-major, in the order of Job::Slices. Throws std::invalid_argument if the network cannot be exported.
 std::string OnnxOf(const Job& job, const std::vector<std::vector<float>>& variables, int64_t batch);
-// So with the newest checkpoint that is not damaged. Returns kNotFound if there is no checkpoint, kDataLoss
-// if all are damaged.
+// The same with the newest checkpoint that is not damaged. Returns kNotFound if there is no checkpoint,
+// kDataLoss if all are damaged.
 Result<Exported> ExportOnnx(const Job& job, int64_t batch);
 
 }  // namespace leat::job
