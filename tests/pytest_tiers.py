@@ -76,4 +76,11 @@ def pytest_collection_modifyitems(config, items):
     left_out = [item for item in items if item.get_closest_marker("long")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
+        config.leat_left_out = True
         items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """A file whose cases are all of the long tier passes in the default one."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and getattr(session.config, "leat_left_out", False):
+        session.exitstatus = pytest.ExitCode.OK

@@ -248,13 +248,13 @@ class LocalRun(Run):
     """A run whose processes this one has started. They end when this process does."""
 
     def __init__(self, process, life, client, directory, model, output, address):
-        self._life = life  # when this end of the pipe closes, the job ends
         self._output = output
         self._local = process
+        # The job ends when this end of the pipe closes. Not a method: this object must not be kept alive. It is closed once,
+        # since another file may have its number afterwards.
+        self._end_life = weakref.finalize(self, _close, life)
         super().__init__(client, directory, model, address)
         self._process = process
-        # Not a method: this object must not be kept alive.
-        self._finalizer = weakref.finalize(self, _close, life)
 
     @property
     def pid(self):
@@ -278,7 +278,7 @@ class LocalRun(Run):
             self._take(summary)
         failed = code != 0 and not (summary and summary.get("stopped"))
         self._finish(summary, _error(code, err) if failed else None)
-        _close(self._life)
+        self._end_life()
         return True
 
 

@@ -210,7 +210,7 @@ TEST_F(FilesTest, FilesOfAnotherKindAreNamed) {
   EXPECT_THAT(why("\x28\xb5\x2f\xfd\x01"), HasSubstr("zstd -d"));
   EXPECT_THAT(why(std::string("PK\x03\x04 data.csv", 13), "text"),
               AllOf(HasSubstr("zip archive"), HasSubstr("unzip")));
-  EXPECT_THAT(why(std::string("PK\x03\x04 [Content_Types].xml xl/", 30)),
+  EXPECT_THAT(why(std::string("PK\x03\x04 [Content_Types].xml xl/", 28)),
               HasSubstr("Excel (xlsx); save it as CSV"));
   EXPECT_THAT(why("PAR1\x15\x04"), AllOf(HasSubstr("Parquet"), HasSubstr("read_parquet(")));
   EXPECT_THAT(why("\xff\xfe" + wide("a,b\n1,2\n")),

@@ -142,7 +142,7 @@ def test_a_full_disk_stops_nothing(tmp_path, disk):
     fill(disk)
     done = leat.run("train", job, "--events", events, "--rate", 6000, "--directory", tmp_path / "job-1",
                     "--tensorboard", disk, "--json")
-    leat.refused(done, "--tensorboard: ", "No space left on device")
+    leat.refused(done, "--tensorboard: ", "No space left on device", status=75)
     (disk / "ballast").unlink()
     with leat.Job("train", job, "--events", events, "--rate", 6000, "--directory", tmp_path / "job-1",
                   "--tensorboard", disk, "--pause-at", events // 2, directory=tmp_path / "job-1") as running:

@@ -57,12 +57,12 @@ Status ParseRequestLine(std::string_view line, RequestHead* head, std::optional<
   if (line != "HTTP/1.1" && line != "HTTP/1.0") return BadRequest("not HTTP/1.1");
   head->http_1_0 = line == "HTTP/1.0";
   const auto printable = [](char c) { return c > ' ' && c < '\x7f'; };
-  *authority = TakeAuthority(&head->target);
+  const bool is_text = std::ranges::all_of(head->target, printable);
+  *authority = TakeAuthority(&head->target);  // errors name it
   // No client needs a user's name here, which may be there to make a host look like another one.
   const bool named = !*authority || (!(*authority)->empty() && (*authority)->find('@') == std::string::npos);
   const bool is_path = head->target.starts_with('/') || (head->target == "*" && head->method == "OPTIONS");
-  if (!named || !is_path || !std::ranges::all_of(head->target, printable))
-    return BadRequest("the target is no path");
+  if (!is_text || !named || !is_path) return BadRequest("the target is no path");
   return {};
 }
 
