@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "frame/report.h"
 #include "object_store/object_store.h"
 
 namespace {
@@ -206,7 +207,10 @@ double Ours(const std::string& url, int file) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  bench::Args args(argc, argv);
+  args.RefuseTheRest();
+  bench::Report report("object_store", args);
   curl_global_init(CURL_GLOBAL_DEFAULT);
   const int file = open("/dev/shm", O_TMPFILE | O_RDWR, 0600);
   if (file < 0 || ftruncate(file, static_cast<off_t>(kBytes)) != 0) Fail("no memory for a file of 1 GB");
@@ -225,14 +229,13 @@ int main() {
     if (sink.received() < 2 * kRounds * kBytes) Fail("the sink has not got everything");
   }
   close(file);
-  std::ranges::sort(bare);
-  std::ranges::sort(ours);
-  const double of_bare = bare[kRounds / 2], of_ours = ours[kRounds / 2];
-  std::printf(
-      "1 GB in parts of 16 MiB by %u connections to a sink on loopback, median of %d alternating rounds\n",
-      kConnections, kRounds);
-  std::printf("  bare libcurl, without signatures and checksums: %.2f GB/s\n", kBytes / 1e9 / of_bare);
-  std::printf("  object_store, with both:                        %.2f GB/s\n", kBytes / 1e9 / of_ours);
-  std::printf("  ratio: %.2f (required: 0.70)\n", of_bare / of_ours);
-  return of_bare / of_ours >= 0.7 ? 0 : 1;
+  const auto speeds = [](std::vector<double> seconds) {
+    for (double& value : seconds) value = kBytes / 1e9 / value;
+    return seconds;
+  };
+  report.Add(bench::MedianRow("upload with signatures and checksums", speeds(ours), "GB/s",
+                              "bare libcurl, without both", speeds(bare), bench::RatioAtLeast(0.7)));
+  report.Note("1 GB in parts of 16 MiB by " + std::to_string(kConnections) +
+              " connections to a sink on loopback");
+  return report.Finish();
 }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cmath>
 #include <optional>
 #include <string>
@@ -82,7 +84,7 @@ struct Outcome {
 };
 Outcome RunBench(std::vector<const char*> words, const std::vector<Row>& rows, const std::string& skip = "") {
   words.insert(words.begin(), "bench_b");
-  const Args args(static_cast<int>(words.size()), const_cast<char**>(words.data()));
+  Args args(static_cast<int>(words.size()), const_cast<char**>(words.data()));
   args.RefuseTheRest();
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
@@ -110,6 +112,17 @@ TEST(CheckTest, AMissedBoundIsNamedAndEndsWithOne) {
   EXPECT_EQ(RunBench({"--check", "--json"}, rows).status, 1);
   EXPECT_EQ(RunBench({}, rows).status, 0) << "only --check makes it a failure";
   EXPECT_EQ(RunBench({"--check"}, {rows[0]}).status, 0);
+}
+
+TEST(CheckTest, HelpListsTheOptions) {
+  const auto run = [] {
+    const char* words[] = {"bench_b", "--help"};
+    Args args(2, const_cast<char**>(words));
+    args.Number("--seconds", 4);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    args.RefuseTheRest();
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "--json\n  --check\n  --seconds NUMBER \\(4\\)\n");
 }
 
 TEST(CheckTest, WhatWasNotMeasuredIsNotChecked) {

@@ -162,14 +162,22 @@ Args::Args(int argc, char** argv) : args_(argv + 1, argv + argc) {
   check_ = Flag("--check");
 }
 
+bool Args::Take(std::string_view name) {
+  return std::erase(args_, name) > 0;
+}
+
 bool Args::Flag(std::string_view name) {
-  const auto it = std::find(args_.begin(), args_.end(), name);
-  if (it == args_.end()) return false;
-  args_.erase(it);
-  return true;
+  known_ += "  " + std::string(name) + "\n";
+  return Take(name);
 }
 
 std::string Args::String(std::string_view name, std::string_view fallback) {
+  known_ += "  " + std::string(name) + " VALUE" +
+            (fallback.empty() ? "" : " (" + std::string(fallback) + ")") + "\n";
+  return Value(name, fallback);
+}
+
+std::string Args::Value(std::string_view name, std::string_view fallback) {
   const auto it = std::find(args_.begin(), args_.end(), name);
   if (it == args_.end()) return std::string(fallback);
   if (it + 1 == args_.end()) {
@@ -182,7 +190,8 @@ std::string Args::String(std::string_view name, std::string_view fallback) {
 }
 
 double Args::Number(std::string_view name, double fallback) {
-  const std::string text = String(name, "");
+  known_ += "  " + std::string(name) + " NUMBER (" + Format("%g", fallback) + ")\n";
+  const std::string text = Value(name, "");
   if (text.empty()) return fallback;
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -193,7 +202,11 @@ double Args::Number(std::string_view name, double fallback) {
   return value;
 }
 
-void Args::RefuseTheRest() const {
+void Args::RefuseTheRest() {
+  if (Take("--help") || Take("-h")) {
+    std::printf("options:\n%s", known_.c_str());
+    std::exit(0);
+  }
   if (args_.empty()) return;
   std::fprintf(stderr, "unknown argument: %s\n", args_[0].c_str());
   std::exit(2);

@@ -63,7 +63,8 @@ Row WorstRow(std::string name, const std::vector<double>& values, std::string un
 // Whether the row meets its bound; empty if it has none. A value that is not finite meets no bound.
 std::optional<bool> Holds(const Row& row);
 
-// The arguments of a benchmark. Unknown arguments end the program with status 2.
+// The arguments of a benchmark. Unknown arguments end the program with status 2; --help prints the known
+// ones.
 class Args {
  public:
   Args(int argc, char** argv);
@@ -72,11 +73,15 @@ class Args {
   bool Flag(std::string_view name);
   double Number(std::string_view name, double fallback);  // --seconds 2
   std::string String(std::string_view name, std::string_view fallback);
-  // Rejects unknown arguments. To be called after all known arguments have been read.
-  void RefuseTheRest() const;
+  // Rejects unknown arguments, and answers --help. To be called after all known arguments have been read.
+  void RefuseTheRest();
 
  private:
+  bool Take(std::string_view name);
+  std::string Value(std::string_view name, std::string_view fallback);
+
   std::vector<std::string> args_;
+  std::string known_;  // options that were asked for, a line each
   bool json_ = false;
   bool check_ = false;
 };

@@ -89,7 +89,9 @@ TEST(RequestHeadTest, RefusesWhatIsNoRequest) {
       {"G T / HTTP/1.1\r\nHost: a\r\n\r\n", "not HTTP/1.1"},
       {"GET ftp://other/ HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
       {"GET http:///metrics HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
-      {"GET http://oth\x01" "er/ HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
+      {"GET http://oth\x01"
+       "er/ HTTP/1.1\r\nHost: a\r\n\r\n",
+       "the target is no path"},
       {"GET http://a@other/ HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},
       {"GET http://other/ HTTP/1.1\r\n\r\n", "no header host"},
       {"GET other/ HTTP/1.1\r\nHost: a\r\n\r\n", "the target is no path"},

@@ -219,7 +219,8 @@ TEST_F(InspectTest, SaysWhyALabelCannotBe) {
   EXPECT_THAT(MistakeIn(Everything(), "unit"),
               HasSubstr("'unit' cannot be the label: all its values are the same"));
   EXPECT_THAT(MistakeIn("a,b\nx,1\ny,2\n", "b"), "");
-  EXPECT_THAT(MistakeIn("a,b\n1,1\n1,2\n", "b"), HasSubstr("no column would make a feature"));
+  EXPECT_THAT(MistakeIn("a,b\n1,1\n1,2\n", "b"),
+              HasSubstr("no column would make a feature; 2 were read: 'a' (constant: '1'), 'b' (the label)"));
   std::string many = "a,b\n";
   for (int i = 0; i < 2000; ++i) many += std::to_string(i % 5) + ",w" + std::to_string(i) + "\n";
   EXPECT_THAT(MistakeIn(many, "b"), HasSubstr("more than 1000 different texts"));

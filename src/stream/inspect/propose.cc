@@ -359,6 +359,22 @@ std::string WhyLeftOut(const std::string& name, bool again) {
   return "";
 }
 
+// The columns and why none of them makes a feature, as in "a (constant: 1), y (the label)".
+std::string Reasons(const std::vector<Column>& columns, const std::vector<Proposal>& proposals,
+                    const Column* label) {
+  constexpr size_t kShown = 10;
+  std::string text;
+  for (size_t c = 0; c < columns.size() && c < kShown; ++c) {
+    const auto& remarks = proposals[c].remarks;
+    text += (c > 0 ? ", " : "") + Quoted(columns[c].name) + " (" +
+            (&columns[c] == label ? "the label"
+             : remarks.empty()    ? "left out"
+                                  : remarks.front()) +
+            ")";
+  }
+  return columns.size() > kShown ? text + ", …" : text;
+}
+
 }  // namespace
 
 std::string Propose(const Inspection& inspection, const ProposeOptions& options) {
@@ -386,7 +402,8 @@ std::string Propose(const Inspection& inspection, const ProposeOptions& options)
     features += &columns[c] != label && proposals[c].kind != Proposal::Kind::kIgnored;
   }
   if (features == 0)
-    throw std::invalid_argument("no column would make a feature; " + Count(columns.size()) + " were read");
+    throw std::invalid_argument("no column would make a feature; " + Count(columns.size()) +
+                                " were read: " + Reasons(columns, proposals, label));
   if (label != nullptr) text += ModelRemark(*label);
   return text;
 }
