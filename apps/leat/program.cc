@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -87,6 +88,17 @@ void RaiseDescriptorLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Refuses an address space in which not all threads could be started: gRPC would wait for them for ever.
+void CheckAddressSpace() {
+  constexpr uint64_t kMb = 1000 * 1000;
+  const uint64_t needed = (750 + 125 * std::max(1u, std::thread::hardware_concurrency())) * kMb;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed) return;
+  throw std::invalid_argument("the address space of a process is limited to " +
+                              std::to_string(limit.rlim_cur / kMb) + " MB; at least " +
+                              std::to_string(needed / kMb) + " MB are needed here (ulimit -v)");
 }
 
 // Prints an error as one line on stderr and returns the exit status.
@@ -704,6 +716,7 @@ int Run(int argc, char** argv) {
     return 0;
   }
 
+  CheckAddressSpace();
   CLI::App app{"Leat trains neural networks on live event streams."};
   app.set_version_flag("--version", roles::ProgramVersion());
   app.require_subcommand(1);

@@ -88,6 +88,14 @@ def test_an_unknown_command():
     leat.refused(leat.run("trian"), "trian", "train")
 
 
+def test_little_address_space(tmp_path):
+    leat.write_job(tmp_path / "job.yaml", GOOD)
+    limited = 'ulimit -v 400000; exec "$0" train job.yaml'
+    done = subprocess.run(["sh", "-c", limited, leat.PROGRAM], cwd=tmp_path, text=True, capture_output=True, timeout=60, check=False)
+    leat.refused(done, "the address space of a process is limited to 409 MB", "ulimit -v")
+    assert os.listdir(tmp_path) == ["job.yaml"], "something was written"
+
+
 def mnist_job(folder):
     pathlib.Path(folder, "job.yaml").write_text((leat.EXAMPLES / "mnist.yaml").read_text().replace(".gz", ""))
 
