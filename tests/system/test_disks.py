@@ -3,6 +3,7 @@
 # folders: checkpoint launcher
 
 import contextlib
+import os
 import sqlite3
 import stat
 import subprocess
@@ -176,3 +177,14 @@ def test_a_log_that_lost_used_offsets_is_refused(tmp_path):
         log.commit()
     line = leat.refused(leat.run("train", "--resume", directory), f"partition 2 ends at offset {lost}", "records are lost")
     assert "fail_on_data_loss: false" in line
+
+
+@pytest.mark.parametrize("free", [0, 16, 24, 32, 40, 48, 100])
+def test_a_stream_on_a_full_disk_says_so(tmp_path, disk, free):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"amount": 1}\n' * 100_000)
+    ballast = fill(disk)
+    os.truncate(ballast, ballast.stat().st_size - free * 1024)
+    done = leat.run("publish", rows, "--log", disk / "log", "--topic", "t", "--partitions", 1)
+    line = leat.refused(done, "log/t: ", status=75)
+    assert "No space left on device" in line or "disk is full" in line

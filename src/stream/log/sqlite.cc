@@ -6,7 +6,22 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/exit_status.h"
+
 namespace leat::stream {
+
+namespace {
+
+// A short write to a shared-memory file, say, is a "disk I/O error" to SQLite.
+Status SqliteError(sqlite3* db) {
+  const int rc = sqlite3_extended_errcode(db), error = sqlite3_system_errno(db);
+  if ((rc & 0xff) != SQLITE_IOERR || error == 0) return SqliteStatus(rc, sqlite3_errmsg(db));
+  const bool full = CodeOfErrno(error) == Code::kResourceExhausted;
+  return Status(full ? Code::kResourceExhausted : Code::kUnavailable,
+                std::string(sqlite3_errmsg(db)) + ": " + std::strerror(error));
+}
+
+}  // namespace
 
 Status SqliteStatus(int rc, std::string_view message) {
   const std::string text(message);
@@ -42,8 +57,7 @@ Result<bool> Statement::Step() {
   const int rc = sqlite3_step(handle_.get());
   if (rc == SQLITE_ROW) return true;
   if (rc == SQLITE_DONE) return false;
-  sqlite3* db = sqlite3_db_handle(handle_.get());
-  return SqliteStatus(sqlite3_extended_errcode(db), sqlite3_errmsg(db));
+  return SqliteError(sqlite3_db_handle(handle_.get()));
 }
 
 Status Statement::Run() {
@@ -66,7 +80,7 @@ Result<Database> Database::Open(const std::string& path, bool create) {
   const int rc = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
   db.handle_.reset(handle);
   if (rc != SQLITE_OK) {
-    return SqliteStatus(rc, handle ? sqlite3_errmsg(handle) : sqlite3_errstr(rc)).With(path);
+    return (handle ? SqliteError(handle) : SqliteStatus(rc, sqlite3_errstr(rc))).With(path);
   }
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, kBusyTimeoutMs);
@@ -98,7 +112,7 @@ void Database::Rollback() {
 }
 
 Status Database::Error() const {
-  return SqliteStatus(sqlite3_extended_errcode(handle_.get()), sqlite3_errmsg(handle_.get()));
+  return SqliteError(handle_.get());
 }
 
 }  // namespace leat::stream
