@@ -12,6 +12,7 @@
 #   REPLACED    sources whose symbols a test replaces by its own: each is compiled alone, so that linking one does not pull in another
 #   CONCURRENT  the folder uses threads, so its tests also run under ThreadSanitizer
 #   CONCURRENT_TESTS  patterns of the tests that start threads, if few do: ThreadSanitizer finds nothing in the others
+#   FIGURE_TESTS      files of the tests about figures of long simulated runs: AddressSanitizer finds nothing in them that others do not show
 #   FAMILIES    sources of subfolders without a CMakeLists.txt belong to the target
 #   ISOLATED    like FAMILIES; a subfolder may include its own headers and the root's, but not another subfolder's
 
@@ -164,7 +165,7 @@ endfunction()
 
 function(leat_module)
   cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;FAMILIES;ISOLATED" "NAME;PURPOSE"
-                        "DEPS;LIBS;TEST_DEPS;TEST_LIBS;CONCURRENT_TESTS;LINK_ONLY;REPLACED")
+                        "DEPS;LIBS;TEST_DEPS;TEST_LIBS;CONCURRENT_TESTS;FIGURE_TESTS;LINK_ONLY;REPLACED")
   set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   if(M_FAMILIES OR M_ISOLATED)
     list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/*/*/*.cc)
@@ -181,6 +182,10 @@ function(leat_module)
   if(M_CONCURRENT_TESTS AND LEAT_SANITIZE STREQUAL "thread")
     list(TRANSFORM M_CONCURRENT_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
     file(GLOB tests CONFIGURE_DEPENDS ${M_CONCURRENT_TESTS})
+  endif()
+  if(M_FIGURE_TESTS AND LEAT_SANITIZE)
+    list(TRANSFORM M_FIGURE_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    list(REMOVE_ITEM tests ${M_FIGURE_TESTS})
   endif()
   set(deps ${M_DEPS})
   list(TRANSFORM deps PREPEND leat_)

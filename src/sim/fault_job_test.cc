@@ -72,7 +72,7 @@ TEST(FaultJob, DrawsEverything) {
 TEST(FaultJob, CountsEveryEventOnceWhateverGoesWrong) {
   std::array<uint64_t, kDeathPoints> deaths{};
   ClusterResult all;
-  const uint64_t seeds = SeedsOf(300, 20);
+  const uint64_t seeds = SeedsOf(300, 50);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const FaultOutcome outcome = RunFaultJob(seed);
     EXPECT_EQ(outcome.error, "") << "seed " << seed << ": " << DrawFaultJob(seed).Describe();

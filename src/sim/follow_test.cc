@@ -19,7 +19,7 @@ using protocol::Role;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr uint64_t kFollowSeeds = SeedsOf(60, 10), kFollowLongSeeds = SeedsOf(600, 6);
+constexpr uint64_t kFollowSeeds = SeedsOf(60, 30), kFollowLongSeeds = SeedsOf(600, 6);
 
 struct FollowCase {
   std::string name;
