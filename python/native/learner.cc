@@ -6,6 +6,9 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 #include "base/config/config.h"
 #include "kernels/cpu/table.h"
@@ -25,6 +28,8 @@ struct SharedLearner {
   Learner learner;
   std::vector<float> labels;  // of the batch that is learned
 };
+
+PyObject* not_finite_error = nullptr;
 
 struct LearnerSelf {
   PyObject_HEAD std::shared_ptr<SharedLearner>* shared;
@@ -182,9 +187,12 @@ PyObject* Learn(PyObject* self, PyObject* const* args, Py_ssize_t count) {
           {.features = std::span(rows.as<float>(), rows.elements()), .labels = shared.labels, .truth = {}});
     });
     if (!outcome.finite) {
-      throw std::invalid_argument(
-          "the loss or a gradient is not finite, so a batch was left out: rows with NaN or infinity, or a "
-          "learning rate that is too high");
+      const std::string text =
+          "the loss or a gradient is not finite, so " + std::to_string(n - outcome.events) + " of " +
+          std::to_string(n) +
+          " rows were left out: they have NaN or infinity, or the learning rate is too high";
+      SetError(not_finite_error, text.c_str());
+      return nullptr;
     }
     return Py_BuildValue("(IdKd)", outcome.events, outcome.loss_sum,
                          static_cast<unsigned long long>(outcome.correct), outcome.absolute_error);
@@ -319,7 +327,12 @@ bool AddLearnerType(PyObject* module) {
                          {0, nullptr}};
   PyType_Spec spec{"leat._native.Learner", sizeof(LearnerSelf), 0, Py_TPFLAGS_DEFAULT, slots};
   const Ref type(PyType_FromSpec(&spec));
-  return type && PyModule_AddObjectRef(module, "Learner", type.get()) == 0;
+  not_finite_error = PyErr_NewExceptionWithDoc("leat.NotFiniteError",
+                                               "The loss or a gradient of a batch is not finite. The batch "
+                                               "was left out; others of the same call were trained.",
+                                               PyExc_ValueError, nullptr);
+  return type && not_finite_error != nullptr && PyModule_AddObjectRef(module, "Learner", type.get()) == 0 &&
+         PyModule_AddObjectRef(module, "NotFiniteError", not_finite_error) == 0;
 }
 
 }  // namespace leat::python
