@@ -110,7 +110,7 @@ void FreeLearner(PyObject* self) {
 // Rows of f32, of the model's inputs.
 size_t RowsOf(const View& view, const Learner& learner) {
   if (view.format() != 'f')
-    throw std::invalid_argument(std::string("rows of '") + view.format() + "'; they must be of float32");
+    throw std::invalid_argument(std::string("rows of '") + view.format_text() + "'; they must be of float32");
   const size_t width = learner.model().inputs();
   const size_t rows = view.dimensions() < 2 ? 0 : view.size(0);
   if (view.dimensions() < 2 || view.elements() != rows * width) {
@@ -121,6 +121,8 @@ size_t RowsOf(const View& view, const Learner& learner) {
 }
 
 // Labels of another type than f32. Classes must be whole numbers below `classes`; 0: any numbers.
+  // A type that has the number of classes, which a small one of labels may not.
+  using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
 template <class T>
 void Convert(const T* from, size_t n, uint32_t classes, std::vector<float>* to) {
   to->resize(n);
@@ -130,9 +132,10 @@ void Convert(const T* from, size_t n, uint32_t classes, std::vector<float>* to) 
   }
   bool good = true;
   for (size_t i = 0; i < n; ++i) {
-    const T x = from[i];
+    const Wide x = from[i];
     (*to)[i] = static_cast<float>(x);
-    good = good && x >= T{0} && x < static_cast<T>(classes) && static_cast<T>(static_cast<int64_t>(x)) == x;
+    good = good && x >= Wide{0} && x < static_cast<Wide>(classes) &&
+           static_cast<Wide>(static_cast<int64_t>(x)) == x;
   }
   if (good) return;
   for (size_t i = 0; i < n; ++i) {
@@ -159,13 +162,13 @@ void ConvertLabels(const View& view, const Learner& learner, std::vector<float>*
     case 'i':
       return Convert(view.as<int32_t>(), n, classes, labels);
     case 'h':
-      return Convert(view.as<int16_t>(), n, classes == 0 ? 0 : std::min(classes, 32767u), labels);
+      return Convert(view.as<int16_t>(), n, classes, labels);
     case 'B':
     case '?':
-      return Convert(view.as<uint8_t>(), n, classes == 0 ? 0 : std::min(classes, 255u), labels);
+      return Convert(view.as<uint8_t>(), n, classes, labels);
     default:
       throw std::invalid_argument(
-          std::string("labels of '") + view.format() +
+          std::string("labels of '") + view.format_text() +
           "'; they must be numbers of float32, float64, int64, int32, int16 or uint8");
   }
 }

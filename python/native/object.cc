@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include <cstring>
 namespace leat::python {
 
 namespace {
@@ -53,9 +54,21 @@ View::View(PyObject* object, bool writable) {
 }
 
 char View::format() const {
-  const char* text = view_.format == nullptr ? "B" : view_.format;
+  const char* text = format_text();
   if (*text == '@' || *text == '=' || *text == '<') ++text;
-  return text[0] != 0 && text[1] == 0 ? text[0] : '\0';
+  if (text[0] == 0 || text[1] != 0) return '\0';
+  // A letter has another size where '<' or '=' asks for the standard ones.
+  static constexpr std::pair<const char*, Py_ssize_t> kSizes[] = {{"B?", 1}, {"h", 2}, {"if", 4}, {"lqd", 8}};
+  for (const auto& [codes, size] : kSizes) {
+    if (std::strchr(codes, text[0]) != nullptr && view_.itemsize == size) return text[0];
+  }
+  return '\0';
+}
+
+size_t View::elements() const {
+  size_t elements = 1;
+  for (size_t i = 0; i < dimensions(); ++i) elements *= size(i);
+  return elements;
 }
 
 std::string View::ShapeText() const {

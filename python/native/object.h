@@ -87,12 +87,14 @@ class View {
   View(const View&) = delete;
   View& operator=(const View&) = delete;
 
-  // The code of its elements in the words of the module struct, 'f'; 0 if they are no native numbers.
+  // The code of its elements in the words of the module struct, 'f'; 0 if they are other than rows and
+  // labels may be.
   char format() const;
   size_t dimensions() const { return static_cast<size_t>(view_.ndim); }
   size_t size(size_t dimension) const { return static_cast<size_t>(view_.shape[dimension]); }
-  size_t elements() const { return static_cast<size_t>(view_.len / view_.itemsize); }
+  size_t elements() const;
   template <class T>
+  const char* format_text() const { return view_.format == nullptr ? "B" : view_.format; }
   T* as() const {
     return static_cast<T*>(view_.buf);
   }

@@ -100,7 +100,8 @@ def test_errors_are_value_errors_with_one_line(rows):
     refused(r"labels of the shape \(399,\) for 400 rows", learner.learn, X, y[1:])
     refused("label 2 in row 7; must be a whole number from 0 to 1", learner.learn, X, np.where(np.arange(400) == 7, 2, y))
     refused("label 0.5 in row 0", learner.learn, X, np.full(400, 0.5))
-    refused("not finite", learner.learn, np.full_like(X, np.nan), y)
+    refused("not finite, so 400 of 400 rows", learner.learn, np.full_like(X, np.nan), y)
+    refused(r"labels of 'T\{\}'; they must be numbers", learner.learn, X, np.zeros(400, dtype=[]))
     refused(r"scores of the shape \(400, 3\)", learner.predict, X, np.empty((400, 3), np.float32))
     refused("what is loaded", learner.load, b"abc", 1, 1)
     with pytest.raises((ValueError, BufferError)):
@@ -111,6 +112,19 @@ def test_errors_are_value_errors_with_one_line(rows):
 
     refused("test:3: unknown layer 'dens'; did you mean 'dense'", make, SETTINGS.replace("dense:", "dens:", 1))
     refused("optimizer", make, SETTINGS.replace("optimizer", "optimiser"))
+
+
+@pytest.mark.parametrize("kind, classes", [(np.uint8, 256), (np.uint8, 300), (np.int16, 32768), (np.int64, 256)])
+def test_the_highest_class_of_a_kind(kind, classes):
+    settings = SETTINGS.replace("units: 2", f"units: {classes}")
+    highest = min(classes - 1, np.iinfo(kind).max)
+    X = np.ones((2, 6), np.float32)
+    expected, learner = make(settings), make(settings)
+    expected.learn(X, np.array([highest, 0], np.float32))
+    learner.learn(X, np.array([highest, 0], kind))
+    assert learner.save() == expected.save()
+    with pytest.raises(ValueError, match=f"label {classes} in row 1; must be a whole number from 0 to {classes - 1}"):
+        learner.learn(X, np.array([0, classes], np.int64))
 
 
 def test_threads_take_turns(rows):
