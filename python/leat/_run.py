@@ -1,5 +1,6 @@
 """Running jobs: started here, or anywhere else."""
 
+import atexit
 import contextlib
 import json
 import os
@@ -21,6 +22,8 @@ from leat._streams import Events, encode
 
 _POLL_S = 0.25
 _START_S = 180
+_followed = weakref.WeakSet()
+os.register_at_fork(after_in_child=_followed.clear)
 
 
 class Run:
@@ -44,8 +47,10 @@ class Run:
         self._summary = None
         self._stopped = False  # by us
         self._silent = 0       # polls without an answer, one after the other
+        self._unfollowed = threading.Event()
         self._follower = threading.Thread(target=_follow, args=(weakref.ref(self),), daemon=True, name="leat-run")
         self._follower.start()
+        _followed.add(self)
 
     # ---- what it shows
 
@@ -302,9 +307,21 @@ def _follow(reference):
         run = reference()
         if run is None or not run._poll():
             return
-        over = run._over
+        unfollowed = run._unfollowed
         del run
-        over.wait(_POLL_S)
+        if unfollowed.wait(_POLL_S):
+            return
+
+
+@atexit.register
+def _unfollow():
+    """Ends the calls of all runs when Python ends, since threads inside of libraries must not meet their destructors."""
+    runs = list(_followed)
+    for run in runs:
+        run._unfollowed.set()
+        run._client.abort()
+    for run in runs:
+        run._follower.join(5)
 
 
 def line(status):

@@ -1,6 +1,7 @@
 #include "object.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -46,6 +47,16 @@ void SetError(PyObject* kind, const char* message) {
   }
   const Ref text(ToPython(line));
   if (text) PyErr_SetObject(kind, text.get());
+}
+
+void TakeLock(PyThreadState* state) noexcept {
+  try {
+    PyEval_RestoreThread(state);
+  } catch (...) {
+    // Up to CPython 3.13 this is pthread_exit. Its unwinding would end the process at the first noexcept, and
+    // run destructors that touch Python's objects.
+    for (;;) pause();
+  }
 }
 
 View::View(PyObject* object, bool writable) {

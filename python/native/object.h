@@ -67,11 +67,15 @@ PyObject* Guarded(F f) noexcept {
   return nullptr;
 }
 
+// Takes the interpreter's lock again. A thread that comes back while the interpreter ends waits here for the
+// end of the process.
+void TakeLock(PyThreadState* state) noexcept;
+
 // Other Python threads run while it exists. Nothing of Python may be touched meanwhile.
 class WithoutLock {
  public:
   WithoutLock() : state_(PyEval_SaveThread()) {}
-  ~WithoutLock() { PyEval_RestoreThread(state_); }
+  ~WithoutLock() { TakeLock(state_); }
   WithoutLock(const WithoutLock&) = delete;
   WithoutLock& operator=(const WithoutLock&) = delete;
 

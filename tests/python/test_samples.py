@@ -17,6 +17,8 @@ from leat import _run
 class Silent:
     def status(self, seconds):
         raise ConnectionError
+    def abort(self):
+        pass
 
 member = {"role": "worker", "host": "a.example", "state": "active", "done": 1, "busy_s": 0.5}
 run = _run.Run(Silent())
