@@ -100,13 +100,6 @@ PyObject* NewLearner(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   });
 }
 
-void FreeLearner(PyObject* self) {
-  delete reinterpret_cast<LearnerSelf*>(self)->shared;
-  PyTypeObject* const type = Py_TYPE(self);
-  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
-  Py_DECREF(type);
-}
-
 // Rows of f32, of the model's inputs.
 size_t RowsOf(const View& view, const Learner& learner) {
   if (view.format() != 'f')
@@ -121,8 +114,6 @@ size_t RowsOf(const View& view, const Learner& learner) {
 }
 
 // Labels of another type than f32. Classes must be whole numbers below `classes`; 0: any numbers.
-  // A type that has the number of classes, which a small one of labels may not.
-  using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
 template <class T>
 void Convert(const T* from, size_t n, uint32_t classes, std::vector<float>* to) {
   to->resize(n);
@@ -130,6 +121,8 @@ void Convert(const T* from, size_t n, uint32_t classes, std::vector<float>* to) 
     std::transform(from, from + n, to->begin(), [](T x) { return static_cast<float>(x); });
     return;
   }
+  // A type that has the number of classes, which a small one of labels may not.
+  using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
   bool good = true;
   for (size_t i = 0; i < n; ++i) {
     const Wide x = from[i];
@@ -322,12 +315,13 @@ bool AddLearnerType(PyObject* module) {
       "Learner(settings, name, data, features, labels)\n\nA model that learns in this process. `settings`: "
       "YAML with "
       "model, optimizer, batch_size and seed; `name` stands for it in messages.";
-  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(NewLearner)},
-                         {Py_tp_dealloc, reinterpret_cast<void*>(FreeLearner)},
-                         {Py_tp_methods, methods},
-                         {Py_tp_getset, properties},
-                         {Py_tp_doc, doc},
-                         {0, nullptr}};
+  PyType_Slot slots[] = {
+      {Py_tp_new, reinterpret_cast<void*>(NewLearner)},
+      {Py_tp_dealloc, reinterpret_cast<void*>(Deallocate<LearnerSelf, &LearnerSelf::shared>)},
+      {Py_tp_methods, methods},
+      {Py_tp_getset, properties},
+      {Py_tp_doc, doc},
+      {0, nullptr}};
   PyType_Spec spec{"leat._native.Learner", sizeof(LearnerSelf), 0, Py_TPFLAGS_DEFAULT, slots};
   const Ref type(PyType_FromSpec(&spec));
   not_finite_error = PyErr_NewExceptionWithDoc("leat.NotFiniteError",

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
-
 #include <cstring>
+
 namespace leat::python {
 
 namespace {
@@ -88,8 +88,12 @@ std::string View::ShapeText() const {
   return text + (dimensions() == 1 ? ",)" : ")");
 }
 
+bool Forked() {
+  return forked.load(std::memory_order_relaxed);
+}
+
 void CheckNotForked() {
-  if (forked.load(std::memory_order_relaxed)) {
+  if (Forked()) {
     throw std::runtime_error(
         "leat cannot be used in a process that was forked after leat was imported; start it with the method "
         "spawn (multiprocessing.set_start_method)");
@@ -110,7 +114,7 @@ PyTypeObject* array_type = nullptr;
 
 void FreeObject(PyObject* self) {
   auto* array = reinterpret_cast<Array*>(self);
-  delete array->owner;
+  if (!Forked()) delete array->owner;
   delete array->shape;
   PyTypeObject* const type = Py_TYPE(self);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
