@@ -157,18 +157,18 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert subprocess.run([sys.executable, "-c", text], check=False, timeout=60).returncode == 3
 
 
-def test_import_takes_some_milliseconds_and_no_numpy():
+def test_import_loads_nothing_else():
+    """Modules are loaded when a name of theirs is used: the import takes milliseconds, and needs neither numpy nor C++."""
     text = """
-import sys, time
-begin = time.perf_counter()
+import importlib, sys
+before = set(sys.modules)
 import leat
+print(*set(sys.modules) - before)
 leat.Adam
-print(time.perf_counter() - begin, "numpy" in sys.modules, "sklearn" in sys.modules)
+print("numpy" in sys.modules, "sklearn" in sys.modules, "leat._native" in sys.modules)
 """
-    seconds, numpy, sklearn = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True,
-                                             timeout=60).stdout.split()
-    assert (numpy, sklearn) == ("False", "False")
-    assert float(seconds) < 5  # the bound is a row of `bench python`
+    told = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True, timeout=60).stdout
+    assert told.splitlines() == ["leat", "False False False"]
 
 
 def test_the_program_comes_with_the_package():
