@@ -291,7 +291,8 @@ def test_attach(job, tmp_path):
         assert set(first) == {"dense1/weight", "dense1/bias", "dense2/weight", "dense2/bias"}
         assert all(np.isfinite(values).all() for values in first.values())
         assert any((first[name] != second[name]).any() for name in first)
-        assert not any(member["role"] == "serve" for member in run.status()["members"])
+        # The newest status may be a moment old.
+        wait_until(lambda: not any(member["role"] == "serve" for member in run.status()["members"]), "the reader's leaving")
         with pytest.raises(PermissionError):
             leat.attach(address[0], token="x" * 40)
         run.stop()
