@@ -1,4 +1,4 @@
-"""What a run has measured: a row of numbers for each status of the last hour, and for each minute before it."""
+"""Measurements of a run: a row of numbers for each status of the last hour, and for each minute before it."""
 
 from array import array
 from collections import deque

@@ -1,4 +1,4 @@
-"""What a run keeps of the statuses that it has seen."""
+"""The memory of a run for the statuses that it has seen."""
 
 # folders: python
 
