@@ -47,6 +47,7 @@ _HOMES = {
     "AllReduce": "_strategies",
     "Classifier": "_estimators",
     "Regressor": "_estimators",
+    "NotFiniteError": "_native",
     "program": "_program",
 }
 _MODULES = ("layers", "river")

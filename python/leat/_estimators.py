@@ -101,6 +101,16 @@ class _Network(BaseEstimator):
         self._learner.predict(X, scores)
         return scores
 
+    def _learned_quickly(self, X, y):
+        """Trains contiguous rows of float32, which are checked in C++ alone. False: they are others; nothing was trained."""
+        try:
+            self._learner.learn(X, y)
+        except _native.NotFiniteError:
+            raise  # the other batches are trained
+        except (TypeError, ValueError, BufferError):
+            return False
+        return True
+
     def _fit_rows(self, X, y):
         """All epochs over the rows, each in an order of its own."""
         order = np.random.RandomState(self._seed() & 0x7FFFFFFF)
@@ -171,13 +181,8 @@ class Classifier(ClassifierMixin, _Network):
 
     def partial_fit(self, X, y, classes=None):
         """One step for each `batch_size` rows. `classes`: all that will ever come; needed in the first call."""
-        if self._quick and classes is None:
-            # Contiguous rows of float32 with the indices of classes are checked in C++ alone.
-            try:
-                self._learner.learn(X, y)
-                return self
-            except (TypeError, ValueError, BufferError):
-                pass  # told better below
+        if self._quick and classes is None and self._learned_quickly(X, y):
+            return self
         first = self._learner is None
         if first and classes is None:
             raise ValueError("classes must be passed in the first call of partial_fit")
@@ -260,12 +265,8 @@ class Regressor(RegressorMixin, _Network):
 
     def partial_fit(self, X, y):
         """One step for each `batch_size` rows."""
-        if self._quick:
-            try:
-                self._learner.learn(X, y)
-                return self
-            except (TypeError, ValueError, BufferError):
-                pass
+        if self._quick and self._learned_quickly(X, y):
+            return self
         first = self._learner is None
         X, y = self._checked(X, y, first)
         if first:

@@ -4,6 +4,8 @@ from typing_extensions import Buffer
 
 class Array(Buffer): ...
 
+class NotFiniteError(ValueError): ...
+
 Role = Literal["trained", "statistic", "moments", "frozen"]
 
 class Learner:

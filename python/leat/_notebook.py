@@ -5,7 +5,7 @@ import math
 import threading
 
 _REFRESH_S = 1.0
-_PLOTS = (("loss", "loss"), ("accuracy", "accuracy"), ("auc", "AUC"), ("events_per_s", "events/s"), ("lag", "lag (events)"))
+_PLOTS = (("loss", "loss"), ("accuracy", "accuracy"), ("auc", "AUC"), ("events_per_s_now", "events/s"), ("lag", "lag (events)"))
 
 
 def show(run):
@@ -29,16 +29,12 @@ def show(run):
 
 def html(run):
     with run._lock:
-        samples = list(run._samples)
-    if not samples:
+        columns, status = run._samples.columns(), run._status
+    if status is None:
         return "<p>The job starts.</p>"
-    times = [at for at, _ in samples]
-    status = samples[-1][1]
     plots = []
     for name, title in _PLOTS:
-        values = [s.get("events_per_s_now" if name == "events_per_s" and "events_per_s_now" in s else name)
-                  for _, s in samples]
-        points = [(t, v) for t, v in zip(times, values) if isinstance(v, (int, float)) and math.isfinite(v)]
+        points = [(t, v) for t, v in zip(columns["time_s"].tolist(), columns[name].tolist()) if math.isfinite(v)]
         if len(points) > 1:
             plots.append(_plot(title, points))
     members = "".join(

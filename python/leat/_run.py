@@ -1,5 +1,6 @@
 """Running jobs: started here, or anywhere else."""
 
+import atexit
 import contextlib
 import json
 import os
@@ -11,16 +12,18 @@ import tempfile
 import threading
 import time
 import weakref
-from collections import deque
 from pathlib import Path
 
 from leat import _native
 from leat._job import _error, make_directory
 from leat._program import program
+from leat._samples import Samples, value_of
 from leat._streams import Events, encode
 
 _POLL_S = 0.25
 _START_S = 180
+_followed = weakref.WeakSet()
+os.register_at_fork(after_in_child=_followed.clear)
 
 
 class Run:
@@ -34,9 +37,9 @@ class Run:
         self._model = model
         self._address = address  # arguments of attach
         self.directory = directory  # of the job; None: it is on another host
-        self._samples = deque(maxlen=100_000)
+        self._samples = Samples()
         self._status = None
-        self._began = time.monotonic()
+        self._began = self._answered = time.monotonic()
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._failure = None
@@ -44,8 +47,10 @@ class Run:
         self._summary = None
         self._stopped = False  # by us
         self._silent = 0       # polls without an answer, one after the other
+        self._unfollowed = threading.Event()
         self._follower = threading.Thread(target=_follow, args=(weakref.ref(self),), daemon=True, name="leat-run")
         self._follower.start()
+        _followed.add(self)
 
     # ---- what it shows
 
@@ -61,17 +66,14 @@ class Run:
         """Arrays of what was measured so far, a value each for a moment of the job: ready for a DataFrame.
 
         time_s is in seconds since the run began; events and steps are totals; loss, accuracy and auc are those of the
-        last events (metrics: window); lag is in events. What a model does not have is NaN.
+        last events (metrics: window); lag is in events. What a model does not have is NaN. Moments are a quarter of a
+        second apart in the last hour and a minute before it, more in runs of more than a week; then totals are the last
+        ones, and other values are means.
         """
-        import numpy
-
         with self._lock:
-            samples = list(self._samples)
-        columns = {"time_s": [at for at, _ in samples]}
-        for name in ("events", "steps", "events_per_s", "loss", "accuracy", "auc", "lag", "lag_s", "staleness_mean",
-                     "dead_letters", "workers", "ps"):
-            columns[name] = [_value(status, name) for _, status in samples]
-        return {name: numpy.asarray(values, dtype=numpy.float64) for name, values in columns.items()}
+            columns = self._samples.columns()
+        del columns["events_per_s_now"]
+        return columns
 
     @property
     def running(self):
@@ -213,13 +215,14 @@ class Run:
         except (ConnectionError, TimeoutError, RuntimeError, ValueError):
             status = None
         if status is not None:
-            self._take(status)
+            self._take(status, time.monotonic())
         return not self._ended(status)
 
-    def _take(self, status):
+    def _take(self, status, now):
         with self._lock:
             self._status = status
-            self._samples.append((time.monotonic() - self._began, status))
+            self._answered = now
+            self._samples.add(now - self._began, status)
 
     def _ended(self, status):
         self._silent = self._silent + 1 if status is None else 0
@@ -230,13 +233,9 @@ class Run:
             with self._lock:
                 last = self._status
             self._finish(last, None)
-        elif status is None and time.monotonic() - self._last_answer() > 60:
+        elif status is None and time.monotonic() - self._answered > 60:
             self._finish(None, ConnectionError("the coordinator has not answered for a minute"))
         return self._over.is_set()
-
-    def _last_answer(self):
-        with self._lock:
-            return self._began + (self._samples[-1][0] if self._samples else 0)
 
     def _finish(self, summary, failure):
         self._summary = summary
@@ -275,7 +274,7 @@ class LocalRun(Run):
         with contextlib.suppress(ValueError, IndexError):
             summary = json.loads(out.strip().split("\n")[-1])
         if summary is not None:
-            self._take(summary)
+            self._take(summary, time.monotonic())
         failed = code != 0 and not (summary and summary.get("stopped"))
         self._finish(summary, _error(code, err) if failed else None)
         self._end_life()
@@ -308,17 +307,21 @@ def _follow(reference):
         run = reference()
         if run is None or not run._poll():
             return
-        over = run._over
+        unfollowed = run._unfollowed
         del run
-        over.wait(_POLL_S)
+        if unfollowed.wait(_POLL_S):
+            return
 
 
-def _value(status, name):
-    if name in ("workers", "ps"):
-        role = "worker" if name == "workers" else "ps"
-        return sum(1 for member in status.get("members", ()) if member.get("role") == role)
-    value = status.get(name)
-    return float("nan") if value is None else value
+@atexit.register
+def _unfollow():
+    """Ends the calls of all runs when Python ends, since threads inside of libraries must not meet their destructors."""
+    runs = list(_followed)
+    for run in runs:
+        run._unfollowed.set()
+        run._client.abort()
+    for run in runs:
+        run._follower.join(5)
 
 
 def line(status):
@@ -332,7 +335,7 @@ def line(status):
             parts.append(f"{name} {status[name]:.4f}")
     if status.get("lag"):
         parts.append(f"lag {status['lag']:,}")
-    parts.append(f"{_value(status, 'workers')} workers, {_value(status, 'ps')} ps")
+    parts.append(f"{value_of(status, 'workers')} workers, {value_of(status, 'ps')} ps")
     return ", ".join(parts)
 
 

@@ -49,17 +49,6 @@ PyObject* NewClient(PyTypeObject* type, PyObject* args, PyObject*) {
   });
 }
 
-void FreeClient(PyObject* self) {
-  auto* const client = reinterpret_cast<ClientSelf*>(self)->client;
-  if (client != nullptr) {
-    const WithoutLock without;
-    delete client;
-  }
-  PyTypeObject* const type = Py_TYPE(self);
-  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
-  Py_DECREF(type);
-}
-
 // status(seconds) -> JSON
 PyObject* ShowStatus(PyObject* self, PyObject* args) {
   return Guarded([&]() -> PyObject* {
@@ -163,11 +152,12 @@ bool AddClientType(PyObject* module) {
       {nullptr, nullptr, 0, nullptr}};
   static char doc[] =
       "Client(addresses, token, security, trusted_network)\n\nA running job. Empty token: the user's.";
-  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(NewClient)},
-                         {Py_tp_dealloc, reinterpret_cast<void*>(FreeClient)},
-                         {Py_tp_methods, methods},
-                         {Py_tp_doc, doc},
-                         {0, nullptr}};
+  PyType_Slot slots[] = {
+      {Py_tp_new, reinterpret_cast<void*>(NewClient)},
+      {Py_tp_dealloc, reinterpret_cast<void*>(Deallocate<ClientSelf, &ClientSelf::client>)},
+      {Py_tp_methods, methods},
+      {Py_tp_doc, doc},
+      {0, nullptr}};
   PyType_Spec spec{"leat._native.Client", sizeof(ClientSelf), 0, Py_TPFLAGS_DEFAULT, slots};
   static PyMethodDef functions[] = {{"random_token", RandomToken, METH_NOARGS, "random_token() -> str"},
                                     {nullptr, nullptr, 0, nullptr}};

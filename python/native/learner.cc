@@ -6,6 +6,9 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 #include "base/config/config.h"
 #include "kernels/cpu/table.h"
@@ -25,6 +28,8 @@ struct SharedLearner {
   Learner learner;
   std::vector<float> labels;  // of the batch that is learned
 };
+
+PyObject* not_finite_error = nullptr;
 
 struct LearnerSelf {
   PyObject_HEAD std::shared_ptr<SharedLearner>* shared;
@@ -95,17 +100,10 @@ PyObject* NewLearner(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   });
 }
 
-void FreeLearner(PyObject* self) {
-  delete reinterpret_cast<LearnerSelf*>(self)->shared;
-  PyTypeObject* const type = Py_TYPE(self);
-  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
-  Py_DECREF(type);
-}
-
 // Rows of f32, of the model's inputs.
 size_t RowsOf(const View& view, const Learner& learner) {
   if (view.format() != 'f')
-    throw std::invalid_argument(std::string("rows of '") + view.format() + "'; they must be of float32");
+    throw std::invalid_argument(std::string("rows of '") + view.format_text() + "'; they must be of float32");
   const size_t width = learner.model().inputs();
   const size_t rows = view.dimensions() < 2 ? 0 : view.size(0);
   if (view.dimensions() < 2 || view.elements() != rows * width) {
@@ -123,11 +121,14 @@ void Convert(const T* from, size_t n, uint32_t classes, std::vector<float>* to) 
     std::transform(from, from + n, to->begin(), [](T x) { return static_cast<float>(x); });
     return;
   }
+  // A type that has the number of classes, which a small one of labels may not.
+  using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
   bool good = true;
   for (size_t i = 0; i < n; ++i) {
-    const T x = from[i];
+    const Wide x = from[i];
     (*to)[i] = static_cast<float>(x);
-    good = good && x >= T{0} && x < static_cast<T>(classes) && static_cast<T>(static_cast<int64_t>(x)) == x;
+    good = good && x >= Wide{0} && x < static_cast<Wide>(classes) &&
+           static_cast<Wide>(static_cast<int64_t>(x)) == x;
   }
   if (good) return;
   for (size_t i = 0; i < n; ++i) {
@@ -154,13 +155,13 @@ void ConvertLabels(const View& view, const Learner& learner, std::vector<float>*
     case 'i':
       return Convert(view.as<int32_t>(), n, classes, labels);
     case 'h':
-      return Convert(view.as<int16_t>(), n, classes == 0 ? 0 : std::min(classes, 32767u), labels);
+      return Convert(view.as<int16_t>(), n, classes, labels);
     case 'B':
     case '?':
-      return Convert(view.as<uint8_t>(), n, classes == 0 ? 0 : std::min(classes, 255u), labels);
+      return Convert(view.as<uint8_t>(), n, classes, labels);
     default:
       throw std::invalid_argument(
-          std::string("labels of '") + view.format() +
+          std::string("labels of '") + view.format_text() +
           "'; they must be numbers of float32, float64, int64, int32, int16 or uint8");
   }
 }
@@ -182,9 +183,12 @@ PyObject* Learn(PyObject* self, PyObject* const* args, Py_ssize_t count) {
           {.features = std::span(rows.as<float>(), rows.elements()), .labels = shared.labels, .truth = {}});
     });
     if (!outcome.finite) {
-      throw std::invalid_argument(
-          "the loss or a gradient is not finite, so a batch was left out: rows with NaN or infinity, or a "
-          "learning rate that is too high");
+      const std::string text =
+          "the loss or a gradient is not finite, so " + std::to_string(n - outcome.events) + " of " +
+          std::to_string(n) +
+          " rows were left out: they have NaN or infinity, or the learning rate is too high";
+      SetError(not_finite_error, text.c_str());
+      return nullptr;
     }
     return Py_BuildValue("(IdKd)", outcome.events, outcome.loss_sum,
                          static_cast<unsigned long long>(outcome.correct), outcome.absolute_error);
@@ -311,15 +315,21 @@ bool AddLearnerType(PyObject* module) {
       "Learner(settings, name, data, features, labels)\n\nA model that learns in this process. `settings`: "
       "YAML with "
       "model, optimizer, batch_size and seed; `name` stands for it in messages.";
-  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(NewLearner)},
-                         {Py_tp_dealloc, reinterpret_cast<void*>(FreeLearner)},
-                         {Py_tp_methods, methods},
-                         {Py_tp_getset, properties},
-                         {Py_tp_doc, doc},
-                         {0, nullptr}};
+  PyType_Slot slots[] = {
+      {Py_tp_new, reinterpret_cast<void*>(NewLearner)},
+      {Py_tp_dealloc, reinterpret_cast<void*>(Deallocate<LearnerSelf, &LearnerSelf::shared>)},
+      {Py_tp_methods, methods},
+      {Py_tp_getset, properties},
+      {Py_tp_doc, doc},
+      {0, nullptr}};
   PyType_Spec spec{"leat._native.Learner", sizeof(LearnerSelf), 0, Py_TPFLAGS_DEFAULT, slots};
   const Ref type(PyType_FromSpec(&spec));
-  return type && PyModule_AddObjectRef(module, "Learner", type.get()) == 0;
+  not_finite_error = PyErr_NewExceptionWithDoc("leat.NotFiniteError",
+                                               "The loss or a gradient of a batch is not finite. The batch "
+                                               "was left out; others of the same call were trained.",
+                                               PyExc_ValueError, nullptr);
+  return type && not_finite_error != nullptr && PyModule_AddObjectRef(module, "Learner", type.get()) == 0 &&
+         PyModule_AddObjectRef(module, "NotFiniteError", not_finite_error) == 0;
 }
 
 }  // namespace leat::python

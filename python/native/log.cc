@@ -57,13 +57,6 @@ PyObject* NewLog(PyTypeObject* type, PyObject* args, PyObject*) {
   });
 }
 
-void FreeLog(PyObject* self) {
-  delete reinterpret_cast<LogSelf*>(self)->shared;
-  PyTypeObject* const type = Py_TYPE(self);
-  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
-  Py_DECREF(type);
-}
-
 // append(partition, [bytes]) -> offset of the first
 PyObject* Append(PyObject* self, PyObject* args) {
   return Guarded([&]() -> PyObject* {
@@ -129,7 +122,7 @@ bool AddLogWriterType(PyObject* module) {
   static char doc[] =
       "LogWriter(directory, topic, partitions)\n\nAppends records to a topic of the embedded log.";
   PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(NewLog)},
-                         {Py_tp_dealloc, reinterpret_cast<void*>(FreeLog)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(Deallocate<LogSelf, &LogSelf::shared>)},
                          {Py_tp_methods, methods},
                          {Py_tp_doc, doc},
                          {0, nullptr}};

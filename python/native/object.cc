@@ -1,8 +1,10 @@
 #include "object.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 
 namespace leat::python {
 
@@ -47,15 +49,37 @@ void SetError(PyObject* kind, const char* message) {
   if (text) PyErr_SetObject(kind, text.get());
 }
 
+void TakeLock(PyThreadState* state) noexcept {
+  try {
+    PyEval_RestoreThread(state);
+  } catch (...) {
+    // Up to CPython 3.13 this is pthread_exit. Its unwinding would end the process at the first noexcept, and
+    // run destructors that touch Python's objects.
+    for (;;) pause();
+  }
+}
+
 View::View(PyObject* object, bool writable) {
   const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
   if (PyObject_GetBuffer(object, &view_, flags) != 0) throw PythonError();
 }
 
 char View::format() const {
-  const char* text = view_.format == nullptr ? "B" : view_.format;
+  const char* text = format_text();
   if (*text == '@' || *text == '=' || *text == '<') ++text;
-  return text[0] != 0 && text[1] == 0 ? text[0] : '\0';
+  if (text[0] == 0 || text[1] != 0) return '\0';
+  // A letter has another size where '<' or '=' asks for the standard ones.
+  static constexpr std::pair<const char*, Py_ssize_t> kSizes[] = {{"B?", 1}, {"h", 2}, {"if", 4}, {"lqd", 8}};
+  for (const auto& [codes, size] : kSizes) {
+    if (std::strchr(codes, text[0]) != nullptr && view_.itemsize == size) return text[0];
+  }
+  return '\0';
+}
+
+size_t View::elements() const {
+  size_t elements = 1;
+  for (size_t i = 0; i < dimensions(); ++i) elements *= size(i);
+  return elements;
 }
 
 std::string View::ShapeText() const {
@@ -64,8 +88,12 @@ std::string View::ShapeText() const {
   return text + (dimensions() == 1 ? ",)" : ")");
 }
 
+bool Forked() {
+  return forked.load(std::memory_order_relaxed);
+}
+
 void CheckNotForked() {
-  if (forked.load(std::memory_order_relaxed)) {
+  if (Forked()) {
     throw std::runtime_error(
         "leat cannot be used in a process that was forked after leat was imported; start it with the method "
         "spawn (multiprocessing.set_start_method)");
@@ -86,7 +114,7 @@ PyTypeObject* array_type = nullptr;
 
 void FreeObject(PyObject* self) {
   auto* array = reinterpret_cast<Array*>(self);
-  delete array->owner;
+  if (!Forked()) delete array->owner;
   delete array->shape;
   PyTypeObject* const type = Py_TYPE(self);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);

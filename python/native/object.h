@@ -67,11 +67,15 @@ PyObject* Guarded(F f) noexcept {
   return nullptr;
 }
 
+// Takes the interpreter's lock again. A thread that comes back while the interpreter ends waits here for the
+// end of the process.
+void TakeLock(PyThreadState* state) noexcept;
+
 // Other Python threads run while it exists. Nothing of Python may be touched meanwhile.
 class WithoutLock {
  public:
   WithoutLock() : state_(PyEval_SaveThread()) {}
-  ~WithoutLock() { PyEval_RestoreThread(state_); }
+  ~WithoutLock() { TakeLock(state_); }
   WithoutLock(const WithoutLock&) = delete;
   WithoutLock& operator=(const WithoutLock&) = delete;
 
@@ -87,11 +91,13 @@ class View {
   View(const View&) = delete;
   View& operator=(const View&) = delete;
 
-  // The code of its elements in the words of the module struct, 'f'; 0 if they are no native numbers.
+  // The code of its elements in the words of the module struct, 'f'; 0 if they are other than rows and
+  // labels may be.
   char format() const;
+  const char* format_text() const { return view_.format == nullptr ? "B" : view_.format; }
   size_t dimensions() const { return static_cast<size_t>(view_.ndim); }
   size_t size(size_t dimension) const { return static_cast<size_t>(view_.shape[dimension]); }
-  size_t elements() const { return static_cast<size_t>(view_.len / view_.itemsize); }
+  size_t elements() const;
   template <class T>
   T* as() const {
     return static_cast<T*>(view_.buf);
@@ -105,9 +111,25 @@ class View {
 // A new object with the buffer protocol over f32 memory, which `owner` keeps alive.
 PyObject* MakeArray(std::shared_ptr<void> owner, float* data, std::vector<int64_t> shape);
 
-// Throws std::runtime_error in a child of the process that loaded the module: threads and connections do not
-// come along with a fork.
+// Whether this is a child of the process that loaded the module: threads and connections do not come along
+// with a fork.
+bool Forked();
+// Throws std::runtime_error if it is.
 void CheckNotForked();
+
+// A type's Py_tp_dealloc, which deletes the member `owned`. A forked child leaks it, since its destructor
+// would wait for threads that the child does not have.
+template <class Self, auto owned>
+void Deallocate(PyObject* self) {
+  auto* const pointer = reinterpret_cast<Self*>(self)->*owned;
+  if (pointer != nullptr && !Forked()) {
+    const WithoutLock without;
+    delete pointer;
+  }
+  PyTypeObject* const type = Py_TYPE(self);
+  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
 
 // Adds the types and functions of each source to the module; false: an exception is set.
 bool AddArrayType(PyObject* module);

@@ -85,6 +85,28 @@ def test_the_quick_way_gives_the_same_bits(rows):
         quick.partial_fit(X, y + 1)
 
 
+@pytest.mark.parametrize("kind", [leat.Classifier, leat.Regressor])
+def test_no_row_is_trained_twice(rows, kind):
+    """One of four batches overflows, although its rows are finite."""
+    X, y = rows
+    X = X.copy()
+    y = y if kind is leat.Classifier else y.astype(np.float32)
+    estimator = kind(hidden=(8,), random_state=2, batch_size=100)
+    estimator.partial_fit(X, y, **({"classes": [0, 1]} if kind is leat.Classifier else {}))
+    X[150] = 3e38
+    for call in (1, 2):
+        for rows_given in (X, X.tolist()):
+            before = estimator._learner.events
+            with pytest.raises(leat.NotFiniteError, match="100 of 400 rows were left out") as error:
+                estimator.partial_fit(rows_given, y)
+            assert isinstance(error.value, ValueError)
+            assert estimator._learner.events == before + 300
+    assert np.isfinite(estimator.predict(X[:100])).all()
+    with pytest.raises(leat.NotFiniteError):
+        pickle.loads(pickle.dumps(estimator)).partial_fit(X, y)
+    assert type(pickle.loads(pickle.dumps(error.value))) is leat.NotFiniteError
+
+
 def test_regressor(rows):
     X, _ = rows
     y = np.stack([X[:, 0] * 2, X[:, 1] - X[:, 2]], axis=1)

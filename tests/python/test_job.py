@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -290,7 +291,8 @@ def test_attach(job, tmp_path):
         assert set(first) == {"dense1/weight", "dense1/bias", "dense2/weight", "dense2/bias"}
         assert all(np.isfinite(values).all() for values in first.values())
         assert any((first[name] != second[name]).any() for name in first)
-        assert not any(member["role"] == "serve" for member in run.status()["members"])
+        # The newest status may be a moment old.
+        wait_until(lambda: not any(member["role"] == "serve" for member in run.status()["members"]), "the reader's leaving")
         with pytest.raises(PermissionError):
             leat.attach(address[0], token="x" * 40)
         run.stop()
@@ -314,7 +316,7 @@ def test_simulate(job):
 
 
 CHILD = """
-import os, signal, sys, threading, time
+import gc, os, signal, sys, threading, time
 import leat
 from leat import layers
 
@@ -336,6 +338,18 @@ run = leat.Job(stream=forever(), schema=schema, model=[layers.Dense(2)]).start(w
 while not run.metrics()["events"][-1:].sum() > 0:
     time.sleep(0.02)
 print(run.pid, flush=True)
+if sys.argv[2] == "end":
+    # The client in the child drops a connection that is open.
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        del run
+        gc.collect()
+        sys.exit(6)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    run.checkpoint()
+    sys.stdin.readline()
+    sys.exit(5)
 if sys.argv[2] == "SIGINT":
     sys.stdin.readline()
     threading.Thread(target=interrupt).start()
@@ -359,9 +373,10 @@ def group_of(leader):
     return found
 
 
-@pytest.mark.parametrize("how", ["SIGKILL", "SIGINT"])
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGINT", "end"])
 def test_processes_end_with_python(tmp_path, how):
-    """A killed interpreter leaves no processes behind, and Ctrl-C ends the job after a checkpoint."""
+    """A killed interpreter leaves no processes behind, nor does one that simply ends, and Ctrl-C ends the job after a
+    checkpoint."""
     with subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path / "run"), how], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as child:
         leader = int(child.stdout.readline())
@@ -371,8 +386,8 @@ def test_processes_end_with_python(tmp_path, how):
         else:
             child.stdin.write("\n")
             child.stdin.flush()
-            assert child.stdout.readline().strip() == "ended"
-        child.wait(DEADLINE_S)
+            assert child.stdout.readline().strip() == ("ended" if how == "SIGINT" else "6")
+        assert child.wait(DEADLINE_S) == {"SIGKILL": -signal.SIGKILL, "SIGINT": 0, "end": 5}[how]
     wait_until(lambda: not group_of(leader), "the end of the job's processes")
     assert list((tmp_path / "run").glob("checkpoint-*/manifest.json"))
     assert json.loads((tmp_path / "run/summary.json").read_text(encoding="utf-8"))["phase"] == "ended"
