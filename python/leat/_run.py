@@ -249,9 +249,8 @@ class LocalRun(Run):
     def __init__(self, process, life, client, directory, model, output, address):
         self._output = output
         self._local = process
-        # The job ends when this end of the pipe closes. Not a method: this object must not be kept alive. It is closed once,
-        # since another file may have its number afterwards.
-        self._end_life = weakref.finalize(self, _close, life)
+        # Not a method of this object, which must not be kept alive.
+        self._end_life = weakref.finalize(self, life.close)
         super().__init__(client, directory, model, address)
         self._process = process
 
@@ -300,6 +299,32 @@ class _Output:
 def _close(descriptor):
     with contextlib.suppress(OSError):
         os.close(descriptor)
+
+
+class Life:
+    """An end of a pipe: a program that this process has started ends when it is closed, or when this process ends.
+
+    It is closed once, because another file may have its number afterwards. A forked child closes its copy.
+    """
+
+    _all = weakref.WeakSet()
+
+    def __init__(self, descriptor):
+        self._descriptor = descriptor
+        self._all.add(self)
+
+    def close(self):
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            _close(descriptor)
+
+    @classmethod
+    def close_all(cls):
+        for life in list(cls._all):
+            life.close()
+
+
+os.register_at_fork(after_in_child=Life.close_all)
 
 
 def _follow(reference):
@@ -376,11 +401,7 @@ def start(job, workers, ps, directory, dashboard, tensorboard, options):
 
 
 def spawn(arguments, environment):
-    """Starts the program: (process, life, ready, output).
-
-    The process ends when this end of the pipe `life` is closed, as it is when this process ends, however it does. It
-    writes its address to `ready`.
-    """
+    """Starts the program, which writes its address to `ready`: (process, Life, ready, output)."""
     life_read, life_write = os.pipe()
     ready_read, ready_write = os.pipe()
     output = _Output()
@@ -396,7 +417,7 @@ def spawn(arguments, environment):
     finally:
         _close(life_read)
         _close(ready_write)
-    return process, life_write, ready_read, output
+    return process, Life(life_write), ready_read, output
 
 
 def _launch(job, file, directory, workers, ps, dashboard, tensorboard, options):
@@ -413,14 +434,14 @@ def _launch(job, file, directory, workers, ps, dashboard, tensorboard, options):
     if tensorboard:
         arguments += ["--tensorboard", str(tensorboard)]
     arguments += [str(option) for option in options]
-    process, life_write, ready_read, output = spawn(arguments, {"LEAT_TOKEN": token})
+    process, life, ready_read, output = spawn(arguments, {"LEAT_TOKEN": token})
     try:
         address = _read_address(ready_read, process, output)
         security = options[list(options).index("--security") + 1] if "--security" in options else ""
         how = (address, token, security, "--trusted-network" in options)
-        return LocalRun(process, life_write, _native.Client(*how), str(directory.resolve()), job.model, output, how)
+        return LocalRun(process, life, _native.Client(*how), str(directory.resolve()), job.model, output, how)
     except BaseException:
-        _close(life_write)
+        life.close()
         process.send_signal(signal.SIGINT)
         raise
     finally:

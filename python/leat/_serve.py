@@ -108,7 +108,7 @@ class Server:
 
 
 def _end(process, life):
-    _close(life)  # which the process notices
+    life.close()  # which the process notices
     try:
         process.wait(5)
     except subprocess.TimeoutExpired:
@@ -131,11 +131,11 @@ def start(what, job_token, *, listen="127.0.0.1:0", refresh=0.1, max_batch=64, m
     if metrics is not None:
         words += ["--metrics", str(metrics)]
     words += [str(word) for word in arguments]
-    process, life_write, ready_read, output = spawn(words, {"LEAT_TOKEN": job_token} if job_token else {})
+    process, life, ready_read, output = spawn(words, {"LEAT_TOKEN": job_token} if job_token else {})
     try:
-        server = Server(process, life_write, _read_address(ready_read, process, output), token)
+        server = Server(process, life, _read_address(ready_read, process, output), token)
     except BaseException:
-        _close(life_write)
+        life.close()
         process.kill()
         process.wait()
         raise

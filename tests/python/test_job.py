@@ -337,6 +337,14 @@ def forever():
 run = leat.Job(stream=forever(), schema=schema, model=[layers.Dense(2)]).start(workers=1, ps=1, directory=sys.argv[1])
 while not run.metrics()["events"][-1:].sum() > 0:
     time.sleep(0.02)
+if sys.argv[2] == "SIGKILL":
+    # A forked child outlives this process, and does not keep the job.
+    child = os.fork()
+    if child == 0:
+        signal.alarm(120)
+        os.close(1)
+        signal.pause()
+    print(child, flush=True)
 print(run.pid, flush=True)
 if sys.argv[2] == "end":
     # The client in the child drops a connection that is open.
@@ -379,6 +387,7 @@ def test_processes_end_with_python(tmp_path, how):
     checkpoint."""
     with subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path / "run"), how], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as child:
+        forked = int(child.stdout.readline()) if how == "SIGKILL" else None
         leader = int(child.stdout.readline())
         wait_until(lambda: len(group_of(leader)) >= 4, "the job's processes")
         if how == "SIGKILL":
@@ -389,5 +398,7 @@ def test_processes_end_with_python(tmp_path, how):
             assert child.stdout.readline().strip() == ("ended" if how == "SIGINT" else "6")
         assert child.wait(DEADLINE_S) == {"SIGKILL": -signal.SIGKILL, "SIGINT": 0, "end": 5}[how]
     wait_until(lambda: not group_of(leader), "the end of the job's processes")
+    if forked:
+        os.kill(forked, signal.SIGKILL)
     assert list((tmp_path / "run").glob("checkpoint-*/manifest.json"))
     assert json.loads((tmp_path / "run/summary.json").read_text(encoding="utf-8"))["phase"] == "ended"
