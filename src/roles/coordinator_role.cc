@@ -839,17 +839,17 @@ class CoordinatorRole {
         });
   }
   void UpdateFingerprints(std::vector<protocol::Position> watermark) {
-    poll_thread_.Post([this, watermark = std::move(watermark), last = fingerprints_] {
-      auto taken = std::make_shared<Result<std::vector<protocol::Fingerprint>>>(
-          TakeFingerprints(*streams_.source, watermark, last));
-      loop_.Post([this, taken] {
-        if (taken->ok()) {
-          fingerprints_ = std::move(**taken);
-        } else if (taken->status().code() == Code::kDataLoss) {
-          Fail(taken->status().With(job_.stream.Describe()));
+    const auto done = [this](Result<std::vector<protocol::Fingerprint>> taken) {
+      loop_.Post([this, taken = std::move(taken)] {
+        if (taken.ok()) {
+          fingerprints_ = *taken;
+        } else if (taken.status().code() == Code::kDataLoss) {
+          Fail(taken.status().With(job_.stream.Describe()));
         }
       });
-    });
+    };
+    // If those before are not taken yet, the next checkpoint has newer ones.
+    (void)fingerprint_thread_.Take(std::move(watermark), fingerprints_, done);
   }
   // Another coordinator has taken the job over.
   void Replaced(const Status& why) {
@@ -1173,6 +1173,7 @@ class CoordinatorRole {
   BackgroundThread background_;                     // likewise
   BackgroundThread verify_thread_{kNiceWithFiles};  // likewise
   BackgroundThread poll_thread_;                    // asks other hosts for the stream's ranges
+  FingerprintThread fingerprint_thread_{std::move(streams_.fingerprints)};
   CommitQueue queue_;
   const Replication replication_;
   const std::unique_ptr<tensorboard::RunWriter> tensorboard_;  // null: nobody has asked for it

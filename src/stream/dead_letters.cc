@@ -19,6 +19,31 @@
 namespace leat::stream {
 namespace {
 
+constexpr uint64_t kLook = 1 << 20;  // after so many bytes the sizes of all files are looked at again
+
+Result<std::vector<std::filesystem::path>> FilesIn(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::filesystem::path> paths;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().extension() == ".jsonl") paths.push_back(it->path());
+  }
+  if (error && error != std::errc::no_such_file_or_directory)
+    return Status(Code::kPermissionDenied, directory + ": " + error.message());
+  return paths;
+}
+
+Result<uint64_t> BytesIn(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(const auto paths, FilesIn(directory));
+  uint64_t bytes = 0;
+  for (const auto& path : paths) {
+    std::error_code gone;
+    const uint64_t size = std::filesystem::file_size(path, gone);
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
 void AppendJsonString(std::string_view text, std::string* out) {
   *out += '"';
   for (char c : text) {
@@ -61,25 +86,24 @@ bool ParseLine(simdjson::dom::parser& parser, const std::string& line, DeadLette
 
 }  // namespace
 
-Result<std::unique_ptr<DeadLetterFile>> DeadLetterFile::Open(const std::string& directory,
-                                                             const std::string& name) {
-  std::error_code ignored;
-  if (std::filesystem::create_directories(directory, ignored))
-    std::filesystem::permissions(directory, std::filesystem::perms::owner_all, ignored);
-  std::string path = directory + "/" + name + ".jsonl";
-  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
-  struct stat info;
-  const uint64_t bytes = ::fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
-  std::unique_ptr<DeadLetterFile> file(new DeadLetterFile(fd, std::move(path), bytes));
-  // After a torn line, begins a new one.
-  if (bytes > 0 && ::write(fd, "\n", 1) != 1)
-    return Status(Code::kResourceExhausted, file->path_ + ": cannot be written");
-  return file;
-}
+DeadLetterFile::DeadLetterFile(std::string directory, const std::string& name, uint64_t max_bytes)
+    : directory_(std::move(directory)), path_(directory_ + "/" + name + ".jsonl"), max_bytes_(max_bytes) {}
 
 DeadLetterFile::~DeadLetterFile() {
-  ::close(fd_);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status DeadLetterFile::Open() {
+  std::error_code ignored;
+  if (std::filesystem::create_directories(directory_, ignored))
+    std::filesystem::permissions(directory_, std::filesystem::perms::owner_all, ignored);
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (fd_ < 0) return {Code::kPermissionDenied, path_ + ": " + std::strerror(errno)};
+  struct stat info;
+  // After a torn line, begins a new one.
+  if (::fstat(fd_, &info) == 0 && info.st_size > 0 && ::write(fd_, "\n", 1) != 1)
+    return {Code::kResourceExhausted, path_ + ": cannot be written"};
+  return {};
 }
 
 Status DeadLetterFile::Append(uint32_t partition, uint64_t offset, std::string_view reason,
@@ -96,30 +120,27 @@ Status DeadLetterFile::Append(uint32_t partition, uint64_t offset, std::string_v
     AppendJsonString(text, &line);
   }
   line += "}\n";
-  if (bytes_ + line.size() > kMaxFileBytes) return Status();
+  if (all_bytes_ >= next_look_) {
+    LEAT_ASSIGN_OR_RETURN(all_bytes_, BytesIn(directory_));
+    next_look_ = all_bytes_ + kLook;
+  }
+  if (all_bytes_ + line.size() > max_bytes_) return {};
+  if (fd_ < 0) LEAT_RETURN_IF_ERROR(Open());
   const ssize_t written = ::write(fd_, line.data(), line.size());
   if (written == static_cast<ssize_t>(line.size())) {
-    bytes_ += line.size();
-    return Status();
+    all_bytes_ += line.size();
+    return {};
   }
   return Status(Code::kResourceExhausted,
                 path_ + ": " + (written < 0 ? std::strerror(errno) : "the disk is full"));
 }
 
 Result<std::vector<DeadLetter>> ReadDeadLetters(const std::string& directory, size_t limit) {
-  std::error_code error;
-  std::vector<std::string> paths;
-  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    if (it->path().extension() == ".jsonl") paths.push_back(it->path().string());
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    return Status(Code::kPermissionDenied, directory + ": " + error.message());
-  }
+  LEAT_ASSIGN_OR_RETURN(auto paths, FilesIn(directory));
   std::sort(paths.begin(), paths.end());
   std::map<std::pair<uint32_t, uint64_t>, DeadLetter> letters;
   simdjson::dom::parser parser;
-  for (const std::string& path : paths) {
+  for (const auto& path : paths) {
     std::ifstream file(path);
     DeadLetter letter;
     for (std::string line; letters.size() < limit && std::getline(file, line);) {

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,12 +21,13 @@ namespace leat::stream {
 class DeadLetterFile {
  public:
   static constexpr size_t kMaxRecordBytes = 1024;
-  // Lines beyond this file size are dropped, so that a bad stream cannot fill the disk. The caller still
-  // counts them.
-  static constexpr uint64_t kMaxFileBytes = 64 << 20;
+  // Of all files in a directory, about: lines beyond it are dropped, so that a bad stream cannot fill the
+  // disk, however many workers come and go. The caller still counts them.
+  static constexpr uint64_t kMaxBytes = 64 << 20;
 
-  // Appends to `directory`/`name`.jsonl; creates both if necessary, private to their owner.
-  static Result<std::unique_ptr<DeadLetterFile>> Open(const std::string& directory, const std::string& name);
+  // `directory`/`name`.jsonl. The first line creates both if necessary, private to their owner. `max_bytes`
+  // is kMaxBytes except in tests.
+  DeadLetterFile(std::string directory, const std::string& name, uint64_t max_bytes = kMaxBytes);
   ~DeadLetterFile();
   DeadLetterFile(const DeadLetterFile&) = delete;
   DeadLetterFile& operator=(const DeadLetterFile&) = delete;
@@ -36,10 +36,13 @@ class DeadLetterFile {
   Status Append(uint32_t partition, uint64_t offset, std::string_view reason, std::string_view record = {});
 
  private:
-  DeadLetterFile(int fd, std::string path, uint64_t bytes) : fd_(fd), path_(std::move(path)), bytes_(bytes) {}
-  int fd_;
-  std::string path_;
-  uint64_t bytes_;
+  Status Open();
+
+  const std::string directory_, path_;
+  const uint64_t max_bytes_;
+  int fd_ = -1;
+  uint64_t all_bytes_ = 0;  // of all files: as they were at the last look, and lines since
+  uint64_t next_look_ = 0;  // at this number of bytes, because others write, too
 };
 
 struct DeadLetter {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "stream/testing.h"
 
@@ -17,17 +19,16 @@ TEST(DeadLetterFile, KeepsWhatCameOnceForEachPlace) {
   const std::string letters = dir / "job/dead";
   const std::string binary("\xff\x00\x01\x80 x", 6);
   {
-    auto one = DeadLetterFile::Open(letters, "worker-1");
-    ASSERT_TRUE(one.ok()) << one.status().ToString();
+    DeadLetterFile one(letters, "worker-1");
     EXPECT_TRUE(
-        (*one)->Append(1, 7, "amount: 'a\"b' is not a number", "{\"amount\": \"a\\\"b\",\n\"é\":\x01}").ok());
-    EXPECT_TRUE((*one)->Append(0, 9, "is empty").ok());
+        one.Append(1, 7, "amount: 'a\"b' is not a number", "{\"amount\": \"a\\\"b\",\n\"é\":\x01}").ok());
+    EXPECT_TRUE(one.Append(0, 9, "is empty").ok());
   }
   std::ofstream(letters + "/worker-1.jsonl", std::ios::app) << "{\"partition\":3,\"off";  // torn by a kill
-  auto again = DeadLetterFile::Open(letters, "worker-1");
-  EXPECT_TRUE((*again)->Append(2, 1ull << 40, "is too long", binary).ok());
-  auto other = DeadLetterFile::Open(letters, "worker-2");
-  EXPECT_TRUE((*other)->Append(0, 9, "is empty").ok());
+  DeadLetterFile again(letters, "worker-1");
+  EXPECT_TRUE(again.Append(2, 1ull << 40, "is too long", binary).ok());
+  DeadLetterFile other(letters, "worker-2");
+  EXPECT_TRUE(other.Append(0, 9, "is empty").ok());
 
   const auto read = ReadDeadLetters(letters);
   ASSERT_TRUE(read.ok());
@@ -40,20 +41,45 @@ TEST(DeadLetterFile, KeepsWhatCameOnceForEachPlace) {
 TEST(DeadLetterFile, CutsLongRecordsBetweenCharacters) {
   const TempDir dir;
   std::string text(DeadLetterFile::kMaxRecordBytes - 1, 'x');
-  auto file = DeadLetterFile::Open(dir.path(), "w");
+  DeadLetterFile file(dir.path(), "w");
   for (int length = 0; length < 3; ++length) {
     const std::string record = text + (length == 0 ? "" : "é") + (length == 2 ? "tail" : "");
-    ASSERT_TRUE((*file)->Append(0, length, "r", record).ok());
+    ASSERT_TRUE(file.Append(0, length, "r", record).ok());
   }
-  ASSERT_TRUE((*file)->Append(1, 0, "r", std::string(5000, '\xff')).ok());
+  ASSERT_TRUE(file.Append(1, 0, "r", std::string(5000, '\xff')).ok());
   const auto read = *ReadDeadLetters(dir.path());
   ASSERT_EQ(read.size(), 4u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(read[i].record, text);
   EXPECT_EQ(read[3].record, std::string(DeadLetterFile::kMaxRecordBytes, '\xff'));
 }
 
+TEST(DeadLetterFile, AllFilesOfADirectoryAreLimited) {
+  constexpr uint64_t kLimit = 10'000;
+  const TempDir dir;
+  const std::string letters = dir / "dead";
+  const std::string record(500, 'x');
+  for (int worker = 0; worker < 50; ++worker) {
+    DeadLetterFile file(letters, "worker-" + std::to_string(worker), kLimit);
+    for (uint64_t offset = 0; offset < 8; ++offset)
+      ASSERT_TRUE(file.Append(static_cast<uint32_t>(worker), offset, "is bad", record).ok());
+  }
+  uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(letters)) {
+    EXPECT_GT(entry.file_size(), 0u) << entry.path();
+    bytes += entry.file_size();
+  }
+  EXPECT_LE(bytes, kLimit);
+  EXPECT_GT(bytes, kLimit - 600);
+}
+
+TEST(DeadLetterFile, WithoutALineThereIsNone) {
+  const TempDir dir;
+  { DeadLetterFile file(dir / "dead", "worker-1"); }
+  EXPECT_FALSE(std::filesystem::exists(dir / "dead"));
+}
+
 TEST(DeadLetterFile, SaysWhereItCannotWriteAndAnAbsentFolderHoldsNone) {
-  EXPECT_EQ(DeadLetterFile::Open("/proc/nowhere", "w").status().code(), Code::kPermissionDenied);
+  EXPECT_EQ(DeadLetterFile("/proc/nowhere", "w").Append(0, 0, "r").code(), Code::kPermissionDenied);
   EXPECT_TRUE(ReadDeadLetters("/proc/nowhere")->empty());
 }
 

@@ -161,6 +161,27 @@ def test_memory_is_flat_while_events_come_faster_than_they_are_trained(tmp_path)
         broker.stop()
 
 
+@pytest.mark.long
+def test_a_backlog_in_many_partitions_fits_into_the_budget(tmp_path, broker):
+    """A worker that reads 64 partitions in turn fetches at most 256 MiB of them ahead."""
+    partitions, in_each, split = 64, 1600, 20
+    broker.make_topic("backlog", partitions)
+    pad = random.Random(1).randbytes(8000)
+    record = json.dumps({"amount": 1, "fraud": 0, "pad": base64.b64encode(pad).decode()})
+    for partition in range(partitions):
+        broker.publish("backlog", partition, [record] * in_each)
+    job_file = reading(tmp_path / "job.yaml", broker, "backlog", "live: true", **{
+        "batch_size: 100, split_batches: 20": f"batch_size: {split // 2}, split_batches: 2",
+        "workers: 3, ps: 2": "workers: 1, ps: 1", "interval_s: 5": "interval_s: 5}\ndebug: {step_ms: 5"})
+    with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
+        leat.wait_for(lambda: job.status().get("events", 0) > 10 * split * partitions, "ten turns", 300)
+        [worker] = job.pids("worker")
+        peak = int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{worker}/status").read_text())[1])
+        job.interrupt()
+        assert job.wait() == 0, job.text()[-3000:]
+    assert peak < (256 + 100) << 10, f"{peak >> 10} MiB"
+
+
 def test_bots_go_on_when_they_and_their_broker_are_killed(tmp_path):
     """A chunk of events is on its way then."""
     events = 300_000

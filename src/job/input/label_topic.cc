@@ -17,9 +17,8 @@ namespace {
 
 constexpr double kLongestWindow = 30 * 86'400;
 constexpr double kLongestIdle = 86'400;
-// Both topics are looked at twice, from two places, and most partitions of a busy topic are read by one
-// process.
-constexpr const char* kPrefetchedKb = "16384";
+// A process looks at both topics from two places.
+constexpr uint64_t kReaders = 4;
 
 std::string TopicName(const std::string& topic) {
   return "Kafka topic '" + topic + "'";
@@ -84,7 +83,7 @@ stream::KafkaOptions LabelTopic::OptionsLike(const stream::KafkaOptions& events)
 
 Result<std::unique_ptr<stream::Source>> LabelTopic::Open(const stream::KafkaOptions& events) const {
   const auto opener = [](stream::KafkaOptions options) {
-    options.settings.emplace("queued.max.messages.kbytes", kPrefetchedKb);
+    options.prefetch_bytes /= kReaders;
     return [options = std::move(options)] { return stream::OpenKafka(options); };
   };
   return stream::MakeJoinSource({.open_events = opener(events),

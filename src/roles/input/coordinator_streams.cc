@@ -26,8 +26,13 @@ Status PrepareStream(bool resume, job::Job* job) {
 Result<CoordinatorStreams> OpenOnThisHost(const job::Job& job) {
   CoordinatorStreams streams;
   LEAT_ASSIGN_OR_RETURN(streams.source, job.stream.Open());
-  streams.remote = job.stream.kafka() != nullptr;
-  if (job.stream.files() == nullptr) {
+  if (const job::KafkaStream* const kafka = job.stream.kafka()) {
+    streams.remote = true;
+    job::KafkaStream events = *kafka;
+    events.labels.reset();  // they have neither a group's offsets nor fingerprints
+    LEAT_ASSIGN_OR_RETURN(streams.background, events.Open());
+    LEAT_ASSIGN_OR_RETURN(streams.fingerprints, events.Open());
+  } else if (job.stream.files() == nullptr) {
     LEAT_ASSIGN_OR_RETURN(streams.background, job.stream.Open());
   }
   return streams;
@@ -62,7 +67,7 @@ CoordinatorStreams OpenAtFeed(const job::Job& job, const CoordinatorOptions& opt
   CoordinatorStreams streams;
   streams.remote = true;
   streams.feeds = std::make_shared<FeedAddresses>(std::vector{options.feed});
-  for (auto* source : {&streams.source, &streams.background}) {
+  for (auto* source : {&streams.source, &streams.background, &streams.fingerprints}) {
     streams.clients.push_back(MakeFeedClient(streams.feeds, options, job.InputsHash()));
     *source = feed::MakeRemoteSource(streams.clients.back());
   }

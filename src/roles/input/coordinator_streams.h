@@ -20,6 +20,8 @@ struct CoordinatorStreams {
   // A topic's second source, for syncs, pins and commits on the background thread. Null for files, for which
   // there is nothing to do.
   std::unique_ptr<stream::Source> background;
+  // For fingerprints, on a thread of their own. Null for a local stream, which has none.
+  std::unique_ptr<stream::Source> fingerprints;
   // If the stream is on another host: the addresses of the feeds, and what both sources read from.
   std::shared_ptr<FeedAddresses> feeds;
   std::vector<std::shared_ptr<feed::Client>> clients;

@@ -1,6 +1,7 @@
 #include "roles/input/fingerprints.h"
 
 #include <string>
+#include <utility>
 
 namespace leat::roles {
 
@@ -30,6 +31,17 @@ Result<std::vector<protocol::Fingerprint>> TakeFingerprints(stream::Source& sour
     if (hash != 0) taken[partition] = {offset, hash};
   }
   return taken;
+}
+
+bool FingerprintThread::Take(std::vector<protocol::Position> watermark,
+                             std::vector<protocol::Fingerprint> last, Done done) {
+  if (busy_.exchange(true)) return false;
+  thread_.Post([this, watermark = std::move(watermark), last = std::move(last), done = std::move(done)] {
+    auto taken = TakeFingerprints(*source_, watermark, last);
+    busy_ = false;
+    done(std::move(taken));
+  });
+  return true;
 }
 
 }  // namespace leat::roles

@@ -2,11 +2,16 @@
 // although other records have them.
 #pragma once
 
+#include <atomic>
+#include <functional>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "protocol/coordinator/coordinator.h"
+#include "roles/background_thread.h"
 #include "stream/source.h"
 
 namespace leat::roles {
@@ -21,5 +26,21 @@ Status CheckFingerprints(stream::Source& source, std::span<const protocol::Finge
 Result<std::vector<protocol::Fingerprint>> TakeFingerprints(stream::Source& source,
                                                             std::span<const protocol::Position> watermark,
                                                             std::span<const protocol::Fingerprint> last);
+
+// Takes fingerprints on a thread of its own: of a thousand partitions they take many seconds. Thread-safe.
+class FingerprintThread {
+ public:
+  using Done = std::function<void(Result<std::vector<protocol::Fingerprint>>)>;
+
+  explicit FingerprintThread(std::unique_ptr<stream::Source> source) : source_(std::move(source)) {}
+  // Calls `done` on the thread with the outcome of TakeFingerprints. False: nothing is done, because the
+  // fingerprints before are not taken yet.
+  bool Take(std::vector<protocol::Position> watermark, std::vector<protocol::Fingerprint> last, Done done);
+
+ private:
+  const std::unique_ptr<stream::Source> source_;
+  std::atomic<bool> busy_ = false;
+  BackgroundThread thread_;  // uses the members above
+};
 
 }  // namespace leat::roles

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
+#include <latch>
 #include <map>
+#include <memory>
 #include <utility>
 
 namespace leat::roles {
@@ -21,12 +25,18 @@ class HashedSource final : public stream::Source {
   }
   Status Read(uint32_t, uint64_t, uint64_t, stream::RecordBatch*) override { return {}; }
   Result<uint64_t> Fingerprint(uint32_t partition, uint64_t offset) override {
+    if (blocked != nullptr) {
+      ++asked;
+      blocked->wait();
+    }
     if (failing) return Status(Code::kUnavailable, "no broker");
     const auto found = hashes.find({partition, offset});
     return found == hashes.end() ? uint64_t{0} : found->second;
   }
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> hashes;
   bool failing = false;
+  std::shared_ptr<std::latch> blocked;  // Fingerprint waits for it
+  std::atomic<int> asked = 0;           // while that was so
 };
 
 TEST(Fingerprints, FollowTheWatermarkAndStayWhereNoneIsKnown) {
@@ -56,6 +66,28 @@ TEST(Fingerprints, AnotherRecordAtTheSameOffsetIsDataLoss) {
   EXPECT_TRUE(CheckFingerprints(source, taken).ok()) << "retention has removed it";
   source.failing = true;
   EXPECT_EQ(CheckFingerprints(source, taken).code(), Code::kUnavailable);
+}
+
+TEST(Fingerprints, NobodyWaitsForThemAndTheyDoNotQueueUp) {
+  constexpr uint32_t kPartitions = 1000;
+  auto owned = std::make_unique<HashedSource>();
+  HashedSource& source = *owned;
+  for (uint32_t p = 0; p < kPartitions; ++p) source.hashes[{p, 1}] = p + 1;
+  source.blocked = std::make_shared<std::latch>(1);
+  FingerprintThread thread(std::move(owned));
+  using Taken = Result<std::vector<Fingerprint>>;
+  std::promise<Taken> first, second;
+  const std::vector<protocol::Position> watermark(kPartitions, {0, 1});
+  ASSERT_TRUE(thread.Take(watermark, {}, [&first](Taken taken) { first.set_value(std::move(taken)); }));
+  for (int i = 0; i < 100; ++i)
+    EXPECT_FALSE(thread.Take(watermark, {}, [](const Taken&) { FAIL() << "taken while another is"; }));
+  EXPECT_LE(source.asked, 1);
+  source.blocked->count_down();
+  const Taken taken = first.get_future().get();
+  ASSERT_TRUE(taken.ok());
+  EXPECT_EQ(taken->back(), (Fingerprint{1, kPartitions}));
+  ASSERT_TRUE(thread.Take(watermark, *taken, [&second](Taken again) { second.set_value(std::move(again)); }));
+  EXPECT_EQ(second.get_future().get().value(), *taken);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <memory>
 #include <utility>
 
 namespace leat::roles {
@@ -31,12 +32,7 @@ InputErrors::InputErrors(const job::Job& job, Duration read_timeout, protocol::W
 
 void InputErrors::OpenDeadLetters(NodeId node) {
   if (directory_.empty()) return;
-  auto file = stream::DeadLetterFile::Open(directory_, "worker-" + std::to_string(node.value));
-  if (!file.ok()) {
-    spdlog::warn("dead letters are counted but not kept: {}", file.status().ToString());
-    return;
-  }
-  file_ = std::move(*file);
+  file_ = std::make_unique<stream::DeadLetterFile>(directory_, "worker-" + std::to_string(node.value));
 }
 
 Status InputErrors::OnSplit(const PreparedSplit& split) {
@@ -49,7 +45,7 @@ Status InputErrors::OnSplit(const PreparedSplit& split) {
     hint_.See(dead);
     if (file_ == nullptr) continue;
     if (auto kept = file_->Append(cut.partition, dead.offset, dead.reason, dead.record); !kept.ok()) {
-      spdlog::warn("dead letter: {}", kept.ToString());
+      spdlog::warn("dead letters are counted but not kept: {}", kept.ToString());
     }
   }
   rate_.Count(cut.events(), split.rows.dead.size());

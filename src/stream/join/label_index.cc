@@ -1,6 +1,8 @@
 #include "stream/join/label_index.h"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -10,12 +12,15 @@ namespace leat::stream {
 namespace {
 
 // A node of the map, with its place in the table.
-constexpr uint64_t kChainBytes = 64;
+constexpr uint64_t kChainBytes = 80;
+constexpr uint64_t kLongEntryBytes = 32;  // an entry of a long chain, besides
+constexpr uint64_t kShortChain = 32;      // entries
 
 }  // namespace
 
 uint64_t LabelIndex::bytes() const {
-  return data_bytes_ + entries_.size() * sizeof(Entry) + chains_.size() * kChainBytes;
+  return data_bytes_ + entries_.size() * sizeof(Entry) + chains_.size() * kChainBytes +
+         long_entries_ * kLongEntryBytes;
 }
 
 void LabelIndex::Restart(uint64_t at) {
@@ -24,6 +29,7 @@ void LabelIndex::Restart(uint64_t at) {
   chains_.clear();
   first_ = 0;
   data_bytes_ = 0;
+  long_entries_ = 0;
   end_ = at;
 }
 
@@ -56,13 +62,7 @@ void LabelIndex::Append(const RecordBatch& labels, size_t key, size_t time) {
                         .key = block.data.data() + at,
                         .key_size = static_cast<uint32_t>(found->size()),
                         .value_size = static_cast<uint32_t>(value.size())});
-    Chain& chain = chains_[entries_.back().hash];
-    if (chain.first == kNone) {
-      chain.first = number;
-    } else {
-      entries_[chain.last - first_].next = number;
-    }
-    chain.last = number;
+    Add(number, &chains_[entries_.back().hash]);
     ++block.entries;
   }
   end_ += labels.size();
@@ -70,19 +70,47 @@ void LabelIndex::Append(const RecordBatch& labels, size_t key, size_t time) {
   blocks_.push_back(std::move(block));
 }
 
+void LabelIndex::Add(uint64_t number, Chain* chain) {
+  if (chain->first == kNone) {
+    chain->first = number;
+  } else {
+    entries_[chain->last - first_].next = number;
+  }
+  chain->last = number;
+  ++chain->size;
+  const auto add = [&](uint64_t entry) {
+    chain->more->numbers.push_back(entry);
+    chain->more->times.Append(At(entry).time);
+    ++long_entries_;
+  };
+  if (chain->more != nullptr) {
+    add(number);
+  } else if (chain->size > kShortChain) {
+    chain->more = std::make_unique<LongChain>();
+    for (uint64_t entry = chain->first; entry != kNone; entry = At(entry).next) add(entry);
+  }
+}
+
+// The oldest entry of a chain is its first.
+void LabelIndex::DropFirst() {
+  const Entry& entry = entries_.front();
+  const auto found = chains_.find(entry.hash);
+  Chain& chain = found->second;
+  if (chain.more != nullptr) {
+    chain.more->numbers.pop_front();
+    chain.more->times.DropFirst();
+    --long_entries_;
+  }
+  chain.first = entry.next;
+  if (--chain.size == 0) chains_.erase(found);
+  entries_.pop_front();
+  ++first_;
+}
+
 void LabelIndex::DropBefore(uint64_t offset) {
   LEAT_CHECK(begin() <= offset && offset <= end_);
   while (!blocks_.empty() && (blocks_.size() > 1 ? blocks_[1].begin : end_) <= offset) {
-    // The oldest entry of a chain is its first.
-    for (size_t i = 0; i < blocks_.front().entries; ++i, ++first_) {
-      const Entry& entry = entries_.front();
-      if (entry.next == kNone) {
-        chains_.erase(entry.hash);
-      } else {
-        chains_[entry.hash].first = entry.next;
-      }
-      entries_.pop_front();
-    }
+    for (size_t i = 0; i < blocks_.front().entries; ++i) DropFirst();
     data_bytes_ -= blocks_.front().data.size();
     blocks_.pop_front();
   }
@@ -90,20 +118,37 @@ void LabelIndex::DropBefore(uint64_t offset) {
 
 std::optional<LabelIndex::Label> LabelIndex::Find(ByteView key, int64_t event_ms, uint64_t begin,
                                                   uint64_t end) const {
-  const auto chain = chains_.find(Checksum(key));
-  if (chain == chains_.end()) return std::nullopt;
-  for (uint64_t number = chain->second.first; number != kNone; number = At(number).next) {
-    const Entry& entry = At(number);
+  const auto found = chains_.find(Checksum(key));
+  if (found == chains_.end()) return std::nullopt;
+  const Chain& chain = found->second;
+  // Without overflow, whatever the times are.
+  constexpr int64_t kLatest = std::numeric_limits<int64_t>::max();
+  const int64_t latest = event_ms > kLatest - window_ms_ ? kLatest : event_ms + window_ms_;
+  const auto has_key = [&key](const Entry& entry) {
+    return std::ranges::equal(ByteView(entry.key, entry.key_size), key);
+  };
+  const auto label = [end](const Entry& entry) -> std::optional<Label> {
     if (entry.offset >= end) return std::nullopt;
-    if (entry.offset < begin || entry.time < event_ms) continue;
-    // Without overflow, whatever the times are.
-    if (static_cast<uint64_t>(entry.time) - static_cast<uint64_t>(event_ms) >
-        static_cast<uint64_t>(window_ms_))
-      continue;
-    if (!std::ranges::equal(ByteView(entry.key, entry.key_size), key)) continue;
     return Label{entry.offset, ByteView(entry.key + entry.key_size, entry.value_size)};
+  };
+  if (chain.more == nullptr) {
+    for (uint64_t number = chain.first; number != kNone; number = At(number).next) {
+      ++steps_;
+      const Entry& entry = At(number);
+      if (entry.offset >= begin && entry.time >= event_ms && entry.time <= latest && has_key(entry))
+        return label(entry);
+    }
+    return std::nullopt;
   }
-  return std::nullopt;
+  const auto& [numbers, times] = *chain.more;
+  const auto from = std::ranges::lower_bound(numbers, begin, std::less(),
+                                             [this](uint64_t number) { return At(number).offset; });
+  for (uint64_t at = times.begin() + static_cast<uint64_t>(from - numbers.begin());; ++at) {
+    at = times.Find(at, event_ms, latest, &steps_);
+    if (at == times.end()) return std::nullopt;
+    const Entry& entry = At(numbers[at - times.begin()]);
+    if (has_key(entry)) return label(entry);
+  }
 }
 
 }  // namespace leat::stream

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
 #include "base/bytes.h"
+#include "stream/join/time_sequence.h"
 #include "stream/source.h"
 
 namespace leat::stream {
@@ -36,8 +38,11 @@ class LabelIndex {
     uint64_t offset = 0;
     ByteView value;  // valid until the label is dropped
   };
-  // The first label in [begin, end) with the key and a time from `event_ms` to `event_ms` + window.
+  // The first label in [begin, end) with the key and a time from `event_ms` to `event_ms` + window. O(log n)
+  // for n labels with one key, whose times are nearly in order.
   std::optional<Label> Find(ByteView key, int64_t event_ms, uint64_t begin, uint64_t end) const;
+  // Labels and ranges of times that all calls of Find have looked at.
+  uint64_t steps() const { return steps_; }
 
  private:
   static constexpr uint64_t kNone = ~uint64_t{0};
@@ -55,11 +60,20 @@ class LabelIndex {
     size_t entries = 0;
     Bytes data;
   };
-  // Numbers of the first and the last entry with a hash.
+  // For a hash with many entries: their numbers, and their times in the same order.
+  struct LongChain {
+    std::deque<uint64_t> numbers;
+    TimeSequence times;
+  };
+  // Entries with a hash: the numbers of the first and the last one, and how many they are.
   struct Chain {
     uint64_t first = kNone, last = kNone;
+    uint64_t size = 0;
+    std::unique_ptr<LongChain> more;  // null: it is short
   };
   const Entry& At(uint64_t number) const { return entries_[number - first_]; }
+  void Add(uint64_t number, Chain* chain);
+  void DropFirst();
 
   const int64_t window_ms_;
   uint64_t end_ = 0;
@@ -68,6 +82,8 @@ class LabelIndex {
   uint64_t first_ = 0;
   std::unordered_map<uint64_t, Chain> chains_;
   uint64_t data_bytes_ = 0;
+  uint64_t long_entries_ = 0;  // of long chains
+  mutable uint64_t steps_ = 0;
 };
 
 }  // namespace leat::stream

@@ -101,8 +101,9 @@ TEST_F(LabelIndexTest, FindsWhatALoopFinds) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
     labels().clear();
+    const uint64_t keys = seed % 2 == 0 ? 20 : 3;
     for (int64_t i = 0; i < 300; ++i) {
-      labels().push_back({"k" + std::to_string(rng.Below(20)), 3 * i + static_cast<int64_t>(rng.Below(50)),
+      labels().push_back({"k" + std::to_string(rng.Below(keys)), 3 * i + static_cast<int64_t>(rng.Below(50)),
                           rng.Chance(0.1) ? "" : std::to_string(i)});
     }
     index_.Restart(0);
@@ -112,7 +113,7 @@ TEST_F(LabelIndexTest, FindsWhatALoopFinds) {
       if (rng.Chance(0.5)) index_.DropBefore(dropped += rng.Below(index_.end() - dropped + 1));
       ASSERT_LE(index_.begin(), dropped);
       for (int i = 0; i < 30; ++i) {
-        const std::string key = "k" + std::to_string(rng.Below(21));
+        const std::string key = "k" + std::to_string(rng.Below(keys + 1));
         const auto time = static_cast<int64_t>(rng.Below(1000));
         const uint64_t begin = dropped + rng.Below(index_.end() - dropped + 1);
         const uint64_t end = begin + rng.Below(100);
@@ -127,6 +128,25 @@ TEST_F(LabelIndexTest, FindsWhatALoopFinds) {
       }
     }
   }
+}
+
+TEST_F(LabelIndexTest, AHotKeyTakesFewSteps) {
+  constexpr uint64_t kLabels = 20'000;
+  for (uint64_t i = 0; i < kLabels; ++i)
+    labels().push_back({"hot", static_cast<int64_t>(i * 10), std::to_string(i)});
+  for (uint64_t end = 1000; end <= kLabels; end += 1000) AppendTo(end);
+  const uint64_t before = index_.steps();
+  for (uint64_t i = 0; i < kLabels; i += 10)
+    ASSERT_EQ(Find("hot", static_cast<int64_t>(i * 10)), std::to_string(i) + " " + std::to_string(i));
+  EXPECT_EQ(Find("hot", kLabels * 10), "none");
+  EXPECT_EQ(Find("hot", -1000), "none");
+  EXPECT_EQ(Find("hot", 0, 50), "none") << "the window of 10 labels has ended before";
+  EXPECT_EQ(Find("hot", 500, 55), "55 55");
+  EXPECT_EQ(Find("hot", 500, 0, 50), "none");
+  EXPECT_LT((index_.steps() - before) / (kLabels / 10), 100u) << "steps for an event, of 20,000 labels";
+  index_.DropBefore(15'000);
+  EXPECT_EQ(Find("hot", 140'000), "none");
+  EXPECT_EQ(Find("hot", 160'000), "16000 16000");
 }
 
 }  // namespace

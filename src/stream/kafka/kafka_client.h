@@ -27,6 +27,8 @@ struct KafkaOptions {
   uint64_t records = 0;
   // Records that retention has removed before they were read are absent; if false, such a read fails.
   bool skip_expired = false;
+  // Of memory for records that a source fetches ahead, over all partitions, about.
+  uint64_t prefetch_bytes = uint64_t{256} << 20;
 };
 
 // kInvalidArgument if a job may not set it, or librdkafka does not know it.

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "stream/kafka/kafka_prefetch.h"
+
 namespace leat::stream {
 namespace {
 
@@ -27,6 +29,8 @@ constexpr Duration kNewTopic = std::chrono::seconds(5);  // until all brokers kn
 // For a leader, before other partitions come first. Then it is left alone for twice as long.
 constexpr Duration kLeaderPatience = std::chrono::seconds(2);
 constexpr Duration kReadPatience = std::chrono::seconds(5);
+// For records, before librdkafka is told that a queue has room again.
+constexpr Duration kFetchPatience = std::chrono::milliseconds(5);
 
 uint64_t HashOf(const RecordBatch& batch, size_t record) {
   ByteWriter bytes;
@@ -90,12 +94,16 @@ class KafkaSource final : public TimedSource {
       spdlog::warn("{} has {} partitions by now; this job reads the first {} (max_partitions)", Where(),
                    there, partitions);
     }
+    const auto offsets = AskLeaders(std::min(there, partitions));
     std::vector<PartitionRange> ranges;
     uint64_t records = 0;
     for (uint32_t id = 0; id < partitions; ++id) {
       PartitionRange range{.partition = id, .begin = 0, .end = 0, .sealed = false};
       if (id < there) {
-        LEAT_ASSIGN_OR_RETURN(range, RangeOrLast(id));
+        const auto asked = offsets.find(id);
+        LEAT_ASSIGN_OR_RETURN(range, asked != offsets.end()
+                                         ? Note(id, asked->second.first, asked->second.second)
+                                         : RangeOrLast(id));
       }
       records += range.end;
       if (id < options_.start.size()) range.begin = std::max(range.begin, options_.start[id]);
@@ -206,7 +214,9 @@ class KafkaSource final : public TimedSource {
     uint64_t next = 0;  // records before it are taken, or do not exist
     // Messages that librdkafka has handed over, in the order of its queue.
     std::vector<KafkaPtr<rd_kafka_message_t>> held;
-    size_t taken = 0;  // the reads have taken so many of them
+    size_t taken = 0;            // the reads have taken so many of them
+    uint64_t message_bytes = 0;  // of those that were handed over last, on average
+    Time used{0};
   };
 
   // What a read does with the records' bytes.
@@ -307,6 +317,42 @@ class KafkaSource final : public TimedSource {
     return {Code::kUnavailable, Where(id) + ": " + silent->second.why};
   }
 
+  // Where the partitions begin (RD_KAFKA_OFFSET_BEGINNING) or end (_END), with one request for each leader.
+  // Negative: no answer.
+  std::vector<int64_t> Offsets(std::span<const uint32_t> ids, int64_t which, Duration patience) const {
+    const KafkaPtr<rd_kafka_topic_partition_list_t> list(
+        rd_kafka_topic_partition_list_new(static_cast<int>(ids.size())));
+    for (const uint32_t id : ids)
+      rd_kafka_topic_partition_list_add(list.get(), options_.topic.c_str(), static_cast<int32_t>(id))
+          ->offset = which;
+    const auto error = rd_kafka_offsets_for_times(client_.get(), list.get(), Milliseconds(patience));
+    std::vector<int64_t> offsets;
+    for (int i = 0; i < list->cnt; ++i) {
+      const rd_kafka_topic_partition_t& found = list->elems[i];
+      const bool answered = error == RD_KAFKA_RESP_ERR_NO_ERROR && found.err == RD_KAFKA_RESP_ERR_NO_ERROR;
+      offsets.push_back(answered ? found.offset : -1);
+    }
+    return offsets;
+  }
+
+  // Begin and end of the first `count` partitions. The partitions of a broker that does not answer for each
+  // of them are missing.
+  std::map<uint32_t, std::pair<int64_t, int64_t>> AskLeaders(uint32_t count) const {
+    std::map<int32_t, std::vector<uint32_t>> led;
+    for (const auto& [id, leader] : leaders_) {
+      if (id < count && Away(id).ok()) led[leader].push_back(id);
+    }
+    std::map<uint32_t, std::pair<int64_t, int64_t>> found;
+    for (const auto& [leader, ids] : led) {
+      const auto begins = Offsets(ids, RD_KAFKA_OFFSET_BEGINNING, kLeaderPatience);
+      if (std::ranges::min(begins) < 0) continue;
+      const auto ends = Offsets(ids, RD_KAFKA_OFFSET_END, kLeaderPatience);
+      if (std::ranges::min(ends) < 0) continue;
+      for (size_t i = 0; i < ids.size(); ++i) found[ids[i]] = {begins[i], ends[i]};
+    }
+    return found;
+  }
+
   // Asks the leader, with little patience. Those that do not answer are left alone for a while, with all of
   // their partitions.
   Result<PartitionRange> AskLeader(uint32_t id, Duration patience) {
@@ -350,6 +396,11 @@ class KafkaSource final : public TimedSource {
       return there ? Status(Code::kUnavailable, asked.message()) : asked;
     };
     LEAT_RETURN_IF_ERROR(Await(ask, patience));
+    return Note(id, low, high);
+  }
+
+  // What a leader has answered.
+  Result<PartitionRange> Note(uint32_t id, int64_t low, int64_t high) {
     if (low < 0 || high < low) {
       return Status(Code::kDataLoss, Where(id) + ": invalid offsets [" + std::to_string(low) + ", " +
                                          std::to_string(high) + ") from the broker");
@@ -383,18 +434,37 @@ class KafkaSource final : public TimedSource {
     }
   }
 
+  void StopUnneeded(Time now) {
+    std::vector<PrefetchedPartition> all;
+    for (const auto& [id, partition] : partitions_) {
+      const uint64_t messages = rd_kafka_queue_length(partition.queue.get()) + partition.held.size();
+      all.push_back({id, messages * (partition.message_bytes + kKafkaMessageBytes), partition.used});
+    }
+    for (const uint32_t id : FindUnneeded(std::move(all), options_.prefetch_bytes, now)) Stop(id);
+  }
+
+  // librdkafka's thread for a broker does not notice for up to a second that a full queue has been emptied.
+  // Any request wakes it, and nobody waits for the answer of this one.
+  void Wake(uint32_t id) const { (void)Offsets({&id, 1}, RD_KAFKA_OFFSET_BEGINNING, Duration::zero()); }
+
   // The position at `begin` or at most kMostSkipped before it.
   Result<Partition*> Seek(uint32_t id, uint64_t begin) {
+    const Time now = MonotonicClock().Now();
     const auto found = partitions_.find(id);
     if (found != partitions_.end() && found->second.next <= begin &&
-        begin - found->second.next <= kMostSkipped)
+        begin - found->second.next <= kMostSkipped) {
+      found->second.used = now;
+      StopUnneeded(now);
       return &found->second;
+    }
     // The client asks for a partition only once it knows it.
     if (id >= known_) LEAT_RETURN_IF_ERROR(CountPartitions(options_.timeout).status());
     Stop(id);
+    StopUnneeded(now);
     Partition partition;
     partition.queue.reset(rd_kafka_queue_new(client_.get()));
     partition.next = begin;
+    partition.used = now;
     if (rd_kafka_consume_start_queue(topic_.get(), static_cast<int32_t>(id), static_cast<int64_t>(begin),
                                      partition.queue.get()) != 0)
       return client_.Error(rd_kafka_last_error(), Where(id));
@@ -445,7 +515,12 @@ class KafkaSource final : public TimedSource {
     // Others wait for this reader, too: a leader that is away is noticed early.
     const bool early = timeout > kLeaderPatience;
     Duration wait = Away(id).ok() ? std::min<Duration>(timeout, kLeaderPatience) : Duration::zero();
-    rd_kafka_message_t* first = rd_kafka_consume_queue(at->queue.get(), Milliseconds(wait));
+    rd_kafka_message_t* first =
+        rd_kafka_consume_queue(at->queue.get(), Milliseconds(std::min<Duration>(wait, kFetchPatience)));
+    if (first == nullptr && wait > kFetchPatience) {
+      Wake(id);
+      first = rd_kafka_consume_queue(at->queue.get(), Milliseconds(wait - kFetchPatience));
+    }
     if (first == nullptr && early) {
       // Large replies may hold up the answers to both questions.
       if (MonotonicClock().Now() - leaders_at_ > kLeaderPatience) (void)CountPartitions(kLeaderPatience);
@@ -459,6 +534,9 @@ class KafkaSource final : public TimedSource {
       std::array<rd_kafka_message_t*, kMessages> more;
       const ssize_t count = rd_kafka_consume_batch_queue(at->queue.get(), 0, more.data(), more.size());
       for (ssize_t i = 0; i < count; ++i) at->held.emplace_back(more[static_cast<size_t>(i)]);
+      uint64_t bytes = 0;
+      for (const auto& message : at->held) bytes += message->len + message->key_len;
+      at->message_bytes = bytes / at->held.size();
       return {};
     }
     const std::string last = client_.LastError();
@@ -528,8 +606,10 @@ class KafkaSource final : public TimedSource {
   KafkaClient group_client_;
 };
 
-Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options) {
+// `partitions`: how many share the memory for records that are fetched ahead.
+Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options, size_t partitions = 1) {
   KafkaOptions complete = options;
+  DividePrefetch(options.prefetch_bytes, partitions, &complete.settings);
   // A broker that has nothing new holds a request back so long, and a partition that is read next waits for
   // it.
   complete.settings.emplace("fetch.wait.max.ms", "10");
@@ -548,7 +628,14 @@ Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<TimedSource>> OpenKafka(const KafkaOptions& options) {
+  // A client cannot be given other shares later. More partitions than now are within the budget all the same,
+  // but the oldest queues are given up for it.
   LEAT_ASSIGN_OR_RETURN(auto source, Open(options));
+  const uint32_t partitions = source->known();
+  if (partitions > 1) {
+    source.reset();
+    LEAT_ASSIGN_OR_RETURN(source, Open(options, partitions));
+  }
   return std::unique_ptr<TimedSource>(std::move(source));
 }
 

@@ -141,6 +141,68 @@ TEST_F(KafkaSourceTest, PartitionsAreReadInTurn) {
   }
 }
 
+TEST_F(KafkaSourceTest, SmallQueuesAreFilledAgainAtOnce) {
+  constexpr uint64_t kRecords = 300, kSplit = 20, kChunk = 5;
+  const std::vector<std::string> chunk(kChunk, std::string(10'000, 'x'));
+  for (uint64_t i = 0; i < kRecords; i += kChunk) {
+    Publish(0, chunk);
+    Publish(1, chunk);
+  }
+  options_.prefetch_bytes = 256 << 10;  // a dozen records of each partition
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  const auto begin = std::chrono::steady_clock::now();
+  RecordBatch batch;
+  for (uint64_t at = 0; at < kRecords; at += kSplit) {
+    for (const uint32_t id : {0, 1}) {
+      const Status read = source->Read(id, at, at + kSplit, &batch);
+      ASSERT_TRUE(read.ok()) << read.ToString();
+      ASSERT_EQ(batch.offsets.back(), kSplit * 10'000);
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10))
+      << "20 s or more without Wake";
+}
+
+TEST_F(KafkaSourceTest, QueuesBeyondTheBudgetAreGivenUp) {
+  constexpr uint32_t kPartitions = 8;
+  constexpr uint64_t kRecords = 3000, kSplit = 300;
+  MakeTopic("many", kPartitions);
+  options_ = OptionsOf("many");
+  auto writer = OpenKafkaWriter(options_);
+  ASSERT_TRUE(writer.ok()) << writer.status().ToString();
+  writer_ = std::move(*writer);
+  for (uint32_t id = 0; id < kPartitions; ++id) PublishNumbers(id, 0, kRecords);
+  options_.prefetch_bytes = 64 << 10;  // a hundred records in all
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  RecordBatch batch;
+  for (uint64_t at = 0; at < kRecords; at += kSplit) {
+    for (uint32_t id = 0; id < kPartitions; ++id) {
+      const Status read = source->Read(id, at, at + kSplit, &batch);
+      ASSERT_TRUE(read.ok()) << read.ToString();
+      ASSERT_EQ(batch.size(), kSplit);
+      for (uint64_t i = 0; i < kSplit; ++i) ASSERT_EQ(AsText(batch[i]), std::to_string(at + i));
+    }
+  }
+}
+
+TEST_F(KafkaSourceTest, PartitionsOfABrokerAreAskedAtOnce) {
+  constexpr int kPartitions = 200;
+  MakeTopic("many", kPartitions);
+  options_ = OptionsOf("many");
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  ASSERT_TRUE(source->Ranges().ok());
+  rd_kafka_mock_broker_set_rtt(cluster(), 1, 100);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto ranges = source->Ranges();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "30 s one after the other";
+  ASSERT_TRUE(ranges.ok()) << ranges.status().ToString();
+  ASSERT_EQ(ranges->size(), static_cast<size_t>(kPartitions));
+  EXPECT_EQ(ranges->back().partition, 199u);
+}
+
 TEST_F(KafkaSourceTest, ReadsWithinTheBoundsOfTheJob) {
   PublishNumbers(0, 0, 10);
   Publish(1, {"a", "b"});
