@@ -27,6 +27,7 @@ using protocol::MemberJoined;
 using protocol::MembersLeft;
 using protocol::PassesPlanned;
 using protocol::Position;
+using protocol::PublishersGrouped;
 using protocol::RateRaised;
 using protocol::RoundMade;
 using protocol::ScaleSet;
@@ -61,7 +62,8 @@ enum class Kind : uint8_t {
   kLanes = 12,
   kScale = 13,
   kAgreed = 14,
-  kPasses = 15
+  kPasses = 15,
+  kPublishers = 16
 };
 
 uint32_t LengthCheck(uint32_t length, uint64_t offset) {
@@ -383,8 +385,11 @@ Bytes EncodePayload(const JournalRecord& record) {
   } else if (const auto* planned = std::get_if<PassesPlanned>(&record)) {
     out.Put(Kind::kPasses);
     Put(*planned, &out);
+  } else if (const auto* grouped = std::get_if<PublishersGrouped>(&record)) {
+    out.Put(Kind::kPublishers);
+    out.Put(grouped->groups);
   } else {
-    static_assert(std::variant_size_v<JournalRecord> == 15);
+    static_assert(std::variant_size_v<JournalRecord> == 16);
     out.Put(Kind::kAgreed);
     Put(std::get<JournalAgreed>(record).electors, &out);
   }
@@ -453,6 +458,12 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
     case Kind::kPasses:
       record = DecodePasses(&in);
       break;
+    case Kind::kPublishers: {
+      const PublishersGrouped grouped{in.Get<uint32_t>()};
+      if (grouped.groups == 0) in.Fail();
+      record = grouped;
+      break;
+    }
     case Kind::kAgreed:
       record = JournalAgreed{GetNodes(&in)};
       break;

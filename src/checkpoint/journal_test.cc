@@ -71,6 +71,7 @@ std::vector<JournalRecord> SomeRecords() {
     records.push_back(CheckpointBegun{n});
     records.push_back(protocol::PassesPlanned{{{{1, 0, n}}, {{2, n, n + 1}, {3, n + 1, ~uint64_t{0}}}}});
     const auto count = static_cast<uint32_t>(n);
+    records.push_back(protocol::PublishersGrouped{count});
     records.push_back(ScaleSet{{count, 2 * count}, count - 1, n % 2 == 0, n});
   }
   return records;
@@ -144,6 +145,16 @@ TEST(Journal, CompactionKeepsTheLastWantedNumbers) {
   const ScaleSet first{{1, 1}, 1, true}, last{{2, 8}, 1, false};
   EXPECT_EQ(Payloads(Compact({first, IdsReserved{1, 1}, last}, {{0, 9}})),
             Payloads({IdsReserved{1, 1}, last}));
+}
+
+TEST(Journal, PublishingGroupsAreCheckedAndKept) {
+  const protocol::PublishersGrouped grouped{8};
+  const auto decoded = DecodePayload(EncodePayload(grouped));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(std::get<protocol::PublishersGrouped>(*decoded), grouped);
+  EXPECT_EQ(DecodePayload(EncodePayload(protocol::PublishersGrouped{0})).status().code(), Code::kDataLoss);
+  EXPECT_EQ(Payloads(Compact({grouped, IdsReserved{1, 1}}, {{0, 9}})),
+            Payloads({IdsReserved{1, 1}, grouped}));
 }
 
 TEST(Journal, AFileThatEndsInItsLastRecordLosesThatRecordAlone) {

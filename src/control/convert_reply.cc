@@ -257,6 +257,7 @@ void Put(const protocol::FeedHeartbeatReply& in, pb::FeedHeartbeatReply* out) {
   for (const auto& order : in.publish) {
     auto* o = out->add_publish();
     o->set_partition(order.partition);
+    o->set_group(order.group);
     o->set_assignment(order.assignment);
     o->set_start(order.start);
     o->set_fresh(order.fresh);
@@ -272,7 +273,9 @@ void Take(const pb::FeedHeartbeatReply& in, protocol::FeedHeartbeatReply* out, C
   if (!check->Count(in.publish_size(), Limits::kPartitions, "partitions to publish")) return;
   for (const auto& order : in.publish()) {
     check->That(order.partition() < Limits::kPartitions, "publish.partition", order.partition());
-    out->publish.push_back({order.partition(), order.assignment(), order.start(), order.fresh()});
+    check->That(order.group() < Limits::kPartitions, "publish.group", order.group());
+    out->publish.push_back(
+        {order.partition(), order.group(), order.assignment(), order.start(), order.fresh()});
   }
 }
 

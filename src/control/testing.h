@@ -88,7 +88,7 @@ LEAT_FIELDS(TimelineReply, a, b, c, d, e, g, h, i, j)
 LEAT_FIELDS(JobRequest, a)
 LEAT_FIELDS(JobReply, a, b, c)
 LEAT_FIELDS(PublisherReport, a, b, c, d, e, g)
-LEAT_FIELDS(PublisherOrder, a, b, c, d)
+LEAT_FIELDS(PublisherOrder, a, b, c, d, e)
 LEAT_FIELDS(FeedHeartbeat, a, b, c, d, e, g, h, i)
 LEAT_FIELDS(FeedHeartbeatReply, a, b, c, d, e, g)
 LEAT_FIELDS(FollowProgress, a, b, c, d, e, g, h)
@@ -238,6 +238,7 @@ class Fill {
   void operator()(protocol::PublisherOrder& v) {
     Fields(v, *this);
     v.partition %= 1 << 16;
+    v.group %= 1 << 16;
   }
   void operator()(protocol::OpenSplit& v) {
     (*this)(v.cut);

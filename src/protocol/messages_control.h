@@ -142,10 +142,12 @@ struct Lease {
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
-// Predictions (predictions/publisher.h): a partition that a feed publishes.
+// Predictions (predictions/publisher.h): a partition that a feed publishes. A feed has whole publishing
+// groups: the partitions of a group have one assignment, and are written by one producer.
 struct PublisherOrder {
   uint32_t partition = 0;
-  uint64_t assignment = 0;  // unique; one that replaces it is larger
+  uint32_t group = 0;
+  uint64_t assignment = 0;  // of the group: unique; one that replaces it is larger
   uint64_t start = 0;       // where the job began to read the partition
   bool fresh = false;       // nothing of the partition has been cut, so nothing of it can be published
   friend bool operator==(const PublisherOrder&, const PublisherOrder&) = default;

@@ -1,8 +1,11 @@
 // The coordinator and the publishers of predictions together: a job whose scores, publishers and coordinator
-// are lost at random. The topic has each event once.
+// are lost at random, and whose feeds stop in the middle of a transaction and go on later. The topic has each
+// event once.
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,108 @@
 namespace leat::protocol {
 namespace {
 
+// As brokers keep it: whoever opens a group makes the one before fail.
+struct PredictionsTopic {
+  std::set<std::pair<uint32_t, uint64_t>> records;  // partition, offset
+  std::map<uint32_t, uint64_t> notes;               // how far each partition is published
+  std::map<uint32_t, uint64_t> openers;             // the number of the last one, by group
+};
+
+class PlayedFeed {
+ public:
+  PlayedFeed(PredictionsTopic* topic, NodeId node, std::string address)
+      : topic_(topic), node_(node), address_(std::move(address)) {}
+  NodeId node() const { return node_; }
+  const std::string& address() const { return address_; }
+
+  void SetOrders(const std::vector<PublisherOrder>& orders) {
+    std::erase_if(groups_, [&](const auto& entry) {
+      return std::ranges::none_of(orders, [&](const PublisherOrder& order) {
+        return order.group == entry.first && order.assignment == entry.second.assignment;
+      });
+    });
+    for (const PublisherOrder& order : orders) {
+      auto [at, opened] = groups_.try_emplace(order.group);
+      if (opened) at->second = {.assignment = order.assignment, .opener = ++topic_->openers[order.group]};
+      if (at->second.publishers.contains(order.partition)) continue;
+      if (order.fresh) topic_->notes.try_emplace(order.partition, order.start);
+      ASSERT_TRUE(topic_->notes.contains(order.partition));
+      const uint64_t note = topic_->notes.at(order.partition);
+      if (order.fresh) {
+        EXPECT_EQ(note, order.start);
+      }
+      at->second.publishers.try_emplace(order.partition, order.partition, note);
+    }
+  }
+  std::vector<PublisherReport> Reports() const {
+    std::vector<PublisherReport> reports;
+    for (const auto& [number, group] : groups_) {
+      for (const auto& [partition, publisher] : group.publishers) {
+        reports.push_back({.partition = partition,
+                           .assignment = group.assignment,
+                           .published = publisher.published(),
+                           .held = publisher.Held(3),
+                           .rescored = publisher.rescored(),
+                           .status = {}});
+      }
+    }
+    return reports;
+  }
+  void Take(const RunScores& scores) {
+    for (auto& [number, group] : groups_) {
+      const auto at = group.publishers.find(scores.cut.partition);
+      if (at != group.publishers.end()) (void)at->second.Take(scores);
+    }
+  }
+  void Begin() {
+    for (auto& [number, group] : groups_) {
+      if (!group.transaction.empty()) continue;
+      for (auto& [partition, publisher] : group.publishers) {
+        if (auto next = publisher.Next(30)) group.transaction.emplace(partition, std::move(*next));
+      }
+    }
+  }
+  // Ends all transactions. Returns the number of those that another opener has fenced.
+  size_t End(bool commit) {
+    size_t fenced = 0;
+    for (auto at = groups_.begin(); at != groups_.end();) {
+      auto& [number, group] = *at;
+      if (!group.transaction.empty() && topic_->openers.at(number) != group.opener) {
+        ++fenced;
+        at = groups_.erase(at);
+        continue;
+      }
+      for (const auto& [partition, publication] : std::exchange(group.transaction, {})) {
+        if (commit) {
+          for (const auto& prediction : publication.predictions) {
+            EXPECT_TRUE(topic_->records.insert({partition, prediction.offset}).second)
+                << "offset " << prediction.offset << " twice";
+          }
+          topic_->notes[partition] = publication.end;
+        }
+        group.publishers.at(partition).OnPublished(commit);
+      }
+      ++at;
+    }
+    return fenced;
+  }
+  void Forget() { groups_.clear(); }
+
+  bool stopped = false;
+
+ private:
+  struct Group {
+    uint64_t assignment = 0;
+    uint64_t opener = 0;
+    std::map<uint32_t, PartitionPublisher> publishers = {};
+    std::map<uint32_t, PartitionPublisher::Publication> transaction = {};
+  };
+  PredictionsTopic* topic_;
+  NodeId node_;
+  std::string address_;
+  std::map<uint32_t, Group> groups_;
+};
+
 class LossyJob : public CoordinatorTest {
  protected:
   LossyJob() {
@@ -22,12 +127,16 @@ class LossyJob : public CoordinatorTest {
     config_.checkpoint_interval = seconds(0);
   }
   static constexpr uint64_t kEnd0 = 400, kEnd1 = 1300;
+  static constexpr uint64_t kSplit = 20;
 
   void Play(uint64_t seed) {
     rng_ = Rng(seed);
-    topic_.clear();
-    notes_.clear();
-    publishers_.clear();
+    topic_ = {};
+    feeds_.clear();
+    restarted_ = false;
+    config_.publishing_groups = 1 + seed % 2;
+    members_ =
+        seed % 3 == 0 ? 0 : 2;  // feeds that are members; without them the coordinator's process publishes
     journal_.clear();
     manifest_.reset();
     ledger_ = start_;
@@ -39,16 +148,21 @@ class LossyJob : public CoordinatorTest {
       careful_ = rounds > patient;
       now_ += milliseconds(rng_.Below(600));
       Take(coordinator_->OnTimer(now_));
-      PublishSome();
+      for (size_t i = 0; i < feeds_.size(); ++i) Publish(&feeds_[i]);
+      CheckLimit();
       if (coordinator_->status().finished) break;
       Work();
-      if (!careful_ && rng_.Chance(0.03)) publishers_.clear();
+      for (PlayedFeed& feed : feeds_) {
+        if (!careful_ && rng_.Chance(0.03)) feed.Forget();
+      }
       if (!careful_ && rng_.Chance(0.03)) Save();
       if (!careful_ && rng_.Chance(0.02)) Restart();
     }
-    ASSERT_LT(rounds, limit) << coordinator_->status().waiting_for << ", " << topic_.size() << " published";
-    EXPECT_EQ(topic_.size(), kEnd0 + kEnd1 - 1000);
+    ASSERT_LT(rounds, limit) << coordinator_->status().waiting_for << ", " << topic_.records.size()
+                             << " published";
+    EXPECT_EQ(topic_.records.size(), kEnd0 + kEnd1 - 1000);
   }
+  size_t fenced() const { return fenced_; }
 
  private:
   void Begin() {
@@ -56,12 +170,20 @@ class LossyJob : public CoordinatorTest {
     generations_.clear();
     Run(kEnd0, kEnd1, true);
     held_.clear();
+    if (feeds_.empty()) feeds_.emplace_back(&topic_, NodeId(), ":7");
+    while (feeds_.size() > 1) feeds_.pop_back();
+    for (size_t i = 0; i < members_; ++i) AddFeed();
+  }
+  void AddFeed() {
+    const std::string address = "feed:" + std::to_string(++addresses_);
+    feeds_.emplace_back(&topic_, Join(Role::kFeed, address).node, address);
   }
   void Restart() {
     if (manifest_) ledger_ = saved_;
     if (!manifest_) ledger_ = start_;
     Start({manifest_, journal_});
-    if (rng_.Chance(0.5)) publishers_.clear();
+    if (rng_.Chance(0.5)) feeds_.front().Forget();
+    restarted_ = true;
     Begin();
   }
   void Save() {
@@ -73,38 +195,44 @@ class LossyJob : public CoordinatorTest {
   }
   bool Lost() { return !careful_ && rng_.Chance(0.15); }
 
-  // All partitions are published by the coordinator's own feed.
-  void PublishSome() {
-    std::vector<PublisherReport> reports;
-    for (const PublisherOrder& order : coordinator_->publisher_orders()) {
-      if (order.fresh) {
-        EXPECT_EQ(notes_.try_emplace(order.partition, order.start).first->second, order.start);
-      }
-      ASSERT_TRUE(notes_.contains(order.partition));
-      auto [at, fresh] =
-          publishers_.try_emplace(order.partition, order.partition, notes_.at(order.partition));
-      PartitionPublisher& publisher = at->second;
-      if (const auto next = publisher.Next(30); next && rng_.Chance(0.7)) {
-        for (const auto& prediction : next->predictions)
-          EXPECT_TRUE(topic_.insert({order.partition, prediction.offset}).second) << prediction.offset;
-        notes_[order.partition] = next->end;
-        publisher.OnPublished(true);
-      } else if (next) {
-        publisher.OnPublished(false);
-      }
-      reports.push_back({.partition = order.partition,
-                         .assignment = order.assignment,
-                         .published = publisher.published(),
-                         .held = publisher.Held(3),
-                         .rescored = publisher.rescored(),
-                         .status = {}});
+  void Publish(PlayedFeed* feed) {
+    const bool own = feed->node() == NodeId();
+    if (feed->stopped) {
+      if (!careful_ && !rng_.Chance(0.05)) return;
+      feed->stopped = false;  // it goes on where it was, in the middle of a transaction
     }
-    if (!Lost()) Take(coordinator_->OnPublishers(now_, reports));
+    fenced_ += feed->End(rng_.Chance(0.7));
+    if (!own) {
+      const auto reply = std::get<FeedHeartbeatReply>(
+          Call(FeedHeartbeat{.node = feed->node(), .publishers = feed->Reports()}));
+      if (reply.evicted) {
+        *feed = PlayedFeed(&topic_, Join(Role::kFeed, feed->address()).node, feed->address());
+        return;
+      }
+      feed->SetOrders(reply.publish);
+    } else {
+      if (!Lost()) Take(coordinator_->OnPublishers(now_, feed->Reports()));
+      feed->SetOrders(coordinator_->publisher_orders());
+    }
     ASSERT_NE(coordinator_->status().phase, Phase::kEnded);
+    feed->Begin();
+    feed->stopped = !own && !careful_ && rng_.Chance(0.05);
+  }
+  // Of all partitions together, as far as all are known: those of a restart are known once they are opened.
+  void CheckLimit() {
+    if (restarted_) return;
+    std::map<uint32_t, uint64_t> ends;
+    for (const JournalRecord& record : journal_) {
+      if (const auto* made = std::get_if<CutsMade>(&record)) {
+        for (const Cut& cut : made->cuts) ends[cut.partition] = cut.end;
+      }
+    }
+    uint64_t unpublished = 0;
+    for (const auto& [partition, end] : ends) unpublished += end - std::min(end, topic_.notes.at(partition));
+    EXPECT_LT(unpublished, config_.max_unpublished + kSplit);
   }
   void Hand(const Cut& cut, uint32_t run) {
-    const auto at = publishers_.find(cut.partition);
-    if (Lost() || at == publishers_.end()) return;
+    if (Lost()) return;
     RunScores scores{.cut = cut, .run = run, .events = {}, .scores = {}, .keys = {}};
     const uint64_t first = uint64_t{run} * cut.run * cut.batch_size;
     for (uint64_t i = 0; i < cut.EventsOf(run); ++i) {
@@ -112,7 +240,10 @@ class LossyJob : public CoordinatorTest {
       scores.scores.push_back(0);
       scores.keys.emplace_back();
     }
-    (void)at->second.Take(scores);
+    const std::string address = coordinator_->status().view.publishers.at(cut.partition);
+    for (PlayedFeed& feed : feeds_) {
+      if (feed.address() == address && !feed.stopped) feed.Take(scores);
+    }
   }
   void Work() {
     std::vector<uint64_t> held, released;
@@ -153,9 +284,12 @@ class LossyJob : public CoordinatorTest {
   const Ledger start_ = ledger_;
   Rng rng_{0};
   bool careful_ = false;
-  std::set<std::pair<uint32_t, uint64_t>> topic_;  // partition, offset
-  std::map<uint32_t, uint64_t> notes_;
-  std::map<uint32_t, PartitionPublisher> publishers_;
+  PredictionsTopic topic_;
+  std::deque<PlayedFeed> feeds_;  // first that of the coordinator's process
+  size_t members_ = 0;
+  uint64_t addresses_ = 0;
+  size_t fenced_ = 0;
+  bool restarted_ = false;
   std::vector<Lease> held_;
   std::optional<Manifest> manifest_;
   Ledger saved_;
@@ -167,6 +301,7 @@ TEST_F(LossyJob, PublishesEachEventOnceWhateverIsLost) {
     Play(seed);
     if (HasFailure()) return;
   }
+  EXPECT_GT(fenced(), SeedsOf(200) / 10);
 }
 
 }  // namespace

@@ -141,10 +141,14 @@ class Broker:
         set_retention(3_600_000)
 
     def committed(self, group, topic, partition):
+        return self.all_committed(group, topic, [partition])[0]
+
+    def all_committed(self, group, topic, partitions):
+        """By partition; negative: none."""
         from confluent_kafka import Consumer, TopicPartition
         consumer = Consumer(self.settings(**{"group.id": group}))
         try:
-            return consumer.committed([TopicPartition(topic, partition)], 60)[0].offset
+            return [found.offset for found in consumer.committed([TopicPartition(topic, p) for p in partitions], 60)]
         finally:
             consumer.close()
 

@@ -4,6 +4,7 @@
 
 import json
 import os
+import pathlib
 import signal
 
 import pytest
@@ -131,6 +132,67 @@ def test_a_killed_feed_loses_no_prediction(tmp_path, broker):
     rescored = sum("rescored" in record for record in found.values())
     assert 0 < rescored < events / 2, rescored
     assert summary["predictions"]["rescored"] <= rescored, "what a lost feed has published is not reported"
+
+
+def test_a_stopped_feed_that_goes_on_publishes_nothing_twice(tmp_path, broker):
+    """A feed stops in the middle of its transactions, the other one takes over its groups, and it goes on."""
+    events, partitions = 30_000, range(6)
+    job = counting(tmp_path / "job.yaml", broker, "stopped", **{
+        "name: counter": "name: stopped", "events: 1000000": f"events: {events}", "partitions: 4": f"partitions: {len(partitions)}",
+        "interval_s: 5": "interval_s: 1}\ndebug: {step_ms: 80}\npredictions: {topic: stopped-scores", **ONE_SCORE})
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", tmp_path / "job", "--workers", 2, "--ps", 1)
+        feeds = [roles.start("feed", "--coordinator", where, "--listen", "127.0.0.1:0") for _ in range(2)]
+        for role in ["ps", "worker", "worker", "bots"]:
+            roles.start(role, "--coordinator", where)
+
+        def status():
+            done = leat.run("status", "--coordinator", where, "--json", env={"LEAT_TOKEN": "known to all"})
+            return json.loads(done.stdout) if done.returncode == 0 else {}
+
+        def committed():
+            return broker.all_committed("stopped-predictions", "stopped", partitions)
+
+        leat.wait_for(lambda: status().get("predictions", {}).get("published", 0) >= events // 10, "predictions")
+        with broker.stopped():  # so the feed waits for it in its transactions
+            trained = status()["events"]
+            leat.wait_for(lambda: status().get("events", 0) >= trained + 1000, "scores that wait")
+            os.kill(roles.processes[feeds[0]].pid, signal.SIGSTOP)
+        before = committed()
+        leat.wait_for(lambda: all(now > then for now, then in zip(committed(), before)), "progress of all partitions")
+        os.kill(roles.processes[feeds[0]].pid, signal.SIGCONT)
+        assert status()["predictions"]["published"] < events, "the feed is back before the end"
+        roles.wait()
+        joined = roles.said(feeds[0]).count(" joined as ")
+    assert joined == 2, "it was evicted, and has come back"
+    assert values(tmp_path / "job") == {float(events)}
+    found = predictions(broker, "stopped-scores")
+    assert len(found) == events
+    assert {partition for partition, _ in found} == set(partitions)
+
+
+def test_threads_do_not_follow_the_partitions(tmp_path, broker):
+    topic, partitions = "wide", 40
+    broker.make_topic(topic, partitions)
+    for partition in range(partitions):
+        broker.publish(topic, partition, [json.dumps({"amount": i, "fraud": i % 2}) for i in range(5)])
+    job = payments(tmp_path / "job.yaml", broker, topic)
+    job.write_text(job.read_text().replace("  bounded: true\n", ""))
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", tmp_path / "job", "--workers", 1, "--ps", 1)
+        for role in ["ps", "worker"]:
+            roles.start(role, "--coordinator", where)
+
+        def all_published():
+            done = leat.run("status", "--coordinator", where, "--json", env={"LEAT_TOKEN": "known to all"})
+            return done.returncode == 0 and json.loads(done.stdout).get("predictions", {}).get("published") == 5 * partitions
+
+        leat.wait_for(all_published, "all predictions")
+        tasks = f"/proc/{roles.processes['coordinator-0'].pid}/task"
+        names = [pathlib.Path(tasks, task, "comm").read_text().strip() for task in os.listdir(tasks)]
+        # 8 producers with four threads each, for one broker, and the clients that read the stream.
+        assert sum(name.startswith("rdk:") for name in names) <= 8 * 4 + 16, sorted(names)
+    assert len(predictions(broker, topic + "-scores")) == 5 * partitions
 
 
 def test_dropout_does_not_move_the_scores(tmp_path, broker):

@@ -167,16 +167,15 @@ Result<std::unique_ptr<stream::DeadLetterSink>> KafkaStream::OpenDeadLetters() c
 
 Result<std::unique_ptr<stream::KafkaTransactions>> KafkaStream::OpenPredictions(const std::string& to,
                                                                                 const std::string& job,
-                                                                                uint32_t partition) const {
+                                                                                uint32_t group) const {
   LEAT_ASSIGN_OR_RETURN(auto complete, WithSecrets(*this));
   complete.topic = to;
-  LEAT_RETURN_IF_ERROR(stream::CreateKafkaTopic(complete, partitions));
-  const std::string group = job + "-predictions";
+  const std::string consumers = job + "-predictions";
   return stream::KafkaTransactions::Open({.kafka = std::move(complete),
-                                          .id = group + "-" + std::to_string(partition),
-                                          .group = group,
-                                          .topic = options.topic,
-                                          .partition = partition});
+                                          .partitions = partitions,
+                                          .id = consumers + "-" + std::to_string(group),
+                                          .group = consumers,
+                                          .topic = options.topic});
 }
 
 Status KafkaStream::Create(uint32_t count) const {

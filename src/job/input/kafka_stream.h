@@ -51,10 +51,10 @@ struct KafkaStream {
   Status CheckEmpty() const;
   Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
   Result<std::unique_ptr<stream::DeadLetterSink>> OpenDeadLetters() const;
-  // For the predictions of a partition, in a topic that is made if it does not exist. `job`: its name.
+  // For the predictions of a publishing group, in a topic that is made if it does not exist. `job`: its name.
   Result<std::unique_ptr<stream::KafkaTransactions>> OpenPredictions(const std::string& to,
                                                                      const std::string& job,
-                                                                     uint32_t partition) const;
+                                                                     uint32_t group) const;
   // Makes the topic unless it exists, with so many partitions; 0: with `partitions`.
   Status Create(uint32_t count) const;
   // Refuses a topic that loses records in its middle, and one that is divided otherwise than that of its

@@ -52,7 +52,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
       cursors(config.cuts, config.partitions.size(), config.tail_wait, config.late_labels),
       splits(&cursors, config.leases),
       rounds(&cursors, config.strategy, config.open_steps, config.lane_wait, config.tail_wait, config.leases),
-      publications(&cursors, config.max_unpublished),
+      publications(&cursors, config.max_unpublished, config.publishing_groups),
       traffic(config.table.slices.size()),
       scale{.workers = config.wanted_workers.valid() ? config.wanted_workers
                                                      : WorkerRange{config.workers, config.workers},
@@ -76,6 +76,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
   std::vector<Cut> cuts;
   std::vector<RoundMade> made_rounds;
   std::optional<std::vector<Position>> start;
+  std::optional<PublishersGrouped> publishing;
   Former former;
   for (JournalRecord& record : restored.journal) {
     if (Restore(record, &former)) continue;
@@ -88,6 +89,8 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
       if (!start) start = began->start;
     } else if (auto* planned = std::get_if<PassesPlanned>(&record)) {
       former.passes = std::move(*planned);
+    } else if (const auto* grouped = std::get_if<PublishersGrouped>(&record)) {
+      publishing = *grouped;
     } else if (auto* given = std::get_if<IdsReserved>(&record)) {
       nodes.next = nodes.reserved = std::max(nodes.reserved, given->node);
       ids.next = ids.reserved = std::max(ids.reserved, given->lease);
@@ -111,6 +114,8 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
     throw std::invalid_argument("the journal has cuts but no start of the stream");
   }
   if (publications.enabled()) {
+    if (start && !publishing) publishing = {static_cast<uint32_t>(config.partitions.size())};
+    if (publishing) publications.Restore(*publishing);
     for (const Cut& cut : cuts) {
       if (cut.partition < config.partitions.size()) publications.OnCut(cut);
     }
@@ -224,6 +229,7 @@ void Coordinator::State::StartStream() {
   if (!cursors.started()) {
     const auto first = cursors.FirstOffsets();
     if (!first) return;
+    if (auto grouped = publications.TakeGrouped()) journals.push_back({*grouped});
     journals.push_back({StreamStart{*first}});
     cursors.Start(*first);
     slices.SetStart(*first);

@@ -75,9 +75,10 @@ struct CoordinatorConfig {
   uint64_t pause_at = 0;
   std::optional<RateRaise> raise;  // what OnDrift does
   uint32_t keep_checkpoints = 2;
-  // The predictions of each event are published by feeds, and no cut of a partition begins further than this
-  // many events after the last one that is. 0: the job publishes none.
+  // The predictions of each event are published by feeds, and no cut begins while this many events of all
+  // partitions together are cut and not published. 0: the job publishes none.
   uint64_t max_unpublished = 0;
+  uint32_t publishing_groups = 8;  // of a job that begins, at most
   // Labels come on a topic of their own, later than the events, and cuts reach up to the last label mark
   // only. Needs cuts.epochs = 1.
   bool late_labels = false;
@@ -219,9 +220,16 @@ struct JournalAgreed {
   std::vector<NodeId> electors;  // ascending: who elects from here on; the last such record was agreed
   friend bool operator==(const JournalAgreed&, const JournalAgreed&) = default;
 };
+// Predictions: the number of publishing groups. Partition p belongs to group p % groups. Synced before the
+// first cut, and the same as long as there is the job. A job with cuts and without this record has a group
+// for each partition.
+struct PublishersGrouped {
+  uint32_t groups = 1;
+  friend bool operator==(const PublishersGrouped&, const PublishersGrouped&) = default;
+};
 using JournalRecord = std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised, LabelsMarked,
                                    MemberJoined, MembersLeft, SlicesPlaced, GroupNamed, CheckpointBegun,
-                                   LanesSet, ScaleSet, JournalAgreed, PassesPlanned>;
+                                   LanesSet, ScaleSet, JournalAgreed, PassesPlanned, PublishersGrouped>;
 
 // Removes the marks that no cut from `watermark` on needs (by partition). The last mark of each partition
 // stays: the stream goes on behind it.

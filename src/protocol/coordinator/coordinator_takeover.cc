@@ -21,6 +21,7 @@ void DropReplaced(std::vector<JournalRecord>* records) {
   std::optional<CheckpointBegun> checkpoint;
   std::optional<JournalAgreed> agreed;
   std::optional<PassesPlanned> passes;
+  std::optional<PublishersGrouped> grouped;
   std::map<NodeId, const JournalRecord*> newest;  // of each member
   for (JournalRecord& record : *records) {
     if (const auto* member = std::get_if<MemberJoined>(&record)) {
@@ -37,6 +38,8 @@ void DropReplaced(std::vector<JournalRecord>* records) {
       agreed = std::move(*marker);
     } else if (auto* planned = std::get_if<PassesPlanned>(&record)) {
       passes = std::move(*planned);
+    } else if (const auto* publishers = std::get_if<PublishersGrouped>(&record)) {
+      grouped = *publishers;
     }
   }
   std::erase_if(*records, [&](const JournalRecord& record) {
@@ -45,7 +48,8 @@ void DropReplaced(std::vector<JournalRecord>* records) {
       return left.contains(joined->member.node) || newest.at(joined->member.node) != &record;
     return std::holds_alternative<MembersLeft>(record) || std::holds_alternative<SlicesPlaced>(record) ||
            std::holds_alternative<GroupNamed>(record) || std::holds_alternative<CheckpointBegun>(record) ||
-           std::holds_alternative<JournalAgreed>(record) || std::holds_alternative<PassesPlanned>(record);
+           std::holds_alternative<JournalAgreed>(record) || std::holds_alternative<PassesPlanned>(record) ||
+           std::holds_alternative<PublishersGrouped>(record);
   });
   if (!places.empty()) {
     SlicesPlaced placed;
@@ -56,6 +60,7 @@ void DropReplaced(std::vector<JournalRecord>* records) {
   if (checkpoint) records->emplace_back(*checkpoint);
   if (agreed) records->emplace_back(std::move(*agreed));
   if (passes) records->emplace_back(std::move(*passes));
+  if (grouped) records->emplace_back(*grouped);
 }
 
 bool Coordinator::State::Restore(JournalRecord& record, Former* former) {

@@ -30,41 +30,47 @@ struct Topic {
   std::mutex mutex;
   std::vector<std::string> records;
   std::map<uint32_t, uint64_t> notes;
-  std::map<uint32_t, uint64_t> openers;  // the number of the last one, by partition
+  std::map<uint32_t, uint64_t> openers;  // the number of the last one, by publishing group
+  uint64_t transactions = 0;             // committed
   Status next_open, next_write;          // errors, each once
   bool committed_nevertheless = false;   // a write that fails
 };
 
 class FakeTransactions final : public stream::KafkaTransactions {
  public:
-  FakeTransactions(Topic& topic, uint32_t partition)
-      : topic_(topic), partition_(partition), opener_(++topic.openers[partition]) {
-    if (const auto at = topic.notes.find(partition); at != topic.notes.end()) committed_ = at->second;
-  }
-  std::optional<uint64_t> committed() const override { return committed_; }
-  Status Write(std::span<const Record> records, uint64_t offset) override {
+  FakeTransactions(Topic& topic, uint32_t group)
+      : topic_(topic), group_(group), opener_(++topic.openers[group]) {}
+  Result<Notes> Committed(const std::vector<uint32_t>& partitions) override {
     std::lock_guard lock(topic_.mutex);
-    if (topic_.openers[partition_] != opener_) return {Code::kStale, "fenced"};
+    Notes notes;
+    for (const uint32_t partition : partitions) {
+      const auto at = topic_.notes.find(partition);
+      if (at != topic_.notes.end()) notes.insert(*at);
+    }
+    return notes;
+  }
+  Status Write(std::span<const Record> records, const Notes& notes) override {
+    std::lock_guard lock(topic_.mutex);
+    if (topic_.openers[group_] != opener_) return {Code::kStale, "fenced"};
     const Status status = std::exchange(topic_.next_write, Status());
     if (!status.ok() && !topic_.committed_nevertheless) return status;
     for (const Record& record : records) topic_.records.emplace_back(record.value);
-    topic_.notes[partition_] = offset;
-    if (status.ok()) committed_ = offset;
+    for (const auto& [partition, offset] : notes) topic_.notes[partition] = offset;
+    ++topic_.transactions;
     return status;
   }
 
  private:
   Topic& topic_;
-  const uint32_t partition_;
+  const uint32_t group_;
   const uint64_t opener_;
-  std::optional<uint64_t> committed_;
 };
 
 PublisherService::Open OpenIn(Topic& topic) {
-  return [&topic](uint32_t partition) -> Result<std::unique_ptr<stream::KafkaTransactions>> {
+  return [&topic](uint32_t group) -> Result<std::unique_ptr<stream::KafkaTransactions>> {
     std::lock_guard lock(topic.mutex);
     if (const Status status = std::exchange(topic.next_open, Status()); !status.ok()) return status;
-    return std::unique_ptr<stream::KafkaTransactions>(std::make_unique<FakeTransactions>(topic, partition));
+    return std::unique_ptr<stream::KafkaTransactions>(std::make_unique<FakeTransactions>(topic, group));
   };
 }
 
@@ -151,6 +157,45 @@ TEST(PublisherService, PublishesEachSplitOnceWhateverFails) {
   std::lock_guard lock(topic.mutex);
   for (uint64_t i = 0; i < topic.records.size(); ++i)
     EXPECT_THAT(topic.records[i], HasSubstr("\"offset\":" + std::to_string(10 + i) + ","));
+}
+
+TEST(PublisherService, AGroupIsWrittenInOneTransaction) {
+  Topic topic;
+  topic.notes = {{1, 30}, {9, 50}};
+  PublisherService service(OpenIn(topic));
+  const auto published = [&service] {
+    std::map<uint32_t, std::optional<uint64_t>> found;
+    for (const auto& report : service.Reports()) found[report.partition] = report.published;
+    return found;
+  };
+  std::vector<protocol::PublisherOrder> orders = {{.partition = 1, .group = 1, .assignment = 4},
+                                                  {.partition = 9, .group = 1, .assignment = 4}};
+  service.SetOrders(orders);
+  using Published = std::map<uint32_t, std::optional<uint64_t>>;
+  ASSERT_TRUE(WaitFor([&] { return published() == Published{{1, 30}, {9, 50}}; }));
+  EXPECT_EQ(topic.openers[1], 1u);
+  // The first split of each comes last, so both partitions are ready at once.
+  EXPECT_TRUE(service.Take(Scores({Score(CutOf(40, 45, 1)), Score(CutOf(55, 60, 9))})).ok());
+  EXPECT_TRUE(service.Take(Scores({Score(CutOf(30, 40, 1)), Score(CutOf(50, 55, 9))})).ok());
+  ASSERT_TRUE(WaitFor([&] { return published() == Published{{1, 45}, {9, 60}}; }));
+  {
+    std::lock_guard lock(topic.mutex);
+    EXPECT_EQ(topic.transactions, 1u);
+    EXPECT_EQ(topic.records.size(), 25u);
+    // The group goes on with both after an error.
+    topic.next_write = Status(Code::kUnavailable, "the connection is lost");
+    topic.committed_nevertheless = true;
+  }
+  EXPECT_TRUE(service.Take(Scores({Score(CutOf(45, 46, 1)), Score(CutOf(60, 61, 9))})).ok());
+  ASSERT_TRUE(WaitFor([&] { return published() == Published{{1, 46}, {9, 61}}; }));
+  // A partition that has had no event before joins the group, which stays open.
+  orders.push_back({.partition = 17, .group = 1, .assignment = 4, .start = 7, .fresh = true});
+  service.SetOrders(orders);
+  ASSERT_TRUE(WaitFor([&] { return published() == Published{{1, 46}, {9, 61}, {17, 7}}; }));
+  std::lock_guard lock(topic.mutex);
+  EXPECT_EQ(topic.openers[1], 2u);
+  EXPECT_EQ(topic.notes[17], 7u);
+  EXPECT_EQ(topic.records.size(), 27u);
 }
 
 TEST(PublisherService, WhatItHoldsIsReported) {

@@ -31,8 +31,36 @@ void AppendScore(float score, std::string* out) {
 }
 
 std::string NameOf(uint32_t partition) {
-  return "predictions of partition " + std::to_string(partition);
+  return "the predictions of partition " + std::to_string(partition);
 }
+
+// The records of some publications, whose predictions outlive them.
+class Records {
+ public:
+  void Add(uint32_t partition, const protocol::PartitionPublisher::Publication& publication) {
+    for (const auto& prediction : publication.predictions) {
+      AppendPrediction(partition, prediction, &text_);
+      ends_.push_back(text_.size());
+      keys_.push_back(prediction.key);
+    }
+  }
+  // They refer to this object.
+  std::vector<stream::KafkaTransactions::Record> Get() const {
+    std::vector<stream::KafkaTransactions::Record> records;
+    size_t begin = 0;
+    for (size_t i = 0; i < ends_.size(); ++i) {
+      records.push_back({.key = *keys_[i] ? std::optional<std::string_view>(**keys_[i]) : std::nullopt,
+                         .value = std::string_view(text_).substr(begin, ends_[i] - begin)});
+      begin = ends_[i];
+    }
+    return records;
+  }
+
+ private:
+  std::string text_;
+  std::vector<size_t> ends_;
+  std::vector<const std::optional<std::string>*> keys_;
+};
 
 }  // namespace
 
@@ -71,23 +99,33 @@ PublisherService::~PublisherService() {
 void PublisherService::SetOrders(const std::vector<protocol::PublisherOrder>& orders) {
   {
     std::lock_guard lock(mutex_);
-    std::map<uint32_t, std::shared_ptr<Partition>> next;
+    std::map<uint32_t, std::shared_ptr<Group>> next;
     for (const auto& order : orders) {
-      const auto at = partitions_.find(order.partition);
-      if (at != partitions_.end() && at->second->order.assignment == order.assignment) {
-        next[order.partition] = at->second;
-        if (!at->second->publisher) at->second->order = order;
-      } else {
-        next[order.partition] = std::make_shared<Partition>();
-        next[order.partition]->order = order;
+      std::shared_ptr<Group>& group = next[order.group];
+      if (group == nullptr) {
+        const auto at = groups_.find(order.group);
+        const bool same = at != groups_.end() && at->second->assignment == order.assignment;
+        group = same ? at->second : std::make_shared<Group>();
+        group->assignment = order.assignment;
       }
+      Partition& partition = group->partitions[order.partition];
+      if (!partition.publisher) partition.order = order;
     }
-    for (auto& [number, partition] : partitions_) {
-      if (!next.contains(number) || next[number] != partition) retired_.push_back(std::move(partition));
+    for (auto& [number, group] : groups_) {
+      const auto at = next.find(number);
+      if (at == next.end() || at->second != group) retired_.push_back(std::move(group));
     }
-    partitions_ = std::move(next);
+    groups_ = std::move(next);
   }
   wake_.notify_all();
+}
+
+PublisherService::Partition* PublisherService::Find(uint32_t partition) {
+  for (const auto& [number, group] : groups_) {
+    const auto at = group->partitions.find(partition);
+    if (at != group->partitions.end()) return &at->second;
+  }
+  return nullptr;
 }
 
 Status PublisherService::Take(std::vector<protocol::RunScores> scores) {
@@ -95,14 +133,13 @@ Status PublisherService::Take(std::vector<protocol::RunScores> scores) {
   {
     std::lock_guard lock(mutex_);
     for (auto& run : scores) {
-      const uint32_t partition = run.cut.partition;
-      const auto at = partitions_.find(partition);
-      if (at == partitions_.end() || !at->second->publisher) {
-        status = Status(Code::kNotFound, "the " + NameOf(partition) + " are not published here");
+      Partition* const partition = Find(run.cut.partition);
+      if (partition == nullptr || !partition->publisher) {
+        status = Status(Code::kNotFound, NameOf(run.cut.partition) + " are not published here");
         continue;
       }
       // Those that are published already, or wait already, have been scored twice: the first scores stand.
-      (void)at->second->publisher->Take(std::move(run));
+      (void)partition->publisher->Take(std::move(run));
     }
   }
   wake_.notify_all();
@@ -112,15 +149,17 @@ Status PublisherService::Take(std::vector<protocol::RunScores> scores) {
 std::vector<protocol::PublisherReport> PublisherService::Reports() const {
   std::lock_guard lock(mutex_);
   std::vector<protocol::PublisherReport> reports;
-  for (const auto& [number, partition] : partitions_) {
-    auto& report = reports.emplace_back();
-    report.partition = number;
-    report.assignment = partition->order.assignment;
-    report.status = partition->status;
-    if (!partition->publisher) continue;
-    report.published = partition->publisher->published();
-    report.held = partition->publisher->Held(protocol::PublisherReport::kMaxHeld);
-    report.rescored = partition->publisher->rescored();
+  for (const auto& [group_number, group] : groups_) {
+    for (const auto& [number, partition] : group->partitions) {
+      auto& report = reports.emplace_back();
+      report.partition = number;
+      report.assignment = group->assignment;
+      report.status = partition.refused.ok() ? group->status : partition.refused;
+      if (!partition.publisher) continue;
+      report.published = partition.publisher->published();
+      report.held = partition.publisher->Held(protocol::PublisherReport::kMaxHeld);
+      report.rescored = partition.publisher->rescored();
+    }
   }
   return reports;
 }
@@ -134,15 +173,13 @@ void PublisherService::Run() {
       retired.clear();
       lock.lock();
     }
-    // Orders may change while the lock is given up.
-    std::vector<std::shared_ptr<Partition>> all;
-    for (const auto& [number, partition] : partitions_) all.push_back(partition);
+    auto all = groups_;  // orders may change while the lock is given up
     bool busy = false;
     Time next = Time::max();
-    for (const auto& partition : all) {
+    for (const auto& [number, group] : all) {
       if (stop_) return;
-      busy = Advance(lock, partition) || busy;
-      if (partition->retry_at > clock_.Now()) next = std::min(next, partition->retry_at);
+      busy = Advance(lock, number, group) || busy;
+      if (group->retry_at > clock_.Now()) next = std::min(next, group->retry_at);
     }
     all.clear();
     if (busy || stop_) continue;
@@ -154,116 +191,132 @@ void PublisherService::Run() {
   }
 }
 
-bool PublisherService::Advance(std::unique_lock<std::mutex>& lock,
-                               const std::shared_ptr<Partition>& partition) {
-  const auto at = partitions_.find(partition->order.partition);
-  if (at == partitions_.end() || at->second != partition || clock_.Now() < partition->retry_at) return false;
-  if (partition->status.code() == Code::kFailedPrecondition) return false;
-  if (partition->transactions == nullptr) {
-    OpenPartition(lock, *partition);
-    return true;
+bool PublisherService::Advance(std::unique_lock<std::mutex>& lock, uint32_t number,
+                               const std::shared_ptr<Group>& group) {
+  const auto at = groups_.find(number);
+  if (at == groups_.end() || at->second != group || clock_.Now() < group->retry_at) return false;
+  if (group->transactions == nullptr) {
+    for (auto& [partition, its] : group->partitions) its.certain = false;
+    lock.unlock();
+    auto opened = open_(number);
+    lock.lock();
+    if (!opened.ok()) {
+      Failed(lock, number, *group, opened.status());
+      return true;
+    }
+    group->transactions = std::move(*opened);
   }
-  return WriteNext(lock, *partition);
+  return ReadNotes(lock, number, *group) || WriteNext(lock, number, *group);
 }
 
-void PublisherService::OpenPartition(std::unique_lock<std::mutex>& lock, Partition& partition) {
-  protocol::PublisherOrder order = partition.order;
-  order.fresh = order.fresh && !partition.publisher;  // it has published since
+bool PublisherService::ReadNotes(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group) {
+  std::vector<uint32_t> partitions;
+  stream::KafkaTransactions::Notes starts;
+  for (const auto& [partition, its] : group.partitions) {
+    if (its.certain || !its.refused.ok()) continue;
+    partitions.push_back(partition);
+    // Otherwise it has published since.
+    if (its.order.fresh && !its.publisher) starts[partition] = its.order.start;
+  }
+  if (partitions.empty()) return false;
   lock.unlock();
-  auto opened = open_(order.partition);
-  Status begun;
+  auto notes = group.transactions->Committed(partitions);
   // Before anything of the partition is cut: a note that is missing later has been lost.
-  if (opened.ok() && !(*opened)->committed() && order.fresh) begun = (*opened)->Write({}, order.start);
+  Status begun;
+  if (notes.ok()) {
+    auto lacking = starts;
+    std::erase_if(lacking, [&notes](const auto& entry) { return notes->contains(entry.first); });
+    if (!lacking.empty()) begun = group.transactions->Write({}, lacking);
+    notes->merge(lacking);
+  }
   lock.lock();
-  if (!opened.ok()) return Failed(partition, opened.status());
-  if (!begun.ok()) {
-    partition.transactions = std::move(*opened);
-    Close(lock, partition);
-    return Failed(partition, begun);
-  }
-  const auto committed = (*opened)->committed();
-  const std::string what = "the " + NameOf(order.partition);
-  if (order.fresh && committed && *committed != order.start) {
-    partition.status = Status(
-        Code::kFailedPrecondition,
-        what + " are published up to offset " + std::to_string(*committed) +
-            " already, and this job begins at " + std::to_string(order.start) +
-            ": a former job of this name has published them; give this one another name, or another topic");
-    return;
-  }
-  if (!order.fresh && !committed) {
-    partition.status = Status(Code::kFailedPrecondition,
-                              "the brokers do not know any more how far " + what + " are published");
-    return;
-  }
-  if (partition.publisher) {
-    partition.publisher->Restart(committed.value_or(order.start));
-  } else {
-    partition.publisher.emplace(order.partition, committed.value_or(order.start));
-  }
-  partition.transactions = std::move(*opened);
-  if (!partition.status.ok()) spdlog::info("{} go on", what);
-  partition.status = Status();
-  partition.backoff = Duration(0);
-}
-
-bool PublisherService::WriteNext(std::unique_lock<std::mutex>& lock, Partition& partition) {
-  const auto next = partition.publisher->Next(kMaxEvents);
-  if (!next) return false;
-  const uint32_t number = partition.order.partition;
-  lock.unlock();
-  std::string text;
-  std::vector<size_t> ends;
-  for (const auto& prediction : next->predictions) {
-    AppendPrediction(number, prediction, &text);
-    ends.push_back(text.size());
-  }
-  std::vector<stream::KafkaTransactions::Record> records;
-  size_t begin = 0;
-  for (size_t i = 0; i < ends.size(); ++i) {
-    const auto& key = *next->predictions[i].key;
-    records.push_back({.key = key ? std::optional<std::string_view>(*key) : std::nullopt,
-                       .value = std::string_view(text).substr(begin, ends[i] - begin)});
-    begin = ends[i];
-  }
-  const Status written = partition.transactions->Write(records, next->end);
-  lock.lock();
-  if (written.ok()) {
-    partition.publisher->OnPublished(true);
+  const Status learned = notes.ok() ? begun : notes.status();
+  if (!learned.ok()) {
+    Failed(lock, number, group, learned);
     return true;
   }
-  // Whether it is committed is known when the transactions are opened again.
-  Close(lock, partition);
-  Failed(partition, written);
+  for (const uint32_t partition : partitions) {
+    Partition& its = group.partitions.at(partition);
+    const auto note = notes->find(partition);
+    if (note == notes->end()) {
+      its.refused = Status(Code::kFailedPrecondition, "the brokers do not know any more how far " +
+                                                          NameOf(partition) + " are published");
+    } else if (starts.contains(partition) && note->second != starts.at(partition)) {
+      its.refused = Status(
+          Code::kFailedPrecondition,
+          NameOf(partition) + " are published up to offset " + std::to_string(note->second) +
+              " already, and this job begins at " + std::to_string(starts.at(partition)) +
+              ": a former job of this name has published them; give this one another name, or another topic");
+    } else if (its.publisher) {
+      its.publisher->Restart(note->second);
+    } else {
+      its.publisher.emplace(partition, note->second);
+    }
+    its.certain = its.refused.ok();
+  }
+  if (!group.status.ok()) spdlog::info("publishing group {} goes on", number);
+  group.status = Status();
+  group.backoff = Duration(0);
   return true;
 }
 
-void PublisherService::Close(std::unique_lock<std::mutex>& lock, Partition& partition) {
-  auto closed = std::move(partition.transactions);
+bool PublisherService::WriteNext(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group) {
+  std::map<uint32_t, protocol::PartitionPublisher::Publication> next;
+  size_t events = 0;
+  // Each partition in turn comes first.
+  auto at = group.partitions.upper_bound(group.last);
+  for (size_t i = 0; i < group.partitions.size() && events < kMaxEvents; ++i, ++at) {
+    if (at == group.partitions.end()) at = group.partitions.begin();
+    auto& [partition, its] = *at;
+    if (!its.certain) continue;
+    auto publication = its.publisher->Next(kMaxEvents - events);
+    if (!publication) continue;
+    group.last = partition;
+    events += publication->predictions.size();
+    next.emplace(partition, std::move(*publication));
+  }
+  if (next.empty()) return false;
+  lock.unlock();
+  Records records;
+  stream::KafkaTransactions::Notes notes;
+  for (const auto& [partition, publication] : next) {
+    records.Add(partition, publication);
+    notes[partition] = publication.end;
+  }
+  const Status written = group.transactions->Write(records.Get(), notes);
+  lock.lock();
+  if (!written.ok()) {
+    Failed(lock, number, group, written);
+    return true;
+  }
+  for (const auto& [partition, publication] : next)
+    group.partitions.at(partition).publisher->OnPublished(true);
+  return true;
+}
+
+void PublisherService::Failed(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group,
+                              const Status& why) {
+  if (why.message() != group.status.message())
+    spdlog::warn("publishing group {}: {}; trying again", number, why.ToString());
+  group.status = why.code() == Code::kDataLoss || why.code() == Code::kFailedPrecondition
+                     ? Status(Code::kUnavailable, why.message())
+                     : why;
+  // Whoever has taken it over may be in the right.
+  group.backoff =
+      why.code() == Code::kStale ? kMaxBackoff : std::clamp(2 * group.backoff, kFirstBackoff, kMaxBackoff);
+  auto closed = std::move(group.transactions);
   lock.unlock();
   closed.reset();
   lock.lock();
-}
-
-void PublisherService::Failed(Partition& partition, const Status& why) {
-  if (why.message() != partition.status.message())
-    spdlog::warn("{}: {}; trying again", NameOf(partition.order.partition), why.ToString());
-  partition.status = why.code() == Code::kDataLoss || why.code() == Code::kFailedPrecondition
-                         ? Status(Code::kUnavailable, why.message())
-                         : why;
-  // Whoever has taken it over may be in the right.
-  partition.backoff = why.code() == Code::kStale
-                          ? kMaxBackoff
-                          : std::clamp(2 * partition.backoff, kFirstBackoff, kMaxBackoff);
-  partition.retry_at = clock_.Now() + partition.backoff;
+  group.retry_at = clock_.Now() + group.backoff;
 }
 
 std::unique_ptr<PublisherService> MakePublisher(const job::Job& job) {
   const job::KafkaStream* const kafka = job.stream.kafka();
   if (!job.predictions.enabled() || kafka == nullptr) return nullptr;
   return std::make_unique<PublisherService>(
-      [stream = *kafka, topic = job.predictions.topic, name = job.name](uint32_t partition) {
-        return stream.OpenPredictions(topic, name, partition);
+      [stream = *kafka, topic = job.predictions.topic, name = job.name](uint32_t group) {
+        return stream.OpenPredictions(topic, name, group);
       });
 }
 

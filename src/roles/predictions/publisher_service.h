@@ -1,4 +1,5 @@
-// Publishes the predictions of the partitions that the coordinator has assigned to this process.
+// Publishes the predictions of the publishing groups that the coordinator has assigned to this process, each
+// by one transactional producer.
 #pragma once
 
 #include <condition_variable>
@@ -29,12 +30,13 @@ void AppendPrediction(uint32_t partition, const protocol::PartitionPublisher::Pr
 // A thread of its own writes. Thread-safe, except for its end.
 class PublisherService {
  public:
-  using Open = std::function<Result<std::unique_ptr<stream::KafkaTransactions>>(uint32_t partition)>;
+  using Open = std::function<Result<std::unique_ptr<stream::KafkaTransactions>>(uint32_t group)>;
   explicit PublisherService(Open open);
   // Waits for the write in progress.
   ~PublisherService();
 
-  // All that this process is to publish.
+  // All that this process is to publish. A group that has the same assignment as before has the same
+  // partitions, or more.
   void SetOrders(const std::vector<protocol::PublisherOrder>& orders);
   // kNotFound: not all of it is published here, and the others have been taken.
   Status Take(std::vector<protocol::RunScores> scores);
@@ -43,8 +45,15 @@ class PublisherService {
  private:
   struct Partition {
     protocol::PublisherOrder order;
+    std::optional<protocol::PartitionPublisher> publisher;  // none: how far it is published is not known
+    bool certain = false;                                   // its note is that of the publisher
+    Status refused;                                         // why it is not published at all
+  };
+  struct Group {
+    uint64_t assignment = 0;
     std::unique_ptr<stream::KafkaTransactions> transactions;  // the thread's
-    std::optional<protocol::PartitionPublisher> publisher;    // none: how far it is published is not known
+    std::map<uint32_t, Partition> partitions;                 // some are added, and none is removed
+    uint32_t last = 0;                                        // the last partition that was written
     Status status;
     Time retry_at{0};
     Duration backoff{0};
@@ -52,18 +61,20 @@ class PublisherService {
 
   void Run();
   // False if there was nothing to do. All with the lock held, which they give up for calls to the brokers.
-  bool Advance(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Partition>& partition);
-  void OpenPartition(std::unique_lock<std::mutex>& lock, Partition& partition);
-  bool WriteNext(std::unique_lock<std::mutex>& lock, Partition& partition);
-  void Close(std::unique_lock<std::mutex>& lock, Partition& partition);
-  void Failed(Partition& partition, const Status& why);
+  bool Advance(std::unique_lock<std::mutex>& lock, uint32_t number, const std::shared_ptr<Group>& group);
+  // Learns how far the partitions that are not certain are published.
+  bool ReadNotes(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group);
+  bool WriteNext(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group);
+  // Closes the transactions after an error. What they have committed is known when they are opened again.
+  void Failed(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group, const Status& why);
+  Partition* Find(uint32_t partition);
 
   const Open open_;
   const MonotonicClock clock_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::map<uint32_t, std::shared_ptr<Partition>> partitions_;
-  std::vector<std::shared_ptr<Partition>> retired_;  // that are not published here any more
+  std::map<uint32_t, std::shared_ptr<Group>> groups_;  // by number
+  std::vector<std::shared_ptr<Group>> retired_;        // that are not published here any more
   bool stop_ = false;
   std::thread thread_;
 };

@@ -13,17 +13,20 @@ struct AdminDeleter {
   void operator()(rd_kafka_AdminOptions_t* options) const { rd_kafka_AdminOptions_destroy(options); }
   void operator()(rd_kafka_ConfigResource_t* resource) const { rd_kafka_ConfigResource_destroy(resource); }
   void operator()(rd_kafka_event_t* event) const { rd_kafka_event_destroy(event); }
+  void operator()(rd_kafka_error_t* error) const { rd_kafka_error_destroy(error); }
+  void operator()(rd_kafka_ListConsumerGroupOffsets_t* request) const {
+    rd_kafka_ListConsumerGroupOffsets_destroy(request);
+  }
 };
 
-// A request about one topic, and where its answer comes.
+// A request, and where its answer comes. `options`: of the client; their topic is named in errors.
 class Request {
  public:
-  explicit Request(const KafkaOptions& options) : options_(options) {}
+  Request(const KafkaClient& client, const KafkaOptions& options) : client_(client), options_(options) {}
 
-  Status Connect() {
-    LEAT_ASSIGN_OR_RETURN(client_, KafkaClient::Make(RD_KAFKA_PRODUCER, options_, {}));
-    queue_.reset(rd_kafka_queue_new(client_.get()));
-    limits_.reset(rd_kafka_AdminOptions_new(client_.get(), RD_KAFKA_ADMIN_OP_ANY));
+  Status Prepare() {
+    queue_.reset(rd_kafka_queue_new(client()));
+    limits_.reset(rd_kafka_AdminOptions_new(client(), RD_KAFKA_ADMIN_OP_ANY));
     char why[512] = "";
     const int timeout = Milliseconds(options_.timeout);
     const auto set = rd_kafka_AdminOptions_set_request_timeout(limits_.get(), timeout, why, sizeof(why));
@@ -34,7 +37,7 @@ class Request {
   }
   rd_kafka_t* client() { return client_.get(); }
   rd_kafka_queue_t* queue() { return queue_.get(); }
-  const rd_kafka_AdminOptions_t* limits() { return limits_.get(); }
+  rd_kafka_AdminOptions_t* limits() { return limits_.get(); }
 
   Status Error(rd_kafka_resp_err_t error) const { return client_.Error(error, Where()); }
   std::string Where() const { return "Kafka topic '" + options_.topic + "'"; }
@@ -66,8 +69,8 @@ class Request {
   }
 
  private:
+  const KafkaClient& client_;
   const KafkaOptions& options_;
-  KafkaClient client_;
   KafkaPtr<rd_kafka_queue_t> queue_;
   std::unique_ptr<rd_kafka_AdminOptions_t, AdminDeleter> limits_;
 };
@@ -75,8 +78,13 @@ class Request {
 }  // namespace
 
 Status CreateKafkaTopic(const KafkaOptions& options, uint32_t partitions) {
-  Request request(options);
-  LEAT_RETURN_IF_ERROR(request.Connect());
+  LEAT_ASSIGN_OR_RETURN(const auto client, KafkaClient::Make(RD_KAFKA_PRODUCER, options, {}));
+  return CreateKafkaTopic(client, options, partitions);
+}
+
+Status CreateKafkaTopic(const KafkaClient& client, const KafkaOptions& options, uint32_t partitions) {
+  Request request(client, options);
+  LEAT_RETURN_IF_ERROR(request.Prepare());
   char why[512] = "";
   const std::unique_ptr<rd_kafka_NewTopic_t, AdminDeleter> topic(
       rd_kafka_NewTopic_new(options.topic.c_str(), static_cast<int>(partitions), -1, why, sizeof(why)));
@@ -91,8 +99,9 @@ Status CreateKafkaTopic(const KafkaOptions& options, uint32_t partitions) {
 }
 
 Result<KafkaTopicSettings> DescribeKafkaTopic(const KafkaOptions& options) {
-  Request request(options);
-  LEAT_RETURN_IF_ERROR(request.Connect());
+  LEAT_ASSIGN_OR_RETURN(const auto client, KafkaClient::Make(RD_KAFKA_PRODUCER, options, {}));
+  Request request(client, options);
+  LEAT_RETURN_IF_ERROR(request.Prepare());
   const std::unique_ptr<rd_kafka_ConfigResource_t, AdminDeleter> topic(
       rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, options.topic.c_str()));
   rd_kafka_ConfigResource_t* one = topic.get();
@@ -114,6 +123,42 @@ Result<KafkaTopicSettings> DescribeKafkaTopic(const KafkaOptions& options) {
     if (name == "retention.ms") settings.retention_ms = std::strtoll(value, nullptr, 10);
   }
   return settings;
+}
+
+Result<std::map<uint32_t, uint64_t>> FindCommitted(const KafkaClient& client, const KafkaOptions& options,
+                                                   const std::string& group, const std::string& topic,
+                                                   const std::vector<uint32_t>& partitions) {
+  Request request(client, options);
+  LEAT_RETURN_IF_ERROR(request.Prepare());
+  const std::string where = "the offsets of consumer group '" + group + "' for '" + topic + "'";
+  const std::unique_ptr<rd_kafka_error_t, AdminDeleter> refused(
+      rd_kafka_AdminOptions_set_require_stable_offsets(request.limits(), 1));
+  if (refused != nullptr)
+    return Status(Code::kInvalidArgument, where + ": " + rd_kafka_error_string(refused.get()));
+  const KafkaPtr<rd_kafka_topic_partition_list_t> list(
+      rd_kafka_topic_partition_list_new(static_cast<int>(partitions.size())));
+  for (const uint32_t partition : partitions)
+    rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), static_cast<int32_t>(partition));
+  const std::unique_ptr<rd_kafka_ListConsumerGroupOffsets_t, AdminDeleter> offsets(
+      rd_kafka_ListConsumerGroupOffsets_new(group.c_str(), list.get()));
+  rd_kafka_ListConsumerGroupOffsets_t* one = offsets.get();
+  rd_kafka_ListConsumerGroupOffsets(request.client(), &one, 1, request.limits(), request.queue());
+  LEAT_ASSIGN_OR_RETURN(const auto event, request.Await());
+  size_t count = 0;
+  const rd_kafka_group_result_t** found = rd_kafka_ListConsumerGroupOffsets_result_groups(
+      rd_kafka_event_ListConsumerGroupOffsets_result(event.get()), &count);
+  if (found == nullptr || count != 1) return request.NoAnswer();
+  if (const rd_kafka_error_t* error = rd_kafka_group_result_error(found[0]); error != nullptr)
+    return client.Error(rd_kafka_error_code(error), where);
+  const rd_kafka_topic_partition_list_t* answer = rd_kafka_group_result_partitions(found[0]);
+  if (answer == nullptr || answer->cnt != list->cnt) return request.NoAnswer();
+  std::map<uint32_t, uint64_t> committed;
+  for (int i = 0; i < answer->cnt; ++i) {
+    const rd_kafka_topic_partition_t& its = answer->elems[i];
+    LEAT_RETURN_IF_ERROR(client.Error(its.err, where));
+    if (its.offset >= 0) committed[static_cast<uint32_t>(its.partition)] = static_cast<uint64_t>(its.offset);
+  }
+  return committed;
 }
 
 }  // namespace leat::stream

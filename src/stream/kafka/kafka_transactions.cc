@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "stream/kafka/kafka_admin.h"
+
 namespace leat::stream {
 namespace {
 
@@ -14,8 +16,8 @@ class Transactions final : public KafkaTransactions {
  public:
   explicit Transactions(const KafkaTransactionOptions& options)
       : options_(options),
-        where_("predictions to Kafka topic '" + options.kafka.topic + "', partition " +
-               std::to_string(options.partition) + " of '" + options.topic + "'") {}
+        where_("predictions to Kafka topic '" + options.kafka.topic + "', transactional id '" + options.id +
+               "'") {}
   ~Transactions() override {
     if (!producer_) return;
     // What is not acknowledged belongs to a transaction that was not committed.
@@ -28,28 +30,31 @@ class Transactions final : public KafkaTransactions {
                                                        {{"transactional.id", options_.id},
                                                         {"transaction.timeout.ms", "60000"},
                                                         {"linger.ms", "5"}}));
-    LEAT_RETURN_IF_ERROR(ToStatus(rd_kafka_init_transactions(producer_.get(), Timeout())));
-    return ReadCommitted();
+    if (options_.partitions > 0)
+      LEAT_RETURN_IF_ERROR(CreateKafkaTopic(producer_, options_.kafka, options_.partitions));
+    return ToStatus(rd_kafka_init_transactions(producer_.get(), Timeout()));
   }
 
-  std::optional<uint64_t> committed() const override { return committed_; }
+  Result<Notes> Committed(const std::vector<uint32_t>& partitions) override {
+    return FindCommitted(producer_, options_.kafka, options_.group, options_.topic, partitions);
+  }
 
-  Status Write(std::span<const Record> records, uint64_t offset) override {
+  Status Write(std::span<const Record> records, const Notes& notes) override {
     LEAT_RETURN_IF_ERROR(ToStatus(rd_kafka_begin_transaction(producer_.get())));
     for (const Record& record : records) LEAT_RETURN_IF_ERROR(Produce(record));
-    const KafkaPtr<rd_kafka_topic_partition_list_t> note(rd_kafka_topic_partition_list_new(1));
-    rd_kafka_topic_partition_list_add(note.get(), options_.topic.c_str(),
-                                      static_cast<int32_t>(options_.partition))
-        ->offset = static_cast<int64_t>(offset);
+    const KafkaPtr<rd_kafka_topic_partition_list_t> list(
+        rd_kafka_topic_partition_list_new(static_cast<int>(notes.size())));
+    for (const auto& [partition, offset] : notes) {
+      rd_kafka_topic_partition_list_add(list.get(), options_.topic.c_str(), static_cast<int32_t>(partition))
+          ->offset = static_cast<int64_t>(offset);
+    }
     const std::unique_ptr<rd_kafka_consumer_group_metadata_t,
                           decltype(&rd_kafka_consumer_group_metadata_destroy)>
         group(rd_kafka_consumer_group_metadata_new(options_.group.c_str()),
               rd_kafka_consumer_group_metadata_destroy);
     LEAT_RETURN_IF_ERROR(
-        ToStatus(rd_kafka_send_offsets_to_transaction(producer_.get(), note.get(), group.get(), Timeout())));
-    LEAT_RETURN_IF_ERROR(ToStatus(rd_kafka_commit_transaction(producer_.get(), Timeout())));
-    committed_ = offset;
-    return {};
+        ToStatus(rd_kafka_send_offsets_to_transaction(producer_.get(), list.get(), group.get(), Timeout())));
+    return ToStatus(rd_kafka_commit_transaction(producer_.get(), Timeout()));
   }
 
  private:
@@ -71,19 +76,6 @@ class Transactions final : public KafkaTransactions {
     }
   }
 
-  Status ReadCommitted() {
-    LEAT_ASSIGN_OR_RETURN(const auto reader,
-                          KafkaClient::Make(RD_KAFKA_CONSUMER, options_.kafka,
-                                            {{"group.id", options_.group}, {"enable.auto.commit", "false"}}));
-    const KafkaPtr<rd_kafka_topic_partition_list_t> note(rd_kafka_topic_partition_list_new(1));
-    rd_kafka_topic_partition_list_add(note.get(), options_.topic.c_str(),
-                                      static_cast<int32_t>(options_.partition));
-    LEAT_RETURN_IF_ERROR(reader.Error(rd_kafka_committed(reader.get(), note.get(), Timeout()), where_));
-    LEAT_RETURN_IF_ERROR(reader.Error(note->elems[0].err, where_));
-    if (note->elems[0].offset >= 0) committed_ = static_cast<uint64_t>(note->elems[0].offset);
-    return {};
-  }
-
   Status ToStatus(rd_kafka_error_t* raw) const {
     const KafkaError error(raw);
     if (error == nullptr) return {};
@@ -98,7 +90,6 @@ class Transactions final : public KafkaTransactions {
   const KafkaTransactionOptions options_;
   const std::string where_;
   KafkaClient producer_;
-  std::optional<uint64_t> committed_;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class KafkaTransactionsTest : public MockClusterTest {
  protected:
@@ -25,25 +26,22 @@ class KafkaTransactionsTest : public MockClusterTest {
     if (cluster() == nullptr) return;
     MakeTopic("scores", 1);
     MakeTopic("payments", 2);
-    options_ = {.kafka = OptionsOf("scores"),
-                .id = "job/1",
-                .group = "job-predictions",
-                .topic = "payments",
-                .partition = 1};
+    options_ = {.kafka = OptionsOf("scores"), .id = "job-1", .group = "job-predictions", .topic = "payments"};
   }
 
   KafkaTransactionOptions options_;
 };
 
-TEST_F(KafkaTransactionsTest, TheNoteComesWithTheRecords) {
+TEST_F(KafkaTransactionsTest, TheNotesComeWithTheRecords) {
   auto first = KafkaTransactions::Open(options_);
   ASSERT_TRUE(first.ok()) << first.status().ToString();
-  EXPECT_EQ((*first)->committed(), std::nullopt);
+  const auto none = (*first)->Committed({0, 1});
+  ASSERT_TRUE(none.ok()) << none.status().ToString();
+  EXPECT_THAT(*none, IsEmpty());
   const std::vector<KafkaTransactions::Record> records = {{"k1", "one"}, {std::nullopt, "two"}};
-  const Status written = (*first)->Write(records, 70);
+  const Status written = (*first)->Write(records, {{0, 20}, {1, 70}});
   ASSERT_TRUE(written.ok()) << written.ToString();
-  EXPECT_EQ((*first)->committed(), 70u);
-  ASSERT_TRUE((*first)->Write({}, 90).ok()) << "a split of dead letters";
+  ASSERT_TRUE((*first)->Write({}, {{1, 90}}).ok()) << "a split of dead letters";
 
   const auto source = OpenKafka(options_.kafka);
   ASSERT_TRUE(source.ok()) << source.status().ToString();
@@ -60,7 +58,7 @@ TEST_F(KafkaTransactionsTest, ARefusedBrokerIsNamedWithinTheTimeout) {
   options_.kafka.timeout = std::chrono::milliseconds(500);
   const auto opened = KafkaTransactions::Open(options_);
   EXPECT_EQ(opened.status().code(), Code::kUnavailable);
-  EXPECT_THAT(opened.status().message(), HasSubstr("'scores', partition 1 of 'payments'"));
+  EXPECT_THAT(opened.status().message(), HasSubstr("Kafka topic 'scores'"));
 }
 
 }  // namespace

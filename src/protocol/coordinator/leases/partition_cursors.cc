@@ -110,10 +110,19 @@ void PartitionCursors::OnRange(Time now, const StreamRange& range) {
 
 void PartitionCursors::Advance(Time now, const Cut& cut) {
   Partition& partition = partitions_[cut.partition];
+  ahead_ -= partition.ahead();
   partition.at = cut.next();
+  ahead_ += partition.ahead();
   advanced_ += cut.events();
   partition.tail_since.reset();
   if (partition.cut_end() > partition.at.offset) partition.tail_since = now;
+}
+
+void PartitionCursors::Release(size_t p, uint64_t offset) {
+  Partition& partition = partitions_[p];
+  ahead_ -= partition.ahead();
+  partition.released = offset;
+  ahead_ += partition.ahead();
 }
 
 bool PartitionCursors::Known() const {

@@ -24,13 +24,15 @@ class PartitionCursors {
     uint64_t first = 0;  // start of the stream
     uint64_t end = 0;
     Passes passes = PassesFrom(0, 1);
-    Position at;                     // the next cut begins here
-    std::optional<Time> tail_since;  // since when uncut events are available
-    uint64_t limit = UINT64_MAX;     // no cut begins at or after this offset
-    uint64_t labelled = UINT64_MAX;  // late labels: no cut reaches past this offset
+    Position at;                       // the next cut begins here
+    std::optional<Time> tail_since;    // since when uncut events are available
+    std::optional<uint64_t> released;  // as by Release
+    uint64_t labelled = UINT64_MAX;    // late labels: no cut reaches past this offset
     // What can be cut now, and whether the partition ends there for good.
     uint64_t cut_end() const { return std::min(end, std::max(labelled, first)); }
     bool complete() const { return sealed && cut_end() == end; }
+    // Events that are cut and not released.
+    uint64_t ahead() const { return released ? at.offset - std::min(*released, at.offset) : 0; }
   };
   // Distance from the start, so that partitions advance together; then the partition.
   using Key = std::tuple<uint32_t, uint64_t, uint32_t>;
@@ -53,11 +55,14 @@ class PartitionCursors {
   // Pauses after Advance has passed this many events; 0: no limit.
   void PauseAt(uint64_t events) { pause_at_ = events; }
   bool Paused() const { return pause_at_ > 0 && advanced_ >= pause_at_; }
-  // No cut begins at or after this offset, for now.
-  void Limit(size_t partition, uint64_t end) { partitions_[partition].limit = end; }
+  // From now on no cut begins while so many events of all partitions together are ahead of what is released,
+  // nor in a partition of which nothing has been released. It may end behind the limit.
+  void LimitAhead(uint64_t events) { max_ahead_ = events; }
+  // Events of the partition before this offset do not count any more.
+  void Release(size_t partition, uint64_t offset);
   // The partition's next cut has to wait, whatever there is to cut.
   bool Held(size_t partition) const {
-    return Paused() || partitions_[partition].at.offset >= partitions_[partition].limit;
+    return Paused() || (max_ahead_ && (!partitions_[partition].released || ahead_ >= *max_ahead_));
   }
 
   const CutRules& rules() const { return rules_; }
@@ -102,7 +107,9 @@ class PartitionCursors {
   bool started_ = false;
   uint64_t pause_at_ = 0;
   uint64_t advanced_ = 0;  // events passed by Advance
-  bool replan_ = false;    // a range has changed so that there may be other passes
+  std::optional<uint64_t> max_ahead_;
+  uint64_t ahead_ = 0;   // the sum over all partitions
+  bool replan_ = false;  // a range has changed so that there may be other passes
   std::vector<Partition> partitions_;
   RaisedRates rates_;
   LabelMarks labels_;

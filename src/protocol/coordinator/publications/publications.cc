@@ -1,15 +1,40 @@
 #include "protocol/coordinator/publications/publications.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace leat::protocol {
 
-Publications::Publications(PartitionCursors* cursors, uint64_t max_unpublished)
-    : cursors_(cursors), max_unpublished_(max_unpublished), partitions_(cursors->size()) {
+Publications::Publications(PartitionCursors* cursors, uint64_t max_unpublished, uint32_t groups)
+    : cursors_(cursors),
+      enabled_(max_unpublished > 0),
+      groups_(std::min<size_t>(std::max(groups, 1u), cursors->size())),
+      partitions_(cursors->size()) {
   if (!enabled()) return;
-  // Until it is known how far a partition is published.
-  for (size_t p = 0; p < partitions_.size(); ++p) cursors_->Limit(p, 0);
+  to_journal_ = PublishersGrouped{static_cast<uint32_t>(groups_.size())};
+  cursors_->LimitAhead(max_unpublished);
+}
+
+void Publications::Restore(PublishersGrouped grouped) {
+  if (grouped.groups == 0 || grouped.groups > partitions_.size()) {
+    throw std::invalid_argument("the journal has " + std::to_string(grouped.groups) +
+                                " publishing groups; the stream has " + std::to_string(partitions_.size()) +
+                                " partitions");
+  }
+  groups_.resize(grouped.groups);
+  to_journal_.reset();
+}
+
+std::optional<PublishersGrouped> Publications::TakeGrouped() {
+  return std::exchange(to_journal_, std::nullopt);
+}
+
+void Publications::Partition::OnPublisher() {
+  held.clear();
+  more_held = false;
+  rescored_before += std::exchange(rescored, 0);
+  status = Status();
 }
 
 void Publications::OnCut(const Cut& cut) {
@@ -25,40 +50,40 @@ bool Publications::Assign(const std::vector<NodeId>& feeds, const std::function<
   bool changed = false;
   std::map<NodeId, size_t> load;
   for (NodeId feed : feeds) load[feed] = 0;
-  for (Partition& partition : partitions_) {
-    if (!partition.publisher) continue;
-    if (const auto at = load.find(*partition.publisher); at != load.end()) {
+  for (Group& group : groups_) {
+    if (!group.publisher) continue;
+    if (const auto at = load.find(*group.publisher); at != load.end()) {
       ++at->second;
     } else {
-      partition.publisher.reset();
-      partition.held.clear();
-      partition.more_held = false;
+      group.publisher.reset();
       changed = true;
     }
   }
   for (size_t p = 0; p < partitions_.size(); ++p) {
-    Partition& partition = partitions_[p];
-    const PartitionCursors::Partition& contents = (*cursors_)[p];
-    if (partition.publisher || load.empty() || contents.end <= contents.first) continue;
+    Group& group = groups_[GroupOf(p)];
+    if (group.publisher || load.empty() || !Begun(p)) continue;
     const auto least = std::ranges::min_element(load, {}, [](const auto& entry) { return entry.second; });
     ++least->second;
-    partition.publisher = least->first;
-    partition.assignment = next_id();
-    partition.rescored_before += std::exchange(partition.rescored, 0);
-    partition.status = Status();
+    group = {least->first, next_id()};
     changed = true;
+    for (size_t other = GroupOf(p); other < partitions_.size(); other += groups_.size())
+      partitions_[other].OnPublisher();
   }
   return changed;
+}
+
+bool Publications::Begun(size_t partition) const {
+  const PartitionCursors::Partition& contents = (*cursors_)[partition];
+  return std::max(contents.end, contents.at.offset) > contents.first;
 }
 
 bool Publications::Adopt(NodeId feed, const std::vector<PublisherReport>& reports) {
   bool changed = false;
   for (const PublisherReport& report : reports) {
     if (report.partition >= partitions_.size()) continue;
-    Partition& partition = partitions_[report.partition];
-    if (partition.publisher && partition.assignment >= report.assignment) continue;
-    partition.publisher = feed;
-    partition.assignment = report.assignment;
+    Group& group = groups_[GroupOf(report.partition)];
+    if (group.publisher && group.assignment >= report.assignment) continue;
+    group = {feed, report.assignment};
     changed = true;
   }
   return changed;
@@ -67,10 +92,12 @@ bool Publications::Adopt(NodeId feed, const std::vector<PublisherReport>& report
 std::vector<PublisherOrder> Publications::OrdersFor(NodeId feed) const {
   std::vector<PublisherOrder> orders;
   for (uint32_t p = 0; p < partitions_.size(); ++p) {
-    if (partitions_[p].publisher != feed) continue;
+    const size_t group = GroupOf(p);
+    if (groups_[group].publisher != feed || !Begun(p)) continue;
     const PartitionCursors::Partition& contents = (*cursors_)[p];
     orders.push_back({.partition = p,
-                      .assignment = partitions_[p].assignment,
+                      .group = static_cast<uint32_t>(group),
+                      .assignment = groups_[group].assignment,
                       .start = contents.first,
                       .fresh = contents.at == Position{0, contents.first}});
   }
@@ -78,14 +105,15 @@ std::vector<PublisherOrder> Publications::OrdersFor(NodeId feed) const {
 }
 
 std::optional<NodeId> Publications::PublisherOf(size_t partition) const {
-  return partitions_[partition].publisher;
+  return groups_[GroupOf(partition)].publisher;
 }
 
 Status Publications::OnReports(NodeId feed, const std::vector<PublisherReport>& reports) {
   for (const PublisherReport& report : reports) {
     if (report.partition >= partitions_.size()) continue;
     Partition& partition = partitions_[report.partition];
-    if (partition.publisher != feed || partition.assignment != report.assignment) continue;
+    const Group& group = groups_[GroupOf(report.partition)];
+    if (group.publisher != feed || group.assignment != report.assignment) continue;
     partition.status = report.status;
     if (report.status.code() == Code::kDataLoss || report.status.code() == Code::kFailedPrecondition)
       return report.status;
@@ -107,7 +135,7 @@ Status Publications::OnReports(NodeId feed, const std::vector<PublisherReport>& 
     partition.held.clear();
     for (const OpenSplit& split : report.held) partition.held[split.cut.begin.offset] = split;
     partition.more_held = report.held.size() >= PublisherReport::kMaxHeld;
-    cursors_->Limit(report.partition, published + max_unpublished_);
+    cursors_->Release(report.partition, published);
   }
   return {};
 }
@@ -159,7 +187,7 @@ std::optional<Lease> Publications::Grant(Time now, NodeId worker, const std::vec
 std::optional<Lease> Publications::GrantOf(Time now, NodeId worker, uint32_t p, Position watermark,
                                            const std::function<uint64_t()>& next_id) {
   Partition& partition = partitions_[p];
-  if (!partition.publisher || !partition.published) return std::nullopt;
+  if (!PublisherOf(p) || !partition.published) return std::nullopt;
   const uint64_t last_held = partition.held.empty() ? 0 : partition.held.rbegin()->first;
   for (const auto& [begin, cut] : partition.cuts) {
     if (cut.next() > watermark || (partition.more_held && begin > last_held)) break;
@@ -213,17 +241,20 @@ CoordinatorStatus::Predictions Publications::Progress(const std::vector<Position
 }
 
 std::string Publications::WaitingFor() const {
+  const auto what = [](size_t p) { return "the predictions of partition " + std::to_string(p); };
   for (size_t p = 0; p < partitions_.size(); ++p) {
-    const Partition& partition = partitions_[p];
-    const std::string what = "the predictions of partition " + std::to_string(p);
-    if (!partition.status.ok()) return what + ": " + partition.status.message();
-    if (cursors_->Held(p) && (*cursors_)[p].end > (*cursors_)[p].at.offset) {
-      return what + (!partition.publisher   ? ", which no feed can publish"
-                     : !partition.published ? ", whose publisher is being opened"
-                                            : " to be published");
-    }
+    if (!partitions_[p].status.ok()) return what(p) + ": " + partitions_[p].status.message();
   }
-  return {};
+  size_t most = 0;  // the partition with most events that are not published
+  bool held = false;
+  for (size_t p = 0; p < partitions_.size(); ++p) {
+    if ((*cursors_)[p].ahead() > (*cursors_)[most].ahead()) most = p;
+    if (!cursors_->Held(p) || (*cursors_)[p].end <= (*cursors_)[p].at.offset) continue;
+    held = true;
+    if (!PublisherOf(p)) return what(p) + ", which no feed can publish";
+    if (!partitions_[p].published) return what(p) + ", whose publisher is being opened";
+  }
+  return held ? what(most) + " to be published" : std::string();
 }
 
 }  // namespace leat::protocol

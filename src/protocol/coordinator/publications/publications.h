@@ -1,10 +1,12 @@
-// The publication of predictions: which feed publishes which partition, how far each has come, and which
+// The publication of predictions: which feed publishes which partitions, how far each has come, and which
 // events have to be scored again because their scores are lost.
+//
+// Partitions belong to publishing groups, so that few producers are needed. A group is assigned as a whole.
 //
 // Scores reach a publisher before their batch is pushed, and wait there until all events before them are
 // published (predictions/publisher.h). A publisher that is lost takes them along. What every slice has is not
-// trained again, so such splits are leased to be scored only. What waits is bounded: no cut begins further
-// than a limit after the last event that is published.
+// trained again, so such splits are leased to be scored only. What waits is bounded: no cut begins while the
+// events of all partitions that are cut and not published are a limit or more.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
@@ -26,17 +28,21 @@ namespace leat::protocol {
 
 class Publications {
  public:
-  // `max_unpublished`: events of a partition; 0: the job publishes no predictions, and nothing else may be
-  // called.
-  Publications(PartitionCursors* cursors, uint64_t max_unpublished);
-  bool enabled() const { return max_unpublished_ > 0; }
+  // `max_unpublished`: events of all partitions; 0: the job publishes no predictions, and nothing else may be
+  // called. `groups`: at most so many, unless Restore says otherwise.
+  Publications(PartitionCursors* cursors, uint64_t max_unpublished, uint32_t groups);
+  bool enabled() const { return enabled_; }
 
+  // The groups of the job that is resumed. Throws std::invalid_argument if they do not fit the stream.
+  void Restore(PublishersGrouped grouped);
+  // What is to be journaled before the first cut, once; none if it is restored.
+  std::optional<PublishersGrouped> TakeGrouped();
   // A cut that was made or restored. One that is known already is ignored.
   void OnCut(const Cut& cut);
-  // Assigns partitions with events to these feeds, evenly, and takes them from others. Returns true if
-  // anything changed.
+  // Assigns groups with events to these feeds, evenly, and takes them from others. Returns true if anything
+  // changed.
   bool Assign(const std::vector<NodeId>& feeds, const std::function<uint64_t()>& next_id);
-  // A feed goes on with the partitions that the former coordinator has assigned to it, unless another one has
+  // A feed goes on with the groups that the former coordinator has assigned to it, unless another one has
   // a newer assignment. Returns true if anything changed.
   bool Adopt(NodeId feed, const std::vector<PublisherReport>& reports);
   std::vector<PublisherOrder> OrdersFor(NodeId feed) const;
@@ -65,9 +71,11 @@ class Publications {
   static constexpr Duration kPatience = std::chrono::seconds(2);
 
  private:
-  struct Partition {
+  struct Group {
     std::optional<NodeId> publisher;
     uint64_t assignment = 0;
+  };
+  struct Partition {
     std::optional<uint64_t> published;
     std::map<uint64_t, OpenSplit> held;  // as last reported, by begin
     bool more_held = false;              // there may be more than were reported
@@ -75,19 +83,25 @@ class Publications {
     uint64_t rescored = 0, rescored_before = 0;  // by this publisher, and by those before it
     std::map<uint64_t, Cut> cuts;                // that are not published, by begin
     std::map<uint64_t, Time> lacking_since;      // by begin
+    void OnPublisher();                          // it has another one
   };
   struct RescoreLease {
     NodeId worker;
     uint32_t partition = 0;
     uint64_t begin = 0;
   };
+  size_t GroupOf(size_t partition) const { return partition % groups_.size(); }
+  // It has had an event, so a feed opens it.
+  bool Begun(size_t partition) const;
   bool Underway(uint32_t partition, uint64_t begin) const;
   RunSet Lacking(const Partition& partition, const Cut& cut) const;
   std::optional<Lease> GrantOf(Time now, NodeId worker, uint32_t partition, Position watermark,
                                const std::function<uint64_t()>& next_id);
 
   PartitionCursors* cursors_;
-  uint64_t max_unpublished_;
+  bool enabled_;
+  std::optional<PublishersGrouped> to_journal_;
+  std::vector<Group> groups_;
   std::vector<Partition> partitions_;
   std::map<uint64_t, RescoreLease> leases_;
   std::map<NodeId, std::vector<UnsentScores>> unsent_;

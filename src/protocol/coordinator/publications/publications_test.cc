@@ -80,6 +80,79 @@ TEST_F(PublicationsTest, CutsAreNotFurtherAheadThanTheLimit) {
   EXPECT_EQ(Ask(10, {leases[0].id, leases[1].id}).leases.size(), 1u);
 }
 
+TEST_F(PublicationsTest, TheLimitIsThatOfAllPartitionsTogether) {
+  Run(1000, 2000);
+  Publish(0, 0);
+  Publish(1, 1000);
+  std::vector<uint64_t> held;
+  for (const Lease& lease : Ask(10).leases) held.push_back(lease.id);
+  ASSERT_EQ(held.size(), 2u) << "40 events of both";
+  Publish(1, 1020);
+  const auto more = Ask(10, held).leases;
+  ASSERT_EQ(more.size(), 1u);
+  held.push_back(more[0].id);
+  Publish(1, 1020);
+  EXPECT_THAT(Ask(10, held).leases, IsEmpty()) << "nothing more is published";
+}
+
+TEST_F(PublicationsTest, AGroupMovesAsAWhole) {
+  config_.publishing_groups = 1;
+  Start({});
+  Run(100, 1000);
+  auto orders = coordinator_->publisher_orders();
+  ASSERT_EQ(orders.size(), 1u) << "the other partition is empty";
+  Stream(100, 1100);
+  orders = coordinator_->publisher_orders();
+  ASSERT_EQ(orders.size(), 2u);
+  EXPECT_EQ(orders[0].group, orders[1].group);
+  EXPECT_EQ(orders[0].assignment, orders[1].assignment);
+  EXPECT_TRUE(orders[1].fresh);
+  const NodeId one = Join(Role::kFeed, "f:1").node, other = Join(Role::kFeed, "f:2").node;
+  FeedHeartbeat heartbeat{.node = one, .publishers = {}};
+  const auto moved = std::get<FeedHeartbeatReply>(Call(heartbeat)).publish;
+  ASSERT_EQ(moved.size(), 2u);
+  EXPECT_GT(moved[0].assignment, orders[0].assignment);
+  EXPECT_EQ(moved[0].assignment, moved[1].assignment);
+  heartbeat.node = other;
+  EXPECT_THAT(std::get<FeedHeartbeatReply>(Call(heartbeat)).publish, IsEmpty());
+}
+
+TEST_F(PublicationsTest, AResumedJobKeepsItsGroups) {
+  const auto groups_of = [this] {
+    std::vector<uint32_t> groups;
+    for (const auto& order : coordinator_->publisher_orders()) groups.push_back(order.group);
+    return groups;
+  };
+  const auto grouped = [this] {
+    return std::ranges::count_if(journal_, [](const JournalRecord& record) {
+      return std::holds_alternative<PublishersGrouped>(record);
+    });
+  };
+  config_.publishing_groups = 1;
+  Start({});
+  Run(100, 1100);
+  EXPECT_THAT(groups_of(), ElementsAre(0, 0));
+  EXPECT_EQ(grouped(), 1);
+  config_.publishing_groups = 2;
+  Start({std::nullopt, journal_});
+  orders_.clear();
+  Run(100, 1100);
+  EXPECT_THAT(groups_of(), ElementsAre(0, 0));
+  EXPECT_EQ(grouped(), 1) << "once";
+  // A journal from the time when each partition had a producer of its own.
+  std::erase_if(journal_, [](const JournalRecord& record) {
+    return std::holds_alternative<PublishersGrouped>(record);
+  });
+  config_.publishing_groups = 1;
+  Start({std::nullopt, journal_});
+  orders_.clear();
+  Run(100, 1100);
+  EXPECT_THAT(groups_of(), ElementsAre(0, 1));
+  EXPECT_EQ(grouped(), 0);
+  journal_.push_back(PublishersGrouped{3});
+  EXPECT_THROW(Start({std::nullopt, journal_}), std::invalid_argument);
+}
+
 TEST_F(PublicationsTest, ScoresThatAreLostAreMadeAgain) {
   Run(40, 1000, true);
   Publish(0, 0);
