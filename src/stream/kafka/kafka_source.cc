@@ -482,6 +482,7 @@ class KafkaSource final : public TimedSource {
                  begin, from, from - begin);
     out->Restart(id, begin);
     Fill(from - begin, out);
+    out->expired = from - begin;
     return ReadRange(id, from, end, payload, out);
   }
 
