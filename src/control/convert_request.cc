@@ -70,6 +70,7 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
   out->set_last_dead_letter(in.last_dead_letter.substr(0, Limits::kText));
   out->set_absolute_error(in.absolute_error);
   out->set_unjoined(in.unjoined);
+  out->set_lost_to_retention(in.lost_to_retention);
   out->set_first_batch(in.first_batch);
   for (const auto& batch : in.batches) {
     auto* scores = out->add_batches();
@@ -105,6 +106,7 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   TakeText(in.last_dead_letter(), Limits::kText, "last_dead_letter", &out->last_dead_letter, check);
   out->absolute_error = in.absolute_error();
   out->unjoined = in.unjoined();
+  out->lost_to_retention = in.lost_to_retention();
   out->first_batch = in.first_batch();
   TakeBytes(in.share(), Limits::kShare, "share", &out->share, check);
   if (!check->Count(in.batches_size(), Limits::kBatches, "batches")) return;

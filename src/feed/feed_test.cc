@@ -82,6 +82,7 @@ class FakeSource final : public stream::Source {
     }
     if (begin <= 4 && 4 < end) out->lost.push_back({4 - begin, 5 - begin, "damaged"});
     out->absent = {{end - begin - 1, end - begin}};
+    out->expired = 1;
     return begin < 3 ? Status(Code::kNotFound, "retention") : Status();
   }
   Status Pin(const std::string& owner, uint32_t partition, uint64_t offset) override {
@@ -228,6 +229,7 @@ TEST_F(FeedTest, PassesOnWhatAStreamIsAskedFor) {
   EXPECT_EQ(batch.lost[0].end, 2u);
   EXPECT_EQ(batch.lost[0].reason, "damaged");
   EXPECT_EQ(batch.absent, (std::vector<stream::RecordBatch::Absent>{{5, 6}}));
+  EXPECT_EQ(batch.expired, 1u);
   EXPECT_EQ(AsText(batch.Value(0, 5).value()), "shop");
   EXPECT_EQ(source->Read(0, 1, 9, &batch), Status(Code::kNotFound, "retention"));
   EXPECT_EQ(batch.size(), 0u);

@@ -132,6 +132,7 @@ Bytes Encode(const Reply& reply) {
     out.Put(static_cast<uint64_t>(absent.begin));
     out.Put(static_cast<uint64_t>(absent.end));
   }
+  out.Put(reply.expired);
   return out.Take();
 }
 
@@ -173,12 +174,16 @@ Result<Reply> DecodeReply(ByteView header) {
   }
   constexpr uint64_t kAbsentBytes = 8 + 8;
   last = 0;
+  uint64_t absent = 0;
   for (uint32_t i = 0, n = in.GetCount(kAbsentBytes); i < n; ++i) {
     const auto begin = in.Get<uint64_t>(), end = in.Get<uint64_t>();
     if (begin < last || end <= begin || end > reply.records) in.Fail();
     last = end;
+    absent += end - begin;
     reply.absent.push_back({begin, end});
   }
+  reply.expired = in.Get<uint64_t>();
+  if (reply.expired > absent) in.Fail();
   if (!in.Done()) return Status(Code::kDataLoss, "malformed reply of a feed");
   return reply;
 }

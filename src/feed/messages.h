@@ -67,6 +67,7 @@ struct Reply {
   uint32_t records = 0;
   std::vector<stream::RecordBatch::Lost> lost;
   std::vector<stream::RecordBatch::Absent> absent;
+  uint64_t expired = 0;  // of the absent ones: removed by retention
 };
 
 // Whether a mark may come after another one (stream::PartitionRange::marks).

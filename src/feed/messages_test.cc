@@ -14,6 +14,7 @@ Reply FullReply() {
   reply.records = 10;
   reply.lost = {{2, 4, "damaged"}, {4, 5, ""}};
   reply.absent = {{0, 1}, {5, 10}};
+  reply.expired = 3;
   return reply;
 }
 
@@ -50,6 +51,7 @@ TEST(FeedMessages, ComeBackWhole) {
   EXPECT_EQ(again->lost[0].end, 4u);
   EXPECT_EQ(again->lost[0].reason, "damaged");
   EXPECT_EQ(again->absent, reply.absent);
+  EXPECT_EQ(again->expired, 3u);
 }
 
 protocol::RunScores SomeScores(uint32_t run, uint32_t width) {
@@ -123,6 +125,9 @@ TEST(FeedMessages, MalformedOnesAreDataLoss) {
   wrong = FullReply();
   wrong.lost[1].end = 11;
   EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "lost records beyond the last";
+  wrong = FullReply();
+  wrong.expired = 7;
+  EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "more than are absent";
   wrong = FullReply();
   wrong.absent[1].begin = 0;
   EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "absent records overlap";

@@ -97,6 +97,7 @@ class RemoteSource final : public stream::Source {
       out->lost.push_back({lost.begin + before, lost.end + before, std::move(lost.reason)});
     for (const auto& absent : reply_.absent)
       out->absent.push_back({absent.begin + before, absent.end + before});
+    out->expired += reply_.expired;
     *at += reply_.records;
     return Status();
   }

@@ -191,6 +191,7 @@ Status Server::ReadRecords(const Request& request, Reply* reply, Bytes* payload)
   reply->records = static_cast<uint32_t>(count);
   reply->lost = records_.lost;
   reply->absent = records_.absent;
+  reply->expired = records_.expired;
   return Status();
 }
 

@@ -213,6 +213,8 @@ struct WorkerProgress {
   // an event counts each time its split is read: again if the split is leased again, whichever runs of it are
   // still missing. So the sum is exact while no split is read twice, and never too small.
   uint64_t unjoined = 0;
+  // Offsets that retention had removed when their splits were read. Counted as `unjoined` is.
+  uint64_t lost_to_retention = 0;
   // Not cumulative: the last entries of the sequence of all batches, from entry `first_batch` on. Entries
   // that no answer has confirmed are repeated. Empty if the job has no use for them.
   uint64_t first_batch = 0;

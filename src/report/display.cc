@@ -266,7 +266,10 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
   lines.push_back(Cut(s.value("strategy", "async") + ": staleness " + Staleness(s) + "   steps " +
                           Grouped(s.value("steps", 0.0)) + Unusual(s, "late") + Unusual(s, "skipped") +
                           "   leased again " + Grouped(s.value("regranted_leases", 0.0)) +
-                          "   dead letters " + Grouped(s.value("dead_letters", 0.0)),
+                          "   dead letters " + Grouped(s.value("dead_letters", 0.0)) +
+                          (s.value("lost_to_retention", 0.0) > 0
+                               ? "   lost to retention " + Grouped(s.value("lost_to_retention", 0.0))
+                               : ""),
                       width));
   if (const std::string predictions = Predictions(s); !predictions.empty())
     lines.push_back(Cut("predictions " + predictions, width));
@@ -386,6 +389,8 @@ std::string RenderSummary(const std::string& summary_json) {
     if (warning.is_string()) row("warning", warning.get<std::string>());
   }
   if (s.value("dead_letters", 0.0) > 0) row("dead letters", Grouped(s.value("dead_letters", 0.0)));
+  if (s.value("lost_to_retention", 0.0) > 0)
+    row("lost to retention", Grouped(s.value("lost_to_retention", 0.0)));
   row("time", Fixed(s.value("wall_s", Json()), 1) + " s, " +
                   Fixed(s.value("aggregated_compute_s", Json()), 1) + " s of CPU time");
   row("checkpoint",

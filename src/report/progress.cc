@@ -219,6 +219,7 @@ void Progress::Forget(Time now, const protocol::View& view) {
       sum.rejected_batches += worker.mapped().rejected_batches;
       sum.dead_letters += worker.mapped().dead_letters;
       sum.unjoined += worker.mapped().unjoined;
+      sum.lost_to_retention += worker.mapped().lost_to_retention;
       sum.feed_bytes += worker.mapped().feed_bytes;
       sum.feed_retries += worker.mapped().feed_retries;
       sum.push_retries += worker.mapped().push_retries;

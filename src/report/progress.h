@@ -109,6 +109,7 @@ class Progress {
     uint64_t rejected_batches = 0;
     uint64_t dead_letters = 0;
     uint64_t unjoined = 0;
+    uint64_t lost_to_retention = 0;
     uint64_t feed_bytes = 0;
     uint64_t feed_retries = 0;
     uint64_t push_retries = 0;

@@ -223,8 +223,9 @@ class Progress::JsonWriter {
   void AddEvents() {
     const Forgotten& forgotten = progress_.forgotten_;
     uint64_t duplicates = forgotten.duplicates, rejected = forgotten.rejected_batches,
-             unjoined = forgotten.unjoined, feed_bytes = forgotten.feed_bytes,
-             feed_retries = forgotten.feed_retries, push_retries = forgotten.push_retries;
+             unjoined = forgotten.unjoined, lost = forgotten.lost_to_retention,
+             feed_bytes = forgotten.feed_bytes, feed_retries = forgotten.feed_retries,
+             push_retries = forgotten.push_retries;
     const DeadLetters dead = progress_.dead_letters();
     uint64_t conflicts = forgotten.conflicts, bytes_moved = forgotten.bytes_moved;
     for (const auto& [node, server] : progress_.servers_) {
@@ -235,6 +236,7 @@ class Progress::JsonWriter {
     for (const auto& [node, worker] : progress_.workers_) {
       rejected += worker.rejected_batches;
       unjoined += worker.unjoined;
+      lost += worker.lost_to_retention;
       feed_bytes += worker.feed_bytes;
       feed_retries += worker.feed_retries;
       push_retries += worker.push_retries;
@@ -255,6 +257,7 @@ class Progress::JsonWriter {
     }
     json_["dead_letters"] = dead.count;
     if (!dead.last.empty()) json_["last_dead_letter"] = dead.last;
+    json_["lost_to_retention"] = lost;
     if (feed_bytes > 0) json_["feed_bytes"] = feed_bytes;
     if (feed_retries > 0) json_["feed_retries"] = feed_retries;
     if (push_retries > 0) json_["push_retries"] = push_retries;

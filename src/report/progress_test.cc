@@ -113,6 +113,7 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
                           "stream_end",
                           "published",
                           "dead_letters",
+                          "lost_to_retention",
                           "rejected_batches",
                           "duplicates",
                           "conflicts",
@@ -426,6 +427,17 @@ TEST_F(ProgressTest, AnyBytesOfAPeerMakeGoodJson) {
   const ProgressJson json = Show();
   EXPECT_EQ(json["dead_letters"], 1);
   EXPECT_TRUE(json["last_dead_letter"].get<std::string>().starts_with("amount: '"));
+}
+
+TEST_F(ProgressTest, WhatRetentionRemovedIsCountedOverAllWorkers) {
+  Make();
+  EXPECT_EQ(Show()["lost_to_retention"], 0);
+  Sums one, other;
+  one.progress.lost_to_retention = 30;
+  other.progress.lost_to_retention = 20;
+  Report(kWorker, one);
+  Report(kOther, other);
+  EXPECT_EQ(Show()["lost_to_retention"], 50);
 }
 
 TEST_F(ProgressTest, EventsWithoutLabelsAreToldOfInJobsWithLateLabels) {
@@ -818,6 +830,7 @@ TEST_F(ProgressTest, NodesThatLeftLongAgoAreForgottenAndStayCounted) {
   gone.Score(0.9f, 0.9f, true);
   gone.progress.dead_letters = 3;
   gone.progress.unjoined = 5;
+  gone.progress.lost_to_retention = 6;
   gone.progress.push_retries = 3;
   gone.progress.last_dead_letter = "bad";
   gone.progress.rejected_batches = 2;
@@ -857,6 +870,7 @@ TEST_F(ProgressTest, NodesThatLeftLongAgoAreForgottenAndStayCounted) {
   late.unlabelled = 0;
   EXPECT_EQ(ProgressJson::parse(progress_->ToJson(now_, late, 0))["unjoined"], 5);
   EXPECT_EQ(after["push_retries"], 3);
+  EXPECT_EQ(after["lost_to_retention"], 6);
   for (const char* same : {"dead_letters", "last_dead_letter", "rejected_batches", "duplicates", "staleness",
                            "staleness_mean", "staleness_p99", "skipped", "auc", "aggregated_compute_s"}) {
     EXPECT_EQ(after[same], before[same]) << same;

@@ -26,6 +26,7 @@ void RecordBatch::Restart(uint32_t of_partition, uint64_t begin) {
   data.clear();
   lost.clear();
   absent.clear();
+  expired = 0;
   attributes.clear();
 }
 

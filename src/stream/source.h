@@ -94,6 +94,9 @@ struct RecordBatch {
   };
   std::vector<Absent> absent;
   bool IsAbsent(size_t record) const;
+  // So many of the absent ones existed until retention removed them; transactions' offsets among them count,
+  // too.
+  uint64_t expired = 0;
   // The attributes that the reader wants: set before a read, which leaves them as they are. `attributes[i]`
   // has the values of wanted[i], or is missing if the source's records have none.
   std::vector<Attribute> wanted;

@@ -356,6 +356,7 @@ def test_records_that_expire_before_they_are_trained(tmp_path, broker):
     lenient = reading(tmp_path / "lenient.yaml", broker, "expiring", "live: true", "fail_on_data_loss: false")
     with leat.Job("train", lenient, "--resume", tmp_path / "job", directory=tmp_path / "job") as job:
         leat.wait_for(lambda: job.status().get("events", 0) >= 120, "the last records")
+        assert leat.wait_for(lambda: job.status()["lost_to_retention"], "the lost records") == 50
         job.interrupt()
         assert job.wait() == 0, job.text()[-2000:]
         logs = "".join(path.read_text() for path in (tmp_path / "job/logs").glob("worker-*.log"))

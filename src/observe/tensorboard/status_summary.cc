@@ -41,6 +41,8 @@ constexpr std::array kFigures = {
     Figure{"/lag", "stream/lag", "events that some slice has not applied yet"},
     Figure{"/lag_s", "stream/lag_s", "seconds since the oldest of them came"},
     Figure{"/dead_letters", "stream/dead_letters", "records that did not fit the schema"},
+    Figure{"/lost_to_retention", "stream/lost_to_retention",
+           "offsets that retention removed before they were read"},
     Figure{"/unjoined", "stream/unjoined", "events for which no label came"},
     Figure{"/steps", "updates/steps", "batches trained by this run's workers"},
     Figure{"/step", "updates/step", "stepped strategies: reached by every slice"},

@@ -30,8 +30,9 @@ Result<CoordinatorStreams> OpenOnThisHost(const job::Job& job) {
     streams.remote = true;
     job::KafkaStream events = *kafka;
     events.labels.reset();  // they have neither a group's offsets nor fingerprints
-    LEAT_ASSIGN_OR_RETURN(streams.background, events.Open());
     LEAT_ASSIGN_OR_RETURN(streams.fingerprints, events.Open());
+    events.options.group = job.name;  // for the commits
+    LEAT_ASSIGN_OR_RETURN(streams.background, events.Open());
   } else if (job.stream.files() == nullptr) {
     LEAT_ASSIGN_OR_RETURN(streams.background, job.stream.Open());
   }

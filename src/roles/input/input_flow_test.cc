@@ -32,10 +32,12 @@ TEST(InputFlowTest, SplitsAreCountedWithTheTimeOfDecoding) {
   InputFlow flow(&progress);
   PreparedSplit split;
   split.bytes = 100;
+  split.rows.expired = 3;
   split.decoding = std::chrono::milliseconds(250);
   flow.OnSplit(split);
   flow.OnSplit(split);
   EXPECT_EQ(progress.input_bytes, 200u);
+  EXPECT_EQ(progress.lost_to_retention, 6u);
   EXPECT_EQ(progress.decode_seconds, 0.5);
 }
 

@@ -60,6 +60,7 @@ Status SplitReader::Read(PreparedSplit* split) {
   const Time begin = clock.Now();
   split->rows.clear();
   decoder_->Decode(records_, &split->rows);
+  split->rows.expired = records_.expired;
   // Before any event of the split can count.
   if (dead_letters_ != nullptr && !split->rows.dead.empty())
     LEAT_RETURN_IF_ERROR(dead_letters_->Keep(records_, split->rows.dead));

@@ -136,6 +136,7 @@ void DecodedRows::clear() {
   index.clear();
   dead.clear();
   unjoined = 0;
+  expired = 0;
 }
 
 }  // namespace leat::stream

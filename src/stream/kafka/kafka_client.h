@@ -27,6 +27,9 @@ struct KafkaOptions {
   uint64_t records = 0;
   // Records that retention has removed before they were read are absent; if false, such a read fails.
   bool skip_expired = false;
+  // A consumer group for which the source commits offsets with the connections that it has anyway. Empty:
+  // none.
+  std::string group;
   // Of memory for records that a source fetches ahead, over all partitions, about.
   uint64_t prefetch_bytes = uint64_t{256} << 20;
 };

@@ -9,22 +9,25 @@ namespace leat::stream {
 namespace {
 
 constexpr uint64_t kLeastFetched = 64 << 10, kMostFetched = 1 << 20;  // bytes of a partition in one reply
+constexpr uint64_t kShortRecord = 100;
 // By default librdkafka of some versions looks at a full queue again only after a second.
 constexpr const char* kQueueBackoff = "fetch.queue.backoff.ms";
 
 }  // namespace
 
-// A reply may come to a queue that is almost full, and short messages take several times their bytes.
 void DividePrefetch(uint64_t budget, size_t partitions, std::map<std::string, std::string>* settings) {
   const uint64_t share = budget / std::max<size_t>(1, partitions);
+  const uint64_t reply = std::clamp(share / 10, kLeastFetched, kMostFetched);
+  // A reply may come to a queue that is almost full, and short records take several times their bytes.
+  const uint64_t with_reply = reply + reply / kShortRecord * kKafkaMessageBytes;
+  const uint64_t queue = share - std::min(with_reply, share / 8 * 7);
   const auto set = [settings](const char* name, uint64_t value) {
     settings->emplace(name, std::to_string(std::max<uint64_t>(1, value)));
   };
-  set("queued.max.messages.kbytes", share / 4 / 1024);
-  set("queued.min.messages", share / 4 / kKafkaMessageBytes);
+  set("queued.max.messages.kbytes", queue / 2 / 1024);
+  set("queued.min.messages", queue / 2 / kKafkaMessageBytes);
   // It has two names.
-  if (!settings->contains("max.partition.fetch.bytes"))
-    set("fetch.message.max.bytes", std::clamp(share / 8, kLeastFetched, kMostFetched));
+  if (!settings->contains("max.partition.fetch.bytes")) set("fetch.message.max.bytes", reply);
   if (CheckKafkaSetting(kQueueBackoff).ok()) set(kQueueBackoff, 5);
 }
 

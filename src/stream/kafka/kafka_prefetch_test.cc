@@ -42,7 +42,7 @@ TEST(KafkaPrefetch, SettingsOfTheJobStay) {
   EXPECT_EQ(settings.at("queued.min.messages"), "7");
   EXPECT_EQ(settings.at("max.partition.fetch.bytes"), "8");
   EXPECT_FALSE(settings.contains("fetch.message.max.bytes"));
-  EXPECT_EQ(settings.at("queued.max.messages.kbytes"), "128");
+  EXPECT_EQ(settings.at("queued.max.messages.kbytes"), "96");
   DividePrefetch(0, 0, &(settings = {}));
   EXPECT_EQ(settings.at("queued.min.messages"), "1");
 }

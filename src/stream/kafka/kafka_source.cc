@@ -172,9 +172,10 @@ class KafkaSource final : public TimedSource {
     return uint64_t{0};
   }
 
-  // With a client of its own, because a group is a client's.
+  // A group is a client's, so that another one than KafkaOptions::group has a client of its own.
   Status CommitOffsets(const std::string& group, std::span<const uint64_t> offsets) override {
-    if (!group_client_) {
+    const bool own = group == options_.group;
+    if (!own && !group_client_) {
       LEAT_ASSIGN_OR_RETURN(group_client_, KafkaClient::Make(RD_KAFKA_CONSUMER, options_,
                                                              {{"group.id", group},
                                                               {"enable.auto.commit", "false"},
@@ -187,7 +188,8 @@ class KafkaSource final : public TimedSource {
       rd_kafka_topic_partition_list_add(list.get(), options_.topic.c_str(), static_cast<int32_t>(id))
           ->offset = static_cast<int64_t>(offsets[id]);
     }
-    return group_client_.Error(rd_kafka_commit(group_client_.get(), list.get(), /*async=*/1), Where());
+    const KafkaClient& client = own ? client_ : group_client_;
+    return client.Error(rd_kafka_commit(client.get(), list.get(), /*async=*/1), Where());
   }
 
   // Partitions of the topic, as of the last answer.
@@ -480,6 +482,7 @@ class KafkaSource final : public TimedSource {
                  begin, from, from - begin);
     out->Restart(id, begin);
     Fill(from - begin, out);
+    out->expired = from - begin;
     return ReadRange(id, from, end, payload, out);
   }
 
@@ -613,11 +616,12 @@ Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options, size_t pa
   // A broker that has nothing new holds a request back so long, and a partition that is read next waits for
   // it.
   complete.settings.emplace("fetch.wait.max.ms", "10");
-  LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, complete,
-                                                       {{"isolation.level", "read_committed"},
-                                                        {"enable.partition.eof", "true"},
-                                                        {"enable.auto.commit", "false"},
-                                                        {"auto.offset.reset", "error"}}));
+  std::map<std::string, std::string> own = {{"isolation.level", "read_committed"},
+                                            {"enable.partition.eof", "true"},
+                                            {"enable.auto.commit", "false"},
+                                            {"auto.offset.reset", "error"}};
+  if (!options.group.empty()) own.insert({{"group.id", options.group}, {"socket.timeout.ms", "10000"}});
+  LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, complete, own));
   KafkaPtr<rd_kafka_topic_t> topic(rd_kafka_topic_new(client.get(), options.topic.c_str(), nullptr));
   if (topic == nullptr) return client.Error(rd_kafka_last_error(), "Kafka topic '" + options.topic + "'");
   auto source = std::make_unique<KafkaSource>(options, std::move(client), std::move(topic));

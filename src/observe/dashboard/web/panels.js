@@ -56,6 +56,7 @@ export function showFacts(frame) {
     ["Processors in use", format.known(sample.series.cores) ? sample.series.cores.toFixed(1) : "–"],
     ["Dead letters", format.exact(status.dead_letters)],
   ];
+  if (status.lost_to_retention) facts.push(["Lost to retention", format.exact(status.lost_to_retention)]);
   if (status.predictions) facts.push(["Predictions", format.exact(status.predictions.published)]);
   if (status.drift) facts.push(["Drift alarms", format.exact(status.drift.alarms)]);
   const list = byId("facts");
