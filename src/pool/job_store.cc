@@ -72,6 +72,21 @@ Status JobStore::Write(const StoredJob& job) {
                                  AsBytes(ToJson(job)));
 }
 
+Status JobStore::Forget(StoredJob job) {
+  const std::string id = std::to_string(job.record.id), aside = directory_ + "/forgotten";
+  job.payload.token.clear();
+  job.payload.environment.clear();
+  LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(aside));
+  LEAT_RETURN_IF_ERROR(checkpoint::ReplaceFile(aside, id + ".json", AsBytes(ToJson(job))));
+  std::error_code error;
+  fs::remove(directory_ + "/jobs/" + id + ".json", error);
+  for (const char* part : {"/authorities/", "/certificates/"}) {
+    if (!error) fs::remove_all(directory_ + part + id, error);
+  }
+  if (error) return checkpoint::SystemError(directory_ + "/jobs/" + id + ".json", "remove", error.value());
+  return {};
+}
+
 Result<Certificate> JobStore::Issue(JobId job, const std::string& name, const std::vector<std::string>& roles,
                                     const std::vector<std::string>& hosts) {
   const fs::path authority = fs::path(directory_) / "authorities" / std::to_string(job);

@@ -4,6 +4,7 @@
 //     lock              held by the pool
 //     run               number of the pool's last start
 //     jobs/7.json       a submitted job with its state and its token; replaced as a whole
+//     forgotten/6.json  one that was over for long, without token and keys; nobody reads it
 //     authorities/7/    of job 7 (net/security/certificate.h), if the pool has TLS
 //     certificates/7/   those that it has issued: HOST.roles, pool, admin
 //
@@ -31,6 +32,8 @@ class JobStore {
   // All jobs; kDataLoss or kInvalidArgument with the path of a file that is damaged.
   Result<std::vector<StoredJob>> Read() const;
   Status Write(const StoredJob& job);  // durable
+  // Moves the file of a job aside, without its secrets, and removes its authority and certificates.
+  Status Forget(StoredJob job);
   // A certificate of the job's authority, which is made with the first one. `name`: of its folder; one that
   // exists is used again.
   Result<Certificate> Issue(JobId job, const std::string& name, const std::vector<std::string>& roles,
