@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <thread>
 
+#include "base/clock.h"
 #include "base/testing.h"
 
 namespace leat::pool {
@@ -17,8 +21,8 @@ using ::testing::Not;
 
 class JobStoreTest : public ::testing::Test {
  protected:
-  std::unique_ptr<JobStore> Open() {
-    auto store = JobStore::Open(dir_ / "pool");
+  std::unique_ptr<JobStore> Open(std::chrono::seconds life = std::chrono::hours(1)) {
+    auto store = JobStore::Open(dir_ / "pool", life);
     EXPECT_TRUE(store.ok()) << store.status().ToString();
     return std::move(*store);
   }
@@ -44,6 +48,26 @@ TEST_F(JobStoreTest, AJobThatIsForgottenKeepsNoSecret) {
   EXPECT_THAT(aside, Not(HasSubstr("secret")));
   EXPECT_FALSE(fs::exists(dir_ / "pool/authorities/3"));
   EXPECT_FALSE(fs::exists(dir_ / "pool/certificates/3"));
+}
+
+TEST_F(JobStoreTest, ACertificateIsIssuedAnewAtHalfOfItsLife) {
+  const auto issue = [this](std::chrono::seconds life) {
+    auto issued = Open(life)->Issue(3, "host.roles", {"worker"}, {"host"});
+    EXPECT_TRUE(issued.ok()) << issued.status().ToString();
+    return *issued;
+  };
+  const Certificate first = issue(std::chrono::hours(1));
+  EXPECT_EQ(issue(std::chrono::hours(1)), first);
+  fs::remove_all(dir_ / "pool/certificates/3/host.roles");
+  const Certificate brief = issue(std::chrono::seconds(4));
+  EXPECT_EQ(brief.ca, first.ca);
+  const MonotonicClock clock;
+  const Time until = clock.Now() + std::chrono::minutes(1);
+  while (issue(std::chrono::hours(1)) == brief) {
+    ASSERT_LT(clock.Now(), until);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_NE(issue(std::chrono::hours(1)), first);
 }
 
 }  // namespace

@@ -231,7 +231,8 @@ std::string ToJson(const AgentReport& report) {
                {"class", report.host_class},
                {"running", std::move(running)},
                {"ended", std::move(ended)},
-               {"wants", std::move(wants)}});
+               {"wants", std::move(wants)},
+               {"renews", report.renews}});
 }
 
 Result<AgentReport> ReportFromJson(std::string_view text) {
@@ -254,6 +255,10 @@ Result<AgentReport> ReportFromJson(std::string_view text) {
       report.wants.push_back({Take<uint64_t>(one, "job"), Take<uint32_t>(one, "servers", 100'000),
                               Take<uint32_t>(one, "workers", 100'000), Take<uint64_t>(one, "events"),
                               TakeBool(one, "lost")});
+    }
+    for (const Json& one : TakeList(json, "renews")) {
+      if (!one.is_number_unsigned()) throw Invalid("renews is " + KindOf(one));
+      report.renews.push_back(one.get<uint64_t>());
     }
     return report;
   });

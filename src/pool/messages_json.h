@@ -45,7 +45,7 @@ struct JobAccess {
 
 struct AgentReply {
   AgentOrders orders;
-  std::map<JobId, JobAccess> jobs;  // of all orders to start something, and to talk to a coordinator
+  std::map<JobId, JobAccess> jobs;  // of all orders to start something, and of renewals
 };
 
 // How a user reaches a job.

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <utility>
@@ -131,6 +132,10 @@ class PoolProcess {
     // What the agent needs to start processes, and to talk to the coordinators that it has.
     std::vector<JobId> jobs;
     for (const auto& start : answer.orders.starts) jobs.push_back(start.id.job);
+    for (const JobId id : report.renews) {
+      const auto runs = [id](const auto& one) { return one.id.job == id; };
+      if (payloads_.contains(id) && std::ranges::any_of(report.running, runs)) jobs.push_back(id);
+    }
     for (const JobId id : jobs) {
       if (answer.jobs.contains(id)) continue;
       auto access = AccessFor(id, report);
@@ -187,7 +192,7 @@ class PoolProcess {
 }  // namespace
 
 Status RunPool(const PoolOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(auto store, JobStore::Open(options.directory));
+  LEAT_ASSIGN_OR_RETURN(auto store, JobStore::Open(options.directory, options.certificate_life));
   LEAT_ASSIGN_OR_RETURN(auto jobs, store->Read());
   PoolProcess process(options, std::move(store), std::move(jobs));
   return process.Run();
