@@ -248,6 +248,21 @@ TEST_F(PoolProcessTest, AJobOutlivesItsCertificates) {
   Await([&] { return EventsOf(job) > before + 20; }, "the job goes on");
 }
 
+TEST_F(PoolProcessTest, JobsHaveUsersOfTheirOwn) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can start processes as other users";
+  StartPool();
+  StartAgent();
+  for (const JobId job : {Submit(0, 1, 20), Submit(0, 1, 20)}) {
+    Await([&] { return State(job) == "done"; }, "a job");
+    const std::string id = std::to_string(job);
+    for (const std::string& path : {"agent/jobs/" + id, "agent/jobs/" + id + "/run/events"}) {
+      struct stat found {};
+      ASSERT_EQ(stat((dir_ / path).c_str(), &found), 0) << path;
+      EXPECT_EQ(found.st_uid, 2'000'000'000 + job) << path;
+    }
+  }
+}
+
 TEST_F(PoolProcessTest, NoJobReadsAnotherOneAndNoSecretIsShown) {
   StartPool();
   StartAgent();
@@ -258,10 +273,7 @@ TEST_F(PoolProcessTest, NoJobReadsAnotherOneAndNoSecretIsShown) {
   ASSERT_GE(access->token.size(), 32u);
   EXPECT_NE(access->token, kTestToken);
   const std::string folder = dir_ / ("agent/jobs/" + std::to_string(job));
-  struct stat found {};
-  ASSERT_EQ(stat(folder.c_str(), &found), 0);
-  EXPECT_EQ(found.st_mode & 0777, 0700u);
-  EXPECT_EQ(found.st_uid, geteuid() == 0 ? 2'000'000'000 + job : geteuid());
+  EXPECT_EQ(fs::status(folder).permissions(), fs::perms(0700));
   // Logs, status and process lists.
   EXPECT_EQ(Ask(PoolKind::kList, "")->find(access->token), std::string::npos);
   for (const auto& entry : fs::recursive_directory_iterator(dir_.path())) {
