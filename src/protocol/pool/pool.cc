@@ -19,6 +19,7 @@ constexpr Duration kFirstOut = std::chrono::seconds(5);
 constexpr Duration kMostOut = std::chrono::minutes(5);
 // An agent that is alive is heard more often.
 constexpr Duration kSilentInstance = std::chrono::seconds(2);
+constexpr Duration kForgottenAgent = std::chrono::hours(24);  // without a report
 constexpr int32_t kKilled = 128 + 9;
 constexpr size_t kForgottenAtOnce = 20;  // by a decision
 
@@ -227,6 +228,7 @@ void Pool::Retire() {
 }
 
 void Pool::Forget(Time now) {
+  std::erase_if(agents_, [&](const auto& agent) { return now - agent.second.heard > kForgottenAgent; });
   const int64_t since = SecondsAt(now - config_.keep_over);
   auto oldest = over_in_order_.begin();
   for (size_t i = 0; i < kForgottenAtOnce && oldest != over_in_order_.end(); ++i) {

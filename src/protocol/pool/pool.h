@@ -11,7 +11,7 @@
 // learned from the agents, so a new pool goes on where the last one died; until they have reported, it
 // decides nothing. Jobs that are over cost nothing but memory, and are forgotten in the end: the oldest ones
 // beyond a number, and those that have been over for some days. The newest job stays, since numbers of jobs
-// go on from it.
+// go on from it. An agent that has been silent for a day is forgotten, too.
 //
 // Pure: time and messages are arguments. Not thread-safe.
 #pragma once

@@ -345,6 +345,23 @@ TEST(PoolMemoryTest, JobsThatAreOverCostNothingAndAreForgotten) {
   EXPECT_EQ(pool.job(now, kJobs + 1)->record.over_s, kStart + Seconds(now));
 }
 
+TEST(PoolMemoryTest, AgentsThatAreSilentForADayAreForgotten) {
+  Time now{0};
+  Pool pool(now, {}, {});
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "spot-" + std::to_string(i);
+    ASSERT_TRUE(pool.OnReport(now, {.agent = name, .instance = 1, .sequence = 1, .host = name}).ok());
+  }
+  now += std::chrono::hours(23);
+  pool.Decide(now);
+  EXPECT_EQ(pool.agents(now).size(), 100u) << "somebody may look for them";
+  ASSERT_TRUE(pool.OnReport(now, {.agent = "spot-7", .instance = 2, .sequence = 1, .host = "h"}).ok());
+  now += std::chrono::hours(2);
+  pool.Decide(now);
+  ASSERT_EQ(pool.agents(now).size(), 1u);
+  EXPECT_EQ(pool.agents(now)[0].name, "spot-7");
+}
+
 // An agent was silent while its job ended, and was perhaps forgotten.
 TEST(PoolMemoryTest, ProcessesOfJobsThatAreOverAreEnded) {
   const Time now{0};
