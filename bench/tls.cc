@@ -68,8 +68,9 @@ class TemporaryFolder {
 std::shared_ptr<net::TlsIdentity> MakeIdentity(const std::filesystem::path& folder) {
   Status status = net::CreateAuthority(folder / "ca");
   if (status.ok()) {
-    status = net::IssueCertificate(folder / "ca", folder / "both",
-                                   {.roles = {"server", "worker"}, .hosts = {"127.0.0.1"}, .valid_days = 1});
+    status = net::IssueCertificate(
+        folder / "ca", folder / "both",
+        {.roles = {"server", "worker"}, .hosts = {"127.0.0.1"}, .valid = std::chrono::hours(24)});
   }
   auto identity = net::TlsIdentity::Load(folder / "both");
   if (!status.ok()) Fail(status.message());

@@ -22,6 +22,11 @@ if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/tools/compiler_launcher)
 endif()
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # g++ collects garbage from 128 MB on, a sixth of its time for a batch. Without that a batch takes up to 1.9 GB, not 1.4.
+  add_compile_options(--param=ggc-min-heapsize=1048576)
+endif()
+
 # What users of the headers need.
 add_library(leat_usage INTERFACE)
 target_compile_features(leat_usage INTERFACE cxx_std_20)

@@ -24,6 +24,7 @@ void CheckAll(std::string_view text) {
   Check(text, ReplyFromJson);
   Check(text, SubmitFromJson);
   Check(text, CancelFromJson);
+  Check(text, ListFromJson);
   Check(text, AccessFromJson);
   Check(text, StoredFromJson);
   (void)JobFromJson(text);

@@ -1,4 +1,5 @@
 // leat cert: a private certificate authority.
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -18,6 +19,7 @@ struct CertArguments {
   std::string roles;
   std::string folder;
   net::CertificateRequest request;
+  int days = 365;
 };
 
 void RequireCertificate(const Status& status) {
@@ -54,10 +56,11 @@ void AddCertCommand(CLI::App& app, int* result) {
                     "names, wildcard names (*.leat.example) and IP addresses of its hosts");
   issue->add_option("--authority", a->authority, "folder of the authority")->required();
   issue->add_option("--out", a->folder, "new folder of ca.pem, cert.pem and key.pem")->required();
-  issue->add_option("--days", a->request.valid_days, "days that it is valid")
+  issue->add_option("--days", a->days, "days that it is valid")
       ->capture_default_str()
       ->check(CLI::Range(1, 3650));
   issue->callback([a, result] {
+    a->request.valid = std::chrono::hours(24) * a->days;
     a->request.roles = CLI::detail::split(a->roles, ',');
     RequireCertificate(net::IssueCertificate(a->authority, a->folder, a->request));
     std::printf("created %s\n", a->folder.c_str());

@@ -56,6 +56,7 @@ struct PoolArguments {
   uint64_t job = 0;
   pool::HostClasses classes;
   bool discard = false, json = false, wait = false;
+  uint32_t over = pool::ListRequest().over;
 };
 
 void RequireOk(const Status& status) {
@@ -215,7 +216,7 @@ std::string Text(const Json& json, const char* name) {
 }
 
 int List(const PoolArguments& a) {
-  const std::string body = Ask(a, PoolKind::kList, "");
+  const std::string body = Ask(a, PoolKind::kList, ToJson(pool::ListRequest{a.over}));
   if (a.json) {
     std::printf("%s\n", body.c_str());
     return 0;
@@ -242,6 +243,9 @@ int List(const PoolArguments& a) {
                 agent.value("memory", 0.0) / 1e6, agent.value("lost", false) ? "; it does not answer" : "",
                 left_out.empty() ? "" : ("; it " + left_out).c_str());
   }
+  if (const auto more = all.find("left_out"); more != all.end())
+    std::printf("%s more jobs and %s more agents are not shown\n", Text(*more, "jobs").c_str(),
+                Text(*more, "agents").c_str());
   return 0;
 }
 
@@ -335,8 +339,11 @@ void AddPoolCommands(CLI::App& app, int* result) {
       "--access", a->access,
       "new folder for the job's token and a certificate for the role admin, for leat status and others");
 
-  add_pool(add("jobs", "show the jobs and agents of a pool", [a] { return List(*a); }));
-  app.get_subcommand("jobs")->add_flag("--json", a->json, "print one JSON object");
+  auto* jobs = add("jobs", "show the jobs and agents of a pool", [a] { return List(*a); });
+  add_pool(jobs);
+  jobs->add_flag("--json", a->json, "print one JSON object");
+  jobs->add_option("--over", a->over, "of the jobs that are over, so many of the newest")
+      ->capture_default_str();
 
   auto* cancel = add("cancel", "end a job of a pool, with a checkpoint", [a] {
     Ask(*a, PoolKind::kCancel, ToJson(pool::CancelRequest{a->job, a->discard}));

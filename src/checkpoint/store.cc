@@ -203,8 +203,7 @@ class DirectoryStore final : public Store {
     return RemoveCheckpoint(directory_ + "/" + DirectoryName(id), term_directory_);
   }
 
-  // The checkpoints first: the journal's new file may need their space.
-  Status Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) override {
+  Status DropCheckpoints(uint64_t oldest_kept) override {
     LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(directory_));
     const uint64_t newest = complete.empty() ? 0 : complete.back();
     LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ListCheckpoints(directory_));
@@ -212,7 +211,10 @@ class DirectoryStore final : public Store {
       const bool incomplete = std::ranges::find(complete, id) == complete.end();
       if (id < oldest_kept || (incomplete && id < newest)) LEAT_RETURN_IF_ERROR(Remove(id));
     }
-    LEAT_RETURN_IF_ERROR(SyncDirectory(directory_));
+    return SyncDirectory(directory_);
+  }
+
+  Status CompactJournal(const std::vector<protocol::Position>& watermark) override {
     LEAT_ASSIGN_OR_RETURN(auto records, journal_.Read());
     return journal_.Rewrite(Compact(std::move(records), watermark));
   }

@@ -82,11 +82,18 @@ class Store {
   virtual Result<protocol::CheckpointOrder> Prepare(uint64_t id, uint64_t bytes) = 0;
   // The shards must exist, with the reported sizes.
   virtual Status Commit(const protocol::Manifest& manifest) = 0;
-  // Removes a checkpoint, complete or not. Ok if there is none.
+  // Removes a checkpoint, complete or not. Ok if there is none. This and DropCheckpoints may run beside calls
+  // of another thread: large files take seconds.
   virtual Status Remove(uint64_t id) = 0;
-  // Removes all checkpoints before `oldest_kept` and incomplete ones before the newest complete one, and from
-  // the journal the cuts that end at or before `watermark` (by partition).
-  virtual Status Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) = 0;
+  // Removes all checkpoints before `oldest_kept` and incomplete ones before the newest complete one.
+  virtual Status DropCheckpoints(uint64_t oldest_kept) = 0;
+  // Removes from the journal the cuts that end at or before `watermark` (by partition). After
+  // DropCheckpoints: the journal's new file may need their space.
+  virtual Status CompactJournal(const std::vector<protocol::Position>& watermark) = 0;
+  Status Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) {
+    LEAT_RETURN_IF_ERROR(DropCheckpoints(oldest_kept));
+    return CompactJournal(watermark);
+  }
   // The job has ended in order, or is stopped: nobody needs to take over (NewestClaimed). Nothing can be
   // appended to the journal any more.
   virtual Status End() = 0;

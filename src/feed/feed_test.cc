@@ -482,11 +482,15 @@ TEST_F(FeedTest, CertificatesSayWhoMayReadTheStream) {
     EXPECT_THAT(ranges.status().message(), HasSubstr(reads ? "" : "the certificate is for the role " + role));
     stream::RecordBatch records;
     EXPECT_EQ(source->Read(0, 3, 4, &records).ok(), reads) << role;
-    for (const Status& status :
-         {source->Sync(0, 9), source->Advance(0, 9), source->Pin("job", 0, 3), source->Unpin("job")}) {
-      EXPECT_EQ(status.code(), reads ? Code::kFailedPrecondition : Code::kPermissionDenied)
+    const bool changes = role == "coordinator";
+    const std::vector<uint64_t> offsets = {3};
+    for (const Status& status : {source->Sync(0, 9), source->Advance(0, 9), source->Pin("job", 0, 3),
+                                 source->Unpin("job"), source->CommitOffsets("group", offsets)}) {
+      EXPECT_EQ(status.code(), changes ? Code::kFailedPrecondition : Code::kPermissionDenied)
           << role << ": " << status.ToString();
     }
+    source->WantMarks(0, {}, 1);  // for all readers of this feed
+    EXPECT_EQ(source->Ranges().ok(), changes) << role;
   }
 }
 

@@ -13,12 +13,31 @@ namespace leat::feed {
 
 namespace {
 
-Status CheckPermission(net::CertificateRoles peer, RequestKind kind) {
-  constexpr net::CertificateRoles kReaders = {net::CertificateRole::kWorker,
-                                              net::CertificateRole::kCoordinator};
-  if (kind == RequestKind::kAsset || kind == RequestKind::kDescribe || peer.Overlaps(kReaders)) return {};
+// Workers read. Changes of the stream, and the choice of its marks, are the coordinator's.
+Status CheckPermission(net::CertificateRoles peer, const Request& request) {
+  net::CertificateRoles may = {net::CertificateRole::kCoordinator};
+  switch (request.kind) {
+    case RequestKind::kAsset:
+    case RequestKind::kDescribe:
+      return {};
+    case RequestKind::kRanges:
+      if (request.marks.empty()) may.Add(net::CertificateRole::kWorker);
+      break;
+    case RequestKind::kRecords:
+    case RequestKind::kFingerprint:
+    case RequestKind::kScores:
+      may.Add(net::CertificateRole::kWorker);
+      break;
+    case RequestKind::kSync:
+    case RequestKind::kAdvance:
+    case RequestKind::kPin:
+    case RequestKind::kUnpin:
+    case RequestKind::kCommit:
+      break;
+  }
+  if (peer.Overlaps(may)) return {};
   return {Code::kPermissionDenied, "the certificate is for the role " + peer.ToString() +
-                                       ", the stream needs one for " + kReaders.ToString()};
+                                       ", this request needs one for " + may.ToString()};
 }
 
 }  // namespace
@@ -92,7 +111,7 @@ Result<stream::Source*> Server::Source() {
 Reply Server::Answer(const Request& request, ByteView sent, net::CertificateRoles peer, Bytes* payload) {
   ++requests_;
   Reply reply;
-  if (reply.status = CheckPermission(peer, request.kind); !reply.status.ok()) return reply;
+  if (reply.status = CheckPermission(peer, request); !reply.status.ok()) return reply;
   if (request.content != 0 && contents_.id != 0 && request.content != contents_.id) {
     reply.status = Status(Code::kStale, "this feed serves another job's stream");
     return reply;

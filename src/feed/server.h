@@ -1,6 +1,6 @@
 // A feed: serves a stream and files to peers that do not have them. With TLS, only peers with the certificate
-// of a worker or coordinator may read the stream; all may read the files. Loop's thread only; a read blocks
-// the loop, which should have no other work.
+// of a worker or coordinator may read the stream, and only a coordinator may change it; all may read the
+// files. Loop's thread only; a read blocks the loop, which should have no other work.
 #pragma once
 
 #include <atomic>

@@ -13,8 +13,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -29,6 +31,7 @@
 #include "launcher/start/ready.h"
 #include "net/address.h"
 #include "net/same_host/descriptor.h"
+#include "net/security/certificate.h"
 #include "pool/agent_directory.h"
 #include "pool/coordinator_link.h"
 #include "pool/messages_json.h"
@@ -46,6 +49,7 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 constexpr Duration kMostPause = std::chrono::seconds(10);
 // An agent that was restarted may meet its former self for a while.
 constexpr Duration kNameTaken = std::chrono::seconds(5);
+constexpr int64_t kRenewAgain = 10;  // s, after new certificates could not be written
 
 class Agent {
  public:
@@ -148,6 +152,7 @@ class Agent {
   // Its credentials go with its last process here.
   void Forget(JobId job) {
     access_.erase(job);
+    renewals_.erase(job);
     std::error_code ignored;
     fs::remove_all(Folder("secrets", job), ignored);
   }
@@ -200,7 +205,25 @@ class Agent {
       if (const auto want = local.link->want()) report.wants.push_back(*want);
     }
     report.ended = ended_;
+    for (const auto& [job, at] : renewals_) {
+      if (std::time(nullptr) >= at) report.renews.push_back(job);
+    }
     return report;
+  }
+
+  // Takes the certificates that the pool has renewed, for processes that run.
+  void Renew(const JobAccess& access) {
+    int64_t at = std::numeric_limits<int64_t>::max();
+    for (const Certificate& one : {access.roles, access.pool}) {
+      if (const auto renewal = net::RenewalTime(one.certificate); renewal.ok()) at = std::min(at, *renewal);
+    }
+    const bool runs =
+        std::ranges::any_of(locals_, [&](const auto& local) { return local.second.id.job == access.job; });
+    if (const Status written = runs ? WriteCertificates(access) : Status(); !written.ok()) {
+      spdlog::error("job {}: the new certificate: {}", access.job, written.message());
+      at = std::time(nullptr) + kRenewAgain;
+    }
+    renewals_[access.job] = at;
   }
 
   Status Exchange() {
@@ -236,7 +259,10 @@ class Agent {
     }
     heard_ = true;
     std::erase_if(ended_, [&](const auto& e) { return e.event <= reply->orders.acknowledged; });
-    for (auto& [id, access] : reply->jobs) access_[id] = std::move(access);
+    for (auto& [id, access] : reply->jobs) {
+      Renew(access);
+      access_[id] = std::move(access);
+    }
     for (const auto& start : reply->orders.starts) {
       if (!access_.contains(start.id.job) || !started_.insert(start.id.number).second) continue;
       const Status started = Start(start);
@@ -295,11 +321,13 @@ class Agent {
   Status WriteSecret(const std::string& folder, const char* name, std::string_view text, bool of_job,
                      JobId job) {
     const std::string path = folder + "/" + name;
-    // A new file is not the job's before it is given to it, and processes of the job may read at any time.
+    // Processes of the job may read at any time: a new file is given to it before it has its name.
     const auto there = checkpoint::ReadFile(path, text.size());
-    if (!there.ok() || AsText(*there) != text)
-      LEAT_RETURN_IF_ERROR(checkpoint::ReplaceFile(folder, name, AsBytes(text)));
-    return of_job ? Own(path, job, 0400) : Status();
+    if (there.ok() && AsText(*there) == text) return of_job ? Own(path, job, 0400) : Status();
+    const std::string next = std::string(name) + ".new";
+    LEAT_RETURN_IF_ERROR(checkpoint::ReplaceFile(folder, next, AsBytes(text)));
+    if (of_job) LEAT_RETURN_IF_ERROR(Own(folder + "/" + next, job, 0400));
+    return checkpoint::RenameSynced(folder, next, name);
   }
 
   Status WriteCertificate(const std::string& folder, const Certificate& certificate, bool of_job, JobId job) {
@@ -322,8 +350,12 @@ class Agent {
     chmod(secrets.c_str(), 0711);
     LEAT_RETURN_IF_ERROR(Own(Folder("jobs", job), job, 0700));
     LEAT_RETURN_IF_ERROR(WriteSecret(secrets, "job.yaml", access.payload.file, true, job));
-    LEAT_RETURN_IF_ERROR(WriteCertificate(secrets + "/roles", access.roles, true, job));
-    return WriteCertificate(secrets + "/pool", access.pool, false, job);
+    return WriteCertificates(access);
+  }
+  Status WriteCertificates(const JobAccess& access) {
+    const std::string secrets = Folder("secrets", access.job);
+    LEAT_RETURN_IF_ERROR(WriteCertificate(secrets + "/roles", access.roles, true, access.job));
+    return WriteCertificate(secrets + "/pool", access.pool, false, access.job);
   }
 
   launcher::ProcessSpec SpecFor(const JobAccess& access, const std::string& name) const {
@@ -446,6 +478,7 @@ class Agent {
   const std::unique_ptr<control::ControlClient> pool_;
   std::map<uint64_t, Local> locals_;  // by number
   std::map<JobId, JobAccess> access_;
+  std::map<JobId, int64_t> renewals_;  // when to ask for new certificates, in seconds since 1970
   std::vector<AgentReport::Ended> ended_;
   std::set<uint64_t> started_;  // also those that have ended
   uint64_t sequence_ = 0, events_ = 0;

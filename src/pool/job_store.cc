@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <utility>
 
@@ -29,11 +30,20 @@ Result<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
+// Whether there is a certificate that is good, and half of whose life is not over.
+bool IsFresh(const fs::path& folder) {
+  const auto files = net::ReadCertificateFolder(folder);
+  if (!files.ok()) return false;
+  const auto renewal = net::RenewalTime(files->certificate);
+  return renewal.ok() && std::time(nullptr) < *renewal;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<JobStore>> JobStore::Open(const std::string& directory) {
+Result<std::unique_ptr<JobStore>> JobStore::Open(const std::string& directory,
+                                                 std::chrono::seconds certificate_life) {
   LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(directory + "/jobs"));
-  std::unique_ptr<JobStore> store(new JobStore(directory));
+  std::unique_ptr<JobStore> store(new JobStore(directory, certificate_life));
   const std::string lock = directory + "/lock";
   store->lock_ = net::Descriptor(open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (store->lock_.get() < 0) return checkpoint::SystemError(lock, "cannot be opened", errno);
@@ -72,6 +82,21 @@ Status JobStore::Write(const StoredJob& job) {
                                  AsBytes(ToJson(job)));
 }
 
+Status JobStore::Forget(StoredJob job) {
+  const std::string id = std::to_string(job.record.id), aside = directory_ + "/forgotten";
+  job.payload.token.clear();
+  job.payload.environment.clear();
+  LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(aside));
+  LEAT_RETURN_IF_ERROR(checkpoint::ReplaceFile(aside, id + ".json", AsBytes(ToJson(job))));
+  std::error_code error;
+  fs::remove(directory_ + "/jobs/" + id + ".json", error);
+  for (const char* part : {"/authorities/", "/certificates/"}) {
+    if (!error) fs::remove_all(directory_ + part + id, error);
+  }
+  if (error) return checkpoint::SystemError(directory_ + "/jobs/" + id + ".json", "remove", error.value());
+  return {};
+}
+
 Result<Certificate> JobStore::Issue(JobId job, const std::string& name, const std::vector<std::string>& roles,
                                     const std::vector<std::string>& hosts) {
   const fs::path authority = fs::path(directory_) / "authorities" / std::to_string(job);
@@ -80,9 +105,16 @@ Result<Certificate> JobStore::Issue(JobId job, const std::string& name, const st
     LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(authority.parent_path().string()));
     LEAT_RETURN_IF_ERROR(net::CreateAuthority(authority));
   }
-  if (!fs::exists(folder)) {
+  if (!IsFresh(folder)) {
     LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(folder.parent_path().string()));
-    LEAT_RETURN_IF_ERROR(net::IssueCertificate(authority, folder, {.roles = roles, .hosts = hosts}));
+    const fs::path next = folder.string() + ".new";
+    std::error_code error;
+    fs::remove_all(next, error);
+    LEAT_RETURN_IF_ERROR(
+        net::IssueCertificate(authority, next, {.roles = roles, .hosts = hosts, .valid = certificate_life_}));
+    fs::remove_all(folder, error);
+    fs::rename(next, folder, error);
+    if (error) return checkpoint::SystemError(folder.string(), "rename", error.value());
   }
   LEAT_ASSIGN_OR_RETURN(const auto files, net::ReadCertificateFolder(folder));
   return Certificate{files.ca, files.certificate, files.key};

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "control/server.h"
 #include "launcher/signals.h"
 #include "launcher/start/ready.h"
+#include "net/tls/tls_identity.h"
 #include "pool/agent.h"
 #include "pool/pool_server.h"
 #include "pool/testing.h"
@@ -44,6 +46,17 @@ std::string Option(const std::vector<std::string>& arguments, const std::string&
 std::string Token() {
   const char* token = std::getenv("LEAT_TOKEN");
   return token != nullptr ? token : "";
+}
+
+// Null without a folder.
+std::shared_ptr<net::TlsIdentity> PlayedTls(const std::string& folder) {
+  if (folder.empty()) return nullptr;
+  auto tls = net::TlsIdentity::Load(folder);
+  return tls.ok() ? std::move(*tls) : nullptr;
+}
+std::shared_ptr<net::TlsIdentity> PlayedTls() {
+  const char* folder = std::getenv("LEAT_SECURITY");
+  return PlayedTls(folder != nullptr ? folder : "");
 }
 
 int Fail(const Status& status) {
@@ -83,7 +96,7 @@ class PlayedCoordinator {
     }
     auto server = control::ControlServer::Start(
         Option(arguments_, "--listen"), Token(),
-        [this](protocol::ControlRequest request, auto reply) { reply(Answer(request)); });
+        [this](protocol::ControlRequest request, auto reply) { reply(Answer(request)); }, {}, PlayedTls());
     if (!server.ok()) return Fail(server.status());
     const std::string line = (*server)->address() + "\n";
     if (write(ready, line.data(), line.size()) < 0) return ExitStatus::kFailed;
@@ -140,7 +153,7 @@ int PlayWorker(const std::vector<std::string>& arguments) {
   launcher::BlockSignals();
   std::atomic<bool> stop{false};
   const launcher::SignalWatch signals([&](int) { stop = true; });
-  const auto client = control::ControlClient::Make(Option(arguments, "--coordinator"), Token());
+  const auto client = control::ControlClient::Make(Option(arguments, "--coordinator"), Token(), PlayedTls());
   for (int failures = 0; !stop && failures < 20;) {
     const auto reply = client->Call(protocol::JobRequest{std::to_string(getpid())}, 500ms);
     const auto* said = reply.ok() ? std::get_if<protocol::JobReply>(&*reply) : nullptr;
@@ -164,6 +177,8 @@ int Play(const std::vector<std::string>& arguments) {
     options.listen = Option(arguments, "--listen");
     options.token = kTestToken;
     options.config.agent_timeout = std::chrono::seconds(3);
+    options.tls = PlayedTls(Option(arguments, "--security"));
+    if (options.tls != nullptr) options.certificate_life = kCertificateLife;
     return ExitStatusOf(RunPool(options).code());
   }
   AgentOptions options;
@@ -172,6 +187,7 @@ int Play(const std::vector<std::string>& arguments) {
   options.name = Option(arguments, "--name");
   options.directory = Option(arguments, "--directory");
   options.offer = {3000, uint64_t{1} << 33};
+  options.tls = PlayedTls(Option(arguments, "--security"));
   return ExitStatusOf(RunAgent(options).code());
 }
 

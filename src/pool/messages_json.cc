@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <stdexcept>
 #include <utility>
 
@@ -17,6 +19,7 @@ constexpr int kMostLevels = 8;
 constexpr size_t kMostEntries = 100'000;
 constexpr size_t kLongestName = 256;
 constexpr size_t kLongestText = size_t{3} << 20;
+constexpr size_t kMostStatusBytes = size_t{3} << 20;  // a reply has up to 4 MiB
 
 // Thrown while a body is read, and turned into a Status.
 struct Invalid : std::runtime_error {
@@ -228,7 +231,8 @@ std::string ToJson(const AgentReport& report) {
                {"class", report.host_class},
                {"running", std::move(running)},
                {"ended", std::move(ended)},
-               {"wants", std::move(wants)}});
+               {"wants", std::move(wants)},
+               {"renews", report.renews}});
 }
 
 Result<AgentReport> ReportFromJson(std::string_view text) {
@@ -251,6 +255,10 @@ Result<AgentReport> ReportFromJson(std::string_view text) {
       report.wants.push_back({Take<uint64_t>(one, "job"), Take<uint32_t>(one, "servers", 100'000),
                               Take<uint32_t>(one, "workers", 100'000), Take<uint64_t>(one, "events"),
                               TakeBool(one, "lost")});
+    }
+    for (const Json& one : TakeList(json, "renews")) {
+      if (!one.is_number_unsigned()) throw Invalid("renews is " + KindOf(one));
+      report.renews.push_back(one.get<uint64_t>());
     }
     return report;
   });
@@ -354,6 +362,7 @@ std::string ToJson(const StoredJob& job) {
                {"discard", record.discard},
                {"reason", record.reason},
                {"preemptions", record.preemptions},
+               {"over_s", record.over_s},
                {"payload", Put(job.payload)}});
 }
 Result<StoredJob> StoredFromJson(std::string_view text) {
@@ -368,48 +377,105 @@ Result<StoredJob> StoredFromJson(std::string_view text) {
     job.record.discard = TakeBool(json, "discard");
     job.record.reason = TakeText(json, "reason", 8192);
     job.record.preemptions = Take<uint32_t>(json, "preemptions");
+    // Files of former versions lack it.
+    if (json.contains("over_s"))
+      job.record.over_s = static_cast<int64_t>(Take<uint64_t>(json, "over_s", uint64_t{1} << 40));
     job.payload = TakePayload(Field(json, "payload"));
     return job;
   });
 }
 
-std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<AgentStatus>& agents) {
-  Json all = {{"jobs", Json::array()}, {"agents", Json::array()}};
+std::string ToJson(const ListRequest& request) {
+  return Dump({{"over", request.over}});
+}
+Result<ListRequest> ListFromJson(std::string_view text) {
+  if (text.empty()) return ListRequest();
+  return Parse<ListRequest>(text, "request for the jobs",
+                            [](const Json& json) { return ListRequest{Take<uint32_t>(json, "over")}; });
+}
+
+namespace {
+
+std::string JobText(const JobStatus& job) {
+  const JobRecord& record = job.record;
+  Json one = {{"job", record.id},
+              {"name", record.spec.name},
+              {"state", Name(record.state)},
+              {"priority", record.spec.priority},
+              {"share", record.spec.share},
+              {"cores", job.cores},
+              {"fair_cores", job.fair_cores},
+              {"core_seconds", job.core_seconds},
+              {"workers", job.workers},
+              {"ps", job.servers},
+              {"granted", {{"workers", job.grant.workers}, {"ps", job.grant.servers}}},
+              {"events", job.events},
+              {"preemptions", record.preemptions}};
+  if (!job.coordinator.empty()) one["coordinator"] = job.coordinator;
+  if (!record.home.empty()) one["home"] = record.home;
+  if (!job.waiting.empty()) one["waits_for"] = job.waiting;
+  if (!record.reason.empty()) one["reason"] = record.reason;
+  return Dump(one);
+}
+
+std::string AgentText(const AgentStatus& agent) {
+  Json one = {{"agent", agent.name},
+              {"host", agent.host},
+              {"cores", static_cast<double>(agent.offer.millicores) / 1000},
+              {"free_cores", static_cast<double>(agent.free.millicores) / 1000},
+              {"memory", agent.offer.memory},
+              {"free_memory", agent.free.memory},
+              {"processes", agent.processes},
+              {"lost", agent.lost}};
+  if (!agent.host_class.empty()) one["class"] = agent.host_class;
+  if (!agent.left_out.empty()) one["left_out"] = agent.left_out;
+  return Dump(one);
+}
+
+std::string Joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : ",") + text;
+  return "[" + all + "]";
+}
+
+}  // namespace
+
+std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<AgentStatus>& agents,
+                       const ListRequest& request) {
+  size_t bytes = 0;
+  const auto fits = [&bytes](const std::string& text) {
+    bytes += text.size() + 1;
+    return bytes <= kMostStatusBytes;
+  };
+  std::map<JobId, std::string> shown;
   for (const JobStatus& job : jobs) {
-    const JobRecord& record = job.record;
-    Json one = {{"job", record.id},
-                {"name", record.spec.name},
-                {"state", Name(record.state)},
-                {"priority", record.spec.priority},
-                {"share", record.spec.share},
-                {"cores", job.cores},
-                {"fair_cores", job.fair_cores},
-                {"core_seconds", job.core_seconds},
-                {"workers", job.workers},
-                {"ps", job.servers},
-                {"granted", {{"workers", job.grant.workers}, {"ps", job.grant.servers}}},
-                {"events", job.events},
-                {"preemptions", record.preemptions}};
-    if (!job.coordinator.empty()) one["coordinator"] = job.coordinator;
-    if (!record.home.empty()) one["home"] = record.home;
-    if (!job.waiting.empty()) one["waits_for"] = job.waiting;
-    if (!record.reason.empty()) one["reason"] = record.reason;
-    all["jobs"].push_back(std::move(one));
+    if (IsOver(job.record.state)) continue;
+    std::string text = JobText(job);
+    if (!fits(text)) break;
+    shown[job.record.id] = std::move(text);
   }
+  std::vector<std::string> agent_texts;
   for (const AgentStatus& agent : agents) {
-    Json one = {{"agent", agent.name},
-                {"host", agent.host},
-                {"cores", static_cast<double>(agent.offer.millicores) / 1000},
-                {"free_cores", static_cast<double>(agent.free.millicores) / 1000},
-                {"memory", agent.offer.memory},
-                {"free_memory", agent.free.memory},
-                {"processes", agent.processes},
-                {"lost", agent.lost}};
-    if (!agent.host_class.empty()) one["class"] = agent.host_class;
-    if (!agent.left_out.empty()) one["left_out"] = agent.left_out;
-    all["agents"].push_back(std::move(one));
+    std::string text = AgentText(agent);
+    if (!fits(text)) break;
+    agent_texts.push_back(std::move(text));
   }
-  return Dump(all);
+  uint32_t over = 0;
+  for (const JobStatus& job : std::views::reverse(jobs)) {
+    if (!IsOver(job.record.state)) continue;
+    if (over++ >= request.over) break;
+    std::string text = JobText(job);
+    if (!fits(text)) break;
+    shown[job.record.id] = std::move(text);
+  }
+  const size_t left_out_jobs = jobs.size() - shown.size(),
+               left_out_agents = agents.size() - agent_texts.size();
+  std::vector<std::string> job_texts;
+  for (auto& [id, text] : shown) job_texts.push_back(std::move(text));
+  std::string all = "{\"jobs\":" + Joined(job_texts) + ",\"agents\":" + Joined(agent_texts);
+  if (left_out_jobs + left_out_agents > 0)
+    all += ",\"left_out\":" + Dump({{"jobs", left_out_jobs}, {"agents", left_out_agents}});
+  return all + "}";
 }
 
 }  // namespace leat::pool

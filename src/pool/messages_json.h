@@ -45,7 +45,7 @@ struct JobAccess {
 
 struct AgentReply {
   AgentOrders orders;
-  std::map<JobId, JobAccess> jobs;  // of all orders to start something, and to talk to a coordinator
+  std::map<JobId, JobAccess> jobs;  // of all orders to start something, and of renewals
 };
 
 // How a user reaches a job.
@@ -92,7 +92,15 @@ struct StoredJob {
 };
 std::string ToJson(const StoredJob& job);
 Result<StoredJob> StoredFromJson(std::string_view text);
-// For people and programs; no secret is in it.
-std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<AgentStatus>& agents);
+// What a list of jobs should have. An empty text: the default.
+struct ListRequest {
+  uint32_t over = 100;  // the newest of the jobs that are over
+};
+std::string ToJson(const ListRequest& request);
+Result<ListRequest> ListFromJson(std::string_view text);
+// For people and programs; no secret is in it. What does not fit into a reply is left out, first the oldest
+// of the jobs that are over, then agents, then the newest jobs: "left_out" has their numbers.
+std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<AgentStatus>& agents,
+                       const ListRequest& request = {});
 
 }  // namespace leat::pool

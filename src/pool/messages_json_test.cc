@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace leat::pool {
 namespace {
@@ -47,6 +50,50 @@ TEST(PoolMessagesTest, AFieldOfAnotherTypeIsNamedWithItsType) {
   EXPECT_EQ(refusal("{}"), "request to cancel: job is an object");
   EXPECT_EQ(refusal("null"), "request to cancel: job is null");
   EXPECT_EQ(refusal("true"), "request to cancel: job is true");
+}
+
+JobStatus StatusIn(JobId id, JobState state, size_t text) {
+  JobStatus job;
+  job.record = {.id = id, .spec = {.name = std::string(200, 'n')}, .state = state};
+  (IsOver(state) ? job.record.reason : job.waiting) = std::string(text, 'w');
+  return job;
+}
+
+std::vector<uint64_t> NumbersOf(const nlohmann::json& all) {
+  std::vector<uint64_t> numbers;
+  for (const auto& job : all["jobs"]) numbers.push_back(job["job"]);
+  return numbers;
+}
+
+TEST(PoolMessagesTest, TheListOfJobsFitsIntoAReply) {
+  std::vector<JobStatus> jobs;
+  for (JobId id = 1; id <= 20'000; ++id)
+    jobs.push_back(StatusIn(id, id % 1000 == 0 ? JobState::kQueued : JobState::kFailed, 1000));
+  const std::vector<AgentStatus> agents(1000, {.name = "agent", .host = "host"});
+  const auto few = nlohmann::json::parse(StatusJson(jobs, agents));
+  EXPECT_EQ(few["jobs"].size(), 120u) << "20 that wait, and 100 that are over";
+  EXPECT_EQ(NumbersOf(few).front(), 1000u);
+  EXPECT_EQ(NumbersOf(few)[20], 19'901u);
+  EXPECT_EQ(few["agents"].size(), 1000u);
+  EXPECT_EQ(few["left_out"]["jobs"], 19'880u);
+
+  const std::string text = StatusJson(jobs, agents, {.over = 1'000'000});
+  EXPECT_LE(text.size(), size_t{4} << 20);
+  EXPECT_GE(text.size(), size_t{2} << 20);
+  const auto all = nlohmann::json::parse(text);
+  EXPECT_EQ(NumbersOf(all).front(), 1000u) << "those that wait come first";
+  EXPECT_TRUE(std::ranges::is_sorted(NumbersOf(all)));
+
+  // So many that wait do not fit either.
+  for (JobStatus& job : jobs) job = StatusIn(job.record.id, JobState::kQueued, 1000);
+  EXPECT_LE(StatusJson(jobs, agents).size(), size_t{4} << 20);
+  EXPECT_FALSE(nlohmann::json::parse(StatusJson({}, agents)).contains("left_out"));
+}
+
+TEST(PoolMessagesTest, AListHasADefault) {
+  EXPECT_EQ(ListFromJson("")->over, 100u);
+  EXPECT_EQ(ListFromJson(ToJson(ListRequest{7}))->over, 7u);
+  EXPECT_EQ(ListFromJson("{}").status().code(), Code::kInvalidArgument);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -16,6 +18,8 @@
 #include "control/client.h"
 #include "control/server.h"
 #include "launcher/processes.h"
+#include "net/security/private_file.h"
+#include "net/tls/testing.h"
 #include "pool/messages_json.h"
 #include "pool/testing.h"
 
@@ -43,10 +47,22 @@ class PoolProcessTest : public ::testing::Test {
     EXPECT_TRUE(pid.ok()) << pid.status().message();
     return *pid;
   }
-  pid_t StartPool() { return Start("pool", {"pool", "--directory", dir_ / "pool", "--listen", address_}); }
+  // From here on pool, agent and jobs have TLS.
+  void Secure() {
+    authority_ = std::make_unique<net::testing::TestAuthority>();
+    tls_ = authority_->Identity({"admin"});
+  }
+  std::vector<std::string> Secured(std::vector<std::string> arguments) {
+    if (authority_ != nullptr)
+      arguments.insert(arguments.end(), {"--security", authority_->Issue({arguments.front()}).string()});
+    return arguments;
+  }
+  pid_t StartPool() {
+    return Start("pool", Secured({"pool", "--directory", dir_ / "pool", "--listen", address_}));
+  }
   pid_t StartAgent() {
-    const pid_t agent =
-        Start("agent", {"agent", "--pool", address_, "--name", "one", "--directory", dir_ / "agent"});
+    const pid_t agent = Start(
+        "agent", Secured({"agent", "--pool", address_, "--name", "one", "--directory", dir_ / "agent"}));
     // A job that no agent could run is refused.
     Await(
         [&] {
@@ -67,7 +83,7 @@ class PoolProcessTest : public ::testing::Test {
   }
 
   Result<std::string> Ask(PoolKind kind, const std::string& body) {
-    const auto client = control::ControlClient::Make(address_, kTestToken, nullptr, wire::PortKind::kPool);
+    const auto client = control::ControlClient::Make(address_, kTestToken, tls_, wire::PortKind::kPool);
     auto reply = client->Call(protocol::PoolRequest{kind, body}, 20s);
     if (!reply.ok()) return reply.status();
     auto& said = std::get<protocol::PoolReply>(*reply);
@@ -112,6 +128,8 @@ class PoolProcessTest : public ::testing::Test {
   }
 
   TempDir dir_;
+  std::unique_ptr<net::testing::TestAuthority> authority_;
+  std::shared_ptr<net::TlsIdentity> tls_;  // of the one who asks
   std::string address_;
   launcher::Processes processes_;
 };
@@ -197,6 +215,54 @@ TEST_F(PoolProcessTest, AJobWaitsForAHostThatCannotStartIt) {
   Await([&] { return State(job) == "done"; }, "the job is done");
 }
 
+TEST_F(PoolProcessTest, AJobOutlivesItsCertificates) {
+  Secure();
+  StartPool();
+  StartAgent();
+  const JobId job = Submit(0, 1, 100'000);
+  Await([&] { return JobNow(job).contains("coordinator") && Workers(job) > 0; }, "the job runs");
+  const std::string secrets = dir_ / ("agent/secrets/" + std::to_string(job));
+  const std::string roles = ReadAll(secrets + "/roles/cert.pem"), pool = ReadAll(secrets + "/pool/cert.pem");
+  ASSERT_TRUE(net::RenewalTime(roles).ok());
+  const int64_t end = *net::RenewalTime(roles) + kCertificateLife.count() / 2;
+  Await([&] { return std::time(nullptr) > end + 1; }, "the end of the first certificates");
+  EXPECT_NE(ReadAll(secrets + "/roles/cert.pem"), roles);
+  EXPECT_NE(ReadAll(secrets + "/pool/cert.pem"), pool);
+
+  // New connections: of a user, and of workers that take the place of others.
+  const auto access = AccessFromJson(*Ask(PoolKind::kAccess, JobToJson(job)));
+  ASSERT_TRUE(access.ok());
+  const fs::path admin = dir_ / "admin";
+  ASSERT_TRUE(net::CreatePrivateFile(admin / "ca.pem", access->admin.ca).ok());
+  ASSERT_TRUE(net::CreatePrivateFile(admin / "cert.pem", access->admin.certificate).ok());
+  ASSERT_TRUE(net::CreatePrivateFile(admin / "key.pem", access->admin.key).ok());
+  auto tls = net::TlsIdentity::Load(admin);
+  ASSERT_TRUE(tls.ok()) << tls.status().ToString();
+  const auto status = control::ControlClient::Make(access->coordinator, access->token, *tls)
+                          ->Call(protocol::StatusRequest{}, 20s);
+  EXPECT_TRUE(status.ok()) << status.status().ToString();
+  const JobId other = Submit(0, 1, 20);
+  Await([&] { return State(other) == "done"; }, "a job that takes room for a while");
+  Await([&] { return Workers(job) == 3; }, "workers that join again");
+  const uint64_t before = EventsOf(job);
+  Await([&] { return EventsOf(job) > before + 20; }, "the job goes on");
+}
+
+TEST_F(PoolProcessTest, JobsHaveUsersOfTheirOwn) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can start processes as other users";
+  StartPool();
+  StartAgent();
+  for (const JobId job : {Submit(0, 1, 20), Submit(0, 1, 20)}) {
+    Await([&] { return State(job) == "done"; }, "a job");
+    const std::string id = std::to_string(job);
+    for (const std::string& path : {"agent/jobs/" + id, "agent/jobs/" + id + "/run/events"}) {
+      struct stat found {};
+      ASSERT_EQ(stat((dir_ / path).c_str(), &found), 0) << path;
+      EXPECT_EQ(found.st_uid, 2'000'000'000 + job) << path;
+    }
+  }
+}
+
 TEST_F(PoolProcessTest, NoJobReadsAnotherOneAndNoSecretIsShown) {
   StartPool();
   StartAgent();
@@ -207,10 +273,7 @@ TEST_F(PoolProcessTest, NoJobReadsAnotherOneAndNoSecretIsShown) {
   ASSERT_GE(access->token.size(), 32u);
   EXPECT_NE(access->token, kTestToken);
   const std::string folder = dir_ / ("agent/jobs/" + std::to_string(job));
-  struct stat found {};
-  ASSERT_EQ(stat(folder.c_str(), &found), 0);
-  EXPECT_EQ(found.st_mode & 0777, 0700u);
-  EXPECT_EQ(found.st_uid, geteuid() == 0 ? 2'000'000'000 + job : geteuid());
+  EXPECT_EQ(fs::status(folder).permissions(), fs::perms(0700));
   // Logs, status and process lists.
   EXPECT_EQ(Ask(PoolKind::kList, "")->find(access->token), std::string::npos);
   for (const auto& entry : fs::recursive_directory_iterator(dir_.path())) {

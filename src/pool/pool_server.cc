@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <utility>
 #include <vector>
@@ -51,6 +53,9 @@ class PoolProcess {
   PoolConfig ConfigOf() const {
     PoolConfig config = options_.config;
     config.run = store_->run();
+    config.start_s =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count();
     return config;
   }
   static std::vector<JobRecord> RecordsOf(const std::vector<StoredJob>& jobs) {
@@ -67,12 +72,20 @@ class PoolProcess {
 
   // Nothing is answered before it is on disk. A pool that cannot write ends: its jobs go on.
   bool Save() {
+    const auto fail = [this](const Status& why) {
+      failure_ = why;
+      loop_.Stop();
+      return false;
+    };
+    for (const JobRecord& record : pool_.TakeForgotten()) {
+      const auto payload = payloads_.extract(record.id);
+      if (payload.empty()) continue;
+      if (const Status moved = store_->Forget({record, payload.mapped()}); !moved.ok()) return fail(moved);
+    }
     for (const JobRecord& record : pool_.TakeChanged()) {
-      if (const Status written = store_->Write({record, payloads_[record.id]}); !written.ok()) {
-        failure_ = written;
-        loop_.Stop();
-        return false;
-      }
+      JobPayload& payload = payloads_[record.id];
+      if (IsOver(record.state)) payload.environment.clear();
+      if (const Status written = store_->Write({record, payload}); !written.ok()) return fail(written);
       spdlog::info("job {} ({}): {}{}", record.id, record.spec.name, Name(record.state),
                    record.reason.empty() ? "" : ": " + record.reason);
     }
@@ -97,8 +110,10 @@ class PoolProcess {
         return OnReport(now, request.body);
       case Kind::kSubmit:
         return OnSubmit(now, request.body);
-      case Kind::kList:
-        return StatusJson(pool_.jobs(now), pool_.agents(now));
+      case Kind::kList: {
+        LEAT_ASSIGN_OR_RETURN(const ListRequest list, ListFromJson(request.body));
+        return StatusJson(pool_.jobs(now), pool_.agents(now), list);
+      }
       case Kind::kCancel: {
         LEAT_ASSIGN_OR_RETURN(const CancelRequest cancel, CancelFromJson(request.body));
         LEAT_RETURN_IF_ERROR(pool_.Cancel(now, cancel.job, cancel.discard));
@@ -117,6 +132,10 @@ class PoolProcess {
     // What the agent needs to start processes, and to talk to the coordinators that it has.
     std::vector<JobId> jobs;
     for (const auto& start : answer.orders.starts) jobs.push_back(start.id.job);
+    for (const JobId id : report.renews) {
+      const auto runs = [id](const auto& one) { return one.id.job == id; };
+      if (payloads_.contains(id) && std::ranges::any_of(report.running, runs)) jobs.push_back(id);
+    }
     for (const JobId id : jobs) {
       if (answer.jobs.contains(id)) continue;
       auto access = AccessFor(id, report);
@@ -131,9 +150,7 @@ class PoolProcess {
     if (payload == payloads_.end())
       return Status(Code::kInternal, "job " + std::to_string(id) + " has no file");
     JobAccess access{.job = id, .payload = payload->second};
-    for (const JobStatus& job : pool_.jobs(loop_.Now())) {
-      if (job.record.id == id) access.servers = job.record.spec.servers;
-    }
+    if (const auto job = pool_.job(loop_.Now(), id)) access.servers = job->record.spec.servers;
     if (options_.tls == nullptr) return access;
     LEAT_ASSIGN_OR_RETURN(access.roles,
                           store_->Issue(id, report.host + ".roles",
@@ -157,9 +174,7 @@ class PoolProcess {
     if (payload == payloads_.end())
       return Status(Code::kNotFound, "the pool has no job " + std::to_string(id));
     UserAccess access{.token = payload->second.token};
-    for (const JobStatus& job : pool_.jobs(now)) {
-      if (job.record.id == id) access.coordinator = job.coordinator;
-    }
+    if (const auto job = pool_.job(now, id)) access.coordinator = job->coordinator;
     if (options_.tls != nullptr) {
       LEAT_ASSIGN_OR_RETURN(access.admin, store_->Issue(id, "admin", {"admin"}, {}));
     }
@@ -177,7 +192,7 @@ class PoolProcess {
 }  // namespace
 
 Status RunPool(const PoolOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(auto store, JobStore::Open(options.directory));
+  LEAT_ASSIGN_OR_RETURN(auto store, JobStore::Open(options.directory, options.certificate_life));
   LEAT_ASSIGN_OR_RETURN(auto jobs, store->Read());
   PoolProcess process(options, std::move(store), std::move(jobs));
   return process.Run();

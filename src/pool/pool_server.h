@@ -1,6 +1,7 @@
 // `leat pool`: the process of a pool.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,8 +17,9 @@ struct PoolOptions {
   std::string listen = "127.0.0.1:0";
   std::string token;
   std::shared_ptr<net::TlsIdentity> tls = nullptr;
-  PoolConfig config;                                         // `run` comes from the directory
-  std::function<void(const std::string& address)> on_ready;  // may be empty
+  std::chrono::seconds certificate_life = std::chrono::hours(24 * 365);  // of those that it issues
+  PoolConfig config;                                                     // `run` comes from the directory
+  std::function<void(const std::string& address)> on_ready;              // may be empty
 };
 
 // Runs the pool in the calling thread until SIGINT or SIGTERM, which BlockSignals has blocked. The jobs go on

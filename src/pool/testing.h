@@ -1,12 +1,14 @@
 // For tests: the test program plays the pool, agents, and the roles of jobs, each as a process of its own.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 namespace leat::pool {
 
 inline constexpr const char* kTestToken = "token-of-the-test-pool";
+inline constexpr std::chrono::seconds kCertificateLife{6};  // of those that a pool with TLS issues
 
 // What a process that was started as `arguments` does; its exit status. The job file of a played job is the
 // number of events that it trains.

@@ -935,21 +935,23 @@ class CoordinatorRole {
           spdlog::warn("old checkpoints stay in the bucket: {}", dropped.ToString());
       });
     }
-    background_.Post([this, a] {
-      if (auto status = store_->Drop(a.oldest_kept, a.watermark); !status.ok()) {
-        spdlog::warn("{}", status.ToString());
-        // What another coordinator needs is its own business.
-        if (status.code() == Code::kStale) return;
-      }
-      // With more epochs to come, every event will be wanted again.
-      if (epochs_ > 1) return;
-      for (size_t i = 0; i < partitions_.size() && i < a.watermark.size(); ++i) {
-        const uint64_t offset = a.watermark[i].offset;
-        if (auto status = streams_.for_background().Pin(job_.PinOwner(), partitions_[i], offset);
-            !status.ok())
-          spdlog::warn("pin: {}", status.ToString());
-      }
+    files_thread_.Post([this, a] {
+      const Status dropped = store_->DropCheckpoints(a.oldest_kept);
+      background_.Post([this, a, dropped] { ReleaseBefore(a.watermark, dropped); });
     });
+  }
+  // In the background, once old checkpoints have been dropped.
+  void ReleaseBefore(const std::vector<protocol::Position>& watermark, Status dropped) {
+    if (dropped.ok()) dropped = store_->CompactJournal(watermark);
+    if (!dropped.ok()) spdlog::warn("{}", dropped.ToString());
+    // What another coordinator needs is its own business. With more epochs to come, every event will be
+    // wanted again.
+    if (dropped.code() == Code::kStale || epochs_ > 1) return;
+    for (size_t i = 0; i < partitions_.size() && i < watermark.size(); ++i) {
+      if (auto status = streams_.for_background().Pin(job_.PinOwner(), partitions_[i], watermark[i].offset);
+          !status.ok())
+        spdlog::warn("pin: {}", status.ToString());
+    }
   }
   void Act(protocol::RemoveCheckpoint& a) {
     if (bucket_ == nullptr) return Remove(a.id);
@@ -959,13 +961,14 @@ class CoordinatorRole {
   void Remove(uint64_t id) {
     background_.Post([this, id] {
       shard_service_->OnRemoved(id);
-      if (auto status = store_->Remove(id); !status.ok()) spdlog::warn("{}", status.ToString());
+      files_thread_.Post([this, id] {
+        if (auto status = store_->Remove(id); !status.ok()) spdlog::warn("{}", status.ToString());
+      });
     });
   }
-  // Reading a large checkpoint takes minutes, for which the journal cannot wait.
   void Act(protocol::VerifyCheckpoint& a) {
     On(
-        verify_thread_,
+        files_thread_,
         [directory = store_->directory(), a] {
           Verified verified{checkpoint::VerifyCheckpoint(directory, a.id)};
           verified.has_other = verified.status.code() == Code::kDataLoss && a.before &&
@@ -1009,21 +1012,23 @@ class CoordinatorRole {
       spdlog::error("{}; this one ends", a.status.message());
       return End(std::move(a.status));
     }
-    // The bucket, too, first of all.
-    if (bucket_ != nullptr) {
-      return InBucket([] { return Status(); },
-                      [this, a](const Status&) {
-                        auto ending = a;
-                        EndInDirectory(ending);
-                      });
-    }
-    EndInDirectory(a);
+    std::vector<BackgroundThread*> threads = {&bucket_thread_, &background_, &files_thread_};
+    if (bucket_ == nullptr) threads.erase(threads.begin());
+    EndAfter(std::move(threads), a);
   }
-  void EndInDirectory(protocol::JobEnded& a) {
+  // After the work of these threads, one after the other: the first ones have work for the others.
+  void EndAfter(std::vector<BackgroundThread*> threads, const protocol::JobEnded& a) {
+    if (threads.empty()) return EndInDirectory(a);
+    BackgroundThread& first = *threads.front();
+    threads.erase(threads.begin());
+    On(
+        first, [] { return true; }, [this, threads, a](bool) { EndAfter(threads, a); });
+  }
+  void EndInDirectory(const protocol::JobEnded& a) {
     // Otherwise standbys may know better.
     const bool agreed = replicator_->WaitsFor().empty();
     InBackground(
-        [this, agreed, finished = a.finished, left = std::move(a.left)] {
+        [this, agreed, finished = a.finished, left = a.left] {
           // If it cannot be written, the next coordinator waits for them for a while.
           if (agreed && !left.nodes.empty()) (void)store_->AppendJournal(left);
           if (const Status over = agreed ? store_->End() : Status(); !over.ok())
@@ -1171,8 +1176,9 @@ class CoordinatorRole {
   std::unique_ptr<ShardService> shard_service_;
   BackgroundThread bucket_thread_{kNiceWithFiles};  // uses the members above
   BackgroundThread background_;                     // likewise
-  BackgroundThread verify_thread_{kNiceWithFiles};  // likewise
-  BackgroundThread poll_thread_;                    // asks other hosts for the stream's ranges
+  // Reads and removes whole checkpoints, for which the journal cannot wait. Uses the thread before it.
+  BackgroundThread files_thread_{kNiceWithFiles};
+  BackgroundThread poll_thread_;  // asks other hosts for the stream's ranges
   FingerprintThread fingerprint_thread_{std::move(streams_.fingerprints)};
   CommitQueue queue_;
   const Replication replication_;

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -125,15 +126,19 @@ class Engine:
         self.lock.close()
 
 
+# As in deploy/.
+IMAGE = "leat:" + re.search(r"project\(leat VERSION (\S+)", (leat.ROOT / "CMakeLists.txt").read_text())[1]
+
+
 def program_image(engine):
-    """The image `leat` around the program that is built already."""
+    """The image of the version around the program that is built already."""
     program = pathlib.Path(leat.PROGRAM).resolve()
     context = engine.scratch / "context"
     (context / "deploy").mkdir(parents=True)
     shutil.copy(leat.ROOT / "deploy/apt-packages.txt", context / "deploy")
     shutil.copy(program, context / "program")
-    engine.build("leat", context, leat.ROOT / "deploy/Containerfile", "--build-arg", "PROGRAM=program")
-    return "leat"
+    engine.build(IMAGE, context, leat.ROOT / "deploy/Containerfile", "--build-arg", "PROGRAM=program")
+    return IMAGE
 
 
 # ---- Kafka, as the image of users

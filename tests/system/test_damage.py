@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 
 import pytest
 
@@ -187,4 +188,53 @@ def test_the_journal_goes_on_while_a_checkpoint_is_read(tmp_path):
         leat.wait_for(lambda: job.status().get("phase") == "paused", "the slices are back")
         job.go_on()
         assert job.wait() == 0, job.text()[-2000:]
+        expect_exact(directory, job.summary())
+
+
+# Each removal of a file of a checkpoint waits while the file GATE exists, and says so in the file GATE.waits.
+SLOW_UNLINK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int unlink(const char* path) {
+  const char* gate = getenv("GATE");
+  if (gate != NULL && strstr(path, "/checkpoint-") != NULL && access(gate, F_OK) == 0) {
+    char waits[4096];
+    snprintf(waits, sizeof waits, "%s.waits", gate);
+    close(open(waits, O_CREAT | O_WRONLY, 0600));
+    while (access(gate, F_OK) == 0) usleep(10000);
+  }
+  int (*next)(const char*) = (int (*)(const char*))dlsym(RTLD_NEXT, "unlink");
+  return next(path);
+}
+"""
+
+
+def test_the_journal_goes_on_while_a_checkpoint_is_removed(tmp_path):
+    source, library, gate = tmp_path / "slow.c", tmp_path / "slow.so", tmp_path / "gate"
+    source.write_text(SLOW_UNLINK)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    directory = tmp_path / "running"
+    job_file = leat.write_job(tmp_path / "running.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
+                              **{"interval_s: 5": "interval_s: 100000"})
+    environment = {**os.environ, "LD_PRELOAD": str(library), "GATE": str(gate)}
+    with leat.Job("train", job_file, "--directory", directory, "--events", EVENTS, "--rate", 40_000, "--pause-at", PAUSE,
+                  directory=directory, env=environment) as job:
+        make_two_checkpoints(job)
+        oldest = leat.checkpoints(directory)[0]
+        gate.touch()
+        job.command("checkpoint")
+        leat.wait_for(gate.with_name("gate.waits").exists, "the removal of the oldest checkpoint")
+        try:
+            job.go_on()
+            leat.wait_for(lambda: job.status()["events"] == EVENTS, "the rest of the events")
+            assert oldest.exists()
+        finally:
+            gate.unlink()
+        assert job.wait() == 0, job.text()[-2000:]
+        assert not oldest.exists()
         expect_exact(directory, job.summary())

@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 import leat
-from containers import BASE, HARDENED, Compose, Engine, kafka_image, program_image
+from containers import BASE, HARDENED, IMAGE, KAFKA, Compose, Engine, kafka_image, program_image
 
 MOST_MB = 150
 USER = 10001
@@ -63,6 +63,27 @@ def test_what_it_is(engine, image):
     assert about["Healthcheck"]["Test"] == ["CMD", "leat", "health"]
     version = leat.run("--version").stdout
     assert engine.podman("run", "--rm", *HARDENED, "--network", "none", image, "--version").stdout == version
+
+
+def test_it_says_what_it_is_made_of(engine, image):
+    listed = engine.podman("run", "--rm", *HARDENED, "--network", "none", "--entrypoint", "cat", image, "/usr/share/leat/packages").stdout
+    versions = dict(line.split("=", 1) for line in listed.splitlines())
+    text = (leat.ROOT / "deploy/Containerfile").read_text()
+    wanted = re.search(r"--no-install-recommends \\\n( *ca-certificates .*?) &&", text, re.DOTALL)[1].replace("\\\n", " ").split()
+    assert len(wanted) > 10 and all(versions[name] for name in wanted)
+    assert versions["base-files"].startswith("12")
+
+
+def test_images_have_tags_or_digests():
+    """The tag is the version's, and the base can be pinned."""
+    deploy = leat.ROOT / "deploy"
+    froms = re.findall(r"^FROM (\S+)", (deploy / "Containerfile").read_text(), re.MULTILINE)
+    assert froms == ["$BASE", "$BASE"]
+    images = re.findall(r"^ *image: (.*?)(?:  #.*)?$", (deploy / "compose.yaml").read_text(), re.MULTILINE)
+    assert images == [IMAGE, f'"${{LEAT_KAFKA_IMAGE:-{KAFKA}}}"']
+    assert f'newTag: "{IMAGE.partition(":")[2]}"' in (deploy / "kubernetes/base/kustomization.yaml").read_text()
+    for path in [deploy / "make-secrets", *deploy.rglob("*.yaml"), leat.ROOT / "docs/containers.md", leat.ROOT / "docs/kubernetes.md"]:
+        assert not re.search(r":latest|newTag: latest|-t leat |IMAGE:-leat}", path.read_text()), path
 
 
 def test_the_demo_may_do_nothing_else(engine, image):

@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -74,7 +75,6 @@ using openssl::Certificate;
 using openssl::Freer;
 using openssl::Key;
 
-constexpr long kDay = 24 * 60 * 60;
 // A certificate is valid from an hour ago, for hosts whose clocks are behind.
 constexpr long kClockSlack = 60 * 60;
 
@@ -104,7 +104,7 @@ void AddExtension(X509* certificate, X509* issuer, int id, const std::string& va
 }
 
 // A certificate without extensions and signature.
-Certificate Begin(EVP_PKEY* key, const std::string& name, int valid_days) {
+Certificate Begin(EVP_PKEY* key, const std::string& name, std::chrono::seconds valid) {
   Certificate certificate(X509_new());
   std::array<unsigned char, 16> serial;
   LEAT_CHECK(RAND_bytes(serial.data(), static_cast<int>(serial.size())) == 1);
@@ -114,7 +114,7 @@ Certificate Begin(EVP_PKEY* key, const std::string& name, int valid_days) {
   LEAT_CHECK(BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get())) != nullptr);
   LEAT_CHECK(X509_set_version(certificate.get(), X509_VERSION_3) == 1);
   X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -kClockSlack);
-  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), valid_days * kDay);
+  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), valid.count());
   LEAT_CHECK(X509_set_pubkey(certificate.get(), key) == 1);
   LEAT_CHECK(X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate.get()), "CN", MBSTRING_UTF8,
                                         reinterpret_cast<const unsigned char*>(name.data()),
@@ -218,7 +218,8 @@ bool Belongs(const X509* certificate, const EVP_PKEY* key) {
 
 Status CreateAuthority(const fs::path& folder, int valid_days) {
   const Key key(EVP_EC_gen("P-256"));
-  const Certificate ca = Begin(key.get(), "Leat authority " + RandomHex(4), valid_days);
+  const Certificate ca =
+      Begin(key.get(), "Leat authority " + RandomHex(4), std::chrono::hours(24) * valid_days);
   LEAT_CHECK(X509_set_issuer_name(ca.get(), X509_get_subject_name(ca.get())) == 1);
   AddExtension(ca.get(), ca.get(), NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
   AddExtension(ca.get(), ca.get(), NID_key_usage, "critical,keyCertSign");
@@ -239,7 +240,7 @@ Status IssueCertificate(const fs::path& authority, const fs::path& folder,
     return {Code::kInvalidArgument, authority.string() + ": ca.pem and ca-key.pem are no authority"};
 
   const Key key(EVP_EC_gen("P-256"));
-  const Certificate certificate = Begin(key.get(), "Leat " + request.roles.front(), request.valid_days);
+  const Certificate certificate = Begin(key.get(), "Leat " + request.roles.front(), request.valid);
   LEAT_CHECK(X509_set_issuer_name(certificate.get(), X509_get_subject_name(ca.get())) == 1);
   AddExtension(certificate.get(), ca.get(), NID_basic_constraints, "critical,CA:FALSE");
   AddExtension(certificate.get(), ca.get(), NID_key_usage, "critical,digitalSignature");
@@ -249,6 +250,17 @@ Status IssueCertificate(const fs::path& authority, const fs::path& folder,
   LEAT_CHECK(X509_sign(certificate.get(), ca_key.get(), EVP_sha256()) > 0);
   return CreateFolder(
       folder, {{"ca.pem", ca_pem}, {"key.pem", PemOf(key.get())}, {"cert.pem", PemOf(certificate.get())}});
+}
+
+Result<int64_t> RenewalTime(std::string_view text) {
+  const Certificate certificate = openssl::ParseCertificate(text);
+  std::tm begin{}, end{};
+  const bool known = certificate != nullptr &&
+                     ASN1_TIME_to_tm(X509_get0_notBefore(certificate.get()), &begin) == 1 &&
+                     ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) == 1;
+  if (!known) return Status(Code::kInvalidArgument, "not a certificate in PEM");
+  const int64_t issued = timegm(&begin) + kClockSlack, until = timegm(&end);
+  return until - (until - issued) / 2;
 }
 
 Result<CertificateFolder> ReadCertificateFolder(const fs::path& folder) {

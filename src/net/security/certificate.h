@@ -8,8 +8,11 @@
 // A folder appears complete or not at all. One that exists and is not empty stays as it is.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -23,7 +26,7 @@ Status CreateAuthority(const std::filesystem::path& folder, int valid_days = 365
 struct CertificateRequest {
   std::vector<std::string> roles;
   std::vector<std::string> hosts;  // names, wildcard names ("*.leat.example") or addresses; may be empty
-  int valid_days = 365;
+  std::chrono::seconds valid = std::chrono::hours(24 * 365);
 };
 
 // Issues a certificate with a new key into a new folder, which becomes a role's folder. Returns
@@ -31,6 +34,10 @@ struct CertificateRequest {
 // kFailedPrecondition if the folder has files already.
 Status IssueCertificate(const std::filesystem::path& authority, const std::filesystem::path& folder,
                         const CertificateRequest& request);
+
+// When half of a certificate's life is over, in seconds since 1970: it is time to issue the next one.
+// kInvalidArgument if the text is no certificate in PEM.
+Result<int64_t> RenewalTime(std::string_view certificate);
 
 // A role's folder, as read and checked.
 struct CertificateFolder {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -70,8 +72,20 @@ TEST_F(CertificateTest, AnotherAuthoritysCertificateIsRefused) {
 
 TEST_F(CertificateTest, AnExpiredCertificateIsRefused) {
   ASSERT_TRUE(CreateAuthority(In("ca")).ok());
-  ASSERT_TRUE(Issue("ca", "worker", {.roles = {"worker"}, .hosts = {}, .valid_days = -1}).ok());
+  ASSERT_TRUE(
+      Issue("ca", "worker", {.roles = {"worker"}, .hosts = {}, .valid = -std::chrono::hours(24)}).ok());
   EXPECT_THAT(Refused("worker"), HasSubstr("worker/cert.pem: certificate has expired"));
+}
+
+TEST_F(CertificateTest, ACertificateIsRenewedAtHalfOfItsLife) {
+  ASSERT_TRUE(CreateAuthority(In("ca")).ok());
+  ASSERT_TRUE(Issue("ca", "worker", {.roles = {"worker"}, .valid = std::chrono::seconds(1000)}).ok());
+  const int64_t now = std::time(nullptr);
+  const auto at = RenewalTime(ReadCertificateFolder(In("worker"))->certificate);
+  ASSERT_TRUE(at.ok());
+  EXPECT_GT(*at, now + 400);
+  EXPECT_LE(*at, now + 500);
+  EXPECT_EQ(RenewalTime("no certificate").status().code(), Code::kInvalidArgument);
 }
 
 TEST_F(CertificateTest, TheKeyOfAnotherCertificateIsRefused) {

@@ -28,7 +28,7 @@ class TestAuthority {
                               int valid_days = 1) {
     const auto folder = path("issued-" + std::to_string(++issued_));
     const CertificateRequest request{
-        .roles = std::move(roles), .hosts = std::move(hosts), .valid_days = valid_days};
+        .roles = std::move(roles), .hosts = std::move(hosts), .valid = std::chrono::hours(24) * valid_days};
     const Status status = IssueCertificate(path("ca"), folder, request);
     EXPECT_TRUE(status.ok()) << status.ToString();
     return folder;

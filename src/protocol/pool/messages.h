@@ -58,6 +58,7 @@ struct AgentReport {
   };
   std::vector<Ended> ended;  // that no reply has acknowledged
   std::vector<JobWant> wants;
+  std::vector<JobId> renews;  // half of the life of their certificates there is over
 };
 
 struct AgentOrders {

@@ -19,7 +19,9 @@ constexpr Duration kFirstOut = std::chrono::seconds(5);
 constexpr Duration kMostOut = std::chrono::minutes(5);
 // An agent that is alive is heard more often.
 constexpr Duration kSilentInstance = std::chrono::seconds(2);
+constexpr Duration kForgottenAgent = std::chrono::hours(24);  // without a report
 constexpr int32_t kKilled = 128 + 9;
+constexpr size_t kForgottenAtOnce = 20;  // by a decision
 
 std::string ResourcesText(const Resources& resources) {
   char text[96];
@@ -136,8 +138,12 @@ Pool::Pool(Time now, const PoolConfig& config, std::vector<JobRecord> records)
     : config_(config), start_(now), ranked_at_(now), accounted_at_(now), last_number_(config.run << 32) {
   settled_ = true;
   for (JobRecord& record : records) {
-    settled_ &= IsOver(record.state) || record.state == JobState::kQueued;
-    Job& job = jobs_[record.id];
+    const bool over = IsOver(record.state);
+    settled_ &= over || record.state == JobState::kQueued;
+    last_job_ = std::max(last_job_, record.id);
+    if (over && record.over_s == 0) record.over_s = config.start_s;
+    if (over) over_in_order_.insert({record.over_s, record.id});
+    Job& job = (over ? over_ : jobs_)[record.id];
     job.want = {.job = record.id, .servers = record.spec.servers, .workers = record.spec.workers};
     job.record = std::move(record);
   }
@@ -159,7 +165,7 @@ Status Pool::CheckRoom(Time now, const JobSpec& spec) const {
 }
 
 JobId Pool::Submit(Time now, const JobSpec& spec) {
-  const JobId id = jobs_.empty() ? 1 : jobs_.rbegin()->first + 1;
+  const JobId id = ++last_job_;
   Job& job = jobs_[id];
   job.record.id = id;
   job.record.spec = spec;
@@ -170,15 +176,15 @@ JobId Pool::Submit(Time now, const JobSpec& spec) {
 }
 
 Status Pool::Cancel(Time now, JobId id, bool discard) {
-  const auto at = jobs_.find(id);
-  if (at == jobs_.end()) return {Code::kNotFound, "the pool has no job " + std::to_string(id)};
-  Job& job = at->second;
-  if (IsOver(job.record.state)) {
+  const auto status = this->job(now, id);
+  if (!status) return {Code::kNotFound, "the pool has no job " + std::to_string(id)};
+  if (IsOver(status->record.state)) {
     return {Code::kNotFound,
-            "job " + std::to_string(id) + " is over: it is " + std::string(Name(job.record.state))};
+            "job " + std::to_string(id) + " is over: it is " + std::string(Name(status->record.state))};
   }
+  Job& job = jobs_.at(id);
   if (job.record.state == JobState::kQueued) {
-    End(&job, JobState::kCancelled, "");
+    End(now, &job, JobState::kCancelled, "");
   } else {
     Stop(now, &job, discard, "");
   }
@@ -194,17 +200,46 @@ void Pool::Stop(Time now, Job* job, bool discard, const std::string& reason) {
   if (!job->stopping_since) job->stopping_since = now;
   Change(job);
   if (job->coordinator() == nullptr && settled_)
-    End(job, record.reason.empty() ? JobState::kCancelled : JobState::kFailed, record.reason);
+    End(now, job, record.reason.empty() ? JobState::kCancelled : JobState::kFailed, record.reason);
 }
 
-void Pool::End(Job* job, JobState state, const std::string& reason) {
+int64_t Pool::SecondsAt(Time now) const {
+  return config_.start_s + std::chrono::duration_cast<std::chrono::seconds>(now - start_).count();
+}
+
+void Pool::End(Time now, Job* job, JobState state, const std::string& reason) {
   job->record.state = state;
+  job->record.over_s = SecondsAt(now);
   job->record.reason = reason;
   job->record.address.clear();
   job->stopping_since.reset();
   job->waiting.clear();
   Change(job);
   EndProcesses(*job);
+}
+
+void Pool::Retire() {
+  for (auto at = jobs_.begin(); at != jobs_.end();) {
+    const auto job = at++;
+    if (!IsOver(job->second.record.state) || !job->second.processes.empty()) continue;
+    over_in_order_.insert({job->second.record.over_s, job->first});
+    over_.insert(jobs_.extract(job));
+  }
+}
+
+void Pool::Forget(Time now) {
+  std::erase_if(agents_, [&](const auto& agent) { return now - agent.second.heard > kForgottenAgent; });
+  const int64_t since = SecondsAt(now - config_.keep_over);
+  auto oldest = over_in_order_.begin();
+  for (size_t i = 0; i < kForgottenAtOnce && oldest != over_in_order_.end(); ++i) {
+    if (oldest->first >= since && over_.size() <= config_.most_over) return;
+    if (oldest->second == last_job_) {
+      ++oldest;
+      continue;
+    }
+    forgotten_.push_back(std::move(over_.extract(oldest->second).mapped().record));
+    oldest = over_in_order_.erase(oldest);
+  }
 }
 
 // Those that an agent does not know yet are not started at all.
@@ -236,13 +271,18 @@ Result<AgentOrders> Pool::OnReport(Time now, const AgentReport& report) {
 
 void Pool::Take(Time now, const AgentReport& report) {
   Agent& agent = agents_[report.agent];
-  agent.unknown = 0;
+  agent.orphans.clear();
   std::set<uint64_t> reported;
   for (const auto& [id, address, waits] : report.running) {
     reported.insert(id.number);
+    // Its host was silent meanwhile.
+    if (auto over = over_.extract(id.job)) {
+      over_in_order_.erase({over.mapped().record.over_s, id.job});
+      jobs_.insert(std::move(over));
+    }
     const auto at = jobs_.find(id.job);
     if (at == jobs_.end()) {
-      ++agent.unknown;
+      if (id.job <= last_job_) agent.orphans.push_back(id);
       continue;
     }
     Job& job = at->second;
@@ -341,7 +381,7 @@ void Pool::OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::
     case JobState::kRunning:
     case JobState::kPreempting:
       if (after == AfterExit::kGiveUp) {
-        return End(job, JobState::kFailed,
+        return End(now, job, JobState::kFailed,
                    error.empty() ? "the coordinator ended with status " + std::to_string(exit_code) : error);
       }
       if (record.state == JobState::kPreempting) {
@@ -351,7 +391,7 @@ void Pool::OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::
         job->stopping_since.reset();
         job->failures = job->retries = 0;
       } else if (after == AfterExit::kDone) {
-        return End(job, JobState::kDone, "");
+        return End(now, job, JobState::kDone, "");
       } else {
         Failed(now, job, "the coordinator", exit_code, error);
         if (has_begun || record.state != JobState::kRunning) return;
@@ -359,7 +399,7 @@ void Pool::OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::
       if (!has_begun && !record.saved) record.home.clear();
       return Queue(job);
     case JobState::kStopping:
-      return End(job, record.reason.empty() ? JobState::kCancelled : JobState::kFailed, record.reason);
+      return End(now, job, record.reason.empty() ? JobState::kCancelled : JobState::kFailed, record.reason);
     default:
       return;
   }
@@ -495,6 +535,8 @@ Resources Pool::FreeOf(const std::string& name, const Agent& agent) const {
 }
 
 void Pool::Decide(Time now) {
+  Retire();
+  Forget(now);
   Settle(now);
   if (!settled_) return;
   DropLost(now);
@@ -708,6 +750,7 @@ void Pool::ExplainWaiting(Time now, Job* job, const std::vector<HostOffer>& host
 
 AgentOrders Pool::OrdersFor(const std::string& name, const Agent& agent) const {
   AgentOrders orders;
+  orders.ends = agent.orphans;
   for (const auto& ended : agent.last.ended) orders.acknowledged = std::max(orders.acknowledged, ended.event);
   for (const auto& [id, job] : jobs_) {
     for (const auto& [number, process] : job.processes) {
@@ -744,35 +787,51 @@ std::vector<JobRecord> Pool::TakeChanged() {
   const auto rest = std::ranges::unique(changed_);
   changed_.erase(rest.begin(), rest.end());
   std::vector<JobRecord> records;
-  for (const JobId id : changed_) records.push_back(jobs_.at(id).record);
+  for (const JobId id : changed_) {
+    for (const auto* all : {&jobs_, &over_}) {
+      if (const auto at = all->find(id); at != all->end()) records.push_back(at->second.record);
+    }
+  }
   changed_.clear();
   return records;
 }
 
+JobStatus Pool::StatusOf(Time now, const Job& job) const {
+  const RoleResources& each = job.record.spec.resources;
+  JobStatus status;
+  status.record = job.record;
+  status.grant = job.grant;
+  status.servers = job.Count(ProcessRole::kServer);
+  status.workers = job.Count(ProcessRole::kWorker);
+  status.core_seconds = job.core_seconds;
+  status.events = job.want.events;
+  status.waiting = job.waiting;
+  const Process* const coordinator = job.coordinator();
+  if (coordinator != nullptr && coordinator->seen) status.coordinator = job.record.address;
+  for (const auto& [number, process] : job.processes) status.cores += Cores(each.of(process.id.role));
+  status.core_seconds += status.cores * Seconds(now - accounted_at_);
+  if (job.record.state == JobState::kRunning && job.grant.admitted) {
+    status.fair_cores = Cores(each.coordinator) + job.grant.servers * Cores(each.server) +
+                        job.grant.fair_workers * Cores(each.worker);
+  }
+  if (!settled_ && !IsOver(job.record.state)) status.waiting = "the agents, which have not reported yet";
+  return status;
+}
+
 std::vector<JobStatus> Pool::jobs(Time now) const {
   std::vector<JobStatus> all;
-  for (const auto& [id, job] : jobs_) {
-    const RoleResources& each = job.record.spec.resources;
-    JobStatus status;
-    status.record = job.record;
-    status.grant = job.grant;
-    status.servers = job.Count(ProcessRole::kServer);
-    status.workers = job.Count(ProcessRole::kWorker);
-    status.core_seconds = job.core_seconds;
-    status.events = job.want.events;
-    status.waiting = job.waiting;
-    const Process* const coordinator = job.coordinator();
-    if (coordinator != nullptr && coordinator->seen) status.coordinator = job.record.address;
-    for (const auto& [number, process] : job.processes) status.cores += Cores(each.of(process.id.role));
-    status.core_seconds += status.cores * Seconds(now - accounted_at_);
-    if (job.record.state == JobState::kRunning && job.grant.admitted) {
-      status.fair_cores = Cores(each.coordinator) + job.grant.servers * Cores(each.server) +
-                          job.grant.fair_workers * Cores(each.worker);
-    }
-    if (!settled_ && !IsOver(job.record.state)) status.waiting = "the agents, which have not reported yet";
-    all.push_back(std::move(status));
+  for (const auto* part : {&over_, &jobs_}) {
+    for (const auto& [id, job] : *part) all.push_back(StatusOf(now, job));
   }
+  std::ranges::sort(all, {}, [](const JobStatus& status) { return status.record.id; });
   return all;
+}
+
+std::optional<JobStatus> Pool::job(Time now, JobId id) const {
+  for (const auto* part : {&jobs_, &over_}) {
+    if (const auto at = part->find(id); at != part->end()) return StatusOf(now, at->second);
+  }
+  return std::nullopt;
 }
 
 std::vector<AgentStatus> Pool::agents(Time now) const {

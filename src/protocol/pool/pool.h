@@ -9,7 +9,9 @@
 //
 // What happens to a job is in its record, which the shell writes before it answers or acts. What runs is
 // learned from the agents, so a new pool goes on where the last one died; until they have reported, it
-// decides nothing.
+// decides nothing. Jobs that are over cost nothing but memory, and are forgotten in the end: the oldest ones
+// beyond a number, and those that have been over for some days. The newest job stays, since numbers of jobs
+// go on from it. An agent that has been silent for a day is forgotten, too.
 //
 // Pure: time and messages are arguments. Not thread-safe.
 #pragma once
@@ -20,6 +22,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -68,6 +71,7 @@ struct JobRecord {
   bool discard = false;  // kStopping: without another checkpoint
   std::string reason;    // kStopping, kFailed: why, one line; a cancelled job has none
   uint32_t preemptions = 0;
+  int64_t over_s = 0;  // when it ended, in seconds since 1970; 0: it has not
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 
@@ -78,6 +82,9 @@ struct PoolConfig {
   Duration grace = std::chrono::seconds(60);          // to give back what is not granted any more
   Duration stop_timeout = std::chrono::minutes(10);   // to save a checkpoint and end
   Duration settle = std::chrono::seconds(2);          // after the start, for agents to report
+  int64_t start_s = 0;                                // the start in seconds since 1970
+  uint32_t most_over = 1000;                          // jobs that are over, and not forgotten
+  Duration keep_over = std::chrono::hours(7 * 24);    // how long they are not
 };
 
 // One job as it is now, for people.
@@ -117,7 +124,13 @@ class Pool {
   // The records that have changed since the last call. The shell makes them durable before it sends any
   // reply that it has got since.
   std::vector<JobRecord> TakeChanged();
+  // Jobs that have been forgotten since the last call.
+  std::vector<JobRecord> TakeForgotten() { return std::exchange(forgotten_, {}); }
+  // In the order of their numbers.
   std::vector<JobStatus> jobs(Time now) const;
+  std::optional<JobStatus> job(Time now, JobId id) const;
+  // The jobs that a report or decision looks at: those that are not over, or have processes.
+  size_t live_jobs() const { return jobs_.size(); }
   std::vector<AgentStatus> agents(Time now) const;
   bool settled() const { return settled_; }
 
@@ -151,10 +164,10 @@ class Pool {
   struct Agent {
     AgentReport last;
     Time heard{0};
-    uint32_t unknown = 0;   // its processes of jobs that the pool does not know
-    uint32_t failures = 0;  // of the host, in a row
-    std::string trouble;    // the last of them
-    Time out_until{0};      // no process is started there before
+    std::vector<ProcessId> orphans;  // of jobs that have been forgotten
+    uint32_t failures = 0;           // of the host, in a row
+    std::string trouble;             // the last of them
+    Time out_until{0};               // no process is started there before
     bool IsOut(Time now) const { return now < out_until; }
   };
 
@@ -169,7 +182,11 @@ class Pool {
                           bool has_begun = true);
   void Failed(Time now, Job* job, const std::string& name, int32_t exit_code, const std::string& error);
   void Queue(Job* job);
-  void End(Job* job, JobState state, const std::string& reason);
+  void End(Time now, Job* job, JobState state, const std::string& reason);
+  int64_t SecondsAt(Time now) const;
+  void Retire();
+  void Forget(Time now);
+  JobStatus StatusOf(Time now, const Job& job) const;
   void Stop(Time now, Job* job, bool discard, const std::string& reason);
   void DropLost(Time now);
   void Settle(Time now);
@@ -193,6 +210,10 @@ class Pool {
   const PoolConfig config_;
   const Time start_;
   std::map<JobId, Job> jobs_;
+  std::map<JobId, Job> over_;                          // without processes
+  std::set<std::pair<int64_t, JobId>> over_in_order_;  // by the time of their end
+  std::vector<JobRecord> forgotten_;
+  JobId last_job_ = 0;
   std::map<std::string, Agent> agents_;
   std::set<uint64_t> ending_;  // numbers of the processes that a signal should end
   std::vector<JobId> changed_;

@@ -304,5 +304,87 @@ TEST_F(PoolTest, ACoordinatorThatWaitsIsExplainedAndCanBeEnded) {
   EXPECT_THAT(agents_["a"].processes, ::testing::IsEmpty());
 }
 
+std::vector<JobRecord> Done(size_t count, int64_t over_s) {
+  std::vector<JobRecord> records;
+  for (size_t i = 1; i <= count; ++i)
+    records.push_back({.id = i, .state = JobState::kDone, .over_s = over_s + static_cast<int64_t>(i)});
+  return records;
+}
+
+TEST(PoolMemoryTest, JobsThatAreOverCostNothingAndAreForgotten) {
+  constexpr size_t kJobs = 20'000;
+  constexpr int64_t kStart = 1'800'000'000;
+  Time now{0};
+  Pool pool(now, {.start_s = kStart, .most_over = 1000}, Done(kJobs, kStart - 100'000));
+  EXPECT_EQ(pool.live_jobs(), 0u);
+  std::set<JobId> forgotten;
+  size_t decisions = 0;
+  for (; forgotten.size() < kJobs - 1000 && decisions < 1000; ++decisions) {
+    pool.Decide(now += std::chrono::milliseconds(200));
+    const auto some = pool.TakeForgotten();
+    EXPECT_LE(some.size(), 20u) << "each of them is a file";
+    for (const JobRecord& record : some) forgotten.insert(record.id);
+  }
+  ASSERT_EQ(forgotten.size(), kJobs - 1000);
+  EXPECT_EQ(*forgotten.rbegin(), kJobs - 1000) << "the oldest ones";
+  EXPECT_EQ(pool.jobs(now).size(), 1000u);
+  EXPECT_EQ(pool.Cancel(now, 5, false).message(), "the pool has no job 5");
+  EXPECT_EQ(pool.Cancel(now, kJobs, false).message(), "job 20000 is over: it is done");
+
+  // A week later.
+  now += std::chrono::hours(24 * 7);
+  for (int i = 0; i < 100; ++i) pool.Decide(now);
+  EXPECT_EQ(pool.TakeForgotten().size(), 999u);
+  ASSERT_EQ(pool.jobs(now).size(), 1u);
+  EXPECT_EQ(pool.jobs(now)[0].record.id, kJobs) << "numbers go on from it";
+  EXPECT_EQ(pool.Submit(now, {.name = "next"}), kJobs + 1);
+  EXPECT_EQ(pool.live_jobs(), 1u);
+  ASSERT_TRUE(pool.Cancel(now, kJobs + 1, false).ok());
+  pool.Decide(now);
+  EXPECT_EQ(pool.live_jobs(), 0u);
+  EXPECT_EQ(pool.job(now, kJobs + 1)->record.over_s, kStart + Seconds(now));
+}
+
+TEST(PoolMemoryTest, AgentsThatAreSilentForADayAreForgotten) {
+  Time now{0};
+  Pool pool(now, {}, {});
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "spot-" + std::to_string(i);
+    ASSERT_TRUE(pool.OnReport(now, {.agent = name, .instance = 1, .sequence = 1, .host = name}).ok());
+  }
+  now += std::chrono::hours(23);
+  pool.Decide(now);
+  EXPECT_EQ(pool.agents(now).size(), 100u) << "somebody may look for them";
+  ASSERT_TRUE(pool.OnReport(now, {.agent = "spot-7", .instance = 2, .sequence = 1, .host = "h"}).ok());
+  now += std::chrono::hours(2);
+  pool.Decide(now);
+  ASSERT_EQ(pool.agents(now).size(), 1u);
+  EXPECT_EQ(pool.agents(now)[0].name, "spot-7");
+}
+
+// An agent was silent while its job ended, and was perhaps forgotten.
+TEST(PoolMemoryTest, ProcessesOfJobsThatAreOverAreEnded) {
+  const Time now{0};
+  Pool pool(now, {.start_s = 1'800'000'000, .most_over = 1}, Done(3, 1'799'999'000));
+  pool.Decide(now);
+  ASSERT_EQ(pool.TakeForgotten().size(), 2u);
+  AgentReport report{.agent = "a", .instance = 1, .sequence = 1, .host = "a", .offer = {6000, 1 << 30}};
+  for (const JobId job : {1, 3, 7})
+    report.running.push_back({{job, ProcessRole::kWorker, 10 + job, 0}, "", ""});
+  auto orders = pool.OnReport(now, report);
+  ASSERT_TRUE(orders.ok());
+  std::set<JobId> ended;
+  for (const ProcessId& id : orders->ends) ended.insert(id.job);
+  EXPECT_EQ(ended, (std::set<JobId>{1, 3})) << "nobody knows job 7";
+  EXPECT_EQ(pool.live_jobs(), 1u);
+  report.running.clear();
+  ++report.sequence;
+  orders = pool.OnReport(now, report);
+  ASSERT_TRUE(orders.ok());
+  EXPECT_TRUE(orders->ends.empty());
+  pool.Decide(now);
+  EXPECT_EQ(pool.live_jobs(), 0u);
+}
+
 }  // namespace
 }  // namespace leat::pool

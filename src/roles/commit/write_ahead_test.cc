@@ -55,7 +55,8 @@ class FakeStore final : public checkpoint::Store {
   }
   Status Remove(uint64_t) override { return Status(); }
   Status Commit(const protocol::Manifest&) override { return Status(); }
-  Status Drop(uint64_t, const std::vector<protocol::Position>&) override { return Status(); }
+  Status DropCheckpoints(uint64_t) override { return Status(); }
+  Status CompactJournal(const std::vector<protocol::Position>&) override { return Status(); }
   Status End() override { return Status(); }
 
  private:

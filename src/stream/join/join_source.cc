@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "stream/inspect/peek.h"
 #include "stream/join/label_index.h"
 #include "stream/join/label_schedule.h"
 
@@ -18,12 +20,27 @@ namespace {
 constexpr Duration kLookTime = std::chrono::milliseconds(500);  // of one call of Ranges, about
 constexpr uint64_t kMostLabelsAtOnce = 4096;
 constexpr uint64_t kLabelBytesAtOnce = 4 << 20;
-constexpr uint64_t kIndexBytes = 128;  // of a label in an index, besides its record, about
+constexpr uint64_t kIndexBytes = 128;                    // of a label in an index, besides its record, about
+constexpr Duration kHoldTime = std::chrono::seconds(1);  // between two looks at records that wait for a clock
+constexpr uint64_t kNewest = 64;                         // records that say whether others are strays
 
 int64_t WallMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+// How many of the first records a clock can judge that takes times after `latest` for wrong: from the next
+// one on, most are. They may be right, and the clock behind.
+size_t Judged(const RecordTimes& times, int64_t latest) {
+  size_t judged = times.size(), timed = 0, late = 0;
+  for (size_t i = times.size(); i-- > 0;) {
+    if (!times[i]) continue;
+    ++timed;
+    if (*times[i] <= latest) continue;
+    if (2 * ++late > timed) judged = i;
+  }
+  return judged;
 }
 
 // The values of the attribute kLabel of a batch.
@@ -159,6 +176,7 @@ class MarkFinder {
     }
     LEAT_ASSIGN_OR_RETURN(const auto labels, labels_->Ranges());
     const Time now = clock.Now();
+    WarnOfJump(now);
     most_marks_ = std::clamp<size_t>(kMostMarksInAll / std::max<size_t>(1, ranges->size()), 1, kMostMarks);
     std::vector<uint32_t> open;
     for (PartitionRange& range : *ranges) {
@@ -173,6 +191,8 @@ class MarkFinder {
       if (range.unasked.empty()) range.unasked = labels[id].unasked;
       if (!range.unasked.empty()) continue;
       partition->second.schedule.OnRanges(now, range, labels[id]);
+      partition->second.events_end = range.end;
+      partition->second.labels_end = labels[id].end;
       open.push_back(id);
     }
     // In turn, on from where the last report stopped, so that none waits for the others for long.
@@ -197,6 +217,7 @@ class MarkFinder {
       bool whole = range.begin == range.end;
       if (const auto at = partitions_.find(range.partition); at != partitions_.end()) {
         at->second.MoveTo(&range.marks);
+        if (range.unasked.empty() && now < at->second.waits_until) range.unasked = at->second.waits;
         whole = whole || (at->second.found.empty() && at->second.schedule.done());
       }
       range.sealed = range.sealed && whole;
@@ -220,6 +241,9 @@ class MarkFinder {
     std::vector<LabelMark> found;  // and not reported yet
     LabelMark reported;
     uint64_t room = 0;  // for marks that are reported
+    uint64_t events_end = 0, labels_end = 0;
+    std::string waits;  // why records are held, until the next look at them
+    Time waits_until{0};
   };
 
   // One step; false: there is nothing more to do for now.
@@ -234,24 +258,63 @@ class MarkFinder {
       LEAT_ASSIGN_OR_RETURN(const uint64_t offset, labels_->FirstSince(id, find->since_ms));
       schedule.OnLabel(offset);
     } else if (const auto* events = std::get_if<LabelSchedule::ReadEvents>(&next)) {
-      LEAT_RETURN_IF_ERROR(ReadTimes(events_.get(), id, events->begin, events->end));
-      schedule.OnEvents(times_);
+      LEAT_ASSIGN_OR_RETURN(const bool judged,
+                            ReadTimes(now, events_.get(), id, events->begin, events->end,
+                                      partition->events_end, options_.events_name, partition));
+      judged ? schedule.OnEvents(times_) : schedule.HoldEvents(now + kHoldTime);
     } else if (const auto* labels = std::get_if<LabelSchedule::ReadLabels>(&next)) {
-      LEAT_RETURN_IF_ERROR(ReadTimes(labels_.get(), id, labels->begin, labels->end));
-      schedule.OnLabels(times_);
+      LEAT_ASSIGN_OR_RETURN(const bool judged,
+                            ReadTimes(now, labels_.get(), id, labels->begin, labels->end,
+                                      partition->labels_end, options_.labels_name, partition));
+      judged ? schedule.OnLabels(times_) : schedule.HoldLabels(now + kHoldTime);
     }
     return true;
   }
 
-  Status ReadTimes(TimedSource* source, uint32_t id, uint64_t begin, uint64_t end) {
-    LEAT_RETURN_IF_ERROR(source->ReadTimes(id, begin, end, &times_));
-    const int64_t latest = (options_.wall_ms ? options_.wall_ms() : WallMs()) + kMostAheadMs;
+  // Of the records [begin, end), or of the first of them. False: none can be judged; the partition says why.
+  // `there`: the end of the partition.
+  Result<bool> ReadTimes(Time now, TimedSource* source, uint32_t id, uint64_t begin, uint64_t end,
+                         uint64_t there, const std::string& topic, Partition* partition) {
+    LEAT_RETURN_IF_ERROR(ReadAllTimes(source, id, begin, end));
+    const int64_t clock = ClockMs(), latest = clock + kMostAheadMs;
+    size_t judged = Judged(times_, latest);
+    if (judged == 0 && there - begin > kNewest) {
+      RecordTimes first = std::move(times_);
+      LEAT_RETURN_IF_ERROR(ReadAllTimes(source, id, there - kNewest, there));
+      if (Judged(times_, latest) > kNewest / 2) judged = first.size();
+      times_ = std::move(first);
+    }
+    if (judged == 0) {
+      partition->waits = "the clock says " + ShownTime(clock) + ", but most of the last records of " + topic +
+                         " are later, such as offset " + std::to_string(begin) + " of partition " +
+                         std::to_string(id) + " at " + ShownTime(*times_.front()) +
+                         "; they wait until the clock comes near";
+      partition->waits_until = now + 2 * kHoldTime;
+      return false;
+    }
+    times_.resize(judged);
     for (auto& time : times_) {
       if (time && (*time < 0 || *time > latest)) time.reset();
     }
+    return true;
+  }
+
+  Status ReadAllTimes(TimedSource* source, uint32_t id, uint64_t begin, uint64_t end) {
+    LEAT_RETURN_IF_ERROR(source->ReadTimes(id, begin, end, &times_));
     if (times_.size() == end - begin) return {};
     return {Code::kInternal, "partition " + std::to_string(id) + ": " + std::to_string(times_.size()) +
                                  " times instead of " + std::to_string(end - begin)};
+  }
+
+  int64_t ClockMs() const { return options_.wall_ms ? options_.wall_ms() : WallMs(); }
+
+  void WarnOfJump(Time now) {
+    const int64_t clock = ClockMs();
+    const int64_t steady = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+    const int64_t expected = steady + clock_offset_.value_or(clock - steady);
+    if (std::abs(clock - expected) >= kClockJumpMs)
+      spdlog::warn("the clock has jumped from {} to {}", ShownTime(expected), ShownTime(clock));
+    clock_offset_ = clock - steady;
   }
 
   void WarnOfMissing(uint32_t id, const PartitionRange& range, size_t labels) {
@@ -267,6 +330,7 @@ class MarkFinder {
   size_t most_marks_ = kMostMarks;  // of a partition in this report
   RecordTimes times_;
   bool warned_ = false;
+  std::optional<int64_t> clock_offset_;  // to the steady clock, in ms
 };
 
 class JoinSource final : public Source {

@@ -35,8 +35,12 @@ struct JoinOptions {
 // One report has at most so many marks of a partition, and in all.
 inline constexpr size_t kMostMarks = 256;
 inline constexpr size_t kMostMarksInAll = 1 << 14;
-// Times that are so much later than the clock are none: a record with such a time is waited for by nobody.
+// A time that is so much later than the clock is none, and nobody waits for its record, if most records after
+// it are not as late. Otherwise the clock may be behind: these records wait, and the partition's `unasked`
+// says so.
 inline constexpr int64_t kMostAheadMs = 3'600'000;
+// The clock is said to have jumped if it goes so much more or less than the machine's steady one.
+inline constexpr int64_t kClockJumpMs = 60'000;
 
 // The partitions of the events as a source with marks (Source::WantMarks) and labels. A partition that the
 // label topic does not have yet is reported, and has no marks until it does. Not thread-safe; the errors are

@@ -2,17 +2,21 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/rng.h"
 #include "base/testing.h"
+#include "stream/inspect/peek.h"
 #include "stream/join/testing.h"
 #include "stream/testing.h"
 
@@ -21,6 +25,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Record = MemoryTopic::Record;
 using Kind = Attribute::Kind;
@@ -372,6 +377,78 @@ TEST_F(JoinSourceTest, TimesFarAheadOfTheClockAreNone) {
   EXPECT_THAT(Marks(*source), IsEmpty());
   labels().push_back({"b", 5000, "B"});
   EXPECT_THAT(Marks(*source), ElementsAre(LabelMark{3, 0, 3}));
+}
+
+// The clock of a host whose battery is empty, or that was stopped for a while.
+TEST_F(JoinSourceTest, RecordsWaitForAClockThatIsBehind) {
+  constexpr int64_t kNow = 1'800'000'000'000;
+  for (const int64_t clock : {int64_t{0}, kNow - kMostAheadMs - 600'000}) {
+    wall_ms_ = clock;
+    events() = {{"a", kNow, "one"}, {"b", kNow + 10, "two"}};
+    labels() = {{"x", kNow - 5, "X"}};
+    const auto source = Open();
+    source->WantMarks(0, {}, kAnyNumber);
+    for (int i = 0; i < 3; ++i) {
+      const auto range = Ranges(*source)[0];
+      EXPECT_THAT(range.marks, IsEmpty());
+      EXPECT_THAT(range.unasked, HasSubstr("the clock says " + ShownTime(wall_ms_)));
+      EXPECT_THAT(range.unasked, HasSubstr("partition 0 at " + ShownTime(kNow)));
+      clock_.Advance(seconds(120));  // longer than labels may be idle
+      wall_ms_ += 120'000;
+    }
+    labels().insert(labels().end(), {{"b", kNow + 20, "B"}, {"a", kNow + 30, "A"}, {"z", kNow + 9000, "Z"}});
+    EXPECT_THAT(Marks(*source), IsEmpty());
+    wall_ms_ = kNow;
+    clock_.Advance(seconds(2));
+    const auto range = Ranges(*source)[0];
+    EXPECT_EQ(range.unasked, "");
+    ASSERT_THAT(range.marks, ElementsAre(LabelMark{2, 0, 3}));
+    EXPECT_THAT(Labels(*source, 0, 2, 0, 3), ElementsAre("2 A", "1 B"));
+  }
+}
+
+// Events of before the jump wait for labels of after it.
+TEST_F(JoinSourceTest, AClockThatJumpsBackLosesNoLabel) {
+  wall_ms_ = 1'800'000'000'000;
+  events() = {{"a", wall_ms_, "one"}};
+  const auto source = Open();
+  source->WantMarks(0, {}, kAnyNumber);
+  EXPECT_THAT(Marks(*source), IsEmpty());
+  const int64_t right = wall_ms_;
+  wall_ms_ -= 2 * kMostAheadMs;
+  std::ostringstream log;
+  const auto former = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+  labels() = {{"x", right + 5, "X"}, {"a", right + 10, "A"}};
+  events().push_back({"b", right + 20, "two"});
+  EXPECT_THAT(Ranges(*source)[0].unasked, HasSubstr(ShownTime(right + 5)));
+  spdlog::set_default_logger(former);
+  EXPECT_THAT(log.str(), HasSubstr("the clock has jumped from " + ShownTime(right) + " to " +
+                                   ShownTime(right - 2 * kMostAheadMs)));
+  clock_.Advance(seconds(60));
+  const auto idle = Marks(*source);
+  ASSERT_THAT(idle, ElementsAre(LabelMark{1, 0, 2})) << "nothing has come for a minute";
+  EXPECT_THAT(Labels(*source, 0, 1, 0, 2), ElementsAre("1 A"));
+  labels().insert(labels().end(), {{"b", right + 30, "B"}, {"z", right + 9000, "Z"}});
+  wall_ms_ = right;
+  clock_.Advance(seconds(2));
+  const auto marks = Marks(*source);
+  ASSERT_THAT(marks, ElementsAre(LabelMark{2, 0, 3}));
+  EXPECT_THAT(Labels(*source, 1, 2, marks[0].labels_begin, 3), ElementsAre("2 B"));
+}
+
+TEST_F(JoinSourceTest, ManyRecordsAheadOfTheClockAreStraysIfTheNewestAreNot) {
+  wall_ms_ = 10'000'000;
+  for (int i = 0; i < 5000; ++i) events().push_back({"a", int64_t{1} << 50, "in microseconds"});
+  for (int i = 0; i < 100; ++i) events().push_back({"a", 1000, "one"});
+  labels() = {{"b", 9000, "B"}};
+  const auto source = Open();
+  source->WantMarks(0, {}, kAnyNumber);
+  const auto range = Ranges(*source)[0];
+  ASSERT_FALSE(range.marks.empty());
+  EXPECT_EQ(range.marks.back().events, 5100u);
+  EXPECT_EQ(range.unasked, "");
 }
 
 // Events and labels in order, as they come: every event is joined with the label that it would be joined with

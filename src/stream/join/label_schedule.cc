@@ -50,18 +50,19 @@ void LabelSchedule::OnRanges(Time now, const PartitionRange& events, const Parti
 LabelSchedule::Next LabelSchedule::Advance(Time now) {
   if (!known_) return Wait{};
   const bool whole = steps_.size() > 1;  // the first of them
-  if (!whole && next_event_ < events_.end)
+  if (!whole && next_event_ < events_.end && now >= events_held_until_)
     return ReadEvents{next_event_, std::min(events_.end, next_event_ + kReadAtOnce)};
   if (steps_.empty()) return Wait{};
   const Step& step = steps_.front();
-  if (!step.timed) return Emit(step.end);
+  if (!step.timed) return Emit(step.end, next_label_);
   if (!placed_) return FindLabel{FirstLabelTime(step)};
-  if (PassTo(step.most + options_.window_ms)) return Emit(step.end);
-  if (next_label_ < labels_.end)
+  if (PassTo(step.most + options_.window_ms)) return Emit(step.end, next_label_);
+  if (next_label_ < labels_.end && now >= labels_held_until_)
     return ReadLabels{next_label_, std::min(labels_.end, next_label_ + kReadAtOnce)};
-  if (labels_.sealed) return Emit(step.end);
+  const uint64_t all = std::max(next_label_, labels_.end);  // also those that are held
+  if (labels_.sealed) return Emit(step.end, all);
   const uint64_t waited = std::min(step.end, WaitedFor(now));
-  if (waited > last_.events) return Emit(waited);
+  if (waited > last_.events) return Emit(waited, all);
   return Wait{};
 }
 
@@ -132,8 +133,8 @@ uint64_t LabelSchedule::WaitedFor(Time now) const {
   return idle ? seen_.front().end : 0;
 }
 
-// The events of the first step before `end` with the labels that were passed.
-LabelMark LabelSchedule::Emit(uint64_t end) {
+// The events of the first step before `end` with the labels before `labels_end`.
+LabelMark LabelSchedule::Emit(uint64_t end, uint64_t labels_end) {
   const Step step = steps_.front();
   if (end < step.end) {
     steps_.front().events = step.end - end;
@@ -153,7 +154,7 @@ LabelMark LabelSchedule::Emit(uint64_t end) {
     const int64_t least = std::ranges::min(slots_, {}, &Slot::least).least;
     if (most_label_ < least) samples_.assign(1, {next_label_, most_label_});
     while (samples_.size() > 1 && samples_[1].most < least) samples_.pop_front();
-    mark.labels_end = std::max(last_.labels_end, next_label_);
+    mark.labels_end = std::max(last_.labels_end, labels_end);
     mark.labels_begin = std::clamp(samples_.front().offset, last_.labels_begin, mark.labels_end);
   }
   LEAT_CHECK(mark.events > last_.events && mark.labels_begin <= mark.labels_end);

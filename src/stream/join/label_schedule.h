@@ -64,6 +64,11 @@ class LabelSchedule {
   // The times of the records that were asked for, or of the first of them.
   void OnEvents(Times times);
   void OnLabels(Times times);
+  // The other answer: the times cannot be judged yet, so the question does not come again before `until`.
+  // Events that are held are in no mark. Labels that are held make no event ready, and are joined with those
+  // that have been waited for long enough.
+  void HoldEvents(Time until) { events_held_until_ = until; }
+  void HoldLabels(Time until) { labels_held_until_ = until; }
 
   // The last mark.
   const LabelMark& last() const { return last_; }
@@ -91,7 +96,7 @@ class LabelSchedule {
   bool PassTo(int64_t time);
   void TakeLabel(std::optional<int64_t> time);
   uint64_t WaitedFor(Time now) const;
-  LabelMark Emit(uint64_t end);
+  LabelMark Emit(uint64_t end, uint64_t labels_end);
 
   Options options_;
   LabelMark last_;
@@ -113,6 +118,7 @@ class LabelSchedule {
   int64_t most_label_ = 0;
   std::deque<Sample> samples_;
   Time labels_grew_{0};
+  Time events_held_until_{0}, labels_held_until_{0};
   // How far the events went at these times.
   struct Seen {
     Time at{0};
