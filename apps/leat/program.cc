@@ -95,7 +95,8 @@ void CheckAddressSpace() {
   constexpr uint64_t kMb = 1000 * 1000;
   const uint64_t needed = (750 + 125 * std::max(1u, std::thread::hardware_concurrency())) * kMb;
   rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed) return;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed)
+    return;
   throw std::invalid_argument("the address space of a process is limited to " +
                               std::to_string(limit.rlim_cur / kMb) + " MB; at least " +
                               std::to_string(needed / kMb) + " MB are needed here (ulimit -v)");
