@@ -19,7 +19,7 @@ class InputFlow {
     progress_->input_bytes += split.bytes;
     progress_->decode_seconds += Seconds(split.decoding);
     progress_->unjoined += split.rows.unjoined;
-    progress_->lost_to_retention += split.rows.expired;
+    progress_->lost_to_retention += split.expired;
   }
   // To be called when the number of splits that can be trained has changed. `busy`: the worker waits for
   // something else.

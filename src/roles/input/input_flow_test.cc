@@ -32,7 +32,7 @@ TEST(InputFlowTest, SplitsAreCountedWithTheTimeOfDecoding) {
   InputFlow flow(&progress);
   PreparedSplit split;
   split.bytes = 100;
-  split.rows.expired = 3;
+  split.expired = 3;
   split.decoding = std::chrono::milliseconds(250);
   flow.OnSplit(split);
   flow.OnSplit(split);

@@ -56,11 +56,11 @@ Status SplitReader::Read(PreparedSplit* split) {
   records_.labels_end = range.end;
   LEAT_RETURN_IF_ERROR(source_->Read(cut.partition, cut.begin.offset, cut.end, &records_));
   split->bytes = records_.offsets.back();
+  split->expired = records_.expired;
   const MonotonicClock clock;
   const Time begin = clock.Now();
   split->rows.clear();
   decoder_->Decode(records_, &split->rows);
-  split->rows.expired = records_.expired;
   // Before any event of the split can count.
   if (dead_letters_ != nullptr && !split->rows.dead.empty())
     LEAT_RETURN_IF_ERROR(dead_letters_->Keep(records_, split->rows.dead));

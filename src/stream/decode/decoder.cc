@@ -136,7 +136,6 @@ void DecodedRows::clear() {
   index.clear();
   dead.clear();
   unjoined = 0;
-  expired = 0;
 }
 
 }  // namespace leat::stream

@@ -42,7 +42,6 @@ struct DecodedRows {
   std::vector<DeadLetter> dead;
   // Events that were joined with no label: they are of class 0, or are left out as if they were absent.
   uint64_t unjoined = 0;
-  uint64_t expired = 0;  // RecordBatch::expired
   void clear();
 };
 

@@ -339,7 +339,7 @@ class KafkaSource final : public TimedSource {
 
   // Begin and end of the first `count` partitions. The partitions of a broker that does not answer for each
   // of them are missing.
-  std::map<uint32_t, std::pair<int64_t, int64_t>> AskLeaders(uint32_t count) const {
+  std::map<uint32_t, std::pair<int64_t, int64_t>> AskLeaders(uint32_t count) {
     std::map<int32_t, std::vector<uint32_t>> led;
     for (const auto& [id, leader] : leaders_) {
       if (id < count && Away(id).ok()) led[leader].push_back(id);
@@ -347,9 +347,13 @@ class KafkaSource final : public TimedSource {
     std::map<uint32_t, std::pair<int64_t, int64_t>> found;
     for (const auto& [leader, ids] : led) {
       const auto begins = Offsets(ids, RD_KAFKA_OFFSET_BEGINNING, kLeaderPatience);
+      const auto silent = silent_.find(leader);
+      if (silent != silent_.end() && std::ranges::max(begins) < 0)  // it still is
+        silent->second.until = MonotonicClock().Now() + 2 * kLeaderPatience;
       if (std::ranges::min(begins) < 0) continue;
       const auto ends = Offsets(ids, RD_KAFKA_OFFSET_END, kLeaderPatience);
       if (std::ranges::min(ends) < 0) continue;
+      silent_.erase(leader);
       for (size_t i = 0; i < ids.size(); ++i) found[ids[i]] = {begins[i], ends[i]};
     }
     return found;
