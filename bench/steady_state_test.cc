@@ -1,10 +1,17 @@
 // A training step of each family must not allocate, nor need much more memory than its largest live set.
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "frame/families.h"
 #include "frame/heap.h"
 
 namespace leat::bench {
+
+void PrintTo(const TrainingCase& c, std::ostream* out) {
+  *out << c.name;
+}
+
 namespace {
 
 class SteadyState : public ::testing::TestWithParam<TrainingCase> {};

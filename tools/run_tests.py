@@ -35,7 +35,7 @@ import check_layers
 
 SLOWEST = 15
 # 12/4775 Test  #123: base_test.Time.Adds ......   Passed    0.01 sec
-CTEST_CASE = re.compile(r"\s*\d+/\d+ Test +#\d+: (.+?) \.{3,} *(?:\*\*\*)?(.*?) +(\d+\.\d+) sec")
+CTEST_CASE = re.compile(r"\s*\d+/\d+ Test +#\d+: (.+) \.{3,} *(?:\*\*\*)?(.*?) +(\d+\.\d+) sec")
 CTEST_CLOSING = re.compile(r"\d+% tests passed, \d+ tests? failed out of \d+")
 GTEST_BEGIN = re.compile(r"\[ RUN      \] (.+)")
 GTEST_END = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] (\S+?)(?:, where .*)? \((\d+) ms\)")

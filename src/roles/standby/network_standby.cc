@@ -177,7 +177,7 @@ class NetworkStandby {
     job_ = joined.job;
     node_ = joined.node;
     index_ = joined.index;
-    next_alive_ = clock_.Now() + kAlive;
+    next_alive_ = Time(0);  // the answer has the addresses of the others
     spdlog::info("standby {} joined as node {}, with the directory {}", index_, node_->value, directory);
     return {};
   }

@@ -101,7 +101,8 @@ class Standby {
     const Duration patience = kStandbySilence + joined.index * kStandbyTurn;
     Time heard = clock_.Now();
     Time looked = heard;
-    while (Pause(kInterval)) {
+    // The first answer has the addresses of the others, one of which may soon be the coordinator.
+    do {
       // This process may have been stopped for a while. That says nothing about the coordinator.
       const Time now = clock_.Now();
       if (now - std::exchange(looked, now) > kInterval + kStandbySilence + kStandbyTurn) heard = now;
@@ -118,7 +119,7 @@ class Standby {
         if (found != Found::kOther) return found;
         heard = clock_.Now();
       }
-    }
+    } while (Pause(kInterval));
     return Found::kOver;
   }
 
