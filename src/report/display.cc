@@ -139,9 +139,12 @@ std::string Staleness(const Json& s) {
 }
 
 // Counts that are 0 in most jobs are shown only if they are not.
-std::string Unusual(const Json& s, const char* key) {
+std::string Unusual(const Json& s, const char* key, const char* words) {
   const double count = Value(s, key);
-  return count > 0 ? "   " + std::string(key) + " " + Grouped(count) : "";
+  return count > 0 ? "   " + std::string(words) + " " + Grouped(count) : "";
+}
+std::string Unusual(const Json& s, const char* key) {
+  return Unusual(s, key, key);
 }
 
 // "12,000 published, 3,000 behind, 40 scored again"; "" if the job publishes none.
@@ -267,9 +270,7 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
                           Grouped(s.value("steps", 0.0)) + Unusual(s, "late") + Unusual(s, "skipped") +
                           "   leased again " + Grouped(s.value("regranted_leases", 0.0)) +
                           "   dead letters " + Grouped(s.value("dead_letters", 0.0)) +
-                          (s.value("lost_to_retention", 0.0) > 0
-                               ? "   lost to retention " + Grouped(s.value("lost_to_retention", 0.0))
-                               : ""),
+                          Unusual(s, "lost_to_retention", "lost to retention"),
                       width));
   if (const std::string predictions = Predictions(s); !predictions.empty())
     lines.push_back(Cut("predictions " + predictions, width));

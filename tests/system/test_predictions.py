@@ -87,6 +87,20 @@ def test_the_scores_are_those_that_the_job_counts(tmp_path, broker, strategy):
     assert broker.committed(topic + "-predictions", topic, 0) == count // 2
 
 
+def with_two_feeds(roles, job, directory):
+    """Starts the roles of a job: the names of its feeds, and a function that returns its status."""
+    where = roles.coordinator(job, "--directory", directory, "--workers", 2, "--ps", 1)
+    feeds = [roles.start("feed", "--coordinator", where, "--listen", "127.0.0.1:0") for _ in range(2)]
+    for role in ["ps", "worker", "worker", "bots"]:
+        roles.start(role, "--coordinator", where)
+
+    def status():
+        done = leat.run("status", "--coordinator", where, "--json", env={"LEAT_TOKEN": "known to all"})
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    return feeds, status
+
+
 def test_a_killed_feed_loses_no_prediction(tmp_path, broker):
     """Scores that a feed takes along are made again."""
     events = 30_000
@@ -94,14 +108,7 @@ def test_a_killed_feed_loses_no_prediction(tmp_path, broker):
         "name: counter": "name: lost", "events: 1000000": f"events: {events}", "partitions: 4": "partitions: 2",
         "interval_s: 5": "interval_s: 1}\ndebug: {step_ms: 80}\npredictions: {topic: lost-scores", **ONE_SCORE})
     with Roles(tmp_path) as roles:
-        where = roles.coordinator(job, "--directory", tmp_path / "job", "--workers", 2, "--ps", 1)
-        feeds = [roles.start("feed", "--coordinator", where, "--listen", "127.0.0.1:0") for _ in range(2)]
-        for role in ["ps", "worker", "worker", "bots"]:
-            roles.start(role, "--coordinator", where)
-
-        def status():
-            done = leat.run("status", "--coordinator", where, "--json", env={"LEAT_TOKEN": "known to all"})
-            return json.loads(done.stdout) if done.returncode == 0 else {}
+        feeds, status = with_two_feeds(roles, job, tmp_path / "job")
 
         def come_to(goal):
             leat.wait_for(lambda: status().get("predictions", {}).get("published", 0) >= goal, "predictions")
@@ -141,14 +148,7 @@ def test_a_stopped_feed_that_goes_on_publishes_nothing_twice(tmp_path, broker):
         "name: counter": "name: stopped", "events: 1000000": f"events: {events}", "partitions: 4": f"partitions: {len(partitions)}",
         "interval_s: 5": "interval_s: 1}\ndebug: {step_ms: 80}\npredictions: {topic: stopped-scores", **ONE_SCORE})
     with Roles(tmp_path) as roles:
-        where = roles.coordinator(job, "--directory", tmp_path / "job", "--workers", 2, "--ps", 1)
-        feeds = [roles.start("feed", "--coordinator", where, "--listen", "127.0.0.1:0") for _ in range(2)]
-        for role in ["ps", "worker", "worker", "bots"]:
-            roles.start(role, "--coordinator", where)
-
-        def status():
-            done = leat.run("status", "--coordinator", where, "--json", env={"LEAT_TOKEN": "known to all"})
-            return json.loads(done.stdout) if done.returncode == 0 else {}
+        feeds, status = with_two_feeds(roles, job, tmp_path / "job")
 
         def committed():
             return broker.all_committed("stopped-predictions", "stopped", partitions)
