@@ -92,7 +92,7 @@ struct StoredJob {
 };
 std::string ToJson(const StoredJob& job);
 Result<StoredJob> StoredFromJson(std::string_view text);
-// What a list of jobs should have. An empty text: the default.
+// The jobs that a list should have. An empty text: the default.
 struct ListRequest {
   uint32_t over = 100;  // the newest of the jobs that are over
 };

@@ -84,7 +84,7 @@ TEST(PoolMessagesTest, TheListOfJobsFitsIntoAReply) {
   EXPECT_EQ(NumbersOf(all).front(), 1000u) << "those that wait come first";
   EXPECT_TRUE(std::ranges::is_sorted(NumbersOf(all)));
 
-  // So many that wait do not fit either.
+  // Jobs that wait may be too many, too.
   for (JobStatus& job : jobs) job = StatusIn(job.record.id, JobState::kQueued, 1000);
   EXPECT_LE(StatusJson(jobs, agents).size(), size_t{4} << 20);
   EXPECT_FALSE(nlohmann::json::parse(StatusJson({}, agents)).contains("left_out"));

@@ -218,7 +218,7 @@ class LossyJob : public CoordinatorTest {
     feed->Begin();
     feed->stopped = !own && !careful_ && rng_.Chance(0.05);
   }
-  // Of all partitions together, as far as all are known: those of a restart are known once they are opened.
+  // The limit is that of all partitions together. After a restart some are unknown until they are opened.
   void CheckLimit() {
     if (restarted_) return;
     std::map<uint32_t, uint64_t> ends;

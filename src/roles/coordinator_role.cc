@@ -944,7 +944,7 @@ class CoordinatorRole {
   void ReleaseBefore(const std::vector<protocol::Position>& watermark, Status dropped) {
     if (dropped.ok()) dropped = store_->CompactJournal(watermark);
     if (!dropped.ok()) spdlog::warn("{}", dropped.ToString());
-    // What another coordinator needs is its own business. With more epochs to come, every event will be
+    // The needs of another coordinator are its own business. With more epochs to come, every event will be
     // wanted again.
     if (dropped.code() == Code::kStale || epochs_ > 1) return;
     for (size_t i = 0; i < partitions_.size() && i < watermark.size(); ++i) {

@@ -21,8 +21,8 @@ namespace leat::stream {
 class DeadLetterFile {
  public:
   static constexpr size_t kMaxRecordBytes = 1024;
-  // Of all files in a directory, about: lines beyond it are dropped, so that a bad stream cannot fill the
-  // disk, however many workers come and go. The caller still counts them.
+  // The limit of all files in a directory, about: lines beyond it are dropped, so that a bad stream cannot
+  // fill the disk, however many workers come and go. The caller still counts them.
   static constexpr uint64_t kMaxBytes = 64 << 20;
 
   // `directory`/`name`.jsonl. The first line creates both if necessary, private to their owner. `max_bytes`

@@ -301,7 +301,7 @@ void PublisherService::Failed(std::unique_lock<std::mutex>& lock, uint32_t numbe
   group.status = why.code() == Code::kDataLoss || why.code() == Code::kFailedPrecondition
                      ? Status(Code::kUnavailable, why.message())
                      : why;
-  // Whoever has taken it over may be in the right.
+  // The process that has taken it over may be in the right.
   group.backoff =
       why.code() == Code::kStale ? kMaxBackoff : std::clamp(2 * group.backoff, kFirstBackoff, kMaxBackoff);
   auto closed = std::move(group.transactions);

@@ -271,8 +271,8 @@ class MarkFinder {
     return true;
   }
 
-  // Of the records [begin, end), or of the first of them. False: none can be judged; the partition says why.
-  // `there`: the end of the partition.
+  // Takes the times of [begin, end), or of the first of them. False: none can be judged, as the partition
+  // says. `there`: the end of the partition.
   Result<bool> ReadTimes(Time now, TimedSource* source, uint32_t id, uint64_t begin, uint64_t end,
                          uint64_t there, const std::string& topic, Partition* partition) {
     LEAT_RETURN_IF_ERROR(ReadAllTimes(source, id, begin, end));

@@ -35,7 +35,7 @@ class Publications {
 
   // The groups of the job that is resumed. Throws std::invalid_argument if they do not fit the stream.
   void Restore(PublishersGrouped grouped);
-  // What is to be journaled before the first cut, once; none if it is restored.
+  // The record to journal before the first cut, once; none if it was restored.
   std::optional<PublishersGrouped> TakeGrouped();
   // A cut that was made or restored. One that is known already is ignored.
   void OnCut(const Cut& cut);
