@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-IDLE, SLOW = 2000, 150
+SILENT, IDLE, SLOW = 2000, 2000, 150
 PATHS = ["/", "/v2", "/v1/predict", "/v2/health/live", "/v2/health/ready", "/v2/models/payments", "/v2/models/x/infer",
          "/v2/models/payments/infer", "*", "http://localhost/v2", "http://attacker.example/v2/health/live", "//", "/%",
          "https://127.0.0.1", "http://a@b/", "/" + "a" * 3000, "/v2?" + "b=c&" * 50, "\x00", "/\xff"]
@@ -44,8 +44,9 @@ class Hostile:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
-    def many(self, count, say):
-        """Holds `count` connections, opens those again that the server closes, and lets each say something now and then."""
+    def many(self, count, first=b"", say=None):
+        """Holds `count` connections, and opens those again that the server closes. Each begins with `first`, and says
+        something now and then."""
         open_now = {}
         events = select.epoll()
         while not self.over():
@@ -53,6 +54,8 @@ class Hostile:
                 connection = socket.socket()
                 connection.setblocking(False)
                 connection.connect_ex(self.address)
+                with contextlib.suppress(OSError):
+                    connection.send(first)
                 open_now[connection.fileno()] = connection
                 events.register(connection.fileno(), select.EPOLLIN | select.EPOLLRDHUP)
             for number, _ in events.poll(0.05):
@@ -65,12 +68,15 @@ class Hostile:
         for connection in open_now.values():
             connection.close()
 
+    def silent(self):
+        self.many(SILENT)
+
     def idle(self):
-        self.many(IDLE, None)
+        self.many(IDLE, first=b"GET ")
 
     def slow_heads(self):
         rng = random.Random(1)
-        self.many(SLOW, lambda: bytes([rng.choice(b"GET / HTTP/1.1\r\nHost: x")]))
+        self.many(SLOW, say=lambda: bytes([rng.choice(b"GET / HTTP/1.1\r\nHost: x")]))
 
     def endless(self):
         """What has no end: extensions, trailers, sizes, heads, bodies of those who may send none."""
@@ -123,7 +129,7 @@ def main():
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65536), most))
     hostile = Hostile(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]))
-    tasks = [hostile.idle, hostile.slow_heads, hostile.endless, hostile.never_reads]
+    tasks = [hostile.silent, hostile.idle, hostile.slow_heads, hostile.endless, hostile.never_reads]
     tasks += [lambda seed=seed: hostile.random_requests(seed) for seed in range(2)]
     threads = [threading.Thread(target=task) for task in tasks]
     for thread in threads:

@@ -446,7 +446,7 @@ def test_pages_of_other_hosts_and_targets_with_a_host(tmp_path, trained):
 
 @pytest.mark.parametrize("tokens", [True, False])
 def test_a_hostile_client_beside_good_ones(tmp_path, trained, tokens):
-    """It has 2,000 connections and no token, and sends what is no request: the others do not notice."""
+    """It has 4,000 connections and no token, and sends what is no request: the others do not notice."""
     seconds, least = (300, 100_000) if LONG else (5, 500)
     metrics = f"127.0.0.1:{leat.free_port()}"
     more = ["--metrics", metrics]

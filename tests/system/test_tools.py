@@ -134,3 +134,24 @@ def test_a_network_goes_out_as_onnx_and_comes_back(tmp_path):
         assert not (tmp_path / "third").exists()
     nowhere = leat.run("export", "--directory", "nowhere", "--to", "x.onnx", cwd=tmp_path)
     assert nowhere.returncode == 2 and len(nowhere.stderr.strip().splitlines()) == 1, nowhere.stderr
+
+
+def test_benchmarks_in_turn_name_what_is_worse(tmp_path):
+    for tree, rate, seconds in [("old", 100, 1), ("slow", 90, 1.2), ("same", 98, 1.02)]:
+        program = tmp_path / tree / "build/release/bench/bench_x"
+        program.parent.mkdir(parents=True)
+        rows = [{"case": "events", "unit": "1/s", "value": rate, "reference": None},
+                {"case": "time", "unit": "ms", "value": seconds, "reference": "memcpy"}]
+        program.write_text("#!/bin/sh\n" + "\n".join(f"echo '{json.dumps(row)}'" for row in rows))
+        program.chmod(0o755)
+
+    def compared(new):
+        return subprocess.run([leat.ROOT / "bench/in_turn.py", tmp_path / "old", tmp_path / new, "x", "--runs", "2"],
+                              stdout=subprocess.PIPE, text=True, timeout=30)
+
+    done = compared("slow")
+    assert done.returncode == 1 and done.stdout.count("worse |\n") == 2, done.stdout
+    assert "| x: events | 100 1/s | 90 | 1.111 |" in done.stdout, done.stdout
+    assert "| x: time (memcpy) | 1 ms | 1.2 | 1.200 |" in done.stdout, done.stdout
+    done = compared("same")
+    assert done.returncode == 0 and "worse |\n" not in done.stdout, done.stdout

@@ -1,6 +1,9 @@
 #include "serve/http/server.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -38,6 +41,10 @@ using boost::system::error_code;
 constexpr size_t kDiscardBytes = 16 << 10;
 constexpr auto kSweep = std::chrono::milliseconds(250);
 constexpr Duration kLinger = std::chrono::seconds(1);  // for a peer that has its last reply
+// A connection is accepted with its first bytes, or after these seconds without one: a flood of silent peers
+// does not drive out a peer whose request is on its way.
+using DeferAccept = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_DEFER_ACCEPT>;
+constexpr int kDeferSeconds = 1;
 constexpr size_t kJoined = 16 << 10;  // a body up to this size is sent in one piece with its head
 
 std::string_view ReasonOf(int status) {
@@ -157,9 +164,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     CloseSocket();
     place_.reset();
   }
-  // Makes room for another connection, unless a peer that may ask has begun to wait for an answer here.
-  void CloseUnlessServing() {
-    if (place_ != nullptr && !place_->serving()) Close();
+  // Makes room for another connection, unless the peer has asked since this one was chosen.
+  void CloseIfFirst() {
+    if (place_ == nullptr || (idle_ && HasUnread())) return;
+    if (shared_->limit.FirstToEnd().get() == this) Close();
   }
   Time deadline() const { return deadline_; }
   // Ends an idle connection; a busy one ends with its reply.
@@ -189,6 +197,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void Read(asio::mutable_buffer into) = 0;  // then OnRead
   virtual void Write() = 0;                          // out_, body_; then OnWritten
   virtual void WriteContinue() = 0;                  // then GoOn
+  virtual bool HasUnread() = 0;
   virtual void CloseSocket() = 0;
   virtual void CloseInOrder() = 0;
 
@@ -307,6 +316,10 @@ class ConnectionOver final : public Connection {
   }
 
  private:
+  bool HasUnread() override {
+    error_code ignored;
+    return stream_.lowest_layer().available(ignored) > 0;
+  }
   void CloseSocket() override {
     error_code ignored;
     stream_.lowest_layer().close(ignored);
@@ -377,7 +390,8 @@ class Server final : public HttpServer {
     acceptor_->open(endpoint.protocol(), error);
     if (!error) acceptor_->set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) acceptor_->bind(endpoint, error);
-    if (!error) acceptor_->listen(1024, error);
+    if (!error) acceptor_->set_option(DeferAccept(kDeferSeconds), error);
+    if (!error) acceptor_->listen(SOMAXCONN, error);
     if (error) return {CodeOfErrno(error.value()), where + ": " + error.message()};
     const auto own = acceptor_->local_endpoint();
     net::SocketAddress address;
@@ -471,10 +485,12 @@ class Server final : public HttpServer {
     auto first = shared_->limit.FirstToEnd();
     if (first == nullptr) return false;
     asio::io_context& its_context = first->thread()->context;
-    asio::post(its_context, [this, first = std::move(first), done = std::move(done)] {
-      first->CloseUnlessServing();
+    auto end = [this, first = std::move(first), done = std::move(done)] {
+      first->CloseIfFirst();
       asio::post(threads_[0]->context, done);
-    });
+    };
+    // A read that begins now may take its bytes at once, and tells of them in the next round only.
+    asio::post(its_context, [&its_context, end = std::move(end)] { asio::post(its_context, end); });
     return true;
   }
 

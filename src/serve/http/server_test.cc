@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -11,6 +12,7 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <condition_variable>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -241,6 +243,7 @@ TEST_F(HttpServerTest, ConnectionsBeyondTheLimitAreRefused) {
   for (tcp::socket* socket : {&one, &two}) Send(*socket, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
   ASSERT_TRUE(WaitFor([&] { return echo.kept_now() == 2; }));
   tcp::socket three = Connect();
+  Send(three, "G");
   EXPECT_THAT(ReceiveAll(three), StartsWith("HTTP/1.1 503 "));
   {
     std::lock_guard lock(echo.mutex);
@@ -269,6 +272,30 @@ TEST_F(HttpServerTest, UnknownPeersKeepNobodyOut) {
       EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() <= 10; }));
     }
   }
+}
+
+// Far more of them than there are places come between a client's connection and its request.
+TEST_F(HttpServerTest, SilentPeersDriveOutNoneThatIsAboutToAsk) {
+  Start({.threads = 2, .max_connections = 4});
+  std::atomic<bool> over = false;
+  std::atomic<int> silent_peers = 0;
+  std::thread flood([&] {
+    std::deque<tcp::socket> silent;
+    while (!over) {
+      silent.push_back(Connect());
+      ++silent_peers;
+      if (silent.size() > 500) silent.pop_front();
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    tcp::socket socket = Connect();
+    const int before = silent_peers;
+    ASSERT_TRUE(WaitFor([&] { return silent_peers > before + 100; }));
+    Send(socket, kSecret);
+    EXPECT_THAT(Receive(socket), HasSubstr("GET /secret"));
+  }
+  over = true;
+  flood.join();
 }
 
 TEST_F(HttpServerTest, IfAllAreKnownTheOneThatIsIdleForLongestEnds) {
@@ -358,6 +385,8 @@ TEST_F(HttpServerTest, RepliesMayComeLaterFromAnywhere) {
 TEST_F(HttpServerTest, DrainAnswersWhatHasBegun) {
   Start();
   tcp::socket busy = Connect(), idle = Connect();
+  Send(idle, kHealth);
+  EXPECT_THAT(Receive(idle), HasSubstr("GET /health"));
   Send(busy, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
   ASSERT_TRUE(WaitFor([&] { return echo.kept_now() == 1; }));
   std::thread drain([&] { server->Drain(30s); });
