@@ -2,7 +2,7 @@
 #
 #   leat_module(NAME base DEPS <house targets> LIBS <libraries from outside>
 #               TEST_DEPS <house targets> TEST_LIBS <libraries> LINK_ONLY <dep> "<reason>" ...
-#               REPLACED <patterns> [CONCURRENT] [FAMILIES | ISOLATED] PURPOSE "<one line>")
+#               REPLACED <patterns> [CONCURRENT] [COLD] [FAMILIES | ISOLATED] PURPOSE "<one line>")
 #
 # builds the static library leat_<name> from every x.cc of the folder, and the test program <name>_test from every x_test.cc. Sources are
 # globbed, so no test can be forgotten. `tools/check_layers.py` checks the includes against DEPS and TEST_DEPS, and generates the table in
@@ -10,6 +10,7 @@
 #
 #   LINK_ONLY   dependencies that no include uses, each with the reason why it is linked
 #   REPLACED    sources whose symbols a test replaces by its own: each is compiled alone, so that linking one does not pull in another
+#   COLD        no event, gradient or simulated message passes through the folder: it is compiled with -O1, in three quarters of the time
 #   CONCURRENT  the folder uses threads, so its tests also run under ThreadSanitizer
 #   CONCURRENT_TESTS  patterns of the tests that start threads, if few do: ThreadSanitizer finds nothing in the others
 #   FIGURE_TESTS      files of the tests about figures of long simulated runs: AddressSanitizer finds nothing in them that others do not show
@@ -123,11 +124,20 @@ endfunction()
 set(headers <algorithm> <array> <chrono> <cstdint> <cstring> <deque> <functional> <map> <memory> <optional> <set> <span>
   <stdexcept> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
 leat_precompiled(leat_headers OPTIONS ${leat_module_options} HEADERS ${headers})
+if(NOT LEAT_SANITIZE)
+  # g++ takes the level of optimisation from the precompiled header, whatever its command line says.
+  leat_precompiled(leat_cold_headers OPTIONS ${leat_module_options} -O1 HEADERS ${headers})
+endif()
 
-# The options and the precompiled header of a target with sources that are no tests.
+# leat_compiled(TARGET [COLD]): the options and the precompiled header of a target with sources that are no tests.
 function(leat_compiled target)
-  target_compile_options(${target} PRIVATE ${leat_module_options})
-  target_precompile_headers(${target} REUSE_FROM leat_headers)
+  if("COLD" IN_LIST ARGN AND TARGET leat_cold_headers)
+    target_compile_options(${target} PRIVATE ${leat_module_options} -O1)
+    target_precompile_headers(${target} REUSE_FROM leat_cold_headers)
+  else()
+    target_compile_options(${target} PRIVATE ${leat_module_options})
+    target_precompile_headers(${target} REUSE_FROM leat_headers)
+  endif()
 endfunction()
 
 if(LEAT_TESTS)
@@ -169,7 +179,7 @@ function(leat_batches target)
 endfunction()
 
 function(leat_module)
-  cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;FAMILIES;ISOLATED" "NAME;PURPOSE"
+  cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;COLD;FAMILIES;ISOLATED" "NAME;PURPOSE"
                         "DEPS;LIBS;TEST_DEPS;TEST_LIBS;CONCURRENT_TESTS;FIGURE_TESTS;LINK_ONLY;REPLACED")
   set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   if(M_FAMILIES OR M_ISOLATED)
@@ -198,7 +208,11 @@ function(leat_module)
     add_library(leat_${M_NAME} STATIC ${sources})
     leat_batches(leat_${M_NAME})
     target_link_libraries(leat_${M_NAME} PUBLIC leat_usage ${deps} PRIVATE $<BUILD_INTERFACE:leat_flags> ${M_LIBS})
-    leat_compiled(leat_${M_NAME})
+    set(cold "")
+    if(M_COLD)
+      set(cold COLD)
+    endif()
+    leat_compiled(leat_${M_NAME} ${cold})
     set(replaced ${M_REPLACED})
     list(TRANSFORM replaced PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
     if(replaced)

@@ -49,7 +49,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 BATCHED = re.compile(r'^#include "([^"]+)"', re.M)
 TEST = re.compile(r"_test\.cc$|^testing\.h$")
 TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|#[^\n]*|([^\s()"#]+)|([()])')
-FLAGS = {"CONCURRENT", "FAMILIES", "ISOLATED"}
+FLAGS = {"COLD", "CONCURRENT", "FAMILIES", "ISOLATED"}
 LISTS = {"NAME", "PURPOSE", "DEPS", "LINK_ONLY", "LIBS", "TEST_DEPS", "TEST_LIBS", "CONCURRENT_TESTS", "FIGURE_TESTS", "REPLACED"}
 
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/exit_status.h"
+#include "base/json/text.h"
 #include "commands.h"
 #include "control/client.h"
 #include "dashboard_listener.h"
@@ -47,7 +48,7 @@ int ShowLink(const DashboardOptions& a) {
   auto client = control::ControlClient::Make(a.coordinator, token, security.tls);
   const auto reply = ValueOr(client->Call(protocol::StatusRequest{}, std::chrono::seconds(5)));
   const auto* status = std::get_if<protocol::StatusReply>(&reply);
-  const auto json = nlohmann::json::parse(status != nullptr ? status->json : "", nullptr, false);
+  const auto json = ParsedJson(status != nullptr ? status->json : "");
   const std::string address = json.is_object() ? json.value("dashboard", "") : "";
   if (address.empty())
     throw std::invalid_argument("the coordinator at " + a.coordinator + " was started without --dashboard");

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json/text.h"
 #include "commands.h"
 #include "engine/devices/devices.h"
 #include "engine/placement/costs.h"
@@ -71,7 +72,7 @@ void PrintJson(const engine::Machine& machine, const std::vector<engine::Rates>&
                                {"memory_bytes_per_s", rates[d].memory_bytes_per_us * 1e6},
                                {"wake_us", rates[d].wake_us}});
   }
-  std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  std::printf("%s\n", JsonText(json).c_str());
 }
 
 struct DevicesArguments {

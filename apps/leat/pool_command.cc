@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/exit_status.h"
+#include "base/json/text.h"
 #include "checkpoint/file.h"
 #include "commands.h"
 #include "control/client.h"
@@ -221,7 +222,7 @@ int List(const PoolArguments& a) {
     std::printf("%s\n", body.c_str());
     return 0;
   }
-  const Json all = Json::parse(body, nullptr, false);
+  const Json all = ParsedOrderedJson(body);
   if (!all.is_object()) throw std::invalid_argument("the pool's answer cannot be read");
   std::printf("%-5s %-20s %-10s %8s %6s %7s %6s %7s %3s %12s  %s\n", "job", "name", "state", "priority",
               "share", "cores", "fair", "workers", "ps", "events", "");

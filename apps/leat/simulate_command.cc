@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/exit_status.h"
+#include "base/json/text.h"
 #include "commands.h"
 #include "job/evaluate.h"
 #include "job/input/readable.h"
@@ -167,7 +168,7 @@ void MeasureTrained(const job::Job& job, const sim::Cluster& cluster, Json* summ
 
 // The job's status, in the format of `leat train`. Modelled steps have no loss.
 Json Told(const report::Progress& progress, const sim::Cluster& cluster, bool real) {
-  Json told = Json::parse(progress.ToJson(cluster.now(), cluster.status(), 0));
+  Json told = ParsedOrderedJson(progress.ToJson(cluster.now(), cluster.status(), 0));
   if (real) return told;
   for (const char* key : {"loss", "accuracy", "auc"}) {
     if (told.contains(key)) told[key] = nullptr;
@@ -190,7 +191,7 @@ void PrintServers(const Json& summary, double seconds, std::FILE* out) {
   }
   for (const Json& m : servers) {
     std::fprintf(out, "  %-22s%s held (%.1f%%), %.1f MB/s in, %.1f MB/s out\n",
-                 ("ps " + m["index"].dump()).c_str(),
+                 ("ps " + JsonText(m["index"])).c_str(),
                  protocol::BytesText(m["bytes_held"].get<uint64_t>()).c_str(), 100 * m["share"].get<double>(),
                  m["bytes_in"].get<double>() / 1e6 / seconds, m["bytes_out"].get<double>() / 1e6 / seconds);
   }
@@ -259,7 +260,7 @@ int Simulate(const SimulateArguments& a) {
     if (!a.target.empty() && !target.reached()) target.Note(Told(progress, cluster, a.real));
     if (const double now = MachineSeconds(); now - shown >= 0.5) {
       shown = now;
-      display.Show(Told(progress, cluster, a.real).dump());
+      display.Show(JsonText(Told(progress, cluster, a.real)));
     }
     return true;
   };
@@ -301,11 +302,11 @@ int Simulate(const SimulateArguments& a) {
                          {"events", reached ? Json(reached->events) : Json(nullptr)}};
   }
   std::FILE* out = a.json ? stderr : stdout;
-  std::fprintf(out, "%s", report::RenderSummary(summary.dump()).c_str());
+  std::fprintf(out, "%s", report::RenderSummary(JsonText(summary)).c_str());
   std::fprintf(out, "  %-22s%.1f s here, %.0f messages/s\n", "simulated in", real_s,
                static_cast<double>(result.messages) / real_s);
   PrintServers(summary, Seconds(result.took), out);
-  if (a.json) std::printf("%s\n", summary.dump().c_str());
+  if (a.json) std::printf("%s\n", JsonText(summary).c_str());
   return 0;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/hex.h"
+#include "base/json/text.h"
 #include "base/processors.h"
 #include "report/grouped.h"
 #include "sim/fault_job.h"
@@ -61,7 +62,7 @@ std::string RunSeed(uint64_t seed, bool in_words) {
   json["virtual_s"] = Seconds(outcome.result.took);
   json["messages"] = outcome.result.messages;
   for (const FaultCount& fault : kFaultCounts) json["faults"][fault.name] = fault.of(outcome.result);
-  return json.dump();
+  return JsonText(json);
 }
 
 std::string TimeText(double seconds) {
@@ -83,7 +84,7 @@ class FaultReport {
 
   void OnResult(uint64_t seed, const std::string& text) {
     ++done_;
-    const Json result = Json::parse(text);
+    const Json result = ParsedOrderedJson(text);
     lost_ += result["lost"].get<uint64_t>();
     twice_ += result["twice"].get<uint64_t>();
     virtual_s_ += result["virtual_s"].get<double>();
@@ -140,7 +141,7 @@ class FaultReport {
                    {"messages", messages_}, {"virtual_s", virtual_s_},     {"wall_s", took},
                    {"seeds_per_s", rate}};
       if (a_.seeds == 1) json["digest"] = last_digest_;
-      std::printf("%s\n", json.dump().c_str());
+      std::printf("%s\n", JsonText(json).c_str());
     }
     return failed_.empty() ? 0 : 1;
   }

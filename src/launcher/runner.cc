@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/exit_status.h"
+#include "base/json/text.h"
 #include "checkpoint/store.h"
 #include "control/client.h"
 #include "job/bucket.h"
@@ -304,7 +305,7 @@ Status Runner::StartRole(const std::string& role, uint32_t index) {
 
 // False if the process is no member, as of the last status.
 bool Runner::ReportLost(pid_t pid) {
-  const Json status = Json::parse(status_, nullptr, false);
+  const Json status = ParsedOrderedJson(status_);
   if (status.is_discarded() || client_ == nullptr) return false;
   const std::string host = net::HostName();
   for (const auto& member : status.value("members", Json::array())) {
@@ -447,7 +448,7 @@ bool Runner::PollStatus() {
   auto reply = client_->Call(protocol::StatusRequest{}, kStatusDeadline);
   if (!reply.ok()) return false;
   if (auto* status = std::get_if<protocol::StatusReply>(&*reply)) status_ = std::move(status->json);
-  const Json json = Json::parse(status_, nullptr, false);
+  const Json json = ParsedOrderedJson(status_);
   if (json.is_discarded()) return false;
   if (metrics_.empty() && json.contains("metrics")) ShowMetrics(json["metrics"].get<std::string>());
   if (dashboard_.empty() && json.contains("dashboard")) ShowDashboard(json["dashboard"].get<std::string>());
@@ -464,7 +465,7 @@ bool Runner::PollStatus() {
 // Starts and drains workers and servers, until the job has what it wants as of the last status.
 void Runner::Obey() {
   if (stopping_ || coordinator_ended_ || !failure_.empty()) return;
-  const Json status = Json::parse(status_, nullptr, false);
+  const Json status = ParsedOrderedJson(status_);
   if (!status.is_object()) return;
   const std::string host = net::HostName();
   std::set<pid_t> members;
@@ -617,7 +618,7 @@ int Runner::Conclude() {
     return exit_status_;
   }
   std::ifstream in(job_.directory + "/summary.json");
-  Json summary = Json::parse(in, nullptr, false);
+  Json summary = ParsedOrderedJson(std::string(std::istreambuf_iterator<char>(in), {}));
   if (summary.is_discarded()) {
     std::fprintf(stderr, "leat: the coordinator has written no summary.json in %s\n", job_.directory.c_str());
     return ExitStatus::kFailed;
@@ -635,15 +636,15 @@ int Runner::Conclude() {
       std::fprintf(stderr, "leat: warning: %s\n", evaluation->warning.c_str());
     job::AddToSummary(*evaluation, &summary);
   }
-  std::fprintf(options_.json ? stderr : stdout, "%s", report::RenderSummary(summary.dump()).c_str());
-  if (options_.json) std::printf("%s\n", summary.dump().c_str());
+  std::fprintf(options_.json ? stderr : stdout, "%s", report::RenderSummary(JsonText(summary)).c_str());
+  if (options_.json) std::printf("%s\n", JsonText(summary).c_str());
   return 0;
 }
 
 // As many as are wanted from the start; a resumed job may want others than its file says.
 Status Runner::StartMembers() {
   PollStatus();
-  const Json status = Json::parse(status_, nullptr, false);
+  const Json status = ParsedOrderedJson(status_);
   const Json wanted = status.is_object() ? status.value("wanted", Json::object()) : Json::object();
   const uint32_t servers = wanted.value("ps", job_.servers);
   const uint32_t workers = wanted.value("workers", job_.workers);

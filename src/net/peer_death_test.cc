@@ -80,6 +80,7 @@ void Peer(const std::string& address, const Case& test) {
 pid_t StartPeer(const std::string& address, const Case& test) {
   const pid_t child = fork();
   if (child != 0) return child;
+  for (const char* shards : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"}) unsetenv(shards);
   setenv("LEAT_TEST_ADDRESS", address.c_str(), 1);
   setenv("LEAT_TEST_KIND", test.kind.c_str(), 1);
   setenv("LEAT_TEST_SIGNAL", std::to_string(test.signal).c_str(), 1);

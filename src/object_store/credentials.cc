@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json/text.h"
 #include "object_store/xml.h"
 
 namespace leat::object_store {
@@ -43,7 +44,7 @@ std::optional<int64_t> ParseTime(const std::string& text) {
 }
 
 Result<Credentials> ParseCredentials(ByteView json) {
-  const auto parsed = nlohmann::json::parse(AsText(json), nullptr, false);
+  const auto parsed = ParsedJson(AsText(json));
   const auto text = [&](const char* key) -> std::string {
     const auto at = parsed.find(key);
     return at != parsed.end() && at->is_string() ? at->get<std::string>() : "";

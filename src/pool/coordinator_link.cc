@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "base/json/text.h"
+
 namespace leat::pool {
 namespace {
 
@@ -17,7 +19,7 @@ constexpr Duration kStopDeadline = std::chrono::minutes(10);
 }  // namespace
 
 std::optional<JobWant> WantIn(JobId job, const std::string& status, std::string* waits) {
-  const auto json = nlohmann::json::parse(status, nullptr, false);
+  const auto json = ParsedJson(status);
   if (!json.is_object()) return std::nullopt;
   JobWant want{.job = job};
   const auto number = [](const nlohmann::json& in, const char* name) {

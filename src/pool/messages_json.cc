@@ -8,7 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/json_depth.h"
+#include "base/json/depth.h"
+#include "base/json/text.h"
 
 namespace leat::pool {
 namespace {
@@ -34,7 +35,7 @@ const Json& Field(const Json& json, const char* name) {
 
 // What is said of a field that is not what it should be.
 std::string KindOf(const Json& field) {
-  if (field.is_number() || field.is_boolean() || field.is_null()) return field.dump();
+  if (field.is_number() || field.is_boolean() || field.is_null()) return JsonText(field);
   return std::string(field.is_string() ? "a " : "an ") + field.type_name();
 }
 
@@ -100,7 +101,7 @@ Result<T> Parse(std::string_view text, const char* what, Read read) {
   try {
     if (!IsShallowJson(text, kMostLevels))
       throw Invalid("it is nested deeper than " + std::to_string(kMostLevels) + " levels");
-    const Json json = Json::parse(text, nullptr, false);
+    const Json json = ParsedOrderedJson(text);
     if (json.is_discarded()) throw Invalid("it is no JSON");
     return read(json);
   } catch (const Invalid& e) {
@@ -110,7 +111,7 @@ Result<T> Parse(std::string_view text, const char* what, Read read) {
 
 // Texts may come from logs and need not be UTF-8.
 std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonText(json);
 }
 
 Json Put(const Resources& r) {

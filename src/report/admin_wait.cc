@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json/text.h"
+
 namespace leat::report {
 namespace {
 
@@ -26,7 +28,7 @@ uint64_t Count(const Json& json, const char* key) {
 
 std::optional<std::string> AdminWait::OnStatus(Time now, const std::string& status_json) {
   heard_ = now;
-  const Json json = Json::parse(status_json, nullptr, false);
+  const Json json = ParsedJson(status_json);
   if (!json.is_object()) return std::nullopt;
   std::optional<uint64_t> checkpoint;
   uint64_t bytes = 0;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json/text.h"
 #include "report/grouped.h"
 #include "topology/host_place.h"
 
@@ -246,7 +247,7 @@ std::vector<std::string> MemberTroubles(const Json& s) {
 
 std::vector<std::string> RenderTable(const std::string& status_json, const std::vector<double>& history,
                                      size_t columns, bool colour) {
-  const Json s = Json::parse(status_json, nullptr, false);
+  const Json s = ParsedJson(status_json);
   if (!s.is_object()) return {};
   const auto bold = [&](const std::string& text) { return colour ? "\x1b[1m" + text + "\x1b[0m" : text; };
   const auto dim = [&](const std::string& text) { return colour ? "\x1b[2m" + text + "\x1b[0m" : text; };
@@ -313,7 +314,7 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
 }
 
 std::string RenderLine(const std::string& status_json) {
-  const Json s = Json::parse(status_json, nullptr, false);
+  const Json s = ParsedJson(status_json);
   if (!s.is_object()) return "";
   size_t servers = 0, workers = 0, standby = 0;
   std::string trouble;
@@ -335,7 +336,7 @@ std::string RenderLine(const std::string& status_json) {
 }
 
 std::string RenderSummary(const std::string& summary_json) {
-  const Json s = Json::parse(summary_json, nullptr, false);
+  const Json s = ParsedJson(summary_json);
   if (!s.is_object()) return "";
   std::string text;
   const auto row = [&](const std::string& name, const std::string& value) {
@@ -427,7 +428,7 @@ void Display::Clear() {
 }
 
 void Display::Show(const std::string& status_json) {
-  const Json s = Json::parse(status_json, nullptr, false);
+  const Json s = ParsedJson(status_json);
   if (!s.is_object()) return;
   if (!live_) {
     const double now = Value(s, "wall_s");

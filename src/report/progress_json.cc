@@ -1,3 +1,4 @@
+#include "base/json/text.h"
 #include "report/progress.h"
 
 #include <algorithm>
@@ -93,7 +94,7 @@ class Progress::JsonWriter {
     AddVariables();
     AddRun(own_cpu_seconds);
     // Host names and reasons of dead letters may contain invalid UTF-8.
-    return json_.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+    return JsonText(json_);
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json/text.h"
 #include "stream/file/file_reader.h"
 
 namespace leat::serve {
@@ -14,7 +15,7 @@ Result<std::string_view> TextOf(std::string_view body) {
 }
 
 void AppendString(std::string_view text, std::string* out) {
-  *out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  *out += JsonText(nlohmann::json(text));
 }
 
 }  // namespace leat::serve

@@ -18,6 +18,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/json/text.h"
 #include "checkpoint/variables.h"
 #include "control/client.h"
 #include "hosts/hosts.h"
@@ -375,7 +376,7 @@ class Round {
     next_status_ = clock_.Now() + kStatusInterval;
     if (!reply.ok()) return;
     const auto* status = std::get_if<protocol::StatusReply>(&*reply);
-    const Json json = status == nullptr ? Json() : Json::parse(status->json, nullptr, false);
+    const Json json = status == nullptr ? Json() : ParsedJson(status->json);
     if (!json.is_object()) return;
     events_ = json.value("events", uint64_t{0});
     status_ = json.value("phase", "") + ", " + report::Grouped(events_) + " of " +
@@ -403,7 +404,7 @@ class Round {
       result_.twice = tally.twice;
       result_.failure = tally.reason;
       std::ifstream in(directory_ + "/summary.json");
-      const Json summary = Json::parse(in, nullptr, false);
+      const Json summary = ParsedJson(std::string(std::istreambuf_iterator<char>(in), {}));
       if (!summary.is_object()) return Fail("the coordinator has written no summary.json");
       result_.counted = summary.value("events", uint64_t{0});
       if (result_.published != plan_.events) {

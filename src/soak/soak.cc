@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/exit_status.h"
+#include "base/json/text.h"
 #include "hosts/hosts.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"
@@ -133,7 +134,7 @@ class Soak {
                                 {"failed", failed_}, {"events", events_},
                                 {"deaths", deaths_}, {"hosts", !options_.on_this_host},
                                 {"wall_s", took},    {"interrupted", interrupted}};
-      std::printf("%s\n", json.dump().c_str());
+      std::printf("%s\n", JsonText(json).c_str());
     }
     RemoveFolder();
     if (interrupted) return ExitStatus::kInterrupted;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/hex.h"
+#include "base/json/text.h"
 #include "base/rng.h"
 
 namespace leat::study {
@@ -42,8 +43,8 @@ struct Reader {
     const Json value = At(in, key);
     const double number = value.is_number() ? value.get<double>() : NAN;
     if (number >= least && number <= most) return number;
-    Fail(std::string("'") + key + "' is " + value.dump() + "; must be a number from " + Json(least).dump() +
-         " to " + Json(most).dump());
+    Fail(std::string("'") + key + "' is " + JsonText(value) + "; must be a number from " +
+         JsonText(Json(least)) + " to " + JsonText(Json(most)));
     return 0;
   }
   std::string Text(const Json& in, const char* key) {
@@ -107,7 +108,7 @@ std::string ToJson(const Profile& profile) {
                     {"bytes_per_s", profile.link->bytes_per_s},
                     {"latency_s", profile.link->latency_s}};
   }
-  return json.dump(2);
+  return JsonText(json, 2);
 }
 
 Result<Profile> ParseProfile(std::string_view text, std::string_view name) {
@@ -115,7 +116,7 @@ Result<Profile> ParseProfile(std::string_view text, std::string_view name) {
     return Status(Code::kInvalidArgument, std::string(name) + ": " + what);
   };
   if (text.size() > kMaxBytes) return bad("larger than a profile can be");
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = ParsedOrderedJson(text);
   if (!json.is_object() || !json.contains("leat_profile"))
     return bad("not a profile; leat calibrate writes them");
   Reader reader;

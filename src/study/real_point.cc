@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json/text.h"
 #include "control/client.h"
 #include "launcher/token.h"
 #include "study/throughput.h"
@@ -57,7 +58,7 @@ class Point {
       const auto reply = client_->Call(protocol::StatusRequest{}, seconds(2));
       if (!reply.ok()) continue;
       const auto* status = std::get_if<protocol::StatusReply>(&*reply);
-      auto json = nlohmann::json::parse(status != nullptr ? status->json : "", nullptr, false);
+      auto json = ParsedJson(status != nullptr ? status->json : "");
       if (!json.is_object()) continue;
       const auto now_events = json.value("events", uint64_t{0});
       if (now_events > events) progress = clock_.Now();
@@ -74,7 +75,7 @@ class Point {
     if (whole) {
       LEAT_RETURN_IF_ERROR(AwaitRest());
       std::ifstream in(point_.folder + "/job/summary.json");
-      result.summary = nlohmann::json::parse(in, nullptr, false);
+      result.summary = ParsedJson(std::string(std::istreambuf_iterator<char>(in), {}));
       if (!result.summary.is_object()) return Status(Code::kInternal, "the job has left no summary");
       target.Note(result.summary);
     }

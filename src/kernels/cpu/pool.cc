@@ -126,18 +126,20 @@ class Windows {
 
 // Offset of element i of a run from its base: contiguous, or by a table.
 struct Dense {
+  static constexpr bool kContiguous = true;
   LEAT_INLINE size_t operator()(size_t i) const { return i; }
 };
 struct Listed {
+  static constexpr bool kContiguous = false;
   const int32_t* places;
   LEAT_INLINE size_t operator()(size_t i) const { return static_cast<size_t>(places[i]); }
 };
 
 // Calls f(i) for all elements of a run. Indices have one byte, so the widest vector loop may exceed the
 // number of channels; such windows use a narrower loop.
-template <class F>
+template <class At, class F>
 LEAT_INLINE void ForElements(size_t count, F f) {
-  if (count % 32 == 0) {
+  if (At::kContiguous && count % 32 == 0) {
 #pragma GCC ivdep
     for (size_t i = 0; i < count; ++i) f(i);
   } else {
@@ -164,7 +166,7 @@ LEAT_INLINE void MaxOfTaps(const float* x, const WindowRun& run, At at, float* y
     taps[k] = x + run.base + run.taps.offsets[k];
     numbers[k] = run.taps.numbers[k];
   }
-  ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA {
+  ForElements<At>(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA {
     float best = taps[0][at(i)];
     int32_t number = numbers[0];
 #pragma GCC unroll 9
@@ -190,7 +192,7 @@ LEAT_INLINE void MaxOfTaps(const float* x, const WindowRun& run, At at, float* y
   for (size_t k = 1; k < taps.count; ++k) {
     const float* from = x + run.base + taps.offsets[k];
     const auto number = static_cast<Index>(taps.numbers[k]);
-    ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA {
+    ForElements<At>(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA {
       const float here = from[at(i)];
       const int32_t larger = Larger(here, y[i]);
       y[i] = larger != 0 ? here : y[i];
@@ -203,9 +205,10 @@ template <class At, class Index>
 LEAT_INLINE void MaxOfWindows(Windows& windows, At at, const float* x, float* y, Index* index) {
   for (int64_t n = 0; n < windows.batch(); ++n, x += windows.image()) {
     windows.ForEach([&](const WindowRun& run) LEAT_INLINE_LAMBDA {
-      if (run.taps.count == 4) {
+      constexpr bool kSmall = sizeof(Index) == 1;  // a kernel of 2 x 2 or 3 x 3 has such indices
+      if (kSmall && run.taps.count == 4) {
         MaxOfTaps<4>(x, run, at, y, index);
-      } else if (run.taps.count == 9) {
+      } else if (kSmall && run.taps.count == 9) {
         MaxOfTaps<9>(x, run, at, y, index);
       } else {
         MaxOfTaps(x, run, at, y, index);
@@ -222,7 +225,7 @@ LEAT_INLINE void ScatterRun(const float* dy, const Index* index, const WindowRun
   for (size_t k = 0; k < run.taps.count; ++k) {
     float* to = dx + run.base + run.taps.offsets[k];
     const int32_t number = run.taps.numbers[k];
-    ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA {
+    ForElements<At>(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA {
       const float part = static_cast<int32_t>(index[i]) == number ? dy[i] : 0.0f;
       to[at(i)] = kAdd ? to[at(i)] + part : part;
     });
@@ -261,7 +264,7 @@ LEAT_INLINE void MeanOfWindows(Windows& windows, At at, const float* x, float* y
       std::fill(y, y + run.elements, 0.0f);
       for (size_t k = 0; k < run.taps.count; ++k) {
         const float* from = x + run.base + run.taps.offsets[k];
-        ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA { y[i] += share * from[at(i)]; });
+        ForElements<At>(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA { y[i] += share * from[at(i)]; });
       }
       y += run.elements;
     });
@@ -277,9 +280,9 @@ LEAT_INLINE void SpreadOverWindows(Windows& windows, At at, const float* dy, flo
       for (size_t k = 0; k < run.taps.count; ++k) {
         float* to = dx + run.base + run.taps.offsets[k];
         if (windows.tile()) {
-          ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA { to[at(i)] = share * dy[i]; });
+          ForElements<At>(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA { to[at(i)] = share * dy[i]; });
         } else {
-          ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA { to[at(i)] += share * dy[i]; });
+          ForElements<At>(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA { to[at(i)] += share * dy[i]; });
         }
       }
       dy += run.elements;

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/json/text.h"
 #include "observe/dashboard/verdicts.h"
 
 namespace leat::observe {
@@ -128,7 +129,7 @@ std::string EventsJson(const std::vector<Event>& events) {
                     {"node", event.node},
                     {"text", event.text}});
   }
-  return list.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonText(list);
 }
 
 std::string FrameJson(const JobMonitor& monitor) {
@@ -161,7 +162,7 @@ std::string FrameJson(const JobMonitor& monitor) {
   AppendTime(now, &out);
   out += live ? ",\"live\":true" : ",\"live\":false";
   out += ",\"status\":" + present->status + ",\"sample\":" + SampleJson(sample) +
-         ",\"verdicts\":" + verdicts.dump(-1, ' ', false, Json::error_handler_t::replace) + "}";
+         ",\"verdicts\":" + JsonText(verdicts) + "}";
   return out;
 }
 

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/json_depth.h"
+#include "base/json/depth.h"
+#include "base/json/text.h"
 
 namespace leat::observe {
 namespace {
@@ -170,7 +171,7 @@ size_t Reading::Count(std::string_view role) const {
 Result<Reading> ReadStatus(std::string_view status, double time_s, std::string* trimmed) {
   if (!IsShallowJson(status, kMaxDepth))
     return Status(Code::kDataLoss, "the status of the job is nested too deeply");
-  Json json = Json::parse(status, nullptr, false);
+  Json json = ParsedOrderedJson(status);
   if (!json.is_object()) return Status(Code::kDataLoss, "the status of the job is no JSON object");
   Reading r{.time_s = time_s};
   TakeMember(json, "job", &r.job);
@@ -233,7 +234,7 @@ Result<Reading> ReadStatus(std::string_view status, double time_s, std::string* 
         at->shown = true;
     });
   }
-  *trimmed = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  *trimmed = JsonText(json);
   return r;
 }
 

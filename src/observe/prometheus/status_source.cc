@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json/text.h"
+
 namespace leat::observe {
 
 using Json = nlohmann::ordered_json;
@@ -40,7 +42,7 @@ Result<std::shared_ptr<const Json>> StatusSource::AskNow() {
   if (answer.wait_for(kDeadline) != std::future_status::ready)
     return Status(Code::kUnavailable, "the coordinator is busy");
   try {
-    const auto json = std::make_shared<const Json>(Json::parse(answer.get(), nullptr, false));
+    const auto json = std::make_shared<const Json>(ParsedOrderedJson(answer.get()));
     if (!json->is_object()) return Status(Code::kUnavailable, "no status");
     return json;
   } catch (const std::future_error&) {  // the question was dropped

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "base/json/text.h"
+
 namespace leat::observe {
 namespace {
 
@@ -38,7 +40,7 @@ std::string TargetsJson(const Json& status, const std::string& own, const std::s
   for (const Json& bots : status.value("bots", Json::array())) {
     if (reachable(bots)) add(bots.value("metrics", ""), "bots", 0);
   }
-  return targets.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(targets, 2) + "\n";
 }
 
 }  // namespace leat::observe

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json/text.h"
+
 namespace leat::tensorboard {
 namespace {
 
@@ -39,7 +41,7 @@ bool RunEvents::WantsGraph(Time now, const Placement& placement, bool last) {
 
 Result<std::vector<Event>> RunEvents::OnStatus(Time now, double wall_time, std::string_view json,
                                                bool last) try {
-  const auto status = nlohmann::json::parse(json);
+  const auto status = ParsedJson(json);
   if (status.value("phase", std::string()).starts_with("waiting") && !last) return std::vector<Event>();
   const Placement placement = PlacementIn(status);
   StatusSummary::Step step = summary_.Take(status);

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/json/text.h"
 #include "observe/timeline/clock_offset.h"
 
 namespace leat::timeline {
@@ -18,7 +19,7 @@ using Json = nlohmann::ordered_json;
 using PushKey = std::tuple<uint64_t, uint64_t, uint64_t>;
 
 std::string Text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonText(json);
 }
 
 double Microseconds(Duration d) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/hex.h"
+#include "base/json/text.h"
 #include "stream/decode/decoder.h"
 #include "stream/join/timed_source.h"
 
@@ -386,7 +387,7 @@ class RecordPrinter::Impl {
       if (!decoded.labels.empty()) json["labels"] = Object(decoded.labels);
       if (!decoded.truth.empty()) json["truth"] = Object(decoded.truth);
     }
-    *out += json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    *out += JsonText(json) + "\n";
   }
 
   const Options options_;

@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "base/json/text.h"
+
 namespace leat::study {
 
 namespace {
@@ -335,7 +337,7 @@ std::string RenderJson(const StudyFile& study, const std::vector<PointResult>& r
   }
   const PointResult* const best = Winner(study, results);
   json["best"] = best != nullptr ? Json(KeyOf(study, best->point)) : Json(nullptr);
-  return json.dump(2);
+  return JsonText(json, 2);
 }
 
 std::string RenderHtml(const StudyFile& study, const std::vector<PointResult>& results) {

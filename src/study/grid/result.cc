@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/json/text.h"
+
 namespace leat::study {
 
 namespace {
@@ -145,7 +147,7 @@ nlohmann::ordered_json ToJson(const StudyFile& study, const PointResult& result)
 }
 
 Result<PointResult> ParseResult(std::string_view text, const GridPoint& point) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = ParsedOrderedJson(text);
   if (!json.is_object() || !json.contains("mode")) return Status(Code::kDataLoss, "not a result");
   PointResult result{.point = point};
   const auto mode = json.at("mode");

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/hex.h"
+#include "base/json/text.h"
 #include "launcher/processes.h"
 #include "sim/events/distribution.h"
 #include "study/profile.h"
@@ -203,10 +204,9 @@ class Runner {
     PointResult result{.point = planned.point, .mode = planned.mode};
     const std::string log = ReadFile(LogOf(planned));
     const size_t begin = log.rfind("\n{");
-    const auto summary = nlohmann::json::parse(log.starts_with("{") && begin == std::string::npos ? log
-                                               : begin == std::string::npos                       ? ""
-                                                                            : log.substr(begin + 1),
-                                               nullptr, false);
+    const auto summary = ParsedJson(log.starts_with("{") && begin == std::string::npos ? log
+                                    : begin == std::string::npos                       ? ""
+                                                                 : log.substr(begin + 1));
     if (end.exit_code != 0 || !summary.is_object()) {
       result.error = !end.last_error.empty() ? end.last_error
                      : end.exit_code > 128
@@ -239,7 +239,7 @@ class Runner {
     auto json = ToJson(study_, result);
     json["hash"] = ToHex(HashOf(study_, planned->point, Name(planned->mode)));
     LEAT_RETURN_IF_ERROR(
-        WriteFile(run_.folder + "/points/" + KeyOf(planned->point) + ".json", json.dump(2) + "\n"));
+        WriteFile(run_.folder + "/points/" + KeyOf(planned->point) + ".json", JsonText(json, 2) + "\n"));
     planned->done = true;
     estimated_ += planned->seconds;
     if (!run_.say) return Status();
@@ -274,7 +274,7 @@ class Runner {
 std::optional<PointResult> Read(const StudyFile& study, const StudyRun& run, const PlannedPoint& planned) {
   const std::string text = ReadFile(run.folder + "/points/" + KeyOf(study, planned.point) + ".json");
   if (text.empty()) return std::nullopt;
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = ParsedJson(text);
   if (!json.is_object() || json.value("hash", "") != ToHex(HashOf(study, planned.point, Name(planned.mode))))
     return std::nullopt;
   auto result = ParseResult(text, planned.point);

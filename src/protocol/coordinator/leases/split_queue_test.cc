@@ -156,6 +156,11 @@ TEST_F(SplitQueueTest, ATailIsCutShortWhenItHasWaitedAndIsWanted) {
   cuts = queue_.CutMore(now_, 3, 4);
   ASSERT_EQ(cuts.size(), 1u);
   EXPECT_EQ(cuts[0].end, 15u);
+  now_ += milliseconds(200);
+  Range(0, 30);
+  EXPECT_THAT(queue_.CutMore(now_, 3, 4), IsEmpty()) << "later events wait since they came";
+  now_ += milliseconds(100);
+  EXPECT_EQ(queue_.CutMore(now_, 3, 4).size(), 1u);
 }
 
 TEST_F(SplitQueueTest, ALeaseCarriesWhatAnySliceLacks) {

@@ -1,4 +1,4 @@
-#include "base/json_depth.h"
+#include "base/json/depth.h"
 
 namespace leat {
 

@@ -1,0 +1,26 @@
+#include "base/json/text.h"
+
+#include <nlohmann/json.hpp>
+
+namespace leat {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+json ParsedJson(std::string_view text) {
+  return json::parse(text, nullptr, false);
+}
+
+ordered_json ParsedOrderedJson(std::string_view text) {
+  return ordered_json::parse(text, nullptr, false);
+}
+
+std::string JsonText(const json& value, int indentation) {
+  return value.dump(indentation, ' ', false, json::error_handler_t::replace);
+}
+
+std::string JsonText(const ordered_json& value, int indentation) {
+  return value.dump(indentation, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace leat

@@ -1,0 +1,19 @@
+// JSON from text and to text. The parser and the writer of nlohmann/json are compiled behind these functions
+// alone: they are 50 kB of templates in each batch that calls them.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace leat {
+
+// Discarded (is_discarded()) if the text is not JSON.
+nlohmann::json ParsedJson(std::string_view text);
+nlohmann::ordered_json ParsedOrderedJson(std::string_view text);  // keeps the order of names
+
+// What is not UTF-8 becomes U+FFFD. With an indentation, each value has a line.
+std::string JsonText(const nlohmann::json& value, int indentation = -1);
+std::string JsonText(const nlohmann::ordered_json& value, int indentation = -1);
+
+}  // namespace leat
