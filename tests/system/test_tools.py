@@ -137,11 +137,11 @@ def test_a_network_goes_out_as_onnx_and_comes_back(tmp_path):
 
 
 def test_benchmarks_in_turn_name_what_is_worse(tmp_path):
-    for tree, rate, seconds in [("old", 100, 1), ("slow", 90, 1.2), ("same", 98, 1.02)]:
+    for tree, rate, seconds, ratio in [("old", 100, 1, 2), ("slow", 90, 1.2, 2.4), ("same", 98, 1.02, 2.04), ("busy", 98, 1.2, 2)]:
         program = tmp_path / tree / "build/release/bench/bench_x"
         program.parent.mkdir(parents=True)
         rows = [{"case": "events", "unit": "1/s", "value": rate, "reference": None},
-                {"case": "time", "unit": "ms", "value": seconds, "reference": "memcpy"}]
+                {"case": "time", "unit": "ms", "value": seconds, "reference": "memcpy", "ratio": ratio}]
         program.write_text("#!/bin/sh\n" + "\n".join(f"echo '{json.dumps(row)}'" for row in rows))
         program.chmod(0o755)
 
@@ -151,7 +151,8 @@ def test_benchmarks_in_turn_name_what_is_worse(tmp_path):
 
     done = compared("slow")
     assert done.returncode == 1 and done.stdout.count("worse |\n") == 2, done.stdout
-    assert "| x: events | 100 1/s | 90 | 1.111 |" in done.stdout, done.stdout
-    assert "| x: time (memcpy) | 1 ms | 1.2 | 1.200 |" in done.stdout, done.stdout
-    done = compared("same")
-    assert done.returncode == 0 and "worse |\n" not in done.stdout, done.stdout
+    assert "| x: events | 100 1/s | 90 | 1.111 (0.000) |  |" in done.stdout, done.stdout
+    assert "| x: time (memcpy) | 1 ms | 1.2 | 1.200 (0.000) | 1.200 (0.000) |" in done.stdout, done.stdout
+    for new in ["same", "busy"]:
+        done = compared(new)
+        assert done.returncode == 0 and "worse |\n" not in done.stdout, done.stdout
