@@ -2,7 +2,7 @@
 #
 #   leat_module(NAME base DEPS <house targets> LIBS <libraries from outside>
 #               TEST_DEPS <house targets> TEST_LIBS <libraries> LINK_ONLY <dep> "<reason>" ...
-#               REPLACED <patterns> [CONCURRENT] [COLD] [FAMILIES | ISOLATED] PURPOSE "<one line>")
+#               REPLACED <patterns> ALONE <patterns> [CONCURRENT] [COLD] [FAMILIES | ISOLATED] PURPOSE "<one line>")
 #
 # builds the static library leat_<name> from every x.cc of the folder, and the test program <name>_test from every x_test.cc. Sources are
 # globbed, so no test can be forgotten. `tools/check_layers.py` checks the includes against DEPS and TEST_DEPS, and generates the table in
@@ -10,6 +10,7 @@
 #
 #   LINK_ONLY   dependencies that no include uses, each with the reason why it is linked
 #   REPLACED    sources whose symbols a test replaces by its own: each is compiled alone, so that linking one does not pull in another
+#   ALONE       sources of inner loops: in a batch, whose growth by inlining g++ limits as a whole, they would be a sixth slower
 #   COLD        no event, gradient or simulated message passes through the folder: it is compiled with -O1, in three quarters of the time
 #   CONCURRENT  the folder uses threads, so its tests also run under ThreadSanitizer
 #   CONCURRENT_TESTS  patterns of the tests that start threads, if few do: ThreadSanitizer finds nothing in the others
@@ -180,7 +181,7 @@ endfunction()
 
 function(leat_module)
   cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;COLD;FAMILIES;ISOLATED" "NAME;PURPOSE"
-                        "DEPS;LIBS;TEST_DEPS;TEST_LIBS;CONCURRENT_TESTS;FIGURE_TESTS;LINK_ONLY;REPLACED")
+                        "DEPS;LIBS;TEST_DEPS;TEST_LIBS;CONCURRENT_TESTS;FIGURE_TESTS;LINK_ONLY;REPLACED;ALONE")
   set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   if(M_FAMILIES OR M_ISOLATED)
     list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/*/*/*.cc)
@@ -213,11 +214,11 @@ function(leat_module)
       set(cold COLD)
     endif()
     leat_compiled(leat_${M_NAME} ${cold})
-    set(replaced ${M_REPLACED})
-    list(TRANSFORM replaced PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-    if(replaced)
-      file(GLOB replaced CONFIGURE_DEPENDS ${replaced})
-      set_source_files_properties(${replaced} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set(single ${M_REPLACED} ${M_ALONE})
+    list(TRANSFORM single PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    if(single)
+      file(GLOB single CONFIGURE_DEPENDS ${single})
+      set_source_files_properties(${single} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
   else()
     add_library(leat_${M_NAME} INTERFACE)

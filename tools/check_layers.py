@@ -50,7 +50,7 @@ BATCHED = re.compile(r'^#include "([^"]+)"', re.M)
 TEST = re.compile(r"_test\.cc$|^testing\.h$")
 TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|#[^\n]*|([^\s()"#]+)|([()])')
 FLAGS = {"COLD", "CONCURRENT", "FAMILIES", "ISOLATED"}
-LISTS = {"NAME", "PURPOSE", "DEPS", "LINK_ONLY", "LIBS", "TEST_DEPS", "TEST_LIBS", "CONCURRENT_TESTS", "FIGURE_TESTS", "REPLACED"}
+LISTS = {"NAME", "PURPOSE", "DEPS", "LINK_ONLY", "LIBS", "TEST_DEPS", "TEST_LIBS", "CONCURRENT_TESTS", "FIGURE_TESTS", "REPLACED", "ALONE"}
 
 
 @dataclass

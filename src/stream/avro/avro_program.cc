@@ -284,13 +284,13 @@ class AvroRun {
   uint64_t Left(Place p) const { return static_cast<uint64_t>(end_ - p); }
   bool Has(Place p, uint64_t bytes) { return bytes <= Left(p) || Refuse(Why::kEnds) != nullptr; }
 
-  Place Number(Place p, int64_t* out) {
+  [[gnu::always_inline]] Place Number(Place p, int64_t* out) {
     const Place after = ReadAvroLong(p, out);
     if (after != nullptr && after <= end_) [[likely]]
       return after;
     return Refuse(Left(p) < kMaxAvroLong ? Why::kEnds : Why::kLongNumber);
   }
-  Place Number(Place p, bool narrow, int64_t* out) {
+  [[gnu::always_inline]] Place Number(Place p, bool narrow, int64_t* out) {
     p = Number(p, out);
     if (p == nullptr || !narrow || *out == static_cast<int32_t>(*out)) [[likely]]
       return p;

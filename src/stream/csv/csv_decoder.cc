@@ -32,16 +32,18 @@ class CsvDecoder final : public Decoder {
   }
 
   void Decode(const RecordBatch& batch, DecodedRows* out) override {
-    RowSink(schema_, batch, out).TakeAll([this](ByteView record, const Row& row) {
+    const auto* const text = reinterpret_cast<const char*>(batch.data.data());
+    const bool ascii = AllAscii(text + batch.offsets.front(), text + batch.offsets.back());
+    RowSink(schema_, batch, out).TakeAll([this, ascii](ByteView record, const Row& row) {
+      if (!ascii) {
+        if (Misfit why = CheckUtf8(AsText(record)); !why.empty()) return why;
+      }
       return WriteRow(AsText(record), row);
     });
   }
 
  private:
   Misfit WriteRow(std::string_view record, const Row& row) {
-    if (!AllAscii(record.data(), record.data() + record.size())) {
-      if (Misfit why = CheckUtf8(record); !why.empty()) return why;
-    }
     std::string wrong = SplitCsv(record, dialect_, &values_, &scratch_);
     if (!wrong.empty()) return wrong;
     if (values_.size() != columns_.size()) {
@@ -71,7 +73,7 @@ class CsvDecoder final : public Decoder {
     return {};
   }
 
-  [[gnu::noinline]] static Misfit CheckUtf8(std::string_view record) {
+  static Misfit CheckUtf8(std::string_view record) {
     const std::string why = WhyNotUtf8(record);
     if (why.empty()) return {};
     return why + "; has the file another encoding (files: encoding: latin-1)?";

@@ -18,7 +18,7 @@ bool IsCsvBlank(char c, char delimiter) {
   return c == ' ' || (c == '\t' && delimiter != '\t');
 }
 
-size_t SkipCsvBlanks(std::string_view text, size_t at, char delimiter) {
+[[gnu::always_inline]] inline size_t SkipCsvBlanks(std::string_view text, size_t at, char delimiter) {
   while (at < text.size() && IsCsvBlank(text[at], delimiter)) ++at;
   return at;
 }
@@ -30,7 +30,7 @@ size_t SkipCsvBlanks(std::string_view text, size_t at, char delimiter) {
 }
 
 // The place of the first `wanted` from `at` on, or the text's size. Fast if it is near.
-size_t FindFrom(std::string_view text, size_t at, char wanted) {
+[[gnu::always_inline]] inline size_t FindFrom(std::string_view text, size_t at, char wanted) {
   const char* const begin = text.data();
   return static_cast<size_t>(FindCharacter(begin + at, begin + text.size(), wanted) - begin);
 }

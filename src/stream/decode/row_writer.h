@@ -37,7 +37,7 @@ class FieldWriter {
 
   // The Write functions write a value, or return false if it does not match; Reason gives the cause. Text is
   // the contents of quotes or of a CSV field; for a number or literal in JSON, its spelling.
-  bool WriteNumber(double x, const Row& row) const {
+  [[gnu::always_inline]] bool WriteNumber(double x, const Row& row) const {
     if (kind_ > Kind::kLog) return WriteOtherNumber(x, row);
     const bool log = kind_ == Kind::kLog;
     const float y = log ? log_scale_(x) : static_cast<float>(x * scale_ + shift_);
@@ -201,7 +201,7 @@ class RowSink {
     return {out_.features.data() + out_.rows * features_, out_.labels.data() + out_.rows * labels_,
             truth_ ? &out_.truth[out_.rows] : nullptr};
   }
-  void Keep(size_t record) {
+  [[gnu::always_inline]] void Keep(size_t record) {
     // An empty record can fit a schema.
     const bool all = batch_.lost.empty() && batch_.absent.empty();
     if (!all && IsNone(record)) return Refuse(record, Misfit());
