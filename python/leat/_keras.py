@@ -24,7 +24,12 @@ class Keras(_Exported):
     def __init__(self, model):
         super().__init__()
         self.model = model
-        shape = model.input_shape
+        try:
+            shape, outputs = model.input_shape, model.outputs
+        except AttributeError:
+            raise ValueError(f"the model {model.name} does not say what it takes: make it of keras.Input and layers") from None
+        if len(outputs) != 1:
+            raise ValueError(f"the model returns {len(outputs)} values; Leat trains a model that returns one")
         if not isinstance(shape, tuple) or any(size is None for size in shape[1:]):
             raise ValueError(f"the model's input has the shape {shape}; it needs one input of known sizes")
         self.inputs = tuple(int(size) for size in shape[1:])

@@ -31,8 +31,8 @@ LAYERS = {
 def base_of(layer):
     """The class of Keras that a layer is of, or derived from; None: it is a user's own."""
     for kind in type(layer).__mro__:
-        if kind.__module__.split(".")[0] in ("keras", "tf_keras") and kind.__name__ not in ("Layer", "Operation"):
-            return kind
+        if kind.__module__.split(".")[0] in ("keras", "tf_keras"):
+            return None if kind.__name__ == "Layer" else kind
     return None
 
 

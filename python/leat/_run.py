@@ -502,7 +502,7 @@ def _publish(run, events, writer):
             alive = reference()
             if alive is not None:
                 alive._failure = e if isinstance(e, TypeError) else ValueError(
-                    f"the stream of events ended: {type(e).__name__}: {e}")
+                    f"the stream of events ended: {type(e).__name__}: {' '.join(str(e).split())}")
                 alive._interrupt()
 
     threading.Thread(target=work, args=(weakref.ref(run),), daemon=True, name="leat-events").start()

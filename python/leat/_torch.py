@@ -4,11 +4,16 @@ PyTorch says what is trained: parameters with requires_grad, and the running sta
 and this treatment travel in the file. Everything else is a constant of the graph, wherever it is.
 """
 
+import ast
 import contextlib
 import inspect
 import io
+import linecache
 import logging
+import os
 import re
+import sys
+import traceback
 import warnings
 
 import numpy as np
@@ -49,6 +54,7 @@ class Torch(_Exported):
             if was_training:
                 _check_modes(module, modes)
             integers = _takes_integers(torch, module, inputs)
+            _check_branches(torch, module, inputs, integers)
             example = torch.zeros((2, *inputs), dtype=torch.int64 if integers else torch.float32)
             data = _export(torch, module, example, self.exporter)
             restore()  # a trace moves running statistics before they are written
@@ -96,6 +102,11 @@ def _check_parameters(torch, module):
         if value.requires_grad and value.dtype != torch.float32:
             raise ValueError(f"the parameter {name} is {str(value.dtype).removeprefix('torch.')}; Leat trains float32: "
                              "module.float() converts it")
+        if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
+            raise ValueError(f"the parameter {name} has a hook on its gradient, which Leat does not call")
+    for name, child in module.named_modules():
+        if child._backward_hooks or child._backward_pre_hooks:
+            raise ValueError(f"{_torch_modules.place_of(name, child)} has a hook on its gradients, which Leat does not call")
 
 
 def _check_modes(module, modes):
@@ -135,14 +146,12 @@ def _kept(torch, module):
     tensors = {id(value): value for value in [*module.parameters(), *module.buffers()]}
     values = {key: value.detach().clone() for key, value in tensors.items()}
     gradients = [(value, value.grad) for value in module.parameters()]
-    # Tensors that are neither are what hooks compute.
-    children = [(child, child.training, dict(child._buffers),
-                 {name: value for name, value in vars(child).items() if isinstance(value, torch.Tensor)})
-                for child in module.modules()]
+    # Other attributes are what hooks compute, and what the user's code counts.
+    children = [(child, dict(child._buffers), dict(vars(child))) for child in module.modules()]
 
     def restore():
         with torch.no_grad():
-            for child, _, buffers, _ in children:
+            for child, buffers, _ in children:
                 child._buffers.update(buffers)
             for key, value in tensors.items():
                 value.copy_(values[key])
@@ -152,9 +161,9 @@ def _kept(torch, module):
             yield restore
     finally:
         restore()
-        for child, training, _, computed in children:
-            child.training = training
-            vars(child).update(computed)
+        for child, _, attributes in children:
+            vars(child).clear()
+            vars(child).update(attributes)
         for value, gradient in gradients:
             value.grad = gradient
 
@@ -185,6 +194,51 @@ def _takes_integers(torch, module, inputs):
     tables = any(isinstance(child, torch.nn.Embedding) for child in module.modules())
     failure = failures[1 if tables else 0]
     raise ValueError(f"the module fails for rows of the shape {list(inputs)}: {_first_line(failure)}") from failure
+
+
+# What makes a number or a truth value of Python from a tensor.
+_DECISIONS = ("__bool__",)
+_NUMBERS = ("item", "__float__", "__int__", "tolist")
+
+
+def _check_branches(torch, module, inputs, integers):
+    """Raises ValueError where the module's code decides by values: the export would have one way for all rows."""
+    found = []
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            name = getattr(function, "__name__", "")
+            if name in _DECISIONS or name in _NUMBERS:
+                place = _decision(traceback.extract_stack()[:-1], name in _DECISIONS)
+                if place is not None:
+                    found.append(place)
+            return function(*args, **(kwargs or {}))
+
+    with torch.no_grad(), Watch():
+        module(torch.zeros((2, *inputs), dtype=torch.int64 if integers else torch.float32))
+    if found:
+        raise ValueError(f"the module decides by values in {found[0]}: its export would go one way for all rows; torch.where "
+                         "decides for each")
+
+
+def _decision(stack, decides):
+    """The place of the user's code in which a value decides; None if it only checks it (`assert`, `if ...: raise`)."""
+    package = os.path.dirname(sys.modules["torch"].__file__) + os.sep
+    frame = stack[-1]
+    if frame.filename.startswith(package):
+        return None
+    place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    try:
+        tree = ast.parse("".join(linecache.getlines(frame.filename)))
+    except SyntaxError:
+        tree = ast.Module([], [])
+    for node in ast.walk(tree):
+        test = getattr(node, "test", None)
+        if isinstance(test, ast.expr) and test.lineno <= frame.lineno <= test.end_lineno:
+            if isinstance(node, ast.Assert) or isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise) and not node.orelse:
+                return None
+            decides = True
+    return f"{place} ({frame.line})" if decides else None
 
 
 # ---- the file

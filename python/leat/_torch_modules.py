@@ -96,5 +96,6 @@ def check(module):
             if option == "dropout" and getattr(child, "num_layers", 2) == 1:
                 continue  # it is between layers
             if value not in values:
-                raise ValueError(f"{place_of(name, child)}: Leat does not train {kind.__name__} with {option}={value!r} as "
+                text = repr(value) if value is None or isinstance(value, (bool, int, float, str, tuple)) else f"a {type(value).__name__}"
+                raise ValueError(f"{place_of(name, child)}: Leat does not train {kind.__name__} with {option}={text} as "
                                  f"PyTorch does; it must be {values}")

@@ -93,6 +93,7 @@ struct Start {
   stream::Schema schema;           // likewise: what its files contain, and what has been added to its folder
   uint32_t lanes = 0;              // likewise; 0: it has none
   std::optional<Config> readings;  // likewise: the section's list
+  std::optional<Config> columns;   // likewise, if no other job file is given: its data may be gone by now
   std::vector<std::string> trained;  // likewise: the identities of what it has read
 };
 
@@ -114,7 +115,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   KafkaStream::Bounds bounds;
   stream::Schema schema;
   uint32_t lanes = 0;
-  std::optional<Config> readings;
+  std::optional<Config> readings, columns;
   std::vector<std::string> trained;
   if (!source.resume.empty()) {
     const Job saved = ReadStoredWithoutModel(source.resume);
@@ -131,6 +132,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
     if (saved.config.At(kResolved).Has("readings")) readings = saved.config.At(kResolved).At("readings");
     trained = saved.inputs;
     if (!config) {
+      if (saved.config.At(kResolved).Has("columns")) columns = saved.config.At(kResolved).At("columns");
       config = saved.config.Without(kResolved);
       KeepOverrides(saved, &overrides);
     }
@@ -140,7 +142,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   overrides.data = Absolute(overrides.data);
   if (!overrides.directory.empty()) overrides.directory = Absolute(overrides.directory);
   AddToFolder(*config, overrides.data, &schema.avro.texts);
-  return {*config, overrides, delimiter, assets, bounds, schema, lanes, readings, trained};
+  return {*config, overrides, delimiter, assets, bounds, schema, lanes, readings, columns, trained};
 }
 
 Config WithAssets(const Config& resolved, const std::vector<Asset>& assets) {
@@ -165,6 +167,7 @@ Config ResolvedOf(const Start& start) {
                       start.bounds),
       start.schema);
   if (start.readings) resolved = resolved.With("readings", *start.readings);
+  if (start.columns) resolved = resolved.With("columns", *start.columns);
   return start.delimiter ? WithDelimiter(resolved, *start.delimiter) : resolved;
 }
 

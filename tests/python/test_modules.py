@@ -417,15 +417,72 @@ def test_code_whose_steps_the_export_does_not_have():
     refused("a.weight of a .Linear.: a step of PyTorch moves it by 0,", module_of(lambda s, x: s.l(s.a(x).detach()), a=nn.Linear(5, 5)))
     refused("a.weight of a .Linear.: a step of PyTorch moves it by", module_of(lambda s, x: s.l(Reversed.apply(s.a(x))), a=nn.Linear(5, 5)),
             exporter="torchscript")
-    scaled = nn.Linear(5, 3)
-    scaled.weight.register_hook(lambda gradient: 0.5 * gradient)
-    refused("^weight of the module .Linear.: a step of PyTorch moves it", scaled)
     refused("table of the module .Made.: a step of PyTorch", module_of(
         lambda s, x: s.l(functional.embedding(x, s.table, padding_idx=0).flatten(1)[:, :5]), table=nn.Parameter(torch.randn(7, 6))), (4,))
     refused("^the exported network computes otherwise than the module in evaluation mode", module_of(
         lambda s, x: s.l(x) * (s.count.add_(1) if s.training else s.count), count=torch.ones(1)))
     norm = nn.BatchNorm1d(5)
     refused("1.running_mean|called 2 times", nn.Sequential(nn.Linear(5, 5), norm, nn.Tanh(), norm, nn.Linear(5, 3)))
+
+
+def test_hooks_on_gradients_are_not_called():
+    """However little they change: a clamp that is rarely met, a small decay."""
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    for hook in [lambda gradient: gradient.clamp(-1, 1), lambda gradient: gradient * 1.001]:
+        hooked = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3))
+        hooked[1].weight.register_hook(hook)
+        refused("^the parameter 1.weight has a hook on its gradient, which Leat does not call$", hooked)
+    hooked = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3))
+    hooked[0].register_full_backward_hook(lambda module, gradients, outputs: None)
+    refused("^0 .Linear. has a hook on its gradients, which Leat does not call$", hooked)
+
+
+def norm_clipped(module, x):
+    if x.abs().max() > 4:
+        x = x / x.abs().max()
+    return module.l(x)
+
+
+def scaled_by_a_choice(module, x):
+    return module.l(x) * (2.0 if x.mean().item() >= 0.8 else 1.0)
+
+
+def checked(module, x):
+    assert x.shape[1] == 5
+    if torch_any_nan(x):
+        raise ValueError("NaN")
+    if x.isinf().any():
+        raise ValueError("infinite")
+    return module.l(x)
+
+
+def torch_any_nan(x):
+    assert not x.isnan().all()
+    return False
+
+
+def test_what_decides_by_values_is_refused():
+    """An export has one way for all rows, and random rows may all take it."""
+    refused(r"^the module decides by values in test_modules.py:\d+ \(if x.abs\(\).max\(\) > 4:\): its export would go one way for "
+            "all rows; torch.where decides for each$", module_of(norm_clipped))
+    refused("decides by values .*x.mean", module_of(scaled_by_a_choice))
+    learner_of_module(module_of(checked), (5,))
+
+
+def test_a_module_keeps_what_its_code_counts():
+    counted = module_of(lambda s, x: (setattr(s, "calls", s.calls + 1), s.l(x))[1])
+    counted.calls = 0
+    learner_of_module(counted, (5,))
+    assert counted.calls == 0
+
+
+def test_a_tensor_among_the_options_takes_one_line():
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    attention = nn.MultiheadAttention(5, 1, add_bias_kv=True, batch_first=True)
+    refused("with bias_k=a Parameter as PyTorch does", module_of(lambda s, x: s.l(s.a(x, x, x)[0]), a=attention), (4, 5))
+
 
 
 @pytest.mark.long

@@ -140,6 +140,19 @@ def test_a_file_that_was_replaced_is_refused(tmp_path, what):
     assert trained(tmp_path, "--resume", "job")["events"] == 60
 
 
+@pytest.mark.parametrize("then", [None, "x,z\n1,2\n"], ids=["gone", "replaced"])
+def test_what_was_trained_is_exported_whatever_becomes_of_the_data(tmp_path, then):
+    leat.write_job(tmp_path / "job.yaml", JOB)
+    write(tmp_path / "d.csv", [0] * 60)
+    trained(tmp_path, "job.yaml", "--directory", "job")
+    (tmp_path / "d.csv").unlink()
+    if then:
+        (tmp_path / "d.csv").write_text(then)
+    done = leat.run("export", "--directory", "job", "--to", "m.onnx", cwd=tmp_path)
+    assert done.returncode == 0 and (tmp_path / "m.onnx").stat().st_size > 100, done.stderr
+    refused(tmp_path, "d.csv")
+
+
 def test_the_last_row_may_not_have_ended(tmp_path):
     leat.write_job(tmp_path / "job.yaml", JOB)
     (tmp_path / "d.csv").write_text("a,y\n" + rows([0] * 40)[:-1])

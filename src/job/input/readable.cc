@@ -41,6 +41,7 @@ void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& sou
       seen += end - at;
       for (const auto& letter : rows.dead) hint.See(letter);
       dead += rows.dead.size();
+      hint.SeeFitting(rows.rows);
       rate.Count(end - at, rows.dead.size());
     }
   }

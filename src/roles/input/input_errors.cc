@@ -48,6 +48,7 @@ Status InputErrors::OnSplit(const PreparedSplit& split) {
       spdlog::warn("dead letters are counted but not kept: {}", kept.ToString());
     }
   }
+  hint_.SeeFitting(split.rows.rows);
   rate_.Count(cut.events(), split.rows.dead.size());
   if (!rate_.exceeded()) return {};
   return Status(Code::kFailedPrecondition, "too many dead letters: " + rate_.Describe() + ", the last: " +

@@ -13,11 +13,28 @@ namespace leat::stream {
 namespace {
 
 constexpr size_t kLongestMissing = 10;
+// One record in so many may fit a field that has texts in the others.
+constexpr uint64_t kFewFit = 10;
 
 std::string LowerText(std::string_view text) {
   std::string lower;
   for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return lower;
+}
+
+// 1,234 or 1,234,567: each comma has three digits after it.
+bool MaySeparateThousands(std::string_view number) {
+  const auto digits = [](std::string_view text) {
+    return std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+  };
+  if (number.starts_with('-')) number.remove_prefix(1);
+  size_t comma = number.find(',');
+  if (comma == number.npos || comma == 0 || comma > 3 || !digits(number.substr(0, comma))) return false;
+  for (; comma != number.npos; comma = number.find(',', comma + 1)) {
+    const std::string_view after = number.substr(comma + 1, number.find(',', comma + 1) - comma - 1);
+    if (after.size() != 3 || !digits(after)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -70,8 +87,10 @@ std::string TextHint::Describe() const {
     double number;
     return text.find(',') != text.npos && CsvNumber(text, ',', &number);
   };
+  if (csv_ && std::ranges::all_of(most->second.values, MaySeparateThousands)) return "";
   if (csv_ && std::ranges::all_of(most->second.values, has_comma))
     return "; `decimal: \",\"`, a setting of the schema, would read " + Quoted(most->first);
+  if (fitting_ * kFewFit > most->second.count) return "";
   // Texts that hardly repeat are not categories.
   if (most->second.more && most->second.repeats * 20 < most->second.count) return "";
   std::string values;

@@ -28,9 +28,12 @@ class TextHint {
   // `csv`: numbers may have a decimal comma.
   explicit TextHint(bool csv = false) : csv_(csv) {}
   void See(const DecodedRows::DeadLetter& letter);
+  // So many records fit the schema.
+  void SeeFitting(uint64_t records) { fitting_ += records; }
   // A hint for the field with the most such letters: "; `type: category, values: [no, yes]` would read
-  // 'churned'". Empty if there is no text except missing values, or if there are many texts that hardly
-  // repeat. For numbers with a comma, the setting that reads them.
+  // 'churned'". Empty if there is no text except missing values, if numbers fit in many records, or if there
+  // are many texts that hardly repeat. For numbers with a comma, the setting that reads them, unless it may
+  // separate thousands.
   std::string Describe() const;
 
  private:
@@ -41,6 +44,7 @@ class TextHint {
     std::set<std::string> values;
   };
   const bool csv_;
+  uint64_t fitting_ = 0;
   std::map<std::string, Texts, std::less<>> fields_;
 };
 

@@ -17,12 +17,13 @@ TextHint SeeAll(const std::string& format, const std::vector<std::string>& recor
   MakeDecoder(schema)->Decode(BatchOf(records), &rows);
   TextHint hint(format == "csv");
   for (const auto& letter : rows.dead) hint.See(letter);
+  hint.SeeFitting(rows.rows);
   return hint;
 }
 
 TEST(TextHint, NamesTheFieldAndTheValuesSeen) {
   const std::string expected = "; `type: category, values: [no, yes]` would read 'y'";
-  EXPECT_EQ(SeeAll("csv", {"1,yes", "2,no", "3,yes", "a,1", "4,0"}).Describe(), expected);
+  EXPECT_EQ(SeeAll("csv", {"1,yes", "2,no", "3,yes", "a,1"}).Describe(), expected);
   EXPECT_EQ(SeeAll("json", {R"({"x": 1, "y": "yes"})", R"({"x": 2, "y": "no"})"}).Describe(), expected);
   EXPECT_EQ(SeeAll("csv", {"1,a b", "1,\"c:d\"", "1,-2x"}).Describe(),
             "; `type: category, values: [\"-2x\", \"a b\", \"c:d\"]` would read 'y'");
@@ -38,6 +39,16 @@ TEST(TextHint, NumbersWithACommaNeedASetting) {
   EXPECT_EQ(SeeAll("csv", {"\"1,5\",1", "\"2,5\",0"}).Describe(),
             "; `decimal: \",\"`, a setting of the schema, would read 'x'");
   EXPECT_THAT(SeeAll("json", {R"({"x": "1,5", "y": 1})"}).Describe(), testing::HasSubstr("type: category"));
+}
+
+// As categories they would be lost, one and all.
+TEST(TextHint, NumbersThatFitMakeNoCategories) {
+  EXPECT_EQ(SeeAll("csv", {"1,yes", "2,no", "3,1"}).Describe(), "");
+}
+
+TEST(TextHint, ACommaMaySeparateThousands) {
+  EXPECT_EQ(SeeAll("csv", {"\"1,100\",1", "\"12,345,678\",0"}).Describe(), "");
+  EXPECT_THAT(SeeAll("csv", {"\"1,100\",1", "\"1,25\",0"}).Describe(), testing::HasSubstr("decimal"));
 }
 
 TEST(TextHint, ListsAFewOfManyValues) {
