@@ -25,9 +25,11 @@ class Keras(_Exported):
         super().__init__()
         self.model = model
         try:
-            shape, outputs = model.input_shape, model.outputs
+            shape = model.input_shape
         except AttributeError:
-            raise ValueError(f"the model {model.name} does not say what it takes: make it of keras.Input and layers") from None
+            raise ValueError(f"the model {getattr(model, 'name', '')} does not say what it takes: make it of keras.Input and "
+                             "layers") from None
+        outputs = getattr(model, "outputs", None) or [None]
         if len(outputs) != 1:
             raise ValueError(f"the model returns {len(outputs)} values; Leat trains a model that returns one")
         if not isinstance(shape, tuple) or any(size is None for size in shape[1:]):

@@ -42,6 +42,7 @@ def test_a_model_that_was_never_called(keras, capfd):
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.long
 def test_models_that_do_not_say_what_they_take(keras):
     import leat
 

@@ -425,6 +425,7 @@ def test_code_whose_steps_the_export_does_not_have():
     refused("1.running_mean|called 2 times", nn.Sequential(nn.Linear(5, 5), norm, nn.Tanh(), norm, nn.Linear(5, 3)))
 
 
+@pytest.mark.long
 def test_hooks_on_gradients_are_not_called():
     """However little they change: a clamp that is rarely met, a small decay."""
     torch = pytest.importorskip("torch")
@@ -462,6 +463,7 @@ def torch_any_nan(x):
     return False
 
 
+@pytest.mark.long
 def test_what_decides_by_values_is_refused():
     """An export has one way for all rows, and random rows may all take it."""
     refused(r"^the module decides by values in test_modules.py:\d+ \(if x.abs\(\).max\(\) > 4:\): its export would go one way for "
@@ -470,6 +472,7 @@ def test_what_decides_by_values_is_refused():
     learner_of_module(module_of(checked), (5,))
 
 
+@pytest.mark.long
 def test_a_module_keeps_what_its_code_counts():
     counted = module_of(lambda s, x: (setattr(s, "calls", s.calls + 1), s.l(x))[1])
     counted.calls = 0
@@ -477,6 +480,7 @@ def test_a_module_keeps_what_its_code_counts():
     assert counted.calls == 0
 
 
+@pytest.mark.long
 def test_a_tensor_among_the_options_takes_one_line():
     torch = pytest.importorskip("torch")
     nn = torch.nn
