@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace leat::stream {
 namespace {
@@ -98,8 +99,9 @@ Status CreateKafkaTopic(const KafkaClient& client, const KafkaOptions& options, 
       RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS);
 }
 
-Result<KafkaTopicSettings> DescribeKafkaTopic(const KafkaOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(const auto client, KafkaClient::Make(RD_KAFKA_PRODUCER, options, {}));
+namespace {
+
+Result<KafkaTopicSettings> DescribeTopicOnce(const KafkaClient& client, const KafkaOptions& options) {
   Request request(client, options);
   LEAT_RETURN_IF_ERROR(request.Prepare());
   const std::unique_ptr<rd_kafka_ConfigResource_t, AdminDeleter> topic(
@@ -123,6 +125,18 @@ Result<KafkaTopicSettings> DescribeKafkaTopic(const KafkaOptions& options) {
     if (name == "retention.ms") settings.retention_ms = std::strtoll(value, nullptr, 10);
   }
   return settings;
+}
+
+}  // namespace
+
+Result<KafkaTopicSettings> DescribeKafkaTopic(const KafkaOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(const auto client, KafkaClient::Make(RD_KAFKA_PRODUCER, options, {}));
+  const MonotonicClock clock;
+  for (const Time until = clock.Now() + kNewTopic;;) {
+    auto settings = DescribeTopicOnce(client, options);
+    if (settings.status().code() != Code::kNotFound || clock.Now() >= until) return settings;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
 Result<std::map<uint32_t, uint64_t>> FindCommitted(const KafkaClient& client, const KafkaOptions& options,

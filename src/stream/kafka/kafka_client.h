@@ -14,6 +14,9 @@
 
 namespace leat::stream {
 
+// Until all brokers know a topic that was made.
+inline constexpr Duration kNewTopic = std::chrono::seconds(5);
+
 struct KafkaOptions {
   std::string topic;
   // librdkafka's, by name: "bootstrap.servers" and any other that CheckKafkaSetting allows.

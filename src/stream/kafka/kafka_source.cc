@@ -25,7 +25,6 @@ constexpr uint64_t kLookBack = 64;
 constexpr size_t kMessages = 1000;                                // that librdkafka hands over at a time
 constexpr Duration kFirstPause = std::chrono::milliseconds(100);  // between two attempts
 constexpr Duration kLongestPause = std::chrono::seconds(2);
-constexpr Duration kNewTopic = std::chrono::seconds(5);  // until all brokers know it
 // For a leader, before other partitions come first. Then it is left alone for twice as long.
 constexpr Duration kLeaderPatience = std::chrono::seconds(2);
 constexpr Duration kReadPatience = std::chrono::seconds(5);
