@@ -12,7 +12,6 @@ import linecache
 import logging
 import os
 import re
-import sys
 import traceback
 import warnings
 
@@ -196,22 +195,21 @@ def _takes_integers(torch, module, inputs):
     raise ValueError(f"the module fails for rows of the shape {list(inputs)}: {_first_line(failure)}") from failure
 
 
-# What makes a number or a truth value of Python from a tensor.
-_DECISIONS = ("__bool__",)
-_NUMBERS = ("item", "__float__", "__int__", "tolist")
+# Methods of a tensor that return a truth value or a number of Python.
+_TO_PYTHON = ("__bool__", "item", "__float__", "__int__", "tolist")
 
 
 def _check_branches(torch, module, inputs, integers):
     """Raises ValueError where the module's code decides by values: the export would have one way for all rows."""
+    package = os.path.dirname(torch.__file__) + os.sep
     found = []
 
     class Watch(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             name = getattr(function, "__name__", "")
-            if name in _DECISIONS or name in _NUMBERS:
-                place = _decision(traceback.extract_stack()[:-1], name in _DECISIONS)
-                if place is not None:
-                    found.append(place)
+            caller = traceback.extract_stack(limit=2)[0] if name in _TO_PYTHON else None
+            if caller and not caller.filename.startswith(package) and _decides(caller, name == "__bool__"):
+                found.append(f"{os.path.basename(caller.filename)}:{caller.lineno} ({caller.line})")
             return function(*args, **(kwargs or {}))
 
     with torch.no_grad(), Watch():
@@ -221,24 +219,20 @@ def _check_branches(torch, module, inputs, integers):
                          "decides for each")
 
 
-def _decision(stack, decides):
-    """The place of the user's code in which a value decides; None if it only checks it (`assert`, `if ...: raise`)."""
-    package = os.path.dirname(sys.modules["torch"].__file__) + os.sep
-    frame = stack[-1]
-    if frame.filename.startswith(package):
-        return None
-    place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+def _decides(frame, truth):
+    """Whether a value decides in this line of the user's code, and is not only checked (`assert`, `if ...: raise`). A truth
+    value decides wherever it is made, and a number in a condition."""
     try:
         tree = ast.parse("".join(linecache.getlines(frame.filename)))
     except SyntaxError:
-        tree = ast.Module([], [])
+        return truth
     for node in ast.walk(tree):
         test = getattr(node, "test", None)
         if isinstance(test, ast.expr) and test.lineno <= frame.lineno <= test.end_lineno:
             if isinstance(node, ast.Assert) or isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise) and not node.orelse:
-                return None
-            decides = True
-    return f"{place} ({frame.line})" if decides else None
+                return False
+            truth = True
+    return truth
 
 
 # ---- the file

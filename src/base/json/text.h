@@ -12,7 +12,7 @@ namespace leat {
 nlohmann::json ParsedJson(std::string_view text);
 nlohmann::ordered_json ParsedOrderedJson(std::string_view text);  // keeps the order of names
 
-// What is not UTF-8 becomes U+FFFD. With an indentation, each value has a line.
+// Bytes that are not UTF-8 become U+FFFD. With an indentation, each value is on a line of its own.
 std::string JsonText(const nlohmann::json& value, int indentation = -1);
 std::string JsonText(const nlohmann::ordered_json& value, int indentation = -1);
 

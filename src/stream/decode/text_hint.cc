@@ -13,7 +13,7 @@ namespace leat::stream {
 namespace {
 
 constexpr size_t kLongestMissing = 10;
-// One record in so many may fit a field that has texts in the others.
+// A field is taken for a category if at most one record fits for every ten that do not.
 constexpr uint64_t kFewFit = 10;
 
 std::string LowerText(std::string_view text) {

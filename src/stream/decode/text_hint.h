@@ -28,7 +28,7 @@ class TextHint {
   // `csv`: numbers may have a decimal comma.
   explicit TextHint(bool csv = false) : csv_(csv) {}
   void See(const DecodedRows::DeadLetter& letter);
-  // So many records fit the schema.
+  // Adds the number of records that fit the schema.
   void SeeFitting(uint64_t records) { fitting_ += records; }
   // A hint for the field with the most such letters: "; `type: category, values: [no, yes]` would read
   // 'churned'". Empty if there is no text except missing values, if numbers fit in many records, or if there
