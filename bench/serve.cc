@@ -4,7 +4,6 @@
 //
 // `leat serve` has core 0, the client core 1.
 #include <sched.h>
-#include <spdlog/spdlog.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +25,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "frame/baseline.h"
 #include "frame/measure.h"

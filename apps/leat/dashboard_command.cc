@@ -1,5 +1,4 @@
 // leat dashboard: the page of a job that is over, and the way to that of one that runs.
-#include <spdlog/spdlog.h>
 
 #include <condition_variable>
 #include <cstdio>
@@ -11,6 +10,7 @@
 
 #include "base/exit_status.h"
 #include "base/json/text.h"
+#include "base/log.h"
 #include "commands.h"
 #include "control/client.h"
 #include "dashboard_listener.h"

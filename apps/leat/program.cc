@@ -1,6 +1,5 @@
 // The commands of the `leat` program: the only place where concrete parts are wired together.
 #include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -25,6 +24,7 @@
 
 #include "base/config/config.h"
 #include "base/exit_status.h"
+#include "base/log.h"
 #include "commands.h"
 #include "control/client.h"
 #include "dashboard_listener.h"

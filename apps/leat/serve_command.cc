@@ -1,5 +1,4 @@
 // leat serve: predictions over HTTP, with the parameters of a job that runs, or of its newest checkpoint.
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/exit_status.h"
+#include "base/log.h"
 #include "commands.h"
 #include "job/job.h"
 #include "launcher/security.h"

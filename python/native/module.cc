@@ -1,6 +1,6 @@
 // The module leat._native.
-#include <spdlog/spdlog.h>
 
+#include "base/log.h"
 #include "object.h"
 
 namespace {

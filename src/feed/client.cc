@@ -1,10 +1,10 @@
 #include "feed/client.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <random>
 #include <utility>
+
+#include "base/log.h"
 
 namespace leat::feed {
 

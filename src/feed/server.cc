@@ -1,13 +1,14 @@
 #include "feed/server.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "base/log.h"
 
 namespace leat::feed {
 

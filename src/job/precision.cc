@@ -1,9 +1,8 @@
 #include "job/precision.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
+#include "base/log.h"
 #include "ops/precision.h"
 
 namespace leat::job {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "base/exit_status.h"
+#include "base/log.h"
 #include "checkpoint/file.h"
 #include "control/client.h"
 #include "launcher/processes.h"

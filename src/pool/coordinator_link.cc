@@ -1,11 +1,10 @@
 #include "pool/coordinator_link.h"
 
-#include <spdlog/spdlog.h>
-
 #include <nlohmann/json.hpp>
 #include <variant>
 
 #include "base/json/text.h"
+#include "base/log.h"
 
 namespace leat::pool {
 namespace {

@@ -1,13 +1,12 @@
 #include "pool/pool_server.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "control/server.h"
 #include "launcher/signals.h"
 #include "launcher/token.h"

@@ -1,7 +1,5 @@
 #include "roles/bots_role.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -11,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/log.h"
 #include "job/job.h"
 #include "protocol/guards.h"
 #include "roles/membership.h"

@@ -1,11 +1,11 @@
 #include "roles/coordinator_client.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <thread>
 #include <utility>
 #include <variant>
+
+#include "base/log.h"
 
 namespace leat::roles {
 namespace {

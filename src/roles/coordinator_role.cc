@@ -1,7 +1,5 @@
 #include "roles/coordinator_role.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -18,6 +16,7 @@
 #include <variant>
 
 #include "base/exit_status.h"
+#include "base/log.h"
 #include "checkpoint/bucket/bucket.h"
 #include "checkpoint/safetensors.h"
 #include "control/server.h"

@@ -1,7 +1,5 @@
 #include "roles/follower_role.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <memory>
@@ -11,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/log.h"
 #include "protocol/follower/follower.h"
 #include "ps/client.h"
 #include "roles/membership.h"

@@ -1,7 +1,5 @@
 #include "roles/group_member_role.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "base/exit_status.h"
+#include "base/log.h"
 #include "base/processors.h"
 #include "collective/mpi.h"
 #include "collective/peer_all_reduce.h"

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
+#include "base/log.h"
 #include "kernels/reference/reference.h"
 #include "launcher/signals.h"
 #include "launcher/testing.h"

@@ -1,12 +1,11 @@
 #include "roles/membership.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <random>
 #include <utility>
 #include <variant>
 
+#include "base/log.h"
 #include "net/address.h"
 #include "roles/feed/job_feeds.h"
 #include "roles/role.h"

@@ -1,7 +1,5 @@
 #include "roles/server_role.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/log.h"
 #include "engine/devices/devices.h"
 #include "engine/run/thread_pool.h"
 #include "job/job.h"

@@ -1,6 +1,5 @@
 #include "roles/worker_role.h"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/log.h"
 #include "collective/port.h"
 #include "job/job.h"
 #include "job/precision.h"

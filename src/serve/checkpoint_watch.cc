@@ -1,11 +1,11 @@
 #include "serve/checkpoint_watch.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "checkpoint/store.h"
 #include "checkpoint/variables.h"
 

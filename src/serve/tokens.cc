@@ -1,11 +1,11 @@
 #include "serve/tokens.h"
 
 #include <openssl/sha.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "net/security/private_file.h"
 #include "serve/file_stamp.h"
 

@@ -1,10 +1,9 @@
 #include "transfer/client.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "wire/frame.h"
 
 namespace leat::transfer {

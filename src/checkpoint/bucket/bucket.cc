@@ -1,7 +1,6 @@
 #include "checkpoint/bucket/bucket.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/log.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard.h"

@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/log.h"
 #include "net/address.h"
 #include "net/same_host/descriptor.h"
 #include "net/testing.h"

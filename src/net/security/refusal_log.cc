@@ -1,8 +1,8 @@
 #include "net/security/refusal_log.h"
 
-#include <spdlog/spdlog.h>
-
 #include <utility>
+
+#include "base/log.h"
 
 namespace leat::net {
 

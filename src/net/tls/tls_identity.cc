@@ -1,12 +1,12 @@
 #include "net/tls/tls_identity.h"
 
 #include <openssl/err.h>
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "net/security/certificate.h"
 #include "net/security/openssl.h"
 

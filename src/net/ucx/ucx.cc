@@ -7,8 +7,6 @@
 // reports the death of a peer at once.
 #include "net/ucx/ucx.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -18,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "net/connection_handle.h"
 #include "net/same_host/same_host_peer.h"
 #include "net/stall.h"

@@ -1,9 +1,9 @@
 #include "observe/history/recorder.h"
 
-#include <spdlog/spdlog.h>
-
 #include <cmath>
 #include <utility>
+
+#include "base/log.h"
 
 namespace leat::observe {
 namespace {

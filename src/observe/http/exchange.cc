@@ -1,7 +1,6 @@
 #include "observe/http/exchange.h"
 
 #include <httplib.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 namespace leat::observe {
 namespace {

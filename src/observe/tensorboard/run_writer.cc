@@ -1,6 +1,5 @@
 #include "observe/tensorboard/run_writer.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/log.h"
 #include "observe/tensorboard/event_file.h"
 #include "observe/tensorboard/gradients.h"
 #include "observe/tensorboard/weights.h"

@@ -1,9 +1,9 @@
 #include "roles/autoscale/scale_hook.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
+
+#include "base/log.h"
 
 namespace leat::roles {
 namespace {

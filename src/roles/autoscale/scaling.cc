@@ -1,8 +1,8 @@
 #include "roles/autoscale/scaling.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
+
+#include "base/log.h"
 
 namespace leat::roles {
 

@@ -1,11 +1,11 @@
 #include "roles/commit/commit_queue.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include "base/log.h"
 
 namespace leat::roles {
 

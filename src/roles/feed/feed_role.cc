@@ -1,7 +1,5 @@
 #include "roles/feed/feed_role.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -9,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/log.h"
 #include "job/job.h"
 #include "net/address.h"
 #include "protocol/guards.h"

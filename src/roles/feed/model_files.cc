@@ -1,11 +1,10 @@
 #include "roles/feed/model_files.h"
 
-#include <spdlog/spdlog.h>
-
 #include <filesystem>
 #include <thread>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "feed/remote_source.h"
 
 namespace leat::roles {

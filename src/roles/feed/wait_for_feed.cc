@@ -1,11 +1,10 @@
 #include "roles/feed/wait_for_feed.h"
 
-#include <spdlog/spdlog.h>
-
 #include <filesystem>
 #include <functional>
 #include <variant>
 
+#include "base/log.h"
 #include "checkpoint/file.h"
 #include "control/server.h"
 #include "feed/remote_source.h"

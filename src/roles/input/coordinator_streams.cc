@@ -1,11 +1,10 @@
 #include "roles/input/coordinator_streams.h"
 
-#include <spdlog/spdlog.h>
-
 #include <set>
 #include <string>
 #include <utility>
 
+#include "base/log.h"
 #include "feed/remote_source.h"
 
 namespace leat::roles {

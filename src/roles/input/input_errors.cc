@@ -1,9 +1,9 @@
 #include "roles/input/input_errors.h"
 
-#include <spdlog/spdlog.h>
-
 #include <memory>
 #include <utility>
+
+#include "base/log.h"
 
 namespace leat::roles {
 namespace {

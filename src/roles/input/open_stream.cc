@@ -1,9 +1,8 @@
 #include "roles/input/open_stream.h"
 
-#include <spdlog/spdlog.h>
-
 #include <utility>
 
+#include "base/log.h"
 #include "feed/remote_source.h"
 #include "roles/feed/job_feeds.h"
 #include "roles/role.h"

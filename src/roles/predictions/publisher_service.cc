@@ -1,11 +1,11 @@
 #include "roles/predictions/publisher_service.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
+
+#include "base/log.h"
 
 namespace leat::roles {
 namespace {

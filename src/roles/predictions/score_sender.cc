@@ -1,10 +1,10 @@
 #include "roles/predictions/score_sender.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
+
+#include "base/log.h"
 
 namespace leat::roles {
 namespace {

@@ -1,12 +1,11 @@
 #include "roles/recording/role_recording.h"
 
-#include <spdlog/spdlog.h>
-
 #include <deque>
 #include <optional>
 #include <utility>
 #include <variant>
 
+#include "base/log.h"
 #include "observe/timeline/clock_offset.h"
 #include "observe/timeline/collector.h"
 #include "observe/timeline/spans_codec.h"

@@ -1,11 +1,11 @@
 #include "roles/shards/saved_slices.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 #include <utility>
+
+#include "base/log.h"
 
 namespace leat::roles {
 

@@ -1,13 +1,13 @@
 #include "roles/shards/shard_files.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <map>
 #include <utility>
 
+#include "base/log.h"
 #include "checkpoint/bucket/bucket.h"
 #include "checkpoint/file.h"
 #include "net/address.h"

@@ -6,8 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include <spdlog/spdlog.h>
-
+#include "base/log.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/store.h"
 #include "checkpoint/terms.h"

@@ -1,7 +1,5 @@
 #include "roles/standby/network_standby.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -12,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/log.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/standby/standby_directory.h"
 #include "control/client.h"

@@ -1,12 +1,11 @@
 #include "roles/standby/replicator.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "base/log.h"
 #include "checkpoint/journal.h"
 
 namespace leat::roles {

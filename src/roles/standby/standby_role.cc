@@ -1,7 +1,5 @@
 #include "roles/standby/standby_role.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -10,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/log.h"
 #include "checkpoint/store.h"
 #include "checkpoint/terms.h"
 #include "control/client.h"

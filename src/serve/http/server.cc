@@ -2,7 +2,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -25,6 +24,7 @@
 #include <vector>
 
 #include "base/exit_status.h"
+#include "base/log.h"
 #include "net/address.h"
 #include "net/http/connection_limit.h"
 #include "serve/http/request_reader.h"

@@ -1,10 +1,9 @@
 #include "serve/http/tls_files.h"
 
-#include <spdlog/spdlog.h>
-
 #include <boost/asio/ssl/context.hpp>
 #include <utility>
 
+#include "base/log.h"
 #include "net/security/private_file.h"
 #include "serve/file_stamp.h"
 

@@ -1,7 +1,5 @@
 #include "stream/join/join_source.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "stream/inspect/peek.h"
 #include "stream/join/label_index.h"
 #include "stream/join/label_schedule.h"

@@ -1,6 +1,5 @@
 #include "stream/kafka/kafka_client.h"
 
-#include <spdlog/spdlog.h>
 #include <syslog.h>
 
 #include <algorithm>
@@ -10,6 +9,8 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "base/log.h"
 
 namespace leat::stream {
 namespace {

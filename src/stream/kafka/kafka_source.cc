@@ -1,7 +1,5 @@
 #include "stream/kafka/kafka_source.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "stream/kafka/kafka_prefetch.h"
 
 namespace leat::stream {

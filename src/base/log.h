@@ -1,0 +1,10 @@
+// spdlog, without what it would compile again in every source that writes a message.
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#if FMT_VERSION < 100000
+// Later versions declare it themselves; the library has it in all of them.
+extern template void fmt::detail::vformat_to<char>(fmt::detail::buffer<char>& out, fmt::string_view format,
+                                                   fmt::format_args arguments, fmt::detail::locale_ref);
+#endif
