@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 
 namespace leat::stream {
 namespace {
@@ -131,12 +130,13 @@ Result<KafkaTopicSettings> DescribeTopicOnce(const KafkaClient& client, const Ka
 
 Result<KafkaTopicSettings> DescribeKafkaTopic(const KafkaOptions& options) {
   LEAT_ASSIGN_OR_RETURN(const auto client, KafkaClient::Make(RD_KAFKA_PRODUCER, options, {}));
-  const MonotonicClock clock;
-  for (const Time until = clock.Now() + kNewTopic;;) {
-    auto settings = DescribeTopicOnce(client, options);
-    if (settings.status().code() != Code::kNotFound || clock.Now() >= until) return settings;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
+  KafkaTopicSettings settings;
+  LEAT_RETURN_IF_ERROR(
+      AskAgain({.unavailable = options.timeout, .not_found = kNewTopic}, [&](Duration) -> Status {
+        LEAT_ASSIGN_OR_RETURN(settings, DescribeTopicOnce(client, options));
+        return {};
+      }));
+  return settings;
 }
 
 Result<std::map<uint32_t, uint64_t>> FindCommitted(const KafkaClient& client, const KafkaOptions& options,

@@ -157,4 +157,18 @@ int Milliseconds(Duration duration) {
       std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(duration).count()));
 }
 
+Status AskAgain(const Patience& patience, const std::function<Status(Duration left)>& ask) {
+  constexpr Duration kFirstPause = std::chrono::milliseconds(100), kLongestPause = std::chrono::seconds(2);
+  const MonotonicClock clock;
+  const Time begin = clock.Now();
+  const Time until = begin + std::max(patience.unavailable, patience.not_found);
+  for (Duration pause = kFirstPause;; pause = std::min<Duration>(2 * pause, kLongestPause)) {
+    Status status = ask(until - clock.Now());
+    if (status.code() != Code::kNotFound && status.code() != Code::kUnavailable) return status;
+    const Duration patient = status.code() == Code::kNotFound ? patience.not_found : patience.unavailable;
+    if (clock.Now() + pause >= begin + patient) return status;
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 }  // namespace leat::stream

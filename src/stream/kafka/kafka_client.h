@@ -3,6 +3,7 @@
 
 #include <librdkafka/rdkafka.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -91,5 +92,13 @@ class KafkaClient {
 };
 
 int Milliseconds(Duration duration);
+
+// How long a question is asked again.
+struct Patience {
+  Duration unavailable{0};  // kUnavailable: brokers that are starting, partitions whose leader changes
+  Duration not_found{0};    // kNotFound: a topic that was only just made
+};
+// The last answer. The pauses grow; `ask` gets the time that is left.
+Status AskAgain(const Patience& patience, const std::function<Status(Duration left)>& ask);
 
 }  // namespace leat::stream

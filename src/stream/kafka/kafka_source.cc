@@ -7,7 +7,6 @@
 #include <numeric>
 #include <optional>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,9 +20,7 @@ namespace {
 constexpr uint64_t kMostSkipped = 20'000;
 // A fingerprint is that of a record at most so many offsets back; those between belong to transactions.
 constexpr uint64_t kLookBack = 64;
-constexpr size_t kMessages = 1000;                                // that librdkafka hands over at a time
-constexpr Duration kFirstPause = std::chrono::milliseconds(100);  // between two attempts
-constexpr Duration kLongestPause = std::chrono::seconds(2);
+constexpr size_t kMessages = 1000;  // that librdkafka hands over at a time
 // For a leader, before other partitions come first. Then it is left alone for twice as long.
 constexpr Duration kLeaderPatience = std::chrono::seconds(2);
 constexpr Duration kReadPatience = std::chrono::seconds(5);
@@ -195,16 +192,9 @@ class KafkaSource final : public TimedSource {
 
   // Waits for a topic that was only just made, and for brokers that are starting.
   Status AwaitTopic() {
-    const MonotonicClock clock;
-    const Time now = clock.Now();
-    for (Duration pause = kFirstPause;; pause = std::min<Duration>(2 * pause, kLongestPause)) {
-      const Time until = now + options_.timeout;
-      const Status found = CountPartitions(until - clock.Now()).status();
-      if (found.code() != Code::kNotFound && found.code() != Code::kUnavailable) return found;
-      if (clock.Now() + pause >= (found.code() == Code::kNotFound ? std::min(until, now + kNewTopic) : until))
-        return found;
-      std::this_thread::sleep_for(pause);
-    }
+    return AskAgain(
+        {.unavailable = options_.timeout, .not_found = std::min<Duration>(options_.timeout, kNewTopic)},
+        [&](Duration left) { return CountPartitions(left).status(); });
   }
 
  private:
@@ -241,19 +231,17 @@ class KafkaSource final : public TimedSource {
         rd_kafka_topic_partition_list_new(static_cast<int>(partitions.size())));
     for (const uint32_t id : partitions)
       rd_kafka_topic_partition_list_add(found.get(), options_.topic.c_str(), static_cast<int32_t>(id));
-    const Status asked = Await(
-        [&](int timeout_ms) {
-          // Negative ones have other meanings.
-          for (int i = 0; i < found->cnt; ++i) found->elems[i].offset = std::max<int64_t>(0, since_ms);
-          LEAT_RETURN_IF_ERROR(
-              client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), timeout_ms), Where()));
-          for (int i = 0; i < found->cnt; ++i) {
-            const auto id = static_cast<uint32_t>(found->elems[i].partition);
-            LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(id)));
-          }
-          return Status();
-        },
-        options_.timeout);
+    const Status asked = AskAgain({.unavailable = options_.timeout}, [&](Duration left) -> Status {
+      // Negative ones have other meanings.
+      for (int i = 0; i < found->cnt; ++i) found->elems[i].offset = std::max<int64_t>(0, since_ms);
+      LEAT_RETURN_IF_ERROR(
+          client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), Milliseconds(left)), Where()));
+      for (int i = 0; i < found->cnt; ++i) {
+        const auto id = static_cast<uint32_t>(found->elems[i].partition);
+        LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(id)));
+      }
+      return {};
+    });
     LEAT_RETURN_IF_ERROR(asked);
     std::vector<uint64_t> offsets;
     for (int i = 0; i < found->cnt; ++i) {
@@ -266,19 +254,6 @@ class KafkaSource final : public TimedSource {
       }
     }
     return offsets;
-  }
-
-  // Asks again until the patience ends: a partition that was only just made, or whose leader has changed, has
-  // none for a moment.
-  template <class Ask>
-  Status Await(const Ask& ask, Duration patience) const {
-    const MonotonicClock clock;
-    const Time until = clock.Now() + patience;
-    for (Duration pause = kFirstPause;; pause = std::min<Duration>(2 * pause, kLongestPause)) {
-      Status status = ask(Milliseconds(until - clock.Now()));
-      if (status.code() != Code::kUnavailable || clock.Now() + pause >= until) return status;
-      std::this_thread::sleep_for(pause);
-    }
   }
 
   // What the cluster says of the topic now, and of no other. kNotFound: there is no such topic.
@@ -390,16 +365,16 @@ class KafkaSource final : public TimedSource {
   Result<PartitionRange> Range(uint32_t id, Duration patience) {
     int64_t low = 0;
     int64_t high = 0;
-    const auto ask = [&](int timeout_ms) {
-      const Status asked =
-          client_.Error(rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(),
-                                                         static_cast<int32_t>(id), &low, &high, timeout_ms),
-                        Where(id));
+    const auto ask = [&](Duration left) {
+      const Status asked = client_.Error(
+          rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(), static_cast<int32_t>(id),
+                                           &low, &high, Milliseconds(left)),
+          Where(id));
       // librdkafka knows no partition that has never had a leader.
       const bool there = asked.code() == Code::kNotFound && id < known_;
       return there ? Status(Code::kUnavailable, asked.message()) : asked;
     };
-    LEAT_RETURN_IF_ERROR(Await(ask, patience));
+    LEAT_RETURN_IF_ERROR(AskAgain({.unavailable = patience}, ask));
     return Note(id, low, high);
   }
 
