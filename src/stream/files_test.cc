@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <fstream>
+#include <iterator>
 
 #include "stream/testing.h"
 
@@ -89,7 +90,28 @@ TEST_F(FilesTest, SaysWhatIsWrongWithIdx) {
   // A compressed file that ends too early.
   const std::string packed = Write("packed", Idx({1000, 100}, std::string(100'000, 'x') + "abcdefgh"), true);
   std::filesystem::resize_file(packed, std::filesystem::file_size(packed) / 2);
-  expect(packed, l, Code::kDataLoss, "packed: cannot be unpacked");
+  expect(packed, l, Code::kDataLoss, "packed: cannot be unpacked: it ends too early");
+}
+
+TEST_F(FilesTest, AMemberOfGzipThatIsDamagedIsNotTheEnd) {
+  const auto read = [](const std::string& path) { return ReadWholeFile(path, {}); };
+  const auto packed = [this](const std::string& name, const std::string& text) {
+    std::ifstream in(Write(name, text, true), std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(in), {}};
+  };
+  const std::string one = packed("one", "{\"x\": 1}\n"), two = packed("two", "{\"x\": 2}\n");
+  const auto both = read(Write("both", one + two + std::string(1000, '\0')));
+  ASSERT_TRUE(both.ok()) << both.status().ToString();
+  EXPECT_EQ(AsText(*both), "{\"x\": 1}\n{\"x\": 2}\n");
+  EXPECT_EQ(read(Write("behind", one + "bytes")).status().message(),
+            dir_ / "behind" + ": cannot be unpacked: incorrect header check (gzip, byte " +
+                std::to_string(one.size()) + ")");
+  std::string damaged = two;
+  damaged[2] = 7;
+  EXPECT_THAT(read(Write("damaged", one + damaged)).status().message(), HasSubstr("cannot be unpacked"));
+  damaged = two;
+  damaged[damaged.size() - 6] ^= 1;
+  EXPECT_THAT(read(Write("sum", one + damaged)).status().message(), HasSubstr("incorrect data check"));
 }
 
 TEST_F(FilesTest, ReadsLinesOfJson) {

@@ -1,7 +1,9 @@
 #include "stream/file/file_reader.h"
 
+#include <fcntl.h>
 #include <iconv.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "stream/file/kind.h"
 
 namespace leat::stream {
@@ -97,12 +100,96 @@ class FileReader::Converter {
   uint64_t read_ = 0;
 };
 
-struct FileReader::File {
-  explicit File(gzFile opened) : gz(opened) {}
-  ~File() { gzclose(gz); }
+// The bytes of a file or, if it begins like gzip, what its members hold. zlib's own reader of files takes
+// whatever follows a member, such as one whose header is damaged, for the end.
+class FileReader::File {
+ public:
+  explicit File(int fd) : fd_(fd), buffer_(kUnpackBytes, '\0') {}
+  ~File() {
+    if (gzip_) inflateEnd(&zlib_);
+    ::close(fd_);
+  }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
-  const gzFile gz;
+
+  // Finds out whether it is gzip.
+  Status Begin() {
+    for (size_t read = 1; next_.size() < kMagic.size() && read > 0;) {
+      LEAT_ASSIGN_OR_RETURN(read, ReadSome(buffer_.data() + next_.size(), buffer_.size() - next_.size()));
+      next_ = {buffer_.data(), next_.size() + read};
+    }
+    if (!next_.starts_with(kMagic)) return {};
+    if (const int code = inflateInit2(&zlib_, MAX_WBITS + 16); code != Z_OK)
+      return {Code::kUnavailable, std::string("cannot be unpacked: ") + zError(code)};
+    gzip_ = true;
+    return {};
+  }
+
+  // The next bytes, at most `size` (> 0); 0 at the end.
+  Result<size_t> Read(char* out, size_t size) {
+    return gzip_ ? ReadMembers(out, size) : ReadPlain(out, size);
+  }
+
+ private:
+  static constexpr std::string_view kMagic = "\x1f\x8b";
+
+  Result<size_t> ReadSome(char* out, size_t size) {
+    ssize_t read = -1;
+    do read = ::read(fd_, out, size);
+    while (read < 0 && errno == EINTR);
+    if (read < 0) return Status(CodeOfErrno(errno), std::string("cannot be read: ") + std::strerror(errno));
+    at_ += static_cast<uint64_t>(read);
+    return static_cast<size_t>(read);
+  }
+
+  Result<size_t> ReadPlain(char* out, size_t size) {
+    if (next_.empty()) return ReadSome(out, size);
+    const size_t taken = next_.copy(out, size);
+    next_.remove_prefix(taken);
+    return taken;
+  }
+
+  Result<size_t> ReadMembers(char* out, size_t size) {
+    const auto room = static_cast<uInt>(std::min<size_t>(size, size_t{1} << 30));
+    zlib_.next_out = reinterpret_cast<Bytef*>(out);
+    zlib_.avail_out = room;
+    while (zlib_.avail_out == room) {
+      // Zeros are what tapes and block devices are filled up with.
+      if (!inside_) next_.remove_prefix(std::min(next_.find_first_not_of('\0'), next_.size()));
+      if (next_.empty()) {
+        LEAT_ASSIGN_OR_RETURN(const size_t read, ReadSome(buffer_.data(), buffer_.size()));
+        next_ = {buffer_.data(), read};
+        if (read > 0) continue;
+        if (inside_) return Damaged("it ends too early");
+        return size_t{0};
+      }
+      inside_ = true;
+      zlib_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(next_.data()));
+      zlib_.avail_in = static_cast<uInt>(next_.size());
+      const int code = inflate(&zlib_, Z_NO_FLUSH);
+      if (code != Z_OK && code != Z_STREAM_END)
+        return Damaged(zlib_.msg != nullptr ? zlib_.msg : zError(code));
+      next_.remove_prefix(next_.size() - zlib_.avail_in);
+      if (code == Z_STREAM_END) {
+        inside_ = false;
+        inflateReset(&zlib_);
+      }
+    }
+    return size_t{room - zlib_.avail_out};
+  }
+
+  Status Damaged(const std::string& why) const {
+    return {Code::kDataLoss,
+            "cannot be unpacked: " + why + " (gzip, byte " + std::to_string(at_ - next_.size()) + ")"};
+  }
+
+  const int fd_;
+  std::string buffer_;
+  std::string_view next_;  // of the buffer, not taken yet
+  uint64_t at_ = 0;        // bytes of the file that were read
+  bool gzip_ = false;
+  bool inside_ = false;  // a member
+  z_stream zlib_{};
 };
 
 FileReader::FileReader(std::unique_ptr<File> file, std::string path)
@@ -114,10 +201,11 @@ Result<std::unique_ptr<FileReader>> FileReader::Open(const std::string& path, co
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) return Status(Code::kNotFound, path + ": " + std::strerror(errno));
   if (!S_ISREG(info.st_mode)) return Status(Code::kNotFound, path + ": is not a file");
-  const gzFile gz = gzopen(path.c_str(), "rb");
-  if (gz == nullptr) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
-  gzbuffer(gz, kUnpackBytes);
-  std::unique_ptr<FileReader> reader(new FileReader(std::make_unique<File>(gz), path));
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
+  std::unique_ptr<FileReader> reader(new FileReader(std::make_unique<File>(fd), path));
+  if (const Status begun = reader->file_->Begin(); !begun.ok())
+    return Status(begun.code(), path + ": " + begun.message());
 
   const bool encoded = !IsUtf8Name(options.encoding);
   std::string raw(kHeadBytes, '\0');
@@ -145,14 +233,9 @@ Result<std::unique_ptr<FileReader>> FileReader::Open(const std::string& path, co
 }
 
 Result<size_t> FileReader::Unpack(char* out, size_t size) {
-  const size_t most = std::min<size_t>(size, size_t{1} << 30);
-  const int read = gzread(file_->gz, out, static_cast<unsigned>(most));
-  int error = Z_OK;
-  const char* const why = gzerror(file_->gz, &error);
-  if (read < 0 || error == Z_BUF_ERROR) {  // the latter: the compressed data ends too early
-    return Status(Code::kDataLoss, path_ + ": cannot be unpacked: " + why);
-  }
-  return static_cast<size_t>(read);
+  auto read = file_->Read(out, size);
+  if (!read.ok()) return Status(read.status().code(), path_ + ": " + read.status().message());
+  return read;
 }
 
 Result<bool> FileReader::Convert() {

@@ -40,7 +40,7 @@ class FileReader {
 
  private:
   class Converter;
-  struct File;
+  class File;
   FileReader(std::unique_ptr<File> file, std::string path);
   Result<size_t> Unpack(char* out, size_t size);
   // Appends converted bytes to `pending_`; false at the end of the file.
