@@ -705,6 +705,8 @@ int FlushOutput() {
   std::cout.flush();
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
   if (written) return ExitStatus::kDone;
+  // The reason of an earlier failure is not on record; another attempt fails for the same one.
+  if (errno == 0) (void)!write(STDOUT_FILENO, "\n", 1);
   const int error = errno != 0 ? errno : EIO;
   std::fprintf(stderr, "leat: standard output: %s\n", std::strerror(error));
   const int status = ExitStatusOf(CodeOfErrno(error));

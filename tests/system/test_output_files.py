@@ -75,7 +75,7 @@ def test_a_file_on_standard_output_is_alone_there(finished, tmp_path):
     assert (tmp_path / "stdout").is_symlink()
 
 
-@pytest.mark.parametrize("arguments", [["graph", "job.yaml"], ["--help"]], ids=lambda a: a[0])
+@pytest.mark.parametrize("arguments", [["graph", "job.yaml"], ["--help"], ["--version"]], ids=lambda a: a[0])
 def test_a_full_standard_output_is_an_error(finished, arguments):
     with open("/dev/full", "w") as full:
         done = subprocess.run([leat.PROGRAM, *arguments], cwd=finished, stdout=full, stderr=subprocess.PIPE, text=True,
