@@ -197,7 +197,12 @@ uint32_t Schema::classes() const {
 void Schema::UseColumns(std::vector<std::string> names) {
   for (const Field& field : fields) {
     if (field.from) continue;
-    if (std::find(names.begin(), names.end(), field.name) != names.end()) continue;
+    const auto there = std::ranges::count(names, field.name);
+    if (there == 1) continue;
+    if (there > 1) {
+      throw std::invalid_argument(field.where + ": " + std::to_string(there) + " columns have the name '" +
+                                  field.name + "'");
+    }
     const std::string near = Nearest(field.name, names);
     throw std::invalid_argument(
         field.where + ": field '" + field.name + "' is not among the columns" +

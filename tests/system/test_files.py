@@ -180,6 +180,8 @@ def test_a_file_of_another_kind_is_named(tmp_path, content, form, parts):
 def test_columns_that_are_missing_are_said_with_those_that_there_are(tmp_path):
     (tmp_path / "d.csv").write_text("alpha,beta\n1,0\n")
     leat.refused(train(tmp_path, job_of("d.csv", XY)), "'a' is not among the columns; there are 'alpha', 'beta'")
+    (tmp_path / "d.csv").write_text("a,y,a\n1,0,2\n")
+    leat.refused(train(tmp_path, job_of("d.csv", XY)), "job.yaml:", "2 columns have the name 'a'")
 
 
 def test_advise_says_which_file_is_missing(tmp_path):

@@ -270,6 +270,10 @@ class Inspector {
       if (Split(record).empty()) rows.emplace_back(fields_.begin(), fields_.end());
     }
     made_.header = options_.header.value_or(IsHeader(rows));
+    if (!options_.header && rows.size() == 1 && !HasNumber(rows.front())) {
+      return Status(Code::kDataLoss,
+                    path_ + ": has one line, which may be its header; if it is a record, say --no-header");
+    }
     if (made_.header && rows.front().size() != made_.delimiter.columns) {
       return Status(Code::kDataLoss, path_ + ": the first line names " + std::to_string(rows.front().size()) +
                                          " columns, the others have " +
@@ -292,10 +296,8 @@ class Inspector {
   bool IsHeader(const std::vector<std::vector<std::string>>& rows) const {
     const auto& first = rows.front();
     if (first.size() != made_.delimiter.columns || rows.size() < 2) return false;
+    if (HasNumber(first)) return false;
     double number;
-    for (const std::string& name : first) {
-      if (NumberFrom(name, &number)) return false;
-    }
     bool numbers = false;
     bool repeated = std::unordered_set<std::string>(first.begin(), first.end()).size() < first.size();
     for (size_t c = 0; c < first.size(); ++c) {
@@ -309,6 +311,11 @@ class Inspector {
       numbers = numbers || (values > 0 && count == values);
     }
     return numbers || !repeated;
+  }
+
+  bool HasNumber(const std::vector<std::string>& row) const {
+    double number;
+    return std::ranges::any_of(row, [&](const std::string& text) { return NumberFrom(text, &number); });
   }
 
   // The text can be anywhere.
@@ -351,12 +358,27 @@ class Inspector {
     // The line is followed by padding for the parser.
     if (const auto error = parser_.parse(line.data(), line.size(), false).get_object().get(object))
       return std::string("is not a JSON object: ") + simdjson::error_message(error);
+    if (std::string wrong = FindTwin(object); !wrong.empty()) return wrong;
     keys_.clear();
     LEAT_RETURN_IF_ERROR(ReadMembers(object));
     for (ColumnReader& column : columns_) {
       if (column.seen() == made_.rows) column.AddAbsent();
     }
     return std::string();
+  }
+
+  // Decoders take no object that has a key twice.
+  static std::string FindTwin(simdjson::dom::object object) {
+    std::vector<std::string_view> keys;
+    for (const auto [key, value] : object) {
+      keys.push_back(key);
+      simdjson::dom::object inner;
+      if (value.get_object().get(inner)) continue;
+      if (std::string twin = FindTwin(inner); !twin.empty()) return std::string(key) + "." + twin;
+    }
+    std::ranges::sort(keys);
+    const auto twin = std::ranges::adjacent_find(keys);
+    return twin == keys.end() ? "" : std::string(*twin) + ": appears twice";
   }
 
   // The members of the object that `keys_` lead to.
@@ -368,7 +390,7 @@ class Inspector {
         LEAT_RETURN_IF_ERROR(ReadMembers(inner));
       } else {
         LEAT_ASSIGN_OR_RETURN(ColumnReader* const column, ColumnOfKeys());
-        if (column->seen() == made_.rows) AddValue(value, column);  // not twice in this object
+        AddValue(value, column);
       }
       keys_.pop_back();
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <set>
+#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -225,6 +225,8 @@ std::vector<std::string> LabelCandidates(const std::vector<Column>& columns) {
 const Column* FindLabel(const std::vector<Column>& columns, const std::string& label) {
   if (label.empty()) return nullptr;
   const auto at = std::ranges::find(columns, label, &Column::name);
+  if (std::ranges::count(columns, label, &Column::name) > 1)
+    throw std::invalid_argument("two columns have the name " + Quoted(label));
   if (at != columns.end()) return &*at;
   std::vector<std::string> names;
   for (const Column& column : columns) names.push_back(column.name);
@@ -352,9 +354,9 @@ std::string ModelRemark(const Column& label) {
 }
 
 // Why a column cannot be a field, or empty.
-std::string WhyLeftOut(const std::string& name, bool again) {
+std::string WhyLeftOut(const std::string& name, size_t columns) {
   if (name.empty()) return "it has no name";
-  if (again) return "another column has the same name";
+  if (columns > 1) return "another column has the same name";
   if (name.size() > kMaxName) return "its name has more than " + std::to_string(kMaxName) + " bytes";
   return "";
 }
@@ -390,11 +392,12 @@ std::string Propose(const Inspection& inspection, const ProposeOptions& options)
   LimitLosses(&proposals, label, columns, inspection.rows);
 
   std::string text = Head(inspection, options) + "  fields:\n";
-  std::set<std::string> names;
+  std::map<std::string_view, size_t> names;
+  for (const Column& column : columns) ++names[column.name];
   size_t features = 0;
   for (size_t c = 0; c < columns.size(); ++c) {
     const std::string& name = columns[c].name;
-    if (const std::string why = WhyLeftOut(name, !names.insert(name).second); !why.empty()) {
+    if (const std::string why = WhyLeftOut(name, names[name]); !why.empty()) {
       text += "    # column " + std::to_string(c + 1) + ", " + Quoted(name) + ", is left out: " + why + "\n";
       continue;
     }

@@ -230,6 +230,8 @@ TEST(JsonDecoder, DeadLettersNameTheWholePath) {
       {R"({"a":1,"customer":{"age":"old"}})", "customer.age: 'old' is not a number"},
       {R"({"a":1,"customer.v2":{"a":[]}})", "\"customer.v2\".a: is an array"},
       {R"({"a":null,"customer":{"address":{"country":"ES"}}})", "a: is null"},
+      {R"({"a": NaN , "customer":{"address":{"country":"ES"}}})", "a: 'NaN' is no JSON"},
+      {R"({"a":-Infinity,"customer":{"address":{"country":"ES"}}})", "a: '-Infinity' is not a number"},
       {R"({"a":1,"customer":{"age":nul,"address":{"country":"ES"}}})", "not a JSON object"},
       {R"({"a":1,"customer":{"address":{"country":"ES"}},"truth":nulx})", "not a JSON object"},
   };

@@ -70,7 +70,10 @@ simdjson::error_code ParseScalar(const FieldWriter& field, ondemand::value value
 simdjson::error_code ParseField(const FieldWriter& field, ondemand::value value, const Row& row,
                                 Misfit* reason) {
   ondemand::json_type type;
-  if (const auto error = value.type().get(type)) return error;
+  if (value.type().get(type)) {  // NaN, which some programs write
+    *reason = field.name() + ": " + Quoted(TextOf(value)) + " is no JSON";
+    return simdjson::SUCCESS;
+  }
   switch (type) {
     case ondemand::json_type::string: {
       std::string_view text;
