@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from leat import _native, _yaml
+from leat._directory import Directory
 from leat._models import as_model
 from leat._program import program
 from leat._settings import config_of
@@ -45,7 +46,7 @@ class Job:
             loss = self.model.default_loss(known["classes"])
         if inputs is None:
             inputs = getattr(self.model, "inputs", None)
-        self._files = tempfile.TemporaryDirectory(prefix="leat-")  # of the model, until a run has copies of its own
+        self._files = Directory()  # of the model, until a run has copies of its own
         model_section = self.model.section(loss, inputs or self._row(known), self._files.name)
         if evaluate is not None:
             evaluate = {key: value for key, value in as_stream(evaluate).section().items() if key == "files"}

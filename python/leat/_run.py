@@ -15,6 +15,7 @@ import weakref
 from pathlib import Path
 
 from leat import _native
+from leat._directory import Directory
 from leat._job import _error, make_directory
 from leat._program import program
 from leat._samples import Samples, value_of
@@ -373,7 +374,7 @@ def start(job, workers, ps, directory, dashboard, tensorboard, options):
     path = make_directory(job.name) if made else Path(directory)
     if not made:
         path.mkdir(parents=True, exist_ok=True)
-    source = tempfile.TemporaryDirectory(prefix="leat-")
+    source = Directory()
     run = None
     try:
         yaml = job.to_yaml()

@@ -82,6 +82,7 @@ listener, address = silent_coordinator()
 objects = {"learner": learner(), "client": _native.Client(address, "t" * 40, "", False),
            "writer": _native.LogWriter(sys.argv[1], "events", 2)}
 objects["run"] = _run.Run(objects["client"])
+directory = objects["directory"] = _run.Directory()
 objects["arrays"] = [array for _, array, _ in objects["learner"].variables()]
 listener.accept()
 
@@ -101,6 +102,7 @@ else:
         sys.exit(6)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 6
 # The parent's are as before.
+assert os.path.isdir(directory.name)
 objects["learner"].learn(X, y)
 objects["writer"].append(0, [b"record"])
 objects["writer"].seal()
