@@ -474,7 +474,7 @@ class Nearest:
         self.say(f"building {step}")
         self.ninja(step.name)
         self.say(f"running {step}")
-        done, late = queue.Queue(), threading.Event()
+        done, late, errors = queue.Queue(), threading.Event(), []
         folder = self.build / step.place
 
         def shard(index):
@@ -487,11 +487,19 @@ class Nearest:
                 watch.cancel()
 
         with self.measured(1):
-            shards = [threading.Thread(target=shard, args=(index,), daemon=True) for index in range(self.cores)]
+            def guarded(index):
+                try:
+                    shard(index)
+                except Exception as error:
+                    errors.append(error)
+
+            shards = [threading.Thread(target=guarded, args=(index,), daemon=True) for index in range(self.cores)]
             for thread in shards:
                 thread.start()
             for thread in shards:
                 thread.join()
+        if errors:
+            raise BuildFailed(f"{step}: {errors[0]}")
         cases = 0
         while not done.empty():
             cases += done.get()
@@ -586,8 +594,8 @@ class Nearest:
                     self.system(step, command, environment)
                 except OutOfTime:
                     self.left_out.append(step)
-                except BuildFailed as error:
-                    errors.append(error)
+                except Exception as error:
+                    errors.append(error if isinstance(error, BuildFailed) else BuildFailed(f"{step}: {error}"))
 
         workers = [threading.Thread(target=work, daemon=True) for _ in range(self.cores)]
         for thread in workers:
