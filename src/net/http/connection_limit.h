@@ -25,6 +25,7 @@ class ConnectionLimit {
   struct Entry {
     std::weak_ptr<Connection> connection;
     uint64_t host = 0;
+    uint64_t number = 0;  // in the order in which they came
     State state = State::kUnknown;
   };
   using Entries = std::list<Entry>;
@@ -61,16 +62,17 @@ class ConnectionLimit {
   std::unique_ptr<Place> Add(const std::shared_ptr<Connection>& connection, uint64_t host) {
     std::lock_guard lock(mutex_);
     Entries& unknown = unknown_[host];
-    unknown.push_back({.connection = connection, .host = host});
+    unknown.push_back({.connection = connection, .host = host, .number = added_++});
     ++open_;
     return std::unique_ptr<Place>(new Place(*this, std::prev(unknown.end())));
   }
-  // The connection that is to make room: of the host with most unknown ones, the one that came first; if
+  // The connection that is to make room: of the hosts with most unknown ones, the one that came first; if
   // all are known, the one that has been idle for longest. Null: all are being served.
   std::shared_ptr<Connection> FirstToEnd() const {
     std::lock_guard lock(mutex_);
-    const auto crowd =
-        std::ranges::max_element(unknown_, {}, [](const auto& host) { return host.second.size(); });
+    const auto crowd = std::ranges::max_element(unknown_, {}, [](const auto& host) {
+      return std::pair(host.second.size(), ~host.second.front().number);
+    });
     if (crowd != unknown_.end()) {
       if (auto first = FirstOf(crowd->second)) return first;
     }
@@ -112,6 +114,7 @@ class ConnectionLimit {
   const size_t most_;
   mutable std::mutex mutex_;  // of what follows
   size_t open_ = 0;
+  uint64_t added_ = 0;
   std::map<uint64_t, Entries> unknown_;  // by host; in the order in which they came
   Entries waiting_, served_;             // in the order in which they began to
 };

@@ -58,6 +58,16 @@ TEST(ConnectionLimitTest, AHostWithManyUnknownOnesMakesRoom) {
   }
 }
 
+// Whoever has many addresses ends no others that came later.
+TEST(ConnectionLimitTest, OfHostsWithAsManyTheOldestOneMakesRoom) {
+  Peers limit(10);
+  std::vector<std::shared_ptr<LimitedPeer>> peers;
+  for (const uint64_t host : {5, 9, 1, 7}) peers.push_back(Join(limit, host));
+  EXPECT_EQ(limit.FirstToEnd(), peers[0]);
+  peers[0]->place->BeginServing();
+  EXPECT_EQ(limit.FirstToEnd(), peers[1]);
+}
+
 TEST(ConnectionLimitTest, IfAllAreKnownTheOneThatIsIdleForLongest) {
   Peers limit(2);
   const auto one = Join(limit, 1), two = Join(limit, 2);
