@@ -172,6 +172,7 @@ Status RemoveFolder(const std::string& path) {
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     if (IsOfFolder(at->path().filename().string())) files.push_back(at->path().string());
   }
+  if (error == std::errc::no_such_file_or_directory) return {};  // another thread was faster
   if (error) return SystemError(path, "read", error.value());
   for (const std::string& file : files)
     if (unlink(file.c_str()) != 0 && errno != ENOENT) return SystemError(file, "remove", errno);

@@ -30,7 +30,6 @@ using protocol::Manifest;
 constexpr const char* kJob = "job.yaml";
 constexpr const char* kManifest = kManifestName;
 constexpr const char* kCoordinator = "coordinator";
-constexpr const char* kLock = "lock";
 constexpr const char* kRun = "run";
 constexpr std::string_view kDirectoryPrefix = "checkpoint-";
 constexpr std::string_view kAsideSuffix = ".damaged";

@@ -109,7 +109,9 @@ std::string UsedInstead(const IntactCheckpoint& found);
 
 // ---- parts of a directory that a standby has, too (standby/)
 
-// Locks it for this process, as long as the file is open; kFailedPrecondition if another one holds it.
+// Locks it for this process, as long as the file (kLock) is open; kFailedPrecondition if another one holds
+// it.
+inline constexpr const char* kLock = "lock";
 Result<File> LockDirectory(const std::string& directory);
 Status WriteJob(const std::string& directory, const std::string& yaml);
 // The number that the coordinators and members of a run share; 0: there is none. kDataLoss if it is damaged.

@@ -133,7 +133,7 @@ Result<std::vector<std::string>> FoldersOfInterrupted(const std::string& directo
        at.increment(error)) {
     const std::string name = at->path().filename();
     const std::string finished = name.ends_with(".tmp") ? name.substr(0, name.size() - 4) : name;
-    const bool own = finished == kFetching || (list.ok() && name == "job.yaml.tmp") ||
+    const bool own = finished == kFetching || (list.ok() && (name == "job.yaml.tmp" || name == kLock)) ||
                      std::ranges::find(made, name) != made.end();
     // The latter is in the root of a disk.
     if (own || name == "lost+found") continue;
@@ -269,7 +269,7 @@ Status FetchJob(object_store::ObjectStore& store, const std::string& directory) 
   if (Exists(path + "/job.yaml"))
     return {Code::kFailedPrecondition,
             path + ": has a job already; resume that one, or name another directory"};
-  LEAT_ASSIGN_OR_RETURN(std::vector<std::string> made, FoldersOfInterrupted(path));
+  LEAT_RETURN_IF_ERROR(FoldersOfInterrupted(path).status());
   LEAT_ASSIGN_OR_RETURN(const BucketContents contents, LookAtBucket(store));
   if (contents.complete.empty()) return {Code::kNotFound, where + ": there is no complete checkpoint"};
   std::string why;
@@ -296,6 +296,13 @@ Status FetchJob(object_store::ObjectStore& store, const std::string& directory) 
   std::ranges::sort(found, std::ranges::greater(),
                     [](const BucketManifest& one) { return std::pair(one.term, one.manifest.id); });
   LEAT_RETURN_IF_ERROR(MakeDirectory(path));
+  LEAT_RETURN_IF_ERROR(File::Open(path + "/" + kFetching, O_RDWR | O_CREAT).status());
+  LEAT_ASSIGN_OR_RETURN(const File lock, LockDirectory(path));
+  if (Exists(path + "/job.yaml")) {
+    unlink((path + "/" + kFetching).c_str());
+    return {Code::kFailedPrecondition, path + ": has a job now, which another process has fetched"};
+  }
+  LEAT_ASSIGN_OR_RETURN(std::vector<std::string> made, FoldersOfInterrupted(path));
   LEAT_RETURN_IF_ERROR(RemoveFolders(path, made));
   for (const BucketManifest& one : found) {
     const std::string name = CheckpointName(one.manifest.id), folder = path + "/" + name;

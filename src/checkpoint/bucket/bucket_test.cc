@@ -129,6 +129,21 @@ TEST_F(BucketTest, AnInterruptedFetchIsBegunAgain) {
   EXPECT_EQ(ReadNewest(Other())->id, 2u);
 }
 
+TEST_F(BucketTest, OneProcessFetchesIntoADirectory) {
+  ASSERT_TRUE(Coordinator(3)->Commit(Whole(3, 1)).ok());
+  ASSERT_TRUE(MakeDirectory(Other() + "/checkpoint-000001").ok());
+  ASSERT_TRUE(ReplaceFile(Other(), ".leat-fetching", AsBytes("checkpoint-000001\nterm-000003\n")).ok());
+  {
+    const auto other = LockDirectory(Other());
+    ASSERT_TRUE(other.ok());
+    const Status refused = FetchJob(*store_, Other());
+    EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
+    EXPECT_NE(refused.message().find("is in use by process"), std::string::npos) << refused.message();
+    EXPECT_TRUE(Exists(Other() + "/checkpoint-000001"));
+  }
+  EXPECT_TRUE(FetchJob(*store_, Other()).ok());
+}
+
 TEST_F(BucketTest, AnOlderCoordinatorWritesAndRemovesNothing) {
   const auto older = Coordinator(3), newer = Coordinator(4);
   ASSERT_TRUE(older->Commit(Whole(3, 1)).ok());
