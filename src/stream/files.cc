@@ -87,7 +87,8 @@ Result<std::unique_ptr<Source>> OpenLines(const FileSourceOptions& options) {
   for (size_t f = 0; f < options.paths.size(); ++f) {
     CsvDialect dialect = options.format == "csv" ? options.csv : CsvDialect{.quote = '\0'};
     LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadWholeFile(options.paths[f], {.format = options.format,
-                                                                             .encoding = options.encoding}));
+                                                                             .encoding = options.encoding,
+                                                                             .bytes = options.bytes}));
     uint64_t records = 0;
     size_t reading = 0;
     bool header = options.header;
@@ -157,8 +158,9 @@ Result<std::unique_ptr<Source>> OpenText(const FileSourceOptions& options) {
   };
   std::vector<Part> parts;
   for (const std::string& path : options.paths) {
-    LEAT_ASSIGN_OR_RETURN(const Bytes file,
-                          ReadWholeFile(path, {.format = options.format, .encoding = options.encoding}));
+    LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadWholeFile(path, {.format = options.format,
+                                                                 .encoding = options.encoding,
+                                                                 .bytes = options.bytes}));
     const auto at = [&file](double part) {
       return static_cast<size_t>(part * static_cast<double>(file.size()));
     };

@@ -29,6 +29,7 @@ struct FileSourceOptions {
   // Text: the part of each file to read, as fractions. A part that ends at x and one that begins at x have no
   // character in common.
   double part_begin = 0, part_end = 1;
+  uint64_t bytes = UINT64_MAX;  // csv, json, text: of each file that are read, as if it ended there
   // Files that have grown since a job read them first: how many records of each file each earlier run had,
   // the first run first. Their records come in the order of runs, and those of the first run are shared out
   // to the partitions. A file that a run did not have has 0.

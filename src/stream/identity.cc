@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/exit_status.h"
 #include "base/hex.h"
 #include "base/rng.h"
 
@@ -36,7 +37,7 @@ class File {
       const ssize_t got =
           ::pread(fd_, buffer_.data(), std::min(size, kHashedBlock), static_cast<off_t>(begin));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return {Code::kPermissionDenied, std::string("cannot be read: ") + std::strerror(errno)};
+      if (got < 0) return {CodeOfErrno(errno), std::string("cannot be read: ") + std::strerror(errno)};
       if (got == 0) return {Code::kDataLoss, "has become shorter"};
       *hash = Checksum(ByteView(buffer_).first(static_cast<size_t>(got)), *hash);
       begin += static_cast<uint64_t>(got);
@@ -94,8 +95,7 @@ Result<FileIdentity> Identify(const std::string& path, std::optional<uint64_t> b
   File file(path);
   const int why = errno;
   if (file.fd() < 0) {
-    return Status(why == ENOENT || why == ENOTDIR ? Code::kNotFound : Code::kPermissionDenied,
-                  path + ": " + std::strerror(why));
+    return Status(why == ENOTDIR ? Code::kNotFound : CodeOfErrno(why), path + ": " + std::strerror(why));
   }
   struct stat info;
   if (::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode))

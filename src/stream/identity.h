@@ -26,7 +26,7 @@ Result<FileIdentity> ParseIdentity(std::string_view text);
 
 // Of a file with this content.
 FileIdentity IdentityOf(ByteView content, uint64_t max_hashed_whole = kMaxHashedWhole);
-// kNotFound if there is no such file, kPermissionDenied if it cannot be read.
+// kNotFound if there is no such file, else CodeOfErrno if it cannot be read.
 Result<FileIdentity> IdentifyFile(const std::string& path, uint64_t max_hashed_whole = kMaxHashedWhole);
 
 // Of a file with the first `bytes` of this one, which it must have: kDataLoss if it is shorter.

@@ -1,24 +1,18 @@
 #include "job/input/trained_files.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <stdexcept>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "stream/identity.h"
 
 namespace leat::job {
 namespace {
 
-// Throws unless it is ok.
 template <class T>
 T Needed(Result<T> result) {
-  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  ThrowIfError(result.status());
   return std::move(*result);
 }
 
@@ -30,42 +24,15 @@ T Needed(Result<T> result) {
       "end; start a new job for another one");
 }
 
-// The first bytes of a file, as a file of their own in memory.
-class StartOfFile {
- public:
-  StartOfFile(const std::string& path, uint64_t bytes) : fd_(memfd_create("start", MFD_CLOEXEC)) {
-    const int from = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    bool copied = fd_ >= 0 && from >= 0;
-    std::string buffer(1 << 20, '\0');
-    for (uint64_t at = 0; copied && at < bytes;) {
-      const ssize_t n =
-          pread(from, buffer.data(), std::min<uint64_t>(buffer.size(), bytes - at), static_cast<off_t>(at));
-      copied = n > 0 && write(fd_, buffer.data(), static_cast<size_t>(n)) == n;
-      at += copied ? static_cast<uint64_t>(n) : 0;
-    }
-    const int why = errno;
-    if (from >= 0) close(from);
-    if (copied) return;
-    if (fd_ >= 0) close(fd_);
-    throw std::invalid_argument(path + ": cannot be compared: " + std::strerror(why));
-  }
-  ~StartOfFile() { close(fd_); }
-  StartOfFile(const StartOfFile&) = delete;
-  StartOfFile& operator=(const StartOfFile&) = delete;
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-
- private:
-  const int fd_;
-};
-
 struct WholeFile {
   std::unique_ptr<stream::Source> source;
   uint64_t records = 0;
 };
-WholeFile OpenAlone(stream::FileSourceOptions options, const std::string& path) {
+WholeFile OpenAlone(stream::FileSourceOptions options, const std::string& path, uint64_t bytes = UINT64_MAX) {
   options.paths = {path};
   options.partitions = 1;
   options.readings.clear();
+  options.bytes = bytes;
   WholeFile file{Needed(stream::OpenFiles(options)), 0};
   file.records = Needed(file.source->Ranges()).front().end;
   return file;
@@ -75,8 +42,7 @@ WholeFile OpenAlone(stream::FileSourceOptions options, const std::string& path) 
 // did not end with the file goes on in what was added.
 uint64_t RecordsBefore(const Job& job, const std::string& path, uint64_t bytes) {
   const stream::FileSourceOptions& options = job.stream.files()->options;
-  const StartOfFile start(path, bytes);
-  const WholeFile before = OpenAlone(options, start.path()), now = OpenAlone(options, path);
+  const WholeFile before = OpenAlone(options, path, bytes), now = OpenAlone(options, path);
   constexpr uint64_t kAtOnce = 4096;
   stream::RecordBatch then, here;
   for (uint64_t at = 0; at < before.records; at += kAtOnce) {

@@ -104,7 +104,7 @@ class FileReader::Converter {
 // whatever follows a member, such as one whose header is damaged, for the end.
 class FileReader::File {
  public:
-  explicit File(int fd) : fd_(fd), buffer_(kUnpackBytes, '\0') {}
+  File(int fd, uint64_t bytes) : fd_(fd), bytes_(bytes), buffer_(kUnpackBytes, '\0') {}
   ~File() {
     if (gzip_) inflateEnd(&zlib_);
     ::close(fd_);
@@ -135,7 +135,7 @@ class FileReader::File {
 
   Result<size_t> ReadSome(char* out, size_t size) {
     ssize_t read = -1;
-    do read = ::read(fd_, out, size);
+    do read = ::read(fd_, out, std::min<uint64_t>(size, bytes_ - at_));
     while (read < 0 && errno == EINTR);
     if (read < 0) return Status(CodeOfErrno(errno), std::string("cannot be read: ") + std::strerror(errno));
     at_ += static_cast<uint64_t>(read);
@@ -184,6 +184,7 @@ class FileReader::File {
   }
 
   const int fd_;
+  const uint64_t bytes_;
   std::string buffer_;
   std::string_view next_;  // of the buffer, not taken yet
   uint64_t at_ = 0;        // bytes of the file that were read
@@ -203,7 +204,7 @@ Result<std::unique_ptr<FileReader>> FileReader::Open(const std::string& path, co
   if (!S_ISREG(info.st_mode)) return Status(Code::kNotFound, path + ": is not a file");
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
-  std::unique_ptr<FileReader> reader(new FileReader(std::make_unique<File>(fd), path));
+  std::unique_ptr<FileReader> reader(new FileReader(std::make_unique<File>(fd, options.bytes), path));
   if (const Status begun = reader->file_->Begin(); !begun.ok())
     return Status(begun.code(), path + ": " + begun.message());
 

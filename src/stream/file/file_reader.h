@@ -1,6 +1,7 @@
 // Reads the bytes of a file: decompresses gzip, converts other encodings to UTF-8.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,8 +22,9 @@ std::string WhyNoEncoding(const std::string& name);
 class FileReader {
  public:
   struct Options {
-    std::string format = "";    // what it should be: see WrongBytes
-    std::string encoding = "";  // of its text; empty or utf-8: its bytes are taken as they are
+    std::string format = "";      // what it should be: see WrongBytes
+    std::string encoding = "";    // of its text; empty or utf-8: its bytes are taken as they are
+    uint64_t bytes = UINT64_MAX;  // of the file that are read: as if it ended there
   };
   // kNotFound if there is no such regular file; kPermissionDenied if it cannot be opened; kDataLoss if it is
   // something else, with a remedy, or cannot be decompressed; kInvalidArgument if there is no such encoding.
