@@ -90,7 +90,7 @@ int Calibrate(CalibrateArguments a) {
   const study::Profile profile = OrThrow(study::Calibrate(job, a.options));
   Status written = file.Write(study::ToJson(profile) + "\n");
   if (written.ok()) written = file.Close();
-  if (!written.ok()) throw std::invalid_argument(written.message());
+  ThrowIfError(written);
   Print(profile, launcher::MessagesBeside(file));
   return 0;
 }

@@ -85,7 +85,7 @@ void AddExportCommand(CLI::App& app, int* result) {
     launcher::OutputFile file = RequireValue(launcher::OutputFile::Open(a->to));
     Status written = file.Write(exported.file);
     if (written.ok()) written = file.Close();
-    if (!written.ok()) throw std::invalid_argument(written.message());
+    ThrowIfError(written);
     std::fprintf(launcher::MessagesBeside(file), "%s: %zu bytes\n", a->to.c_str(), exported.file.size());
     *result = 0;
   });

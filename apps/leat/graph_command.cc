@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "base/rng.h"
 #include "commands.h"
 #include "engine/lower.h"
@@ -130,10 +131,7 @@ void ShowGraph(const GraphArguments& a) {
   const engine::PlanOptions options = job.Plan(job::WithPrecision(job, Kernels()));
   const graph::Graph lowered = engine::Lower(step.graph, fetches, options).graph;
   const auto plan = engine::CompileMeasured(step.graph, fetches, options);
-  if (!a.dot.empty()) {
-    const Status written = launcher::WriteOutput(a.dot, Dot(lowered));
-    if (!written.ok()) throw std::invalid_argument(written.message());
-  }
+  if (!a.dot.empty()) ThrowIfError(launcher::WriteOutput(a.dot, Dot(lowered)));
 
   std::printf("%s: %s\n\n", job.name.c_str(), job.model->ToString().c_str());
   PrintGraph(std::string(a.scoring ? "scoring" : "training step") + ", batch " + std::to_string(batch),

@@ -244,7 +244,9 @@ void SayWait(const Arguments& a, const std::string& what) {
 Status FetchJob(Arguments* a, const std::function<void(const std::string&)>& on_wait) {
   if (!job::IsBucket(a->source.resume)) return {};
   launcher::BlockSignals();
-  LEAT_RETURN_IF_ERROR(launcher::AwaitHealing({.on_wait = on_wait}, [a] {
+  // A fetch that was interrupted goes on next time, and nothing ends one that takes an hour but this.
+  const auto end = [] { _exit(ExitStatus::kInterrupted); };
+  LEAT_RETURN_IF_ERROR(launcher::AwaitHealing({.on_wait = on_wait, .on_signal = end}, [a] {
     job::FetchFromBucket(a->source.resume, a->source.file, a->overrides.directory);
     return Status();
   }));

@@ -14,18 +14,19 @@ BackgroundThread::BackgroundThread(int nice)
         Run();
       }) {}
 
-BackgroundThread::~BackgroundThread() {
+void BackgroundThread::End() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
   wake_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void BackgroundThread::Post(std::function<void()> work) {
   {
     std::lock_guard lock(mutex_);
+    if (stop_) return;
     queue_.push_back(std::move(work));
   }
   wake_.notify_one();

@@ -17,8 +17,9 @@ class BackgroundThread {
  public:
   // `nice`: how much less of the processors the thread gets than others of this process, as in nice(2).
   explicit BackgroundThread(int nice = 0);
-  // Waits for the work in progress and drops queued work.
-  ~BackgroundThread();
+  ~BackgroundThread() { End(); }
+  // Waits for the work in progress and drops queued work, also what is posted later.
+  void End();
   // Queues work; it runs in the order of the calls. Thread-safe.
   void Post(std::function<void()> work);
 

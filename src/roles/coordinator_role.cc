@@ -176,6 +176,7 @@ Result<Replication> MakeReplication(const job::Job& job, const checkpoint::Store
 // on a background thread, in the order of the actions.
 class CoordinatorRole {
  public:
+  ~CoordinatorRole() { background_.End(); }
   CoordinatorRole(const job::Job& job, const CoordinatorOptions& options,
                   std::unique_ptr<checkpoint::Store> store, protocol::RecoveredState restored,
                   CoordinatorStreams streams, PublisherService* publisher, protocol::CoordinatorConfig config,
@@ -1175,7 +1176,8 @@ class CoordinatorRole {
   std::unique_ptr<ShardService> shard_service_;
   BackgroundThread bucket_thread_{kNiceWithFiles};  // uses the members above
   BackgroundThread background_;                     // likewise
-  // Reads and removes whole checkpoints, for which the journal cannot wait. Uses the thread before it.
+  // Reads and removes whole checkpoints, for which the journal cannot wait. Uses the thread before it, which
+  // uses it.
   BackgroundThread files_thread_{kNiceWithFiles};
   BackgroundThread poll_thread_;  // asks other hosts for the stream's ranges
   FingerprintThread fingerprint_thread_{std::move(streams_.fingerprints)};
@@ -1265,7 +1267,12 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   }));
   if (options.resume) {
     intact = job::CheckResumable(job);
-    if (options.feed.empty()) job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);
+    if (options.feed.empty()) {
+      LEAT_RETURN_IF_ERROR(patiently([&] {
+        job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);
+        return Status();
+      }));
+    }
   }
   uint64_t elected = options.term;
   if (options.resume && !options.new_members && elected == 0) {
@@ -1274,7 +1281,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   }
   auto store = OpenStore(job, options, elected != 0 ? elected : first_term);
   if (!store.ok()) return store.status();
-  if (const Status kept = job::KeepAssets(&job); !kept.ok()) throw std::invalid_argument(kept.message());
+  LEAT_RETURN_IF_ERROR(job::KeepAssets(&job));
   LEAT_ASSIGN_OR_RETURN(auto bucket, MakeBucket(job, (*store)->term(), options.metrics.get()));
   if (bucket != nullptr && !goes_on) LEAT_RETURN_IF_ERROR(patiently([&] { return bucket->Claim(); }));
   protocol::RecoveredState restored;

@@ -13,6 +13,8 @@
 #include <random>
 #include <utility>
 
+#include "base/exit_status.h"
+
 namespace leat::launcher {
 namespace {
 
@@ -56,31 +58,8 @@ bool WriteAll(int fd, std::string_view text, int* error) {
 }  // namespace
 
 Status OutputFile::Failed(int error) const {
-  Code code = Code::kInternal;
-  switch (error) {
-    case ENOENT:
-      code = Code::kNotFound;
-      break;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      code = Code::kPermissionDenied;
-      break;
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      code = Code::kResourceExhausted;
-      break;
-    case EISDIR:
-    case ENOTDIR:
-    case ELOOP:
-    case ENAMETOOLONG:
-    case ENXIO:
-      code = Code::kInvalidArgument;
-      break;
-    default:
-      break;
-  }
+  // A pipe that nobody reads.
+  const Code code = error == ENXIO ? Code::kInvalidArgument : CodeOfErrno(error);
   return {code, path_ + ": cannot be written: " + std::strerror(error)};
 }
 

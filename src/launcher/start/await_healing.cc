@@ -25,24 +25,24 @@ Status AwaitHealing(const HealingOptions& options, const std::function<Status()>
   std::mutex mutex;
   std::condition_variable wake;
   bool stopped = false;
-  std::optional<SignalWatch> signals;
   std::string said;
+  std::optional<SignalWatch> signals;
+  signals.emplace([&](int) {
+    if (options.on_signal) options.on_signal();
+    const std::lock_guard lock(mutex);
+    stopped = true;
+    wake.notify_one();
+  });
   for (Duration pause = options.first_pause;; pause = std::min(2 * pause, options.longest_pause)) {
     const Status status = Attempt(attempt);
     if (ExitStatusOf(status.code()) != ExitStatus::kMayHeal) {
       if (!said.empty() && options.on_wait) options.on_wait("");
-      return status;
+      signals.reset();
+      return status.ok() && stopped ? Status(Code::kAborted, "interrupted") : status;
     }
     if (status.message() != said) {
       said = status.message();
       if (options.on_wait) options.on_wait(said);
-    }
-    if (!signals) {
-      signals.emplace([&](int) {
-        const std::lock_guard lock(mutex);
-        stopped = true;
-        wake.notify_one();
-      });
     }
     std::unique_lock lock(mutex);
     if (wake.wait_for(lock, pause, [&] { return stopped; }))

@@ -12,6 +12,8 @@ namespace leat::launcher {
 struct HealingOptions {
   // Called with what `attempt` lacks whenever that changes, and with "" once it succeeds after all.
   std::function<void(const std::string& what)> on_wait;
+  // Called at once when a signal comes, on another thread: an attempt that takes long may end the process.
+  std::function<void()> on_signal;
   Duration first_pause = std::chrono::seconds(1);  // between attempts; doubles
   Duration longest_pause = std::chrono::seconds(10);
 };

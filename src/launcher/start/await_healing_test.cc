@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <future>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,17 @@ TEST_F(AwaitHealingTest, ASignalEndsTheWait) {
     return {Code::kUnavailable, "no broker answers"};
   });
   EXPECT_EQ(status, Status(Code::kAborted, "interrupted while it waited for no broker answers"));
+}
+
+TEST_F(AwaitHealingTest, ASignalDuringTheFirstAttemptIsNotLost) {
+  std::promise<void> came;
+  options_.on_signal = [&] { came.set_value(); };
+  const Status status = AwaitHealing(options_, [&] {
+    kill(getpid(), SIGTERM);
+    came.get_future().wait();
+    return Status();
+  });
+  EXPECT_EQ(status, Status(Code::kAborted, "interrupted"));
 }
 
 }  // namespace
