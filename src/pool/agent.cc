@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -120,6 +121,11 @@ class Agent {
     if (end.exit_code != ExitStatus::kMayHeal) return false;
     constexpr size_t kProbe = 64 << 10;
     constexpr const char* kName = "probe";
+    // root may write into what is reserved for it, and jobs may not.
+    struct statvfs disk {};
+    if (statvfs(options_.directory.c_str(), &disk) == 0 &&
+        (disk.f_bavail * disk.f_frsize < kProbe || (disk.f_files > 0 && disk.f_favail == 0)))
+      return true;
     const Status full = checkpoint::ReplaceFile(options_.directory, kName, std::vector<std::byte>(kProbe));
     std::error_code ignored;
     fs::remove(fs::path(options_.directory) / kName, ignored);
@@ -258,7 +264,6 @@ class Agent {
       return {};
     }
     heard_ = true;
-    std::erase_if(ended_, [&](const auto& e) { return e.event <= reply->orders.acknowledged; });
     for (auto& [id, access] : reply->jobs) {
       Renew(access);
       access_[id] = std::move(access);
@@ -282,6 +287,11 @@ class Agent {
       at->second.told = clock_.Now();
       processes_.Signal(at->second.pid, SIGTERM);
     }
+    std::erase_if(ended_, [&](const auto& e) {
+      const bool acknowledged = e.event <= reply->orders.acknowledged;
+      if (acknowledged) started_.erase(e.id.number);
+      return acknowledged;
+    });
     return {};
   }
 
@@ -480,7 +490,7 @@ class Agent {
   std::map<JobId, JobAccess> access_;
   std::map<JobId, int64_t> renewals_;  // when to ask for new certificates, in seconds since 1970
   std::vector<AgentReport::Ended> ended_;
-  std::set<uint64_t> started_;  // also those that have ended
+  std::set<uint64_t> started_;  // also those of which the pool does not know yet that they have ended
   uint64_t sequence_ = 0, events_ = 0;
   bool heard_ = false;
   std::optional<Time> silent_since_;

@@ -354,7 +354,9 @@ void Pool::OnEnded(Time now, Agent* agent, const AgentReport::Ended& ended) {
   const bool told = ending_.erase(ended.id.number) > 0;
   if (ended.host_failed) LeaveOut(now, agent, ended.error);
   if (ended.id.role == ProcessRole::kCoordinator) {
-    if (job.coordinator() == nullptr) OnCoordinatorEnded(now, &job, ended.exit_code, ended.error, has_begun);
+    // Another host may do better, whatever its status was.
+    const int32_t code = ended.host_failed ? ExitStatus::kMayHeal : ended.exit_code;
+    if (job.coordinator() == nullptr) OnCoordinatorEnded(now, &job, code, ended.error, has_begun);
     return;
   }
   if (told || ended.exit_code == 0 || job.record.state != JobState::kRunning) return;

@@ -219,6 +219,20 @@ TEST_F(PoolTest, AJobGoesToAnotherHostIfTheFirstOneIsFull) {
   EXPECT_EQ(Now().waiting, "");
 }
 
+TEST_F(PoolTest, AHostThatStartsNoProcessIsLeftOutWhateverTheStatus) {
+  agents_["a"];
+  Submit(2);
+  Pass(std::chrono::seconds(2));
+  ASSERT_EQ(State(), JobState::kRunning);
+  End(ProcessRole::kCoordinator, 127);
+  agents_["a"].ended.back().host_failed = true;
+  Pass(std::chrono::seconds(1));
+  EXPECT_FALSE(pool_.agents(now_).at(0).left_out.empty());
+  EXPECT_THAT(State(), ::testing::AnyOf(JobState::kRunning, JobState::kQueued)) << Now().record.reason;
+  Pass(std::chrono::minutes(6));
+  EXPECT_EQ(State(), JobState::kRunning) << Now().record.reason;
+}
+
 TEST_F(PoolTest, AHostIsLeftOutLongerEachTimeAndTriedAgain) {
   agents_["a"].full = true;
   Submit(2);
