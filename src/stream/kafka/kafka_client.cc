@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <mutex>
@@ -72,6 +73,7 @@ Status CheckKafkaSetting(const std::string& name, const std::string& value) {
 struct KafkaClient::Log {
   std::mutex mutex;
   std::string last;
+  std::atomic<bool> answered{false};
 };
 
 void KafkaClient::End::operator()(rd_kafka_t* client) const {
@@ -124,7 +126,10 @@ std::string KafkaClient::LastError() const {
 }
 
 Status KafkaClient::Error(rd_kafka_resp_err_t error, const std::string& what) const {
-  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return {};
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    log_->answered = true;
+    return {};
+  }
   const std::string message = what + ": " + rd_kafka_err2str(error);
   switch (error) {
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
@@ -146,8 +151,9 @@ Status KafkaClient::Error(rd_kafka_resp_err_t error, const std::string& what) co
       break;
   }
   const std::string last = LastError();
-  // librdkafka tries wrong credentials again and again, and names no code of its own for them.
-  const bool refused = last.find("uthentication failed") != last.npos;
+  // librdkafka tries wrong credentials again and again, and names no code of its own for them. Those with
+  // which brokers have answered before are right: whoever checks them is away.
+  const bool refused = !log_->answered && last.find("uthentication failed") != last.npos;
   return {refused ? Code::kPermissionDenied : Code::kUnavailable,
           message + (last.empty() ? "" : " (" + last + ")")};
 }
