@@ -184,6 +184,12 @@ def test_columns_that_are_missing_are_said_with_those_that_there_are(tmp_path):
     leat.refused(train(tmp_path, job_of("d.csv", XY)), "job.yaml:", "2 columns have the name 'a'")
 
 
+def test_a_header_that_is_not_declared_is_no_record(tmp_path):
+    """Without it, columns would be taken in the order of the fields."""
+    (tmp_path / "d.csv").write_text("y,a\n" + "1,0\n" * 50)
+    leat.refused(train(tmp_path, job_of("d.csv", XY).replace("header: true, ", "")), "d.csv: its first record names the fields", "header: true")
+
+
 def test_advise_says_which_file_is_missing(tmp_path):
     (tmp_path / "job.yaml").write_text(job_of("d.csv", XY).replace("header: true, ", ""))
     leat.refused(leat.run("advise", "job.yaml", cwd=tmp_path), "d.csv: No such file", "--events")

@@ -6,12 +6,23 @@
 #include <string>
 
 #include "base/exit_status.h"
+#include "stream/csv/split.h"
 #include "stream/dead_letters.h"
 #include "stream/decode/decoder.h"
 #include "stream/decode/text_hint.h"
 
 namespace leat::job {
 namespace {
+
+// Whether the record of a file names the fields, in any order.
+bool NamesFields(const stream::Schema& schema, std::string_view record) {
+  std::vector<std::string_view> names;
+  std::string scratch;
+  if (!stream::SplitCsv(record, schema.dialect(), &names, &scratch).empty()) return false;
+  return std::ranges::all_of(schema.fields, [&](const stream::Field& field) {
+    return !field.from && std::ranges::find(names, field.name) != names.end();
+  });
+}
 
 // Files are there to be looked into: when the first records are so bad that the job would stop, or none of
 // them fits, that is said at once, and likewise when all of them are seen and too many do not fit.
@@ -32,6 +43,12 @@ void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& sou
     for (uint64_t at = range.begin; at < range.end && seen < stream::DeadLetterRate::kWindow; at += share) {
       const uint64_t end = std::min({range.end, at + share, at + stream::DeadLetterRate::kWindow - seen});
       if (const auto read = source.Read(range.partition, at, end, &records); !read.ok()) Throw(read);
+      if (seen == 0 && schema.format == stream::Schema::Format::kCsv &&
+          NamesFields(schema, AsText(records[0]))) {
+        job.config.At("schema").Fail(path +
+                                     ": its first record names the fields; say header: true, so that they " +
+                                     "are found by name");
+      }
       rows.clear();
       decoder->Decode(records, &rows);
       if (dead == 0 && !rows.dead.empty()) {

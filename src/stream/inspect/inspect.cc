@@ -97,17 +97,22 @@ class ColumnReader {
   }
   uint64_t seen() const { return column_.values + column_.missing; }
 
-  // Among numbers, words such as none stand for missing values, which they are then.
-  const std::set<std::string, std::less<>>* TakeWords() {
+  // Among numbers, words such as none stand for missing values.
+  bool HasWords() const {
     const uint64_t odd = column_.values - column_.numbers - word_count_;
-    if (word_count_ == 0 || column_.numbers == 0 || odd * 20 > column_.values) return nullptr;
+    return word_count_ > 0 && column_.numbers > 0 && odd * 20 <= column_.values;
+  }
+  const std::set<std::string, std::less<>>& words() const { return words_; }
+  bool HasText(const std::string& text) const { return column_.texts.contains(text); }
+  // The words are missing values from now on.
+  void TakeWords() {
     column_.values -= word_count_;
     AddAbsent(word_count_);
     for (const std::string& word : words_) {
       hashes_.erase(Mix(HashName(word)));
       column_.texts.erase(word);
     }
-    return &words_;
+    word_count_ = 0;
   }
 
   Column Finish() {
@@ -439,14 +444,32 @@ class Inspector {
       return Status(Code::kDataLoss, made_.first_bad + " (" + std::to_string(made_.bad_rows) + " of " +
                                          std::to_string(made_.rows + made_.bad_rows) + " rows are such)");
     }
-    for (ColumnReader& column : columns_) {
-      const auto* const words = made_.format == Schema::Format::kCsv ? column.TakeWords() : nullptr;
-      for (const std::string& word : words != nullptr ? *words : std::set<std::string, std::less<>>())
-        AddMarker(word);
-      made_.columns.push_back(column.Finish());
-    }
+    if (made_.format == Schema::Format::kCsv) TakeWords();
+    for (ColumnReader& column : columns_) made_.columns.push_back(column.Finish());
     std::ranges::sort(made_.missing);
     return std::move(made_);
+  }
+
+  // A word among numbers is missing in all columns, unless it is a value of another one. Decoders take it
+  // among numbers all the same where no words are listed.
+  void TakeWords() {
+    const auto is_value = [this](const std::string& word) {
+      return std::ranges::any_of(columns_,
+                                 [&](const ColumnReader& c) { return !c.HasWords() && c.HasText(word); });
+    };
+    std::vector<ColumnReader*> with_values;
+    for (ColumnReader& column : columns_) {
+      if (!column.HasWords()) continue;
+      if (std::ranges::any_of(column.words(), is_value)) {
+        with_values.push_back(&column);
+        continue;
+      }
+      for (const std::string& word : column.words()) AddMarker(word);
+      column.TakeWords();
+    }
+    for (ColumnReader* const column : with_values) {
+      if (made_.missing.empty()) column->TakeWords();
+    }
   }
 
   const std::string path_;

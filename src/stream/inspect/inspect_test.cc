@@ -282,6 +282,21 @@ TEST_F(InspectTest, WhatIsProposedIsWhatTheDecoderDoes) {
   }
 }
 
+TEST_F(InspectTest, AWordIsMissingAmongNumbersAndAValueElsewhere) {
+  std::string text = "age,size,job,y\nunknown,1,unknown,1\n";
+  for (int i = 0; i < 60; ++i)
+    text += std::to_string(20 + i * 7 % 41) + "," + std::to_string(i * 5 % 37) +
+            (i % 2 > 0 ? ",clerk,0\n" : ",unknown,1\n");
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal, Not(HasSubstr("  missing: [")));
+  EXPECT_THAT(proposal, HasSubstr("values: [clerk, unknown]"));
+  const Schema schema = SchemaOf(proposal);
+  EXPECT_TRUE(schema.fields[0].fallback.has_value());
+  // Where other words are listed, it is a text among numbers.
+  text += "30,NA,clerk,0\n";
+  EXPECT_THAT(ProposalFor(text, "y"), HasSubstr("missing: [\"NA\"]"));
+}
+
 TEST_F(InspectTest, AConstantIsOneHoweverItIsSpelled) {
   const std::string proposal = ProposalFor("a,b,y\n1,5,0\n1.0,5,1\n1,5,0\n1.00,6,1\n", "y");
   EXPECT_THAT(proposal, HasSubstr("a: {role: ignore}"));
