@@ -60,7 +60,7 @@ def test_output_goes_where_the_user_says(finished, tmp_path, command):
     assert len(read[0]) > 50 and stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     # A link of its own, so that an error replaces the link, and no device of this machine.
     (tmp_path / "full").symlink_to("/dev/full")
-    leat.refused(leat.run(*COMMANDS[command](finished, tmp_path / "full")), "full: cannot be written: No space left on device")
+    leat.refused(leat.run(*COMMANDS[command](finished, tmp_path / "full")), "full: cannot be written: No space left on device", status=75)
     assert (tmp_path / "full").is_symlink()
     assert sorted(os.listdir(tmp_path)) == ["full", "link", "new", "pipe", "real"]
 
