@@ -124,7 +124,7 @@ def test_data_files_that_are_wrong(tmp_path, images, labels, parts):
 
 
 def test_data_that_do_not_fit_are_said_by_whoever_reads_first(tmp_path):
-    (tmp_path / "rows.csv").write_text("amount,fraud\n" + "much,1\n" * 3000)
+    (tmp_path / "rows.csv").write_text("much,1\n" * 3000)
     leat.write_job(tmp_path / "job.yaml", GOOD, **{
         "stream: {topic: events, bots: {events: 3000}}": "stream: {files: {format: csv, paths: [rows.csv]}}",
         "format: json": "format: csv"})
