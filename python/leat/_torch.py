@@ -104,7 +104,7 @@ def _check_parameters(torch, module):
         if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
             raise ValueError(f"the parameter {name} has a hook on its gradient, which Leat does not call")
     for name, child in module.named_modules():
-        if child._backward_hooks or child._backward_pre_hooks:
+        if child._backward_hooks or getattr(child, "_backward_pre_hooks", None):  # PyTorch 1 has no hooks before a backward pass
             raise ValueError(f"{_torch_modules.place_of(name, child)} has a hook on its gradients, which Leat does not call")
 
 
@@ -117,6 +117,13 @@ def _check_modes(module, modes):
                              "override train() to keep it, or call module.train() first")
 
 
+def _all_tensors(module):
+    """Parameters, then buffers, by all their names. PyTorch 1 has no `remove_duplicate` for them."""
+    children = list(module.named_modules(remove_duplicate=False))
+    return [(f"{prefix}.{name}" if prefix else name, value) for kind in ("_parameters", "_buffers")
+            for prefix, child in children for name, value in getattr(child, kind).items() if value is not None]
+
+
 def _homes(torch, module, present):
     """By the name of each parameter and buffer: the initializer that it is in the file, None if there is none, and what
     training does with it. A tensor that has several names is one initializer."""
@@ -126,7 +133,7 @@ def _homes(torch, module, present):
         if kind is not None and kind.__name__.startswith("BatchNorm") and child.training:
             moving |= {id(child.running_mean), id(child.running_var)}
     groups = {}
-    for name, value in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
+    for name, value in _all_tensors(module):
         groups.setdefault(id(value), (value, []))[1].append(name)
     homes = {}
     for value, names in groups.values():
@@ -207,7 +214,10 @@ def _check_branches(torch, module, inputs, integers):
     class Watch(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             name = getattr(function, "__name__", "")
-            caller = traceback.extract_stack(limit=2)[0] if name in _TO_PYTHON else None
+            caller = None
+            if name in _TO_PYTHON:
+                stack = traceback.extract_stack(limit=3)[:-1]
+                caller = stack[0 if stack[1].filename == torch.overrides.__file__ else 1]  # PyTorch 1 has a frame between
             if caller and not caller.filename.startswith(package) and _decides(caller, name == "__bool__"):
                 found.append(f"{os.path.basename(caller.filename)}:{caller.lineno} ({caller.line})")
             return function(*args, **(kwargs or {}))
@@ -283,7 +293,7 @@ def _by_dynamo(torch, module, example):
 def _undropped(torch, rates):
     """PyTorch's dropout drops nothing. `rates` gets those that it was called with in training."""
     functional = torch.nn.functional
-    attention = functional.scaled_dot_product_attention
+    attention = getattr(functional, "scaled_dot_product_attention", None)  # PyTorch 1 has none
 
     def dropout(input, p=0.5, training=True, inplace=False):
         if training and p > 0:
@@ -295,11 +305,12 @@ def _undropped(torch, rates):
             rates.append(float(dropout_p))
         return attention(query, key, value, attn_mask, 0.0, is_causal, **options)
 
-    kept = [(functional, "dropout", functional.dropout), (functional, "scaled_dot_product_attention", attention),
-            (torch, "dropout", torch.dropout)]
+    kept = [(functional, "dropout", functional.dropout), (torch, "dropout", torch.dropout)]
     functional.dropout = dropout
-    functional.scaled_dot_product_attention = attend
     torch.dropout = lambda input, p, train: dropout(input, p, train)
+    if attention is not None:
+        kept.append((functional, "scaled_dot_product_attention", attention))
+        functional.scaled_dot_product_attention = attend
     try:
         yield
     finally:
@@ -315,8 +326,7 @@ class _Steps:
         self.before = self.values()
 
     def values(self):
-        named = [*self._module.named_parameters(remove_duplicate=False), *self._module.named_buffers(remove_duplicate=False)]
-        return {name: value.detach().clone().numpy() for name, value in named}
+        return {name: value.detach().clone().numpy() for name, value in _all_tensors(self._module)}
 
     def _rows(self, rows):
         rows = self._torch.from_numpy(rows)

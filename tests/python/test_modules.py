@@ -488,6 +488,27 @@ def test_a_tensor_among_the_options_takes_one_line():
     refused("with bias_k=a Parameter as PyTorch does", module_of(lambda s, x: s.l(s.a(x, x, x)[0]), a=attention), (4, 5))
 
 
+@pytest.mark.long
+def test_what_pytorch_1_does_not_have(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from leat import _torch
+
+    net = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 4))
+    net[2].weight = net[0].weight
+    for child in net.modules():
+        vars(child).pop("_backward_pre_hooks", None)
+    _torch._check_parameters(torch, net)
+    monkeypatch.setattr(torch.nn.Module, "named_parameters", None)
+    monkeypatch.setattr(torch.nn.Module, "named_buffers", None)
+    named = dict(_torch._all_tensors(net))
+    assert list(named) == ["0.weight", "0.bias", "1.weight", "1.bias", "2.weight", "2.bias", "1.running_mean", "1.running_var",
+                           "1.num_batches_tracked"]
+    assert named["2.weight"] is net[0].weight and named["1.running_var"] is net[1].running_var
+    monkeypatch.delattr(torch.nn.functional, "scaled_dot_product_attention", raising=False)
+    with _torch._undropped(torch, []):
+        pass
+    assert not hasattr(torch.nn.functional, "scaled_dot_product_attention")
+
 
 @pytest.mark.long
 def test_a_failed_exporter_writes_nothing():
