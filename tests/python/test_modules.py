@@ -394,6 +394,7 @@ def test_options_that_are_not_trained_as_by_pytorch():
     refused("^the parameter weight is float64; Leat trains float32", nn.Linear(5, 3).double())
     refused("^the module returns 2 values", module_of(lambda s, x: (s.l(x), s.l(x))))
     refused("^the module fails for rows of the shape .4.: .*mat1 and mat2", nn.Linear(5, 3), (4,))
+    refused("^the module fails in training mode: .*mat1 and mat2", module_of(lambda s, x: s.l(x[:, :2] if s.training else x)))
 
 
 @pytest.mark.long
@@ -439,6 +440,60 @@ def test_hooks_on_gradients_are_not_called():
     refused("^0 .Linear. has a hook on its gradients, which Leat does not call$", hooked)
 
 
+@pytest.mark.long
+def test_a_forward_that_changes_its_parameters_is_refused():
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+
+    class Bounded(nn.Linear):
+        def forward(self, x):
+            self.weight.data = torch.renorm(self.weight.data, p=2, dim=0, maxnorm=9)
+            return super().forward(x)
+
+    refused("^the module's forward changes the parameter 0.weight: Leat does not run this code between steps$",
+            nn.Sequential(Bounded(5, 4), nn.Linear(4, 3)))
+
+    def change(by, **parameters):
+        def forward(module, x):
+            with torch.no_grad():
+                by(module)
+            return module.l(x)
+        return module_of(forward, **parameters)
+
+    text = "^the module's forward changes the parameters? .*l.weight: Leat"
+    refused(text, change(lambda s: s.l.weight.clamp_(min=-9)))
+    refused(text, change(lambda s: s.l.weight.data.clamp_(max=9)))
+    refused(text, change(lambda s: setattr(s.l, "weight", nn.Parameter(s.l.weight * 1))))
+    masked = change(lambda s: s.l.weight.mul_(s.mask), mask=torch.ones(3, 5).triu())
+    with torch.no_grad():
+        masked.l.weight.mul_(masked.mask)  # as after a call
+    refused(text, masked)
+    average = nn.Linear(5, 3).requires_grad_(False)
+    refused("changes the parameters a.weight, a.bias: Leat", change(
+        lambda s: [a.mul_(0.9).add_(0.1 * b) for a, b in zip(s.a.parameters(), s.l.parameters())], a=average))
+
+    def first(module, x):  # a first call makes them of its rows
+        if not module.ready:
+            with torch.no_grad():
+                module.l.weight.copy_(module.l.weight / (1 + x.std()))
+                module.l.bias.add_(1)
+            module.ready = True
+        return module.l(x)
+
+    late = module_of(first)
+    late.ready = False
+    refused("changes the parameter l.bias: Leat", late)
+    assert late.ready is False
+
+    def with_finite(module, x):
+        if not module.l.weight.abs().max() < 99:
+            raise ValueError("too large")
+        return module.l(x)
+
+    learner_of_module(module_of(with_finite), (5,))
+    learner_of_module(module_of(lambda s, x: (setattr(s.l.weight, "data", s.l.weight.data.contiguous()), s.l(x))[1]), (5,))
+
+
 def norm_clipped(module, x):
     if x.abs().max() > 4:
         x = x / x.abs().max()
@@ -474,10 +529,12 @@ def test_what_decides_by_values_is_refused():
 
 @pytest.mark.long
 def test_a_module_keeps_what_its_code_counts():
-    counted = module_of(lambda s, x: (setattr(s, "calls", s.calls + 1), s.l(x))[1])
-    counted.calls = 0
+    torch = pytest.importorskip("torch")
+    counted = module_of(lambda s, x: (setattr(s, "calls", s.calls + 1), s.means.append(x.mean()), s.sum.add_(x.sum()), s.l(x))[-1])
+    counted.calls, counted.means, held = 0, [], torch.zeros(())
+    vars(counted)["sum"] = held
     learner_of_module(counted, (5,))
-    assert counted.calls == 0
+    assert counted.calls == 0 and counted.means == [] and counted.sum is held and float(held) == 0
 
 
 @pytest.mark.long

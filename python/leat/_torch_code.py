@@ -1,0 +1,192 @@
+"""The state of a PyTorch module, and what its code does that an export does not have: decisions by values, and changes of its own
+parameters. Random rows may not show them.
+"""
+
+import ast
+import contextlib
+import linecache
+import os
+import re
+import traceback
+import types
+
+from leat import _torch_modules
+
+
+def first_line(error):
+    return re.sub(r"\s+", " ", str(error)).strip()[:300] or type(error).__name__
+
+
+class Kept:
+    """A module as it is now: values, gradients, modes and attributes. The end of a `with` restores all of them."""
+
+    def __init__(self, torch, module):
+        self._torch, self._module = torch, module
+        self._buffers = [(child._buffers, dict(child._buffers)) for child in module.modules()]
+        self._modes = self._modes_now()
+        # Attributes are what hooks compute, and what the user's code counts, in containers too.
+        self._holders = []
+        for name, child in module.named_modules():
+            place = _torch_modules.place_of(name, child)
+            inner = [(key, self._inside(value)) for key, value in vars(child).items()]
+            self._holders += [(place, attribute, holder, dict(_items(holder)))
+                              for attribute, holder in [(None, vars(child)), *inner] if holder is not None]
+        self._tensors = {id(value): (value, value.detach().clone()) for value in [*module.parameters(), *module.buffers()]}
+        self._plain = {id(value): (value, value.detach().clone(), value._version) for *_, kept in self._holders
+                       for value in kept.values() if self._is_plain(value)}
+        self._gradients = [(value, value.grad) for value in module.parameters()]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.restore_attributes()
+        self.restore()
+        for child, training in self._modes.items():
+            child.training = training
+        for value, gradient in self._gradients:
+            value.grad = gradient
+
+    def restore(self):
+        """The values of parameters and buffers."""
+        with self._torch.no_grad():
+            for buffers, kept in self._buffers:
+                buffers.update(kept)
+            for value, kept in self._tensors.values():
+                value.copy_(kept)
+
+    def restore_attributes(self):
+        """Attributes, but not the modes."""
+        modes = self._modes_now()
+        with self._torch.no_grad():
+            for key, (value, kept, version) in self._plain.items():
+                if value._version != version:  # changed in place
+                    value.copy_(kept)
+                    self._plain[key] = (value, kept, value._version)
+        for *_, holder, kept in self._holders:
+            now = dict(_items(holder))
+            if now.keys() == kept.keys() and all(now[key] is value for key, value in kept.items()):
+                continue
+            if isinstance(holder, list):
+                holder[:] = kept.values()
+            else:
+                holder.clear()
+                holder.update(kept)
+        for child, training in modes.items():
+            child.training = training
+
+    def _modes_now(self):
+        return {child: child.training for child in self._module.modules()}
+
+    def _inside(self, value):
+        if isinstance(value, (dict, list)) and type(value).__module__ in ("builtins", "collections"):
+            return value
+        if isinstance(value, (self._torch.nn.Module, self._torch.Tensor, type, types.ModuleType, types.FunctionType)):
+            return None
+        inside = getattr(value, "__dict__", None)
+        return inside if type(inside) is dict else None
+
+    def _is_plain(self, value):
+        """Whether it is a tensor that is no parameter, no buffer and no view, and can be changed in place."""
+        return (isinstance(value, self._torch.Tensor) and id(value) not in self._tensors and not value.is_inference()
+                and not value._is_view())
+
+
+def _items(holder):
+    return holder.items() if isinstance(holder, dict) else enumerate(holder)
+
+
+def check(torch, module, kept, inputs, integers):
+    """Raises ValueError with the first thing that the module's code does and its export would not. `kept`: the module as it was
+    before its first call, which may differ from others."""
+    zeros = torch.zeros((2, *inputs), dtype=torch.int64 if integers else torch.float32)
+    kept.restore_attributes()  # earlier calls may have made parameters
+    named = dict(module.named_parameters())
+    with _writes_refused(torch, module, named, kept):
+        _watched(torch, module, zeros)
+    kept.restore()
+    later = Kept(torch, module)
+    for scale in (1000, -1000):  # a constraint shows where no parameter is within its bounds
+        with _writes_refused(torch, module, named, kept, scale), contextlib.suppress(Exception), torch.no_grad():
+            module(zeros)
+    later.restore()
+    later.restore_attributes()
+
+
+# ---- what is seen while the code runs
+
+# Methods of a tensor that return a truth value or a number of Python.
+_TO_PYTHON = ("__bool__", "item", "__float__", "__int__", "tolist")
+
+
+def _watched(torch, module, rows):
+    """Raises ValueError where the code decides by values, since the export would have one way for all rows."""
+    package = os.path.dirname(torch.__file__) + os.sep
+    found = []
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            name = getattr(function, "__name__", "")
+            caller = None
+            if name in _TO_PYTHON:
+                stack = traceback.extract_stack(limit=3)[:-1]
+                caller = stack[0 if stack[1].filename == torch.overrides.__file__ else 1]  # PyTorch 1 has a frame between
+            if caller and not caller.filename.startswith(package) and _decides(caller, name == "__bool__"):
+                place = f"{os.path.basename(caller.filename)}:{caller.lineno} ({caller.line})"
+                found.append(f"the module decides by values in {place}: its export would go one way for all rows; torch.where "
+                             "decides for each")
+            return function(*args, **(kwargs or {}))
+
+    try:
+        with torch.enable_grad(), Watch():
+            module(rows)
+    except Exception as e:  # noqa: BLE001, whatever the module raises
+        raise ValueError(f"the module fails in training mode: {first_line(e)}") from e
+    if found:
+        raise ValueError(found[0])
+
+
+def _decides(frame, truth):
+    """Whether a value decides in this line of the user's code, and is not only checked (`assert`, `if ...: raise`). A truth
+    value decides wherever it is made, and a number in a condition."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(frame.filename)))
+    except SyntaxError:
+        return truth
+    for node in ast.walk(tree):
+        test = getattr(node, "test", None)
+        if isinstance(test, ast.expr) and test.lineno <= frame.lineno <= test.end_lineno:
+            raises = isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise) and not node.orelse
+            if raises or isinstance(node, ast.Assert):
+                return False
+            truth = True
+    return truth
+
+
+# ---- what the code leaves behind
+
+@contextlib.contextmanager
+def _writes_refused(torch, module, named, kept, scale=None):
+    """A first call, with other parameters if there is a `scale`. Raises ValueError if it changes any."""
+    kept.restore_attributes()
+    kept.restore()
+    with torch.no_grad():
+        for value in named.values() if scale else ():
+            if value.is_floating_point():
+                value.copy_(scale * (value.abs() + 1))
+    values = {name: value.detach().clone() for name, value in named.items()}
+    yield
+    now = dict(module.named_parameters())
+    added = [name for name in now if name not in named]
+    if added:
+        raise ValueError(f"the module's forward makes the parameter {added[0]}: make it in __init__")
+    written = [name for name, value in named.items() if now.get(name) is not value or not _same(torch, value, values[name])]
+    if written:
+        raise ValueError(f"the module's forward changes the parameter{'s' if len(written) > 1 else ''} {', '.join(written[:5])}"
+                         f"{' and others' if len(written) > 5 else ''}: Leat does not run this code between steps")
+
+
+def _same(torch, a, b):
+    if a.shape != b.shape or not a.is_floating_point():
+        return torch.equal(a, b)
+    return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
