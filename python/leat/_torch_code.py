@@ -1,16 +1,19 @@
 """The state of a PyTorch module, and what its code does that an export does not have: decisions by values, and changes of its own
-parameters. Random rows may not show them.
+parameters and attributes. Random rows may not show them.
 """
 
 import ast
 import contextlib
 import linecache
+import numbers
 import os
 import re
 import traceback
 import types
 
-from leat import _torch_modules
+import numpy as np
+
+from leat import _compare, _torch_modules
 
 
 def first_line(error):
@@ -22,6 +25,7 @@ class Kept:
 
     def __init__(self, torch, module):
         self._torch, self._module = torch, module
+        self._own = set(vars(torch.nn.Module()))  # PyTorch's attributes of each module
         self._buffers = [(child._buffers, dict(child._buffers)) for child in module.modules()]
         self._modes = self._modes_now()
         # Attributes are what hooks compute, and what the user's code counts, in containers too.
@@ -34,6 +38,7 @@ class Kept:
         self._tensors = {id(value): (value, value.detach().clone()) for value in [*module.parameters(), *module.buffers()]}
         self._plain = {id(value): (value, value.detach().clone(), value._version) for *_, kept in self._holders
                        for value in kept.values() if self._is_plain(value)}
+        self._marks = {(id(holder), key): self._mark(value) for *_, holder, kept in self._holders for key, value in kept.items()}
         self._gradients = [(value, value.grad) for value in module.parameters()]
 
     def __enter__(self):
@@ -75,6 +80,18 @@ class Kept:
         for child, training in modes.items():
             child.training = training
 
+    def changed(self):
+        """Attributes that are not what they were: [(name, the container, its key)]."""
+        found = []
+        for place, attribute, holder, kept in self._holders:
+            if attribute in self._own:
+                continue
+            for key, value in _items(holder):
+                same = self._mark(value) == self._marks.get((id(holder), key))
+                if not same and (attribute is not None or key not in self._own):
+                    found.append((f"{attribute or key} of {place}", holder, key))
+        return found
+
     def _modes_now(self):
         return {child: child.training for child in self._module.modules()}
 
@@ -91,6 +108,12 @@ class Kept:
         return (isinstance(value, self._torch.Tensor) and id(value) not in self._tensors and not value.is_inference()
                 and not value._is_view())
 
+    def _mark(self, value):
+        """It differs if the value has changed."""
+        if isinstance(value, numbers.Real):
+            return value
+        return id(value), id(value) in self._plain and value._version != self._plain[id(value)][2]
+
 
 def _items(holder):
     return holder.items() if isinstance(holder, dict) else enumerate(holder)
@@ -106,6 +129,7 @@ def check(torch, module, kept, inputs, integers):
         _watched(torch, module, zeros)
     kept.restore()
     later = Kept(torch, module)
+    _check_attributes(torch, module, kept, later, inputs, integers)
     for scale in (1000, -1000):  # a constraint shows where no parameter is within its bounds
         with _writes_refused(torch, module, named, kept, scale), contextlib.suppress(Exception), torch.no_grad():
             module(zeros)
@@ -190,3 +214,61 @@ def _same(torch, a, b):
     if a.shape != b.shape or not a.is_floating_point():
         return torch.equal(a, b)
     return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
+
+
+# Counts that are round after a call, before it, and never.
+_AHEAD = (10**6 - 1, 10**6, 999_983)
+
+
+def _check_attributes(torch, module, kept, later, inputs, integers):
+    """Raises ValueError if outputs or gradients depend on attributes that calls change: the export has one value of them."""
+    changed = kept.changed()
+    if not changed:
+        return
+    trained = [value for value in module.parameters() if value.requires_grad]
+    tables = [child.num_embeddings for child in module.modules() if isinstance(child, torch.nn.Embedding)]
+
+    def run(state, attributes=(), number=0):
+        state.restore()
+        state.restore_attributes()
+        torch.manual_seed(1)
+        try:
+            for _, holder, key in attributes:
+                value = holder[key]
+                holder[key] = torch.full_like(value, number) if isinstance(value, torch.Tensor) else type(value)(number)
+            with torch.enable_grad():
+                made = module(rows)
+                gradients = torch.autograd.grad(made.square().mean(), trained, allow_unused=True)
+        except Exception:  # noqa: BLE001, nothing is concluded
+            return None
+        dense = [np.zeros(()) if g is None else (g.to_dense() if g.is_sparse else g).numpy() for g in gradients]
+        return [made.detach().numpy(), *dense]
+
+    def differs(made):
+        return made is not None and any(_compare.differs(a, b) for a, b in zip(expected, made))
+
+    def refuse(attributes):
+        raise ValueError(f"what the module computes depends on {', '.join([name for name, *_ in attributes][:5])}, which its forward "
+                         "changes: its export would keep one value")
+
+    for batches in _compare.kinds_of_rows(inputs, min(tables, default=0)):
+        rows = torch.from_numpy(batches[0])
+        rows = rows.long() if integers else rows
+        expected = run(later)
+        if expected is None or not all(np.isfinite(values).all() for values in expected):
+            continue
+        again = {(id(holder), key) for _, holder, key in later.changed()}
+        if differs(run(kept)):
+            refuse(changed)
+        later.restore_attributes()
+        counted = [entry for entry in changed if (id(entry[1]), entry[2]) in again and _is_count(torch, entry[1][entry[2]])]
+        for number in _AHEAD if counted else ():
+            if differs(run(later, counted, number)):
+                refuse([entry for entry in counted if differs(run(later, [entry], number))] or counted)
+        return
+
+
+def _is_count(torch, value):
+    if isinstance(value, torch.Tensor):
+        return value.numel() == 1
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

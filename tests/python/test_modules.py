@@ -537,6 +537,60 @@ def test_a_module_keeps_what_its_code_counts():
     assert counted.calls == 0 and counted.means == [] and counted.sum is held and float(held) == 0
 
 
+class Schedule:
+    step = 0
+
+    def next(self):
+        self.step += 1
+        return self.step
+
+
+@pytest.mark.long
+def test_what_depends_on_counted_calls_is_refused():
+    """However slowly it changes, or late: random rows are trained for two steps."""
+    torch = pytest.importorskip("torch")
+
+    def counting(forward, count=0):
+        def counted(module, x):
+            module.count += 1
+            return forward(module, x, module.count)
+        module = module_of(counted, a=torch.nn.Linear(5, 5))
+        vars(module)["count"] = count
+        return module
+
+    text = "^what the module computes depends on count of the module .Made., which its forward changes: its export would keep one value$"
+    refused(text, counting(lambda s, x, n: s.l(x) / max(0.1, 1 - 1e-5 * n)))
+    refused(text, counting(lambda s, x, n: s.l(x) * (1 - 1e-5 * n), torch.zeros(())))
+    refused(text, counting(lambda s, x, n: s.l(s.a(x) if n < 5000 else x)))
+    refused(text, counting(lambda s, x, n: s.l(s.a(x) if n < 5000 else s.a(x).detach())))  # the outputs are the same
+    refused(text, counting(lambda s, x, n: s.l(s.a(x) if n % 10 else x)))
+    held = module_of(lambda s, x: s.l(x) / (1 + 1e-5 * s.schedule.next()))
+    held.schedule = Schedule()
+    refused("depends on schedule of the module", held)
+    assert held.schedule.step == 0
+
+    def centered(module, x):
+        if module.mean is None:
+            module.mean = x.mean(0).detach()
+        return module.l(x - module.mean)
+
+    late = module_of(centered)
+    late.mean = None
+    refused("depends on mean of the module", late)
+
+    def cached(module, x):
+        if module.scale is None or module.length < x.shape[1]:
+            module.length, module.scale = x.shape[1], x.shape[1] ** -0.5
+            module.places = torch.arange(x.shape[1]).float()
+        module.last = x.mean().item()
+        return module.l(x * module.scale + module.places)
+
+    kept = module_of(cached)
+    kept.length, kept.scale, kept.last = 0, None, 0.0
+    learner_of_module(kept, (5,))
+    assert kept.length == 0 and kept.scale is None and not hasattr(kept, "places")
+
+
 @pytest.mark.long
 def test_a_tensor_among_the_options_takes_one_line():
     torch = pytest.importorskip("torch")
