@@ -1,5 +1,5 @@
-"""The state of a PyTorch module, and what its code does that an export does not have: decisions by values, and changes of its own
-parameters and attributes. Random rows may not show them.
+"""The state of a PyTorch module, and what its code does that an export does not have: decisions by values, changes of its own
+parameters and attributes, backward passes of its own. Random rows may not show them.
 """
 
 import ast
@@ -126,7 +126,10 @@ def check(torch, module, kept, inputs, integers):
     kept.restore_attributes()  # earlier calls may have made parameters
     named = dict(module.named_parameters())
     with _writes_refused(torch, module, named, kept):
-        _watched(torch, module, zeros)
+        made = _watched(torch, module, zeros)
+    own = _own_backward(torch, made)
+    if own:
+        raise ValueError(f"the module has a backward pass of its own, {own}, which Leat does not call")
     kept.restore()
     later = Kept(torch, module)
     _check_attributes(torch, module, kept, later, inputs, integers)
@@ -141,10 +144,12 @@ def check(torch, module, kept, inputs, integers):
 
 # Methods of a tensor that return a truth value or a number of Python.
 _TO_PYTHON = ("__bool__", "item", "__float__", "__int__", "tolist")
+_HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 
 
 def _watched(torch, module, rows):
-    """Raises ValueError where the code decides by values, since the export would have one way for all rows."""
+    """The outputs. Raises ValueError where the code decides by values, since the export would have one way for all rows, or
+    sets a hook on a gradient."""
     package = os.path.dirname(torch.__file__) + os.sep
     found = []
 
@@ -159,15 +164,18 @@ def _watched(torch, module, rows):
                 place = f"{os.path.basename(caller.filename)}:{caller.lineno} ({caller.line})"
                 found.append(f"the module decides by values in {place}: its export would go one way for all rows; torch.where "
                              "decides for each")
+            if name in _HOOKS:
+                found.append("the module's forward sets a hook on a gradient, which Leat does not call")
             return function(*args, **(kwargs or {}))
 
     try:
         with torch.enable_grad(), Watch():
-            module(rows)
+            made = module(rows)
     except Exception as e:  # noqa: BLE001, whatever the module raises
         raise ValueError(f"the module fails in training mode: {first_line(e)}") from e
     if found:
         raise ValueError(found[0])
+    return made
 
 
 def _decides(frame, truth):
@@ -185,6 +193,23 @@ def _decides(frame, truth):
                 return False
             truth = True
     return truth
+
+
+def _own_backward(torch, made):
+    """The name of a torch.autograd.Function of the user's that the outputs are made by; None: there is none."""
+    nodes, seen = [getattr(made, "grad_fn", None)], set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        # PyTorch's own, such as checkpoints, have the gradients of what they compute.
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            own = type(node)._forward_cls
+            if not own.__module__.startswith("torch."):
+                return own.__name__
+        nodes += [following for following, _ in node.next_functions]
+    return None
 
 
 # ---- what the code leaves behind
