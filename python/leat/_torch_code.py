@@ -4,6 +4,7 @@ parameters and attributes, backward passes of its own. Random rows may not show 
 
 import ast
 import contextlib
+import inspect
 import linecache
 import numbers
 import os
@@ -148,8 +149,8 @@ _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 
 
 def _watched(torch, module, rows):
-    """The outputs. Raises ValueError where the code decides by values, since the export would have one way for all rows, or
-    sets a hook on a gradient."""
+    """The outputs. Raises ValueError where the code decides by values, since the export would have one way for all rows, sets a
+    hook on a gradient, or calls a function with options that are not trained as by PyTorch."""
     package = os.path.dirname(torch.__file__) + os.sep
     found = []
 
@@ -166,6 +167,9 @@ def _watched(torch, module, rows):
                              "decides for each")
             if name in _HOOKS:
                 found.append("the module's forward sets a hook on a gradient, which Leat does not call")
+            for option, value, wanted in _lost_options(torch, function, args, kwargs or {}):
+                found.append(f"Leat does not train the function {name} with {option}={value!r} as PyTorch does; it must be "
+                             f"{wanted!r}")
             return function(*args, **(kwargs or {}))
 
     try:
@@ -176,6 +180,22 @@ def _watched(torch, module, rows):
     if found:
         raise ValueError(found[0])
     return made
+
+
+def _lost_options(torch, function, args, kwargs):
+    """Those of an embedding that no export has: only rare rows of its table tell."""
+    functional = torch.nn.functional
+    wanted = {"padding_idx": None, "max_norm": None, "scale_grad_by_freq": False}
+    if function in (functional.embedding, functional.embedding_bag):
+        given = inspect.signature(function).bind(*args, **kwargs).arguments
+    elif function is torch.embedding:
+        given = {**dict(zip(("weight", "indices", "padding_idx", "scale_grad_by_freq"), args)), **kwargs}
+        wanted["padding_idx"] = -1
+    else:
+        return
+    for option, value in wanted.items():
+        if given.get(option, value) != value:
+            yield option, given[option], value
 
 
 def _decides(frame, truth):

@@ -400,10 +400,8 @@ def test_options_that_are_not_trained_as_by_pytorch():
 @pytest.mark.long
 def test_code_whose_steps_the_export_does_not_have():
     torch = pytest.importorskip("torch")
-    nn, functional = torch.nn, torch.nn.functional
+    nn = torch.nn
     refused("a.weight of a .Linear.: a step of PyTorch moves it by 0,", module_of(lambda s, x: s.l(s.a(x).detach()), a=nn.Linear(5, 5)))
-    refused("table of the module .Made.: a step of PyTorch", module_of(
-        lambda s, x: s.l(functional.embedding(x, s.table, padding_idx=0).flatten(1)[:, :5]), table=nn.Parameter(torch.randn(7, 6))), (4,))
     refused("^the exported network computes otherwise than the module in evaluation mode", module_of(
         lambda s, x: s.l(x) * (s.count.add_(1) if s.training else s.count), count=torch.ones(1)))
     norm = nn.BatchNorm1d(5)
@@ -453,6 +451,24 @@ def test_a_backward_pass_of_the_users_own_is_not_called():
 
     assert_trained_alike(module_of(lambda s, x: s.l(checkpoint(s.a, x, use_reentrant=False)), a=torch.nn.Linear(5, 5)), (5,),
                          moves=["a.weight"])
+
+
+@pytest.mark.long
+def test_options_of_functions_that_are_not_trained_as_by_pytorch():
+    """However rarely they matter: the table is far longer than random rows."""
+    torch = pytest.importorskip("torch")
+    functional = torch.nn.functional
+
+    def looked_up(function, **options):
+        return module_of(lambda s, x: s.l(function(x.long(), s.table, **options).flatten(1)[:, :5]),
+                         table=torch.nn.Parameter(torch.randn(5000, 5)))
+
+    for option, value in [("padding_idx", 4000), ("padding_idx", -1), ("max_norm", 50.0), ("scale_grad_by_freq", True)]:
+        for function in functional.embedding, functional.embedding_bag:
+            refused(f"^Leat does not train the function {function.__name__} with {option}={value} as PyTorch does; it must be "
+                    "(None|False)$", looked_up(function, **{option: value}))
+    refused("the function embedding with padding_idx=7 .* must be -1$", looked_up(lambda x, table: torch.embedding(table, x, 7)))
+    learner_of_module(looked_up(functional.embedding, padding_idx=None), (4,))
 
 
 @pytest.mark.long
