@@ -51,6 +51,7 @@ class Keras(_Exported):
             raise ValueError("no weight of the model is trained: trainable is False for all layers")
         try:
             self._call(inputs)
+            _keras_layers.check_losses(self.model)
             # Element k of all weights is (k + 1) / 2^24, except in those that stay constant.
             self.model.set_weights([
                 weight if role == "constant" else
@@ -67,8 +68,8 @@ class Keras(_Exported):
         return data
 
     def _call(self, inputs):
-        """Keras exports some models only after their first call."""
-        self.model(np.zeros((2, *inputs), np.float32))
+        """Keras exports some models only after their first call, and layers may add losses in training only."""
+        self.model(np.zeros((2, *inputs), np.float32), training=True)
 
     def _with_weights(self, data, roles):
         """The file with the model's own values in place of the numbers, and what it says of them."""

@@ -67,3 +67,18 @@ def check(model):
             if option.endswith(("_regularizer", "_constraint")) and found is not None and found != []:
                 raise ValueError(f"{place}: Leat does not train with {option.lstrip('_')}={type(found).__name__}; it must be "
                                  "None")
+    # Layers of a user's own hand these to their weights.
+    for weight in model.trainable_weights:
+        for option in ("regularizer", "constraint"):
+            found = getattr(weight, option, None)
+            if found is not None:
+                raise ValueError(f"the weight {getattr(weight, 'path', weight.name)}: Leat does not train with "
+                                 f"{option}={type(found).__name__}; it must be None")
+
+
+def check_losses(model):
+    """Raises ValueError if the last call of a model has added losses to that of the training."""
+    adding = [layer for layer in [model, *all_layers(model)] if getattr(layer, "losses", None)]
+    if adding:  # the last one has no other inside
+        raise ValueError(f"the layer {adding[-1].name} ({type(adding[-1]).__name__}) adds a loss, by add_loss or a regularizer; "
+                         "Leat does not train with it")

@@ -4,21 +4,17 @@ PyTorch says what is trained: parameters with requires_grad, and the running sta
 and this treatment travel in the file. Everything else is a constant of the graph, wherever it is.
 """
 
-import ast
 import contextlib
 import inspect
 import io
-import linecache
 import logging
-import os
-import re
-import traceback
 import warnings
 
 import numpy as np
 
-from leat import _compare, _onnx_file, _torch_modules
+from leat import _compare, _onnx_file, _torch_code, _torch_modules
 from leat._models import _Exported, quietly
+from leat._torch_code import Kept, first_line
 
 
 class Torch(_Exported):
@@ -46,17 +42,17 @@ class Torch(_Exported):
         module = self.module
         _torch_modules.check(module)
         _check_parameters(torch, module)
-        with _kept(torch, module) as restore:
+        with torch.random.fork_rng(devices=[]), Kept(torch, module) as kept:
             modes = {child: child.training for child in module.modules()}
             was_training = module.training
             module.train()
             if was_training:
                 _check_modes(module, modes)
             integers = _takes_integers(torch, module, inputs)
-            _check_branches(torch, module, inputs, integers)
+            _torch_code.check(torch, module, kept, inputs, integers)
             example = torch.zeros((2, *inputs), dtype=torch.int64 if integers else torch.float32)
             data = _export(torch, module, example, self.exporter)
-            restore()  # a trace moves running statistics before they are written
+            kept.restore()  # a trace moves running statistics before they are written
             data = _onnx_file.with_values(data, {name: value.detach().numpy() for name, value in module.named_buffers()
                                                  if value.dtype == torch.float32})
             found = _onnx_file.initializers(data)
@@ -68,7 +64,7 @@ class Torch(_Exported):
             self._homes = {name: self._variables.get(home) for name, (home, _) in homes.items()}
             self._constants = {name: value.detach().clone() if isinstance(value, torch.Tensor) else value
                                for name, value in module.state_dict().items() if self._homes.get(name) is None}
-            _compare_with(torch, module, restore, data, inputs, integers, homes, self._variables)
+            _compare_with(torch, module, kept, data, inputs, integers, homes, self._variables)
         return data
 
     def take(self, variables):
@@ -104,7 +100,7 @@ def _check_parameters(torch, module):
         if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
             raise ValueError(f"the parameter {name} has a hook on its gradient, which Leat does not call")
     for name, child in module.named_modules():
-        if child._backward_hooks or child._backward_pre_hooks:
+        if child._backward_hooks or getattr(child, "_backward_pre_hooks", None):  # PyTorch 1 has no hooks before a backward pass
             raise ValueError(f"{_torch_modules.place_of(name, child)} has a hook on its gradients, which Leat does not call")
 
 
@@ -117,6 +113,13 @@ def _check_modes(module, modes):
                              "override train() to keep it, or call module.train() first")
 
 
+def _all_tensors(module):
+    """Parameters, then buffers, by all their names. PyTorch 1 has no `remove_duplicate` for them."""
+    children = list(module.named_modules(remove_duplicate=False))
+    return [(f"{prefix}.{name}" if prefix else name, value) for kind in ("_parameters", "_buffers")
+            for prefix, child in children for name, value in getattr(child, kind).items() if value is not None]
+
+
 def _homes(torch, module, present):
     """By the name of each parameter and buffer: the initializer that it is in the file, None if there is none, and what
     training does with it. A tensor that has several names is one initializer."""
@@ -126,7 +129,7 @@ def _homes(torch, module, present):
         if kind is not None and kind.__name__.startswith("BatchNorm") and child.training:
             moving |= {id(child.running_mean), id(child.running_var)}
     groups = {}
-    for name, value in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
+    for name, value in _all_tensors(module):
         groups.setdefault(id(value), (value, []))[1].append(name)
     homes = {}
     for value, names in groups.values():
@@ -137,34 +140,6 @@ def _homes(torch, module, present):
                      "trained" if isinstance(value, torch.nn.Parameter) and value.requires_grad else "constant")
         homes.update((name, (written[0] if written else None, treatment)) for name in names)
     return homes
-
-
-@contextlib.contextmanager
-def _kept(torch, module):
-    """The module is afterwards what it was: values, gradients, modes, and PyTorch's random numbers."""
-    tensors = {id(value): value for value in [*module.parameters(), *module.buffers()]}
-    values = {key: value.detach().clone() for key, value in tensors.items()}
-    gradients = [(value, value.grad) for value in module.parameters()]
-    # Other attributes are what hooks compute, and what the user's code counts.
-    children = [(child, dict(child._buffers), dict(vars(child))) for child in module.modules()]
-
-    def restore():
-        with torch.no_grad():
-            for child, buffers, _ in children:
-                child._buffers.update(buffers)
-            for key, value in tensors.items():
-                value.copy_(values[key])
-
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield restore
-    finally:
-        restore()
-        for child, _, attributes in children:
-            vars(child).clear()
-            vars(child).update(attributes)
-        for value, gradient in gradients:
-            value.grad = gradient
 
 
 def _takes_integers(torch, module, inputs):
@@ -192,47 +167,7 @@ def _takes_integers(torch, module, inputs):
         return kind == torch.int64
     tables = any(isinstance(child, torch.nn.Embedding) for child in module.modules())
     failure = failures[1 if tables else 0]
-    raise ValueError(f"the module fails for rows of the shape {list(inputs)}: {_first_line(failure)}") from failure
-
-
-# Methods of a tensor that return a truth value or a number of Python.
-_TO_PYTHON = ("__bool__", "item", "__float__", "__int__", "tolist")
-
-
-def _check_branches(torch, module, inputs, integers):
-    """Raises ValueError where the module's code decides by values: the export would have one way for all rows."""
-    package = os.path.dirname(torch.__file__) + os.sep
-    found = []
-
-    class Watch(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, function, types, args=(), kwargs=None):
-            name = getattr(function, "__name__", "")
-            caller = traceback.extract_stack(limit=2)[0] if name in _TO_PYTHON else None
-            if caller and not caller.filename.startswith(package) and _decides(caller, name == "__bool__"):
-                found.append(f"{os.path.basename(caller.filename)}:{caller.lineno} ({caller.line})")
-            return function(*args, **(kwargs or {}))
-
-    with torch.no_grad(), Watch():
-        module(torch.zeros((2, *inputs), dtype=torch.int64 if integers else torch.float32))
-    if found:
-        raise ValueError(f"the module decides by values in {found[0]}: its export would go one way for all rows; torch.where "
-                         "decides for each")
-
-
-def _decides(frame, truth):
-    """Whether a value decides in this line of the user's code, and is not only checked (`assert`, `if ...: raise`). A truth
-    value decides wherever it is made, and a number in a condition."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(frame.filename)))
-    except SyntaxError:
-        return truth
-    for node in ast.walk(tree):
-        test = getattr(node, "test", None)
-        if isinstance(test, ast.expr) and test.lineno <= frame.lineno <= test.end_lineno:
-            if isinstance(node, ast.Assert) or isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise) and not node.orelse:
-                return False
-            truth = True
-    return truth
+    raise ValueError(f"the module fails for rows of the shape {list(inputs)}: {first_line(failure)}") from failure
 
 
 # ---- the file
@@ -252,11 +187,7 @@ def _export(torch, module, example, exporter):
                 return way(torch, module, example)
         except Exception as e:  # noqa: BLE001, whatever the exporter could not do is the user's network
             failure = failure or e
-    raise ValueError(f"PyTorch cannot export the module: {_first_line(failure)}") from failure
-
-
-def _first_line(error):
-    return re.sub(r"\s+", " ", str(error)).strip()[:300] or type(error).__name__
+    raise ValueError(f"PyTorch cannot export the module: {first_line(failure)}") from failure
 
 
 def _by_torchscript(torch, module, example):
@@ -283,7 +214,7 @@ def _by_dynamo(torch, module, example):
 def _undropped(torch, rates):
     """PyTorch's dropout drops nothing. `rates` gets those that it was called with in training."""
     functional = torch.nn.functional
-    attention = functional.scaled_dot_product_attention
+    attention = getattr(functional, "scaled_dot_product_attention", None)  # PyTorch 1 has none
 
     def dropout(input, p=0.5, training=True, inplace=False):
         if training and p > 0:
@@ -295,11 +226,12 @@ def _undropped(torch, rates):
             rates.append(float(dropout_p))
         return attention(query, key, value, attn_mask, 0.0, is_causal, **options)
 
-    kept = [(functional, "dropout", functional.dropout), (functional, "scaled_dot_product_attention", attention),
-            (torch, "dropout", torch.dropout)]
+    kept = [(functional, "dropout", functional.dropout), (torch, "dropout", torch.dropout)]
     functional.dropout = dropout
-    functional.scaled_dot_product_attention = attend
     torch.dropout = lambda input, p, train: dropout(input, p, train)
+    if attention is not None:
+        kept.append((functional, "scaled_dot_product_attention", attention))
+        functional.scaled_dot_product_attention = attend
     try:
         yield
     finally:
@@ -315,8 +247,7 @@ class _Steps:
         self.before = self.values()
 
     def values(self):
-        named = [*self._module.named_parameters(remove_duplicate=False), *self._module.named_buffers(remove_duplicate=False)]
-        return {name: value.detach().clone().numpy() for name, value in named}
+        return {name: value.detach().clone().numpy() for name, value in _all_tensors(self._module)}
 
     def _rows(self, rows):
         rows = self._torch.from_numpy(rows)
@@ -383,14 +314,14 @@ class _Variances:
         return values
 
 
-def _compare_with(torch, module, restore, data, inputs, integers, homes, variables):
+def _compare_with(torch, module, kept, data, inputs, integers, homes, variables):
     """Raises ValueError with the first value in which Leat and PyTorch differ."""
     plain, dropped = _onnx_file.without_dropout(data)
     tables = [child.num_embeddings for child in module.modules() if isinstance(child, torch.nn.Embedding)]
     steps = _Steps(torch, module, integers)
     failure = None
     for rows in _compare.kinds_of_rows(inputs, min(tables, default=0)):
-        restore()
+        kept.restore()
         rates, variances = [], _Variances(module)
         try:
             with _undropped(torch, rates):
@@ -419,7 +350,7 @@ def _compare_rows(steps, variances, data, inputs, rows, homes, variables):
         variances.begin()
         gradients = steps.gradients(rows[0], labels[0])
     except Exception as e:  # noqa: BLE001, whatever the module raises
-        raise _Unfit(_first_line(e)) from e
+        raise _Unfit(first_line(e)) from e
     if not np.isfinite(expected).all() or not all(bool(g.isfinite().all()) for g in gradients.values() if not g.is_sparse):
         raise _Unfit("its outputs or gradients are not finite for random rows")
     lost = [name for name in gradients if homes[name][0] is None]
@@ -432,7 +363,7 @@ def _compare_rows(steps, variances, data, inputs, rows, homes, variables):
     try:
         found = trial.predict(rows[0])
     except ValueError as e:
-        raise _Unfit(_first_line(e)) from e
+        raise _Unfit(first_line(e)) from e
     if _compare.differs(expected, found):
         raise ValueError("the exported network computes otherwise than the module in evaluation mode: its outputs differ by "
                          f"{float(np.abs(expected - found).max()):.2g}")

@@ -170,3 +170,40 @@ REFUSED = [
     ("float16|bfloat16|float64", lambda L, x: L.Dense(5, dtype="mixed_bfloat16")(x), VECTOR),
     ("of the type RandomFlip", lambda L, x: L.RandomFlip()(x), IMAGE),
 ]
+
+
+def own_layer(keras, base="Layer", adds="", **options):
+    """A layer of a user's own with one weight, or a Dense layer. `adds`: when it adds a loss, "always" or in "training"."""
+    class Own(getattr(keras.layers, base)):
+        def build(self, shape):
+            super().build(shape)
+            self.own = self.add_weight(shape=(shape[-1], 5), initializer="glorot_uniform", name="own", **options)
+
+        def call(self, x, training=None):
+            made = x @ self.own if base == "Layer" else super().call(x) + x @ self.own
+            if adds == "always" or adds == "training" and training:
+                self.add_loss(1e-6 * (made * made)[0, 0])
+            return made
+
+    return Own(*([5] if base == "Dense" else []), name="mine")
+
+
+def check_own_refused(keras, text, options):
+    """However little it changes: a weak penalty, a bound that is rarely met."""
+    names = {"regularizer": keras.regularizers, "constraint": keras.constraints}
+    options = {key: names[key].get(value) if key in names else value for key, value in options.items()}
+    check_refused(keras, text, lambda L, x: own_layer(keras, **options)(x), VECTOR)
+    nested = lambda L, x: keras.Sequential([L.Input(VECTOR), own_layer(keras, **options)])(x)  # noqa: E731
+    check_refused(keras, text, nested, VECTOR)
+
+
+# Keras 2 tells of regularizers by the losses that they add.
+OWN_REFUSED = [
+    ("regularizer", {"regularizer": {"class_name": "L2", "config": {"l2": 1e-6}}}),
+    ("^the weight .*own.* Leat does not train with constraint=MaxNorm; it must be None$",
+     {"constraint": {"class_name": "MaxNorm", "config": {"max_value": 100.0}}}),
+    ("^the weight .*own.* Leat does not train with constraint=NonNeg", {"base": "Dense", "constraint": "non_neg"}),
+    ("^the layer mine .Own. adds a loss, by add_loss or a regularizer; Leat does not train with it$", {"adds": "always"}),
+    ("^the layer mine .Own. adds a loss", {"adds": "training"}),
+    ("^the layer mine .Own. adds a loss", {"base": "Dense", "adds": "always"}),
+]

@@ -93,6 +93,12 @@ def test_options_that_are_not_trained_as_by_keras(keras, text, build, shape):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("text, options", keras_cases.OWN_REFUSED)
+def test_layers_of_the_users_own_that_add_to_a_step(keras, text, options):
+    keras_cases.check_own_refused(keras, text, options)
+
+
+@pytest.mark.long
 def test_the_list_has_a_case_for_each_layer(keras):
     from leat import _keras_layers
 
@@ -128,7 +134,7 @@ class Model:
     def __init__(self):
         self.values = [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros(3, np.float32)]
 
-    def __call__(self, rows):
+    def __call__(self, rows, training=False):
         return rows
 
     def _flatten_layers(self, include_self):

@@ -31,6 +31,12 @@ def test_options_that_are_not_trained_as_by_keras(keras, text, build, shape):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("text, options", keras_cases.OWN_REFUSED)
+def test_layers_of_the_users_own_that_add_to_a_step(keras, text, options):
+    keras_cases.check_own_refused(keras, text, options)
+
+
+@pytest.mark.long
 def test_a_model_that_was_never_called(keras, capfd):
     import leat
 

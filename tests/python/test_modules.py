@@ -394,31 +394,14 @@ def test_options_that_are_not_trained_as_by_pytorch():
     refused("^the parameter weight is float64; Leat trains float32", nn.Linear(5, 3).double())
     refused("^the module returns 2 values", module_of(lambda s, x: (s.l(x), s.l(x))))
     refused("^the module fails for rows of the shape .4.: .*mat1 and mat2", nn.Linear(5, 3), (4,))
+    refused("^the module fails in training mode: .*mat1 and mat2", module_of(lambda s, x: s.l(x[:, :2] if s.training else x)))
 
 
 @pytest.mark.long
 def test_code_whose_steps_the_export_does_not_have():
     torch = pytest.importorskip("torch")
-    nn, functional = torch.nn, torch.nn.functional
-
-    class Reversed(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.view_as(x)
-
-        @staticmethod
-        def backward(ctx, gradient):
-            return -gradient
-
-        @staticmethod
-        def symbolic(g, x):
-            return g.op("Identity", x)
-
+    nn = torch.nn
     refused("a.weight of a .Linear.: a step of PyTorch moves it by 0,", module_of(lambda s, x: s.l(s.a(x).detach()), a=nn.Linear(5, 5)))
-    refused("a.weight of a .Linear.: a step of PyTorch moves it by", module_of(lambda s, x: s.l(Reversed.apply(s.a(x))), a=nn.Linear(5, 5)),
-            exporter="torchscript")
-    refused("table of the module .Made.: a step of PyTorch", module_of(
-        lambda s, x: s.l(functional.embedding(x, s.table, padding_idx=0).flatten(1)[:, :5]), table=nn.Parameter(torch.randn(7, 6))), (4,))
     refused("^the exported network computes otherwise than the module in evaluation mode", module_of(
         lambda s, x: s.l(x) * (s.count.add_(1) if s.training else s.count), count=torch.ones(1)))
     norm = nn.BatchNorm1d(5)
@@ -437,6 +420,109 @@ def test_hooks_on_gradients_are_not_called():
     hooked = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3))
     hooked[0].register_full_backward_hook(lambda module, gradients, outputs: None)
     refused("^0 .Linear. has a hook on its gradients, which Leat does not call$", hooked)
+
+    def forward(module, x):
+        made = module.a(x)
+        if made.requires_grad:
+            made.register_hook(lambda gradient: gradient.clamp(-1, 1))
+        return module.l(made)
+
+    refused("^the module's forward sets a hook on a gradient, which Leat does not call$", module_of(forward, a=nn.Linear(5, 5)))
+
+
+@pytest.mark.long
+def test_a_backward_pass_of_the_users_own_is_not_called():
+    """However rarely it differs: random rows do not reach these bounds."""
+    torch = pytest.importorskip("torch")
+
+    class Bounded(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clamp(-9, 9)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    text = "^the module has a backward pass of its own, Bounded, which Leat does not call$"
+    refused(text, module_of(lambda s, x: Bounded.apply(s.l(x))))
+    refused(text, module_of(lambda s, x: torch.nn.functional.linear(x, Bounded.apply(s.l.weight)).relu()))
+    from torch.utils.checkpoint import checkpoint
+
+    assert_trained_alike(module_of(lambda s, x: s.l(checkpoint(s.a, x, use_reentrant=False)), a=torch.nn.Linear(5, 5)), (5,),
+                         moves=["a.weight"])
+
+
+@pytest.mark.long
+def test_options_of_functions_that_are_not_trained_as_by_pytorch():
+    """However rarely they matter: the table is far longer than random rows."""
+    torch = pytest.importorskip("torch")
+    functional = torch.nn.functional
+
+    def looked_up(function, **options):
+        return module_of(lambda s, x: s.l(function(x.long(), s.table, **options).flatten(1)[:, :5]),
+                         table=torch.nn.Parameter(torch.randn(5000, 5)))
+
+    for option, value in [("padding_idx", 4000), ("padding_idx", -1), ("max_norm", 50.0), ("scale_grad_by_freq", True)]:
+        for function in functional.embedding, functional.embedding_bag:
+            refused(f"^Leat does not train the function {function.__name__} with {option}={value} as PyTorch does; it must be "
+                    "(None|False)$", looked_up(function, **{option: value}))
+    refused("the function embedding with padding_idx=7 .* must be -1$", looked_up(lambda x, table: torch.embedding(table, x, 7)))
+    learner_of_module(looked_up(functional.embedding, padding_idx=None), (4,))
+
+
+@pytest.mark.long
+def test_a_forward_that_changes_its_parameters_is_refused():
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+
+    class Bounded(nn.Linear):
+        def forward(self, x):
+            self.weight.data = torch.renorm(self.weight.data, p=2, dim=0, maxnorm=9)
+            return super().forward(x)
+
+    refused("^the module's forward changes the parameter 0.weight: Leat does not run this code between steps$",
+            nn.Sequential(Bounded(5, 4), nn.Linear(4, 3)))
+
+    def change(by, **parameters):
+        def forward(module, x):
+            with torch.no_grad():
+                by(module)
+            return module.l(x)
+        return module_of(forward, **parameters)
+
+    text = "^the module's forward changes the parameters? .*l.weight: Leat"
+    refused(text, change(lambda s: s.l.weight.clamp_(min=-9)))
+    refused(text, change(lambda s: s.l.weight.data.clamp_(max=9)))
+    refused(text, change(lambda s: setattr(s.l, "weight", nn.Parameter(s.l.weight * 1))))
+    masked = change(lambda s: s.l.weight.mul_(s.mask), mask=torch.ones(3, 5).triu())
+    with torch.no_grad():
+        masked.l.weight.mul_(masked.mask)  # as after a call
+    refused(text, masked)
+    average = nn.Linear(5, 3).requires_grad_(False)
+    refused("changes the parameters a.weight, a.bias: Leat", change(
+        lambda s: [a.mul_(0.9).add_(0.1 * b) for a, b in zip(s.a.parameters(), s.l.parameters())], a=average))
+
+    def first(module, x):  # a first call makes them of its rows
+        if not module.ready:
+            with torch.no_grad():
+                module.l.weight.copy_(module.l.weight / (1 + x.std()))
+                module.l.bias.add_(1)
+            module.ready = True
+        return module.l(x)
+
+    late = module_of(first)
+    late.ready = False
+    refused("changes the parameter l.bias: Leat", late)
+    assert late.ready is False
+
+    def with_finite(module, x):
+        if not module.l.weight.abs().max() < 99:
+            raise ValueError("too large")
+        return module.l(x)
+
+    learner_of_module(module_of(with_finite), (5,))
+    learner_of_module(module_of(lambda s, x: (setattr(s.l.weight, "data", s.l.weight.data.contiguous()), s.l(x))[1]), (5,))
 
 
 def norm_clipped(module, x):
@@ -474,10 +560,66 @@ def test_what_decides_by_values_is_refused():
 
 @pytest.mark.long
 def test_a_module_keeps_what_its_code_counts():
-    counted = module_of(lambda s, x: (setattr(s, "calls", s.calls + 1), s.l(x))[1])
-    counted.calls = 0
+    torch = pytest.importorskip("torch")
+    counted = module_of(lambda s, x: (setattr(s, "calls", s.calls + 1), s.means.append(x.mean()), s.sum.add_(x.sum()), s.l(x))[-1])
+    counted.calls, counted.means, held = 0, [], torch.zeros(())
+    vars(counted)["sum"] = held
     learner_of_module(counted, (5,))
-    assert counted.calls == 0
+    assert counted.calls == 0 and counted.means == [] and counted.sum is held and float(held) == 0
+
+
+class Schedule:
+    step = 0
+
+    def next(self):
+        self.step += 1
+        return self.step
+
+
+@pytest.mark.long
+def test_what_depends_on_counted_calls_is_refused():
+    """However slowly it changes, or late: random rows are trained for two steps."""
+    torch = pytest.importorskip("torch")
+
+    def counting(forward, count=0):
+        def counted(module, x):
+            module.count += 1
+            return forward(module, x, module.count)
+        module = module_of(counted, a=torch.nn.Linear(5, 5))
+        vars(module)["count"] = count
+        return module
+
+    text = "^what the module computes depends on count of the module .Made., which its forward changes: its export would keep one value$"
+    refused(text, counting(lambda s, x, n: s.l(x) / max(0.1, 1 - 1e-5 * n)))
+    refused(text, counting(lambda s, x, n: s.l(x) * (1 - 1e-5 * n), torch.zeros(())))
+    refused(text, counting(lambda s, x, n: s.l(s.a(x) if n < 5000 else x)))
+    refused(text, counting(lambda s, x, n: s.l(s.a(x) if n < 5000 else s.a(x).detach())))  # the outputs are the same
+    refused(text, counting(lambda s, x, n: s.l(s.a(x) if n % 10 else x)))
+    held = module_of(lambda s, x: s.l(x) / (1 + 1e-5 * s.schedule.next()))
+    held.schedule = Schedule()
+    refused("depends on schedule of the module", held)
+    assert held.schedule.step == 0
+
+    def centered(module, x):
+        if module.mean is None:
+            module.mean = x.mean(0).detach()
+        return module.l(x - module.mean)
+
+    late = module_of(centered)
+    late.mean = None
+    refused("depends on mean of the module", late)
+
+    def cached(module, x):
+        if module.scale is None or module.length < x.shape[1]:
+            module.length, module.scale = x.shape[1], x.shape[1] ** -0.5
+            module.places = torch.arange(x.shape[1]).float()
+        module.last = x.mean().item()
+        return module.l(x * module.scale + module.places)
+
+    kept = module_of(cached)
+    kept.length, kept.scale, kept.last = 0, None, 0.0
+    learner_of_module(kept, (5,))
+    assert kept.length == 0 and kept.scale is None and not hasattr(kept, "places")
 
 
 @pytest.mark.long
@@ -487,6 +629,27 @@ def test_a_tensor_among_the_options_takes_one_line():
     attention = nn.MultiheadAttention(5, 1, add_bias_kv=True, batch_first=True)
     refused("with bias_k=a Parameter as PyTorch does", module_of(lambda s, x: s.l(s.a(x, x, x)[0]), a=attention), (4, 5))
 
+
+@pytest.mark.long
+def test_what_pytorch_1_does_not_have(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from leat import _torch
+
+    net = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 4))
+    net[2].weight = net[0].weight
+    for child in net.modules():
+        vars(child).pop("_backward_pre_hooks", None)
+    _torch._check_parameters(torch, net)
+    monkeypatch.setattr(torch.nn.Module, "named_parameters", None)
+    monkeypatch.setattr(torch.nn.Module, "named_buffers", None)
+    named = dict(_torch._all_tensors(net))
+    assert list(named) == ["0.weight", "0.bias", "1.weight", "1.bias", "2.weight", "2.bias", "1.running_mean", "1.running_var",
+                           "1.num_batches_tracked"]
+    assert named["2.weight"] is net[0].weight and named["1.running_var"] is net[1].running_var
+    monkeypatch.delattr(torch.nn.functional, "scaled_dot_product_attention", raising=False)
+    with _torch._undropped(torch, []):
+        pass
+    assert not hasattr(torch.nn.functional, "scaled_dot_product_attention")
 
 
 @pytest.mark.long
