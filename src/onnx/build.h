@@ -45,6 +45,8 @@ class NodeContext {
   bool Has(size_t i) const { return i < node.inputs.size() && !node.inputs[i].empty(); }
   size_t inputs() const { return node.inputs.size(); }
   const OnnxValue& In(size_t i) const;
+  // Whether its type is bool; other u8 values are numbers.
+  bool IsBool(size_t i) const;
   const Shape& ShapeOf(size_t i) const { return In(i).shape; }
   // Input i as a graph value, in the file's layout or with channels last (four axes).
   graph::Value Plain(size_t i) const;
@@ -126,6 +128,9 @@ class Builder {
   std::unordered_map<std::string, OnnxValue> values_;
   int64_t folded_ = 0;  // elements of all constants so far
 };
+
+// Converts numbers to bools: 1 where x is not 0, NaN included.
+graph::Value ToBool(graph::Graph& graph, graph::Value x);
 
 // Converts a name to one for graphs, variables and checkpoints, with only letters, digits, '_', '-' and '.'.
 std::string PlainName(std::string_view name);

@@ -256,7 +256,11 @@ Network::Built Network::Build(Graph& graph, Value x, std::span<const Value> vari
   const int64_t batch = graph.shape(x)[0];
   const Shape shape = row_last_ ? graph.shape(x) : Batched(batch, row_sizes_);
   if (graph.shape(x) != shape) x = graph.Make<ops::Reshape>({x}, shape);
-  if (file_.input.type != DType::kF32) x = graph.Make<ops::Cast>({x}, file_.input.type);
+  if (file_.bools.contains(file_.input.name)) {
+    x = ToBool(graph, x);
+  } else if (file_.input.type != DType::kF32) {
+    x = graph.Make<ops::Cast>({x}, file_.input.type);
+  }
   Builder builder(file_, graph, step, batch, fixed);
   if (row_last_) {
     builder.SetLast(file_.input.name, x);

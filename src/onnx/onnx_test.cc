@@ -431,6 +431,59 @@ TEST(Import, ReducesSquaresAndCastsLikeOthers) {
   EXPECT_EQ(running({1, 2, 3, 4, 0, -1, 0, 0.5f}), (std::vector<float>{360, 15}));
 }
 
+// The f32 values of x[2, 4], cast from type to type and back to f32.
+std::vector<float> CastThrough(Written file, const std::vector<int64_t>& types,
+                               const std::vector<float>& inputs) {
+  std::string last = "x";
+  for (size_t i = 0; i <= types.size(); ++i) {
+    const std::string next = i == types.size() ? "y" : "c" + std::to_string(i);
+    Written::Attribute(file.Node("Cast", {last}, {next}), "to", i == types.size() ? 1 : types[i]);
+    last = next;
+  }
+  const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+  return Running(*network, {4}, 2, false)(inputs);
+}
+
+TEST(Import, CastsToBoolByComparingWithZero) {
+  constexpr int64_t kU8 = 2, kI64 = 7, kBool = 9;
+  const std::vector<float> inputs = {0.5f, -1, 0, NAN, 300, -0.0f, 3, 1};
+  const std::vector<float> truth = {1, 1, 0, 1, 1, 0, 1, 1};
+  EXPECT_EQ(CastThrough({}, {kBool}, inputs), truth);
+  EXPECT_EQ(CastThrough({}, {kBool, kBool}, inputs), truth);
+  EXPECT_EQ(CastThrough({}, {kBool, kU8}, inputs), truth);
+  EXPECT_EQ(CastThrough({}, {kI64, kBool}, inputs), (std::vector<float>{0, 1, 0, 0, 1, 0, 1, 1}));
+  EXPECT_EQ(CastThrough({}, {kU8, kBool}, inputs), (std::vector<float>{0, 0, 0, 0, 1, 0, 1, 1}));
+  EXPECT_EQ(CastThrough({}, {kU8}, inputs), (std::vector<float>{0, 0, 0, 0, 255, 0, 3, 1}));
+  Written bools;
+  bools.model().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+      proto::TensorProto::BOOL);
+  EXPECT_EQ(CastThrough(bools, {}, inputs), truth);
+}
+
+TEST(Import, CastsLikeBoolsAndLikeBytes) {
+  const std::vector<float> inputs = {0.5f, -1, 0, NAN, 300, -0.0f, 3, 1};
+  const auto cast_like = [&](proto::TensorProto::DataType type, const std::string& through) {
+    Written file;
+    auto& like = file.Floats("t", {1});
+    like.clear_float_data();
+    like.set_data_type(type);
+    like.add_int32_data(1);
+    file.Ints("three", {3});
+    file.Node(through, {"t"}, {"like"});
+    file.Node("CastLike", {"x", "like"}, {"a"});
+    file.Node("CastLike", {"three", "like"}, {"b"});
+    file.Node("CastLike", {"a", "x"}, {"c"});
+    file.Node("CastLike", {"b", "x"}, {"d"});
+    file.Node("Mul", {"c", "d"}, {"y"});
+    const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+    return Running(*network, {4}, 2, false)(inputs);
+  };
+  const std::vector<float> truth = {1, 1, 0, 1, 1, 0, 1, 1};
+  EXPECT_EQ(cast_like(proto::TensorProto::BOOL, "Identity"), truth);
+  EXPECT_EQ(cast_like(proto::TensorProto::UINT8, "Identity"), (std::vector<float>{0, 0, 0, 0, 765, 0, 9, 3}));
+  EXPECT_EQ(cast_like(proto::TensorProto::BOOL, "Not"), truth);
+}
+
 // The file's word counts: scalars and what passes through functions are trained, weights may be constants.
 TEST(Import, TrainsWhatTheFileSays) {
   Written file;

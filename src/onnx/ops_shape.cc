@@ -290,19 +290,23 @@ void BuildDropout(const NodeContext& call) {
   call.Out(0, call.graph().Make<ops::Dropout>({call.F32(0), random_seed}, rate, salt));
 }
 
+void PutCast(const NodeContext& call, DType to, bool to_bool) {
+  if (to_bool ? call.IsBool(0) : to == call.In(0).type) return call.Forward(0, 0);
+  if (call.In(0).known) return call.OutKnown(0, Converted(*call.In(0).known, to, to_bool));
+  Graph& graph = call.graph();
+  call.Out(0, to_bool ? ToBool(graph, call.Plain(0)) : graph.Make<ops::Cast>({call.Plain(0)}, to));
+}
+
 void BuildCast(const NodeContext& call) {
-  const auto to = KeptAs(IntAttribute(call.node, "to", 0));
-  if (!to) FailShape("to type " + std::to_string(IntAttribute(call.node, "to", 0)) + " is not supported");
-  if (*to == call.In(0).type) return call.Forward(0, 0);
-  call.Out(0, call.graph().Make<ops::Cast>({call.Plain(0)}, *to));
+  const int64_t number = IntAttribute(call.node, "to", 0);
+  const auto to = KeptAs(number);
+  if (!to) FailShape("to type " + std::to_string(number) + " is not supported");
+  PutCast(call, *to, number == kBoolNumber);
 }
 
 // The second input has the type, and may be any value.
 void BuildCastLike(const NodeContext& call) {
-  const DType to = call.In(1).type;
-  if (to == call.In(0).type) return call.Forward(0, 0);
-  if (call.In(0).known) return call.OutKnown(0, Converted(*call.In(0).known, to, false));
-  call.Out(0, call.graph().Make<ops::Cast>({call.Plain(0)}, to));
+  PutCast(call, call.In(1).type, call.IsBool(1));
 }
 
 void BuildPad(const NodeContext& call) {
