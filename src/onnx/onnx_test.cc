@@ -484,6 +484,25 @@ TEST(Import, CastsLikeBoolsAndLikeBytes) {
   EXPECT_EQ(cast_like(proto::TensorProto::BOOL, "Not"), truth);
 }
 
+// A bias of the last axis, after a reshape that splits the columns of a product or keeps them.
+TEST(Import, AddsABiasBehindAReshape) {
+  const auto shifted = [](const std::vector<int64_t>& target) {
+    Written file;
+    file.Floats("w", {4, 6}, 1);
+    auto& bias = file.Floats("b", {target.back()});
+    for (int64_t i = 0; i < target.back(); ++i)
+      bias.set_float_data(static_cast<int>(i), static_cast<float>(i));
+    file.Ints("shape", target);
+    file.Node("MatMul", {"x", "w"}, {"product"});
+    file.Node("Reshape", {"product", "shape"}, {"split"});
+    file.Node("Add", {"split", "b"}, {"y"});
+    const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+    return Running(*network, {4}, 1, false)({1, 2, 3, 4});
+  };
+  EXPECT_EQ(shifted({-1, 2, 3}), (std::vector<float>{10, 11, 12, 10, 11, 12}));
+  EXPECT_EQ(shifted({-1, 1, 6}), (std::vector<float>{10, 11, 12, 13, 14, 15}));
+}
+
 // The file's word counts: scalars and what passes through functions are trained, weights may be constants.
 TEST(Import, TrainsWhatTheFileSays) {
   Written file;
