@@ -42,6 +42,10 @@ bool NodeContext::IsBool(size_t i) const {
   return Has(i) && builder_.file_.bools.contains(node.inputs[i]);
 }
 
+bool NodeContext::IsBounded(size_t i) const {
+  return Has(i) && builder_.bounded_->contains(node.inputs[i]);
+}
+
 OnnxValue& NodeContext::Find(size_t i) const {
   if (!Has(i)) FailBuild("has no input " + std::to_string(i));
   return builder_.Find(node.inputs[i]);

@@ -205,18 +205,26 @@ void Network::TakeTreatments() {
   }
 }
 
-// Finds the tables that are indexed by the input, to limit its ids.
-void Network::FindIds() {
-  std::unordered_set<std::string> ids = {file_.input.name};
-  for (const auto& node : file_.nodes) {
-    if (node.inputs.empty() || node.outputs.empty()) continue;
-    if (PassesOn(node.op) && ids.contains(node.inputs[0])) ids.insert(node.outputs[0]);
-    if (node.op != "Gather" || node.inputs.size() < 2 || !ids.contains(node.inputs[1])) continue;
-    const auto table = file_.values.find(node.inputs[0]);
-    if (table == file_.values.end() || table->second.shape().rank() == 0) continue;
-    const int64_t rows = std::min<int64_t>(table->second.shape()[0], UINT32_MAX);
-    ids_ = ids_ == 0 ? static_cast<uint32_t>(rows) : std::min(ids_, static_cast<uint32_t>(rows));
+// Finds the elements of a row that index tables.
+void Network::FindIds(int64_t batch, const std::unordered_map<std::string, OnnxValue>& values) {
+  const auto lookup = [&](const FileNode& node) {
+    if (node.op != "Gather" || node.inputs.size() < 2) return false;
+    const auto at = values.find(node.inputs[1]);
+    return at != values.end() && !at->second.known;
+  };
+  if (std::ranges::none_of(file_.nodes, lookup)) return;
+  Tensor columns(DType::kI64, Batched(batch, row_sizes_));
+  const auto to = columns.as<int64_t>();
+  const auto width = static_cast<size_t>(row_.elements());
+  for (size_t i = 0; i < to.size(); ++i) {
+    auto column = static_cast<int64_t>(i % width);
+    if (row_last_) {
+      const int64_t pixels = row_sizes_[1] * row_sizes_[2];
+      column = column % pixels * row_sizes_[0] + column / pixels;
+    }
+    to[i] = column;
   }
+  ids_ = onnx::FindIds(file_, columns, values);
 }
 
 void Network::FitInput(const Shape& row) {
@@ -261,7 +269,7 @@ Network::Built Network::Build(Graph& graph, Value x, std::span<const Value> vari
   } else if (file_.input.type != DType::kF32) {
     x = graph.Make<ops::Cast>({x}, file_.input.type);
   }
-  Builder builder(file_, graph, step, batch, fixed);
+  Builder builder(file_, graph, step, batch, fixed, &ids_.bounded);
   if (row_last_) {
     builder.SetLast(file_.input.name, x);
   } else {
@@ -317,6 +325,7 @@ void Network::CheckShapes() {
                              " per row, depending on the batch size");
     }
     row = own;
+    if (ids_.limits.empty()) FindIds(batch, built.values);
   }
   outputs_ = *row;
 }
@@ -351,7 +360,6 @@ std::shared_ptr<const Network> Network::Import(std::string_view bytes, const std
   } else {
     network->TakeTreatments();
   }
-  network->FindIds();
   try {
     network->FitInput(options.row);
     network->CheckShapes();

@@ -593,9 +593,46 @@ TEST(Import, EndsWhereItIsTold) {
 }
 
 TEST(Import, KnowsItsIds) {
-  EXPECT_EQ(Load("lstm")->ids(), 11u);
-  EXPECT_EQ(Load("attention")->ids(), 13u);
-  EXPECT_EQ(Load("mlp")->ids(), 0u);
+  EXPECT_THAT(Load("lstm")->ids(), testing::Each(11u));
+  EXPECT_EQ(static_cast<int64_t>(Load("lstm")->ids().size()), RowOf(Goldens().at("lstm")).elements());
+  EXPECT_THAT(Load("attention")->ids(), testing::Each(13u));
+  EXPECT_THAT(Load("mlp")->ids(), testing::IsEmpty());
+}
+
+// Lookups in a table of three rows and two columns.
+Written Lookup(const std::string& op, const std::string& ids) {
+  Written file;
+  auto& table = file.Floats("table", {3, 2});
+  for (int i = 0; i < 6; ++i) table.set_float_data(i, static_cast<float>(i + 1));
+  file.Ints("columns", {3, 0});
+  file.Ints("one", {1});
+  file.Ints("two", {2});
+  file.Ints("sizes", {2, 1, 1});
+  file.Floats("factor", {}, -1);
+  if (op == "Gather") Written::Attribute(file.Node(op, {"x", "columns"}, {"some"}), "axis", 1);
+  if (op == "Slice") file.Node(op, {"x", "one", "two", "one"}, {"some"});
+  if (op == "Split") Written::Attribute(file.Node(op, {"x", "sizes"}, {"a", "some", "b"}), "axis", 1);
+  if (op == "Mul") file.Node(op, {"x", "factor"}, {"some"});
+  Written::Attribute(file.Node("Cast", {ids}, {"ids"}), "to", 7);
+  file.Node("Gather", {"table", "ids"}, {"y"});
+  return file;
+}
+
+TEST(Import, KnowsWhichColumnsAreIds) {
+  const auto ids = [](const std::string& op, const std::string& name = "some") {
+    return Network::Import(Lookup(op, name).bytes(), "net.onnx", {.output = "", .row = {4}})->ids();
+  };
+  EXPECT_THAT(ids("Gather"), testing::ElementsAre(3, 0, 0, 3));
+  EXPECT_THAT(ids("Slice"), testing::ElementsAre(0, 3, 0, 0));
+  EXPECT_THAT(ids("Split"), testing::ElementsAre(0, 0, 3, 0));
+  EXPECT_THAT(ids("", "x"), testing::ElementsAre(3, 3, 3, 3));
+  EXPECT_THAT(ids("Mul"), testing::IsEmpty());
+}
+
+TEST(Import, CountsComputedIndicesFromTheEnd) {
+  const auto network = Network::Import(Lookup("Mul", "some").bytes(), "net.onnx", {.output = "", .row = {4}});
+  Running running(*network, {4}, 1, false);
+  EXPECT_EQ(running({1, 0, -2, 3}), (std::vector<float>{5, 6, 1, 2, 5, 6, 1, 2}));
 }
 
 TEST(Import, WeightsHaveTheFilesNames) {

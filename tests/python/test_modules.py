@@ -346,6 +346,25 @@ def test_ids_beside_a_parameter_of_the_module_itself():
 
 
 @pytest.mark.long
+def test_ids_that_are_in_no_table():
+    torch = pytest.importorskip("torch")
+    table = torch.nn.Embedding(7, 3)
+    apart = module_of(lambda s, x: s.l(torch.cat([s.table(x[:, 1].long()), x[:, 2:]], 1)), table=table)  # beside numbers
+    X = np.array([[50.5, 0, -3.5, 9], [-1, 6, 0.5, 7], [8, 3, 99, -9]], np.float32)
+    y = np.array([0, 1, 2])
+    classifier = leat.Classifier(apart, optimizer=leat.SGD(0.1), random_state=1).fit(X, y)
+    before = classifier.state_dict()["table.weight"].clone()
+    for wrong in (7, -1, 1e9):
+        X[2, 1] = wrong
+        said = f"^row 2, column 1: id {wrong:g} is not in the model's table of 7 rows; must be from 0 to 6$".replace("+", "[+]")
+        for call in (lambda: classifier.predict(X), lambda: classifier.partial_fit(X, y),
+                     lambda: leat.Classifier(apart, random_state=1).fit(X, y)):
+            with pytest.raises(ValueError, match=said):
+                call()
+    assert classifier.state_dict()["table.weight"].equal(before)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 def test_dropout_is_trained_with_its_rate(exporter):
     torch = pytest.importorskip("torch")
