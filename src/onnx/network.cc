@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "graph/gradient.h"
+#include "onnx/rows.h"
 #include "ops/ops.h"
 
 namespace leat::onnx {
@@ -308,10 +309,11 @@ void Network::CheckShapes() {
   }
   const FixedBatch* fixed = fixed_ ? &*fixed_ : nullptr;
   std::optional<Shape> row;
+  std::vector<BatchValues> trials;
   for (const int64_t batch : {int64_t{3}, int64_t{5}}) {
     Graph graph;
     std::vector<Value> variables;
-    const Built built = Trial(graph, batch, fixed, &variables);
+    Built built = Trial(graph, batch, fixed, &variables);
     const TensorType& type = graph.type(built.value);
     if (type.dtype != DType::kF32)
       FailNetwork(file_, "output " + Quoted(output_) + " is " + type.ToString() + "; must be f32");
@@ -325,8 +327,10 @@ void Network::CheckShapes() {
                              " per row, depending on the batch size");
     }
     row = own;
-    if (ids_.limits.empty()) FindIds(batch, built.values);
+    if (trials.empty()) FindIds(batch, built.values);
+    trials.push_back({batch, std::move(built.values)});
   }
+  CheckRows(file_, trials[0], trials[1]);
   outputs_ = *row;
 }
 

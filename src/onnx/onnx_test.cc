@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,6 +16,7 @@
 #include "onnx/layer.h"
 #include "onnx/network.h"
 #include "onnx/onnx.pb.h"
+#include "onnx/rows.h"
 #include "ops/ops.h"
 
 namespace leat::onnx {
@@ -389,6 +391,162 @@ TEST(Refusal, OfBatchesThatMix) {
   Written turned;
   turned.Node("Transpose", {"x"}, {"y"});
   EXPECT_THAT(turned.WhyNot(), HasSubstr("its first axis must be the batch"));
+}
+
+// Networks of x[batch, 4] that compute along the batch.
+TEST(Refusal, OfNodesThatMixRows) {
+  using Write = std::function<void(Written&)>;
+  const auto why = [](const Write& write) {
+    Written file;
+    file.Ints("rows", {0});
+    file.Ints("first", {0});
+    file.Ints("second", {1});
+    file.Ints("end", {INT64_MAX});
+    file.Ints("swapped", {4, -1});
+    file.Ints("merged", {-1});
+    file.Ints("shape", {-1, 4});
+    file.Ints("sequence", {-1, 2, 2});
+    file.Ints("first_axis", {0});
+    file.Floats("weight", {1, 12, 2});
+    file.Floats("state", {1, 12, 3});
+    write(file);
+    return file.WhyNot();
+  };
+  const std::string mixed = "mixes the rows of a batch; each row must be computed by itself";
+  const std::pair<std::string, Write> cases[] = {
+      {"ReduceMean2",
+       [](Written& file) {
+         file.Node("Relu", {"x"}, {"a"});
+         Written::Attribute(file.Node("ReduceMean", {"a"}, {"m"}), "axes", std::vector<int64_t>{0});
+         file.Node("Sub", {"a", "m"}, {"y"});
+       }},
+      {"Softmax1", [](Written& file) { Written::Attribute(file.Node("Softmax", {"x"}, {"y"}), "axis", 0); }},
+      {"MatMul2",
+       [](Written& file) {
+         file.Node("Transpose", {"x"}, {"t"});
+         file.Node("MatMul", {"x", "t"}, {"s"});
+         file.Node("MatMul", {"s", "x"}, {"y"});
+       }},
+      {"MatMul2",
+       [](Written& file) {
+         file.Node("Transpose", {"x"}, {"t"});
+         file.Node("MatMul", {"t", "x"}, {"s"});
+         file.Node("MatMul", {"x", "s"}, {"y"});
+       }},
+      {"Reshape1",
+       [](Written& file) {
+         file.Node("Reshape", {"x", "swapped"}, {"t"});
+         file.Node("Transpose", {"t"}, {"y"});
+       }},
+      {"Softmax2",  // over the merged rows
+       [](Written& file) {
+         file.Node("Reshape", {"x", "merged"}, {"flat"});
+         Written::Attribute(file.Node("Softmax", {"flat"}, {"s"}), "axis", 0);
+         file.Node("Reshape", {"s", "shape"}, {"y"});
+       }},
+      {"Slice1",
+       [](Written& file) {
+         file.Node("Slice", {"x", "first", "second", "first_axis"}, {"top"});
+         file.Node("Add", {"x", "top"}, {"y"});
+       }},
+      {"Gather1",
+       [](Written& file) {
+         file.Node("Gather", {"x", "rows"}, {"top"});
+         file.Node("Add", {"x", "top"}, {"y"});
+       }},
+      {"LSTM2",  // the batch as time
+       [](Written& file) {
+         file.Node("Reshape", {"x", "sequence"}, {"s"});
+         file.Node("LSTM", {"s", "weight", "state"}, {"y"});
+       }},
+      {"LogSoftmax2",  // of the transposed rows
+       [](Written& file) {
+         file.Node("Transpose", {"x"}, {"t"});
+         file.Node("LogSoftmax", {"t"}, {"s"});
+         file.Node("Transpose", {"s"}, {"y"});
+       }},
+  };
+  for (const auto& [node, write] : cases) {
+    EXPECT_THAT(why(write), ::testing::AllOf(HasSubstr("node '" + node + "'"), HasSubstr(mixed)));
+  }
+}
+
+TEST(Refusal, OfConstantsThatAreTheNumberOfRows) {
+  Written file;
+  file.Ints("rows", {0});
+  file.Node("Shape", {"x"}, {"sizes"});
+  file.Node("Gather", {"sizes", "rows"}, {"n"});
+  Written::Attribute(file.Node("Cast", {"n"}, {"count"}), "to", 1);
+  file.Node("Div", {"x", "count"}, {"y"});
+  EXPECT_THAT(file.WhyNot(),
+              HasSubstr("node 'Div4' (Div): reads 'count', which depends on the number of rows"));
+}
+
+// Networks that rearrange the batch, and still compute each row by itself.
+TEST(Import, RowsMayMoveTogether) {
+  const auto same = [](const std::function<void(Written&)>& write) {
+    Written file;
+    file.Ints("merged", {-1, 2});
+    file.Ints("split", {-1, 2, 2});
+    file.Ints("shape", {-1, 4});
+    file.Ints("pairs", {2, -1, 4});
+    file.Ints("sequence", {2, -1, 2});
+    write(file);
+    EXPECT_EQ(file.WhyNot(), "");
+    const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+    return Running(*network, {4}, 2, false)({1, 2, 3, 4, 5, 6, 7, 8});
+  };
+  const std::vector<float> halves = {0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5};
+  const std::vector<float> doubled = {2, 4, 6, 8, 10, 12, 14, 16};
+  // The elements of a row as further rows.
+  EXPECT_EQ(same([](Written& file) {
+              file.Node("Reshape", {"x", "merged"}, {"a"});
+              file.Node("Sub", {"a", "a"}, {"b"});
+              file.Node("Softmax", {"b"}, {"c"});
+              file.Node("Reshape", {"c", "shape"}, {"y"});
+            }),
+            halves);
+  // Time first, merged with the batch, and apart again.
+  EXPECT_EQ(same([](Written& file) {
+              file.Node("Reshape", {"x", "split"}, {"a"});
+              Written::Attribute(file.Node("Transpose", {"a"}, {"b"}), "perm", std::vector<int64_t>{1, 0, 2});
+              file.Node("Reshape", {"b", "merged"}, {"c"});
+              file.Node("Add", {"c", "c"}, {"d"});
+              file.Node("Reshape", {"d", "sequence"}, {"e"});
+              Written::Attribute(file.Node("Transpose", {"e"}, {"f"}), "perm", std::vector<int64_t>{1, 0, 2});
+              file.Node("Reshape", {"f", "shape"}, {"y"});
+            }),
+            doubled);
+  // Weights that take the type of the data.
+  EXPECT_EQ(same([](Written& file) {
+              file.Floats("two", {4}, 2);
+              file.Node("CastLike", {"two", "x"}, {"factor"});
+              file.Node("Mul", {"x", "factor"}, {"y"});
+            }),
+            doubled);
+  // Two batches in one, as networks of pairs have them.
+  EXPECT_EQ(same([](Written& file) {
+              Written::Attribute(file.Node("Concat", {"x", "x"}, {"a"}), "axis", 0);
+              file.Node("Relu", {"a"}, {"b"});
+              Written::Attribute(file.Node("Split", {"b"}, {"c", "d"}), "axis", 0);
+              file.Node("Add", {"c", "d"}, {"y"});
+            }),
+            doubled);
+  EXPECT_EQ(same([](Written& file) {
+              Written::Attribute(file.Node("Concat", {"x", "x"}, {"a"}), "axis", 0);
+              file.Node("Reshape", {"a", "pairs"}, {"b"});
+              auto& sum = file.Node("ReduceMax", {"b"}, {"c"});
+              Written::Attribute(sum, "axes", std::vector<int64_t>{0});
+              Written::Attribute(sum, "keepdims", 0);
+              file.Node("Add", {"c", "x"}, {"y"});
+            }),
+            doubled);
+}
+
+TEST(Import, KnowsTheRowsOfAllOps) {
+  for (const auto family : {MathOps(), ShapeOps(), ImageOps(), SequenceOps()})
+    for (const auto& row : family) EXPECT_TRUE(KnowsRowsOf(row.op)) << row.op;
+  EXPECT_FALSE(KnowsRowsOf("CumSum"));
 }
 
 TEST(Refusal, OfNodesWithoutInputs) {

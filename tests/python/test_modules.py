@@ -365,6 +365,17 @@ def test_ids_that_are_in_no_table():
 
 
 @pytest.mark.long
+def test_modules_that_mix_the_rows_of_a_batch():
+    torch = pytest.importorskip("torch")
+    mixes = "mixes the rows of a batch; each row must be computed by itself, since short batches are padded$"
+    refused(f"model.onnx: node '/ReduceMean' .ReduceMean.: {mixes}",
+            module_of(lambda s, x: s.l(x) - s.l(x).mean(0)), exporter="torchscript")
+    refused(f" .Softmax.: {mixes}", module_of(lambda s, x: s.l(x).softmax(0)))
+    refused(f" .MatMul.: {mixes}", module_of(lambda s, x: (x @ x.T) @ s.l(x)))
+    refused(f" .LSTM.: {mixes}", module_of(lambda s, x: s.l(s.lstm(x)[0][:, -1]), lstm=torch.nn.LSTM(4, 5)), (3, 4))
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 def test_dropout_is_trained_with_its_rate(exporter):
     torch = pytest.importorskip("torch")
