@@ -73,14 +73,17 @@ void PrintGraph(const std::string& title, const graph::Graph& graph) {
 std::vector<Tensor> BindFeeds(engine::Plan* plan, const nn::Model& model, const nn::StepGraph& step) {
   Rng rng(1);
   std::vector<Tensor> tensors;
+  const auto limits = model.feature_ids();
   const std::set<graph::Value> variables(step.variables.begin(), step.variables.end());
   for (graph::Value feed : plan->feeds()) {
     const Tensor& tensor = tensors.emplace_back(step.graph.type(feed));
     plan->Bind(feed, tensor.raw());
     if (tensor.dtype() != DType::kF32) continue;
+    size_t i = 0;
     for (float& x : tensor.as<float>()) {
+      const bool id = !limits.empty() && limits[i++ % limits.size()] > 0;
       if (variables.contains(feed)) x = static_cast<float>(rng.Uniform() - 0.5) * 0.1f;
-      if (feed == step.features && model.feature_ids() == 0) x = static_cast<float>(rng.Normal());
+      if (feed == step.features && !id) x = static_cast<float>(rng.Normal());
       if (feed == step.weights) x = 1;
     }
   }

@@ -113,6 +113,7 @@ class _Network(BaseEstimator):
 
     def _fit_rows(self, X, y):
         """All epochs over the rows, each in an order of its own."""
+        self._learner.check_ids(X)  # in the caller's order of rows, for the message
         order = np.random.RandomState(self._seed() & 0x7FFFFFFF)
         self.loss_ = float("nan")
         for _ in range(int(self.epochs)):

@@ -195,6 +195,17 @@ PyObject* Learn(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   });
 }
 
+// check_ids(rows)
+PyObject* CheckIds(PyObject* self, PyObject* rows) {
+  return Guarded([&]() -> PyObject* {
+    SharedLearner& shared = LearnerOf(self);
+    const View view(rows);
+    RowsOf(view, shared.learner);
+    shared.learner.CheckIds(std::span(view.as<float>(), view.elements()));
+    Py_RETURN_NONE;
+  });
+}
+
 // predict(rows, scores): fills the second array
 PyObject* Predict(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return Guarded([&]() -> PyObject* {
@@ -300,6 +311,9 @@ bool AddLearnerType(PyObject* module) {
        "learn(rows, labels) -> (events, loss_sum, correct, absolute_error)\n\nTrains rows of float32, one "
        "step for "
        "each batch."},
+      {"check_ids", CheckIds, METH_O,
+       "check_ids(rows)\n\nRaises ValueError for an id in the rows that is not in its table, as learn and "
+       "predict do."},
       {"predict", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(Predict)), METH_FASTCALL,
        "predict(rows, scores)\n\nWrites the scores of the rows into an array of float32."},
       {"variables", Variables, METH_NOARGS,

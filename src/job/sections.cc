@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 
@@ -61,17 +62,22 @@ void FitLabels(const Config& config, const nn::Model& model, stream::Schema* sch
 // What indexes a table of the model's is checked when a record is decoded, so the schema has to know its
 // bounds.
 void CheckIds(const nn::Model& model, const stream::Schema& schema) {
-  if (model.feature_ids() == 0) return;
+  const auto limits = model.feature_ids();
+  if (limits.empty()) return;
+  size_t first = 0;
   for (const auto& field : schema.fields) {
-    if (field.features() == 0) continue;
-    const std::string wanted =
-        "the model's first layer takes ids below " + std::to_string(model.feature_ids());
+    const auto own = std::span(limits).subspan(first, field.features());
+    first += own.size();
+    uint32_t limit = 0;
+    for (const uint32_t ids : own)
+      if (ids > 0 && (limit == 0 || ids < limit)) limit = ids;
+    if (limit == 0) continue;
+    const std::string wanted = "the model's first layer takes ids below " + std::to_string(limit);
     if (field.ids() == 0) {
       throw std::invalid_argument(field.where + ": " + wanted + ", which '" + field.name +
-                                  "' are not; {type: id, below: " + std::to_string(model.feature_ids()) +
-                                  "}?");
+                                  "' are not; {type: id, below: " + std::to_string(limit) + "}?");
     }
-    if (field.ids() > model.feature_ids()) {
+    if (field.ids() > limit) {
       throw std::invalid_argument(field.where + ": '" + field.name + "' makes ids below " +
                                   std::to_string(field.ids()) + "; " + wanted);
     }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -38,7 +40,8 @@ Learner::Learner(Options options)
       parameters_(TableOf(options_)),
       state_(parameters_.table(), options_.optimizer, StrategyOf(options_), &parameters_),
       trainer_(*options_.model, parameters_, options_.plan, options_.optimizer.clipping),
-      rows_(options_.batch_size) {
+      rows_(options_.batch_size),
+      ids_(options_.model->feature_ids()) {
   std::iota(rows_.begin(), rows_.end(), 0u);
   state_.Make({});
 }
@@ -54,6 +57,22 @@ uint32_t Learner::PlanFor(std::vector<uint32_t>& sizes, uint32_t size, uint32_t 
     if (other >= size) best = std::min(best, other);
   if (std::ranges::find(sizes, best) == sizes.end()) sizes.push_back(best);
   return best;
+}
+
+void Learner::CheckIds(std::span<const float> features) const {
+  if (ids_.empty()) return;
+  for (size_t i = 0; i < features.size(); ++i) {
+    const size_t column = i % ids_.size();
+    const float id = features[i];
+    // Fractions are cut off, as the model's cast to an integer does.
+    if (ids_[column] == 0 || (id > -1 && id < static_cast<float>(ids_[column]))) continue;
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", static_cast<double>(id));
+    throw std::invalid_argument("row " + std::to_string(i / ids_.size()) + ", column " +
+                                std::to_string(column) + ": id " + text + " is not in the model's table of " +
+                                std::to_string(ids_[column]) + " rows; must be from 0 to " +
+                                std::to_string(ids_[column] - 1));
+  }
 }
 
 step::StepOutcome Learner::LearnBatch(const step::Rows& rows, std::span<const uint32_t> batch) {
@@ -74,6 +93,7 @@ step::StepOutcome Learner::Learn(const step::Rows& rows) {
   const size_t width = model().inputs(), each = model().labels();
   const size_t all = rows.features.size() / width;
   LEAT_CHECK(rows.features.size() == all * width && rows.labels.size() == all * each);
+  CheckIds(rows.features);
   step::StepOutcome total;
   for (size_t begin = 0; begin < all; begin += options_.batch_size) {
     const size_t n = std::min<size_t>(options_.batch_size, all - begin);
@@ -106,6 +126,7 @@ void Learner::Predict(std::span<const float> features, std::span<float> scores) 
   const size_t width = model().inputs(), each = scores_per_row();
   const size_t all = features.size() / width;
   LEAT_CHECK(features.size() == all * width && scores.size() == all * each);
+  CheckIds(features);
   for (size_t begin = 0; begin < all; begin += options_.batch_size) {
     const size_t n = std::min<size_t>(options_.batch_size, all - begin);
     trainer_.Predict({.features = features.subspan(begin * width, n * width), .labels = {}, .truth = {}},

@@ -31,16 +31,19 @@ class Learner {
 
   explicit Learner(Options options);
 
+  // Throws std::invalid_argument for the first id in the rows that is not in its table.
+  void CheckIds(std::span<const float> features) const;
+
   // Trains rows in their order, one step for each batch of at most `batch_size`. The outcome is that of all
   // of them. A batch whose loss or gradient is not finite changes nothing: `finite` is false then, and the
-  // rows do not count as events.
+  // rows do not count as events. Throws as CheckIds does, before anything is trained.
   step::StepOutcome Learn(const step::Rows& rows);
   // Trains one batch of at most `batch_size` rows. `features` and `labels`: as step::Rows.
   step::StepOutcome LearnBatch(const step::Rows& rows, std::span<const uint32_t> batch);
 
   // Scores of an inference pass (LossValues::scores): model().labels() * model().outputs() numbers a row.
   // They are the same to the last bit for a row, wherever it is and whichever rows are with it, as long as
-  // there are as many.
+  // there are as many. Throws as CheckIds does.
   void Predict(std::span<const float> features, std::span<float> scores);
   uint32_t scores_per_row() const;
 
@@ -68,6 +71,7 @@ class Learner {
   step::Trainer trainer_;
   std::vector<uint32_t> training_sizes_, scoring_sizes_;
   std::vector<uint32_t> rows_;  // 0, 1, …
+  std::vector<uint32_t> ids_;   // Model::feature_ids
 };
 
 }  // namespace leat

@@ -69,6 +69,36 @@ TEST(Learner, LearnsWhatTheRowsShow) {
   EXPECT_GT(nn::CountCorrect(learner.model(), scores, held_out.labels), 430u);
 }
 
+TEST(Learner, RefusesIdsThatAreInNoTable) {
+  Learner learner(OptionsOf(ModelOf(
+      "  - embedding: {size: 5, units: 3}\n  - flatten\n  - dense: {units: 1}\n", "squared_error", 2)));
+  const auto before = learner.Save();
+  std::vector<float> labels(40), scores(40), features(80, 4);
+  const auto why = [&](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto learn = [&] { learner.Learn({.features = features, .labels = labels, .truth = {}}); };
+  const auto predict = [&] { learner.Predict(features, scores); };
+  features[77] = 5;  // in the second batch
+  const std::string text =
+      "row 38, column 1: id 5 is not in the model's table of 5 rows; must be from 0 to 4";
+  EXPECT_EQ(why(learn), text);
+  EXPECT_EQ(why(predict), text);
+  for (const float id : {-1.0f, NAN, INFINITY, 1e9f}) {
+    features[77] = id;
+    EXPECT_NE(why(learn), "") << id;
+  }
+  EXPECT_EQ(learner.Save(), before);
+  features[77] = 4;
+  EXPECT_EQ(why(learn), "");
+  EXPECT_EQ(why(predict), "");
+}
+
 // A step of one batch is a step of optim::Apply with its gradient.
 TEST(Learner, StepsAsServersDo) {
   for (const auto kind : {optim::Kind::kSgd, optim::Kind::kAdam, optim::Kind::kLamb}) {

@@ -88,8 +88,9 @@ class Layer {
   // Whether it ends with an activation. Losses that include a sigmoid or softmax reject this in the last
   // layer.
   virtual bool has_activation() const { return false; }
-  // If > 0, inputs must be whole numbers in [0, ids()).
-  virtual uint32_t ids() const { return 0; }
+  // For each element of a row: if > 0, it must be a whole number in [0, ids()[i]), since it indexes a table.
+  // Empty: no element does.
+  virtual std::vector<uint32_t> ids() const { return {}; }
 
  protected:
   explicit Layer(const LayerRequest& request);

@@ -67,8 +67,9 @@ class Model {
   bool scales() const { return scale_.has_value(); }  // has features with a running scale
   uint32_t labels() const { return labels_; }         // per row
   uint32_t outputs() const { return outputs_; }       // per label
-  // If > 0, features must be whole numbers in [0, feature_ids()), since they index a table.
-  uint32_t feature_ids() const { return layers_.all().front()->ids(); }
+  // For each feature: if > 0, it must be a whole number in [0, feature_ids()[i]), since it indexes a table.
+  // Empty: no feature does.
+  std::vector<uint32_t> feature_ids() const { return layers_.all().front()->ids(); }
   // The moments of the running scale, if there is one, then those of the layers.
   const std::vector<VariableSpec>& variables() const { return variables_; }
   // Those of layers with `trainable: false`, which are in no slice and no checkpoint.

@@ -82,6 +82,23 @@ SliceRange SliceOf(int64_t start, int64_t end, int64_t step, int64_t size) {
   return {count == 0 ? 0 : first, count, step};
 }
 
+std::vector<int64_t> SplitSizes(int64_t size, size_t parts, const Tensor* given) {
+  const auto count = static_cast<int64_t>(parts);
+  if (count == 0) FailAttribute("has no outputs");
+  std::vector<int64_t> sizes;
+  if (given != nullptr) {
+    sizes = Integers(*given);
+  } else {
+    const int64_t each = (size + count - 1) / count;
+    for (int64_t i = 0; i < count; ++i) sizes.push_back(std::clamp<int64_t>(size - i * each, 0, each));
+  }
+  if (sizes.size() != parts) {
+    FailAttribute("has " + std::to_string(sizes.size()) + " sizes, but " + std::to_string(count) +
+                  " outputs");
+  }
+  return sizes;
+}
+
 Shape ShapeFrom(const std::vector<int64_t>& sizes) {
   return Shape(std::span<const int64_t>(sizes));
 }

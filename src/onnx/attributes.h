@@ -30,6 +30,8 @@ struct SliceRange {
   int64_t begin, count, step;
 };
 SliceRange SliceOf(int64_t start, int64_t end, int64_t step, int64_t size);
+// The sizes of the parts of a Split. `given`: its input of sizes, nullptr: parts of equal size.
+std::vector<int64_t> SplitSizes(int64_t size, size_t parts, const Tensor* given);
 Shape ShapeFrom(const std::vector<int64_t>& sizes);
 // The result shape of Reshape. Size 0 copies the input size (unless allow_zero), -1 is inferred.
 Shape ReshapeTarget(const Shape& from, std::span<const int64_t> target, bool allow_zero);

@@ -38,6 +38,14 @@ const OnnxValue& NodeContext::In(size_t i) const {
   return Find(i);
 }
 
+bool NodeContext::IsBool(size_t i) const {
+  return Has(i) && builder_.file_.bools.contains(node.inputs[i]);
+}
+
+bool NodeContext::IsBounded(size_t i) const {
+  return Has(i) && builder_.bounded_->contains(node.inputs[i]);
+}
+
 OnnxValue& NodeContext::Find(size_t i) const {
   if (!Has(i)) FailBuild("has no input " + std::to_string(i));
   return builder_.Find(node.inputs[i]);
@@ -225,6 +233,11 @@ void Builder::Run(const std::string& output) {
       throw std::invalid_argument(file_.Place(node) + error.what());
     }
   }
+}
+
+Value ToBool(graph::Graph& graph, Value x) {
+  const Value zero = graph.Make<graph::Constant>({}, Tensor(graph.type(x).dtype, Shape{}));
+  return graph.Make<ops::NotEqual>({x, zero});
 }
 
 std::string PlainName(std::string_view name) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "graph/graph.h"
@@ -45,6 +46,10 @@ class NodeContext {
   bool Has(size_t i) const { return i < node.inputs.size() && !node.inputs[i].empty(); }
   size_t inputs() const { return node.inputs.size(); }
   const OnnxValue& In(size_t i) const;
+  // Whether its type is bool; other u8 values are numbers.
+  bool IsBool(size_t i) const;
+  // Whether its elements are valid indices wherever it is one.
+  bool IsBounded(size_t i) const;
   const Shape& ShapeOf(size_t i) const { return In(i).shape; }
   // Input i as a graph value, in the file's layout or with channels last (four axes).
   graph::Value Plain(size_t i) const;
@@ -95,10 +100,11 @@ BuildOp FindOp(std::string_view op);
 
 class Builder {
  public:
-  // The arguments must outlive the builder. `fixed` is null if the file's batch is symbolic.
+  // The arguments must outlive the builder. `fixed` is null if the file's batch is symbolic. `bounded`:
+  // values that are in range as indices.
   Builder(const File& file, graph::Graph& graph, nn::StepContext& step, int64_t batch,
-          const FixedBatch* fixed)
-      : file_(file), graph_(graph), step_(step), batch_(batch), fixed_(fixed) {}
+          const FixedBatch* fixed, const std::unordered_set<std::string>* bounded)
+      : file_(file), graph_(graph), step_(step), batch_(batch), fixed_(fixed), bounded_(bounded) {}
 
   // Sets the file's input, or an initializer that is a variable. Other initializers become constants when
   // needed.
@@ -123,9 +129,13 @@ class Builder {
   nn::StepContext& step_;
   const int64_t batch_;
   const FixedBatch* fixed_;
+  const std::unordered_set<std::string>* bounded_;
   std::unordered_map<std::string, OnnxValue> values_;
   int64_t folded_ = 0;  // elements of all constants so far
 };
+
+// Converts numbers to bools: 1 where x is not 0, NaN included.
+graph::Value ToBool(graph::Graph& graph, graph::Value x);
 
 // Converts a name to one for graphs, variables and checkpoints, with only letters, digits, '_', '-' and '.'.
 std::string PlainName(std::string_view name);

@@ -1,5 +1,6 @@
 #include "onnx/file.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -159,6 +160,23 @@ Attribute ReadAttribute(const proto::AttributeProto& attribute, const std::strin
   }
 }
 
+// Whether the first output of a node is of type bool, given the bool values before it.
+bool MakesBool(const proto::NodeProto& node, const std::unordered_set<std::string>& bools) {
+  static constexpr std::string_view kLogic[] = {
+      "And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"};
+  const std::string& op = node.op_type();
+  if (std::ranges::find(kLogic, op) != std::end(kLogic)) return true;
+  if (op == "Shape" || op == "Size") return false;
+  for (const auto& attribute : node.attribute()) {
+    if (op == "Cast" && attribute.name() == "to") return attribute.i() == proto::TensorProto::BOOL;
+    if ((op == "Constant" || op == "ConstantOfShape") && attribute.name() == "value")
+      return attribute.t().data_type() == proto::TensorProto::BOOL;
+  }
+  // Other ops keep the type of an input.
+  const int typed = op == "CastLike" || op == "Where" ? 1 : 0;
+  return node.input_size() > typed && bools.contains(node.input(typed));
+}
+
 class FileReader {
  public:
   FileReader(const proto::ModelProto& model, const std::string& name) : model_(model), graph_(model.graph()) {
@@ -208,6 +226,7 @@ class FileReader {
     for (const auto& tensor : graph_.initializer()) {
       if (tensor.name().empty()) FailFile(file_.name, "an initializer has no name");
       Define(tensor.name());
+      if (tensor.data_type() == proto::TensorProto::BOOL) file_.bools.insert(tensor.name());
       file_.initializers.push_back(tensor.name());
       file_.values.emplace(tensor.name(), TensorReader(tensor, file_.name).Read());
     }
@@ -255,6 +274,7 @@ class FileReader {
     if (!type)
       FailFile(file_.name, place + "elements of type " + TypeName(tensor.elem_type()) + " are not supported");
     input.type = *type;
+    if (tensor.elem_type() == proto::TensorProto::BOOL) file_.bools.insert(input.name);
     const int rank = tensor.shape().dim_size();
     if (rank < 1 || rank > static_cast<int>(Shape::kMaxRank)) {
       FailFile(file_.name, place + "has " + std::to_string(rank) + " axes; must be 1 to " +
@@ -301,8 +321,10 @@ class FileReader {
                                       Quoted(attribute.name()));
         }
       }
+      const bool makes_bool = MakesBool(from, file_.bools);
       for (const auto& output : from.output()) {
         if (!output.empty()) Define(output);
+        if (makes_bool) file_.bools.insert(output);
         node.outputs.push_back(output);
       }
       file_.nodes.push_back(std::move(node));

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -66,11 +67,15 @@ struct File {
   std::unordered_map<std::string, Treatment> treatments;
   FileInput input;
   std::vector<std::string> outputs;
+  // Values of type bool. Other u8 values are numbers.
+  std::unordered_set<std::string> bools;
 
   // "net.onnx: node 'fc1' (Gemm): "
   std::string Place(const FileNode& node) const;
 };
 
+// The TensorProto.DataType of bool.
+inline constexpr int64_t kBoolNumber = 9;
 // The element type that a TensorProto.DataType is converted to; empty if it is not supported.
 std::optional<DType> KeptAs(int64_t type);
 

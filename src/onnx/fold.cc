@@ -377,8 +377,7 @@ Tensor FoldCast(const FileNode& node, Inputs inputs) {
   const int64_t number = IntAttribute(node, "to", 0);
   const auto to = KeptAs(number);
   if (!to) FailFold("to type " + std::to_string(number) + " is not supported");
-  constexpr int64_t kBool = 9;
-  return Converted(from, *to, number == kBool);
+  return Converted(from, *to, number == kBoolNumber);
 }
 
 std::optional<std::vector<int64_t>> AxesInput(Inputs inputs) {

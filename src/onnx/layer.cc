@@ -44,7 +44,7 @@ class OnnxLayer final : public nn::Layer {
   Shape outputs() const override { return network_->outputs(); }
   std::vector<optim::VariableSpec> variables() const override { return network_->variables(name()); }
   bool has_activation() const override { return network_->has_activation(); }
-  uint32_t ids() const override { return network_->ids(); }
+  std::vector<uint32_t> ids() const override { return network_->ids(); }
 
   nn::Flow Apply(graph::Graph& graph, const nn::Flow& in, std::span<const graph::Value> variables,
                  nn::StepContext& step) const override {

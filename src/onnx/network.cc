@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "graph/gradient.h"
+#include "onnx/rows.h"
 #include "ops/ops.h"
 
 namespace leat::onnx {
@@ -205,18 +206,26 @@ void Network::TakeTreatments() {
   }
 }
 
-// Finds the tables that are indexed by the input, to limit its ids.
-void Network::FindIds() {
-  std::unordered_set<std::string> ids = {file_.input.name};
-  for (const auto& node : file_.nodes) {
-    if (node.inputs.empty() || node.outputs.empty()) continue;
-    if (PassesOn(node.op) && ids.contains(node.inputs[0])) ids.insert(node.outputs[0]);
-    if (node.op != "Gather" || node.inputs.size() < 2 || !ids.contains(node.inputs[1])) continue;
-    const auto table = file_.values.find(node.inputs[0]);
-    if (table == file_.values.end() || table->second.shape().rank() == 0) continue;
-    const int64_t rows = std::min<int64_t>(table->second.shape()[0], UINT32_MAX);
-    ids_ = ids_ == 0 ? static_cast<uint32_t>(rows) : std::min(ids_, static_cast<uint32_t>(rows));
+// Finds the elements of a row that index tables.
+void Network::FindIds(int64_t batch, const std::unordered_map<std::string, OnnxValue>& values) {
+  const auto lookup = [&](const FileNode& node) {
+    if (node.op != "Gather" || node.inputs.size() < 2) return false;
+    const auto at = values.find(node.inputs[1]);
+    return at != values.end() && !at->second.known;
+  };
+  if (std::ranges::none_of(file_.nodes, lookup)) return;
+  Tensor columns(DType::kI64, Batched(batch, row_sizes_));
+  const auto to = columns.as<int64_t>();
+  const auto width = static_cast<size_t>(row_.elements());
+  for (size_t i = 0; i < to.size(); ++i) {
+    auto column = static_cast<int64_t>(i % width);
+    if (row_last_) {
+      const int64_t pixels = row_sizes_[1] * row_sizes_[2];
+      column = column % pixels * row_sizes_[0] + column / pixels;
+    }
+    to[i] = column;
   }
+  ids_ = onnx::FindIds(file_, columns, values);
 }
 
 void Network::FitInput(const Shape& row) {
@@ -256,8 +265,12 @@ Network::Built Network::Build(Graph& graph, Value x, std::span<const Value> vari
   const int64_t batch = graph.shape(x)[0];
   const Shape shape = row_last_ ? graph.shape(x) : Batched(batch, row_sizes_);
   if (graph.shape(x) != shape) x = graph.Make<ops::Reshape>({x}, shape);
-  if (file_.input.type != DType::kF32) x = graph.Make<ops::Cast>({x}, file_.input.type);
-  Builder builder(file_, graph, step, batch, fixed);
+  if (file_.bools.contains(file_.input.name)) {
+    x = ToBool(graph, x);
+  } else if (file_.input.type != DType::kF32) {
+    x = graph.Make<ops::Cast>({x}, file_.input.type);
+  }
+  Builder builder(file_, graph, step, batch, fixed, &ids_.bounded);
   if (row_last_) {
     builder.SetLast(file_.input.name, x);
   } else {
@@ -296,10 +309,11 @@ void Network::CheckShapes() {
   }
   const FixedBatch* fixed = fixed_ ? &*fixed_ : nullptr;
   std::optional<Shape> row;
+  std::vector<BatchValues> trials;
   for (const int64_t batch : {int64_t{3}, int64_t{5}}) {
     Graph graph;
     std::vector<Value> variables;
-    const Built built = Trial(graph, batch, fixed, &variables);
+    Built built = Trial(graph, batch, fixed, &variables);
     const TensorType& type = graph.type(built.value);
     if (type.dtype != DType::kF32)
       FailNetwork(file_, "output " + Quoted(output_) + " is " + type.ToString() + "; must be f32");
@@ -313,7 +327,10 @@ void Network::CheckShapes() {
                              " per row, depending on the batch size");
     }
     row = own;
+    if (trials.empty()) FindIds(batch, built.values);
+    trials.push_back({batch, std::move(built.values)});
   }
+  CheckRows(file_, trials[0], trials[1]);
   outputs_ = *row;
 }
 
@@ -347,7 +364,6 @@ std::shared_ptr<const Network> Network::Import(std::string_view bytes, const std
   } else {
     network->TakeTreatments();
   }
-  network->FindIds();
   try {
     network->FitInput(options.row);
     network->CheckShapes();

@@ -17,6 +17,7 @@
 #include "nn/layer.h"
 #include "onnx/build.h"
 #include "onnx/file.h"
+#include "onnx/ids.h"
 
 namespace leat::onnx {
 
@@ -46,8 +47,8 @@ class Network {
   // Adds the network to a graph: x f32[batch, row...], variables in the order of variables().
   graph::Value Apply(graph::Graph& graph, graph::Value x, std::span<const graph::Value> variables,
                      nn::StepContext& step) const;
-  // If > 0, inputs must be whole numbers in [0, ids()).
-  uint32_t ids() const { return ids_; }
+  // For each element of a row: if > 0, it must be a whole number in [0, ids()[i]). Empty: no element does.
+  const std::vector<uint32_t>& ids() const { return ids_.limits; }
   // Whether the last node is an activation that a loss may include.
   bool has_activation() const { return has_activation_; }
   // The content of the file.
@@ -66,7 +67,8 @@ class Network {
   void TakeTreatments();
   // `taken`: names of variables so far.
   void AddVariable(const std::string& name, optim::VariableRole role, std::set<std::string>* taken);
-  void FindIds();
+  // Takes the values of a trial with `batch` rows.
+  void FindIds(int64_t batch, const std::unordered_map<std::string, OnnxValue>& values);
   void FitInput(const Shape& row);
   void CheckShapes();
   void CheckGradient() const;
@@ -85,7 +87,7 @@ class Network {
   std::vector<int64_t> row_sizes_;  // in the file's order
   bool row_last_ = false;           // rows are images with channels last
   Shape row_, outputs_;
-  uint32_t ids_ = 0;
+  Ids ids_;
   bool has_activation_ = false;
 };
 

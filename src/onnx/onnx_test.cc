@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,6 +16,7 @@
 #include "onnx/layer.h"
 #include "onnx/network.h"
 #include "onnx/onnx.pb.h"
+#include "onnx/rows.h"
 #include "ops/ops.h"
 
 namespace leat::onnx {
@@ -391,6 +393,162 @@ TEST(Refusal, OfBatchesThatMix) {
   EXPECT_THAT(turned.WhyNot(), HasSubstr("its first axis must be the batch"));
 }
 
+// Networks of x[batch, 4] that compute along the batch.
+TEST(Refusal, OfNodesThatMixRows) {
+  using Write = std::function<void(Written&)>;
+  const auto why = [](const Write& write) {
+    Written file;
+    file.Ints("rows", {0});
+    file.Ints("first", {0});
+    file.Ints("second", {1});
+    file.Ints("end", {INT64_MAX});
+    file.Ints("swapped", {4, -1});
+    file.Ints("merged", {-1});
+    file.Ints("shape", {-1, 4});
+    file.Ints("sequence", {-1, 2, 2});
+    file.Ints("first_axis", {0});
+    file.Floats("weight", {1, 12, 2});
+    file.Floats("state", {1, 12, 3});
+    write(file);
+    return file.WhyNot();
+  };
+  const std::string mixed = "mixes the rows of a batch; each row must be computed by itself";
+  const std::pair<std::string, Write> cases[] = {
+      {"ReduceMean2",
+       [](Written& file) {
+         file.Node("Relu", {"x"}, {"a"});
+         Written::Attribute(file.Node("ReduceMean", {"a"}, {"m"}), "axes", std::vector<int64_t>{0});
+         file.Node("Sub", {"a", "m"}, {"y"});
+       }},
+      {"Softmax1", [](Written& file) { Written::Attribute(file.Node("Softmax", {"x"}, {"y"}), "axis", 0); }},
+      {"MatMul2",
+       [](Written& file) {
+         file.Node("Transpose", {"x"}, {"t"});
+         file.Node("MatMul", {"x", "t"}, {"s"});
+         file.Node("MatMul", {"s", "x"}, {"y"});
+       }},
+      {"MatMul2",
+       [](Written& file) {
+         file.Node("Transpose", {"x"}, {"t"});
+         file.Node("MatMul", {"t", "x"}, {"s"});
+         file.Node("MatMul", {"x", "s"}, {"y"});
+       }},
+      {"Reshape1",
+       [](Written& file) {
+         file.Node("Reshape", {"x", "swapped"}, {"t"});
+         file.Node("Transpose", {"t"}, {"y"});
+       }},
+      {"Softmax2",  // over the merged rows
+       [](Written& file) {
+         file.Node("Reshape", {"x", "merged"}, {"flat"});
+         Written::Attribute(file.Node("Softmax", {"flat"}, {"s"}), "axis", 0);
+         file.Node("Reshape", {"s", "shape"}, {"y"});
+       }},
+      {"Slice1",
+       [](Written& file) {
+         file.Node("Slice", {"x", "first", "second", "first_axis"}, {"top"});
+         file.Node("Add", {"x", "top"}, {"y"});
+       }},
+      {"Gather1",
+       [](Written& file) {
+         file.Node("Gather", {"x", "rows"}, {"top"});
+         file.Node("Add", {"x", "top"}, {"y"});
+       }},
+      {"LSTM2",  // the batch as time
+       [](Written& file) {
+         file.Node("Reshape", {"x", "sequence"}, {"s"});
+         file.Node("LSTM", {"s", "weight", "state"}, {"y"});
+       }},
+      {"LogSoftmax2",  // of the transposed rows
+       [](Written& file) {
+         file.Node("Transpose", {"x"}, {"t"});
+         file.Node("LogSoftmax", {"t"}, {"s"});
+         file.Node("Transpose", {"s"}, {"y"});
+       }},
+  };
+  for (const auto& [node, write] : cases) {
+    EXPECT_THAT(why(write), ::testing::AllOf(HasSubstr("node '" + node + "'"), HasSubstr(mixed)));
+  }
+}
+
+TEST(Refusal, OfConstantsThatAreTheNumberOfRows) {
+  Written file;
+  file.Ints("rows", {0});
+  file.Node("Shape", {"x"}, {"sizes"});
+  file.Node("Gather", {"sizes", "rows"}, {"n"});
+  Written::Attribute(file.Node("Cast", {"n"}, {"count"}), "to", 1);
+  file.Node("Div", {"x", "count"}, {"y"});
+  EXPECT_THAT(file.WhyNot(),
+              HasSubstr("node 'Div4' (Div): reads 'count', which depends on the number of rows"));
+}
+
+// Networks that rearrange the batch, and still compute each row by itself.
+TEST(Import, RowsMayMoveTogether) {
+  const auto same = [](const std::function<void(Written&)>& write) {
+    Written file;
+    file.Ints("merged", {-1, 2});
+    file.Ints("split", {-1, 2, 2});
+    file.Ints("shape", {-1, 4});
+    file.Ints("pairs", {2, -1, 4});
+    file.Ints("sequence", {2, -1, 2});
+    write(file);
+    EXPECT_EQ(file.WhyNot(), "");
+    const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+    return Running(*network, {4}, 2, false)({1, 2, 3, 4, 5, 6, 7, 8});
+  };
+  const std::vector<float> halves = {0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5};
+  const std::vector<float> doubled = {2, 4, 6, 8, 10, 12, 14, 16};
+  // The elements of a row as further rows.
+  EXPECT_EQ(same([](Written& file) {
+              file.Node("Reshape", {"x", "merged"}, {"a"});
+              file.Node("Sub", {"a", "a"}, {"b"});
+              file.Node("Softmax", {"b"}, {"c"});
+              file.Node("Reshape", {"c", "shape"}, {"y"});
+            }),
+            halves);
+  // Time first, merged with the batch, and apart again.
+  EXPECT_EQ(same([](Written& file) {
+              file.Node("Reshape", {"x", "split"}, {"a"});
+              Written::Attribute(file.Node("Transpose", {"a"}, {"b"}), "perm", std::vector<int64_t>{1, 0, 2});
+              file.Node("Reshape", {"b", "merged"}, {"c"});
+              file.Node("Add", {"c", "c"}, {"d"});
+              file.Node("Reshape", {"d", "sequence"}, {"e"});
+              Written::Attribute(file.Node("Transpose", {"e"}, {"f"}), "perm", std::vector<int64_t>{1, 0, 2});
+              file.Node("Reshape", {"f", "shape"}, {"y"});
+            }),
+            doubled);
+  // Weights that take the type of the data.
+  EXPECT_EQ(same([](Written& file) {
+              file.Floats("two", {4}, 2);
+              file.Node("CastLike", {"two", "x"}, {"factor"});
+              file.Node("Mul", {"x", "factor"}, {"y"});
+            }),
+            doubled);
+  // Two batches in one, as networks of pairs have them.
+  EXPECT_EQ(same([](Written& file) {
+              Written::Attribute(file.Node("Concat", {"x", "x"}, {"a"}), "axis", 0);
+              file.Node("Relu", {"a"}, {"b"});
+              Written::Attribute(file.Node("Split", {"b"}, {"c", "d"}), "axis", 0);
+              file.Node("Add", {"c", "d"}, {"y"});
+            }),
+            doubled);
+  EXPECT_EQ(same([](Written& file) {
+              Written::Attribute(file.Node("Concat", {"x", "x"}, {"a"}), "axis", 0);
+              file.Node("Reshape", {"a", "pairs"}, {"b"});
+              auto& sum = file.Node("ReduceMax", {"b"}, {"c"});
+              Written::Attribute(sum, "axes", std::vector<int64_t>{0});
+              Written::Attribute(sum, "keepdims", 0);
+              file.Node("Add", {"c", "x"}, {"y"});
+            }),
+            doubled);
+}
+
+TEST(Import, KnowsTheRowsOfAllOps) {
+  for (const auto family : {MathOps(), ShapeOps(), ImageOps(), SequenceOps()})
+    for (const auto& row : family) EXPECT_TRUE(KnowsRowsOf(row.op)) << row.op;
+  EXPECT_FALSE(KnowsRowsOf("CumSum"));
+}
+
 TEST(Refusal, OfNodesWithoutInputs) {
   for (const auto* op :
        {"Dropout", "Relu", "Mul", "Concat", "Conv", "LSTM", "Reshape", "Split", "Gather", "Shape"}) {
@@ -429,6 +587,78 @@ TEST(Import, ReducesSquaresAndCastsLikeOthers) {
   EXPECT_EQ(network->outputs(), Shape{1});
   Running running(*network, {4}, 2, false);
   EXPECT_EQ(running({1, 2, 3, 4, 0, -1, 0, 0.5f}), (std::vector<float>{360, 15}));
+}
+
+// The f32 values of x[2, 4], cast from type to type and back to f32.
+std::vector<float> CastThrough(Written file, const std::vector<int64_t>& types,
+                               const std::vector<float>& inputs) {
+  std::string last = "x";
+  for (size_t i = 0; i <= types.size(); ++i) {
+    const std::string next = i == types.size() ? "y" : "c" + std::to_string(i);
+    Written::Attribute(file.Node("Cast", {last}, {next}), "to", i == types.size() ? 1 : types[i]);
+    last = next;
+  }
+  const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+  return Running(*network, {4}, 2, false)(inputs);
+}
+
+TEST(Import, CastsToBoolByComparingWithZero) {
+  constexpr int64_t kU8 = 2, kI64 = 7, kBool = 9;
+  const std::vector<float> inputs = {0.5f, -1, 0, NAN, 300, -0.0f, 3, 1};
+  const std::vector<float> truth = {1, 1, 0, 1, 1, 0, 1, 1};
+  EXPECT_EQ(CastThrough({}, {kBool}, inputs), truth);
+  EXPECT_EQ(CastThrough({}, {kBool, kBool}, inputs), truth);
+  EXPECT_EQ(CastThrough({}, {kBool, kU8}, inputs), truth);
+  EXPECT_EQ(CastThrough({}, {kI64, kBool}, inputs), (std::vector<float>{0, 1, 0, 0, 1, 0, 1, 1}));
+  EXPECT_EQ(CastThrough({}, {kU8, kBool}, inputs), (std::vector<float>{0, 0, 0, 0, 1, 0, 1, 1}));
+  EXPECT_EQ(CastThrough({}, {kU8}, inputs), (std::vector<float>{0, 0, 0, 0, 255, 0, 3, 1}));
+  Written bools;
+  bools.model().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+      proto::TensorProto::BOOL);
+  EXPECT_EQ(CastThrough(bools, {}, inputs), truth);
+}
+
+TEST(Import, CastsLikeBoolsAndLikeBytes) {
+  const std::vector<float> inputs = {0.5f, -1, 0, NAN, 300, -0.0f, 3, 1};
+  const auto cast_like = [&](proto::TensorProto::DataType type, const std::string& through) {
+    Written file;
+    auto& like = file.Floats("t", {1});
+    like.clear_float_data();
+    like.set_data_type(type);
+    like.add_int32_data(1);
+    file.Ints("three", {3});
+    file.Node(through, {"t"}, {"like"});
+    file.Node("CastLike", {"x", "like"}, {"a"});
+    file.Node("CastLike", {"three", "like"}, {"b"});
+    file.Node("CastLike", {"a", "x"}, {"c"});
+    file.Node("CastLike", {"b", "x"}, {"d"});
+    file.Node("Mul", {"c", "d"}, {"y"});
+    const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+    return Running(*network, {4}, 2, false)(inputs);
+  };
+  const std::vector<float> truth = {1, 1, 0, 1, 1, 0, 1, 1};
+  EXPECT_EQ(cast_like(proto::TensorProto::BOOL, "Identity"), truth);
+  EXPECT_EQ(cast_like(proto::TensorProto::UINT8, "Identity"), (std::vector<float>{0, 0, 0, 0, 765, 0, 9, 3}));
+  EXPECT_EQ(cast_like(proto::TensorProto::BOOL, "Not"), truth);
+}
+
+// A bias of the last axis, after a reshape that splits the columns of a product or keeps them.
+TEST(Import, AddsABiasBehindAReshape) {
+  const auto shifted = [](const std::vector<int64_t>& target) {
+    Written file;
+    file.Floats("w", {4, 6}, 1);
+    auto& bias = file.Floats("b", {target.back()});
+    for (int64_t i = 0; i < target.back(); ++i)
+      bias.set_float_data(static_cast<int>(i), static_cast<float>(i));
+    file.Ints("shape", target);
+    file.Node("MatMul", {"x", "w"}, {"product"});
+    file.Node("Reshape", {"product", "shape"}, {"split"});
+    file.Node("Add", {"split", "b"}, {"y"});
+    const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+    return Running(*network, {4}, 1, false)({1, 2, 3, 4});
+  };
+  EXPECT_EQ(shifted({-1, 2, 3}), (std::vector<float>{10, 11, 12, 10, 11, 12}));
+  EXPECT_EQ(shifted({-1, 1, 6}), (std::vector<float>{10, 11, 12, 13, 14, 15}));
 }
 
 // The file's word counts: scalars and what passes through functions are trained, weights may be constants.
@@ -521,9 +751,46 @@ TEST(Import, EndsWhereItIsTold) {
 }
 
 TEST(Import, KnowsItsIds) {
-  EXPECT_EQ(Load("lstm")->ids(), 11u);
-  EXPECT_EQ(Load("attention")->ids(), 13u);
-  EXPECT_EQ(Load("mlp")->ids(), 0u);
+  EXPECT_THAT(Load("lstm")->ids(), testing::Each(11u));
+  EXPECT_EQ(static_cast<int64_t>(Load("lstm")->ids().size()), RowOf(Goldens().at("lstm")).elements());
+  EXPECT_THAT(Load("attention")->ids(), testing::Each(13u));
+  EXPECT_THAT(Load("mlp")->ids(), testing::IsEmpty());
+}
+
+// Lookups in a table of three rows and two columns.
+Written Lookup(const std::string& op, const std::string& ids) {
+  Written file;
+  auto& table = file.Floats("table", {3, 2});
+  for (int i = 0; i < 6; ++i) table.set_float_data(i, static_cast<float>(i + 1));
+  file.Ints("columns", {3, 0});
+  file.Ints("one", {1});
+  file.Ints("two", {2});
+  file.Ints("sizes", {2, 1, 1});
+  file.Floats("factor", {}, -1);
+  if (op == "Gather") Written::Attribute(file.Node(op, {"x", "columns"}, {"some"}), "axis", 1);
+  if (op == "Slice") file.Node(op, {"x", "one", "two", "one"}, {"some"});
+  if (op == "Split") Written::Attribute(file.Node(op, {"x", "sizes"}, {"a", "some", "b"}), "axis", 1);
+  if (op == "Mul") file.Node(op, {"x", "factor"}, {"some"});
+  Written::Attribute(file.Node("Cast", {ids}, {"ids"}), "to", 7);
+  file.Node("Gather", {"table", "ids"}, {"y"});
+  return file;
+}
+
+TEST(Import, KnowsWhichColumnsAreIds) {
+  const auto ids = [](const std::string& op, const std::string& name = "some") {
+    return Network::Import(Lookup(op, name).bytes(), "net.onnx", {.output = "", .row = {4}})->ids();
+  };
+  EXPECT_THAT(ids("Gather"), testing::ElementsAre(3, 0, 0, 3));
+  EXPECT_THAT(ids("Slice"), testing::ElementsAre(0, 3, 0, 0));
+  EXPECT_THAT(ids("Split"), testing::ElementsAre(0, 0, 3, 0));
+  EXPECT_THAT(ids("", "x"), testing::ElementsAre(3, 3, 3, 3));
+  EXPECT_THAT(ids("Mul"), testing::IsEmpty());
+}
+
+TEST(Import, CountsComputedIndicesFromTheEnd) {
+  const auto network = Network::Import(Lookup("Mul", "some").bytes(), "net.onnx", {.output = "", .row = {4}});
+  Running running(*network, {4}, 1, false);
+  EXPECT_EQ(running({1, 0, -2, 3}), (std::vector<float>{5, 6, 1, 2, 5, 6, 1, 2}));
 }
 
 TEST(Import, WeightsHaveTheFilesNames) {

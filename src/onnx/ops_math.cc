@@ -104,11 +104,14 @@ void BuildAdd(const NodeContext& call) {
   for (const size_t bias : {size_t{1}, size_t{0}}) {
     const Shape &x = call.ShapeOf(1 - bias), &b = call.ShapeOf(bias);
     if (b.rank() != 1 || x.rank() < 2 || x[x.rank() - 1] != b[0] || call.IsLast(1 - bias)) continue;
-    const Value v = call.F32(bias);
-    const Value y = UnderReshape(call.graph(), call.F32(1 - bias), "matmul", [&](Value in) {
-      return call.graph().Make<ops::BiasAdd>({in, v});
-    });
-    return call.Out(0, y);
+    Graph& graph = call.graph();
+    const Value v = call.F32(bias), in = call.F32(1 - bias);
+    const auto add = [&](Value to) { return graph.Make<ops::BiasAdd>({to, v}); };
+    // Before a reshape that splits the product's columns, the bias would not fit.
+    const auto& before = graph.node(in).inputs;
+    const bool fits = !before.empty() && graph.shape(before[0]).rank() > 0 &&
+                      graph.shape(before[0])[graph.shape(before[0]).rank() - 1] == b[0];
+    return call.Out(0, fits ? UnderReshape(graph, in, "matmul", add) : add(in));
   }
   Binary<ops::Add>(call);
 }

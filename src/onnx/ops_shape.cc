@@ -200,30 +200,17 @@ void BuildSlice(const NodeContext& call) {
 void BuildSplit(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   const size_t axis = AxisOf(IntAttribute(call.node, "axis", 0), from.rank());
-  const auto count = static_cast<int64_t>(call.node.outputs.size());
-  if (count == 0) FailShape("has no outputs");
-  std::vector<int64_t> sizes;
-  if (call.Has(1)) {
-    sizes = call.KnownInts(1);
-  } else {
-    const int64_t each = (from[axis] + count - 1) / count;
-    for (int64_t i = 0; i < count; ++i) {
-      sizes.push_back(std::clamp<int64_t>(from[axis] - i * each, 0, each));
-    }
-  }
-  if (static_cast<int64_t>(sizes.size()) != count) {
-    FailShape("has " + std::to_string(sizes.size()) + " sizes, but " + std::to_string(count) + " outputs");
-  }
+  const auto sizes = SplitSizes(from[axis], call.node.outputs.size(), call.Has(1) ? &call.Known(1) : nullptr);
   std::vector<int64_t> begin(from.rank()), size = SizesOf(from);
   int64_t at = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t own = sizes[static_cast<size_t>(i)];
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t own = sizes[i];
     if (own < 0 || own > from[axis] - at)
       FailShape("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
     begin[axis] = at;
     size[axis] = own;
     at += own;
-    if (call.Wants(static_cast<size_t>(i))) PutSlice(call, static_cast<size_t>(i), begin, size);
+    if (call.Wants(i)) PutSlice(call, i, begin, size);
   }
   if (at != from[axis])
     FailShape("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
@@ -290,19 +277,23 @@ void BuildDropout(const NodeContext& call) {
   call.Out(0, call.graph().Make<ops::Dropout>({call.F32(0), random_seed}, rate, salt));
 }
 
+void PutCast(const NodeContext& call, DType to, bool to_bool) {
+  if (to_bool ? call.IsBool(0) : to == call.In(0).type) return call.Forward(0, 0);
+  if (call.In(0).known) return call.OutKnown(0, Converted(*call.In(0).known, to, to_bool));
+  Graph& graph = call.graph();
+  call.Out(0, to_bool ? ToBool(graph, call.Plain(0)) : graph.Make<ops::Cast>({call.Plain(0)}, to));
+}
+
 void BuildCast(const NodeContext& call) {
-  const auto to = KeptAs(IntAttribute(call.node, "to", 0));
-  if (!to) FailShape("to type " + std::to_string(IntAttribute(call.node, "to", 0)) + " is not supported");
-  if (*to == call.In(0).type) return call.Forward(0, 0);
-  call.Out(0, call.graph().Make<ops::Cast>({call.Plain(0)}, *to));
+  const int64_t number = IntAttribute(call.node, "to", 0);
+  const auto to = KeptAs(number);
+  if (!to) FailShape("to type " + std::to_string(number) + " is not supported");
+  PutCast(call, *to, number == kBoolNumber);
 }
 
 // The second input has the type, and may be any value.
 void BuildCastLike(const NodeContext& call) {
-  const DType to = call.In(1).type;
-  if (to == call.In(0).type) return call.Forward(0, 0);
-  if (call.In(0).known) return call.OutKnown(0, Converted(*call.In(0).known, to, false));
-  call.Out(0, call.graph().Make<ops::Cast>({call.Plain(0)}, to));
+  PutCast(call, call.In(1).type, call.IsBool(1));
 }
 
 void BuildPad(const NodeContext& call) {
@@ -379,6 +370,17 @@ void GatherKnown(const NodeContext& call, size_t axis) {
   call.Out(0, Reshaped(graph, all, ShapeFrom(sizes)));
 }
 
+// Indices of which the negative ones count from the end of an axis.
+Value CountedFromEnd(Graph& graph, Value indices, int64_t size) {
+  constexpr int64_t kExact = int64_t{1} << 24;  // f32 has the whole numbers up to here
+  if (size > kExact) return indices;
+  const Value at = graph.Make<ops::Cast>({indices}, DType::kF32);
+  const Value zero = graph.Make<graph::Constant>({}, 0.0f);
+  const Value turned = graph.Make<ops::Where>(
+      {graph.Make<ops::Less>({at, zero}), graph.Make<ops::Scale>({at}, 1.0f, static_cast<float>(size)), at});
+  return graph.Make<ops::Cast>({turned}, DType::kI32);
+}
+
 void BuildGather(const NodeContext& call) {
   const size_t axis = AxisOf(IntAttribute(call.node, "axis", 0), call.ShapeOf(0).rank());
   if (call.In(1).known) return GatherKnown(call, axis);
@@ -386,11 +388,12 @@ void BuildGather(const NodeContext& call) {
   const TensorType table{call.In(0).type, call.ShapeOf(0)};
   if (call.In(1).type != DType::kI32 && call.In(1).type != DType::kI64) FailShape("indices must be integers");
   Value indices = call.Plain(1);
+  if (!call.IsBounded(1)) indices = CountedFromEnd(graph, indices, table.shape[axis]);
   if (axis != 0 || table.dtype != DType::kF32 || table.shape.rank() != 2) {
     return call.Out(0, graph.Make<ops::Gather>({call.Plain(0), indices}, static_cast<int>(axis)));
   }
   // A lookup in a table, with a sparse gradient. Avoid a cast of the ids to i64 and back.
-  if (call.In(1).type != DType::kI32) {
+  if (graph.type(indices).dtype != DType::kI32) {
     const auto& node = graph.node(indices);
     if (node.op->kind() == "cast") indices = node.inputs[0];
     indices = graph.Make<ops::Cast>({indices}, DType::kI32);

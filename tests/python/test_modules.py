@@ -346,6 +346,36 @@ def test_ids_beside_a_parameter_of_the_module_itself():
 
 
 @pytest.mark.long
+def test_ids_that_are_in_no_table():
+    torch = pytest.importorskip("torch")
+    table = torch.nn.Embedding(7, 3)
+    apart = module_of(lambda s, x: s.l(torch.cat([s.table(x[:, 1].long()), x[:, 2:]], 1)), table=table)  # beside numbers
+    X = np.array([[50.5, 0, -3.5, 9], [-1, 6, 0.5, 7], [8, 3, 99, -9]], np.float32)
+    y = np.array([0, 1, 2])
+    classifier = leat.Classifier(apart, optimizer=leat.SGD(0.1), random_state=1).fit(X, y)
+    before = classifier.state_dict()["table.weight"].clone()
+    for wrong in (7, -1, 1e9):
+        X[2, 1] = wrong
+        said = f"^row 2, column 1: id {wrong:g} is not in the model's table of 7 rows; must be from 0 to 6$".replace("+", "[+]")
+        for call in (lambda: classifier.predict(X), lambda: classifier.partial_fit(X, y),
+                     lambda: leat.Classifier(apart, random_state=1).fit(X, y)):
+            with pytest.raises(ValueError, match=said):
+                call()
+    assert classifier.state_dict()["table.weight"].equal(before)
+
+
+@pytest.mark.long
+def test_modules_that_mix_the_rows_of_a_batch():
+    torch = pytest.importorskip("torch")
+    mixes = "mixes the rows of a batch; each row must be computed by itself, since short batches are padded$"
+    refused(f"model.onnx: node '/ReduceMean' .ReduceMean.: {mixes}",
+            module_of(lambda s, x: s.l(x) - s.l(x).mean(0)), exporter="torchscript")
+    refused(f" .Softmax.: {mixes}", module_of(lambda s, x: s.l(x).softmax(0)))
+    refused(f" .MatMul.: {mixes}", module_of(lambda s, x: (x @ x.T) @ s.l(x)))
+    refused(f" .LSTM.: {mixes}", module_of(lambda s, x: s.l(s.lstm(x)[0][:, -1]), lstm=torch.nn.LSTM(4, 5)), (3, 4))
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 def test_dropout_is_trained_with_its_rate(exporter):
     torch = pytest.importorskip("torch")

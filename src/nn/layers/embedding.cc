@@ -47,7 +47,9 @@ class EmbeddingLayer final : public Layer {
     }
     return out;
   }
-  uint32_t ids() const override { return size_; }
+  std::vector<uint32_t> ids() const override {
+    return std::vector<uint32_t>(static_cast<size_t>(row_.elements()), size_);
+  }
 
  private:
   Shape WithUnits(std::span<const int64_t> sizes) const {

@@ -35,7 +35,7 @@ std::string Sequences(const std::string& layers) {
 TEST(RecurrentLayers, HaveTheShapesAndVariablesOfTheirKind) {
   const Model lstm = MakeRecurrent(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 4}\n"));
   EXPECT_EQ(lstm.ToString(), "5-5x3-5x4 negative_sum, 149 parameters");
-  EXPECT_EQ(lstm.feature_ids(), 7u);
+  EXPECT_EQ(lstm.feature_ids(), std::vector<uint32_t>(5, 7));
   std::vector<std::string> names;
   for (const auto& variable : lstm.variables()) names.push_back(variable.name + variable.shape.ToString());
   EXPECT_THAT(names, ElementsAre("embedding1/table[7, 3]", "lstm1/input_weight[3, 16]",
