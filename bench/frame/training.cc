@@ -65,9 +65,11 @@ Training::Training(const TrainingCase& c, const optim::OptimizerConfig& optimize
   }
 
   Rng rng(2);
-  for (float& f : features_.as<float>()) {
-    f = c.features == Features::kIds ? static_cast<float>(rng.Below(model_.feature_ids()))
-                                     : static_cast<float>(rng.Normal());
+  const std::vector<uint32_t> ids = model_.feature_ids();  // of a row
+  const auto features = features_.as<float>();
+  for (size_t i = 0; i < features.size(); ++i) {
+    features[i] =
+        static_cast<float>(c.features == Features::kIds ? rng.Below(ids[i % ids.size()]) : rng.Normal());
   }
   for (float& l : labels_.as<float>()) l = static_cast<float>(rng.Below(model_.classes()));
   std::ranges::fill(weights_.as<float>(), 1.0f);
