@@ -524,6 +524,22 @@ TEST(Import, RowsMayMoveTogether) {
               file.Node("Mul", {"x", "factor"}, {"y"});
             }),
             doubled);
+  // The rows as channels, each with its own mean, as Keras exports layer normalisation.
+  const auto normed = same([](Written& file) {
+    file.Ints("channels", {1, -1, 4, 1});
+    file.Floats("zero", {}, 0);
+    file.Floats("one", {}, 1);
+    file.Node("Reshape", {"x", "channels"}, {"a"});
+    auto& mean = file.Node("ReduceMean", {"a"}, {"mean"});
+    Written::Attribute(mean, "axes", std::vector<int64_t>{0, 2, 3});
+    Written::Attribute(mean, "keepdims", 0);
+    file.Node("Shape", {"mean"}, {"rows"});
+    file.Node("Expand", {"zero", "rows"}, {"zeros"});
+    file.Node("Expand", {"one", "rows"}, {"ones"});
+    file.Node("BatchNormalization", {"a", "ones", "zeros", "mean", "ones"}, {"b"});
+    file.Node("Reshape", {"b", "shape"}, {"y"});
+  });
+  for (size_t i = 0; i < 8; ++i) EXPECT_NEAR(normed[i], static_cast<float>(i % 4) - 1.5f, 1e-4) << i;
   // Two batches in one, as networks of pairs have them.
   EXPECT_EQ(same([](Written& file) {
               Written::Attribute(file.Node("Concat", {"x", "x"}, {"a"}), "axis", 0);

@@ -21,17 +21,17 @@ enum class Kind {
   kAxis,       // along `axis`, default -1
   kInner,      // along all axes from `axis` on, default -1
   kImages,     // along all axes but the first
-  kChannels,   // along no axis, with a value for each element of axis 1
   kSequences,  // along all axes but the second
 };
 
 constexpr std::pair<Kind, std::string_view> kOpsOf[] = {
     {Kind::kElements,
-     " Abs Add And Cast CastLike Ceil Clip Constant ConstantOfShape Cos Div Dropout Elu Equal Erf Exp "
-     "Expand Floor Gelu Gemm Greater GreaterOrEqual HardSigmoid HardSwish Identity LeakyRelu Less "
-     "LessOrEqual Log MatMul Max Mean Min Mod Mul Neg Not Or PRelu Pad Pow Range Reciprocal ReduceL2 "
-     "ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Round "
-     "Selu Shape Sigmoid Sign Sin Size Softplus Softsign Sqrt Sub Sum Tanh Transpose Trilu Where Xor "},
+     " Abs Add And BatchNormalization Cast CastLike Ceil Clip Constant ConstantOfShape Cos Div Dropout "
+     "Elu Equal Erf Exp Expand Floor Gelu Gemm Greater GreaterOrEqual HardSigmoid HardSwish Identity "
+     "LeakyRelu Less LessOrEqual Log MatMul Max Mean Min Mod Mul Neg Not Or PRelu Pad Pow Range "
+     "Reciprocal ReduceL2 ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+     "ReduceSumSquare Relu Round Selu Shape Sigmoid Sign Sin Size Softplus Softsign Sqrt Sub Sum Tanh "
+     "Transpose Trilu Where Xor "},
     {Kind::kReshapes, " Flatten Reshape Squeeze Unsqueeze "},
     {Kind::kConcat, " Concat "},
     {Kind::kParts, " Slice Split "},
@@ -41,7 +41,6 @@ constexpr std::pair<Kind, std::string_view> kOpsOf[] = {
     {Kind::kImages,
      " AveragePool Conv ConvTranspose GlobalAveragePool GlobalMaxPool GroupNormalization "
      "InstanceNormalization MaxPool "},
-    {Kind::kChannels, " BatchNormalization "},
     {Kind::kSequences, " GRU LSTM RNN "},
 };
 
@@ -168,16 +167,13 @@ class Checker {
       case Kind::kImages:
         mixes = rows && rows->axis != 0;
         break;
-      case Kind::kChannels:
-        mixes = rows && rows->axis == 1;
-        break;
       case Kind::kSequences:
         mixes = rows && rows->axis != 1;
         break;
       default:
         break;
     }
-    if (kind == Kind::kInner || kind == Kind::kImages || kind == Kind::kChannels) {
+    if (kind == Kind::kInner || kind == Kind::kImages) {
       for (size_t i = 1; i < node.inputs.size(); ++i) mixes = mixes || RowsOf(node, i).has_value();
     }
     if (mixes) FailRows();
