@@ -4,8 +4,8 @@
 #include <spdlog/spdlog.h>
 
 #if FMT_VERSION < 100000 && !defined(__clang__)
-// The library has it. Later versions declare it themselves, and clang gives it another name than g++, which has
-// compiled the library.
+// The library has it. Later versions declare it themselves, and clang gives it another name than g++, which
+// has compiled the library.
 extern template void fmt::detail::vformat_to<char>(fmt::detail::buffer<char>& out, fmt::string_view format,
                                                    fmt::format_args arguments, fmt::detail::locale_ref);
 #endif
