@@ -212,10 +212,11 @@ void RunSeed(uint64_t seed, bool same_priority) {
 }
 
 TEST(PoolSimulation, ThreeJobsOfDifferentPriorityOnEightCores) {
-  for (uint64_t seed = 1; seed <= 1000 && !::testing::Test::HasFailure(); ++seed) RunSeed(seed, false);
+  const uint64_t seeds = SeedsOf(1000, 4);
+  for (uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) RunSeed(seed, false);
   RecordProperty("worst_deviation", std::to_string(g_worst));
-  EXPECT_GT(g_preemptions, 100u) << "jobs that were preempted as a whole";
-  EXPECT_GT(g_moves, 20u) << "some of them go on elsewhere, from their buckets";
+  EXPECT_GT(g_preemptions, seeds / 10) << "jobs that were preempted as a whole";
+  EXPECT_GT(g_moves, seeds / 50) << "some of them go on elsewhere, from their buckets";
 }
 
 TEST(PoolSimulation, ThreeJobsOfOnePriority) {
