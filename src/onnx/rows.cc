@@ -100,7 +100,7 @@ class Checker {
     return found;
   }
 
-  // Of a value that is computed from no rows.
+  // The place of the rows in a value that is the same for every row, such as a constant that was expanded.
   std::optional<RowPlace> Alike(const std::string& name) const {
     const auto axis = RowAxis(name);
     if (!axis) return std::nullopt;

@@ -58,7 +58,7 @@ TEST(ConnectionLimitTest, AHostWithManyUnknownOnesMakesRoom) {
   }
 }
 
-// Whoever has many addresses ends no others that came later.
+// A flood from many hosts, one connection from each, ends its own older ones before one that came later.
 TEST(ConnectionLimitTest, OfHostsWithAsManyTheOldestOneMakesRoom) {
   Peers limit(10);
   std::vector<std::shared_ptr<LimitedPeer>> peers;

@@ -205,8 +205,7 @@ Result<std::unique_ptr<FileReader>> FileReader::Open(const std::string& path, co
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
   std::unique_ptr<FileReader> reader(new FileReader(std::make_unique<File>(fd, options.bytes), path));
-  if (const Status begun = reader->file_->Begin(); !begun.ok())
-    return Status(begun.code(), path + ": " + begun.message());
+  LEAT_RETURN_IF_ERROR(reader->file_->Begin().With(path));
 
   const bool encoded = !IsUtf8Name(options.encoding);
   std::string raw(kHeadBytes, '\0');
@@ -235,7 +234,7 @@ Result<std::unique_ptr<FileReader>> FileReader::Open(const std::string& path, co
 
 Result<size_t> FileReader::Unpack(char* out, size_t size) {
   auto read = file_->Read(out, size);
-  if (!read.ok()) return Status(read.status().code(), path_ + ": " + read.status().message());
+  if (!read.ok()) return read.status().With(path_);
   return read;
 }
 
