@@ -79,6 +79,14 @@ def free_port():
     return free_ports(1)[0]
 
 
+@contextlib.contextmanager
+def nobodys_address():
+    """An address where nobody listens, and where no other test can begin to."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
 class Job:
     """A job in the background: `leat train` and its child processes."""
 

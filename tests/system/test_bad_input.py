@@ -173,9 +173,7 @@ def test_a_directory_that_cannot_be_written(tmp_path, directory):
 # Roles wait for it for a minute.
 @pytest.mark.parametrize("role", ["status", *(["worker", "ps", "bots"] if os.environ.get("LEAT_LONG") == "1" else [])])
 def test_a_coordinator_that_is_not_there(tmp_path, role):
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    with leat.nobodys_address() as address:
         leat.refused(leat.run(role, "--coordinator", address, env={"LEAT_TOKEN": "x"}, timeout=300), address, status=75)
 
 

@@ -125,8 +125,9 @@ def test_bad_input_is_one_line(tmp_path, server):
 
 
 def test_a_store_that_cannot_be_reached_is_one_line(tmp_path, server):
-    env = {**server.env(), "AWS_ENDPOINT_URL": f"http://127.0.0.1:{leat.free_port()}"}
-    done = leat.run("train", job(tmp_path, "bad"), "--directory", tmp_path / "job", env=env)
+    with leat.nobodys_address() as address:
+        env = {**server.env(), "AWS_ENDPOINT_URL": f"http://{address}"}
+        done = leat.run("train", job(tmp_path, "bad"), "--directory", tmp_path / "job", env=env)
     leat.refused(done, f"s3://{s3.BUCKET}/bad", "127.0.0.1", "tried", status=75)
     assert not (tmp_path / "job").exists()
 

@@ -202,7 +202,9 @@ def test_commands_scale_drain_and_pause(tmp_path, strategy):
         command.refused(["drain", "coordinator", "0"], "'coordinator 0'")
         assert job.status()["wanted"] == {"workers": 1, "ps": 1}, "nothing of that has happened"
         finish(job)
-        command.refused(["scale", "--workers", "3"], command.address, status=75)
+    # The ended job's port may be another test's by now.
+    with leat.nobodys_address() as address:
+        Commands(address, command.token).refused(["scale", "--workers", "3"], address, status=75)
 
 
 @pytest.mark.parametrize("strategy", ["{type: sync, lanes: 8}", "allreduce"])
