@@ -28,6 +28,10 @@ LAYERS = {
 }
 
 
+# A model's own ones are not called: the network alone goes to Leat.
+_TRAINING = ("train_step", "compute_loss", "compute_loss_and_updates")
+
+
 def base_of(layer):
     """The class of Keras that a layer is of, or derived from; None: it is a user's own."""
     for kind in type(layer).__mro__:
@@ -43,6 +47,7 @@ def all_layers(model):
 
 def check(model):
     """Raises ValueError with the first layer that is not known to be trained as Keras does, and its option."""
+    _check_training(model)
     for layer in all_layers(model):
         kind = base_of(layer)
         place = f"the layer {layer.name} ({type(layer).__name__})"
@@ -74,6 +79,18 @@ def check(model):
             if found is not None:
                 raise ValueError(f"the weight {getattr(weight, 'path', weight.name)}: Leat does not train with "
                                  f"{option}={type(found).__name__}; it must be None")
+
+
+def _check_training(model):
+    kind = base_of(model).__name__
+    if kind not in ("Model", "Functional", "Sequential"):
+        raise ValueError(f"the model {model.name}: Leat does not train models of the type {kind}; docs/python.md lists what it "
+                         "trains as Keras does")
+    for method in _TRAINING:
+        made_in = getattr(getattr(model, method, None), "__module__", "keras")
+        if made_in.split(".")[0] not in ("keras", "tf_keras"):
+            raise ValueError(f"the model {model.name} ({type(model).__name__}) has its own {method}, which Leat does not call; "
+                             "keras.Model(model.inputs, model.outputs) is the network alone")
 
 
 def check_losses(model):

@@ -207,3 +207,20 @@ OWN_REFUSED = [
     ("^the layer mine .Own. adds a loss", {"adds": "training"}),
     ("^the layer mine .Own. adds a loss", {"base": "Dense", "adds": "always"}),
 ]
+
+
+def check_own_training_refused(keras, method):
+    """The network alone goes to Leat, so what the model adds to its training would be lost."""
+    import pytest
+
+    import leat
+
+    def own(self, *args, **options):
+        return getattr(keras.Model, method)(self, *args, **options)
+
+    inputs = keras.Input(VECTOR)
+    model = type("Mine", (keras.Model,), {method: own})(inputs, keras.layers.Dense(3)(inputs))
+    with pytest.raises(ValueError, match=f"^the model .*Mine. has its own {method}, which Leat does not call; "
+                       r"keras.Model\(model.inputs, model.outputs\) is the network alone$"):
+        leat.Keras(model).export(VECTOR)
+    leat.Keras(keras.Model(model.inputs, model.outputs)).export(VECTOR)

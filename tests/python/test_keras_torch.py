@@ -37,6 +37,12 @@ def test_layers_of_the_users_own_that_add_to_a_step(keras, text, options):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("method", ["train_step", "compute_loss"])
+def test_models_with_a_training_of_their_own(keras, method):
+    keras_cases.check_own_training_refused(keras, method)
+
+
+@pytest.mark.long
 def test_a_model_that_was_never_called(keras, capfd):
     import leat
 
