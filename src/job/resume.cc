@@ -11,6 +11,8 @@
 namespace leat::job {
 namespace {
 
+constexpr Duration kNewLeader = std::chrono::seconds(30);
+
 // By partition: every offset below may have been used by the job.
 std::vector<uint64_t> UsedOffsets(const protocol::RecoveredState& restored, size_t partitions) {
   std::vector<uint64_t> used(partitions, 0);
@@ -134,6 +136,7 @@ std::string DamageNote(const Job& job, const checkpoint::IntactCheckpoint& found
 }
 
 void CheckNoDataLoss(const Job& job, const protocol::RecoveredState& restored, stream::Source& source,
+                     Time now, std::optional<Time>* short_since,
                      std::vector<stream::PartitionRange>* ranges) {
   const auto used = UsedOffsets(restored, ranges->size());
   for (size_t p = 0; p < ranges->size(); ++p) {
@@ -142,15 +145,20 @@ void CheckNoDataLoss(const Job& job, const protocol::RecoveredState& restored, s
     if (range.end >= used[p]) continue;
     const LogStream* log = job.stream.log();
     if (log == nullptr || log->fail_on_data_loss) {
+      const std::string found = job.stream.Describe() + " partition " + std::to_string(range.partition) +
+                                " ends at offset " + std::to_string(range.end) + ", but job '" + job.name +
+                                "' has used the offsets before " + std::to_string(used[p]);
+      if (!*short_since) *short_since = now;
+      if (job.stream.kafka() != nullptr && now - **short_since < kNewLeader)
+        Throw({Code::kUnavailable, found + ": its leader may be new, and is asked again"});
       throw std::invalid_argument(
-          job.stream.Describe() + " partition " + std::to_string(range.partition) + " ends at offset " +
-          std::to_string(range.end) + ", but job '" + job.name + "' has used the offsets before " +
-          std::to_string(used[p]) + ": records are lost" +
+          found + ": records are lost" +
           (log != nullptr ? "; 'fail_on_data_loss: false' continues without them" : ""));
     }
     if (const Status advanced = source.Advance(range.partition, used[p]); !advanced.ok()) Throw(advanced);
     range.end = used[p];
   }
+  short_since->reset();
 }
 
 }  // namespace leat::job

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/exit_status.h"
 #include "job/testing.h"
 #include "stream/log/log_writer.h"
 
@@ -42,10 +43,12 @@ class DataLossTest : public ::testing::Test {
     auto source = job.stream.Open();
     EXPECT_TRUE(source.ok());
     ranges_ = *(*source)->Ranges();
-    return Mistake([&] { CheckNoDataLoss(job, restored, **source, &ranges_); });
+    return Mistake([&] { CheckNoDataLoss(job, restored, **source, now_, &short_since_, &ranges_); });
   }
   const TempDir directory_;
   std::vector<stream::PartitionRange> ranges_;
+  Time now_{};
+  std::optional<Time> short_since_;
 };
 
 TEST_F(DataLossTest, ALogThatEndsBeforeAUsedOffsetIsRefused) {
@@ -64,16 +67,44 @@ TEST_F(DataLossTest, ALogThatEndsBeforeAUsedOffsetIsRefused) {
   EXPECT_EQ(ranges_[1].end, 30u);
 }
 
+TEST_F(DataLossTest, ANewLeaderOfKafkaIsAskedAgainForAWhile) {
+  const Job job = Job::Load({.text = Replaced(kSmallJob, "{topic: events,",
+                                              "{topic: events, kafka: {bootstrap.servers: \"b:9092\"},")},
+                            {.directory = directory_.path()});
+  ASSERT_NE(job.stream.kafka(), nullptr);
+  auto its_source = stream::EmbeddedLog::OpenSource(directory_ / "log", "events");
+  ASSERT_TRUE(its_source.ok());
+  const auto code_at = [&](int seconds, uint64_t end) -> Code {
+    ranges_ = {{.partition = 0, .begin = 0, .end = 30}, {.partition = 1, .begin = 0, .end = end}};
+    try {
+      CheckNoDataLoss(job, With(31, 0, 1), **its_source, Time(std::chrono::seconds(seconds)), &short_since_,
+                      &ranges_);
+      return Code::kOk;
+    } catch (const StatusError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("partition 1 ends at offset 30, but job 'small' has used"));
+      return error.status().code();
+    } catch (const std::invalid_argument&) {
+      return Code::kInvalidArgument;
+    }
+  };
+  EXPECT_EQ(code_at(100, 30), Code::kUnavailable);
+  EXPECT_EQ(code_at(129, 30), Code::kUnavailable);
+  EXPECT_EQ(code_at(129, 31), Code::kOk);
+  EXPECT_EQ(code_at(150, 30), Code::kUnavailable) << "another time";
+  EXPECT_EQ(code_at(180, 30), Code::kInvalidArgument);
+}
+
 TEST_F(DataLossTest, ALogThatBeginsBehindTheCheckpointIsRefused) {
   EXPECT_EQ(MistakeOf(With(20, 0, 20)), "");
   const Job job = Job::Load({.text = kSmallJob}, {.directory = directory_.path()});
   auto source = job.stream.Open();
   ASSERT_TRUE(source.ok());
   ranges_[1].begin = 20;
-  EXPECT_EQ(Mistake([&] { CheckNoDataLoss(job, With(20, 0, 20), **source, &ranges_); }), "");
+  EXPECT_EQ(Mistake([&] { CheckNoDataLoss(job, With(20, 0, 20), **source, now_, &short_since_, &ranges_); }),
+            "");
   ranges_[1].begin = 25;
   EXPECT_EQ(
-      Mistake([&] { CheckNoDataLoss(job, With(20, 0, 20), **source, &ranges_); }),
+      Mistake([&] { CheckNoDataLoss(job, With(20, 0, 20), **source, now_, &short_since_, &ranges_); }),
       "topic 'events' partition 1 begins at offset 25, but job 'small' has trained only the records before "
       "20: 5 records have expired");
 }
@@ -95,7 +126,7 @@ TEST_F(DataLossTest, FilesAreNeverAdvanced) {
   auto ranges = *(*source)->Ranges();
   protocol::RecoveredState restored;
   restored.journal = {CutsMade{{MakeCut({}, 0, {}, {}, 3)}}};
-  EXPECT_THAT(Mistake([&] { CheckNoDataLoss(job, restored, **source, &ranges); }),
+  EXPECT_THAT(Mistake([&] { CheckNoDataLoss(job, restored, **source, now_, &short_since_, &ranges); }),
               AllOf(HasSubstr("ends at offset 2"), HasSubstr("before 3: records are lost")));
 }
 

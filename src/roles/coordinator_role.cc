@@ -624,6 +624,7 @@ class CoordinatorRole {
       machine_.SetChosen(scaling_.chosen());
       if (options_.metrics != nullptr) options_.metrics->NeedsWorkers(scaling_.needs_workers());
       NoteFeeds(status.view);
+      std::erase_if(last_replies_, [&](const auto& its) { return status.view.Find(its.first) == nullptr; });
       // Those that are lost, too.
       if (auto standbys = status.view.standbys(); !standbys.empty()) standbys_ = std::move(standbys);
       MeasureSaving(status);
@@ -1297,6 +1298,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   CoordinatorStreams streams;
   const job::Job prepared = job;
   std::vector<stream::PartitionRange> ranges;
+  std::optional<Time> short_since;
   const Status opened = patiently([&]() -> Status {
     streams = CoordinatorStreams();
     job = prepared;
@@ -1316,7 +1318,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
     Status same;
     if (options.resume) {
       WithDamage(intact, [&] {
-        job::CheckNoDataLoss(job, restored, *streams.source, &ranges);
+        job::CheckNoDataLoss(job, restored, *streams.source, MonotonicClock().Now(), &short_since, &ranges);
         if (restored.manifest) same = CheckSameTopic(job, *streams.source, restored.manifest->fingerprints);
       });
     }
@@ -1362,8 +1364,11 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   if (options.feed.empty()) config.partition_places = FindPartitionPlaces(job);
   config.job_hash = job.Hash();
   for (const auto& range : ranges) config.partitions.push_back(range.partition);
-  if (const Status pinned = PinStream(job, *source, restored, ranges); !pinned.ok())
+  LEAT_RETURN_IF_ERROR(patiently([&]() -> Status {
+    const Status pinned = PinStream(job, *source, restored, ranges);
+    if (pinned.ok()) return pinned;
     return {pinned.code(), checkpoint::NoneLeft(intact.damaged, pinned.message())};
+  }));
   if (elected != 0) UnpinFormer(job, *source);
   if (!options.resume) job::CheckNotEmpty(job, ranges);
   for (const std::string& note : job.notes) spdlog::info(note);
