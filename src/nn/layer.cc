@@ -108,6 +108,7 @@ class FrozenLayer final : public Layer {
     return all;
   }
   bool has_activation() const override { return layer_->has_activation(); }
+  bool keeps_values() const override { return layer_->keeps_values(); }
   std::vector<uint32_t> ids() const override { return layer_->ids(); }
 
   Flow Apply(graph::Graph& graph, const Flow& in, std::span<const graph::Value>,

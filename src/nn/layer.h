@@ -88,6 +88,9 @@ class Layer {
   // Whether it ends with an activation. Losses that include a sigmoid or softmax reject this in the last
   // layer.
   virtual bool has_activation() const { return false; }
+  // Whether its outputs are its inputs, arranged otherwise or some of them dropped, so that an activation
+  // before it is one behind it.
+  virtual bool keeps_values() const { return false; }
   // For each element of a row: if > 0, it must be a whole number in [0, ids()[i]), since it indexes a table.
   // Empty: no element does.
   virtual std::vector<uint32_t> ids() const { return {}; }

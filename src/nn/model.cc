@@ -39,11 +39,14 @@ Shape ReadInputs(const Config& config, uint32_t features) {
 
 // The cross entropies include a softmax or sigmoid. A second one before them would train badly without an
 // error.
-void CheckActivation(const LossSpec& loss, const Layer& last) {
+void CheckActivation(const LossSpec& loss, const std::vector<std::shared_ptr<const Layer>>& layers) {
   const bool own = loss.kind == LossKind::kSoftmaxCrossEntropy || loss.kind == LossKind::kSigmoidCrossEntropy;
-  if (!own || !last.has_activation()) return;
-  throw std::invalid_argument(last.where() + ": layer " + last.name() + " has an activation, but loss " +
-                              std::string(Name(loss.kind)) + " expects the last layer without one");
+  const auto last =
+      std::find_if(layers.rbegin(), layers.rend(), [](const auto& l) { return !l->keeps_values(); });
+  if (!own || last == layers.rend() || !(*last)->has_activation()) return;
+  throw std::invalid_argument((*last)->where() + ": layer " + (*last)->name() +
+                              " has an activation, but loss " + std::string(Name(loss.kind)) +
+                              " expects the last layer without one");
 }
 
 }  // namespace
@@ -79,7 +82,7 @@ Model Model::FromConfig(const Config& config, const ModelContext& context) {
 
   model.loss_ = LossSpec::FromConfig(config.At("loss"));
   const Layer& last = *model.layers_.all().back();
-  CheckActivation(model.loss_, last);
+  CheckActivation(model.loss_, model.layers_.all());
   model.task_ = TaskOf(model.loss_, last.outputs(), model.labels_, last.name());
   model.outputs_ =
       static_cast<uint32_t>(last.outputs().elements()) / (model.task_ == Task::kNone ? 1 : model.labels_);

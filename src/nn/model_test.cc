@@ -352,6 +352,9 @@ TEST(ModelErrors, NameLineLayerAndTheNearestWord) {
        "dense1, "
        "has 1"},
       {model("  - dense: {units: 2, activation: relu}\n"), "job.yaml:3: layer dense1 has an activation"},
+      {model("  - dense: {units: 2}\n  - softmax\n  - dropout: {rate: 0.1}\n  - reshape: {shape: [2, 1]}\n"
+             "  - flatten\n"),
+       "job.yaml:4: layer softmax1 has an activation"},
       {"layers: []\n", "job.yaml:1: model has no 'inputs'"},
       {"inputs: 4\nlayer: []\n", "job.yaml:2: unknown key 'layer'; did you mean 'layers'?"},
       {"inputs: 4\n", "job.yaml:1: the job has no 'layers'"},

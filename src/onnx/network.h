@@ -49,7 +49,7 @@ class Network {
                      nn::StepContext& step) const;
   // For each element of a row: if > 0, it must be a whole number in [0, ids()[i]). Empty: no element does.
   const std::vector<uint32_t>& ids() const { return ids_.limits; }
-  // Whether the last node is an activation that a loss may include.
+  // Whether the output has the values of an activation that a loss may include.
   bool has_activation() const { return has_activation_; }
   // The content of the file.
   const std::string& bytes() const { return *bytes_; }
@@ -72,6 +72,7 @@ class Network {
   void FitInput(const Shape& row);
   void CheckShapes();
   void CheckGradient() const;
+  bool EndsWithActivation() const;
   // Builds the network in its own graph, with placeholders as rows.
   Built Trial(graph::Graph& graph, int64_t batch, const FixedBatch* fixed,
               std::vector<graph::Value>* variables) const;

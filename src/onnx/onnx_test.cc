@@ -708,6 +708,24 @@ TEST(Import, TrainsWhatTheFileSays) {
   EXPECT_EQ(running({1, 2, 3, 4}), (std::vector<float>{5, 5, 5}));
 }
 
+TEST(Import, SeesActivationsBehindWhatKeepsTheirValues) {
+  const auto ends = [](const std::vector<std::string>& ops) {
+    Written file;
+    std::string last = "x";
+    for (const std::string& op : ops) {
+      const std::string next = &op == &ops.back() ? "y" : "after_" + op;
+      file.Node(op, {last}, {next});
+      last = next;
+    }
+    return Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}})->has_activation();
+  };
+  EXPECT_TRUE(ends({"Softmax"}));
+  EXPECT_TRUE(ends({"Softmax", "Identity", "Flatten"}));
+  EXPECT_TRUE(ends({"Sigmoid", "Clip"}));
+  EXPECT_FALSE(ends({"Sigmoid", "Neg"}));
+  EXPECT_FALSE(ends({"Identity"}));
+}
+
 TEST(Import, MovesTheStatisticsThatTheFileNames) {
   Written file;
   for (const auto* name : {"scale", "offset", "mean", "variance"}) file.Floats(name, {4}, 1);

@@ -21,6 +21,7 @@ class DropoutLayer final : public Layer {
   }
 
   Shape outputs() const override { return row_; }
+  bool keeps_values() const override { return true; }
   Flow Apply(Graph& graph, const Flow& in, std::span<const Value>, StepContext& step) const override {
     if (!step.training || rate_ == 0) return in;
     return {graph.Make<ops::Dropout>({in.x, step.random_seed}, rate_, HashName(name())), in.lengths};

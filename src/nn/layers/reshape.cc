@@ -23,6 +23,7 @@ class ReshapeLayer final : public Layer {
     }
   }
   Shape outputs() const override { return row_; }
+  bool keeps_values() const override { return true; }
   Flow Apply(Graph& graph, const Flow& in, std::span<const Value>, StepContext&) const override {
     return {graph.Make<ops::Reshape>({in.x}, WithBatch(graph.shape(in.x)[0], row_)), {}};
   }
