@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -765,6 +766,7 @@ int Run(int argc, char** argv) {
 int Main(int argc, char** argv, Extensions extensions) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("leat"));
   RaiseDescriptorLimit();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of its write
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
   int result = ExitStatus::kDone;
   try {

@@ -93,14 +93,18 @@ void Throw(const Status& status) {
 
 Status StatusOf(const std::exception& error) {
   if (const auto* known = dynamic_cast<const StatusError*>(&error)) return known->status();
-  Code code = Code::kInternal;
-  if (dynamic_cast<const std::invalid_argument*>(&error) != nullptr) code = Code::kInvalidArgument;
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) code = Code::kResourceExhausted;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return {Code::kResourceExhausted, "there is not enough memory"};
   if (const auto* system = dynamic_cast<const std::system_error*>(&error);
       system != nullptr && (system->code().category() == std::system_category() ||
-                            system->code().category() == std::generic_category()))
-    code = CodeOfErrno(system->code().value());
-  return {code, error.what()};
+                            system->code().category() == std::generic_category())) {
+    const int number = system->code().value();
+    // That of a thread says no more than the errno.
+    const std::string what = number == EAGAIN ? "no more threads can be started (ulimit -u, pids.max): " : "";
+    return {CodeOfErrno(number), what + error.what()};
+  }
+  const bool wrong = dynamic_cast<const std::invalid_argument*>(&error) != nullptr;
+  return {wrong ? Code::kInvalidArgument : Code::kInternal, error.what()};
 }
 
 }  // namespace leat

@@ -62,7 +62,9 @@ TEST(ExitStatus, LackOfMemoryThreadsAndDiskMayHeal) {
     const auto code = StatusOf(std::system_error(error, std::generic_category())).code();
     EXPECT_EQ(ExitStatusOf(code), 75) << error;
   }
-  EXPECT_EQ(StatusOf(std::bad_alloc()).code(), Code::kResourceExhausted);
+  EXPECT_EQ(StatusOf(std::bad_alloc()), Status(Code::kResourceExhausted, "there is not enough memory"));
+  EXPECT_EQ(StatusOf(std::system_error(EAGAIN, std::generic_category())).message(),
+            "no more threads can be started (ulimit -u, pids.max): Resource temporarily unavailable");
   EXPECT_EQ(StatusOf(std::system_error(EACCES, std::generic_category())).code(), Code::kPermissionDenied);
   EXPECT_EQ(StatusOf(std::runtime_error("?")).code(), Code::kInternal);
 }

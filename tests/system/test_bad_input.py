@@ -96,6 +96,13 @@ def test_little_address_space(tmp_path):
     assert os.listdir(tmp_path) == ["job.yaml"], "something was written"
 
 
+def test_a_limit_of_file_sizes(tmp_path):
+    leat.write_job(tmp_path / "job.yaml", GOOD)
+    limited = 'ulimit -f 8; exec "$0" train job.yaml'
+    done = subprocess.run(["sh", "-c", limited, leat.PROGRAM], cwd=tmp_path, text=True, capture_output=True, timeout=60, check=False)
+    leat.refused(done, "File too large", status=75)
+
+
 def mnist_job(folder):
     pathlib.Path(folder, "job.yaml").write_text((leat.EXAMPLES / "mnist.yaml").read_text().replace(".gz", ""))
 

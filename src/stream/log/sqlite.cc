@@ -1,6 +1,7 @@
 #include "stream/log/sqlite.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,7 +15,13 @@ namespace {
 
 // A short write to a shared-memory file, say, is a "disk I/O error" to SQLite.
 Status SqliteError(sqlite3* db) {
-  const int rc = sqlite3_extended_errcode(db), error = sqlite3_system_errno(db);
+  const int rc = sqlite3_extended_errcode(db);
+  int error = sqlite3_system_errno(db);
+  // SQLite rolls back before it looks at the errno.
+  rlimit limit{};
+  if (error == 0 && rc == SQLITE_IOERR_WRITE && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+      limit.rlim_cur != RLIM_INFINITY)
+    error = EFBIG;
   if ((rc & 0xff) != SQLITE_IOERR || error == 0) return SqliteStatus(rc, sqlite3_errmsg(db));
   const bool full = CodeOfErrno(error) == Code::kResourceExhausted;
   return Status(full ? Code::kResourceExhausted : Code::kUnavailable,
