@@ -66,6 +66,7 @@ class Agent {
 
   Status Run() {
     LEAT_ASSIGN_OR_RETURN(const checkpoint::File lock, OpenAgentDirectory(options_.directory));
+    LEAT_ASSIGN_OR_RETURN(pool_id_, PoolOfAgentDirectory(options_.directory));
     spdlog::info("agent {} offers {:.6g} cores and {:.6g} MB on {}", options_.name,
                  static_cast<double>(options_.offer.millicores) / 1000,
                  static_cast<double>(options_.offer.memory) / 1e6, options_.host);
@@ -198,7 +199,8 @@ class Agent {
   }
 
   AgentReport Report() {
-    AgentReport report{.agent = options_.name,
+    AgentReport report{.pool = pool_id_,
+                       .agent = options_.name,
                        .instance = instance_,
                        .sequence = ++sequence_,
                        .host = options_.host,
@@ -241,20 +243,21 @@ class Agent {
     const Time now = clock_.Now();
     if (status.ok()) {
       silent_since_.reset();
+      complaint_.clear();
       return Obey(said->body);
     }
     // Only what no repetition cures ends the agent, and its processes with it.
-    if (!silent_since_) {
-      silent_since_ = now;
-      spdlog::warn("{}", status.message());
-    }
+    if (!silent_since_) silent_since_ = now;
     const bool never =
         !heard_ && (status.code() == Code::kPermissionDenied || status.code() == Code::kFailedPrecondition ||
                     status.code() == Code::kInvalidArgument);
     const bool taken =
         said != nullptr && status.code() == Code::kUnavailable && now - *silent_since_ > kNameTaken;
     if (taken) return {Code::kFailedPrecondition, status.message()};
-    return never ? status : Status();
+    if (never) return status;
+    if (status.message() != complaint_) spdlog::warn("{}", status.message());
+    complaint_ = status.message();
+    return {};
   }
 
   Status Obey(const std::string& body) {
@@ -264,6 +267,10 @@ class Agent {
       return {};
     }
     heard_ = true;
+    if (pool_id_.empty()) {
+      LEAT_RETURN_IF_ERROR(GiveAgentDirectory(options_.directory, reply->pool));
+      pool_id_ = reply->pool;
+    }
     for (auto& [id, access] : reply->jobs) {
       Renew(access);
       access_[id] = std::move(access);
@@ -494,6 +501,8 @@ class Agent {
   uint64_t sequence_ = 0, events_ = 0;
   bool heard_ = false;
   std::optional<Time> silent_since_;
+  std::string complaint_;  // the last failure of a report
+  std::string pool_id_;    // empty: no pool has answered yet
   launcher::SignalWatch signals_;
 };
 

@@ -9,10 +9,13 @@
 #include <filesystem>
 #include <vector>
 
+#include "pool/pool_id.h"
+
 namespace leat::pool {
 namespace {
 
 constexpr const char* kAgentLock = "agent.lock";
+constexpr const char* kPool = "pool";
 
 // Ok if it has an agent's lock, or nothing.
 Status CheckAgentDirectory(const std::string& directory) {
@@ -58,6 +61,22 @@ Result<checkpoint::File> OpenAgentDirectory(const std::string& directory) {
   }
   RemoveLeftSecrets(directory);
   return lock;
+}
+
+Result<std::string> PoolOfAgentDirectory(const std::string& directory) {
+  auto pool = ReadPoolId(directory + "/" + kPool);
+  if (pool.status().code() != Code::kNotFound) return pool;
+  std::error_code error;
+  const bool empty = std::filesystem::is_empty(directory + "/jobs", error);
+  if (error) return checkpoint::SystemError(directory + "/jobs", "read", error.value());
+  if (empty) return std::string();
+  return Status(Code::kFailedPrecondition,
+                directory + ": has jobs of an unknown pool; copy the file 'id' of that pool's directory to " +
+                    directory + "/" + kPool + ", or give the agent a new or empty directory");
+}
+
+Status GiveAgentDirectory(const std::string& directory, const std::string& pool) {
+  return WritePoolId(directory, kPool, pool);
 }
 
 }  // namespace leat::pool

@@ -224,7 +224,8 @@ std::string ToJson(const AgentReport& report) {
                      {"events", want.events},
                      {"lost", want.lost}});
   }
-  return Dump({{"agent", report.agent},
+  return Dump({{"pool", report.pool},
+               {"agent", report.agent},
                {"instance", report.instance},
                {"sequence", report.sequence},
                {"host", report.host},
@@ -239,6 +240,7 @@ std::string ToJson(const AgentReport& report) {
 Result<AgentReport> ReportFromJson(std::string_view text) {
   return Parse<AgentReport>(text, "agent's report", [](const Json& json) {
     AgentReport report;
+    report.pool = TakeName(json, "pool");
     report.agent = TakeName(json, "agent");
     if (report.agent.empty()) throw Invalid("the agent has no name");
     report.instance = Take<uint64_t>(json, "instance");
@@ -285,7 +287,8 @@ std::string ToJson(const AgentReply& reply) {
                     {"roles", Put(job.roles)},
                     {"pool", Put(job.pool)}});
   }
-  return Dump({{"acknowledged", orders.acknowledged},
+  return Dump({{"pool", reply.pool},
+               {"acknowledged", orders.acknowledged},
                {"starts", std::move(starts)},
                {"grants", std::move(grants)},
                {"stops", std::move(stops)},
@@ -296,6 +299,7 @@ std::string ToJson(const AgentReply& reply) {
 Result<AgentReply> ReplyFromJson(std::string_view text) {
   return Parse<AgentReply>(text, "the pool's orders", [](const Json& json) {
     AgentReply reply;
+    reply.pool = TakeName(json, "pool");
     AgentOrders& orders = reply.orders;
     orders.acknowledged = Take<uint64_t>(json, "acknowledged");
     for (const Json& one : TakeList(json, "starts"))

@@ -44,6 +44,7 @@ struct JobAccess {
 };
 
 struct AgentReply {
+  std::string pool;  // its id
   AgentOrders orders;
   std::map<JobId, JobAccess> jobs;  // of all orders to start something, and of renewals
 };

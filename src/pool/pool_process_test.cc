@@ -57,13 +57,15 @@ class PoolProcessTest : public ::testing::Test {
       arguments.insert(arguments.end(), {"--security", authority_->Issue({arguments.front()}).string()});
     return arguments;
   }
-  pid_t StartPool() {
-    return Start("pool", Secured({"pool", "--directory", dir_ / "pool", "--listen", address_}));
+  pid_t StartPool(const std::string& directory = "pool") {
+    return Start("pool", Secured({"pool", "--directory", dir_ / directory, "--listen", address_}));
+  }
+  pid_t StartAgentAlone() {
+    return Start("agent",
+                 Secured({"agent", "--pool", address_, "--name", "one", "--directory", dir_ / "agent"}));
   }
   pid_t StartAgent() {
-    const pid_t agent = Start(
-        "agent", Secured({"agent", "--pool", address_, "--name", "one", "--directory", dir_ / "agent"}));
-    // A job that no agent could run is refused.
+    const pid_t agent = StartAgentAlone();
     Await(
         [&] {
           const auto list = Ask(PoolKind::kList, "");
@@ -74,12 +76,20 @@ class PoolProcessTest : public ::testing::Test {
   }
   void Kill(pid_t pid) {
     processes_.Signal(pid, SIGKILL);
+    AwaitEnd(pid);
+  }
+  // Returns the exit status.
+  int AwaitEnd(pid_t pid) {
+    int status = -1;
     Await(
         [&] {
-          (void)processes_.Reap();
+          for (const auto& end : processes_.Reap()) {
+            if (end.pid == pid) status = end.exit_code;
+          }
           return kill(pid, 0) != 0;
         },
         "its end");
+    return status;
   }
 
   Result<std::string> Ask(PoolKind kind, const std::string& body) {
@@ -93,6 +103,7 @@ class PoolProcessTest : public ::testing::Test {
   // `away`: while this path exists, the job's brokers are away.
   JobId Submit(int32_t priority, uint32_t least, uint64_t events, const std::string& away = "") {
     SubmitRequest request;
+    request.wait = true;
     request.spec = {
         .name = "played", .priority = priority, .least_workers = least, .workers = std::max(3u, least)};
     request.spec.resources.worker = {1000, 1 << 20};
@@ -213,6 +224,36 @@ TEST_F(PoolProcessTest, AJobWaitsForAHostThatCannotStartIt) {
   fs::create_directory(secrets);
   fs::permissions(secrets, fs::perms(0711));
   Await([&] { return State(job) == "done"; }, "the job is done");
+}
+
+// Numbers of jobs and processes begin again in a new pool.
+TEST_F(PoolProcessTest, AnAgentServesOnePool) {
+  pid_t pool = StartPool();
+  pid_t agent = StartAgent();
+  const JobId job = Submit(0, 1, 100'000);
+  Await([&] { return EventsOf(job) > 5; }, "the job trains");
+  Kill(pool);
+  pool = StartPool("another");
+  ASSERT_EQ(Submit(0, 1, 20), job);
+  Await([&] { return ReadAll(dir_ / "agent.log").find("belongs to pool") != std::string::npos; },
+        "the refusal of an agent that runs");
+  const uint64_t before = EventsOf(job);
+  Await([&] { return EventsOf(job) > before; }, "the job of the first pool goes on");
+  EXPECT_TRUE(Json::parse(*Ask(PoolKind::kList, ""))["agents"].empty());
+  EXPECT_EQ(State(job), "queued") << "the other job";
+
+  Kill(agent);
+  const uint64_t trained = EventsOf(job);
+  agent = StartAgentAlone();
+  EXPECT_EQ(AwaitEnd(agent), 2);
+  EXPECT_THAT(ReadAll(dir_ / "agent.log"),
+              ::testing::HasSubstr("the directory of agent 'one' belongs to pool " +
+                                   ReadAll(dir_ / "pool/id").substr(0, 16)));
+  EXPECT_GE(EventsOf(job), trained);
+  Kill(pool);
+  StartPool();
+  StartAgent();
+  Await([&] { return EventsOf(job) > trained; }, "the job goes on in its own pool");
 }
 
 TEST_F(PoolProcessTest, AJobOutlivesItsCertificates) {

@@ -34,6 +34,7 @@ struct JobWant {
 };
 
 struct AgentReport {
+  std::string pool;       // the id of the pool whose jobs its directory has; empty: it has none
   std::string agent;      // its name, unique in the pool
   uint64_t instance = 0;  // a random number of the agent's process
   uint64_t sequence = 0;  // of this report, in the instance
