@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -109,28 +108,23 @@ class Agent {
       spdlog::info("job {}: {} {} ended with status {}{}", local.id.job, Name(local.id.role), local.id.index,
                    end.exit_code, end.last_error.empty() ? "" : ": " + end.last_error);
       if (local.bots > 0) processes_.Signal(local.bots, SIGTERM);
-      ended_.push_back({++events_, local.id, end.exit_code, end.last_error.substr(0, 1000), HostFailed(end)});
+      const Status host = HostFailure(end);
+      std::string error = end.last_error;
+      if (!host.ok()) error += (error.empty() ? "" : "; ") + host.message();
+      ended_.push_back({++events_, local.id, end.exit_code, error.substr(0, 1000), !host.ok()});
       const JobId job = local.id.job;
       locals_.erase(at);
       if (std::ranges::none_of(locals_, [job](const auto& l) { return l.second.id.job == job; })) Forget(job);
     }
   }
 
-  // Whether no process can do better here at present.
-  bool HostFailed(const launcher::ProcessEnd& end) const {
-    if (end.exit_code == launcher::kNotStarted) return true;
-    if (end.exit_code != ExitStatus::kMayHeal) return false;
-    constexpr size_t kProbe = 64 << 10;
-    constexpr const char* kName = "probe";
-    // root may write into what is reserved for it, and jobs may not.
-    struct statvfs disk {};
-    if (statvfs(options_.directory.c_str(), &disk) == 0 &&
-        (disk.f_bavail * disk.f_frsize < kProbe || (disk.f_files > 0 && disk.f_favail == 0)))
-      return true;
-    const Status full = checkpoint::ReplaceFile(options_.directory, kName, std::vector<std::byte>(kProbe));
-    std::error_code ignored;
-    fs::remove(fs::path(options_.directory) / kName, ignored);
-    return full.code() == Code::kResourceExhausted;
+  // Why no process can do better here at present; ok: the host is not to blame. A disk that takes no writes
+  // ends processes with 75, 2 or 1, by the error, and with a signal if their files are mapped.
+  Status HostFailure(const launcher::ProcessEnd& end) const {
+    if (end.exit_code == ExitStatus::kDone) return {};
+    if (end.exit_code == launcher::kNotStarted)
+      return {Code::kResourceExhausted, "the process could not be started"};
+    return ProbeAgentDirectory(options_.directory);
   }
 
   // They are started again while their job runs.
@@ -141,7 +135,8 @@ class Agent {
       if (local.told || end.exit_code == ExitStatus::kDone) continue;
       spdlog::warn("job {}: bots ended with status {}{}", local.id.job, end.exit_code,
                    end.last_error.empty() ? "" : ": " + end.last_error);
-      if (AfterExitOf(end.exit_code, false) != AfterExit::kGiveUp) StartBotsLater(&local);
+      if (AfterExitOf(end.exit_code, false) != AfterExit::kGiveUp || !HostFailure(end).ok())
+        StartBotsLater(&local);
     }
   }
   void StartBotsLater(Local* local) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -77,6 +78,20 @@ Result<std::string> PoolOfAgentDirectory(const std::string& directory) {
 
 Status GiveAgentDirectory(const std::string& directory, const std::string& pool) {
   return WritePoolId(directory, kPool, pool);
+}
+
+Status ProbeAgentDirectory(const std::string& directory) {
+  constexpr size_t kProbe = 64 << 10;
+  constexpr const char* kName = "probe";
+  // root may write into what is reserved for it, and jobs may not.
+  struct statvfs disk {};
+  if (statvfs(directory.c_str(), &disk) == 0 &&
+      (disk.f_bavail * disk.f_frsize < kProbe || (disk.f_files > 0 && disk.f_favail == 0)))
+    return checkpoint::SystemError(directory, "write", ENOSPC);
+  const Status written = checkpoint::ReplaceFile(directory, kName, std::vector<std::byte>(kProbe));
+  std::error_code ignored;
+  std::filesystem::remove(directory + "/" + kName, ignored);
+  return written;
 }
 
 }  // namespace leat::pool

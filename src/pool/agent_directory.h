@@ -19,4 +19,7 @@ Result<std::string> PoolOfAgentDirectory(const std::string& directory);
 // From here on it is this pool's.
 Status GiveAgentDirectory(const std::string& directory, const std::string& pool);
 
+// Ok if jobs can write there; otherwise why not: the disk is full, read-only, or fails.
+Status ProbeAgentDirectory(const std::string& directory);
+
 }  // namespace leat::pool

@@ -80,5 +80,17 @@ TEST(AgentDirectory, ItBelongsToOnePool) {
   EXPECT_EQ(PoolOfAgentDirectory(own).status().code(), Code::kDataLoss);
 }
 
+TEST(AgentDirectory, AProbeSaysWhyNothingCanBeWritten) {
+  const TempDir dir;
+  const std::string own = dir / "agent";
+  ASSERT_TRUE(OpenAgentDirectory(own).ok());
+  EXPECT_TRUE(ProbeAgentDirectory(own).ok());
+  EXPECT_FALSE(fs::exists(own + "/probe"));
+  // As root can see it, too.
+  fs::create_directories(own + "/probe/x");
+  EXPECT_FALSE(ProbeAgentDirectory(own).ok());
+  EXPECT_TRUE(fs::exists(own + "/probe/x"));
+}
+
 }  // namespace
 }  // namespace leat::pool

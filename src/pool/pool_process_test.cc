@@ -226,6 +226,34 @@ TEST_F(PoolProcessTest, AJobWaitsForAHostThatCannotStartIt) {
   Await([&] { return State(job) == "done"; }, "the job is done");
 }
 
+TEST_F(PoolProcessTest, ADiskThatFailsFailsNoJob) {
+  StartPool();
+  StartAgent();
+  const JobId job = Submit(0, 1, 100);
+  Await([&] { return EventsOf(job) > 5; }, "the job trains");
+  // The probe of the disk cannot be written either.
+  fs::create_directories(dir_ / "agent/probe/x");
+  const std::string broken = dir_ / ("agent/jobs/" + std::to_string(job) + "/run/broken");
+  std::ofstream(broken) << "x";
+  Await(
+      [&] {
+        const std::string reason = JobNow(job).value("waits_for", "");
+        return reason.find("gets no processes") != std::string::npos &&
+               reason.find("Input/output error; " + (dir_ / "agent/probe")) != std::string::npos;
+      },
+      "the reason");
+  fs::remove_all(dir_ / "agent/probe");
+  fs::remove(broken);
+  Await([&] { return State(job) == "done"; }, "the job is done");
+  EXPECT_EQ(EventsOf(job), 100u);
+
+  // The mistake of a user, on a disk that is well.
+  const JobId other = Submit(0, 1, 100'000);
+  Await([&] { return EventsOf(other) > 5; }, "the other job trains");
+  std::ofstream(dir_ / ("agent/jobs/" + std::to_string(other) + "/run/broken")) << "x";
+  Await([&] { return State(other) == "failed"; }, "its end");
+}
+
 // Numbers of jobs and processes begin again in a new pool.
 TEST_F(PoolProcessTest, AnAgentServesOnePool) {
   pid_t pool = StartPool();

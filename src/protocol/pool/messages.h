@@ -53,7 +53,7 @@ struct AgentReport {
     ProcessId id;
     int32_t exit_code = 0;  // 128 + signal
     std::string error;      // its last error line; may be empty
-    // The host is to blame: it could not start the process, or its disk is full.
+    // The host is to blame: it could not start the process, or its disk is full or takes no writes.
     bool host_failed = false;
     friend bool operator==(const Ended&, const Ended&) = default;
   };
