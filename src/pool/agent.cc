@@ -114,7 +114,7 @@ class Agent {
       ended_.push_back({++events_, local.id, end.exit_code, error.substr(0, 1000), !host.ok()});
       const JobId job = local.id.job;
       locals_.erase(at);
-      if (std::ranges::none_of(locals_, [job](const auto& l) { return l.second.id.job == job; })) Forget(job);
+      ForgetUnlessRuns(job);
     }
   }
 
@@ -151,8 +151,13 @@ class Agent {
     }
   }
 
-  // Its credentials go with its last process here.
-  void Forget(JobId job) {
+  bool Runs(JobId job) const {
+    return std::ranges::any_of(locals_, [job](const auto& local) { return local.second.id.job == job; });
+  }
+
+  // A job's credentials go with its last process here.
+  void ForgetUnlessRuns(JobId job) {
+    if (Runs(job)) return;
     access_.erase(job);
     renewals_.erase(job);
     std::error_code ignored;
@@ -220,9 +225,7 @@ class Agent {
     for (const Certificate& one : {access.roles, access.pool}) {
       if (const auto renewal = net::RenewalTime(one.certificate); renewal.ok()) at = std::min(at, *renewal);
     }
-    const bool runs =
-        std::ranges::any_of(locals_, [&](const auto& local) { return local.second.id.job == access.job; });
-    if (const Status written = runs ? WriteCertificates(access) : Status(); !written.ok()) {
+    if (const Status written = Runs(access.job) ? WriteCertificates(access) : Status(); !written.ok()) {
       spdlog::error("job {}: the new certificate: {}", access.job, written.message());
       at = std::time(nullptr) + kRenewAgain;
     }
@@ -277,6 +280,7 @@ class Agent {
       spdlog::error("job {}: {}", start.id.job, started.message());
       ended_.push_back({++events_, start.id, ExitStatus::kMayHeal, started.message(), true});
     }
+    for (const auto& [id, moved] : reply->jobs) ForgetUnlessRuns(id);  // those that could not be started
     for (const auto& grant : reply->orders.grants) {
       if (CoordinatorLink* const link = LinkOf(grant.job)) link->Grant(grant);
     }
@@ -318,6 +322,8 @@ class Agent {
       processes_.Await(kReportInterval);
       (void)processes_.Reap();
     }
+    locals_.clear();
+    while (!access_.empty()) ForgetUnlessRuns(access_.begin()->first);
   }
 
   bool has_users() const { return geteuid() == 0; }

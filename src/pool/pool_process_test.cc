@@ -74,8 +74,8 @@ class PoolProcessTest : public ::testing::Test {
         "the agent");
     return agent;
   }
-  void Kill(pid_t pid) {
-    processes_.Signal(pid, SIGKILL);
+  void Kill(pid_t pid, int signal = SIGKILL) {
+    processes_.Signal(pid, signal);
     AwaitEnd(pid);
   }
   // Returns the exit status.
@@ -252,6 +252,25 @@ TEST_F(PoolProcessTest, ADiskThatFailsFailsNoJob) {
   Await([&] { return EventsOf(other) > 5; }, "the other job trains");
   std::ofstream(dir_ / ("agent/jobs/" + std::to_string(other) + "/run/broken")) << "x";
   Await([&] { return State(other) == "failed"; }, "its end");
+}
+
+TEST_F(PoolProcessTest, SecretsGoWithTheLastProcess) {
+  StartPool();
+  const pid_t agent = StartAgent();
+  // The log cannot be opened, so the coordinator's start fails after its secrets are there.
+  const fs::path log = dir_ / "agent/logs/1/coordinator.log";
+  fs::create_directories(log);
+  const JobId job = Submit(0, 1, 100'000);
+  ASSERT_EQ(job, 1u);
+  Await([&] { return JobNow(job).value("waits_for", "").find("coordinator.log") != std::string::npos; },
+        "the reason");
+  const fs::path secrets = dir_ / "agent/secrets";
+  Await([&] { return fs::is_empty(secrets); }, "no secrets");
+  fs::remove(log);
+  Await([&] { return EventsOf(job) > 5; }, "the job trains");
+  EXPECT_TRUE(fs::exists(secrets / "1/job.yaml"));
+  Kill(agent, SIGTERM);
+  EXPECT_TRUE(fs::is_empty(secrets)) << "the agent has ended";
 }
 
 // Numbers of jobs and processes begin again in a new pool.
