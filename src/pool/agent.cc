@@ -278,7 +278,7 @@ class Agent {
       const Status started = Start(start);
       if (started.ok()) continue;
       spdlog::error("job {}: {}", start.id.job, started.message());
-      ended_.push_back({++events_, start.id, ExitStatus::kMayHeal, started.message(), true});
+      ended_.push_back({++events_, start.id, ExitStatus::kMayHeal, started.message().substr(0, 1000), true});
     }
     for (const auto& [id, moved] : reply->jobs) ForgetUnlessRuns(id);  // those that could not be started
     for (const auto& grant : reply->orders.grants) {

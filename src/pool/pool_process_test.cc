@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/testing.h"
 #include "control/client.h"
@@ -100,14 +102,17 @@ class PoolProcessTest : public ::testing::Test {
     if (!said.status.ok()) return said.status;
     return said.body;
   }
-  // `away`: while this path exists, the job's brokers are away.
-  JobId Submit(int32_t priority, uint32_t least, uint64_t events, const std::string& away = "") {
+  // `away`: while this path exists, the job's brokers are away. `padding`: bytes of the file that say
+  // nothing.
+  JobId Submit(int32_t priority, uint32_t least, uint64_t events, const std::string& away = "",
+               size_t padding = 0) {
     SubmitRequest request;
     request.wait = true;
     request.spec = {
         .name = "played", .priority = priority, .least_workers = least, .workers = std::max(3u, least)};
-    request.spec.resources.worker = {1000, 1 << 20};
-    request.payload = {.file = std::to_string(events) + " " + away + "\n", .workers = "1:3"};
+    request.spec.resources.worker = {worker_millicores_, 1 << 20};
+    request.payload = {.file = std::to_string(events) + " " + away + std::string(padding, ' ') + "\n",
+                       .workers = "1:3"};
     const auto id = Ask(PoolKind::kSubmit, ToJson(request));
     EXPECT_TRUE(id.ok()) << id.status().message();
     return id.ok() ? *JobFromJson(*id) : 0;
@@ -139,6 +144,7 @@ class PoolProcessTest : public ::testing::Test {
   }
 
   TempDir dir_;
+  uint64_t worker_millicores_ = 1000;  // the agent has 3000
   std::unique_ptr<net::testing::TestAuthority> authority_;
   std::shared_ptr<net::TlsIdentity> tls_;  // of the one who asks
   std::string address_;
@@ -271,6 +277,16 @@ TEST_F(PoolProcessTest, SecretsGoWithTheLastProcess) {
   EXPECT_TRUE(fs::exists(secrets / "1/job.yaml"));
   Kill(agent, SIGTERM);
   EXPECT_TRUE(fs::is_empty(secrets)) << "the agent has ended";
+}
+
+TEST_F(PoolProcessTest, JobsWithLargeFilesStartTogether) {
+  StartPool();
+  worker_millicores_ = 160;
+  std::vector<JobId> jobs;
+  for (int i = 0; i < 18; ++i) jobs.push_back(Submit(0, 1, 20, "", 250 << 10));
+  StartAgent();
+  Await([&] { return std::ranges::all_of(jobs, [&](JobId job) { return State(job) == "done"; }); },
+        "all jobs are done");
 }
 
 // Numbers of jobs and processes begin again in a new pool.
