@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -66,6 +65,7 @@ class Agent {
 
   Status Run() {
     LEAT_ASSIGN_OR_RETURN(const checkpoint::File lock, OpenAgentDirectory(options_.directory));
+    LEAT_ASSIGN_OR_RETURN(pool_id_, PoolOfAgentDirectory(options_.directory));
     spdlog::info("agent {} offers {:.6g} cores and {:.6g} MB on {}", options_.name,
                  static_cast<double>(options_.offer.millicores) / 1000,
                  static_cast<double>(options_.offer.memory) / 1e6, options_.host);
@@ -108,28 +108,23 @@ class Agent {
       spdlog::info("job {}: {} {} ended with status {}{}", local.id.job, Name(local.id.role), local.id.index,
                    end.exit_code, end.last_error.empty() ? "" : ": " + end.last_error);
       if (local.bots > 0) processes_.Signal(local.bots, SIGTERM);
-      ended_.push_back({++events_, local.id, end.exit_code, end.last_error.substr(0, 1000), HostFailed(end)});
+      const Status host = HostFailure(end);
+      std::string error = end.last_error;
+      if (!host.ok()) error += (error.empty() ? "" : "; ") + host.message();
+      ended_.push_back({++events_, local.id, end.exit_code, error.substr(0, 1000), !host.ok()});
       const JobId job = local.id.job;
       locals_.erase(at);
-      if (std::ranges::none_of(locals_, [job](const auto& l) { return l.second.id.job == job; })) Forget(job);
+      ForgetUnlessRuns(job);
     }
   }
 
-  // Whether no process can do better here at present.
-  bool HostFailed(const launcher::ProcessEnd& end) const {
-    if (end.exit_code == launcher::kNotStarted) return true;
-    if (end.exit_code != ExitStatus::kMayHeal) return false;
-    constexpr size_t kProbe = 64 << 10;
-    constexpr const char* kName = "probe";
-    // root may write into what is reserved for it, and jobs may not.
-    struct statvfs disk {};
-    if (statvfs(options_.directory.c_str(), &disk) == 0 &&
-        (disk.f_bavail * disk.f_frsize < kProbe || (disk.f_files > 0 && disk.f_favail == 0)))
-      return true;
-    const Status full = checkpoint::ReplaceFile(options_.directory, kName, std::vector<std::byte>(kProbe));
-    std::error_code ignored;
-    fs::remove(fs::path(options_.directory) / kName, ignored);
-    return full.code() == Code::kResourceExhausted;
+  // Why no process can do better here at present; ok: the host is not to blame. A disk that takes no writes
+  // ends processes with 75, 2 or 1, by the error, and with a signal if their files are mapped.
+  Status HostFailure(const launcher::ProcessEnd& end) const {
+    if (end.exit_code == ExitStatus::kDone) return {};
+    if (end.exit_code == launcher::kNotStarted)
+      return {Code::kResourceExhausted, "the process could not be started"};
+    return ProbeAgentDirectory(options_.directory);
   }
 
   // They are started again while their job runs.
@@ -140,7 +135,8 @@ class Agent {
       if (local.told || end.exit_code == ExitStatus::kDone) continue;
       spdlog::warn("job {}: bots ended with status {}{}", local.id.job, end.exit_code,
                    end.last_error.empty() ? "" : ": " + end.last_error);
-      if (AfterExitOf(end.exit_code, false) != AfterExit::kGiveUp) StartBotsLater(&local);
+      if (AfterExitOf(end.exit_code, false) != AfterExit::kGiveUp || !HostFailure(end).ok())
+        StartBotsLater(&local);
     }
   }
   void StartBotsLater(Local* local) {
@@ -155,8 +151,13 @@ class Agent {
     }
   }
 
-  // Its credentials go with its last process here.
-  void Forget(JobId job) {
+  bool Runs(JobId job) const {
+    return std::ranges::any_of(locals_, [job](const auto& local) { return local.second.id.job == job; });
+  }
+
+  // A job's credentials go with its last process here.
+  void ForgetUnlessRuns(JobId job) {
+    if (Runs(job)) return;
     access_.erase(job);
     renewals_.erase(job);
     std::error_code ignored;
@@ -198,7 +199,8 @@ class Agent {
   }
 
   AgentReport Report() {
-    AgentReport report{.agent = options_.name,
+    AgentReport report{.pool = pool_id_,
+                       .agent = options_.name,
                        .instance = instance_,
                        .sequence = ++sequence_,
                        .host = options_.host,
@@ -223,9 +225,7 @@ class Agent {
     for (const Certificate& one : {access.roles, access.pool}) {
       if (const auto renewal = net::RenewalTime(one.certificate); renewal.ok()) at = std::min(at, *renewal);
     }
-    const bool runs =
-        std::ranges::any_of(locals_, [&](const auto& local) { return local.second.id.job == access.job; });
-    if (const Status written = runs ? WriteCertificates(access) : Status(); !written.ok()) {
+    if (const Status written = Runs(access.job) ? WriteCertificates(access) : Status(); !written.ok()) {
       spdlog::error("job {}: the new certificate: {}", access.job, written.message());
       at = std::time(nullptr) + kRenewAgain;
     }
@@ -241,20 +241,21 @@ class Agent {
     const Time now = clock_.Now();
     if (status.ok()) {
       silent_since_.reset();
+      complaint_.clear();
       return Obey(said->body);
     }
     // Only what no repetition cures ends the agent, and its processes with it.
-    if (!silent_since_) {
-      silent_since_ = now;
-      spdlog::warn("{}", status.message());
-    }
+    if (!silent_since_) silent_since_ = now;
     const bool never =
         !heard_ && (status.code() == Code::kPermissionDenied || status.code() == Code::kFailedPrecondition ||
                     status.code() == Code::kInvalidArgument);
     const bool taken =
         said != nullptr && status.code() == Code::kUnavailable && now - *silent_since_ > kNameTaken;
     if (taken) return {Code::kFailedPrecondition, status.message()};
-    return never ? status : Status();
+    if (never) return status;
+    if (status.message() != complaint_) spdlog::warn("{}", status.message());
+    complaint_ = status.message();
+    return {};
   }
 
   Status Obey(const std::string& body) {
@@ -264,6 +265,10 @@ class Agent {
       return {};
     }
     heard_ = true;
+    if (pool_id_.empty()) {
+      LEAT_RETURN_IF_ERROR(GiveAgentDirectory(options_.directory, reply->pool));
+      pool_id_ = reply->pool;
+    }
     for (auto& [id, access] : reply->jobs) {
       Renew(access);
       access_[id] = std::move(access);
@@ -273,8 +278,9 @@ class Agent {
       const Status started = Start(start);
       if (started.ok()) continue;
       spdlog::error("job {}: {}", start.id.job, started.message());
-      ended_.push_back({++events_, start.id, ExitStatus::kMayHeal, started.message(), true});
+      ended_.push_back({++events_, start.id, ExitStatus::kMayHeal, started.message().substr(0, 1000), true});
     }
+    for (const auto& [id, moved] : reply->jobs) ForgetUnlessRuns(id);  // those that could not be started
     for (const auto& grant : reply->orders.grants) {
       if (CoordinatorLink* const link = LinkOf(grant.job)) link->Grant(grant);
     }
@@ -316,6 +322,8 @@ class Agent {
       processes_.Await(kReportInterval);
       (void)processes_.Reap();
     }
+    locals_.clear();
+    while (!access_.empty()) ForgetUnlessRuns(access_.begin()->first);
   }
 
   bool has_users() const { return geteuid() == 0; }
@@ -494,6 +502,8 @@ class Agent {
   uint64_t sequence_ = 0, events_ = 0;
   bool heard_ = false;
   std::optional<Time> silent_since_;
+  std::string complaint_;  // the last failure of a report
+  std::string pool_id_;    // empty: no pool has answered yet
   launcher::SignalWatch signals_;
 };
 

@@ -2,6 +2,7 @@
 //
 //   <directory>/        its alone: new or empty at first
 //     agent.lock        flock'ed while the agent runs
+//     pool              id of the pool whose jobs it has; no other pool can use it
 //     jobs/7/run/       the directory of job 7, if its coordinator runs here
 //     logs/7/           of its processes; root's or the agent's own
 //     secrets/7/        its job file and its certificates, while it has processes here
@@ -35,7 +36,7 @@ struct AgentOptions {
 
 // Runs the agent in the calling thread until SIGINT or SIGTERM, which BlockSignals has blocked; then its
 // processes end. While the pool does not answer, they go on. kFailedPrecondition: another agent has this
-// name; errors of the directory.
+// name; the directory belongs to another pool; errors of the directory.
 Status RunAgent(const AgentOptions& options);
 
 }  // namespace leat::pool

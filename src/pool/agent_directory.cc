@@ -3,16 +3,20 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <vector>
 
+#include "pool/pool_id.h"
+
 namespace leat::pool {
 namespace {
 
 constexpr const char* kAgentLock = "agent.lock";
+constexpr const char* kPool = "pool";
 
 // Ok if it has an agent's lock, or nothing.
 Status CheckAgentDirectory(const std::string& directory) {
@@ -58,6 +62,36 @@ Result<checkpoint::File> OpenAgentDirectory(const std::string& directory) {
   }
   RemoveLeftSecrets(directory);
   return lock;
+}
+
+Result<std::string> PoolOfAgentDirectory(const std::string& directory) {
+  auto pool = ReadPoolId(directory + "/" + kPool);
+  if (pool.status().code() != Code::kNotFound) return pool;
+  std::error_code error;
+  const bool empty = std::filesystem::is_empty(directory + "/jobs", error);
+  if (error) return checkpoint::SystemError(directory + "/jobs", "read", error.value());
+  if (empty) return std::string();
+  return Status(Code::kFailedPrecondition,
+                directory + ": has jobs of an unknown pool; copy the file 'id' of that pool's directory to " +
+                    directory + "/" + kPool + ", or give the agent a new or empty directory");
+}
+
+Status GiveAgentDirectory(const std::string& directory, const std::string& pool) {
+  return WritePoolId(directory, kPool, pool);
+}
+
+Status ProbeAgentDirectory(const std::string& directory) {
+  constexpr size_t kProbe = 64 << 10;
+  constexpr const char* kName = "probe";
+  // root may write into what is reserved for it, and jobs may not.
+  struct statvfs disk {};
+  if (statvfs(directory.c_str(), &disk) == 0 &&
+      (disk.f_bavail * disk.f_frsize < kProbe || (disk.f_files > 0 && disk.f_favail == 0)))
+    return checkpoint::SystemError(directory, "write", ENOSPC);
+  const Status written = checkpoint::ReplaceFile(directory, kName, std::vector<std::byte>(kProbe));
+  std::error_code ignored;
+  std::filesystem::remove(directory + "/" + kName, ignored);
+  return written;
 }
 
 }  // namespace leat::pool

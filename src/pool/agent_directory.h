@@ -13,4 +13,13 @@ namespace leat::pool {
 // has something else, or another agent uses it.
 Result<checkpoint::File> OpenAgentDirectory(const std::string& directory);
 
+// The id of the pool whose jobs the directory has; empty: it has no jobs yet. kFailedPrecondition: it has
+// some, and nothing says of which pool they are.
+Result<std::string> PoolOfAgentDirectory(const std::string& directory);
+// From here on it is this pool's.
+Status GiveAgentDirectory(const std::string& directory, const std::string& pool);
+
+// Ok if jobs can write there; otherwise why not: the disk is full, read-only, or fails.
+Status ProbeAgentDirectory(const std::string& directory);
+
 }  // namespace leat::pool

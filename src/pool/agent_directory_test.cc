@@ -56,5 +56,41 @@ TEST(AgentDirectory, AnAgentTakesItsOwnAgain) {
   EXPECT_TRUE(OpenAgentDirectory(dir / "disk").ok());
 }
 
+TEST(AgentDirectory, ItBelongsToOnePool) {
+  const TempDir dir;
+  const std::string own = dir / "agent";
+  ASSERT_TRUE(OpenAgentDirectory(own).ok());
+  auto pool = PoolOfAgentDirectory(own);
+  ASSERT_TRUE(pool.ok()) << pool.status().ToString();
+  EXPECT_EQ(*pool, "");
+  // As an agent of a former version leaves it.
+  fs::create_directories(own + "/jobs/12/run");
+  pool = PoolOfAgentDirectory(own);
+  EXPECT_EQ(pool.status().code(), Code::kFailedPrecondition);
+  EXPECT_NE(pool.status().message().find(own + ": has jobs of an unknown pool"), std::string::npos)
+      << pool.status().message();
+  ASSERT_TRUE(GiveAgentDirectory(own, "0123abcd").ok());
+  pool = PoolOfAgentDirectory(own);
+  ASSERT_TRUE(pool.ok()) << pool.status().ToString();
+  EXPECT_EQ(*pool, "0123abcd");
+  ASSERT_TRUE(OpenAgentDirectory(own).ok()) << "the file is the agent's own";
+  for (const char* id : {"", "../x", "two words"})
+    EXPECT_EQ(GiveAgentDirectory(own, id).code(), Code::kInvalidArgument) << id;
+  std::ofstream(own + "/pool") << "\n";
+  EXPECT_EQ(PoolOfAgentDirectory(own).status().code(), Code::kDataLoss);
+}
+
+TEST(AgentDirectory, AProbeSaysWhyNothingCanBeWritten) {
+  const TempDir dir;
+  const std::string own = dir / "agent";
+  ASSERT_TRUE(OpenAgentDirectory(own).ok());
+  EXPECT_TRUE(ProbeAgentDirectory(own).ok());
+  EXPECT_FALSE(fs::exists(own + "/probe"));
+  // As root can see it, too.
+  fs::create_directories(own + "/probe/x");
+  EXPECT_FALSE(ProbeAgentDirectory(own).ok());
+  EXPECT_TRUE(fs::exists(own + "/probe/x"));
+}
+
 }  // namespace
 }  // namespace leat::pool

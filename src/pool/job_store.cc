@@ -13,12 +13,14 @@
 #include "checkpoint/file.h"
 #include "net/security/certificate.h"
 #include "net/security/private_file.h"
+#include "pool/pool_id.h"
 
 namespace leat::pool {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kIdBytes = 8;
 constexpr size_t kLargestFile = size_t{8} << 20;
 
 Result<std::string> ReadFile(const std::string& path) {
@@ -49,6 +51,9 @@ Result<std::unique_ptr<JobStore>> JobStore::Open(const std::string& directory,
   if (store->lock_.get() < 0) return checkpoint::SystemError(lock, "cannot be opened", errno);
   if (flock(store->lock_.get(), LOCK_EX | LOCK_NB) != 0)
     return Status(Code::kFailedPrecondition, "another pool runs in " + directory);
+  if (!fs::exists(directory + "/id"))
+    LEAT_RETURN_IF_ERROR(WritePoolId(directory, "id", net::RandomHex(kIdBytes)));
+  LEAT_ASSIGN_OR_RETURN(store->id_, ReadPoolId(directory + "/id"));
   if (fs::exists(directory + "/run")) {
     LEAT_ASSIGN_OR_RETURN(const std::string text, ReadFile(directory + "/run"));
     store->run_ = std::strtoull(text.c_str(), nullptr, 10);

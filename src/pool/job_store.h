@@ -2,6 +2,7 @@
 //
 //   <directory>/
 //     lock              held by the pool
+//     id                of the pool (pool_id.h)
 //     run               number of the pool's last start
 //     jobs/7.json       a submitted job with its state and its token; replaced as a whole
 //     forgotten/6.json  one that was over for long, without token and keys; nobody reads it
@@ -25,11 +26,12 @@ namespace leat::pool {
 
 class JobStore {
  public:
-  // Creates the directory if it is missing, and takes the next number of a start. kFailedPrecondition:
-  // another pool runs in it.
+  // Creates the directory and the pool's id if they are missing, and takes the next number of a start.
+  // kFailedPrecondition: another pool runs in it.
   static Result<std::unique_ptr<JobStore>> Open(const std::string& directory,
                                                 std::chrono::seconds certificate_life);
 
+  const std::string& id() const { return id_; }
   uint64_t run() const { return run_; }
   // All jobs; kDataLoss or kInvalidArgument with the path of a file that is damaged.
   Result<std::vector<StoredJob>> Read() const;
@@ -48,6 +50,7 @@ class JobStore {
   const std::string directory_;
   const std::chrono::seconds certificate_life_;
   net::Descriptor lock_;
+  std::string id_;
   uint64_t run_ = 0;
 };
 

@@ -50,6 +50,14 @@ TEST_F(JobStoreTest, AJobThatIsForgottenKeepsNoSecret) {
   EXPECT_FALSE(fs::exists(dir_ / "pool/certificates/3"));
 }
 
+TEST_F(JobStoreTest, APoolKeepsItsId) {
+  const std::string id = Open()->id();
+  EXPECT_EQ(id.size(), 16u);
+  EXPECT_EQ(Open()->id(), id);
+  fs::remove_all(dir_ / "pool");
+  EXPECT_NE(Open()->id(), id) << "another pool in its place";
+}
+
 TEST_F(JobStoreTest, ACertificateIsIssuedAnewAtHalfOfItsLife) {
   const auto issue = [this](std::chrono::seconds life) {
     auto issued = Open(life)->Issue(3, "host.roles", {"worker"}, {"host"});

@@ -66,7 +66,8 @@ int Fail(const Status& status) {
 
 // Trains an event for each worker and tick, keeps the number in its directory, and asks workers beyond its
 // grant to leave. Its job file has the number of events, and a path: while that exists, its brokers are away.
-// It ends and waits as the program does.
+// It ends and waits as the program does. While its directory has a file `broken`, it ends as if a write had
+// failed.
 class PlayedCoordinator {
  public:
   explicit PlayedCoordinator(const std::vector<std::string>& arguments) : arguments_(arguments) {}
@@ -104,6 +105,7 @@ class PlayedCoordinator {
       std::this_thread::sleep_for(kTick);
       std::lock_guard lock(mutex_);
       std::erase_if(workers_, [this](const auto& w) { return clock_.Now() - w.second > kWorkerTimeout; });
+      if (fs::exists(directory + "/broken")) return Fail({Code::kDataLoss, "Input/output error"});
       if (!stop_ && !BrokersAway()) events_ = std::min<uint64_t>(goal_, events_ + workers_.size());
       std::ofstream(directory + "/new") << events_ << "\n";
       fs::rename(directory + "/new", directory + "/events");

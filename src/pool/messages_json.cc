@@ -19,8 +19,9 @@ using Json = nlohmann::ordered_json;
 constexpr int kMostLevels = 8;
 constexpr size_t kMostEntries = 100'000;
 constexpr size_t kLongestName = 256;
-constexpr size_t kLongestText = size_t{3} << 20;
-constexpr size_t kMostStatusBytes = size_t{3} << 20;  // a reply has up to 4 MiB
+constexpr size_t kLongestFile = 256 << 10;  // `leat submit` reads up to 64 KiB
+// A reply has up to 4 MiB. The rest is for orders, which have 200 bytes for each process of the agent.
+constexpr size_t kMostReplyBytes = size_t{3} << 20;
 
 // Thrown while a body is read, and turned into a Status.
 struct Invalid : std::runtime_error {
@@ -186,7 +187,7 @@ Json Put(const JobPayload& p) {
           {"bots", p.bots}, {"token", p.token}, {"environment", p.environment}};
 }
 JobPayload TakePayload(const Json& json) {
-  JobPayload payload{TakeText(json, "file", kLongestText),
+  JobPayload payload{TakeText(json, "file", kLongestFile),
                      TakeText(json, "data", 4096),
                      TakeText(json, "workers"),
                      TakeBool(json, "bots"),
@@ -224,7 +225,8 @@ std::string ToJson(const AgentReport& report) {
                      {"events", want.events},
                      {"lost", want.lost}});
   }
-  return Dump({{"agent", report.agent},
+  return Dump({{"pool", report.pool},
+               {"agent", report.agent},
                {"instance", report.instance},
                {"sequence", report.sequence},
                {"host", report.host},
@@ -239,6 +241,7 @@ std::string ToJson(const AgentReport& report) {
 Result<AgentReport> ReportFromJson(std::string_view text) {
   return Parse<AgentReport>(text, "agent's report", [](const Json& json) {
     AgentReport report;
+    report.pool = TakeName(json, "pool");
     report.agent = TakeName(json, "agent");
     if (report.agent.empty()) throw Invalid("the agent has no name");
     report.instance = Take<uint64_t>(json, "instance");
@@ -278,14 +281,19 @@ std::string ToJson(const AgentReply& reply) {
     grants.push_back({{"job", grant.job}, {"servers", grant.servers}, {"workers", grant.workers}});
   for (const auto& stop : orders.stops) stops.push_back({{"job", stop.job}, {"discard", stop.discard}});
   for (const ProcessId& id : orders.ends) ends.push_back(Put(id));
+  size_t bytes = 0;
   for (const auto& [id, job] : reply.jobs) {
-    jobs.push_back({{"job", id},
-                    {"payload", Put(job.payload)},
-                    {"servers", job.servers},
-                    {"roles", Put(job.roles)},
-                    {"pool", Put(job.pool)}});
+    Json one = {{"job", id},
+                {"payload", Put(job.payload)},
+                {"servers", job.servers},
+                {"roles", Put(job.roles)},
+                {"pool", Put(job.pool)}};
+    bytes += Dump(one).size();
+    if (bytes > kMostReplyBytes && !jobs.empty()) break;
+    jobs.push_back(std::move(one));
   }
-  return Dump({{"acknowledged", orders.acknowledged},
+  return Dump({{"pool", reply.pool},
+               {"acknowledged", orders.acknowledged},
                {"starts", std::move(starts)},
                {"grants", std::move(grants)},
                {"stops", std::move(stops)},
@@ -296,6 +304,7 @@ std::string ToJson(const AgentReply& reply) {
 Result<AgentReply> ReplyFromJson(std::string_view text) {
   return Parse<AgentReply>(text, "the pool's orders", [](const Json& json) {
     AgentReply reply;
+    reply.pool = TakeName(json, "pool");
     AgentOrders& orders = reply.orders;
     orders.acknowledged = Take<uint64_t>(json, "acknowledged");
     for (const Json& one : TakeList(json, "starts"))
@@ -446,7 +455,7 @@ std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<Age
   size_t bytes = 0;
   const auto fits = [&bytes](const std::string& text) {
     bytes += text.size() + 1;
-    return bytes <= kMostStatusBytes;
+    return bytes <= kMostReplyBytes;
   };
   std::map<JobId, std::string> shown;
   for (const JobStatus& job : jobs) {

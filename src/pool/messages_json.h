@@ -44,8 +44,9 @@ struct JobAccess {
 };
 
 struct AgentReply {
+  std::string pool;  // its id
   AgentOrders orders;
-  std::map<JobId, JobAccess> jobs;  // of all orders to start something, and of renewals
+  std::map<JobId, JobAccess> jobs;  // of all orders to start something, and of renewals; see ToJson
 };
 
 // How a user reaches a job.
@@ -74,6 +75,8 @@ struct CancelRequest {
 
 std::string ToJson(const AgentReport& report);
 Result<AgentReport> ReportFromJson(std::string_view text);
+// Jobs that do not fit into a reply are left out, the newest ones first. Their orders wait for a later reply:
+// what has not been done is ordered, or asked for, again.
 std::string ToJson(const AgentReply& reply);
 Result<AgentReply> ReplyFromJson(std::string_view text);
 std::string ToJson(const SubmitRequest& request);

@@ -90,6 +90,32 @@ TEST(PoolMessagesTest, TheListOfJobsFitsIntoAReply) {
   EXPECT_FALSE(nlohmann::json::parse(StatusJson({}, agents)).contains("left_out"));
 }
 
+TEST(PoolMessagesTest, WhatAnAgentIsToldFitsIntoAReply) {
+  AgentReply reply{.pool = "p"};
+  for (JobId id = 1; id <= 100; ++id) {
+    reply.orders.starts.push_back({.id = {.job = id, .number = id}});
+    reply.jobs[id] = {.job = id, .payload = {.file = std::string(250 << 10, 'f'), .workers = "1"}};
+  }
+  const std::string text = ToJson(reply);
+  EXPECT_LE(text.size(), size_t{4} << 20);
+  const auto read = ReplyFromJson(text);
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->pool, "p");
+  EXPECT_EQ(read->orders.starts, reply.orders.starts);
+  EXPECT_EQ(read->jobs.size(), 12u) << "the others wait for a later reply";
+  EXPECT_EQ(read->jobs.begin()->first, 1u);
+
+  // The largest one fits alone: a byte of it has up to six in JSON.
+  const auto job = [](size_t bytes) {
+    return AgentReply{
+        .jobs = {{1, {.job = 1, .payload = {.file = std::string(bytes, '\1'), .workers = "1"}}}}};
+  };
+  const std::string largest = ToJson(job(256 << 10));
+  EXPECT_LE(largest.size(), size_t{3} << 20);
+  EXPECT_TRUE(ReplyFromJson(largest).ok());
+  EXPECT_EQ(ReplyFromJson(ToJson(job((256 << 10) + 1))).status().code(), Code::kInvalidArgument);
+}
+
 TEST(PoolMessagesTest, AListHasADefault) {
   EXPECT_EQ(ListFromJson("")->over, 100u);
   EXPECT_EQ(ListFromJson(ToJson(ListRequest{7}))->over, 7u);

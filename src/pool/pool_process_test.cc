@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/testing.h"
 #include "control/client.h"
@@ -57,13 +59,15 @@ class PoolProcessTest : public ::testing::Test {
       arguments.insert(arguments.end(), {"--security", authority_->Issue({arguments.front()}).string()});
     return arguments;
   }
-  pid_t StartPool() {
-    return Start("pool", Secured({"pool", "--directory", dir_ / "pool", "--listen", address_}));
+  pid_t StartPool(const std::string& directory = "pool") {
+    return Start("pool", Secured({"pool", "--directory", dir_ / directory, "--listen", address_}));
+  }
+  pid_t StartAgentAlone() {
+    return Start("agent",
+                 Secured({"agent", "--pool", address_, "--name", "one", "--directory", dir_ / "agent"}));
   }
   pid_t StartAgent() {
-    const pid_t agent = Start(
-        "agent", Secured({"agent", "--pool", address_, "--name", "one", "--directory", dir_ / "agent"}));
-    // A job that no agent could run is refused.
+    const pid_t agent = StartAgentAlone();
     Await(
         [&] {
           const auto list = Ask(PoolKind::kList, "");
@@ -72,14 +76,22 @@ class PoolProcessTest : public ::testing::Test {
         "the agent");
     return agent;
   }
-  void Kill(pid_t pid) {
-    processes_.Signal(pid, SIGKILL);
+  void Kill(pid_t pid, int signal = SIGKILL) {
+    processes_.Signal(pid, signal);
+    AwaitEnd(pid);
+  }
+  // Returns the exit status.
+  int AwaitEnd(pid_t pid) {
+    int status = -1;
     Await(
         [&] {
-          (void)processes_.Reap();
+          for (const auto& end : processes_.Reap()) {
+            if (end.pid == pid) status = end.exit_code;
+          }
           return kill(pid, 0) != 0;
         },
         "its end");
+    return status;
   }
 
   Result<std::string> Ask(PoolKind kind, const std::string& body) {
@@ -90,13 +102,17 @@ class PoolProcessTest : public ::testing::Test {
     if (!said.status.ok()) return said.status;
     return said.body;
   }
-  // `away`: while this path exists, the job's brokers are away.
-  JobId Submit(int32_t priority, uint32_t least, uint64_t events, const std::string& away = "") {
+  // `away`: while this path exists, the job's brokers are away. `padding`: bytes of the file that say
+  // nothing.
+  JobId Submit(int32_t priority, uint32_t least, uint64_t events, const std::string& away = "",
+               size_t padding = 0) {
     SubmitRequest request;
+    request.wait = true;
     request.spec = {
         .name = "played", .priority = priority, .least_workers = least, .workers = std::max(3u, least)};
-    request.spec.resources.worker = {1000, 1 << 20};
-    request.payload = {.file = std::to_string(events) + " " + away + "\n", .workers = "1:3"};
+    request.spec.resources.worker = {worker_millicores_, 1 << 20};
+    request.payload = {.file = std::to_string(events) + " " + away + std::string(padding, ' ') + "\n",
+                       .workers = "1:3"};
     const auto id = Ask(PoolKind::kSubmit, ToJson(request));
     EXPECT_TRUE(id.ok()) << id.status().message();
     return id.ok() ? *JobFromJson(*id) : 0;
@@ -128,6 +144,7 @@ class PoolProcessTest : public ::testing::Test {
   }
 
   TempDir dir_;
+  uint64_t worker_millicores_ = 1000;  // the agent has 3000
   std::unique_ptr<net::testing::TestAuthority> authority_;
   std::shared_ptr<net::TlsIdentity> tls_;  // of the one who asks
   std::string address_;
@@ -213,6 +230,93 @@ TEST_F(PoolProcessTest, AJobWaitsForAHostThatCannotStartIt) {
   fs::create_directory(secrets);
   fs::permissions(secrets, fs::perms(0711));
   Await([&] { return State(job) == "done"; }, "the job is done");
+}
+
+TEST_F(PoolProcessTest, ADiskThatFailsFailsNoJob) {
+  StartPool();
+  StartAgent();
+  const JobId job = Submit(0, 1, 100);
+  Await([&] { return EventsOf(job) > 5; }, "the job trains");
+  // The probe of the disk cannot be written either.
+  fs::create_directories(dir_ / "agent/probe/x");
+  const std::string broken = dir_ / ("agent/jobs/" + std::to_string(job) + "/run/broken");
+  std::ofstream(broken) << "x";
+  Await(
+      [&] {
+        const std::string reason = JobNow(job).value("waits_for", "");
+        return reason.find("gets no processes") != std::string::npos &&
+               reason.find("Input/output error; " + (dir_ / "agent/probe")) != std::string::npos;
+      },
+      "the reason");
+  fs::remove_all(dir_ / "agent/probe");
+  fs::remove(broken);
+  Await([&] { return State(job) == "done"; }, "the job is done");
+  EXPECT_EQ(EventsOf(job), 100u);
+
+  // The mistake of a user, on a disk that is well.
+  const JobId other = Submit(0, 1, 100'000);
+  Await([&] { return EventsOf(other) > 5; }, "the other job trains");
+  std::ofstream(dir_ / ("agent/jobs/" + std::to_string(other) + "/run/broken")) << "x";
+  Await([&] { return State(other) == "failed"; }, "its end");
+}
+
+TEST_F(PoolProcessTest, SecretsGoWithTheLastProcess) {
+  StartPool();
+  const pid_t agent = StartAgent();
+  // The log cannot be opened, so the coordinator's start fails after its secrets are there.
+  const fs::path log = dir_ / "agent/logs/1/coordinator.log";
+  fs::create_directories(log);
+  const JobId job = Submit(0, 1, 100'000);
+  ASSERT_EQ(job, 1u);
+  Await([&] { return JobNow(job).value("waits_for", "").find("coordinator.log") != std::string::npos; },
+        "the reason");
+  const fs::path secrets = dir_ / "agent/secrets";
+  Await([&] { return fs::is_empty(secrets); }, "no secrets");
+  fs::remove(log);
+  Await([&] { return EventsOf(job) > 5; }, "the job trains");
+  EXPECT_TRUE(fs::exists(secrets / "1/job.yaml"));
+  Kill(agent, SIGTERM);
+  EXPECT_TRUE(fs::is_empty(secrets)) << "the agent has ended";
+}
+
+TEST_F(PoolProcessTest, JobsWithLargeFilesStartTogether) {
+  StartPool();
+  worker_millicores_ = 160;
+  std::vector<JobId> jobs;
+  for (int i = 0; i < 18; ++i) jobs.push_back(Submit(0, 1, 20, "", 250 << 10));
+  StartAgent();
+  Await([&] { return std::ranges::all_of(jobs, [&](JobId job) { return State(job) == "done"; }); },
+        "all jobs are done");
+}
+
+// Numbers of jobs and processes begin again in a new pool.
+TEST_F(PoolProcessTest, AnAgentServesOnePool) {
+  pid_t pool = StartPool();
+  pid_t agent = StartAgent();
+  const JobId job = Submit(0, 1, 100'000);
+  Await([&] { return EventsOf(job) > 5; }, "the job trains");
+  Kill(pool);
+  pool = StartPool("another");
+  ASSERT_EQ(Submit(0, 1, 20), job);
+  Await([&] { return ReadAll(dir_ / "agent.log").find("belongs to pool") != std::string::npos; },
+        "the refusal of an agent that runs");
+  const uint64_t before = EventsOf(job);
+  Await([&] { return EventsOf(job) > before; }, "the job of the first pool goes on");
+  EXPECT_TRUE(Json::parse(*Ask(PoolKind::kList, ""))["agents"].empty());
+  EXPECT_EQ(State(job), "queued") << "the other job";
+
+  Kill(agent);
+  const uint64_t trained = EventsOf(job);
+  agent = StartAgentAlone();
+  EXPECT_EQ(AwaitEnd(agent), 2);
+  EXPECT_THAT(ReadAll(dir_ / "agent.log"),
+              ::testing::HasSubstr("the directory of agent 'one' belongs to pool " +
+                                   ReadAll(dir_ / "pool/id").substr(0, 16)));
+  EXPECT_GE(EventsOf(job), trained);
+  Kill(pool);
+  StartPool();
+  StartAgent();
+  Await([&] { return EventsOf(job) > trained; }, "the job goes on in its own pool");
 }
 
 TEST_F(PoolProcessTest, AJobOutlivesItsCertificates) {

@@ -126,7 +126,13 @@ class PoolProcess {
 
   Result<std::string> OnReport(Time now, const std::string& body) {
     LEAT_ASSIGN_OR_RETURN(const AgentReport report, ReportFromJson(body));
-    AgentReply answer;
+    // What the agent runs and has would be taken for jobs of this pool with the same numbers.
+    if (!report.pool.empty() && report.pool != store_->id()) {
+      return Status(Code::kFailedPrecondition,
+                    "the directory of agent '" + report.agent + "' belongs to pool " + report.pool +
+                        ", and this is pool " + store_->id() + "; give the agent a new or empty directory");
+    }
+    AgentReply answer{.pool = store_->id()};
     LEAT_ASSIGN_OR_RETURN(answer.orders, pool_.OnReport(now, report));
     // What the agent needs to start processes, and to talk to the coordinators that it has.
     std::vector<JobId> jobs;

@@ -444,3 +444,8 @@ def test_bad_input(start, tmp_path):
     assert done.returncode == 0, done.stderr
     pool.wait(lambda jobs: "room for its minimum" in jobs[int(done.stdout)].get("waits_for", ""), "what it waits for")
     assert pool.ask("cancel", done.stdout.strip()).returncode == 0
+    pool.kill("agent0")
+    other = f"127.0.0.1:{leat.free_port()}"
+    pool.start("other", "pool", "--directory", pool.folder / "other", "--listen", other)
+    done = leat.run("agent", "--pool", other, "--name", "agent0", "--directory", pool.folder / "agent0", env=pool.environment)
+    assert done.returncode == 2 and "leat: the directory of agent 'agent0' belongs to pool" in done.stderr, done.stderr

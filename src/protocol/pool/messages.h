@@ -34,6 +34,7 @@ struct JobWant {
 };
 
 struct AgentReport {
+  std::string pool;       // the id of the pool whose jobs its directory has; empty: it has none
   std::string agent;      // its name, unique in the pool
   uint64_t instance = 0;  // a random number of the agent's process
   uint64_t sequence = 0;  // of this report, in the instance
@@ -52,7 +53,7 @@ struct AgentReport {
     ProcessId id;
     int32_t exit_code = 0;  // 128 + signal
     std::string error;      // its last error line; may be empty
-    // The host is to blame: it could not start the process, or its disk is full.
+    // The host is to blame: it could not start the process, or its disk is full or takes no writes.
     bool host_failed = false;
     friend bool operator==(const Ended&, const Ended&) = default;
   };

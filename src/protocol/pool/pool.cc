@@ -176,12 +176,10 @@ JobId Pool::Submit(Time now, const JobSpec& spec) {
 }
 
 Status Pool::Cancel(Time now, JobId id, bool discard) {
-  const auto status = this->job(now, id);
-  if (!status) return {Code::kNotFound, "the pool has no job " + std::to_string(id)};
-  if (IsOver(status->record.state)) {
-    return {Code::kNotFound,
-            "job " + std::to_string(id) + " is over: it is " + std::string(Name(status->record.state))};
-  }
+  const Job* const found = Find(id);
+  if (found == nullptr) return {Code::kNotFound, "the pool has no job " + std::to_string(id)};
+  if (const JobState state = found->record.state; IsOver(state))
+    return {Code::kNotFound, "job " + std::to_string(id) + " is over: it is " + std::string(Name(state))};
   Job& job = jobs_.at(id);
   if (job.record.state == JobState::kQueued) {
     End(now, &job, JobState::kCancelled, "");
@@ -790,9 +788,7 @@ std::vector<JobRecord> Pool::TakeChanged() {
   changed_.erase(rest.begin(), rest.end());
   std::vector<JobRecord> records;
   for (const JobId id : changed_) {
-    for (const auto* all : {&jobs_, &over_}) {
-      if (const auto at = all->find(id); at != all->end()) records.push_back(at->second.record);
-    }
+    if (const Job* const job = Find(id)) records.push_back(job->record);
   }
   changed_.clear();
   return records;
@@ -829,11 +825,16 @@ std::vector<JobStatus> Pool::jobs(Time now) const {
   return all;
 }
 
-std::optional<JobStatus> Pool::job(Time now, JobId id) const {
+const Pool::Job* Pool::Find(JobId id) const {
   for (const auto* part : {&jobs_, &over_}) {
-    if (const auto at = part->find(id); at != part->end()) return StatusOf(now, at->second);
+    if (const auto at = part->find(id); at != part->end()) return &at->second;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+std::optional<JobStatus> Pool::job(Time now, JobId id) const {
+  const Job* const job = Find(id);
+  return job == nullptr ? std::nullopt : std::optional(StatusOf(now, *job));
 }
 
 std::vector<AgentStatus> Pool::agents(Time now) const {

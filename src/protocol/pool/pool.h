@@ -172,6 +172,7 @@ class Pool {
   };
 
   bool Lost(Time now, const Agent& agent) const { return now - agent.heard > config_.agent_timeout; }
+  const Job* Find(JobId id) const;  // null: there is none
   const Agent* Live(Time now, const std::string& name) const;
   void Change(Job* job) { changed_.push_back(job->record.id); }
   void Take(Time now, const AgentReport& report);
