@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -192,7 +193,11 @@ class Server {
     LiveValues values(service_, security_);
     Status outcome;
     std::jthread follower([&](const std::stop_token& stop) {
-      outcome = roles::Follow(options, values, stop);
+      try {
+        outcome = roles::Follow(options, values, stop);
+      } catch (const std::exception& error) {
+        outcome = StatusOf(error);
+      }
       End();
     });
     AwaitEnd();

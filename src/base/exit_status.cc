@@ -93,9 +93,10 @@ void Throw(const Status& status) {
 
 Status StatusOf(const std::exception& error) {
   if (const auto* known = dynamic_cast<const StatusError*>(&error)) return known->status();
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return {Code::kResourceExhausted, "out of memory"};
   Code code = Code::kInternal;
   if (dynamic_cast<const std::invalid_argument*>(&error) != nullptr) code = Code::kInvalidArgument;
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) code = Code::kResourceExhausted;
   if (const auto* system = dynamic_cast<const std::system_error*>(&error);
       system != nullptr && (system->code().category() == std::system_category() ||
                             system->code().category() == std::generic_category()))

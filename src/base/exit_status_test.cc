@@ -62,7 +62,7 @@ TEST(ExitStatus, LackOfMemoryThreadsAndDiskMayHeal) {
     const auto code = StatusOf(std::system_error(error, std::generic_category())).code();
     EXPECT_EQ(ExitStatusOf(code), 75) << error;
   }
-  EXPECT_EQ(StatusOf(std::bad_alloc()).code(), Code::kResourceExhausted);
+  EXPECT_EQ(StatusOf(std::bad_alloc()), Status(Code::kResourceExhausted, "out of memory"));
   EXPECT_EQ(StatusOf(std::system_error(EACCES, std::generic_category())).code(), Code::kPermissionDenied);
   EXPECT_EQ(StatusOf(std::runtime_error("?")).code(), Code::kInternal);
 }

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import socket
 import ssl
@@ -350,6 +351,23 @@ def test_requests_that_are_refused(tmp_path):
         assert serve.ask("/v1/predict")[0] == 405
         assert serve.ask("/")[0] == 404
         assert serve.predict(good)["score"] >= 0
+
+
+def test_a_model_that_does_not_fit_into_memory(tmp_path):
+    """The server follows the job on a thread of its own: what fails there ends the process as anything else does."""
+    port = leat.free_port()
+    job_file = counting(tmp_path, "async", **{"units: 2048": "units: 1048576", "batch_size: 100, split_batches: 20":
+                                              "batch_size: 4, split_batches: 4"})
+    with Serve(tmp_path, "--coordinator", f"127.0.0.1:{port}") as serve:
+        leat.wait_for(lambda: "waits for the coordinator" in serve.text(), "its first attempt")
+        with open(f"/proc/{serve.process.pid}/status") as status:
+            size = int(re.search(r"VmSize:\s+(\d+) kB", status.read())[1]) << 10
+        # Enough to join; the scores of a batch alone are 256 MB.
+        most = size + (200 << 20)
+        resource.prlimit(serve.process.pid, resource.RLIMIT_AS, (most, most))
+        with started(tmp_path, job_file, "--workers", 1, "--ps", 1, "--listen", f"127.0.0.1:{port}"):
+            assert serve.process.wait(120) == 75, serve.text()[-2000:]
+        assert serve.text().splitlines()[-1] == "leat: out of memory", serve.text()[-2000:]
 
 
 def test_bad_arguments(tmp_path):
