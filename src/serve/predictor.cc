@@ -174,8 +174,10 @@ void Predictor::Run() {
   while (AwaitRows(lock)) {
     TakeBatch(clock_.Now());
     lock.unlock();
+    computing_ = true;
     Compute();
     Finish();
+    computing_ = false;
     lock.lock();
   }
   if (in_use_) versions_.Release();
