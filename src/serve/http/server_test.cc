@@ -46,16 +46,13 @@ class Echo final : public HttpHandler {
     return {};
   }
   void Handle(size_t thread, HttpRequest request, std::shared_ptr<HttpExchange> exchange) override {
-    std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
     EXPECT_LT(thread, 4u);
     if (request.path == "/later") {
       kept.push_back(std::move(exchange));
       return;
     }
-    if (request.path == "/hangs") {
-      std::unique_lock lock(mutex);
-      hangs.wait(lock, [this] { return go_on; });
-    }
+    if (request.path == "/hangs") hangs.wait(lock, [this] { return go_on; });
     if (request.path == "/throws") throw std::bad_alloc();
     if (request.path == "/throws-late") {
       HttpExchange& on = *exchange;
