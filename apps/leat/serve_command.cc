@@ -166,7 +166,7 @@ class Server {
     if (!user.ok() && a.directory.empty()) Throw(user.status());
     return user.ok() ? *user : launcher::RandomToken();
   }
-  // Of predictions; the follower computes nothing.
+  // Plans of predictions; the follower computes nothing.
   engine::PlanOptions Plan() const {
     engine::PlanOptions plan = Kernels();
     plan.progress = progress_;
@@ -233,7 +233,7 @@ class Server {
     close(a_.ready_fd);
   }
 
-  // Those who ask for predictions depend on two kinds of threads, beside the one that follows a job.
+  // Predictions depend on two kinds of threads, beside the one that follows a job.
   void WatchLiveness() {
     if (metrics_.metrics == nullptr) return;
     const Time now = MonotonicClock().Now();

@@ -12,7 +12,7 @@
 namespace leat {
 namespace {
 
-// By the name of each code, from rows such as "| stale, internal | 1 |".
+// Statuses by the name of each code, from rows such as "| stale, internal | 1 |".
 std::map<std::string, int> StatusesOfPage() {
   std::ifstream page(LEAT_EXIT_STATUSES_PAGE);
   std::map<std::string, int> statuses;

@@ -42,7 +42,7 @@ class RoleMetrics {
   StatusSource& status() { return status_; }
   // Of a coordinator: false while the job may go without workers, so that it is ready without one.
   void NeedsWorkers(bool needs) { needs_workers_ = needs; }
-  // /healthz fails once one of these hangs. Of a role that is watched nowhere nothing is known: it is alive.
+  // /healthz fails once one of these hangs. A part that is not watched counts as alive.
   enum class Part {
     kLoop,         // of the role, or of a standby until it takes over
     kRequests,     // the threads of `leat serve` that read requests
