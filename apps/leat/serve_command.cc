@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,8 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "commands.h"
+#include "engine/plan.h"
+#include "engine/run/progress.h"
 #include "job/job.h"
 #include "launcher/security.h"
 #include "launcher/signals.h"
@@ -97,12 +100,12 @@ Door DoorOf(const ServeOptions& a, const launcher::Security& security) {
 // The values of a running job, for the service.
 class LiveValues final : public roles::ValueSink {
  public:
-  LiveValues(serve::Service& service, const launcher::Security& security)
-      : service_(service), security_(security) {}
+  LiveValues(serve::Service& service, engine::PlanOptions plan, const launcher::Security& security)
+      : service_(service), plan_(std::move(plan)), security_(security) {}
 
   Status OnJob(const job::Job& job) override {
     LEAT_RETURN_IF_ERROR(launcher::CheckJob(security_, job));
-    LEAT_RETURN_IF_ERROR(service_.SetModel(job, Kernels()));
+    LEAT_RETURN_IF_ERROR(service_.SetModel(job, plan_));
     service_.NotReady("the parameters of job '" + job.name + "' are not there yet");
     return {};
   }
@@ -116,6 +119,7 @@ class LiveValues final : public roles::ValueSink {
 
  private:
   serve::Service& service_;
+  const engine::PlanOptions plan_;
   const launcher::Security& security_;
 };
 
@@ -154,11 +158,19 @@ class Server {
   Status Run() { return a_.directory.empty() ? RunLive() : RunFromDirectory(); }
 
  private:
+  using Part = observe::RoleMetrics::Part;
+
   // Without a job to talk to, the token is only that of the metrics.
   static std::string TokenOf(const ServeOptions& a) {
     auto user = launcher::UserToken();
     if (!user.ok() && a.directory.empty()) Throw(user.status());
     return user.ok() ? *user : launcher::RandomToken();
+  }
+  // Plans of predictions; the follower computes nothing.
+  engine::PlanOptions Plan() const {
+    engine::PlanOptions plan = Kernels();
+    plan.progress = progress_;
+    return plan;
   }
   metrics::Registry& registry() { return metrics_.metrics != nullptr ? metrics_.metrics->registry() : own_; }
 
@@ -170,7 +182,7 @@ class Server {
     const job::Job job = job::Job::Load(source, overrides);
     service_.NotReady("job '" + job.name + "' has no complete checkpoint yet");
     Listen("the checkpoints in " + a_.directory);
-    LEAT_RETURN_IF_ERROR(service_.SetModel(job, Kernels()));
+    LEAT_RETURN_IF_ERROR(service_.SetModel(job, Plan()));
     const serve::CheckpointWatch watch(a_.directory, job.Slices(), *service_.versions(),
                                        Milliseconds(a_.refresh_ms));
     AwaitEnd();
@@ -189,10 +201,14 @@ class Server {
                                        .place = PlaceOfProcess(a_.place),
                                        .metrics = metrics_.metrics};
     options.role.plan = Kernels();
-    LiveValues values(service_, security_);
+    LiveValues values(service_, Plan(), security_);
     Status outcome;
     std::jthread follower([&](const std::stop_token& stop) {
-      outcome = roles::Follow(options, values, stop);
+      try {
+        outcome = roles::Follow(options, values, stop);
+      } catch (const std::exception& error) {
+        outcome = StatusOf(error);
+      }
       End();
     });
     AwaitEnd();
@@ -217,6 +233,25 @@ class Server {
     close(a_.ready_fd);
   }
 
+  // Predictions depend on two kinds of threads, beside the one that follows a job.
+  void WatchLiveness() {
+    if (metrics_.metrics == nullptr) return;
+    const Time now = MonotonicClock().Now();
+    metrics_.metrics->liveness(Part::kRequests).Watch(now, [] { return uint64_t{0}; });
+    metrics_.metrics->liveness(Part::kPredictions).Watch(now, [progress = progress_] {
+      return progress->kernels();
+    });
+  }
+  void LookAtLiveness() {
+    if (metrics_.metrics == nullptr) return;
+    metrics_.metrics->liveness(Part::kRequests).Turned(server_->turned());
+    if (!service_.Computing()) metrics_.metrics->liveness(Part::kPredictions).Turned(MonotonicClock().Now());
+  }
+  void UnwatchLiveness() {
+    if (metrics_.metrics == nullptr) return;
+    for (const Part part : {Part::kRequests, Part::kPredictions}) metrics_.metrics->liveness(part).Unwatch();
+  }
+
   void End() {
     std::lock_guard lock(mutex_);
     end_ = true;
@@ -227,11 +262,14 @@ class Server {
   void AwaitEnd() {
     const launcher::SignalWatch signals([this](int) { End(); });
     const launcher::LifeWatch life(a_.life_fd, [this] { End(); });
+    WatchLiveness();
     std::unique_lock lock(mutex_);
     do {
       service_.UpdateMetrics();
+      LookAtLiveness();
       if (metrics_.metrics != nullptr) metrics_.metrics->NotReady(service_.WhyNotReady());
     } while (!wake_.wait_for(lock, kLookAtMetrics, [this] { return end_; }));
+    UnwatchLiveness();
     server_->Drain(kDrain);
     service_.Stop();
     server_.reset();
@@ -242,6 +280,7 @@ class Server {
   Door door_;
   const bool https_;
   const std::string token_;
+  const std::shared_ptr<engine::Progress> progress_ = std::make_shared<engine::Progress>();
   const MetricsListener metrics_;
   metrics::Registry own_;  // without --metrics
   serve::Service service_;

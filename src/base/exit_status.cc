@@ -94,7 +94,7 @@ void Throw(const Status& status) {
 Status StatusOf(const std::exception& error) {
   if (const auto* known = dynamic_cast<const StatusError*>(&error)) return known->status();
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
-    return {Code::kResourceExhausted, "there is not enough memory"};
+    return {Code::kResourceExhausted, "out of memory"};
   if (const auto* system = dynamic_cast<const std::system_error*>(&error);
       system != nullptr && (system->code().category() == std::system_category() ||
                             system->code().category() == std::generic_category())) {

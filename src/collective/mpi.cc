@@ -21,6 +21,7 @@
 #include "collective/mpi_module.h"
 #include "net/poller.h"
 #include "protocol/member/reduction.h"
+#include "threads/thread.h"
 
 namespace leat::collective {
 namespace {
@@ -78,7 +79,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
       timer_ = 0;
       Fail({Code::kDeadlineExceeded, "not all MPI processes started in time"}, std::nullopt);
     });
-    thread_ = std::thread([this] { BeginAndEnd(); });
+    thread_ = StartThread([this] { BeginAndEnd(); });
   }
 
   ~MpiAllReduce() override {
@@ -370,7 +371,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
   // itself may hang; mpirun ends the other processes when one exits with an error status.
   void Guard(Duration after, std::string why) {
     guard_off_ = std::make_shared<std::atomic<bool>>(false);
-    std::thread([off = guard_off_, after, why = std::move(why), rank = rank_, status = exit_status_] {
+    const auto guard = [off = guard_off_, after, why = std::move(why), rank = rank_, status = exit_status_] {
       for (Duration slept{}; slept < after; slept += std::chrono::milliseconds(10)) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
         if (*off) return;
@@ -378,7 +379,12 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
       if (!why.empty()) std::fprintf(stderr, "rank %u: %s; ending the job\n", rank, why.c_str());
       std::fflush(stderr);
       _exit(status);
-    }).detach();
+    };
+    try {
+      StartThread(guard).detach();
+    } catch (const std::exception& error) {  // nothing would end a process that hangs
+      EndProcess(error);
+    }
   }
 
   net::Loop& loop_;

@@ -24,6 +24,7 @@
 #include "net/handshake/handshake.h"
 #include "net/loop.h"
 #include "net/tls/tls_pump.h"
+#include "threads/thread.h"
 
 namespace leat::control {
 namespace {
@@ -90,7 +91,7 @@ class TlsThread {
   Result<net::Descriptor> Start(net::AuthenticatedSocket authenticated) {
     LEAT_ASSIGN_OR_RETURN(pump_, net::MakeTlsPump(loop_, std::move(authenticated), [] {}));
     net::Descriptor inside = pump_->TakeInside();
-    thread_ = std::thread([this] { loop_.Run(); });
+    thread_ = StartThread([this] { loop_.Run(); });
     return inside;
   }
 

@@ -29,6 +29,7 @@
 #include "net/loop.h"
 #include "net/security/refusal_log.h"
 #include "net/tls/tls_pump.h"
+#include "threads/thread.h"
 
 namespace leat::control {
 namespace {
@@ -224,7 +225,7 @@ class RoleServer {
       std::lock_guard lock(core_->mutex);
       Exchange::Accept(core_);
     }
-    thread_ = std::thread([this] { Serve(); });
+    thread_ = StartThread([this] { Serve(); });
     return {};
   }
   // `peer`: its address.
@@ -291,7 +292,7 @@ class Server final : public ControlServer {
     if (shared_->options.tls == nullptr) {
       LEAT_RETURN_IF_ERROR(ServerFor(net::CertificateRoles::All()).status());
     }
-    handshake_thread_ = std::thread([this] { loop_.Run(); });
+    handshake_thread_ = StartThread([this] { loop_.Run(); });
     return {};
   }
 
@@ -305,7 +306,14 @@ class Server final : public ControlServer {
     closed.get_future().wait();
     // The loop moves what gRPC says last.
     std::vector<std::thread> ends;
-    for (auto& [roles, server] : servers_) ends.emplace_back([&server] { server.reset(); });
+    ends.reserve(servers_.size());
+    for (auto& [roles, server] : servers_) {
+      try {
+        ends.push_back(StartThread([&server] { server.reset(); }));
+      } catch (const std::exception&) {  // one after another takes longer
+        server.reset();
+      }
+    }
     for (auto& end : ends) end.join();
     loop_.Stop();
     handshake_thread_.join();

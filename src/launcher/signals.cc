@@ -13,6 +13,8 @@
 #include <string>
 #include <utility>
 
+#include "threads/thread.h"
+
 namespace leat::launcher {
 namespace {
 
@@ -38,7 +40,7 @@ void BlockSignals() {
 }
 
 SignalWatch::SignalWatch(std::function<void(int signal)> on_signal)
-    : thread_([this, on_signal = std::move(on_signal)] {
+    : thread_(StartThread([this, on_signal = std::move(on_signal)] {
         const sigset_t set = Watched();
         while (true) {
           int signal = 0;
@@ -46,7 +48,7 @@ SignalWatch::SignalWatch(std::function<void(int signal)> on_signal)
           if (stop_) return;
           on_signal(signal);
         }
-      }) {}
+      })) {}
 
 SignalWatch::~SignalWatch() {
   stop_ = true;
@@ -63,7 +65,7 @@ LifeWatch::LifeWatch(int fd, std::function<void()> on_end)
                                 "; it must be the reading end of a pipe");
   }
   fcntl(fd_, F_SETFD, FD_CLOEXEC);
-  thread_ = std::thread([this, on_end = std::move(on_end)] {
+  thread_ = StartThread([this, on_end = std::move(on_end)] {
     std::array<pollfd, 2> waits{{{fd_, POLLIN, 0}, {stop_, POLLIN, 0}}};
     while (true) {
       if (poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return;

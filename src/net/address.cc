@@ -12,10 +12,10 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "base/bytes.h"
+#include "threads/thread.h"
 
 namespace leat::net {
 namespace {
@@ -165,7 +165,7 @@ std::shared_ptr<void> ResolveAsync(Loop& loop, const std::string& address,
     deliver(mailbox, std::move(numeric));
   } else {
     // The system's resolver has no timeout, so nothing joins this thread.
-    std::thread([mailbox, deliver, address, parts = *parts] {
+    StartThread([mailbox, deliver, address, parts = *parts] {
       deliver(mailbox, LookUp(address, parts, 0));
     }).detach();
   }

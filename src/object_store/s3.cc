@@ -6,13 +6,13 @@
 #include <ctime>
 #include <mutex>
 #include <random>
-#include <thread>
 #include <utility>
 
 #include "object_store/crc32c.h"
 #include "object_store/credentials.h"
 #include "object_store/object_store.h"
 #include "object_store/sigv4.h"
+#include "threads/thread.h"
 
 namespace leat::object_store {
 namespace {
@@ -338,15 +338,14 @@ Status S3::Upload(const std::string& key, uint64_t size, const ReadPiece& read) 
 Status S3::UploadParts(const std::string& key, const std::string& id, uint64_t size, uint64_t part_bytes,
                        const ReadPiece& read, std::vector<PartInfo>* parts) {
   std::atomic<size_t> next = 0;
-  std::mutex failing;
-  Status failure;
-  const auto work = [&] {
+  const size_t threads = std::min<size_t>(std::max(settings_.connections, 1u), parts->size());
+  return RunOnThreads(threads, [&]() -> Status {
     // Linux has a nice value for each thread.
     if (options_.nice > 0) (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), options_.nice);
     Bytes memory(part_bytes);
     while (true) {
       const size_t i = next++;
-      if (i >= parts->size()) return;
+      if (i >= parts->size()) return {};
       const uint64_t offset = i * part_bytes;
       const std::span<std::byte> part(memory.data(), std::min(part_bytes, size - offset));
       Status status = read(offset, part);
@@ -369,16 +368,9 @@ Status S3::UploadParts(const std::string& key, const std::string& id, uint64_t s
       }
       if (status.ok()) continue;
       next = parts->size();
-      std::lock_guard lock(failing);
-      if (failure.ok()) failure = status;
-      return;
+      return status;
     }
-  };
-  std::vector<std::thread> threads;
-  const size_t count = std::min<size_t>(std::max(settings_.connections, 1u), parts->size());
-  for (size_t i = 0; i < count; ++i) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
-  return failure;
+  });
 }
 
 Status S3::Complete(const std::string& key, const std::string& id, const std::vector<PartInfo>& parts,

@@ -5,6 +5,7 @@
 
 #include "base/json/text.h"
 #include "base/log.h"
+#include "threads/thread.h"
 
 namespace leat::pool {
 namespace {
@@ -39,7 +40,7 @@ CoordinatorLink::CoordinatorLink(JobId job, const std::string& address, const st
                                  std::shared_ptr<net::TlsIdentity> tls)
     : job_(job),
       client_(control::ControlClient::Make(address, token, std::move(tls))),
-      thread_([this] { Run(); }) {}
+      thread_(StartThread([this] { Run(); })) {}
 
 CoordinatorLink::~CoordinatorLink() {
   {

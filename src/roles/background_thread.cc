@@ -5,14 +5,16 @@
 
 #include <utility>
 
+#include "threads/thread.h"
+
 namespace leat::roles {
 
 BackgroundThread::BackgroundThread(int nice)
-    : thread_([this, nice] {
+    : thread_(StartThread([this, nice] {
         // Linux has a nice value for each thread. If it cannot be set, the thread is as good as others.
         if (nice > 0) (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), nice);
         Run();
-      }) {}
+      })) {}
 
 void BackgroundThread::End() {
   {

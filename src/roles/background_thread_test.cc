@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -88,6 +89,15 @@ TEST(BackgroundThread, WhatWorkHoldsIsLetGoBeforeTheNextBegins) {
   background.Post([&] { seen = watch.use_count(); });
   ASSERT_TRUE(WaitFor([&] { return seen >= 0; }));
   EXPECT_EQ(seen, 0);
+}
+
+TEST(BackgroundThread, AnExceptionEndsTheProcessWithItsStatus) {
+  const auto fail = [] {
+    BackgroundThread background;
+    background.Post([] { throw std::bad_alloc(); });
+    (void)WaitFor([] { return false; });
+  };
+  EXPECT_EXIT(fail(), ::testing::ExitedWithCode(75), "leat: out of memory");
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "threads/thread.h"
+
 namespace leat::roles {
 
 KeepAliveThread::KeepAliveThread(std::shared_ptr<control::ControlClient> client, Options options)
@@ -10,7 +12,7 @@ KeepAliveThread::KeepAliveThread(std::shared_ptr<control::ControlClient> client,
       options_(std::move(options)),
       last_answer_(clock_.Now()),
       round_trips_(options_.round_trips),
-      thread_([this] { Run(); }) {}
+      thread_(StartThread([this] { Run(); })) {}
 
 KeepAliveThread::~KeepAliveThread() {
   {

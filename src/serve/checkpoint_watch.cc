@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "checkpoint/store.h"
 #include "checkpoint/variables.h"
+#include "threads/thread.h"
 
 namespace leat::serve {
 namespace {
@@ -30,7 +31,7 @@ CheckpointWatch::CheckpointWatch(std::string directory, protocol::SliceTable tab
       table_(std::move(table)),
       versions_(versions),
       interval_(interval),
-      thread_([this] { Run(); }) {}
+      thread_(StartThread([this] { Run(); })) {}
 
 CheckpointWatch::~CheckpointWatch() {
   {

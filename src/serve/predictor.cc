@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "threads/thread.h"
 
 namespace leat::serve {
 namespace {
@@ -36,7 +37,7 @@ Predictor::Predictor(Options options, Versions& versions, metrics::Registry& reg
   trainer_ = std::make_unique<step::Trainer>(model, *bound_, options_.plan);
   for (const uint32_t size : sizes_)
     trainer_->Predict({.features = features_, .labels = {}, .truth = {}}, std::span(order_).first(1), size);
-  thread_ = std::thread([this] { Run(); });
+  thread_ = StartThread([this] { Run(); });
 }
 
 Predictor::~Predictor() {
@@ -173,8 +174,10 @@ void Predictor::Run() {
   while (AwaitRows(lock)) {
     TakeBatch(clock_.Now());
     lock.unlock();
+    computing_ = true;
     Compute();
     Finish();
+    computing_ = false;
     lock.lock();
   }
   if (in_use_) versions_.Release();

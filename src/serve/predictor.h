@@ -6,6 +6,7 @@
 // the same version.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -60,6 +61,9 @@ class Predictor {
   // Answers what waits, and all that comes later, with kUnavailable. Returns once that is done.
   void Stop();
 
+  // It computes now, and kernels should finish (engine::PlanOptions::progress).
+  bool computing() const { return computing_; }
+
   // As in published predictions: one number for the probability of class 1 and for a regression with one
   // label, more with more classes or labels.
   uint32_t scores_per_row() const { return scores_per_row_; }
@@ -101,6 +105,7 @@ class Predictor {
   size_t waiting_rows_ = 0;
   Time oldest_{};  // when the first of them came
   bool stop_ = false;
+  std::atomic<bool> computing_{false};
 
   // The thread's own.
   protocol::Parameters* bound_ = nullptr;

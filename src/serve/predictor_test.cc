@@ -107,6 +107,21 @@ TEST_F(PredictorTest, ScoresAreThoseOfTraining) {
   EXPECT_TRUE(SameBits(Ask(*predictor, features).get().scores, {trained.begin(), trained.end()}));
 }
 
+TEST_F(PredictorTest, SaysWhetherItComputes) {
+  Publish(1);
+  const auto predictor = Make(8);
+  EXPECT_FALSE(predictor->computing());
+  std::promise<bool> computing;
+  std::vector<Predictor::Request> requests(1);
+  requests[0].rows = 1;
+  requests[0].features = RandomRows(1, 1);
+  requests[0].deadline = Time::max();
+  requests[0].done = [&](const Predictor::Answer&) { computing.set_value(predictor->computing()); };
+  predictor->Submit(std::move(requests));
+  EXPECT_TRUE(computing.get_future().get());
+  EXPECT_TRUE(WaitFor([&] { return !predictor->computing(); }));
+}
+
 TEST_F(PredictorTest, ScoresHardlyDependOnTheBatch) {
   Publish(1);
   const auto predictor = Make(64);

@@ -162,6 +162,11 @@ void Service::Stop() {
   if (const auto model = model_.load()) model->predictor.Stop();
 }
 
+bool Service::Computing() const {
+  const auto model = model_.load();
+  return model != nullptr && model->predictor.computing();
+}
+
 void Service::UpdateMetrics() {
   const auto model = model_.load();
   const auto version = model != nullptr ? model->versions.newest() : std::nullopt;

@@ -53,6 +53,8 @@ class Service final : public HttpHandler {
   // Requests that wait, and all that come later, get status 503. Call it before the HTTP server ends, which
   // then has nothing to wait for.
   void Stop();
+  // Predictions are computed now, and kernels of SetModel's `plan` should finish.
+  bool Computing() const;
   // The newest version and its age in the registry.
   void UpdateMetrics();
 

@@ -26,6 +26,7 @@
 #include "roles/input/split_loader.h"
 #include "roles/role.h"
 #include "step/trainer.h"
+#include "threads/thread.h"
 
 namespace leat::study {
 
@@ -100,7 +101,7 @@ struct ServerParts {
 class ServerThread {
  public:
   ServerThread(const protocol::ServerConfig& config, const net::TransportOptions& options) {
-    thread_ = std::thread([this, config, options] {
+    thread_ = StartThread([this, config, options] {
       ServerParts parts(config, options);
       status_ = parts.Listen("127.0.0.1:0");
       if (status_.ok()) address_ = parts.listener->address();

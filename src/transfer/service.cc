@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "threads/thread.h"
 #include "transfer/upload_files.h"
 #include "wire/frame.h"
 #include "wire/transfer.h"
@@ -161,7 +162,7 @@ Result<std::unique_ptr<Service>> Service::Start(Options options) {
   auto impl = std::make_unique<Impl>(std::move(options));
   std::promise<Result<std::string>> started;
   auto address = started.get_future();
-  impl->thread = std::thread(
+  impl->thread = StartThread(
       [impl = impl.get(), started = std::move(started)]() mutable { impl->Run(std::move(started)); });
   Result<std::string> listening = address.get();
   if (listening.ok()) impl->address = *listening;

@@ -78,12 +78,29 @@ def test_images_have_tags_or_digests():
     """The tag is the version's, and the base can be pinned."""
     deploy = leat.ROOT / "deploy"
     froms = re.findall(r"^FROM (\S+)", (deploy / "Containerfile").read_text(), re.MULTILINE)
-    assert froms == ["$BASE", "$BASE"]
+    assert froms == ["$BASE", "base", "base"]
     images = re.findall(r"^ *image: (.*?)(?:  #.*)?$", (deploy / "compose.yaml").read_text(), re.MULTILINE)
     assert images == [IMAGE, f'"${{LEAT_KAFKA_IMAGE:-{KAFKA}}}"']
     assert f'newTag: "{IMAGE.partition(":")[2]}"' in (deploy / "kubernetes/base/kustomization.yaml").read_text()
     for path in [deploy / "make-secrets", *deploy.rglob("*.yaml"), leat.ROOT / "docs/containers.md", leat.ROOT / "docs/kubernetes.md"]:
         assert not re.search(r":latest|newTag: latest|-t leat |IMAGE:-leat}", path.read_text()), path
+
+
+def test_packages_can_be_pinned_to_a_time(tmp_path):
+    """By default nothing changes; with SNAPSHOT the archive of that time is the only source."""
+    text = (leat.ROOT / "deploy/Containerfile").read_text()
+    command = re.search(r"^RUN (if \[ -n \"\$SNAPSHOT\" \].*?fi)\n", text, re.DOTALL | re.MULTILINE)[1]
+    own = tmp_path / "sources.list.d/debian.sources"
+    own.parent.mkdir()
+    own.write_text("Types: deb\n")
+    for snapshot in ["", "20260101T000000Z"]:
+        subprocess.run(["sh", "-ec", command.replace("/etc/apt", str(tmp_path))], env={**os.environ, "SNAPSHOT": snapshot}, check=True)
+        assert own.exists() == (not snapshot)
+        assert (tmp_path / "sources.list").exists() == bool(snapshot)
+    lines = (tmp_path / "sources.list").read_text().splitlines()
+    archive = "deb [check-valid-until=no] http://snapshot.debian.org/archive"
+    assert lines == [f"{archive}/debian/20260101T000000Z/ bookworm main", f"{archive}/debian/20260101T000000Z/ bookworm-updates main",
+                     f"{archive}/debian-security/20260101T000000Z/ bookworm-security main"]
 
 
 def test_the_demo_may_do_nothing_else(engine, image):

@@ -3,6 +3,9 @@ alive, but hangs, is replaced."""
 
 # folders: protocol roles
 
+import ctypes
+import os
+
 import pytest
 
 import leat
@@ -84,6 +87,52 @@ def test_a_role_that_hangs_fails_its_liveness_probe(tmp_path):
         assert "it hangs" in health("worker").stderr
         for name in ("coordinator", "ps", "slow"):
             assert health(name).returncode == 0, (name, health(name).stderr)
+
+
+def freeze(pid):
+    """Stops one thread of a role, as if it hung; the others, such as its listener's, go on. It lasts until the role ends."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    for request in (0x4206, 0x4207):  # PTRACE_SEIZE, PTRACE_INTERRUPT
+        assert libc.ptrace(request, pid, None, None) == 0, os.strerror(ctypes.get_errno())
+    os.waitpid(pid, 0)  # it has stopped; a later wait is for its end
+
+
+@pytest.mark.long
+def test_every_role_that_hangs_fails_its_liveness_probe(tmp_path):
+    """Coordinator, server, standbys and `leat serve`: the thread of each one's loop stands still."""
+    names = ["alone", "coordinator", "ps", "standby", "network standby", "serve"]
+    metrics = dict(zip(names, (f"127.0.0.1:{port}" for port in leat.free_ports(len(names)))))
+
+    def health(name):
+        return leat.run("health", metrics[name]).returncode
+
+    (tmp_path / "alone").mkdir()
+    with Roles(tmp_path / "alone") as others, Roles(tmp_path) as roles:
+        job = slow(tmp_path, "async", 400_000, 5, "step_ms: 20")
+        leat.write_job(job, job.read_text(), **{"workers: 2, ps: 2": "workers: 1, ps: 1", "  topic: events":
+                                                f"  topic: events\n  log: {tmp_path}/log"})
+        directory = tmp_path / "j"
+        others.coordinator(job, "--directory", tmp_path / "alone/j", "--metrics", metrics["alone"])
+        where = roles.coordinator(job, "--directory", directory, "--metrics", metrics["coordinator"])
+        pids = {"alone": others.processes["coordinator-0"].pid}
+
+        def start(name, role, *arguments):
+            pids[name] = roles.processes[roles.start(role, *arguments, "--metrics", metrics[name])].pid
+
+        start("ps", "ps", "--coordinator", where)
+        start("standby", "coordinator", "--standby", where, "--resume", directory)
+        start("network standby", "coordinator", "--standby", where, "--directory", tmp_path / "own")
+        start("serve", "serve", "--directory", directory, "--listen", "127.0.0.1:0")
+        for name in names:
+            leat.wait_for(lambda: health(name) == 0, f"the health of {name}")
+        for standby in ("coordinator-2", "coordinator-3"):
+            leat.wait_for(lambda: " joined as node " in roles.said(standby), standby)
+        for name in pids:
+            freeze(pids[name])
+        for name in pids:
+            leat.wait_for(lambda: health(name) == 1, f"the probe of {name} that fails", 240)
+        assert health("coordinator") == 0, "it asks a server that hangs, and does not hang"
 
 
 # The members of a group are overdue after 5 s, and evicted. Later their processes are stuck.

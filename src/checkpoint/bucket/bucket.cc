@@ -9,10 +9,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -21,6 +19,7 @@
 #include "checkpoint/shard.h"
 #include "checkpoint/store.h"
 #include "checkpoint/terms.h"
+#include "threads/thread.h"
 
 namespace leat::checkpoint {
 namespace {
@@ -60,9 +59,7 @@ Status Download(object_store::ObjectStore& store, const std::string& key, const 
   const uint64_t piece = store.settings().part_bytes;
   const uint64_t pieces = (size + piece - 1) / piece;
   std::atomic<uint64_t> next = 0;
-  std::mutex failing;
-  Status failure;
-  const auto work = [&] {
+  return RunOnThreads(std::min<uint64_t>(store.settings().connections, pieces), [&]() -> Status {
     Bytes memory(std::min(piece, size));
     for (uint64_t i = next++; i < pieces; i = next++) {
       const std::span<std::byte> part(memory.data(), std::min(piece, size - i * piece));
@@ -75,16 +72,10 @@ Status Download(object_store::ObjectStore& store, const std::string& key, const 
       }
       if (status.ok()) continue;
       next = pieces;
-      std::lock_guard lock(failing);
-      if (failure.ok()) failure = status;
+      return status;
     }
-  };
-  std::vector<std::thread> threads;
-  for (uint64_t i = 1; i < std::min<uint64_t>(store.settings().connections, pieces); ++i)
-    threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-  return failure;
+    return {};
+  });
 }
 
 // A shard of the bucket into a directory, verified and synced.

@@ -25,6 +25,7 @@
 #include "net/handshake/handshake.h"
 #include "net/loop.h"
 #include "net/tls/tls_pump.h"
+#include "threads/thread.h"
 
 namespace leat::control {
 namespace {
@@ -254,7 +255,7 @@ class Server final : public ScalerServer {
     builder.RegisterCallbackGenericService(&service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return {Code::kInternal, "gRPC cannot serve"};
-    thread_ = std::thread([this] { loop_.Run(); });
+    thread_ = StartThread([this] { loop_.Run(); });
     return {};
   }
 

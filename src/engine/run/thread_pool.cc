@@ -2,10 +2,12 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/check.h"
 #include "engine/devices/devices.h"
+#include "threads/thread.h"
 
 namespace leat::engine {
 namespace {
@@ -60,7 +62,8 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::Grow(int threads) {
   std::lock_guard lock(mutex_);
-  while (static_cast<int>(threads_.size()) < threads) threads_.emplace_back([this] { Work(); });
+  threads_.reserve(static_cast<size_t>(std::max(threads, 0)));
+  while (static_cast<int>(threads_.size()) < threads) threads_.push_back(StartThread([this] { Work(); }));
 }
 
 int ThreadPool::threads() const {

@@ -17,12 +17,14 @@
 #include <utility>
 
 #include "base/exit_status.h"
+#include "base/log.h"
 #include "net/address.h"
 #include "net/http/connection_limit.h"
 #include "net/http/request_head.h"
 #include "net/same_host/descriptor.h"
 #include "observe/http/channel.h"
 #include "observe/http/exchange.h"
+#include "threads/thread.h"
 
 namespace leat::observe {
 namespace {
@@ -49,7 +51,7 @@ class Listener final : public HttpListener {
                  options_.max_streams),
         wake_(std::move(wake)),
         limit_(options_.max_connections),
-        thread_([this] { Accept(); }) {}
+        thread_(StartThread([this] { Accept(); })) {}
 
   ~Listener() override {
     service_.stopping = true;
@@ -129,12 +131,16 @@ class Listener final : public HttpListener {
     Connection& connection = *connections_.emplace_back(std::make_shared<Connection>(std::move(socket)));
     connection.place = limit_.Add(connections_.back(), host);
     try {
-      connection.thread = std::thread([this, &connection] {
-        Serve(connection);
+      connection.thread = StartThread([this, &connection] {
+        try {
+          Serve(connection);
+        } catch (const std::exception& e) {  // memory is short: only this connection ends
+          spdlog::error("http: {}", e.what());
+        }
         connection.channel.Shut();
         connection.over = true;
       });
-    } catch (const std::system_error&) {  // the system has no more threads
+    } catch (const std::exception&) {  // the host has no more threads, or memory
       connections_.pop_back();
     }
   }

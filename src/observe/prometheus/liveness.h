@@ -32,4 +32,25 @@ class Liveness {
   uint64_t finished_ = 0;              // kernels, as of then
 };
 
+// Watches a loop without kernels for as long as it exists. `liveness` may be null, and outlives it. The
+// loop's thread only.
+class WatchedLoop {
+ public:
+  explicit WatchedLoop(Liveness* liveness) : liveness_(liveness) {
+    if (liveness_ != nullptr) liveness_->Watch(clock_.Now(), [] { return uint64_t{0}; });
+  }
+  ~WatchedLoop() {
+    if (liveness_ != nullptr) liveness_->Unwatch();
+  }
+  WatchedLoop(const WatchedLoop&) = delete;
+  WatchedLoop& operator=(const WatchedLoop&) = delete;
+  void Turned() {
+    if (liveness_ != nullptr) liveness_->Turned(clock_.Now());
+  }
+
+ private:
+  Liveness* const liveness_;
+  const MonotonicClock clock_;
+};
+
 }  // namespace leat::observe

@@ -98,6 +98,10 @@ void RoleMetrics::OnHeartbeat(const protocol::ControlRequest& heartbeat) {
   figures_.Take(heartbeat);
 }
 
+bool RoleMetrics::Alive(Time now) {
+  return std::ranges::all_of(liveness_, [now](Liveness& part) { return part.Alive(now); });
+}
+
 std::string RoleMetrics::WhyNotReady() {
   const auto status = status_.Get();
   if (status.ok()) return observe::WhyNotReady(**status, needs_workers_);
@@ -138,7 +142,7 @@ std::vector<HttpRoute> MetricsRoutes(const std::shared_ptr<RoleMetrics>& metrics
            .access = kEveryone,
            .handler =
                [metrics](const HttpRequest&) {
-                 return metrics->liveness().Alive(MonotonicClock().Now())
+                 return metrics->Alive(MonotonicClock().Now())
                             ? HttpResponse{.body = "ok\n"}
                             : Unavailable("it hangs: it has done nothing for a minute");
                }},

@@ -1,6 +1,7 @@
 // What one role shows to Prometheus and to probes.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -41,11 +42,17 @@ class RoleMetrics {
   StatusSource& status() { return status_; }
   // Of a coordinator: false while the job may go without workers, so that it is ready without one.
   void NeedsWorkers(bool needs) { needs_workers_ = needs; }
-  // /healthz fails once the role hangs.
-  Liveness& liveness() { return liveness_; }
+  // /healthz fails once one of these hangs. A part that is not watched counts as alive.
+  enum class Part {
+    kLoop,         // of the role, or of a standby until it takes over
+    kRequests,     // the threads of `leat serve` that read requests
+    kPredictions,  // its thread that computes
+  };
+  Liveness& liveness(Part part = Part::kLoop) { return liveness_.at(static_cast<size_t>(part)); }
 
   // ---- by the listener
   std::string Text();
+  bool Alive(Time now);
   std::string WhyNotReady();  // empty: it is ready
   std::string Targets();      // of a coordinator; empty: not known now
 
@@ -53,7 +60,7 @@ class RoleMetrics {
   const Options options_;
   metrics::Registry registry_;
   StatusSource status_;
-  Liveness liveness_;
+  std::array<Liveness, 3> liveness_;  // by Part
   std::atomic<bool> needs_workers_{true};
   mutable std::mutex mutex_;  // of what follows
   std::string address_;

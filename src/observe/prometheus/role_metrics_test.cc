@@ -46,6 +46,12 @@ TEST(RoleMetricsTest, ARoleThatHangsIsNotAlive) {
   EXPECT_EQ(Get(metrics, "/healthz").body, "it hangs: it has done nothing for a minute\n");
   metrics->liveness().Turned(now);
   EXPECT_EQ(Get(metrics, "/healthz").status, 200);
+  for (const auto part : {RoleMetrics::Part::kRequests, RoleMetrics::Part::kPredictions}) {
+    metrics->liveness(part).Watch(now - std::chrono::minutes(2), [] { return uint64_t{0}; });
+    EXPECT_EQ(Get(metrics, "/healthz").status, 503) << "the loop turns, and another part does not";
+    metrics->liveness(part).Unwatch();
+  }
+  EXPECT_EQ(Get(metrics, "/healthz").status, 200);
 }
 
 TEST(RoleMetricsTest, AWorkerIsReadyFromItsFirstHeartbeat) {

@@ -13,6 +13,7 @@
 #include "observe/tensorboard/event_file.h"
 #include "observe/tensorboard/gradients.h"
 #include "observe/tensorboard/weights.h"
+#include "threads/thread.h"
 
 namespace leat::tensorboard {
 namespace {
@@ -181,7 +182,7 @@ class RunWriter::State {
 
 RunWriter::RunWriter(Options options, Append append)
     : state_(std::make_shared<State>(std::move(options), std::move(append))),
-      thread_([its = state_] { its->Run(); }) {}
+      thread_(StartThread([its = state_] { its->Run(); })) {}
 
 RunWriter::~RunWriter() {
   if (!thread_.joinable()) return;

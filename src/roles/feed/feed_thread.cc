@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "net/tcp/tcp.h"
+#include "threads/thread.h"
 
 namespace leat::roles {
 
@@ -16,7 +17,7 @@ Result<std::unique_ptr<FeedThread>> FeedThread::Start(const std::string& address
                         feed->transport_->Listen(address, [server = &feed->server_](auto connection) {
                           return server->Adopt(std::move(connection));
                         }));
-  feed->thread_ = std::thread([loop = &feed->loop_] { loop->Run(); });
+  feed->thread_ = StartThread([loop = &feed->loop_] { loop->Run(); });
   return feed;
 }
 

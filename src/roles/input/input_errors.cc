@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "base/log.h"
 
 namespace leat::roles {
@@ -10,15 +11,8 @@ namespace {
 
 // How long a worker retries, in read timeouts. Brokers and feeds that are started again may take minutes.
 int Patience(Code code) {
-  switch (code) {
-    case Code::kNotFound:
-    case Code::kDataLoss:
-      return 1;
-    case Code::kUnavailable:
-      return 60;
-    default:
-      return 6;
-  }
+  if (ExitStatusOf(code) == ExitStatus::kMayHeal) return 60;
+  return code == Code::kNotFound || code == Code::kDataLoss ? 1 : 6;
 }
 
 }  // namespace

@@ -33,7 +33,9 @@ TEST(InputErrors, BrokersHaveMinutesToComeBack) {
   EXPECT_EQ(GivesUpAfter(Code::kDataLoss), kReadTimeout + interval);
   EXPECT_EQ(GivesUpAfter(Code::kNotFound), kReadTimeout + interval);
   EXPECT_EQ(GivesUpAfter(Code::kInternal), 6 * kReadTimeout + interval);
-  EXPECT_EQ(GivesUpAfter(Code::kUnavailable), 60 * kReadTimeout + interval);
+  EXPECT_EQ(GivesUpAfter(Code::kPermissionDenied), 6 * kReadTimeout + interval);
+  for (const Code code : {Code::kUnavailable, Code::kDeadlineExceeded, Code::kResourceExhausted})
+    EXPECT_EQ(GivesUpAfter(code), 60 * kReadTimeout + interval) << CodeName(code);
 }
 
 TEST(InputErrors, ASplitThatIsReadEndsTheWait) {

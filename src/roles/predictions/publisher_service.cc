@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "threads/thread.h"
 
 namespace leat::roles {
 namespace {
@@ -85,7 +86,8 @@ void AppendPrediction(uint32_t partition, const protocol::PartitionPublisher::Pr
   *out += '}';
 }
 
-PublisherService::PublisherService(Open open) : open_(std::move(open)), thread_([this] { Run(); }) {}
+PublisherService::PublisherService(Open open)
+    : open_(std::move(open)), thread_(StartThread([this] { Run(); })) {}
 
 PublisherService::~PublisherService() {
   {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "threads/thread.h"
 
 namespace leat::roles {
 namespace {
@@ -23,7 +24,8 @@ size_t BytesOf(const protocol::RunScores& scores) {
 
 }  // namespace
 
-ScoreSender::ScoreSender(Options options) : options_(std::move(options)), thread_([this] { Run(); }) {}
+ScoreSender::ScoreSender(Options options)
+    : options_(std::move(options)), thread_(StartThread([this] { Run(); })) {}
 
 ScoreSender::~ScoreSender() {
   {

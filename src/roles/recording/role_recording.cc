@@ -9,6 +9,7 @@
 #include "observe/timeline/clock_offset.h"
 #include "observe/timeline/collector.h"
 #include "observe/timeline/spans_codec.h"
+#include "threads/thread.h"
 
 namespace leat::roles {
 namespace {
@@ -39,7 +40,7 @@ void RoleRecording::OnReply(NodeId node, const protocol::ControlReply& reply,
   clock_.clear();
   client_ = control::ControlClient::Make(coordinator, options_.token, options_.tls);
   spdlog::info("recording for {:.1f} s", Seconds(order->length));
-  thread_ = std::thread([this, order = *order, node] { Run(order, node); });
+  thread_ = StartThread([this, order = *order, node] { Run(order, node); });
 }
 
 void RoleRecording::Stop() {

@@ -60,6 +60,7 @@ class NetworkStandby {
         election_(*election),
         address_(std::move(address)),
         metrics_(options.coordinator.metrics != nullptr ? options.coordinator.metrics->address() : ""),
+        loop_(options.coordinator.metrics != nullptr ? &options.coordinator.metrics->liveness() : nullptr),
         client_(*client),
         member_calls_(std::move(member_client)),
         journal_(directory_->coordinator(), directory_->term()),
@@ -117,6 +118,7 @@ class NetworkStandby {
 
   // One exchange with the coordinator.
   Status Step() {
+    loop_.Turned();
     const Time now = clock_.Now();
     // This process may have been stopped for a while. That says nothing about the coordinator.
     if (now - std::exchange(stepped_, now) > 2 * kCall + kSilence) heard_ = now;
@@ -341,6 +343,7 @@ class NetworkStandby {
   Election& election_;
   const std::string address_;
   const std::string metrics_;  // as in protocol::KeepAlive
+  observe::WatchedLoop loop_;
   control::ControlClient& client_;
   MemberCalls member_calls_;
   const MonotonicClock clock_;

@@ -106,6 +106,7 @@ class NetworkStandbyTest : public ::testing::Test {
                            .load = []() -> job::Job { throw TakesOver(); },
                            .coordinator = {}};
     options.coordinator.token = "secret";
+    options.coordinator.metrics = metrics_;
     return options;
   }
   bool Synced() {
@@ -117,6 +118,8 @@ class NetworkStandbyTest : public ::testing::Test {
 
   TempDir directory_;
   sigset_t mask_;
+  std::shared_ptr<observe::RoleMetrics> metrics_ =
+      std::make_shared<observe::RoleMetrics>(observe::RoleMetrics::Options{.role = "coordinator"});
   std::string job_;
   std::vector<JournalRecord> records_;
   Bytes frames_;
@@ -131,6 +134,10 @@ class NetworkStandbyTest : public ::testing::Test {
 TEST_F(NetworkStandbyTest, HasTheJournalOnItsOwnDisk) {
   std::thread ends([this] {
     EXPECT_TRUE(Synced());
+    EXPECT_FALSE(
+        metrics_->Alive(MonotonicClock().Now() + observe::Liveness::kStalled + std::chrono::seconds(1)))
+        << "it would hang";
+    EXPECT_TRUE(metrics_->Alive(MonotonicClock().Now() + observe::Liveness::kStalled / 2));
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
@@ -147,6 +154,7 @@ TEST_F(NetworkStandbyTest, HasTheJournalOnItsOwnDisk) {
   const Status outcome = RunNetworkStandby(Options());
   ends.join();
   EXPECT_TRUE(outcome.ok()) << outcome.ToString();
+  EXPECT_TRUE(metrics_->Alive(MonotonicClock().Now() + std::chrono::hours(1))) << "it has ended";
   const auto own = checkpoint::StandbyDirectory::Open(directory_ / "own");
   ASSERT_TRUE(own.ok()) << own.status().ToString();
   EXPECT_EQ((*own)->term(), kTerm);

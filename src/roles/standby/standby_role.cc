@@ -48,6 +48,9 @@ class Standby {
   // Ok: the coordinator is lost. kAborted: the job is over, or a signal came.
   Status Run() {
     launcher::SignalWatch signals([this](int) { Stop(); });
+    observe::RoleMetrics* const metrics = options_.coordinator.metrics.get();
+    observe::WatchedLoop loop(metrics != nullptr ? &metrics->liveness() : nullptr);
+    loop_ = &loop;
     while (true) {
       const auto joined = Join();
       Found found = Found::kLost;
@@ -74,6 +77,7 @@ class Standby {
     request.local_host = net::LocalHostTowards(client_->address());
     const Time until = clock_.Now() + kStandbyJoinDeadline;
     while (true) {
+      loop_->Turned();
       auto reply = client_->Call(request, std::max<Duration>(until - clock_.Now(), kStandbyJoinRetry));
       Status status = reply.status();
       if (reply.ok()) {
@@ -102,6 +106,7 @@ class Standby {
     Time looked = heard;
     // The first answer has the addresses of the others, one of which may soon be the coordinator.
     do {
+      loop_->Turned();
       // This process may have been stopped for a while. That says nothing about the coordinator.
       const Time now = clock_.Now();
       if (now - std::exchange(looked, now) > kInterval + kStandbySilence + kStandbyTurn) heard = now;
@@ -152,6 +157,7 @@ class Standby {
   const std::string metrics_;  // as in protocol::KeepAlive
   const MonotonicClock clock_;
   const std::unique_ptr<control::ControlClient> client_;
+  observe::WatchedLoop* loop_ = nullptr;  // while it runs
   uint64_t process_ = 0;
   uint64_t term_ = 0;  // the highest that it knows; 0: it has not joined yet
   std::mutex mutex_;

@@ -74,6 +74,7 @@ class StandbyTest : public ::testing::Test {
                            .load = []() -> job::Job { throw StandbyTakesOver(); },
                            .coordinator = {}};
     options.coordinator.token = "secret";
+    options.coordinator.metrics = metrics_;
     return RunStandby(std::move(options));
   }
   // The first `count` keep-alives are answered, then `then` is called with each.
@@ -85,6 +86,7 @@ class StandbyTest : public ::testing::Test {
 
   TempDir directory_;
   sigset_t mask_;
+  std::shared_ptr<observe::RoleMetrics> metrics_;
   std::unique_ptr<checkpoint::Store> store_;
   std::mutex mutex_;
   std::string job_ = "job: 1\n";
@@ -102,6 +104,22 @@ TEST_F(StandbyTest, EndsWithTheJob) {
   ASSERT_THAT(joins_, SizeIs(1));
   EXPECT_EQ(joins_[0].role, protocol::Role::kCoordinator);
   EXPECT_THAT(joins_[0].address, HasSubstr("127.0.0.1:"));
+}
+
+TEST_F(StandbyTest, IsAliveAsLongAsItAsks) {
+  metrics_ = std::make_shared<observe::RoleMetrics>(observe::RoleMetrics::Options{.role = "coordinator"});
+  const MonotonicClock clock;
+  const Time began = clock.Now();
+  EXPECT_TRUE(metrics_->Alive(began + std::chrono::hours(1))) << "it is not watched yet";
+  AnswerThen(2, [this, &clock, began, calls = 0]() mutable {
+    const Time hangs = clock.Now() + observe::Liveness::kStalled;
+    EXPECT_FALSE(metrics_->Alive(hangs + seconds(1))) << "it would hang";
+    const bool turned = metrics_->Alive(began + observe::Liveness::kStalled + std::chrono::milliseconds(200));
+    EXPECT_TRUE(turned) << "two intervals after the start";
+    return protocol::KeepAliveReply{.stop = ++calls > 2};
+  });
+  EXPECT_TRUE(Run().ok());
+  EXPECT_TRUE(metrics_->Alive(clock.Now() + std::chrono::hours(1)));
 }
 
 TEST_F(StandbyTest, JoinsAgainAfterAnEviction) {

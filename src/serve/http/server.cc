@@ -124,6 +124,7 @@ struct Thread {
   asio::io_context context{1};
   std::list<std::weak_ptr<Connection>> connections;  // the thread's own
   bool round_end_posted = false;
+  std::atomic<Time> turned{MonotonicClock().Now()};  // for HttpServer::turned
 };
 
 struct Shared {
@@ -441,6 +442,12 @@ class Server final : public HttpServer {
   }
 
   const std::string& address() const override { return address_; }
+  Time turned() const override {
+    Time first = Time::max();
+    for (const auto& thread : threads_)
+      first = std::min(first, thread->turned.load(std::memory_order_relaxed));
+    return first;
+  }
 
   void Drain(Duration deadline) override {
     shared_->draining = true;
@@ -549,6 +556,7 @@ class Server final : public HttpServer {
     timer.async_wait([this, &thread, &timer](const error_code& error) {
       if (error) return;
       const Time now = shared_->clock.Now();
+      thread.turned.store(now, std::memory_order_relaxed);
       thread.connections.remove_if([&](const std::weak_ptr<Connection>& weak) {
         const auto connection = weak.lock();
         if (connection != nullptr && now > connection->deadline()) connection->Close();

@@ -38,6 +38,9 @@ class HttpServer {
   virtual ~HttpServer() = default;
 
   virtual const std::string& address() const = 0;  // with the real port
+  // When the thread that has done so least recently has looked for something to do; four times a second each
+  // of them does. Thread-safe.
+  virtual Time turned() const = 0;
   // New connections are refused, and the present ones end with their next reply. Returns once all have, or at
   // the deadline.
   virtual void Drain(Duration deadline) = 0;

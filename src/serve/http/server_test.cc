@@ -46,12 +46,13 @@ class Echo final : public HttpHandler {
     return {};
   }
   void Handle(size_t thread, HttpRequest request, std::shared_ptr<HttpExchange> exchange) override {
-    std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
     EXPECT_LT(thread, 4u);
     if (request.path == "/later") {
       kept.push_back(std::move(exchange));
       return;
     }
+    if (request.path == "/hangs") hangs.wait(lock, [this] { return go_on; });
     if (request.path == "/throws") throw std::bad_alloc();
     if (request.path == "/throws-late") {
       HttpExchange& on = *exchange;
@@ -67,6 +68,8 @@ class Echo final : public HttpHandler {
   }
   std::mutex mutex;
   std::vector<std::shared_ptr<HttpExchange>> kept;
+  std::condition_variable hangs;
+  bool go_on = false;
   std::atomic<int> rounds{0};
 };
 
@@ -132,6 +135,23 @@ TEST_F(HttpServerTest, ManyRequestsOnOneConnection) {
   }
   EXPECT_EQ(registry.counter("leat_serve_requests_total").value(), 50u);
   EXPECT_GT(echo.rounds, 0);
+}
+
+TEST_F(HttpServerTest, SaysWhenAThreadHangs) {
+  Start({.threads = 2});
+  const Time began = server->turned();
+  ASSERT_TRUE(WaitFor([&] { return server->turned() > began; }));
+  tcp::socket socket = Connect();
+  Send(socket, "GET /hangs HTTP/1.1\r\nHost: x\r\n\r\n");
+  const MonotonicClock clock;
+  ASSERT_TRUE(WaitFor([&] { return clock.Now() - server->turned() > std::chrono::seconds(1); }));
+  {
+    std::lock_guard lock(echo.mutex);
+    echo.go_on = true;
+  }
+  echo.hangs.notify_all();
+  EXPECT_THAT(Receive(socket), StartsWith("HTTP/1.1 200 OK\r\n"));
+  ASSERT_TRUE(WaitFor([&] { return clock.Now() - server->turned() < std::chrono::seconds(1); }));
 }
 
 TEST_F(HttpServerTest, RequestsMayComeInPiecesOrTogether) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "threads/thread.h"
 
 namespace leat::stream {
 namespace {
@@ -78,10 +79,15 @@ struct KafkaClient::Log {
 
 void KafkaClient::End::operator()(rd_kafka_t* client) const {
   const auto ended = std::make_shared<std::promise<void>>();
-  std::thread([client, ended, log = log] {
+  try {
+    StartThread([client, ended, log = log] {
+      rd_kafka_destroy(client);
+      ended->set_value();
+    }).detach();
+  } catch (const std::exception&) {  // without a thread the wait has no limit
     rd_kafka_destroy(client);
-    ended->set_value();
-  }).detach();
+    return;
+  }
   if (ended->get_future().wait_for(kEnd) != std::future_status::ready)
     spdlog::warn("Kafka: a client does not end within {} s, and is left behind", kEnd.count());
 }

@@ -1,0 +1,40 @@
+// Threads whose exceptions end the process as those of main do.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/status.h"
+
+namespace leat {
+
+// Ends the process at once, with one line on stderr and the error's exit status (docs/exit-statuses.md).
+// Thread-safe.
+[[noreturn]] void EndProcess(const std::exception& error);
+
+// Starts a thread. An exception that leaves `body` ends the process: others may wait for the thread's work,
+// and std::terminate would count as a crash. Throws std::system_error if the host has no more threads.
+template <class Body>
+std::thread StartThread(Body body) {
+  try {
+    return std::thread([body = std::move(body)]() mutable {
+      try {
+        body();
+      } catch (const std::exception& error) {
+        EndProcess(error);
+      }
+    });
+  } catch (const std::system_error& error) {
+    throw std::system_error(error.code(), "cannot start a thread");
+  }
+}
+
+// Runs `work` on so many threads at the same time, and returns the first error; an exception is one, too. If
+// the host has no more threads, fewer do the work.
+Status RunOnThreads(size_t threads, const std::function<Status()>& work);
+
+}  // namespace leat
