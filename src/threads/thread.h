@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -20,17 +19,13 @@ namespace leat {
 // and std::terminate would count as a crash. Throws std::system_error if the host has no more threads.
 template <class Body>
 std::thread StartThread(Body body) {
-  try {
-    return std::thread([body = std::move(body)]() mutable {
-      try {
-        body();
-      } catch (const std::exception& error) {
-        EndProcess(error);
-      }
-    });
-  } catch (const std::system_error& error) {
-    throw std::system_error(error.code(), "cannot start a thread");
-  }
+  return std::thread([body = std::move(body)]() mutable {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      EndProcess(error);
+    }
+  });
 }
 
 // Runs `work` on so many threads at the same time, and returns the first error; an exception is one, too. If
