@@ -66,6 +66,10 @@ int ExitStatusAfter(int exit_code) {
   return known ? exit_code : ExitStatus::kFailed;
 }
 
+std::string NameOf(const std::string& role, uint32_t index) {
+  return role + "-" + std::to_string(index);
+}
+
 // Creates and returns "leat-jobs/<name>-<n>" with the lowest free n.
 std::string NewDirectory(const std::string& name) {
   std::error_code error;
@@ -131,7 +135,7 @@ class Runner {
   bool MayRestart(const ProcessEnd& end, bool coordinator);
   Duration PauseBefore(const std::string& name, bool crashed);
   void RestartCoordinator();
-  Status StartRole(const std::string& role, uint32_t index);
+  void StartRole(const std::string& role, uint32_t index);
   void StartLater(const std::string& role, uint32_t index, Duration pause);
   void StartDue();
   void ReapAndReplace();
@@ -144,9 +148,9 @@ class Runner {
   void ShowDashboard(const std::string& address);
   bool PollStatus();  // false: the coordinator does not answer
   void Obey();
-  Status StartMembers();
-  Status StartStandbys();
-  Status Resize(const WantedRoles::Order& order, const std::set<pid_t>& members);
+  void StartMembers();
+  void StartStandbys();
+  void Resize(const WantedRoles::Order& order, const std::set<pid_t>& members);
   void EndStuck(const Json& status);
   void HandleInterrupts();
   void RequestStop();
@@ -287,8 +291,11 @@ Status Runner::OnNotReady(pid_t pid, bool again, bool over, const std::string& l
                                      std::string(over ? "" : " within two minutes") + "; see " + log);
 }
 
-Status Runner::StartRole(const std::string& role, uint32_t index) {
-  const std::string name = role + "-" + std::to_string(index);
+// What the host lacks for now, such as processes or space for the log, is waited for; other errors end the
+// job.
+void Runner::StartRole(const std::string& role, uint32_t index) {
+  if (!failure_.empty()) return;
+  const std::string name = NameOf(role, index);
   ProcessSpec spec{.name = name, .log = LogOf(name)};
   spec.arguments = {role, "--coordinator", address_};
   if (role == "standby") spec.arguments = {"worker", "--standby", "--coordinator", address_};
@@ -298,9 +305,14 @@ Status Runner::StartRole(const std::string& role, uint32_t index) {
   spec.environment = Environment();
   spec.environment["OMP_NUM_THREADS"] = "1";
   auto pid = processes_.Start(spec);
-  if (!pid.ok()) return pid.status();
-  children_[*pid] = {.role = role, .index = index};
-  return Status();
+  if (pid.ok()) {
+    children_[*pid] = {.role = role, .index = index};
+  } else if (ExitStatusOf(pid.status().code()) == ExitStatus::kMayHeal) {
+    display_.Say(pid.status().message() + "; trying again");
+    StartLater(role, index, PauseBefore(name, false));
+  } else {
+    FailWith(pid.status());
+  }
 }
 
 // False if the process is no member, as of the last status.
@@ -403,15 +415,7 @@ void Runner::StartDue() {
       later_.push_back(start);
       continue;
     }
-    const Status started = StartRole(start.role, start.index);
-    if (started.ok()) continue;
-    const std::string name = start.role + "-" + std::to_string(start.index);
-    if (ExitStatusOf(started.code()) == ExitStatus::kMayHeal) {
-      display_.Say(started.message() + "; trying again");
-      StartLater(start.role, start.index, PauseBefore(name, false));
-    } else {
-      FailWith(started);
-    }
+    StartRole(start.role, start.index);
   }
 }
 
@@ -455,7 +459,11 @@ bool Runner::PollStatus() {
   const auto events = json.value("events", uint64_t{0});
   if (events != last_events_) {
     failed_starts_.clear();
-    retries_.clear();
+    // The progress is not that of a process which still could not be started.
+    std::erase_if(retries_, [this](const auto& retry) {
+      return std::ranges::none_of(
+          later_, [&](const Later& start) { return NameOf(start.role, start.index) == retry.first; });
+    });
   }
   last_events_ = events;
   EndStuck(json);
@@ -478,45 +486,51 @@ void Runner::Obey() {
     child->second.has_place = child->second.role == "standby" && state != "standby";
     if (state == "draining") child->second.leaves = true;
   }
-  for (const WantedRoles::Order& order : wanted_.OnStatus(status)) {
-    if (const Status resized = Resize(order, members); !resized.ok()) FailWith(resized);
-  }
+  for (const WantedRoles::Order& order : wanted_.OnStatus(status)) Resize(order, members);
 }
 
-Status Runner::Resize(const WantedRoles::Order& order, const std::set<pid_t>& members) {
+void Runner::Resize(const WantedRoles::Order& order, const std::set<pid_t>& members) {
   std::vector<WantedRoles::Process> staying;
   std::set<uint32_t> taken;  // indexes
-  // What is to be started again is started with the others that are missing.
-  if (order.may_start) std::erase_if(later_, [&](const Later& start) { return start.role == order.role; });
   for (const auto& [pid, child] : children_) {
     if (child.role == order.role) taken.insert(child.index);
     if (child.work() == order.role && !child.leaves)
       staying.push_back({pid, child.index, members.contains(pid)});
   }
+  // Those that are started later are among the wanted ones, as far as these are missing.
+  if (order.may_start) {
+    std::erase_if(later_, [&](const Later& start) {
+      if (start.role != order.role) return false;
+      const bool wanted = staying.size() < order.count;
+      if (wanted) staying.push_back({.index = start.index});
+      if (wanted) taken.insert(start.index);
+      return !wanted;
+    });
+  }
   const auto change = WantedRoles::ChangeFor(order, std::move(staying), taken);
   const std::string why = ", since " + std::to_string(order.count) + " are wanted";
   for (const uint32_t index : change.starts) {
-    display_.Say("starting " + order.role + "-" + std::to_string(index) + why);
-    LEAT_RETURN_IF_ERROR(StartRole(order.role, index));
+    display_.Say("starting " + NameOf(order.role, index) + why);
+    StartRole(order.role, index);
   }
   for (const pid_t pid : change.drains) {
     Child& child = children_[pid];
-    display_.Say("draining " + child.role + "-" + std::to_string(child.index) + why);
+    display_.Say("draining " + NameOf(child.role, child.index) + why);
     child.leaves = true;
     kill(pid, SIGTERM);
   }
   // One that is no member has left already, on a drain: then the job has one fewer process.
   const bool changed =
       order.may_start || std::ranges::any_of(change.drains, [&](pid_t pid) { return members.contains(pid); });
-  return order.role == "worker" && changed ? StartStandbys() : Status();
+  if (order.role == "worker" && changed) StartStandbys();
 }
 
 // As many as the job has, besides those that have become workers.
-Status Runner::StartStandbys() {
+void Runner::StartStandbys() {
   auto count = std::ranges::count_if(
       children_, [](const auto& entry) { return entry.second.work() == "standby" && !entry.second.leaves; });
-  for (; count < job_.standby; ++count) LEAT_RETURN_IF_ERROR(StartRole("standby", next_standby_++));
-  return Status();
+  count += std::ranges::count(later_, "standby", &Later::role);
+  for (; count < job_.standby; ++count) StartRole("standby", next_standby_++);
 }
 
 // Ends processes that are alive and do nothing, so that they are replaced like those that have died.
@@ -528,7 +542,7 @@ void Runner::EndStuck(const Json& status) {
     if (!member.value("stuck", false) || member.value("host", "") != host) continue;
     const auto child = children_.find(member.value("pid", pid_t{0}));
     if (child == children_.end()) continue;
-    display_.Say(child->second.role + "-" + std::to_string(child->second.index) +
+    display_.Say(NameOf(child->second.role, child->second.index) +
                  " is alive but has done nothing for too long; ending it");
     kill(child->first, SIGKILL);
   }
@@ -642,15 +656,16 @@ int Runner::Conclude() {
 }
 
 // As many as are wanted from the start; a resumed job may want others than its file says.
-Status Runner::StartMembers() {
+void Runner::StartMembers() {
   PollStatus();
   const Json status = ParsedOrderedJson(status_);
   const Json wanted = status.is_object() ? status.value("wanted", Json::object()) : Json::object();
   const uint32_t servers = wanted.value("ps", job_.servers);
   const uint32_t workers = wanted.value("workers", job_.workers);
-  for (uint32_t i = 0; i < servers; ++i) LEAT_RETURN_IF_ERROR(StartRole("ps", i));
-  for (uint32_t i = 0; i < workers; ++i) LEAT_RETURN_IF_ERROR(StartRole("worker", i));
-  return StartStandbys();
+  for (uint32_t i = 0; i < servers; ++i) StartRole("ps", i);
+  for (uint32_t i = 0; i < workers; ++i) StartRole("worker", i);
+  StartStandbys();
+  if (job_.stream.bots() != nullptr) StartRole("bots", 0);
 }
 
 int Runner::Run() {
@@ -668,9 +683,7 @@ int Runner::Run() {
   for (const std::string& note : job_.notes) display_.Say(note);
   ExplainFigures();
   ReportPlacement();
-  Status started = StartMembers();
-  if (job_.stream.bots() != nullptr && started.ok()) started = StartRole("bots", 0);
-  if (!started.ok()) FailWith(started);
+  StartMembers();
 
   Time next_status = clock_.Now();
   while (!coordinator_ended_ && failure_.empty()) {

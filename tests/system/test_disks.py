@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 import subprocess
+import types
 
 import pytest
 
@@ -35,6 +36,24 @@ def fill(disk):
         while True:
             out.write(b"x" * 4096)
     return ballast
+
+
+@pytest.fixture(name="few_files")
+def disk_of_few_files(tmp_path):
+    """A disk that takes no more files until free() is called."""
+    disk = tmp_path / "few"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=8", "tmpfs", str(disk)], capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip("mounting a disk needs root: " + mounted.stderr.strip())
+    ballast = []
+    with contextlib.suppress(OSError):
+        for number in range(100):
+            (disk / f"ballast-{number}").touch()
+            ballast.append(disk / f"ballast-{number}")
+    assert 0 < len(ballast) < 100
+    yield types.SimpleNamespace(path=disk, free=lambda: [file.unlink() for file in ballast])
+    subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 def counting_job(path, **changes):
@@ -71,6 +90,33 @@ def test_a_full_disk_that_is_freed_loses_nothing(tmp_path, disk):
         ballast.unlink()
         leat.wait_for(lambda: job.status()["events"] > events or job.process.poll() is not None, "progress")
         check_complete(job, directory)
+
+
+@pytest.mark.parametrize("workers", ["1", "2:3"])
+def test_a_member_that_cannot_be_started_for_now_is_started_later(tmp_path, few_files, workers):
+    directory = tmp_path / "job"
+    (directory / "logs").mkdir(parents=True)
+    (directory / "logs" / "worker-1.log").symlink_to(few_files.path / "log")
+    # A range is followed at each status, which must not shorten the pauses.
+    job_file = counting_job(tmp_path / "job.yaml", **{"workers: 3, ps: 2": f"workers: {workers}, ps: 1"})
+    with leat.Job("train", job_file, "--directory", directory, "--pause-at", EVENTS // 2, directory=tmp_path / "out") as job:
+        job.directory = directory
+        if workers == "1":
+            leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
+            address, token = job.where
+            scaled = leat.run("scale", "--workers", "2", "--coordinator", address, env={"LEAT_TOKEN": token})
+            assert scaled.returncode == 0, scaled.stderr
+        leat.wait_for(lambda: job.text().count("worker-1.log: No space left on device; trying again") >= 3 or
+                      job.process.poll() is not None, "three attempts")
+        assert job.process.poll() is None, job.text()
+        assert job.text().count("starting worker-1") <= 1, job.text()
+        few_files.free()
+        leat.wait_for(lambda: (few_files.path / "log").exists(), "another attempt")
+        leat.wait_for(lambda: job.status().get("phase") == "paused", "the pause")
+        leat.wait_for(lambda: len([m for m in job.status()["members"] if m["role"] == "worker"]) == 2, "both workers")
+        job.go_on()
+        assert job.wait() == 0, job.text()[-3000:]
+        assert job.summary()["events"] == EVENTS
 
 
 def trained(job):
