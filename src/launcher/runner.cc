@@ -373,7 +373,7 @@ void Runner::ReapAndReplace() {
     peak = std::max(peak, end.peak_rss_bytes);
     const bool crashed = end.exit_code != ExitStatus::kMayHeal;
     if (child.role == "coordinator") {
-      const bool asked = interrupts_ > 1 || (stopping_ && end.exit_code == ExitStatus::kInterrupted);
+      const bool asked = stopping_ && end.exit_code == ExitStatus::kInterrupted;
       if (!address_.empty() && !coordinator_ended_ && !asked && failure_.empty() && MayRestart(end, true)) {
         display_.Say("the coordinator " + HowEnded(end) + "; starting it again, the job goes on");
         coordinator_due_ = clock_.Now() + PauseBefore(end.name, crashed);
@@ -549,10 +549,9 @@ void Runner::EndStuck(const Json& status) {
 }
 
 void Runner::HandleInterrupts() {
-  if (interrupts_ == 0 || stopping_) {
-    if (interrupts_ > 1) processes_.Signal(SIGKILL);
-    return;
-  }
+  if (coordinator_ended_) return;
+  if (interrupts_ > 1) return FailWith(Status(Code::kAborted, "killed before the final checkpoint"));
+  if (interrupts_ == 0 || stopping_) return;
   stopping_ = true;
   display_.Say("stopping after a final checkpoint (Ctrl-C again to kill)");
   RequestStop();
@@ -687,8 +686,8 @@ int Runner::Run() {
 
   Time next_status = clock_.Now();
   while (!coordinator_ended_ && failure_.empty()) {
-    HandleInterrupts();
     ReapAndReplace();
+    HandleInterrupts();
     StartDue();
     if (clock_.Now() >= next_status) {
       if (PollStatus()) Obey();

@@ -166,6 +166,19 @@ def test_ctrl_c_ends_with_a_checkpoint_and_resume_goes_on(tmp_path):
     assert result["events"] == 300_000
 
 
+def test_a_second_ctrl_c_kills_the_job(tmp_path):
+    directory = tmp_path / "job"
+    with leat.Job("demo", "--events", 300_000, "--rate", 1000, "--directory", directory, directory=directory) as job:
+        leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
+        os.kill(job.pids("coordinator")[0], signal.SIGSTOP)  # it never ends in order
+        job.interrupt()
+        leat.wait_for(lambda: "Ctrl-C again to kill" in job.text(), "the first Ctrl-C")
+        job.interrupt()
+        assert job.wait() == 130, job.text()
+        assert not job.children()
+        assert job.text().splitlines()[-1].startswith("leat: killed before the final checkpoint"), job.text()
+
+
 def test_a_killed_server_comes_back_from_its_checkpoint(tmp_path):
     directory = tmp_path / "counter"
     job_file = leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
