@@ -34,6 +34,7 @@
 #include "launcher/processes.h"
 #include "launcher/signals.h"
 #include "launcher/start/ready.h"
+#include "launcher/start/stuck_watch.h"
 #include "launcher/token.h"
 #include "launcher/wanted_roles.h"
 #include "net/address.h"
@@ -45,7 +46,10 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr Duration kReadyDeadline = std::chrono::minutes(2);
+// A coordinator that takes longer to start is waited for in words.
+constexpr Duration kUsualStart = std::chrono::seconds(5);
+// Checkpoints of this size take seconds to check.
+constexpr uint64_t kLargeCheckpoint = uint64_t{1} << 30;
 constexpr Duration kStatusInterval = std::chrono::milliseconds(250);
 // A coordinator that does not answer may have died, which is noticed after the call.
 constexpr Duration kStatusDeadline = std::chrono::seconds(1);
@@ -83,6 +87,19 @@ std::string NewDirectory(const std::string& name) {
     if (fs::create_directory(path, error)) return path.string();
     if (error) fail(path.string());
   }
+}
+
+// All that the newest checkpoint has is read, which may take minutes; Ctrl-C ends the process at once.
+std::string CheckCheckpoints(const job::Job& job) {
+  const SignalWatch signals([](int) { _exit(ExitStatus::kInterrupted); });
+  uint64_t bytes = 0;
+  if (const auto newest = checkpoint::ReadNewest(job.directory); newest.ok()) {
+    for (const auto& shard : newest->shards) bytes += shard.bytes;
+  }
+  if (bytes >= kLargeCheckpoint)
+    std::fprintf(stderr, "checking the checkpoint of %s, %s\n", job.directory.c_str(),
+                 protocol::BytesText(bytes).c_str());
+  return job::DamageNote(job, job::CheckResumable(job));
 }
 
 class Runner {
@@ -248,11 +265,14 @@ Status Runner::StartCoordinator(bool again) {
   // End of file without an address: it has failed.
   fcntl(ready[0], F_SETFL, O_NONBLOCK);
   std::string address, waits, rest;
-  Time until = clock_.Now() + kReadyDeadline;
+  const Time began = clock_.Now();
+  StuckWatch watch({}, began);
+  const bool resumes = again || !options_.source.resume.empty();
+  bool late = false;
   // While it is started again, the first Ctrl-C waits for it, unless it waits for others.
   const auto interrupted = [&] { return interrupts_ > (again ? 1 : 0); };
   bool over = false, told = false;
-  while ((clock_.Now() < until || !waits.empty()) && !over && address.empty()) {
+  while (!over && address.empty() && (!waits.empty() || !watch.IsStuck(clock_.Now(), CpuTimeOf(*pid)))) {
     if (interrupts_ > 0 && !waits.empty() && !std::exchange(told, true)) processes_.Signal(*pid, SIGTERM);
     if (interrupted() && (waits.empty() || interrupts_ > 1)) break;
     std::array<char, 4096> buffer{};
@@ -262,10 +282,14 @@ Status Runner::StartCoordinator(bool again) {
     address = news.address;
     if (news.waits) {
       waits = *news.waits;
-      until = clock_.Now() + kReadyDeadline;
+      watch.Restart(clock_.Now(), CpuTimeOf(*pid));
       if (!waits.empty()) display_.Say("the coordinator waits for " + waits);
     }
     over = n == 0;
+    if (waits.empty() && clock_.Now() > began + kUsualStart && !std::exchange(late, true))
+      display_.Say(resumes
+                       ? "waiting for the coordinator, which checks the checkpoint that the job resumes from"
+                       : "waiting for the coordinator to start");
     if (n < 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   close(ready[0]);
@@ -288,7 +312,8 @@ Status Runner::OnNotReady(pid_t pid, bool again, bool over, const std::string& l
   exit_status_ = ExitStatusAfter(coordinator_.exit_code);
   if (!coordinator_.last_error.empty()) return Status(Code::kInvalidArgument, coordinator_.last_error);
   return Status(Code::kInternal, "the coordinator did not start" +
-                                     std::string(over ? "" : " within two minutes") + "; see " + log);
+                                     std::string(over ? "" : ", and has done nothing for two minutes") +
+                                     "; see " + log);
 }
 
 // What the host lacks for now, such as processes or space for the log, is waited for; other errors end the
@@ -737,9 +762,9 @@ int RunLocally(const RunnerOptions& options) {
   if (!resume || job.stream.kafka() == nullptr) job::CheckReadable(job);
   if (!resume) (void)job::CheckBucket(job, false);
   std::error_code error;
-  const bool made_directory = job.directory.empty() || !fs::exists(job.directory, error);
+  const bool made_directory = job.directory.empty() || !fs::exists(job.directory);
   if (!options.source.resume.empty()) {
-    const std::string note = job::DamageNote(job, job::CheckResumable(job));
+    const std::string note = CheckCheckpoints(job);
     if (!note.empty()) job.notes.push_back(note);
   } else {
     if (job.directory.empty()) {
