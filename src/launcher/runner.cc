@@ -215,8 +215,10 @@ class Runner {
 
 Status Runner::StartCoordinator(bool again) {
   std::array<int, 2> ready{};
-  if (pipe2(ready.data(), 0) != 0)
+  if (pipe2(ready.data(), 0) != 0) {
+    exit_status_ = ExitStatus::kMayHeal;
     return Status(Code::kResourceExhausted, std::string("cannot create a pipe: ") + std::strerror(errno));
+  }
   fcntl(ready[0], F_SETFD, FD_CLOEXEC);
   ProcessSpec spec{.name = "coordinator", .log = LogOf("coordinator")};
   const auto add = [&spec](const std::vector<std::string>& more) {
@@ -658,8 +660,13 @@ int Runner::Conclude() {
   std::ifstream in(job_.directory + "/summary.json");
   Json summary = ParsedOrderedJson(std::string(std::istreambuf_iterator<char>(in), {}));
   if (summary.is_discarded()) {
-    std::fprintf(stderr, "leat: the coordinator has written no summary.json in %s\n", job_.directory.c_str());
-    return ExitStatus::kFailed;
+    const char* const directory = job_.directory.c_str();
+    std::fprintf(
+        stderr,
+        "leat: the coordinator could not write %s/summary.json; leat train --resume %s writes it once "
+        "it can\n",
+        directory, directory);
+    return ExitStatus::kMayHeal;
   }
   summary["aggregated_compute_s"] = processes_.cpu_seconds();
   for (const auto& [role, bytes] : peak_rss_) summary["peak_rss_mb"][role] = static_cast<double>(bytes) / 1e6;
@@ -668,7 +675,7 @@ int Runner::Conclude() {
     auto evaluation = job::Evaluate(job_, options_.plan);
     if (!evaluation.ok()) {
       std::fprintf(stderr, "leat: evaluation: %s\n", evaluation.status().ToString().c_str());
-      return ExitStatus::kFailed;
+      return ExitStatusOf(evaluation.status().code());
     }
     if (!evaluation->warning.empty())
       std::fprintf(stderr, "leat: warning: %s\n", evaluation->warning.c_str());
@@ -776,11 +783,12 @@ int RunLocally(const RunnerOptions& options) {
     job = job::Job::Load(options.source, overrides);
   }
   for (const std::string& made : {job.directory, job.directory + "/logs"}) {
-    if (fs::create_directories(made, error)) fs::permissions(made, fs::perms::owner_all, error);
+    if (!error && fs::create_directories(made, error)) fs::permissions(made, fs::perms::owner_all, error);
   }
-  if (error || access(job.directory.c_str(), W_OK) != 0) {
-    throw std::invalid_argument("cannot write to the directory " + job.directory +
-                                (error ? ": " + error.message() : std::string()));
+  if (!error && access(job.directory.c_str(), W_OK) != 0) error.assign(errno, std::generic_category());
+  if (error) {
+    Throw({CodeOfErrno(error.value()),
+           "cannot write to the directory " + job.directory + ": " + error.message()});
   }
   Runner runner(options, std::move(job), made_directory);
   return runner.Run();

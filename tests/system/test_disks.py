@@ -119,6 +119,21 @@ def test_a_member_that_cannot_be_started_for_now_is_started_later(tmp_path, few_
         assert job.summary()["events"] == EVENTS
 
 
+def test_a_summary_that_finds_no_space_is_written_at_a_resume(tmp_path, few_files):
+    directory = tmp_path / "job"
+    directory.mkdir()
+    (directory / "summary.json.tmp").symlink_to(few_files.path / "summary")
+    done = leat.run("train", counting_job(tmp_path / "job.yaml"), "--directory", directory)
+    assert done.returncode == 75 and "summary.json; leat train --resume" in done.stderr, (done.returncode, done.stderr)
+    few_files.free()
+    assert leat.summary(leat.run("train", "--resume", directory, "--json"))["events"] == EVENTS
+
+
+def test_a_directory_that_finds_no_space_is_no_mistake(tmp_path, few_files):
+    done = leat.run("train", counting_job(tmp_path / "job.yaml"), "--directory", few_files.path / "job")
+    leat.refused(done, "cannot write to the directory", "No space left on device", status=75)
+
+
 def trained(job):
     status = job.status()
     return status.get("phase") == "stopping" and status["events"] == EVENTS and status.get("waiting_for", "")

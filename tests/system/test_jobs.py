@@ -231,6 +231,29 @@ cluster: {workers: 2, ps: 1}
     assert "abc" in next(k for k in kept if k["offset"] == 123)["reason"]
 
 
+def test_an_evaluation_whose_file_is_gone_is_the_users_mistake(tmp_path):
+    (tmp_path / "rows.csv").write_text("".join(f"{i % 7}.5,{i % 2}\n" for i in range(20_000)))
+    (tmp_path / "test.csv").write_text("1.5,1\n")
+    (tmp_path / "job.yaml").write_text("""
+name: csv
+stream: {files: {format: csv, paths: [rows.csv], partitions: 2}}
+schema: {format: csv, fields: {x: {type: number}, y: {type: number, role: label}}}
+model: {layers: [{dense: {units: 2}}], loss: softmax_cross_entropy}
+optimizer: {type: sgd, learning_rate: 0.1}
+train: {batch_size: 100, split_batches: 10}
+cluster: {workers: 1, ps: 1}
+evaluate: {files: {format: csv, paths: [test.csv]}}
+""")
+    directory = tmp_path / "job"
+    with leat.Job("train", tmp_path / "job.yaml", "--data", tmp_path, "--directory", directory, "--pause-at", 10_000,
+                  directory=directory) as job:
+        leat.wait_for(lambda: job.status().get("phase") == "paused", "the pause")
+        (tmp_path / "test.csv").unlink()
+        job.go_on()
+        assert job.wait() == 2, job.text()
+        assert "leat: evaluation: " in job.text() and "test.csv" in job.text()
+
+
 def test_roles_need_the_coordinators_address_and_nothing_else(tmp_path):
     directory = tmp_path / "job"
     environment = {"HOME": str(tmp_path)}  # the token's file is made there
