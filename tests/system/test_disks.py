@@ -134,6 +134,16 @@ def test_a_directory_that_finds_no_space_is_no_mistake(tmp_path, few_files):
     leat.refused(done, "cannot write to the directory", "No space left on device", status=75)
 
 
+@pytest.mark.parametrize("command", [["soak", "--on-this-host"], ["soak", "--directory", "{disk}/soak"], ["demo", "--kafka", "127.0.0.1:1"],
+                                     ["study", "{folder}/study.yaml", "--simulated", "--out", "{disk}/study"]])
+def test_commands_that_find_no_space_say_so(tmp_path, few_files, command):
+    counting_job(tmp_path / "job.yaml")
+    (tmp_path / "study.yaml").write_text("job: job.yaml\ngrid: {workers: [1], ps: [1]}\nsteps: 10\ncompute: lognormal:5ms,0.2\n")
+    command = [word.format(disk=few_files.path, folder=tmp_path) for word in command]
+    done = leat.run(*command, cwd=tmp_path, env={"TMPDIR": str(few_files.path)})
+    assert done.returncode == 75 and "No space left on device" in done.stderr, (done.returncode, done.stderr)
+
+
 def trained(job):
     status = job.status()
     return status.get("phase") == "stopping" and status["events"] == EVENTS and status.get("waiting_for", "")
