@@ -2,7 +2,7 @@
 # `./leat` installs deploy/apt-packages.txt, and of apt-packages-*.txt what tests, benchmarks and the Python package need.
 
 set(leat_headers
-    boost/beast/http.hpp libboost-dev
+    boost/asio/ip/tcp.hpp libboost-dev
     dnnl.hpp libdnnl-dev
     grpcpp/grpcpp.h libgrpc++-dev
     google/protobuf/message.h libprotobuf-dev

@@ -2,15 +2,16 @@
 
 #include <stdlib.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <stdexcept>
 
 #include "base/config/config.h"
 #include "base/exit_status.h"
 #include "demo_job.h"
+#include "launcher/output/output_file.h"
 #include "launcher/signals.h"
 
 namespace leat {
@@ -18,7 +19,8 @@ namespace {
 
 std::string MakeFolder() {
   std::string folder = std::filesystem::temp_directory_path() / "leat-demo-XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) throw std::invalid_argument("cannot create the directory " + folder);
+  if (mkdtemp(folder.data()) == nullptr)
+    Throw({CodeOfErrno(errno), "cannot create the directory " + folder + ": " + std::strerror(errno)});
   return folder;
 }
 
@@ -58,7 +60,11 @@ KafkaDemo::KafkaDemo(const std::string& brokers) {
     address = broker_->address();
   }
   const std::string topic = brokers.empty() ? "payments" : NewTopic();
-  std::ofstream(job_file()) << JobText(address, topic);
+  if (const Status written = launcher::WriteOutput(job_file(), JobText(address, topic)); !written.ok()) {
+    broker_.reset();
+    std::filesystem::remove_all(folder_);
+    Throw(written);
+  }
   std::fprintf(stderr, "the events are in the topic '%s' of Kafka at %s%s\n", topic.c_str(), address.c_str(),
                brokers.empty() ? "; the broker ends with the demo" : "");
 }

@@ -20,6 +20,7 @@
 #include "commands.h"
 #include "hosts/hosts.h"
 #include "job/job.h"
+#include "launcher/output/output_file.h"
 #include "launcher/signals.h"
 #include "sim/events/distribution.h"
 #include "stream/bots/bots.h"
@@ -123,8 +124,7 @@ study::JobFacts FactsOf(const study::StudyFile& study, const StudyArguments& a) 
 }
 
 void Write(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  if (!(out << text << std::flush)) throw std::invalid_argument("cannot write " + path);
+  ThrowIfError(launcher::WriteOutput(path, text));
 }
 
 int Study(const StudyArguments& a) {
@@ -204,7 +204,7 @@ int Advise(const AdviseArguments& a) {
   const Config tree = Config::ParseFile(a.file);
   const auto counted = a.events > 0 ? Result<double>(static_cast<double>(a.events)) : EventsOf(job);
   if (!counted.ok())
-    throw std::invalid_argument(counted.status().message() + "; without the files, say --events");
+    Throw({counted.status().code(), counted.status().message() + "; without the files, say --events"});
   const double events = *counted;
   if (!(events > 0)) throw std::invalid_argument(a.file + ": a stream without an end; say --events");
   study::Costs costs;

@@ -33,11 +33,11 @@ PyObject* NewClient(PyTypeObject* type, PyObject* args, PyObject*) {
     std::string secret = token;
     if (secret.empty()) {
       auto own = launcher::UserToken();
-      if (!own.ok()) throw std::invalid_argument(own.status().message());
+      ThrowIfError(own.status());
       secret = std::move(own).value();
     }
     auto security = launcher::UserSecurity(folder, trusted != 0);
-    if (!security.ok()) throw std::invalid_argument(security.status().message());
+    ThrowIfError(security.status());
     std::shared_ptr<control::ControlClient> client =
         control::ControlClient::Make(addresses, secret, security->tls);
     const auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));

@@ -162,7 +162,7 @@ PyObject* Checkpoint(PyObject*, PyObject* args) {
       source.resume = path;
       const job::Job job = job::Job::Load(source, {});
       auto read = checkpoint::ReadNewestVariables(job.directory, job.Slices());
-      if (!read.ok()) throw std::invalid_argument(read.status().message());
+      ThrowIfError(read.status());
       newest = std::make_shared<checkpoint::NewestVariables>(std::move(*read));
       model = job.model;
     }
@@ -190,11 +190,11 @@ PyObject* Values(PyObject*, PyObject* args) {
       const WithoutLock without;
       if (options.coordinator_client.token.empty()) {
         auto own = launcher::UserToken();
-        if (!own.ok()) throw std::invalid_argument(own.status().message());
+        ThrowIfError(own.status());
         options.coordinator_client.token = std::move(own).value();
       }
       const auto security = launcher::UserSecurity(security_folder, trusted != 0);
-      if (!security.ok()) throw std::invalid_argument(security.status().message());
+      ThrowIfError(security.status());
       options.coordinator_client.tls = security->tls;
       const auto deadline = std::chrono::duration<double>(seconds);
       fetched.emplace(roles::FetchValues(options, std::chrono::duration_cast<Duration>(deadline)));

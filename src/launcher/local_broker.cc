@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/exit_status.h"
+
 extern char** environ;
 
 namespace leat::launcher {
@@ -95,7 +97,7 @@ Result<std::unique_ptr<LocalBroker>> LocalBroker::Start(const std::string& tool,
   fs::create_directories(directory, error);
   const std::string said = directory + "/address";
   const int out = open(said.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (out < 0) return Status(Code::kPermissionDenied, said + ": " + std::strerror(errno));
+  if (out < 0) return Status(CodeOfErrno(errno), said + ": " + std::strerror(errno));
   std::unique_ptr<LocalBroker> broker(new LocalBroker(tool, directory));  // stops what a failed start leaves
   const int status = Run({tool, "start", "--directory", directory, "--listen", "127.0.0.1:0"}, out, true);
   broker->address_ = ReadLine(out);

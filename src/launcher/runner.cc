@@ -34,6 +34,7 @@
 #include "launcher/processes.h"
 #include "launcher/signals.h"
 #include "launcher/start/ready.h"
+#include "launcher/start/stuck_watch.h"
 #include "launcher/token.h"
 #include "launcher/wanted_roles.h"
 #include "net/address.h"
@@ -45,7 +46,10 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr Duration kReadyDeadline = std::chrono::minutes(2);
+// A coordinator that takes longer to start is waited for in words.
+constexpr Duration kUsualStart = std::chrono::seconds(5);
+// Checkpoints of this size take seconds to check.
+constexpr uint64_t kLargeCheckpoint = uint64_t{1} << 30;
 constexpr Duration kStatusInterval = std::chrono::milliseconds(250);
 // A coordinator that does not answer may have died, which is noticed after the call.
 constexpr Duration kStatusDeadline = std::chrono::seconds(1);
@@ -66,6 +70,10 @@ int ExitStatusAfter(int exit_code) {
   return known ? exit_code : ExitStatus::kFailed;
 }
 
+std::string NameOf(const std::string& role, uint32_t index) {
+  return role + "-" + std::to_string(index);
+}
+
 // Creates and returns "leat-jobs/<name>-<n>" with the lowest free n.
 std::string NewDirectory(const std::string& name) {
   std::error_code error;
@@ -79,6 +87,19 @@ std::string NewDirectory(const std::string& name) {
     if (fs::create_directory(path, error)) return path.string();
     if (error) fail(path.string());
   }
+}
+
+// All that the newest checkpoint has is read, which may take minutes; Ctrl-C ends the process at once.
+std::string CheckCheckpoints(const job::Job& job) {
+  const SignalWatch signals([](int) { _exit(ExitStatus::kInterrupted); });
+  uint64_t bytes = 0;
+  if (const auto newest = checkpoint::ReadNewest(job.directory); newest.ok()) {
+    for (const auto& shard : newest->shards) bytes += shard.bytes;
+  }
+  if (bytes >= kLargeCheckpoint)
+    std::fprintf(stderr, "checking the checkpoint of %s, %s\n", job.directory.c_str(),
+                 protocol::BytesText(bytes).c_str());
+  return job::DamageNote(job, job::CheckResumable(job));
 }
 
 class Runner {
@@ -131,7 +152,7 @@ class Runner {
   bool MayRestart(const ProcessEnd& end, bool coordinator);
   Duration PauseBefore(const std::string& name, bool crashed);
   void RestartCoordinator();
-  Status StartRole(const std::string& role, uint32_t index);
+  void StartRole(const std::string& role, uint32_t index);
   void StartLater(const std::string& role, uint32_t index, Duration pause);
   void StartDue();
   void ReapAndReplace();
@@ -144,9 +165,9 @@ class Runner {
   void ShowDashboard(const std::string& address);
   bool PollStatus();  // false: the coordinator does not answer
   void Obey();
-  Status StartMembers();
-  Status StartStandbys();
-  Status Resize(const WantedRoles::Order& order, const std::set<pid_t>& members);
+  void StartMembers();
+  void StartStandbys();
+  void Resize(const WantedRoles::Order& order, const std::set<pid_t>& members);
   void EndStuck(const Json& status);
   void HandleInterrupts();
   void RequestStop();
@@ -194,8 +215,10 @@ class Runner {
 
 Status Runner::StartCoordinator(bool again) {
   std::array<int, 2> ready{};
-  if (pipe2(ready.data(), 0) != 0)
+  if (pipe2(ready.data(), 0) != 0) {
+    exit_status_ = ExitStatus::kMayHeal;
     return Status(Code::kResourceExhausted, std::string("cannot create a pipe: ") + std::strerror(errno));
+  }
   fcntl(ready[0], F_SETFD, FD_CLOEXEC);
   ProcessSpec spec{.name = "coordinator", .log = LogOf("coordinator")};
   const auto add = [&spec](const std::vector<std::string>& more) {
@@ -244,11 +267,14 @@ Status Runner::StartCoordinator(bool again) {
   // End of file without an address: it has failed.
   fcntl(ready[0], F_SETFL, O_NONBLOCK);
   std::string address, waits, rest;
-  Time until = clock_.Now() + kReadyDeadline;
+  const Time began = clock_.Now();
+  StuckWatch watch({}, began);
+  const bool resumes = again || !options_.source.resume.empty();
+  bool late = false;
   // While it is started again, the first Ctrl-C waits for it, unless it waits for others.
   const auto interrupted = [&] { return interrupts_ > (again ? 1 : 0); };
   bool over = false, told = false;
-  while ((clock_.Now() < until || !waits.empty()) && !over && address.empty()) {
+  while (!over && address.empty() && (!waits.empty() || !watch.IsStuck(clock_.Now(), CpuTimeOf(*pid)))) {
     if (interrupts_ > 0 && !waits.empty() && !std::exchange(told, true)) processes_.Signal(*pid, SIGTERM);
     if (interrupted() && (waits.empty() || interrupts_ > 1)) break;
     std::array<char, 4096> buffer{};
@@ -258,10 +284,14 @@ Status Runner::StartCoordinator(bool again) {
     address = news.address;
     if (news.waits) {
       waits = *news.waits;
-      until = clock_.Now() + kReadyDeadline;
+      watch.Restart(clock_.Now(), CpuTimeOf(*pid));
       if (!waits.empty()) display_.Say("the coordinator waits for " + waits);
     }
     over = n == 0;
+    if (waits.empty() && clock_.Now() > began + kUsualStart && !std::exchange(late, true))
+      display_.Say(resumes
+                       ? "waiting for the coordinator, which checks the checkpoint that the job resumes from"
+                       : "waiting for the coordinator to start");
     if (n < 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   close(ready[0]);
@@ -284,11 +314,15 @@ Status Runner::OnNotReady(pid_t pid, bool again, bool over, const std::string& l
   exit_status_ = ExitStatusAfter(coordinator_.exit_code);
   if (!coordinator_.last_error.empty()) return Status(Code::kInvalidArgument, coordinator_.last_error);
   return Status(Code::kInternal, "the coordinator did not start" +
-                                     std::string(over ? "" : " within two minutes") + "; see " + log);
+                                     std::string(over ? "" : ", and has done nothing for two minutes") +
+                                     "; see " + log);
 }
 
-Status Runner::StartRole(const std::string& role, uint32_t index) {
-  const std::string name = role + "-" + std::to_string(index);
+// What the host lacks for now, such as processes or space for the log, is waited for; other errors end the
+// job.
+void Runner::StartRole(const std::string& role, uint32_t index) {
+  if (!failure_.empty()) return;
+  const std::string name = NameOf(role, index);
   ProcessSpec spec{.name = name, .log = LogOf(name)};
   spec.arguments = {role, "--coordinator", address_};
   if (role == "standby") spec.arguments = {"worker", "--standby", "--coordinator", address_};
@@ -298,9 +332,14 @@ Status Runner::StartRole(const std::string& role, uint32_t index) {
   spec.environment = Environment();
   spec.environment["OMP_NUM_THREADS"] = "1";
   auto pid = processes_.Start(spec);
-  if (!pid.ok()) return pid.status();
-  children_[*pid] = {.role = role, .index = index};
-  return Status();
+  if (pid.ok()) {
+    children_[*pid] = {.role = role, .index = index};
+  } else if (ExitStatusOf(pid.status().code()) == ExitStatus::kMayHeal) {
+    display_.Say(pid.status().message() + "; trying again");
+    StartLater(role, index, PauseBefore(name, false));
+  } else {
+    FailWith(pid.status());
+  }
 }
 
 // False if the process is no member, as of the last status.
@@ -361,7 +400,7 @@ void Runner::ReapAndReplace() {
     peak = std::max(peak, end.peak_rss_bytes);
     const bool crashed = end.exit_code != ExitStatus::kMayHeal;
     if (child.role == "coordinator") {
-      const bool asked = interrupts_ > 1 || (stopping_ && end.exit_code == ExitStatus::kInterrupted);
+      const bool asked = stopping_ && end.exit_code == ExitStatus::kInterrupted;
       if (!address_.empty() && !coordinator_ended_ && !asked && failure_.empty() && MayRestart(end, true)) {
         display_.Say("the coordinator " + HowEnded(end) + "; starting it again, the job goes on");
         coordinator_due_ = clock_.Now() + PauseBefore(end.name, crashed);
@@ -403,15 +442,7 @@ void Runner::StartDue() {
       later_.push_back(start);
       continue;
     }
-    const Status started = StartRole(start.role, start.index);
-    if (started.ok()) continue;
-    const std::string name = start.role + "-" + std::to_string(start.index);
-    if (ExitStatusOf(started.code()) == ExitStatus::kMayHeal) {
-      display_.Say(started.message() + "; trying again");
-      StartLater(start.role, start.index, PauseBefore(name, false));
-    } else {
-      FailWith(started);
-    }
+    StartRole(start.role, start.index);
   }
 }
 
@@ -455,7 +486,11 @@ bool Runner::PollStatus() {
   const auto events = json.value("events", uint64_t{0});
   if (events != last_events_) {
     failed_starts_.clear();
-    retries_.clear();
+    // The progress is not that of a process which still could not be started.
+    std::erase_if(retries_, [this](const auto& retry) {
+      return std::ranges::none_of(
+          later_, [&](const Later& start) { return NameOf(start.role, start.index) == retry.first; });
+    });
   }
   last_events_ = events;
   EndStuck(json);
@@ -478,45 +513,51 @@ void Runner::Obey() {
     child->second.has_place = child->second.role == "standby" && state != "standby";
     if (state == "draining") child->second.leaves = true;
   }
-  for (const WantedRoles::Order& order : wanted_.OnStatus(status)) {
-    if (const Status resized = Resize(order, members); !resized.ok()) FailWith(resized);
-  }
+  for (const WantedRoles::Order& order : wanted_.OnStatus(status)) Resize(order, members);
 }
 
-Status Runner::Resize(const WantedRoles::Order& order, const std::set<pid_t>& members) {
+void Runner::Resize(const WantedRoles::Order& order, const std::set<pid_t>& members) {
   std::vector<WantedRoles::Process> staying;
   std::set<uint32_t> taken;  // indexes
-  // What is to be started again is started with the others that are missing.
-  if (order.may_start) std::erase_if(later_, [&](const Later& start) { return start.role == order.role; });
   for (const auto& [pid, child] : children_) {
     if (child.role == order.role) taken.insert(child.index);
     if (child.work() == order.role && !child.leaves)
       staying.push_back({pid, child.index, members.contains(pid)});
   }
+  // Those that are started later are among the wanted ones, as far as these are missing.
+  if (order.may_start) {
+    std::erase_if(later_, [&](const Later& start) {
+      if (start.role != order.role) return false;
+      const bool wanted = staying.size() < order.count;
+      if (wanted) staying.push_back({.index = start.index});
+      if (wanted) taken.insert(start.index);
+      return !wanted;
+    });
+  }
   const auto change = WantedRoles::ChangeFor(order, std::move(staying), taken);
   const std::string why = ", since " + std::to_string(order.count) + " are wanted";
   for (const uint32_t index : change.starts) {
-    display_.Say("starting " + order.role + "-" + std::to_string(index) + why);
-    LEAT_RETURN_IF_ERROR(StartRole(order.role, index));
+    display_.Say("starting " + NameOf(order.role, index) + why);
+    StartRole(order.role, index);
   }
   for (const pid_t pid : change.drains) {
     Child& child = children_[pid];
-    display_.Say("draining " + child.role + "-" + std::to_string(child.index) + why);
+    display_.Say("draining " + NameOf(child.role, child.index) + why);
     child.leaves = true;
     kill(pid, SIGTERM);
   }
   // One that is no member has left already, on a drain: then the job has one fewer process.
   const bool changed =
       order.may_start || std::ranges::any_of(change.drains, [&](pid_t pid) { return members.contains(pid); });
-  return order.role == "worker" && changed ? StartStandbys() : Status();
+  if (order.role == "worker" && changed) StartStandbys();
 }
 
 // As many as the job has, besides those that have become workers.
-Status Runner::StartStandbys() {
+void Runner::StartStandbys() {
   auto count = std::ranges::count_if(
       children_, [](const auto& entry) { return entry.second.work() == "standby" && !entry.second.leaves; });
-  for (; count < job_.standby; ++count) LEAT_RETURN_IF_ERROR(StartRole("standby", next_standby_++));
-  return Status();
+  count += std::ranges::count(later_, "standby", &Later::role);
+  for (; count < job_.standby; ++count) StartRole("standby", next_standby_++);
 }
 
 // Ends processes that are alive and do nothing, so that they are replaced like those that have died.
@@ -528,17 +569,16 @@ void Runner::EndStuck(const Json& status) {
     if (!member.value("stuck", false) || member.value("host", "") != host) continue;
     const auto child = children_.find(member.value("pid", pid_t{0}));
     if (child == children_.end()) continue;
-    display_.Say(child->second.role + "-" + std::to_string(child->second.index) +
+    display_.Say(NameOf(child->second.role, child->second.index) +
                  " is alive but has done nothing for too long; ending it");
     kill(child->first, SIGKILL);
   }
 }
 
 void Runner::HandleInterrupts() {
-  if (interrupts_ == 0 || stopping_) {
-    if (interrupts_ > 1) processes_.Signal(SIGKILL);
-    return;
-  }
+  if (coordinator_ended_) return;
+  if (interrupts_ > 1) return FailWith(Status(Code::kAborted, "killed before the final checkpoint"));
+  if (interrupts_ == 0 || stopping_) return;
   stopping_ = true;
   display_.Say("stopping after a final checkpoint (Ctrl-C again to kill)");
   RequestStop();
@@ -620,8 +660,13 @@ int Runner::Conclude() {
   std::ifstream in(job_.directory + "/summary.json");
   Json summary = ParsedOrderedJson(std::string(std::istreambuf_iterator<char>(in), {}));
   if (summary.is_discarded()) {
-    std::fprintf(stderr, "leat: the coordinator has written no summary.json in %s\n", job_.directory.c_str());
-    return ExitStatus::kFailed;
+    const char* const directory = job_.directory.c_str();
+    std::fprintf(
+        stderr,
+        "leat: the coordinator could not write %s/summary.json; leat train --resume %s writes it once "
+        "it can\n",
+        directory, directory);
+    return ExitStatus::kMayHeal;
   }
   summary["aggregated_compute_s"] = processes_.cpu_seconds();
   for (const auto& [role, bytes] : peak_rss_) summary["peak_rss_mb"][role] = static_cast<double>(bytes) / 1e6;
@@ -630,7 +675,7 @@ int Runner::Conclude() {
     auto evaluation = job::Evaluate(job_, options_.plan);
     if (!evaluation.ok()) {
       std::fprintf(stderr, "leat: evaluation: %s\n", evaluation.status().ToString().c_str());
-      return ExitStatus::kFailed;
+      return ExitStatusOf(evaluation.status().code());
     }
     if (!evaluation->warning.empty())
       std::fprintf(stderr, "leat: warning: %s\n", evaluation->warning.c_str());
@@ -642,15 +687,16 @@ int Runner::Conclude() {
 }
 
 // As many as are wanted from the start; a resumed job may want others than its file says.
-Status Runner::StartMembers() {
+void Runner::StartMembers() {
   PollStatus();
   const Json status = ParsedOrderedJson(status_);
   const Json wanted = status.is_object() ? status.value("wanted", Json::object()) : Json::object();
   const uint32_t servers = wanted.value("ps", job_.servers);
   const uint32_t workers = wanted.value("workers", job_.workers);
-  for (uint32_t i = 0; i < servers; ++i) LEAT_RETURN_IF_ERROR(StartRole("ps", i));
-  for (uint32_t i = 0; i < workers; ++i) LEAT_RETURN_IF_ERROR(StartRole("worker", i));
-  return StartStandbys();
+  for (uint32_t i = 0; i < servers; ++i) StartRole("ps", i);
+  for (uint32_t i = 0; i < workers; ++i) StartRole("worker", i);
+  StartStandbys();
+  if (job_.stream.bots() != nullptr) StartRole("bots", 0);
 }
 
 int Runner::Run() {
@@ -668,14 +714,12 @@ int Runner::Run() {
   for (const std::string& note : job_.notes) display_.Say(note);
   ExplainFigures();
   ReportPlacement();
-  Status started = StartMembers();
-  if (job_.stream.bots() != nullptr && started.ok()) started = StartRole("bots", 0);
-  if (!started.ok()) FailWith(started);
+  StartMembers();
 
   Time next_status = clock_.Now();
   while (!coordinator_ended_ && failure_.empty()) {
-    HandleInterrupts();
     ReapAndReplace();
+    HandleInterrupts();
     StartDue();
     if (clock_.Now() >= next_status) {
       if (PollStatus()) Obey();
@@ -725,9 +769,9 @@ int RunLocally(const RunnerOptions& options) {
   if (!resume || job.stream.kafka() == nullptr) job::CheckReadable(job);
   if (!resume) (void)job::CheckBucket(job, false);
   std::error_code error;
-  const bool made_directory = job.directory.empty() || !fs::exists(job.directory, error);
+  const bool made_directory = job.directory.empty() || !fs::exists(job.directory);
   if (!options.source.resume.empty()) {
-    const std::string note = job::DamageNote(job, job::CheckResumable(job));
+    const std::string note = CheckCheckpoints(job);
     if (!note.empty()) job.notes.push_back(note);
   } else {
     if (job.directory.empty()) {
@@ -739,11 +783,12 @@ int RunLocally(const RunnerOptions& options) {
     job = job::Job::Load(options.source, overrides);
   }
   for (const std::string& made : {job.directory, job.directory + "/logs"}) {
-    if (fs::create_directories(made, error)) fs::permissions(made, fs::perms::owner_all, error);
+    if (!error && fs::create_directories(made, error)) fs::permissions(made, fs::perms::owner_all, error);
   }
-  if (error || access(job.directory.c_str(), W_OK) != 0) {
-    throw std::invalid_argument("cannot write to the directory " + job.directory +
-                                (error ? ": " + error.message() : std::string()));
+  if (!error && access(job.directory.c_str(), W_OK) != 0) error.assign(errno, std::generic_category());
+  if (error) {
+    Throw({CodeOfErrno(error.value()),
+           "cannot write to the directory " + job.directory + ": " + error.message()});
   }
   Runner runner(options, std::move(job), made_directory);
   return runner.Run();

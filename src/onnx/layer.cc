@@ -1,10 +1,10 @@
 #include "onnx/layer.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 
+#include "base/exit_status.h"
+#include "base/read_file.h"
 #include "nn/layers/settings.h"
 
 namespace leat::onnx {
@@ -13,16 +13,13 @@ namespace {
 std::string ReadBytes(const Config& setting, const std::string& path) {
   constexpr uintmax_t kMax = uintmax_t{1} << 31;
   std::error_code error;
-  const auto size =
-      std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
-  if (error || size == 0) setting.Fail("cannot read " + path);
-  if (size >= kMax)
-    setting.Fail(path + " has " + std::to_string(size) + " bytes; the limit of ONNX is 2 GiB");
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes(size, '\0');
-  in.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (in.gcount() != static_cast<std::streamsize>(size)) setting.Fail("cannot read " + path);
-  return bytes;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
+    setting.Fail("cannot read " + path);
+  auto bytes = ReadFile(path, kMax);
+  if (!bytes.ok() && ExitStatusOf(bytes.status().code()) != ExitStatus::kBadInput) Throw(bytes.status());
+  if (!bytes.ok() || bytes->empty()) setting.Fail("cannot read " + path);
+  if (bytes->size() >= kMax) setting.Fail(path + " has more bytes than the limit of ONNX, 2 GiB");
+  return std::move(bytes).value();
 }
 
 class OnnxLayer final : public nn::Layer {

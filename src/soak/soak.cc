@@ -1,6 +1,7 @@
 #include "soak/soak.h"
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/exit_status.h"
 #include "base/json/text.h"
+#include "checkpoint/file.h"
 #include "hosts/hosts.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"
@@ -32,15 +34,13 @@ using report::Grouped;
 std::pair<std::string, bool> FolderFor(const SoakOptions& options) {
   if (options.directory.empty()) {
     std::string made = (fs::temp_directory_path() / "leat-soak-XXXXXX").string();
-    if (mkdtemp(made.data()) == nullptr) throw std::invalid_argument("cannot create the directory " + made);
+    if (mkdtemp(made.data()) == nullptr)
+      Throw(checkpoint::SystemError(made, "cannot create the directory", errno));
     return {made, true};
   }
   std::error_code error;
   const bool made = fs::create_directories(options.directory, error);
-  if (error || !fs::is_directory(options.directory)) {
-    throw std::invalid_argument("cannot create the directory " + options.directory +
-                                (error ? ": " + error.message() : std::string()));
-  }
+  if (error) Throw(checkpoint::SystemError(options.directory, "cannot create the directory", error.value()));
   return {fs::absolute(options.directory).string(), made};
 }
 
@@ -51,8 +51,8 @@ class Soak {
     if (options.on_this_host) return;
     if (const Status entered = hosts::EnterNamespaces(); !entered.ok()) {
       RemoveFolder();
-      throw std::invalid_argument("cannot emulate hosts: " + entered.message() +
-                                  "; --on-this-host runs all processes here");
+      Throw({entered.code(),
+             "cannot emulate hosts: " + entered.message() + "; --on-this-host runs all processes here"});
     }
   }
 

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "base/hex.h"
 #include "base/json/text.h"
+#include "base/read_file.h"
 #include "base/rng.h"
 
 namespace leat::study {
@@ -155,13 +155,10 @@ Result<Profile> ParseProfile(std::string_view text, std::string_view name) {
 }
 
 Profile ReadProfile(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw std::invalid_argument(file + ": cannot be read");
-  std::string text(kMaxBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  Result<Profile> profile = ParseProfile(text, file);
-  if (!profile.ok()) throw std::invalid_argument(profile.status().message());
+  const auto text = ReadFile(file, kMaxBytes + 1);
+  ThrowIfError(text.status());
+  Result<Profile> profile = ParseProfile(*text, file);
+  ThrowIfError(profile.status());
   return std::move(profile).value();
 }
 

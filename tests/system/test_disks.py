@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 import subprocess
+import types
 
 import pytest
 
@@ -35,6 +36,24 @@ def fill(disk):
         while True:
             out.write(b"x" * 4096)
     return ballast
+
+
+@pytest.fixture(name="few_files")
+def disk_of_few_files(tmp_path):
+    """A disk that takes no more files until free() is called."""
+    disk = tmp_path / "few"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=8", "tmpfs", str(disk)], capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip("mounting a disk needs root: " + mounted.stderr.strip())
+    ballast = []
+    with contextlib.suppress(OSError):
+        for number in range(100):
+            (disk / f"ballast-{number}").touch()
+            ballast.append(disk / f"ballast-{number}")
+    assert 0 < len(ballast) < 100
+    yield types.SimpleNamespace(path=disk, free=lambda: [file.unlink() for file in ballast])
+    subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 def counting_job(path, **changes):
@@ -71,6 +90,58 @@ def test_a_full_disk_that_is_freed_loses_nothing(tmp_path, disk):
         ballast.unlink()
         leat.wait_for(lambda: job.status()["events"] > events or job.process.poll() is not None, "progress")
         check_complete(job, directory)
+
+
+@pytest.mark.parametrize("workers", ["1", "2:3"])
+def test_a_member_that_cannot_be_started_for_now_is_started_later(tmp_path, few_files, workers):
+    directory = tmp_path / "job"
+    (directory / "logs").mkdir(parents=True)
+    (directory / "logs" / "worker-1.log").symlink_to(few_files.path / "log")
+    # A range is followed at each status, which must not shorten the pauses.
+    job_file = counting_job(tmp_path / "job.yaml", **{"workers: 3, ps: 2": f"workers: {workers}, ps: 1"})
+    with leat.Job("train", job_file, "--directory", directory, "--pause-at", EVENTS // 2, directory=tmp_path / "out") as job:
+        job.directory = directory
+        if workers == "1":
+            leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
+            address, token = job.where
+            scaled = leat.run("scale", "--workers", "2", "--coordinator", address, env={"LEAT_TOKEN": token})
+            assert scaled.returncode == 0, scaled.stderr
+        leat.wait_for(lambda: job.text().count("worker-1.log: No space left on device; trying again") >= 3 or
+                      job.process.poll() is not None, "three attempts")
+        assert job.process.poll() is None, job.text()
+        assert job.text().count("starting worker-1") <= 1, job.text()
+        few_files.free()
+        leat.wait_for(lambda: (few_files.path / "log").exists(), "another attempt")
+        leat.wait_for(lambda: job.status().get("phase") == "paused", "the pause")
+        leat.wait_for(lambda: len([m for m in job.status()["members"] if m["role"] == "worker"]) == 2, "both workers")
+        job.go_on()
+        assert job.wait() == 0, job.text()[-3000:]
+        assert job.summary()["events"] == EVENTS
+
+
+def test_a_summary_that_finds_no_space_is_written_at_a_resume(tmp_path, few_files):
+    directory = tmp_path / "job"
+    directory.mkdir()
+    (directory / "summary.json.tmp").symlink_to(few_files.path / "summary")
+    done = leat.run("train", counting_job(tmp_path / "job.yaml"), "--directory", directory)
+    assert done.returncode == 75 and "summary.json; leat train --resume" in done.stderr, (done.returncode, done.stderr)
+    few_files.free()
+    assert leat.summary(leat.run("train", "--resume", directory, "--json"))["events"] == EVENTS
+
+
+def test_a_directory_that_finds_no_space_is_no_mistake(tmp_path, few_files):
+    done = leat.run("train", counting_job(tmp_path / "job.yaml"), "--directory", few_files.path / "job")
+    leat.refused(done, "cannot write to the directory", "No space left on device", status=75)
+
+
+@pytest.mark.parametrize("command", [["soak", "--on-this-host"], ["soak", "--directory", "{disk}/soak"], ["demo", "--kafka", "127.0.0.1:1"],
+                                     ["study", "{folder}/study.yaml", "--simulated", "--out", "{disk}/study"]])
+def test_commands_that_find_no_space_say_so(tmp_path, few_files, command):
+    counting_job(tmp_path / "job.yaml")
+    (tmp_path / "study.yaml").write_text("job: job.yaml\ngrid: {workers: [1], ps: [1]}\nsteps: 10\ncompute: lognormal:5ms,0.2\n")
+    command = [word.format(disk=few_files.path, folder=tmp_path) for word in command]
+    done = leat.run(*command, cwd=tmp_path, env={"TMPDIR": str(few_files.path)})
+    assert done.returncode == 75 and "No space left on device" in done.stderr, (done.returncode, done.stderr)
 
 
 def trained(job):

@@ -166,6 +166,19 @@ def test_ctrl_c_ends_with_a_checkpoint_and_resume_goes_on(tmp_path):
     assert result["events"] == 300_000
 
 
+def test_a_second_ctrl_c_kills_the_job(tmp_path):
+    directory = tmp_path / "job"
+    with leat.Job("demo", "--events", 300_000, "--rate", 1000, "--directory", directory, directory=directory) as job:
+        leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
+        os.kill(job.pids("coordinator")[0], signal.SIGSTOP)  # it never ends in order
+        job.interrupt()
+        leat.wait_for(lambda: "Ctrl-C again to kill" in job.text(), "the first Ctrl-C")
+        job.interrupt()
+        assert job.wait() == 130, job.text()
+        assert not job.children()
+        assert job.text().splitlines()[-1].startswith("leat: killed before the final checkpoint"), job.text()
+
+
 def test_a_killed_server_comes_back_from_its_checkpoint(tmp_path):
     directory = tmp_path / "counter"
     job_file = leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
@@ -216,6 +229,29 @@ cluster: {workers: 2, ps: 1}
     kept = [json.loads(line) for f in (directory / "dead_letters").glob("*.jsonl") for line in f.read_text().splitlines()]
     assert {(k["partition"], k["offset"]) for k in kept} == {(0, 123), (0, 4567)}
     assert "abc" in next(k for k in kept if k["offset"] == 123)["reason"]
+
+
+def test_an_evaluation_whose_file_is_gone_is_the_users_mistake(tmp_path):
+    (tmp_path / "rows.csv").write_text("".join(f"{i % 7}.5,{i % 2}\n" for i in range(20_000)))
+    (tmp_path / "test.csv").write_text("1.5,1\n")
+    (tmp_path / "job.yaml").write_text("""
+name: csv
+stream: {files: {format: csv, paths: [rows.csv], partitions: 2}}
+schema: {format: csv, fields: {x: {type: number}, y: {type: number, role: label}}}
+model: {layers: [{dense: {units: 2}}], loss: softmax_cross_entropy}
+optimizer: {type: sgd, learning_rate: 0.1}
+train: {batch_size: 100, split_batches: 10}
+cluster: {workers: 1, ps: 1}
+evaluate: {files: {format: csv, paths: [test.csv]}}
+""")
+    directory = tmp_path / "job"
+    with leat.Job("train", tmp_path / "job.yaml", "--data", tmp_path, "--directory", directory, "--pause-at", 10_000,
+                  directory=directory) as job:
+        leat.wait_for(lambda: job.status().get("phase") == "paused", "the pause")
+        (tmp_path / "test.csv").unlink()
+        job.go_on()
+        assert job.wait() == 2, job.text()
+        assert "leat: evaluation: " in job.text() and "test.csv" in job.text()
 
 
 def test_roles_need_the_coordinators_address_and_nothing_else(tmp_path):

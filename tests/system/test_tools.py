@@ -156,3 +156,53 @@ def test_benchmarks_in_turn_name_what_is_worse(tmp_path):
     for new in ["same", "busy"]:
         done = compared(new)
         assert done.returncode == 0 and "worse |\n" not in done.stdout, done.stdout
+
+
+def script(tmp_path, commands, **options):
+    """Runs commands with the functions of ./leat, which say every progress. Returns the result."""
+    return subprocess.run(["bash", "-c", f'. "$1"; build={tmp_path} say_every=0; {commands}', "test", leat.ROOT / "leat"], text=True,
+                          capture_output=True, timeout=60, **options)
+
+
+def test_a_build_says_how_far_it_is(tmp_path):
+    (tmp_path / "weights").write_text("a.cc 900\nb.cc 100\n")
+    (tmp_path / "none").write_text("")
+    ninja = "ninja: Entering directory `x'\n[1/2] Building CXX object a.cc.o\nwarning: odd\n[2/2] Building CXX object b.cc.o\n"
+    done = script(tmp_path, f"build_progress release {tmp_path}/weights", input=ninja)
+    assert done.returncode == 0 and not done.stderr, done
+    said = list(dict.fromkeys(done.stdout.splitlines()))  # without those that a pause repeats
+    assert any(line.startswith("leat: building release: 90 % (1 of 2), about ") for line in said), said
+    assert "warning: odd" in said and said[-1].startswith("leat: building release: 100 % (2 of 2)"), said
+    done = script(tmp_path, f"build_progress tsan {tmp_path}/none", input=ninja)
+    said = done.stdout.splitlines()
+    assert any(line.startswith("leat: building tsan: 50 % (1 of 2), about ") for line in said), said
+
+
+APT = """#!/bin/bash
+[[ " $* " != *" update "* ]] || exit 0
+[[ " $* " != *" --assume-no "* ]] || { echo 'Need to get 12 MB of archives.'; exit 1; }
+fd=$(grep -o 'Status-Fd=[0-9]*' <<<"$*")
+echo 'Reading package lists...'
+for line in dlstatus:1:3.5:Fetching dlstatus:2:60.0:Fetching 'pmstatus:libc6:amd64:56.7:Unpacking libc6 (1:2.36)'; do
+  echo "$line" >&"${fd#*=}" || exit 9
+done
+exit "${APT_FAILS:-0}"
+"""
+
+
+def test_an_installation_says_how_far_it_is_under_sudo_too(tmp_path):
+    (tmp_path / "apt-get").write_text(APT)
+    (tmp_path / "sudo").write_text('#!/bin/bash\nexec "$@" 3>&- 4>&-\n')
+    for name in ["apt-get", "sudo"]:
+        (tmp_path / name).chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for root in ["true", "false"]:
+        done = script(tmp_path, f"is_root() {{ {root}; }}; apt_install libc6", env=env)
+        assert done.returncode == 0 and not done.stdout, done
+        said = done.stderr.splitlines()
+        assert said[:2] == ["leat: updating the lists of packages", "leat: installing 1 packages and what they need: 12 MB to fetch (libc6)"]
+        for word in ["fetching packages: 3 %", "fetching packages: 60 %, about ", "installing packages: 56 %, about "]:
+            assert any(line.startswith("leat: " + word) for line in said), (word, said)
+        assert (tmp_path / "apt.log").read_text() == "Reading package lists...\n"
+    done = script(tmp_path, "is_root() { false; }; apt_install libc6", env={**env, "APT_FAILS": "100"})
+    assert done.returncode == 1 and "leat: failed: apt-get install" in done.stderr and "Reading package lists..." in done.stderr

@@ -5,15 +5,14 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
 #include "base/config/config_node.h"
 #include "base/config/config_text.h"
+#include "base/exit_status.h"
+#include "base/read_file.h"
 
 namespace leat {
 namespace {
@@ -158,18 +157,12 @@ Config Config::Parse(std::string_view yaml, std::string_view name) {
 }
 
 Config Config::ParseFile(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(config_text::kMaxBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad() || (errno != 0 && file.gcount() == 0)) {
-    throw std::invalid_argument(path + ": " + (errno != 0 ? std::strerror(errno) : "cannot be read"));
-  }
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > config_text::kMaxBytes)
+  const auto text = ReadFile(path, config_text::kMaxBytes + 1);
+  ThrowIfError(text.status());
+  if (text->size() > config_text::kMaxBytes)
     config_text::FailAt(path, 1,
                         "the file has more than " + std::to_string(config_text::kMaxBytes) + " bytes");
-  return Parse(text, path);
+  return Parse(*text, path);
 }
 
 }  // namespace leat

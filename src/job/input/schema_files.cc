@@ -2,10 +2,11 @@
 
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
+#include <utility>
 
+#include "base/exit_status.h"
+#include "base/read_file.h"
 #include "stream/avro/avro_decoder.h"
 #include "stream/avro/avro_schema.h"
 #include "stream/base64.h"
@@ -26,16 +27,15 @@ constexpr uintmax_t kMaxDescriptor = 64 << 20;
 
 std::string ReadBytes(const fs::path& path, uintmax_t most, const std::string& where) {
   std::error_code error;
-  if (!fs::is_regular_file(path, error)) RefuseFile(where, path.string() + ": there is no such file");
-  const auto size = fs::file_size(path, error);
-  if (!error && size > most) {
-    RefuseFile(where,
-               path.string() + ": has " + std::to_string(size) + " bytes; at most " + std::to_string(most));
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(in), {});
-  if (error || !in) RefuseFile(where, path.string() + ": cannot be read");
-  return bytes;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::status_known(status))
+    Throw(Status(CodeOfErrno(error.value()), path.string() + ": " + error.message()).With(where));
+  if (!fs::is_regular_file(status)) RefuseFile(where, path.string() + ": there is no such file");
+  auto bytes = ReadFile(path, most + 1);
+  ThrowIfError(bytes.status().With(where));
+  if (bytes->size() > most)
+    RefuseFile(where, path.string() + ": is too large; at most " + std::to_string(most) + " bytes");
+  return std::move(bytes).value();
 }
 
 std::string ReadAvroSchema(const stream::AvroSettings& avro, const fs::path& path) {

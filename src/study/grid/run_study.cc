@@ -11,8 +11,10 @@
 #include <sstream>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "base/hex.h"
 #include "base/json/text.h"
+#include "launcher/output/output_file.h"
 #include "launcher/processes.h"
 #include "sim/events/distribution.h"
 #include "study/profile.h"
@@ -27,21 +29,10 @@ using std::chrono::milliseconds;
 
 constexpr Duration kStudyPoll = milliseconds(200);
 
-std::string ReadFile(const std::string& path) {
+std::string ContentOf(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
-}
-
-// Complete, or not there at all.
-Status WriteFile(const std::string& path, const std::string& text) {
-  const std::string made = path + ".new";
-  std::ofstream out(made, std::ios::binary);
-  const bool written = static_cast<bool>(out << text << std::flush);
-  std::error_code error;
-  if (written) fs::rename(made, path, error);
-  if (written && !error) return Status();
-  return Status(Code::kResourceExhausted, "cannot write " + path);
 }
 
 class Runner {
@@ -54,7 +45,7 @@ class Runner {
       std::error_code error;
       fs::create_directories(run_.folder + "/" + folder, error);
       if (error)
-        return Status(Code::kPermissionDenied, "cannot make " + run_.folder + ": " + error.message());
+        return Status(CodeOfErrno(error.value()), "cannot make " + run_.folder + ": " + error.message());
     }
     began_ = clock_.Now();
     Status status;
@@ -75,7 +66,7 @@ class Runner {
 
   Result<std::string> WriteJob(const PlannedPoint& planned) {
     const std::string path = run_.folder + "/jobs/" + KeyOf(planned.point) + ".yaml";
-    LEAT_RETURN_IF_ERROR(WriteFile(path, JobOf(study_, planned.point)));
+    LEAT_RETURN_IF_ERROR(launcher::WriteOutput(path, JobOf(study_, planned.point)));
     return path;
   }
 
@@ -163,7 +154,7 @@ class Runner {
     }
     if (const std::string& input = study_.inputs[point.input]; input != "unlimited")
       text << "input: {link: " << input << ", event_bytes: " << run_.facts.event_bytes << "}\n";
-    LEAT_RETURN_IF_ERROR(WriteFile(path, text.str()));
+    LEAT_RETURN_IF_ERROR(launcher::WriteOutput(path, text.str()));
     return path;
   }
 
@@ -202,7 +193,7 @@ class Runner {
 
   PointResult ResultOf(const PlannedPoint& planned, const launcher::ProcessEnd& end) {
     PointResult result{.point = planned.point, .mode = planned.mode};
-    const std::string log = ReadFile(LogOf(planned));
+    const std::string log = ContentOf(LogOf(planned));
     const size_t begin = log.rfind("\n{");
     const auto summary = ParsedJson(log.starts_with("{") && begin == std::string::npos ? log
                                     : begin == std::string::npos                       ? ""
@@ -238,8 +229,8 @@ class Runner {
     result.cost = CostOf(study_, result);
     auto json = ToJson(study_, result);
     json["hash"] = ToHex(HashOf(study_, planned->point, Name(planned->mode)));
-    LEAT_RETURN_IF_ERROR(
-        WriteFile(run_.folder + "/points/" + KeyOf(planned->point) + ".json", JsonText(json, 2) + "\n"));
+    LEAT_RETURN_IF_ERROR(launcher::WriteOutput(run_.folder + "/points/" + KeyOf(planned->point) + ".json",
+                                               JsonText(json, 2) + "\n"));
     planned->done = true;
     estimated_ += planned->seconds;
     if (!run_.say) return Status();
@@ -272,7 +263,7 @@ class Runner {
 
 // The result of a point, if it is there and of this point.
 std::optional<PointResult> Read(const StudyFile& study, const StudyRun& run, const PlannedPoint& planned) {
-  const std::string text = ReadFile(run.folder + "/points/" + KeyOf(study, planned.point) + ".json");
+  const std::string text = ContentOf(run.folder + "/points/" + KeyOf(study, planned.point) + ".json");
   if (text.empty()) return std::nullopt;
   const auto json = ParsedJson(text);
   if (!json.is_object() || json.value("hash", "") != ToHex(HashOf(study, planned.point, Name(planned.mode))))
