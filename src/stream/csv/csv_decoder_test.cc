@@ -59,6 +59,13 @@ TEST(CsvDecoder, MissingIsWhatTheSettingSays) {
       << "a category like any other";
 }
 
+TEST(CsvDecoder, NullOfDatabasesIsMissingWhereTheyEscape) {
+  const std::string escape = "escape: \"\\\\\"\n", field = "x: {type: number, default: 7}";
+  EXPECT_THAT(DecodeCsv(CsvSchema(escape, field), {"\\N", "1"}).features, ElementsAre(7, 1));
+  EXPECT_THAT(DecodeCsv(CsvSchema(escape + "missing: [\"\\\\N\"]\n", field), {"\\N", "1"}).features,
+              ElementsAre(7, 1));
+}
+
 TEST(CsvDecoder, DecimalCommasQuotesAndEscapes) {
   const Schema schema =
       CsvSchema("delimiter: \";\"\nquote: \"'\"\nescape: \"\\\\\"\ndecimal: \",\"\n",

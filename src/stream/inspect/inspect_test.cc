@@ -282,6 +282,19 @@ TEST_F(InspectTest, WhatIsProposedIsWhatTheDecoderDoes) {
   }
 }
 
+TEST_F(InspectTest, NullOfDatabasesIsMissingWhereTheyEscape) {
+  std::string text = "n,note,y\n";
+  for (int i = 0; i < 60; ++i)
+    text += (i % 9 == 0 ? "\\N" : std::to_string(i * 7 % 50)) +
+            (i % 2 ? ",\"say \\\"hi\\\", all\"," : ",plain,") + std::to_string(i % 2) + "\n";
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal, AllOf(HasSubstr("  escape: \"\\\\\"\n  missing: [\"\\\\N\"]\n"),
+                              HasSubstr("n: {type: number, mean: ")));
+  DecodedRows rows;
+  MakeDecoder(SchemaOf(proposal))->Decode(BatchOf({"\\N,plain,1"}), &rows);
+  ASSERT_EQ(rows.rows, 1u) << rows.dead[0].reason;
+}
+
 TEST_F(InspectTest, AWordIsMissingAmongNumbersAndAValueElsewhere) {
   std::string text = "age,size,job,y\nunknown,1,unknown,1\n";
   for (int i = 0; i < 60; ++i)
