@@ -8,7 +8,6 @@
 #include <unordered_set>
 
 #include "base/rng.h"
-#include "stream/csv/detect.h"
 #include "stream/decode/number.h"
 #include "stream/decode/text_hint.h"
 #include "stream/decode/utf8.h"
@@ -259,7 +258,7 @@ class Inspector {
  private:
   // Dialect, header and column names of CSV.
   Status ReadBeginning(const CsvSample& sample) {
-    LEAT_ASSIGN_OR_RETURN(const CsvGuess guess, DetectCsv(path_, sample, options_.delimiter));
+    LEAT_ASSIGN_OR_RETURN(const CsvGuess guess, DetectCsv(path_, sample, options_.csv));
     dialect_ = guess.dialect;
     made_.delimiter = {guess.dialect.delimiter, guess.columns};
     made_.quote = guess.dialect.quote;
@@ -275,14 +274,18 @@ class Inspector {
       if (Split(record).empty()) rows.emplace_back(fields_.begin(), fields_.end());
     }
     made_.header = options_.header.value_or(IsHeader(rows));
-    if (!options_.header && rows.size() == 1 && !HasNumber(rows.front())) {
+    if (!options_.header && records.size() == 1 && !HasNumber(rows.front())) {
       return Status(Code::kDataLoss,
                     path_ + ": has one line, which may be its header; if it is a record, say --no-header");
     }
-    if (made_.header && rows.front().size() != made_.delimiter.columns) {
-      return Status(Code::kDataLoss, path_ + ": the first line names " + std::to_string(rows.front().size()) +
-                                         " columns, the others have " +
-                                         std::to_string(made_.delimiter.columns));
+    const size_t names = rows.front().size(), columns = made_.delimiter.columns;
+    const bool one_less = names + 1 == columns && options_.header.value_or(!HasNumber(rows.front()));
+    if (one_less || (made_.header && names != columns)) {
+      return Status(Code::kDataLoss, path_ + ": the first line names " + std::to_string(names) +
+                                         " columns, the others have " + std::to_string(columns) +
+                                         (one_less ? "; the first may be row names, which R's write.table "
+                                                     "writes without row.names = FALSE"
+                                                   : ""));
     }
     if (const std::string why = made_.header ? WhyNotText(records.front()) : ""; !why.empty())
       return Status(Code::kDataLoss, path_ + ": the header " + why);

@@ -147,7 +147,7 @@ TEST_F(InspectTest, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(ErrorOf(std::string("\0\1\2,\3", 5)), HasSubstr("is not a text file"));
   EXPECT_THAT(ErrorOf("1,5;2\n2,5;3\n"),
               AllOf(HasSubstr("divide the lines alike"), HasSubstr("--delimiter")));
-  EXPECT_EQ(ErrorOf("1,5;2\n2,5;3\n", {.delimiter = ';'}), "");
+  EXPECT_EQ(ErrorOf("1,5;2\n2,5;3\n", {.csv = {.delimiter = ';'}}), "");
   EXPECT_THAT(ErrorOf("1,2\n1\n1\n1,2\n"), HasSubstr(":2: has 1 columns instead of 2 (2 of 4 rows"));
   EXPECT_THAT(ErrorOf("{\"a\": 1}\n[1]\n"), HasSubstr(":2: is not a JSON object"));
   EXPECT_THAT(ErrorOf("{\"a\": 1, \"b\": {\"c\": 1, \"d\": 2, \"c\": 3}}\n"),
@@ -157,6 +157,17 @@ TEST_F(InspectTest, SaysWhatIsWrongWithAFile) {
 }
 
 // ---- proposals
+
+TEST_F(InspectTest, SaysWhatIsWrongWithQuotesAndNames) {
+  std::string text = "a,y\n";
+  for (int i = 0; i < 30; ++i) text += "\"x\"z," + std::to_string(i) + "\n";
+  EXPECT_THAT(ErrorOf(text), HasSubstr(":2: column 1: text follows the closing quote (30 of 31 rows"));
+  const std::string names = "the first line names 2 columns, the others have 3; the first may be row names";
+  for (const char* head : {"\"a\",\"y\"\n", "a,y\n"})
+    EXPECT_THAT(ErrorOf(std::string(head) + "\"1\",5,0\n\"2\",6,1\n"), HasSubstr(names)) << head;
+  EXPECT_THAT(ErrorOf("\"a\" \"y\"\n\"1\" 5 0\n"),
+              HasSubstr("do blanks divide its columns? R's write.table"));
+}
 
 // A row with everything: an id, a number, a skewed one, a category, text, a constant, a label.
 std::string Everything(const std::string& row_end = "\n") {
@@ -293,6 +304,20 @@ TEST_F(InspectTest, NullOfDatabasesIsMissingWhereTheyEscape) {
   DecodedRows rows;
   MakeDecoder(SchemaOf(proposal))->Decode(BatchOf({"\\N,plain,1"}), &rows);
   ASSERT_EQ(rows.rows, 1u) << rows.dead[0].reason;
+}
+
+TEST_F(InspectTest, WhatIsToldIsNotDetected) {
+  const Inspection made =
+      Look("a;y\n'1,5';0\n'2,5';1\n", {.csv = {.quote = '\0', .escape = '^', .decimal = '.'}});
+  EXPECT_EQ(made.quote, '\0');
+  EXPECT_EQ(made.escape, '^');
+  EXPECT_EQ(made.decimal, '.');
+  EXPECT_THAT(made.columns[0].texts, ElementsAre(Pair("'1,5'", 1), Pair("'2,5'", 1)));
+  EXPECT_THAT(Propose(made, {.path = "rows.csv"}),
+              AllOf(HasSubstr(", quote none, escape ^\n"), HasSubstr("  quote: none\n  escape: \"^\"\n")));
+  EXPECT_EQ(Look("1,5;2\n2,5;3\n", {.csv = {.decimal = ','}}).columns[0].mean, 2) << "nor does it divide";
+  EXPECT_EQ(ErrorOf("a,y\n1,2\n", {.csv = {.delimiter = ';', .quote = ';'}}),
+            "quote is ';', as delimiter is");
 }
 
 TEST_F(InspectTest, AWordIsMissingAmongNumbersAndAValueElsewhere) {

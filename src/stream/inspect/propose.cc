@@ -313,9 +313,13 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
                      (inspection.whole_file ? "" : "the first ") + Count(inspection.rows) + " rows, " +
                      Count(inspection.columns.size()) + (csv ? " columns" : " keys");
   if (csv) {
+std::string CharacterName(char c) {
+  return c == '\0' ? "none" : std::string(1, c);
+}
+
     text += std::string(", ") + (inspection.header ? "with" : "without") + " a header, delimiter " +
             DelimiterName(inspection.delimiter.character);
-    if (inspection.quote != '"') text += std::string(", quote ") + inspection.quote;
+    if (inspection.quote != '"') text += ", quote " + CharacterName(inspection.quote);
     if (inspection.escape != '\0') text += std::string(", escape ") + inspection.escape;
     if (inspection.decimal != '.') text += std::string(", decimal ") + inspection.decimal;
   }
