@@ -293,6 +293,32 @@ TEST_F(InspectTest, WhatIsProposedIsWhatTheDecoderDoes) {
   }
 }
 
+TEST_F(InspectTest, AMeanHasTheDigitsThatItsSpreadNeeds) {
+  std::string text = "at,gone,lat,y\n";
+  for (int64_t i = 0; i < 60; ++i)
+    text += std::to_string(1712345678901 + i * 37 % 60 * 61) + "," +
+            (i % 9 == 0 ? "NA" : std::to_string(20240000 + i % 13)) + ",48.8566" +
+            std::to_string(10 + i * 7 % 60) + "," + std::to_string(i % 2) + "\n";
+  Schema schema = SchemaOf(ProposalFor(text, "y"));
+  schema.UseColumns({"at", "gone", "lat", "y"});
+  std::vector<std::string> records;
+  ForCsvRecords(text, schema.dialect(), [&](std::string_view record) { records.emplace_back(record); });
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(BatchOf({records.begin() + 1, records.end()}), &rows);
+  ASSERT_EQ(rows.rows, 60u);
+  ASSERT_EQ(schema.features(), 3u);
+  for (size_t f = 0; f < 3; ++f) {
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < 60; ++i) {
+      const double x = rows.features[i * 3 + f];
+      sum += x;
+      squares += x * x;
+    }
+    EXPECT_NEAR(sum / 60, 0, 1e-3) << f;
+    EXPECT_NEAR(squares / 60, 1, f == 1 ? 0.2 : 1e-3) << f;
+  }
+}
+
 TEST_F(InspectTest, NullOfDatabasesIsMissingWhereTheyEscape) {
   std::string text = "n,note,y\n";
   for (int i = 0; i < 60; ++i)
