@@ -117,6 +117,24 @@ TEST_F(InspectTest, ReadsJsonLinesPackedOrNot) {
   }
 }
 
+TEST_F(InspectTest, NumbersOfJsonAreThoseThatTheDecoderReads) {
+  std::string text;
+  for (int i = 0; i < 30; ++i)
+    text += "{\"a\": 1" + std::to_string(i) + std::string(28, '0') + ", \"y\": " + std::to_string(1 + i % 2) +
+            std::string(21, '0') + "}\n";
+  const Inspection made = Look(text);
+  EXPECT_EQ(made.rows, 30u);
+  EXPECT_EQ(made.bad_rows, 0u);
+  EXPECT_TRUE(made.columns[0].is_number());
+  EXPECT_EQ(made.columns[0].max, 129e28);
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal, HasSubstr("values: [1000000000000000000000, 2000000000000000000000]"));
+  DecodedRows rows;
+  MakeDecoder(SchemaOf(proposal))->Decode(BatchOf({"{\"a\": 5, \"y\": 2000000000000000000000}"}), &rows);
+  EXPECT_THAT(rows.labels, ElementsAre(1));
+  EXPECT_THAT(ErrorOf("{\"a\": {\"b\": 1e999}}\n"), HasSubstr(":1: a.b: '1e999' is not a number that fits"));
+}
+
 TEST_F(InspectTest, ReadsAsManyRowsAsAsked) {
   const Inspection made = Look("a,b\n1,2\n3,4\n5,6\n", {.rows = 2});
   EXPECT_EQ(made.rows, 2u);
