@@ -6,6 +6,7 @@
 
 #include "base/exit_status.h"
 #include "commands.h"
+#include "stream/csv/csv_settings.h"
 #include "stream/inspect/inspect.h"
 #include "stream/inspect/propose.h"
 #include "topic_options.h"
@@ -29,7 +30,8 @@ Result<stream::Inspection> InspectTopic(const TopicOptions& options, stream::Ins
 
 void AddSchemaCommand(CLI::App& app, int* result) {
   struct Options {
-    std::string file, label, delimiter, encoding;
+    std::string file, label, encoding;
+    stream::CsvTexts csv;
     TopicOptions topic;
     uint64_t rows = 0;
     bool header = false, no_header = false;
@@ -43,8 +45,11 @@ void AddSchemaCommand(CLI::App& app, int* result) {
   command
       ->add_option("--rows", a->rows, "number of rows to read (default: the whole file; of a topic, 100000)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--delimiter", a->delimiter,
+  command->add_option("--delimiter", a->csv.delimiter,
                       "CSV delimiter: one character, or `tab` (default: detected)");
+  command->add_option("--quote", a->csv.quote, "CSV: one character, or `none` (default: detected)");
+  command->add_option("--escape", a->csv.escape, "CSV: one character, or `none` (default: detected)");
+  command->add_option("--decimal", a->csv.decimal, "CSV: the decimal point, . or , (default: detected)");
   auto* header = command->add_flag("--header", a->header,
                                    "CSV: the first line has the column names (default: detected)");
   command->add_flag("--no-header", a->no_header, "CSV: the first line is a record")->excludes(header);
@@ -52,12 +57,7 @@ void AddSchemaCommand(CLI::App& app, int* result) {
       ->needs(file);
   command->callback([a, result] {
     stream::InspectOptions options{.rows = a->rows, .encoding = a->encoding};
-    if (!a->delimiter.empty()) {
-      options.delimiter = stream::ParseDelimiter(a->delimiter);
-      if (!options.delimiter) {
-        throw std::invalid_argument("--delimiter is '" + a->delimiter + "'; " + stream::kDelimiterRule);
-      }
-    }
+    options.csv = stream::KnownFrom(a->csv, "--");
     if (a->header || a->no_header) options.header = a->header;
     if (a->file.empty() && a->topic.topic.empty() && a->topic.job.empty())
       throw std::invalid_argument("schema needs a file, or --topic with --kafka or --log");

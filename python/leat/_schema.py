@@ -19,13 +19,16 @@ class Schema:
                          "fields": {name: dict(field) for name, field in fields.items()}}
 
     @classmethod
-    def infer(cls, file, label=None, rows=0, delimiter=None, encoding=None):
+    def infer(cls, file, label=None, rows=0, delimiter=None, encoding=None, quote=None, escape=None,
+              decimal=None):
         """Proposes a schema from a CSV or JSON-lines file, as `leat schema` does.
 
         `label`: the column to predict. `rows`: the number of rows to read; 0: the whole file.
         `encoding`: such as "latin-1"; default: UTF-8. leat.Files then needs the same.
+        `delimiter`, `quote`, `escape` and `decimal` of CSV are detected by default.
         """
-        text = _native.infer_schema(str(file), label or "", rows, delimiter or "", encoding or "")
+        text = _native.infer_schema(str(file), label or "", rows, delimiter or "", encoding or "",
+                                    quote or "", escape or "", decimal or "")
         found = re.search(r"^schema:[^\n]*\n((?: [^\n]*\n?)*)", text, re.MULTILINE)
         if not found:
             raise ValueError(f"{file}: no schema was found")

@@ -10,7 +10,7 @@
 #include "nn/layer.h"
 #include "object.h"
 #include "roles/follow/fetch_values.h"
-#include "stream/csv/delimiter.h"
+#include "stream/csv/csv_settings.h"
 #include "stream/inspect/inspect.h"
 #include "stream/inspect/propose.h"
 #include "variables.h"
@@ -106,20 +106,18 @@ PyObject* SchemaFeatures(PyObject*, PyObject* args) {
   });
 }
 
-// infer_schema(file, label, rows, delimiter, encoding) -> YAML of stream and schema
+// infer_schema(file, label, rows, delimiter, encoding, quote, escape, decimal) -> YAML of stream and schema
 PyObject* InferSchema(PyObject*, PyObject* args) {
   return Guarded([&]() -> PyObject* {
     CheckNotForked();
-    const char *file = nullptr, *label = nullptr, *delimiter = nullptr, *encoding = nullptr;
+    const char *file = nullptr, *label = nullptr, *encoding = nullptr;
+    const char *delimiter = nullptr, *quote = nullptr, *escape = nullptr, *decimal = nullptr;
     unsigned long long rows = 0;
-    if (!PyArg_ParseTuple(args, "ssKss", &file, &label, &rows, &delimiter, &encoding)) return nullptr;
+    if (!PyArg_ParseTuple(args, "ssKsssss", &file, &label, &rows, &delimiter, &encoding, &quote, &escape,
+                          &decimal))
+      return nullptr;
     stream::InspectOptions options{.rows = rows, .encoding = encoding};
-    if (*delimiter != 0) {
-      options.delimiter = stream::ParseDelimiter(delimiter);
-      if (!options.delimiter)
-        throw std::invalid_argument("delimiter is '" + std::string(delimiter) + "'; " +
-                                    stream::kDelimiterRule);
-    }
+    options.csv = stream::KnownFrom({delimiter, quote, escape, decimal}, "");
     const stream::ProposeOptions proposal{.path = file, .stream = "", .label = label};
     std::string text;
     {
@@ -229,7 +227,7 @@ bool AddJobFunctions(PyObject* module) {
        "describe_job(yaml, data, workers, ps) -> JSON\n\nReads a job as leat train does."},
       {"schema_features", SchemaFeatures, METH_VARARGS, "schema_features(yaml, name) -> JSON"},
       {"infer_schema", InferSchema, METH_VARARGS,
-       "infer_schema(file, label, rows, delimiter, encoding) -> YAML"},
+       "infer_schema(file, label, rows, delimiter, encoding, quote, escape, decimal) -> YAML"},
       {"checkpoint", Checkpoint, METH_VARARGS,
        "checkpoint(directory) -> ([(name, values, role)], warning)\n\nThe newest one that is not damaged."},
       {"values", Values, METH_VARARGS,

@@ -60,6 +60,57 @@ def test_a_quote_that_is_never_closed_costs_one_record(tmp_path):
     assert "a quote is not closed" in result["last_dead_letter"]
 
 
+def test_quotes_far_from_each_other_cost_their_lines_alone(tmp_path):
+    rows = "".join(f'{a},1,{chr(34) if a in (100, 900) else ""}large table,0\n' for a in range(1000))
+    (tmp_path / "d.csv").write_text("a,b,note,y\n" + rows)
+    result = leat.summary(train(tmp_path, job_of("d.csv", AB)))
+    assert (result["events"], result["dead_letters"]) == (998, 2)
+    assert "column 3: a quote is not closed" in result["last_dead_letter"]
+
+
+def propose_and_train(folder, fields, *options):
+    """Trains with the settings that `leat schema` proposes, and other fields."""
+    proposed = leat.run("schema", "d.csv", *options, cwd=folder)
+    assert proposed.returncode == 0, proposed.stderr
+    head = proposed.stdout.split("  fields:")[0]
+    return proposed.stdout, leat.summary(train(folder, f"name: t\n{head}  fields: {fields}\n" + SUM % ""))
+
+
+@pytest.mark.parametrize("end, partitions", [("\n", 1), ("\r\n", 3)])
+def test_escaped_line_ends_belong_to_the_record(tmp_path, end, partitions):
+    """As Python's csv module writes them without quotes."""
+    rows = [[a, 1, f"see{end}5,5" if a % 10 == 3 else "fine", 0] for a in range(40)]
+    with open(tmp_path / "d.csv", "w", newline="") as out:
+        csv.writer(out, lineterminator=end, quoting=csv.QUOTE_NONE, escapechar="\\").writerows([["a", "b", "note", "y"], *rows])
+    for quote in ("none", '"\\""'):
+        schema = f'quote: {quote}\nescape: "\\\\"'
+        result = leat.summary(train(tmp_path, job_of("d.csv", AB, schema=schema, partitions=partitions)))
+        assert (result["events"], result["dead_letters"]) == (40, 0)
+        assert result["mae"] == pytest.approx(20.5, rel=1e-5)
+    text, result = propose_and_train(tmp_path, AB)
+    assert '  quote: none\n  escape: "\\\\"\n' in text
+    assert (result["events"], result["dead_letters"]) == (40, 0)
+
+
+def test_null_of_databases_is_a_missing_value(tmp_path):
+    rows = "".join(f'{chr(92) + "N" if a % 4 == 0 else a % 2},{a},"say {chr(92)}"x{chr(92)}", ok",0\n' for a in range(80))
+    (tmp_path / "d.csv").write_text("b,a,note,y\n" + rows)
+    fields = AB.replace("b: {type: number}", "b: {type: number, default: 0}")
+    text, result = propose_and_train(tmp_path, fields)
+    assert '  escape: "\\\\"\n  missing: ["\\\\N"]\n' in text
+    assert (result["events"], result["dead_letters"]) == (80, 0)
+    assert result["mae"] == pytest.approx(39.5 + 0.5, rel=1e-5)
+
+
+def test_quotes_and_escapes_can_be_told(tmp_path):
+    (tmp_path / "d.csv").write_text("a,b,note,y\n" + "".join(f"{a * 7 % 80},1,'x^, y,0\n" for a in range(80)))
+    text, result = propose_and_train(tmp_path, AB, "--quote", "none", "--escape", "^", "--decimal", ".")
+    assert '  quote: none\n  escape: "^"\n' in text
+    assert (result["events"], result["dead_letters"]) == (80, 0)
+    leat.refused(leat.run("schema", "d.csv", "--quote", "ab", cwd=tmp_path), "--quote is 'ab'", "or none")
+    leat.refused(leat.run("schema", "d.csv", "--delimiter", ",", "--escape", ",", cwd=tmp_path), "escape is ',', as delimiter is")
+
+
 @pytest.mark.parametrize("dialect", [
     {"delimiter": ","}, {"delimiter": ";", "quotechar": "'"}, {"delimiter": "\t", "escapechar": "\\", "doublequote": False},
     {"delimiter": "|", "quoting": csv.QUOTE_ALL}])
@@ -123,7 +174,7 @@ def test_marks_of_missing_numbers_take_the_default(tmp_path, mark):
 
 
 def test_missing_decimal_quote_and_escape_are_settings(tmp_path):
-    rows = "".join(f"{a},5;'it\\'s\n{a}';{-999 if a % 4 == 0 else 1};0\n" for a in range(80))
+    rows = "".join(f"{a},5;'it\\'s\n{a}';{('-999', '-999,0')[a % 8 // 4] if a % 4 == 0 else 1};0\n" for a in range(80))
     (tmp_path / "d.csv").write_text("a;note;b;y\n" + rows)
     fields = "{a: {type: number}, note: {role: ignore}, b: {type: number, default: 0}, y: {type: number, role: label}}"
     schema = """delimiter: ";"\nquote: "'"\nescape: "\\\\"\ndecimal: ","\nmissing: ["-999"]"""

@@ -16,6 +16,10 @@ class CsvDecoder final : public Decoder {
  public:
   explicit CsvDecoder(const Schema& schema)
       : schema_(schema), dialect_(schema.dialect()), decimal_(schema.decimal), missing_(schema.missing) {
+    double number;
+    for (const std::string& text : schema.missing.value_or(std::vector<std::string>())) {
+      if (CsvNumber(text, decimal_, &number)) missing_numbers_.push_back(number);
+    }
     if (!schema_.columns.empty()) schema_.UseColumns(schema_.columns);
     auto writers = MakeWriters(schema_);
     const auto& names = schema_.columns;
@@ -68,7 +72,11 @@ class CsvDecoder final : public Decoder {
         if (Misfit why = WriteNoNumber(field, value, row); !why.empty()) return why;
         continue;
       }
-      if (!field.WriteNumber(number, row)) return field.Reason(number);
+      if (listed && IsListed(number)) {
+        if (Misfit why = WriteMissing(field, row); !why.empty()) return why;
+      } else if (!field.WriteNumber(number, row)) {
+        return field.Reason(number);
+      }
     }
     return {};
   }
@@ -89,6 +97,9 @@ class CsvDecoder final : public Decoder {
   [[gnu::noinline]] bool IsListed(std::string_view value) const {
     return std::ranges::find(*missing_, value) != missing_->end();
   }
+  [[gnu::noinline]] bool IsListed(double number) const {
+    return std::ranges::find(missing_numbers_, number) != missing_numbers_.end();
+  }
 
   [[gnu::noinline]] static Misfit WriteMissing(const FieldWriter& field, const Row& row) {
     if (field.has_default()) {
@@ -103,6 +114,7 @@ class CsvDecoder final : public Decoder {
   const CsvDialect dialect_;
   const char decimal_;
   const std::optional<std::vector<std::string>> missing_;
+  std::vector<double> missing_numbers_;                      // of `missing_`, however a record spells them
   std::vector<std::unique_ptr<const FieldWriter>> columns_;  // null: not read
   std::vector<std::string_view> values_;
   std::string scratch_;

@@ -59,6 +59,29 @@ TEST(CsvDecoder, MissingIsWhatTheSettingSays) {
       << "a category like any other";
 }
 
+TEST(CsvDecoder, AMissingNumberIsOneHoweverItIsSpelled) {
+  const std::string fields =
+      "x: {type: number, default: 7}, c: {type: category, values: [\"1.0\"], default: \"\"}";
+  EXPECT_THAT(DecodeCsv(CsvSchema("missing: [\"-999\", \"1\"]\n", fields),
+                        {"-999.0,1.0", "-9.99e2,1", "1.00,x", "-998,1.0"})
+                  .features,
+              ElementsAre(7, 1, 7, 0, 7, 0, -998, 1))
+      << "a category is a text";
+  EXPECT_THAT(
+      DecodeCsv(CsvSchema("decimal: \",\"\ndelimiter: \";\"\nmissing: [\"-9,5\"]\n", fields), {"-9,50;x"})
+          .features,
+      ElementsAre(7, 0));
+  EXPECT_EQ(DecodeCsv(CsvSchema("missing: \"0\"\n", "x: {type: number}"), {"0.0"}).dead.at(0).reason,
+            "x: is missing");
+}
+
+TEST(CsvDecoder, NullOfDatabasesIsMissingWhereTheyEscape) {
+  const std::string escape = "escape: \"\\\\\"\n", field = "x: {type: number, default: 7}";
+  EXPECT_THAT(DecodeCsv(CsvSchema(escape, field), {"\\N", "1"}).features, ElementsAre(7, 1));
+  EXPECT_THAT(DecodeCsv(CsvSchema(escape + "missing: [\"\\\\N\"]\n", field), {"\\N", "1"}).features,
+              ElementsAre(7, 1));
+}
+
 TEST(CsvDecoder, DecimalCommasQuotesAndEscapes) {
   const Schema schema =
       CsvSchema("delimiter: \";\"\nquote: \"'\"\nescape: \"\\\\\"\ndecimal: \",\"\n",

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,18 +57,41 @@ void CheckDifferent(const Config& config, const Schema& schema) {
   same("escape", schema.escape, "decimal", schema.decimal);
 }
 
-}  // namespace
+constexpr const char* kCsvCharacterRule = "it must be one character that is no letter and no digit, or none";
 
-char CsvCharacterFrom(const Config& config, const char* key) {
-  const std::string text = config.String();
+// A quote or an escape: one character, or 0 for `none`. None if it cannot be one.
+std::optional<char> ParseCsvCharacter(std::string_view text) {
   if (text == "none") return '\0';
   const bool fits = text.size() == 1 && text[0] > 0x20 && text[0] < 0x7f &&
                     std::isalnum(static_cast<unsigned char>(text[0])) == 0;
-  if (!fits) {
-    config.Fail(std::string(key) + " is '" + text +
-                "'; it must be one character that is no letter and no digit, or none");
-  }
-  return text[0];
+  return fits ? std::optional(text[0]) : std::nullopt;
+}
+
+std::optional<char> ParseDecimal(std::string_view text) {
+  return text == "." || text == "," ? std::optional(text[0]) : std::nullopt;
+}
+
+char CsvCharacterFrom(const Config& config, const char* key) {
+  const std::string text = config.String();
+  const auto character = ParseCsvCharacter(text);
+  if (!character) config.Fail(std::string(key) + " is '" + text + "'; " + kCsvCharacterRule);
+  return *character;
+}
+
+}  // namespace
+
+CsvKnown KnownFrom(const CsvTexts& texts, const std::string& prefix) {
+  const auto parse = [&](const char* name, const std::string& text, auto how, const char* rule) {
+    std::optional<char> character;
+    if (text.empty()) return character;
+    character = how(text);
+    if (!character) throw std::invalid_argument(prefix + name + " is '" + text + "'; " + rule);
+    return character;
+  };
+  return {.delimiter = parse("delimiter", texts.delimiter, ParseDelimiter, kDelimiterRule),
+          .quote = parse("quote", texts.quote, ParseCsvCharacter, kCsvCharacterRule),
+          .escape = parse("escape", texts.escape, ParseCsvCharacter, kCsvCharacterRule),
+          .decimal = parse("decimal", texts.decimal, ParseDecimal, "it must be . or ,")};
 }
 
 void ReadCsvSettings(const Config& config, Schema* schema) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "base/config/config.h"
+#include "stream/csv/detect.h"
 #include "stream/schema.h"
 
 namespace leat::stream {
@@ -14,7 +16,11 @@ inline constexpr std::array kCsvSettings = {"delimiter", "quote", "escape", "dec
 // format is another one.
 void ReadCsvSettings(const Config& config, Schema* schema);
 
-// A quote or an escape: one character, or 0 for `none`. Throws std::invalid_argument.
-char CsvCharacterFrom(const Config& config, const char* key);
+// The characters that a user names, or empty texts.
+struct CsvTexts {
+  std::string delimiter, quote, escape, decimal;
+};
+// Throws std::invalid_argument; `prefix` is before the names in messages, such as "--".
+CsvKnown KnownFrom(const CsvTexts& texts, const std::string& prefix);
 
 }  // namespace leat::stream

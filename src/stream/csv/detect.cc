@@ -37,13 +37,18 @@ void PreferHeaders(const CsvSample& sample, CsvDialect dialect, std::vector<Deli
   if (!fitting.empty()) *found = std::move(fitting);
 }
 
-CsvFit FitOf(const CsvSample& sample, CsvDialect dialect, std::optional<char> delimiter) {
+CsvFit FitOf(const CsvSample& sample, CsvDialect dialect, const CsvKnown& known) {
   CsvFit fit;
-  if (!delimiter) {
+  if (!known.delimiter) {
     fit.found = FindDelimiters(sample, dialect);
+    // Where numbers have a comma, it divides them, too.
+    if (fit.found.size() > 1)
+      std::erase_if(fit.found, [&](const Delimiter& one) { return one.character == known.decimal; });
     PreferHeaders(sample, dialect, &fit.found);
   }
-  dialect.delimiter = delimiter ? *delimiter : fit.found.empty() ? ',' : fit.found.front().character;
+  dialect.delimiter = known.delimiter     ? *known.delimiter
+                      : fit.found.empty() ? ','
+                                          : fit.found.front().character;
   fit.dialect = dialect;
   std::vector<std::string_view> fields;
   std::string scratch;
@@ -58,9 +63,7 @@ CsvFit FitOf(const CsvSample& sample, CsvDialect dialect, std::optional<char> de
     ++widths[fields.size()];
     for (size_t c = 0; c < fields.size(); ++c) {
       const char* const at = fields[c].data();
-      // A changed field is a copy. Before any other that was in quotes there is one.
-      const bool copied = at < record.data() || at > record.data() + record.size();
-      const bool quote = dialect.quote != '\0' && (copied || (at > record.data() && at[-1] == dialect.quote));
+      const bool quote = dialect.quote != '\0' && at != record.data() && at[-1] == dialect.quote;
       fit.quoted += quote;
       if (fit.rows.empty()) continue;  // may be a header
       values[c] += !fields[c].empty();
@@ -111,39 +114,70 @@ bool Better(const CsvFit& a, const CsvFit& b) {
   return a.bad < b.bad || (a.bad == b.bad && a.columns > b.columns && b.columns == 1);
 }
 
+// Files without quotes may have escapes before double ones.
 bool HasEscapedQuote(const CsvSample& sample, char quote) {
   const auto lines = sample.Records({.quote = '\0'});
+  if (quote == '\0') quote = '"';
   return std::ranges::any_of(lines, [escaped = std::string("\\") + quote](std::string_view line) {
     return line.find(escaped) != line.npos;
   });
 }
 
 // With escapes, if more records then fit, or as many and there are quotes behind escapes.
-CsvFit WithEscapes(const CsvSample& sample, const CsvFit& fit, std::optional<char> delimiter) {
-  CsvFit other = FitOf(sample, {.quote = fit.dialect.quote, .escape = '\\'}, delimiter);
+CsvFit FitWithQuote(const CsvSample& sample, char quote, const CsvKnown& known) {
+  CsvFit fit = FitOf(sample, {.quote = quote, .escape = known.escape.value_or('\0')}, known);
+  if (known.escape) return fit;
+  CsvFit other = FitOf(sample, {.quote = quote, .escape = '\\'}, known);
   const bool as_good = other.bad == fit.bad && other.columns == fit.columns;
-  const bool better = Better(other, fit) || (as_good && HasEscapedQuote(sample, fit.dialect.quote));
-  return better ? other : fit;
+  return Better(other, fit) || (as_good && HasEscapedQuote(sample, quote)) ? other : fit;
+}
+
+CsvFit BestFit(const CsvSample& sample, const CsvKnown& known) {
+  if (known.quote) return FitWithQuote(sample, *known.quote, known);
+  CsvFit fit = FitWithQuote(sample, '"', known);
+  if (fit.quoted == 0 || fit.bad > 0) {
+    CsvFit single = FitWithQuote(sample, '\'', known);
+    const bool as_good = single.quoted_column && !Better(fit, single);
+    if (single.quoted > fit.quoted && (as_good || Better(single, fit))) fit = std::move(single);
+  }
+  if (fit.quoted > 0 && fit.quoted >= fit.bad) return fit;
+  CsvFit none = FitWithQuote(sample, '\0', known);
+  const bool as_good = fit.quoted == 0 && !Better(fit, none);
+  return none.dialect.escape != '\0' && (as_good || Better(none, fit)) ? none : fit;
+}
+
+Status CheckKnown(const CsvKnown& known) {
+  const std::pair<const char*, std::optional<char>> all[] = {{"delimiter", known.delimiter},
+                                                             {"quote", known.quote},
+                                                             {"escape", known.escape},
+                                                             {"decimal", known.decimal}};
+  for (const auto& [name, c] : all) {
+    for (const auto& [other, same] : all) {
+      if (name == other) break;
+      if (c && c != '\0' && c == same)
+        return {Code::kInvalidArgument, std::string(name) + " is '" + *c + "', as " + other + " is"};
+    }
+  }
+  return {};
 }
 
 }  // namespace
 
-Result<CsvGuess> DetectCsv(const std::string& name, const CsvSample& sample, std::optional<char> delimiter) {
-  CsvFit fit = FitOf(sample, {}, delimiter);
-  if (fit.quoted == 0) {
-    const CsvFit single = WithEscapes(sample, FitOf(sample, {.quote = '\''}, delimiter), delimiter);
-    if ((single.quoted_column && !Better(fit, single)) || (single.quoted > 0 && Better(single, fit)))
-      fit = single;
-  } else {
-    fit = WithEscapes(sample, fit, delimiter);
+Result<CsvGuess> DetectCsv(const std::string& name, const CsvSample& sample, const CsvKnown& known) {
+  LEAT_RETURN_IF_ERROR(CheckKnown(known));
+  const CsvFit fit = BestFit(sample, known);
+  if (fit.rows.empty()) {
+    const auto records = sample.Records(fit.dialect);
+    const bool blanks = !records.empty() && records.front().find("\" \"") != std::string_view::npos;
+    return Status(Code::kDataLoss,
+                  name + ": " + (fit.wrong.empty() ? "has no records" : fit.wrong) +
+                      (blanks ? "; do blanks divide its columns? R's write.table needs sep = \",\"" : ""));
   }
-  if (fit.rows.empty())
-    return Status(Code::kDataLoss, name + ": " + (fit.wrong.empty() ? "has no records" : fit.wrong));
   if (fit.found.size() > 1) {
     return Status(Code::kInvalidArgument, name + ": " + Describe(fit.found) +
                                               " divide the lines alike; say which it is (--delimiter)");
   }
-  return CsvGuess{fit.dialect, fit.columns, DecimalOf(fit)};
+  return CsvGuess{fit.dialect, fit.columns, known.decimal ? *known.decimal : DecimalOf(fit)};
 }
 
 }  // namespace leat::stream

@@ -16,15 +16,21 @@ struct CsvGuess {
   friend bool operator==(const CsvGuess&, const CsvGuess&) = default;
 };
 
+// What is known about a file, and not detected; 0 is `none`.
+struct CsvKnown {
+  std::optional<char> delimiter, quote, escape, decimal;
+};
+
 // Anything but double quotes, no escapes and a decimal dot is chosen only where those fail:
-//   quote '    nothing is in double quotes, and all values of a column are in single ones, or more records
-//   then
-//              have the same number of columns
-//   escape \   more records then have the same number of columns, or as many and it is before quotes
-//   decimal ,  a column has such numbers, and none of the file has a dot. A comma before three digits alone
-//              may be one of thousands, and is not taken for it
-// `delimiter`: not detected then. kInvalidArgument if several delimiters match equally; kDataLoss if no
-// record can be split. `name` is for the messages.
-Result<CsvGuess> DetectCsv(const std::string& name, const CsvSample& sample, std::optional<char> delimiter);
+//   quote '     more fields are in single quotes than in double ones, and all values of a column are, or more
+//               records then have the same number of columns
+//   quote none  there are escapes, and nothing is in quotes, or less than there are records that only fit
+//               without quotes
+//   escape \    more records then have the same number of columns, or as many and it is before quotes
+//   decimal ,   a column has such numbers, and none of the file has a dot. A comma before three digits alone
+//               may be one of thousands, and is not taken for it
+// kInvalidArgument if several delimiters match equally, or if two characters that are known are the same;
+// kDataLoss if no record can be split. `name` is for the messages.
+Result<CsvGuess> DetectCsv(const std::string& name, const CsvSample& sample, const CsvKnown& known);
 
 }  // namespace leat::stream

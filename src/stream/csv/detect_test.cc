@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 
 CsvGuess Detected(const std::string& text) {
-  const auto guess = DetectCsv("rows.csv", CsvSample(text), std::nullopt);
+  const auto guess = DetectCsv("rows.csv", CsvSample(text), {});
   EXPECT_TRUE(guess.ok()) << guess.status().ToString();
   return guess.ok() ? *guess : CsvGuess();
 }
@@ -41,6 +41,39 @@ TEST(DetectCsv, QuotesAndEscapesWhereFewFieldsHaveThem) {
             (CsvGuess{.dialect = {.delimiter = '\t', .escape = '\\'}, .columns = 2}));
 }
 
+TEST(DetectCsv, EscapesInEveryRecord) {
+  std::string text = "a,b,y\n";
+  for (int i = 0; i < 30; ++i) text += "1,\"say \\\"x\\\", ok\",0\n";
+  EXPECT_EQ(Detected(text), (CsvGuess{.dialect = {.escape = '\\'}, .columns = 3}));
+  EXPECT_EQ(Detected(text.substr(6)), (CsvGuess{.dialect = {.escape = '\\'}, .columns = 3})) << "no header";
+}
+
+TEST(DetectCsv, EscapesWithoutQuotes) {
+  const CsvGuess none{.dialect = {.quote = '\0', .escape = '\\'}, .columns = 2};
+  std::string commas = "a,b\n", lines = commas, quotes = commas;
+  for (int i = 0; i < 30; ++i) {
+    commas += i % 5 == 0 ? "x\\, y,1\n" : "'tis,1\n";
+    lines += i % 5 == 0 ? "see\\\nthis,1\n" : "plain,1\n";
+    quotes += i % 5 == 0 ? "\"x\" y\\, z,1\n" : i == 7 ? "\"x\",1\n" : "plain,1\n";
+  }
+  EXPECT_EQ(Detected(commas), none) << "an apostrophe begins a text";
+  EXPECT_EQ(Detected(lines), none);
+  EXPECT_EQ(Detected(quotes), none) << "double quotes begin texts";
+  EXPECT_EQ(Detected("a,b\nsay \\\"hi\\\",1\nplain,2\n"), none) << "Python escapes quotes, too";
+  EXPECT_EQ(Detected("a,b\n\"x\\\", y\",1\n\"z\"z,2\n\"z\",2\n").dialect, (CsvDialect{.escape = '\\'}))
+      << "one bad field makes no other quotes";
+}
+
+TEST(DetectCsv, SingleQuotesWithDoubleOnesInside) {
+  std::string text = "a,b\n";
+  for (int i = 0; i < 30; ++i)
+    text += i % 3 == 0 ? "'x, y',1\n" : i % 3 == 1 ? "\"hi\" he said,2\n" : "\"hi\",3\n";
+  text += "'\"Hello\", she said',4\n'it''s',5\n";
+  EXPECT_EQ(Detected(text), (CsvGuess{.dialect = {.quote = '\''}, .columns = 2}));
+  EXPECT_EQ(Detected("a,b\n\"p\",1\n\"q\",2\n\"x\"z,3\n'tis',4\n"), (CsvGuess{.columns = 2}))
+      << "more fields are in double quotes";
+}
+
 TEST(DetectCsv, ADecimalComma) {
   const CsvGuess semicolons{.dialect = {.delimiter = ';'}, .columns = 2, .decimal = ','};
   EXPECT_EQ(Detected("a;b\n1,5;2,25\n3;NA\n"), semicolons) << "a header tells the delimiter";
@@ -48,9 +81,8 @@ TEST(DetectCsv, ADecimalComma) {
   EXPECT_EQ(Detected("a;b\n1,5;1.5\n2,5;2\n").decimal, '.') << "there are dots, too";
   EXPECT_EQ(Detected("a;b\n1,500;2\n2,250;3\n").decimal, '.') << "commas of thousands";
   EXPECT_EQ(Detected("a,b\n\"1,5\",2\n\"2,5\",3\n").decimal, ',');
-  EXPECT_THAT(
-      DetectCsv("rows.csv", CsvSample(std::string("1,5;2\n2,5;3\n")), std::nullopt).status().message(),
-      HasSubstr("divide the lines alike; say which it is (--delimiter)"));
+  EXPECT_THAT(DetectCsv("rows.csv", CsvSample(std::string("1,5;2\n2,5;3\n")), {}).status().message(),
+              HasSubstr("divide the lines alike; say which it is (--delimiter)"));
 }
 
 }  // namespace

@@ -50,18 +50,41 @@ size_t ClosingQuote(std::string_view text, size_t at, const CsvDialect& dialect)
   }
 }
 
+// Whether an odd number of escapes is directly before the character.
+bool IsEscaped(std::string_view text, size_t at, char escape) {
+  if (escape == '\0') return false;
+  size_t escapes = 0;
+  while (escapes < at && text[at - 1 - escapes] == escape) ++escapes;
+  return escapes % 2 != 0;
+}
+
+// The place of the first line end from `at` on, or the text's size. An escape before it, or before its
+// carriage return, makes it a part of the field.
+size_t LineEnd(std::string_view text, size_t at, char escape) {
+  for (;; ++at) {
+    at = std::min(text.find('\n', at), text.size());
+    const bool carriage_return = at > 0 && text[at - 1] == '\r';
+    if (at == text.size() || !IsEscaped(text, at - carriage_return, escape)) return at;
+  }
+}
+
 // Whether a quote is at the beginning of a field: after blanks, and a delimiter that is not escaped.
 bool OpensField(std::string_view text, size_t quote, const CsvDialect& dialect) {
   size_t at = quote;
   while (at > 0 && IsCsvBlank(text[at - 1], dialect.delimiter)) --at;
   if (at == 0) return true;
-  if (text[--at] != dialect.delimiter) return false;
-  size_t escapes = 0;
-  while (dialect.escape != '\0' && escapes < at && text[at - 1 - escapes] == dialect.escape) ++escapes;
-  return escapes % 2 == 0;
+  return text[at - 1] == dialect.delimiter && !IsEscaped(text, at - 1, dialect.escape);
 }
 
-// A field without its escapes and, in quotes, doubled quotes. It never grows: `scratch` has room for its end.
+// Whether text follows the quote that closes a field: no delimiter, and no line end.
+bool TextFollows(std::string_view text, size_t quote, const CsvDialect& dialect) {
+  std::string_view rest = text.substr(SkipCsvBlanks(text, quote + 1, dialect.delimiter));
+  if (rest.starts_with('\r')) rest.remove_prefix(1);
+  return !rest.empty() && rest.front() != dialect.delimiter && rest.front() != '\n';
+}
+
+// A field without its escapes and, in quotes, doubled quotes. It never grows: `scratch` has room for what is
+// around it. NULL of MySQL and PostgreSQL, an escape and N alone, stays what it is.
 std::string_view WithoutEscapes(std::string_view field, const CsvDialect& dialect, bool quoted,
                                 std::string* scratch) {
   const auto changes = [&](size_t at) {
@@ -73,6 +96,8 @@ std::string_view WithoutEscapes(std::string_view field, const CsvDialect& dialec
   size_t at = 0;
   while (at < field.size() && !changes(at)) ++at;
   if (at == field.size()) return field;
+  if (!quoted && field.size() == 2 && field[1] == 'N') return field;
+  scratch->push_back(quoted ? dialect.quote : '\0');
   const size_t kept = scratch->size();
   scratch->append(field.substr(0, at));
   for (; at < field.size(); ++at) {
@@ -133,21 +158,22 @@ std::string SplitFields(std::string_view record, const CsvDialect& dialect,
 }  // namespace
 
 CsvRecord FirstCsvRecord(std::string_view text, const CsvDialect& dialect) {
-  const size_t line = std::min(text.find('\n'), text.size());
   const auto until = [&](size_t end) { return CsvRecord{end, std::min(end + 1, text.size())}; };
-  if (dialect.quote == '\0') return until(line);
-  size_t end = line;
+  size_t end = LineEnd(text, 0, dialect.escape);
+  if (dialect.quote == '\0') return until(end);
   for (size_t quote = 0;; ++quote) {
     quote = FindFrom(text.substr(0, end), quote, dialect.quote);
     if (quote == end) return until(end);
     if (!OpensField(text, quote, dialect)) continue;
     quote = ClosingQuote(text, quote + 1, dialect);
     if (quote == text.size()) {
-      CsvRecord open = until(line);
+      CsvRecord open = until(end);
       open.open = true;
       return open;
     }
-    if (quote > end) end = std::min(text.find('\n', quote), text.size());
+    if (quote < end) continue;
+    if (TextFollows(text, quote, dialect)) return until(end);
+    end = LineEnd(text, quote, dialect.escape);
   }
 }
 
@@ -178,8 +204,9 @@ std::string SplitCsv(std::string_view record, const CsvDialect& dialect,
                      std::vector<std::string_view>* fields, std::string* scratch) {
   fields->clear();
   scratch->clear();
-  scratch->reserve(record.size() + kCsvReadAhead);  // views into it must stay valid
-  if (record.ends_with('\n')) record.remove_suffix(1);
+  scratch->reserve(record.size() + 1 + kCsvReadAhead);  // views into it must stay valid
+  if (record.ends_with('\n') && LineEnd(record, record.size() - 1, dialect.escape) < record.size())
+    record.remove_suffix(1);
   if (record.ends_with('\r')) record.remove_suffix(1);
   const bool usual = dialect.quote == '"' && dialect.escape == '\0';
   return usual ? SplitFields<true>(record, dialect, fields, scratch)

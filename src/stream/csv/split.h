@@ -20,18 +20,19 @@ struct CsvDialect {
 struct CsvRecord {
   size_t end = 0;   // of the record: the place of its line end, or the text's end
   size_t next = 0;  // where the next record begins
-  // The text ends inside quotes: it is cut off, or a quote is never closed. Then `end` is that of the first
-  // line.
+  // The text ends inside quotes: it is cut off, or a quote is never closed. Then `end` is that of the line
+  // in which this quote opens.
   bool open = false;
 };
 
-// A line end inside quotes belongs to the record. A quote opens at the beginning of a field only. Linear in
-// the record's length.
+// A line end inside quotes, or behind an escape, belongs to the record. A quote opens at the beginning of a
+// field only. Where a field of several lines would close before text, the quote that opens it is a stray one,
+// and the record ends with its line. Linear in the bytes up to where the last quote closes.
 CsvRecord FirstCsvRecord(std::string_view text, const CsvDialect& dialect);
 
 // Calls each(record) for the records of a whole text: without line ends and blank lines. A
-// line whose quote is never closed is a record of its own. Linear: an open quote is searched to the text's
-// end at most once, because any quote that could open later would have closed it.
+// line whose quote is never closed is a record of its own. Linear: what closes a quote is searched at most
+// once in each part of the text, because any quote that could open later would have closed it.
 template <class Each>
 void ForCsvRecords(std::string_view text, const CsvDialect& dialect, const Each& each);
 
@@ -40,7 +41,8 @@ bool TrimCsvRecord(const CsvDialect& dialect, std::string_view* record);
 
 // Splits a record into fields. Ignores blanks around a field, but not a tab that is the delimiter; a quote
 // that is doubled in a quoted field is one quote. The views refer to `record` or, for fields that had to be
-// changed, to `scratch`. Returns an empty string, or the error.
+// changed, to `scratch`; the character before a field in quotes is the quote. Returns an empty string, or the
+// error.
 std::string SplitCsv(std::string_view record, const CsvDialect& dialect,
                      std::vector<std::string_view>* fields, std::string* scratch);
 

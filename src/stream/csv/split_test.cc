@@ -62,6 +62,9 @@ TEST(SplitCsv, OtherQuotesAndEscapes) {
   EXPECT_THAT(split(R"("say \"hi\"","a\\",b\,c,"d""e",\"f)", escape),
               ElementsAre("say \"hi\"", "a\\", "b,c", "d\"e", "\"f"));
   EXPECT_THAT(split("a\\", escape), ElementsAre("a\\")) << "nothing to escape";
+  EXPECT_THAT(split("1,\\N,\"\\N\",\\Nil,\\N", escape), ElementsAre("1", "\\N", "N", "Nil", "\\N"))
+      << "NULL of databases is the field that is \\N alone";
+  EXPECT_THAT(split("a\\\nb,c\\,", {.quote = '\0', .escape = '\\'}), ElementsAre("a\nb", "c,"));
   EXPECT_THAT(split("C:\\dir,b", {}), ElementsAre("C:\\dir", "b"));
   EXPECT_THAT(SplitCsv("\"a\\\"", escape, &fields, &scratch), HasSubstr("not closed"));
 }
@@ -77,6 +80,19 @@ TEST(CsvRecords, LineEndsInQuotesBelongToTheRecord) {
   EXPECT_THAT(RecordsIn("\"x\\\"\ny\",1\n2,3", {.escape = '\\'}), ElementsAre("\"x\\\"\ny\",1", "2,3"));
 }
 
+TEST(CsvRecords, EscapedLineEndsBelongToTheRecord) {
+  const CsvDialect escape{.escape = '\\'}, none{.quote = '\0', .escape = '\\'};
+  for (const CsvDialect& dialect : {escape, none}) {
+    EXPECT_THAT(RecordsIn("1,see\\\nthis,0\n2,x\\\r\ny,1\r\n", dialect),
+                ElementsAre("1,see\\\nthis,0", "2,x\\\r\ny,1"));
+    EXPECT_THAT(RecordsIn("a\\\r\\\nb,1\nC:\\\\\nc", dialect), ElementsAre("a\\\r\\\nb,1", "C:\\\\", "c"))
+        << "both characters of a line end, and an escape that is escaped";
+    EXPECT_THAT(RecordsIn("1,a\\\n", dialect), ElementsAre("1,a\\\n")) << "nothing follows";
+  }
+  EXPECT_THAT(RecordsIn("\"a\nb\",x\\\ny\nc\n", escape), ElementsAre("\"a\nb\",x\\\ny", "c"));
+  EXPECT_THAT(RecordsIn("C:\\\nb\n"), ElementsAre("C:\\", "b")) << "without an escape";
+}
+
 TEST(CsvRecords, AQuoteInsideAFieldOpensNothing) {
   EXPECT_THAT(RecordsIn("5\" pipe,1\n6\" pipe,2\n"), ElementsAre("5\" pipe,1", "6\" pipe,2"));
   EXPECT_THAT(RecordsIn("\"a\" b\",1\nc,2\n"), ElementsAre("\"a\" b\",1", "c,2"))
@@ -86,6 +102,18 @@ TEST(CsvRecords, AQuoteInsideAFieldOpensNothing) {
 TEST(CsvRecords, AQuoteThatIsNeverClosedCostsItsLineAlone) {
   EXPECT_THAT(RecordsIn("1,a\n2,\"b\n3,c\n4,d"), ElementsAre("1,a", "2,\"b", "3,c", "4,d"));
   EXPECT_THAT(RecordsIn("\"a\n"), ElementsAre("\"a"));
+  EXPECT_THAT(RecordsIn("\"a\nb\",\"c\nd,2\n"), ElementsAre("\"a\nb\",\"c", "d,2"))
+      << "a field of two lines comes before it";
+}
+
+TEST(CsvRecords, AQuoteThatClosesBeforeTextCostsItsLineAlone) {
+  EXPECT_THAT(RecordsIn("1,\"large,0\n2,b,0\n3,\"large,0\n4,c,0\n"),
+              ElementsAre("1,\"large,0", "2,b,0", "3,\"large,0", "4,c,0"));
+  EXPECT_THAT(RecordsIn("\"a\nb\" \t,1\r\n\"c\nd\"\r\n2,e"), ElementsAre("\"a\nb\" \t,1", "\"c\nd\"", "2,e"))
+      << "blanks and line ends are no text";
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += "a\",\"b\n";
+  EXPECT_EQ(RecordsIn(text + "\"c\"d\n").size(), 2u) << "in linear time";
 }
 
 TEST(CsvRecords, BlankLinesAreNone) {
@@ -101,8 +129,9 @@ std::vector<std::vector<std::string>> ReadByStates(const std::string& text, cons
   bool quoted = false, began = false, closed = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (quoted && c == dialect.escape && c != '\0') {
+    if (c == dialect.escape && c != '\0') {
       row.back() += text[++i];
+      began = true;
     } else if (quoted && c == dialect.quote && i + 1 < text.size() && text[i + 1] == c) {
       row.back() += text[++i];
     } else if (quoted && c == dialect.quote) {
@@ -110,7 +139,7 @@ std::vector<std::vector<std::string>> ReadByStates(const std::string& text, cons
       closed = true;
     } else if (quoted) {
       row.back() += c;
-    } else if (c == dialect.quote && !began && !closed) {
+    } else if (c == dialect.quote && c != '\0' && !began && !closed) {
       quoted = true;
     } else if (c == dialect.delimiter || c == '\n') {
       if (c == '\n') rows.push_back(std::exchange(row, {}));
@@ -126,10 +155,13 @@ std::vector<std::vector<std::string>> ReadByStates(const std::string& text, cons
 
 // Whatever fields have is read as it was written, and as a simpler reader reads it.
 TEST(CsvRecords, AgreesWithASimplerReader) {
-  for (const CsvDialect dialect : {CsvDialect{}, CsvDialect{.delimiter = ';', .quote = '\''},
-                                   CsvDialect{.delimiter = '\t', .escape = '\\'}}) {
+  for (const CsvDialect dialect :
+       {CsvDialect{}, CsvDialect{.delimiter = ';', .quote = '\''},
+        CsvDialect{.delimiter = '\t', .escape = '\\'}, CsvDialect{.quote = '\0', .escape = '\\'}}) {
     Rng rng(7);
-    const std::string letters = std::string("ab\n\r, ;'\"\t") + (dialect.escape != '\0' ? "\\" : "");
+    const bool quotes = dialect.quote != '\0';  // blanks around a field need some
+    const std::string letters =
+        std::string("ab\n,;'\"") + (quotes ? "\r \t" : "") + (dialect.escape != '\0' ? "\\" : "");
     std::string text;
     std::vector<std::vector<std::string>> written;
     for (int r = 0; r < 2000; ++r) {
@@ -141,6 +173,8 @@ TEST(CsvRecords, AgreesWithASimplerReader) {
         text += c > 0 ? std::string(1, dialect.delimiter) : "";
         if (field.find_first_not_of("ab0123456789r") == field.npos) {
           text += field;
+        } else if (!quotes) {
+          for (const char x : field) text += {dialect.escape, x};
         } else {
           text += dialect.quote;
           for (const char x : field) {

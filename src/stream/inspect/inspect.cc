@@ -8,8 +8,8 @@
 #include <unordered_set>
 
 #include "base/rng.h"
-#include "stream/csv/detect.h"
 #include "stream/decode/number.h"
+#include "stream/decode/row_writer.h"
 #include "stream/decode/text_hint.h"
 #include "stream/decode/utf8.h"
 #include "stream/file/lines.h"
@@ -216,6 +216,19 @@ class TopicRecords final : public Records {
   size_t next_ = 0;
 };
 
+namespace ondemand = simdjson::ondemand;
+static_assert(LineReader::kPadding >= simdjson::SIMDJSON_PADDING);
+static_assert(RecordBatch::kPadding >= simdjson::SIMDJSON_PADDING);
+
+// A value of a JSON object that is no object itself, as decoders read it.
+struct Member {
+  std::vector<std::string> keys;
+  ondemand::json_type type;
+  std::string_view text =
+      {};  // the contents of a text, the spelling of a number; valid until the next object
+  double number = 0;
+};
+
 class Inspector {
  public:
   Inspector(const std::string& name, const InspectOptions& options) : path_(name), options_(options) {
@@ -259,7 +272,7 @@ class Inspector {
  private:
   // Dialect, header and column names of CSV.
   Status ReadBeginning(const CsvSample& sample) {
-    LEAT_ASSIGN_OR_RETURN(const CsvGuess guess, DetectCsv(path_, sample, options_.delimiter));
+    LEAT_ASSIGN_OR_RETURN(const CsvGuess guess, DetectCsv(path_, sample, options_.csv));
     dialect_ = guess.dialect;
     made_.delimiter = {guess.dialect.delimiter, guess.columns};
     made_.quote = guess.dialect.quote;
@@ -275,14 +288,18 @@ class Inspector {
       if (Split(record).empty()) rows.emplace_back(fields_.begin(), fields_.end());
     }
     made_.header = options_.header.value_or(IsHeader(rows));
-    if (!options_.header && rows.size() == 1 && !HasNumber(rows.front())) {
+    if (!options_.header && records.size() == 1 && !HasNumber(rows.front())) {
       return Status(Code::kDataLoss,
                     path_ + ": has one line, which may be its header; if it is a record, say --no-header");
     }
-    if (made_.header && rows.front().size() != made_.delimiter.columns) {
-      return Status(Code::kDataLoss, path_ + ": the first line names " + std::to_string(rows.front().size()) +
-                                         " columns, the others have " +
-                                         std::to_string(made_.delimiter.columns));
+    const size_t names = rows.front().size(), columns = made_.delimiter.columns;
+    const bool one_less = names + 1 == columns && options_.header.value_or(!HasNumber(rows.front()));
+    if (one_less || (made_.header && names != columns)) {
+      return Status(Code::kDataLoss, path_ + ": the first line names " + std::to_string(names) +
+                                         " columns, the others have " + std::to_string(columns) +
+                                         (one_less ? "; the first may be row names, which R's write.table "
+                                                     "writes without row.names = FALSE"
+                                                   : ""));
     }
     if (const std::string why = made_.header ? WhyNotText(records.front()) : ""; !why.empty())
       return Status(Code::kDataLoss, path_ + ": the header " + why);
@@ -359,82 +376,111 @@ class Inspector {
   }
 
   Result<std::string> ReadObject(std::string_view line) {
-    simdjson::dom::object object;
-    // The line is followed by padding for the parser.
-    if (const auto error = parser_.parse(line.data(), line.size(), false).get_object().get(object))
-      return std::string("is not a JSON object: ") + simdjson::error_message(error);
-    if (std::string wrong = FindTwin(object); !wrong.empty()) return wrong;
     keys_.clear();
-    LEAT_RETURN_IF_ERROR(ReadMembers(object));
+    members_.clear();
+    std::string wrong;
+    if (const auto error = ReadDocument(line, &wrong))
+      return std::string("is not a JSON object: ") + simdjson::error_message(error);
+    if (!wrong.empty()) return wrong;
+    for (const Member& member : members_) {
+      LEAT_ASSIGN_OR_RETURN(ColumnReader* const column, ColumnOf(member.keys));
+      AddMember(member, column);
+    }
     for (ColumnReader& column : columns_) {
       if (column.seen() == made_.rows) column.AddAbsent();
     }
     return std::string();
   }
 
-  // Decoders take no object that has a key twice.
-  static std::string FindTwin(simdjson::dom::object object) {
-    std::vector<std::string_view> keys;
-    for (const auto [key, value] : object) {
-      keys.push_back(key);
-      simdjson::dom::object inner;
-      if (value.get_object().get(inner)) continue;
-      if (std::string twin = FindTwin(inner); !twin.empty()) return std::string(key) + "." + twin;
-    }
-    std::ranges::sort(keys);
-    const auto twin = std::ranges::adjacent_find(keys);
-    return twin == keys.end() ? "" : std::string(*twin) + ": appears twice";
+  simdjson::error_code ReadDocument(std::string_view line, std::string* wrong) {
+    ondemand::document document;
+    const simdjson::padded_string_view padded(line, line.size() + LineReader::kPadding);
+    if (const auto error = parser_.iterate(padded).get(document)) return error;
+    ondemand::object object;
+    if (const auto error = document.get_object().get(object)) return error;
+    if (const auto error = ReadMembers(object, wrong)) return error;
+    if (!wrong->empty()) return simdjson::SUCCESS;
+    const char* behind;
+    return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
+                                                                              : simdjson::TRAILING_CONTENT;
   }
 
-  // The members of the object that `keys_` lead to.
-  Status ReadMembers(simdjson::dom::object object) {
-    for (const auto [key, value] : object) {
+  // The members of the object that `keys_` lead to. Decoders take no object that has a key twice.
+  simdjson::error_code ReadMembers(ondemand::object object, std::string* wrong) {
+    std::vector<std::string_view> keys;
+    for (auto member : object) {
+      ondemand::field field;
+      if (const auto error = std::move(member).get(field)) return error;
+      std::string_view key;
+      if (const auto error = field.unescaped_key().get(key)) return error;
+      keys.push_back(key);
       keys_.emplace_back(key);
-      simdjson::dom::object inner;
-      if (keys_.size() < kMaxDepth && !value.get_object().get(inner)) {
-        LEAT_RETURN_IF_ERROR(ReadMembers(inner));
-      } else {
-        LEAT_ASSIGN_OR_RETURN(ColumnReader* const column, ColumnOfKeys());
-        AddValue(value, column);
-      }
+      const auto error = ReadValue(field.value(), wrong);
+      if (error || !wrong->empty()) return error;
       keys_.pop_back();
     }
-    return Status();
+    std::ranges::sort(keys);
+    if (const auto twin = std::ranges::adjacent_find(keys); twin != keys.end()) {
+      keys_.emplace_back(*twin);
+      *wrong = PathText(keys_) + ": appears twice";
+    }
+    return simdjson::SUCCESS;
   }
 
-  Result<ColumnReader*> ColumnOfKeys() {
-    auto at = places_.find(keys_);
+  simdjson::error_code ReadValue(ondemand::value value, std::string* wrong) {
+    using Type = ondemand::json_type;
+    Type type;
+    if (const auto error = value.type().get(type)) return error;
+    if (ondemand::object inner; type == Type::object && keys_.size() < kMaxDepth) {
+      const auto error = value.get_object().get(inner);
+      return error ? error : ReadMembers(inner, wrong);
+    }
+    Member member{.keys = keys_, .type = type};
+    if (type == Type::string) {
+      if (const auto error = value.get_string().get(member.text)) return error;
+    } else if (type != Type::object && type != Type::array) {
+      member.text = value.raw_json_token();
+      member.text = member.text.substr(0, member.text.find_last_not_of(" \t\r\n") + 1);
+    }
+    if (type == Type::null && member.text != "null") return simdjson::N_ATOM_ERROR;
+    if (type == Type::boolean) {
+      bool truth;
+      if (const auto error = value.get_bool().get(truth)) return error;
+      member.number = truth;
+    } else if (const char* const begin = member.text.data();
+               type == Type::number && ParseNumber(begin, &member.number) != begin + member.text.size()) {
+      *wrong = PathText(keys_) + ": " + Quoted(member.text) + " is not a number that fits";
+    }
+    members_.push_back(std::move(member));
+    return simdjson::SUCCESS;
+  }
+
+  Result<ColumnReader*> ColumnOf(const std::vector<std::string>& keys) {
+    auto at = places_.find(keys);
     if (at == places_.end()) {
       if (columns_.size() == kMaxColumns) {
         return Status(Code::kDataLoss,
                       path_ + ": its objects have more than " + std::to_string(kMaxColumns) + " keys");
       }
-      at = places_.emplace(keys_, columns_.size()).first;
-      columns_.emplace_back(keys_, &budget_);
+      at = places_.emplace(keys, columns_.size()).first;
+      columns_.emplace_back(keys, &budget_);
       columns_.back().AddAbsent(made_.rows);
     }
     return &columns_[at->second];
   }
 
-  static void AddValue(simdjson::dom::element value, ColumnReader* column) {
-    using Type = simdjson::dom::element_type;
-    double number = 0;
-    switch (value.type()) {
-      case Type::NULL_VALUE:
+  static void AddMember(const Member& member, ColumnReader* column) {
+    using Type = ondemand::json_type;
+    switch (member.type) {
+      case Type::null:
         return column->AddAbsent();
-      case Type::ARRAY:
-      case Type::OBJECT:
+      case Type::array:
+      case Type::object:
         return column->AddNested();
-      case Type::STRING: {
-        const std::string_view text = value.get_string().value_unsafe();
-        return IsMissing(text) ? column->AddMissing() : column->Add(text, nullptr);
-      }
-      case Type::BOOL:
-        number = value.get_bool().value_unsafe() ? 1 : 0;
-        return column->Add(number > 0 ? "true" : "false", &number);
+      case Type::string:
+        return IsMissing(member.text) ? column->AddMissing() : column->Add(member.text, nullptr);
       default:
-        number = value.get_double().value_unsafe();
-        return column->Add(simdjson::minify(value), &number);
+        return column->Add(member.text, &member.number);
     }
   }
 
@@ -479,10 +525,11 @@ class Inspector {
   Budget budget_;
   std::vector<ColumnReader> columns_;
   std::map<std::vector<std::string>, size_t> places_;
-  std::vector<std::string> keys_;
+  std::vector<std::string> keys_;  // of the object that is read
+  std::vector<Member> members_;
   std::vector<std::string_view> fields_;
   std::string scratch_;
-  simdjson::dom::parser parser_;
+  ondemand::parser parser_;
 };
 
 }  // namespace

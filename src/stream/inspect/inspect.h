@@ -8,17 +8,17 @@
 #include <vector>
 
 #include "base/status.h"
-#include "stream/csv/delimiter.h"
+#include "stream/csv/detect.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 
 namespace leat::stream {
 
 struct InspectOptions {
-  uint64_t rows = 0;              // 0: the whole file
-  std::optional<char> delimiter;  // CSV; not set: detected
-  std::optional<bool> header;     // CSV: whether the first record has the column names; not set: detected
-  std::string encoding = {};      // of the file's text: see FileReader
+  uint64_t rows = 0;           // 0: the whole file
+  CsvKnown csv = {};           // the rest is detected
+  std::optional<bool> header;  // CSV: whether the first record has the column names; not set: detected
+  std::string encoding = {};   // of the file's text: see FileReader
 };
 
 // One column, or one value of JSON objects, nested or not.

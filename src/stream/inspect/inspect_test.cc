@@ -117,6 +117,24 @@ TEST_F(InspectTest, ReadsJsonLinesPackedOrNot) {
   }
 }
 
+TEST_F(InspectTest, NumbersOfJsonAreThoseThatTheDecoderReads) {
+  std::string text;
+  for (int i = 0; i < 30; ++i)
+    text += "{\"a\": 1" + std::to_string(i) + std::string(28, '0') + ", \"y\": " + std::to_string(1 + i % 2) +
+            std::string(21, '0') + "}\n";
+  const Inspection made = Look(text);
+  EXPECT_EQ(made.rows, 30u);
+  EXPECT_EQ(made.bad_rows, 0u);
+  EXPECT_TRUE(made.columns[0].is_number());
+  EXPECT_EQ(made.columns[0].max, 129e28);
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal, HasSubstr("values: [1000000000000000000000, 2000000000000000000000]"));
+  DecodedRows rows;
+  MakeDecoder(SchemaOf(proposal))->Decode(BatchOf({"{\"a\": 5, \"y\": 2000000000000000000000}"}), &rows);
+  EXPECT_THAT(rows.labels, ElementsAre(1));
+  EXPECT_THAT(ErrorOf("{\"a\": {\"b\": 1e999}}\n"), HasSubstr(":1: a.b: '1e999' is not a number that fits"));
+}
+
 TEST_F(InspectTest, ReadsAsManyRowsAsAsked) {
   const Inspection made = Look("a,b\n1,2\n3,4\n5,6\n", {.rows = 2});
   EXPECT_EQ(made.rows, 2u);
@@ -147,7 +165,7 @@ TEST_F(InspectTest, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(ErrorOf(std::string("\0\1\2,\3", 5)), HasSubstr("is not a text file"));
   EXPECT_THAT(ErrorOf("1,5;2\n2,5;3\n"),
               AllOf(HasSubstr("divide the lines alike"), HasSubstr("--delimiter")));
-  EXPECT_EQ(ErrorOf("1,5;2\n2,5;3\n", {.delimiter = ';'}), "");
+  EXPECT_EQ(ErrorOf("1,5;2\n2,5;3\n", {.csv = {.delimiter = ';'}}), "");
   EXPECT_THAT(ErrorOf("1,2\n1\n1\n1,2\n"), HasSubstr(":2: has 1 columns instead of 2 (2 of 4 rows"));
   EXPECT_THAT(ErrorOf("{\"a\": 1}\n[1]\n"), HasSubstr(":2: is not a JSON object"));
   EXPECT_THAT(ErrorOf("{\"a\": 1, \"b\": {\"c\": 1, \"d\": 2, \"c\": 3}}\n"),
@@ -157,6 +175,17 @@ TEST_F(InspectTest, SaysWhatIsWrongWithAFile) {
 }
 
 // ---- proposals
+
+TEST_F(InspectTest, SaysWhatIsWrongWithQuotesAndNames) {
+  std::string text = "a,y\n";
+  for (int i = 0; i < 30; ++i) text += "\"x\"z," + std::to_string(i) + "\n";
+  EXPECT_THAT(ErrorOf(text), HasSubstr(":2: column 1: text follows the closing quote (30 of 31 rows"));
+  const std::string names = "the first line names 2 columns, the others have 3; the first may be row names";
+  for (const char* head : {"\"a\",\"y\"\n", "a,y\n"})
+    EXPECT_THAT(ErrorOf(std::string(head) + "\"1\",5,0\n\"2\",6,1\n"), HasSubstr(names)) << head;
+  EXPECT_THAT(ErrorOf("\"a\" \"y\"\n\"1\" 5 0\n"),
+              HasSubstr("do blanks divide its columns? R's write.table"));
+}
 
 // A row with everything: an id, a number, a skewed one, a category, text, a constant, a label.
 std::string Everything(const std::string& row_end = "\n") {
@@ -280,6 +309,59 @@ TEST_F(InspectTest, WhatIsProposedIsWhatTheDecoderDoes) {
     EXPECT_EQ(rows.features[i * 8 + i % 5], 1) << i;
     EXPECT_EQ(rows.features[i * 8 + 6 + (i % 2)], 1) << "bad comes before good";
   }
+}
+
+TEST_F(InspectTest, AMeanHasTheDigitsThatItsSpreadNeeds) {
+  std::string text = "at,gone,lat,y\n";
+  for (int64_t i = 0; i < 60; ++i)
+    text += std::to_string(1712345678901 + i * 37 % 60 * 61) + "," +
+            (i % 9 == 0 ? "NA" : std::to_string(20240000 + i % 13)) + ",48.8566" +
+            std::to_string(10 + i * 7 % 60) + "," + std::to_string(i % 2) + "\n";
+  Schema schema = SchemaOf(ProposalFor(text, "y"));
+  schema.UseColumns({"at", "gone", "lat", "y"});
+  std::vector<std::string> records;
+  ForCsvRecords(text, schema.dialect(), [&](std::string_view record) { records.emplace_back(record); });
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(BatchOf({records.begin() + 1, records.end()}), &rows);
+  ASSERT_EQ(rows.rows, 60u);
+  ASSERT_EQ(schema.features(), 3u);
+  for (size_t f = 0; f < 3; ++f) {
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < 60; ++i) {
+      const double x = rows.features[i * 3 + f];
+      sum += x;
+      squares += x * x;
+    }
+    EXPECT_NEAR(sum / 60, 0, 1e-3) << f;
+    EXPECT_NEAR(squares / 60, 1, f == 1 ? 0.2 : 1e-3) << f;
+  }
+}
+
+TEST_F(InspectTest, NullOfDatabasesIsMissingWhereTheyEscape) {
+  std::string text = "n,note,y\n";
+  for (int i = 0; i < 60; ++i)
+    text += (i % 9 == 0 ? "\\N" : std::to_string(i * 7 % 50)) +
+            (i % 2 ? ",\"say \\\"hi\\\", all\"," : ",plain,") + std::to_string(i % 2) + "\n";
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal, AllOf(HasSubstr("  escape: \"\\\\\"\n  missing: [\"\\\\N\"]\n"),
+                              HasSubstr("n: {type: number, mean: ")));
+  DecodedRows rows;
+  MakeDecoder(SchemaOf(proposal))->Decode(BatchOf({"\\N,plain,1"}), &rows);
+  ASSERT_EQ(rows.rows, 1u) << rows.dead[0].reason;
+}
+
+TEST_F(InspectTest, WhatIsToldIsNotDetected) {
+  const Inspection made =
+      Look("a;y\n'1,5';0\n'2,5';1\n", {.csv = {.quote = '\0', .escape = '^', .decimal = '.'}});
+  EXPECT_EQ(made.quote, '\0');
+  EXPECT_EQ(made.escape, '^');
+  EXPECT_EQ(made.decimal, '.');
+  EXPECT_THAT(made.columns[0].texts, ElementsAre(Pair("'1,5'", 1), Pair("'2,5'", 1)));
+  EXPECT_THAT(Propose(made, {.path = "rows.csv"}),
+              AllOf(HasSubstr(", quote none, escape ^\n"), HasSubstr("  quote: none\n  escape: \"^\"\n")));
+  EXPECT_EQ(Look("1,5;2\n2,5;3\n", {.csv = {.decimal = ','}}).columns[0].mean, 2) << "nor does it divide";
+  EXPECT_EQ(ErrorOf("a,y\n1,2\n", {.csv = {.delimiter = ';', .quote = ';'}}),
+            "quote is ';', as delimiter is");
 }
 
 TEST_F(InspectTest, AWordIsMissingAmongNumbersAndAValueElsewhere) {

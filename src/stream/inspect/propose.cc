@@ -33,9 +33,14 @@ std::string Count(uint64_t n) {
   return digits;
 }
 
-std::string NumberText(double x) {
+// With enough digits for 1/1000 of `spread`.
+std::string NumberText(double x, double spread = 0) {
+  constexpr int kUsual = 6, kAll = 17;  // digits
+  int digits = kUsual;
+  if (spread > 0 && std::abs(x) > spread)
+    digits = std::clamp(static_cast<int>(std::ceil(std::log10(std::abs(x) / spread))) + 4, kUsual, kAll);
   char text[32];
-  std::snprintf(text, sizeof(text), "%.6g", x);
+  std::snprintf(text, sizeof(text), "%.*g", digits, x);
   return text;
 }
 
@@ -97,11 +102,12 @@ Proposal NumberProposal(const Column& column) {
   const double mean = skewed ? column.log_mean : column.mean, std = skewed ? column.log_std : column.std;
   if (!std::isfinite(mean) || !std::isfinite(std) || !(std > 0)) return Ignored("its numbers are too large");
   proposal.settings = "type: number, " + std::string(skewed ? "log: true, " : "") +
-                      "mean: " + NumberText(mean) + ", std: " + NumberText(std);
+                      "mean: " + NumberText(mean, std) + ", std: " + NumberText(std);
   proposal.lost = odd + column.missing - column.absent;
   if (column.absent > 0) {
-    const double usual = skewed ? std::expm1(column.log_mean) : column.mean;
-    proposal.settings += ", default: " + NumberText(usual);
+    const std::string usual =
+        skewed ? NumberText(std::expm1(column.log_mean)) : NumberText(column.mean, column.std);
+    proposal.settings += ", default: " + usual;
     proposal.remarks.push_back(Count(column.absent) + " missing: as if they were usual");
   }
   if (odd > 0) {
@@ -177,7 +183,8 @@ Proposal LabelProposal(const Column& column) {
     proposal.settings = "type: category, values: " + ListOf(ValuesOf(column)) + ", role: label";
   } else {
     proposal.settings = "type: number, role: label";
-    proposal.remarks.push_back("mean " + NumberText(column.mean) + ", std " + NumberText(column.std));
+    proposal.remarks.push_back("mean " + NumberText(column.mean, column.std) + ", std " +
+                               NumberText(column.std));
     if (const uint64_t odd = column.values - column.numbers; odd > 0)
       proposal.remarks.push_back(Count(odd) + " texts: dead letters");
   }
@@ -306,6 +313,10 @@ std::string CharacterSetting(char c) {
   return c == '\0' ? "none" : YamlText(std::string(1, c));
 }
 
+std::string CharacterName(char c) {
+  return c == '\0' ? "none" : std::string(1, c);
+}
+
 std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   const bool csv = inspection.format == Schema::Format::kCsv;
   std::string text = "# Proposed by `leat schema` from " +
@@ -315,7 +326,7 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   if (csv) {
     text += std::string(", ") + (inspection.header ? "with" : "without") + " a header, delimiter " +
             DelimiterName(inspection.delimiter.character);
-    if (inspection.quote != '"') text += std::string(", quote ") + inspection.quote;
+    if (inspection.quote != '"') text += ", quote " + CharacterName(inspection.quote);
     if (inspection.escape != '\0') text += std::string(", escape ") + inspection.escape;
     if (inspection.decimal != '.') text += std::string(", decimal ") + inspection.decimal;
   }

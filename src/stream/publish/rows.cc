@@ -23,7 +23,7 @@ Result<CsvHead> ReadHead(const RowsOptions& options) {
   CsvHead head;
   for (const std::string& path : options.paths) {
     LEAT_ASSIGN_OR_RETURN(const Inspection found, Inspect(path, {.rows = 1,
-                                                                 .delimiter = options.delimiter,
+                                                                 .csv = {.delimiter = options.delimiter},
                                                                  .header = options.header,
                                                                  .encoding = options.encoding}));
     CsvHead own{.header = found.header,
