@@ -167,6 +167,14 @@ schema: {{format: json, fields: {XY}}}
     (b"\xfd7zXZ\x00\x00\x04", "csv", ["xz -dk"]),
     (b"PK\x03\x04\x14\x00\x00\x00 d.csv", "csv", ["zip archive", "unzip"]),
     (b"a,y\r1,0\r2,0\r", "csv", ["CR alone", "tr "]),
+    (b"a,y\n1,0\r2,0\r", "csv", ["CR alone", "tr "]),
+    (b"sep=;\r\na;y\r\n1;0\r\n", "csv", ["begins with sep=;", "tail -n +2"]),
+    (b"@relation r\n@attribute a numeric\n@attribute y numeric\n@data\n1,0\n2,0\n", "csv", ["ARFF", "loadarff"]),
+    (b"[[0,1],[1,2]]", "json", ["is a JSON array of arrays", "jq -r"]),
+    (b"[0, 1]\n[1, 2]\n[1, 3]\n", "json", ["has JSON arrays", "jq -r '@csv'"]),
+    (b'{"a":{"0":0,"1":1},"y":{"0":0,"1":0}}', "json", ["is one JSON object that holds columns", 'orient="records"']),
+    (b'{"data": [{"a": 0, "y": 0}, {"a": 1, "y": 0}]}', "json", ["is one JSON object that holds all rows", "jq -c '.data[]'"]),
+    (b"\x80\x04\x95\x10\x00\x00", "csv", ["pickle", "read_pickle"]),
     ("a,y\n1,0\n2,0\n".encode("utf-16-le"), "csv", ["utf-16le text", "encoding: utf-16le"]),
 ])
 def test_a_file_of_another_kind_is_named(tmp_path, content, form, parts):
