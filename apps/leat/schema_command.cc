@@ -54,9 +54,7 @@ void AddSchemaCommand(CLI::App& app, int* result) {
     stream::InspectOptions options{.rows = a->rows, .encoding = a->encoding};
     if (!a->delimiter.empty()) {
       options.delimiter = stream::ParseDelimiter(a->delimiter);
-      if (!options.delimiter) {
-        throw std::invalid_argument("--delimiter is '" + a->delimiter + "'; " + stream::kDelimiterRule);
-      }
+      if (!options.delimiter) throw std::invalid_argument("--" + stream::WhyNoDelimiter(a->delimiter));
     }
     if (a->header || a->no_header) options.header = a->header;
     if (a->file.empty() && a->topic.topic.empty() && a->topic.job.empty())

@@ -328,6 +328,52 @@ TEST_F(InspectTest, FilesOfAnotherKindAreNamed) {
   EXPECT_THAT(ErrorOf("a,b\r1,2\r"), HasSubstr("CR alone"));
 }
 
+TEST_F(InspectTest, LinesThatNoDelimiterDividesAreNamed) {
+  std::string blanks, pairs, words = "note\n", times = "t\n";
+  for (int i = 0; i < 30; ++i) {
+    const std::string number = std::to_string(i * 0.5);
+    blanks += "   " + number + "  " + std::to_string(i % 2) + "\n";
+    pairs += std::to_string(i % 2) + " 1:" + number + (i % 3 > 0 ? " 7:1\n" : "\n");
+    words += "a word" + std::to_string(i % 5) + "\n";
+    times += "2026-01-31 12:00:0" + std::to_string(i % 5) + "\n";
+  }
+  for (const std::string header : {"", "a y\n", "# a y\n"})
+    EXPECT_THAT(ErrorOf(header + blanks), AllOf(HasSubstr("rows: has columns divided by blanks"),
+                                                HasSubstr("awk '{$1 = $1} 1' OFS=, " + (dir_ / "rows"))));
+  EXPECT_THAT(ErrorOf(pairs), HasSubstr("rows: has pairs INDEX:VALUE of libsvm"));
+  EXPECT_EQ(ErrorOf(blanks, {.delimiter = ','}), "");
+  EXPECT_EQ(ErrorOf(words), "");
+  EXPECT_EQ(ErrorOf(times), "");
+}
+
+TEST_F(InspectTest, RarerDelimitersAreFoundWhereNoOtherDivides) {
+  for (const std::string delimiter : {"^", "~", "\x01", "\x1f"}) {
+    std::string text = "a" + delimiter + "y\n";
+    for (int i = 0; i < 30; ++i) text += std::to_string(i * i) + delimiter + std::to_string(i % 2) + "\n";
+    const std::string proposal = ProposalFor(text, "y");
+    EXPECT_EQ(SchemaOf(proposal).delimiter, delimiter[0]) << proposal;
+    EXPECT_THAT(proposal, Not(HasSubstr("\x01")));
+    EXPECT_EQ(Look("a^b,y\n1^2,3\n3^4,5\n").delimiter.character, ',');
+  }
+  EXPECT_THAT(MistakeIn("a:y\nu:v\nw:x\nz:t\nu:u\nw:v\na:a\nw:w\nv:v\n" + std::string("u:w\n") +
+                            "b:b\nc:c\nd:d\ne:e\nf:f\ng:g\nh:h\ni:i\nj:j\nk:k\nl:l\n",
+                        ""),
+              HasSubstr("no delimiter was found among"));
+}
+
+TEST_F(InspectTest, LinesAboveTheHeaderAreNamed) {
+  std::string table = "a,y\n";
+  for (int i = 0; i < 12; ++i) table += std::to_string(i * i) + "," + std::to_string(i % 2) + "\n";
+  EXPECT_THAT(ErrorOf("# made by x\n# on Friday\n" + table),
+              AllOf(HasSubstr("rows: the names of the columns are in line 3"), HasSubstr("tail -n +3")));
+  EXPECT_THAT(ErrorOf("Report of May\n\n\n" + table), HasSubstr("tail -n +4"));
+  EXPECT_EQ(ErrorOf(table), "");
+  EXPECT_EQ(ErrorOf("# made by x\n" + table, {.header = false}), "");
+  EXPECT_TRUE(Look("#a,y\n1,0\n2,1\n").header);
+  EXPECT_FALSE(Look("1\n" + std::string("1,0\n2,1\n2,1\n2,1\n2,1\n2,1\n2,1\n2,1\n2,1\n2,1\n")).header)
+      << "a record that is cut";
+}
+
 TEST_F(InspectTest, NestedJsonHasPathsAndMissingValuesHaveDefaults) {
   std::string text;
   for (int i = 0; i < 100; ++i) {

@@ -306,6 +306,12 @@ std::string CharacterSetting(char c) {
   return c == '\0' ? "none" : YamlText(std::string(1, c));
 }
 
+// Why a file has one column; empty if it has more.
+std::string OneColumnRemark(const Inspection& inspection) {
+  if (inspection.format != Schema::Format::kCsv || inspection.delimiter.columns != 1) return "";
+  return "no delimiter was found among ',', ';', tab, '|', '^' and '~' (--delimiter says another one)";
+}
+
 std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   const bool csv = inspection.format == Schema::Format::kCsv;
   std::string text = "# Proposed by `leat schema` from " +
@@ -320,8 +326,8 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
     if (inspection.decimal != '.') text += std::string(", decimal ") + inspection.decimal;
   }
   text += "\n";
-  if (csv && inspection.delimiter.columns == 1)
-    text += "# There is one column only: no delimiter was found among ',', ';', tab and '|'.\n";
+  if (const std::string one = OneColumnRemark(inspection); !one.empty())
+    text += "# There is one column only: " + one + ".\n";
   if (inspection.bad_rows > 0) {
     text += "# " + Count(inspection.bad_rows) +
             " rows would be dead letters; the first: " + Quoted(inspection.first_bad) + "\n";
@@ -404,9 +410,12 @@ std::string Propose(const Inspection& inspection, const ProposeOptions& options)
     text += FieldLine(columns[c], proposals[c]);
     features += &columns[c] != label && proposals[c].kind != Proposal::Kind::kIgnored;
   }
-  if (features == 0)
+  if (features == 0) {
+    const std::string one = OneColumnRemark(inspection);
     throw std::invalid_argument("no column would make a feature; " + Count(columns.size()) +
-                                " were read: " + Reasons(columns, proposals, label));
+                                (columns.size() == 1 ? " was read: " : " were read: ") +
+                                Reasons(columns, proposals, label) + (one.empty() ? "" : "; " + one));
+  }
   if (label != nullptr) text += ModelRemark(*label);
   return text;
 }
