@@ -11,4 +11,8 @@ namespace leat::stream {
 // before. Thread-safe.
 size_t EndOfJson(std::string_view text);
 
+// Why a record that a parser has rejected is no JSON object: text follows it, or bytes come before it. Empty
+// for other causes. Thread-safe.
+std::string WhyNoObject(std::string_view record);
+
 }  // namespace leat::stream
