@@ -14,6 +14,7 @@
 #include "stream/decode/utf8.h"
 #include "stream/file/lines.h"
 #include "stream/inspect/peek.h"
+#include "stream/json/json_extent.h"
 
 namespace leat::stream {
 namespace {
@@ -69,6 +70,7 @@ class ColumnReader {
     ++column_.values;
     Distinguish(text);
     if (number == nullptr) {
+      AddSpelling(SpellingOf(text), text);
       if (IsMissingNumber(text)) {
         ++word_count_;
         words_.emplace(text);
@@ -87,6 +89,13 @@ class ColumnReader {
     ++column_.numbers;
     plain_.Add(x);
     if (x > -1) logs_.Add(std::log1p(x));
+  }
+  // A text of JSON.
+  void AddText(std::string_view text) {
+    double number;
+    Add(text, nullptr);
+    const bool code = text.size() > 1 && text[0] == '0' && std::ranges::all_of(text, IsDigit);
+    if (!code && CsvNumber(text, '.', &number)) AddSpelling(&kInQuotes, text);
   }
   void AddMissing(uint64_t count = 1) { column_.missing += count; }
   void AddAbsent(uint64_t count = 1) {
@@ -127,6 +136,11 @@ class ColumnReader {
   }
 
  private:
+  void AddSpelling(const Spelling* spelling, std::string_view text) {
+    if (spelling == nullptr) return;
+    Column::Spelled& spelled = column_.spelled[spelling];
+    if (spelled.count++ == 0) spelled.first = text;
+  }
   void Distinguish(std::string_view text) {
     const uint64_t hash = Mix(HashName(text));
     if (hashes_.contains(hash)) {
@@ -400,8 +414,10 @@ class Inspector {
   Result<std::string> ReadObject(std::string_view line) {
     simdjson::dom::object object;
     // The line is followed by padding for the parser.
-    if (const auto error = parser_.parse(line.data(), line.size(), false).get_object().get(object))
-      return std::string("is not a JSON object: ") + simdjson::error_message(error);
+    if (const auto error = parser_.parse(line.data(), line.size(), false).get_object().get(object)) {
+      const std::string why = WhyNoObject(line);
+      return "is not a JSON object: " + (why.empty() ? simdjson::error_message(error) : why);
+    }
     if (std::string wrong = FindTwin(object); !wrong.empty()) return wrong;
     keys_.clear();
     LEAT_RETURN_IF_ERROR(ReadMembers(object));
@@ -466,7 +482,7 @@ class Inspector {
         return column->AddNested();
       case Type::STRING: {
         const std::string_view text = value.get_string().value_unsafe();
-        return IsMissing(text) ? column->AddMissing() : column->Add(text, nullptr);
+        return IsMissing(text) ? column->AddMissing() : column->AddText(text);
       }
       case Type::BOOL:
         number = value.get_bool().value_unsafe() ? 1 : 0;
@@ -556,8 +572,11 @@ Result<Inspection> Inspect(const std::string& name, Source& topic, const Inspect
     if (record.find_first_not_of(" \t\r\n") != std::string_view::npos) first.emplace_back(record);
   }
   if (first.empty()) return Status(Code::kDataLoss, name + ": has no records");
-  if (first.front().find('\0') != std::string::npos)
-    return Status(Code::kDataLoss, name + ": its records are not text");
+  if (first.front().find('\0') != std::string::npos) {
+    const std::string why = WhyNoObject(first.front());
+    return Status(Code::kDataLoss,
+                  name + ": its records are not text" + (why.empty() ? "" : ": the first " + why.substr(3)));
+  }
   Inspector inspector(name, options);
   const std::string beginning = first.front();
   LEAT_RETURN_IF_ERROR(inspector.Begin(CsvSample(std::move(first)), beginning));
