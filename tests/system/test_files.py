@@ -192,6 +192,37 @@ def test_columns_that_are_missing_are_said_with_those_that_there_are(tmp_path):
     leat.refused(train(tmp_path, job_of("d.csv", XY)), "job.yaml:", "2 columns have the name 'a'")
 
 
+def test_the_file_that_does_not_fit_is_named(tmp_path):
+    """Of several files, and of those of an evaluation."""
+    (tmp_path / "g.csv").write_text("a,y\n" + "1,0\n" * 50)
+    (tmp_path / "bad.csv").write_text("a,y\n" + "oops,0\n" * 50)
+    leat.refused(train(tmp_path, job_of("g.csv, bad.csv", XY)), "bad.csv: 50 of the first 50 records do not fit the schema")
+    (tmp_path / "g2.csv").write_text("año,y\n1,0\n", encoding="utf-8")
+    job = job_of("g.csv", XY) + "evaluate: {files: {format: csv, paths: [g2.csv], header: true}}\n"
+    leat.refused(train(tmp_path, job), "g2.csv: field 'a' is not among the columns; there are 'año', 'y'")
+    (tmp_path / "g2.csv").write_text("Report of May\n\na,y\n1,0\n")
+    leat.refused(train(tmp_path, job), "g2.csv: the names of the columns are in line 3", "tail -n +3")
+
+
+@pytest.mark.parametrize("content, parts", [
+    ("0.5 0\n1.5 1\n2.5 0\n" * 10, ["has columns divided by blanks", "awk '{$1 = $1} 1' OFS=, d > rows.csv"]),
+    ("   0.5   0\n   1.5   1\n" * 10, ["has columns divided by blanks"]),
+    ("0 1:0.5 3:1\n1 2:0.5\n" * 10, ["has pairs INDEX:VALUE of libsvm"]),
+    ("# made by hand\n# in May\na,y\n" + "1,0\n2,1\n" * 20, ["the names of the columns are in line 3", "tail -n +3 d"]),
+])
+def test_schema_takes_no_line_for_a_category(tmp_path, content, parts):
+    (tmp_path / "d").write_text(content)
+    leat.refused(leat.run("schema", "d", cwd=tmp_path), "d: ", *parts)
+
+
+def test_a_delimiter_that_is_rare_is_found(tmp_path):
+    (tmp_path / "d.csv").write_text("a\x01y\n" + "1\x010\n2\x011\n" * 40)
+    proposed = leat.run("schema", "d.csv", "--label", "y", cwd=tmp_path)
+    assert proposed.returncode == 0 and 'delimiter: "\\x01"' in proposed.stdout, (proposed.stdout, proposed.stderr)
+    assert leat.summary(train(tmp_path, job_of("d.csv", XY)))["events"] == 80
+    leat.refused(train(tmp_path, job_of("d.csv", XY, schema='delimiter: " "')), "delimiter is ' '", "awk")
+
+
 def test_a_header_that_is_not_declared_is_no_record(tmp_path):
     """Without it, columns would be taken in the order of the fields."""
     (tmp_path / "d.csv").write_text("y,a\n" + "1,0\n" * 50)
