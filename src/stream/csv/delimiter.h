@@ -45,6 +45,7 @@ class CsvSample {
 
   // The same sample without its first lines; empty for records of a topic.
   CsvSample Below(size_t lines) const;
+  bool of_file() const { return !text_.empty(); }
   bool BeginsBlank() const {
     return text_.substr(0, text_.find('\n')).find_first_not_of(" \t\r") == std::string::npos;
   }

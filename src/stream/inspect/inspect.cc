@@ -313,7 +313,7 @@ class Inspector {
     return {Code::kDataLoss,
             path_ + ": " + why + "; " +
                 (pairs ? "write its columns as CSV (sklearn.datasets.load_svmlight_file reads them)"
-                       : "write them as CSV: " + CommasForBlanks(path_)) +
+                       : "write them as CSV" + (sample.of_file() ? ": " + CommasForBlanks(path_) : "")) +
                 ", or say --delimiter , if it has one column"};
   }
 

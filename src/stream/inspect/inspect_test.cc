@@ -547,6 +547,8 @@ TEST(InspectTopic, WhatIsNoJsonIsNamed) {
             "id of schema 258; its producer needs a plain JSON serializer");
   EXPECT_THAT(Inspect("t", *MakeMemorySource({"{\"a\":1},", "{\"a\":2},"}, 1), {}).status().message(),
               HasSubstr("offset 0: is not a JSON object: ',' follows it"));
+  EXPECT_EQ(Inspect("t", *MakeMemorySource({"1 2", "3 4", "5 6"}, 1), {}).status().message(),
+            "t: has columns divided by blanks; write them as CSV, or say --delimiter , if it has one column");
 }
 
 TEST(InspectTopic, TheFirstRecordIsNoHeader) {
