@@ -131,8 +131,7 @@ int RunPublish(PublishOptions a) {
   launcher::BlockSignals();
   if (!a.delimiter.empty()) {
     a.rows.delimiter = stream::ParseDelimiter(a.delimiter);
-    if (!a.rows.delimiter)
-      throw std::invalid_argument("--delimiter is '" + a.delimiter + "'; " + stream::kDelimiterRule);
+    if (!a.rows.delimiter) throw std::invalid_argument("--" + stream::WhyNoDelimiter(a.delimiter));
   }
   if (a.header || a.no_header) a.rows.header = a.header;
   const job::StreamSpec topic = ReadTopic(a.topic);

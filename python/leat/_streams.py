@@ -114,18 +114,32 @@ class _Rows:
 def encode(event):
     """An event as the bytes of its record."""
     if isinstance(event, Mapping):
-        try:
-            return json.dumps(event if isinstance(event, dict) else dict(event), default=_plain, allow_nan=False).encode()
-        except ValueError:
-            return json.dumps(_without_nan(dict(event)), default=_plain).encode()
+        return _encode_object(event if isinstance(event, dict) else dict(event)).encode()
     if isinstance(event, str):
         return event.encode()
     if isinstance(event, (bytes, bytearray)):
         return bytes(event)
     shown = " ".join(repr(event).split())
-    hint = "; of pairs (x, y), make {**x, 'y': y}" if isinstance(event, tuple) and len(event) == 2 else ""
+    hint = ""
+    if hasattr(event, "_asdict"):
+        hint = "; of named tuples, make event._asdict()"
+    elif isinstance(event, tuple) and len(event) == 2:
+        hint = "; of pairs (x, y), make {**x, 'y': y}"
     raise TypeError(f"an event is a dict or a text, not {type(event).__name__}: "
                     f"{shown if len(shown) <= 80 else shown[:77] + '...'}{hint}")
+
+
+def _encode_object(event):
+    try:
+        try:
+            return json.dumps(event, default=_plain, allow_nan=False)
+        except ValueError:
+            return json.dumps(_without_nan(event), default=_plain)
+    except TypeError as error:
+        key = _key_of_misfit(event)
+        if key is None:
+            raise
+        raise TypeError(f"{error}: {key!r}; make it a number or a text") from None
 
 
 def _without_nan(value):
@@ -145,6 +159,17 @@ def _plain(value):
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"an event has a value of the type {type(value).__name__}")
+
+
+def _key_of_misfit(event):
+    """The key of the first value that has no JSON, a.b for one in a dict; None if keys are at fault."""
+    for key, value in event.items():
+        try:
+            json.dumps(value, default=_plain)
+        except TypeError:
+            inner = _key_of_misfit(value) if isinstance(value, dict) else None
+            return str(key) if inner is None else f"{key}.{inner}"
+    return None
 
 
 def as_stream(value):

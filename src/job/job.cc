@@ -66,7 +66,7 @@ stream::Schema Job::EvaluationSchema() const {
   if (schema.format == Format::kAvro || schema.format == Format::kProtobuf) columns.format = Format::kJson;
   if (!evaluate || evaluate->format != "csv") return columns;
   columns.delimiter = EvaluationFiles().csv.delimiter;
-  if (evaluate->header) columns.UseColumns(ReadHeader(*evaluate, columns.dialect()));
+  if (evaluate->header) UseHeader(*evaluate, ReadHeader(*evaluate, columns.dialect()), &columns);
   return columns;
 }
 

@@ -171,7 +171,7 @@ void ReadSchema(const Config& config, const Config& resolved, Job* job) {
   if (files == nullptr) return;
   CheckText(config.At("stream").At("files"), files->options, job->schema);
   if (files->options.header)
-    job->schema.UseColumns(ColumnsOf(resolved, files->options, job->schema.dialect()));
+    UseHeader(files->options, ColumnsOf(resolved, files->options, job->schema.dialect()), &job->schema);
   std::get<FileStream>(job->stream.source).options.csv = job->schema.dialect();
 }
 

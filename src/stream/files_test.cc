@@ -1,4 +1,5 @@
 #include "stream/files.h"
+#include "stream/file/file_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -247,8 +248,62 @@ TEST_F(FilesTest, FilesOfAnotherKindAreNamed) {
   EXPECT_THAT(why("<!DOCTYPE html>\n<html>"), HasSubstr("HTML page"));
   EXPECT_THAT(why("<?xml version=\"1.0\"?>\n"), HasSubstr("is XML"));
   EXPECT_THAT(why("version https://git-lfs.github.com/spec/v1\n"), HasSubstr("git lfs pull"));
-  for (const char* good : {"BZh,1\n", "PK,2\n", "[1,2\n", "a\r\nb\r\n", "7z\n", "a,\"b\rc\"\n"})
+  EXPECT_THAT(why("a,b\n1,2\r3,4\r"), HasSubstr("CR alone")) << "behind the header";
+  EXPECT_THAT(why("sep=;\na;b\n1;2\n"),
+              HasSubstr("begins with sep=;, a line for Excel; remove it: tail -n +2 "));
+  EXPECT_THAT(why("% by hand\n%\n@RELATION x\n@attribute a numeric\n@data\n1\n"), HasSubstr("ARFF file"));
+  for (const char* good :
+       {"BZh,1\n", "PK,2\n", "[1,2\n", "a\r\nb\r\n", "7z\n", "a,\"b\rc\"\n", "[a]\n", "ORC,x\n1,2\n",
+        "a,b\n1,\"2\r3\"\n", "a\n\"2\r3\"", "x^2,y\n1,2\n", "sep=;,x\n1,2\n", "%,y\n1,2\n"})
     EXPECT_TRUE(ErrorOf({.format = "csv", .paths = {Write("f", good)}}).ok()) << good;
+}
+
+TEST_F(FilesTest, BinaryFilesAreNamed) {
+  const auto why = [&](const std::string& bytes) {
+    return ErrorOf({.format = "csv", .paths = {Write("f", bytes)}}).message();
+  };
+  EXPECT_THAT(why(std::string("\x5d\0\0\x80\0\xff\xff", 7)), AllOf(HasSubstr("lzma"), HasSubstr("xz -dk")));
+  for (const char* bytes : {"\x78\x01\x4b\x04", "\x78\x9c\x4b\x04", "\x78\xda\x4b\x04"})
+    EXPECT_THAT(why(bytes),
+                AllOf(HasSubstr("compressed by zlib"), HasSubstr("zlib.decompress(open(\"" + dir_.path())));
+  EXPECT_THAT(why("\x1f\x9d\x90"), HasSubstr("gzip -dk"));
+  EXPECT_THAT(why(std::string("ORC\n\0\x01", 6)), HasSubstr("read_orc("));
+  EXPECT_THAT(why("\x80\x04\x95\x10"), HasSubstr("read_pickle("));
+  EXPECT_THAT(why("<stata_dta><header>"), HasSubstr("read_stata("));
+  EXPECT_THAT(why(std::string("\x72\x02\x01\0", 4)), HasSubstr("read_stata("));
+  EXPECT_THAT(why("MATLAB 5.0 MAT-file, Platform: posix"), HasSubstr("scipy.io.loadmat(\"" + dir_.path()));
+  EXPECT_THAT(why("\x89PNG\r\n\x1a\n"), HasSubstr("is a PNG picture"));
+}
+
+TEST_F(FilesTest, JsonThatHasNoObjectPerLineIsNamed) {
+  // As `leat schema` does, which has no format to go by.
+  const auto why = [&](const std::string& text, const std::string& format) {
+    const auto opened = FileReader::Open(Write("f", text), {.format = format});
+    return opened.ok() ? "" : opened.status().message();
+  };
+  for (const char* format : {"json", "csv", ""}) {
+    SCOPED_TRACE(format);
+    const auto found = [&](const std::string& text) { return why(text, format); };
+    EXPECT_THAT(found("[[0,1],[1,2]]\n"), HasSubstr("is a JSON array of arrays"));
+    EXPECT_THAT(found("[[0,1],\n" + std::string(100'000, ' ')), HasSubstr("is a JSON array of arrays"));
+    EXPECT_THAT(found("[0, \"]\", true]\n[1, 2, 0]\n"),
+                HasSubstr("has JSON arrays, whose values have no names"));
+    EXPECT_THAT(found("[]\n"), HasSubstr("is an empty JSON array"));
+    EXPECT_THAT(found("[1,\n2]\n"), HasSubstr("jq -r '.[]'"));
+    EXPECT_THAT(found("[{\"a\": 1}, {\"a\": 2}]"), HasSubstr("jq -c '.[]'"));
+    EXPECT_THAT(found(R"({"a":{"0":1,"1":2},"y":{"0":0,"1":1}})"),
+                AllOf(HasSubstr("is one JSON object that holds columns"),
+                      HasSubstr("f\").to_json(\"rows.jsonl\", orient=\"records\", lines=True)")));
+    EXPECT_THAT(found(R"({"a":{"0":)" + std::string(100'000, '1')), HasSubstr("holds columns")) << "cut off";
+    EXPECT_THAT(found(R"({"columns":["a","y"],"index":[0],"data":[[1,2]]})"), HasSubstr("orient=\"split\""));
+    EXPECT_THAT(found(R"({"0":{"a":1,"y":0},"1":{"a":2,"y":1}})"), HasSubstr("orient=\"index\""));
+    EXPECT_THAT(found(R"({"schema":{"fields":[]},"data":[]})"), HasSubstr("orient=\"table\""));
+    EXPECT_THAT(found("{\n  \"data\": [\n    {\"a\": 1}\n]}\n"), HasSubstr("jq -c '.data[]'"));
+  }
+  for (const char* good :
+       {R"({"a":{"0":1},"y":0})", R"({"items":[{"a":1}],"y":0})", R"({"a":{"b":1},"c":{"b":1}})",
+        R"({"a":[1,2]})", "{\"a\":{\"0\":1}}\n{\"a\":{\"0\":2}}\n", "{}\n{}"})
+    EXPECT_EQ(why(good, "json"), "") << good;
 }
 
 TEST_F(FilesTest, CutsTextIntoWindows) {

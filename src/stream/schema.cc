@@ -194,18 +194,19 @@ uint32_t Schema::classes() const {
   return classes;
 }
 
-void Schema::UseColumns(std::vector<std::string> names) {
+void Schema::UseColumns(std::vector<std::string> names, const std::string& file) {
+  const std::string in_file = file.empty() ? "" : ": " + file;
   for (const Field& field : fields) {
     if (field.from) continue;
     const auto there = std::ranges::count(names, field.name);
     if (there == 1) continue;
     if (there > 1) {
-      throw std::invalid_argument(field.where + ": " + std::to_string(there) + " columns have the name '" +
-                                  field.name + "'");
+      throw std::invalid_argument(field.where + in_file + ": " + std::to_string(there) +
+                                  " columns have the name '" + field.name + "'");
     }
     const std::string near = Nearest(field.name, names);
     throw std::invalid_argument(
-        field.where + ": field '" + field.name + "' is not among the columns" +
+        field.where + in_file + ": field '" + field.name + "' is not among the columns" +
         (near.empty() ? "; there are " + ListedNames(names) : "; did you mean '" + near + "'?"));
   }
   columns = std::move(names);

@@ -201,8 +201,8 @@ struct Schema {
   // Throws std::invalid_argument with the location and the values, and suggests the most similar known word.
   // `sequence`: of a text record, if the stream defines it (0: the field does).
   static Schema FromConfig(const Config& config, uint32_t sequence = 0);
-  // Sets `columns` from a file's header; throws if a field is not among them, or twice.
-  void UseColumns(std::vector<std::string> names);
+  // Sets `columns` from a file's header; throws if a field is not among them, or twice. `file`: for messages.
+  void UseColumns(std::vector<std::string> names, const std::string& file = {});
   // Changes whenever a record could decode to other numbers; part of the cut hash.
   uint64_t hash() const;
 };

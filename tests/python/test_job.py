@@ -2,6 +2,8 @@
 
 # folders: python launcher
 
+import collections
+import datetime
 import json
 import os
 import re
@@ -189,6 +191,25 @@ def test_rows_of_tables_are_dicts():
     assert json.loads(_streams.encode({"a": float("nan"), "b": [np.float64(1), np.nan], "c": np.array([1, np.nan])})) == {
         "a": None, "b": [1, None], "c": [1, None]}
     assert _streams.encode(b"\x00raw") == b"\x00raw"
+
+
+@pytest.mark.parametrize("event, text", [
+    ({"a": 1, "when": datetime.datetime(2026, 1, 31)}, "type datetime: 'when'; make it a number or a text"),
+    ({"a": float("nan"), "shop": {"since": datetime.date(2026, 1, 31)}}, "type date: 'shop.since'"),
+    ({"list": [1, {"b": object()}]}, "type object: 'list'"), ({(1, 2): 3}, "keys must be str")])
+def test_a_value_that_is_no_json_is_named_by_its_key(event, text):
+    from leat import _streams
+
+    with pytest.raises(TypeError, match=text):
+        _streams.encode(event)
+
+
+def test_a_named_tuple_is_no_pair():
+    from leat import _streams
+
+    pair = collections.namedtuple("Pair", "a y")(1.0, True)
+    with pytest.raises(TypeError, match=r"of named tuples, make event\._asdict\(\)$"):
+        _streams.encode(pair)
 
 
 @pytest.mark.parametrize("stream, text", [

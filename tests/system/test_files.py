@@ -218,6 +218,14 @@ schema: {{format: json, fields: {XY}}}
     (b"\xfd7zXZ\x00\x00\x04", "csv", ["xz -dk"]),
     (b"PK\x03\x04\x14\x00\x00\x00 d.csv", "csv", ["zip archive", "unzip"]),
     (b"a,y\r1,0\r2,0\r", "csv", ["CR alone", "tr "]),
+    (b"a,y\n1,0\r2,0\r", "csv", ["CR alone", "tr "]),
+    (b"sep=;\r\na;y\r\n1;0\r\n", "csv", ["begins with sep=;", "tail -n +2"]),
+    (b"@relation r\n@attribute a numeric\n@attribute y numeric\n@data\n1,0\n2,0\n", "csv", ["ARFF", "loadarff"]),
+    (b"[[0,1],[1,2]]", "json", ["is a JSON array of arrays", "jq -r"]),
+    (b"[0, 1]\n[1, 2]\n[1, 3]\n", "json", ["has JSON arrays", "jq -r '@csv'"]),
+    (b'{"a":{"0":0,"1":1},"y":{"0":0,"1":0}}', "json", ["is one JSON object that holds columns", 'orient="records"']),
+    (b'{"data": [{"a": 0, "y": 0}, {"a": 1, "y": 0}]}', "json", ["is one JSON object that holds all rows", "jq -c '.data[]'"]),
+    (b"\x80\x04\x95\x10\x00\x00", "csv", ["pickle", "read_pickle"]),
     ("a,y\n1,0\n2,0\n".encode("utf-16-le"), "csv", ["utf-16le text", "encoding: utf-16le"]),
 ])
 def test_a_file_of_another_kind_is_named(tmp_path, content, form, parts):
@@ -233,6 +241,37 @@ def test_columns_that_are_missing_are_said_with_those_that_there_are(tmp_path):
     leat.refused(train(tmp_path, job_of("d.csv", XY)), "'a' is not among the columns; there are 'alpha', 'beta'")
     (tmp_path / "d.csv").write_text("a,y,a\n1,0,2\n")
     leat.refused(train(tmp_path, job_of("d.csv", XY)), "job.yaml:", "2 columns have the name 'a'")
+
+
+def test_the_file_that_does_not_fit_is_named(tmp_path):
+    """Of several files, and of those of an evaluation."""
+    (tmp_path / "g.csv").write_text("a,y\n" + "1,0\n" * 50)
+    (tmp_path / "bad.csv").write_text("a,y\n" + "oops,0\n" * 50)
+    leat.refused(train(tmp_path, job_of("g.csv, bad.csv", XY)), "bad.csv: 50 of the first 50 records do not fit the schema")
+    (tmp_path / "g2.csv").write_text("año,y\n1,0\n", encoding="utf-8")
+    job = job_of("g.csv", XY) + "evaluate: {files: {format: csv, paths: [g2.csv], header: true}}\n"
+    leat.refused(train(tmp_path, job), "g2.csv: field 'a' is not among the columns; there are 'año', 'y'")
+    (tmp_path / "g2.csv").write_text("Report of May\n\na,y\n1,0\n")
+    leat.refused(train(tmp_path, job), "g2.csv: the names of the columns are in line 3", "tail -n +3")
+
+
+@pytest.mark.parametrize("content, parts", [
+    ("0.5 0\n1.5 1\n2.5 0\n" * 10, ["has columns divided by blanks", "awk '{$1 = $1} 1' OFS=, d > rows.csv"]),
+    ("   0.5   0\n   1.5   1\n" * 10, ["has columns divided by blanks"]),
+    ("0 1:0.5 3:1\n1 2:0.5\n" * 10, ["has pairs INDEX:VALUE of libsvm"]),
+    ("# made by hand\n# in May\na,y\n" + "1,0\n2,1\n" * 20, ["the names of the columns are in line 3", "tail -n +3 d"]),
+])
+def test_schema_takes_no_line_for_a_category(tmp_path, content, parts):
+    (tmp_path / "d").write_text(content)
+    leat.refused(leat.run("schema", "d", cwd=tmp_path), "d: ", *parts)
+
+
+def test_a_delimiter_that_is_rare_is_found(tmp_path):
+    (tmp_path / "d.csv").write_text("a\x01y\n" + "1\x010\n2\x011\n" * 40)
+    proposed = leat.run("schema", "d.csv", "--label", "y", cwd=tmp_path)
+    assert proposed.returncode == 0 and 'delimiter: "\\x01"' in proposed.stdout, (proposed.stdout, proposed.stderr)
+    assert leat.summary(train(tmp_path, job_of("d.csv", XY)))["events"] == 80
+    leat.refused(train(tmp_path, job_of("d.csv", XY, schema='delimiter: " "')), "delimiter is ' '", "awk")
 
 
 def test_a_header_that_is_not_declared_is_no_record(tmp_path):

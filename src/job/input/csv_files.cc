@@ -1,8 +1,11 @@
 #include "job/input/csv_files.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "base/exit_status.h"
+#include "stream/csv/split.h"
 #include "stream/file/lines.h"
 
 namespace leat::job {
@@ -35,6 +38,38 @@ std::vector<std::string> ReadHeader(const stream::FileSourceOptions& files, cons
       throw std::invalid_argument(path + ": names other columns than " + files.paths.front());
   }
   return first;
+}
+
+bool NamesFields(const stream::Schema& schema, std::string_view record) {
+  std::vector<std::string_view> names;
+  std::string scratch;
+  if (!stream::SplitCsv(record, schema.dialect(), &names, &scratch).empty()) return false;
+  return std::ranges::all_of(schema.fields, [&](const stream::Field& field) {
+    return !field.from && std::ranges::find(names, field.name) != names.end();
+  });
+}
+
+void UseHeader(const stream::FileSourceOptions& files, std::vector<std::string> names,
+               stream::Schema* schema) {
+  const std::string& path = files.paths.front();
+  try {
+    schema->UseColumns(std::move(names), path);
+  } catch (const std::invalid_argument&) {
+    // A title or comments above the header are taken for it.
+    constexpr size_t kMostAbove = 20;
+    const auto text = stream::SampleText(path, {.format = files.format, .encoding = files.encoding});
+    if (!text.ok()) throw;
+    const stream::CsvSample sample(*text);
+    for (size_t lines = 1; lines <= kMostAbove; ++lines) {
+      const stream::CsvSample below = sample.Below(lines);
+      const auto records = below.Records(schema->dialect());
+      if (below.BeginsBlank() || records.empty() || !NamesFields(*schema, records.front())) continue;
+      const std::string line = std::to_string(lines + 1);
+      throw std::invalid_argument(path + ": the names of the columns are in line " + line +
+                                  "; remove the lines above: tail -n +" + line + " " + path + " > rows.csv");
+    }
+    throw;
+  }
 }
 
 }  // namespace leat::job

@@ -6,28 +6,19 @@
 #include <string>
 
 #include "base/exit_status.h"
-#include "stream/csv/split.h"
+#include "job/input/csv_files.h"
 #include "stream/dead_letters.h"
 #include "stream/decode/decoder.h"
 #include "stream/decode/text_hint.h"
+#include "stream/files.h"
 
 namespace leat::job {
 namespace {
 
-// Whether the record of a file names the fields, in any order.
-bool NamesFields(const stream::Schema& schema, std::string_view record) {
-  std::vector<std::string_view> names;
-  std::string scratch;
-  if (!stream::SplitCsv(record, schema.dialect(), &names, &scratch).empty()) return false;
-  return std::ranges::all_of(schema.fields, [&](const stream::Field& field) {
-    return !field.from && std::ranges::find(names, field.name) != names.end();
-  });
-}
-
-// Files are there to be looked into: when the first records are so bad that the job would stop, or none of
-// them fits, that is said at once, and likewise when all of them are seen and too many do not fit.
-void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& source,
-               const std::vector<stream::PartitionRange>& ranges, const std::string& path) {
+// Why the first records are so bad that the job would stop, or that none of them fits, or, when all of them
+// are seen, that too many do not fit; empty if they are good. `name`: of the source.
+std::string WhyUnfit(const Job& job, const stream::Schema& schema, stream::Source& source,
+                     const std::vector<stream::PartitionRange>& ranges, const std::string& name) {
   const uint64_t share = std::max<uint64_t>(1, (1 << 22) / (schema.features() + schema.labels()));
   const auto decoder = stream::MakeDecoder(schema);
   stream::DeadLetterRate rate(job.dead_letter_rate);
@@ -45,9 +36,7 @@ void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& sou
       if (const auto read = source.Read(range.partition, at, end, &records); !read.ok()) Throw(read);
       if (seen == 0 && schema.format == stream::Schema::Format::kCsv &&
           NamesFields(schema, AsText(records[0]))) {
-        job.config.At("schema").Fail(path +
-                                     ": its first record names the fields; say header: true, so that they " +
-                                     "are found by name");
+        return name + ": its first record names the fields; say header: true, so that they are found by name";
       }
       rows.clear();
       decoder->Decode(records, &rows);
@@ -65,9 +54,40 @@ void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& sou
   const bool whole = ends && seen == all;
   const bool above =
       whole ? stream::DeadLetterRate::Above(job.dead_letter_rate, seen, dead) : rate.exceeded();
-  if (!above && (dead < seen || seen == 0)) return;
-  job.config.At("schema").Fail(path + ": " + std::to_string(dead) + " of the first " + std::to_string(seen) +
-                               " records do not fit the schema: " + first + hint.Describe());
+  if (!above && (dead < seen || seen == 0)) return "";
+  return name + ": " + std::to_string(dead) + " of the first " + std::to_string(seen) +
+         " records do not fit the schema: " + first + hint.Describe();
+}
+
+std::vector<stream::PartitionRange> RangesOf(stream::Source& source) {
+  auto ranges = source.Ranges();
+  if (!ranges.ok()) Throw(ranges.status());
+  return *ranges;
+}
+
+// Files are there to be looked into before the job starts. Of several, those that are bad by themselves are
+// named.
+void CheckFiles(const Job& job, const stream::Schema& schema, const stream::FileSourceOptions& files,
+                stream::Source& source, const std::vector<stream::PartitionRange>& ranges) {
+  const size_t others = files.paths.size() - 1;
+  std::string why = WhyUnfit(
+      job, schema, source, ranges,
+      files.paths.front() + (others > 0 ? " and " + std::to_string(others) + " more" : std::string()));
+  if (why.empty()) return;
+  const size_t alone = others > 0 && files.format != "idx" ? files.paths.size() : 0;
+  for (size_t i = 0; i < alone; ++i) {
+    stream::FileSourceOptions one = files;
+    one.paths = {files.paths[i]};
+    one.partitions = 1;
+    one.readings = {};
+    const auto opened = stream::OpenFiles(one);
+    if (!opened.ok()) Throw(opened.status());
+    const std::string its = WhyUnfit(job, schema, **opened, RangesOf(**opened), files.paths[i]);
+    if (its.empty()) continue;
+    why = its;
+    break;
+  }
+  job.config.At("schema").Fail(why);
 }
 
 // Devices that layers ask for have to be on this machine.
@@ -89,8 +109,10 @@ void CheckDevices(const Job& job) {
 
 void CheckFits(const Job& job, stream::Source& source, const std::vector<stream::PartitionRange>& ranges) {
   if (const FileStream* files = job.stream.files(); files != nullptr)
-    CheckFits(job, job.schema, source, ranges, files->options.paths.front());
-  if (job.stream.own() != nullptr) CheckFits(job, job.schema, source, ranges, job.stream.Describe());
+    CheckFiles(job, job.schema, files->options, source, ranges);
+  if (job.stream.own() == nullptr) return;
+  const std::string why = WhyUnfit(job, job.schema, source, ranges, job.stream.Describe());
+  if (!why.empty()) job.config.At("schema").Fail(why);
 }
 
 void CheckNotEmpty(const Job& job, const std::vector<stream::PartitionRange>& ranges) {
@@ -101,20 +123,16 @@ void CheckNotEmpty(const Job& job, const std::vector<stream::PartitionRange>& ra
 void CheckReadable(const Job& job) {
   CheckDevices(job);
   (void)stream::MakeDecoder(job.schema);  // has what it needs, such as the secrets of a registry
-  const auto ranges_of = [](stream::Source& source) {
-    auto ranges = source.Ranges();
-    if (!ranges.ok()) Throw(ranges.status());
-    return *ranges;
-  };
   if (job.evaluate) {
-    auto files = stream::OpenFiles(job.EvaluationFiles());
-    if (!files.ok()) Throw(files.status());
-    CheckFits(job, job.EvaluationSchema(), **files, ranges_of(**files), job.evaluate->paths.front());
+    const stream::FileSourceOptions files = job.EvaluationFiles();
+    auto opened = stream::OpenFiles(files);
+    if (!opened.ok()) Throw(opened.status());
+    CheckFiles(job, job.EvaluationSchema(), files, **opened, RangesOf(**opened));
   }
   if (job.stream.bots() != nullptr) return;  // they make the topic
   auto source = job.stream.Open();
   if (!source.ok()) Throw(source.status());
-  const auto ranges = ranges_of(**source);
+  const auto ranges = RangesOf(**source);
   CheckFits(job, **source, ranges);
   CheckNotEmpty(job, ranges);
 }

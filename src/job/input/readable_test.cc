@@ -81,6 +81,31 @@ TEST_F(ReadableTest, TheLimitOfDeadLettersHoldsForShortFiles) {
   EXPECT_EQ(mistake(110, 990, "train: {max_dead_letter_rate: 0.95}\n"), "");
 }
 
+TEST_F(ReadableTest, TheFileThatDoesNotFitIsNamed) {
+  const auto mistake = [&] {
+    return Mistake([&] { CheckReadable(Job::Load({.text = kCsvJob}, {.data = directory_.path()})); });
+  };
+  std::string bad = "x,y\n", few = bad;
+  for (int i = 0; i < 50; ++i) {
+    bad += "oops,2\n";
+    few += i % 4 == 0 ? "oops,2\n" : "1,2\n";
+  }
+  for (const char* name : {"a.csv", "c.csv"}) directory_.Write(name, "x,y\n1,2\n");
+  directory_.Write("b.csv", bad);
+  EXPECT_THAT(mistake(),
+              AllOf(HasSubstr("b.csv: 50 of the first 50 records"), HasSubstr("partition 0 offset 0: x:")));
+  for (const char* name : {"a.csv", "b.csv"}) directory_.Write(name, few);
+  EXPECT_THAT(mistake(), HasSubstr("a.csv: 13 of the first 50 records")) << "both are bad";
+  directory_.Write("a.csv", "x,y\n1,2\n");
+  directory_.Write("b.csv", "x,y\n1,2\n");
+  directory_.Write("c.csv", "z,y\n1,2\n");
+  EXPECT_THAT(mistake(),
+              AllOf(StartsWith("job:3: "), HasSubstr("c.csv: field 'x' is not among the columns")));
+  directory_.Write("c.csv", "of May, and June\n\nx,y\n1,2\n");
+  EXPECT_THAT(mistake(),
+              HasSubstr("c.csv: the names of the columns are in line 3; remove the lines above: tail -n +3"));
+}
+
 TEST_F(ReadableTest, HeadersThatDoNotFitAreSaid) {
   const auto mistake = [&] {
     return Mistake([&] { CheckReadable(Job::Load({.text = kCsvJob}, {.data = directory_.path()})); });

@@ -89,9 +89,16 @@ class CsvDecoder final : public Decoder {
 
   [[gnu::noinline]] Misfit WriteNoNumber(const FieldWriter& field, std::string_view value,
                                          const Row& row) const {
-    if (missing_ || !field.has_default() || !IsMissingNumber(value)) return field.Reason(value);
-    field.WriteDefault(row);
-    return {};
+    if (!missing_ && field.has_default() && IsMissingNumber(value)) {
+      field.WriteDefault(row);
+      return {};
+    }
+    Misfit why = field.Reason(value);
+    if (IsMissingNumber(value)) {
+      why.reason += field.has_default() ? "; `missing` of the schema does not list it"
+                                        : "; a `default` of the field would take its place";
+    }
+    return why;
   }
 
   [[gnu::noinline]] bool IsListed(std::string_view value) const {

@@ -41,7 +41,7 @@ TEST(CsvDecoder, MarksOfMissingNumbersTakeTheDefault) {
   EXPECT_THAT(rows.features, ElementsAre(1, 1, 7, 2, 7, 3, 7, 4, 7, 5, 7, 6, 7, 7, 7, 8, 7, 9));
   ASSERT_EQ(rows.dead.size(), 2u);
   EXPECT_EQ(rows.dead[0].reason, "x: 'oops' is not a number");
-  EXPECT_EQ(rows.dead[1].reason, "y: 'NA' is not a number") << "there is no default";
+  EXPECT_EQ(rows.dead[1].reason, "y: 'NA' is not a number; a `default` of the field would take its place");
 }
 
 TEST(CsvDecoder, MissingIsWhatTheSettingSays) {
@@ -51,7 +51,7 @@ TEST(CsvDecoder, MissingIsWhatTheSettingSays) {
   const DecodedRows rows = DecodeCsv(schema, {"-999,a", "-9999,NA", "none,none", ",", "NA,a"});
   EXPECT_THAT(rows.features, ElementsAre(0, 1, 0, -9999, 0, 1, 0, 1, 0, 0, 1, 0));
   ASSERT_EQ(rows.dead.size(), 1u);
-  EXPECT_EQ(rows.dead[0].reason, "x: 'NA' is not a number") << "it is not listed";
+  EXPECT_EQ(rows.dead[0].reason, "x: 'NA' is not a number; `missing` of the schema does not list it");
   EXPECT_EQ(DecodeCsv(CsvSchema("missing: NA\n", "x: {type: number}"), {"NA"}).dead.at(0).reason,
             "x: is missing");
   EXPECT_THAT(DecodeCsv(CsvSchema("", "c: {type: category, values: [NA, b]}"), {"NA"}).features,

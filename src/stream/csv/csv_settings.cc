@@ -88,7 +88,10 @@ CsvKnown KnownFrom(const CsvTexts& texts, const std::string& prefix) {
     if (!character) throw std::invalid_argument(prefix + name + " is '" + text + "'; " + rule);
     return character;
   };
-  return {.delimiter = parse("delimiter", texts.delimiter, ParseDelimiter, kDelimiterRule),
+  const auto delimiter = ParseDelimiter(texts.delimiter);
+  if (!delimiter && !texts.delimiter.empty())
+    throw std::invalid_argument(prefix + WhyNoDelimiter(texts.delimiter));
+  return {.delimiter = delimiter,
           .quote = parse("quote", texts.quote, ParseCsvCharacter, kCsvCharacterRule),
           .escape = parse("escape", texts.escape, ParseCsvCharacter, kCsvCharacterRule),
           .decimal = parse("decimal", texts.decimal, ParseDecimal, "it must be . or ,")};

@@ -5,10 +5,16 @@
 #include <iterator>
 #include <map>
 
+#include "base/hex.h"
+#include "stream/decode/text_hint.h"
+
 namespace leat::stream {
 namespace {
 
-constexpr std::string_view kCandidates = ",;\t|";
+// The second ones are tried where none of the first divides the lines. Hive writes \x01, others the unit
+// separator \x1f.
+constexpr std::string_view kCandidates[] = {",;\t|", "^~\x01\x1f"};
+constexpr std::string_view kCsvBlanks = " \t\r\n";
 
 // The number of columns that at least nine of ten records have; else 0.
 size_t UsualColumns(const std::vector<std::string_view>& records, const CsvDialect& dialect) {
@@ -22,6 +28,28 @@ size_t UsualColumns(const std::vector<std::string_view>& records, const CsvDiale
   return usual != counts.end() && 10 * usual->second >= 9 * records.size() ? usual->first : 0;
 }
 
+std::vector<std::string_view> WordsOf(std::string_view record) {
+  std::vector<std::string_view> words;
+  for (size_t at = 0; (at = record.find_first_not_of(kCsvBlanks, at)) != record.npos;) {
+    const size_t end = std::min(record.find_first_of(kCsvBlanks, at), record.size());
+    words.push_back(record.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+bool IsNumberText(std::string_view text) {
+  double number;
+  return CsvNumber(text, '.', &number) || IsMissingNumber(text);
+}
+
+// 3:0.5, as libsvm writes the values of a row that are not 0.
+bool IsIndexedPair(std::string_view word) {
+  const size_t colon = word.find(':');
+  return colon != word.npos && colon > 0 && IsNumberText(word.substr(0, colon)) &&
+         IsNumberText(word.substr(colon + 1));
+}
+
 CsvDialect WithDelimiter(CsvDialect dialect, char delimiter) {
   dialect.delimiter = delimiter;
   return dialect;
@@ -32,8 +60,8 @@ CsvDialect WithDelimiter(CsvDialect dialect, char delimiter) {
 std::optional<char> ParseDelimiter(std::string_view text) {
   if (text == "tab" || text == "\t") return '\t';
   const auto fits = [](char c) {
-    return c > 0x20 && c < 0x7f && std::isalnum(static_cast<unsigned char>(c)) == 0 &&
-           std::string_view("\"'+-._").find(c) == std::string_view::npos;
+    return c > 0 && c < 0x7f && std::isalnum(static_cast<unsigned char>(c)) == 0 &&
+           std::string_view("\"'+-._ \r\n").find(c) == std::string_view::npos;
   };
   return text.size() == 1 && fits(text[0]) ? std::optional(text[0]) : std::nullopt;
 }
@@ -41,12 +69,31 @@ std::optional<char> ParseDelimiter(std::string_view text) {
 char DelimiterFrom(const Config& config) {
   const std::string text = config.String();
   const auto delimiter = ParseDelimiter(text);
-  if (!delimiter) config.Fail("delimiter is '" + text + "'; " + kDelimiterRule);
+  if (!delimiter) config.Fail(WhyNoDelimiter(text));
   return *delimiter;
 }
 
+std::string WhyNoDelimiter(const std::string& text) {
+  const bool blank = text.find_first_not_of(kCsvBlanks) == text.npos;
+  return "delimiter is '" + text + "'; it must be tab or one character such as , ; or |" +
+         (blank ? "; blanks are written as commas by " + CommasForBlanks("FILE") : "");
+}
+
+std::string CommasForBlanks(const std::string& path) {
+  return "awk '{$1 = $1} 1' OFS=, " + path + " > rows.csv";
+}
+
 std::string DelimiterName(char delimiter) {
-  return delimiter == '\t' ? "tab" : std::string("'") + delimiter + "'";
+  if (delimiter == '\t') return "tab";
+  const bool control = delimiter > 0 && delimiter < 0x20;
+  return "'" + (control ? "\\x" + ToHex({&delimiter, 1}) : std::string(1, delimiter)) + "'";
+}
+
+CsvSample CsvSample::Below(size_t lines) const {
+  std::string_view rest = text_;
+  for (; lines > 0 && !rest.empty(); --lines)
+    rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
+  return CsvSample(std::string(rest));
 }
 
 std::vector<std::string_view> CsvSample::Records(const CsvDialect& dialect) const {
@@ -65,10 +112,13 @@ std::vector<std::string_view> CsvSample::Records(const CsvDialect& dialect) cons
 
 std::vector<Delimiter> FindDelimiters(const CsvSample& sample, const CsvDialect& dialect) {
   std::vector<Delimiter> found;
-  for (const char candidate : kCandidates) {
-    const CsvDialect its = WithDelimiter(dialect, candidate);
-    if (const size_t columns = UsualColumns(sample.Records(its), its); columns >= 2)
-      found.push_back({candidate, columns});
+  for (const std::string_view candidates : kCandidates) {
+    for (const char candidate : candidates) {
+      const CsvDialect its = WithDelimiter(dialect, candidate);
+      if (const size_t columns = UsualColumns(sample.Records(its), its); columns >= 2)
+        found.push_back({candidate, columns});
+    }
+    if (!found.empty()) break;
   }
   return found;
 }
@@ -98,6 +148,34 @@ Result<Delimiter> ChooseDelimiter(const std::string& path, const CsvSample& samp
   return Status(Code::kInvalidArgument, path + ": " + Describe(fitting.empty() ? found : fitting) +
                                             " divide the lines alike; say which it is (delimiter: \"" +
                                             found.front().character + "\")");
+}
+
+std::string WhyUndivided(const CsvSample& sample) {
+  size_t pairs = 0;
+  std::map<size_t, size_t> widths;
+  std::map<size_t, std::pair<size_t, bool>> numbers;  // of a word's place: how many, and whether all are
+  const auto records = sample.Records({.quote = '\0'});
+  for (const std::string_view record : records) {
+    const std::vector<std::string_view> words = WordsOf(record);
+    ++widths[words.size()];
+    pairs += words.size() > 1 && IsNumberText(words[0]) &&
+             std::all_of(words.begin() + 1, words.end(), IsIndexedPair);
+    if (record.data() == records.front().data()) continue;  // may be a header
+    for (size_t i = 0; i < words.size(); ++i) {
+      auto& [count, all] = numbers.try_emplace(i, 0, true).first->second;
+      ++count;
+      all = all && IsNumberText(words[i]);
+    }
+  }
+  const auto most = [&](size_t count) { return 10 * count >= 9 * records.size(); };
+  if (records.size() < 2) return "";
+  if (most(pairs)) return "has pairs INDEX:VALUE of libsvm";
+  const auto usual = std::ranges::max_element(widths, {}, [](const auto& entry) { return entry.second; });
+  const bool divided =
+      usual->first > 1 && most(usual->second) && std::ranges::any_of(numbers, [](const auto& place) {
+        return place.second.second && place.second.first > 0;
+      });
+  return divided ? "has columns divided by blanks" : "";
 }
 
 std::string Describe(std::span<const Delimiter> delimiters) {

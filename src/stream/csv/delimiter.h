@@ -18,10 +18,13 @@ namespace leat::stream {
 // A single character, or the word `tab`. None if it cannot be a delimiter: quotes, letters, digits, blanks
 // and characters of numbers.
 std::optional<char> ParseDelimiter(std::string_view text);
-inline constexpr const char* kDelimiterRule = "it must be tab or one character such as , ; or |";
+// "delimiter is 'ab'; it must be …"
+std::string WhyNoDelimiter(const std::string& text);
+// The command that writes a file whose columns are divided by blanks as CSV.
+std::string CommasForBlanks(const std::string& path);
 // Parses a job's setting; throws std::invalid_argument.
 char DelimiterFrom(const Config& config);
-// As shown in messages and job files: "','", "tab".
+// As shown in messages: "','", "tab", "'\x01'".
 std::string DelimiterName(char delimiter);
 
 struct Delimiter {
@@ -40,6 +43,12 @@ class CsvSample {
   // Records of a topic.
   explicit CsvSample(std::vector<std::string> records) : records_(std::move(records)) {}
 
+  // The same sample without its first lines; empty for records of a topic.
+  CsvSample Below(size_t lines) const;
+  bool of_file() const { return !text_.empty(); }
+  bool BeginsBlank() const {
+    return text_.substr(0, text_.find('\n')).find_first_not_of(" \t\r") == std::string::npos;
+  }
   // At most kMaxRecords, without blank lines.
   std::vector<std::string_view> Records(const CsvDialect& dialect) const;
 
@@ -49,7 +58,7 @@ class CsvSample {
 };
 
 // Those of comma, semicolon, tab and bar that divide at least nine of ten records into the same number of
-// columns, two or more. `dialect`: its quote and escape.
+// columns, two or more; if there are none, those of ^, ~, \x01 and \x1f. `dialect`: its quote and escape.
 std::vector<Delimiter> FindDelimiters(const CsvSample& sample, const CsvDialect& dialect = {});
 
 // The delimiter of a CSV file that begins so, with the fields of the schema. Chooses, among those of
@@ -58,6 +67,9 @@ std::vector<Delimiter> FindDelimiters(const CsvSample& sample, const CsvDialect&
 // `path` is for the message.
 Result<Delimiter> ChooseDelimiter(const std::string& path, const CsvSample& sample, const Schema& schema,
                                   bool header);
+
+// What lines that no delimiter divides have: "has columns divided by blanks". Empty if they are text.
+std::string WhyUndivided(const CsvSample& sample);
 
 // "',' (4 columns) and ';' (3 columns)"
 std::string Describe(std::span<const Delimiter> delimiters);

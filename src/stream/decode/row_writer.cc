@@ -12,6 +12,7 @@
 
 #include "base/multiversion.h"
 #include "base/rng.h"
+#include "stream/decode/utf8.h"
 
 namespace leat::stream {
 namespace {
@@ -40,9 +41,20 @@ std::string NumberSpelling(double x) {
 
 std::string Quoted(std::string_view text) {
   constexpr size_t kMax = 60;
+  const std::string_view kept = CutUtf8(text, kMax);
+  const bool readable = ValidUtf8(kept);
   std::string out = "'";
-  for (char c : text.substr(0, kMax)) out += c < 0x20 || c == 0x7f ? '?' : c;
-  return out + (text.size() > kMax ? "...'" : "'");
+  for (const char c : kept) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !readable)) {
+      out += '?';
+    } else if (byte < 0xa0 && out.back() == '\xc2') {  // U+0080 to U+009F control terminals, too
+      out.back() = '?';
+    } else {
+      out += c;
+    }
+  }
+  return out + (kept.size() < text.size() ? "...'" : "'");
 }
 
 FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
@@ -239,7 +251,7 @@ Misfit FieldWriter::Reason(std::string_view text) const {
   Misfit why(name_ + ": " + Quoted(text) + (takes_list() ? " is not a list" : " is not a number"));
   if (kind_ > Kind::kClass) return why;
   why.field = name_;
-  why.text = text.substr(0, kKeptText);
+  why.text = CutUtf8(text, kKeptText);
   return why;
 }
 

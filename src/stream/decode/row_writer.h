@@ -226,7 +226,8 @@ class RowSink {
   bool truth_;
 };
 
-// "'abc'", truncated and without unprintable characters, because dead letters are shown in terminals.
+// "'abc'", cut before a character, and with ? for those that control a terminal, because dead letters are
+// shown there, and for bytes that are not UTF-8.
 std::string Quoted(std::string_view text);
 
 }  // namespace leat::stream

@@ -36,6 +36,16 @@ TEST(FieldWriter, FindsEachValueOfACategoryAndNoOther) {
   }
 }
 
+TEST(Quoted, ShowsTextAsItIsAndCutsBetweenCharacters) {
+  EXPECT_EQ(Quoted("año"), "'año'");
+  EXPECT_EQ(Quoted("a\n\x1b[1m\x7f"), "'a??[1m?'");
+  EXPECT_EQ(Quoted("a\xc2\x9b\xc2\xa0z"), "'a?\xc2\xa0z'") << "a control character, and a blank";
+  EXPECT_EQ(Quoted("caf\xe9"), "'caf?'") << "latin-1";
+  EXPECT_EQ(Quoted(std::string(59, 'x') + "ñu"), "'" + std::string(59, 'x') + "...'");
+  EXPECT_EQ(Quoted(std::string(58, 'x') + "ñu"), "'" + std::string(58, 'x') + "ñ...'");
+  EXPECT_EQ(Quoted(std::string(80, '\x80')), "'...'");
+}
+
 TEST(FieldWriter, TakesTheLogarithmAsLog1pDoes) {
   Field field;
   field.log = true;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <vector>
+
+#include "stream/json/json_extent.h"
 
 namespace leat::stream {
 namespace {
@@ -12,15 +15,25 @@ struct Magic {
   std::string_view bytes;
   const char* what;
   const char* remedy;
+  bool binary = false;  // text can begin with the bytes, too
 };
 
 constexpr const char* kUnpack = "plain and gzip files can be read; unpack it: ";
+constexpr const char* kFromZlib =
+    "python3 -c 'import sys, zlib; sys.stdout.buffer.write(zlib.decompress(open(\"FILE\", \"rb\").read()))'";
+constexpr const char* kPixels = "write its pixels as numbers, such as to files of the format idx";
 constexpr const char* kFromPandas = "write it as CSV, such as with pandas: read_";
 
 constexpr Magic kMagic[] = {
     {0, "\x1f\x8b", "is compressed by gzip twice", "unpack it: gunzip -k FILE"},
     {4, "1AY&SY", "is compressed by bzip2", "bunzip2 -k FILE"},
     {0, {"\xfd\x37zXZ\0", 6}, "is compressed by xz", "xz -dk FILE"},
+    {0, {"\x5d\0\0", 3}, "is compressed by lzma", "xz -dk FILE"},
+    {0, "\x1f\x9d", "is compressed by compress", "gzip -dk FILE"},
+    {0, "\x78\x01", "is compressed by zlib", kFromZlib},
+    {0, "\x78\x5e", "is compressed by zlib", kFromZlib, true},
+    {0, "\x78\x9c", "is compressed by zlib", kFromZlib, true},
+    {0, "\x78\xda", "is compressed by zlib", kFromZlib, true},
     {0, "\x28\xb5\x2f\xfd", "is compressed by zstd", "zstd -d FILE"},
     {0, "\x04\x22\x4d\x18", "is compressed by lz4", "lz4 -d FILE"},
     {0, "7z\xbc\xaf\x27\x1c", "is a 7z archive", "7z x FILE"},
@@ -31,7 +44,31 @@ constexpr Magic kMagic[] = {
      "save it as CSV"},
     {0, "PAR1\x15", "is a Parquet file", "parquet"},
     {0, {"ARROW1\0", 7}, "is an Arrow file", "feather"},
+    {0, "FEA1", "is a Feather file", "feather", true},
+    {0, "ORC", "is an ORC file", "orc", true},
     {0, "\x89HDF\r\n\x1a\n", "is an HDF5 file", "hdf"},
+    {0, "\x80\x02", "is a pickle of Python", "pickle"},
+    {0, "\x80\x03", "is a pickle of Python", "pickle"},
+    {0, "\x80\x04", "is a pickle of Python", "pickle"},
+    {0, "\x80\x05", "is a pickle of Python", "pickle"},
+    {0, "<stata_dta>", "is a data set of Stata", "stata"},
+    {0, "\x71\x01\x01", "is a data set of Stata", "stata"},
+    {0, "\x71\x02\x01", "is a data set of Stata", "stata"},
+    {0, "\x72\x01\x01", "is a data set of Stata", "stata"},
+    {0, "\x72\x02\x01", "is a data set of Stata", "stata"},
+    {0, "\x73\x01\x01", "is a data set of Stata", "stata"},
+    {0, "\x73\x02\x01", "is a data set of Stata", "stata"},
+    {0, "$FL2", "is a data set of SPSS", "spss", true},
+    {0, "MATLAB 5.0 MAT-file", "is a MAT-file of Matlab",
+     "write its arrays as CSV; scipy.io.loadmat(\"FILE\") reads them"},
+    {0, "MATLAB 7.3 MAT-file", "is a MAT-file of Matlab",
+     "write its arrays as CSV; h5py.File(\"FILE\") reads them"},
+    {0,
+     {"X\n\0\0", 4},
+     "is an RDS file of R",
+     "write.csv(readRDS(\"FILE\"), \"rows.csv\", row.names = FALSE)"},
+    {0, "\x89PNG\r\n\x1a\n", "is a PNG picture", kPixels},
+    {0, "\xff\xd8\xff", "is a JPEG picture", kPixels},
     {0, "\x93NUMPY", "is an array of NumPy",
      "write it as CSV: numpy.savetxt(\"rows.csv\", a, delimiter=\",\")"},
     {0,
@@ -46,8 +83,17 @@ constexpr Magic kMagic[] = {
     {0, "version https://git-lfs.github.com/spec/", "is a pointer of Git LFS, not the data", "git lfs pull"},
 };
 
+// True for bytes that text has not, in the beginning.
+bool HasControls(std::string_view head) {
+  return std::ranges::any_of(head.substr(0, 4096), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x08 || (byte > 0x0d && byte < 0x20);
+  });
+}
+
 bool BeginsWith(std::string_view head, const Magic& magic) {
-  return head.size() >= magic.at && head.substr(magic.at).starts_with(magic.bytes);
+  return head.size() >= magic.at && head.substr(magic.at).starts_with(magic.bytes) &&
+         (!magic.binary || HasControls(head));
 }
 
 std::string WithFile(std::string remedy, const std::string& path) {
@@ -71,6 +117,8 @@ std::string WideEncoding(std::string_view head) {
   return "";
 }
 
+constexpr std::string_view kBlanks = " \t\r\n";
+
 std::string LowerStart(std::string_view text) {
   std::string lower;
   for (const char c : text.substr(0, 16))
@@ -80,8 +128,144 @@ std::string LowerStart(std::string_view text) {
 
 std::string_view FirstLine(std::string_view text) {
   std::string_view line = text.substr(0, text.find('\n'));
-  while (!line.empty() && std::string_view(" \t\r").find(line.back()) != line.npos) line.remove_suffix(1);
+  while (!line.empty() && kBlanks.find(line.back()) != line.npos) line.remove_suffix(1);
   return line;
+}
+
+std::string_view WithoutBlanks(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(kBlanks), text.size()));
+}
+
+// Old Macs ended lines with CR alone. Some programs then write LF behind the header.
+bool EndsLinesInCr(std::string_view head) {
+  const size_t line_feed = head.find('\n');
+  const std::string_view rest = line_feed == head.npos ? head : head.substr(line_feed + 1);
+  const size_t at = rest.find('\r');
+  if (at == rest.npos || rest.find('\n') != rest.npos) return false;
+  const bool in_quotes = std::ranges::count(rest.substr(0, at), '"') % 2 > 0;
+  return !in_quotes && !WithoutBlanks(rest.substr(at)).empty();
+}
+
+// Why text that begins with a bracket is a JSON array; empty if it is something else. `json`: it should be.
+std::string WhyArray(std::string_view text, bool json, const std::string& path) {
+  const std::string_view inner = WithoutBlanks(text.substr(1));
+  const size_t end = EndOfJson(text);
+  const std::string_view rest = end == text.npos ? "" : text.substr(end);
+  const std::string to_csv = path + " > rows.csv";
+  if (!inner.starts_with('{')) {
+    const bool value = std::ranges::any_of(std::initializer_list<std::string_view>{"true", "false", "null"},
+                                           [&](auto word) { return inner.starts_with(word); }) ||
+                       (!inner.empty() && std::string_view("[]\"-0123456789").find(inner[0]) != inner.npos);
+    const bool alone = end == text.npos ? inner.starts_with('[') : FirstLine(rest).empty();
+    if (value && alone && !WithoutBlanks(rest).empty())
+      return "has JSON arrays, whose values have no names; write them as CSV: jq -r '@csv' " + to_csv;
+    if (value && alone && inner.starts_with('['))
+      return "is a JSON array of arrays, whose values have no names; write them as CSV: jq -r '.[] | @csv' " +
+             to_csv;
+    if (value && alone && inner.starts_with(']')) return "is an empty JSON array; it has no records";
+    if (value && alone) return "is a JSON array of values; write one per line: jq -r '.[]' " + to_csv;
+    if (!json) return "";
+  }
+  return "is a JSON array; one object per line is needed: jq -c '.[]' " + path +
+         " > rows.jsonl (pandas: to_json(\"rows.jsonl\", orient=\"records\", lines=True))";
+}
+
+// A member of a JSON object, by the beginning of its value.
+struct Member {
+  std::string_view key;
+  char opens = '\0';       // the first character of the value
+  std::string_view inner;  // an object: its first key; else what follows that character
+};
+
+// Moves behind a character; false if it does not come next.
+bool Take(std::string_view* text, char c) {
+  *text = WithoutBlanks(*text);
+  if (!text->starts_with(c)) return false;
+  text->remove_prefix(1);
+  return true;
+}
+
+bool TakeKey(std::string_view* text, std::string_view* key) {
+  if (!Take(text, '"')) return false;
+  size_t end = 0;
+  while (end < text->size() && (*text)[end] != '"') end += (*text)[end] == '\\' ? 2 : 1;
+  if (end >= text->size()) return false;
+  *key = text->substr(0, end);
+  text->remove_prefix(end + 1);
+  return Take(text, ':');
+}
+
+// The first members of an object, up to one that is neither an array nor an object.
+std::vector<Member> FirstMembers(std::string_view text) {
+  constexpr size_t kLooked = 8;
+  std::vector<Member> members;
+  Member one;
+  Take(&text, '{');
+  while (members.size() < kLooked && TakeKey(&text, &one.key)) {
+    text = WithoutBlanks(text);
+    std::string_view value = text;
+    one.opens = value.empty() ? '\0' : value[0];
+    one.inner = {};
+    if (Take(&value, '{')) {
+      TakeKey(&value, &one.inner);
+    } else if (Take(&value, '[')) {
+      one.inner = WithoutBlanks(value);
+    }
+    members.push_back(one);
+    const bool nested = one.opens == '[' || one.opens == '{';
+    const size_t end = nested ? EndOfJson(text) : text.npos;
+    if (end == text.npos) break;
+    text.remove_prefix(end);
+    if (!Take(&text, ',')) break;
+  }
+  return members;
+}
+
+// Why the only object of a file is a whole table, as pandas and others write it; empty if it is none.
+std::string WhyTable(std::string_view text, const std::string& path) {
+  const size_t end = EndOfJson(text);
+  if (end != text.npos && !WithoutBlanks(text.substr(end)).empty()) return "";
+  const std::vector<Member> members = FirstMembers(text);
+  if (members.empty()) return "";
+  const Member& first = members.front();
+  const auto table = [&](const std::string& orient) {
+    return "is one JSON object that holds " + std::string(orient.empty() ? "columns" : "all rows") +
+           "; one object per line is needed: pandas.read_json(\"" + path + "\"" +
+           (orient.empty() ? "" : ", orient=\"" + orient + "\"") +
+           ").to_json(\"rows.jsonl\", orient=\"records\", lines=True)";
+  };
+  if (first.key == "columns" && first.opens == '[' &&
+      (members.size() == 1 || members[1].key == "index" || members[1].key == "data"))
+    return table("split");
+  if (first.key == "schema" && first.inner == "fields") return table("table");
+  const bool plain =
+      std::ranges::all_of(first.key, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  if (first.opens == '[' && first.inner.starts_with('{') && members.size() == 1 && plain)
+    return "is one JSON object that holds all rows; one object per line is needed: jq -c '." +
+           std::string(first.key) + "[]' " + path + " > rows.jsonl";
+  const bool alike = std::ranges::all_of(members, [&](const Member& member) {
+    return member.opens == '{' && !member.inner.empty() && member.inner == first.inner;
+  });
+  const auto numbered = [](std::string_view key) {
+    return !key.empty() && std::isdigit(static_cast<unsigned char>(key[0])) != 0;
+  };
+  if (alike && numbered(first.inner)) return table("");
+  return alike && numbered(first.key) ? table("index") : "";
+}
+
+// What the lines above the records of a table are; empty if there are none.
+std::string WhyPreamble(std::string_view text, const std::string& path) {
+  const std::string lower = LowerStart(text);
+  const std::string_view line = FirstLine(text);
+  if (lower.starts_with("sep=") && line.size() <= 5)
+    return "begins with " + std::string(line) + ", a line for Excel; remove it: tail -n +2 " + path +
+           " > rows.csv";
+  while (text.starts_with('%')) text = WithoutBlanks(text.substr(std::min(text.find('\n'), text.size())));
+  if (LowerStart(text).starts_with("@relation"))
+    return "is an ARFF file of Weka; write it as CSV: python3 -c 'import pandas, scipy.io.arff as a; "
+           "pandas.DataFrame(a.loadarff(\"" +
+           path + "\")[0]).to_csv(\"rows.csv\", index=False)'";
+  return "";
 }
 
 }  // namespace
@@ -100,7 +284,8 @@ std::string WrongBytes(std::string_view head, std::string_view format, const std
     const bool packed = what.find("compressed by") != what.npos || what.find("archive") != what.npos;
     if (packed && remedy.find("unpack") == remedy.npos) text += kUnpack;
     const bool table = remedy.find(' ') == remedy.npos;
-    return table ? text + kFromPandas + std::string(remedy) + "(\"" + path + "\").to_csv(\"rows.csv\")"
+    return table ? text + kFromPandas + std::string(remedy) + "(\"" + path +
+                       "\").to_csv(\"rows.csv\", index=False)"
                  : text + WithFile(std::string(remedy), path);
   }
   if (encoded || format == "idx" || format == "text") return "";
@@ -112,26 +297,19 @@ std::string WrongBytes(std::string_view head, std::string_view format, const std
 
 std::string WrongText(std::string_view head, std::string_view format, const std::string& path) {
   if (format == "idx" || format == "text") return "";
-  if (head.find('\n') == head.npos) {
-    const size_t at = head.find('\r');
-    if (at != head.npos && head.find_first_not_of(" \t\r", at) != head.npos)
-      return "ends its lines with CR alone, as old Macs did; convert it: tr '\\r' '\\n' < " + path;
-  }
-  const size_t begin = head.find_first_not_of(" \t\r\n");
-  if (begin == head.npos) return "";
-  const std::string_view text = head.substr(begin);
+  if (EndsLinesInCr(head))
+    return "ends its lines with CR alone, as old Macs did; convert it: tr '\\r' '\\n' < " + path;
+  const std::string_view text = WithoutBlanks(head);
+  if (text.empty()) return "";
   const std::string lower = LowerStart(text);
   if (lower.starts_with("<!doctype html") || lower.starts_with("<html"))
     return "is an HTML page, not the data; was its address that of a page, or a login?";
   if (lower.starts_with("<?xml")) return "is XML; write its records as CSV or JSON lines";
-  const size_t inner = text.find_first_not_of(" \t\r\n", 1);
-  const bool objects = text[0] == '[' && inner != text.npos && text[inner] == '{';
-  if (objects || (text[0] == '[' && format == "json")) {
-    return "is a JSON array; one object per line is needed: jq -c '.[]' " + path +
-           " > rows.jsonl (pandas: to_json(\"rows.jsonl\", orient=\"records\", lines=True))";
-  }
+  if (text[0] == '[') return WhyArray(text, format == "json", path);
+  if (text[0] != '{') return format == "json" ? "" : WhyPreamble(text, path);
+  if (std::string table = WhyTable(text, path); !table.empty()) return table;
   if (format == "csv") {
-    if (text[0] == '{' && inner != text.npos && text[inner] == '"')
+    if (WithoutBlanks(text.substr(1)).starts_with('"'))
       return "has JSON objects; say format: json, in stream: files: and in schema:";
     return "";
   }

@@ -14,6 +14,7 @@
 #include "stream/decode/utf8.h"
 #include "stream/file/lines.h"
 #include "stream/inspect/peek.h"
+#include "stream/json/json_extent.h"
 
 namespace leat::stream {
 namespace {
@@ -24,6 +25,8 @@ constexpr size_t kMaxDepth = 16;  // of nested objects
 constexpr size_t kMaxDistinctTotal = size_t{2} << 20;
 constexpr size_t kMaxTextBytes = size_t{64} << 20;
 constexpr size_t kBytesOfAnEntry = 96;  // of the map entry of a text
+// Lines that may be above a header.
+constexpr size_t kMostAbove = 20;
 // Of a file: more than its first record may be.
 constexpr size_t kBeginning = 4096;
 // A longer text is not a category.
@@ -67,6 +70,7 @@ class ColumnReader {
     ++column_.values;
     Distinguish(text);
     if (number == nullptr) {
+      AddSpelling(SpellingOf(text), text);
       if (IsMissingNumber(text)) {
         ++word_count_;
         words_.emplace(text);
@@ -85,6 +89,13 @@ class ColumnReader {
     ++column_.numbers;
     plain_.Add(x);
     if (x > -1) logs_.Add(std::log1p(x));
+  }
+  // A text of JSON.
+  void AddText(std::string_view text) {
+    double number;
+    Add(text, nullptr);
+    const bool code = text.size() > 1 && text[0] == '0' && std::ranges::all_of(text, IsDigit);
+    if (!code && CsvNumber(text, '.', &number)) AddSpelling(&kInQuotes, text);
   }
   void AddMissing(uint64_t count = 1) { column_.missing += count; }
   void AddAbsent(uint64_t count = 1) {
@@ -125,6 +136,11 @@ class ColumnReader {
   }
 
  private:
+  void AddSpelling(const Spelling* spelling, std::string_view text) {
+    if (spelling == nullptr) return;
+    Column::Spelled& spelled = column_.spelled[spelling];
+    if (spelled.count++ == 0) spelled.first = text;
+  }
   void Distinguish(std::string_view text) {
     const uint64_t hash = Mix(HashName(text));
     if (hashes_.contains(hash)) {
@@ -282,18 +298,17 @@ class Inspector {
       return Status(Code::kDataLoss, path_ + ": has " + std::to_string(guess.columns) + " columns; at most " +
                                          std::to_string(kMaxColumns));
     }
-    std::vector<std::vector<std::string>> rows;
+    LEAT_RETURN_IF_ERROR(CheckDivided(sample, guess));
     const auto records = sample.Records(dialect_);
-    for (const std::string_view record : records) {
-      if (Split(record).empty()) rows.emplace_back(fields_.begin(), fields_.end());
-    }
-    made_.header = options_.header.value_or(IsHeader(rows));
-    if (!options_.header && records.size() == 1 && !HasNumber(rows.front())) {
+    const auto rows = RowsOf(records, guess);
+    LEAT_RETURN_IF_ERROR(CheckFirstLine(sample, rows, guess));
+    made_.header = options_.header.value_or(IsHeader(rows, guess));
+    if (!options_.header && records.size() == 1 && !HasNumber(rows.front(), guess)) {
       return Status(Code::kDataLoss,
                     path_ + ": has one line, which may be its header; if it is a record, say --no-header");
     }
     const size_t names = rows.front().size(), columns = made_.delimiter.columns;
-    const bool one_less = names + 1 == columns && options_.header.value_or(!HasNumber(rows.front()));
+    const bool one_less = names + 1 == columns && options_.header.value_or(!HasNumber(rows.front(), guess));
     if (one_less || (made_.header && names != columns)) {
       return Status(Code::kDataLoss, path_ + ": the first line names " + std::to_string(names) +
                                          " columns, the others have " + std::to_string(columns) +
@@ -308,6 +323,48 @@ class Inspector {
     return Status();
   }
 
+  Status CheckDivided(const CsvSample& sample, const CsvGuess& guess) const {
+    const std::string why = guess.columns > 1 || options_.csv.delimiter ? "" : WhyUndivided(sample);
+    if (why.empty()) return {};
+    const bool pairs = why.find("INDEX") != why.npos;
+    return {Code::kDataLoss,
+            path_ + ": " + why + "; " +
+                (pairs ? "write its columns as CSV (sklearn.datasets.load_svmlight_file reads them)"
+                       : "write them as CSV" + (sample.of_file() ? ": " + CommasForBlanks(path_) : "")) +
+                ", or say --delimiter , if it has one column"};
+  }
+
+  // A title or comments above the header would become it, and the header a record.
+  Status CheckFirstLine(const CsvSample& sample, const std::vector<std::vector<std::string>>& rows,
+                        const CsvGuess& guess) const {
+    const bool fits = guess.columns > 1 && rows.front().size() == guess.columns;
+    if (fits || !options_.header.value_or(true)) return {};
+    for (size_t lines = 1; lines <= kMostAbove; ++lines) {
+      const CsvSample below = sample.Below(lines);
+      if (below.BeginsBlank()) continue;
+      const auto its = DetectCsv(path_, below, options_.csv);
+      if (!its.ok() || its->columns < 2) continue;
+      if (!IsHeader(RowsOf(below.Records(its->dialect), *its), *its)) continue;
+      const std::string line = std::to_string(lines + 1);
+      return {Code::kDataLoss, path_ + ": the names of the columns are in line " + line +
+                                   "; remove the lines above: tail -n +" + line + " " + path_ +
+                                   " > rows.csv (or say --no-header)"};
+    }
+    return {};
+  }
+
+  static std::vector<std::vector<std::string>> RowsOf(const std::vector<std::string_view>& records,
+                                                      const CsvGuess& guess) {
+    std::vector<std::vector<std::string>> rows;
+    std::vector<std::string_view> fields;
+    std::string scratch;
+    for (const std::string_view record : records) {
+      if (SplitCsv(record, guess.dialect, &fields, &scratch).empty())
+        rows.emplace_back(fields.begin(), fields.end());
+    }
+    return rows;
+  }
+
   static std::string WhyNotText(std::string_view record) {
     const std::string why = WhyNotUtf8(record);
     return why.empty() ? why : why + "; has the file another encoding (--encoding latin-1)?";
@@ -315,10 +372,10 @@ class Inspector {
 
   // True for a line without numbers above a column of numbers. Without such a column, the names must be
   // distinct and must not be among the values.
-  bool IsHeader(const std::vector<std::vector<std::string>>& rows) const {
+  static bool IsHeader(const std::vector<std::vector<std::string>>& rows, const CsvGuess& guess) {
+    if (rows.size() < 2 || rows.front().size() != guess.columns) return false;
     const auto& first = rows.front();
-    if (first.size() != made_.delimiter.columns || rows.size() < 2) return false;
-    if (HasNumber(first)) return false;
+    if (HasNumber(first, guess)) return false;
     double number;
     bool numbers = false;
     bool repeated = std::unordered_set<std::string>(first.begin(), first.end()).size() < first.size();
@@ -327,7 +384,7 @@ class Inspector {
       for (size_t r = 1; r < rows.size(); ++r) {
         if (rows[r].size() != first.size() || IsMissingNumber(rows[r][c])) continue;
         ++values;
-        count += NumberFrom(rows[r][c], &number);
+        count += CsvNumber(rows[r][c], guess.decimal, &number);
         repeated = repeated || rows[r][c] == first[c];
       }
       numbers = numbers || (values > 0 && count == values);
@@ -335,14 +392,10 @@ class Inspector {
     return numbers || !repeated;
   }
 
-  bool HasNumber(const std::vector<std::string>& row) const {
+  static bool HasNumber(const std::vector<std::string>& row, const CsvGuess& guess) {
     double number;
-    return std::ranges::any_of(row, [&](const std::string& text) { return NumberFrom(text, &number); });
-  }
-
-  // The text can be anywhere.
-  bool NumberFrom(const std::string& text, double* number) const {
-    return CsvNumber(text, made_.decimal, number);
+    return std::ranges::any_of(
+        row, [&](const std::string& text) { return CsvNumber(text, guess.decimal, &number); });
   }
 
   std::string Split(std::string_view record) { return SplitCsv(record, dialect_, &fields_, &scratch_); }
@@ -379,8 +432,10 @@ class Inspector {
     keys_.clear();
     members_.clear();
     std::string wrong;
-    if (const auto error = ReadDocument(line, &wrong))
-      return std::string("is not a JSON object: ") + simdjson::error_message(error);
+    if (const auto error = ReadDocument(line, &wrong)) {
+      const std::string why = WhyNoObject(line);
+      return "is not a JSON object: " + (why.empty() ? simdjson::error_message(error) : why);
+    }
     if (!wrong.empty()) return wrong;
     for (const Member& member : members_) {
       LEAT_ASSIGN_OR_RETURN(ColumnReader* const column, ColumnOf(member.keys));
@@ -478,7 +533,7 @@ class Inspector {
       case Type::object:
         return column->AddNested();
       case Type::string:
-        return IsMissing(member.text) ? column->AddMissing() : column->Add(member.text, nullptr);
+        return IsMissing(member.text) ? column->AddMissing() : column->AddText(member.text);
       default:
         return column->Add(member.text, &member.number);
     }
@@ -564,8 +619,11 @@ Result<Inspection> Inspect(const std::string& name, Source& topic, const Inspect
     if (record.find_first_not_of(" \t\r\n") != std::string_view::npos) first.emplace_back(record);
   }
   if (first.empty()) return Status(Code::kDataLoss, name + ": has no records");
-  if (first.front().find('\0') != std::string::npos)
-    return Status(Code::kDataLoss, name + ": its records are not text");
+  if (first.front().find('\0') != std::string::npos) {
+    const std::string why = WhyNoObject(first.front());
+    return Status(Code::kDataLoss,
+                  name + ": its records are not text" + (why.empty() ? "" : ": the first " + why.substr(3)));
+  }
   Inspector inspector(name, options);
   const std::string beginning = first.front();
   LEAT_RETURN_IF_ERROR(inspector.Begin(CsvSample(std::move(first)), beginning));

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "stream/csv/detect.h"
+#include "stream/inspect/spelling.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 
@@ -39,6 +40,12 @@ struct Column {
   bool rising = true;    // numbers increase by a constant step
   double min = 0, max = 0, mean = 0, std = 0;
   double log_mean = 0, log_std = 0;  // of log(1 + x); if min is at least 0
+  // Texts that hold a number which no decoder reads: how many, and the first one.
+  struct Spelled {
+    uint64_t count = 0;
+    std::string first;
+  };
+  std::map<const Spelling*, Spelled> spelled;
   // Each distinct text and its count; complete up to kMaxTexts.
   std::map<std::string, uint64_t, std::less<>> texts;
   uint64_t distinct = 0;           // at most kMaxDistinct; there may be more

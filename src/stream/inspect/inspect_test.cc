@@ -410,6 +410,129 @@ TEST_F(InspectTest, FilesOfAnotherKindAreNamed) {
   EXPECT_THAT(ErrorOf("a,b\r1,2\r"), HasSubstr("CR alone"));
 }
 
+TEST_F(InspectTest, LinesThatNoDelimiterDividesAreNamed) {
+  std::string blanks, pairs, words = "note\n", times = "t\n";
+  for (int i = 0; i < 30; ++i) {
+    const std::string number = std::to_string(i * 0.5);
+    blanks += "   " + number + "  " + std::to_string(i % 2) + "\n";
+    pairs += std::to_string(i % 2) + " 1:" + number + (i % 3 > 0 ? " 7:1\n" : "\n");
+    words += "a word" + std::to_string(i % 5) + "\n";
+    times += "2026-01-31 12:00:0" + std::to_string(i % 5) + "\n";
+  }
+  for (const std::string header : {"", "a y\n", "# a y\n"})
+    EXPECT_THAT(ErrorOf(header + blanks), AllOf(HasSubstr("rows: has columns divided by blanks"),
+                                                HasSubstr("awk '{$1 = $1} 1' OFS=, " + (dir_ / "rows"))));
+  EXPECT_THAT(ErrorOf(pairs), HasSubstr("rows: has pairs INDEX:VALUE of libsvm"));
+  EXPECT_EQ(ErrorOf(blanks, {.delimiter = ','}), "");
+  EXPECT_EQ(ErrorOf(words), "");
+  EXPECT_EQ(ErrorOf(times), "");
+}
+
+TEST_F(InspectTest, RarerDelimitersAreFoundWhereNoOtherDivides) {
+  for (const std::string delimiter : {"^", "~", "\x01", "\x1f"}) {
+    std::string text = "a" + delimiter + "y\n";
+    for (int i = 0; i < 30; ++i) text += std::to_string(i * i) + delimiter + std::to_string(i % 2) + "\n";
+    const std::string proposal = ProposalFor(text, "y");
+    EXPECT_EQ(SchemaOf(proposal).delimiter, delimiter[0]) << proposal;
+    EXPECT_THAT(proposal, Not(HasSubstr("\x01")));
+    EXPECT_EQ(Look("a^b,y\n1^2,3\n3^4,5\n").delimiter.character, ',');
+  }
+  EXPECT_THAT(MistakeIn("a:y\nu:v\nw:x\nz:t\nu:u\nw:v\na:a\nw:w\nv:v\n" + std::string("u:w\n") +
+                            "b:b\nc:c\nd:d\ne:e\nf:f\ng:g\nh:h\ni:i\nj:j\nk:k\nl:l\n",
+                        ""),
+              HasSubstr("no delimiter was found among"));
+}
+
+TEST_F(InspectTest, LinesAboveTheHeaderAreNamed) {
+  std::string table = "a,y\n";
+  for (int i = 0; i < 12; ++i) table += std::to_string(i * i) + "," + std::to_string(i % 2) + "\n";
+  EXPECT_THAT(ErrorOf("# made by x\n# on Friday\n" + table),
+              AllOf(HasSubstr("rows: the names of the columns are in line 3"), HasSubstr("tail -n +3")));
+  EXPECT_THAT(ErrorOf("Report of May\n\n\n" + table), HasSubstr("tail -n +4"));
+  EXPECT_EQ(ErrorOf(table), "");
+  EXPECT_EQ(ErrorOf("# made by x\n" + table, {.header = false}), "");
+  EXPECT_TRUE(Look("#a,y\n1,0\n2,1\n").header);
+  EXPECT_FALSE(Look("1\n" + std::string("1,0\n2,1\n2,1\n2,1\n2,1\n2,1\n2,1\n2,1\n2,1\n2,1\n")).header)
+      << "a record that is cut";
+}
+
+TEST_F(InspectTest, NumbersThatAreSpelledInAnotherWayAreNamed) {
+  const std::pair<std::string, std::string> spellings[] = {
+      {"1,5", "with a decimal comma, such as '0,5', are texts; `decimal: \",\"`"},
+      {"2,345", "with a comma, decimal or of thousands"},
+      {"1.234,5", "with separators of thousands"},
+      {"1,234.5", "with separators of thousands"},
+      {"1.234.567", "with separators of thousands"},
+      {"$5", "with a sign of currency"},
+      {"-5,5 €", "with a sign of currency"},
+      {"5%", "with a percent sign"},
+      {"5\u00a0", "with a no-break space"},
+      {"\u22125", "with the minus sign U+2212"},
+  };
+  for (const auto& [one, how] : spellings) {
+    for (const int different : {9, 90}) {
+      std::string text = "v;version;y\n";
+      for (int i = 0; i < 90; ++i) {
+        std::string value = one;
+        value.replace(value.find_last_of("123456789"), 1, std::to_string(i % different % 9 + 1));
+        if (different > 9) value.replace(value.find_first_of("0123456789"), 1, std::to_string(i + 10));
+        if (different > 9 && how.starts_with("with a comma")) value = std::to_string(i + 10) + ",345";
+        text += value + ";1." + std::to_string(i % 7) + ";" + std::to_string(i % 2) + "\n";
+      }
+      const std::string proposal = ProposalFor(text, "y");
+      const std::string shown = different > 9 ? how.substr(0, how.find(',')) : how;
+      EXPECT_THAT(proposal, AllOf(HasSubstr("90 numbers " +
+                                            (different > 9 ? shown : how.substr(0, how.find(", such"))))))
+          << one << "\n"
+          << proposal;
+      EXPECT_THAT(proposal, Not(HasSubstr("an id?")));
+    }
+  }
+  std::string infinite = "v,b,y\n";
+  for (int i = 0; i < 100; ++i)
+    infinite += std::string(i % 20 == 0   ? "1.#QNAN"
+                            : i % 10 == 0 ? "-inf"
+                                          : std::to_string(i)) +
+                "," + std::to_string(i * i) + "," + std::to_string(i % 2) + "\n";
+  EXPECT_THAT(ProposalFor(infinite, "y"),
+              HasSubstr("10 numbers that are infinite or undefined, such as '1.#QNAN'"));
+  std::string words = "v,y\n";
+  for (int i = 0; i < 100; ++i) words += (i % 10 ? "a," : "5%,") + std::to_string(i % 2) + "\n";
+  EXPECT_THAT(ProposalFor(words, "y"), Not(HasSubstr("percent")));
+}
+
+TEST_F(InspectTest, NumbersInQuotesAreNoNumbersOfJson) {
+  std::string few, many;
+  for (int i = 0; i < 60; ++i) {
+    const std::string rest =
+        ",\"zip\":\"0" + std::to_string(i % 3) + "\",\"y\":" + std::to_string(i % 2) + "}\n";
+    few += "{\"a\":\"" + std::to_string(i % 4) + ".5\"" + rest;
+    many += "{\"a\":\"" + std::to_string(i) + ".5\"" + rest;
+  }
+  EXPECT_THAT(ProposalFor(few, "y"),
+              HasSubstr("# 60 numbers in quotes, such as '0.5', are texts; write them without quotes"));
+  EXPECT_THAT(ProposalFor(many, "y"),
+              AllOf(HasSubstr("a: {role: ignore}"), HasSubstr("60 numbers in quotes")));
+}
+
+TEST_F(InspectTest, ReasonsNameWhatIsThere) {
+  std::string odd = "a,b,y\n";
+  for (int i = 0; i < 30; ++i)
+    odd += (i == 3 ? "x," : std::to_string(i * i) + ",") + (i == 5 ? "z," : std::to_string(i * i % 7) + ",") +
+           std::to_string(i % 2) + "\n";
+  EXPECT_THAT(ProposalFor(odd, "y"),
+              AllOf(HasSubstr("# 1 text such as 'x': too many dead letters of 30 records"),
+                    Not(HasSubstr("missing"))));
+  EXPECT_THAT(MistakeIn("a,a,y\n1,2,0\n2,1,1\n3,3,0\n", "y"),
+              HasSubstr("'a' (another column has the same name), 'a' (another"));
+  std::string text = "año,ort,y\n";
+  for (int i = 0; i < 30; ++i)
+    text += std::to_string(i * i) + (i % 3 ? ",Yes," : ",yes,") + (i % 2 ? "Cádiz\n" : "Köln\n");
+  EXPECT_THAT(ProposalFor(text, ""), HasSubstr("'y' ('Cádiz', 'Köln')"));
+  EXPECT_THAT(ProposalFor(text, "y"), HasSubstr("# 'Yes' and 'yes' are two values"));
+  EXPECT_THAT(MistakeIn(text, "ano"), HasSubstr("'año'"));
+}
+
 TEST_F(InspectTest, NestedJsonHasPathsAndMissingValuesHaveDefaults) {
   std::string text;
   for (int i = 0; i < 100; ++i) {
@@ -497,6 +620,17 @@ TEST(InspectTopic, RecordsOfAllPartitions) {
   EXPECT_EQ(some->rows + some->bad_rows, 30u);
   EXPECT_FALSE(some->whole_file);
   EXPECT_EQ(some->columns.at(0).max, 2009) << "of the last partition, too";
+}
+
+TEST(InspectTopic, WhatIsNoJsonIsNamed) {
+  const std::string prefix("\0\0\0\1\2", 5);
+  EXPECT_EQ(Inspect("t", *MakeMemorySource({prefix + "{\"a\":1}"}, 1), {}).status().message(),
+            "t: its records are not text: the first begins with the 5 bytes of a schema registry, 0 and the "
+            "id of schema 258; its producer needs a plain JSON serializer");
+  EXPECT_THAT(Inspect("t", *MakeMemorySource({"{\"a\":1},", "{\"a\":2},"}, 1), {}).status().message(),
+              HasSubstr("offset 0: is not a JSON object: ',' follows it"));
+  EXPECT_EQ(Inspect("t", *MakeMemorySource({"1 2", "3 4", "5 6"}, 1), {}).status().message(),
+            "t: has columns divided by blanks; write them as CSV, or say --delimiter , if it has one column");
 }
 
 TEST(InspectTopic, TheFirstRecordIsNoHeader) {

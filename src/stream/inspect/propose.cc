@@ -24,6 +24,8 @@ constexpr double kMissingShare = 0.05;
 constexpr double kAbsentShare = 0.5;
 // In a column of numbers, the share of texts that are treated as missing values.
 constexpr double kOddShare = 0.05;
+// What a remark ends with, if records are lost.
+constexpr std::string_view kDead = ": dead letters";
 constexpr size_t kMaxName = 128;  // allowed in job files
 
 std::string Count(uint64_t n) {
@@ -118,23 +120,53 @@ Proposal NumberProposal(const Column& column) {
     });
     proposal.remarks.push_back(Count(odd) + (odd == 1 ? " text" : " texts") +
                                (text == column.texts.end() ? "" : " such as " + Quoted(text->first)) +
-                               ": dead letters");
+                               std::string(kDead));
   }
   if (column.missing > column.absent)
-    proposal.remarks.push_back(Count(column.missing - column.absent) + " missing: dead letters");
+    proposal.remarks.push_back(Count(column.missing - column.absent) + " missing" + std::string(kDead));
   if (HasClasses(column) && column.whole && column.distinct > 2)
     proposal.remarks.push_back(Count(column.distinct) + " different values: a category?");
   return proposal;
+}
+
+// Nearly all values are numbers, many of which no decoder reads; empty for other columns.
+std::string SpellingRemark(const Column& column) {
+  uint64_t spelled = 0;
+  for (const auto& [spelling, found] : column.spelled) spelled += found.count;
+  if (spelled == 0 || static_cast<double>(column.values - column.numbers - spelled) >
+                          kOddShare * static_cast<double>(column.values))
+    return "";
+  const auto& [spelling, most] =
+      *std::ranges::max_element(column.spelled, {}, [](const auto& entry) { return entry.second.count; });
+  return Count(most.count) + " numbers " + std::string(spelling->how) + ", such as " + Quoted(most.first) +
+         ", are texts; " + std::string(spelling->remedy);
+}
+
+// Two of the listed values that differ in case or blanks alone; empty if there are none.
+std::string AlikeRemark(const Column& column) {
+  std::map<std::string, std::string> seen;
+  for (const auto& [text, count] : column.texts) {
+    std::string plain;
+    for (const char c : text) {
+      if (c != ' ' && c != '\t') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    const auto [at, first] = seen.emplace(plain, text);
+    if (!first) return Quoted(at->second) + " and " + Quoted(text) + " are two values";
+  }
+  return "";
 }
 
 Proposal TextProposal(const Column& column, bool json) {
   Proposal proposal;
   const bool nearly_unique = column.distinct > kListedInProposal &&
                              static_cast<double>(column.distinct) > 0.8 * static_cast<double>(column.values);
-  if (column.unique() || nearly_unique) return Ignored("nearly every text is another one: an id?");
+  const std::string spelling = SpellingRemark(column);
+  if (column.unique() || nearly_unique)
+    return Ignored(spelling.empty() ? "nearly every text is another one: an id?" : spelling);
   if (column.texts.size() == column.distinct && column.distinct <= kListedInProposal) {
     proposal.kind = Proposal::Kind::kCategory;
     proposal.settings = "type: category, values: " + ListOf(ValuesOf(column));
+    if (const std::string alike = AlikeRemark(column); !alike.empty()) proposal.remarks.push_back(alike);
   } else {
     uint64_t buckets = 64;
     while (buckets < 2 * column.distinct && buckets < 1024) buckets *= 2;
@@ -143,6 +175,7 @@ Proposal TextProposal(const Column& column, bool json) {
     proposal.remarks.push_back(Count(column.distinct) + (column.all_distinct_known ? "" : " and more") +
                                " different values");
   }
+  if (!spelling.empty()) proposal.remarks.push_back(spelling);
   if (column.codes) proposal.remarks.push_back("zeros before the digits: a code, no number");
   if (column.missing == 0) return proposal;
   // In CSV, and as a text in JSON, it is a value like any other that is not listed.
@@ -258,8 +291,14 @@ void LimitLosses(std::vector<Proposal>* proposals, const Column* label, const st
   std::ranges::sort(losing, std::greater<>(), [&](size_t c) { return (*proposals)[c].lost; });
   for (const size_t c : losing) {
     if (static_cast<double>(lost) <= kMissingShare * static_cast<double>(rows)) return;
-    lost -= (*proposals)[c].lost;
-    (*proposals)[c] = Ignored(Count((*proposals)[c].lost) + " of " + Count(rows) + " missing");
+    const Proposal losing_most = (*proposals)[c];
+    lost -= losing_most.lost;
+    std::string why;
+    for (const std::string& remark : losing_most.remarks) {
+      if (remark.ends_with(kDead))
+        why += (why.empty() ? "" : ", ") + remark.substr(0, remark.size() - kDead.size());
+    }
+    (*proposals)[c] = Ignored(why + ": too many dead letters of " + Count(rows) + " records");
   }
 }
 
@@ -317,6 +356,12 @@ std::string CharacterName(char c) {
   return c == '\0' ? "none" : std::string(1, c);
 }
 
+// Why a file has one column; empty if it has more.
+std::string OneColumnRemark(const Inspection& inspection) {
+  if (inspection.format != Schema::Format::kCsv || inspection.delimiter.columns != 1) return "";
+  return "no delimiter was found among ',', ';', tab, '|', '^' and '~' (--delimiter says another one)";
+}
+
 std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   const bool csv = inspection.format == Schema::Format::kCsv;
   std::string text = "# Proposed by `leat schema` from " +
@@ -331,8 +376,8 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
     if (inspection.decimal != '.') text += std::string(", decimal ") + inspection.decimal;
   }
   text += "\n";
-  if (csv && inspection.delimiter.columns == 1)
-    text += "# There is one column only: no delimiter was found among ',', ';', tab and '|'.\n";
+  if (const std::string one = OneColumnRemark(inspection); !one.empty())
+    text += "# There is one column only: " + one + ".\n";
   if (inspection.bad_rows > 0) {
     text += "# " + Count(inspection.bad_rows) +
             " rows would be dead letters; the first: " + Quoted(inspection.first_bad) + "\n";
@@ -374,15 +419,18 @@ std::string WhyLeftOut(const std::string& name, size_t columns) {
 
 // The columns and why none of them makes a feature, as in "a (constant: 1), y (the label)".
 std::string Reasons(const std::vector<Column>& columns, const std::vector<Proposal>& proposals,
-                    const Column* label) {
+                    const Column* label, const std::map<std::string_view, size_t>& names) {
   constexpr size_t kShown = 10;
   std::string text;
   for (size_t c = 0; c < columns.size() && c < kShown; ++c) {
     const auto& remarks = proposals[c].remarks;
+    const std::string& name = columns[c].name;
+    const std::string left_out = WhyLeftOut(name, names.at(name));
     text += (c > 0 ? ", " : "") + Quoted(columns[c].name) + " (" +
-            (&columns[c] == label ? "the label"
-             : remarks.empty()    ? "left out"
-                                  : remarks.front()) +
+            (!left_out.empty()      ? left_out
+             : &columns[c] == label ? "the label"
+             : remarks.empty()      ? "left out"
+                                    : remarks.front()) +
             ")";
   }
   return columns.size() > kShown ? text + ", …" : text;
@@ -415,9 +463,12 @@ std::string Propose(const Inspection& inspection, const ProposeOptions& options)
     text += FieldLine(columns[c], proposals[c]);
     features += &columns[c] != label && proposals[c].kind != Proposal::Kind::kIgnored;
   }
-  if (features == 0)
+  if (features == 0) {
+    const std::string one = OneColumnRemark(inspection);
     throw std::invalid_argument("no column would make a feature; " + Count(columns.size()) +
-                                " were read: " + Reasons(columns, proposals, label));
+                                (columns.size() == 1 ? " was read: " : " were read: ") +
+                                Reasons(columns, proposals, label, names) + (one.empty() ? "" : "; " + one));
+  }
   if (label != nullptr) text += ModelRemark(*label);
   return text;
 }

@@ -1,6 +1,8 @@
 #include "stream/json/json_parser.h"
 
+#include "stream/csv/split.h"
 #include "stream/decode/number.h"
+#include "stream/json/json_extent.h"
 
 namespace leat::stream {
 namespace {
@@ -17,7 +19,10 @@ std::string_view TextOf(ondemand::value& value) {
 // Our own parser: simdjson before 3.6.3 misreads "0." and more than 19 digits.
 bool NumberFrom(const FieldWriter& field, std::string_view text, double* number, Misfit* reason) {
   if (ParseNumber(text.data(), number) == text.data() + text.size()) return true;
-  *reason = field.name() + ": " + Quoted(text) + " is not a number that fits";
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  const bool zero = digits.size() > 1 && digits[0] == '0' && IsDigit(digits[1]);
+  *reason = field.name() + ": " + Quoted(text) +
+            (zero ? " is no JSON: a number has no zeros before it" : " is not a number that fits");
   return false;
 }
 
@@ -78,7 +83,12 @@ simdjson::error_code ParseField(const FieldWriter& field, ondemand::value value,
     case ondemand::json_type::string: {
       std::string_view text;
       if (const auto error = value.get_string().get(text)) return error;
-      if (!field.WriteText(text, row)) *reason = field.Reason(text);
+      if (double number; field.takes_number() && CsvNumber(text, '.', &number)) {
+        *reason =
+            field.name() + ": " + Quoted(text) + " is a text that holds a number; write it without quotes";
+      } else if (!field.WriteText(text, row)) {
+        *reason = field.Reason(text);
+      }
       return simdjson::SUCCESS;
     }
     case ondemand::json_type::number:
@@ -125,7 +135,8 @@ bool JsonParser::Parse(std::string_view record, const Row& row, Misfit* reason) 
   const simdjson::error_code error = ParseRecord(record, row, reason);
   if (!reason->empty()) return false;
   if (error) {
-    *reason = std::string("not a JSON object: ") + simdjson::error_message(error);
+    const std::string why = WhyNoObject(record);
+    *reason = "not a JSON object: " + (why.empty() ? simdjson::error_message(error) : why);
     return false;
   }
   const FieldWriter* const missing = fields_.FillDefaults(row);
