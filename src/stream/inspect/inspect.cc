@@ -237,7 +237,7 @@ static_assert(LineReader::kPadding >= simdjson::SIMDJSON_PADDING);
 static_assert(RecordBatch::kPadding >= simdjson::SIMDJSON_PADDING);
 
 // A value of a JSON object that is no object itself, as decoders read it.
-struct Member {
+struct Leaf {
   std::vector<std::string> keys;
   ondemand::json_type type;
   std::string_view text =
@@ -430,16 +430,16 @@ class Inspector {
 
   Result<std::string> ReadObject(std::string_view line) {
     keys_.clear();
-    members_.clear();
+    leaves_.clear();
     std::string wrong;
     if (const auto error = ReadDocument(line, &wrong)) {
       const std::string why = WhyNoObject(line);
       return "is not a JSON object: " + (why.empty() ? simdjson::error_message(error) : why);
     }
     if (!wrong.empty()) return wrong;
-    for (const Member& member : members_) {
-      LEAT_ASSIGN_OR_RETURN(ColumnReader* const column, ColumnOf(member.keys));
-      AddMember(member, column);
+    for (const Leaf& leaf : leaves_) {
+      LEAT_ASSIGN_OR_RETURN(ColumnReader* const column, ColumnOf(leaf.keys));
+      AddLeaf(leaf, column);
     }
     for (ColumnReader& column : columns_) {
       if (column.seen() == made_.rows) column.AddAbsent();
@@ -490,23 +490,23 @@ class Inspector {
       const auto error = value.get_object().get(inner);
       return error ? error : ReadMembers(inner, wrong);
     }
-    Member member{.keys = keys_, .type = type};
+    Leaf leaf{.keys = keys_, .type = type};
     if (type == Type::string) {
-      if (const auto error = value.get_string().get(member.text)) return error;
+      if (const auto error = value.get_string().get(leaf.text)) return error;
     } else if (type != Type::object && type != Type::array) {
-      member.text = value.raw_json_token();
-      member.text = member.text.substr(0, member.text.find_last_not_of(" \t\r\n") + 1);
+      leaf.text = value.raw_json_token();
+      leaf.text = leaf.text.substr(0, leaf.text.find_last_not_of(" \t\r\n") + 1);
     }
-    if (type == Type::null && member.text != "null") return simdjson::N_ATOM_ERROR;
+    if (type == Type::null && leaf.text != "null") return simdjson::N_ATOM_ERROR;
     if (type == Type::boolean) {
       bool truth;
       if (const auto error = value.get_bool().get(truth)) return error;
-      member.number = truth;
-    } else if (const char* const begin = member.text.data();
-               type == Type::number && ParseNumber(begin, &member.number) != begin + member.text.size()) {
-      *wrong = PathText(keys_) + ": " + Quoted(member.text) + " is not a number that fits";
+      leaf.number = truth;
+    } else if (const char* const begin = leaf.text.data();
+               type == Type::number && ParseNumber(begin, &leaf.number) != begin + leaf.text.size()) {
+      *wrong = PathText(keys_) + ": " + Quoted(leaf.text) + " is not a number that fits";
     }
-    members_.push_back(std::move(member));
+    leaves_.push_back(std::move(leaf));
     return simdjson::SUCCESS;
   }
 
@@ -524,18 +524,18 @@ class Inspector {
     return &columns_[at->second];
   }
 
-  static void AddMember(const Member& member, ColumnReader* column) {
+  static void AddLeaf(const Leaf& leaf, ColumnReader* column) {
     using Type = ondemand::json_type;
-    switch (member.type) {
+    switch (leaf.type) {
       case Type::null:
         return column->AddAbsent();
       case Type::array:
       case Type::object:
         return column->AddNested();
       case Type::string:
-        return IsMissing(member.text) ? column->AddMissing() : column->AddText(member.text);
+        return IsMissing(leaf.text) ? column->AddMissing() : column->AddText(leaf.text);
       default:
-        return column->Add(member.text, &member.number);
+        return column->Add(leaf.text, &leaf.number);
     }
   }
 
@@ -581,7 +581,7 @@ class Inspector {
   std::vector<ColumnReader> columns_;
   std::map<std::vector<std::string>, size_t> places_;
   std::vector<std::string> keys_;  // of the object that is read
-  std::vector<Member> members_;
+  std::vector<Leaf> leaves_;
   std::vector<std::string_view> fields_;
   std::string scratch_;
   ondemand::parser parser_;

@@ -423,7 +423,7 @@ TEST_F(InspectTest, LinesThatNoDelimiterDividesAreNamed) {
     EXPECT_THAT(ErrorOf(header + blanks), AllOf(HasSubstr("rows: has columns divided by blanks"),
                                                 HasSubstr("awk '{$1 = $1} 1' OFS=, " + (dir_ / "rows"))));
   EXPECT_THAT(ErrorOf(pairs), HasSubstr("rows: has pairs INDEX:VALUE of libsvm"));
-  EXPECT_EQ(ErrorOf(blanks, {.delimiter = ','}), "");
+  EXPECT_EQ(ErrorOf(blanks, {.csv = {.delimiter = ','}}), "");
   EXPECT_EQ(ErrorOf(words), "");
   EXPECT_EQ(ErrorOf(times), "");
 }
