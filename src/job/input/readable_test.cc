@@ -75,9 +75,9 @@ TEST_F(ReadableTest, TheLimitOfDeadLettersHoldsForShortFiles) {
     return Mistake([&] { CheckReadable(Job::Load({.text = kCsvJob + more}, {.data = directory_.path()})); });
   };
   EXPECT_EQ(mistake(18, 2), "") << "10 % of 21 are allowed";
-  EXPECT_THAT(mistake(16, 3),
-              AllOf(HasSubstr("3 of the first 20 records do not fit"), HasSubstr("'oops' is not a number")));
-  EXPECT_THAT(mistake(110, 990), HasSubstr("990 of the first 1101 records"));
+  EXPECT_THAT(mistake(16, 3), AllOf(HasSubstr("a.csv: 3 of the first 19 records do not fit"),
+                                    HasSubstr("'oops' is not a number")));
+  EXPECT_THAT(mistake(110, 990), HasSubstr("990 of the first 1100 records"));
   EXPECT_EQ(mistake(110, 990, "train: {max_dead_letter_rate: 0.95}\n"), "");
 }
 
