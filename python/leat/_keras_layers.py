@@ -82,9 +82,9 @@ def check(model):
 
 
 def _check_training(model):
-    kind = base_of(model).__name__
-    if kind not in ("Model", "Functional", "Sequential"):
-        raise ValueError(f"the model {model.name}: Leat does not train models of the type {kind}; docs/python.md lists what it "
+    kind = base_of(model)
+    if kind is not None and kind.__name__ not in ("Model", "Functional", "Sequential"):
+        raise ValueError(f"the model {model.name}: Leat does not train models of the type {kind.__name__}; docs/python.md lists what it "
                          "trains as Keras does")
     for method in _TRAINING:
         made_in = getattr(getattr(model, method, None), "__module__", "keras")

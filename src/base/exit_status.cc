@@ -97,12 +97,8 @@ Status StatusOf(const std::exception& error) {
     return {Code::kResourceExhausted, "out of memory"};
   if (const auto* system = dynamic_cast<const std::system_error*>(&error);
       system != nullptr && (system->code().category() == std::system_category() ||
-                            system->code().category() == std::generic_category())) {
-    const int number = system->code().value();
-    // That of a thread says no more than the errno.
-    const std::string what = number == EAGAIN ? "no more threads can be started (ulimit -u, pids.max): " : "";
-    return {CodeOfErrno(number), what + error.what()};
-  }
+                            system->code().category() == std::generic_category()))
+    return {CodeOfErrno(system->code().value()), error.what()};
   const bool wrong = dynamic_cast<const std::invalid_argument*>(&error) != nullptr;
   return {wrong ? Code::kInvalidArgument : Code::kInternal, error.what()};
 }

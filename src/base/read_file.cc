@@ -10,7 +10,7 @@
 
 namespace leat {
 
-Result<std::string> ReadFile(const std::string& path, uint64_t most) {
+Result<std::string> ReadFirstBytes(const std::string& path, uint64_t most) {
   const auto failed = [&path] { return Status(CodeOfErrno(errno), path + ": " + std::strerror(errno)); };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
   if (file == nullptr) return failed();

@@ -89,7 +89,7 @@ std::string NewDirectory(const std::string& name) {
   }
 }
 
-// All that the newest checkpoint has is read, which may take minutes; Ctrl-C ends the process at once.
+// The whole newest checkpoint is read, which may take minutes; Ctrl-C ends the process at once.
 std::string CheckCheckpoints(const job::Job& job) {
   const SignalWatch signals([](int) { _exit(ExitStatus::kInterrupted); });
   uint64_t bytes = 0;
@@ -318,8 +318,8 @@ Status Runner::OnNotReady(pid_t pid, bool again, bool over, const std::string& l
                                      "; see " + log);
 }
 
-// What the host lacks for now, such as processes or space for the log, is waited for; other errors end the
-// job.
+// A host that lacks something for now, such as processes or space for the log, is waited for; other errors
+// end the job.
 void Runner::StartRole(const std::string& role, uint32_t index) {
   if (!failure_.empty()) return;
   const std::string name = NameOf(role, index);

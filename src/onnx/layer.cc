@@ -14,10 +14,11 @@ std::string ReadBytes(const Config& setting, const std::string& path) {
   constexpr uintmax_t kMax = uintmax_t{1} << 31;
   std::error_code error;
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
-    setting.Fail("cannot read " + path);
-  auto bytes = ReadFile(path, kMax);
+    setting.Fail(path + " is no file");
+  auto bytes = ReadFirstBytes(path, kMax);
   if (!bytes.ok() && ExitStatusOf(bytes.status().code()) != ExitStatus::kBadInput) Throw(bytes.status());
-  if (!bytes.ok() || bytes->empty()) setting.Fail("cannot read " + path);
+  if (!bytes.ok()) setting.Fail("cannot read " + bytes.status().message());
+  if (bytes->empty()) setting.Fail(path + " is empty");
   if (bytes->size() >= kMax) setting.Fail(path + " has more bytes than the limit of ONNX, 2 GiB");
   return std::move(bytes).value();
 }

@@ -98,6 +98,7 @@ class Agent {
   };
 
   void Reap() {
+    probed_.reset();
     for (const auto& end : processes_.Reap()) {
       const auto at = std::ranges::find_if(locals_, [&](const auto& l) { return l.second.pid == end.pid; });
       if (at == locals_.end()) {
@@ -119,12 +120,14 @@ class Agent {
   }
 
   // Why no process can do better here at present; ok: the host is not to blame. A disk that takes no writes
-  // ends processes with 75, 2 or 1, by the error, and with a signal if their files are mapped.
-  Status HostFailure(const launcher::ProcessEnd& end) const {
+  // ends processes with 75, 2 or 1, by the error, and with a signal if their files are mapped. One probe is
+  // for all that have ended at the same time: a slow disk would hold up the agent's reports.
+  Status HostFailure(const launcher::ProcessEnd& end) {
     if (end.exit_code == ExitStatus::kDone) return {};
     if (end.exit_code == launcher::kNotStarted)
       return {Code::kResourceExhausted, "the process could not be started"};
-    return ProbeAgentDirectory(options_.directory);
+    if (!probed_) probed_ = ProbeAgentDirectory(options_.directory);
+    return *probed_;
   }
 
   // They are started again while their job runs.
@@ -502,8 +505,9 @@ class Agent {
   uint64_t sequence_ = 0, events_ = 0;
   bool heard_ = false;
   std::optional<Time> silent_since_;
-  std::string complaint_;  // the last failure of a report
-  std::string pool_id_;    // empty: no pool has answered yet
+  std::optional<Status> probed_;  // of the directory, since the last Reap
+  std::string complaint_;         // the last failure of a report
+  std::string pool_id_;           // empty: no pool has answered yet
   launcher::SignalWatch signals_;
 };
 

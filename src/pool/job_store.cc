@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/bytes.h"
 #include "checkpoint/file.h"
 #include "net/security/certificate.h"
 #include "net/security/private_file.h"
@@ -22,15 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kIdBytes = 8;
 constexpr size_t kLargestFile = size_t{8} << 20;
-
-Result<std::string> ReadFile(const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(auto file, checkpoint::File::Open(path, O_RDONLY));
-  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
-  if (size > kLargestFile) return Status(Code::kDataLoss, path + " has " + std::to_string(size) + " bytes");
-  std::string text(size, '\0');
-  LEAT_RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(text.data(), text.size()))));
-  return text;
-}
 
 // Whether there is a certificate that is good, and half of whose life is not over.
 bool IsFresh(const fs::path& folder) {
@@ -55,8 +47,8 @@ Result<std::unique_ptr<JobStore>> JobStore::Open(const std::string& directory,
     LEAT_RETURN_IF_ERROR(WritePoolId(directory, "id", net::RandomHex(kIdBytes)));
   LEAT_ASSIGN_OR_RETURN(store->id_, ReadPoolId(directory + "/id"));
   if (fs::exists(directory + "/run")) {
-    LEAT_ASSIGN_OR_RETURN(const std::string text, ReadFile(directory + "/run"));
-    store->run_ = std::strtoull(text.c_str(), nullptr, 10);
+    LEAT_ASSIGN_OR_RETURN(const Bytes run, checkpoint::ReadFile(directory + "/run", kLargestFile));
+    store->run_ = std::strtoull(std::string(AsText(run)).c_str(), nullptr, 10);
   }
   if (++store->run_ >= uint64_t{1} << 31)
     return Status(Code::kDataLoss, directory + "/run has no number of a start");
@@ -70,8 +62,8 @@ Result<std::vector<StoredJob>> JobStore::Read() const {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory_ + "/jobs", error)) {
     if (entry.path().extension() != ".json") continue;
-    LEAT_ASSIGN_OR_RETURN(const std::string text, ReadFile(entry.path().string()));
-    auto job = StoredFromJson(text);
+    LEAT_ASSIGN_OR_RETURN(const Bytes text, checkpoint::ReadFile(entry.path().string(), kLargestFile));
+    auto job = StoredFromJson(std::string(AsText(text)));
     if (!job.ok()) return job.status().With(entry.path().string());
     if (entry.path().stem().string() != std::to_string(job->record.id))
       return Status(Code::kDataLoss, entry.path().string() + " is job " + std::to_string(job->record.id));

@@ -126,7 +126,7 @@ class PoolProcess {
 
   Result<std::string> OnReport(Time now, const std::string& body) {
     LEAT_ASSIGN_OR_RETURN(const AgentReport report, ReportFromJson(body));
-    // What the agent runs and has would be taken for jobs of this pool with the same numbers.
+    // Its processes and directories would be taken for jobs of this pool with the same numbers.
     if (!report.pool.empty() && report.pool != store_->id()) {
       return Status(Code::kFailedPrecondition,
                     "the directory of agent '" + report.agent + "' belongs to pool " + report.pool +

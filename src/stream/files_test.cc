@@ -293,17 +293,19 @@ TEST_F(FilesTest, JsonThatHasNoObjectPerLineIsNamed) {
     EXPECT_THAT(found("[{\"a\": 1}, {\"a\": 2}]"), HasSubstr("jq -c '.[]'"));
     EXPECT_THAT(found(R"({"a":{"0":1,"1":2},"y":{"0":0,"1":1}})"),
                 AllOf(HasSubstr("is one JSON object that holds columns"),
-                      HasSubstr("f\").to_json(\"rows.jsonl\", orient=\"records\", lines=True)")));
+                      HasSubstr("f\").to_json(\"f.new.jsonl\", orient=\"records\", lines=True)")));
     EXPECT_THAT(found(R"({"a":{"0":)" + std::string(100'000, '1')), HasSubstr("holds columns")) << "cut off";
     EXPECT_THAT(found(R"({"columns":["a","y"],"index":[0],"data":[[1,2]]})"), HasSubstr("orient=\"split\""));
     EXPECT_THAT(found(R"({"0":{"a":1,"y":0},"1":{"a":2,"y":1}})"), HasSubstr("orient=\"index\""));
     EXPECT_THAT(found(R"({"schema":{"fields":[]},"data":[]})"), HasSubstr("orient=\"table\""));
     EXPECT_THAT(found("{\n  \"data\": [\n    {\"a\": 1}\n]}\n"), HasSubstr("jq -c '.data[]'"));
+    EXPECT_THAT(found("{\"data\": [{\"a\": 1}," + std::string(100'000, ' ')), HasSubstr("jq -c '.data[]'"));
   }
   for (const char* good :
        {R"({"a":{"0":1},"y":0})", R"({"items":[{"a":1}],"y":0})", R"({"a":{"b":1},"c":{"b":1}})",
         R"({"a":[1,2]})", "{\"a\":{\"0\":1}}\n{\"a\":{\"0\":2}}\n", "{}\n{}"})
     EXPECT_EQ(why(good, "json"), "") << good;
+  EXPECT_EQ(why("{\"events\": [{\"a\": 1}," + std::string(100'000, ' '), "json"), "") << "a long record";
 }
 
 TEST_F(FilesTest, CutsTextIntoWindows) {

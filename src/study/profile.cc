@@ -155,7 +155,7 @@ Result<Profile> ParseProfile(std::string_view text, std::string_view name) {
 }
 
 Profile ReadProfile(const std::string& file) {
-  const auto text = ReadFile(file, kMaxBytes + 1);
+  const auto text = ReadFirstBytes(file, kMaxBytes + 1);
   ThrowIfError(text.status());
   Result<Profile> profile = ParseProfile(*text, file);
   ThrowIfError(profile.status());

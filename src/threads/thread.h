@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -19,13 +20,17 @@ namespace leat {
 // and std::terminate would count as a crash. Throws std::system_error if the host has no more threads.
 template <class Body>
 std::thread StartThread(Body body) {
-  return std::thread([body = std::move(body)]() mutable {
-    try {
-      body();
-    } catch (const std::exception& error) {
-      EndProcess(error);
-    }
-  });
+  try {
+    return std::thread([body = std::move(body)]() mutable {
+      try {
+        body();
+      } catch (const std::exception& error) {
+        EndProcess(error);
+      }
+    });
+  } catch (const std::system_error& error) {
+    throw std::system_error(error.code(), "no more threads can be started (ulimit -u, pids.max)");
+  }
 }
 
 // Runs `work` on so many threads at the same time, and returns the first error; an exception is one, too. If

@@ -20,8 +20,8 @@ TEST(StartThread, RunsItsBody) {
 TEST(StartThread, AnExceptionEndsTheProcessWithItsStatus) {
   const auto end = [](auto error) { StartThread([error] { throw error; }).join(); };
   EXPECT_EXIT(end(std::bad_alloc()), ::testing::ExitedWithCode(75), "leat: out of memory");
-  EXPECT_EXIT(end(std::system_error(EAGAIN, std::generic_category())), ::testing::ExitedWithCode(75),
-              "leat: no more threads can be started");
+  EXPECT_EXIT(end(std::system_error(EAGAIN, std::generic_category(), "no more threads")),
+              ::testing::ExitedWithCode(75), "leat: no more threads: .*");
   EXPECT_EXIT(end(std::invalid_argument("units: 0")), ::testing::ExitedWithCode(2), "leat: units: 0");
   EXPECT_EXIT(end(std::logic_error("?")), ::testing::ExitedWithCode(1), "leat: [?]");
 }

@@ -256,7 +256,7 @@ def test_the_file_that_does_not_fit_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("content, parts", [
-    ("0.5 0\n1.5 1\n2.5 0\n" * 10, ["has columns divided by blanks", "awk '{$1 = $1} 1' OFS=, d > rows.csv"]),
+    ("0.5 0\n1.5 1\n2.5 0\n" * 10, ["has columns divided by blanks", "awk '{$1 = $1} 1' OFS=, d > d.new.csv"]),
     ("   0.5   0\n   1.5   1\n" * 10, ["has columns divided by blanks"]),
     ("0 1:0.5 3:1\n1 2:0.5\n" * 10, ["has pairs INDEX:VALUE of libsvm"]),
     ("# made by hand\n# in May\na,y\n" + "1,0\n2,1\n" * 20, ["the names of the columns are in line 3", "tail -n +3 d"]),

@@ -368,7 +368,8 @@ def test_a_model_that_does_not_fit_into_memory(tmp_path):
         resource.prlimit(serve.process.pid, resource.RLIMIT_AS, (most, most))
         with started(tmp_path, job_file, "--workers", 1, "--ps", 1, "--listen", f"127.0.0.1:{port}"):
             assert serve.process.wait(120) == 75, serve.text()[-2000:]
-        assert serve.text().splitlines()[-1] == "leat: out of memory", serve.text()[-2000:]
+        # Of what there is too little first depends on the sizes of the stacks.
+        assert re.match("leat: (out of memory|no more threads)", serve.text().splitlines()[-1]), serve.text()[-2000:]
 
 
 def test_bad_arguments(tmp_path):
@@ -501,9 +502,10 @@ def test_a_hostile_client_beside_good_ones(tmp_path, trained, kind, seconds, lea
                 hostile.wait()
             before = steady.replies, fresh.replies
             leat.wait_for(lambda: steady.replies > before[0] and fresh.replies > before[1], "further replies")
-        for clients in [steady, fresh]:
+        for clients, during in zip([steady, fresh], before):
             assert not clients.failures, (len(clients.failures), clients.replies, clients.failures[:3])
-            assert clients.replies > (0 if security else 10)  # handshakes share one thread with the hostile ones
+            # Handshakes share one thread with the hostile ones.
+            assert during > (0 if security else 10), "no replies beside the hostile client"
         assert sent >= least
         page = Observer(view_token(TOKEN)).get(metrics, "/metrics").body
         ended = int(re.search(r"^leat_serve_connections_refused_total (\d+)$", page, re.MULTILINE)[1])

@@ -157,7 +157,7 @@ Config Config::Parse(std::string_view yaml, std::string_view name) {
 }
 
 Config Config::ParseFile(const std::string& path) {
-  const auto text = ReadFile(path, config_text::kMaxBytes + 1);
+  const auto text = ReadFirstBytes(path, config_text::kMaxBytes + 1);
   ThrowIfError(text.status());
   if (text->size() > config_text::kMaxBytes)
     config_text::FailAt(path, 1,

@@ -56,17 +56,14 @@ void UseHeader(const stream::FileSourceOptions& files, std::vector<std::string> 
     schema->UseColumns(std::move(names), path);
   } catch (const std::invalid_argument&) {
     // A title or comments above the header are taken for it.
-    constexpr size_t kMostAbove = 20;
     const auto text = stream::SampleText(path, {.format = files.format, .encoding = files.encoding});
     if (!text.ok()) throw;
     const stream::CsvSample sample(*text);
-    for (size_t lines = 1; lines <= kMostAbove; ++lines) {
+    for (size_t lines = 1; lines <= stream::kMostAboveHeader; ++lines) {
       const stream::CsvSample below = sample.Below(lines);
       const auto records = below.Records(schema->dialect());
       if (below.BeginsBlank() || records.empty() || !NamesFields(*schema, records.front())) continue;
-      const std::string line = std::to_string(lines + 1);
-      throw std::invalid_argument(path + ": the names of the columns are in line " + line +
-                                  "; remove the lines above: tail -n +" + line + " " + path + " > rows.csv");
+      throw std::invalid_argument(path + ": " + stream::NamesAreInLine(path, lines + 1));
     }
     throw;
   }

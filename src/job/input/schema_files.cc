@@ -31,7 +31,7 @@ std::string ReadBytes(const fs::path& path, uintmax_t most, const std::string& w
   if (!fs::status_known(status))
     Throw(Status(CodeOfErrno(error.value()), path.string() + ": " + error.message()).With(where));
   if (!fs::is_regular_file(status)) RefuseFile(where, path.string() + ": there is no such file");
-  auto bytes = ReadFile(path, most + 1);
+  auto bytes = ReadFirstBytes(path, most + 1);
   ThrowIfError(bytes.status().With(where));
   if (bytes->size() > most)
     RefuseFile(where, path.string() + ": is too large; at most " + std::to_string(most) + " bytes");

@@ -19,9 +19,9 @@ namespace leat::roles {
 
 class InputErrors {
  public:
-  // Gives up on missing or damaged data after `read_timeout`, on what may heal
-  // by itself (ExitStatus::kMayHeal) after 60 times as long, on other errors after 6 times as long. Errors
-  // are recorded in `progress`, which must outlive this.
+  // Missing or damaged data are given up after `read_timeout`, errors that may heal (ExitStatus::kMayHeal)
+  // after 60 times as long, others after 6 times as long. Errors are recorded in `progress`, which must
+  // outlive this.
   InputErrors(const job::Job& job, Duration read_timeout, protocol::WorkerProgress* progress);
 
   // Starts to keep dead letters in the job's directory, if it has one.

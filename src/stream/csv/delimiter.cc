@@ -7,6 +7,7 @@
 
 #include "base/hex.h"
 #include "stream/decode/text_hint.h"
+#include "stream/file/command.h"
 
 namespace leat::stream {
 namespace {
@@ -39,8 +40,7 @@ std::vector<std::string_view> WordsOf(std::string_view record) {
 }
 
 bool IsNumberText(std::string_view text) {
-  double number;
-  return CsvNumber(text, '.', &number) || IsMissingNumber(text);
+  return IsCsvNumber(text) || IsMissingNumber(text);
 }
 
 // 3:0.5, as libsvm writes the values of a row that are not 0.
@@ -80,7 +80,12 @@ std::string WhyNoDelimiter(const std::string& text) {
 }
 
 std::string CommasForBlanks(const std::string& path) {
-  return "awk '{$1 = $1} 1' OFS=, " + path + " > rows.csv";
+  return "awk '{$1 = $1} 1' OFS=, " + ShellWord(path) + " > " + NewFile(path, ".csv");
+}
+
+std::string NamesAreInLine(const std::string& path, size_t line) {
+  return "the names of the columns are in line " + std::to_string(line) +
+         "; remove the lines above: " + FromLine(path, line);
 }
 
 std::string DelimiterName(char delimiter) {
@@ -93,6 +98,9 @@ CsvSample CsvSample::Below(size_t lines) const {
   std::string_view rest = text_;
   for (; lines > 0 && !rest.empty(); --lines)
     rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
+  constexpr size_t kEnough = 16 << 10;  // to find a header, line by line
+  if (rest.size() > kEnough && rest.rfind('\n', kEnough) != rest.npos)
+    rest = rest.substr(0, rest.rfind('\n', kEnough) + 1);
   return CsvSample(std::string(rest));
 }
 

@@ -20,6 +20,9 @@ namespace leat::stream {
 std::optional<char> ParseDelimiter(std::string_view text);
 // "delimiter is 'ab'; it must be …"
 std::string WhyNoDelimiter(const std::string& text);
+// Lines that may be above a header, and what to do about them.
+inline constexpr size_t kMostAboveHeader = 20;
+std::string NamesAreInLine(const std::string& path, size_t line);
 // The command that writes a file whose columns are divided by blanks as CSV.
 std::string CommasForBlanks(const std::string& path);
 // Parses a job's setting; throws std::invalid_argument.
@@ -43,7 +46,7 @@ class CsvSample {
   // Records of a topic.
   explicit CsvSample(std::vector<std::string> records) : records_(std::move(records)) {}
 
-  // The same sample without its first lines; empty for records of a topic.
+  // The beginning of the sample without its first lines; empty for records of a topic.
   CsvSample Below(size_t lines) const;
   bool of_file() const { return !text_.empty(); }
   bool BeginsBlank() const {
@@ -57,8 +60,8 @@ class CsvSample {
   std::vector<std::string> records_;  // if there is no text
 };
 
-// Those of comma, semicolon, tab and bar that divide at least nine of ten records into the same number of
-// columns, two or more; if there are none, those of ^, ~, \x01 and \x1f. `dialect`: its quote and escape.
+// Finds those of comma, semicolon, tab and bar that divide at least nine of ten records into the same number
+// of columns, two or more; if there are none, those of ^, ~, \x01 and \x1f. `dialect`: its quote and escape.
 std::vector<Delimiter> FindDelimiters(const CsvSample& sample, const CsvDialect& dialect = {});
 
 // The delimiter of a CSV file that begins so, with the fields of the schema. Chooses, among those of
@@ -68,7 +71,7 @@ std::vector<Delimiter> FindDelimiters(const CsvSample& sample, const CsvDialect&
 Result<Delimiter> ChooseDelimiter(const std::string& path, const CsvSample& sample, const Schema& schema,
                                   bool header);
 
-// What lines that no delimiter divides have: "has columns divided by blanks". Empty if they are text.
+// Names what lines have that no delimiter divides: "has columns divided by blanks". Empty if they are text.
 std::string WhyUndivided(const CsvSample& sample);
 
 // "',' (4 columns) and ';' (3 columns)"

@@ -82,11 +82,6 @@ CsvFit FitOf(const CsvSample& sample, CsvDialect dialect, const CsvKnown& known)
   return fit;
 }
 
-bool IsNumberWith(const std::string& text, char decimal) {
-  double number;
-  return CsvNumber(text, decimal, &number);
-}
-
 // Digits after the comma of a number: 1,5 has one.
 size_t DigitsAfterComma(const std::string& text) {
   const size_t comma = text.find(',');
@@ -100,8 +95,8 @@ char DecimalOf(const CsvFit& fit) {
     for (size_t r = 1; r < fit.rows.size(); ++r) {  // the first may be a header
       const auto& row = fit.rows[r];
       if (row.size() != fit.columns || IsMissingNumber(row[c])) continue;
-      if (row[c].find('.') != std::string::npos && IsNumberWith(row[c], '.')) return '.';
-      numbers = numbers && IsNumberWith(row[c], ',');
+      if (row[c].find('.') != std::string::npos && IsCsvNumber(row[c], '.')) return '.';
+      numbers = numbers && IsCsvNumber(row[c], ',');
       sure = sure || (DigitsAfterComma(row[c]) != 0 && DigitsAfterComma(row[c]) != 3);
     }
     commas = commas || (numbers && sure);
@@ -154,6 +149,8 @@ Status CheckKnown(const CsvKnown& known) {
   for (const auto& [name, c] : all) {
     for (const auto& [other, same] : all) {
       if (name == other) break;
+      // Numbers in quotes may have a comma between commas.
+      if (std::string_view(name) == "decimal" && std::string_view(other) == "delimiter") continue;
       if (c && c != '\0' && c == same)
         return {Code::kInvalidArgument, std::string(name) + " is '" + *c + "', as " + other + " is"};
     }

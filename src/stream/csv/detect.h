@@ -16,7 +16,7 @@ struct CsvGuess {
   friend bool operator==(const CsvGuess&, const CsvGuess&) = default;
 };
 
-// What is known about a file, and not detected; 0 is `none`.
+// Characters of a file that are known, and not detected; 0 is `none`.
 struct CsvKnown {
   std::optional<char> delimiter, quote, escape, decimal;
 };

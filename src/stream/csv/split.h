@@ -55,6 +55,10 @@ bool CsvNumber(std::string_view text, double* out);
 // The same with another decimal point, such as a comma; a dot is then no part of a number. Nothing has to be
 // readable after the text.
 bool CsvNumber(std::string_view text, char decimal, double* out);
+inline bool IsCsvNumber(std::string_view text, char decimal = '.') {
+  double number;
+  return CsvNumber(text, decimal, &number);
+}
 
 template <class Each>
 void ForCsvRecords(std::string_view text, const CsvDialect& dialect, const Each& each) {

@@ -1,21 +1,46 @@
 #include "stream/file/kind.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <vector>
 
+#include "stream/file/command.h"
 #include "stream/json/json_extent.h"
 
 namespace leat::stream {
 namespace {
 
-// A kind of file by the bytes at a place. FILE in the remedy is the file's name.
+// True for bytes that text has not, in the beginning. \x01 and \x1f divide columns.
+bool HasControls(std::string_view head) {
+  return std::ranges::any_of(head.substr(0, 4096), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 0x08 || (byte > 0x0d && byte < 0x20)) && byte != 0x01 && byte != 0x1f;
+  });
+}
+
+bool IsZlib(std::string_view head) {
+  z_stream zlib{};
+  if (inflateInit(&zlib) != Z_OK) return false;
+  std::array<Bytef, 4096> out;
+  zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(head.data()));
+  zlib.avail_in = static_cast<uInt>(head.size());
+  zlib.next_out = out.data();
+  zlib.avail_out = out.size();
+  const int code = inflate(&zlib, Z_SYNC_FLUSH);
+  inflateEnd(&zlib);
+  return code == Z_OK || code == Z_STREAM_END;
+}
+
+// A kind of file by the bytes at a place. FILE in the remedy is the file's name, NEW.csv that of a new file.
 struct Magic {
   size_t at;
   std::string_view bytes;
   const char* what;
   const char* remedy;
-  bool binary = false;  // text can begin with the bytes, too
+  bool (*is)(std::string_view head) = nullptr;  // text can begin with the bytes, too
 };
 
 constexpr const char* kUnpack = "plain and gzip files can be read; unpack it: ";
@@ -30,10 +55,7 @@ constexpr Magic kMagic[] = {
     {0, {"\xfd\x37zXZ\0", 6}, "is compressed by xz", "xz -dk FILE"},
     {0, {"\x5d\0\0", 3}, "is compressed by lzma", "xz -dk FILE"},
     {0, "\x1f\x9d", "is compressed by compress", "gzip -dk FILE"},
-    {0, "\x78\x01", "is compressed by zlib", kFromZlib},
-    {0, "\x78\x5e", "is compressed by zlib", kFromZlib, true},
-    {0, "\x78\x9c", "is compressed by zlib", kFromZlib, true},
-    {0, "\x78\xda", "is compressed by zlib", kFromZlib, true},
+    {0, "\x78", "is compressed by zlib", kFromZlib, IsZlib},
     {0, "\x28\xb5\x2f\xfd", "is compressed by zstd", "zstd -d FILE"},
     {0, "\x04\x22\x4d\x18", "is compressed by lz4", "lz4 -d FILE"},
     {0, "7z\xbc\xaf\x27\x1c", "is a 7z archive", "7z x FILE"},
@@ -44,8 +66,8 @@ constexpr Magic kMagic[] = {
      "save it as CSV"},
     {0, "PAR1\x15", "is a Parquet file", "parquet"},
     {0, {"ARROW1\0", 7}, "is an Arrow file", "feather"},
-    {0, "FEA1", "is a Feather file", "feather", true},
-    {0, "ORC", "is an ORC file", "orc", true},
+    {0, "FEA1", "is a Feather file", "feather", HasControls},
+    {0, "ORC", "is an ORC file", "orc", HasControls},
     {0, "\x89HDF\r\n\x1a\n", "is an HDF5 file", "hdf"},
     {0, "\x80\x02", "is a pickle of Python", "pickle"},
     {0, "\x80\x03", "is a pickle of Python", "pickle"},
@@ -58,7 +80,7 @@ constexpr Magic kMagic[] = {
     {0, "\x72\x02\x01", "is a data set of Stata", "stata"},
     {0, "\x73\x01\x01", "is a data set of Stata", "stata"},
     {0, "\x73\x02\x01", "is a data set of Stata", "stata"},
-    {0, "$FL2", "is a data set of SPSS", "spss", true},
+    {0, "$FL2", "is a data set of SPSS", "spss", HasControls},
     {0, "MATLAB 5.0 MAT-file", "is a MAT-file of Matlab",
      "write its arrays as CSV; scipy.io.loadmat(\"FILE\") reads them"},
     {0, "MATLAB 7.3 MAT-file", "is a MAT-file of Matlab",
@@ -66,11 +88,11 @@ constexpr Magic kMagic[] = {
     {0,
      {"X\n\0\0", 4},
      "is an RDS file of R",
-     "write.csv(readRDS(\"FILE\"), \"rows.csv\", row.names = FALSE)"},
+     "write.csv(readRDS(\"FILE\"), \"NEW.csv\", row.names = FALSE)"},
     {0, "\x89PNG\r\n\x1a\n", "is a PNG picture", kPixels},
     {0, "\xff\xd8\xff", "is a JPEG picture", kPixels},
     {0, "\x93NUMPY", "is an array of NumPy",
-     "write it as CSV: numpy.savetxt(\"rows.csv\", a, delimiter=\",\")"},
+     "write it as CSV: numpy.savetxt(\"NEW.csv\", a, delimiter=\",\")"},
     {0,
      {"SQLite format 3\0", 16},
      "is a database of SQLite",
@@ -83,22 +105,19 @@ constexpr Magic kMagic[] = {
     {0, "version https://git-lfs.github.com/spec/", "is a pointer of Git LFS, not the data", "git lfs pull"},
 };
 
-// True for bytes that text has not, in the beginning.
-bool HasControls(std::string_view head) {
-  return std::ranges::any_of(head.substr(0, 4096), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x08 || (byte > 0x0d && byte < 0x20);
-  });
-}
-
 bool BeginsWith(std::string_view head, const Magic& magic) {
   return head.size() >= magic.at && head.substr(magic.at).starts_with(magic.bytes) &&
-         (!magic.binary || HasControls(head));
+         (magic.is == nullptr || magic.is(head));
 }
 
 std::string WithFile(std::string remedy, const std::string& path) {
-  const size_t at = remedy.find("FILE");
-  return at == remedy.npos ? remedy : remedy.replace(at, 4, path);
+  if (const size_t at = remedy.find("FILE"); at != remedy.npos) {
+    const bool word = at == 0 || remedy[at - 1] != '"';
+    remedy.replace(at, 4, word ? ShellWord(path) : path);
+  }
+  if (const size_t at = remedy.find("NEW.csv"); at != remedy.npos)
+    remedy.replace(at, 7, NewFile(path, ".csv"));
+  return remedy;
 }
 
 // The name of the encoding of wide characters, by a mark or by the zeros of ASCII text; empty for others.
@@ -151,10 +170,10 @@ std::string WhyArray(std::string_view text, bool json, const std::string& path) 
   const std::string_view inner = WithoutBlanks(text.substr(1));
   const size_t end = EndOfJson(text);
   const std::string_view rest = end == text.npos ? "" : text.substr(end);
-  const std::string to_csv = path + " > rows.csv";
+  const std::string word = ShellWord(path), to_csv = word + " > " + NewFile(path, ".csv");
   if (!inner.starts_with('{')) {
     const bool value = std::ranges::any_of(std::initializer_list<std::string_view>{"true", "false", "null"},
-                                           [&](auto word) { return inner.starts_with(word); }) ||
+                                           [&](auto literal) { return inner.starts_with(literal); }) ||
                        (!inner.empty() && std::string_view("[]\"-0123456789").find(inner[0]) != inner.npos);
     const bool alone = end == text.npos ? inner.starts_with('[') : FirstLine(rest).empty();
     if (value && alone && !WithoutBlanks(rest).empty())
@@ -166,8 +185,9 @@ std::string WhyArray(std::string_view text, bool json, const std::string& path) 
     if (value && alone) return "is a JSON array of values; write one per line: jq -r '.[]' " + to_csv;
     if (!json) return "";
   }
-  return "is a JSON array; one object per line is needed: jq -c '.[]' " + path +
-         " > rows.jsonl (pandas: to_json(\"rows.jsonl\", orient=\"records\", lines=True))";
+  return "is a JSON array; one object per line is needed: jq -c '.[]' " + word + " > " +
+         NewFile(path, ".jsonl") + " (pandas: to_json(\"" + NewFile(path, ".jsonl") +
+         "\", orient=\"records\", lines=True))";
 }
 
 // A member of a JSON object, by the beginning of its value.
@@ -224,15 +244,20 @@ std::vector<Member> FirstMembers(std::string_view text) {
 // Why the only object of a file is a whole table, as pandas and others write it; empty if it is none.
 std::string WhyTable(std::string_view text, const std::string& path) {
   const size_t end = EndOfJson(text);
-  if (end != text.npos && !WithoutBlanks(text.substr(end)).empty()) return "";
+  const bool cut = end == text.npos;
+  if (!cut && !WithoutBlanks(text.substr(end)).empty()) return "";
   const std::vector<Member> members = FirstMembers(text);
   if (members.empty()) return "";
   const Member& first = members.front();
+  // A long record of a file with many may begin with a list, too.
+  const bool rows =
+      std::ranges::any_of(std::initializer_list<std::string_view>{"data", "records", "results", "rows"},
+                          [&](auto key) { return first.key == key; });
   const auto table = [&](const std::string& orient) {
     return "is one JSON object that holds " + std::string(orient.empty() ? "columns" : "all rows") +
            "; one object per line is needed: pandas.read_json(\"" + path + "\"" +
-           (orient.empty() ? "" : ", orient=\"" + orient + "\"") +
-           ").to_json(\"rows.jsonl\", orient=\"records\", lines=True)";
+           (orient.empty() ? "" : ", orient=\"" + orient + "\"") + ").to_json(\"" + NewFile(path, ".jsonl") +
+           "\", orient=\"records\", lines=True)";
   };
   if (first.key == "columns" && first.opens == '[' &&
       (members.size() == 1 || members[1].key == "index" || members[1].key == "data"))
@@ -240,9 +265,9 @@ std::string WhyTable(std::string_view text, const std::string& path) {
   if (first.key == "schema" && first.inner == "fields") return table("table");
   const bool plain =
       std::ranges::all_of(first.key, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-  if (first.opens == '[' && first.inner.starts_with('{') && members.size() == 1 && plain)
+  if (first.opens == '[' && first.inner.starts_with('{') && members.size() == 1 && (cut ? rows : plain))
     return "is one JSON object that holds all rows; one object per line is needed: jq -c '." +
-           std::string(first.key) + "[]' " + path + " > rows.jsonl";
+           std::string(first.key) + "[]' " + ShellWord(path) + " > " + NewFile(path, ".jsonl");
   const bool alike = std::ranges::all_of(members, [&](const Member& member) {
     return member.opens == '{' && !member.inner.empty() && member.inner == first.inner;
   });
@@ -253,18 +278,17 @@ std::string WhyTable(std::string_view text, const std::string& path) {
   return alike && numbered(first.key) ? table("index") : "";
 }
 
-// What the lines above the records of a table are; empty if there are none.
+// Names the lines above the records of a table; empty if there are none.
 std::string WhyPreamble(std::string_view text, const std::string& path) {
   const std::string lower = LowerStart(text);
   const std::string_view line = FirstLine(text);
   if (lower.starts_with("sep=") && line.size() <= 5)
-    return "begins with " + std::string(line) + ", a line for Excel; remove it: tail -n +2 " + path +
-           " > rows.csv";
+    return "begins with " + std::string(line) + ", a line for Excel; remove it: " + FromLine(path, 2);
   while (text.starts_with('%')) text = WithoutBlanks(text.substr(std::min(text.find('\n'), text.size())));
   if (LowerStart(text).starts_with("@relation"))
     return "is an ARFF file of Weka; write it as CSV: python3 -c 'import pandas, scipy.io.arff as a; "
            "pandas.DataFrame(a.loadarff(\"" +
-           path + "\")[0]).to_csv(\"rows.csv\", index=False)'";
+           path + "\")[0]).to_csv(\"" + NewFile(path, ".csv") + "\", index=False)'";
   return "";
 }
 
@@ -284,21 +308,22 @@ std::string WrongBytes(std::string_view head, std::string_view format, const std
     const bool packed = what.find("compressed by") != what.npos || what.find("archive") != what.npos;
     if (packed && remedy.find("unpack") == remedy.npos) text += kUnpack;
     const bool table = remedy.find(' ') == remedy.npos;
-    return table ? text + kFromPandas + std::string(remedy) + "(\"" + path +
-                       "\").to_csv(\"rows.csv\", index=False)"
+    return table ? text + kFromPandas + std::string(remedy) + "(\"" + path + "\").to_csv(\"" +
+                       NewFile(path, ".csv") + "\", index=False)"
                  : text + WithFile(std::string(remedy), path);
   }
   if (encoded || format == "idx" || format == "text") return "";
   const std::string wide = WideEncoding(head);
   if (wide.empty()) return "";
   return "is " + wide + " text, not UTF-8; name the encoding (files: encoding: " + wide +
-         "), or convert it: iconv -f " + wide + " -t utf-8 " + path;
+         "), or convert it: iconv -f " + wide + " -t utf-8 " + ShellWord(path);
 }
 
 std::string WrongText(std::string_view head, std::string_view format, const std::string& path) {
   if (format == "idx" || format == "text") return "";
   if (EndsLinesInCr(head))
-    return "ends its lines with CR alone, as old Macs did; convert it: tr '\\r' '\\n' < " + path;
+    return "ends its lines with CR alone, as old Macs did; convert it: tr '\\r' '\\n' < " + ShellWord(path) +
+           " > " + NewFile(path, ".csv");
   const std::string_view text = WithoutBlanks(head);
   if (text.empty()) return "";
   const std::string lower = LowerStart(text);
@@ -314,7 +339,8 @@ std::string WrongText(std::string_view head, std::string_view format, const std:
     return "";
   }
   if (FirstLine(text) == "{")
-    return "has objects of several lines; one object per line is needed: jq -c . " + path + " > rows.jsonl";
+    return "has objects of several lines; one object per line is needed: jq -c . " + ShellWord(path) + " > " +
+           NewFile(path, ".jsonl");
   return "";
 }
 

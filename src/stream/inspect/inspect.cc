@@ -25,8 +25,8 @@ constexpr size_t kMaxDepth = 16;  // of nested objects
 constexpr size_t kMaxDistinctTotal = size_t{2} << 20;
 constexpr size_t kMaxTextBytes = size_t{64} << 20;
 constexpr size_t kBytesOfAnEntry = 96;  // of the map entry of a text
-// Lines that may be above a header.
-constexpr size_t kMostAbove = 20;
+// A column has its first number of another spelling among so many values, or none.
+constexpr uint64_t kSpelledWithin = 10'000;
 // Of a file: more than its first record may be.
 constexpr size_t kBeginning = 4096;
 // A longer text is not a category.
@@ -70,7 +70,8 @@ class ColumnReader {
     ++column_.values;
     Distinguish(text);
     if (number == nullptr) {
-      AddSpelling(SpellingOf(text), text);
+      // A column of texts is not looked at for ever.
+      if (!column_.spelled.empty() || column_.values < kSpelledWithin) AddSpelling(SpellingOf(text), text);
       if (IsMissingNumber(text)) {
         ++word_count_;
         words_.emplace(text);
@@ -92,10 +93,9 @@ class ColumnReader {
   }
   // A text of JSON.
   void AddText(std::string_view text) {
-    double number;
     Add(text, nullptr);
     const bool code = text.size() > 1 && text[0] == '0' && std::ranges::all_of(text, IsDigit);
-    if (!code && CsvNumber(text, '.', &number)) AddSpelling(&kInQuotes, text);
+    if (!code && IsCsvNumber(text)) AddSpelling(&kInQuotes, text);
   }
   void AddMissing(uint64_t count = 1) { column_.missing += count; }
   void AddAbsent(uint64_t count = 1) {
@@ -339,16 +339,13 @@ class Inspector {
                         const CsvGuess& guess) const {
     const bool fits = guess.columns > 1 && rows.front().size() == guess.columns;
     if (fits || !options_.header.value_or(true)) return {};
-    for (size_t lines = 1; lines <= kMostAbove; ++lines) {
+    for (size_t lines = 1; lines <= kMostAboveHeader; ++lines) {
       const CsvSample below = sample.Below(lines);
       if (below.BeginsBlank()) continue;
       const auto its = DetectCsv(path_, below, options_.csv);
       if (!its.ok() || its->columns < 2) continue;
       if (!IsHeader(RowsOf(below.Records(its->dialect), *its), *its)) continue;
-      const std::string line = std::to_string(lines + 1);
-      return {Code::kDataLoss, path_ + ": the names of the columns are in line " + line +
-                                   "; remove the lines above: tail -n +" + line + " " + path_ +
-                                   " > rows.csv (or say --no-header)"};
+      return {Code::kDataLoss, path_ + ": " + NamesAreInLine(path_, lines + 1) + " (or say --no-header)"};
     }
     return {};
   }
@@ -376,7 +373,6 @@ class Inspector {
     if (rows.size() < 2 || rows.front().size() != guess.columns) return false;
     const auto& first = rows.front();
     if (HasNumber(first, guess)) return false;
-    double number;
     bool numbers = false;
     bool repeated = std::unordered_set<std::string>(first.begin(), first.end()).size() < first.size();
     for (size_t c = 0; c < first.size(); ++c) {
@@ -384,7 +380,7 @@ class Inspector {
       for (size_t r = 1; r < rows.size(); ++r) {
         if (rows[r].size() != first.size() || IsMissingNumber(rows[r][c])) continue;
         ++values;
-        count += CsvNumber(rows[r][c], guess.decimal, &number);
+        count += IsCsvNumber(rows[r][c], guess.decimal);
         repeated = repeated || rows[r][c] == first[c];
       }
       numbers = numbers || (values > 0 && count == values);
@@ -393,9 +389,8 @@ class Inspector {
   }
 
   static bool HasNumber(const std::vector<std::string>& row, const CsvGuess& guess) {
-    double number;
-    return std::ranges::any_of(
-        row, [&](const std::string& text) { return CsvNumber(text, guess.decimal, &number); });
+    return std::ranges::any_of(row,
+                               [&](const std::string& text) { return IsCsvNumber(text, guess.decimal); });
   }
 
   std::string Split(std::string_view record) { return SplitCsv(record, dialect_, &fields_, &scratch_); }

@@ -24,7 +24,7 @@ constexpr double kMissingShare = 0.05;
 constexpr double kAbsentShare = 0.5;
 // In a column of numbers, the share of texts that are treated as missing values.
 constexpr double kOddShare = 0.05;
-// What a remark ends with, if records are lost.
+// The end of a remark about lost records.
 constexpr std::string_view kDead = ": dead letters";
 constexpr size_t kMaxName = 128;  // allowed in job files
 

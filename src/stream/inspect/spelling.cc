@@ -25,11 +25,6 @@ constexpr Spelling kNoBreakSpace{"with a no-break space", "write them without"};
 constexpr Spelling kMinus{"with the minus sign U+2212", "write - in its place"};
 constexpr Spelling kInfinite{"that are infinite or undefined", "leave them empty"};
 
-bool IsPlainNumber(std::string_view text, char decimal = '.') {
-  double number;
-  return CsvNumber(text, decimal, &number);
-}
-
 // Removes any of the parts from the text's ends, and blanks; true if there was one.
 bool Strip(std::initializer_list<std::string_view> parts, std::string_view* text) {
   const auto trim = [text] {
@@ -85,11 +80,11 @@ bool IsInfinite(std::string_view text) {
 }  // namespace
 
 const Spelling* SpellingOf(std::string_view text) {
-  if (text.size() > kLongestSpelling || IsPlainNumber(text)) return nullptr;
+  if (text.size() > kLongestSpelling || IsCsvNumber(text)) return nullptr;
   if (IsInfinite(text)) return &kInfinite;
   if (text.find_first_of("0123456789") == text.npos) return nullptr;
   const auto number = [](std::string_view rest) {
-    return IsPlainNumber(rest) || IsPlainNumber(rest, ',') || HasThousands(rest);
+    return IsCsvNumber(rest) || IsCsvNumber(rest, ',') || HasThousands(rest);
   };
   std::string_view rest = text;
   if (Strip({"\u2212"}, &rest) && text.starts_with("\u2212") && number(rest)) return &kMinus;
@@ -99,7 +94,7 @@ const Spelling* SpellingOf(std::string_view text) {
   if (Strip({"\u00a0", "\u202f"}, &rest) && number(rest)) return &kNoBreakSpace;
   rest = text.substr(text.starts_with('-') ? 1 : 0);
   if (Strip({"$", "€", "£", "¥", "USD", "EUR", "GBP"}, &rest) && number(rest)) return &kCurrency;
-  if (text.find(',') != text.npos && IsPlainNumber(text, ','))
+  if (text.find(',') != text.npos && IsCsvNumber(text, ','))
     return InThousands(text, ",") ? &kCommaOrThousands : &kDecimalComma;
   return HasThousands(text) ? &kThousands : nullptr;
 }
