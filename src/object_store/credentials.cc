@@ -1,12 +1,11 @@
 #include "object_store/credentials.h"
 
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/json/text.h"
+#include "base/read_file.h"
 #include "object_store/xml.h"
 
 namespace leat::object_store {
@@ -20,10 +19,10 @@ constexpr const char* kContainerHost = "http://169.254.170.2";
 constexpr const char* kMachineHost = "http://169.254.169.254";
 
 Result<std::string> ReadSecret(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(in), {});
+  constexpr uint64_t kMost = 1 << 20;
+  LEAT_ASSIGN_OR_RETURN(std::string text, ReadFirstBytes(path, kMost));
   while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
-  if (!in || text.empty()) return Status(Code::kPermissionDenied, path + ": cannot be read");
+  if (text.empty()) return Status(Code::kPermissionDenied, path + ": is empty");
   return text;
 }
 

@@ -1,8 +1,9 @@
 #include "stream/secret.h"
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <utility>
+
+#include "base/read_file.h"
 
 namespace leat::stream {
 namespace {
@@ -27,10 +28,12 @@ Result<std::string> ReadSecretValue(const Secret& secret) {
     return Status(Code::kInvalidArgument,
                   "'" + secret.setting + "': the environment has no variable " + secret.variable);
   }
-  std::ifstream in(secret.file, std::ios::binary);
-  std::string value(std::istreambuf_iterator<char>(in), {});
-  if (!in || value.size() > kMaxSecretBytes)
-    return Status(Code::kInvalidArgument, "'" + secret.setting + "': " + secret.file + " cannot be read");
+  auto read = ReadFirstBytes(secret.file, kMaxSecretBytes + 1);
+  if (!read.ok()) return read.status().With("'" + secret.setting + "'");
+  std::string value = std::move(read).value();
+  if (value.size() > kMaxSecretBytes)
+    return Status(Code::kInvalidArgument, "'" + secret.setting + "': " + secret.file + " has more than " +
+                                              std::to_string(kMaxSecretBytes) + " bytes");
   while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.pop_back();
   if (value.empty())
     return Status(Code::kInvalidArgument, "'" + secret.setting + "': " + secret.file + " is empty");
