@@ -59,7 +59,7 @@ class CsvDecoder final : public Decoder {
       if (!columns_[c]) continue;
       const FieldWriter& field = *columns_[c];
       const std::string_view value = values_[c];
-      if (value.empty() || (listed && IsListed(value))) {
+      if (value.empty() || (listed && IsListed(field, value))) {
         if (Misfit why = WriteMissing(field, row); !why.empty()) return why;
         continue;
       }
@@ -72,11 +72,7 @@ class CsvDecoder final : public Decoder {
         if (Misfit why = WriteNoNumber(field, value, row); !why.empty()) return why;
         continue;
       }
-      if (listed && IsListed(number)) {
-        if (Misfit why = WriteMissing(field, row); !why.empty()) return why;
-      } else if (!field.WriteNumber(number, row)) {
-        return field.Reason(number);
-      }
+      if (!field.WriteNumber(number, row)) return field.Reason(number);
     }
     return {};
   }
@@ -101,11 +97,11 @@ class CsvDecoder final : public Decoder {
     return why;
   }
 
-  [[gnu::noinline]] bool IsListed(std::string_view value) const {
-    return std::ranges::find(*missing_, value) != missing_->end();
-  }
-  [[gnu::noinline]] bool IsListed(double number) const {
-    return std::ranges::find(missing_numbers_, number) != missing_numbers_.end();
+  [[gnu::noinline]] bool IsListed(const FieldWriter& field, std::string_view value) const {
+    if (std::ranges::find(*missing_, value) != missing_->end()) return true;
+    double number;
+    return field.takes_number() && !missing_numbers_.empty() && CsvNumber(value, decimal_, &number) &&
+           std::ranges::find(missing_numbers_, number) != missing_numbers_.end();
   }
 
   [[gnu::noinline]] static Misfit WriteMissing(const FieldWriter& field, const Row& row) {
