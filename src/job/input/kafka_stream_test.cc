@@ -79,7 +79,7 @@ TEST(KafkaStream, ASecretIsReadWhenTheTopicIsOpened) {
   EXPECT_EQ(open("{env: LEAT_NO_SUCH_VARIABLE}").message(),
             "'ssl.key.pem': the environment has no variable LEAT_NO_SUCH_VARIABLE");
   const std::string path = folder.path() + "/key";
-  EXPECT_EQ(open("{file: " + path + "}").message(), "'ssl.key.pem': " + path + " cannot be read");
+  EXPECT_EQ(open("{file: " + path + "}").message(), "'ssl.key.pem': " + path + ": No such file or directory");
   std::ofstream(path) << "\n";
   EXPECT_EQ(open("{file: " + path + "}").message(), "'ssl.key.pem': " + path + " is empty");
 }
