@@ -2,6 +2,7 @@
 // restarts, checked by a model that counts each event.
 #include "protocol/member/group_member.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
