@@ -524,7 +524,7 @@ void Runner::Resize(const WantedRoles::Order& order, const std::set<pid_t>& memb
     if (child.work() == order.role && !child.leaves)
       staying.push_back({pid, child.index, members.contains(pid)});
   }
-  // Those that are started later are among the wanted ones, as far as these are missing.
+  // Roles that wait for a later start count as wanted, up to the number that is missing.
   if (order.may_start) {
     std::erase_if(later_, [&](const Later& start) {
       if (start.role != order.role) return false;

@@ -17,16 +17,21 @@ EVENTS = 30_000
 KEEP = 2
 
 
-@pytest.fixture(name="disk")
-def small_disk(tmp_path):
-    """A disk of 64 MB."""
-    disk = tmp_path / "disk"
+@contextlib.contextmanager
+def mounted_disk(disk, limit):
     disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)], capture_output=True, text=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", limit, "tmpfs", str(disk)], capture_output=True, text=True)
     if mounted.returncode != 0:
         pytest.skip("mounting a small disk needs root: " + mounted.stderr.strip())
     yield disk
     subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+@pytest.fixture(name="disk")
+def small_disk(tmp_path):
+    """A disk of 64 MB."""
+    with mounted_disk(tmp_path / "disk", "size=64m") as disk:
+        yield disk
 
 
 def fill(disk):
@@ -41,19 +46,14 @@ def fill(disk):
 @pytest.fixture(name="few_files")
 def disk_of_few_files(tmp_path):
     """A disk that takes no more files until free() is called."""
-    disk = tmp_path / "few"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=8", "tmpfs", str(disk)], capture_output=True, text=True)
-    if mounted.returncode != 0:
-        pytest.skip("mounting a disk needs root: " + mounted.stderr.strip())
-    ballast = []
-    with contextlib.suppress(OSError):
-        for number in range(100):
-            (disk / f"ballast-{number}").touch()
-            ballast.append(disk / f"ballast-{number}")
-    assert 0 < len(ballast) < 100
-    yield types.SimpleNamespace(path=disk, free=lambda: [file.unlink() for file in ballast])
-    subprocess.run(["umount", "-l", str(disk)], check=True)
+    with mounted_disk(tmp_path / "few", "nr_inodes=8") as disk:
+        ballast = []
+        with contextlib.suppress(OSError):
+            for number in range(100):
+                (disk / f"ballast-{number}").touch()
+                ballast.append(disk / f"ballast-{number}")
+        assert 0 < len(ballast) < 100
+        yield types.SimpleNamespace(path=disk, free=lambda: [file.unlink() for file in ballast])
 
 
 def counting_job(path, **changes):

@@ -208,20 +208,22 @@ def test_a_paused_worker_holds_nobody_up_and_comes_back(tmp_path):
     assert {x for v in leat.tensors(directory).values() for x in v} == {300_000.0}
 
 
-def test_records_that_do_not_fit_are_kept_aside(tmp_path):
-    rows = [f"{i % 7}.5,{i % 2}" for i in range(20_000)]
-    rows[123] = "abc,1"
-    rows[4567] = "1.5"
-    (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n")
-    (tmp_path / "job.yaml").write_text("""
+CSV_JOB = """
 name: csv
 stream: {files: {format: csv, paths: [rows.csv], partitions: 2}}
 schema: {format: csv, fields: {x: {type: number}, y: {type: number, role: label}}}
 model: {layers: [{dense: {units: 2}}], loss: softmax_cross_entropy}
 optimizer: {type: sgd, learning_rate: 0.1}
 train: {batch_size: 100, split_batches: 10}
-cluster: {workers: 2, ps: 1}
-""")
+"""
+
+
+def test_records_that_do_not_fit_are_kept_aside(tmp_path):
+    rows = [f"{i % 7}.5,{i % 2}" for i in range(20_000)]
+    rows[123] = "abc,1"
+    rows[4567] = "1.5"
+    (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "job.yaml").write_text(CSV_JOB + "cluster: {workers: 2, ps: 1}\n")
     directory = tmp_path / "job"
     result = leat.summary(leat.run("train", tmp_path / "job.yaml", "--data", tmp_path, "--directory", directory, "--json"))
     assert result["dead_letters"] == 2
@@ -234,16 +236,8 @@ cluster: {workers: 2, ps: 1}
 def test_an_evaluation_whose_file_is_gone_is_the_users_mistake(tmp_path):
     (tmp_path / "rows.csv").write_text("".join(f"{i % 7}.5,{i % 2}\n" for i in range(20_000)))
     (tmp_path / "test.csv").write_text("1.5,1\n")
-    (tmp_path / "job.yaml").write_text("""
-name: csv
-stream: {files: {format: csv, paths: [rows.csv], partitions: 2}}
-schema: {format: csv, fields: {x: {type: number}, y: {type: number, role: label}}}
-model: {layers: [{dense: {units: 2}}], loss: softmax_cross_entropy}
-optimizer: {type: sgd, learning_rate: 0.1}
-train: {batch_size: 100, split_batches: 10}
-cluster: {workers: 1, ps: 1}
-evaluate: {files: {format: csv, paths: [test.csv]}}
-""")
+    (tmp_path / "job.yaml").write_text(CSV_JOB + "cluster: {workers: 1, ps: 1}\n"
+                                       "evaluate: {files: {format: csv, paths: [test.csv]}}\n")
     directory = tmp_path / "job"
     with leat.Job("train", tmp_path / "job.yaml", "--data", tmp_path, "--directory", directory, "--pause-at", 10_000,
                   directory=directory) as job:

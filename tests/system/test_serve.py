@@ -368,7 +368,7 @@ def test_a_model_that_does_not_fit_into_memory(tmp_path):
         resource.prlimit(serve.process.pid, resource.RLIMIT_AS, (most, most))
         with started(tmp_path, job_file, "--workers", 1, "--ps", 1, "--listen", f"127.0.0.1:{port}"):
             assert serve.process.wait(120) == 75, serve.text()[-2000:]
-        # Of what there is too little first depends on the sizes of the stacks.
+        # A thread's stack may be the first thing that does not fit.
         assert re.match("leat: (out of memory|no more threads)", serve.text().splitlines()[-1]), serve.text()[-2000:]
 
 
