@@ -1,6 +1,7 @@
 #include "report/progress.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace leat::report {
@@ -197,12 +198,14 @@ void Progress::Totals::Add(const protocol::WorkerProgress& worker) {
   absolute_error += worker.absolute_error;
 }
 
-Progress::DeadLetters Progress::dead_letters() const {
+Progress::DeadLetters Progress::dead_letters(const protocol::CoordinatorStatus& status) const {
   DeadLetters dead{forgotten_.dead_letters, forgotten_.last_dead_letter};
   for (const auto& [node, worker] : workers_) {
     dead.count += worker.dead_letters;
     if (!worker.last_dead_letter.empty()) dead.last = worker.last_dead_letter;
   }
+  const uint64_t all = std::accumulate(status.ends.begin(), status.ends.end(), uint64_t{0}) * options_.epochs;
+  if (status.finished && all >= status.events) dead.count = std::min(dead.count, all - status.events);
   return dead;
 }
 

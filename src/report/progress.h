@@ -37,6 +37,7 @@ class Progress {
     std::optional<double> fading;
     std::optional<metrics::DriftConfig> drift;
     std::string strategy = "async";
+    uint32_t epochs = 1;
     std::vector<std::string> warnings;            // about the job's settings
     std::string directory;                        // the job's directory
     std::string metrics;                          // HOST:PORT of the coordinator's metrics; empty: none
@@ -78,11 +79,13 @@ class Progress {
   Duration Oldest(Time now) const { return lag_.Oldest(now); }
 
   // Records that do not fit the schema, by what all workers have reported, and the last one with its reason.
+  // Those of a split that is read again are reported again. At the end of a job all that it has not trained
+  // is known, and they are no more than that.
   struct DeadLetters {
     uint64_t count = 0;
     std::string last;
   };
-  DeadLetters dead_letters() const;
+  DeadLetters dead_letters(const protocol::CoordinatorStatus& status) const;
 
   // Where a process runs: its host and pid; empty and 0 if it is not known.
   std::pair<std::string, int64_t> ProcessOf(NodeId node) const;

@@ -227,7 +227,7 @@ class Progress::JsonWriter {
              unjoined = forgotten.unjoined, lost = forgotten.lost_to_retention,
              feed_bytes = forgotten.feed_bytes, feed_retries = forgotten.feed_retries,
              push_retries = forgotten.push_retries;
-    const DeadLetters dead = progress_.dead_letters();
+    const DeadLetters dead = progress_.dead_letters(status_);
     uint64_t conflicts = forgotten.conflicts, bytes_moved = forgotten.bytes_moved;
     for (const auto& [node, server] : progress_.servers_) {
       duplicates += server.duplicates;

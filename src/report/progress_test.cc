@@ -429,6 +429,22 @@ TEST_F(ProgressTest, AnyBytesOfAPeerMakeGoodJson) {
   EXPECT_TRUE(json["last_dead_letter"].get<std::string>().starts_with("amount: '"));
 }
 
+TEST_F(ProgressTest, DeadLettersOfASplitThatIsReadAgainCountOnce) {
+  Make();
+  Sums lost, other;
+  lost.progress.dead_letters = 40;
+  other.progress.dead_letters = 40;
+  Report(kWorker, lost);
+  Report(kOther, other);
+  CoordinatorStatus status = Running(955);
+  status.ends = {600, 400};
+  EXPECT_EQ(progress_->dead_letters(status).count, 80u) << "a count that falls would look like a new process";
+  status.finished = true;
+  EXPECT_EQ(progress_->dead_letters(status).count, 45u) << "all other events are trained";
+  status.ends = {};
+  EXPECT_EQ(progress_->dead_letters(status).count, 80u) << "no end is known";
+}
+
 TEST_F(ProgressTest, WhatRetentionRemovedIsCountedOverAllWorkers) {
   Make();
   EXPECT_EQ(Show()["lost_to_retention"], 0);

@@ -197,6 +197,7 @@ class CoordinatorRole {
                    .fading = job.fading,
                    .drift = job.drift,
                    .strategy = std::string(protocol::Name(job.strategy.kind)),
+                   .epochs = job.stream.epochs,
                    .warnings = Warnings(job),
                    .directory = job.directory,
                    .metrics = options.metrics != nullptr ? options.metrics->address() : "",
@@ -1045,8 +1046,9 @@ class CoordinatorRole {
 
   // At the end of the stream the limit holds for all of it, however short it was.
   Status CheckDeadLetters() const {
-    const auto dead = progress_.dead_letters();
-    const uint64_t events = machine_.status().events + dead.count;
+    const protocol::CoordinatorStatus status = machine_.status();
+    const auto dead = progress_.dead_letters(status);
+    const uint64_t events = status.events + dead.count;
     if (!stream::DeadLetterRate::Above(job_.dead_letter_rate, events, dead.count)) return {};
     return {
         Code::kInvalidArgument,
