@@ -278,10 +278,12 @@ class Agent {
     }
     for (const auto& start : reply->orders.starts) {
       if (!access_.contains(start.id.job) || !started_.insert(start.id.number).second) continue;
-      const Status started = Start(start);
+      const Status kept = CheckKept(start);
+      const Status started = kept.ok() ? Start(start) : kept;
       if (started.ok()) continue;
       spdlog::error("job {}: {}", start.id.job, started.message());
-      ended_.push_back({++events_, start.id, ExitStatus::kMayHeal, started.message().substr(0, 1000), true});
+      ended_.push_back(
+          {++events_, start.id, ExitStatus::kMayHeal, started.message().substr(0, 1000), kept.ok()});
     }
     for (const auto& [id, moved] : reply->jobs) ForgetUnlessRuns(id);  // those that could not be started
     for (const auto& grant : reply->orders.grants) {
@@ -400,6 +402,15 @@ class Agent {
     if (has_users()) spec.user = UserOf(job);
     spec.directory = Folder("jobs", job);
     return spec;
+  }
+
+  // A disk that is not mounted, or was replaced, must not make a job begin again.
+  Status CheckKept(const AgentOrders::StartProcess& start) const {
+    const std::string file = Folder("jobs", start.id.job) + "/run/job.yaml";
+    std::error_code ignored;
+    if (!start.resumes || fs::exists(file, ignored)) return {};
+    return {Code::kNotFound, "the job has begun on this host, and " + file +
+                                 " is not there; put its directory back, or cancel it"};
   }
 
   Status Start(const AgentOrders::StartProcess& start) {

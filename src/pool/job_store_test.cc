@@ -31,8 +31,9 @@ class JobStoreTest : public ::testing::Test {
 
 TEST_F(JobStoreTest, AJobThatIsForgottenKeepsNoSecret) {
   const auto store = Open();
-  StoredJob job{.record = {.id = 3, .spec = {.name = "job"}, .state = JobState::kDone, .over_s = 17},
-                .payload = {.file = "text", .workers = "1", .token = "secret-token"}};
+  StoredJob job{
+      .record = {.id = 3, .spec = {.name = "job"}, .state = JobState::kDone, .begun = true, .over_s = 17},
+      .payload = {.file = "text", .workers = "1", .token = "secret-token"}};
   job.record.spec.resources.worker = {1000, 1 << 20};
   job.payload.environment["AWS_SECRET_ACCESS_KEY"] = "secret-key";
   ASSERT_TRUE(store->Write(job).ok());

@@ -274,8 +274,10 @@ std::string ToJson(const AgentReply& reply) {
        jobs = Json::array();
   for (const auto& start : orders.starts) {
     starts.push_back(Put(start.id));
-    starts.back().update(
-        {{"coordinator", start.coordinator}, {"again", start.again}, {"bucket", start.bucket}});
+    starts.back().update({{"coordinator", start.coordinator},
+                          {"again", start.again},
+                          {"resumes", start.resumes},
+                          {"bucket", start.bucket}});
   }
   for (const auto& grant : orders.grants)
     grants.push_back({{"job", grant.job}, {"servers", grant.servers}, {"workers", grant.workers}});
@@ -309,7 +311,7 @@ Result<AgentReply> ReplyFromJson(std::string_view text) {
     orders.acknowledged = Take<uint64_t>(json, "acknowledged");
     for (const Json& one : TakeList(json, "starts"))
       orders.starts.push_back({TakeProcess(one), TakeText(one, "coordinator"), TakeBool(one, "again"),
-                               TakeText(one, "bucket", 4096)});
+                               TakeBool(one, "resumes"), TakeText(one, "bucket", 4096)});
     for (const Json& one : TakeList(json, "grants")) {
       orders.grants.push_back(
           {Take<uint64_t>(one, "job"), Take<uint32_t>(one, "servers"), Take<uint32_t>(one, "workers")});
@@ -367,6 +369,7 @@ std::string ToJson(const StoredJob& job) {
                {"spec", Put(record.spec)},
                {"state", static_cast<uint32_t>(record.state)},
                {"home", record.home},
+               {"begun", record.begun},
                {"saved", record.saved},
                {"address", record.address},
                {"discard", record.discard},
@@ -387,7 +390,8 @@ Result<StoredJob> StoredFromJson(std::string_view text) {
     job.record.discard = TakeBool(json, "discard");
     job.record.reason = TakeText(json, "reason", 8192);
     job.record.preemptions = Take<uint32_t>(json, "preemptions");
-    // Files of former versions lack it.
+    // Files of former versions lack these.
+    if (json.contains("begun")) job.record.begun = TakeBool(json, "begun");
     if (json.contains("over_s"))
       job.record.over_s = static_cast<int64_t>(Take<uint64_t>(json, "over_s", uint64_t{1} << 40));
     job.payload = TakePayload(Field(json, "payload"));

@@ -93,7 +93,8 @@ TEST(PoolMessagesTest, TheListOfJobsFitsIntoAReply) {
 TEST(PoolMessagesTest, WhatAnAgentIsToldFitsIntoAReply) {
   AgentReply reply{.pool = "p"};
   for (JobId id = 1; id <= 100; ++id) {
-    reply.orders.starts.push_back({.id = {.job = id, .number = id}});
+    reply.orders.starts.push_back(
+        {.id = {.job = id, .number = id}, .again = true, .resumes = true, .bucket = "s3://b"});
     reply.jobs[id] = {.job = id, .payload = {.file = std::string(250 << 10, 'f'), .workers = "1"}};
   }
   const std::string text = ToJson(reply);

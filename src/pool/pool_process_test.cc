@@ -190,6 +190,32 @@ TEST_F(PoolProcessTest, AnAgentThatIsKilledTakesItsJobsUpAgain) {
   EXPECT_EQ(EventsOf(job), 150u);
 }
 
+TEST_F(PoolProcessTest, AJobWhoseDirectoryIsGoneDoesNotBeginAgain) {
+  StartPool();
+  pid_t agent = StartAgent();
+  const JobId job = Submit(0, 1, 150);
+  Await([&] { return EventsOf(job) > 10 && JobNow(job).contains("coordinator"); }, "the job trains");
+  Kill(agent);
+  fs::rename(dir_ / "agent", dir_ / "unmounted");
+  agent = StartAgent();
+  const fs::path run = dir_ / ("agent/jobs/" + std::to_string(job) + "/run");
+  Await(
+      [&] {
+        return JobNow(job).value("waits_for", "").find((run / "job.yaml").string() + " is not there") !=
+               std::string::npos;
+      },
+      "the reason");
+  const JobId other = Submit(0, 1, 20);
+  Await([&] { return State(other) == "done"; }, "a job of the host, which is well");
+  EXPECT_FALSE(fs::exists(run));
+  Kill(agent);
+  fs::remove_all(dir_ / "agent");
+  fs::rename(dir_ / "unmounted", dir_ / "agent");
+  StartAgent();
+  Await([&] { return State(job) == "done"; }, "the job is done");
+  EXPECT_EQ(EventsOf(job), 150u);
+}
+
 TEST_F(PoolProcessTest, JobsWaitForBrokersThatAreAway) {
   StartPool();
   pid_t agent = StartAgent();

@@ -70,7 +70,8 @@ struct AgentOrders {
     // A coordinator begins the job, or resumes what its directory has. In that case members of the job may
     // be alive.
     bool again = false;
-    std::string bucket;  // the coordinator resumes the job from here, and not from a directory; empty: none
+    bool resumes = false;  // the job has begun there: without its directory nothing is started
+    std::string bucket;    // the coordinator resumes the job from here, and not from a directory; empty: none
     friend bool operator==(const StartProcess&, const StartProcess&) = default;
   };
   std::vector<StartProcess> starts;

@@ -298,9 +298,10 @@ void Pool::Take(Time now, const AgentReport& report) {
       job.accepts_calls = !address.empty();
     }
     if (address.empty() || job.coordinator() != &process) continue;
-    if (record.home == report.agent && record.address == address && !record.saved) continue;
+    if (record.home == report.agent && record.address == address && record.begun && !record.saved) continue;
     record.home = report.agent;
     record.address = address;
+    record.begun = true;
     record.saved = false;
     Change(&job);
   }
@@ -764,7 +765,8 @@ AgentOrders Pool::OrdersFor(const std::string& name, const Agent& agent) const {
       const bool ready = coordinator || (its != nullptr && its->seen && !job.record.address.empty());
       if (!process.seen && ready) {
         const std::string bucket = coordinator && job.record.saved ? job.record.spec.bucket : "";
-        orders.starts.push_back({process.id, job.record.address, process.again, bucket});
+        const bool resumes = coordinator && job.record.begun && !job.record.saved;
+        orders.starts.push_back({process.id, job.record.address, process.again, resumes, bucket});
       }
       const JobState state = job.record.state;
       const bool ends = state == JobState::kPreempting || state == JobState::kStopping;

@@ -66,6 +66,7 @@ struct JobRecord {
   JobSpec spec;
   JobState state = JobState::kQueued;
   std::string home;      // the agent whose host has its directory; empty: none yet
+  bool begun = false;    // its coordinator has had an address, so the job has a directory at its home
   bool saved = false;    // it was preempted, and all of it is in its bucket: any host can resume it
   std::string address;   // of its coordinator, also of one that is to be started again there; empty: none
   bool discard = false;  // kStopping: without another checkpoint

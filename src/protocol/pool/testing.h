@@ -300,6 +300,8 @@ class Simulation {
       if (start.id.role == ProcessRole::kCoordinator) {
         if (job->has_directory && job->home != agent->name && start.bucket.empty())
           errors.push_back("job " + std::to_string(job->id) + " is resumed where its directory is not");
+        if (start.resumes && !job->has_directory)
+          errors.push_back("job " + std::to_string(job->id) + " is to go on, and has not begun");
         const bool from_bucket = !start.bucket.empty();
         if (from_bucket && (start.bucket != job->spec.bucket || !job->in_bucket))
           errors.push_back("job " + std::to_string(job->id) + " is resumed from a bucket without it");
