@@ -4,12 +4,16 @@
 The release and sanitizer builds compile the sources of a target in batches (CMake's unity builds), where the unnamed namespaces of all
 sources are one. Two helpers of one name would clash there, or, worse, one source would silently call the overload of another. So a name
 that an unnamed namespace or a `static` function of a source defines is defined in no other source of its target. Equal aliases, such as
-`namespace fs = std::filesystem;`, may be repeated. Sources that are compiled alone (SKIP_UNITY_BUILD_INCLUSION) are left out.
+`namespace fs = std::filesystem;`, may be repeated. Nor is it the name of a function or constant of the same namespace that a header of the
+target declares: from the unnamed namespaces of later sources in the batch nobody would find that one. Sources that are compiled alone
+(SKIP_UNITY_BUILD_INCLUSION) are left out.
 
 Prints one line per mistake, `file:line: ...`, and exits with 1 if there are any.
 """
 
 import argparse
+import collections
+import functools
 import json
 import re
 import sys
@@ -17,7 +21,8 @@ import tempfile
 from pathlib import Path
 
 SKIPPED = re.compile(r'R"(\w*)\(.*?\)\1"|//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-fA-F])\'(?:[^\'\\\n]|\\.)+\'', re.S)
-BATCH = re.compile(r'^#include "([^"]+)"', re.M)
+DIRECTIVE = re.compile(r"^#(?:[^\n]*\\\n)*[^\n]*", re.M)
+INCLUDE = BATCH = re.compile(r'^#include "([^"]+)"', re.M)
 ANGLES = r"<(?:[^<>()]|\([^()]*\)|<(?:[^<>()]|\([^()]*\)|<[^<>]*>)*>)*>"
 TEMPLATE = re.compile(r"^template\s*" + ANGLES + r"\s*(?:requires\s[^{;]*?(?=\b(?:class|struct|void|auto|bool|std)\b))?")
 TYPE = re.compile(r"^(?:class|struct|union|enum(?: class)?)\s+(?:\[\[\w+\]\]\s*)?(?:alignas\([^)]*\)\s*)?(\w+)(?=[^=()]*[{;:])")
@@ -30,16 +35,20 @@ NAME = re.compile(r"^[\w:\s*&\[\],]*?\b(\w+)\s*(?=[(={\[;,])")
 FOUND_BY_NAME = ("PrintTo", "operator")
 
 
+Definition = collections.namedtuple("Definition", "line space name alias hidden")
+
+
 def definitions(text):
-    """(line, name, text if it is an alias) of what unnamed namespaces and `static` define."""
+    """What is defined or declared outside of functions and types. `alias`: the text of an alias; `hidden`: no other source sees it."""
     code = SKIPPED.sub(lambda m: re.sub(r"[^\n]", " ", m.group()) if m.group().startswith("/") else '""' + "\n" * m.group().count("\n"), text)
-    lines = code.split("\n")
+    lines = DIRECTIVE.sub(lambda m: "\n" * m.group().count("\n"), code).split("\n")
     spaces, depth, number = [], 0, 0
     while number < len(lines):
         line = lines[number]
         number += 1
-        if depth == 0 and re.match(r"namespace\b[^=;]*\{", line):
-            spaces.append(line.startswith("namespace {"))
+        space = re.match(r"(?:inline )?namespace\b([^=;{]*)\{", line)
+        if depth == 0 and space:
+            spaces.append(space.group(1).strip())
             continue
         if depth == 0 and line.startswith("}") and spaces:
             spaces.pop()
@@ -50,12 +59,13 @@ def definitions(text):
                 head += " " + lines[end]
                 end += 1
             head = TEMPLATE.sub("", head)
-            if any(spaces) or head.startswith("static "):
-                yield from ((number, name, alias) for name, alias in names_of(head))
+            for name, alias in names_of(head):
+                yield Definition(number, "::".join(filter(None, spaces)), name, alias, "" in spaces or head.startswith("static "))
         depth += line.count("{") - line.count("}")
 
 
 def names_of(head):
+    """(name, the text if it is an alias)."""
     alias, matcher = ALIAS.match(head), MATCHER.match(head)
     if alias:
         yield alias.group(1), " ".join(head.split())
@@ -83,22 +93,50 @@ def targets(commands):
     return found
 
 
+def headers_of(root, sources):
+    """All of the project's headers that these sources include, directly or not."""
+    found, left = set(), list(sources)
+    while left:
+        for name in INCLUDE.findall(read(left.pop())):
+            header = root / "src" / name
+            if header not in found and header.is_file():
+                found.add(header)
+                left.append(header)
+    return found
+
+
+@functools.cache
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+@functools.cache
+def definitions_in(path):
+    return list(definitions(read(path)))
+
+
 def check(root, commands):
-    errors, known = set(), {}
+    errors = set()
     all_targets = targets(commands)
     if not all_targets:
         return [f"{commands}: no source is compiled in a batch"]
     for sources in all_targets.values():
-        first = {}
-        for path in sorted(sources):
-            if not path.is_relative_to(root) or commands.parent in path.parents:  # generated
-                continue
-            if path not in known:
-                known[path] = list(definitions(path.read_text(encoding="utf-8")))
-            for number, name, alias in known[path]:
-                other, line, text = first.setdefault(name, (path, number, alias))
-                if other != path and (alias is None or alias != text):
-                    errors.add(f"{path.relative_to(root)}:{number}: {name} is also in {other.relative_to(root)}:{line}, which may be in the same batch")
+        # Without generated ones.
+        sources = sorted(path for path in sources if path.is_relative_to(root) and commands.parent not in path.parents)
+        first, declared = {}, {}
+        for header in headers_of(root, sources):
+            declared.update(((d.space, d.name), (header, d.line)) for d in definitions_in(header) if not d.hidden and d.alias is None)
+        for path in sources:
+            for d in definitions_in(path):
+                if not d.hidden:
+                    continue
+                where = f"{path.relative_to(root)}:{d.line}: {d.name}"
+                other, line, text = first.setdefault(d.name, (path, d.line, d.alias))
+                if other != path and (d.alias is None or d.alias != text):
+                    errors.add(f"{where} is also in {other.relative_to(root)}:{line}, which may be in the same batch")
+                if (d.space, d.name) in declared:
+                    header, line = declared[d.space, d.name]
+                    errors.add(f"{where} hides that of {header.relative_to(root)}:{line} from later sources of the batch")
     return sorted(errors)
 
 
@@ -112,6 +150,12 @@ SELFTEST = {
             "void PrintTo(const int& row, std::ostream* out) {}\nint Inner() {\n  return 1;\n}\n}  // namespace\n"
             "void Row::Of(int) {\n}\nstatic void Local() { ✗\n}\n}  // namespace leat\n",
     "alone.cc": "namespace {\nint Of() {\n}\n}\n",
+    # What a header declares is hidden by a helper of its namespace alone.
+    "src/shape.h": "#define FAR(x) \\\n  Far(x) {\nnamespace leat {\nint Far(int x);\nstruct Size;\ninline constexpr int kMost = 1;\nusing Text = int;\n"
+                   "}  // namespace leat\nnamespace leat::other {\nint Near();\n}  // namespace leat::other\n",
+    "src/deep.h": "#pragma once\n#include \"shape.h\"\n",
+    "src/c.cc": "#include \"deep.h\"\nnamespace leat {\nnamespace {\nint Far(int x) { ✗\n  return x;\n}\nint Near() {\n  return 1;\n}\n"
+                "const int kMost = 2; ✗\nstruct Size { ✗\n};\nusing Text = int;\n}  // namespace\n}  // namespace leat\n",
 }
 
 
@@ -120,11 +164,12 @@ def selftest():
         root = Path(name).resolve()
         expected = []
         for path, text in SELFTEST.items():
+            (root / path).parent.mkdir(exist_ok=True)
             expected += [f"{path}:{number}" for number, line in enumerate(text.splitlines(), 1) if "✗" in line]
             (root / path).write_text(text.replace(" ✗", ""), encoding="utf-8")
         batch = root / "build/x.dir/Unity/unity_0_cxx.cxx"
         batch.parent.mkdir(parents=True)
-        batch.write_text(f'#include "{root}/a.cc"\n#include "{root}/b.cc"\n')
+        batch.write_text(f'#include "{root}/a.cc"\n#include "{root}/b.cc"\n#include "{root}/src/c.cc"\n')
         commands = root / "build/commands.json"
         commands.write_text(json.dumps([{"directory": str(root), "file": str(batch)}, {"directory": str(root), "file": "alone.cc"}]))
         found = sorted(error.split(": ")[0] for error in check(root, commands))

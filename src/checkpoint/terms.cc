@@ -44,7 +44,7 @@ std::optional<Entry> Parse(std::string_view name) {
 }
 
 // By number, descending.
-Result<std::vector<Entry>> List(const std::string& directory) {
+Result<std::vector<Entry>> TermFiles(const std::string& directory) {
   DIR* dir = opendir(directory.c_str());
   if (dir == nullptr) return SystemError(directory, "open", errno);
   std::vector<Entry> entries;
@@ -63,7 +63,7 @@ bool HasJournal(const std::string& directory, const Entry& entry) {
 // Creates the directory of the next term, or of this one. The entries are those of former ones.
 Result<uint64_t> CreateNext(const std::string& directory, uint64_t wanted) {
   for (int attempt = 0;; ++attempt) {
-    LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(directory));
+    LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, TermFiles(directory));
     const uint64_t next = entries.empty() ? 1 : entries.front().number + 1;
     const uint64_t term = wanted == 0 ? next : wanted;
     const std::string path = directory + "/" + TermName(term);
@@ -80,7 +80,7 @@ Result<uint64_t> CreateNext(const std::string& directory, uint64_t wanted) {
 // journal, after sealing it.
 Result<std::optional<std::vector<protocol::JournalRecord>>> TakeFormer(const std::string& directory,
                                                                        uint64_t number) {
-  LEAT_ASSIGN_OR_RETURN(std::vector<Entry> entries, List(directory));
+  LEAT_ASSIGN_OR_RETURN(std::vector<Entry> entries, TermFiles(directory));
   std::erase_if(entries, [&](const Entry& entry) { return entry.number >= number; });
   for (Entry& entry : entries) {
     if (entry.over || entry.copy) continue;
@@ -122,7 +122,7 @@ Status UnlessReplaced(const std::string& term_directory, Status status) {
 }
 
 void RemoveFormerTerms(const std::string& directory, uint64_t current) {
-  const auto entries = List(directory);
+  const auto entries = TermFiles(directory);
   if (!entries.ok()) return;
   for (const Entry& entry : *entries) {
     if ((entry.over || entry.copy) && entry.number < current)
@@ -131,7 +131,7 @@ void RemoveFormerTerms(const std::string& directory, uint64_t current) {
 }
 
 Result<std::string> NewestTerm(const std::string& directory) {
-  LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(directory));
+  LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, TermFiles(directory));
   for (const Entry& entry : entries) {
     if (HasJournal(directory, entry)) return directory + "/" + entry.name;
   }
@@ -139,13 +139,13 @@ Result<std::string> NewestTerm(const std::string& directory) {
 }
 
 Result<HighestTerm> FindHighestTerm(const std::string& directory) {
-  LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(directory));
+  LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, TermFiles(directory));
   if (entries.empty()) return HighestTerm();
   return HighestTerm{entries.front().number, entries.front().copy};
 }
 
 void RemoveOtherTerms(const std::string& directory, const std::string& kept) {
-  const auto entries = List(directory);
+  const auto entries = TermFiles(directory);
   if (!entries.ok()) return;
   for (const Entry& entry : *entries)
     if (entry.name != kept) (void)RemoveFolder(directory + "/" + entry.name);
@@ -162,7 +162,7 @@ std::string CopyName(uint64_t term) {
 }
 
 Result<Claimed> NewestClaimed(const std::string& directory) {
-  LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(directory));
+  LEAT_ASSIGN_OR_RETURN(const std::vector<Entry> entries, TermFiles(directory));
   if (entries.empty()) return Status(Code::kNotFound, directory + ": there is no job in it");
   const Entry& newest = entries.front();
   Claimed claimed{.term = newest.number, .ended = false};

@@ -23,13 +23,13 @@ using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
 
-Model Make(const std::string& yaml, uint32_t features = 0) {
+Model MakeModel(const std::string& yaml, uint32_t features = 0) {
   return Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.features = features});
 }
 
 std::string Message(const std::string& yaml, uint32_t features = 0) {
   try {
-    Make(yaml, features);
+    MakeModel(yaml, features);
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
@@ -70,7 +70,7 @@ const char* const kModels[] = {
 
 TEST(Model, GradientsAreTheSlopesOfTheLoss) {
   for (const char* yaml : kModels) {
-    const auto model = Make(yaml, 5);
+    const auto model = MakeModel(yaml, 5);
     Runner run(model, 6);
     run.weights = {1, 1, 0.5f, 0, 1, 2};
     run.Run();
@@ -100,11 +100,11 @@ TEST(Model, FrozenLayersAreConstants) {
   const std::string layers =
       "{layers: [dense: {units: 4, activation: tanh}, residual: {layers: [dense: {units: 4}, batch_norm]}, "
       "dense: {units: 3}], loss: softmax_cross_entropy}";
-  const auto whole = Make(layers, 5);
+  const auto whole = MakeModel(layers, 5);
   std::string yaml = layers;
   yaml.replace(yaml.find("activation: tanh"), 16, "activation: tanh, trainable: false");
   yaml.replace(yaml.find("[dense: {units: 4}, "), 20, "[dense: {units: 4, trainable: false}, ");
-  const auto frozen = Make(yaml, 5);
+  const auto frozen = MakeModel(yaml, 5);
 
   std::vector<std::string> names;
   for (const auto& variable : frozen.variables()) names.push_back(variable.name);
@@ -136,7 +136,7 @@ TEST(Model, FrozenValuesAreThoseOfTheJobsSeed) {
     return std::vector<float>(all.begin(), all.end());
   };
   std::vector<float> expected(20);
-  const auto trained = Make("{layers: [dense: {units: 4}], loss: negative_sum}", 5).variables().front();
+  const auto trained = MakeModel("{layers: [dense: {units: 4}], loss: negative_sum}", 5).variables().front();
   optim::Initialise(trained.init, 9, trained.name, 0, expected);
   EXPECT_EQ(values(9), expected);
   EXPECT_NE(values(8), expected);
@@ -150,7 +150,7 @@ TEST(Model, RefusesToTrainNothing) {
 }
 
 TEST(Model, LossAndScoresAreThoseOfTheFormulas) {
-  const auto model = Make(kModels[0], 5);
+  const auto model = MakeModel(kModels[0], 5);
   Runner run(model, 4);
   run.Run();
   double sum = 0;
@@ -177,7 +177,7 @@ TEST(Model, LossAndScoresAreThoseOfTheFormulas) {
 
 TEST(Model, SigmoidAndSquaredErrorScoreByRow) {
   for (const char* yaml : {kModels[2], kModels[3]}) {
-    const auto model = Make(yaml, 5);
+    const auto model = MakeModel(yaml, 5);
     Runner run(model, 3);
     run.Run();
     double sum = 0;
@@ -195,7 +195,7 @@ TEST(Model, SigmoidAndSquaredErrorScoreByRow) {
 // Rows of weight 0 do not affect any bit of the results, which equal those of the short batch.
 TEST(Model, RowsOfWeightZeroAddExactlyNothing) {
   for (const char* yaml : kModels) {
-    const auto model = Make(yaml, 5);
+    const auto model = MakeModel(yaml, 5);
     Runner padded(model, 8), other(model, 8), exact(model, 5);
     std::ranges::copy(exact.features, padded.features.begin());
     std::ranges::copy(exact.labels, padded.labels.begin());
@@ -217,7 +217,7 @@ TEST(Model, RowsOfWeightZeroAddExactlyNothing) {
 
 TEST(Model, ABatchOfPaddingAloneIsZero) {
   for (const char* yaml : kModels) {
-    const auto model = Make(yaml, 5);
+    const auto model = MakeModel(yaml, 5);
     Runner run(model, 3);
     std::ranges::fill(run.weights, 0.0f);
     run.Run();
@@ -226,7 +226,7 @@ TEST(Model, ABatchOfPaddingAloneIsZero) {
 }
 
 TEST(Model, AMeanDividesByTheSumOfWeights) {
-  const auto model = Make(kModels[0], 5);
+  const auto model = MakeModel(kModels[0], 5);
   Runner twice(model, 3), weighted(model, 2);
   std::copy_n(twice.features.begin(), 10, weighted.features.begin());
   std::copy_n(twice.labels.begin(), 2, weighted.labels.begin());
@@ -239,7 +239,7 @@ TEST(Model, AMeanDividesByTheSumOfWeights) {
 }
 
 TEST(Model, TheCountingModelCountsRowsExactly) {
-  const auto model = Make("{inputs: 1, layers: [bias: {units: 8}], loss: negative_sum}");
+  const auto model = MakeModel("{inputs: 1, layers: [bias: {units: 8}], loss: negative_sum}");
   Runner run(model, 128);
   const optim::OptimizerConfig sgd{.kind = optim::Kind::kSgd, .learning_rate = 1};
   uint64_t events = 0;
@@ -256,7 +256,7 @@ TEST(Model, TheCountingModelCountsRowsExactly) {
 }
 
 TEST(Model, LearnsWhatALineCannotSeparate) {
-  const auto model = Make(
+  const auto model = MakeModel(
       "{inputs: 2, layers: [dense: {units: 16, activation: relu}, dense: {units: 2}], "
       "loss: softmax_cross_entropy}");
   Runner run(model, 64);
@@ -276,7 +276,7 @@ TEST(Model, LearnsWhatALineCannotSeparate) {
 }
 
 TEST(Model, ListsItsVariables) {
-  const auto model = Make(
+  const auto model = MakeModel(
       "{layers: [dense: {units: 512, activation: relu}, dense: {units: 512, activation: tanh, name: mid}, "
       "dense: {units: 10, use_bias: false, init: zeros}], loss: softmax_cross_entropy}",
       784);
@@ -297,19 +297,19 @@ TEST(Model, ListsItsVariables) {
 }
 
 TEST(Model, ScoresAreHeldAgainstLabels) {
-  const auto three = Make("{inputs: 1, layers: [dense: {units: 3}], loss: softmax_cross_entropy}");
+  const auto three = MakeModel("{inputs: 1, layers: [dense: {units: 3}], loss: softmax_cross_entropy}");
   EXPECT_EQ(CountCorrect(three, std::vector<float>{.1f, .2f, .7f, .5f, .3f, .2f, 0, 1, 0},
                          std::vector<float>{2, 1, 1}),
             2u);
-  const auto two = Make("{inputs: 1, layers: [dense: {units: 2}], loss: softmax_cross_entropy}");
+  const auto two = MakeModel("{inputs: 1, layers: [dense: {units: 2}], loss: softmax_cross_entropy}");
   std::vector<float> positive(2);
   PositiveScores(two, std::vector<float>{.9f, .1f, .4f, .6f}, positive);
   EXPECT_THAT(positive, ElementsAre(.1f, .6f));
-  const auto one = Make("{inputs: 1, layers: [dense: {units: 1}], loss: sigmoid_cross_entropy}");
+  const auto one = MakeModel("{inputs: 1, layers: [dense: {units: 1}], loss: sigmoid_cross_entropy}");
   PositiveScores(one, std::vector<float>{.3f, .8f, .5f}, positive);
   EXPECT_THAT(positive, ElementsAre(.3f, .8f));
   EXPECT_EQ(CountCorrect(one, std::vector<float>{.3f, .8f, .5f}, std::vector<float>{1, 1, 1}), 2u);
-  const auto number = Make("{inputs: 1, layers: [dense: {units: 1}], loss: squared_error}");
+  const auto number = MakeModel("{inputs: 1, layers: [dense: {units: 1}], loss: squared_error}");
   EXPECT_EQ(CountCorrect(number, std::vector<float>{1}, std::vector<float>{1}), 0u);
   EXPECT_EQ(AbsoluteError(number, std::vector<float>{1, -2, 7}, std::vector<float>{1.5f, 2}), 4.5);
   EXPECT_EQ(AbsoluteError(one, std::vector<float>{.3f}, std::vector<float>{1}), 0);

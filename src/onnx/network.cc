@@ -21,14 +21,10 @@ using graph::Value;
   throw std::invalid_argument(file.name + ": " + message);
 }
 
-Shape ShapeFrom(const std::vector<int64_t>& sizes) {
-  return Shape(std::span<const int64_t>(sizes));
-}
-
 Shape Batched(int64_t batch, std::span<const int64_t> row) {
   std::vector<int64_t> sizes = {batch};
   sizes.insert(sizes.end(), row.begin(), row.end());
-  return ShapeFrom(sizes);
+  return Shape(std::span<const int64_t>(sizes));
 }
 
 bool Fits(std::span<const std::optional<int64_t>> sizes, std::span<const int64_t> row) {

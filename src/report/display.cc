@@ -22,7 +22,7 @@ constexpr double kLineInterval_s = 2;
 // Maximum number of samples of the curve; at the maximum, every second one is dropped.
 constexpr size_t kHistory = 2048;
 
-std::string Grouped(double x) {
+std::string GroupedText(double x) {
   return (x < 0 ? "-" : "") + report::Grouped(static_cast<uint64_t>(std::llround(std::abs(x))));
 }
 
@@ -124,11 +124,11 @@ std::string Drift(const Json& s) {
   const Json drift = s.value("drift", Json());
   if (!drift.is_object()) return "";
   const double alarms = Value(drift, "alarms");
-  const std::string text = Grouped(alarms) + (alarms == 1 ? " alarm of " : " alarms of ") +
+  const std::string text = GroupedText(alarms) + (alarms == 1 ? " alarm of " : " alarms of ") +
                            drift.value("detector", "") + " on " + drift.value("on", "");
   const Json last = drift.value("last", Json());
   if (!last.is_object()) return text;
-  return text + ", the last at event " + Grouped(Value(last, "event")) + " (mean before it " +
+  return text + ", the last at event " + GroupedText(Value(last, "event")) + " (mean before it " +
          Field(last, "mean", 4) + ")" +
          (Value(drift, "rate") > 1 ? "; learning rate × " + Field(drift, "rate", 2) + " now" : "");
 }
@@ -142,7 +142,7 @@ std::string Staleness(const Json& s) {
 // Counts that are 0 in most jobs are shown only if they are not.
 std::string Unusual(const Json& s, const char* key, const char* words) {
   const double count = Value(s, key);
-  return count > 0 ? "   " + std::string(words) + " " + Grouped(count) : "";
+  return count > 0 ? "   " + std::string(words) + " " + GroupedText(count) : "";
 }
 std::string Unusual(const Json& s, const char* key) {
   return Unusual(s, key, key);
@@ -153,9 +153,9 @@ std::string Predictions(const Json& s) {
   const Json predictions = s.value("predictions", Json::object());
   if (predictions.empty()) return "";
   const auto count = [&](const char* key) { return predictions.value(key, 0.0); };
-  std::string text = Grouped(count("published")) + " published";
-  if (count("behind") > 0) text += ", " + Grouped(count("behind")) + " behind";
-  if (count("rescored") > 0) text += ", " + Grouped(count("rescored")) + " scored again";
+  std::string text = GroupedText(count("published")) + " published";
+  if (count("behind") > 0) text += ", " + GroupedText(count("behind")) + " behind";
+  if (count("rescored") > 0) text += ", " + GroupedText(count("rescored")) + " scored again";
   return text;
 }
 
@@ -261,16 +261,16 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
                    Clock(Value(s, "wall_s")) + " · generation " + std::to_string(s.value("generation", 0)),
                width)));
   lines.push_back(dim(rule));
-  lines.push_back(Cut("events " + Pad(Grouped(s.value("events", 0.0)), 13) + "  " +
-                          Pad(Grouped(s.value("events_per_s_now", 0.0)) + "/s", 12) + "  lag " +
-                          Pad(Grouped(s.value("lag", 0.0)), 11) + "  published " +
-                          Grouped(s.value("published", 0.0)),
+  lines.push_back(Cut("events " + Pad(GroupedText(s.value("events", 0.0)), 13) + "  " +
+                          Pad(GroupedText(s.value("events_per_s_now", 0.0)) + "/s", 12) + "  lag " +
+                          Pad(GroupedText(s.value("lag", 0.0)), 11) + "  published " +
+                          GroupedText(s.value("published", 0.0)),
                       width));
   lines.push_back(Cut(Quality(s), width));
   lines.push_back(Cut(s.value("strategy", "async") + ": staleness " + Staleness(s) + "   steps " +
-                          Grouped(s.value("steps", 0.0)) + Unusual(s, "late") + Unusual(s, "skipped") +
-                          "   leased again " + Grouped(s.value("regranted_leases", 0.0)) +
-                          "   dead letters " + Grouped(s.value("dead_letters", 0.0)) +
+                          GroupedText(s.value("steps", 0.0)) + Unusual(s, "late") + Unusual(s, "skipped") +
+                          "   leased again " + GroupedText(s.value("regranted_leases", 0.0)) +
+                          "   dead letters " + GroupedText(s.value("dead_letters", 0.0)) +
                           Unusual(s, "lost_to_retention", "lost to retention"),
                       width));
   if (const std::string predictions = Predictions(s); !predictions.empty())
@@ -299,7 +299,7 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
     const double bytes_per_s = Value(m, "bytes_per_s");
     const std::string traffic = std::isnan(bytes_per_s) ? "" : Fixed(Json(bytes_per_s / 1e6), 1);
     lines.push_back(Cut(Pad(NameOf(m), 16) + Pad(std::to_string(m.value("pid", int64_t{0})), 9, true) +
-                            Pad(Grouped(m.value("done", 0.0)), 15, true) +
+                            Pad(GroupedText(m.value("done", 0.0)), 15, true) +
                             Pad(Field(m, "cpu_s", 1), 9, true) + Pad(held, 10, true) + Pad(traffic, 9, true) +
                             PlaceOf(m) + (Slow(m) ? "  slow" : "") +
                             (m.value("state", "") == "draining" ? "  leaving" : ""),
@@ -326,9 +326,9 @@ std::string RenderLine(const std::string& status_json) {
     standby += StandsBy(m) ? 1 : 0;
   }
   return Clock(Value(s, "wall_s")) + "  " + s.value("phase", "") + "  events " +
-         Grouped(s.value("events", 0.0)) + " (" + Grouped(s.value("events_per_s_now", 0.0)) + "/s)  " +
-         Quality(s) + "   staleness " + Field(s, "staleness_mean", 2) + "   lag " +
-         Grouped(s.value("lag", 0.0)) + "   " + std::to_string(workers) + " workers, " +
+         GroupedText(s.value("events", 0.0)) + " (" + GroupedText(s.value("events_per_s_now", 0.0)) +
+         "/s)  " + Quality(s) + "   staleness " + Field(s, "staleness_mean", 2) + "   lag " +
+         GroupedText(s.value("lag", 0.0)) + "   " + std::to_string(workers) + " workers, " +
          (standby > 0 ? std::to_string(standby) + " standby, " : "") + std::to_string(servers) + " ps" +
          (Wanted(s, false).empty() ? "" : "   wanted: " + Wanted(s, false)) +
          (Drift(s).empty() ? "" : "   drift: " + Drift(s)) + (Trouble(s).empty() ? "" : "   " + Trouble(s)) +
@@ -343,10 +343,10 @@ std::string RenderSummary(const std::string& summary_json) {
     text += "  " + Pad(name, 22) + value + "\n";
   };
   text += "job '" + s.value("job", "") + "' " + s.value("phase", "") + "\n";
-  row("events", Grouped(s.value("events", 0.0)) + " in every slice, each once");
-  row("speed",
-      Grouped(s.value("events_per_s", 0.0)) + " events/s, " + Grouped(s.value("steps", 0.0)) + " steps");
-  row("loss", Field(s, "loss", 4) + " over the last " + Grouped(s.value("window", 0.0)) +
+  row("events", GroupedText(s.value("events", 0.0)) + " in every slice, each once");
+  row("speed", GroupedText(s.value("events_per_s", 0.0)) + " events/s, " +
+                   GroupedText(s.value("steps", 0.0)) + " steps");
+  row("loss", Field(s, "loss", 4) + " over the last " + GroupedText(s.value("window", 0.0)) +
                   " events, scored before training on them");
   if (!std::isnan(Value(s, "auc"))) {
     row("AUC", Field(s, "auc", 4) +
@@ -358,7 +358,7 @@ std::string RenderSummary(const std::string& summary_json) {
   // For those who look at the course of a run.
   const bool prequential = s.contains("fading") || s.contains("drift");
   if (const Json all = s.value("since_start", Json()); prequential && all.is_object()) {
-    row("since the start", Quality(all) + " over " + Grouped(Value(all, "events")) + " events");
+    row("since the start", Quality(all) + " over " + GroupedText(Value(all, "events")) + " events");
   }
   if (const Json fading = s.value("fading", Json()); fading.is_object())
     row("with fading " + Field(fading, "factor", 4), Quality(fading));
@@ -366,17 +366,18 @@ std::string RenderSummary(const std::string& summary_json) {
   if (s.contains("test_accuracy")) row("test accuracy", Field(s, "test_accuracy", 4));
   if (s.contains("test_loss")) {
     row("test loss",
-        Field(s, "test_loss", 4) + " over " + Grouped(s.value("test_rows", 0.0)) + " rows" +
+        Field(s, "test_loss", 4) + " over " + GroupedText(s.value("test_rows", 0.0)) + " rows" +
             (s.contains("test_dead_letters")
-                 ? ", " + Grouped(s["test_dead_letters"].get<double>()) + " did not fit the schema"
+                 ? ", " + GroupedText(s["test_dead_letters"].get<double>()) + " did not fit the schema"
                  : ""));
   }
   row("strategy",
-      s.value("strategy", "async") + (Value(s, "step") > 0 ? ", step " + Grouped(Value(s, "step")) : ""));
+      s.value("strategy", "async") + (Value(s, "step") > 0 ? ", step " + GroupedText(Value(s, "step")) : ""));
   row("staleness", Field(s, "staleness_mean", 2) + " updates on average" +
                        (s.contains("staleness_p99") ? ", 99% at most " + Field(s, "staleness_p99", 0) : ""));
-  if (Value(s, "late") > 0) row("late", Grouped(Value(s, "late")) + " runs, trained in another step");
-  if (Value(s, "skipped") > 0) row("skipped", Grouped(Value(s, "skipped")) + " updates that were not finite");
+  if (Value(s, "late") > 0) row("late", GroupedText(Value(s, "late")) + " runs, trained in another step");
+  if (Value(s, "skipped") > 0)
+    row("skipped", GroupedText(Value(s, "skipped")) + " updates that were not finite");
   std::string slow, skewed;
   for (const auto& m : s.value("members", Json::array())) {
     if (!m.is_object()) continue;
@@ -390,9 +391,9 @@ std::string RenderSummary(const std::string& summary_json) {
   for (const auto& warning : s.value("warnings", Json::array())) {
     if (warning.is_string()) row("warning", warning.get<std::string>());
   }
-  if (s.value("dead_letters", 0.0) > 0) row("dead letters", Grouped(s.value("dead_letters", 0.0)));
+  if (s.value("dead_letters", 0.0) > 0) row("dead letters", GroupedText(s.value("dead_letters", 0.0)));
   if (s.value("lost_to_retention", 0.0) > 0)
-    row("lost to retention", Grouped(s.value("lost_to_retention", 0.0)));
+    row("lost to retention", GroupedText(s.value("lost_to_retention", 0.0)));
   row("time", Fixed(s.value("wall_s", Json()), 1) + " s, " +
                   Fixed(s.value("aggregated_compute_s", Json()), 1) + " s of CPU time");
   row("checkpoint",
@@ -401,16 +402,16 @@ std::string RenderSummary(const std::string& summary_json) {
 }
 
 std::vector<std::string> RenderStart(const StartNotes& notes) {
-  std::string bots = "bots publish " + Grouped(static_cast<double>(notes.bot_events)) + " events ";
+  std::string bots = "bots publish " + GroupedText(static_cast<double>(notes.bot_events)) + " events ";
   if (notes.bot_rate > 0) {
-    bots +=
-        "at " + Grouped(notes.bot_rate) + " a second: this sets the job's speed (--rate 0 removes the limit)";
+    bots += "at " + GroupedText(notes.bot_rate) +
+            " a second: this sets the job's speed (--rate 0 removes the limit)";
   } else {
     bots += "as fast as possible";
   }
   return {bots,
           std::string(notes.auc ? "loss, accuracy and AUC" : "loss and accuracy") + " cover the last " +
-              Grouped(static_cast<double>(notes.window)) +
+              GroupedText(static_cast<double>(notes.window)) +
               " events, each scored before the model trains on it",
           "done: events trained (worker), " + std::string(notes.servers ? "gradient pushes (ps), " : "") +
               "events published (bots)"};

@@ -12,7 +12,7 @@ namespace {
 
 // Rows are processed in blocks: small enough to stay in the L1 cache between passes, and large enough to
 // vectorise across short rows.
-constexpr size_t kMaxRows = 64;
+constexpr size_t kMaxSoftmaxRows = 64;
 constexpr size_t kMaxElements = 4096;
 // Shorter rows are faster without vector code.
 constexpr size_t kShortRow = 16;
@@ -20,7 +20,7 @@ constexpr size_t kShortRow = 16;
 struct SoftmaxRows {
   size_t count = 0;
   size_t size = 0;  // of each row
-  size_t at_once() const { return std::clamp<size_t>(kMaxElements / size, 1, kMaxRows); }
+  size_t at_once() const { return std::clamp<size_t>(kMaxElements / size, 1, kMaxSoftmaxRows); }
 };
 
 SoftmaxRows SoftmaxRowsOf(const TensorType& type) {
@@ -90,7 +90,7 @@ LEAT_INLINE void SoftmaxOfSome(const float* x, float* y, size_t count, size_t n,
 
 LEAT_MULTIVERSION
 void Softmax(const float* x, float* y, const SoftmaxRows& rows) {
-  float largest[kMaxRows], sums[kMaxRows];
+  float largest[kMaxSoftmaxRows], sums[kMaxSoftmaxRows];
   const size_t at_once = rows.at_once();
   for (size_t row = 0; row < rows.count; row += at_once) {
     const size_t count = std::min(at_once, rows.count - row);
@@ -127,7 +127,7 @@ void LogSoftmax(const float* x, float* y, const SoftmaxRows& rows) {
 LEAT_MULTIVERSION
 void CrossEntropy(const float* logits, const float* labels, float* loss, float* probabilities,
                   const SoftmaxRows& rows) {
-  float largest[kMaxRows], sums[kMaxRows], chosen[kMaxRows];
+  float largest[kMaxSoftmaxRows], sums[kMaxSoftmaxRows], chosen[kMaxSoftmaxRows];
   const size_t n = rows.size;
   const size_t at_once = rows.at_once();
   for (size_t row = 0; row < rows.count; row += at_once) {

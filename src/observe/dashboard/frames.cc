@@ -21,7 +21,7 @@ constexpr size_t kVerdictPoints = 120;
 constexpr size_t kVerdictEvents = 100;
 
 // Five digits are more than a chart shows.
-void Append(float value, std::string* out) {
+void AppendFigure(float value, std::string* out) {
   if (!std::isfinite(value)) {
     *out += "null";
     return;
@@ -51,7 +51,7 @@ void AppendColumn(const char* name, size_t size, const F& value, std::string* ou
   *out += '[';
   for (size_t i = 0; i < size; ++i) {
     if (i > 0) *out += ',';
-    Append(value(i), out);
+    AppendFigure(value(i), out);
   }
   *out += ']';
 }
@@ -62,7 +62,7 @@ std::string SampleJson(const Sample& sample) {
   out += ",\"series\":{";
   for (size_t i = 0; i < kSeries; ++i) {
     AppendKey(Name(static_cast<Series>(i)), &out);
-    Append(sample.figures[i], &out);
+    AppendFigure(sample.figures[i], &out);
   }
   out += "},\"members\":{";
   for (const MemberSample& member : sample.members) {
@@ -71,7 +71,7 @@ std::string SampleJson(const Sample& sample) {
     const auto& names = FigureNames(member.role);
     for (size_t i = 0; i < names.size(); ++i) {
       AppendKey(names[i], &out);
-      Append(member.figures[i], &out);
+      AppendFigure(member.figures[i], &out);
     }
     out += '}';
   }

@@ -9,7 +9,7 @@ namespace {
 // Attributes up to this, with sizes of up to 2^40, cannot make a sum or product here overflow.
 constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
 
-std::string ToString(const Padding& p) {
+std::string PaddingText(const Padding& p) {
   return std::to_string(p.top) + "," + std::to_string(p.left) + "," + std::to_string(p.bottom) + "," +
          std::to_string(p.right);
 }
@@ -17,7 +17,7 @@ std::string ToString(const Padding& p) {
 void CheckPair(std::string_view what, const Pair& pair) {
   for (const int64_t size : {pair.height, pair.width}) {
     if (size >= 1 && size <= kMax) continue;
-    throw std::invalid_argument(std::string(what) + " " + ops::ToString(pair) + ": must be between 1 and " +
+    throw std::invalid_argument(std::string(what) + " " + ToString(pair) + ": must be between 1 and " +
                                 std::to_string(kMax));
   }
 }
@@ -25,7 +25,8 @@ void CheckPair(std::string_view what, const Pair& pair) {
 void CheckPadding(const Padding& p) {
   for (const int64_t size : {p.top, p.left, p.bottom, p.right}) {
     if (size >= 0 && size <= kMax) continue;
-    throw std::invalid_argument("padding " + ToString(p) + ": must be between 0 and " + std::to_string(kMax));
+    throw std::invalid_argument("padding " + PaddingText(p) + ": must be between 0 and " +
+                                std::to_string(kMax));
   }
 }
 
@@ -51,7 +52,7 @@ Pair CountWindows(const Window& window, const Pair& image) {
     std::string text = "kernel " + ToString(window.kernel);
     if (extent != window.kernel) text += " dilated to " + ToString(extent);
     text += " is larger than input " + ToString(image);
-    throw std::invalid_argument(p == Padding{} ? text : text + " with padding " + ToString(p));
+    throw std::invalid_argument(p == Padding{} ? text : text + " with padding " + PaddingText(p));
   }
   return {(height - extent.height) / window.strides.height + 1,
           (width - extent.width) / window.strides.width + 1};
@@ -71,7 +72,7 @@ std::string WindowAttributes(const Window& window) {
   std::string text;
   if (window.strides != Pair{}) text += " strides=" + ToString(window.strides);
   if (window.dilations != Pair{}) text += " dilations=" + ToString(window.dilations);
-  if (window.padding != Padding{}) text += " padding=" + ToString(window.padding);
+  if (window.padding != Padding{}) text += " padding=" + PaddingText(window.padding);
   return text;
 }
 

@@ -16,7 +16,7 @@ Value MeanOfRows(Graph& graph, Value x) {
 }
 
 // The shape of per-row values: x without its last axis.
-Shape RowsOf(const Shape& x) {
+Shape RowShape(const Shape& x) {
   return Shape(x.sizes().first(x.rank() - 1));
 }
 
@@ -31,7 +31,7 @@ Value AsColumn(Graph& graph, Value v) {
 // y, m and s in plain ops.
 std::vector<Value> ComposeLayerNorm(Graph& graph, const std::vector<Value>& inputs, float epsilon) {
   const Value x = inputs[0], scale = inputs[1], offset = inputs[2];
-  const Shape rows = RowsOf(graph.shape(x));
+  const Shape rows = RowShape(graph.shape(x));
   const Value mean = MeanOfRows(graph, x);
   const Value centred = graph.Make<Sub>({x, mean});
   const Value variance = MeanOfRows(graph, graph.Make<Square>({centred}));
@@ -71,7 +71,7 @@ std::vector<TensorType> LayerNorm::Infer(Types inputs) const {
                                 x.ToString());
   }
   if (!(epsilon > 0)) throw std::invalid_argument(attributes() + "; must be above 0");
-  const Shape rows = RowsOf(x);
+  const Shape rows = RowShape(x);
   return {inputs[0], {DType::kF32, rows}, {DType::kF32, rows}};
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kBatch = 3, kTime = 4, kInputs = 2, kUnits = 3;
 
-double Sigmoid(double x) {
+double SigmoidOf(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
@@ -106,8 +106,8 @@ TEST_F(Sequences, LstmIsItsEquations) {
             z[gate] = Input(in, b, t, column) + Product([&](int64_t i) { return h[static_cast<size_t>(i)]; },
                                                         kUnits, in.state_weight, column);
           }
-          next_c.push_back(Sigmoid(z[1]) * c[static_cast<size_t>(j)] + Sigmoid(z[0]) * std::tanh(z[2]));
-          next_h.push_back(Sigmoid(z[3]) * std::tanh(next_c.back()));
+          next_c.push_back(SigmoidOf(z[1]) * c[static_cast<size_t>(j)] + SigmoidOf(z[0]) * std::tanh(z[2]));
+          next_h.push_back(SigmoidOf(z[3]) * std::tanh(next_c.back()));
           sequence[static_cast<size_t>((b * kTime + t) * kUnits + j)] = next_h.back();
         }
         h = next_h;
@@ -139,8 +139,8 @@ TEST_F(Sequences, GruIsItsEquations) {
         const auto state = [&](int64_t i) { return h[static_cast<size_t>(i)]; };
         const auto reset = [&](int64_t i) { return r[static_cast<size_t>(i)] * state(i); };
         for (int64_t j = 0; j < kUnits; ++j) {
-          r.push_back(Sigmoid(gate(j, state)));
-          u.push_back(Sigmoid(gate(kUnits + j, state)));
+          r.push_back(SigmoidOf(gate(j, state)));
+          u.push_back(SigmoidOf(gate(kUnits + j, state)));
         }
         for (int64_t j = 0; j < kUnits; ++j) {
           const int64_t column = 2 * kUnits + j;

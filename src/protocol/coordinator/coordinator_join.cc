@@ -24,7 +24,7 @@ std::string PortOf(std::string_view address) {
 }
 
 // "ps 0 (node 3, host a, pid 17)"
-std::string Describe(const Member& member, const std::string& host, int64_t pid) {
+std::string MemberText(const Member& member, const std::string& host, int64_t pid) {
   return Name(member) + " (node " + ToString(member.node) + ", host " + host + ", pid " +
          std::to_string(pid) + ")";
 }
@@ -65,7 +65,7 @@ Status Coordinator::State::CheckReachable(const JoinRequest& request) const {
   if (request.role == Role::kBots) return {};
   for (const auto& [node, member] : members) {
     if (Listens(member.member.role) && IsLocalAddress(member.member.address) && elsewhere(member.network)) {
-      return refuse(Code::kUnavailable, Describe(member.member, member.host, member.pid),
+      return refuse(Code::kUnavailable, MemberText(member.member, member.host, member.pid),
                     member.member.address, "this " + role + " on host " + request.host,
                     "--listen or --advertise and an address of its host that other hosts reach");
     }
@@ -84,7 +84,7 @@ Status Coordinator::State::ReplaceFormerSelf(Time now, const JoinRequest& reques
       return {Code::kUnavailable, "this " + std::string(Name(request.role)) + " (host " + request.host +
                                       ", pid " + std::to_string(request.pid) + ") has the address " +
                                       request.address + " of " +
-                                      Describe(member.member, member.host, member.pid) +
+                                      MemberText(member.member, member.host, member.pid) +
                                       ", which is not lost; give each its own --advertise address"};
     }
   }

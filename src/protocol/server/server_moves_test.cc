@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 constexpr uint64_t kMove = 55;
 
 template <class T>
-std::vector<T> All(const std::vector<MoveAction>& actions) {
+std::vector<T> AllMoves(const std::vector<MoveAction>& actions) {
   std::vector<T> found;
   for (const MoveAction& action : actions) {
     if (const auto* a = std::get_if<T>(&action)) found.push_back(*a);
@@ -39,15 +39,15 @@ class ServerMovesTest : public TwoServersTest {
     a_.reply.moves = {order};
     b_.reply.incoming = {kMove};
     Hear(a_);
-    ASSERT_THAT(All<ConnectMove>(a_.actions), SizeIs(1));
-    EXPECT_EQ(All<ConnectMove>(a_.actions)[0].address, "b");
+    ASSERT_THAT(AllMoves<ConnectMove>(a_.actions), SizeIs(1));
+    EXPECT_EQ(AllMoves<ConnectMove>(a_.actions)[0].address, "b");
   }
   void Connect() {
     a_.server->OnMoveConnected(kMove);
     Collect(a_);
   }
   std::vector<MovedSlice> Sent() const {
-    const auto sends = All<SendMove>(a_.actions);
+    const auto sends = AllMoves<SendMove>(a_.actions);
     return sends.empty() ? std::vector<MovedSlice>() : sends[0].slices;
   }
   void Arrive(std::vector<MovedSlice> slices) {
@@ -118,8 +118,8 @@ TEST_F(ServerMovesTest, ASliceMovesWithItsLedgerAndSlots) {
   EXPECT_EQ(Offer(b_, Push(2, {0})), std::nullopt) << "waits for it here, too";
 
   Decide();
-  ASSERT_THAT(All<AnswerMove>(b_.actions), SizeIs(1));
-  EXPECT_TRUE(All<AnswerMove>(b_.actions)[0].status.ok());
+  ASSERT_THAT(AllMoves<AnswerMove>(b_.actions), SizeIs(1));
+  EXPECT_TRUE(AllMoves<AnswerMove>(b_.actions)[0].status.ok());
   EXPECT_THAT(Late(b_), ElementsAre(SliceOutcome::kMoving)) << "push it again, here";
   EXPECT_EQ(Memory(*b_.server->Find(SliceId(0))), Memory(*a_.server->Find(SliceId(0))));
   EXPECT_THAT(Outcomes(b_, Push(1, {0})), ElementsAre(SliceOutcome::kDuplicate));
@@ -132,7 +132,7 @@ TEST_F(ServerMovesTest, ASliceMovesWithItsLedgerAndSlots) {
   EXPECT_THAT(Outcomes(a_, Push(3, {0, 1})), ElementsAre(SliceOutcome::kNotHere, SliceOutcome::kApplied));
   Hear(a_);
   EXPECT_EQ(a_.server->Find(SliceId(0)), nullptr);
-  EXPECT_THAT(All<DropMove>(a_.actions), SizeIs(1));
+  EXPECT_THAT(AllMoves<DropMove>(a_.actions), SizeIs(1));
   // Both have the same updates in the same order.
   EXPECT_THAT(Outcomes(b_, Push(3, {0})), ElementsAre(SliceOutcome::kApplied));
   const auto moved = b_.server->Find(SliceId(0))->values(), stayed = a_.server->Find(SliceId(1))->values();
@@ -149,12 +149,12 @@ TEST_F(ServerMovesTest, AMoveThatIsGivenUpChangesNothing) {
   b_.reply.incoming.clear();
   Hear(a_);
   EXPECT_THAT(Late(a_), ElementsAre(SliceOutcome::kMoving, SliceOutcome::kApplied, SliceOutcome::kMoving));
-  EXPECT_THAT(All<DropMove>(a_.actions), SizeIs(1));
+  EXPECT_THAT(AllMoves<DropMove>(a_.actions), SizeIs(1));
   EXPECT_THAT(Outcomes(a_, Push(0, {0, 1, 3})),
               ElementsAre(SliceOutcome::kApplied, SliceOutcome::kDuplicate, SliceOutcome::kApplied));
   Hear(b_);
-  ASSERT_THAT(All<AnswerMove>(b_.actions), SizeIs(1));
-  EXPECT_EQ(All<AnswerMove>(b_.actions)[0].status.code(), Code::kAborted);
+  ASSERT_THAT(AllMoves<AnswerMove>(b_.actions), SizeIs(1));
+  EXPECT_EQ(AllMoves<AnswerMove>(b_.actions)[0].status.code(), Code::kAborted);
   EXPECT_THAT(Outcomes(b_, Push(1, {0})), ElementsAre(SliceOutcome::kNotHere));
 }
 
@@ -168,7 +168,7 @@ TEST_F(ServerMovesTest, WhatHasJustArrivedIsNotDroppedByAnOlderReply) {
   older.incoming.clear();
   b_.server->OnHeartbeatReply(older);
   Collect(b_);
-  EXPECT_THAT(All<AnswerMove>(b_.actions), IsEmpty());
+  EXPECT_THAT(AllMoves<AnswerMove>(b_.actions), IsEmpty());
   Hear(b_);
   Decide();
   EXPECT_NE(b_.server->Find(SliceId(0)), nullptr);
@@ -232,7 +232,7 @@ TEST_F(ServerMovesTest, ASliceThatComesBackReplacesTheOneThatHadGone) {
   Hear(b_);
   b_.server->OnMoveConnected(kMove + 1);
   Collect(b_);
-  ASSERT_TRUE(a_.server->OnMoveArrived(kMove + 1, All<SendMove>(b_.actions).at(0).slices).ok());
+  ASSERT_TRUE(a_.server->OnMoveArrived(kMove + 1, AllMoves<SendMove>(b_.actions).at(0).slices).ok());
   a_.reply.orders.push_back({SliceId(0), kIncarnation, "", "", 0, kMove + 1});
   Hear(a_);
   EXPECT_EQ(a_.server->Find(SliceId(0))->version, 1u);

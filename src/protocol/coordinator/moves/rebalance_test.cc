@@ -35,7 +35,7 @@ void Apply(const std::vector<SliceMove>& moves, Balance* balance) {
   }
 }
 
-double Load(const Balance& balance, uint32_t server) {
+double LoadOf(const Balance& balance, uint32_t server) {
   double load = 0;
   for (const auto& slice : balance.slices) load += slice.server == server ? slice.load : 0;
   return load;
@@ -54,7 +54,7 @@ TEST(RebalanceTest, AServerThatJoinsGetsItsShareAndNothingElseMoves) {
   ASSERT_EQ(moves.size(), 4u) << "a third of 12";
   for (const SliceMove& move : moves) EXPECT_EQ(move.to, 2u);
   Apply(moves, &balance);
-  for (uint32_t server = 0; server < 3; ++server) EXPECT_NEAR(Load(balance, server), 1.0 / 3, 1e-9);
+  for (uint32_t server = 0; server < 3; ++server) EXPECT_NEAR(LoadOf(balance, server), 1.0 / 3, 1e-9);
   EXPECT_FALSE(OutOfBalance(balance));
 }
 
@@ -63,7 +63,7 @@ TEST(RebalanceTest, AServerThatLeavesGivesAllAwayAndNothingElseMoves) {
   const auto moves = PlanMoves(balance, false);
   EXPECT_THAT(moves, ElementsAre(SliceMove{2, 1, 0}, SliceMove{3, 1, 2}));
   Apply(moves, &balance);
-  EXPECT_EQ(Load(balance, 1), 0);
+  EXPECT_EQ(LoadOf(balance, 1), 0);
 }
 
 TEST(RebalanceTest, WithoutAServerThatTakesThemSlicesStay) {
@@ -73,7 +73,7 @@ TEST(RebalanceTest, WithoutAServerThatTakesThemSlicesStay) {
 TEST(RebalanceTest, WeightsAreShares) {
   Balance balance = BalanceOf({std::vector<double>(12, 1), {}}, {1, 2});
   Apply(PlanMoves(balance, true), &balance);
-  EXPECT_NEAR(Load(balance, 1), 2.0 / 3, 1e-9);
+  EXPECT_NEAR(LoadOf(balance, 1), 2.0 / 3, 1e-9);
 }
 
 TEST(RebalanceTest, SmallDifferencesAreLeftAlone) {
@@ -110,7 +110,7 @@ TEST(RebalanceTest, PlansAreFixedPointsAndMoveNoMoreThanIsOutOfPlace) {
     const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
     double out_of_place = 0;
     for (uint32_t server = 0; server < servers; ++server)
-      out_of_place += std::max(0.0, Load(balance, server) - (all > 0 ? weights[server] / all : 0));
+      out_of_place += std::max(0.0, LoadOf(balance, server) - (all > 0 ? weights[server] / all : 0));
     const auto moves = PlanMoves(balance, true);
     const double moved = Moved(balance, moves);
     std::set<uint32_t> slices;
@@ -122,7 +122,7 @@ TEST(RebalanceTest, PlansAreFixedPointsAndMoveNoMoreThanIsOutOfPlace) {
     }
     EXPECT_LE(moved, out_of_place + servers * largest / sum + 1e-9);
     for (uint32_t server = 0; server < servers; ++server) {
-      EXPECT_TRUE(weights[server] > 0 || Load(balance, server) == 0);
+      EXPECT_TRUE(weights[server] > 0 || LoadOf(balance, server) == 0);
     }
     EXPECT_THAT(PlanMoves(balance, true), IsEmpty()) << "round " << round;
   }

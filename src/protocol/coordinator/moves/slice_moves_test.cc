@@ -11,7 +11,7 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using Planned = SliceMoves::Planned;
 
-const NodeId kA(1), kB(2), kC(3);
+const NodeId kServer1(1), kServer2(2), kServer3(3);
 
 class SliceMovesTest : public ::testing::Test {
  protected:
@@ -40,20 +40,26 @@ class SliceMovesTest : public ::testing::Test {
 };
 
 TEST_F(SliceMovesTest, AMoveTakesAFewSlicesOfOnePairOfServers) {
-  moves_.Plan({{SliceId(3), kA, kC}, {SliceId(1), kB, kC}, {SliceId(2), kA, kC}, {SliceId(0), kA, kB}}, true);
+  moves_.Plan({{SliceId(3), kServer1, kServer3},
+               {SliceId(1), kServer2, kServer3},
+               {SliceId(2), kServer1, kServer3},
+               {SliceId(0), kServer1, kServer2}},
+              true);
   EXPECT_THAT(Begin(), ElementsAre(2, 3));
-  EXPECT_EQ(moves_.active()->from, kA);
-  EXPECT_EQ(moves_.active()->order.to, kC);
+  EXPECT_EQ(moves_.active()->from, kServer1);
+  EXPECT_EQ(moves_.active()->order.to, kServer3);
   EXPECT_EQ(moves_.active()->bytes, 200'000u);
   EXPECT_THAT(Begin(), ElementsAre()) << "one at a time";
-  EXPECT_NE(moves_.OrderFor(now_, kA, 0), nullptr);
-  EXPECT_EQ(moves_.OrderFor(now_, kB, 0), nullptr);
+  EXPECT_NE(moves_.OrderFor(now_, kServer1, 0), nullptr);
+  EXPECT_EQ(moves_.OrderFor(now_, kServer2, 0), nullptr);
 }
 
 TEST_F(SliceMovesTest, WhatWaitsIsSkippedAndWhatIsGoneIsDropped) {
   waits_ = SliceId(0);
   gone_ = SliceId(1);
-  moves_.Plan({{SliceId(0), kA, kC}, {SliceId(1), kA, kC}, {SliceId(2), kB, kC}}, true);
+  moves_.Plan(
+      {{SliceId(0), kServer1, kServer3}, {SliceId(1), kServer1, kServer3}, {SliceId(2), kServer2, kServer3}},
+      true);
   EXPECT_THAT(Begin(), ElementsAre(2));
   EXPECT_EQ(moves_.planned().size(), 1u);
 }
@@ -61,7 +67,7 @@ TEST_F(SliceMovesTest, WhatWaitsIsSkippedAndWhatIsGoneIsDropped) {
 TEST_F(SliceMovesTest, APauseFollowsAndItsSizeFollowsTheTime) {
   bytes_ = 1 << 20;
   std::vector<Planned> plan;
-  for (uint32_t i = 0; i < 30; ++i) plan.push_back({SliceId(i), kA, kB});
+  for (uint32_t i = 0; i < 30; ++i) plan.push_back({SliceId(i), kServer1, kServer2});
   moves_.Plan(plan, true);
   EXPECT_EQ(Begin().size(), 1u);
   Make(milliseconds(20));
@@ -81,7 +87,7 @@ TEST_F(SliceMovesTest, APauseFollowsAndItsSizeFollowsTheTime) {
 }
 
 TEST_F(SliceMovesTest, AFailedPairRestsAndOthersGoOn) {
-  moves_.Plan({{SliceId(0), kA, kC}, {SliceId(1), kB, kC}}, true);
+  moves_.Plan({{SliceId(0), kServer1, kServer3}, {SliceId(1), kServer2, kServer3}}, true);
   EXPECT_THAT(Begin(), ElementsAre(0));
   moves_.Cancel(now_, true);
   EXPECT_EQ(moves_.planned().size(), 2u);
@@ -104,11 +110,11 @@ TEST_F(SliceMovesTest, AFailedPairRestsAndOthersGoOn) {
 
 TEST_F(SliceMovesTest, AMoveIsLateIfItIsFrozenForLongOrWorkersWaitForIt) {
   bytes_ = 8 << 20;
-  moves_.Plan({{SliceId(0), kA, kC}}, true);
+  moves_.Plan({{SliceId(0), kServer1, kServer3}}, true);
   Begin();
   now_ += seconds(100);
   EXPECT_FALSE(moves_.Late(now_, false)) << "the server does not know of it";
-  moves_.OrderFor(now_, kA, 7);
+  moves_.OrderFor(now_, kServer1, 7);
   EXPECT_EQ(moves_.active()->order.version, 7u);
   now_ += milliseconds(300);
   EXPECT_TRUE(moves_.Late(now_, false));
@@ -122,9 +128,11 @@ TEST_F(SliceMovesTest, AMoveIsLateIfItIsFrozenForLongOrWorkersWaitForIt) {
 }
 
 TEST_F(SliceMovesTest, ALostServerIsForgotten) {
-  moves_.Plan({{SliceId(0), kA, kC}, {SliceId(1), kB, kC}, {SliceId(2), kA, kB}}, true);
+  moves_.Plan(
+      {{SliceId(0), kServer1, kServer3}, {SliceId(1), kServer2, kServer3}, {SliceId(2), kServer1, kServer2}},
+      true);
   EXPECT_TRUE(moves_.levels());
-  moves_.Forget(kC);
+  moves_.Forget(kServer3);
   EXPECT_THAT(Begin(), ElementsAre(2));
   EXPECT_FALSE(moves_.levels()) << "nothing is left to level";
 }

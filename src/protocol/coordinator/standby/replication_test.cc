@@ -51,7 +51,7 @@ struct Standby {
   int snapshots = 0;
 };
 
-ControlReply Reply(uint64_t term, const std::optional<CoordinatorSet>& coordinators, bool waiting) {
+ControlReply AnswerOf(uint64_t term, const std::optional<CoordinatorSet>& coordinators, bool waiting) {
   ServerHeartbeatReply reply;
   reply.term = term;
   reply.coordinators = coordinators;
@@ -85,7 +85,7 @@ class ReplicationTest : public ::testing::Test {
     auto& member = members_[node];
     active_->OnElector(now_, NodeId(node), member.state());
     const auto set = active_->SetFor(member.state());
-    EXPECT_TRUE(member.OnReply(Reply(1, set, false)));
+    EXPECT_TRUE(member.OnReply(AnswerOf(1, set, false)));
     active_->OnElector(now_, NodeId(node), member.state());
   }
   void TellAll() {
@@ -250,7 +250,7 @@ TEST_F(ReplicationTest, AnElectedCoordinatorActsOnceAMajorityKnowsThatTheOthersA
     const auto set = active_->SetFor(members_[node].state());
     ASSERT_TRUE(set);
     EXPECT_THAT(set->coordinators, ElementsAre(kFirstElector));
-    EXPECT_FALSE(members_[node].OnReply(Reply(2, set, true))) << "the rest of the answer does not count";
+    EXPECT_FALSE(members_[node].OnReply(AnswerOf(2, set, true))) << "the rest of the answer does not count";
     active_->OnElector(now_, NodeId(node), members_[node].state());
     EXPECT_EQ(active_->AllAgreed(), node == 2);
   }
@@ -319,7 +319,7 @@ class ElectionTest : public ::testing::Test {
     return Candidate({.coordinator = number, .founder = false, .term = 1}, electorate_);
   }
   void Know(uint64_t node, CoordinatorSet set) {
-    EXPECT_TRUE(members_[node].OnReply(Reply(set.term, set, false)));
+    EXPECT_TRUE(members_[node].OnReply(AnswerOf(set.term, set, false)));
   }
   // The member calls the candidate, and promises if it is asked to.
   void Call(uint64_t node, Candidate* candidate) {
@@ -342,9 +342,9 @@ TEST_F(ElectionTest, AMajorityElectsACandidateOfItsSet) {
   EXPECT_FALSE(candidate.elected());
   Call(1, &candidate);
   EXPECT_EQ(candidate.elected(), 2u);
-  EXPECT_FALSE(members_[1].OnReply(Reply(1, std::nullopt, false))) << "the former coordinator is ignored";
-  EXPECT_TRUE(members_[3].OnReply(Reply(1, std::nullopt, false)));
-  EXPECT_TRUE(members_[1].OnReply(Reply(2, std::nullopt, false)));
+  EXPECT_FALSE(members_[1].OnReply(AnswerOf(1, std::nullopt, false))) << "the former coordinator is ignored";
+  EXPECT_TRUE(members_[3].OnReply(AnswerOf(1, std::nullopt, false)));
+  EXPECT_TRUE(members_[1].OnReply(AnswerOf(2, std::nullopt, false)));
 }
 
 TEST_F(ElectionTest, ACandidateThatWasLeftOutIsNotElected) {
