@@ -4,28 +4,50 @@ tests/python/test_keras.py exports, imports and trains them, and compares every 
 by the comparison before each training (leat/_compare.py).
 """
 
-_ANY = {}
-_RECURRENT = {"dropout": 0, "recurrent_dropout": 0, "stateful": False, "return_state": False}
+from leat._options import Is, Options, text_of, unknown
 
-# By class: the options that must have a certain value. Others are free.
+_ANY = Options()
+_AXIS = Options("axis")
+_SHAPED = Options("data_format padding cropping strides")
+_POOL = _SHAPED | "pool_size pool_function pool_dimensions pool_mode"
+_GLOBAL_POOL = _SHAPED | "keepdims pool_dimensions"
+_CONVOLUTION = Options("filters kernel_size strides padding output_padding data_format dilation_rate groups depth_multiplier activation "
+                       "use_bias rank conv_op", lora_rank=Is(None))
+_SCALED = Options("axis epsilon center scale groups")
+_RECURRENT = Options("units activation recurrent_activation use_bias unit_forget_bias return_sequences go_backwards unroll reset_after "
+                     "use_cudnn cell zero_output_for_mask", dropout=Is(0, 0.0), recurrent_dropout=Is(0, 0.0), stateful=Is(False),
+                     return_state=Is(False))
+_NETWORK = Options("inputs outputs layers")
+# Their other options matter to values that are not 0.
+_DROPOUT = Options("noise_shape data_format", rate=Is(0, 0.0))
+
 LAYERS = {
-    "InputLayer": _ANY, "Functional": _ANY, "Sequential": _ANY, "Model": _ANY,
-    "Dense": {"lora_rank": None, "quantization_mode": None}, "EinsumDense": {"lora_rank": None, "quantization_mode": None},
-    "Embedding": {"mask_zero": False, "lora_rank": None, "quantization_mode": None},
-    "Conv1D": {"lora_rank": None}, "Conv2D": {"lora_rank": None}, "Conv2DTranspose": _ANY, "Conv1DTranspose": _ANY,
-    "DepthwiseConv2D": _ANY, "SeparableConv2D": _ANY,
-    "BatchNormalization": {"renorm": False, "virtual_batch_size": None, "synchronized": False}, "LayerNormalization": _ANY,
-    "GroupNormalization": _ANY, "UnitNormalization": _ANY,
-    "LSTM": _RECURRENT, "GRU": _RECURRENT, "SimpleRNN": _RECURRENT, "Bidirectional": _ANY, "TimeDistributed": _ANY,
-    "Activation": _ANY, "ReLU": _ANY, "LeakyReLU": _ANY, "ELU": _ANY, "Softmax": _ANY,
-    "Flatten": _ANY, "Reshape": _ANY, "Permute": _ANY, "RepeatVector": _ANY, "Rescaling": _ANY,
-    "Add": _ANY, "Subtract": _ANY, "Multiply": _ANY, "Average": _ANY, "Maximum": _ANY, "Minimum": _ANY, "Concatenate": _ANY,
-    "Dot": _ANY, "MaxPooling1D": _ANY, "MaxPooling2D": _ANY, "AveragePooling1D": _ANY, "AveragePooling2D": _ANY,
-    "GlobalAveragePooling1D": _ANY, "GlobalAveragePooling2D": _ANY, "GlobalMaxPooling1D": _ANY, "GlobalMaxPooling2D": _ANY,
-    "ZeroPadding1D": _ANY, "ZeroPadding2D": _ANY, "Cropping1D": _ANY, "Cropping2D": _ANY,
-    "Dropout": {"rate": 0}, "SpatialDropout1D": {"rate": 0}, "SpatialDropout2D": {"rate": 0}, "GaussianNoise": {"stddev": 0},
-    "GaussianDropout": {"rate": 0}, "AlphaDropout": {"rate": 0},
+    "InputLayer": Options("shape input_shape batch_size batch_shape input_tensor sparse ragged type_spec optional"),
+    "Functional": _NETWORK, "Sequential": _NETWORK, "Model": _NETWORK,
+    "Dense": Options("units activation use_bias", lora_rank=Is(None), quantization_mode=Is(None)),
+    "EinsumDense": Options("equation output_shape activation bias_axes", lora_rank=Is(None), quantization_mode=Is(None)),
+    "Embedding": Options("input_dim output_dim input_length weights", mask_zero=Is(False), lora_rank=Is(None), quantization_mode=Is(None)),
+    "Conv1D": _CONVOLUTION, "Conv2D": _CONVOLUTION, "Conv2DTranspose": _CONVOLUTION, "Conv1DTranspose": _CONVOLUTION,
+    "DepthwiseConv2D": _CONVOLUTION, "SeparableConv2D": _CONVOLUTION,
+    "BatchNormalization": Options("axis momentum epsilon center scale fused adjustment renorm_clipping renorm_momentum", renorm=Is(False),
+                                  virtual_batch_size=Is(None), synchronized=Is(False)),
+    "LayerNormalization": _SCALED, "GroupNormalization": _SCALED, "UnitNormalization": _AXIS,
+    "LSTM": _RECURRENT, "GRU": _RECURRENT, "SimpleRNN": _RECURRENT, "Bidirectional": Options("layer merge_mode weights backward_layer"),
+    "TimeDistributed": Options("layer"),
+    "Activation": Options("activation"), "ReLU": Options("max_value negative_slope threshold"),
+    "LeakyReLU": Options("alpha negative_slope"), "ELU": Options("alpha"), "Softmax": _AXIS,
+    "Flatten": Options("data_format"), "Reshape": Options("target_shape"), "Permute": Options("dims"), "RepeatVector": Options("n"),
+    "Rescaling": Options("scale offset"),
+    "Add": _ANY, "Subtract": _ANY, "Multiply": _ANY, "Average": _ANY, "Maximum": _ANY, "Minimum": _ANY, "Concatenate": _AXIS,
+    "Dot": Options("axes normalize"), "MaxPooling1D": _POOL, "MaxPooling2D": _POOL, "AveragePooling1D": _POOL, "AveragePooling2D": _POOL,
+    "GlobalAveragePooling1D": _GLOBAL_POOL, "GlobalAveragePooling2D": _GLOBAL_POOL, "GlobalMaxPooling1D": _GLOBAL_POOL,
+    "GlobalMaxPooling2D": _GLOBAL_POOL, "ZeroPadding1D": _SHAPED, "ZeroPadding2D": _SHAPED, "Cropping1D": _SHAPED, "Cropping2D": _SHAPED,
+    "Dropout": _DROPOUT, "SpatialDropout1D": _DROPOUT, "SpatialDropout2D": _DROPOUT, "GaussianNoise": Options(stddev=Is(0, 0.0)),
+    "GaussianDropout": _DROPOUT, "AlphaDropout": _DROPOUT,
 }
+# What every layer has: judged by itself, or without influence on how it trains.
+_OF_LAYERS = "trainable name dtype dynamic autocast seed force_generator rng_type"
+_JUDGED = ("_initializer", "_regularizer", "_constraint")
 
 
 # A model's own ones are not called: the network alone goes to Leat.
@@ -58,16 +80,8 @@ def check(model):
                 raise ValueError(f"{place}: its {what} is {dtype}; Leat trains float32")
         if kind is None:
             continue
-        # Cells are in layers, whose options are checked.
-        known = _ANY if kind.__name__.endswith("Cell") else LAYERS.get(kind.__name__)
-        if known is None:
-            raise ValueError(f"{place}: Leat does not train layers of the type {kind.__name__}; docs/python.md lists those that "
-                             "it trains as Keras does")
-        for option, value in known.items():
-            found = getattr(layer, option, value)
-            if found != value:
-                raise ValueError(f"{place}: Leat does not train {kind.__name__} with {option}={found!r} as Keras does; it must "
-                                 f"be {value!r}")
+        if not kind.__name__.endswith("Cell"):  # cells are in layers, whose options are checked
+            _check_options(place, kind, layer)
         for option, found in sorted(vars(layer).items()):
             if option.endswith(("_regularizer", "_constraint")) and found is not None and found != []:
                 raise ValueError(f"{place}: Leat does not train with {option.lstrip('_')}={type(found).__name__}; it must be "
@@ -79,6 +93,21 @@ def check(model):
             if found is not None:
                 raise ValueError(f"the weight {getattr(weight, 'path', weight.name)}: Leat does not train with "
                                  f"{option}={type(found).__name__}; it must be None")
+
+
+def _check_options(place, kind, layer):
+    known = LAYERS.get(kind.__name__)
+    if known is None:
+        raise ValueError(f"{place}: Leat does not train layers of the type {kind.__name__}; docs/python.md lists those that "
+                         "it trains as Keras does")
+    for option, values in known.values.items():
+        if hasattr(layer, option) and getattr(layer, option) not in values:
+            raise ValueError(f"{place}: Leat does not train {kind.__name__} with {option}={getattr(layer, option)!r} as Keras does; it "
+                             f"must be {values}")
+    found = unknown(kind, layer, known | _OF_LAYERS, _JUDGED)
+    if found:
+        raise ValueError(f"{place}: Leat has not compared {kind.__name__} with {found[0]}={text_of(found[1])}; it must be "
+                         f"{text_of(found[2])}")
 
 
 def _check_training(model):

@@ -108,11 +108,8 @@ def test_models_with_a_training_of_their_own(keras, method):
 def test_the_list_has_a_case_for_each_layer(keras):
     from leat import _keras_layers
 
-    seen = {"Sequential", "Model"}
-    for name in keras_cases.CASES:
-        for layer in _keras_layers.all_layers(keras_cases.make(keras, name)[0]):
-            seen.add(type(layer).__name__)
-    assert set(_keras_layers.LAYERS) - seen == {"Functional"}
+    seen = {type(layer).__name__ for name in keras_cases.CASES for layer in _keras_layers.all_layers(keras_cases.make(keras, name)[0])}
+    assert set(_keras_layers.LAYERS) - seen == {"Sequential", "Model", "Functional"}
 
 
 @pytest.mark.long

@@ -242,14 +242,13 @@ def test_each_module_of_the_list(name, exporter):
 def test_the_list_has_a_case_for_each_module():
     pytest.importorskip("torch")
     import torch_cases
-    from leat import _torch_modules
+    from leat import _options, _torch_modules
 
-    seen = set()
-    for name in torch_cases.CASES:
-        for child in torch_cases.make(name)[0].modules():
-            kind = _torch_modules.base_of(child)
-            seen |= set() if kind is None else {kind.__name__}
-    assert set(_torch_modules.MODULES) == seen
+    seen = {_torch_modules.base_of(child) for name in torch_cases.CASES for child in torch_cases.make(name)[0].modules()} - {None}
+    assert set(_torch_modules.MODULES) == {kind.__name__ for kind in seen}
+    for kind in seen:
+        known = _torch_modules.MODULES[kind.__name__] | _torch_modules._PLACE
+        assert {option.name for option in _options.of_constructor(kind)} <= {*known.free, *known.values}, kind
 
 
 @pytest.mark.long
