@@ -39,6 +39,13 @@ int Play(const std::string& part, const std::vector<std::string>& arguments) {
     for (size_t i = 1; i < arguments.size(); ++i) Say(arguments[i]);
     return std::atoi(arguments.at(0).c_str());
   }
+  if (part == "chatter") {
+    for (uint64_t bytes = 0; bytes <= kMostLog; bytes += 1001) Say(std::string(1000, 'x'));
+    while (true) {
+      usleep(1000);
+      Say("more");
+    }
+  }
   if (part == "print") {
     for (const auto& argument : arguments) {
       const char* value = std::getenv(argument.c_str());

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 
@@ -25,6 +26,8 @@ extern char** environ;
 
 namespace leat::launcher {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Interval of polling for ended children, on kernels without pidfd_open.
 constexpr Duration kLookInterval = std::chrono::milliseconds(20);
@@ -113,6 +116,16 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
   return pid;
 }
 
+// The process goes on writing to the file, at its new end. Lines of the same moment may be lost.
+void Processes::Process::LimitLog() {
+  std::error_code error;
+  const uint64_t size = fs::file_size(log, error);
+  if (error || size <= kMostLog) return;
+  fs::copy_file(log, log + ".1", fs::copy_options::overwrite_existing, error);
+  fs::resize_file(log, 0, error);
+  log_begin = 0;
+}
+
 std::vector<ProcessEnd> Processes::Reap() {
   std::vector<ProcessEnd> ended;
   for (auto at = running_.begin(); at != running_.end();) {
@@ -120,6 +133,7 @@ std::vector<ProcessEnd> Processes::Reap() {
     rusage usage{};
     const pid_t pid = wait4(at->first, &status, WNOHANG, &usage);
     if (pid != at->first) {
+      at->second.LimitLog();
       ++at;
       continue;
     }
@@ -166,8 +180,12 @@ void Processes::Signal(int signal) {
 }
 
 std::string LastErrorLine(const std::string& log, uint64_t from) {
+  constexpr uint64_t kEnd = 1 << 20;
+  std::error_code error;
+  const uint64_t size = fs::file_size(log, error);
+  if (error) return "";
   std::ifstream in(log);
-  in.seekg(static_cast<std::streamoff>(from));
+  in.seekg(static_cast<std::streamoff>(std::max(from, size - std::min(size, kEnd))));
   std::string line, words;
   constexpr std::string_view kPrefix = "leat: ";
   while (std::getline(in, line)) {

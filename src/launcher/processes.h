@@ -18,13 +18,16 @@ struct ProcessSpec {
   std::string name;                                // "worker-0"
   std::vector<std::string> arguments;              // command line, without the program
   std::map<std::string, std::string> environment;  // added to the parent's
-  std::string log;                                 // file that stdout and stderr are appended to
+  std::string log;                                 // file that stdout and stderr are appended to: kMostLog
   std::vector<int> namespaces;                     // descriptors of those that it enters
   std::string program;                             // empty: this one
   std::optional<uint32_t> user;  // it runs as this user and group, in no other group; needs root
   bool own_environment = false;  // it gets nothing but `environment`
   std::string directory;         // that it works in; empty: this process's
 };
+
+// A log that has become longer, in bytes, begins again. What it had replaces the file "<log>.1".
+inline constexpr uint64_t kMostLog = 16 << 20;
 
 struct ProcessEnd {
   pid_t pid = 0;
@@ -52,7 +55,7 @@ class Processes {
   Result<pid_t> Start(const ProcessSpec& spec);
   // To one of them; nothing happens if it has ended.
   void Signal(pid_t pid, int signal);
-  // Returns the children that have ended since the last call. Does not block.
+  // Returns the children that have ended since the last call. Does not block. Keeps their logs short.
   std::vector<ProcessEnd> Reap();
   // Blocks until a child has ended that is not reaped yet, Wake is called, or `wait` has passed.
   void Await(Duration wait) const;
@@ -67,6 +70,7 @@ class Processes {
     std::string name;
     std::string log;
     uint64_t log_begin = 0;  // length of the log when the process was started
+    void LimitLog();
   };
   std::map<pid_t, Process> running_;
   const int wake_;  // an eventfd
@@ -74,7 +78,7 @@ class Processes {
 };
 
 // The reason why a role failed: the last line of its log, from byte `from` on, that begins with "leat: ".
-// Returns the line without this prefix, or "" if there is none.
+// Returns the line without this prefix, or "" if there is none. Of a long log the end counts.
 std::string LastErrorLine(const std::string& log, uint64_t from = 0);
 
 }  // namespace leat::launcher

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <optional>
 #include <thread>
 
@@ -243,6 +244,20 @@ TEST_F(ProcessesTest, LastWordsAreOfTheProcessThatSaidThem) {
   EXPECT_EQ(ReadAll(LogOf("child")), "first\nleat: not this\nleat: but this\nand no more\nnothing to tell\n");
 }
 
+TEST_F(ProcessesTest, ALogBeginsAgainBeforeItIsTooLong) {
+  const pid_t pid = Start("child", {"chatter"});
+  const std::string before = LogOf("child") + ".1";
+  ASSERT_TRUE(WaitFor([&] {
+    EXPECT_THAT(processes_->Reap(), IsEmpty());
+    return std::filesystem::exists(before) && ReadAll(LogOf("child")).find("more") != std::string::npos;
+  }));
+  EXPECT_GT(std::filesystem::file_size(before), kMostLog);
+  EXPECT_LT(std::filesystem::file_size(LogOf("child")), kMostLog / 2);
+  EXPECT_EQ(ReadAll(LogOf("child")).find('\0'), std::string::npos) << "no hole";
+  processes_->Signal(pid, SIGKILL);
+  Await();
+}
+
 TEST(LastErrorLine, OfAnyFile) {
   const TempDir directory;
   EXPECT_EQ(LastErrorLine(directory / "none"), "");
@@ -253,6 +268,8 @@ TEST(LastErrorLine, OfAnyFile) {
   EXPECT_EQ(LastErrorLine(directory / "log", 16), "");
   EXPECT_EQ(LastErrorLine(directory / "log", 8), "b");
   EXPECT_EQ(LastErrorLine(directory / "log", 1000), "");
+  const std::string far = "leat: far\n" + std::string(2 << 20, 'x') + "\n";
+  EXPECT_EQ(LastErrorLine(directory.Write("log", far + "leat: near\n")), "near");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -146,6 +147,7 @@ class Runner {
             {"LEAT_TRUSTED_NETWORK", security.trusted_network ? "1" : ""}};
   }
   std::string LogOf(const std::string& name) const { return job_.directory + "/logs/" + name + ".log"; }
+  Status StartJob();
   // `again`: it has died. The roles go on meanwhile, and find it at the same address.
   Status StartCoordinator(bool again = false);
   Status OnNotReady(pid_t pid, bool again, bool over, const std::string& log);
@@ -167,6 +169,7 @@ class Runner {
   void Obey();
   void StartMembers();
   void StartStandbys();
+  uint32_t FreeStandby() const;
   void Resize(const WantedRoles::Order& order, const std::set<pid_t>& members);
   void EndStuck(const Json& status);
   void HandleInterrupts();
@@ -205,7 +208,6 @@ class Runner {
   std::string status_;
   WantedRoles wanted_;
   uint64_t last_events_ = 0;
-  uint32_t next_standby_ = 0;  // index of the next one
   bool coordinator_ended_ = false;
   ProcessEnd coordinator_;  // valid after it has ended
   bool stopping_ = false;
@@ -422,7 +424,7 @@ void Runner::ReapAndReplace() {
     }
     display_.Say(end.name + " " + HowEnded(end) + "; starting a replacement");
     const std::string role = ReplacementOf(child, was_member);
-    StartLater(role, role == child.role ? child.index : next_standby_++, PauseBefore(end.name, crashed));
+    StartLater(role, role == child.role ? child.index : FreeStandby(), PauseBefore(end.name, crashed));
   }
 }
 
@@ -557,7 +559,18 @@ void Runner::StartStandbys() {
   auto count = std::ranges::count_if(
       children_, [](const auto& entry) { return entry.second.work() == "standby" && !entry.second.leaves; });
   count += std::ranges::count(later_, "standby", &Later::role);
-  for (; count < job_.standby; ++count) StartRole("standby", next_standby_++);
+  for (; count < job_.standby; ++count) StartRole("standby", FreeStandby());
+}
+
+// The index of a new one, and of its log. The number of logs does not grow with the number of deaths.
+uint32_t Runner::FreeStandby() const {
+  const auto taken = [this](uint32_t index) {
+    const auto is = [index](const auto& one) { return one.role == "standby" && one.index == index; };
+    return std::ranges::any_of(std::views::values(children_), is) || std::ranges::any_of(later_, is);
+  };
+  uint32_t index = 0;
+  while (taken(index)) ++index;
+  return index;
 }
 
 // Ends processes that are alive and do nothing, so that they are replaced like those that have died.
@@ -699,8 +712,24 @@ void Runner::StartMembers() {
   if (job_.stream.bots() != nullptr) StartRole("bots", 0);
 }
 
+// A job that is resumed waits for what may heal, as it does while it runs; in front of a new one sits
+// somebody.
+Status Runner::StartJob() {
+  while (true) {
+    Status status = StartCoordinator();
+    const bool may_heal = exit_status_ == ExitStatus::kMayHeal && status.code() != Code::kAborted;
+    if (status.ok() || !may_heal || options_.source.resume.empty()) return status;
+    const Time due = clock_.Now() + PauseBefore("coordinator", false);
+    display_.Say(status.message() + "; starting the coordinator again");
+    while (clock_.Now() < due && interrupts_ == 0) processes_.Await(due - clock_.Now());
+    if (interrupts_ > 0) return Status(Code::kAborted, "interrupted");
+    coordinator_ended_ = false;
+    exit_status_ = ExitStatus::kFailed;
+  }
+}
+
 int Runner::Run() {
-  if (auto status = StartCoordinator(); !status.ok()) {
+  if (auto status = StartJob(); !status.ok()) {
     if (status.code() != Code::kAborted && status.code() != Code::kInternal) {
       std::error_code ignored;
       if (made_directory_) fs::remove_all(job_.directory, ignored);

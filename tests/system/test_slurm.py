@@ -217,6 +217,11 @@ def played(tmp_path, **ends):
 def test_what_may_heal_is_started_again_however_often(tmp_path):
     allocation, arguments = played(tmp_path, coordinator=[75] * 12, worker=[75] * 30, ps=[75] * 15)
     (tmp_path / "away").touch()
+    logs = tmp_path / "job.slurm/logs"
+    logs.mkdir(parents=True, mode=0o700)
+    for role in ["coordinator", "ps-n1"]:  # logs of earlier starts
+        with open(logs / f"{role}.log", "w") as log:
+            log.truncate(17 << 20)
     with allocation.start(*arguments, SLURM_JOB_NODELIST="n1,n2") as script:
         out = tmp_path / "out"
         leat.wait_for(lambda: "the coordinator waits for its brokers" in out.read_text(), "what it waits for")
@@ -228,6 +233,8 @@ def test_what_may_heal_is_started_again_however_often(tmp_path):
         assert script.wait(60) == 0, out.read_text()
     assert "given up" not in out.read_text()
     assert "workers-n2 ended with status 75: the worker said so; starting it again" in out.read_text()
+    for role in ["coordinator", "ps-n1"]:
+        assert (logs / f"{role}.log.1").stat().st_size == 17 << 20 and (logs / f"{role}.log").stat().st_size < 1 << 20
 
 
 @pytest.mark.parametrize("status", [1, 2])
