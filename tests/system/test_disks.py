@@ -4,6 +4,8 @@
 
 import contextlib
 import os
+import signal
+import socket
 import sqlite3
 import stat
 import subprocess
@@ -90,6 +92,40 @@ def test_a_full_disk_that_is_freed_loses_nothing(tmp_path, disk):
         ballast.unlink()
         leat.wait_for(lambda: job.status()["events"] > events or job.process.poll() is not None, "progress")
         check_complete(job, directory)
+
+
+def test_a_coordinator_that_finds_no_space_is_started_again_however_often(tmp_path, disk):
+    directory = disk / "job"
+    with leat.Job("train", counting_job(tmp_path / "job.yaml"), "--directory", directory, "--pause-at", EVENTS // 2, "--events", EVENTS,
+                  directory=tmp_path / "out") as job:
+        job.directory = directory
+        leat.wait_for(lambda: job.status().get("phase") == "paused" and job.status().get("published") == EVENTS, "the pause")
+        ballast = fill(disk)
+        os.kill(job.pids("coordinator")[0], signal.SIGKILL)
+        # Five crashes in a row would end the job.
+        again = "the coordinator ended (status 75"
+        leat.wait_for(lambda: job.text().count(again) >= 6 or job.process.poll() is not None, "six starts")
+        assert job.process.poll() is None, job.text()
+        ballast.unlink()
+        leat.wait_for(lambda: job.status().get("phase") == "paused", "the pause")
+        job.go_on()
+        assert job.wait() == 0, job.text()[-3000:]
+        assert job.summary()["events"] == EVENTS
+
+
+def test_a_resume_waits_for_a_port_that_is_in_use(tmp_path):
+    directory = tmp_path / "job"
+    leat.run("train", counting_job(tmp_path / "job.yaml"), "--events", 2000, "--directory", directory)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with leat.Job("train", "--resume", directory, "--listen", address, directory=tmp_path / "out") as job:
+            job.directory = directory
+            leat.wait_for(lambda: job.text().count("in use; starting the coordinator again") >= 2 or job.process.poll() is not None,
+                          "two starts")
+            assert job.process.poll() is None, job.text()
+            taken.close()
+            assert job.wait() == 0, job.text()[-3000:]
+            assert job.summary()["events"] == 2000
 
 
 @pytest.mark.parametrize("workers", ["1", "2:3"])

@@ -109,6 +109,10 @@ def test_what_pods_may(rendered, overlay):
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             get = spec["containers"][0][probe]["httpGet"]
             assert get.get("scheme", "HTTP") == ("HTTP" if overlay == "laptop" else "HTTPS")
+        # A resume checks the whole checkpoint first, and waits for brokers; a role that has done nothing for a minute is not alive.
+        start, alive = (spec["containers"][0][probe] for probe in ("startupProbe", "livenessProbe"))
+        assert start["periodSeconds"] * start["failureThreshold"] >= (3600 if role == "coordinator" else 300)
+        assert alive.get("periodSeconds", 10) * alive["failureThreshold"] == 60
         secrets = {v["secret"]["secretName"] for v in spec["volumes"] if "secret" in v}
         assert "admin-tls" not in secrets
         assert overlay == "laptop" or f"{role}-tls" in secrets

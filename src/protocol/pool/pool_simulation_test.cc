@@ -212,7 +212,7 @@ void RunSeed(uint64_t seed, bool same_priority) {
 }
 
 TEST(PoolSimulation, ThreeJobsOfDifferentPriorityOnEightCores) {
-  const uint64_t seeds = SeedsOf(1000, 4);
+  const uint64_t seeds = SeedsOf(1000, 10);
   for (uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) RunSeed(seed, false);
   RecordProperty("worst_deviation", std::to_string(g_worst));
   EXPECT_GT(g_preemptions, seeds / 10) << "jobs that were preempted as a whole";
