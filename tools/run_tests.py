@@ -437,12 +437,12 @@ class Nearest:
             self.run("ninja", "-C", self.build, "-j", self.jobs, *targets)
 
     def compile_alone(self, sources):
-        """Changed sources leave their batches, in addition to those that already did: from the second time on, that is faster."""
+        """Changed sources leave their batches: from the second time on, that is faster. Of those that already did, the last ones stay out."""
         cache = (self.build / "CMakeCache.txt").read_text(encoding="utf-8")
         match = re.search(r"^LEAT_ALONE:\w+=(.*)$", cache, re.MULTILINE)
         before = [source for source in (match[1].split(";") if match else []) if source]
-        alone = sorted({*before, *sources})
-        if alone != before and len(alone) <= MOST_ALONE:
+        alone = [*sources, *(source for source in before if source not in sources)][:MOST_ALONE]
+        if len(sources) <= MOST_ALONE and not {*sources} <= {*before}:
             self.say(f"sources that are compiled alone from now on: {' '.join(source for source in alone if source not in before)}")
             self.run("cmake", "-S", self.root, "-B", self.build, f"-DLEAT_ALONE={';'.join(alone)}")
 
@@ -809,6 +809,27 @@ PROGRAMS = {
 }
 
 
+def test_alone(root):
+    """The last changed sources are compiled alone, and never too many."""
+    plant(root, {"build/release/CMakeCache.txt": ""})
+    commands = []
+    nearest = Nearest.__new__(Nearest)
+    nearest.root, nearest.build, nearest.say = root, root / "build/release", lambda text: None
+
+    def configured(*words):
+        commands.append(words[-1])
+        plant(root, {"build/release/CMakeCache.txt": words[-1].replace("-DLEAT_ALONE=", "LEAT_ALONE:STRING=") + "\n"})
+
+    nearest.run = configured
+    nearest.compile_alone(["a.cc", "b.cc"])
+    nearest.compile_alone(["b.cc"])
+    expect("sources that are alone already", commands, ["-DLEAT_ALONE=a.cc;b.cc"])
+    nearest.compile_alone([f"{number}.cc" for number in range(MOST_ALONE - 1)])
+    expect("the first ones return to their batches", commands[1:], [f"-DLEAT_ALONE={';'.join(f'{n}.cc' for n in range(MOST_ALONE - 1))};a.cc"])
+    nearest.compile_alone([f"more{number}.cc" for number in range(MOST_ALONE + 1)])
+    expect("too many at once", len(commands), 2)
+
+
 def test_nearest(root):
     """A run with stand-ins for programs: what fails is shown first, and what the time does not suffice for is left out."""
     plant(root, {**TREE, **{f"made/{path}": text for path, text in PROGRAMS.items()}})
@@ -845,7 +866,7 @@ def test_nearest(root):
 
 
 def selftest():
-    for test in (test_choices, test_changed_paths, test_ctest, test_nearest):
+    for test in (test_choices, test_changed_paths, test_ctest, test_alone, test_nearest):
         with tempfile.TemporaryDirectory() as folder:
             test(Path(folder))
     return 0

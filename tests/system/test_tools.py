@@ -206,3 +206,88 @@ def test_an_installation_says_how_far_it_is_under_sudo_too(tmp_path):
         assert (tmp_path / "apt.log").read_text() == "Reading package lists...\n"
     done = script(tmp_path, "is_root() { false; }; apt_install libc6", env={**env, "APT_FAILS": "100"})
     assert done.returncode == 1 and "leat: failed: apt-get install" in done.stderr and "Reading package lists..." in done.stderr
+
+
+def test_compilers_fit_what_a_container_allows(tmp_path):
+    def jobs(memory, cpu):
+        (tmp_path / "memory.max").write_text(memory + "\n")
+        (tmp_path / "cpu.max").write_text(cpu + "\n")
+        done = script(tmp_path, f"nproc() {{ echo 64; }}; awk() {{ command awk \"$1\" ${{2+<(echo MemAvailable: 104857600 kB)}}; }}; "
+                                f"jobs_at_a_time {tmp_path}")
+        assert done.returncode == 0 and not done.stderr, done
+        return int(done.stdout)
+
+    assert jobs("max", "max 100000") == 50, "100 GiB"
+    assert jobs(str(9 << 30), "max 100000") == 4
+    assert jobs(str(1 << 30), "max 100000") == 1
+    assert jobs("max", "250000 100000") == 3
+
+
+CMAKE = """#!/bin/bash
+echo run >> {log}
+mkdir -p {build}/release
+printf 'CMAKE_HOME_DIRECTORY:INTERNAL={root}\nLEAT_TESTS:BOOL=ON\n' > {build}/release/CMakeCache.txt
+touch {build}/release/build.ninja
+"""
+
+
+def test_packages_that_are_installed_make_cmake_look_again(tmp_path):
+    log = tmp_path / "log"
+    (tmp_path / "cmake").write_text(CMAKE.format(log=log, build=tmp_path, root=leat.ROOT))
+    (tmp_path / "cmake").chmod(0o755)
+    packages = tmp_path / "packages"
+    packages.write_text("")
+    os.utime(packages, (1, 1))
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def runs():
+        done = script(tmp_path, f"dpkg_status={packages}; configure release tests", env=env)
+        assert done.returncode == 0, done
+        return len(log.read_text().splitlines())
+
+    assert [runs(), runs()] == [1, 1]
+    os.utime(packages)
+    later = os.stat(tmp_path / "release/build.ninja").st_mtime + 5
+    os.utime(packages, (later, later))
+    assert runs() == 2
+
+
+def test_what_changed_is_built_again_wherever_it_is(tmp_path):
+    folders = ["src", "apps", "python", "bench", "fuzz", "tests", "tools", "examples", "cmake", "deploy"]
+    for folder in folders:
+        (tmp_path / folder).mkdir()
+    for name in ["CMakeLists.txt", "CMakePresets.json"]:
+        (tmp_path / name).write_text("")
+    stamp = tmp_path / ".built-all"
+    stamp.write_text("")
+    later = os.stat(stamp).st_mtime + 5
+
+    def changed():
+        done = script(tmp_path, f"root={tmp_path} release={tmp_path}; changed all")
+        assert not done.stderr, done
+        return done.returncode == 0
+
+    os.utime(stamp, (later, later))
+    assert not changed()
+    for folder in folders:
+        os.utime(stamp, (later, later))
+        path = tmp_path / folder / "new"
+        path.write_text("")
+        os.utime(path, (later + 5, later + 5))
+        assert changed(), folder
+        path.unlink()
+        os.utime(tmp_path / folder, (1, 1))
+
+
+def packages_of(path):
+    return {line.split("#")[0].strip() for line in path.read_text().splitlines()} - {""}
+
+
+def test_building_and_running_needs_no_tools_of_the_tests():
+    lists = {path.name: packages_of(path) for path in (leat.ROOT / "deploy").glob("apt-packages*.txt")}
+    needed = lists.pop("apt-packages.txt")
+    assert len(needed) < 40
+    tools = "clang|llvm|java|jre|jdk|maven|openmpi|python|pytest|gtest|gmock|benchmark|node|browser|docker"
+    assert not [name for name in needed if re.search(tools, name)]
+    for name, others in lists.items():
+        assert not needed & others, name
