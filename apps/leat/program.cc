@@ -207,7 +207,7 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
       "s3://BUCKET/PREFIX");
   app->add_option("--rate", a->rate,
                   "events per second that the bots publish; 0: no limit (default: the job's)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, 1e9));
   app->add_option("--events", a->overrides.events,
                   "number of events that the bots publish (default: the job's)");
   app->add_option("--pause-at", a->pause_at, "pause after this many events, until `leat continue`");
@@ -644,7 +644,7 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
                     "address that workers connect to; port 0: any free port"));
   add_role("bots", "start simulated customers that publish the job's events", roles::RunBots, nullptr)
       ->add_option("--rate", a.rate, "events per second; 0: no limit (default: the job's)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, 1e9));
 }
 
 // Commands for a running job.

@@ -186,7 +186,7 @@ void AddPublishCommand(CLI::App& app, int* result) {
   command->add_option("--partitions", a->partitions, "of the topic, if it does not exist yet (default: 4)")
       ->check(CLI::Range(1u, 1024u));
   command->add_option("--rate", a->rate, "records per second (default, or 0: as fast as possible)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, 1e9));
   command->add_flag("--shuffle", a->shuffle, "in random order (default: the order of the files)");
   command->add_option("--seed", a->seed, "of the random order")->capture_default_str();
   command->add_option("--key", a->rows.key,

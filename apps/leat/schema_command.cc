@@ -44,7 +44,7 @@ void AddSchemaCommand(CLI::App& app, int* result) {
   command->add_option("--label", a->label, "column to predict (default: the proposal lists candidates)");
   command
       ->add_option("--rows", a->rows, "number of rows to read (default: the whole file; of a topic, 100000)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
   command->add_option("--delimiter", a->csv.delimiter,
                       "CSV delimiter: one character, or `tab` (default: detected)");
   command->add_option("--quote", a->csv.quote, "CSV: one character, or `none` (default: detected)");

@@ -30,6 +30,7 @@
 #include "sim/cluster/cluster.h"
 #include "sim/events/huge_pages.h"
 #include "simulate_faults.h"
+#include "simulated_options.h"
 #include "study/calibrate.h"
 #include "study/simulation.h"
 #include "study/target.h"
@@ -325,12 +326,15 @@ void AddSimulateCommand(CLI::App& app, int* result) {
   command->add_option("--ps", a->overrides.servers, "number of parameter servers (default: the job's)")
       ->check(CLI::Range(1u, 1000u));
   command->add_option("--link", a->link, "bandwidth of each host, per direction: 100mbit, 1gbit, unlimited")
+      ->check(ABandwidth())
       ->capture_default_str();
   command->add_option("--latency", a->latency, "one-way latency of each message: 100us, 1ms")
+      ->check(ATime())
       ->capture_default_str();
   command
       ->add_option("--burst", a->burst,
                    "bytes that a link lets pass at once after a pause, as the token bucket of tc-tbf: 512kb")
+      ->check(ASize())
       ->capture_default_str();
   command->add_option("--profile", a->profile,
                       "times of batches and messages, as leat calibrate has measured them for this job");

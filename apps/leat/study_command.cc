@@ -23,6 +23,7 @@
 #include "launcher/output/output_file.h"
 #include "launcher/signals.h"
 #include "sim/events/distribution.h"
+#include "simulated_options.h"
 #include "stream/bots/bots.h"
 #include "study/advice.h"
 #include "study/calibrate.h"
@@ -299,17 +300,24 @@ void AddAdviseCommand(CLI::App& app, int* result) {
   command->add_option("--goal", a->goal, "what is least: time or cost")
       ->check(CLI::IsMember({"time", "cost"}))
       ->capture_default_str();
-  command->add_option("--deadline", a->deadline, "for all events of the job: 90s, 10m, 2h");
+  command->add_option("--deadline", a->deadline, "for all events of the job: 90s, 10m, 2h")->check(ATime());
   command
       ->add_option("--data", a->data, "directory of the job's input files (default: the current directory)")
       ->check(CLI::ExistingDirectory);
   command->add_option("--profile", a->profile,
                       "times that leat calibrate has measured (default: measured now)");
-  command->add_option("--link", a->link, "bandwidth of each host, per direction")->capture_default_str();
-  command->add_option("--latency", a->latency, "one-way latency of each message")->capture_default_str();
-  command->add_option("--worker-price", a->worker_price, "of a worker's host for an hour")
+  command->add_option("--link", a->link, "bandwidth of each host, per direction")
+      ->check(ABandwidth())
       ->capture_default_str();
-  command->add_option("--ps-price", a->server_price, "of a server's host for an hour")->capture_default_str();
+  command->add_option("--latency", a->latency, "one-way latency of each message")
+      ->check(ATime())
+      ->capture_default_str();
+  command->add_option("--worker-price", a->worker_price, "of a worker's host for an hour")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command->add_option("--ps-price", a->server_price, "of a server's host for an hour")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
   command->add_option("--max-workers", a->most_workers, "the most workers")
       ->check(CLI::Range(1u, 10'000u))
       ->capture_default_str();

@@ -44,8 +44,10 @@ std::string DirectoryName(uint64_t id) {
 }
 
 // The first line of job.yaml, a comment in YAML.
+constexpr std::string_view kJobChecksum = "# checksum ";
+
 std::string JobChecksum(std::string_view yaml) {
-  return "# checksum " + ToHex(Checksum(AsBytes(yaml))) + "\n";
+  return std::string(kJobChecksum) + ToHex(Checksum(AsBytes(yaml))) + "\n";
 }
 
 // The id of "checkpoint-000007".
@@ -434,6 +436,11 @@ Result<std::string> ReadJob(const std::string& directory) {
   const std::string text(AsText(*bytes));
   const size_t head = JobChecksum("").size();
   const std::string yaml = text.size() < head ? "" : text.substr(head);
+  if (!text.starts_with(kJobChecksum)) {
+    return Status(Code::kDataLoss, path +
+                                       ": its first line has no checksum; this is a job file and no job's "
+                                       "directory, or the file is damaged");
+  }
   if (text.compare(0, head, JobChecksum(yaml)) != 0) {
     return Status(Code::kDataLoss,
                   path + ": its " + std::to_string(yaml.size()) +

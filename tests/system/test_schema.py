@@ -146,7 +146,8 @@ schema:
     (b"{\"a\": 1}\n{\n", [], ["rows.csv:2", "is not a JSON object"]),
     (b"a\n1\n1\n", [], ["no column would make a feature"]),
     (b"\x1f\x8b\x08\x00abc", [], ["rows.csv"]),
-    (b"a,b\n1,2\n", ["--rows", "-1"], ["--rows"]),
+    (b"a,b\n1,2\n", ["--rows", "-1"], ["--rows", "-1"]),
+    (b"a,b\n1,2\n", ["--rows", "0"], ["--rows", "0"]),
 ])
 def test_a_file_that_cannot_be_proposed_for(tmp_path, content, arguments, parts):
     if content is not None:

@@ -151,9 +151,10 @@ def test_a_job_that_diverges_is_reported_as_a_failed_job(tmp_path):
 @pytest.mark.parametrize("options, part", [
     (["--real"], "--real needs a job that reads files (stream.files); this one reads topic 'events'"),
     (["--real", "--steps", "5"], "excludes"),
-    (["--link", "5"], "'5' is not a bandwidth like 1gbit"),
+    (["--link", "5"], "--link: '5' is not a bandwidth like 1gbit"),
     (["--link", "-1gbit"], "is not a bandwidth"),
-    (["--latency", "soon"], "'soon' is not a time like 100us"),
+    (["--latency", "soon"], "--latency: 'soon' is not a time like 100us"),
+    (["--burst", "5"], "--burst: '5' is not a size"),
     (["--latency", "1000s"], "--latency is '1000s'; must be at most 10s"),
     (["--compute", "normal:5ms"], "is not"),
     (["--compute", "gamma:5ms,1"], "exponential:TIME"),

@@ -215,7 +215,9 @@ def test_advice_has_five_lines(folder):
     assert [line.split()[0] for line in lines] == ["recommended", "predicted", "because", "neighbours", "otherwise"]
     late = leat.run("advise", "job.yaml", "--deadline", "1ms", "--seconds", 5, cwd=folder)
     assert late.returncode == 1 and "no choice meets the deadline" in late.stdout
-    leat.refused(leat.run("advise", "job.yaml", "--deadline", "soon", cwd=folder), "soon")
+    for option, value, why in [("--deadline", "10", "'10' is not a time like 100us, 5ms, 1.5s or 10m"), ("--ps-price", "-1", "not in range"),
+                               ("--worker-price", "-1", "not in range"), ("--link", "fast", "'fast' is not a bandwidth")]:
+        leat.refused(leat.run("advise", "job.yaml", option, value, cwd=folder), option, why)
 
 
 @pytest.mark.skipif("LEAT_PREDICTION" not in os.environ, reason="needs the benchmarks to be built")

@@ -31,8 +31,9 @@ Result<httplib::Response> Get(httplib::ClientImpl& client, const ProbeOptions& o
   client.set_write_timeout(seconds, rest);
   const auto reply = client.Get(options.path);
   if (reply) return *reply;
-  return Status(Code::kUnavailable,
-                options.address + " does not answer: " + httplib::to_string(reply.error()));
+  const std::string why = reply.error() == httplib::Error::Connection ? "there is no connection"
+                                                                      : httplib::to_string(reply.error());
+  return Status(Code::kUnavailable, options.address + " does not answer: " + why);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ Distribution Measured(std::vector<double> seconds, size_t parts) {
 }
 
 Duration ParseDuration(std::string_view text) {
-  constexpr std::string_view kWanted = "a time like 100us, 5ms or 1.5s";
+  constexpr std::string_view kWanted = "a time like 100us, 5ms, 1.5s or 10m";
   std::string_view unit;
   const double number = Number(text, kWanted, &unit);
   constexpr std::array<std::pair<std::string_view, double>, 6> kUnits{
