@@ -135,7 +135,8 @@ std::unique_ptr<RealWorkload> ComputeForReal(const job::Job& job, sim::ClusterOp
     throw std::invalid_argument("--real needs a job that reads files (stream.files); this one reads " +
                                 job.stream.Describe());
   }
-  job::CheckReadable(job);
+  for (const std::string& warning : job::CheckReadable(job))
+    std::fprintf(stderr, "leat: %s\n", warning.c_str());
   auto workload = std::make_unique<RealWorkload>(job);
   for (const auto& range : workload->ranges()) {
     LEAT_CHECK(range.partition == options->stream.partitions.size());

@@ -166,6 +166,7 @@ class Run:
     def serve(self, **options):
         """Live predictions with what the job has learned, ten times a second anew: a leat.Server.
 
+        Of a job that has ended, they are those of its directory; if that is on another host, ValueError.
         Options: listen ("127.0.0.1:0", any free port), refresh (seconds), max_batch, max_wait (seconds), threads,
         tokens (a file with the tokens of clients) and token (that of this one), metrics (HOST:PORT), wait (seconds to
         wait for the first parameters), arguments (further ones of `leat serve`).
@@ -178,7 +179,20 @@ class Run:
             what += ["--security", security]
         if trusted:
             what += ["--trusted-network"]
-        return _serve.start(what, token, **options)
+        server = None
+        try:
+            if self.running:
+                server = _serve.start(what, token, over=self._over, **options)
+        except Exception:
+            # The end of the job is noticed a moment later.
+            if not self._over.wait(2 * _POLL_S):
+                raise
+        if server is not None:
+            return server
+        if self.directory is None:
+            raise ValueError("the job has ended; leat.serve(directory) on its host predicts with what it has learned")
+        load_checkpoint(self.directory)  # it says so if there is none
+        return _serve.serve(self.directory, **options)
 
     def _call(self, call, *arguments):
         """A call that may take long, which Ctrl-C ends."""

@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import threading
+import time
 import weakref
+from collections.abc import Mapping
 
 from leat._job import _error
 from leat._run import _close, _read_address, spawn
-from leat._streams import _plain
+from leat._streams import as_events
 
 
 class Server:
@@ -39,19 +41,20 @@ class Server:
         return f"<leat.Server {self.url if self._process.poll() is None else 'ended'}>"
 
     def predict(self, events, errors="raise", timeout=60):
-        """The scores of an event, a dict, as a float or an array; of a list of events, as an array with a row for each.
+        """The scores of an event, a dict, as a float or an array; of several, as an array with a row for each.
 
+        Several are an iterable of dicts, or a table as in streams. Values that are missing in a table, and NaN, are null.
         errors: what an event that does not fit the schema leads to, a ValueError ("raise") or NaN ("nan").
         """
         import numpy
 
         if errors not in ("raise", "nan"):
             raise ValueError(f"errors is '{errors}', it may be 'raise' or 'nan'")
-        single = isinstance(events, dict)
-        asked = [events] if single else list(events)
+        single = isinstance(events, Mapping)
+        asked = as_events([events] if single else events)
         if not asked:
             return numpy.empty(0, dtype=numpy.float32)
-        found = self._ask(json.dumps(asked, default=_plain), timeout)["predictions"]
+        found = self._ask(f"[{','.join(asked)}]", timeout)["predictions"]
         for i, one in enumerate(found):
             if "error" in one and errors == "raise":
                 raise ValueError(one["error"] if single else f"event {i}: {one['error']}")
@@ -122,8 +125,8 @@ def serve(directory, **options):
 
 
 def start(what, job_token, *, listen="127.0.0.1:0", refresh=0.1, max_batch=64, max_wait=0.0, threads=1, tokens=None,
-          token="", metrics=None, wait=30, arguments=()):
-    """`wait`: seconds to wait for the first parameters."""
+          token="", metrics=None, wait=30, arguments=(), over=None):
+    """`wait`: seconds to wait for the first parameters. `over`: an event; None is returned if it is set before them."""
     words = ["serve", *what, "--listen", str(listen), "--refresh", repr(1000 * float(refresh)), "--max-batch",
              str(max_batch), "--max-wait", repr(1000 * float(max_wait)), "--threads", str(threads)]
     if tokens is not None:
@@ -141,11 +144,13 @@ def start(what, job_token, *, listen="127.0.0.1:0", refresh=0.1, max_batch=64, m
         raise
     finally:
         _close(ready_read)
-    over = threading.Event()
     for _ in range(int(20 * wait)):
         if process.poll() is not None:
             raise _error(process.returncode, output.read()[1])
         if server.ready():
             break
-        over.wait(0.05)
+        if over is not None and over.is_set():
+            server.stop()
+            return None
+        time.sleep(0.05)
     return server

@@ -119,14 +119,38 @@ def encode(event):
         return event.encode()
     if isinstance(event, (bytes, bytearray)):
         return bytes(event)
-    shown = " ".join(repr(event).split())
+    raise _no_event(event, "a dict or a text")
+
+
+def as_events(events):
+    """The JSON texts of several dicts, or of the rows of a table."""
+    if _is_table(events):
+        events = _Rows(events)
+    elif not hasattr(events, "__iter__"):
+        raise _no_event(events, "a dict")
+    texts = []
+    for event in events:
+        if not isinstance(event, Mapping):
+            # The values of a record are no events: its type says more than theirs.
+            record = isinstance(events, str) or any(hasattr(events, name) for name in ("keys", "dtype", "_asdict"))
+            raise _no_event(events if record else event, "a dict")
+        texts.append(_encode_object(event if isinstance(event, dict) else dict(event)))
+    return texts
+
+
+def _no_event(value, expected):
+    shown = " ".join(repr(value).split())
     hint = ""
-    if hasattr(event, "_asdict"):
+    if hasattr(value, "_asdict"):
         hint = "; of named tuples, make event._asdict()"
-    elif isinstance(event, tuple) and len(event) == 2:
+    elif hasattr(value, "to_dict"):
+        hint = "; make event.to_dict()"
+    elif hasattr(value, "dtype"):
+        hint = "; of rows of numbers, make dict(zip(names, row))"
+    elif isinstance(value, tuple) and len(value) == 2:
         hint = "; of pairs (x, y), make {**x, 'y': y}"
-    raise TypeError(f"an event is a dict or a text, not {type(event).__name__}: "
-                    f"{shown if len(shown) <= 80 else shown[:77] + '...'}{hint}")
+    return TypeError(f"an event is {expected}, not {type(value).__name__}: "
+                     f"{shown if len(shown) <= 80 else shown[:77] + '...'}{hint}")
 
 
 def _encode_object(event):

@@ -795,7 +795,8 @@ int RunLocally(const RunnerOptions& options) {
   const bool resume = !options.source.resume.empty();
   if (resume) job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);
   // At a resume, the coordinator waits for what is away.
-  if (!resume || job.stream.kafka() == nullptr) job::CheckReadable(job);
+  std::vector<std::string> warnings;
+  if (!resume || job.stream.kafka() == nullptr) warnings = job::CheckReadable(job);
   if (!resume) (void)job::CheckBucket(job, false);
   std::error_code error;
   const bool made_directory = job.directory.empty() || !fs::exists(job.directory);
@@ -811,6 +812,7 @@ int RunLocally(const RunnerOptions& options) {
     }
     job = job::Job::Load(options.source, overrides);
   }
+  job.notes.insert(job.notes.end(), warnings.begin(), warnings.end());
   for (const std::string& made : {job.directory, job.directory + "/logs"}) {
     if (!error && fs::create_directories(made, error)) fs::permissions(made, fs::perms::owner_all, error);
   }

@@ -1329,7 +1329,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   if (!opened.ok()) return opened;
   stream::Source* const source = streams.source.get();
   // Workers would find out one after the other, and only once they have been started.
-  job::CheckFits(job, *source, ranges);
+  for (const std::string& warning : job::CheckFits(job, *source, ranges)) spdlog::warn("{}", warning);
   protocol::CoordinatorConfig config;
   config.table = job.Slices();
   config.placement = job.placement;

@@ -54,6 +54,28 @@ TEST_F(EventReaderTest, LabelsAreIgnored) {
   EXPECT_TRUE(events.rows.dead.empty());
 }
 
+// Clients do not spell numbers and booleans as the files that a job was trained on.
+TEST(EventReader, JsonValuesAreTheCategoriesOfCsv) {
+  const job::Job csv = job::Parse(
+      "stream: {files: {format: csv, paths: [a.csv]}}\n"
+      "schema: {format: csv, decimal: \",\", delimiter: \";\", columns: [k, b, h, y], fields: {k: {type: "
+      "category, values: [\"1,0\", "
+      "\"1,3\"]}, b: {type: category, values: [\"True\", \"False\"]}, h: {type: category, buckets: 99}, "
+      "y: {type: number, role: label}}}\n"
+      "model: {layers: [dense: {units: 1}], loss: squared_error}\noptimizer: {type: sgd, learning_rate: "
+      "0.1}\n");
+  EventReader events(csv, 3);
+  const auto features = [&](const char* type, const std::string& body) {
+    auto read = events.Read(type, body);
+    EXPECT_TRUE(read.ok() && (*read)->rows.dead.empty()) << body;
+    return (*read)->rows.features;
+  };
+  const auto trained = features("text/csv", "1,0;True;2,50;0");
+  EXPECT_THAT(std::vector(trained.begin(), trained.begin() + 4), ElementsAre(1, 0, 1, 0));
+  EXPECT_EQ(features(kJson, R"({"k":1,"b":true,"h":2.5})"), trained);
+  EXPECT_EQ(features(kJson, R"({"k":1.0,"b":"TRUE","h":"2,5"})"), trained);
+}
+
 TEST_F(EventReaderTest, EachEventOfAListIsJudgedAlone) {
   const std::string bad = R"({"amount": "abc", "hour": 6, "country": "MX", "shop": 3})";
   for (const auto& [type, body] :

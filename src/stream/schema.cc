@@ -4,13 +4,24 @@
 #include <stdexcept>
 
 #include "base/bytes.h"
+#include "stream/decode/canonical.h"
 #include "stream/decode/row_writer.h"
 
 namespace leat::stream {
 namespace {
 
-// Increment when a decoder gives other numbers for the same record.
-constexpr uint32_t kDecoderVersion = 1;
+// Increment when a decoder gives other numbers for the same record. Since version 2, a category takes all
+// spellings of a number or boolean for one value; records without such a category decode as in version 1.
+uint32_t DecoderVersion(const Schema& schema) {
+  CanonicalBuffer buffer;
+  const auto compares = [&](const Field& field) {
+    return field.type == Field::Type::kCategory && field.role != Role::kIgnore &&
+           (field.values.empty() || std::ranges::any_of(field.values, [&](const std::string& value) {
+              return CanonicalSpelling(value, schema.decimal, &buffer).has_value();
+            }));
+  };
+  return std::ranges::any_of(schema.fields, compares) ? 2 : 1;
+}
 
 void PutFallback(const Field::Value& value, size_t field, ByteWriter* w) {
   w->PutString("default");
@@ -214,7 +225,7 @@ void Schema::UseColumns(std::vector<std::string> names, const std::string& file)
 
 uint64_t Schema::hash() const {
   ByteWriter w;
-  w.Put(kDecoderVersion);
+  w.Put(DecoderVersion(*this));
   w.Put(format);
   if (delimiter != ',')
     w.Put(delimiter);  // cuts of comma files keep the hash they had before there were other delimiters

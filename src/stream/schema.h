@@ -33,6 +33,9 @@
 //       age:     {type: number, path: [customer.v2, age]}  # a list, where a key itself has a dot
 //       visits:  {type: number, default: 0}  # the value of a record that lacks it or has null
 //
+// A category compares numbers and booleans by value, in all formats: 1, 1.0 and 1e0 are one, and so are true
+// and True (CanonicalSpelling). All other texts are compared by their bytes.
+//
 // text: `tokens` are words (default), characters or bytes; see Tokenizer for their ids. Words are hashed into
 // `buckets`, or found in the list `values`; characters are those of an `alphabet`. truncate: whether a text
 // (default: true) or a list (default: false) with more than `length` entries is cut, or a dead letter.
@@ -43,7 +46,7 @@
 // texts `missing`; without this setting, numbers take IsMissingNumber. Not for idx, text and tensor.
 //
 // json: an object with keys in any order; unknown keys are ignored. A number may also be true (1) or false
-// (0). A category may also be a number, true or false, compared by its spelling. csv: the fields are the
+// (0). A category may also be a number, true or false. csv: the fields are the
 // columns in order. With `columns: [a, b, ...]`, or Schema::UseColumns, they are found by name and other
 // columns are ignored. Fields may be in quotes; blanks around a field are ignored. Records are UTF-8. idx:
 // the fields one after the other, `bytes` of its width, any other type of one byte. text: `sequence` + 1
@@ -53,11 +56,11 @@
 //
 // avro: fields are found by name in the schema of the program that wrote the record (avro/avro_settings.h). A
 // number is an int, long, float, double, boolean or decimal; other logical types are numbers in their unit. A
-// category is a string or enum, or an int, long or boolean, compared by its spelling. A list is an array.
+// category is a string or enum, or an int, long or boolean. A list is an array.
 //
 // protobuf: fields are found by name in a message of a descriptor (protobuf/protobuf_settings.h). A number is
 // of any numeric type, a bool or the number of an enum. A category is a string, bytes or the name in an enum,
-// or a whole number or bool, compared by its spelling. A list is a repeated number. A scalar without presence
+// or a whole number or bool. A list is a repeated number. A scalar without presence
 // that is absent is 0 or empty.
 //
 // tensor: little-endian arrays one after the other, of each field's `dtype` (f32, f64, bf16, f16, i8 to i64,

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "stream/csv/csv_settings.h"
+#include "stream/decode/canonical.h"
 #include "stream/decode/tokenizer.h"
 #include "stream/tensor/tensor_decoder.h"
 
@@ -149,8 +150,23 @@ void ReadNumber(const Config& config, Schema::Format format, Field* field) {
   ReadLength(config, format, field);
 }
 
+// The values of a category, of which no two may be spellings of one number or boolean.
+std::vector<std::string> CategoryValuesFrom(const Config& list) {
+  std::vector<std::string> values = NamesFrom(list, "values");
+  std::map<std::string, std::string> spelled;
+  for (size_t i = 0; i < values.size(); ++i) {
+    CanonicalBuffer buffer;
+    const auto spelling = CanonicalSpelling(values[i], '.', &buffer);
+    if (!spelling) continue;
+    const auto [at, added] = spelled.emplace(*spelling, values[i]);
+    if (!added)
+      list[i].Fail("'" + at->second + "' and '" + values[i] + "' in values are the same; leave one out");
+  }
+  return values;
+}
+
 void ReadCategory(const Config& config, Field* field) {
-  if (config.Has("values")) field->values = NamesFrom(config.At("values"), "values");
+  if (config.Has("values")) field->values = CategoryValuesFrom(config.At("values"));
   field->buckets = static_cast<uint32_t>(config.Integer("buckets", 0, 1, Schema::kMaxFeatures));
   if (field->role == Role::kLabel && field->values.empty()) {
     config.Fail("label '" + field->name +

@@ -172,7 +172,60 @@ TEST(Schema, SaysWhatHasNoRunningScale) {
 
 // The hashes of jobs from before ids and numeric labels, which must be able to resume from their checkpoints.
 TEST(Schema, HashOfOlderSchemasStays) {
-  EXPECT_EQ(Make(kPayments).hash(), 11287943297506631648u);
+  EXPECT_EQ(Make(Replaced(kPayments, "buckets: 4", "values: [a]")).hash(), 1917638468515215397u);
+}
+
+// Records decode otherwise than with the version that made this hash.
+TEST(Schema, HashOfCategoriesComparedByValueIsAnother) {
+  EXPECT_NE(Make(kPayments).hash(), 11287943297506631648u);
+  EXPECT_NE(Make(Replaced(kPayments, "buckets: 4", "values: [1]")).hash(), 10735175594805199762u);
+}
+
+TEST(Schema, NoTwoValuesOfACategoryAreTheSame) {
+  const auto error = [](const std::string& values) {
+    return ErrorOf("format: json\nfields:\n  a: {type: category, values: " + values + "}");
+  };
+  EXPECT_EQ(error("[1, x, 1.0]"), "job.yaml:3: '1' and '1.0' in values are the same; leave one out");
+  EXPECT_EQ(error("[\"1\", 1e0]"), "job.yaml:3: '1' and '1e0' in values are the same; leave one out");
+  EXPECT_EQ(error("[true, True]"), "job.yaml:3: 'true' and 'True' in values are the same; leave one out");
+  EXPECT_EQ(error("[1, 01, 001, true, yes, 1.5, 15]"), "");
+}
+
+// What a value means does not depend on the format.
+TEST(Decoders, ACategoryComparesNumbersAndBooleansByValue) {
+  const std::string fields =
+      "fields:\n  k: {type: category, values: [1, 2.0, 007]}\n  b: {type: category, values: [True, False]}\n"
+      "  h: {type: category, buckets: 1000}\n  y: {type: category, values: [0, 1], role: label}\n";
+  const DecodedRows csv = Decode(Make("format: csv\n" + fields),
+                                 {"1,True,3,1", "1.0,true,3.0,1.0", "1e0,TRUE,+3,+1", "2,False,true,0",
+                                  "2.00,FALSE,True,0.0", "007,x,007,1", "7,1,7,1"});
+  const DecodedRows json =
+      Decode(Make("format: json\n" + fields),
+             {R"({"k":1,"b":true,"h":3,"y":1})", R"({"k":1.0,"b":"true","h":3.0,"y":1.0})",
+              R"({"k":10e-1,"b":true,"h":30e-1,"y":"1"})", R"({"k":2,"b":false,"h":true,"y":0})",
+              R"({"k":2.0,"b":"False","h":"True","y":-0})", R"({"k":"007","b":null,"h":"007","y":1})",
+              R"({"k":7,"b":1,"h":7,"y":1})"});
+  ASSERT_EQ(csv.rows, 7u) << csv.dead[0].reason;
+  ASSERT_EQ(json.dead.size(), 1u);
+  EXPECT_EQ(json.dead[0].reason, "b: is null");
+  const size_t width = csv.features.size() / 7;
+  for (const size_t row : {0, 1, 2, 3, 4, 6}) {
+    const auto of = [&](const DecodedRows& rows, size_t at) {
+      const auto begin = rows.features.begin() + static_cast<std::ptrdiff_t>(at * width);
+      return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(width));
+    };
+    EXPECT_EQ(of(csv, row), of(json, row < 6 ? row : 5)) << row;
+  }
+  EXPECT_THAT(csv.labels, ElementsAre(1, 1, 1, 0, 0, 1, 1));
+  EXPECT_THAT(json.labels, ElementsAre(1, 1, 1, 0, 0, 1));
+  for (const auto& [row, expected] : {std::pair<size_t, std::vector<float>>{0, {1, 0, 0, 1, 0}},
+                                      {2, {1, 0, 0, 1, 0}},
+                                      {4, {0, 1, 0, 0, 1}},
+                                      {5, {0, 0, 1, 0, 0}},
+                                      {6, {0, 0, 0, 0, 0}}}) {
+    const auto begin = csv.features.begin() + static_cast<std::ptrdiff_t>(row * width);
+    EXPECT_EQ(std::vector<float>(begin, begin + 5), expected) << row;
+  }
 }
 
 TEST(Schema, HashSeesAllThatChangesNumbersAndNothingElse) {

@@ -2,6 +2,7 @@
 
 # folders: serve python
 
+import collections
 import os
 import time
 
@@ -28,6 +29,7 @@ def event(value):
 
 
 def test_a_job_that_runs(run, schema):
+    directory = run.directory
     with run.serve(refresh=0.02, wait=DEADLINE_S) as server:
         assert server.ready()
         assert server.url == f"http://{server.address}/v1/predict"
@@ -48,6 +50,12 @@ def test_a_job_that_runs(run, schema):
             assert time.monotonic() < until, (server.predict(many), expected)
         run.stop()
         assert np.allclose(server.predict(many), expected, atol=1e-5), "the last version stays"
+        with run.serve(wait=DEADLINE_S) as ended:
+            assert np.allclose(ended.predict(many), expected, atol=1e-5), "of its directory"
+        run.directory = None  # as of a job on another host
+        with pytest.raises(ValueError, match="^the job has ended; leat.serve"):
+            run.serve()
+        run.directory = directory
         with leat.serve(run.directory, wait=DEADLINE_S) as still:
             assert np.allclose(still.predict(many), expected, atol=1e-5)
 
@@ -68,6 +76,62 @@ def test_events_that_do_not_fit(run):
         assert server.predict([]).size == 0
         with pytest.raises(ValueError, match="errors is 'x'"):
             server.predict([event(1.0)], errors="x")
+
+
+class Frame:
+    """What is asked of a DataFrame of Polars, which may not be installed."""
+
+    columns = ["x0", "x1", "x2"]
+    rows = [event(1.0), {**event(1.0), "x0": None}]
+
+    def iter_rows(self, named):
+        assert named
+        return iter(self.rows)
+
+
+def test_what_events_are(run):
+    class Record:
+        """Has keys, and is no Mapping, as sqlite3.Row."""
+
+        def keys(self):
+            return ["x0"]
+
+        def __iter__(self):
+            return iter([1.0])
+
+    Row = collections.namedtuple("Row", "x0 x1")
+    with run.serve(wait=DEADLINE_S) as server:
+        one = server.predict(event(1.0))
+        assert server.predict(collections.UserDict(event(1.0))) == one
+        assert np.array_equal(server.predict(event(1.0) for _ in range(2)), [one, one], equal_nan=True)
+        found = server.predict(Frame(), errors="nan")
+        assert np.array_equal(found, [one, np.nan], equal_nan=True)
+        # A missing value is null, as in streams.
+        for value in (None, float("nan"), np.float32("nan")):
+            with pytest.raises(ValueError, match="^x0: is null$"):
+                server.predict({**event(1.0), "x0": value})
+        for wrong, kind in ((np.zeros((2, 3)), "ndarray"), ([np.zeros(3)], "ndarray"), (Record(), "Record"),
+                            ([Record()], "Record"), (Row(1.0, 2.0), "Row"), ([(1.0, 2.0)], "tuple"), ("{}", "str"),
+                            ({1.0}, "float"), (3, "int")):
+            with pytest.raises(TypeError, match=f"^an event is a dict, not {kind}: "):
+                server.predict(wrong)
+
+
+def test_values_of_categories(tmp_path):
+    """A value has the feature that training gave it, however a client spells it."""
+    rows = [f"{1.0 + i % 2},{i % 2 == 0},{i % 2}\n" for i in range(2000)]
+    (tmp_path / "a.csv").write_text("k,b,y\n" + "".join(rows))
+    fields = {"k": {"type": "category", "values": [1, 2]}, "b": {"type": "category", "values": [True, False]},
+              "y": {"type": "number", "role": "label"}}
+    job = leat.Job(stream=leat.Files(tmp_path / "a.csv", header=True, epochs=4), schema=leat.Schema(fields, format="csv"),
+                   model=leat.Sequential([layers.Dense(1)]), loss="squared_error", optimizer=leat.SGD(0.1), name="values")
+    run = job.start(workers=1, ps=1, directory=tmp_path / "run")
+    assert run.wait()["mae"] < 0.2, "which no value that is missed allows"
+    with run.serve(wait=DEADLINE_S) as server:
+        for true, k in ((True, 1), (True, 1.0), ("true", "1"), ("TRUE", "1e0"), ("True", "1.0")):
+            assert abs(server.predict({"k": k, "b": true})) < 0.1
+        for false, k in ((False, 2), (False, 2.0), ("false", "2.00")):
+            assert abs(server.predict({"k": k, "b": false}) - 1) < 0.1
 
 
 def test_what_is_refused(tmp_path, run):

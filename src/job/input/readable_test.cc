@@ -81,6 +81,23 @@ TEST_F(ReadableTest, TheLimitOfDeadLettersHoldsForShortFiles) {
   EXPECT_EQ(mistake(110, 990, "train: {max_dead_letter_rate: 0.95}\n"), "");
 }
 
+TEST_F(ReadableTest, ACategoryOfWhichNoValueOccursIsSaid) {
+  const auto warnings = [&](const std::string& field, const std::string& value) {
+    for (const char* name : {"a.csv", "b.csv", "c.csv"})
+      directory_.Write(name, "x,y\n" + value + ",2\n3,4\n");
+    const std::string text = Replaced(kCsvJob, "x: {type: number}", "x: {type: category, " + field + "}");
+    return CheckReadable(Job::Load({.text = text}, {.data = directory_.path()}));
+  };
+  const std::string path = directory_ / "";
+  EXPECT_THAT(warnings("values: [u, v]", "1.50"),
+              ::testing::ElementsAre("job:3: none of the values of 'x' occurs in the first 2 records of " +
+                                         path + "c.csv; they have '1.50', for example",
+                                     "job:3: none of the values of 'x' occurs in the first 4 records of " +
+                                         path + "a.csv and 1 more; they have '1.50', for example"));
+  for (const char* field : {"values: [u, 3.0]", "values: [u, 1.5]", "buckets: 4"})
+    EXPECT_THAT(warnings(field, "1.50"), ::testing::IsEmpty()) << field;
+}
+
 TEST_F(ReadableTest, TheFileThatDoesNotFitIsNamed) {
   const auto mistake = [&] {
     return Mistake([&] { CheckReadable(Job::Load({.text = kCsvJob}, {.data = directory_.path()})); });

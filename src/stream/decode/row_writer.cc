@@ -12,6 +12,7 @@
 
 #include "base/multiversion.h"
 #include "base/rng.h"
+#include "stream/decode/canonical.h"
 #include "stream/decode/utf8.h"
 
 namespace leat::stream {
@@ -57,13 +58,14 @@ std::string Quoted(std::string_view text) {
   return out + (kept.size() < text.size() ? "...'" : "'");
 }
 
-FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
+FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label, char decimal)
     : first_(first),
       label_(label),
       length_(field.width),
       pad_(field.pad),
       log_(field.log),
       truncate_(field.truncate),
+      decimal_(decimal),
       name_(field.path_text()) {
   scale_ = 1 / field.std;
   shift_ = -field.mean / field.std;
@@ -164,6 +166,11 @@ bool FieldWriter::WriteOtherNumber(double x, const Row& row) const {
 
 // Looks for a factor that sends the values to different slots.
 void FieldWriter::MakeSlots() {
+  CanonicalBuffer buffer;
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (const auto spelling = CanonicalSpelling(values_[i], decimal_, &buffer))
+      places_.emplace(*spelling, static_cast<int32_t>(i));
+  }
   constexpr int kTries = 100;
   const int bits = std::bit_width(values_.size()) + 2;
   slot_shift_ = 64 - bits;
@@ -182,12 +189,18 @@ void FieldWriter::MakeSlots() {
   for (size_t i = 0; i < values_.size(); ++i) places_.emplace(values_[i], static_cast<int32_t>(i));
 }
 
-int32_t FieldWriter::FindWithoutSlots(std::string_view text) const {
-  const auto it = places_.find(text);
+int32_t FieldWriter::FindPlace(std::string_view text) const {
+  auto it = places_.find(text);
+  CanonicalBuffer buffer;
+  if (it == places_.end()) {
+    if (const auto spelling = CanonicalSpelling(text, decimal_, &buffer)) it = places_.find(*spelling);
+  }
   return it == places_.end() ? -1 : it->second;
 }
 
 int32_t FieldWriter::Hashed(std::string_view text) const {
+  CanonicalBuffer buffer;
+  if (!IsAsItIs(text)) text = CanonicalSpelling(text, decimal_, &buffer).value_or(text);
   return static_cast<int32_t>(Mix(HashName(text)) % count_);
 }
 
@@ -243,7 +256,7 @@ std::string FieldWriter::Reason(double x) const {
 }
 
 Misfit FieldWriter::Reason(std::string_view text) const {
-  if (kind_ == Kind::kLabelText) return name_ + ": " + Quoted(text) + " is not among the label's values";
+  if (kind_ == Kind::kLabelText) return name_ + ": " + Quoted(text) + std::string(kNotAmongValues);
   if (kind_ == Kind::kTokens) {
     std::vector<float> ids(length_);
     return ReasonOfLength(tokenizer_->WriteIds(text, length_, ids.data()));
@@ -264,7 +277,7 @@ std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema
   uint32_t first = 0, label = 0;
   for (const Field& field : schema.fields) {
     const bool read = field.role != Role::kIgnore && !field.from;
-    writers.push_back(read ? std::make_unique<FieldWriter>(field, first, label) : nullptr);
+    writers.push_back(read ? std::make_unique<FieldWriter>(field, first, label, schema.decimal) : nullptr);
     first += field.features();
     label += field.labels();
   }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -19,6 +20,9 @@
 
 namespace leat::stream {
 
+// The end of the reason for a label that is not among the values of its category.
+inline constexpr std::string_view kNotAmongValues = " is not among the label's values";
+
 // Memory of a row. `features` and `labels` are zero before the first field is written.
 struct Row {
   float* features;
@@ -30,13 +34,15 @@ struct Row {
 // thread-safe.
 class FieldWriter {
  public:
-  // The field's features start at index `first` of the row, its labels at `label`.
-  FieldWriter(const Field& field, uint32_t first, uint32_t label);
+  // The field's features start at index `first` of the row, its labels at `label`. `decimal`: the decimal
+  // point of numbers among a category's texts, besides the dot.
+  FieldWriter(const Field& field, uint32_t first, uint32_t label, char decimal = '.');
   FieldWriter(const FieldWriter&) = delete;
   FieldWriter& operator=(const FieldWriter&) = delete;
 
   // The Write functions write a value, or return false if it does not match; Reason gives the cause. Text is
-  // the contents of quotes or of a CSV field; for a number or literal in JSON, its spelling.
+  // the contents of quotes or of a CSV field; for a number or literal in JSON, its spelling. A category takes
+  // all spellings of a number or boolean for one value (CanonicalSpelling).
   [[gnu::always_inline]] bool WriteNumber(double x, const Row& row) const {
     if (kind_ > Kind::kLog) return WriteOtherNumber(x, row);
     const bool log = kind_ == Kind::kLog;
@@ -118,12 +124,14 @@ class FieldWriter {
   void PrepareDefault(const Field& field);
   // Index of the text among the values, or -1.
   int32_t Find(std::string_view text, const TextStart& start) const {
-    if (slots_.empty()) return FindWithoutSlots(text);
-    const Slot& slot = slots_[SlotOf(start)];
-    if (!(slot.start == start)) return -1;
-    return start.has_all() || values_[static_cast<size_t>(slot.place)] == text ? slot.place : -1;
+    if (!slots_.empty()) {
+      const Slot& slot = slots_[SlotOf(start)];
+      if (slot.start == start && (start.has_all() || values_[static_cast<size_t>(slot.place)] == text))
+        return slot.place;
+    }
+    return places_.empty() ? -1 : FindPlace(text);
   }
-  int32_t FindWithoutSlots(std::string_view text) const;
+  int32_t FindPlace(std::string_view text) const;
   int32_t PlaceOf(std::string_view text, const TextStart& start) const {
     return kind_ == Kind::kHashed ? Hashed(text) : Find(text, start);
   }
@@ -150,8 +158,13 @@ class FieldWriter {
   std::vector<Slot> slots_;
   uint64_t factor_ = 1;
   int slot_shift_ = 0;
-  // For values without such a table.
-  std::unordered_map<std::string_view, int32_t> places_;
+  // By canonical spellings, where values are numbers or booleans; also all values without such a table.
+  struct HashText {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, int32_t, HashText, std::equal_to<>> places_;
+  char decimal_;
   std::vector<int32_t> place_of_byte_;  // characters: index in the alphabet, or -1
   std::unique_ptr<const Tokenizer> tokenizer_;
   const char* items_ = "items";  // what a list has

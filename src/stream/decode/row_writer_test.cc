@@ -36,6 +36,36 @@ TEST(FieldWriter, FindsEachValueOfACategoryAndNoOther) {
   }
 }
 
+// Few values, and more than a table without collisions takes.
+TEST(FieldWriter, FindsEachSpellingOfANumberOrBoolean) {
+  for (const int more : {0, 100}) {
+    Field field{.name = "c", .path = {"c"}, .type = Field::Type::kCategory};
+    field.values = {"1.0", "2", "True", "007", "word", "-0.5"};
+    for (int i = 0; i < more; ++i) field.values.push_back("other" + std::to_string(i));
+    const FieldWriter writer(field, 0, 0);
+    for (const char* one : {"1.0", "1", "1e0", "+1", "1.00"}) EXPECT_EQ(writer.PlaceOf(one), 0) << one;
+    for (const char* two : {"2", "2.0", "20e-1"}) EXPECT_EQ(writer.PlaceOf(two), 1) << two;
+    for (const char* yes : {"True", "true", "TRUE"}) EXPECT_EQ(writer.PlaceOf(yes), 2) << yes;
+    EXPECT_EQ(writer.PlaceOf("007"), 3);
+    EXPECT_EQ(writer.PlaceOf("word"), 4);
+    for (const char* half : {"-0.5", "-.5", "-5e-1"}) EXPECT_EQ(writer.PlaceOf(half), 5) << half;
+    for (const char* none : {"7", "01", "3", "false", "Word", "0.5", ""})
+      EXPECT_EQ(writer.PlaceOf(none), -1) << none;
+  }
+}
+
+TEST(FieldWriter, HashesEachSpellingOfANumberIntoOneBucket) {
+  Field field{.name = "c", .path = {"c"}, .type = Field::Type::kCategory};
+  field.buckets = 1 << 20;
+  const FieldWriter writer(field, 0, 0), comma(field, 0, 0, ',');
+  for (const char* one : {"1.0", "1e0", "+1"}) EXPECT_EQ(writer.PlaceOf(one), writer.PlaceOf("1")) << one;
+  for (const char* yes : {"True", "TRUE"}) EXPECT_EQ(writer.PlaceOf(yes), writer.PlaceOf("true")) << yes;
+  EXPECT_EQ(comma.PlaceOf("1,50"), writer.PlaceOf("1.5"));
+  const std::set<int32_t> places = {writer.PlaceOf("7"),  writer.PlaceOf("007"),  writer.PlaceOf("07"),
+                                    writer.PlaceOf("-7"), writer.PlaceOf("1,50"), writer.PlaceOf("7 ")};
+  EXPECT_EQ(places.size(), 6u);
+}
+
 TEST(Quoted, ShowsTextAsItIsAndCutsBetweenCharacters) {
   EXPECT_EQ(Quoted("año"), "'año'");
   EXPECT_EQ(Quoted("a\n\x1b[1m\x7f"), "'a??[1m?'");

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/rng.h"
+#include "stream/decode/canonical.h"
 #include "stream/decode/number.h"
 #include "stream/decode/row_writer.h"
 #include "stream/decode/text_hint.h"
@@ -141,7 +142,10 @@ class ColumnReader {
     Column::Spelled& spelled = column_.spelled[spelling];
     if (spelled.count++ == 0) spelled.first = text;
   }
-  void Distinguish(std::string_view text) {
+  // Spellings of one number or boolean are one value.
+  void Distinguish(std::string_view spelled) {
+    CanonicalBuffer buffer;
+    const std::string_view text = CanonicalSpelling(spelled, '.', &buffer).value_or(spelled);
     const uint64_t hash = Mix(HashName(text));
     if (hashes_.contains(hash)) {
       if (const auto at = column_.texts.find(text); at != column_.texts.end()) ++at->second;

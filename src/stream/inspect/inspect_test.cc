@@ -388,6 +388,18 @@ TEST_F(InspectTest, AConstantIsOneHoweverItIsSpelled) {
   EXPECT_THAT(ProposalFor("a,b,y\n1e308,1,0\n-1e308,2,1\n1e307,2,1\n", "y"), HasSubstr("too large"));
 }
 
+TEST_F(InspectTest, AValueIsOneHoweverItIsSpelled) {
+  EXPECT_THAT(ProposalFor("a,y\n1,1\n2,1.0\n4,2\n5,3\n", "y"),
+              HasSubstr("y: {type: category, values: [1, 2, 3], role"));
+  EXPECT_THAT(ProposalFor("a,y\n1,0\n2,1e0\n4,1\n", "y"), HasSubstr("y: {type: number, classes: 2, role"));
+  EXPECT_THAT(ProposalFor("a,y\n1,True\n2,TRUE\n4,False\n5,false\n", "y"),
+              HasSubstr("y: {type: category, values: [false, true], role"));
+  EXPECT_THAT(ProposalFor("{\"a\":1,\"y\":1}\n{\"a\":2,\"y\":1.0}\n{\"a\":4,\"y\":3.0}\n", "y"),
+              HasSubstr("y: {type: category, values: [1, 3], role"));
+  EXPECT_THAT(ProposalFor("a,b,y\n1,007,0\n2,7,1\n4,7.0,1\n", "y"),
+              HasSubstr("b: {type: category, values: [007, 7]}"));
+}
+
 TEST_F(InspectTest, TextOfAnotherEncodingNeedsItsName) {
   std::string text = "town,y\n";
   for (int i = 0; i < 30; ++i)
