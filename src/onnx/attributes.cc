@@ -53,6 +53,17 @@ const Tensor* TensorAttribute(const FileNode& node, std::string_view name) {
   FailAttribute("attribute " + std::string(name) + " must be a tensor");
 }
 
+CastTarget CastTargetOf(const FileNode& node) {
+  const int64_t number = IntAttribute(node, "to", 0);
+  const auto type = KeptAs(number);
+  static constexpr std::string_view kNarrow[] = {"float16", "bfloat16", "int8", "int16", "uint16"};
+  if (!type || std::ranges::find(kNarrow, TypeName(number)) != std::end(kNarrow)) {
+    FailAttribute("to " + TypeName(number) +
+                  " is not supported; Leat computes with float, int32, int64, uint8 and bool");
+  }
+  return {*type, number == kBoolNumber};
+}
+
 std::vector<int64_t> Integers(const Tensor& tensor) {
   if (tensor.dtype() == DType::kF32) FailAttribute("f32" + tensor.shape().ToString() + "; must be integers");
   return ReadElements(tensor).whole;

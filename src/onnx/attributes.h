@@ -21,6 +21,15 @@ std::string StringAttribute(const FileNode& node, std::string_view name, const s
 std::optional<std::vector<int64_t>> IntsAttribute(const FileNode& node, std::string_view name);
 const Tensor* TensorAttribute(const FileNode& node, std::string_view name);
 
+// What a Cast makes.
+struct CastTarget {
+  DType type;
+  bool is_bool;
+};
+// Throws std::invalid_argument for a type that Leat keeps as a wider one, since its values would not be those
+// of the type.
+CastTarget CastTargetOf(const FileNode& node);
+
 // The elements of an integer tensor. Throws std::invalid_argument for f32.
 std::vector<int64_t> Integers(const Tensor& tensor);
 // Resolves an axis; a negative one counts from the end. Throws std::invalid_argument if it is out of range.

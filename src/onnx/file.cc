@@ -26,14 +26,6 @@ constexpr int kMaxInitializers = 1 << 16;
   throw std::invalid_argument(file + ": " + message);
 }
 
-std::string TypeName(int type) {
-  static constexpr std::string_view kNames[] = {
-      "undefined", "float",   "uint8",  "int8",   "uint16", "int16",     "int32",      "int64",   "string",
-      "bool",      "float16", "double", "uint32", "uint64", "complex64", "complex128", "bfloat16"};
-  if (type >= 0 && type < static_cast<int>(std::size(kNames))) return std::string(kNames[type]);
-  return "type " + std::to_string(type);
-}
-
 float HalfToFloat(uint16_t half) {
   const int exponent = (half >> 10) & 31;
   const int fraction = half & 1023;
@@ -359,6 +351,14 @@ std::optional<DType> KeptAs(int64_t type) {
     default:
       return std::nullopt;
   }
+}
+
+std::string TypeName(int64_t type) {
+  static constexpr std::string_view kNames[] = {
+      "undefined", "float",   "uint8",  "int8",   "uint16", "int16",     "int32",      "int64",   "string",
+      "bool",      "float16", "double", "uint32", "uint64", "complex64", "complex128", "bfloat16"};
+  if (type >= 0 && type < std::ssize(kNames)) return std::string(kNames[type]);
+  return "type " + std::to_string(type);
 }
 
 std::string Quoted(std::string_view name) {

@@ -78,6 +78,8 @@ struct File {
 inline constexpr int64_t kBoolNumber = 9;
 // The element type that a TensorProto.DataType is converted to; empty if it is not supported.
 std::optional<DType> KeptAs(int64_t type);
+// Its name: "float16".
+std::string TypeName(int64_t type);
 
 File ParseFile(std::string_view bytes, const std::string& name);
 

@@ -373,11 +373,8 @@ Tensor FoldReduce(const FileNode& node, Inputs inputs) {
 }
 
 Tensor FoldCast(const FileNode& node, Inputs inputs) {
-  const Tensor& from = In(inputs, 0);
-  const int64_t number = IntAttribute(node, "to", 0);
-  const auto to = KeptAs(number);
-  if (!to) FailFold("to type " + std::to_string(number) + " is not supported");
-  return Converted(from, *to, number == kBoolNumber);
+  const auto [type, is_bool] = CastTargetOf(node);
+  return Converted(In(inputs, 0), type, is_bool);
 }
 
 std::optional<std::vector<int64_t>> AxesInput(Inputs inputs) {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <ranges>
 #include <stdexcept>
 #include <unordered_set>
 
 #include "graph/gradient.h"
+#include "nn/last_activation.h"
 #include "onnx/rows.h"
 #include "ops/ops.h"
 
@@ -324,31 +324,14 @@ void Network::CheckShapes() {
                              " per row, depending on the batch size");
     }
     row = own;
-    if (trials.empty()) FindIds(batch, built.values);
+    if (trials.empty()) {
+      FindIds(batch, built.values);
+      has_activation_ = nn::EndsWithActivation(graph, built.value);
+    }
     trials.push_back({batch, std::move(built.values)});
   }
   CheckRows(file_, trials[0], trials[1]);
   outputs_ = *row;
-}
-
-// Whether the output has an activation's values, in whatever order.
-bool Network::EndsWithActivation() const {
-  static constexpr std::string_view kActivations[] = {"LogSoftmax", "Relu", "Sigmoid", "Softmax", "Tanh"};
-  static constexpr std::string_view kKeep[] = {"Cast",    "Clip",      "Concat",   "Dropout", "Flatten",
-                                               "Gather",  "Identity",  "Reshape",  "Slice",   "Split",
-                                               "Squeeze", "Transpose", "Unsqueeze"};
-  const auto is_of = [](const auto& ops, const FileNode& node) {
-    return std::ranges::find(ops, node.op) != std::end(ops);
-  };
-  std::unordered_set<std::string_view> asked = {output_};
-  for (auto node = file_.nodes.rbegin(); node != file_.nodes.rend(); ++node) {
-    if (std::ranges::none_of(node->outputs, [&](const auto& name) { return asked.contains(name); })) continue;
-    if (is_of(kActivations, *node)) return true;
-    if (!is_of(kKeep, *node)) continue;
-    const size_t parts = node->op == "Concat" ? node->inputs.size() : 1;
-    for (const std::string& name : node->inputs | std::views::take(parts)) asked.insert(name);
-  }
-  return false;
 }
 
 void Network::CheckGradient() const {
@@ -391,7 +374,6 @@ std::shared_ptr<const Network> Network::Import(std::string_view bytes, const std
     if (message.starts_with(name + ": ")) throw;
     FailNetwork(file, message);
   }
-  network->has_activation_ = network->EndsWithActivation();
   return network;
 }
 

@@ -72,7 +72,6 @@ class Network {
   void FitInput(const Shape& row);
   void CheckShapes();
   void CheckGradient() const;
-  bool EndsWithActivation() const;
   // Builds the network in its own graph, with placeholders as rows.
   Built Trial(graph::Graph& graph, int64_t batch, const FixedBatch* fixed,
               std::vector<graph::Value>* variables) const;

@@ -7,10 +7,12 @@
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "engine/plan.h"
+#include "graph/gradient.h"
 #include "kernels/reference/reference.h"
 #include "nn/model.h"
 #include "onnx/layer.h"
@@ -658,6 +660,127 @@ TEST(Import, CastsLikeBoolsAndLikeBytes) {
   EXPECT_EQ(cast_like(proto::TensorProto::BOOL, "Not"), truth);
 }
 
+TEST(Refusal, OfCastsToTypesThatAreKeptAsWiderOnes) {
+  for (const auto& [number, name] : std::vector<std::pair<int64_t, std::string>>{
+           {3, "int8"}, {4, "uint16"}, {5, "int16"}, {10, "float16"}, {12, "uint32"}, {16, "bfloat16"}}) {
+    for (const bool constant : {false, true}) {
+      Written file;
+      file.Floats("c", {4});
+      Written::Attribute(file.Node("Cast", {constant ? "c" : "x"}, {"narrow"}), "to", number);
+      Written::Attribute(file.Node("Cast", {"narrow"}, {"wide"}), "to", 1);
+      file.Node("Mul", {"x", "wide"}, {"y"});
+      EXPECT_THAT(file.WhyNot(), HasSubstr("node 'Cast1' (Cast): to " + name + " is not supported; Leat "));
+    }
+  }
+}
+
+// y, and the gradient of its sum with respect to x, for a row of four.
+std::pair<std::vector<float>, std::vector<float>> WithGradient(const Written& file,
+                                                               std::vector<float> inputs) {
+  const auto network = Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}});
+  Running running(*network, {4}, 1, true);
+  const auto loss = running.graph.Make<ops::ReduceSum>({running.y});
+  const auto gradient = graph::Gradients(running.graph, loss, std::vector{running.x})[0];
+  engine::PlanOptions options;
+  options.tables = {&reference::Kernels()};
+  const auto plan = engine::Plan::Compile(running.graph, std::vector{running.y, gradient}, options);
+  plan->Bind(running.x, inputs.data());
+  for (size_t v = 0; v < running.variables.size(); ++v)
+    plan->Bind(running.variables[v], running.values[v].data());
+  plan->Run();
+  const auto y = plan->At(running.y).as<const float>(), dx = plan->At(gradient).as<const float>();
+  return {{y.begin(), y.end()}, {dx.begin(), dx.end()}};
+}
+
+void ExpectClose(const std::vector<float>& found, const std::vector<float>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i)
+    EXPECT_NEAR(found[i], expected[i], 1e-6f * std::abs(expected[i])) << i;
+}
+
+// The values and gradients of PyTorch: far out the inner function is 0 or infinite, its logarithm is not.
+TEST(Import, LogarithmsOfSigmoidsAndExponentialsStayFinite) {
+  Written sigmoid;
+  sigmoid.Node("Sigmoid", {"x"}, {"s"});
+  sigmoid.Node("Log", {"s"}, {"y"});
+  const auto [y, dx] = WithGradient(sigmoid, {-1000, -95, 0, 20});
+  ExpectClose(y, {-1000, -95, -0.69314718f, -2.0611537e-9f});
+  ExpectClose(dx, {1, 1, 0.5f, 2.0611537e-9f});
+
+  for (const int64_t axis : {1, 2}) {
+    Written softmax;
+    softmax.Ints("shape", {-1, axis == 1 ? 4 : 1, axis == 1 ? 1 : 4});
+    softmax.Ints("row", {-1, 4});
+    softmax.Node("Reshape", {"x", "shape"}, {"a"});
+    Written::Attribute(softmax.Node("Softmax", {"a"}, {"b"}), "axis", axis);
+    softmax.Node("Log", {"b"}, {"c"});
+    softmax.Node("Reshape", {"c", "row"}, {"y"});
+    ExpectClose(WithGradient(softmax, {-500, 0, 0, -1000}).first,
+                {-500.693147f, -0.69314718f, -0.69314718f, -1000.693147f});
+  }
+
+  Written sum;
+  sum.Node("Neg", {"x"}, {"n"});
+  sum.Node("Exp", {"x"}, {"a"});
+  sum.Node("Exp", {"n"}, {"b"});
+  sum.Node("Add", {"a", "b"}, {"s"});
+  sum.Node("Log", {"s"}, {"y"});
+  const auto [z, dz] = WithGradient(sum, {-200, 0, 1, 200});
+  ExpectClose(z, {200, 0.69314718f, 1.1269280f, 200});
+  ExpectClose(dz, {-1, 0, 0.76159416f, 1});
+
+  Written softplus;
+  softplus.Floats("one", {}, 1);
+  softplus.Node("Exp", {"x"}, {"a"});
+  softplus.Node("Add", {"a", "one"}, {"s"});
+  softplus.Node("Log", {"s"}, {"y"});
+  const auto [p, dp] = WithGradient(softplus, {-20, 0, 1, 200});
+  ExpectClose(p, {2.0611537e-9f, 0.69314718f, 1.3132617f, 200});
+  ExpectClose(dp, {2.0611537e-9f, 0.5f, 0.73105858f, 1});
+}
+
+TEST(Import, APReluIsBelowItsKinkAtZero) {
+  Written file;
+  file.Floats("slope", {1}, 0.25f);
+  file.Node("PRelu", {"x", "slope"}, {"y"});
+  const auto [y, dx] = WithGradient(file, {-1, 0, -0.0f, 2});
+  EXPECT_EQ(y, (std::vector<float>{-0.25f, 0, 0, 2}));
+  EXPECT_EQ(dx, (std::vector<float>{0.25f, 0.25f, 0.25f, 1}));
+}
+
+// As PyTorch exports its cosine similarity, distances and standard deviation.
+TEST(Import, NormsOfZerosHaveFiniteGradients) {
+  Written cosine;
+  cosine.Floats("epsilon", {1}, 1e-8f);
+  cosine.Floats("b", {4}, 2);
+  cosine.Ints("axes", {1});
+  cosine.Node("Mul", {"x", "b"}, {"p"});
+  cosine.Node("Mul", {"x", "x"}, {"q"});
+  cosine.Node("ReduceSum", {"p", "axes"}, {"dot"});
+  cosine.Node("ReduceSum", {"q", "axes"}, {"squares"});
+  cosine.Node("Sqrt", {"squares"}, {"norm"});
+  cosine.Node("Max", {"norm", "epsilon"}, {"divisor"});
+  cosine.Node("Div", {"dot", "divisor"}, {"y"});
+  ExpectClose(WithGradient(cosine, {0, 0, 0, 0}).second, {2e8f, 2e8f, 2e8f, 2e8f});
+
+  Written distance;
+  distance.Floats("two", {}, 2);
+  distance.Floats("root", {1}, 0.49999976f);
+  distance.Ints("axes", {1});
+  distance.Node("Pow", {"x", "two"}, {"q"});
+  distance.Node("ReduceSum", {"q", "axes"}, {"s"});
+  distance.Node("Pow", {"s", "root"}, {"y"});
+  EXPECT_EQ(WithGradient(distance, {0, 0, 0, 0}).second, (std::vector<float>{0, 0, 0, 0}));
+
+  Written deviation;
+  Written::Attribute(deviation.Node("ReduceMean", {"x"}, {"m"}), "axes", std::vector<int64_t>{1});
+  deviation.Node("Sub", {"x", "m"}, {"d"});
+  deviation.Node("Mul", {"d", "d"}, {"q"});
+  Written::Attribute(deviation.Node("ReduceMean", {"q"}, {"v"}), "axes", std::vector<int64_t>{1});
+  deviation.Node("Sqrt", {"v"}, {"y"});
+  EXPECT_EQ(WithGradient(deviation, {3, 3, 3, 3}).second, (std::vector<float>{0, 0, 0, 0}));
+}
+
 // A bias of the last axis, after a reshape that splits the columns of a product or keeps them.
 TEST(Import, AddsABiasBehindAReshape) {
   const auto shifted = [](const std::vector<int64_t>& target) {
@@ -708,22 +831,69 @@ TEST(Import, TrainsWhatTheFileSays) {
   EXPECT_EQ(running({1, 2, 3, 4}), (std::vector<float>{5, 5, 5}));
 }
 
+// Each node is written as "Op input input ...", and computes the value of its place: "0", "1", ...
 TEST(Import, SeesActivationsBehindWhatKeepsTheirValues) {
-  const auto ends = [](const std::vector<std::string>& ops) {
+  const auto ends = [](const std::vector<std::string>& nodes) {
     Written file;
-    std::string last = "x";
-    for (const std::string& op : ops) {
-      const std::string next = &op == &ops.back() ? "y" : "after_" + op;
-      file.Node(op, {last}, {next});
-      last = next;
+    file.Floats("w", {4, 3});
+    file.Floats("one", {}, 1);
+    file.Floats("ten", {}, 10);
+    file.Floats("small", {}, 1e-7f);
+    file.Floats("most", {}, 0.98f);
+    file.Ints("axes", {1});
+    file.Node("MatMul", {"x", "w"}, {"z"});
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      std::istringstream words(nodes[i]);
+      std::string op, input;
+      std::vector<std::string> inputs;
+      words >> op;
+      while (words >> input) inputs.push_back(input);
+      file.Node(op, inputs, {i + 1 == nodes.size() ? "y" : std::to_string(i)});
     }
+    EXPECT_EQ(file.WhyNot(), "");
     return Network::Import(file.bytes(), "net.onnx", {.output = "", .row = {4}})->has_activation();
   };
-  EXPECT_TRUE(ends({"Softmax"}));
-  EXPECT_TRUE(ends({"Softmax", "Identity", "Flatten"}));
-  EXPECT_TRUE(ends({"Sigmoid", "Clip"}));
-  EXPECT_FALSE(ends({"Sigmoid", "Neg"}));
-  EXPECT_FALSE(ends({"Identity"}));
+  for (const std::vector<std::string>& nodes : std::vector<std::vector<std::string>>{
+           {"Softmax z"},
+           {"LogSoftmax z"},
+           {"Relu z"},
+           {"Tanh z", "Flatten 0"},
+           {"Softmax z", "Identity 0", "Flatten 1"},
+           {"Softmax z", "Log 0"},
+           {"Sigmoid z", "Clip 0 small"},
+           {"Sigmoid z", "Sub one 0"},
+           {"Sigmoid z", "Neg 0", "Add 1 one"},
+           {"Softmax z", "Add 0 small"},
+           {"Softmax z", "Mul 0 one"},
+           {"Softmax z", "Mul most 0", "Add 1 small"},
+           {"Softmax z", "Max 0 small"},
+           {"Sigmoid z", "Sigmoid z", "Mul 0 1"},
+           {"Sigmoid z", "Softmax z", "Mean 0 1"},
+           {"Tanh z", "Add 0 one", "Div 1 ten"},
+           {"Softmax z", "ReduceSum 0 axes", "Div 0 1"},
+           {"Exp z", "Exp z", "ReduceSum 1 axes", "Div 0 2"},
+           {"Sub z ten", "Exp 0", "ReduceSum 1 axes", "Add 2 small", "Div 1 3"},
+           {"Relu z", "ReduceSum 0 axes", "Clip 1 small", "Div 0 2"},
+           {"Neg z", "Exp 0", "Add 1 one", "Div one 2"},
+           {"Neg z", "Exp 0", "Add 1 one", "Reciprocal 2"},
+           {"Exp z", "Add 0 one", "Div 0 1"},
+       }) {
+    EXPECT_TRUE(ends(nodes)) << ::testing::PrintToString(nodes);
+  }
+  for (const std::vector<std::string>& nodes : std::vector<std::vector<std::string>>{
+           {"Identity z"},
+           {"Sigmoid z", "Mul 0 z"},
+           {"Sigmoid z", "Add 0 z"},
+           {"Tanh z", "Mul 0 ten"},
+           {"Softmax z", "Log 0", "Mul 1 z"},
+           {"Relu z", "Add 0 z"},
+           {"Exp z", "Exp x", "ReduceSum 1 axes", "Div 0 2"},
+           {"ReduceSum z axes", "Div z 0"},
+           {"Mul z z", "ReduceSum 0 axes", "Neg 1"},
+           {"Exp z", "Sub 0 one", "Div z 1"},
+       }) {
+    EXPECT_FALSE(ends(nodes)) << ::testing::PrintToString(nodes);
+  }
 }
 
 TEST(Import, MovesTheStatisticsThatTheFileNames) {

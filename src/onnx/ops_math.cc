@@ -173,6 +173,33 @@ void BuildClip(const NodeContext& call) {
   Unary<ops::Clip>(call, low, high);
 }
 
+// log x. Exporters write logarithms of a sigmoid, a softmax and a sum of two exponentials as two ops, of
+// which the first underflows or overflows; here each is one function.
+Value StableLog(Graph& graph, Value x) {
+  const graph::Node& node = graph.node(x);
+  const auto is = [&](Value v, std::string_view kind) { return graph.node(v).op->kind() == kind; };
+  const auto of = [&](Value v) { return graph.node(v).inputs[0]; };
+  if (is(x, "reshape") || is(x, "transpose")) return graph.Add(node.op, {StableLog(graph, of(x))});
+  if (is(x, "softmax")) return graph.Make<ops::LogSoftmax>({of(x)});
+  if (is(x, "sigmoid"))
+    return graph.Make<ops::Neg>({graph.Make<ops::Softplus>({graph.Make<ops::Neg>({of(x)})})});
+  if (const auto* scale = dynamic_cast<const ops::Scale*>(node.op.get());
+      scale != nullptr && scale->factor == 1 && scale->offset == 1 && is(of(x), "exp")) {
+    return graph.Make<ops::Softplus>({of(of(x))});
+  }
+  if (is(x, "add") && is(node.inputs[0], "exp") && is(node.inputs[1], "exp")) {
+    const Value a = of(node.inputs[0]), b = of(node.inputs[1]);
+    const Value apart = graph.Make<ops::Abs>({graph.Make<ops::Sub>({a, b})});
+    return graph.Make<ops::Add>(
+        {graph.Make<ops::Maximum>({a, b}), graph.Make<ops::Softplus>({graph.Make<ops::Neg>({apart})})});
+  }
+  return graph.Make<ops::Log>({x});
+}
+
+void BuildLog(const NodeContext& call) {
+  KeepLayout(call, [&](Value x) { return StableLog(call.graph(), x); });
+}
+
 void BuildLeakyRelu(const NodeContext& call) {
   Unary<ops::LeakyRelu>(call, FloatAttribute(call.node, "alpha", 0.01f));
 }
@@ -192,8 +219,8 @@ void BuildSelu(const NodeContext& call) {
 void BuildPRelu(const NodeContext& call) {
   Graph& graph = call.graph();
   const auto [x, slope, last] = Aligned(call, 0, 1);
-  const Value below = graph.Make<ops::Relu>({graph.Make<ops::Neg>({x})});
-  PutAs(call, last, graph.Make<ops::Sub>({graph.Make<ops::Relu>({x}), graph.Make<ops::Mul>({below, slope})}));
+  const Value above = graph.Make<ops::Greater>({x, graph.Make<graph::Constant>({}, 0.0f)});
+  PutAs(call, last, graph.Make<ops::Where>({above, x, graph.Make<ops::Mul>({x, slope})}));
 }
 
 void BuildGelu(const NodeContext& call) {
@@ -382,7 +409,7 @@ constexpr OpRow kMathOps[] = {
     {"LeakyRelu", BuildLeakyRelu},
     {"Less", Compare<ops::Less>},
     {"LessOrEqual", Compare<ops::LessEqual>},
-    {"Log", Plainly<ops::Log>},
+    {"Log", BuildLog},
     {"LogSoftmax", AlongAxis<ops::LogSoftmax>},
     {"MatMul", BuildMatMul},
     {"Max", Variadic<ops::Maximum>},

@@ -285,10 +285,8 @@ void PutCast(const NodeContext& call, DType to, bool to_bool) {
 }
 
 void BuildCast(const NodeContext& call) {
-  const int64_t number = IntAttribute(call.node, "to", 0);
-  const auto to = KeptAs(number);
-  if (!to) FailShape("to type " + std::to_string(number) + " is not supported");
-  PutCast(call, *to, number == kBoolNumber);
+  const auto [type, is_bool] = CastTargetOf(call.node);
+  PutCast(call, type, is_bool);
 }
 
 // The second input has the type, and may be any value.

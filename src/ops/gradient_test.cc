@@ -228,6 +228,29 @@ TEST_F(ClosedForm, CrossEntropyOfABadLabelIsZeroWithZeroGradient) {
                                                      ::testing::FloatNear(1 - p, 1e-6f)));
 }
 
+// Where an op has no derivative, PyTorch's is the convention.
+TEST_F(ClosedForm, AtBoundsTiesAndRootsOfZeroTheGradientIsThatOfPyTorch) {
+  const auto gradients = [&](Value y, std::vector<Value> wrt) {
+    std::vector<std::vector<float>> found;
+    for (Value g : graph::Gradients(graph_, graph_.Make<ReduceSum>({y}), wrt)) found.push_back(Evaluate(g));
+    return found;
+  };
+  using Found = std::vector<std::vector<float>>;
+  const Value x = Feed({3}, {-1, 0, 1}), z = Feed({3}, {0, 0, 2});
+  EXPECT_EQ(gradients(graph_.Make<Clip>({x}, -1.0f, 1.0f), {x}), (Found{{0, 1, 0}}));
+  EXPECT_EQ(gradients(graph_.Make<Clip>({x}, 0.0f, 6.0f), {x}), (Found{{0, 0, 1}}));
+  EXPECT_EQ(gradients(graph_.Make<Maximum>({x, z}), {x, z}), (Found{{0, 0.5f, 0}, {1, 0.5f, 1}}));
+  EXPECT_EQ(gradients(graph_.Make<Minimum>({x, z}), {x, z}), (Found{{1, 0.5f, 1}, {0, 0.5f, 0}}));
+  const Value scalar = Feed({}, {0});
+  EXPECT_EQ(gradients(graph_.Make<Maximum>({x, scalar}), {x, scalar}), (Found{{0, 0.5f, 1}, {1.5f}}));
+  const Value four = Feed({2}, {0, 4});
+  EXPECT_EQ(gradients(graph_.Make<Sqrt>({four}), {four}), (Found{{0, 0.25f}}));
+  EXPECT_EQ(gradients(graph_.Make<Power>({four}, 0.5f), {four}), (Found{{0, 0.25f}}));
+  EXPECT_EQ(gradients(graph_.Make<ReduceL2>({scalar}), {scalar}), (Found{{0}}));
+  const Value hard = Feed({2}, {-3, 3});
+  EXPECT_EQ(gradients(HardSwish(graph_, hard), {hard}), (Found{{0, 1}}));
+}
+
 TEST_F(ClosedForm, RefusesALossThatIsNoScalar) {
   const Value x = Feed({2}, {1, 2});
   EXPECT_THAT([&] { graph::Gradients(graph_, x, std::vector{x}); },

@@ -97,8 +97,7 @@ LEAT_MULTIVERSION void EluGradLoop(const float* x, const float* dy, float* dx, s
 
 LEAT_MULTIVERSION void ClipGradLoop(const float* x, const float* dy, float* dx, size_t n, float low,
                                     float high) {
-  Map(x, dy, dx, n,
-      [=](float v, float d) LEAT_INLINE_LAMBDA { return ((v >= low) & (v <= high)) ? d : 0.0f; });
+  Map(x, dy, dx, n, [=](float v, float d) LEAT_INLINE_LAMBDA { return ((v > low) & (v < high)) ? d : 0.0f; });
 }
 
 using Binary = void (*)(const float* a, const float* b, float* y, size_t n);

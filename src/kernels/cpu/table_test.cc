@@ -236,6 +236,19 @@ TEST(CpuTableTest, NotANumberAndInfinityComeThrough) {
   EXPECT_TRUE(Compare(ops::SoftmaxCrossEntropy(), {rows, labels}, "softmax_cross_entropy"));
 }
 
+TEST(CpuTableTest, GradientsAtKinksAreTheReferences) {
+  const Tensor x = Tensor::Of<float>({7}, std::vector<float>{-6, -1, -0.0f, 0, 1, 6, NAN});
+  const Tensor dy = Draw({7}, 1);
+  const std::vector<std::shared_ptr<const graph::Op>> all = {
+      std::make_shared<ops::ClipGrad>(-1.0f, 1.0f),
+      std::make_shared<ops::ClipGrad>(0.0f, 6.0f),
+      std::make_shared<ops::LeakyReluGrad>(0.3f),
+      std::make_shared<ops::EluGrad>(0.5f),
+      std::make_shared<ops::ReluGrad>(),
+  };
+  for (const auto& op : all) EXPECT_TRUE(Compare(*op, {x, dy}, Describe(*op, {x, dy})));
+}
+
 // A shape and one that broadcasts against it.
 std::pair<Shape, Shape> RandomBroadcast(Rng& rng) {
   std::vector<int64_t> a, b;

@@ -242,7 +242,7 @@ void AddActivations(graph::KernelTable& table) {
               return x < op.low ? op.low : x > op.high ? op.high : x;
             }));
   table.Add("clip_grad", GradOf<ops::ClipGrad>([](const ops::ClipGrad& op, float x, float dy) {
-              return x >= op.low && x <= op.high ? dy : 0;
+              return x > op.low && x < op.high ? dy : 0;
             }));
   table.Add("elu", UnaryOf<ops::Elu>(
                        [](const ops::Elu& op, float x) { return x > 0 ? x : op.alpha * std::expm1(x); }));

@@ -150,7 +150,7 @@ class Clip final : public UnaryOp {
   const float high;
 };
 
-// Inputs x, dy. dx = dy where low <= x <= high, else 0.
+// Inputs x, dy. dx = dy where low < x < high, else 0; none flows at a bound, as in relu.
 class ClipGrad final : public SameShapeOp {
  public:
   ClipGrad(float l, float h) : low(l), high(h) {}

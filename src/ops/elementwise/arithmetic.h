@@ -73,7 +73,7 @@ class Square final : public UnaryOp {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// The square root of x.
+// The square root of x. No gradient flows where x is 0: norms and standard deviations are square roots.
 class Sqrt final : public UnaryOp {
  public:
   std::string_view kind() const override { return "sqrt"; }
@@ -104,7 +104,8 @@ class Pow final : public BinaryOp {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// x^exponent, with a constant exponent.
+// x^exponent, with a constant exponent. For a root, an exponent between 0 and 1, no gradient flows where x is
+// 0.
 class Power final : public UnaryOp {
  public:
   explicit Power(float e) : exponent(e) {}
@@ -139,7 +140,7 @@ class Round final : public RoundingOp {
   std::string_view kind() const override { return "round"; }
 };
 
-// The minimum and maximum of two, broadcast. NaN if either is NaN. If both are equal, the first gets the
+// The minimum and maximum of two, broadcast. NaN if either is NaN. If both are equal, each gets half of the
 // gradient.
 class Minimum final : public BinaryOp {
  public:

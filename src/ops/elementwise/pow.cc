@@ -25,7 +25,10 @@ InputGrads Power::Gradient(Graph& graph, const Node& node, OutputGrads output_gr
   if (exponent == 1) return {dy};
   if (exponent == 2) return {graph.Make<Mul>({dy, graph.Make<Scale>({x}, 2.0f)})};
   const Value slope = graph.Make<Scale>({graph.Make<Power>({x}, exponent - 1)}, exponent);
-  return {graph.Make<Mul>({dy, slope})};
+  const Value dx = graph.Make<Mul>({dy, slope});
+  if (exponent < 0 || exponent > 1) return {dx};
+  const Value zero = graph.Make<Constant>({}, 0.0f);
+  return {graph.Make<Where>({graph.Make<Equal>({x, zero}), zero, dx})};
 }
 
 }  // namespace leat::ops
