@@ -178,7 +178,7 @@ TEST_F(InspectTest, SaysWhatIsWrongWithAFile) {
 
 TEST_F(InspectTest, SaysWhatIsWrongWithQuotesAndNames) {
   std::string text = "a,y\n";
-  for (int i = 0; i < 30; ++i) text += "\"x\"z," + std::to_string(i) + "\n";
+  for (int i = 0; i < 30; ++i) text += "\"x, y\"z," + std::to_string(i) + "\n";
   EXPECT_THAT(ErrorOf(text), HasSubstr(":2: column 1: text follows the closing quote (30 of 31 rows"));
   const std::string names = "the first line names 2 columns, the others have 3; the first may be row names";
   for (const char* head : {"\"a\",\"y\"\n", "a,y\n"})
@@ -473,7 +473,7 @@ TEST_F(InspectTest, LinesAboveTheHeaderAreNamed) {
 
 TEST_F(InspectTest, NumbersThatAreSpelledInAnotherWayAreNamed) {
   const std::pair<std::string, std::string> spellings[] = {
-      {"1,5", "with a decimal comma, such as '0,5', are texts; `decimal: \",\"`"},
+      {"1,5", "with a decimal comma, such as '0,5', are texts; --decimal , reads them"},
       {"2,345", "with a comma, decimal or of thousands"},
       {"1.234,5", "with separators of thousands"},
       {"1,234.5", "with separators of thousands"},
@@ -483,16 +483,24 @@ TEST_F(InspectTest, NumbersThatAreSpelledInAnotherWayAreNamed) {
       {"5%", "with a percent sign"},
       {"5\u00a0", "with a no-break space"},
       {"\u22125", "with the minus sign U+2212"},
+      {"(5.1)", "in parentheses"},
+      {"<5", "with < or >"},
+      {"5.1 kg", "with a unit"},
+      {"5K", "with a unit"},
+      {"1_234", "with separators of thousands"},
+      {"5.5D+02", "with D before the exponent"},
+      {"5/1/2024", "of dates or times"},
+      {"5:30", "of dates or times"},
   };
   for (const auto& [one, how] : spellings) {
     for (const int different : {9, 90}) {
-      std::string text = "v;version;y\n";
+      std::string text = "v;version;width;y\n";
       for (int i = 0; i < 90; ++i) {
         std::string value = one;
         value.replace(value.find_last_of("123456789"), 1, std::to_string(i % different % 9 + 1));
         if (different > 9) value.replace(value.find_first_of("0123456789"), 1, std::to_string(i + 10));
         if (different > 9 && how.starts_with("with a comma")) value = std::to_string(i + 10) + ",345";
-        text += value + ";1." + std::to_string(i % 7) + ";" + std::to_string(i % 2) + "\n";
+        text += value + ";1." + std::to_string(i % 7) + ";0.5;" + std::to_string(i % 2) + "\n";
       }
       const std::string proposal = ProposalFor(text, "y");
       const std::string shown = different > 9 ? how.substr(0, how.find(',')) : how;
@@ -505,12 +513,12 @@ TEST_F(InspectTest, NumbersThatAreSpelledInAnotherWayAreNamed) {
   }
   std::string infinite = "v,b,y\n";
   for (int i = 0; i < 100; ++i)
-    infinite += std::string(i % 20 == 0   ? "1.#QNAN"
+    infinite += std::string(i % 20 == 0   ? "Infinity"
                             : i % 10 == 0 ? "-inf"
                                           : std::to_string(i)) +
                 "," + std::to_string(i * i) + "," + std::to_string(i % 2) + "\n";
   EXPECT_THAT(ProposalFor(infinite, "y"),
-              HasSubstr("10 numbers that are infinite or undefined, such as '1.#QNAN'"));
+              HasSubstr("10 numbers that are infinite or undefined, such as 'Infinity'"));
   std::string words = "v,y\n";
   for (int i = 0; i < 100; ++i) words += (i % 10 ? "a," : "5%,") + std::to_string(i % 2) + "\n";
   EXPECT_THAT(ProposalFor(words, "y"), Not(HasSubstr("percent")));
