@@ -524,6 +524,170 @@ TEST_F(InspectTest, NumbersThatAreSpelledInAnotherWayAreNamed) {
   EXPECT_THAT(ProposalFor(words, "y"), Not(HasSubstr("percent")));
 }
 
+TEST_F(InspectTest, NoCategoryIsHashedFromNumbers) {
+  const std::pair<std::string, std::string> columns[] = {
+      {"0x1", "90 numbers in hexadecimal, such as '0x111'"},
+      {"2024-01-01T00:00:", "90 numbers of dates or times"},
+      {"0,", "90 numbers with a decimal comma"},
+      {"1.5.", ""},
+  };
+  for (const auto& [begin, remark] : columns) {
+    for (const int different : {55, 90}) {
+      std::string text = "v;a;b;y\n";
+      for (int i = 0; i < 90; ++i)
+        text += begin + std::to_string(11 + i % different) + ";0.5;1." + std::to_string(i % 7) + ";" +
+                std::to_string(i % 2) + "\n";
+      const std::string proposal = ProposalFor(text, "y");
+      EXPECT_THAT(proposal, HasSubstr(!remark.empty()   ? remark
+                                      : different == 90 ? "an id?"
+                                                        : "buckets: 128"))
+          << begin;
+      EXPECT_EQ(proposal.find("v: {role: ignore}") != proposal.npos, !remark.empty() || different == 90);
+    }
+  }
+  std::string mixed = "v,y\n", label = "v,y\n";
+  for (int i = 0; i < 100; ++i) {
+    const std::string value = i % 8 == 3 ? "n.d." + std::to_string(i % 3) : std::to_string(i * 0.25);
+    mixed += value + "," + std::to_string(i % 2) + "\n";
+    label += std::to_string(i * 0.5) + "," + value + "\n";
+  }
+  const std::string remark = "13 texts such as 'n.d.0' among 87 numbers; leave them empty";
+  EXPECT_THAT(MistakeIn(mixed, "y"), HasSubstr("'v' (" + remark + ")"));
+  EXPECT_EQ(MistakeIn(label, "y"), "'y' cannot be the label: " + remark);
+  EXPECT_THAT(ProposalFor("v,w,y\n1,1,0\n1,2,1\n2,3,0\nA,5,1\n", "y"),
+              AllOf(HasSubstr("v: {type: category, values: [1, 2, A]}"), Not(HasSubstr("among"))))
+      << "a category like any other";
+}
+
+TEST_F(InspectTest, DotsOfThousandsDoNotHideADecimalComma) {
+  std::string text = "d;a;y\n";
+  for (int i = 0; i < 90; ++i)
+    text += std::to_string(10 + i) + ".763;0," + std::to_string(10 + i) + ";" + std::to_string(i % 2) + "\n";
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal, AllOf(HasSubstr("  decimal: \",\"\n"), HasSubstr("a: {type: number, mean: "),
+                              HasSubstr("90 numbers with separators of thousands, such as '10.763'")));
+  EXPECT_TRUE(SchemaOf(proposal).fields[0].role == Role::kIgnore);
+}
+
+TEST_F(InspectTest, NumbersInQuotesMayHaveBlanksAroundThem) {
+  std::string text = "\"a\",\"b\",\"y\"\n", plain = "\"a\",\"b\",\"y\"\n";
+  for (int i = 0; i < 60; ++i) {
+    const std::string a = std::to_string(i * 37 % 60) + ".5", b = i % 9 ? std::to_string(i % 7) : "NA";
+    text += "\"   " + a + "\",\" " + b + " \",\"  " + std::to_string(i % 2) + "\"\n";
+    plain += a + "," + b + "," + std::to_string(i % 2) + "\n";
+  }
+  EXPECT_EQ(ProposalFor(text, "y"), ProposalFor(plain, "y"));
+  EXPECT_THAT(ProposalFor(text, "a"), HasSubstr("a: {type: number, role: label}"));
+  EXPECT_FALSE(Look(text.substr(text.find('\n') + 1)).header);
+  Schema schema = SchemaOf(ProposalFor(text, "y"));
+  schema.UseColumns({"a", "b", "y"});
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(BatchOf({"\"   2.5\",\" NA \",\"  1\"", "\" 1\",\"  \",\"0 \""}), &rows);
+  ASSERT_EQ(rows.rows, 2u) << rows.dead[0].reason;
+  EXPECT_THAT(rows.labels, ElementsAre(1, 0));
+}
+
+TEST_F(InspectTest, SignsAreValuesBesideOthers) {
+  std::string text = "n,strand,base,part,y\n", conflict;
+  for (int i = 0; i < 60; ++i) {
+    const auto row = [&](const char* n) {
+      return std::string(n) + (i % 3 ? ",+" : ",-") +
+             (i % 4 == 0   ? ",A"
+              : i % 4 == 1 ? ",C"
+                           : ",G") +
+             (i % 5 ? ",main" : ",") + (i % 2 ? ",+\n" : ",-\n");
+    };
+    conflict += row(i % 7 ? "5" : "-");
+    text += row(i % 7 ? "5.5" : "6");
+  }
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal, AllOf(HasSubstr("strand: {type: category, values: [+, \"-\"]}"),
+                              HasSubstr("y: {type: category, values: [+, \"-\"], role: label}"),
+                              HasSubstr("constant: 'main' or missing"), Not(HasSubstr("missing: ["))));
+  DecodedRows rows;
+  Schema schema = SchemaOf(proposal);
+  schema.UseColumns({"n", "strand", "base", "part", "y"});
+  MakeDecoder(schema)->Decode(BatchOf({"5.5,-,A,main,+", "6,+,C,,-"}), &rows);
+  ASSERT_EQ(rows.rows, 2u) << rows.dead[0].reason;
+  EXPECT_THAT(rows.labels, ElementsAre(0, 1));
+  EXPECT_THAT(MistakeIn("n,strand,base,part,y\n" + conflict, "y"), HasSubstr("all its values are the same"))
+      << "a sign is missing in all columns, or in none";
+  EXPECT_THAT(ProposalFor("{\"a\":1,\"y\":\"+\"}\n{\"a\":2,\"y\":\"-\"}\n", "y"),
+              HasSubstr("y: {type: category, values: [+, \"-\"], role: label}"));
+  std::string codes = "a,y\n";
+  for (int i = 0; i < 90; ++i)
+    codes += std::to_string(i * i) + "," + (i % 3 == 0 ? "na" : i % 3 == 1 ? "nb" : "nc") + "\n";
+  EXPECT_THAT(ProposalFor(codes, "y"), HasSubstr("values: [na, nb, nc]"));
+}
+
+TEST_F(InspectTest, AHeaderMayBeRepeated) {
+  std::string text = "a,b,y\n";
+  for (int i = 0; i < 60; ++i)
+    text += (i % 20 == 10 ? "a,b,y\n" : "") + std::to_string(i * i) + "," + std::to_string(i % 7 * 0.5) +
+            "," + std::to_string(i % 2) + "\n";
+  const Inspection made = Look(text);
+  EXPECT_TRUE(made.header);
+  EXPECT_EQ(made.bad_rows, 3u);
+  EXPECT_THAT(made.first_bad, HasSubstr(":12: is the header again"));
+  EXPECT_THAT(Propose(made, {.path = "rows.csv", .label = "y"}),
+              HasSubstr("y: {type: number, classes: 2, role: label}"));
+  EXPECT_EQ(MistakeIn("2019,2020\n1,0\n2,1\n", "2020"),
+            "there is no column '2020'; there are 'c1', 'c2'; if the first line has the names, say --header");
+}
+
+TEST_F(InspectTest, NumbersThatJsonDoesNotHave) {
+  std::string text;
+  for (int i = 0; i < 100; ++i)
+    text += "{\"a\": " + (i % 4 ? std::to_string(i % 9) : "NaN") + ", \"b\": " +
+            (i % 20   ? std::to_string(i) + ".5"
+             : i % 40 ? "Infinity"
+                      : "-Infinity") +
+            ", \"c\": " + (i % 5 ? "2.5" : "Infinity") + ", \"o\": " + (i % 9 ? "{\"p\": " : "NaN") +
+            (i % 9 ? std::to_string(i % 9) + "}" : "") + ", \"y\": " + std::to_string(i % 2) + "}\n";
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal,
+              AllOf(HasSubstr("100 rows"), HasSubstr("25 missing: as if they were usual"),
+                    HasSubstr("# 5 infinite: dead letters"), HasSubstr("c: {role: ignore}"),
+                    HasSubstr("# 12 missing: as if they were usual"), Not(HasSubstr("rows would be"))));
+  DecodedRows rows;
+  MakeDecoder(SchemaOf(proposal))
+      ->Decode(BatchOf({R"({"a":NaN,"b":1.5,"c":Infinity,"o":NaN,"y":1})", R"({"a":1,"b":-Infinity,"y":1})"}),
+               &rows);
+  EXPECT_EQ(rows.rows, 1u);
+  ASSERT_EQ(rows.dead.size(), 1u);
+  EXPECT_EQ(rows.dead[0].reason, "b: '-Infinity' is no JSON; write null, or leave it out");
+  EXPECT_THAT(ErrorOf("{\"a\": None}\n"), HasSubstr(":1: a: 'None' is no JSON (1 of 1 rows"));
+}
+
+TEST_F(InspectTest, AnotherValueInTheObjectsPlaceIsADeadLetter) {
+  const auto rows_with = [](int other) {
+    std::string text;
+    for (int i = 0; i < 100; ++i) {
+      const std::string value = std::to_string(i * 7 % 100);
+      text += "{\"a\": " + value + ", \"o\": ";
+      text += i % 100 < other ? (i % 2 ? "\"n/a\"" : "3")
+                              : "{\"p\": " + value + ", \"q\": " + value + ", \"r\": " + value + "}";
+      text += ", \"y\": " + std::to_string(i % 2) + "}\n";
+    }
+    return text;
+  };
+  const std::string few = ProposalFor(rows_with(4), "y"), many = ProposalFor(rows_with(25), "y");
+  for (const char* key : {"p", "q", "r"}) {
+    EXPECT_THAT(few, HasSubstr("o." + std::string(key) + ": {type: number"));
+    EXPECT_THAT(many, HasSubstr("o." + std::string(key) + ": {role: ignore}"));
+  }
+  EXPECT_THAT(few,
+              AllOf(HasSubstr("# 'o' is no object in 4 records: dead letters"), Not(HasSubstr("missing"))));
+  EXPECT_THAT(many, HasSubstr("# 'o' is no object in 25 records: too many dead letters"));
+  EXPECT_THAT(
+      ProposalFor(rows_with(25), "o.p"),
+      HasSubstr("# mean 51.3333, std 29.1243; 'o' is no object in 25 records: dead letters; a job allows"));
+  DecodedRows rows;
+  MakeDecoder(SchemaOf(few))
+      ->Decode(BatchOf({R"({"a":1,"o":3,"y":1})", R"({"a":1,"o":{"p":1,"q":1,"r":1},"y":1})"}), &rows);
+  EXPECT_EQ(rows.rows, 1u);
+}
+
 TEST_F(InspectTest, NumbersInQuotesAreNoNumbersOfJson) {
   std::string few, many;
   for (int i = 0; i < 60; ++i) {
