@@ -4,17 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <unordered_set>
 
-#include "base/rng.h"
 #include "stream/csv/split.h"
-#include "stream/decode/canonical.h"
 #include "stream/decode/number.h"
 #include "stream/decode/row_writer.h"
 #include "stream/decode/text_hint.h"
 #include "stream/decode/utf8.h"
 #include "stream/file/lines.h"
+#include "stream/inspect/column_reader.h"
 #include "stream/inspect/peek.h"
 #include "stream/json/json_extent.h"
 
@@ -23,195 +21,13 @@ namespace {
 
 constexpr size_t kMaxColumns = 4096;
 constexpr size_t kMaxDepth = 16;  // of nested objects
-// Limits over all columns: distinct values counted, bytes of texts kept.
-constexpr size_t kMaxDistinctTotal = size_t{2} << 20;
-constexpr size_t kMaxTextBytes = size_t{64} << 20;
-constexpr size_t kBytesOfAnEntry = 96;  // of the map entry of a text
-// A column has its first number of another spelling among so many values, or none.
-constexpr uint64_t kSpelledWithin = 10'000;
 // Of a file: more than its first record may be.
 constexpr size_t kBeginning = 4096;
-// A longer text is not a category.
-constexpr size_t kMaxText = 256;
 
 // Marks of missing values that are values beside other signs.
 bool IsSign(std::string_view text) {
   return text == "-" || text == "--" || text == ".";
 }
-
-// Mean and standard deviation of a stream of numbers (Welford 1962).
-class Moments {
- public:
-  void Add(double x) {
-    ++count_;
-    const double off = x - mean_;
-    mean_ += off / static_cast<double>(count_);
-    squares_ += off * (x - mean_);
-  }
-  double mean() const { return mean_; }
-  double std() const { return count_ > 0 ? std::sqrt(squares_ / static_cast<double>(count_)) : 0; }
-
- private:
-  uint64_t count_ = 0;
-  double mean_ = 0, squares_ = 0;
-};
-
-// The memory shared by all columns.
-struct Budget {
-  size_t distinct = kMaxDistinctTotal;
-  size_t text_bytes = kMaxTextBytes;
-};
-
-class ColumnReader {
- public:
-  explicit ColumnReader(std::string name, Budget* budget) : budget_(budget) {
-    column_.name = std::move(name);
-  }
-  ColumnReader(const std::vector<std::string>& path, Budget* budget)
-      : ColumnReader(path.size() == 1 ? path[0] : PathText(path), budget) {
-    column_.path = path;
-  }
-
-  // `number`: the value, if the text is a number; otherwise it has another decimal point than `decimal`.
-  void Add(std::string_view text, const double* number, char decimal = '.') {
-    ++column_.values;
-    Distinguish(text);
-    if (number == nullptr) {
-      // A column of texts is not looked at for ever.
-      if (!column_.spelled.empty() || column_.values < kSpelledWithin)
-        AddSpelling(SpellingOf(text, decimal), text);
-      if (IsMissingNumber(text)) {
-        ++word_count_;
-        words_.emplace(text);
-      } else if (column_.text.empty()) {
-        column_.text = CutUtf8(text, kMaxText);
-      }
-      return;
-    }
-    column_.codes = column_.codes || IsCode(text);
-    const double x = *number;
-    column_.min = column_.numbers == 0 ? x : std::min(column_.min, x);
-    column_.max = column_.numbers == 0 ? x : std::max(column_.max, x);
-    column_.whole = column_.whole && x == std::floor(x);
-    if (column_.numbers == 1) step_ = x - last_;
-    if (column_.numbers > 0 && (x - last_ != step_ || step_ <= 0)) column_.rising = false;
-    last_ = x;
-    ++column_.numbers;
-    plain_.Add(x);
-    if (x > -1) logs_.Add(std::log1p(x));
-  }
-  // A text of JSON.
-  void AddText(std::string_view text) {
-    Add(text, nullptr);
-    if (!IsCode(text) && IsCsvNumber(text)) AddSpelling(&kInQuotes, text);
-  }
-  void AddMissing(uint64_t count = 1) { column_.missing += count; }
-  void AddAbsent(uint64_t count = 1) {
-    column_.absent += count;
-    column_.missing += count;
-  }
-  // A missing value, unless TakeSigns makes it one of the values.
-  void AddSign(std::string_view text) {
-    is_csv() ? AddAbsent() : AddMissing();
-    ++signs_[std::string(text)];
-  }
-  void AddInfinite() { ++column_.infinite; }
-  void AddNested() {
-    ++column_.values;
-    ++column_.nested;
-  }
-  std::string_view name() const { return column_.name; }
-  uint64_t seen() const { return column_.values + column_.missing + column_.infinite; }
-
-  // The texts would be one and the same without the signs, as of + and -.
-  bool NeedsSigns() const { return column_.numbers == 0 && hashes_.size() == 1 && !signs_.empty(); }
-  const std::map<std::string, uint64_t>& signs() const { return signs_; }
-  void TakeSigns() {
-    for (const auto& [text, count] : std::exchange(signs_, {})) {
-      column_.missing -= count;
-      if (is_csv()) column_.absent -= count;
-      for (uint64_t i = 0; i < count; ++i) Add(text, nullptr);
-    }
-  }
-
-  // Among numbers, words such as none stand for missing values.
-  bool HasWords() const {
-    const uint64_t odd = column_.values - column_.numbers - word_count_;
-    return word_count_ > 0 && column_.numbers > 0 && odd * 20 <= column_.values;
-  }
-  const std::set<std::string, std::less<>>& words() const { return words_; }
-  bool HasText(const std::string& text) const { return column_.texts.contains(text); }
-  // The words are missing values from now on.
-  void TakeWords() {
-    column_.values -= word_count_;
-    AddAbsent(word_count_);
-    for (const std::string& word : words_) {
-      hashes_.erase(Mix(HashName(word)));
-      column_.texts.erase(word);
-    }
-    word_count_ = 0;
-  }
-
-  Column Finish() {
-    column_.distinct = hashes_.size();
-    if (column_.text.empty() && word_count_ > 0) column_.text = *words_.begin();
-    column_.mean = plain_.mean();
-    column_.std = plain_.std();
-    column_.log_mean = logs_.mean();
-    column_.log_std = logs_.std();
-    return std::move(column_);
-  }
-
- private:
-  bool is_csv() const { return column_.path.empty(); }
-  // Digits with zeros before them.
-  static bool IsCode(std::string_view text) {
-    text = TrimBlanks(text);
-    return text.size() > 1 && text[0] == '0' && std::ranges::all_of(text, IsDigit);
-  }
-  void AddSpelling(const Spelling* spelling, std::string_view text) {
-    if (spelling == nullptr) return;
-    Column::Spelled& spelled = column_.spelled[spelling];
-    if (spelled.count++ == 0) spelled.first = text;
-  }
-  // Spellings of one number or boolean are one value.
-  void Distinguish(std::string_view spelled) {
-    CanonicalBuffer buffer;
-    const std::string_view text = CanonicalSpelling(spelled, '.', &buffer).value_or(spelled);
-    const uint64_t hash = Mix(HashName(text));
-    if (hashes_.contains(hash)) {
-      if (const auto at = column_.texts.find(text); at != column_.texts.end()) ++at->second;
-      return;
-    }
-    if (hashes_.size() == Column::kMaxDistinct || budget_->distinct == 0) {
-      column_.all_distinct_known = false;
-      return;
-    }
-    --budget_->distinct;
-    hashes_.insert(hash);
-    // Once one does not fit, the list is useless.
-    if (column_.texts.size() + 1 < hashes_.size()) return;
-    const size_t bytes = text.size() + kBytesOfAnEntry;
-    if (hashes_.size() <= Column::kMaxTexts && text.size() <= kMaxText && budget_->text_bytes >= bytes) {
-      budget_->text_bytes -= bytes;
-      text_bytes_ += bytes;
-      column_.texts.emplace(text, 1);
-      return;
-    }
-    column_.texts.clear();
-    budget_->text_bytes += std::exchange(text_bytes_, 0);
-  }
-
-  Budget* budget_;
-  Column column_;
-  std::unordered_set<uint64_t> hashes_;
-  size_t text_bytes_ = 0;
-  Moments plain_, logs_;
-  double last_ = 0, step_ = 0;
-  uint64_t word_count_ = 0;  // of texts for which IsMissingNumber holds
-  std::set<std::string, std::less<>> words_;
-  std::map<std::string, uint64_t> signs_;  // how often each of them occurs
-};
 
 // The records of a file or a topic, as LineReader gives them.
 class Records {
@@ -673,7 +489,7 @@ class Inspector {
   const InspectOptions options_;
   Inspection made_;
   CsvDialect dialect_;
-  Budget budget_;
+  ColumnReader::Budget budget_;
   std::vector<ColumnReader> columns_;
   std::map<std::vector<std::string>, size_t> places_;
   std::vector<std::string> keys_;  // of the object that is read
