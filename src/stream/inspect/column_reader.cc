@@ -82,8 +82,9 @@ void ColumnReader::TakeWords() {
   word_count_ = 0;
 }
 
-Column ColumnReader::Finish() {
-  column_.distinct = hashes_.size();
+Column ColumnReader::Finish(char decimal) {
+  if (column_.texts.size() == hashes_.size()) MergeSpellings(decimal);
+  column_.distinct = column_.texts.empty() ? hashes_.size() : column_.texts.size();
   if (column_.text.empty() && word_count_ > 0) column_.text = *words_.begin();
   column_.mean = plain_.mean();
   column_.std = plain_.std();
@@ -92,16 +93,28 @@ Column ColumnReader::Finish() {
   return std::move(column_);
 }
 
+void ColumnReader::MergeSpellings(char decimal) {
+  std::map<std::string, std::map<std::string, uint64_t>> spellings;  // of each value
+  for (const auto& [text, count] : column_.texts) {
+    CanonicalBuffer buffer;
+    spellings[std::string(CanonicalSpelling(text, decimal, &buffer).value_or(text))].emplace(text, count);
+  }
+  column_.texts.clear();
+  for (const auto& [value, counts] : spellings) {
+    uint64_t all = 0;
+    for (const auto& [text, count] : counts) all += count;
+    const auto most = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+    column_.texts.emplace(most->first, all);
+  }
+}
+
 void ColumnReader::AddSpelling(const Spelling* spelling, std::string_view text) {
   if (spelling == nullptr) return;
   Column::Spelled& spelled = column_.spelled[spelling];
   if (spelled.count++ == 0) spelled.first = text;
 }
 
-// Spellings of one number or boolean are one value.
-void ColumnReader::Distinguish(std::string_view spelled) {
-  CanonicalBuffer buffer;
-  const std::string_view text = CanonicalSpelling(spelled, '.', &buffer).value_or(spelled);
+void ColumnReader::Distinguish(std::string_view text) {
   const uint64_t hash = Mix(HashName(text));
   if (hashes_.contains(hash)) {
     if (const auto at = column_.texts.find(text); at != column_.texts.end()) ++at->second;

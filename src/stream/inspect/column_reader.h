@@ -66,7 +66,8 @@ class ColumnReader {
   // The words are missing values from now on.
   void TakeWords();
 
-  Column Finish();
+  // `decimal`: the decimal point of numbers, besides the dot.
+  Column Finish(char decimal);
 
  private:
   // Mean and standard deviation of a stream of numbers (Welford 1962).
@@ -87,8 +88,10 @@ class ColumnReader {
   };
 
   bool is_csv() const { return column_.path.empty(); }
+  // Makes spellings of one number or boolean one value, as categories compare them.
+  void MergeSpellings(char decimal);
   void AddSpelling(const Spelling* spelling, std::string_view text);
-  void Distinguish(std::string_view spelled);
+  void Distinguish(std::string_view text);
 
   Budget* budget_;
   Column column_;

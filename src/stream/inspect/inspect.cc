@@ -418,7 +418,7 @@ class Inspector {
     }
     TakeSigns();
     if (made_.format == Schema::Format::kCsv) TakeWords();
-    for (ColumnReader& column : columns_) made_.columns.push_back(column.Finish());
+    for (ColumnReader& column : columns_) made_.columns.push_back(column.Finish(made_.decimal));
     for (Column& column : made_.columns) FindBlocked(&column);
     std::ranges::sort(made_.missing);
     return std::move(made_);

@@ -53,8 +53,8 @@ struct Column {
     std::string first;
   };
   std::map<const Spelling*, Spelled> spelled;
-  // Each distinct text and its count; complete up to kMaxTexts. Numbers and booleans are in their canonical
-  // spelling.
+  // Each distinct text and its count; complete up to kMaxTexts. Numbers and booleans are in their most
+  // frequent spelling.
   std::map<std::string, uint64_t, std::less<>> texts;
   uint64_t distinct = 0;           // at most kMaxDistinct; there may be more
   bool all_distinct_known = true;  // distinct is exact

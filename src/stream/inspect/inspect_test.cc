@@ -389,15 +389,37 @@ TEST_F(InspectTest, AConstantIsOneHoweverItIsSpelled) {
 }
 
 TEST_F(InspectTest, AValueIsOneHoweverItIsSpelled) {
-  EXPECT_THAT(ProposalFor("a,y\n1,1\n2,1.0\n4,2\n5,3\n", "y"),
-              HasSubstr("y: {type: category, values: [1, 2, 3], role"));
-  EXPECT_THAT(ProposalFor("a,y\n1,0\n2,1e0\n4,1\n", "y"), HasSubstr("y: {type: number, classes: 2, role"));
-  EXPECT_THAT(ProposalFor("a,y\n1,True\n2,TRUE\n4,False\n5,false\n", "y"),
-              HasSubstr("y: {type: category, values: [false, true], role"));
-  EXPECT_THAT(ProposalFor("{\"a\":1,\"y\":1}\n{\"a\":2,\"y\":1.0}\n{\"a\":4,\"y\":3.0}\n", "y"),
-              HasSubstr("y: {type: category, values: [1, 3], role"));
-  EXPECT_THAT(ProposalFor("a,b,y\n1,007,0\n2,7,1\n4,7.0,1\n", "y"),
-              HasSubstr("b: {type: category, values: [007, 7]}"));
+  const auto spelled = [](const std::vector<std::string>& texts, bool json) {
+    std::string text = json ? "" : "a,y\n";
+    for (size_t i = 0; i < 60; ++i) {
+      const std::string& y = texts[i % texts.size()];
+      text += json ? "{\"a\":" + std::to_string(i * i) + ",\"y\":" + y + "}\n"
+                   : std::to_string(i * i) + "," + y + "\n";
+    }
+    return text;
+  };
+  for (const bool json : {false, true}) {
+    EXPECT_THAT(ProposalFor(spelled({"1", "1.0", "2", "1", "3", "3.0", "3.0"}, json), "y"),
+                AllOf(HasSubstr("values: [1, 2, 3.0], role: label"), HasSubstr("3 units")));
+    EXPECT_THAT(ProposalFor(spelled({"0", "1e0", "1", "1"}, json), "y"),
+                AllOf(HasSubstr("y: {type: number, classes: 2, role: label}"), HasSubstr("2 units")));
+  }
+  const std::string booleans = spelled({"True", "TRUE", "FALSE", "False", "FALSE", "true", "True"}, false);
+  EXPECT_THAT(ProposalFor(booleans, "y"),
+              AllOf(HasSubstr("values: [FALSE, True], role: label"), HasSubstr("2 units")));
+  EXPECT_THAT(ProposalFor(booleans, "a"),
+              AllOf(HasSubstr("y: {type: category, values: [FALSE, True]}"), Not(HasSubstr("two values"))));
+  EXPECT_THAT(ProposalFor(spelled({"yes", "Yes", "no"}, false), "y"),
+              HasSubstr("'Yes' and 'yes' are two values"));
+  EXPECT_THAT(ProposalFor(spelled({"01", "1", "02"}, false), "y"), HasSubstr("values: [01, 02, 1]"))
+      << "zeros before digits make a code";
+  EXPECT_THAT(ProposalFor("a;y\n1,5;2,5\n2,5;2,50\n7,5;3,5\n", "y"),
+              HasSubstr("values: [\"2,5\", \"3,5\"], role"));
+  Schema schema = SchemaOf(ProposalFor(booleans, "y"));
+  schema.UseColumns({"a", "y"});
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(BatchOf({"1,true", "1,TRUE", "1,False"}), &rows);
+  EXPECT_THAT(rows.labels, ElementsAre(1, 1, 0));
 }
 
 TEST_F(InspectTest, TextOfAnotherEncodingNeedsItsName) {
