@@ -83,8 +83,16 @@ class CsvDecoder final : public Decoder {
     return why + "; has the file another encoding (files: encoding: latin-1)?";
   }
 
+  // What is no number at first sight may have blanks around it in quotes, as programs with columns of a fixed
+  // width write.
   [[gnu::noinline]] Misfit WriteNoNumber(const FieldWriter& field, std::string_view value,
                                          const Row& row) const {
+    if (const std::string_view bare = TrimBlanks(value); bare.size() < value.size()) {
+      if (bare.empty() || (missing_ && IsListed(field, bare))) return WriteMissing(field, row);
+      double number;
+      if (!CsvNumber(bare, decimal_, &number)) return WriteNoNumber(field, bare, row);
+      return field.WriteNumber(number, row) ? Misfit() : field.Reason(number);
+    }
     if (!missing_ && field.has_default() && IsMissingNumber(value)) {
       field.WriteDefault(row);
       return {};
@@ -110,7 +118,7 @@ class CsvDecoder final : public Decoder {
       return {};
     }
     if (field.takes_number()) return field.name() + ": is missing";
-    return field.WriteText("", row) ? Misfit() : field.Reason("");
+    return field.WriteText("", row) ? Misfit() : field.name() + ": is missing";
   }
 
   Schema schema_;

@@ -75,6 +75,34 @@ TEST(CsvDecoder, AMissingNumberIsOneHoweverItIsSpelled) {
             "x: is missing");
 }
 
+TEST(CsvDecoder, NumbersInQuotesMayHaveBlanksAroundThem) {
+  const std::string fields = "x: {type: number, default: 7}, c: {type: category, values: [\" a\"]}";
+  EXPECT_THAT(DecodeCsv(CsvSchema("", fields),
+                        {"\"  12.5\",\" a\"", "\"-3 \",a", "\"\t4\t\",a", "\"   \",a", "\" NA\",a"})
+                  .features,
+              ElementsAre(12.5, 1, -3, 0, 4, 0, 7, 0, 7, 0))
+      << "a category is a text";
+  EXPECT_THAT(DecodeCsv(CsvSchema("missing: [\"-999\"]\ndecimal: \",\"\ndelimiter: \";\"\n", fields),
+                        {"\" -999,0\";a", "\" 1,5\";a", "\" \";a"})
+                  .features,
+              ElementsAre(7, 0, 1.5, 0, 7, 0));
+  const DecodedRows bad =
+      DecodeCsv(CsvSchema("", "x: {type: number, log: true}"), {"\" -3\"", "\" 1 2\"", "\"  \"", "\" NA\""});
+  ASSERT_EQ(bad.dead.size(), 4u);
+  EXPECT_EQ(bad.dead[0].reason, "x: -3 is below 0, which log does not take");
+  EXPECT_EQ(bad.dead[1].reason, "x: '1 2' is not a number");
+  EXPECT_EQ(bad.dead[2].reason, "x: is missing");
+  EXPECT_EQ(bad.dead[3].reason, "x: 'NA' is not a number; a `default` of the field would take its place");
+}
+
+TEST(CsvDecoder, AMissingLabelIsMissing) {
+  const Schema schema = CsvSchema("", "y: {type: category, values: [a, b], role: label}, x: {type: number}");
+  const DecodedRows rows = DecodeCsv(schema, {",1", "c,1"});
+  ASSERT_EQ(rows.dead.size(), 2u);
+  EXPECT_EQ(rows.dead[0].reason, "y: is missing");
+  EXPECT_EQ(rows.dead[1].reason, "y: 'c' is not among the label's values");
+}
+
 TEST(CsvDecoder, NullOfDatabasesIsMissingWhereTheyEscape) {
   const std::string escape = "escape: \"\\\\\"\n", field = "x: {type: number, default: 7}";
   EXPECT_THAT(DecodeCsv(CsvSchema(escape, field), {"\\N", "1"}).features, ElementsAre(7, 1));

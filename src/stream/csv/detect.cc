@@ -82,26 +82,28 @@ CsvFit FitOf(const CsvSample& sample, CsvDialect dialect, const CsvKnown& known)
   return fit;
 }
 
-// Digits after the comma of a number: 1,5 has one.
-size_t DigitsAfterComma(const std::string& text) {
-  const size_t comma = text.find(',');
-  return comma == text.npos ? 0 : text.size() - comma - 1;
+// Whether all values of a column are numbers with this decimal point, and some cannot have it for thousands.
+bool HasDecimal(const CsvFit& fit, size_t column, char decimal) {
+  bool sure = false;
+  for (size_t r = 1; r < fit.rows.size(); ++r) {  // the first may be a header
+    const auto& row = fit.rows[r];
+    if (row.size() != fit.columns || IsMissingNumber(row[column])) continue;
+    if (!IsCsvNumber(row[column], decimal)) return false;
+    sure = sure || (row[column].find(decimal) != std::string::npos &&
+                    !InThousands(TrimBlanks(row[column]), {&decimal, 1}));
+  }
+  return sure;
 }
 
+// A comma, if more columns have one than a dot. As many may be dates or versions among numbers, unless commas
+// divide the columns, too.
 char DecimalOf(const CsvFit& fit) {
-  bool commas = false;
+  size_t commas = 0, dots = 0;
   for (size_t c = 0; c < fit.columns; ++c) {
-    bool numbers = true, sure = false;
-    for (size_t r = 1; r < fit.rows.size(); ++r) {  // the first may be a header
-      const auto& row = fit.rows[r];
-      if (row.size() != fit.columns || IsMissingNumber(row[c])) continue;
-      if (row[c].find('.') != std::string::npos && IsCsvNumber(row[c], '.')) return '.';
-      numbers = numbers && IsCsvNumber(row[c], ',');
-      sure = sure || (DigitsAfterComma(row[c]) != 0 && DigitsAfterComma(row[c]) != 3);
-    }
-    commas = commas || (numbers && sure);
+    commas += HasDecimal(fit, c, ',');
+    dots += HasDecimal(fit, c, '.');
   }
-  return commas ? ',' : '.';
+  return commas > dots || (commas > 0 && commas == dots && fit.dialect.delimiter != ',') ? ',' : '.';
 }
 
 bool Better(const CsvFit& a, const CsvFit& b) {
@@ -138,7 +140,9 @@ CsvFit BestFit(const CsvSample& sample, const CsvKnown& known) {
   if (fit.quoted > 0 && fit.quoted >= fit.bad) return fit;
   CsvFit none = FitWithQuote(sample, '\0', known);
   const bool as_good = fit.quoted == 0 && !Better(fit, none);
-  return none.dialect.escape != '\0' && (as_good || Better(none, fit)) ? none : fit;
+  if (none.dialect.escape != '\0') return as_good || Better(none, fit) ? none : fit;
+  const bool fits = none.columns > 1 && none.rows.front().size() == none.columns;
+  return fits && Better(none, fit) ? none : fit;
 }
 
 Status CheckKnown(const CsvKnown& known) {

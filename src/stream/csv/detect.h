@@ -24,11 +24,13 @@ struct CsvKnown {
 // Anything but double quotes, no escapes and a decimal dot is chosen only where those fail:
 //   quote '     more fields are in single quotes than in double ones, and all values of a column are, or more
 //               records then have the same number of columns
-//   quote none  there are escapes, and nothing is in quotes, or less than there are records that only fit
-//               without quotes
+//   quote none  nothing is in quotes, or less than there are records that only fit without quotes, and more
+//               records then have the same number of columns; or nothing is, and there are escapes
 //   escape \    more records then have the same number of columns, or as many and it is before quotes
-//   decimal ,   a column has such numbers, and none of the file has a dot. A comma before three digits alone
-//               may be one of thousands, and is not taken for it
+//   decimal ,   more columns have such numbers than have a dot, or as many and the delimiter is another one.
+//   A
+//               comma or dot before three digits alone, as in 1,234, may be one of thousands, and does not
+//               count
 // kInvalidArgument if several delimiters match equally, or if two characters that are known are the same;
 // kDataLoss if no record can be split. `name` is for the messages.
 Result<CsvGuess> DetectCsv(const std::string& name, const CsvSample& sample, const CsvKnown& known);

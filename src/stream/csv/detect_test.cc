@@ -64,6 +64,17 @@ TEST(DetectCsv, EscapesWithoutQuotes) {
       << "one bad field makes no other quotes";
 }
 
+TEST(DetectCsv, TextsThatBeginWithAQuote) {
+  for (const char* text : {"\"Nice\" car", "\"hi"}) {
+    std::string rows = "t\ta\ty\n";
+    for (int i = 0; i < 30; ++i) rows += (i % 3 == 0 ? text : "plain") + std::string("\t0.5\t1\n");
+    EXPECT_EQ(Detected(rows), (CsvGuess{.dialect = {.delimiter = '\t', .quote = '\0'}, .columns = 3}))
+        << text;
+  }
+  EXPECT_EQ(Detected("a,b\n\"Nice\" car,1\n\"x, y\",2\n\"z\",3\n"), (CsvGuess{.columns = 2}))
+      << "quotes that hold a delimiter";
+}
+
 TEST(DetectCsv, SingleQuotesWithDoubleOnesInside) {
   std::string text = "a,b\n";
   for (int i = 0; i < 30; ++i)
@@ -78,8 +89,13 @@ TEST(DetectCsv, ADecimalComma) {
   const CsvGuess semicolons{.dialect = {.delimiter = ';'}, .columns = 2, .decimal = ','};
   EXPECT_EQ(Detected("a;b\n1,5;2,25\n3;NA\n"), semicolons) << "a header tells the delimiter";
   EXPECT_EQ(Detected("a;b\n1,5;x\n2,5;y\n"), semicolons);
-  EXPECT_EQ(Detected("a;b\n1,5;1.5\n2,5;2\n").decimal, '.') << "there are dots, too";
+  EXPECT_EQ(Detected("a;b\n1,5;1.5\n2,5;2\n").decimal, ',') << "the dots may be those of versions";
+  EXPECT_EQ(Detected("a;b;c\n1,5;1.5;0.5\n2,5;2;1\n").decimal, '.') << "more columns have dots";
+  EXPECT_EQ(Detected("a,b\n\"1,5\",1.5\n\"2,5\",2\n").decimal, '.') << "commas divide the columns";
+  EXPECT_EQ(Detected("a;b;c\n1,5;1.500;12.345\n2,5;2;1.000\n").decimal, ',') << "dots of thousands";
   EXPECT_EQ(Detected("a;b\n1,500;2\n2,250;3\n").decimal, '.') << "commas of thousands";
+  for (const char* sure : {"0,434", "-0,004", "1234,567", "1,5"})
+    EXPECT_EQ(Detected("a;b\n1,500;2\n" + std::string(sure) + ";3\n").decimal, ',') << sure;
   EXPECT_EQ(Detected("a,b\n\"1,5\",2\n\"2,5\",3\n").decimal, ',');
   EXPECT_THAT(DetectCsv("rows.csv", CsvSample(std::string("1,5;2\n2,5;3\n")), {}).status().message(),
               HasSubstr("divide the lines alike; say which it is (--delimiter)"));

@@ -200,6 +200,10 @@ bool CsvNumber(std::string_view text, char decimal, double* out) {
   return CsvNumber(std::string_view(copy, text.size()), out);
 }
 
+std::string_view TrimBlanks(std::string_view text) {
+  return TrimCsvBlanks(text, '\0');
+}
+
 std::string SplitCsv(std::string_view record, const CsvDialect& dialect,
                      std::vector<std::string_view>* fields, std::string* scratch) {
   fields->clear();

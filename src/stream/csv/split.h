@@ -55,9 +55,12 @@ bool CsvNumber(std::string_view text, double* out);
 // The same with another decimal point, such as a comma; a dot is then no part of a number. Nothing has to be
 // readable after the text.
 bool CsvNumber(std::string_view text, char decimal, double* out);
+// A text without the blanks at its ends, which fields in quotes may have.
+std::string_view TrimBlanks(std::string_view text);
+// Whether a field is a number, without such blanks.
 inline bool IsCsvNumber(std::string_view text, char decimal = '.') {
   double number;
-  return CsvNumber(text, decimal, &number);
+  return CsvNumber(TrimBlanks(text), decimal, &number);
 }
 
 template <class Each>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
 
 #include "base/config/config_text.h"
 #include "stream/csv/split.h"
@@ -22,35 +23,44 @@ std::string LowerText(std::string_view text) {
   return lower;
 }
 
-// 1,234 or 1,234,567: each comma has three digits after it.
-bool MaySeparateThousands(std::string_view number) {
-  const auto digits = [](std::string_view text) {
-    return std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
-  };
-  if (number.starts_with('-')) number.remove_prefix(1);
-  size_t comma = number.find(',');
-  if (comma == number.npos || comma == 0 || comma > 3 || !digits(number.substr(0, comma))) return false;
-  for (; comma != number.npos; comma = number.find(',', comma + 1)) {
-    const std::string_view after = number.substr(comma + 1, number.find(',', comma + 1) - comma - 1);
-    if (after.size() != 3 || !digits(after)) return false;
-  }
-  return true;
+bool IsAmong(std::span<const std::string_view> words, std::string_view text) {
+  text = TrimBlanks(text);
+  return text.size() <= kLongestMissing && std::ranges::find(words, LowerText(text)) != words.end();
 }
 
 }  // namespace
 
 bool IsMissing(std::string_view text) {
-  static constexpr std::string_view kWords[] = {"",     "-",    "--",     "?",      ".",   "n/a",
-                                                "#n/a", "n.a.", "na",     "<na>",   "#na", "nan",
-                                                "-nan", "null", "<null>", "(null)", "\\n"};
-  return text.size() <= kLongestMissing && std::ranges::find(kWords, LowerText(text)) != std::end(kWords);
+  static constexpr std::string_view kWords[] = {
+      "",    "-",    "--",   "?",      ".",      "n/a", "#n/a",   "#n/a n/a", "n.a.",    "<na>",    "#na",
+      "nan", "-nan", "null", "<null>", "(null)", "\\n", "1.#ind", "-1.#ind",  "1.#qnan", "-1.#qnan"};
+  // In lower case, na can be a code among others.
+  return IsAmong(kWords, text) || TrimBlanks(text) == "NA";
 }
 
 bool IsMissingNumber(std::string_view text) {
-  static constexpr std::string_view kWords[] = {"none",    "nil",     "missing", "unknown", "undefined",
-                                                "#value!", "#div/0!", "#ref!",   "#num!",   "#name?"};
-  return IsMissing(text) ||
-         (text.size() <= kLongestMissing && std::ranges::find(kWords, LowerText(text)) != std::end(kWords));
+  static constexpr std::string_view kWords[] = {"na",        "none",    "nil",     "missing", "unknown",
+                                                "undefined", "#value!", "#div/0!", "#ref!",   "#num!",
+                                                "#name?",    "nat",     "*",       "**",      "***"};
+  const std::string_view bare = TrimBlanks(text);
+  // SAS has a missing value for each letter.
+  const bool dotted = bare.size() == 2 && bare[0] == '.' &&
+                      (std::isalpha(static_cast<unsigned char>(bare[1])) != 0 || bare[1] == '_');
+  return dotted || IsMissing(text) || IsAmong(kWords, text);
+}
+
+bool InThousands(std::string_view text, std::string_view separator) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  if (text.starts_with('0')) return false;
+  size_t groups = 0;
+  for (;; ++groups) {
+    const size_t end = text.find(separator);
+    const std::string_view group = text.substr(0, end);
+    const bool digits = std::ranges::all_of(group, [](unsigned char c) { return std::isdigit(c) != 0; });
+    if (!digits || group.empty() || group.size() > 3 || (groups > 0 && group.size() != 3)) return false;
+    if (end == text.npos) return groups > 0;
+    text.remove_prefix(end + separator.size());
+  }
 }
 
 std::string YamlText(std::string_view text) {
@@ -87,7 +97,8 @@ std::string TextHint::Describe() const {
     double number;
     return text.find(',') != text.npos && CsvNumber(text, ',', &number);
   };
-  if (csv_ && std::ranges::all_of(most->second.values, MaySeparateThousands)) return "";
+  const auto thousands = [](const std::string& text) { return InThousands(text, ","); };
+  if (csv_ && std::ranges::all_of(most->second.values, thousands)) return "";
   if (csv_ && std::ranges::all_of(most->second.values, has_comma))
     return "; `decimal: \",\"`, a setting of the schema, would read " + Quoted(most->first);
   if (fitting_ * kFewFit > most->second.count) return "";

@@ -11,10 +11,15 @@
 
 namespace leat::stream {
 
-// True for texts that mean a missing value: empty, "?", "NA", "null" and the like, in any case.
+// True for texts that mean a missing value: empty, "?", "NA", "null" and the like, in any case but for "na".
+// Blanks around them do not count.
 bool IsMissing(std::string_view text);
-// True for those, and for words such as "none" and "unknown", which can be categories: where numbers are.
+// True for those, and for "*" and words such as "none" and "unknown", which can be categories: where numbers
+// are.
 bool IsMissingNumber(std::string_view text);
+// Whether the text is a whole number in groups of three digits, such as 1.234.567, whose first digit is not
+// 0.
+bool InThousands(std::string_view text, std::string_view separator);
 // A YAML scalar that is parsed as this text.
 std::string YamlText(std::string_view text);
 

@@ -61,6 +61,20 @@ TEST(TextHint, ListsAFewOfManyValues) {
       "; `type: category, values: [word_a, word_b, word_c, word_d, word_e, word_f, ...]` would read 'y'");
 }
 
+TEST(TextHint, MarksOfMissingValues) {
+  for (const char* text : {"", "NA", " NA ", "nan", "-1.#IND", "1.#QNAN", "#N/A N/A", "?", "  "})
+    EXPECT_TRUE(IsMissing(text)) << text;
+  for (const char* text : {"na", "Na", "*", "NaT", ".A", "._", "none"}) {
+    EXPECT_FALSE(IsMissing(text)) << text;
+    EXPECT_TRUE(IsMissingNumber(text)) << text;
+  }
+  for (const char* text : {"+", ".5", ".AB", "****", "nab"}) EXPECT_FALSE(IsMissingNumber(text)) << text;
+}
+
+TEST(TextHint, AZeroBeforeTheCommaSeparatesNoThousands) {
+  EXPECT_THAT(SeeAll("csv", {"\"0,100\",1", "\"0,345\",0"}).Describe(), testing::HasSubstr("decimal"));
+}
+
 TEST(YamlText, ReadsAsTheSameText) {
   for (const std::string text : {"yes", "no", "null", "~", "", " a", "<=50K", "a: b", "#", "1.0", "-", "\"\\",
                                  "x\ty", "é", "[a]", "true", "*", "a,b", "'q'"}) {

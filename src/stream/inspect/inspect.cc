@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <unordered_set>
 
-#include "base/rng.h"
-#include "stream/decode/canonical.h"
+#include "stream/csv/split.h"
 #include "stream/decode/number.h"
 #include "stream/decode/row_writer.h"
 #include "stream/decode/text_hint.h"
 #include "stream/decode/utf8.h"
 #include "stream/file/lines.h"
+#include "stream/inspect/column_reader.h"
 #include "stream/inspect/peek.h"
 #include "stream/json/json_extent.h"
 
@@ -22,163 +21,13 @@ namespace {
 
 constexpr size_t kMaxColumns = 4096;
 constexpr size_t kMaxDepth = 16;  // of nested objects
-// Limits over all columns: distinct values counted, bytes of texts kept.
-constexpr size_t kMaxDistinctTotal = size_t{2} << 20;
-constexpr size_t kMaxTextBytes = size_t{64} << 20;
-constexpr size_t kBytesOfAnEntry = 96;  // of the map entry of a text
-// A column has its first number of another spelling among so many values, or none.
-constexpr uint64_t kSpelledWithin = 10'000;
 // Of a file: more than its first record may be.
 constexpr size_t kBeginning = 4096;
-// A longer text is not a category.
-constexpr size_t kMaxText = 256;
 
-// Mean and standard deviation of a stream of numbers (Welford 1962).
-class Moments {
- public:
-  void Add(double x) {
-    ++count_;
-    const double off = x - mean_;
-    mean_ += off / static_cast<double>(count_);
-    squares_ += off * (x - mean_);
-  }
-  double mean() const { return mean_; }
-  double std() const { return count_ > 0 ? std::sqrt(squares_ / static_cast<double>(count_)) : 0; }
-
- private:
-  uint64_t count_ = 0;
-  double mean_ = 0, squares_ = 0;
-};
-
-// The memory shared by all columns.
-struct Budget {
-  size_t distinct = kMaxDistinctTotal;
-  size_t text_bytes = kMaxTextBytes;
-};
-
-class ColumnReader {
- public:
-  explicit ColumnReader(std::string name, Budget* budget) : budget_(budget) {
-    column_.name = std::move(name);
-  }
-  ColumnReader(const std::vector<std::string>& path, Budget* budget)
-      : ColumnReader(path.size() == 1 ? path[0] : PathText(path), budget) {
-    column_.path = path;
-  }
-
-  // `number`: the value, if the text is a number.
-  void Add(std::string_view text, const double* number) {
-    ++column_.values;
-    Distinguish(text);
-    if (number == nullptr) {
-      // A column of texts is not looked at for ever.
-      if (!column_.spelled.empty() || column_.values < kSpelledWithin) AddSpelling(SpellingOf(text), text);
-      if (IsMissingNumber(text)) {
-        ++word_count_;
-        words_.emplace(text);
-      }
-      return;
-    }
-    column_.codes =
-        column_.codes || (text.size() > 1 && text[0] == '0' && std::ranges::all_of(text, IsDigit));
-    const double x = *number;
-    column_.min = column_.numbers == 0 ? x : std::min(column_.min, x);
-    column_.max = column_.numbers == 0 ? x : std::max(column_.max, x);
-    column_.whole = column_.whole && x == std::floor(x);
-    if (column_.numbers == 1) step_ = x - last_;
-    if (column_.numbers > 0 && (x - last_ != step_ || step_ <= 0)) column_.rising = false;
-    last_ = x;
-    ++column_.numbers;
-    plain_.Add(x);
-    if (x > -1) logs_.Add(std::log1p(x));
-  }
-  // A text of JSON.
-  void AddText(std::string_view text) {
-    Add(text, nullptr);
-    const bool code = text.size() > 1 && text[0] == '0' && std::ranges::all_of(text, IsDigit);
-    if (!code && IsCsvNumber(text)) AddSpelling(&kInQuotes, text);
-  }
-  void AddMissing(uint64_t count = 1) { column_.missing += count; }
-  void AddAbsent(uint64_t count = 1) {
-    column_.absent += count;
-    column_.missing += count;
-  }
-  void AddNested() {
-    ++column_.values;
-    ++column_.nested;
-  }
-  uint64_t seen() const { return column_.values + column_.missing; }
-
-  // Among numbers, words such as none stand for missing values.
-  bool HasWords() const {
-    const uint64_t odd = column_.values - column_.numbers - word_count_;
-    return word_count_ > 0 && column_.numbers > 0 && odd * 20 <= column_.values;
-  }
-  const std::set<std::string, std::less<>>& words() const { return words_; }
-  bool HasText(const std::string& text) const { return column_.texts.contains(text); }
-  // The words are missing values from now on.
-  void TakeWords() {
-    column_.values -= word_count_;
-    AddAbsent(word_count_);
-    for (const std::string& word : words_) {
-      hashes_.erase(Mix(HashName(word)));
-      column_.texts.erase(word);
-    }
-    word_count_ = 0;
-  }
-
-  Column Finish() {
-    column_.distinct = hashes_.size();
-    column_.mean = plain_.mean();
-    column_.std = plain_.std();
-    column_.log_mean = logs_.mean();
-    column_.log_std = logs_.std();
-    return std::move(column_);
-  }
-
- private:
-  void AddSpelling(const Spelling* spelling, std::string_view text) {
-    if (spelling == nullptr) return;
-    Column::Spelled& spelled = column_.spelled[spelling];
-    if (spelled.count++ == 0) spelled.first = text;
-  }
-  // Spellings of one number or boolean are one value.
-  void Distinguish(std::string_view spelled) {
-    CanonicalBuffer buffer;
-    const std::string_view text = CanonicalSpelling(spelled, '.', &buffer).value_or(spelled);
-    const uint64_t hash = Mix(HashName(text));
-    if (hashes_.contains(hash)) {
-      if (const auto at = column_.texts.find(text); at != column_.texts.end()) ++at->second;
-      return;
-    }
-    if (hashes_.size() == Column::kMaxDistinct || budget_->distinct == 0) {
-      column_.all_distinct_known = false;
-      return;
-    }
-    --budget_->distinct;
-    hashes_.insert(hash);
-    // Once one does not fit, the list is useless.
-    if (column_.texts.size() + 1 < hashes_.size()) return;
-    const size_t bytes = text.size() + kBytesOfAnEntry;
-    if (hashes_.size() <= Column::kMaxTexts && text.size() <= kMaxText && budget_->text_bytes >= bytes) {
-      budget_->text_bytes -= bytes;
-      text_bytes_ += bytes;
-      column_.texts.emplace(text, 1);
-      return;
-    }
-    column_.texts.clear();
-    budget_->text_bytes += std::exchange(text_bytes_, 0);
-  }
-
-  Budget* budget_;
-  Column column_;
-  std::unordered_set<uint64_t> hashes_;
-  size_t text_bytes_ = 0;
-  Moments plain_, logs_;
-  double last_ = 0, step_ = 0;
-  uint64_t word_count_ = 0;  // of texts for which IsMissingNumber holds
-  std::set<std::string, std::less<>> words_;
-};
+// Marks of missing values that are values beside other signs.
+bool IsSign(std::string_view text) {
+  return text == "-" || text == "--" || text == ".";
+}
 
 // The records of a file or a topic, as LineReader gives them.
 class Records {
@@ -371,8 +220,8 @@ class Inspector {
     return why.empty() ? why : why + "; has the file another encoding (--encoding latin-1)?";
   }
 
-  // True for a line without numbers above a column of numbers. Without such a column, the names must be
-  // distinct and must not be among the values.
+  // True for a line without numbers above a column of numbers, in which it may occur again, as in files that
+  // were put together. Without such a column, the names must be distinct and must not be among the values.
   static bool IsHeader(const std::vector<std::vector<std::string>>& rows, const CsvGuess& guess) {
     if (rows.size() < 2 || rows.front().size() != guess.columns) return false;
     const auto& first = rows.front();
@@ -383,9 +232,10 @@ class Inspector {
       size_t values = 0, count = 0;
       for (size_t r = 1; r < rows.size(); ++r) {
         if (rows[r].size() != first.size() || IsMissingNumber(rows[r][c])) continue;
+        repeated = repeated || rows[r][c] == first[c];
+        if (rows[r] == first) continue;
         ++values;
         count += IsCsvNumber(rows[r][c], guess.decimal);
-        repeated = repeated || rows[r][c] == first[c];
       }
       numbers = numbers || (values > 0 && count == values);
     }
@@ -406,16 +256,21 @@ class Inspector {
       return "has " + std::to_string(fields_.size()) + " columns instead of " +
              std::to_string(columns_.size());
     }
+    if (made_.header && std::ranges::equal(fields_, columns_, {}, {}, &ColumnReader::name))
+      return std::string("is the header again");
     for (size_t c = 0; c < fields_.size(); ++c) {
       const std::string_view field = fields_[c];
       double number;
-      if (IsMissing(field)) {
+      const std::string_view bare = TrimBlanks(field);
+      if (IsSign(bare)) {
+        columns_[c].AddSign(bare);
+      } else if (IsMissing(bare)) {
         columns_[c].AddAbsent();
-        AddMarker(field);
+        AddMarker(bare);
       } else {
         const bool good =
-            made_.decimal == '.' ? CsvNumber(field, &number) : CsvNumber(field, made_.decimal, &number);
-        columns_[c].Add(field, good ? &number : nullptr);
+            made_.decimal == '.' ? CsvNumber(bare, &number) : CsvNumber(bare, made_.decimal, &number);
+        columns_[c].Add(field, good ? &number : nullptr, made_.decimal);
       }
     }
     return std::string();
@@ -481,10 +336,25 @@ class Inspector {
     return simdjson::SUCCESS;
   }
 
+  // The spelling of the value.
+  static std::string_view TokenOf(ondemand::value& value) {
+    const std::string_view token = value.raw_json_token();
+    return token.substr(0, token.find_last_not_of(" \t\r\n") + 1);
+  }
+
   simdjson::error_code ReadValue(ondemand::value value, std::string* wrong) {
     using Type = ondemand::json_type;
     Type type;
-    if (const auto error = value.type().get(type)) return error;
+    if (value.type().get(type)) {
+      const std::string_view token = TokenOf(value);
+      if (!IsNaN(token) && !IsInfinity(token)) {
+        *wrong = PathText(keys_) + ": " + WhyNoJson(token);
+        return simdjson::SUCCESS;
+      }
+      type = IsNaN(token) ? Type::null : Type::number;
+      leaves_.push_back({.keys = keys_, .type = type, .number = INFINITY});
+      return simdjson::SUCCESS;
+    }
     if (ondemand::object inner; type == Type::object && keys_.size() < kMaxDepth) {
       const auto error = value.get_object().get(inner);
       return error ? error : ReadMembers(inner, wrong);
@@ -493,16 +363,16 @@ class Inspector {
     if (type == Type::string) {
       if (const auto error = value.get_string().get(leaf.text)) return error;
     } else if (type != Type::object && type != Type::array) {
-      leaf.text = value.raw_json_token();
-      leaf.text = leaf.text.substr(0, leaf.text.find_last_not_of(" \t\r\n") + 1);
+      leaf.text = TokenOf(value);
     }
     if (type == Type::null && leaf.text != "null") return simdjson::N_ATOM_ERROR;
     if (type == Type::boolean) {
       bool truth;
       if (const auto error = value.get_bool().get(truth)) return error;
       leaf.number = truth;
-    } else if (const char* const begin = leaf.text.data();
-               type == Type::number && ParseNumber(begin, &leaf.number) != begin + leaf.text.size()) {
+    } else if (const char* const begin = leaf.text.data(); type == Type::number && IsInfinity(leaf.text)) {
+      leaf.number = -INFINITY;
+    } else if (type == Type::number && ParseNumber(begin, &leaf.number) != begin + leaf.text.size()) {
       *wrong = PathText(keys_) + ": " + Quoted(leaf.text) + " is not a number that fits";
     }
     leaves_.push_back(std::move(leaf));
@@ -532,9 +402,11 @@ class Inspector {
       case Type::object:
         return column->AddNested();
       case Type::string:
-        return IsMissing(leaf.text) ? column->AddMissing() : column->AddText(leaf.text);
+        return IsSign(leaf.text)      ? column->AddSign(leaf.text)
+               : IsMissing(leaf.text) ? column->AddMissing()
+                                      : column->AddText(leaf.text);
       default:
-        return column->Add(leaf.text, &leaf.number);
+        return std::isinf(leaf.number) ? column->AddInfinite() : column->Add(leaf.text, &leaf.number);
     }
   }
 
@@ -544,18 +416,59 @@ class Inspector {
       return Status(Code::kDataLoss, made_.first_bad + " (" + std::to_string(made_.bad_rows) + " of " +
                                          std::to_string(made_.rows + made_.bad_rows) + " rows are such)");
     }
+    TakeSigns();
     if (made_.format == Schema::Format::kCsv) TakeWords();
-    for (ColumnReader& column : columns_) made_.columns.push_back(column.Finish());
+    for (ColumnReader& column : columns_) made_.columns.push_back(column.Finish(made_.decimal));
+    for (Column& column : made_.columns) FindBlocked(&column);
     std::ranges::sort(made_.missing);
     return std::move(made_);
+  }
+
+  // Null counts as a missing object; any other value where the path leads through is no object.
+  void FindBlocked(Column* column) const {
+    for (const Column& other : made_.columns) {
+      const uint64_t records = other.values + other.infinite + other.missing - other.absent;
+      if (records == 0 || !column->is_in(other)) continue;
+      if (column->blocked == 0) column->blocker = other.name;
+      column->blocked += records;
+      column->absent -= records;
+      column->missing -= records;
+    }
+  }
+
+  // In CSV, what is missing in one column is so in all, so signs become values only where no other column
+  // leaves them out.
+  void TakeSigns() {
+    const bool csv = made_.format == Schema::Format::kCsv;
+    std::vector<ColumnReader*> taking, others;
+    for (ColumnReader& column : columns_) (column.NeedsSigns() ? taking : others).push_back(&column);
+    const auto is_elsewhere = [&](const ColumnReader* column) {
+      return std::ranges::any_of(column->signs(), [&](const auto& sign) {
+        return std::ranges::any_of(others,
+                                   [&](const auto* one) { return one->signs().contains(sign.first); });
+      });
+    };
+    while (csv) {
+      const auto at = std::ranges::find_if(taking, is_elsewhere);
+      if (at == taking.end()) break;
+      others.push_back(*at);
+      taking.erase(at);
+    }
+    for (ColumnReader* const column : taking) column->TakeSigns();
+    for (const ColumnReader* const column : others) {
+      for (const auto& [text, count] : column->signs()) {
+        if (csv) AddMarker(text);
+      }
+    }
   }
 
   // A word among numbers is missing in all columns, unless it is a value of another one. Decoders take it
   // among numbers all the same where no words are listed.
   void TakeWords() {
     const auto is_value = [this](const std::string& word) {
-      return std::ranges::any_of(columns_,
-                                 [&](const ColumnReader& c) { return !c.HasWords() && c.HasText(word); });
+      return std::ranges::any_of(columns_, [text = std::string(TrimBlanks(word))](const ColumnReader& c) {
+        return !c.HasWords() && c.HasText(text);
+      });
     };
     std::vector<ColumnReader*> with_values;
     for (ColumnReader& column : columns_) {
@@ -564,7 +477,7 @@ class Inspector {
         with_values.push_back(&column);
         continue;
       }
-      for (const std::string& word : column.words()) AddMarker(word);
+      for (const std::string& word : column.words()) AddMarker(TrimBlanks(word));
       column.TakeWords();
     }
     for (ColumnReader* const column : with_values) {
@@ -576,7 +489,7 @@ class Inspector {
   const InspectOptions options_;
   Inspection made_;
   CsvDialect dialect_;
-  Budget budget_;
+  ColumnReader::Budget budget_;
   std::vector<ColumnReader> columns_;
   std::map<std::vector<std::string>, size_t> places_;
   std::vector<std::string> keys_;  // of the object that is read

@@ -1,6 +1,7 @@
 // Statistics of a file of records, column by column, in one pass and bounded memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -35,9 +36,15 @@ struct Column {
   uint64_t absent = 0;   // of the missing ones, those that a default can take the place of: not texts in JSON
   uint64_t numbers = 0;  // of the values
   uint64_t nested = 0;   // JSON: lists among the values, and objects that are nested too deep
-  bool whole = true;     // all numbers are whole
-  bool codes = false;    // some are whole and begin with a zero, such as 01234: the digits of a code
-  bool rising = true;    // numbers increase by a constant step
+  // JSON: records that no field of it takes, not among those above: with Infinity, and with another value
+  // where the path needs an object, and where that is.
+  uint64_t infinite = 0;
+  uint64_t blocked = 0;
+  std::string blocker;
+  std::string text;    // the first value that is no number; empty if there is none
+  bool whole = true;   // all numbers are whole
+  bool codes = false;  // some are whole and begin with a zero, such as 01234: the digits of a code
+  bool rising = true;  // numbers increase by a constant step
   double min = 0, max = 0, mean = 0, std = 0;
   double log_mean = 0, log_std = 0;  // of log(1 + x); if min is at least 0
   // Texts that hold a number which no decoder reads: how many, and the first one.
@@ -46,8 +53,8 @@ struct Column {
     std::string first;
   };
   std::map<const Spelling*, Spelled> spelled;
-  // Each distinct text and its count; complete up to kMaxTexts. Numbers and booleans are in their canonical
-  // spelling.
+  // Each distinct text and its count; complete up to kMaxTexts. Numbers and booleans are in their most
+  // frequent spelling.
   std::map<std::string, uint64_t, std::less<>> texts;
   uint64_t distinct = 0;           // at most kMaxDistinct; there may be more
   bool all_distinct_known = true;  // distinct is exact
@@ -55,6 +62,11 @@ struct Column {
   bool is_number() const { return values > 0 && numbers == values && !codes; }
   // One value, however it is spelled.
   bool constant() const { return values > 0 && (distinct == 1 || (is_number() && min == max)); }
+  // Whether its path leads through that of the other column.
+  bool is_in(const Column& other) const {
+    return !other.path.empty() && path.size() > other.path.size() &&
+           std::equal(other.path.begin(), other.path.end(), path.begin());
+  }
   // All values differ, and there are enough of them to tell.
   bool unique() const { return values >= 20 && distinct == std::min<uint64_t>(values, kMaxDistinct); }
 };

@@ -178,7 +178,7 @@ TEST_F(InspectTest, SaysWhatIsWrongWithAFile) {
 
 TEST_F(InspectTest, SaysWhatIsWrongWithQuotesAndNames) {
   std::string text = "a,y\n";
-  for (int i = 0; i < 30; ++i) text += "\"x\"z," + std::to_string(i) + "\n";
+  for (int i = 0; i < 30; ++i) text += "\"x, y\"z," + std::to_string(i) + "\n";
   EXPECT_THAT(ErrorOf(text), HasSubstr(":2: column 1: text follows the closing quote (30 of 31 rows"));
   const std::string names = "the first line names 2 columns, the others have 3; the first may be row names";
   for (const char* head : {"\"a\",\"y\"\n", "a,y\n"})
@@ -389,15 +389,37 @@ TEST_F(InspectTest, AConstantIsOneHoweverItIsSpelled) {
 }
 
 TEST_F(InspectTest, AValueIsOneHoweverItIsSpelled) {
-  EXPECT_THAT(ProposalFor("a,y\n1,1\n2,1.0\n4,2\n5,3\n", "y"),
-              HasSubstr("y: {type: category, values: [1, 2, 3], role"));
-  EXPECT_THAT(ProposalFor("a,y\n1,0\n2,1e0\n4,1\n", "y"), HasSubstr("y: {type: number, classes: 2, role"));
-  EXPECT_THAT(ProposalFor("a,y\n1,True\n2,TRUE\n4,False\n5,false\n", "y"),
-              HasSubstr("y: {type: category, values: [false, true], role"));
-  EXPECT_THAT(ProposalFor("{\"a\":1,\"y\":1}\n{\"a\":2,\"y\":1.0}\n{\"a\":4,\"y\":3.0}\n", "y"),
-              HasSubstr("y: {type: category, values: [1, 3], role"));
-  EXPECT_THAT(ProposalFor("a,b,y\n1,007,0\n2,7,1\n4,7.0,1\n", "y"),
-              HasSubstr("b: {type: category, values: [007, 7]}"));
+  const auto spelled = [](const std::vector<std::string>& texts, bool json) {
+    std::string text = json ? "" : "a,y\n";
+    for (size_t i = 0; i < 60; ++i) {
+      const std::string& y = texts[i % texts.size()];
+      text += json ? "{\"a\":" + std::to_string(i * i) + ",\"y\":" + y + "}\n"
+                   : std::to_string(i * i) + "," + y + "\n";
+    }
+    return text;
+  };
+  for (const bool json : {false, true}) {
+    EXPECT_THAT(ProposalFor(spelled({"1", "1.0", "2", "1", "3", "3.0", "3.0"}, json), "y"),
+                AllOf(HasSubstr("values: [1, 2, 3.0], role: label"), HasSubstr("3 units")));
+    EXPECT_THAT(ProposalFor(spelled({"0", "1e0", "1", "1"}, json), "y"),
+                AllOf(HasSubstr("y: {type: number, classes: 2, role: label}"), HasSubstr("2 units")));
+  }
+  const std::string booleans = spelled({"True", "TRUE", "FALSE", "False", "FALSE", "true", "True"}, false);
+  EXPECT_THAT(ProposalFor(booleans, "y"),
+              AllOf(HasSubstr("values: [FALSE, True], role: label"), HasSubstr("2 units")));
+  EXPECT_THAT(ProposalFor(booleans, "a"),
+              AllOf(HasSubstr("y: {type: category, values: [FALSE, True]}"), Not(HasSubstr("two values"))));
+  EXPECT_THAT(ProposalFor(spelled({"yes", "Yes", "no"}, false), "y"),
+              HasSubstr("'Yes' and 'yes' are two values"));
+  EXPECT_THAT(ProposalFor(spelled({"01", "1", "02"}, false), "y"), HasSubstr("values: [01, 02, 1]"))
+      << "zeros before digits make a code";
+  EXPECT_THAT(ProposalFor("a;y\n1,5;2,5\n2,5;2,50\n7,5;3,5\n", "y"),
+              HasSubstr("values: [\"2,5\", \"3,5\"], role"));
+  Schema schema = SchemaOf(ProposalFor(booleans, "y"));
+  schema.UseColumns({"a", "y"});
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(BatchOf({"1,true", "1,TRUE", "1,False"}), &rows);
+  EXPECT_THAT(rows.labels, ElementsAre(1, 1, 0));
 }
 
 TEST_F(InspectTest, TextOfAnotherEncodingNeedsItsName) {
@@ -473,7 +495,7 @@ TEST_F(InspectTest, LinesAboveTheHeaderAreNamed) {
 
 TEST_F(InspectTest, NumbersThatAreSpelledInAnotherWayAreNamed) {
   const std::pair<std::string, std::string> spellings[] = {
-      {"1,5", "with a decimal comma, such as '0,5', are texts; `decimal: \",\"`"},
+      {"1,5", "with a decimal comma, such as '0,5', are texts; --decimal , reads them"},
       {"2,345", "with a comma, decimal or of thousands"},
       {"1.234,5", "with separators of thousands"},
       {"1,234.5", "with separators of thousands"},
@@ -483,16 +505,24 @@ TEST_F(InspectTest, NumbersThatAreSpelledInAnotherWayAreNamed) {
       {"5%", "with a percent sign"},
       {"5\u00a0", "with a no-break space"},
       {"\u22125", "with the minus sign U+2212"},
+      {"(5.1)", "in parentheses"},
+      {"<5", "with < or >"},
+      {"5.1 kg", "with a unit"},
+      {"5K", "with a unit"},
+      {"1_234", "with separators of thousands"},
+      {"5.5D+02", "with D before the exponent"},
+      {"5/1/2024", "of dates or times"},
+      {"5:30", "of dates or times"},
   };
   for (const auto& [one, how] : spellings) {
     for (const int different : {9, 90}) {
-      std::string text = "v;version;y\n";
+      std::string text = "v;version;width;y\n";
       for (int i = 0; i < 90; ++i) {
         std::string value = one;
         value.replace(value.find_last_of("123456789"), 1, std::to_string(i % different % 9 + 1));
         if (different > 9) value.replace(value.find_first_of("0123456789"), 1, std::to_string(i + 10));
         if (different > 9 && how.starts_with("with a comma")) value = std::to_string(i + 10) + ",345";
-        text += value + ";1." + std::to_string(i % 7) + ";" + std::to_string(i % 2) + "\n";
+        text += value + ";1." + std::to_string(i % 7) + ";0.5;" + std::to_string(i % 2) + "\n";
       }
       const std::string proposal = ProposalFor(text, "y");
       const std::string shown = different > 9 ? how.substr(0, how.find(',')) : how;
@@ -505,15 +535,179 @@ TEST_F(InspectTest, NumbersThatAreSpelledInAnotherWayAreNamed) {
   }
   std::string infinite = "v,b,y\n";
   for (int i = 0; i < 100; ++i)
-    infinite += std::string(i % 20 == 0   ? "1.#QNAN"
+    infinite += std::string(i % 20 == 0   ? "Infinity"
                             : i % 10 == 0 ? "-inf"
                                           : std::to_string(i)) +
                 "," + std::to_string(i * i) + "," + std::to_string(i % 2) + "\n";
   EXPECT_THAT(ProposalFor(infinite, "y"),
-              HasSubstr("10 numbers that are infinite or undefined, such as '1.#QNAN'"));
+              HasSubstr("10 numbers that are infinite or undefined, such as 'Infinity'"));
   std::string words = "v,y\n";
   for (int i = 0; i < 100; ++i) words += (i % 10 ? "a," : "5%,") + std::to_string(i % 2) + "\n";
   EXPECT_THAT(ProposalFor(words, "y"), Not(HasSubstr("percent")));
+}
+
+TEST_F(InspectTest, NoCategoryIsHashedFromNumbers) {
+  const std::pair<std::string, std::string> columns[] = {
+      {"0x1", "90 numbers in hexadecimal, such as '0x111'"},
+      {"2024-01-01T00:00:", "90 numbers of dates or times"},
+      {"0,", "90 numbers with a decimal comma"},
+      {"1.5.", ""},
+  };
+  for (const auto& [begin, remark] : columns) {
+    for (const int different : {55, 90}) {
+      std::string text = "v;a;b;y\n";
+      for (int i = 0; i < 90; ++i)
+        text += begin + std::to_string(11 + i % different) + ";0.5;1." + std::to_string(i % 7) + ";" +
+                std::to_string(i % 2) + "\n";
+      const std::string proposal = ProposalFor(text, "y");
+      EXPECT_THAT(proposal, HasSubstr(!remark.empty()   ? remark
+                                      : different == 90 ? "an id?"
+                                                        : "buckets: 128"))
+          << begin;
+      EXPECT_EQ(proposal.find("v: {role: ignore}") != proposal.npos, !remark.empty() || different == 90);
+    }
+  }
+  std::string mixed = "v,y\n", label = "v,y\n";
+  for (int i = 0; i < 100; ++i) {
+    const std::string value = i % 8 == 3 ? "n.d." + std::to_string(i % 3) : std::to_string(i * 0.25);
+    mixed += value + "," + std::to_string(i % 2) + "\n";
+    label += std::to_string(i * 0.5) + "," + value + "\n";
+  }
+  const std::string remark = "13 texts such as 'n.d.0' among 87 numbers; leave them empty";
+  EXPECT_THAT(MistakeIn(mixed, "y"), HasSubstr("'v' (" + remark + ")"));
+  EXPECT_EQ(MistakeIn(label, "y"), "'y' cannot be the label: " + remark);
+  EXPECT_THAT(ProposalFor("v,w,y\n1,1,0\n1,2,1\n2,3,0\nA,5,1\n", "y"),
+              AllOf(HasSubstr("v: {type: category, values: [1, 2, A]}"), Not(HasSubstr("among"))))
+      << "a category like any other";
+}
+
+TEST_F(InspectTest, DotsOfThousandsDoNotHideADecimalComma) {
+  std::string text = "d;a;y\n";
+  for (int i = 0; i < 90; ++i)
+    text += std::to_string(10 + i) + ".763;0," + std::to_string(10 + i) + ";" + std::to_string(i % 2) + "\n";
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal, AllOf(HasSubstr("  decimal: \",\"\n"), HasSubstr("a: {type: number, mean: "),
+                              HasSubstr("90 numbers with separators of thousands, such as '10.763'")));
+  EXPECT_TRUE(SchemaOf(proposal).fields[0].role == Role::kIgnore);
+}
+
+TEST_F(InspectTest, NumbersInQuotesMayHaveBlanksAroundThem) {
+  std::string text = "\"a\",\"b\",\"y\"\n", plain = "\"a\",\"b\",\"y\"\n";
+  for (int i = 0; i < 60; ++i) {
+    const std::string a = std::to_string(i * 37 % 60) + ".5", b = i % 9 ? std::to_string(i % 7) : "NA";
+    text += "\"   " + a + "\",\" " + b + " \",\"  " + std::to_string(i % 2) + "\"\n";
+    plain += a + "," + b + "," + std::to_string(i % 2) + "\n";
+  }
+  EXPECT_EQ(ProposalFor(text, "y"), ProposalFor(plain, "y"));
+  EXPECT_THAT(ProposalFor(text, "a"), HasSubstr("a: {type: number, role: label}"));
+  EXPECT_FALSE(Look(text.substr(text.find('\n') + 1)).header);
+  Schema schema = SchemaOf(ProposalFor(text, "y"));
+  schema.UseColumns({"a", "b", "y"});
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(BatchOf({"\"   2.5\",\" NA \",\"  1\"", "\" 1\",\"  \",\"0 \""}), &rows);
+  ASSERT_EQ(rows.rows, 2u) << rows.dead[0].reason;
+  EXPECT_THAT(rows.labels, ElementsAre(1, 0));
+}
+
+TEST_F(InspectTest, SignsAreValuesBesideOthers) {
+  std::string text = "n,strand,base,part,y\n", conflict;
+  for (int i = 0; i < 60; ++i) {
+    const auto row = [&](const char* n) {
+      return std::string(n) + (i % 3 ? ",+" : ",-") +
+             (i % 4 == 0   ? ",A"
+              : i % 4 == 1 ? ",C"
+                           : ",G") +
+             (i % 5 ? ",main" : ",") + (i % 2 ? ",+\n" : ",-\n");
+    };
+    conflict += row(i % 7 ? "5" : "-");
+    text += row(i % 7 ? "5.5" : "6");
+  }
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal, AllOf(HasSubstr("strand: {type: category, values: [+, \"-\"]}"),
+                              HasSubstr("y: {type: category, values: [+, \"-\"], role: label}"),
+                              HasSubstr("constant: 'main' or missing"), Not(HasSubstr("missing: ["))));
+  DecodedRows rows;
+  Schema schema = SchemaOf(proposal);
+  schema.UseColumns({"n", "strand", "base", "part", "y"});
+  MakeDecoder(schema)->Decode(BatchOf({"5.5,-,A,main,+", "6,+,C,,-"}), &rows);
+  ASSERT_EQ(rows.rows, 2u) << rows.dead[0].reason;
+  EXPECT_THAT(rows.labels, ElementsAre(0, 1));
+  EXPECT_THAT(MistakeIn("n,strand,base,part,y\n" + conflict, "y"), HasSubstr("all its values are the same"))
+      << "a sign is missing in all columns, or in none";
+  EXPECT_THAT(ProposalFor("{\"a\":1,\"y\":\"+\"}\n{\"a\":2,\"y\":\"-\"}\n", "y"),
+              HasSubstr("y: {type: category, values: [+, \"-\"], role: label}"));
+  std::string codes = "a,y\n";
+  for (int i = 0; i < 90; ++i)
+    codes += std::to_string(i * i) + "," + (i % 3 == 0 ? "na" : i % 3 == 1 ? "nb" : "nc") + "\n";
+  EXPECT_THAT(ProposalFor(codes, "y"), HasSubstr("values: [na, nb, nc]"));
+}
+
+TEST_F(InspectTest, AHeaderMayBeRepeated) {
+  std::string text = "a,b,y\n";
+  for (int i = 0; i < 60; ++i)
+    text += (i % 20 == 10 ? "a,b,y\n" : "") + std::to_string(i * i) + "," + std::to_string(i % 7 * 0.5) +
+            "," + std::to_string(i % 2) + "\n";
+  const Inspection made = Look(text);
+  EXPECT_TRUE(made.header);
+  EXPECT_EQ(made.bad_rows, 3u);
+  EXPECT_THAT(made.first_bad, HasSubstr(":12: is the header again"));
+  EXPECT_THAT(Propose(made, {.path = "rows.csv", .label = "y"}),
+              HasSubstr("y: {type: number, classes: 2, role: label}"));
+  EXPECT_EQ(MistakeIn("2019,2020\n1,0\n2,1\n", "2020"),
+            "there is no column '2020'; there are 'c1', 'c2'; if the first line has the names, say --header");
+}
+
+TEST_F(InspectTest, NumbersThatJsonDoesNotHave) {
+  std::string text;
+  for (int i = 0; i < 100; ++i)
+    text += "{\"a\": " + (i % 4 ? std::to_string(i % 9) : "NaN") + ", \"b\": " +
+            (i % 20   ? std::to_string(i) + ".5"
+             : i % 40 ? "Infinity"
+                      : "-Infinity") +
+            ", \"c\": " + (i % 5 ? "2.5" : "Infinity") + ", \"o\": " + (i % 9 ? "{\"p\": " : "NaN") +
+            (i % 9 ? std::to_string(i % 9) + "}" : "") + ", \"y\": " + std::to_string(i % 2) + "}\n";
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal,
+              AllOf(HasSubstr("100 rows"), HasSubstr("25 missing: as if they were usual"),
+                    HasSubstr("# 5 infinite: dead letters"), HasSubstr("c: {role: ignore}"),
+                    HasSubstr("# 12 missing: as if they were usual"), Not(HasSubstr("rows would be"))));
+  DecodedRows rows;
+  MakeDecoder(SchemaOf(proposal))
+      ->Decode(BatchOf({R"({"a":NaN,"b":1.5,"c":Infinity,"o":NaN,"y":1})", R"({"a":1,"b":-Infinity,"y":1})"}),
+               &rows);
+  EXPECT_EQ(rows.rows, 1u);
+  ASSERT_EQ(rows.dead.size(), 1u);
+  EXPECT_EQ(rows.dead[0].reason, "b: '-Infinity' is no JSON; write null, or leave it out");
+  EXPECT_THAT(ErrorOf("{\"a\": None}\n"), HasSubstr(":1: a: 'None' is no JSON (1 of 1 rows"));
+}
+
+TEST_F(InspectTest, AnotherValueInTheObjectsPlaceIsADeadLetter) {
+  const auto rows_with = [](int other) {
+    std::string text;
+    for (int i = 0; i < 100; ++i) {
+      const std::string value = std::to_string(i * 7 % 100);
+      text += "{\"a\": " + value + ", \"o\": ";
+      text += i % 100 < other ? (i % 2 ? "\"n/a\"" : "3")
+                              : "{\"p\": " + value + ", \"q\": " + value + ", \"r\": " + value + "}";
+      text += ", \"y\": " + std::to_string(i % 2) + "}\n";
+    }
+    return text;
+  };
+  const std::string few = ProposalFor(rows_with(4), "y"), many = ProposalFor(rows_with(25), "y");
+  for (const char* key : {"p", "q", "r"}) {
+    EXPECT_THAT(few, HasSubstr("o." + std::string(key) + ": {type: number"));
+    EXPECT_THAT(many, HasSubstr("o." + std::string(key) + ": {role: ignore}"));
+  }
+  EXPECT_THAT(few,
+              AllOf(HasSubstr("# 'o' is no object in 4 records: dead letters"), Not(HasSubstr("missing"))));
+  EXPECT_THAT(many, HasSubstr("# 'o' is no object in 25 records: too many dead letters"));
+  EXPECT_THAT(
+      ProposalFor(rows_with(25), "o.p"),
+      HasSubstr("# mean 51.3333, std 29.1243; 'o' is no object in 25 records: dead letters; a job allows"));
+  DecodedRows rows;
+  MakeDecoder(SchemaOf(few))
+      ->Decode(BatchOf({R"({"a":1,"o":3,"y":1})", R"({"a":1,"o":{"p":1,"q":1,"r":1},"y":1})"}), &rows);
+  EXPECT_EQ(rows.rows, 1u);
 }
 
 TEST_F(InspectTest, NumbersInQuotesAreNoNumbersOfJson) {

@@ -22,6 +22,8 @@ constexpr double kMissingShare = 0.05;
 // A value that a larger share of the records lacks is ignored; with a smaller one it has a default. Texts of
 // CSV need none: a missing one is a category of its own.
 constexpr double kAbsentShare = 0.5;
+// A job with more dead letters ends, unless its `max_dead_letter_rate` is another one.
+constexpr double kAllowedShare = 0.1;
 // In a column of numbers, the share of texts that are treated as missing values.
 constexpr double kOddShare = 0.05;
 // The end of a remark about lost records.
@@ -96,6 +98,12 @@ Proposal Ignored(const std::string& why) {
   return {.kind = Proposal::Kind::kIgnored, .settings = "role: ignore", .remarks = {why}};
 }
 
+// "2 texts such as 'x'", of those among numbers.
+std::string OddTexts(const Column& column) {
+  const uint64_t odd = column.values - column.numbers;
+  return Count(odd) + (odd == 1 ? " text" : " texts") + " such as " + Quoted(column.text);
+}
+
 Proposal NumberProposal(const Column& column) {
   Proposal proposal{.kind = Proposal::Kind::kNumber};
   const uint64_t odd = column.values - column.numbers;
@@ -112,16 +120,7 @@ Proposal NumberProposal(const Column& column) {
     proposal.settings += ", default: " + usual;
     proposal.remarks.push_back(Count(column.absent) + " missing: as if they were usual");
   }
-  if (odd > 0) {
-    const auto text = std::ranges::find_if(column.texts, [](const auto& entry) {
-      char* end = nullptr;
-      std::strtod(entry.first.c_str(), &end);
-      return *end != '\0';
-    });
-    proposal.remarks.push_back(Count(odd) + (odd == 1 ? " text" : " texts") +
-                               (text == column.texts.end() ? "" : " such as " + Quoted(text->first)) +
-                               std::string(kDead));
-  }
+  if (odd > 0) proposal.remarks.push_back(OddTexts(column) + std::string(kDead));
   if (column.missing > column.absent)
     proposal.remarks.push_back(Count(column.missing - column.absent) + " missing" + std::string(kDead));
   if (HasClasses(column) && column.whole && column.distinct > 2)
@@ -129,13 +128,17 @@ Proposal NumberProposal(const Column& column) {
   return proposal;
 }
 
-// Nearly all values are numbers, many of which no decoder reads; empty for other columns.
-std::string SpellingRemark(const Column& column) {
+// Nearly all values are numbers, many of which no decoder reads, or at least half of many are, and the others
+// are texts; empty for other columns.
+std::string NumbersRemark(const Column& column) {
   uint64_t spelled = 0;
   for (const auto& [spelling, found] : column.spelled) spelled += found.count;
   if (spelled == 0 || static_cast<double>(column.values - column.numbers - spelled) >
-                          kOddShare * static_cast<double>(column.values))
-    return "";
+                          kOddShare * static_cast<double>(column.values)) {
+    const bool mixed = !column.codes && column.distinct > kClasses && column.numbers < column.values &&
+                       2 * column.numbers >= column.values;
+    return mixed ? OddTexts(column) + " among " + Count(column.numbers) + " numbers; leave them empty" : "";
+  }
   const auto& [spelling, most] =
       *std::ranges::max_element(column.spelled, {}, [](const auto& entry) { return entry.second.count; });
   return Count(most.count) + " numbers " + std::string(spelling->how) + ", such as " + Quoted(most.first) +
@@ -160,13 +163,15 @@ Proposal TextProposal(const Column& column, bool json) {
   Proposal proposal;
   const bool nearly_unique = column.distinct > kListedInProposal &&
                              static_cast<double>(column.distinct) > 0.8 * static_cast<double>(column.values);
-  const std::string spelling = SpellingRemark(column);
+  const std::string numbers = NumbersRemark(column);
   if (column.unique() || nearly_unique)
-    return Ignored(spelling.empty() ? "nearly every text is another one: an id?" : spelling);
+    return Ignored(numbers.empty() ? "nearly every text is another one: an id?" : numbers);
   if (column.texts.size() == column.distinct && column.distinct <= kListedInProposal) {
     proposal.kind = Proposal::Kind::kCategory;
     proposal.settings = "type: category, values: " + ListOf(ValuesOf(column));
     if (const std::string alike = AlikeRemark(column); !alike.empty()) proposal.remarks.push_back(alike);
+  } else if (!numbers.empty()) {
+    return Ignored(numbers);
   } else {
     uint64_t buckets = 64;
     while (buckets < 2 * column.distinct && buckets < 1024) buckets *= 2;
@@ -175,7 +180,7 @@ Proposal TextProposal(const Column& column, bool json) {
     proposal.remarks.push_back(Count(column.distinct) + (column.all_distinct_known ? "" : " and more") +
                                " different values");
   }
-  if (!spelling.empty()) proposal.remarks.push_back(spelling);
+  if (!numbers.empty()) proposal.remarks.push_back(numbers);
   if (column.codes) proposal.remarks.push_back("zeros before the digits: a code, no number");
   if (column.missing == 0) return proposal;
   // In CSV, and as a text in JSON, it is a value like any other that is not listed.
@@ -184,8 +189,23 @@ Proposal TextProposal(const Column& column, bool json) {
   return proposal;
 }
 
-Proposal FeatureProposal(const Column& column, bool json) {
+// Remarks on records of JSON that no field of the column takes.
+std::string LostRecords(const Column& column) {
+  std::string text;
+  if (column.infinite > 0) text = Count(column.infinite) + " infinite" + std::string(kDead);
+  if (column.blocked > 0) {
+    text += (text.empty() ? "" : "; ") + Quoted(column.blocker) + " is no object in " +
+            Count(column.blocked) + " records" + std::string(kDead);
+  }
+  return text;
+}
+
+Proposal FeatureProposal(const Column& column, bool json, uint64_t rows) {
   if (column.values == 0) return Ignored("has no values");
+  if (static_cast<double>(column.blocked) > kMissingShare * static_cast<double>(rows)) {
+    return Ignored(Quoted(column.blocker) + " is no object in " + Count(column.blocked) +
+                   " records: too many dead letters");
+  }
   if (column.nested > 0) return Ignored("holds lists or objects");
   if (const auto records = static_cast<double>(column.values + column.missing);
       (json || MostlyNumbers(column)) && static_cast<double>(column.absent) > kAbsentShare * records)
@@ -196,32 +216,43 @@ Proposal FeatureProposal(const Column& column, bool json) {
   }
   if (column.is_number() && column.whole && column.rising && column.unique())
     return Ignored("grows by the same with every row: an id?");
-  return MostlyNumbers(column) ? NumberProposal(column) : TextProposal(column, json);
+  Proposal proposal = MostlyNumbers(column) ? NumberProposal(column) : TextProposal(column, json);
+  if (const std::string lost = LostRecords(column); !lost.empty()) proposal.remarks.push_back(lost);
+  proposal.lost += column.infinite;
+  return proposal;
 }
 
-Proposal LabelProposal(const Column& column) {
+Proposal LabelProposal(const Column& column, uint64_t rows) {
   const auto fail = [&](const std::string& why) {
     throw std::invalid_argument("'" + column.name + "' cannot be the label: " + why);
   };
   if (column.values == 0) fail("it has no values");
   if (column.nested > 0) fail("it holds lists or objects");
   if (column.constant()) fail("all its values are the same");
-  Proposal proposal{.kind = Proposal::Kind::kNumber, .lost = column.missing};
+  Proposal proposal{.kind = Proposal::Kind::kNumber};
+  uint64_t lost = column.missing + column.infinite + column.blocked;
   if (CountsClasses(column)) {
     proposal.settings = "type: number, classes: " + std::to_string(column.distinct) + ", role: label";
   } else if (IsClass(column)) {
+    const std::string numbers = NumbersRemark(column);
+    if (!HasClasses(column) && !numbers.empty()) fail(numbers);
     if (column.texts.size() != column.distinct || column.distinct > Column::kMaxTexts)
       fail("it has more than " + std::to_string(Column::kMaxTexts) + " different texts, or long ones");
     proposal.kind = Proposal::Kind::kCategory;
     proposal.settings = "type: category, values: " + ListOf(ValuesOf(column)) + ", role: label";
+    for (const std::string& remark : {AlikeRemark(column), numbers})
+      if (!remark.empty()) proposal.remarks.push_back(remark);
   } else {
     proposal.settings = "type: number, role: label";
     proposal.remarks.push_back("mean " + NumberText(column.mean, column.std) + ", std " +
                                NumberText(column.std));
-    if (const uint64_t odd = column.values - column.numbers; odd > 0)
-      proposal.remarks.push_back(Count(odd) + " texts: dead letters");
+    lost += column.values - column.numbers;
+    if (column.numbers < column.values) proposal.remarks.push_back(OddTexts(column) + std::string(kDead));
   }
-  if (column.missing > 0) proposal.remarks.push_back(Count(column.missing) + " missing: dead letters");
+  if (column.missing > 0) proposal.remarks.push_back(Count(column.missing) + " missing" + std::string(kDead));
+  if (const std::string text = LostRecords(column); !text.empty()) proposal.remarks.push_back(text);
+  if (static_cast<double>(lost) > kAllowedShare * static_cast<double>(rows))
+    proposal.remarks.push_back("a job allows fewer dead letters (train: max_dead_letter_rate)");
   return proposal;
 }
 
@@ -262,7 +293,7 @@ std::vector<std::string> LabelCandidates(const std::vector<Column>& columns) {
   return names;
 }
 
-const Column* FindLabel(const std::vector<Column>& columns, const std::string& label) {
+const Column* FindLabel(const std::vector<Column>& columns, const std::string& label, bool may_have_header) {
   if (label.empty()) return nullptr;
   const auto at = std::ranges::find(columns, label, &Column::name);
   if (std::ranges::count(columns, label, &Column::name) > 1)
@@ -275,14 +306,21 @@ const Column* FindLabel(const std::vector<Column>& columns, const std::string& l
   for (size_t i = 0; i < names.size() && i < 20; ++i) known += (i > 0 ? ", " : "") + Quoted(names[i]);
   throw std::invalid_argument("there is no column " + Quoted(label) + "; " +
                               (near.empty() ? "there are " + known + (names.size() > 20 ? ", ..." : "")
-                                            : "did you mean " + Quoted(near) + "?"));
+                                            : "did you mean " + Quoted(near) + "?") +
+                              (may_have_header ? "; if the first line has the names, say --header" : ""));
 }
 
 // Ignores the columns of numbers with the most missing values until few enough records are lost.
 void LimitLosses(std::vector<Proposal>* proposals, const Column* label, const std::vector<Column>& columns,
                  uint64_t rows) {
   std::vector<size_t> losing;
+  std::map<std::string, uint64_t> blocked;  // records that all columns of an object lose
+  for (size_t c = 0; c < columns.size(); ++c) {
+    uint64_t& records = blocked[columns[c].blocker];
+    if ((*proposals)[c].kind != Proposal::Kind::kIgnored) records = std::max(records, columns[c].blocked);
+  }
   uint64_t lost = 0;
+  for (const auto& [blocker, records] : blocked) lost += records;
   for (size_t c = 0; c < columns.size(); ++c) {
     if (&columns[c] == label || (*proposals)[c].lost == 0) continue;
     losing.push_back(c);
@@ -304,10 +342,7 @@ void LimitLosses(std::vector<Proposal>* proposals, const Column* label, const st
 
 // True if other records have an object there.
 bool IsObjectElsewhere(const Column& column, const std::vector<Column>& columns) {
-  return std::ranges::any_of(columns, [&](const Column& other) {
-    return other.path.size() > column.path.size() && !column.path.empty() &&
-           std::equal(column.path.begin(), column.path.end(), other.path.begin());
-  });
+  return std::ranges::any_of(columns, [&](const Column& other) { return other.is_in(column); });
 }
 
 // `, path: customer.age`, if the name alone does not lead to the value.
@@ -440,13 +475,15 @@ std::string Reasons(const std::vector<Column>& columns, const std::vector<Propos
 
 std::string Propose(const Inspection& inspection, const ProposeOptions& options) {
   const auto& columns = inspection.columns;
-  const Column* const label = FindLabel(columns, options.label);
   const bool json = inspection.format == Schema::Format::kJson;
+  const Column* const label =
+      FindLabel(columns, options.label, !json && !inspection.header && options.stream.empty());
   std::vector<Proposal> proposals;
   for (const Column& column : columns) {
-    proposals.push_back(&column == label                     ? LabelProposal(column)
-                        : IsObjectElsewhere(column, columns) ? Ignored("is an object in other records")
-                                                             : FeatureProposal(column, json));
+    proposals.push_back(&column == label ? LabelProposal(column, inspection.rows)
+                        : IsObjectElsewhere(column, columns)
+                            ? Ignored("is an object in other records")
+                            : FeatureProposal(column, json, inspection.rows));
   }
   LimitLosses(&proposals, label, columns, inspection.rows);
 

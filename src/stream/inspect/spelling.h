@@ -10,8 +10,9 @@ struct Spelling {
   std::string_view how, remedy;
 };
 
-// Null if the text is a plain number, or none. The result is one of a few constants. Thread-safe.
-const Spelling* SpellingOf(std::string_view text);
+// Null if the text is a plain number with this decimal point, or none. The result is one of a few constants.
+// Thread-safe.
+const Spelling* SpellingOf(std::string_view text, char decimal = '.');
 
 // The spelling of a plain number that is a text in JSON.
 extern const Spelling kInQuotes;

@@ -211,6 +211,24 @@ TEST(JsonDecoder, ReadsPathsAndDefaults) {
   }
 }
 
+TEST(JsonDecoder, NaNIsNull) {
+  const Schema schema = Schema::FromConfig(Config::Parse(kNested, "test"));
+  const std::string country = R"("address":{"country":"ES"})";
+  for (const bool scan : {true, false}) {
+    DecodedRows nan, null;
+    for (const std::string word : {"NaN", "null"}) {
+      MakeJsonDecoder(schema, scan)
+          ->Decode(BatchOf({R"({"a":1,"customer":{"age": )" + word + " ,\"nums\":" + word + "," + country +
+                                R"(},"y":)" + word + "}",
+                            R"({"a":1,"customer":{)" + country + R"(},"customer.v2":)" + word + "}"}),
+                   word == "NaN" ? &nan : &null);
+    }
+    ASSERT_EQ(nan.rows, 2u) << nan.dead[0].reason;
+    EXPECT_EQ(nan.features, null.features);
+    EXPECT_EQ(nan.labels, null.labels);
+  }
+}
+
 TEST(JsonDecoder, DeadLettersNameTheWholePath) {
   const Schema schema = Schema::FromConfig(Config::Parse(kNested, "test"));
   const std::vector<std::pair<std::string, std::string>> bad = {
@@ -230,8 +248,12 @@ TEST(JsonDecoder, DeadLettersNameTheWholePath) {
       {R"({"a":1,"customer":{"age":"old"}})", "customer.age: 'old' is not a number"},
       {R"({"a":1,"customer.v2":{"a":[]}})", "\"customer.v2\".a: is an array"},
       {R"({"a":null,"customer":{"address":{"country":"ES"}}})", "a: is null"},
-      {R"({"a": NaN , "customer":{"address":{"country":"ES"}}})", "a: 'NaN' is no JSON"},
-      {R"({"a":-Infinity,"customer":{"address":{"country":"ES"}}})", "a: '-Infinity' is not a number"},
+      {R"({"a": NaN , "customer":{"address":{"country":"ES"}}})", "a: is NaN; a `default` of the field"},
+      {R"({"a":-Infinity,"customer":{"address":{"country":"ES"}}})", "a: '-Infinity' is no JSON; write null"},
+      {R"({"a":Infinity,"customer":{"address":{"country":"ES"}}})", "a: 'Infinity' is no JSON; write null"},
+      {R"({"a":None,"customer":{"address":{"country":"ES"}}})", "a: 'None' is no JSON"},
+      {R"({"a":1,"customer":{"address":{"country":"ES"},"nums":[1,NaN]}})",
+       "customer.nums: holds 'NaN', which is not a number"},
       {R"({"a":1,"customer":{"age":nul,"address":{"country":"ES"}}})", "not a JSON object"},
       {R"({"a":1,"customer":{"address":{"country":"ES"}},"truth":nulx})", "not a JSON object"},
   };

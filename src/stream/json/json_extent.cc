@@ -22,6 +22,10 @@ size_t EndOfJson(std::string_view text) {
   return text.npos;
 }
 
+std::string WhyNoJson(std::string_view token) {
+  return Quoted(token) + " is no JSON" + (IsInfinity(token) ? "; write null, or leave it out" : "");
+}
+
 std::string WhyNoObject(std::string_view record) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   constexpr size_t kRegistryBytes = 5;  // 0, and the id of a schema in four bytes

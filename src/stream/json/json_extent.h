@@ -15,4 +15,14 @@ size_t EndOfJson(std::string_view text);
 // for other causes. Thread-safe.
 std::string WhyNoObject(std::string_view record);
 
+// Numbers that JSON does not have, as Python's json and others write them. NaN is read as null.
+inline bool IsNaN(std::string_view token) {
+  return token == "NaN";
+}
+inline bool IsInfinity(std::string_view token) {
+  return token == "Infinity" || token == "-Infinity";
+}
+// Why a record with this token has no such value.
+std::string WhyNoJson(std::string_view token);
+
 }  // namespace leat::stream

@@ -19,6 +19,10 @@ std::string_view TextOf(ondemand::value& value) {
 // Our own parser: simdjson before 3.6.3 misreads "0." and more than 19 digits.
 bool NumberFrom(const FieldWriter& field, std::string_view text, double* number, Misfit* reason) {
   if (ParseNumber(text.data(), number) == text.data() + text.size()) return true;
+  if (IsInfinity(text)) {
+    *reason = field.name() + ": " + WhyNoJson(text);
+    return false;
+  }
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
   const bool zero = digits.size() > 1 && digits[0] == '0' && IsDigit(digits[1]);
   *reason = field.name() + ": " + Quoted(text) +
@@ -35,9 +39,11 @@ simdjson::error_code ParseList(const FieldWriter& field, ondemand::value value, 
     ondemand::value element;
     if (const auto error = std::move(item).get(element)) return error;
     ondemand::json_type type;
-    if (const auto error = element.type().get(type)) return error;
-    if (type != ondemand::json_type::number) {
-      *reason = field.name() + ": holds something that is not a number";
+    const bool unknown = element.type().get(type) != simdjson::SUCCESS;
+    if (unknown || type != ondemand::json_type::number) {
+      *reason =
+          field.name() + ": holds " +
+          (unknown ? Quoted(TextOf(element)) + ", which is not a number" : "something that is not a number");
       return simdjson::SUCCESS;
     }
     double number;
@@ -75,8 +81,14 @@ simdjson::error_code ParseScalar(const FieldWriter& field, ondemand::value value
 simdjson::error_code ParseField(const FieldWriter& field, ondemand::value value, const Row& row,
                                 Misfit* reason) {
   ondemand::json_type type;
-  if (value.type().get(type)) {  // NaN, which some programs write
-    *reason = field.name() + ": " + Quoted(TextOf(value)) + " is no JSON";
+  if (value.type().get(type)) {
+    const std::string_view token = TextOf(value);
+    if (IsNaN(token) && field.has_default()) {
+      field.WriteDefault(row);
+    } else {
+      *reason = field.name() + ": " +
+                (IsNaN(token) ? "is NaN; a `default` of the field would take its place" : WhyNoJson(token));
+    }
     return simdjson::SUCCESS;
   }
   switch (type) {
@@ -181,7 +193,7 @@ simdjson::error_code JsonParser::ParseObject(size_t index, ondemand::object obje
 simdjson::error_code JsonParser::ParseInner(int place, ondemand::value value, const Row& row,
                                             Misfit* reason) {
   ondemand::json_type type;
-  if (const auto error = value.type().get(type)) return error;
+  if (const auto error = value.type().get(type)) return IsNaN(TextOf(value)) ? simdjson::SUCCESS : error;
   if (type == ondemand::json_type::null)  // as if it were missing
     return TextOf(value) == "null" ? simdjson::SUCCESS : simdjson::N_ATOM_ERROR;
   if (type != ondemand::json_type::object) {
