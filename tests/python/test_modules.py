@@ -252,6 +252,35 @@ def test_the_list_has_a_case_for_each_module():
 
 
 @pytest.mark.long
+def test_gradients_of_equal_values_and_at_bounds():
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    from leat._torch import Torch
+
+    class Largest(nn.Module):
+        def __init__(self, first):
+            super().__init__()
+            self.first, self.weight, self.bias = first, nn.Parameter(torch.rand(5, 4)), nn.Parameter(torch.zeros(5, 4))
+            self.head = nn.Linear(4, 3)
+
+        def forward(self, x):
+            x = x.unsqueeze(2) * self.weight + self.bias
+            return self.head(x.max(1).values if self.first else x.amax(1))
+
+    assert Torch(Largest(False)).export((5,))
+    refused("bias of the module", Largest(True))  # the export of both is the same
+    for activation in (nn.ReLU6(), nn.Hardtanh(0, 1), nn.PReLU(), nn.LogSigmoid()):
+        linear = nn.Linear(5, 8)
+        nn.init.zeros_(linear.bias)
+        assert Torch(nn.Sequential(linear, activation, nn.Linear(8, 3))).export((5,))
+    for outputs in (lambda z: 1 - z.sigmoid(), lambda z: z.exp() / z.exp().sum(1, keepdim=True)):
+        linear = nn.Linear(5, 2)
+        linear.forward = lambda x, call=linear.forward: outputs(call(x))
+        with pytest.raises(ValueError, match="has an activation, but loss softmax_cross_entropy"):
+            leat.Classifier(linear).partial_fit(np.eye(5, dtype=np.float32), [0, 1, 0, 1, 0], classes=[0, 1])
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 def test_frozen_parameters_and_buffers_stay(exporter):
     torch = pytest.importorskip("torch")
