@@ -32,7 +32,7 @@ constexpr Spelling kBound{"with < or >", "write them without"};
 constexpr Spelling kUnit{"with a unit", "write them without, all in the same one"};
 constexpr Spelling kHexadecimal{"in hexadecimal", "write them in decimal"};
 constexpr Spelling kExponent{"with D before the exponent", "write E in its place"};
-constexpr Spelling kTime{"of dates or times", "write them as numbers, such as seconds"};
+constexpr Spelling kTimeOfDay{"of dates or times", "write them as numbers, such as seconds"};
 
 // Removes any of the parts from the text's ends, and blanks; true if there was one.
 bool Strip(std::initializer_list<std::string_view> parts, std::string_view* text) {
@@ -154,7 +154,7 @@ const Spelling* SpellingOf(std::string_view text, char decimal) {
   if (decimal != ',' && IsCsvNumber(text, ','))
     return InThousands(text, ",") ? &kCommaOrThousands : &kDecimalComma;
   if (HasThousands(text)) return &kThousands;
-  return IsTime(text) ? &kTime : nullptr;
+  return IsTime(text) ? &kTimeOfDay : nullptr;
 }
 
 }  // namespace leat::stream
