@@ -126,6 +126,13 @@ def test_layers_of_ones_own(rows):
         leat.Classifier(model).fit(X, np.arange(400) % 3)
 
 
+def test_settings_that_numpy_has_made(rows):
+    X, y = rows
+    made, plain = (leat.Classifier([layers.Dense(2, init={"constant": one})], optimizer=leat.SGD(rate), epochs=1, random_state=1).fit(X, y)
+                   for one, rate in ((np.float64(1), np.logspace(-4, -2, 3)[1]), (1.0, 0.001)))
+    np.testing.assert_array_equal(made.predict_proba(X), plain.predict_proba(X))
+
+
 def test_in_a_pipeline(rows):
     from sklearn.model_selection import cross_val_score
     from sklearn.pipeline import make_pipeline

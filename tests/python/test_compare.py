@@ -1,0 +1,31 @@
+"""What the comparison with a framework and the writer of settings do with numbers, without a framework."""
+
+# folders: python
+
+import numpy as np
+import pytest
+
+import leat
+from leat import _yaml
+
+
+def test_settings_are_written_as_pythons_own():
+    plain = [1.0, 2.5, -3, True, "1.0", "b c"]
+    made = [np.float64(1), np.float32(2.5), np.int64(-3), np.bool_(True), np.str_("1.0"), np.str_("b c")]
+    assert _yaml.scalar(made) == _yaml.scalar(plain) == '[1.0, 2.5, -3, true, "1.0", "b c"]'
+    for kind in ("f4", "f8", "i2", "u1", "?", "U3", "O"):
+        values = np.array([0, 1, 1], kind)
+        assert _yaml.scalar(values) == _yaml.scalar(list(values)) == _yaml.scalar(values.tolist()), kind
+    assert _yaml.dump({"a": {"b": np.array([[1, 2], [3, 4]]), "c": np.float64(0.1)}}) == "a: {b: [[1, 2], [3, 4]], c: 0.1}\n"
+    for value in (np.float64("inf"), np.float32("nan")):
+        with pytest.raises(ValueError, match="must be finite"):
+            _yaml.scalar(value)
+    with pytest.raises(TypeError, match="of the type datetime"):
+        _yaml.scalar(np.datetime64("2026-01-01T00:00"))
+
+
+def test_values_of_a_numpy_array_are_those_of_a_schema():
+    values = sorted(np.unique([2.0, 1.0, 4.0]))
+    schemas = [leat.Schema({"k": {"type": "category", "values": made}, "x": {"type": "number", "mean": mean}}, format="csv").to_yaml()
+               for made, mean in ((values, np.mean(values)), (np.array(values), np.mean(values)), ([1.0, 2.0, 4.0], float(np.mean(values))))]
+    assert schemas[0] == schemas[2] and all("values: [1.0, 2.0, 4.0]" in text and "np." not in text for text in schemas)
