@@ -126,6 +126,21 @@ def test_layers_of_ones_own(rows):
         leat.Classifier(model).fit(X, np.arange(400) % 3)
 
 
+@pytest.mark.parametrize("kind", [leat.Classifier, leat.Regressor])
+def test_ids_are_whole_numbers(kind):
+    X = np.arange(9).reshape(-1, 1)
+    y = X[:, 0] % 2
+    estimator = kind([layers.Embedding(size=9, units=2), layers.Flatten(), layers.Dense(1 + (kind is leat.Classifier))], epochs=2)
+    expected = estimator.fit(X, y).predict(X)
+    np.testing.assert_array_equal(estimator.predict(X.astype(float)), expected)
+    for wrong in (1.5, 8.7, 8.999999, -0.4, 1e-20):
+        Z = np.where(X == 4, wrong, X)
+        said = f"^row 4, column 0: id {wrong} is not in the model's table of 9 rows; must be a whole number from 0 to 8$"
+        for call in (estimator.predict, lambda Z: estimator.partial_fit(Z, y), lambda Z: estimator.fit(Z, y)):
+            with pytest.raises(ValueError, match=said):
+                call(Z)
+
+
 def test_settings_that_numpy_has_made(rows):
     X, y = rows
     made, plain = (leat.Classifier([layers.Dense(2, init={"constant": one})], optimizer=leat.SGD(rate), epochs=1, random_state=1).fit(X, y)

@@ -353,9 +353,9 @@ def test_ids_that_are_in_no_table():
     y = np.array([0, 1, 2])
     classifier = leat.Classifier(apart, optimizer=leat.SGD(0.1), random_state=1).fit(X, y)
     before = classifier.state_dict()["table.weight"].clone()
-    for wrong in (7, -1, 1e9):
+    for wrong in (7, -1, 1e9, 1.5, -0.25):
         X[2, 1] = wrong
-        said = f"^row 2, column 1: id {wrong:g} is not in the model's table of 7 rows; must be from 0 to 6$".replace("+", "[+]")
+        said = f"^row 2, column 1: id {wrong:g} is not in the model's table of 7 rows; must be a whole number from 0 to 6$".replace("+", "[+]")
         for call in (lambda: classifier.predict(X), lambda: classifier.partial_fit(X, y),
                      lambda: leat.Classifier(apart, random_state=1).fit(X, y)):
             with pytest.raises(ValueError, match=said):
