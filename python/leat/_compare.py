@@ -34,7 +34,7 @@ def labels_of(outputs):
 
 def rate_of(gradients):
     """A learning rate at which no parameter moves far, and the most move visibly: [(values, gradient)]."""
-    most = max((float(np.abs(g).max()) / (float(np.abs(w).max()) + 0.1) for w, g in gradients if g.size), default=0)
+    most = max((size_of(g) / (size_of(w) + 0.1) for w, g in gradients), default=0)
     return 0.05 / most if most > 0 else 1.0
 
 
@@ -66,19 +66,29 @@ class Trial:
 
 def differs(expected, found):
     """Whether outputs differ by more than rounding."""
-    return not moved(found, expected) <= 1e-3 * moved(expected, 0) + 1e-6
+    return not moved(found, expected) <= 1e-3 * size_of(expected) + 1e-6
 
 
 def moves_differ(expected, found, before, most, share=0.02):
     """Whether values have moved otherwise than expected, by more than a share of their way and rounding. `most`: the longest
     way of all values."""
     way, own = moved(expected, before), moved(found, before)
-    bound = share * way + 2e-6 * moved(expected, 0) + 1e-7
+    bound = share * way + 2e-6 * size_of(expected) + 1e-7
     if way > 0 and own > 0:
         bound += 1e-4 * most  # a gradient of terms that cancel each other, such as that of a bias before a norm
     return not moved(found, expected) <= bound
 
 
 def moved(values, before):
-    """The longest way of an element."""
-    return float(np.abs(np.asarray(values, np.float64) - before).max()) if np.size(values) else 0.0
+    """The longest way of an element. Those that stay infinite, as in a mask, have not moved."""
+    values, before = np.asarray(values, np.float64), np.asarray(before, np.float64)
+    if not values.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        return float(np.where((values == before) | (np.isnan(values) & np.isnan(before)), 0, np.abs(values - before)).max())
+
+
+def size_of(values):
+    """The largest finite magnitude of an element."""
+    values = np.abs(np.asarray(values, np.float64))
+    return float(values.max(initial=0, where=np.isfinite(values)))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import leat
-from leat import _yaml
+from leat import _compare, _yaml
 
 
 def test_settings_are_written_as_pythons_own():
@@ -29,3 +29,13 @@ def test_values_of_a_numpy_array_are_those_of_a_schema():
     schemas = [leat.Schema({"k": {"type": "category", "values": made}, "x": {"type": "number", "mean": mean}}, format="csv").to_yaml()
                for made, mean in ((values, np.mean(values)), (np.array(values), np.mean(values)), ([1.0, 2.0, 4.0], float(np.mean(values))))]
     assert schemas[0] == schemas[2] and all("values: [1.0, 2.0, 4.0]" in text and "np." not in text for text in schemas)
+
+
+def test_what_stays_infinite_has_not_moved():
+    mask = np.triu(np.full((3, 3), -np.inf), 1)
+    assert _compare.moved(mask, mask) == 0 and not _compare.moves_differ(mask, mask, mask, 0.0)
+    other = np.where(mask == 0, 0.5, mask)
+    assert _compare.moved(other, mask) == 0.5
+    assert _compare.moves_differ(mask, other, mask, 0.0)  # an infinite element hides no other
+    assert _compare.moves_differ(mask, -mask, mask, 0.0) and _compare.differs(np.zeros(2), np.array([0, np.nan]))
+    assert _compare.rate_of([(mask, np.ones((3, 3)))]) == _compare.rate_of([(np.zeros((3, 3)), np.ones((3, 3)))])

@@ -588,6 +588,19 @@ def test_what_decides_by_values_is_refused():
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_a_causal_mask_among_the_buffers(exporter):
+    torch = pytest.importorskip("torch")
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(4)
+
+    def forward(s, x):
+        return s.l(s.a(x, x, x, attn_mask=s.mask, need_weights=False)[0].mean(1)[:, :5])
+
+    module = module_of(forward, a=torch.nn.MultiheadAttention(6, 2, batch_first=True), mask=mask)
+    assert_trained_alike(module, (4, 6), exporter, moves=["a.in_proj_weight"], stays=["mask"])
+
+
+@pytest.mark.long
 def test_a_module_keeps_what_its_code_counts():
     torch = pytest.importorskip("torch")
     counted = module_of(lambda s, x: (setattr(s, "calls", s.calls + 1), s.means.append(x.mean()), s.sum.add_(x.sum()), s.l(x))[-1])
