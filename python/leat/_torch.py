@@ -40,9 +40,10 @@ class Torch(_Exported):
         import torch
 
         module = self.module
-        _torch_modules.check(module)
+        _torch_modules.check_form(module)
         _check_parameters(torch, module)
-        with torch.random.fork_rng(devices=[]), Kept(torch, module) as kept:
+        _torch_modules.check(module)
+        with torch.random.fork_rng(devices=[]), _uncompiled(module), Kept(torch, module) as kept:
             modes = {child: child.training for child in module.modules()}
             was_training = module.training
             module.train()
@@ -86,14 +87,15 @@ class Torch(_Exported):
 # ---- what the module says
 
 def _check_parameters(torch, module):
+    for name, value in _all_tensors(module):
+        if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
+            raise ValueError(f"{name} has no shape yet; pass a batch through the module first")
     parameters = dict(module.named_parameters())
     if not parameters:
         raise ValueError("the module has no parameters")
     if not any(value.requires_grad for value in parameters.values()):
         raise ValueError("no parameter of the module is trained: requires_grad is False for all")
     for name, value in parameters.items():
-        if isinstance(value, torch.nn.parameter.UninitializedParameter):
-            raise ValueError(f"the parameter {name} has no shape yet; pass a batch through the module first")
         if value.requires_grad and value.dtype != torch.float32:
             raise ValueError(f"the parameter {name} is {str(value.dtype).removeprefix('torch.')}; Leat trains float32: "
                              "module.float() converts it")
@@ -111,6 +113,18 @@ def _check_modes(module, modes):
         if child.training and not modes[child] and (kind is None or kind.__name__ in _torch_modules.MODE_MATTERS):
             raise ValueError(f"{_torch_modules.place_of(name, child)} is in evaluation mode, and module.train() ends that; "
                              "override train() to keep it, or call module.train() first")
+
+
+@contextlib.contextmanager
+def _uncompiled(module):
+    """Calls run the code as it is written: after module.compile(), each shape of rows would be compiled for seconds."""
+    name = "_compiled_call_impl"
+    kept = [(vars(child), vars(child).pop(name)) for child in module.modules() if name in vars(child)]
+    try:
+        yield
+    finally:
+        for holder, value in kept:
+            holder[name] = value
 
 
 def _all_tensors(module):

@@ -588,6 +588,28 @@ def test_what_decides_by_values_is_refused():
 
 
 @pytest.mark.long
+def test_modules_that_were_made_from_others():
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    net = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+    script = " is TorchScript; pass the module that it was made from$"
+    for made in (torch.jit.script(net), torch.jit.trace(net, torch.zeros(2, 5))):
+        refused(r"^the module \(\w+\)" + script, made)
+        refused(r"^0 \(\w+\)" + script, nn.Sequential(made, nn.Linear(3, 3)))
+    refused("^the module .OptimizedModule. is compiled by torch.compile; pass the module that it was made from, _orig_mod$",
+            torch.compile(net))
+    refused("^0 .OptimizedModule. is compiled", nn.Sequential(torch.compile(net)))
+    learner_of_module(torch.compile(net)._orig_mod, (5,))
+    net.compile(backend=lambda graph, rows: pytest.fail("it was compiled"))
+    compiled = net._compiled_call_impl
+    learner_of_module(net, (5,))
+    assert net._compiled_call_impl is compiled
+    for lazy, name in ((nn.LazyLinear(3), "weight"), (nn.LazyBatchNorm1d(affine=False), "running_mean")):
+        with pytest.raises(ValueError, match=f"^1.{name} has no shape yet; pass a batch through the module first$"):
+            leat.Torch(nn.Sequential(nn.Linear(5, 3), lazy), (5,)).export((5,))
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 def test_a_causal_mask_among_the_buffers(exporter):
     torch = pytest.importorskip("torch")
