@@ -126,6 +126,18 @@ def test_layers_of_ones_own(rows):
         leat.Classifier(model).fit(X, np.arange(400) % 3)
 
 
+def test_a_model_has_as_many_classes_as_the_labels(rows):
+    X, y = rows
+    model = [layers.Dense(3)]
+    for call in (lambda c: c.fit(X, y), lambda c: c.partial_fit(X, y, classes=[0, 1])):
+        with pytest.raises(ValueError, match="^the model tells 3 classes apart; the labels have 2; partial_fit takes `classes` that no "
+                           "label has yet$"):
+            call(leat.Classifier(model))
+    assert leat.Classifier(model).partial_fit(X, y, classes=range(3)).predict_proba(X).shape == (400, 3)
+    for outputs, loss in ((2, None), (1, "sigmoid_cross_entropy")):  # even if all labels are one class
+        assert leat.Classifier([layers.Dense(outputs)], loss=loss, epochs=1).fit(X, 0 * y).predict_proba(X).shape == (400, 1)
+
+
 @pytest.mark.parametrize("kind", [leat.Classifier, leat.Regressor])
 def test_ids_are_whole_numbers(kind):
     X = np.arange(9).reshape(-1, 1)
