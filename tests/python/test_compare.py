@@ -2,6 +2,8 @@
 
 # folders: python
 
+import random
+
 import numpy as np
 import pytest
 
@@ -39,3 +41,28 @@ def test_what_stays_infinite_has_not_moved():
     assert _compare.moves_differ(mask, other, mask, 0.0)  # an infinite element hides no other
     assert _compare.moves_differ(mask, -mask, mask, 0.0) and _compare.differs(np.zeros(2), np.array([0, np.nan]))
     assert _compare.rate_of([(mask, np.ones((3, 3)))]) == _compare.rate_of([(np.zeros((3, 3)), np.ones((3, 3)))])
+
+
+@pytest.mark.parametrize("draw", [
+    lambda: random.random() < 1e-9, lambda: random.random() > 1 - 1e-9, lambda: np.random.rand() < 1e-9,
+    lambda: np.random.uniform() > 1 - 1e-9, lambda: [random.random() for _ in range(90)][-1] < 1e-9, lambda: random.gauss(0, 1),
+    lambda: random.normalvariate(0, 1), lambda: np.random.normal(), lambda: random.randint(0, 2), lambda: np.random.choice(3),
+    lambda: random.sample(range(9), 2)])
+def test_what_is_drawn_shows_however_unlikely_it_is(draw):
+    states = random.getstate(), np.random.get_state()[1].tolist()
+    assert _compare.random_call(lambda _: [np.ones(1), np.asarray(draw(), float)]) is not None
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == states
+
+
+def test_what_is_drawn_without_effect():
+    assert _compare.random_call(lambda _: [np.array([random.random() < 0.0, np.random.rand() >= 1.0], float)]) is None
+
+
+def test_ids_keep_their_scale():
+    rows = np.arange(1, 13, dtype=np.float32).reshape(2, 2, 3)
+    assert [factor for factor, *_ in _compare.scales(rows, [])] == list(_compare.FACTORS)
+    for factor, made, shaken in _compare.scales(rows, [0, 7, 0]):
+        assert (made[..., 1] == rows[..., 1]).all() and (shaken[..., 1] == rows[..., 1]).all()
+        np.testing.assert_allclose(made[..., ::2], factor * rows[..., ::2])
+        assert 0 < np.abs(shaken / made - 1).max() < 3e-6
+    assert list(_compare.scales(rows, [7, 7, 7])) == []

@@ -587,6 +587,76 @@ def test_what_decides_by_values_is_refused():
     learner_of_module(module_of(checked), (5,))
 
 
+def divided(module, x):
+    largest = x.abs().max().item()
+    return module.l(x / max(largest, 50.0))
+
+
+def without_outliers(module, x):
+    return module.l(x) if torch_len(x[x.abs() > 50]) == 0 else module.l(x / 100)
+
+
+def torch_len(x):
+    return len(x.nonzero())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_what_decides_by_values_in_other_ways(exporter):
+    """Rows of usual sizes all go one way, and the way back to Python is not seen."""
+    torch = pytest.importorskip("torch")
+    scaled = "^for rows 300 times as large, .* outputs differ by|cannot export|mixes the rows"  # by dynamo
+    refused(scaled, module_of(divided), exporter=exporter)
+    refused(scaled, module_of(without_outliers), exporter=exporter)
+    refused(scaled, module_of(lambda s, x: [s.l(x / 100**i) for i in range(1 + int((x.abs() > 50).any()))][-1]), exporter=exporter)
+    refused("decides by values|cannot export", module_of(lambda s, x: s.l(x) if torch.equal(x, x.clamp(-50, 50)) else s.l(x / 100)),
+            exporter=exporter)
+    beside = module_of(lambda s, x: s.l(torch.cat([s.table(x[:, 0].long()), divided_alone(x[:, 1:])], 1)), table=torch.nn.Embedding(7, 2))
+    refused(scaled, beside, (4,), exporter)
+    learner_of_module(module_of(lambda s, x: s.l(x.clamp(-50, 50) / 100 + torch.where(x.abs() > 50, x, 0))), (5,), exporter=exporter)
+
+
+def divided_alone(x):
+    largest = x.abs().max().item()
+    return x / max(largest, 50.0)
+
+
+@pytest.mark.long
+def test_what_decides_by_the_number_of_rows_is_refused():
+    torch = pytest.importorskip("torch")
+    refused("^40 rows are computed otherwise than 8, by .*: the export would have one way for any number of rows$",
+            module_of(lambda s, x: s.l(x) if len(x) <= 8 else s.l(x / 100)), exporter="torchscript")
+    refused("^1 rows are computed otherwise than 8", module_of(lambda s, x: s.l(x) if len(x) > 1 else s.l(x / 100)),
+            exporter="torchscript")
+    refused("^40 rows are", module_of(lambda s, x: s.l(x) if len(x) <= 8 or not s.training else s.l(x.detach() / 100)),
+            exporter="torchscript")
+    learner_of_module(torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 3)), (5,))
+
+
+@pytest.mark.long
+def test_what_is_drawn_in_training_is_refused():
+    """However unlikely a choice is. A rate of 0 is none."""
+    torch = pytest.importorskip("torch")
+    import random
+
+    def skipping(drawn):
+        return module_of(lambda s, x: s.l(x if s.training and drawn() else s.a(x)), a=torch.nn.Linear(5, 5))
+
+    text = " computes at random in training, by no dropout of PyTorch: its export would keep one draw$"
+    for drawn in (lambda: random.random() < 1e-6, lambda: random.uniform(0, 1) > 0.999, lambda: np.random.rand() < 0.01,
+                  lambda: random.randint(0, 9) == 0):
+        refused("^the module .Made." + text, skipping(drawn))
+        refused("^1 .Made." + text, torch.nn.Sequential(torch.nn.Linear(5, 5), skipping(drawn), torch.nn.Linear(3, 3)))
+    for rate in (0.0, -1.0):
+        learner_of_module(skipping(lambda rate=rate: random.random() < rate or np.random.rand() < rate), (5,))
+    noise = module_of(lambda s, x: s.l(x + 0.003 * torch.randn_like(x) if s.training else x))
+    refused("^1 .Made." + text, torch.nn.Sequential(torch.nn.Linear(5, 5), noise))
+    dropped = torch.nn.Sequential(torch.nn.Linear(5, 5), torch.nn.Dropout(0.5), torch.nn.Linear(5, 3))
+    state = random.getstate(), torch.get_rng_state().tolist()
+    learner_of_module(dropped, (5,))
+    assert (random.getstate(), torch.get_rng_state().tolist()) == state
+
+
 @pytest.mark.long
 def test_modules_that_were_made_from_others():
     torch = pytest.importorskip("torch")
@@ -711,7 +781,7 @@ def test_what_pytorch_1_does_not_have(monkeypatch):
                            "1.num_batches_tracked"]
     assert named["2.weight"] is net[0].weight and named["1.running_var"] is net[1].running_var
     monkeypatch.delattr(torch.nn.functional, "scaled_dot_product_attention", raising=False)
-    with _torch._undropped(torch, []):
+    with _torch.undropped(torch, []):
         pass
     assert not hasattr(torch.nn.functional, "scaled_dot_product_attention")
 
