@@ -231,9 +231,10 @@ class Classifier(ClassifierMixin, _Network):
         outputs = max(2, len(classes))
         self._learner = self._make(features, outputs, 1, "softmax_cross_entropy")
         told = self._learner.describe()["classes"]
-        if told < len(classes):
+        if told != outputs:
             self._learner = None
-            raise ValueError(f"the model tells {told} classes apart; the labels have {len(classes)}")
+            more = "; partial_fit takes `classes` that no label has yet" if told > outputs else ""
+            raise ValueError(f"the model tells {told} classes apart; the labels have {len(classes)}{more}")
 
     def _remade(self):
         return self.n_features_in_, max(2, len(self.classes_)), 1, "softmax_cross_entropy"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leat import _compare, _keras_layers, _onnx_file
+from leat import _compare, _keras_code, _keras_layers, _native, _onnx_file
 from leat._models import _Exported, quietly
 
 _MOST = 1 << 24  # whole numbers that a float32 tells apart
@@ -49,22 +49,21 @@ class Keras(_Exported):
         roles = _roles(self.model)
         if "trained" not in roles:
             raise ValueError("no weight of the model is trained: trainable is False for all layers")
+        counts = _keras_code.Counts(self.model)
         try:
             self._call(inputs)
             _keras_layers.check_losses(self.model)
+            _keras_code.check(self.model, self._weights, counts, inputs)
             # Element k of all weights is (k + 1) / 2^24, except in those that stay constant.
             self.model.set_weights([
                 weight if role == "constant" else
                 ((np.arange(weight.size) + start + 1) / _MOST).astype(np.float32).reshape(weight.shape)
                 for weight, start, role in zip(self._weights, self._starts, roles)])
-            data = _export(self.model, inputs)
-        finally:
-            self.model.set_weights(self._weights)
-        data = self._with_weights(data, roles)
-        try:
+            data = self._with_weights(_export(self.model, inputs), roles)
             _compare_with(self, data, inputs)
         finally:
             self.model.set_weights(self._weights)
+            counts.restore()
         return data
 
     def _call(self, inputs):
@@ -157,55 +156,112 @@ def _roles(model):
 def _compare_with(exported, data, inputs):
     """Raises ValueError with the first weight in which Leat and Keras differ after a few steps."""
     model, failure = exported.model, None
-    start = [np.asarray(weight, np.float32) for weight in exported._weights]
-    tables = [layer.input_dim for layer in _keras_layers.all_layers(model) if type(layer).__name__ == "Embedding"]
-    for rows in _compare.kinds_of_rows(inputs, min(tables, default=0)):
-        model.set_weights(exported._weights)
+    steps = _Steps(model, exported._weights)
+    for rows in _keras_code.rows_of(model, inputs):
         try:
-            expected = np.asarray(model.predict_on_batch(rows[0]))
-            if not np.isfinite(expected).all():
-                raise ValueError("its outputs are not finite for random rows")
-        except Exception as e:  # noqa: BLE001, whatever the model raises
+            ids, rate = _compare_rows(exported, steps, data, inputs, rows)
+        except _compare.Unfit as e:
             failure = failure or e
             continue
-        outputs = int(np.prod(expected.shape[1:]))
-        labels = _compare.labels_of(outputs)
-        shaped = labels.reshape(*labels.shape[:2], *expected.shape[1:])
-        # How far a step at a small rate goes tells the gradients, and with them a good rate.
-        small = 2.0**-10
-        first = _steps(model, rows[:1], shaped[:1], small)[0]
-        if not all(np.isfinite(values).all() for values in first):
-            failure = failure or "its gradients are not finite for random rows"
-            continue
-        rate = _compare.rate_of([(a, (a - b) / small) for a, b, role in zip(start, first, _roles(model)) if role == "trained"])
-        model.set_weights(exported._weights)
-        trial = _compare.Trial(data, inputs, outputs, rate)
+        break
+    else:
+        raise ValueError(f"the model cannot be compared with its export: {failure}")
+    _compare_copies(steps, rows[0])
+    for factor, others, moved in _compare.scales(rows, ids):
         try:
-            found = trial.predict(rows[0])
+            # Where roundings matter as much, nothing is concluded.
+            if not _compare.alike(*([steps.called(made[0])] for made in (others, moved)), 1e-4):
+                continue
+            gradients = [steps.gradients(made, _labels(steps.called(made[0]))[1]) for made in (others, moved)]
+            _compare_rows(exported, steps, data, inputs, others, 100 * rate, 1 if _compare.alike(*gradients, 1e-3) else 0)
+            break
+        except (_compare.Unfit, _native.NotFiniteError):
+            continue
         except ValueError as e:
-            failure = failure or e
-            continue
-        if _compare.differs(expected.reshape(len(expected), -1), found):
-            raise ValueError("the exported network computes otherwise than the model: its outputs differ by "
-                             f"{float(np.abs(expected.reshape(found.shape) - found).max()):.2g}")
-        for step, wanted in enumerate(_steps(model, rows, shaped, rate)):
-            trial.step(rows[step], labels[step])
-            _compare_values(exported, start, wanted, exported.take(trial.values()))
-        return
-    raise ValueError(f"the model cannot be compared with its export: {' '.join(str(failure).split())[:300]}")
+            raise ValueError(f"for rows {factor} times as large, {e}") from e
 
 
-def _steps(model, rows, labels, rate):
-    """The weights after each step of plain gradient descent by Keras, on the mean squared error."""
-    keras = sys.modules[_keras_layers.base_of(model).__module__.split(".")[0]]
-    # Another model of the same layers, whose optimizer is not the user's.
-    twin = keras.Model(model.inputs, model.outputs)
-    twin.compile(optimizer=keras.optimizers.SGD(float(rate)), loss="mean_squared_error")
-    made = []
-    for x, y in zip(rows, labels):
-        twin.train_on_batch(x, y)
-        made.append([np.array(weight, np.float32) for weight in model.get_weights()])
-    return made
+def _labels(outputs):
+    """Labels for rows of these outputs, in the shapes of Leat and of the model."""
+    labels = _compare.labels_of(int(np.prod(outputs.shape[1:])))
+    return labels, labels.reshape(*labels.shape[:2], *outputs.shape[1:])
+
+
+def _compare_copies(steps, rows):
+    """Raises ValueError if outputs depend on the number of rows."""
+    many = np.concatenate(_compare.COPIES * [rows])
+    _compare.check_count(1, [steps.called(rows)[:1]], lambda: [steps.called(rows[:1])])
+    for training in (False, True):
+        _compare.check_count(len(many), _compare.COPIES * [steps.called(rows, training)],
+                             lambda training=training: np.split(steps.called(many, training), _compare.COPIES))
+
+
+def _compare_rows(exported, steps, data, inputs, rows, most=np.inf, count=_compare.STEPS):
+    """The trial's ids and its learning rate, `most` at most."""
+    expected = steps.predicted(rows[0])
+    labels, shaped = _labels(expected)
+    start = [np.asarray(weight, np.float32) for weight in exported._weights]
+    gradients = steps.gradients(rows, shaped)
+    if not all(np.isfinite(values).all() for values in gradients):
+        raise _compare.Unfit("its gradients are not finite for random rows")
+    roles = _roles(exported.model)
+    rate = min(most, _compare.rate_of([(a, g) for a, g, role in zip(start, gradients, roles) if role == "trained"]))
+    trial = _compare.Trial(data, inputs, labels.shape[2], rate)
+    try:
+        found = trial.predict(rows[0])
+    except ValueError as e:
+        raise _compare.Unfit(str(e)) from e
+    if most < np.inf and not np.isfinite(found).all():
+        raise _compare.Unfit("Leat's outputs are not finite")  # nor are they silently others
+    if _compare.differs(expected.reshape(len(expected), -1), found):
+        raise ValueError("the exported network computes otherwise than the model: its outputs differ by "
+                         f"{float(np.abs(expected.reshape(found.shape) - found).max()):.2g}")
+    for step, wanted in enumerate(steps.made(rows[:count], shaped, rate)):
+        trial.step(rows[step], labels[step])
+        _compare_values(exported, start, wanted, exported.take(trial.values()))
+    return trial.ids, rate
+
+
+class _Steps:
+    """Calls of a model with the same weights, and plain gradient descent by Keras, on the mean squared error."""
+
+    def __init__(self, model, weights):
+        keras = sys.modules[_keras_layers.base_of(model).__module__.split(".")[0]]
+        self._model, self._weights = model, weights
+        # Another model of the same layers, whose optimizer is not the user's.
+        self._twin = keras.Model(model.inputs, model.outputs)
+        self._twin.compile(optimizer=keras.optimizers.SGD(1.0), loss="mean_squared_error")
+
+    def predicted(self, rows):
+        return self._outputs(lambda: np.asarray(self._model.predict_on_batch(rows), np.float32))
+
+    def called(self, rows, training=False):
+        return self._outputs(lambda: _keras_code.called(self._model, rows, training))
+
+    def _outputs(self, call):
+        self._model.set_weights(self._weights)
+        try:
+            made = call()
+        except Exception as e:  # noqa: BLE001, whatever the model raises
+            raise _compare.Unfit(" ".join(str(e).split())[:300]) from e
+        if not np.isfinite(made).all():
+            raise _compare.Unfit("its outputs are not finite for random rows")
+        return made
+
+    def made(self, rows, labels, rate):
+        """The weights after each step."""
+        self._model.set_weights(self._weights)
+        self._twin.optimizer.learning_rate = float(rate)
+        made = []
+        for x, y in zip(rows, labels):
+            self._twin.train_on_batch(x, y)
+            made.append([np.array(weight, np.float32) for weight in self._model.get_weights()])
+        return made
+
+    def gradients(self, rows, labels):
+        """How far a step at a small rate goes tells them."""
+        small = 2.0**-10
+        return [(np.asarray(a, np.float32) - b) / small for a, b in zip(self._weights, self.made(rows[:1], labels[:1], small)[0])]
 
 
 def _compare_values(exported, start, wanted, found):

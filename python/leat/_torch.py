@@ -12,9 +12,9 @@ import warnings
 
 import numpy as np
 
-from leat import _compare, _onnx_file, _torch_code, _torch_modules
+from leat import _compare, _native, _onnx_file, _torch_code, _torch_modules
 from leat._models import _Exported, quietly
-from leat._torch_code import Kept, first_line
+from leat._torch_code import Kept, first_line, undropped
 
 
 class Torch(_Exported):
@@ -40,9 +40,10 @@ class Torch(_Exported):
         import torch
 
         module = self.module
-        _torch_modules.check(module)
+        _torch_modules.check_form(module)
         _check_parameters(torch, module)
-        with torch.random.fork_rng(devices=[]), Kept(torch, module) as kept:
+        _torch_modules.check(module)
+        with torch.random.fork_rng(devices=[]), _uncompiled(module), Kept(torch, module) as kept:
             modes = {child: child.training for child in module.modules()}
             was_training = module.training
             module.train()
@@ -86,14 +87,15 @@ class Torch(_Exported):
 # ---- what the module says
 
 def _check_parameters(torch, module):
+    for name, value in _all_tensors(module):
+        if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
+            raise ValueError(f"{name} has no shape yet; pass a batch through the module first")
     parameters = dict(module.named_parameters())
     if not parameters:
         raise ValueError("the module has no parameters")
     if not any(value.requires_grad for value in parameters.values()):
         raise ValueError("no parameter of the module is trained: requires_grad is False for all")
     for name, value in parameters.items():
-        if isinstance(value, torch.nn.parameter.UninitializedParameter):
-            raise ValueError(f"the parameter {name} has no shape yet; pass a batch through the module first")
         if value.requires_grad and value.dtype != torch.float32:
             raise ValueError(f"the parameter {name} is {str(value.dtype).removeprefix('torch.')}; Leat trains float32: "
                              "module.float() converts it")
@@ -111,6 +113,18 @@ def _check_modes(module, modes):
         if child.training and not modes[child] and (kind is None or kind.__name__ in _torch_modules.MODE_MATTERS):
             raise ValueError(f"{_torch_modules.place_of(name, child)} is in evaluation mode, and module.train() ends that; "
                              "override train() to keep it, or call module.train() first")
+
+
+@contextlib.contextmanager
+def _uncompiled(module):
+    """Calls run the code as it is written: after module.compile(), each shape of rows would be compiled for seconds."""
+    name = "_compiled_call_impl"
+    kept = [(vars(child), vars(child).pop(name)) for child in module.modules() if name in vars(child)]
+    try:
+        yield
+    finally:
+        for holder, value in kept:
+            holder[name] = value
 
 
 def _all_tensors(module):
@@ -210,35 +224,6 @@ def _by_dynamo(torch, module, example):
 
 # ---- the comparison
 
-@contextlib.contextmanager
-def _undropped(torch, rates):
-    """PyTorch's dropout drops nothing. `rates` gets those that it was called with in training."""
-    functional = torch.nn.functional
-    attention = getattr(functional, "scaled_dot_product_attention", None)  # PyTorch 1 has none
-
-    def dropout(input, p=0.5, training=True, inplace=False):
-        if training and p > 0:
-            rates.append(float(p))
-        return input
-
-    def attend(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **options):
-        if dropout_p > 0:
-            rates.append(float(dropout_p))
-        return attention(query, key, value, attn_mask, 0.0, is_causal, **options)
-
-    kept = [(functional, "dropout", functional.dropout), (torch, "dropout", torch.dropout)]
-    functional.dropout = dropout
-    torch.dropout = lambda input, p, train: dropout(input, p, train)
-    if attention is not None:
-        kept.append((functional, "scaled_dot_product_attention", attention))
-        functional.scaled_dot_product_attention = attend
-    try:
-        yield
-    finally:
-        for home, name, function in kept:
-            setattr(home, name, function)
-
-
 class _Steps:
     """Plain gradient descent by PyTorch, on the mean squared error."""
 
@@ -250,7 +235,7 @@ class _Steps:
         return {name: value.detach().clone().numpy() for name, value in _all_tensors(self._module)}
 
     def _rows(self, rows):
-        rows = self._torch.from_numpy(rows)
+        rows = self._torch.tensor(rows)  # a copy, which code may change in place
         return rows.long() if self._integers else rows
 
     def predict(self, rows):
@@ -317,58 +302,101 @@ class _Variances:
 def _compare_with(torch, module, kept, data, inputs, integers, homes, variables):
     """Raises ValueError with the first value in which Leat and PyTorch differ."""
     plain, dropped = _onnx_file.without_dropout(data)
-    tables = [child.num_embeddings for child in module.modules() if isinstance(child, torch.nn.Embedding)]
     steps = _Steps(torch, module, integers)
-    failure = None
-    for rows in _compare.kinds_of_rows(inputs, min(tables, default=0)):
+    rates = []
+
+    def compare(rows, *options):
         kept.restore()
-        rates, variances = [], _Variances(module)
+        variances = _Variances(module)
         try:
-            with _undropped(torch, rates):
-                _compare_rows(steps, variances, plain, inputs, rows, homes, variables)
-        except _Unfit as e:
-            failure = failure or e
-            continue
+            with undropped(torch, rates):
+                return _compare_rows(steps, variances, plain, inputs, rows, homes, variables, *options)
         finally:
             variances.end()
+
+    failure = None
+    for rows in _compare.kinds_of_rows(inputs, min(_torch_code.tables_of(torch, module), default=0)):
+        rates.clear()
+        try:
+            ids, rate = compare(rows)
+        except _compare.Unfit as e:
+            failure = failure or e
+            continue
         called = sorted(round(rate, 6) for rate in rates)
         if called != sorted(_compare.STEPS * [round(rate, 6) for rate in dropped]):
             raise ValueError(f"PyTorch's export has dropout with the rates {dropped}; in a step, the module has dropout with "
                              f"{called[::_compare.STEPS]}")
-        return
-    raise ValueError(f"the module cannot be compared with its export: {failure}")
+        break
+    else:
+        raise ValueError(f"the module cannot be compared with its export: {failure}")
+    with undropped(torch, rates):
+        _compare_copies(kept, steps, rows[0])
+        for factor, others, moved in _compare.scales(rows, ids):
+            try:
+                # Where roundings matter as much, nothing is concluded.
+                outputs, gradients = ([_made(kept, steps, made[0], trains) for made in (others, others if integers else moved)]
+                                      for trains in (False, True))
+                if _compare.alike(*outputs, 1e-4):
+                    compare(others, 100 * rate, 1 if _compare.alike(*gradients, 1e-4) else 0)
+                    break
+            except (_compare.Unfit, _native.NotFiniteError):
+                continue
+            except ValueError as e:
+                raise ValueError(f"for rows {factor} times as large, {e}") from e
 
 
-class _Unfit(Exception):
-    """Rows that the module does not compute with."""
+def _made(kept, steps, rows, trains):
+    """The outputs in evaluation mode, or the gradients of a step."""
+    kept.restore()
+    kept.restore_attributes()
+    try:
+        made = steps.predict(rows)
+        if not trains:
+            return [made]
+        labels = np.resize(_compare.labels_of(made.shape[1])[0], made.shape)
+        return [(g.to_dense() if g.is_sparse else g).numpy() for g in steps.gradients(rows, labels).values()]
+    except Exception as e:  # noqa: BLE001, whatever the module raises
+        raise _compare.Unfit(first_line(e)) from e
 
 
-def _compare_rows(steps, variances, data, inputs, rows, homes, variables):
+def _compare_copies(kept, steps, rows):
+    """Raises ValueError if outputs or gradients depend on the number of rows."""
+    few, many = _made(kept, steps, rows, False)[0], np.concatenate(_compare.COPIES * [rows])
+    _compare.check_count(1, [few[:1]], lambda: _made(kept, steps, rows[:1], False))
+    _compare.check_count(len(many), _compare.COPIES * [few],
+                         lambda: np.split(_made(kept, steps, many, False)[0], _compare.COPIES))
+    _compare.check_count(len(many), _made(kept, steps, rows, True), lambda: _made(kept, steps, many, True))
+
+
+def _compare_rows(steps, variances, data, inputs, rows, homes, variables, most=np.inf, count=_compare.STEPS):
+    """The trial's ids and its learning rate, `most` at most."""
     try:
         expected = steps.predict(rows[0])
         labels = _compare.labels_of(expected.shape[1])
         variances.begin()
         gradients = steps.gradients(rows[0], labels[0])
     except Exception as e:  # noqa: BLE001, whatever the module raises
-        raise _Unfit(first_line(e)) from e
+        raise _compare.Unfit(first_line(e)) from e
     if not np.isfinite(expected).all() or not all(bool(g.isfinite().all()) for g in gradients.values() if not g.is_sparse):
-        raise _Unfit("its outputs or gradients are not finite for random rows")
+        raise _compare.Unfit("its outputs or gradients are not finite for random rows")
     lost = [name for name in gradients if homes[name][0] is None]
     if lost:
         raise ValueError(f"PyTorch's export has lost the names of {', '.join(lost[:5])}"
                          f"{' and others' if len(lost) > 5 else ''}: the values could not be returned")
-    rate = _compare.rate_of([(steps.before[name], (g.to_dense() if g.is_sparse else g).numpy())
-                             for name, g in gradients.items()])
+    rate = min(most, _compare.rate_of([(steps.before[name], (g.to_dense() if g.is_sparse else g).numpy())
+                                       for name, g in gradients.items()]))
     trial = _compare.Trial(data, inputs, expected.shape[1], rate)
     try:
         found = trial.predict(rows[0])
     except ValueError as e:
-        raise _Unfit(first_line(e)) from e
+        raise _compare.Unfit(first_line(e)) from e
+    if most < np.inf and not np.isfinite(found).all():
+        raise _compare.Unfit("Leat's outputs are not finite")  # nor are they silently others
     if _compare.differs(expected, found):
         raise ValueError("the exported network computes otherwise than the module in evaluation mode: its outputs differ by "
                          f"{float(np.abs(expected - found).max()):.2g}")
     before = wanted = steps.before
-    for step in range(_compare.STEPS):
+    for step in range(count):
         if step > 0:
             variances.begin()
             gradients = steps.gradients(rows[step], labels[step])
@@ -378,6 +406,7 @@ def _compare_rows(steps, variances, data, inputs, rows, homes, variables):
         before = values
         trial.step(rows[step], labels[step])
         _compare_values(steps, wanted, trial.values(), homes, variables)
+    return trial.ids, rate
 
 
 def _compare_values(steps, wanted, found, homes, variables):

@@ -4,6 +4,7 @@ parameters and attributes, backward passes of its own. Random rows may not show 
 
 import ast
 import contextlib
+import functools
 import inspect
 import linecache
 import numbers
@@ -120,6 +121,11 @@ def _items(holder):
     return holder.items() if isinstance(holder, dict) else enumerate(holder)
 
 
+def tables_of(torch, module):
+    """The numbers of ids of its tables."""
+    return [child.num_embeddings for child in module.modules() if isinstance(child, torch.nn.Embedding)]
+
+
 def check(torch, module, kept, inputs, integers):
     """Raises ValueError with the first thing that the module's code does and its export would not. `kept`: the module as it was
     before its first call, which may differ from others."""
@@ -133,7 +139,31 @@ def check(torch, module, kept, inputs, integers):
         raise ValueError(f"the module has a backward pass of its own, {own}, which Leat does not call")
     kept.restore()
     later = Kept(torch, module)
-    _check_attributes(torch, module, kept, later, inputs, integers)
+    trained = [value for value in module.parameters() if value.requires_grad]
+
+    def run(state, rows, seed=1, change=lambda: None):
+        """Outputs and gradients in training; None: there are none."""
+        state.restore()
+        state.restore_attributes()
+        torch.manual_seed(seed)
+        try:
+            change()
+            with torch.enable_grad():
+                made = module(rows.clone())
+                gradients = torch.autograd.grad(made.square().mean(), trained, allow_unused=True)
+        except Exception:  # noqa: BLE001, nothing is concluded
+            return None
+        dense = [np.zeros(()) if g is None else (g.to_dense() if g.is_sparse else g).numpy() for g in gradients]
+        return [made.detach().numpy(), *dense]
+
+    for batches in _compare.kinds_of_rows(inputs, min(tables_of(torch, module), default=0)):
+        rows = torch.from_numpy(batches[0])
+        rows = rows.long() if integers else rows
+        expected = run(later, rows)
+        if expected is not None and all(np.isfinite(values).all() for values in expected):
+            _check_random(torch, module, lambda seed: run(later, rows, seed))
+            _check_attributes(torch, kept, later, expected, functools.partial(run, rows=rows))
+            break
     for scale in (1000, -1000):  # a constraint shows where no parameter is within its bounds
         with _writes_refused(torch, module, named, kept, scale), contextlib.suppress(Exception), torch.no_grad():
             module(zeros)
@@ -143,8 +173,9 @@ def check(torch, module, kept, inputs, integers):
 
 # ---- what is seen while the code runs
 
-# Methods of a tensor that return a truth value or a number of Python.
-_TO_PYTHON = ("__bool__", "item", "__float__", "__int__", "tolist")
+# Methods and functions of tensors that return a truth value, numbers of Python or an array.
+_TRUTHS = ("__bool__", "equal", "allclose", "is_nonzero")
+_TO_PYTHON = (*_TRUTHS, "item", "__float__", "__int__", "__index__", "tolist", "numpy", "__array__")
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 
 
@@ -161,7 +192,7 @@ def _watched(torch, module, rows):
             if name in _TO_PYTHON:
                 stack = traceback.extract_stack(limit=3)[:-1]
                 caller = stack[0 if stack[1].filename == torch.overrides.__file__ else 1]  # PyTorch 1 has a frame between
-            if caller and not caller.filename.startswith(package) and _decides(caller, name == "__bool__"):
+            if caller and not caller.filename.startswith(package) and _decides(caller, name in _TRUTHS):
                 place = f"{os.path.basename(caller.filename)}:{caller.lineno} ({caller.line})"
                 found.append(f"the module decides by values in {place}: its export would go one way for all rows; torch.where "
                              "decides for each")
@@ -232,6 +263,81 @@ def _own_backward(torch, made):
     return None
 
 
+# ---- what the code draws at random
+
+@contextlib.contextmanager
+def undropped(torch, rates):
+    """PyTorch's dropout drops nothing. `rates` gets those that it was called with in training."""
+    functional = torch.nn.functional
+    attention = getattr(functional, "scaled_dot_product_attention", None)  # PyTorch 1 has none
+
+    def dropout(input, p=0.5, training=True, inplace=False):
+        if training and p > 0:
+            rates.append(float(p))
+        return input
+
+    def attend(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **options):
+        if dropout_p > 0:
+            rates.append(float(dropout_p))
+        return attention(query, key, value, attn_mask, 0.0, is_causal, **options)
+
+    kept = [(functional, "dropout", functional.dropout), (torch, "dropout", torch.dropout)]
+    functional.dropout = dropout
+    torch.dropout = lambda input, p, train: dropout(input, p, train)
+    if attention is not None:
+        kept.append((functional, "scaled_dot_product_attention", attention))
+        functional.scaled_dot_product_attention = attend
+    try:
+        yield
+    finally:
+        for home, name, function in kept:
+            setattr(home, name, function)
+
+
+def _check_random(torch, module, run):
+    """Raises ValueError if outputs or gradients differ from call to call, although no dropout drops anything."""
+    with undropped(torch, []):
+        number = _compare.random_call(run)
+        if number is None:
+            return
+        calls = [_calls(torch, run, seed) for seed in (0, number)]
+    names = {child: name for name, child in module.named_modules()}
+    # The first to end is the innermost: what it gets is the same, and what it makes is not.
+    later = {key: values for key, *values in calls[1]}
+    found = next((key[0] for key, given, made in calls[0]
+                  if key in later and _alike(torch, given, later[key][0]) and not _alike(torch, made, later[key][1])), module)
+    raise ValueError(f"{_torch_modules.place_of(names[found], found)} computes at random in training, by no dropout of PyTorch: its "
+                     "export would keep one draw")
+
+
+def _calls(torch, run, seed):
+    """Of each call of a module inside, as they end: (the module and the number of its call, tensors given, tensors made)."""
+    calls, given, counts = [], [], {}
+
+    def tensors(values):
+        values = values if isinstance(values, (tuple, list)) else [values]
+        return [value.detach().clone() for value in values if isinstance(value, torch.Tensor)]
+
+    def end(child, _, made):
+        counts[child] = counts.get(child, 0) + 1
+        calls.append(((child, counts[child]), given.pop(), tensors(made)))
+
+    hooks = torch.nn.modules.module
+    handles = [hooks.register_module_forward_pre_hook(lambda _, values: given.append(tensors(values))),
+               hooks.register_module_forward_hook(end)]
+    try:
+        with _compare.drawn(seed):
+            run(seed)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+def _alike(torch, a, b):
+    return len(a) == len(b) and all(_same(torch, x, y) for x, y in zip(a, b))
+
+
 # ---- what the code leaves behind
 
 @contextlib.contextmanager
@@ -261,56 +367,36 @@ def _same(torch, a, b):
     return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
-# Counts that are round after a call, before it, and never.
-_AHEAD = (10**6 - 1, 10**6, 999_983)
-
-
-def _check_attributes(torch, module, kept, later, inputs, integers):
+def _check_attributes(torch, kept, later, expected, run):
     """Raises ValueError if outputs or gradients depend on attributes that calls change: the export has one value of them."""
+    later.restore_attributes()
     changed = kept.changed()
     if not changed:
         return
-    trained = [value for value in module.parameters() if value.requires_grad]
-    tables = [child.num_embeddings for child in module.modules() if isinstance(child, torch.nn.Embedding)]
-
-    def run(state, attributes=(), number=0):
-        state.restore()
-        state.restore_attributes()
-        torch.manual_seed(1)
-        try:
-            for _, holder, key in attributes:
-                value = holder[key]
-                holder[key] = torch.full_like(value, number) if isinstance(value, torch.Tensor) else type(value)(number)
-            with torch.enable_grad():
-                made = module(rows)
-                gradients = torch.autograd.grad(made.square().mean(), trained, allow_unused=True)
-        except Exception:  # noqa: BLE001, nothing is concluded
-            return None
-        dense = [np.zeros(()) if g is None else (g.to_dense() if g.is_sparse else g).numpy() for g in gradients]
-        return [made.detach().numpy(), *dense]
 
     def differs(made):
         return made is not None and any(_compare.differs(a, b) for a, b in zip(expected, made))
+
+    def differs_at(number, attributes):
+        def change():
+            for _, holder, key in attributes:
+                value = holder[key]
+                holder[key] = torch.full_like(value, number) if isinstance(value, torch.Tensor) else type(value)(number)
+        return differs(run(later, change=change))
 
     def refuse(attributes):
         raise ValueError(f"what the module computes depends on {', '.join([name for name, *_ in attributes][:5])}, which its forward "
                          "changes: its export would keep one value")
 
-    for batches in _compare.kinds_of_rows(inputs, min(tables, default=0)):
-        rows = torch.from_numpy(batches[0])
-        rows = rows.long() if integers else rows
-        expected = run(later)
-        if expected is None or not all(np.isfinite(values).all() for values in expected):
-            continue
-        again = {(id(holder), key) for _, holder, key in later.changed()}
-        if differs(run(kept)):
-            refuse(changed)
-        later.restore_attributes()
-        counted = [entry for entry in changed if (id(entry[1]), entry[2]) in again and _is_count(torch, entry[1][entry[2]])]
-        for number in _AHEAD if counted else ():
-            if differs(run(later, counted, number)):
-                refuse([entry for entry in counted if differs(run(later, [entry], number))] or counted)
-        return
+    run(later)
+    again = {(id(holder), key) for _, holder, key in later.changed()}
+    if differs(run(kept)):
+        refuse(changed)
+    later.restore_attributes()
+    counted = [entry for entry in changed if (id(entry[1]), entry[2]) in again and _is_count(torch, entry[1][entry[2]])]
+    for number in _compare.AHEAD if counted else ():
+        if differs_at(number, counted):
+            refuse([entry for entry in counted if differs_at(number, [entry])] or counted)
 
 
 def _is_count(torch, value):

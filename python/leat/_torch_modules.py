@@ -77,6 +77,20 @@ def place_of(name, module):
     return f"{name or 'the module'} ({type(module).__name__})"
 
 
+# What other modules are made into, by the package of PyTorch: it has none of their Python code.
+_MADE = {"torch.jit.": "is TorchScript; pass the module that it was made from",
+         "torch._dynamo.": "is compiled by torch.compile; pass the module that it was made from, _orig_mod"}
+
+
+def check_form(module):
+    """Raises ValueError for modules that were made from others."""
+    for name, child in module.named_modules():
+        for kind in type(child).__mro__:
+            for package, text in _MADE.items():
+                if kind.__module__.startswith(package):
+                    raise ValueError(f"{place_of(name, child)} {text}")
+
+
 def check(module):
     """Raises ValueError with the first module that is not known to be trained as PyTorch does, and its option."""
     for name, child in module.named_modules():

@@ -10,24 +10,24 @@ _OTHERWISE = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan"
 
 def scalar(value):
     """One value, or a list or dict of values, on one line."""
+    if hasattr(value, "tolist"):  # numbers of numpy, of which some are Python's, too, but are written otherwise
+        value = value.tolist()
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(value)
+        return int.__repr__(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"a setting is {value}; it must be finite")
-        return repr(value)
+        return float.__repr__(value)
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key(k)}: {scalar(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(scalar(v) for v in value) + "]"
-    if hasattr(value, "item"):  # a number of numpy
-        return scalar(value.item())
     raise TypeError(f"a setting is of the type {type(value).__name__}; use numbers, strings, lists and dicts")
 
 

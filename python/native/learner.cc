@@ -289,6 +289,20 @@ PyObject* DescribeLearner(PyObject* self, PyObject*) {
   });
 }
 
+PyObject* Ids(PyObject* self, void*) {
+  return Guarded([&]() -> PyObject* {
+    const std::vector<uint32_t> limits = LearnerOf(self).learner.model().feature_ids();
+    Ref list(PyList_New(static_cast<Py_ssize_t>(limits.size())));
+    if (!list) return nullptr;
+    for (size_t i = 0; i < limits.size(); ++i) {
+      PyObject* const limit = PyLong_FromUnsignedLong(limits[i]);
+      if (limit == nullptr || PyList_SetItem(list.get(), static_cast<Py_ssize_t>(i), limit) != 0)
+        return nullptr;
+    }
+    return list.release();
+  });
+}
+
 PyObject* Steps(PyObject* self, void*) {
   return Guarded([&] {
     SharedLearner& shared = LearnerOf(self);
@@ -322,9 +336,14 @@ bool AddLearnerType(PyObject* module) {
       {"load", Load, METH_VARARGS, "load(state, steps, events)"},
       {"describe", DescribeLearner, METH_NOARGS, "describe() -> dict"},
       {nullptr, nullptr, 0, nullptr}};
-  static PyGetSetDef properties[] = {{"steps", Steps, nullptr, "Steps so far.", nullptr},
-                                     {"events", Events, nullptr, "Rows learned so far.", nullptr},
-                                     {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  static PyGetSetDef properties[] = {
+      {"steps", Steps, nullptr, "Steps so far.", nullptr},
+      {"events", Events, nullptr, "Rows learned so far.", nullptr},
+      {"ids", Ids, nullptr,
+       "For each input: if > 0, a whole number below it indexes a table. Empty: "
+       "no input does.",
+       nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static char doc[] =
       "Learner(settings, name, data, features, labels)\n\nA model that learns in this process. `settings`: "
       "YAML with "

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
+#include <charconv>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -64,13 +64,14 @@ void Learner::CheckIds(std::span<const float> features) const {
   for (size_t i = 0; i < features.size(); ++i) {
     const size_t column = i % ids_.size();
     const float id = features[i];
-    // Fractions are cut off, as the model's cast to an integer does.
-    if (ids_[column] == 0 || (id > -1 && id < static_cast<float>(ids_[column]))) continue;
+    if (ids_[column] == 0) continue;
+    const bool within = id >= 0 && id < static_cast<float>(ids_[column]);
+    if (within && id == static_cast<float>(static_cast<uint32_t>(id))) continue;
     char text[32];
-    std::snprintf(text, sizeof text, "%g", static_cast<double>(id));
+    *std::to_chars(text, text + sizeof text - 1, id).ptr = '\0';
     throw std::invalid_argument("row " + std::to_string(i / ids_.size()) + ", column " +
                                 std::to_string(column) + ": id " + text + " is not in the model's table of " +
-                                std::to_string(ids_[column]) + " rows; must be from 0 to " +
+                                std::to_string(ids_[column]) + " rows; must be a whole number from 0 to " +
                                 std::to_string(ids_[column] - 1));
   }
 }

@@ -86,13 +86,15 @@ TEST(Learner, RefusesIdsThatAreInNoTable) {
   const auto predict = [&] { learner.Predict(features, scores); };
   features[77] = 5;  // in the second batch
   const std::string text =
-      "row 38, column 1: id 5 is not in the model's table of 5 rows; must be from 0 to 4";
+      "row 38, column 1: id 5 is not in the model's table of 5 rows; must be a whole number from 0 to 4";
   EXPECT_EQ(why(learn), text);
   EXPECT_EQ(why(predict), text);
-  for (const float id : {-1.0f, NAN, INFINITY, 1e9f}) {
+  for (const float id : {-1.0f, NAN, INFINITY, 1e9f, 1.5f, 4.7f, -0.4f, 1e-20f}) {
     features[77] = id;
     EXPECT_NE(why(learn), "") << id;
   }
+  features[77] = 3.9999998f;
+  EXPECT_EQ(why(predict).find("row 38, column 1: id 3.9999998 is not"), 0u);
   EXPECT_EQ(learner.Save(), before);
   features[77] = 4;
   EXPECT_EQ(why(learn), "");

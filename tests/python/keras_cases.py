@@ -1,5 +1,7 @@
 """Networks of Keras that are trained by both: each type of layer that leat.Keras admits, with its options."""
 
+import random
+
 import numpy as np
 
 VECTOR, IMAGE, SEQUENCE, IDS = (6,), (6, 6, 2), (4, 6), (4,)
@@ -224,3 +226,66 @@ def check_own_training_refused(keras, method):
                        r"keras.Model\(model.inputs, model.outputs\) is the network alone$"):
         leat.Keras(model).export(VECTOR)
     leat.Keras(keras.Model(model.inputs, model.outputs)).export(VECTOR)
+
+
+class Choices:
+    """The code of layers of a user's own, by what is wrong with it. `last`: what it counts."""
+
+    last = 0
+
+    def at_random(self, keras, x, training):
+        return 0 * x if training and random.random() < 1e-6 else x
+
+    def at_random_by_numpy(self, keras, x, training):
+        return 0 * x if training and np.random.rand() > 0.99 else x
+
+    def noisy(self, keras, x, training):
+        return x + 0.003 * keras_random(keras)(keras_shape(keras)(x)) if training else x
+
+    def counted(self, keras, x, training):
+        if training:
+            self.last += 1
+        return 0 * x if self.last > 100 else x
+
+    def counted_inside(self, keras, x, training):
+        self.counts["calls"] = self.counts.get("calls", 0) + 1
+        return x / (1 + 1e-5 * self.counts["calls"])
+
+    def at_the_end(self, keras, x, training):
+        if training:
+            self.last += 1
+        return x
+
+    def rate_of_zero(self, keras, x, training):
+        return 0 * x if training and random.random() < 0.0 else x
+
+
+def keras_random(keras):
+    return keras.random.normal if hasattr(keras, "random") else __import__("tensorflow").random.normal
+
+
+def keras_shape(keras):
+    return keras.ops.shape if hasattr(keras, "ops") else __import__("tensorflow").shape
+
+
+CODE = {"at_random": "computes at random in training, in mine .Own.: its export would keep one draw$",
+        "at_random_by_numpy": "computes at random in training, in mine .Own.:", "noisy": "computes at random in training, in mine .Own.:",
+        "counted": "^what the model computes depends on last of the layer mine .Own., which its calls change: its export would keep one "
+                   "value$",
+        "counted_inside": "depends on counts of the layer mine .Own.", "at_the_end": None, "rate_of_zero": None}
+
+
+def check_own_code(keras, name):
+    import leat
+
+    class Own(keras.layers.Layer):
+        def call(self, x, training=None):
+            return getattr(Choices, name)(self, keras, x, training)
+
+    layer = Own(name="mine")
+    layer.last, layer.counts = 0, {}
+    build = lambda L, x: layer(L.Dense(5)(x))  # noqa: E731
+    if CODE[name]:
+        check_refused(keras, CODE[name], build, VECTOR)
+    else:
+        leat.Keras(model_of(keras, build, VECTOR)).export(VECTOR)

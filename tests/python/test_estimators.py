@@ -126,6 +126,40 @@ def test_layers_of_ones_own(rows):
         leat.Classifier(model).fit(X, np.arange(400) % 3)
 
 
+def test_a_model_has_as_many_classes_as_the_labels(rows):
+    X, y = rows
+    model = [layers.Dense(3)]
+    for call in (lambda c: c.fit(X, y), lambda c: c.partial_fit(X, y, classes=[0, 1])):
+        with pytest.raises(ValueError, match="^the model tells 3 classes apart; the labels have 2; partial_fit takes `classes` that no "
+                           "label has yet$"):
+            call(leat.Classifier(model))
+    assert leat.Classifier(model).partial_fit(X, y, classes=range(3)).predict_proba(X).shape == (400, 3)
+    for outputs, loss in ((2, None), (1, "sigmoid_cross_entropy")):  # even if all labels are one class
+        assert leat.Classifier([layers.Dense(outputs)], loss=loss, epochs=1).fit(X, 0 * y).predict_proba(X).shape == (400, 1)
+
+
+@pytest.mark.parametrize("kind", [leat.Classifier, leat.Regressor])
+def test_ids_are_whole_numbers(kind):
+    X = np.arange(9).reshape(-1, 1)
+    y = X[:, 0] % 2
+    estimator = kind([layers.Embedding(size=9, units=2), layers.Flatten(), layers.Dense(1 + (kind is leat.Classifier))], epochs=2)
+    expected = estimator.fit(X, y).predict(X)
+    np.testing.assert_array_equal(estimator.predict(X.astype(float)), expected)
+    for wrong in (1.5, 8.7, 8.999999, -0.4, 1e-20):
+        Z = np.where(X == 4, wrong, X)
+        said = f"^row 4, column 0: id {wrong} is not in the model's table of 9 rows; must be a whole number from 0 to 8$"
+        for call in (estimator.predict, lambda Z: estimator.partial_fit(Z, y), lambda Z: estimator.fit(Z, y)):
+            with pytest.raises(ValueError, match=said):
+                call(Z)
+
+
+def test_settings_that_numpy_has_made(rows):
+    X, y = rows
+    made, plain = (leat.Classifier([layers.Dense(2, init={"constant": one})], optimizer=leat.SGD(rate), epochs=1, random_state=1).fit(X, y)
+                   for one, rate in ((np.float64(1), np.logspace(-4, -2, 3)[1]), (1.0, 0.001)))
+    np.testing.assert_array_equal(made.predict_proba(X), plain.predict_proba(X))
+
+
 def test_in_a_pipeline(rows):
     from sklearn.model_selection import cross_val_score
     from sklearn.pipeline import make_pipeline

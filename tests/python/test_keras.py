@@ -99,6 +99,12 @@ def test_layers_of_the_users_own_that_add_to_a_step(keras, text, options):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("name", keras_cases.CODE)
+def test_code_that_draws_or_counts(keras, name):
+    keras_cases.check_own_code(keras, name)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["train_step", "compute_loss"])
 def test_models_with_a_training_of_their_own(keras, method):
     keras_cases.check_own_training_refused(keras, method)

@@ -37,6 +37,12 @@ def test_layers_of_the_users_own_that_add_to_a_step(keras, text, options):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("name", keras_cases.CODE)
+def test_code_that_draws_or_counts(keras, name):
+    keras_cases.check_own_code(keras, name)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["train_step", "compute_loss"])
 def test_models_with_a_training_of_their_own(keras, method):
     keras_cases.check_own_training_refused(keras, method)
@@ -83,3 +89,36 @@ def test_a_layer_of_the_users_own_is_compared(keras):
             return keras.ops.matmul(x, self.w)
 
     leat.Keras(keras.Sequential([keras.layers.Input((5,)), Own()])).export((5,))
+
+
+@pytest.mark.long
+def test_what_decides_by_values_or_the_number_of_rows_is_refused(keras):
+    import leat
+
+    class Own(keras.layers.Layer):
+        def __init__(self, small):
+            super().__init__()
+            self.small = small
+
+        def call(self, x):
+            return x if self.small(x) else x / 100
+
+    def model(small):
+        inputs = keras.Input((5,))
+        return keras.Model(inputs, keras.layers.Dense(3)(Own(small)(inputs)))
+
+    def largest(x):
+        return isinstance(x, keras.KerasTensor) or x.device.type == "meta" or float(keras.ops.max(keras.ops.abs(x))) < 50
+
+    with pytest.raises(ValueError, match="^for rows 300 times as large, the exported network computes otherwise"):
+        leat.Keras(model(largest)).export((5,))
+    with pytest.raises(ValueError, match="^40 rows are computed otherwise than 8"):
+        leat.Keras(model(lambda x: x.shape[0] is None or x.shape[0] < 9)).export((5,))
+
+    class Clipped(keras.layers.Layer):
+        def call(self, x, training=False):
+            return keras.ops.clip(x, -50, 50) if training else x
+
+    inputs = keras.Input((5,))
+    with pytest.raises(ValueError, match="^for rows 300 times as large, .*a step of Keras moves it by"):
+        leat.Keras(keras.Model(inputs, keras.layers.Dense(3)(Clipped()(inputs)))).export((5,))

@@ -382,9 +382,9 @@ def test_ids_that_are_in_no_table():
     y = np.array([0, 1, 2])
     classifier = leat.Classifier(apart, optimizer=leat.SGD(0.1), random_state=1).fit(X, y)
     before = classifier.state_dict()["table.weight"].clone()
-    for wrong in (7, -1, 1e9):
+    for wrong in (7, -1, 1e9, 1.5, -0.25):
         X[2, 1] = wrong
-        said = f"^row 2, column 1: id {wrong:g} is not in the model's table of 7 rows; must be from 0 to 6$".replace("+", "[+]")
+        said = f"^row 2, column 1: id {wrong:g} is not in the model's table of 7 rows; must be a whole number from 0 to 6$".replace("+", "[+]")
         for call in (lambda: classifier.predict(X), lambda: classifier.partial_fit(X, y),
                      lambda: leat.Classifier(apart, random_state=1).fit(X, y)):
             with pytest.raises(ValueError, match=said):
@@ -616,6 +616,111 @@ def test_what_decides_by_values_is_refused():
     learner_of_module(module_of(checked), (5,))
 
 
+def divided(module, x):
+    largest = x.abs().max().item()
+    return module.l(x / max(largest, 50.0))
+
+
+def without_outliers(module, x):
+    return module.l(x) if torch_len(x[x.abs() > 50]) == 0 else module.l(x / 100)
+
+
+def torch_len(x):
+    return len(x.nonzero())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_what_decides_by_values_in_other_ways(exporter):
+    """Rows of usual sizes all go one way, and the way back to Python is not seen."""
+    torch = pytest.importorskip("torch")
+    scaled = "^for rows 300 times as large, .* outputs differ by|cannot export|mixes the rows"  # by dynamo
+    refused(scaled, module_of(divided), exporter=exporter)
+    refused(scaled, module_of(without_outliers), exporter=exporter)
+    refused(scaled, module_of(lambda s, x: [s.l(x / 100**i) for i in range(1 + int((x.abs() > 50).any()))][-1]), exporter=exporter)
+    refused("decides by values|cannot export", module_of(lambda s, x: s.l(x) if torch.equal(x, x.clamp(-50, 50)) else s.l(x / 100)),
+            exporter=exporter)
+    beside = module_of(lambda s, x: s.l(torch.cat([s.table(x[:, 0].long()), divided_alone(x[:, 1:])], 1)), table=torch.nn.Embedding(7, 2))
+    refused(scaled, beside, (4,), exporter)
+    learner_of_module(module_of(lambda s, x: s.l(x.clamp(-50, 50) / 100 + torch.where(x.abs() > 50, x, 0))), (5,), exporter=exporter)
+
+
+def divided_alone(x):
+    largest = x.abs().max().item()
+    return x / max(largest, 50.0)
+
+
+@pytest.mark.long
+def test_what_decides_by_the_number_of_rows_is_refused():
+    torch = pytest.importorskip("torch")
+    refused("^40 rows are computed otherwise than 8, by .*: the export would have one way for any number of rows$",
+            module_of(lambda s, x: s.l(x) if len(x) <= 8 else s.l(x / 100)), exporter="torchscript")
+    refused("^1 rows are computed otherwise than 8", module_of(lambda s, x: s.l(x) if len(x) > 1 else s.l(x / 100)),
+            exporter="torchscript")
+    refused("^40 rows are", module_of(lambda s, x: s.l(x) if len(x) <= 8 or not s.training else s.l(x.detach() / 100)),
+            exporter="torchscript")
+    learner_of_module(torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 3)), (5,))
+
+
+@pytest.mark.long
+def test_what_is_drawn_in_training_is_refused():
+    """However unlikely a choice is. A rate of 0 is none."""
+    torch = pytest.importorskip("torch")
+    import random
+
+    def skipping(drawn):
+        return module_of(lambda s, x: s.l(x if s.training and drawn() else s.a(x)), a=torch.nn.Linear(5, 5))
+
+    text = " computes at random in training, by no dropout of PyTorch: its export would keep one draw$"
+    for drawn in (lambda: random.random() < 1e-6, lambda: random.uniform(0, 1) > 0.999, lambda: np.random.rand() < 0.01,
+                  lambda: random.randint(0, 9) == 0):
+        refused("^the module .Made." + text, skipping(drawn))
+        refused("^1 .Made." + text, torch.nn.Sequential(torch.nn.Linear(5, 5), skipping(drawn), torch.nn.Linear(3, 3)))
+    for rate in (0.0, -1.0):
+        learner_of_module(skipping(lambda rate=rate: random.random() < rate or np.random.rand() < rate), (5,))
+    noise = module_of(lambda s, x: s.l(x + 0.003 * torch.randn_like(x) if s.training else x))
+    refused("^1 .Made." + text, torch.nn.Sequential(torch.nn.Linear(5, 5), noise))
+    dropped = torch.nn.Sequential(torch.nn.Linear(5, 5), torch.nn.Dropout(0.5), torch.nn.Linear(5, 3))
+    state = random.getstate(), torch.get_rng_state().tolist()
+    learner_of_module(dropped, (5,))
+    assert (random.getstate(), torch.get_rng_state().tolist()) == state
+
+
+@pytest.mark.long
+def test_modules_that_were_made_from_others():
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    net = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+    script = " is TorchScript; pass the module that it was made from$"
+    for made in (torch.jit.script(net), torch.jit.trace(net, torch.zeros(2, 5))):
+        refused(r"^the module \(\w+\)" + script, made)
+        refused(r"^0 \(\w+\)" + script, nn.Sequential(made, nn.Linear(3, 3)))
+    refused("^the module .OptimizedModule. is compiled by torch.compile; pass the module that it was made from, _orig_mod$",
+            torch.compile(net))
+    refused("^0 .OptimizedModule. is compiled", nn.Sequential(torch.compile(net)))
+    learner_of_module(torch.compile(net)._orig_mod, (5,))
+    net.compile(backend=lambda graph, rows: pytest.fail("it was compiled"))
+    compiled = net._compiled_call_impl
+    learner_of_module(net, (5,))
+    assert net._compiled_call_impl is compiled
+    for lazy, name in ((nn.LazyLinear(3), "weight"), (nn.LazyBatchNorm1d(affine=False), "running_mean")):
+        with pytest.raises(ValueError, match=f"^1.{name} has no shape yet; pass a batch through the module first$"):
+            leat.Torch(nn.Sequential(nn.Linear(5, 3), lazy), (5,)).export((5,))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_a_causal_mask_among_the_buffers(exporter):
+    torch = pytest.importorskip("torch")
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(4)
+
+    def forward(s, x):
+        return s.l(s.a(x, x, x, attn_mask=s.mask, need_weights=False)[0].mean(1)[:, :5])
+
+    module = module_of(forward, a=torch.nn.MultiheadAttention(6, 2, batch_first=True), mask=mask)
+    assert_trained_alike(module, (4, 6), exporter, moves=["a.in_proj_weight"], stays=["mask"])
+
+
 @pytest.mark.long
 def test_a_module_keeps_what_its_code_counts():
     torch = pytest.importorskip("torch")
@@ -705,7 +810,7 @@ def test_what_pytorch_1_does_not_have(monkeypatch):
                            "1.num_batches_tracked"]
     assert named["2.weight"] is net[0].weight and named["1.running_var"] is net[1].running_var
     monkeypatch.delattr(torch.nn.functional, "scaled_dot_product_attention", raising=False)
-    with _torch._undropped(torch, []):
+    with _torch.undropped(torch, []):
         pass
     assert not hasattr(torch.nn.functional, "scaled_dot_product_attention")
 
