@@ -39,11 +39,14 @@ simdjson::error_code ParseList(const FieldWriter& field, ondemand::value value, 
     ondemand::value element;
     if (const auto error = std::move(item).get(element)) return error;
     ondemand::json_type type;
-    const bool unknown = element.type().get(type) != simdjson::SUCCESS;
-    if (unknown || type != ondemand::json_type::number) {
-      *reason =
-          field.name() + ": holds " +
-          (unknown ? Quoted(TextOf(element)) + ", which is not a number" : "something that is not a number");
+    if (const auto error = element.type().get(type)) {
+      const std::string_view token = TextOf(element);
+      if (!IsNaN(token) && !IsInfinity(token)) return error;
+      *reason = field.name() + ": holds " + Quoted(token) + ", which is not a number";
+      return simdjson::SUCCESS;
+    }
+    if (type != ondemand::json_type::number) {
+      *reason = field.name() + ": holds something that is not a number";
       return simdjson::SUCCESS;
     }
     double number;
