@@ -190,7 +190,7 @@ def _labels(outputs):
 def _compare_copies(steps, rows):
     """Raises ValueError if outputs depend on the number of rows."""
     many = np.concatenate(_compare.COPIES * [rows])
-    _compare.check_count(1, [steps.called(rows)[:1]], lambda: [steps.called(rows[:1])])
+    _compare.check_count(1, [steps.called(rows)[-1:]], lambda: [steps.called(rows[-1:])])
     for training in (False, True):
         _compare.check_count(len(many), _compare.COPIES * [steps.called(rows, training)],
                              lambda training=training: np.split(steps.called(many, training), _compare.COPIES))

@@ -362,7 +362,7 @@ def _made(kept, steps, rows, trains):
 def _compare_copies(kept, steps, rows):
     """Raises ValueError if outputs or gradients depend on the number of rows."""
     few, many = _made(kept, steps, rows, False)[0], np.concatenate(_compare.COPIES * [rows])
-    _compare.check_count(1, [few[:1]], lambda: _made(kept, steps, rows[:1], False))
+    _compare.check_count(1, [few[-1:]], lambda: _made(kept, steps, rows[-1:], False))
     _compare.check_count(len(many), _compare.COPIES * [few],
                          lambda: np.split(_made(kept, steps, many, False)[0], _compare.COPIES))
     _compare.check_count(len(many), _made(kept, steps, rows, True), lambda: _made(kept, steps, many, True))
