@@ -143,9 +143,16 @@ class Trial:
         """For each input: the number of ids that it takes; 0: it takes numbers. Empty: all do."""
         return self._learner.ids
 
-    def predict(self, rows):
+    def predict(self, rows, most):
+        """The outputs for rows. Raises Unfit if the network does not take them, or, where the rate is limited by `most`, if some
+        outputs are not finite: nor are they silently others."""
         scores = np.empty((len(rows), self._outputs), np.float32)
-        self._learner.predict(np.ascontiguousarray(rows.reshape(len(rows), -1)), scores)
+        try:
+            self._learner.predict(np.ascontiguousarray(rows.reshape(len(rows), -1)), scores)
+        except ValueError as e:
+            raise Unfit(str(e)) from e
+        if most < np.inf and not np.isfinite(scores).all():
+            raise Unfit("Leat's outputs are not finite")
         return scores
 
     def step(self, rows, labels):

@@ -45,7 +45,7 @@ LAYERS = {
     "Dropout": _DROPOUT, "SpatialDropout1D": _DROPOUT, "SpatialDropout2D": _DROPOUT, "GaussianNoise": Options(stddev=Is(0, 0.0)),
     "GaussianDropout": _DROPOUT, "AlphaDropout": _DROPOUT,
 }
-# What every layer has: judged by itself, or without influence on how it trains.
+# Options of every layer: another check judges them, or they have no influence on how it trains.
 _OF_LAYERS = "trainable name dtype dynamic autocast seed force_generator rng_type"
 _JUDGED = ("_initializer", "_regularizer", "_constraint")
 

@@ -77,7 +77,7 @@ def place_of(name, module):
     return f"{name or 'the module'} ({type(module).__name__})"
 
 
-# What other modules are made into, by the package of PyTorch: it has none of their Python code.
+# Packages of PyTorch whose modules were made from others, and have none of their Python code.
 _MADE = {"torch.jit.": "is TorchScript; pass the module that it was made from",
          "torch._dynamo.": "is compiled by torch.compile; pass the module that it was made from, _orig_mod"}
 
