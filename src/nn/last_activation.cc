@@ -18,7 +18,7 @@ using graph::Value;
 constexpr float kUnbounded = std::numeric_limits<float>::infinity();
 constexpr int kDepth = 8;  // of the functions that are compared
 
-// What is known of all elements of a value.
+// Facts that hold for all elements of a value.
 struct Known {
   float low = -kUnbounded, high = kUnbounded;
   bool rearranged = false;  // those of a relu or log-softmax

@@ -21,7 +21,7 @@ std::string StringAttribute(const FileNode& node, std::string_view name, const s
 std::optional<std::vector<int64_t>> IntsAttribute(const FileNode& node, std::string_view name);
 const Tensor* TensorAttribute(const FileNode& node, std::string_view name);
 
-// What a Cast makes.
+// The type of a Cast's result.
 struct CastTarget {
   DType type;
   bool is_bool;

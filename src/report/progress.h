@@ -79,8 +79,8 @@ class Progress {
   Duration Oldest(Time now) const { return lag_.Oldest(now); }
 
   // Records that do not fit the schema, by what all workers have reported, and the last one with its reason.
-  // Those of a split that is read again are reported again. At the end of a job all that it has not trained
-  // is known, and they are no more than that.
+  // A split that is read again has its dead letters reported again. Once a job has finished, the events that
+  // it has not trained are known, and the count is at most their number.
   struct DeadLetters {
     uint64_t count = 0;
     std::string last;

@@ -191,7 +191,7 @@ TEST(Schema, NoTwoValuesOfACategoryAreTheSame) {
   EXPECT_EQ(error("[1, 01, 001, true, yes, 1.5, 15]"), "");
 }
 
-// What a value means does not depend on the format.
+// The meaning of a value does not depend on the format.
 TEST(Decoders, ACategoryComparesNumbersAndBooleansByValue) {
   const std::string fields =
       "fields:\n  k: {type: category, values: [1, 2.0, 007]}\n  b: {type: category, values: [True, False]}\n"

@@ -83,8 +83,7 @@ class CsvDecoder final : public Decoder {
     return why + "; has the file another encoding (files: encoding: latin-1)?";
   }
 
-  // What is no number at first sight may have blanks around it in quotes, as programs with columns of a fixed
-  // width write.
+  // Programs with columns of a fixed width write blanks around a number, inside the quotes.
   [[gnu::noinline]] Misfit WriteNoNumber(const FieldWriter& field, std::string_view value,
                                          const Row& row) const {
     if (const std::string_view bare = TrimBlanks(value); bare.size() < value.size()) {

@@ -1,4 +1,4 @@
-// What a category compares: numbers and booleans by their value, all other texts by their bytes.
+// Values of a category: numbers and booleans are compared by value, all other texts by their bytes.
 #pragma once
 
 #include <algorithm>
