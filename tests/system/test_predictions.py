@@ -6,7 +6,9 @@ import json
 import os
 import pathlib
 import signal
+import struct
 
+import numpy as np
 import pytest
 
 import leat
@@ -50,6 +52,14 @@ def payments(path, broker, topic, strategy="async", layers="", name=None):
     return path
 
 
+def counted(score):
+    """The bin in which a job counts a score: exponent and seven bits of the fraction of the score or, above 0.5, of 1 - score."""
+    def tail(value):
+        return max(struct.unpack("<I", struct.pack("<f", value))[0] >> 16, (127 - 16 << 7) - 1)
+
+    return tail(score) if score < 0.5 else 2 * tail(0.5) + 1 - tail(np.float32(1) - np.float32(score))
+
+
 def auc(scores, labels):
     """The share of pairs of both classes in which the positive one has the higher score."""
     ranked = sorted(zip(scores, labels))
@@ -82,9 +92,12 @@ def test_the_scores_are_those_that_the_job_counts(tmp_path, broker, strategy):
     assert len(found) == count and found.keys() == labels.keys()
     assert summary["predictions"] == {"published": count, "behind": 0, "rescored": 0}, summary["predictions"]
     assert all(record["key"] == f"of partition {partition}".encode() for (partition, _), record in found.items())
-    measured = auc([found[place]["score"] for place in labels], list(labels.values()))
-    again = {key: summary.get(key) for key in ["late", "regranted_leases", "overdue_leases", "evictions", "steps", "events"]}
-    assert measured > 0.55 and measured == pytest.approx(summary["auc"], abs=0.003), f"the job has counted other scores: {again}"
+    measured = auc([counted(found[place]["score"]) for place in labels], list(labels.values()))
+    # A lane that changes hands is scored by both workers. Each of these events can move the figure a little.
+    twice = summary["since_start"]["events"] / count - 1
+    again = {key: summary.get(key) for key in ["late", "regranted_leases", "overdue_leases", "evictions", "steps"]}
+    assert twice == 0 or twice > 0 and any(again[key] for key in list(again)[:4]), f"{twice:+} were scored: {again}"
+    assert measured > 0.55 and measured == pytest.approx(summary["auc"], abs=1e-9 + 4 * twice), f"other scores: {again}"
     assert broker.committed(topic + "-predictions", topic, 0) == count // 2
 
 
