@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -702,6 +703,18 @@ void CheckCommand(const CLI::App& app, std::string_view word) {
                               (nearest.empty() ? "; see leat --help" : "; did you mean '" + nearest + "'?"));
 }
 
+// An empty text is a shell's variable that is not set, as in --resume "$DIR"; NaN passes every range.
+void CheckValues(CLI::App* app) {
+  for (CLI::App* command : app->get_subcommands([](CLI::App*) { return true; })) CheckValues(command);
+  for (CLI::Option* option : app->get_options()) {
+    const bool number = option->get_type_name().starts_with("FLOAT");
+    option->check([number](const std::string& text) -> std::string {
+      if (text.empty()) return "its value is empty";
+      return number && std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is not a number" : "";
+    });
+  }
+}
+
 // Printed text may not have arrived: a full disk, a closed descriptor.
 int FlushOutput() {
   errno = 0;
@@ -750,6 +763,7 @@ int Run(int argc, char** argv) {
   AddStudyCommand(app, &result);
   AddViewTokenCommand(app, &result);
   CheckCommand(app, argv[1]);
+  CheckValues(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {

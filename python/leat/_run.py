@@ -513,7 +513,7 @@ def _publish(run, events, writer):
                     del alive
             flush()
             writer.seal()
-        except Exception as e:  # noqa: BLE001, it is raised by wait
+        except BaseException as e:  # noqa: BLE001, it is raised by wait
             alive = reference()
             if alive is not None:
                 alive._failure = e if isinstance(e, TypeError) else ValueError(

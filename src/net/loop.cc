@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <system_error>
 
 #include "base/check.h"
 #include "net/poller.h"
@@ -46,7 +47,8 @@ Loop::Impl::Impl()
     : epoll(epoll_create1(EPOLL_CLOEXEC)),
       wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       waited_until(MonotonicNow()) {
-  LEAT_CHECK(epoll >= 0 && wake >= 0);
+  if (epoll < 0 || wake < 0)
+    throw std::system_error(errno, std::generic_category(), "no more files can be opened (ulimit -n)");
   epoll_event event{.events = EPOLLIN, .data = {.u64 = kWakeKey}};
   LEAT_CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, wake, &event) == 0);
 }

@@ -2,6 +2,7 @@
 
 # folders: python launcher
 
+import asyncio
 import collections
 import datetime
 import json
@@ -239,15 +240,16 @@ def test_the_format_of_files_is_that_of_their_suffix():
     assert list(formats.values()) == ["csv", "json", "idx", "csv", "csv", "json"]
 
 
-def test_an_iterable_that_fails_is_told(tmp_path):
+@pytest.mark.parametrize("error", [KeyError, SystemExit, asyncio.CancelledError, GeneratorExit])
+def test_an_iterable_that_fails_is_told(tmp_path, error):
     def failing():
         yield from events(500)
-        raise KeyError("no more")
+        raise error("no more")
 
     schema = leat.Schema({**{f"x{i}": {"type": "number"} for i in range(3)},
                           "label": {"type": "number", "role": "label", "classes": 2}})
     run = leat.Job(stream=failing(), schema=schema, model=network()).start(workers=1, ps=1, directory=tmp_path / "run")
-    with pytest.raises(ValueError, match="the stream of events ended: KeyError"):
+    with pytest.raises(ValueError, match=f"the stream of events ended: {error.__name__}"):
         run.wait(DEADLINE_S)
 
 
