@@ -83,9 +83,17 @@ class _Network:
                 rows[:, place] = X[name].to_numpy(dtype=np.float32)
         return rows
 
+    def _predict(self, rows, scores):
+        finite = np.isfinite(rows)
+        if not finite.all():  # relu would make a number of it again
+            row, place = np.argwhere(~finite)[0]
+            name = next(name for name, its in self._inputs.items() if its == place)
+            raise ValueError(f"feature {name!r} is {rows[row, place]}; nothing can be predicted from it")
+        self._learner.predict(rows, scores)
+
     def _scores_of(self, rows):
         scores = np.empty((len(rows), self._score.shape[1]), dtype=np.float32)
-        self._learner.predict(rows, scores)
+        self._predict(rows, scores)
         return scores
 
     def _unit_test_skips(self):
@@ -155,7 +163,7 @@ class Classifier(_Network, _MiniBatchClassifier):
     def predict_proba_one(self, x):
         if not self._classes:
             return {}
-        self._learner.predict(self._fill(x, False), self._score)
+        self._predict(self._fill(x, False), self._score)
         return self._shares(self._score[0])
 
     def learn_many(self, X, y):
@@ -201,7 +209,7 @@ class Regressor(_Network, _MiniBatchRegressor):
         self._learner.learn(self._fill(x, True), self._label)
 
     def predict_one(self, x):
-        self._learner.predict(self._fill(x, False), self._score)
+        self._predict(self._fill(x, False), self._score)
         return float(self._score[0, 0])
 
     def learn_many(self, X, y):

@@ -39,6 +39,20 @@ def test_names_take_free_inputs_and_further_ones_are_left_out():
     assert model.predict_proba_one({"b": 0.0}) == model.predict_proba_one({})
 
 
+@pytest.mark.parametrize("value", [float("nan"), None, 1e300])
+def test_what_no_number_is_predicts_nothing(value):
+    """A hidden layer with relu would answer as for an ordinary event."""
+    import pandas
+
+    classifier, regressor = leat_river.Classifier(max_features=4), leat_river.Regressor(max_features=4)
+    for model, label in [(classifier, True), (regressor, 1.0)]:
+        model.learn_one({"a": 1.0, "b": 2.0}, label)
+        with pytest.raises(ValueError, match="feature 'b' is (nan|inf)"):
+            model.predict_one({"a": 1.0, "b": value})
+        with pytest.raises(ValueError, match="feature 'b' is (nan|inf)"):
+            model.predict_many(pandas.DataFrame({"a": [1.0, 1.0], "b": [1.0, value]}, dtype=object))
+
+
 def test_learns_many():
     import pandas
 
