@@ -1,7 +1,13 @@
 #include "ops/fuse.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "graph/builtin.h"
 #include "ops/activation/activation.h"
 #include "ops/convolution/fuse.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/elementwise/transcendental.h"
 #include "ops/matrix/bias_add.h"
 #include "ops/matrix/matmul.h"
 #include "ops/simplify.h"
@@ -19,6 +25,31 @@ std::optional<Activation> ActivationOf(const Op& op) {
   return std::nullopt;
 }
 
+// Whether the node can make NaN of numbers, such as the logarithm of a negative one, or an infinity that a
+// difference behind it makes NaN. Sums and products that overflow are left out.
+bool MakesNan(const Graph& graph, const Node& node) {
+  const auto is = [&node]<class... Ops>() {
+    return ((dynamic_cast<const Ops*>(node.op.get()) != nullptr) || ...);
+  };
+  if (const auto* power = dynamic_cast<const Power*>(node.op.get()))
+    return power->exponent < 0 || power->exponent != std::floor(power->exponent);
+  if (is.template operator()<Div>()) {
+    const Op& divisor = *graph.node(node.inputs[1]).op;
+    return dynamic_cast<const graph::Constant*>(&divisor) == nullptr;
+  }
+  return is.template operator()<Sqrt, Rsqrt, Reciprocal, Pow, Exp, Expm1, Log, Log1p>();
+}
+
+// By node: whether it may be NaN for inputs that are numbers.
+std::vector<bool> MayBeNan(const Graph& graph) {
+  std::vector<bool> may_be(graph.nodes().size());
+  for (const Node& node : graph.nodes()) {
+    may_be[node.index] = MakesNan(graph, node) ||
+                         std::ranges::any_of(node.inputs, [&](Value input) { return may_be[input.node]; });
+  }
+  return may_be;
+}
+
 // Nodes to be fused into one, which replaces the last of them.
 struct BiasMatch {
   const Node* linear;
@@ -27,8 +58,10 @@ struct BiasMatch {
 };
 
 std::optional<BiasMatch> MatchBias(const FusionCandidates& swallowing, const Node& last,
-                                   const BiasFusion& fusion) {
+                                   const BiasFusion& fusion, const std::vector<bool>& may_be_nan) {
   const std::optional<Activation> activation = ActivationOf(*last.op);
+  // A fused relu makes 0 of NaN (kernels/cpu/table.h): a prediction would look like any other.
+  if (activation == Activation::kRelu && may_be_nan[last.index]) return std::nullopt;
   const Node* bias_add = activation ? swallowing.FusableProducer(last.inputs[0]) : &last;
   if (bias_add == nullptr || dynamic_cast<const BiasAdd*>(bias_add->op.get()) == nullptr) return std::nullopt;
   const Node* linear = swallowing.FusableProducer(bias_add->inputs[0]);
@@ -64,12 +97,13 @@ bool FusionCandidates::InControl(const Node& node) const {
 
 graph::Rewrite FuseBias(const Graph& graph, std::span<const Value> keep, const BiasFusion& fusion) {
   const FusionCandidates swallowing(graph, keep);
+  const std::vector<bool> may_be_nan = MayBeNan(graph);
   // In reverse order, so that an activation claims its bias_add before that matches alone.
   std::vector<std::optional<BiasMatch>> matches(graph.nodes().size());
   std::vector<bool> swallowed(graph.nodes().size());
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     if (swallowed[i]) continue;
-    matches[i] = MatchBias(swallowing, graph.nodes()[i], fusion);
+    matches[i] = MatchBias(swallowing, graph.nodes()[i], fusion, may_be_nan);
     if (!matches[i]) continue;
     swallowed[matches[i]->linear->index] = true;
     if (matches[i]->bias_add->index != i) swallowed[matches[i]->bias_add->index] = true;

@@ -10,7 +10,8 @@
 namespace leat::ops {
 
 // Replaces matmul → bias_add → (relu | sigmoid | tanh | gelu)? by Dense if nothing else reads the values in
-// between. Most activation gradients need only the output, so training graphs are fused too.
+// between. Most activation gradients need only the output, so training graphs are fused too. A relu behind an
+// op that may make NaN of numbers, such as a logarithm, stays a node of its own, which keeps NaN.
 graph::Rewrite FuseDense(const Graph& graph, std::span<const Value> keep);
 
 // The passes for every plan, in order: simplification, common subexpressions, fusions.

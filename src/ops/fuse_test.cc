@@ -68,6 +68,24 @@ TEST_F(Fusion, MakesOneNodeOfEachLayer) {
               ::testing::HasSubstr("bias3 = dense(tanh, w3, b3) activation=none : f32[6, 3]\n"));
 }
 
+// A fused relu would make 0 of NaN.
+TEST_F(Fusion, LeavesAReluBehindWhatMayBeNan) {
+  const auto fused_relus = [this](Value input) {
+    const Value y = graph_.Make<Relu>({Layer(input, 5, 2, "_" + std::to_string(graph_.nodes().size()))});
+    const graph::Rewrite fused = FuseDense(graph_, std::vector{y});
+    const Graph& graph = fused.graph;
+    return Count(graph, "relu") == 1 ? "apart" : "fused";
+  };
+  const Value x = feeds_.front().first;
+  const Value five = graph_.Make<graph::Constant>({}, Tensor(DType::kF32, {5}));
+  EXPECT_STREQ(fused_relus(graph_.Make<Square>({x})), "fused");
+  EXPECT_STREQ(fused_relus(graph_.Make<Power>({x}, 3.0f)), "fused");
+  EXPECT_STREQ(fused_relus(graph_.Make<Div>({x, five})), "fused");
+  EXPECT_STREQ(fused_relus(graph_.Make<Power>({x}, 0.5f)), "apart");
+  EXPECT_STREQ(fused_relus(graph_.Make<Div>({x, x})), "apart");
+  EXPECT_STREQ(fused_relus(graph_.Make<Neg>({graph_.Make<Log>({x})})), "apart");
+}
+
 TEST_F(Fusion, LeavesATrainingGraphWithDenseForwardAndTheSameGradients) {
   std::vector<Value> fetches = graph::Gradients(graph_, loss_, variables_);
   fetches.push_back(loss_);
