@@ -295,6 +295,8 @@ class Regressor(RegressorMixin, _Network):
         return scores[:, 0] if self._flat else scores
 
     def _checked(self, X, y, reset):
+        if getattr(getattr(y, "dtype", None), "kind", "") in ("m", "M"):
+            raise TypeError("y has times, not numbers")
         X, y = validate_data(self, _array(X), _array(y), dtype=np.float32, order="C", reset=reset, multi_output=True,
                              y_numeric=True)
         if y.ndim == 2 and y.shape[1] == 1:

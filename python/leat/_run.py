@@ -402,6 +402,7 @@ def start(job, workers, ps, directory, dashboard, tensorboard, options):
         events = job.stream if isinstance(job.stream, Events) else None
         writer = None
         if events is not None:
+            events.begin()
             writer = _native.LogWriter(str(path / "log"), events.topic, events.partitions)
         run = _launch(job, file, path, workers, ps, dashboard, tensorboard, options)
         if events is not None:

@@ -71,10 +71,19 @@ class Events(Stream):
         super().__init__({"topic": self.topic, "partitions": partitions, "live": True})
         self.events = _Rows(events) if _is_table(events) else events
         self.partitions = partitions
+        self._read = False
         if hasattr(self.events, "__len__"):  # others are read once, when the job runs
             for event in self.events:
                 encode(event)
                 break
+
+
+    def begin(self):
+        """Called by each run. An iterator has nothing for a second one."""
+        if self._read and iter(self.events) is self.events:
+            raise ValueError("an earlier run has read the events, which are an iterator; make them a list, or an object whose "
+                             "__iter__ begins anew")
+        self._read = True
 
 
 def _is_table(value):
@@ -168,7 +177,7 @@ def _encode_object(event):
 
 def _without_nan(value):
     if hasattr(value, "tolist"):
-        value = value.tolist()
+        value = _plain(value)
     if isinstance(value, float) and value != value:
         return None
     if isinstance(value, Mapping):
@@ -179,9 +188,10 @@ def _without_nan(value):
 
 
 def _plain(value):
-    """Numbers of numpy, for JSON."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
+    """Numbers of numpy, for JSON. Its times are no numbers, although some become one: how many nanoseconds they are."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if hasattr(value, "tolist") and kind not in ("m", "M"):
+        return (value.astype(float) if kind == "f" else value).tolist()  # a longdouble stays one
     raise TypeError(f"an event has a value of the type {type(value).__name__}")
 
 

@@ -90,6 +90,9 @@ def _check_parameters(torch, module):
     for name, value in _all_tensors(module):
         if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
             raise ValueError(f"{name} has no shape yet; pass a batch through the module first")
+        if any(size > 1 and stride == 0 for size, stride in zip(value.shape, value.stride())):
+            raise ValueError(f"{name} is an expanded tensor: its elements share memory, so they cannot have values of their own; "
+                             "its clone() can")
     parameters = dict(module.named_parameters())
     if not parameters:
         raise ValueError("the module has no parameters")
@@ -232,7 +235,7 @@ class _Steps:
         self.before = self.values()
 
     def values(self):
-        return {name: value.detach().clone().numpy() for name, value in _all_tensors(self._module)}
+        return {name: _torch_code.numpy_of(value.detach().clone()) for name, value in _all_tensors(self._module)}
 
     def _rows(self, rows):
         rows = self._torch.tensor(rows)  # a copy, which code may change in place
@@ -243,7 +246,7 @@ class _Steps:
         try:
             self._module.eval()
             with self._torch.no_grad():
-                return self._module(self._rows(rows)).reshape(len(rows), -1).numpy()
+                return _torch_code.numpy_of(self._module(self._rows(rows)).reshape(len(rows), -1))
         finally:
             for child, training in modes.items():
                 child.training = training
@@ -354,7 +357,7 @@ def _made(kept, steps, rows, trains):
         if not trains:
             return [made]
         labels = np.resize(_compare.labels_of(made.shape[1])[0], made.shape)
-        return [(g.to_dense() if g.is_sparse else g).numpy() for g in steps.gradients(rows, labels).values()]
+        return [_torch_code.numpy_of(g) for g in steps.gradients(rows, labels).values()]
     except Exception as e:  # noqa: BLE001, whatever the module raises
         raise _compare.Unfit(first_line(e)) from e
 
@@ -383,8 +386,7 @@ def _compare_rows(steps, variances, data, inputs, rows, homes, variables, most=n
     if lost:
         raise ValueError(f"PyTorch's export has lost the names of {', '.join(lost[:5])}"
                          f"{' and others' if len(lost) > 5 else ''}: the values could not be returned")
-    rate = min(most, _compare.rate_of([(steps.before[name], (g.to_dense() if g.is_sparse else g).numpy())
-                                       for name, g in gradients.items()]))
+    rate = min(most, _compare.rate_of([(steps.before[name], _torch_code.numpy_of(g)) for name, g in gradients.items()]))
     trial = _compare.Trial(data, inputs, expected.shape[1], rate)
     found = trial.predict(rows[0], most)
     if _compare.differs(expected, found):

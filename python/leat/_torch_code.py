@@ -22,6 +22,12 @@ def first_line(error):
     return re.sub(r"\s+", " ", str(error)).strip()[:300] or type(error).__name__
 
 
+def numpy_of(tensor):
+    """Its values; numpy has no bfloat16."""
+    dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
+    return (dense.float() if str(dense.dtype) == "torch.bfloat16" else dense).numpy()
+
+
 class Kept:
     """A module as it is now: values, gradients, modes and attributes. The end of a `with` restores all of them."""
 
@@ -153,8 +159,7 @@ def check(torch, module, kept, inputs, integers):
                 gradients = torch.autograd.grad(made.square().mean(), trained, allow_unused=True)
         except Exception:  # noqa: BLE001, nothing is concluded
             return None
-        dense = [np.zeros(()) if g is None else (g.to_dense() if g.is_sparse else g).numpy() for g in gradients]
-        return [made.detach().numpy(), *dense]
+        return [numpy_of(made), *(np.zeros(()) if g is None else numpy_of(g) for g in gradients)]
 
     for batches in _compare.kinds_of_rows(inputs, min(tables_of(torch, module), default=0)):
         rows = torch.from_numpy(batches[0])
@@ -188,11 +193,13 @@ def _watched(torch, module, rows):
     class Watch(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             name = getattr(function, "__name__", "")
-            caller = None
-            if name in _TO_PYTHON:
-                stack = traceback.extract_stack(limit=3)[:-1]
-                caller = stack[0 if stack[1].filename == torch.overrides.__file__ else 1]  # PyTorch 1 has a frame between
-            if caller and not caller.filename.startswith(package) and _decides(caller, name in _TRUTHS):
+            stack = traceback.extract_stack()[:-1] if name in _TO_PYTHON else []
+            if stack and stack[-1].filename == torch.overrides.__file__:
+                stack.pop()  # of PyTorch 1
+            caller = stack[-1] if stack else None
+            own = [i for i, frame in enumerate(stack) if frame.filename.startswith(os.path.dirname(__file__) + os.sep)]
+            users = [frame for frame in stack[own[-1] + 1 if own else 0:] if not frame.filename.startswith(package)]
+            if users and caller is users[-1] and _decides(users, name in _TRUTHS):
                 place = f"{os.path.basename(caller.filename)}:{caller.lineno} ({caller.line})"
                 found.append(f"the module decides by values in {place}: its export would go one way for all rows; torch.where "
                              "decides for each")
@@ -229,21 +236,69 @@ def _lost_options(torch, function, args, kwargs):
             yield option, given[option], value
 
 
-def _decides(frame, truth):
-    """Whether a value decides in this line of the user's code, and is not only checked (`assert`, `if ...: raise`). A truth
-    value decides wherever it is made, and a number in a condition."""
+def _decides(stack, truth):
+    """Whether a value decides that the last line of the user's code has made, and is not only checked (`assert`,
+    `if ...: raise`). A truth value decides wherever it is made, and a number in a condition: in its own line, by the name that
+    it is kept under, or in the line of the caller that it is returned to."""
+    frame = stack[-1]
     try:
         tree = ast.parse("".join(linecache.getlines(frame.filename)))
     except SyntaxError:
         return truth
-    for node in ast.walk(tree):
-        test = getattr(node, "test", None)
-        if isinstance(test, ast.expr) and test.lineno <= frame.lineno <= test.end_lineno:
-            raises = isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise) and not node.orelse
-            if raises or isinstance(node, ast.Assert):
-                return False
-            truth = True
-    return truth
+    here = [node for node in ast.walk(tree) if getattr(node, "lineno", frame.lineno + 1) <= frame.lineno <= node.end_lineno]
+    checks = [node.test for node in ast.walk(tree) if _checks(node)]
+    if any(node in here for node in checks):
+        return False
+    if truth or any(_condition(node) in here for node in ast.walk(tree) if not isinstance(node, ast.Subscript)):
+        return True
+    functions = [node for node in here if isinstance(node, (ast.FunctionDef, ast.Lambda))]
+    if not functions:
+        return False
+    if any(isinstance(node, ast.Return) for node in here) or isinstance(functions[-1], ast.Lambda):
+        return len(stack) > 1 and _decides(stack[:-1], False)
+    inside = list(ast.walk(functions[-1]))
+    given = [(node, set().union(*map(_targets, getattr(node, "targets", None) or [node.target]))) for node in inside
+             if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr))]
+    names = set().union(*(targets for node, targets in given if node in here))
+    while more := set().union(*(targets for node, targets in given if names & _names(node.value))) - names:
+        names |= more
+    checked = {id(part) for test in checks for part in ast.walk(test)}
+    return any(names & _names(test) for test in map(_condition, inside) if test is not None and id(test) not in checked)
+
+
+def _checks(node):
+    """`assert`, and an `if` that only raises."""
+    return isinstance(node, ast.Assert) or isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise) and not node.orelse
+
+
+def _condition(node):
+    """The part of the code by which it goes one way or another, or takes one value or another."""
+    if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+        return node.test
+    chooses = isinstance(node, ast.Call) and getattr(node.func, "id", None) in ("max", "min", "range")
+    if chooses or isinstance(node, (ast.Compare, ast.BoolOp)):
+        return node
+    if isinstance(node, ast.Subscript):
+        return node.slice
+    if isinstance(node, (ast.For, ast.comprehension)):
+        return node.iter
+    return node.subject if isinstance(node, getattr(ast, "Match", ())) else None
+
+
+def _targets(node):
+    """What a node gives a value to: variables and attributes, as text."""
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return set().union(*map(_targets, node.elts))
+    if isinstance(node, (ast.Starred, ast.Subscript)):
+        return _targets(node.value)
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return {ast.unparse(node)}
+    return set()
+
+
+def _names(node):
+    """Of variables and attributes, as text."""
+    return {ast.unparse(part) for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute))} if node else set()
 
 
 def _own_backward(torch, made):

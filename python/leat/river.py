@@ -9,6 +9,8 @@ A name that was not seen before takes a free input; further names are left out. 
 used if it is installed.
 """
 
+import contextlib
+
 import numpy as np
 
 from leat import _native, _yaml, layers as _layers
@@ -38,7 +40,35 @@ except ImportError:
         pass
 
 
+def _number(value):
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        raise TypeError(f"{value!r} is a time, not a number")
+    return value
+
+
+def _numbers(name, values):
+    values = np.asarray(values)
+    if values.dtype.kind in "mM":
+        raise TypeError(f"{name!r} has times, not numbers")
+    return np.ascontiguousarray(values, dtype=np.float32)
+
+
 class _Network:
+    @contextlib.contextmanager
+    def _learning(self):
+        """Takes back the names and classes that an event has added which is refused."""
+        inputs, classes = len(self._inputs), len(getattr(self, "_classes", ()))
+        try:
+            yield
+        except _native.NotFiniteError:
+            raise  # other events of the batch are trained
+        except BaseException:
+            for name in list(self._inputs)[inputs:]:
+                del self._inputs[name]
+            if hasattr(self, "_classes"):
+                del self._classes[classes:]
+            raise
+
     def _prepare(self, outputs, loss):
         model = self.model
         if model is None:
@@ -69,7 +99,7 @@ class _Network:
         for name, value in x.items():
             place = self._inputs.get(name)
             if place is not None:
-                row[place] = value
+                row[place] = _number(value)
         return self._row
 
     def _rows(self, X, learns):
@@ -80,7 +110,7 @@ class _Network:
         for name in X.columns:
             place = self._inputs.get(name)
             if place is not None:
-                rows[:, place] = X[name].to_numpy(dtype=np.float32)
+                rows[:, place] = _numbers(name, X[name])
         return rows
 
     def _predict(self, rows, scores):
@@ -157,8 +187,9 @@ class Classifier(_Network, _MiniBatchClassifier):
         return self._classes.index(y)
 
     def learn_one(self, x, y):
-        self._label[0] = self._class(y)
-        self._learner.learn(self._fill(x, True), self._label)
+        with self._learning():
+            self._label[0] = self._class(y)
+            self._learner.learn(self._fill(x, True), self._label)
 
     def predict_proba_one(self, x):
         if not self._classes:
@@ -167,8 +198,9 @@ class Classifier(_Network, _MiniBatchClassifier):
         return self._shares(self._score[0])
 
     def learn_many(self, X, y):
-        labels = np.asarray([self._class(label) for label in y], dtype=np.float32)
-        self._learner.learn(self._rows(X, True), labels)
+        with self._learning():
+            labels = np.asarray([self._class(label) for label in y], dtype=np.float32)
+            self._learner.learn(self._rows(X, True), labels)
 
     def predict_proba_many(self, X):
         import pandas
@@ -205,15 +237,17 @@ class Regressor(_Network, _MiniBatchRegressor):
         yield {"max_features": 64, "hidden": (16,)}
 
     def learn_one(self, x, y):
-        self._label[0] = y
-        self._learner.learn(self._fill(x, True), self._label)
+        with self._learning():
+            self._label[0] = _number(y)
+            self._learner.learn(self._fill(x, True), self._label)
 
     def predict_one(self, x):
         self._predict(self._fill(x, False), self._score)
         return float(self._score[0, 0])
 
     def learn_many(self, X, y):
-        self._learner.learn(self._rows(X, True), np.ascontiguousarray(y, dtype=np.float32))
+        with self._learning():
+            self._learner.learn(self._rows(X, True), _numbers("y", y))
 
     def predict_many(self, X):
         import pandas

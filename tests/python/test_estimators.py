@@ -107,6 +107,13 @@ def test_no_row_is_trained_twice(rows, kind):
     assert type(pickle.loads(pickle.dumps(error.value))) is leat.NotFiniteError
 
 
+def test_times_are_no_labels_of_a_regressor():
+    X, y = np.zeros((4, 2), np.float32), np.arange(4).astype("M8[ns]")
+    for learn in (leat.Regressor().fit, leat.Regressor().partial_fit):
+        with pytest.raises(TypeError, match="y has times, not numbers"):
+            learn(X, y)
+
+
 def test_regressor(rows):
     X, _ = rows
     y = np.stack([X[:, 0] * 2, X[:, 1] - X[:, 2]], axis=1)

@@ -240,6 +240,34 @@ def test_the_format_of_files_is_that_of_their_suffix():
     assert list(formats.values()) == ["csv", "json", "idx", "csv", "csv", "json"]
 
 
+def test_an_iterator_is_read_by_one_run(tmp_path):
+    rows = [{"a": 1.0, "y": i % 2} for i in range(100)]
+    for stream, again in [(iter(rows), False), (rows, True)]:
+        job = leat.Job(stream=stream, schema=XY, model=network())
+        folder = tmp_path / type(stream).__name__
+        assert job.start(workers=1, ps=1, directory=folder / "first").wait(DEADLINE_S)["events"] == 100
+        if again:
+            assert job.start(workers=1, ps=1, directory=folder / "second").wait(DEADLINE_S)["events"] == 100
+        else:
+            with pytest.raises(ValueError, match="an earlier run has read the events, which are an iterator"):
+                job.start(workers=1, ps=1, directory=folder / "second")
+
+
+@pytest.mark.parametrize("value", [np.datetime64(5, "ns"), np.timedelta64(5, "ns"), np.datetime64("2024-01-01"),
+                                   np.array([5], "M8[ns]")])
+def test_times_of_numpy_are_no_numbers(value):
+    from leat import _streams
+
+    with pytest.raises(TypeError, match="an event has a value of the type .*: 'a'; make it a number or a text"):
+        _streams.encode({"a": value})
+
+
+def test_long_doubles_are_numbers():
+    from leat import _streams
+
+    assert json.loads(_streams.encode({"a": np.longdouble(1.5), "b": np.array([2.5], np.longdouble)})) == {"a": 1.5, "b": [2.5]}
+
+
 @pytest.mark.parametrize("error", [KeyError, SystemExit, asyncio.CancelledError, GeneratorExit])
 def test_an_iterable_that_fails_is_told(tmp_path, error):
     def failing():

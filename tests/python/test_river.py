@@ -53,6 +53,26 @@ def test_what_no_number_is_predicts_nothing(value):
             model.predict_many(pandas.DataFrame({"a": [1.0, 1.0], "b": [1.0, value]}, dtype=object))
 
 
+def test_an_event_that_is_refused_leaves_nothing():
+    import pandas
+
+    model = leat_river.Classifier(max_features=4, hidden=(4,), max_classes=3)
+    for i in range(20):
+        model.learn_one({"a": i % 2}, bool(i % 2))
+    before = model.predict_proba_one({"a": 1.0})
+    for x in ({"a": "x"}, {"a": np.datetime64(5, "ns"), "b": 1}):
+        with pytest.raises((ValueError, TypeError)):
+            model.learn_one(x, "typo")
+    with pytest.raises(TypeError, match="'b' has times, not numbers"):
+        model.learn_many(pandas.DataFrame({"a": [1], "b": pandas.to_datetime(["2024-01-01"])}), ["typo"])
+    assert model.predict_proba_one({"a": 1.0}) == before
+    model.learn_one({"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}, "third")
+    assert set(model.predict_proba_one({"a": 1.0})) == {False, True, "third"}
+    regressor = leat_river.Regressor(max_features=4, hidden=(4,))
+    with pytest.raises(TypeError, match="a time, not a number"):
+        regressor.learn_one({"a": 1.0}, np.timedelta64(5, "ns"))
+
+
 def test_learns_many():
     import pandas
 
