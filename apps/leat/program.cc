@@ -707,7 +707,7 @@ void CheckCommand(const CLI::App& app, std::string_view word) {
 void CheckValues(CLI::App* app) {
   for (CLI::App* command : app->get_subcommands([](CLI::App*) { return true; })) CheckValues(command);
   for (CLI::Option* option : app->get_options()) {
-    const bool number = option->get_type_name().starts_with("FLOAT");
+    const bool number = option->get_type_name().find("FLOAT") != std::string::npos;
     option->check([number](const std::string& text) -> std::string {
       if (text.empty()) return "its value is empty";
       return number && std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is not a number" : "";

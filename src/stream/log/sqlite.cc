@@ -13,7 +13,8 @@ namespace leat::stream {
 
 namespace {
 
-// A short write to a shared-memory file, say, is a "disk I/O error" to SQLite.
+// A short write to a shared-memory file, say, is a "disk I/O error" to SQLite, and too many open files are a
+// file that cannot be opened.
 Status SqliteError(sqlite3* db) {
   const int rc = sqlite3_extended_errcode(db);
   int error = sqlite3_system_errno(db);
@@ -22,8 +23,9 @@ Status SqliteError(sqlite3* db) {
   if (error == 0 && rc == SQLITE_IOERR_WRITE && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
       limit.rlim_cur != RLIM_INFINITY)
     error = EFBIG;
-  if ((rc & 0xff) != SQLITE_IOERR || error == 0) return SqliteStatus(rc, sqlite3_errmsg(db));
   const bool full = CodeOfErrno(error) == Code::kResourceExhausted;
+  const bool told = (rc & 0xff) == SQLITE_IOERR ? error != 0 : (rc & 0xff) == SQLITE_CANTOPEN && full;
+  if (!told) return SqliteStatus(rc, sqlite3_errmsg(db));
   return Status(full ? Code::kResourceExhausted : Code::kUnavailable,
                 std::string(sqlite3_errmsg(db)) + ": " + std::strerror(error));
 }
