@@ -22,6 +22,16 @@ std::string Absolute(const std::string& path) {
   return (normal.has_filename() ? normal : normal.parent_path()).string();
 }
 
+// A job continues in its own directory.
+void CheckResumedDirectory(const std::string& resume, const std::string& directory) {
+  std::error_code ignored;
+  if (directory.empty() || Absolute(directory) == Absolute(resume) ||
+      std::filesystem::equivalent(directory, resume, ignored))
+    return;
+  throw std::invalid_argument("--resume " + resume + " continues in that directory; --directory " +
+                              directory + " is another one");
+}
+
 // The user's file or text, if there is one.
 std::optional<Config> ParseSource(const JobSource& source) {
   if (source.file.empty() && source.text.empty()) return std::nullopt;
@@ -118,6 +128,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   std::optional<Config> readings, columns;
   std::vector<std::string> trained;
   if (!source.resume.empty()) {
+    CheckResumedDirectory(source.resume, overrides.directory);
     const Job saved = ReadStoredWithoutModel(source.resume);
     overrides.directory = source.resume;
     overrides.max_servers = saved.max_servers;

@@ -272,6 +272,14 @@ def test_a_strategy_that_cannot_go_on_with_the_checkpoint(finished, tmp_path):
     assert content_of(finished) == before
 
 
+def test_resuming_with_another_directory(finished):
+    before = content_of(finished)
+    for job in ([], ["job.yaml"]):
+        leat.refused(leat.run("train", *job, "--resume", "job", "--directory", "x1", cwd=finished),
+                     "--resume job continues in that directory; --directory x1 is another one")
+    assert content_of(finished) == before and not (finished / "x1").exists()
+
+
 def test_resuming_what_is_no_job(tmp_path):
     leat.refused(leat.run("train", "--resume", tmp_path), str(tmp_path))
     assert not os.listdir(tmp_path)
