@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/exit_status.h"
+#include "base/path/absolute_path.h"
 #include "job/input/csv_files.h"
 #include "job/input/schema_files.h"
 #include "job/input/trained_files.h"
@@ -18,7 +19,7 @@ namespace {
 
 // The same for every way to write it.
 std::string Absolute(const std::string& path) {
-  const auto normal = std::filesystem::absolute(path).lexically_normal();
+  const auto normal = std::filesystem::path(AbsolutePathOrThrow(path)).lexically_normal();
   return (normal.has_filename() ? normal : normal.parent_path()).string();
 }
 

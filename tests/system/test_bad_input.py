@@ -120,6 +120,21 @@ def test_values_that_are_none(tmp_path, command, option, value):
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.parametrize("command", [
+    "train {job}", "train {job} --data {data}", "train {job} --data {data} --directory x", "demo --events 10",
+    "coordinator {job} --data {data} --directory x", "simulate {job}", "graph {job}", "pool --directory x",
+    "agent --directory x --pool 127.0.0.1:1", "soak --directory x", "cert init x"])
+def test_a_working_directory_that_has_been_deleted(tmp_path, command):
+    job = leat.write_job(tmp_path / "job.yaml", GOOD)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f'rmdir {gone}; exec "$0" {command.format(job=job, data=tmp_path)}'
+    done = subprocess.run(["sh", "-c", script, leat.PROGRAM], cwd=gone, text=True, capture_output=True, timeout=60, check=False,
+                          env={**os.environ, "LEAT_TOKEN": "known to all"})
+    leat.refused(done, f"the working directory {gone} has been deleted; '", "' is relative to it")
+    assert os.listdir(tmp_path) == ["job.yaml"], "something was written"
+
+
 def mnist_job(folder):
     pathlib.Path(folder, "job.yaml").write_text((leat.EXAMPLES / "mnist.yaml").read_text().replace(".gz", ""))
 
