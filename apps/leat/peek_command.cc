@@ -12,8 +12,7 @@
 
 #include "base/exit_status.h"
 #include "commands.h"
-#include "job/input/schema_files.h"
-#include "job/job.h"
+#include "job/model/model_section.h"
 #include "report/grouped.h"
 #include "stream/inspect/peek.h"
 #include "stream/schema.h"
@@ -65,9 +64,12 @@ std::optional<stream::Schema> ReadSchema(const PeekOptions& a) {
   if (file.empty()) return std::nullopt;
   const Config job = Config::ParseFile(file);
   if (a.schema.empty() && !job.Has("schema")) return std::nullopt;
-  auto schema = stream::Schema::FromConfig(job.At("schema"));
-  const Config resolved = job.Has(job::kResolved) ? job.At(job::kResolved) : Config::EmptyMap(job::kResolved);
-  (void)job::ReadSchemaFiles(resolved, resolved.String("data", ""), &schema);
+  std::string without_model;
+  auto schema = job::DecodingSchema(job, &without_model);
+  if (!without_model.empty()) {
+    std::fprintf(stderr, "labels are not compared with the classes of the model: %s\n",
+                 without_model.c_str());
+  }
   return schema;
 }
 

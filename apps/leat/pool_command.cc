@@ -16,6 +16,7 @@
 
 #include "base/exit_status.h"
 #include "base/json/text.h"
+#include "base/path/absolute_path.h"
 #include "checkpoint/file.h"
 #include "commands.h"
 #include "control/client.h"
@@ -91,7 +92,7 @@ int RunPoolCommand(const PoolArguments& a) {
   const launcher::Security security = SecurityOf(a);
   RequireOk(launcher::CheckListen(security, a.listen));
   pool::PoolOptions options;
-  options.directory = fs::absolute(a.directory).string();
+  options.directory = AbsolutePathOrThrow(a.directory);
   options.listen = a.listen;
   options.token = PoolToken();
   options.tls = security.tls;
@@ -124,9 +125,9 @@ int RunAgentCommand(PoolArguments a) {
     throw std::invalid_argument("the agent needs a name of 1 to 200 characters (--name)");
   options.host = a.host;
   options.offer = ResourcesOf(a.cores, a.memory);
-  options.directory = fs::absolute(a.directory).string();
+  options.directory = AbsolutePathOrThrow(a.directory);
   options.host_class = a.host_class;
-  options.data = a.data.empty() ? "" : fs::absolute(a.data).string();
+  options.data = a.data.empty() ? "" : AbsolutePathOrThrow(a.data);
   options.first_user = a.first_user;
   return Ended(pool::RunAgent(options));
 }
@@ -192,7 +193,7 @@ int Submit(const PoolArguments& a) {
     throw std::invalid_argument("--min-workers: allreduce needs 2 or more workers");
   RequireOk(Check(request.spec));
   request.payload.file = std::move(*text);
-  request.payload.data = a.data.empty() ? "" : fs::absolute(a.data).string();
+  request.payload.data = a.data.empty() ? "" : AbsolutePathOrThrow(a.data);
   request.payload.workers = ToString(protocol::WorkerRange{job.workers, job.max_workers});
   request.wait = a.wait;
   request.payload.bots = job.stream.bots() != nullptr;

@@ -15,6 +15,7 @@
 #include <random>
 
 #include "base/hex.h"
+#include "base/path/absolute_path.h"
 #include "checkpoint/file.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/json.h"
@@ -313,10 +314,8 @@ Result<protocol::RecoveredState> DirectoryStore::Restore(
 
 Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool resume, bool take_over,
                                            uint64_t number) {
-  std::error_code error;
-  std::string path = std::filesystem::absolute(directory, error).lexically_normal().string();
-  if (error || directory.empty())
-    return Status(Code::kInvalidArgument, "'" + directory + "' is not a valid directory");
+  LEAT_ASSIGN_OR_RETURN(std::string path, AbsolutePath(directory));
+  path = std::filesystem::path(path).lexically_normal().string();
   if (path.size() > 1 && path.back() == '/') path.pop_back();
   const auto no_job = [&] { return Status(Code::kNotFound, path + ": there is no job in it"); };
   if (resume && !Exists(path)) return no_job();

@@ -35,8 +35,9 @@ inline constexpr const char* kResolved = "resolved";
 
 // Settings of the command line. Empty or 0: the file's setting applies.
 struct JobOverrides {
-  std::string data;       // directory that the job's relative paths refer to; empty: the current one
-  std::string directory;  // of the job: checkpoints, journal, embedded log, logs of the roles
+  std::string data;  // directory that the job's relative paths refer to; empty: the current one
+  // Of the job: checkpoints, journal, embedded log, logs of the roles. With JobSource::resume, no other one.
+  std::string directory;
   uint32_t workers = 0;
   uint32_t max_workers = 0;  // with `workers`; 0: as many
   uint32_t servers = 0;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/exit_status.h"
+#include "base/path/absolute_path.h"
 #include "job/input/csv_files.h"
 #include "job/input/schema_files.h"
 #include "job/input/trained_files.h"
@@ -18,8 +19,18 @@ namespace {
 
 // The same for every way to write it.
 std::string Absolute(const std::string& path) {
-  const auto normal = std::filesystem::absolute(path).lexically_normal();
+  const auto normal = std::filesystem::path(AbsolutePathOrThrow(path)).lexically_normal();
   return (normal.has_filename() ? normal : normal.parent_path()).string();
+}
+
+// A job continues in its own directory.
+void CheckResumedDirectory(const std::string& resume, const std::string& directory) {
+  std::error_code ignored;
+  if (directory.empty() || Absolute(directory) == Absolute(resume) ||
+      std::filesystem::equivalent(directory, resume, ignored))
+    return;
+  throw std::invalid_argument("--resume " + resume + " continues in that directory; --directory " +
+                              directory + " is another one");
 }
 
 // The user's file or text, if there is one.
@@ -118,6 +129,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   std::optional<Config> readings, columns;
   std::vector<std::string> trained;
   if (!source.resume.empty()) {
+    CheckResumedDirectory(source.resume, overrides.directory);
     const Job saved = ReadStoredWithoutModel(source.resume);
     overrides.directory = source.resume;
     overrides.max_servers = saved.max_servers;

@@ -341,6 +341,19 @@ TEST_F(LoadTest, TheOldNameOfASettingIsNotedAndResumed) {
   ExpectSaysItsLine(resumed.notes[0], directory_ / "j/job.yaml", "virtual_workers");
 }
 
+TEST_F(LoadTest, AResumedJobHasOneDirectory) {
+  const std::string where = directory_ / "j", link = directory_ / "link";
+  Keep(Job::Load({.text = kFullJob}, {.directory = where}));
+  std::filesystem::create_directory_symlink(where, link);
+  for (const std::string& same : {where, where + "/", directory_ / "./x/../j", link})
+    EXPECT_EQ(Job::Load({.resume = where}, {.directory = same}).directory, where) << same;
+  for (const std::string& other : {directory_ / "x1", directory_.path()}) {
+    const auto load = [&] { Job::Load({.text = kFullJob, .resume = where}, {.directory = other}); };
+    EXPECT_EQ(Mistake(load),
+              "--resume " + where + " continues in that directory; --directory " + other + " is another one");
+  }
+}
+
 // What roles and resumed jobs say of a line is true of job.yaml in the job's directory.
 TEST_F(LoadTest, LinesAreThoseOfTheStoredFile) {
   const std::string where = directory_ / "j";

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <span>
 #include <sstream>
 #include <stdexcept>
 
@@ -11,8 +10,8 @@
 #include "job/input/csv_files.h"
 #include "job/input/schema_files.h"
 #include "job/job.h"
+#include "job/model/model_section.h"
 #include "job/worker_range.h"
-#include "onnx/layer.h"
 
 namespace leat::job {
 namespace {
@@ -39,49 +38,6 @@ std::vector<std::string> ColumnsOf(const Config& resolved, const stream::FileSou
                                    const stream::CsvDialect& csv) {
   if (!resolved.Has("columns")) return ReadHeader(files, csv);
   return Texts(resolved.At("columns"));
-}
-
-// A label that is no class of the model's is a dead letter, so the schema has to know the classes.
-void FitLabels(const Config& config, const nn::Model& model, stream::Schema* schema) {
-  if (model.task() == nn::Task::kNone) return;
-  if (!schema->has_label())
-    config.Fail("the loss " + std::string(nn::Name(model.loss().kind)) + " needs a field with role: label");
-  if (model.classes() == 0) return;
-  for (auto& field : schema->fields) {
-    if (field.labels() == 0) continue;
-    if (field.type == stream::Field::Type::kNumber && field.classes == 0) field.classes = model.classes();
-    if (field.label_classes() != model.classes()) {
-      throw std::invalid_argument(field.where + ": label '" + field.name + "' has " +
-                                  std::to_string(field.label_classes()) + " classes, the model tells " +
-                                  std::to_string(model.classes()) + " apart");
-    }
-    field.CheckFallback();
-  }
-}
-
-// What indexes a table of the model's is checked when a record is decoded, so the schema has to know its
-// bounds.
-void CheckIds(const nn::Model& model, const stream::Schema& schema) {
-  const auto limits = model.feature_ids();
-  if (limits.empty()) return;
-  size_t first = 0;
-  for (const auto& field : schema.fields) {
-    const auto own = std::span(limits).subspan(first, field.features());
-    first += own.size();
-    uint32_t limit = 0;
-    for (const uint32_t ids : own)
-      if (ids > 0 && (limit == 0 || ids < limit)) limit = ids;
-    if (limit == 0) continue;
-    const std::string wanted = "the model's first layer takes ids below " + std::to_string(limit);
-    if (field.ids() == 0) {
-      throw std::invalid_argument(field.where + ": " + wanted + ", which '" + field.name +
-                                  "' are not; {type: id, below: " + std::to_string(limit) + "}?");
-    }
-    if (field.ids() > limit) {
-      throw std::invalid_argument(field.where + ": '" + field.name + "' makes ids below " +
-                                  std::to_string(field.ids()) + "; " + wanted);
-    }
-  }
 }
 
 // Text is cut into records by the stream, and read by the schema alone.
@@ -176,26 +132,8 @@ void ReadSchema(const Config& config, const Config& resolved, Job* job) {
 }
 
 void ReadModel(const Config& config, const nn::LayerFiles::Copies& copies, Job* job) {
-  nn::LayerFiles files{.data = job->data};
-  for (Asset& asset : job->assets) {
-    const auto copy = copies.find(asset.path);
-    if (copy != copies.end()) asset.file = copy->second;
-    if (const Status good = copy != copies.end() ? Status() : CheckAsset(asset); !good.ok())
-      throw std::invalid_argument(good.message());
-    files.copies[asset.path] = asset.file;
-  }
-  std::vector<nn::LayerKind> kinds(onnx::LayerKinds().begin(), onnx::LayerKinds().end());
-  kinds.insert(kinds.end(), OwnExtensions().layers.begin(), OwnExtensions().layers.end());
-  job->model = std::make_shared<const nn::Model>(
-      nn::Model::FromConfig(config.At("model"), {.features = job->schema.features(),
-                                                 .labels = job->schema.labels(),
-                                                 .running = job->schema.running_features(),
-                                                 .files = std::move(files),
-                                                 .kinds = kinds,
-                                                 .seed = job->seed}));
-  FitLabels(config.At("schema"), *job->model, &job->schema);
+  job->model = BuildModel(config, LayerFilesOf(job->data, copies, &job->assets), job->seed, &job->schema);
   CheckNegative(config, *job);
-  CheckIds(*job->model, job->schema);
 }
 
 void ReadTrain(const Config& train, Job* job) {

@@ -25,6 +25,7 @@
 
 #include "base/exit_status.h"
 #include "base/json/text.h"
+#include "base/path/absolute_path.h"
 #include "checkpoint/store.h"
 #include "control/client.h"
 #include "job/bucket.h"
@@ -75,16 +76,17 @@ std::string NameOf(const std::string& role, uint32_t index) {
   return role + "-" + std::to_string(index);
 }
 
-// Creates and returns "leat-jobs/<name>-<n>" with the lowest free n.
+// Creates "leat-jobs/<name>-<n>" with the lowest free n, and returns its absolute path.
 std::string NewDirectory(const std::string& name) {
+  const fs::path folder = AbsolutePathOrThrow("leat-jobs");
   std::error_code error;
-  fs::create_directories("leat-jobs", error);
+  fs::create_directories(folder, error);
   const auto fail = [&error](const std::string& path) {
     Throw({CodeOfErrno(error.value()), "cannot create the directory " + path + ": " + error.message()});
   };
-  if (error) fail("leat-jobs");
+  if (error) fail(folder.string());
   for (int n = 1;; ++n) {
-    const fs::path path = fs::path("leat-jobs") / (name + "-" + std::to_string(n));
+    const fs::path path = folder / (name + "-" + std::to_string(n));
     if (fs::create_directory(path, error)) return path.string();
     if (error) fail(path.string());
   }

@@ -17,6 +17,7 @@
 
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/path/absolute_path.h"
 #include "checkpoint/bucket/bucket.h"
 #include "checkpoint/safetensors.h"
 #include "control/server.h"
@@ -134,9 +135,10 @@ std::unique_ptr<tensorboard::RunWriter> StartTensorboard(const job::Job& job,
                                                          const CoordinatorOptions& options) {
   if (options.tensorboard.empty()) return nullptr;
   namespace fs = std::filesystem;
-  const auto name = (fs::absolute(job.directory) / "").lexically_normal().parent_path().filename();
-  auto file = tensorboard::EventFile::Create((fs::absolute(options.tensorboard) / name).string(),
-                                             net::HostName(), options.resume);
+  const fs::path directory = AbsolutePathOrThrow(job.directory);
+  const auto name = (directory / "").lexically_normal().parent_path().filename();
+  const fs::path folder = AbsolutePathOrThrow(options.tensorboard);
+  auto file = tensorboard::EventFile::Create((folder / name).string(), net::HostName(), options.resume);
   if (!file.ok()) Throw(file.status().With("--tensorboard"));
   spdlog::info("tensorboard: {}", file->path());
   return std::make_unique<tensorboard::RunWriter>(

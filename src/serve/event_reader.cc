@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
+#include "base/json/text.h"
 #include "serve/json_text.h"
 
 namespace leat::serve {
@@ -22,6 +22,24 @@ std::string_view Trim(std::string_view text) {
   while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
   while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
   return text;
+}
+
+namespace ondemand = simdjson::ondemand;
+
+// Takes the text of an array's element, and skips its contents.
+simdjson::error_code ElementText(ondemand::value value, ondemand::json_type type, std::string_view* text) {
+  if (type == ondemand::json_type::object) {
+    ondemand::object object;
+    if (const auto error = value.get_object().get(object)) return error;
+    return object.raw_json().get(*text);
+  }
+  if (type == ondemand::json_type::array) {
+    ondemand::array array;
+    if (const auto error = value.get_array().get(array)) return error;
+    return array.raw_json().get(*text);
+  }
+  *text = value.raw_json_token();
+  return simdjson::SUCCESS;
 }
 
 // "application/json" of "Application/JSON; charset=utf-8".
@@ -106,24 +124,26 @@ Result<EventReader::Events*> EventReader::Decode(stream::Decoder& decoder, bool 
 
 Status EventReader::AppendArray(std::string_view body) {
   auto& padded = parser_->padded;
-  padded.resize(body.size() + simdjson::SIMDJSON_PADDING);
-  std::memcpy(padded.data(), body.data(), body.size());
+  padded.assign(body.begin(), body.end());
+  padded.resize(body.size() + simdjson::SIMDJSON_PADDING);  // zeros, and nothing of a body before it
   const auto bad = [](simdjson::error_code error) {
     return Status(Code::kInvalidArgument, std::string("not JSON: ") + simdjson::error_message(error));
   };
-  simdjson::ondemand::document document;
+  ondemand::document document;
   if (const auto error = parser_->json.iterate(padded.data(), body.size(), padded.size()).get(document))
     return bad(error);
-  simdjson::ondemand::array array;
+  ondemand::array array;
   if (const auto error = document.get_array().get(array)) return bad(error);
   for (auto element : array) {
-    simdjson::ondemand::object object;
-    if (const auto error = element.get_object().get(object)) {
-      if (error != simdjson::INCORRECT_TYPE) return bad(error);
-      return {Code::kInvalidArgument, "event " + std::to_string(batch_.size()) + " is not a JSON object"};
-    }
+    ondemand::value value;
+    if (const auto error = std::move(element).get(value)) return bad(error);
+    auto type = ondemand::json_type::null;
+    const bool known = value.type().get(type) == simdjson::SUCCESS;
     std::string_view text;
-    if (const auto error = object.raw_json().get(text)) return bad(error);
+    if (const auto error = ElementText(value, type, &text)) return bad(error);
+    // The decoder refuses each element that is not an object by itself. Without JSON there are no elements.
+    if (type != ondemand::json_type::object && !(known && IsJson(text)))
+      return {Code::kInvalidArgument, "not JSON: event " + std::to_string(batch_.size())};
     if (batch_.size() == max_rows_) return TooMany(max_rows_);
     Append(text);
   }

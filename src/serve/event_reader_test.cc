@@ -93,6 +93,40 @@ TEST_F(EventReaderTest, EachEventOfAListIsJudgedAlone) {
   }
 }
 
+TEST_F(EventReaderTest, ElementsThatAreNoObjectsAreJudgedAlone) {
+  const std::string event = kReadEvent;
+  EventReader many(job, 20);
+  const std::vector<std::string> others = {
+      "5",  "-1.5e3",          "99999999999999999999", "null", "true", "\"a, ]\"", "[]",
+      "{}", "[" + event + "]", "[[1], {\"a\": [2]}]"};
+  std::string array = "[", lines;
+  for (const std::string& other : others) {
+    array += (array.size() > 1 ? " , " : "") + other;
+    lines += other + "\n";
+  }
+  const auto reasons = [](const EventReader::Events& events) {
+    std::vector<std::string> all;
+    for (const auto& dead : events.rows.dead) all.push_back(std::to_string(dead.offset) + " " + dead.reason);
+    return all;
+  };
+  const auto as_lines = many.Read("application/x-ndjson", lines + event + "\n" + event);
+  ASSERT_TRUE(as_lines.ok());
+  const auto expected = reasons(**as_lines);
+  ASSERT_EQ(expected.size(), others.size());
+  const auto as_array = many.Read(kJson, array + ", " + event + ", " + event + "\n]");
+  ASSERT_TRUE(as_array.ok()) << as_array.status().ToString();
+  EXPECT_FALSE((*as_array)->single);
+  EXPECT_EQ((*as_array)->count, others.size() + 2);
+  EXPECT_THAT((*as_array)->rows.index, ElementsAre(others.size(), others.size() + 1));
+  EXPECT_EQ(reasons(**as_array), expected);
+  EXPECT_EQ(Read(kJson, "[1]").rows.dead.size(), 1u);
+  EXPECT_EQ(Refusal(kJson, "[1, 2, 3, 4]"), "more than 3 events in a request");
+  for (const char* before : {"[[1], [2]]", "[[1], [2],3]"}) {
+    EXPECT_TRUE(reader.Read(kJson, before).ok());
+    EXPECT_THAT(Refusal(kJson, "[[1], [2]"), HasSubstr("not JSON")) << "after " << before;
+  }
+}
+
 TEST_F(EventReaderTest, TheReaderIsUsedAgain) {
   Read(kJson, std::string("[") + kReadEvent + "," + kReadEvent + "]");
   const auto& events = Read(kJson, kReadEvent);
@@ -107,8 +141,12 @@ TEST_F(EventReaderTest, WhatIsNoListOfEvents) {
   EXPECT_EQ(Refusal(kJson, " \n"), "no event in the body");
   EXPECT_EQ(Refusal(kJson, "[]"), "no event in the body");
   EXPECT_EQ(Refusal("application/x-ndjson", "\n\n"), "no event in the body");
-  EXPECT_EQ(Refusal(kJson, "[1]"), "event 0 is not a JSON object");
-  EXPECT_EQ(Refusal(kJson, "[" + event + ", \"a\"]"), "event 1 is not a JSON object");
+  for (const char* wrong :
+       {"nope", "1x", "01", "-", "\"\x01\"", "[nope]", "[1}", "[[]", "x", "", "\"a\" \"b\"", "nul"}) {
+    EXPECT_THAT(Refusal(kJson, "[" + event + ", " + wrong + "]"), HasSubstr("not JSON")) << wrong;
+    EXPECT_THAT(Refusal(kJson, std::string("[") + wrong + ", " + event + "]"), HasSubstr("not JSON"))
+        << wrong;
+  }
   EXPECT_THAT(Refusal(kJson, "[" + event), HasSubstr("not JSON"));
   EXPECT_THAT(Refusal(kJson, "[" + event + "] [" + event + "]"), HasSubstr("not JSON"));
   EXPECT_EQ(Refusal(kJson, "[" + event + "," + event + "," + event + "," + event + "]"),

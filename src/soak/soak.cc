@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/exit_status.h"
 #include "base/json/text.h"
+#include "base/path/absolute_path.h"
 #include "checkpoint/file.h"
 #include "hosts/hosts.h"
 #include "launcher/processes.h"
@@ -38,10 +39,11 @@ std::pair<std::string, bool> FolderFor(const SoakOptions& options) {
       Throw(checkpoint::SystemError(made, "cannot create the directory", errno));
     return {made, true};
   }
+  std::string folder = AbsolutePathOrThrow(options.directory);
   std::error_code error;
-  const bool made = fs::create_directories(options.directory, error);
+  const bool made = fs::create_directories(folder, error);
   if (error) Throw(checkpoint::SystemError(options.directory, "cannot create the directory", error.value()));
-  return {fs::absolute(options.directory).string(), made};
+  return {std::move(folder), made};
 }
 
 class Soak {

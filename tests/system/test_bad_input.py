@@ -120,6 +120,21 @@ def test_values_that_are_none(tmp_path, command, option, value):
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.parametrize("command", [
+    "train {job}", "train {job} --data {data}", "train {job} --data {data} --directory x", "demo --events 10",
+    "coordinator {job} --data {data} --directory x", "simulate {job}", "graph {job}", "pool --directory x",
+    "agent --directory x --pool 127.0.0.1:1", "soak --directory x", "cert init x"])
+def test_a_working_directory_that_has_been_deleted(tmp_path, command):
+    job = leat.write_job(tmp_path / "job.yaml", GOOD)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f'rmdir {gone}; exec "$0" {command.format(job=job, data=tmp_path)}'
+    done = subprocess.run(["sh", "-c", script, leat.PROGRAM], cwd=gone, text=True, capture_output=True, timeout=60, check=False,
+                          env={**os.environ, "LEAT_TOKEN": "known to all"})
+    leat.refused(done, f"the working directory {gone} has been deleted; '", "' is relative to it")
+    assert os.listdir(tmp_path) == ["job.yaml"], "something was written"
+
+
 def mnist_job(folder):
     pathlib.Path(folder, "job.yaml").write_text((leat.EXAMPLES / "mnist.yaml").read_text().replace(".gz", ""))
 
@@ -270,6 +285,14 @@ def test_a_strategy_that_cannot_go_on_with_the_checkpoint(finished, tmp_path):
     before = content_of(finished)
     leat.refused(leat.run("train", "job.yaml", "--resume", finished / "job", cwd=tmp_path), "strategy", str(finished / "job"))
     assert content_of(finished) == before
+
+
+def test_resuming_with_another_directory(finished):
+    before = content_of(finished)
+    for job in ([], ["job.yaml"]):
+        leat.refused(leat.run("train", *job, "--resume", "job", "--directory", "x1", cwd=finished),
+                     "--resume job continues in that directory; --directory x1 is another one")
+    assert content_of(finished) == before and not (finished / "x1").exists()
 
 
 def test_resuming_what_is_no_job(tmp_path):

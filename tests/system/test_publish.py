@@ -177,6 +177,33 @@ def test_a_job_reads_what_peek_shows(tmp_path, broker):
     assert result["events"] == 40 and result["dead_letters"] == 2
 
 
+def test_peek_shows_the_dead_letters_that_the_model_makes(tmp_path):
+    labels, log = [0, 1, 2, 1.5, -1, 0], tmp_path / "log"
+    rows = write_lines(tmp_path / "rows.jsonl", [json.dumps({"a": 1, "label": label}) for label in labels])
+    where = ["--topic", "labels", "--log", log]
+    published(rows, *where, "--partitions", 1)
+    leat.seal(log / "labels/0000.log")
+    job = tmp_path / "job.yaml"
+    job.write_text(f"stream: {{topic: labels, log: {log}}}\n"
+                   "schema: {format: json, fields: {a: {type: number}, label: {type: number, role: label}}}\n"
+                   "model: {layers: [{dense: {units: 2}}], loss: softmax_cross_entropy}\n"
+                   "optimizer: {type: sgd, learning_rate: 0.1}\ntrain: {max_dead_letter_rate: 1}\n")
+    result = leat.summary(leat.run("train", job, "--directory", tmp_path / "job", "--json"))
+    assert result["events"] == 3 and result["dead_letters"] == 3
+    kept = [json.loads(line) for file in (tmp_path / "job/dead_letters").glob("*.jsonl") for line in file.read_text().splitlines()]
+    reasons = {k["offset"]: k["reason"] for k in kept}
+    assert reasons[3] == "label: 1.5 is not a whole number from 0 to 1" and sorted(reasons) == [2, 3, 4], reasons
+
+    def dead(*arguments):
+        return {r["offset"]: r["dead_letter"] for r in peeked(*arguments) if "dead_letter" in r}
+
+    assert dead("--job", job) == dead("--job", tmp_path / "job/job.yaml") == dead(*where, "--schema", job) == reasons
+    job.write_text(job.read_text().replace("dense", "dens"))
+    done = leat.run("peek", "--job", job, "--json")
+    assert done.returncode == 0 and "dead_letter" not in done.stdout
+    assert done.stderr.startswith("labels are not compared with the classes of the model: ") and "job.yaml:3: " in done.stderr
+
+
 def test_ctrl_c_ends_a_publisher_between_records(tmp_path):
     path = write_lines(tmp_path / "rows.jsonl", payments(100_000))
     where = ["--topic", "paced", "--log", tmp_path / "log"]

@@ -344,6 +344,8 @@ def test_requests_that_are_refused(tmp_path):
 
         assert refusal("/v1/predict", {**good, "amount": "x"}) == (400, "amount: 'x' is not a number")
         assert refusal("/v1/predict", [good] * 4) == (413, "more than 3 events in a request")
+        status, reply = serve.ask("/v1/predict", [good, 5, None])
+        assert status == 200 and [list(one) for one in reply["predictions"]] == [["score"], ["error"], ["error"]], reply
         assert refusal("/v1/predict", " " * 3000) == (413, "the body is larger than 2000 bytes")
         assert refusal("/v2/models/other/infer", "{}") == (404, "there is no model 'other'; this is 'payments'")
         assert refusal("/v2/models/payments/infer", {"inputs": [{"name": "features", "datatype": "FP32", "shape": [1, 2],

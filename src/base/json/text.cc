@@ -7,6 +7,10 @@ namespace leat {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+bool IsJson(std::string_view text) {
+  return json::accept(text);
+}
+
 json ParsedJson(std::string_view text) {
   return json::parse(text, nullptr, false);
 }

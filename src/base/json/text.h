@@ -8,6 +8,9 @@
 
 namespace leat {
 
+// Without building the value. Numbers beyond the range of double are not taken.
+bool IsJson(std::string_view text);
+
 // Discarded (is_discarded()) if the text is not JSON.
 nlohmann::json ParsedJson(std::string_view text);
 nlohmann::ordered_json ParsedOrderedJson(std::string_view text);  // keeps the order of names

@@ -18,7 +18,10 @@ TEST(JsonTextTest, OtherBytesAreDiscardedOrReplaced) {
   for (const char* text : {"", "{", "{\"a\": 1} x", "nan", "\"\xff\""}) {
     EXPECT_TRUE(ParsedJson(text).is_discarded()) << text;
     EXPECT_TRUE(ParsedOrderedJson(text).is_discarded()) << text;
+    EXPECT_FALSE(IsJson(text)) << text;
   }
+  for (const char* text : {"5", "null", "\"x\"", "[1, {}]", " {\"a\": 99999999999999999999} "})
+    EXPECT_TRUE(IsJson(text)) << text;
   EXPECT_EQ(JsonText(nlohmann::json("a\xff")), "\"a\xef\xbf\xbd\"");
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/path/absolute_path.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard.h"
@@ -253,10 +254,8 @@ Status Bucket::Drop(uint64_t oldest_kept, uint64_t newest) {
 
 Status FetchJob(object_store::ObjectStore& store, const std::string& directory) {
   const std::string where = object_store::Location(store.settings());
-  std::error_code error;
-  const std::string path = std::filesystem::absolute(directory, error).lexically_normal().string();
-  if (error || directory.empty())
-    return {Code::kInvalidArgument, "'" + directory + "' is not a valid directory"};
+  LEAT_ASSIGN_OR_RETURN(std::string path, AbsolutePath(directory));
+  path = std::filesystem::path(path).lexically_normal().string();
   if (Exists(path + "/job.yaml"))
     return {Code::kFailedPrecondition,
             path + ": has a job already; resume that one, or name another directory"};

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/path/absolute_path.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard.h"
 #include "checkpoint/store.h"
@@ -48,10 +49,8 @@ std::string PathOf(const std::string& directory, uint64_t id) {
 }  // namespace
 
 Result<std::unique_ptr<StandbyDirectory>> StandbyDirectory::Open(const std::string& directory) {
-  std::error_code error;
-  std::string path = std::filesystem::absolute(directory, error).lexically_normal().string();
-  if (error || directory.empty())
-    return Status(Code::kInvalidArgument, "'" + directory + "' is not a valid directory");
+  LEAT_ASSIGN_OR_RETURN(std::string path, AbsolutePath(directory));
+  path = std::filesystem::path(path).lexically_normal().string();
   if (path.size() > 1 && path.back() == '/') path.pop_back();
   LEAT_RETURN_IF_ERROR(MakeDirectory(path));
   if (access(path.c_str(), W_OK | X_OK) != 0) return SystemError(path, "write", errno);

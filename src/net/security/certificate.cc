@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/path/absolute_path.h"
 #include "net/same_host/descriptor.h"
 #include "net/security/openssl.h"
 #include "net/security/private_file.h"
@@ -180,7 +181,8 @@ using CertificateFiles = std::vector<std::pair<const char*, std::string>>;  // n
 Status CreateFolder(fs::path folder, const CertificateFiles& files) {
   LEAT_RETURN_IF_ERROR(CheckNew(folder));
   if (!folder.has_filename()) folder = folder.parent_path();  // "certificates/"
-  const fs::path temporary = fs::absolute(folder).string() + "." + RandomHex(8) + ".tmp";
+  LEAT_ASSIGN_OR_RETURN(const std::string absolute, AbsolutePath(folder.string()));
+  const fs::path temporary = absolute + "." + RandomHex(8) + ".tmp";
   Status status;
   for (const auto& [name, content] : files) {
     if (status.ok()) status = CreatePrivateFile(temporary / name, content);

@@ -95,6 +95,26 @@ TEST(CsvDecoder, NumbersInQuotesMayHaveBlanksAroundThem) {
   EXPECT_EQ(bad.dead[3].reason, "x: 'NA' is not a number; a `default` of the field would take its place");
 }
 
+TEST(CsvDecoder, ANumberIsTooLargeForAFloatOrADouble) {
+  const std::string label = "x: {type: number}, y: {type: number, role: label, classes: 3}";
+  const DecodedRows rows = DecodeCsv(CsvSchema("", label), {"1e39,0", "1e400,0", "\" -1e400\",0", "1,1e39",
+                                                            "1,1e400", "1e-400,1", "1e400x,0"});
+  EXPECT_THAT(rows.features, ElementsAre(0));
+  ASSERT_EQ(rows.dead.size(), 6u);
+  EXPECT_EQ(rows.dead[0].reason, "x: 1e+39 is too large");
+  EXPECT_EQ(rows.dead[1].reason, "x: '1e400' is too large");
+  EXPECT_EQ(rows.dead[2].reason, "x: '-1e400' is too large");
+  EXPECT_EQ(rows.dead[3].reason, "y: 1e+39 is not a whole number from 0 to 2");
+  EXPECT_EQ(rows.dead[4].reason, "y: '1e400' is not a whole number from 0 to 2");
+  EXPECT_EQ(rows.dead[5].reason, "x: '1e400x' is not a number");
+  const std::string commas = "delimiter: \";\"\ndecimal: \",\"\n";
+  const DecodedRows comma =
+      DecodeCsv(CsvSchema(commas, "x: {type: number, log: true}"), {"1,5e400", "-1,5e400"});
+  ASSERT_EQ(comma.dead.size(), 2u);
+  EXPECT_EQ(comma.dead[0].reason, "x: '1,5e400' is too large");
+  EXPECT_EQ(comma.dead[1].reason, "x: '-1,5e400' is below 0, which log does not take");
+}
+
 TEST(CsvDecoder, AMissingLabelIsMissing) {
   const Schema schema = CsvSchema("", "y: {type: category, values: [a, b], role: label}, x: {type: number}");
   const DecodedRows rows = DecodeCsv(schema, {",1", "c,1"});

@@ -190,7 +190,10 @@ bool CsvNumber(std::string_view text, double* out) {
     if (text.starts_with('-')) return false;
   }
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(*out);
+  if (end != text.data() + text.size()) return false;
+  if (error != std::errc::result_out_of_range) return error == std::errc() && std::isfinite(*out);
+  *out = text.starts_with('-') ? -0.0 : 0.0;
+  return !IsAboveDouble(text);
 }
 
 bool CsvNumber(std::string_view text, char decimal, double* out) {
@@ -198,6 +201,17 @@ bool CsvNumber(std::string_view text, char decimal, double* out) {
   char copy[kLongestNumber + kCsvReadAhead] = {};
   std::ranges::replace_copy(text, copy, decimal, '.');
   return CsvNumber(std::string_view(copy, text.size()), out);
+}
+
+bool IsTooLargeNumber(std::string_view text, char decimal) {
+  if (decimal != '.' && text.find('.') != text.npos) return false;
+  std::string number(text);
+  std::ranges::replace(number, decimal, '.');
+  if (number.starts_with('+') && !number.starts_with("+-")) number.erase(0, 1);
+  double ignored;
+  const char* const end = number.data() + number.size();
+  const auto read = std::from_chars(number.data(), end, ignored);
+  return read.ec == std::errc::result_out_of_range && read.ptr == end && IsAboveDouble(number);
 }
 
 std::string_view TrimBlanks(std::string_view text) {

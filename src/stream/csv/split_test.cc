@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "base/rng.h"
 
 namespace leat::stream {
@@ -213,6 +215,26 @@ TEST(CsvNumber, WithADecimalComma) {
   EXPECT_EQ(number, 1500);
   for (const char* wrong : {"1.5", "1.234,5", "1,2,3", "", ",", "x"})
     EXPECT_FALSE(CsvNumber(wrong, ',', &number)) << wrong;
+}
+
+TEST(CsvNumber, OutOfTheRangeOfDouble) {
+  for (const char* large : {"1e400", "-1e400", "+1e400", ".1e400", "1.e400", "1e99999999999"}) {
+    double number = 0;
+    const std::string padded = large + std::string(kCsvReadAhead, '\0');
+    EXPECT_FALSE(CsvNumber(std::string_view(padded).substr(0, std::strlen(large)), &number)) << large;
+    EXPECT_TRUE(IsTooLargeNumber(large)) << large;
+  }
+  EXPECT_TRUE(IsTooLargeNumber(std::string(400, '9')));
+  EXPECT_TRUE(IsTooLargeNumber("1,5e400", ','));
+  for (const char* other : {"", "+", "+-1e400", "1e400x", "x1e400", "1,5e400", "1e39", "-1e308", "inf", "nan",
+                            "1e-400", "+.1e-400"})
+    EXPECT_FALSE(IsTooLargeNumber(other)) << other;
+  EXPECT_FALSE(IsTooLargeNumber("1.5e400", ','));
+  for (const char* small : {"1e-400", "+1e-400", ".1e-400", "-.1e-400"}) {
+    double number = 1;
+    EXPECT_TRUE(CsvNumber(small, '.', &number)) << small;
+    EXPECT_EQ(number, 0) << small;
+  }
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
+#include <system_error>
 
 namespace leat::stream {
 
@@ -88,6 +90,26 @@ inline const char* ParseShortNumber(const char* p, double* out) {
   return end;
 }
 
+// Whether a decimal number that std::from_chars finds out of range is too large, and not too close to 0.
+[[gnu::noinline]] inline bool IsAboveDouble(std::string_view number) {
+  constexpr int64_t kMost = 1'000'000'000;
+  int64_t magnitude = 0;  // the number is below 10 to this power, and at least a tenth of that
+  bool fraction = false, significant = false;
+  size_t at = 0;
+  for (; at < number.size() && (number[at] | 0x20) != 'e'; ++at) {
+    if (number[at] == '.') fraction = true;
+    if (!IsDigit(number[at])) continue;
+    significant = significant || number[at] != '0';
+    if (significant != fraction) magnitude += fraction ? -1 : 1;
+  }
+  int64_t exponent = 0;
+  for (size_t i = at; i < number.size(); ++i) {
+    if (IsDigit(number[i]) && exponent < kMost) exponent = exponent * 10 + (number[i] - '0');
+  }
+  const bool below = at + 1 < number.size() && number[at + 1] == '-';
+  return magnitude + (below ? -exponent : exponent) > 0;
+}
+
 // ParseNumber for numbers of any length.
 //
 // A mantissa below 2^53 and a power of ten up to 22 are both exact, so one multiplication or division rounds
@@ -101,7 +123,6 @@ inline const char* ParseShortNumber(const char* p, double* out) {
   p = AppendDigits(p, &mantissa);
   std::ptrdiff_t count = p - digits;
   if (count == 0 || (count > 1 && *digits == '0')) return nullptr;
-  std::ptrdiff_t magnitude = count;  // the number is below 10 to this power
   std::ptrdiff_t exponent = 0;
   if (*p == '.') {
     const char* const fraction = ++p;
@@ -122,7 +143,6 @@ inline const char* ParseShortNumber(const char* p, double* out) {
     }
     if (p == digits) return nullptr;
     exponent += below ? -written : written;
-    magnitude += below ? -written : written;
   }
   if (count <= 19 && mantissa <= uint64_t{1} << 53 && exponent >= -22 && exponent <= 22) {
     const auto exact = static_cast<double>(mantissa);
@@ -132,8 +152,7 @@ inline const char* ParseShortNumber(const char* p, double* out) {
   }
   const auto [end, error] = std::from_chars(begin, p, *out);
   if (error == std::errc()) return end == p ? p : nullptr;
-  // A magnitude of at most 10^0 can only underflow, to 0.
-  if (magnitude > 0) return nullptr;
+  if (IsAboveDouble({begin, p})) return nullptr;
   *out = negative ? -0.0 : 0.0;
   return p;
 }

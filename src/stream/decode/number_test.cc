@@ -61,6 +61,15 @@ TEST(ParseNumber, TakesWhatJsonTakesAndNothingElse) {
   EXPECT_EQ(value, 1.0 / 3);
   EXPECT_EQ(Parse("12e-400", &value), 7);
   EXPECT_EQ(value, 0);
+  const std::string zeros(400, '0');
+  EXPECT_EQ(Parse("0." + zeros + "1", &value), 403) << "too close to 0";
+  EXPECT_EQ(value, 0);
+  EXPECT_EQ(Parse("1" + zeros + "e-800", &value), 406);
+  EXPECT_EQ(value, 0);
+  EXPECT_EQ(Parse("1" + zeros + "e-400", &value), 406);
+  EXPECT_EQ(value, 1);
+  for (const std::string& large : {"1" + zeros, "0." + zeros + "1e800", "-1" + zeros + ".5"})
+    EXPECT_EQ(Parse(large, &value), -1) << large;
   EXPECT_EQ(Parse("1.5", &value, "/2"), 3);  // '/' and ':' are next to the digits in ASCII
   EXPECT_EQ(Parse("1.5", &value, ":2"), 3);
   EXPECT_EQ(value, 1.5);

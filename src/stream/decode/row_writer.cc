@@ -12,6 +12,7 @@
 
 #include "base/multiversion.h"
 #include "base/rng.h"
+#include "stream/csv/split.h"
 #include "stream/decode/canonical.h"
 #include "stream/decode/utf8.h"
 
@@ -247,8 +248,16 @@ size_t FieldWriter::WriteCharacters(const uint8_t* characters, const Row& row) c
 }
 
 std::string FieldWriter::Reason(double x) const {
-  if (std::isnan(x)) return name_ + ": is not a number";
-  const std::string text = name_ + ": " + NumberSpelling(x);
+  return std::isnan(x) ? name_ + ": is not a number" : ReasonOfNumber(x, NumberSpelling(x));
+}
+
+std::string FieldWriter::ReasonOfTooLarge(std::string_view number) const {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return ReasonOfNumber(number.starts_with('-') ? -kInfinity : kInfinity, Quoted(number));
+}
+
+std::string FieldWriter::ReasonOfNumber(double x, const std::string& spelling) const {
+  const std::string text = name_ + ": " + spelling;
   if (log_ && x < 0) return text + " is below 0, which log does not take";
   if (kind_ == Kind::kClass || kind_ == Kind::kId || kind_ == Kind::kIds)
     return text + " is not a whole number from 0 to " + std::to_string(count_ - 1);
@@ -261,6 +270,7 @@ Misfit FieldWriter::Reason(std::string_view text) const {
     std::vector<float> ids(length_);
     return ReasonOfLength(tokenizer_->WriteIds(text, length_, ids.data()));
   }
+  if (takes_number() && IsTooLargeNumber(text, decimal_)) return ReasonOfTooLarge(text);
   Misfit why(name_ + ": " + Quoted(text) + (takes_list() ? " is not a list" : " is not a number"));
   if (kind_ > Kind::kClass) return why;
   why.field = name_;

@@ -91,6 +91,8 @@ class FieldWriter {
   // Why the number, or the text, does not match: "amount: -3 is below 0, which log does not take".
   std::string Reason(double x) const;
   Misfit Reason(std::string_view text) const;
+  // For a number that is too large for a double.
+  std::string ReasonOfTooLarge(std::string_view number) const;
   // For a list with this many items.
   std::string ReasonOfLength(size_t items) const;
   // The field's path as messages show it.
@@ -121,6 +123,7 @@ class FieldWriter {
   };
   bool WriteOtherNumber(double x, const Row& row) const;
   bool WriteTokens(std::string_view text, const Row& row) const;
+  std::string ReasonOfNumber(double x, const std::string& spelling) const;
   void PrepareDefault(const Field& field);
   // Index of the text among the values, or -1.
   int32_t Find(std::string_view text, const TextStart& start) const {

@@ -373,7 +373,8 @@ class Inspector {
     } else if (const char* const begin = leaf.text.data(); type == Type::number && IsInfinity(leaf.text)) {
       leaf.number = -INFINITY;
     } else if (type == Type::number && ParseNumber(begin, &leaf.number) != begin + leaf.text.size()) {
-      *wrong = PathText(keys_) + ": " + Quoted(leaf.text) + " is not a number that fits";
+      *wrong = PathText(keys_) + ": " + Quoted(leaf.text) +
+               (IsTooLargeNumber(leaf.text) ? " is too large" : " is not a number");
     }
     leaves_.push_back(std::move(leaf));
     return simdjson::SUCCESS;

@@ -132,7 +132,7 @@ TEST_F(InspectTest, NumbersOfJsonAreThoseThatTheDecoderReads) {
   DecodedRows rows;
   MakeDecoder(SchemaOf(proposal))->Decode(BatchOf({"{\"a\": 5, \"y\": 2000000000000000000000}"}), &rows);
   EXPECT_THAT(rows.labels, ElementsAre(1));
-  EXPECT_THAT(ErrorOf("{\"a\": {\"b\": 1e999}}\n"), HasSubstr(":1: a.b: '1e999' is not a number that fits"));
+  EXPECT_THAT(ErrorOf("{\"a\": {\"b\": 1e999}}\n"), HasSubstr(":1: a.b: '1e999' is too large"));
 }
 
 TEST_F(InspectTest, ReadsAsManyRowsAsAsked) {

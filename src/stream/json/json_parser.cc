@@ -24,9 +24,13 @@ bool NumberFrom(const FieldWriter& field, std::string_view text, double* number,
     return false;
   }
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
-  const bool zero = digits.size() > 1 && digits[0] == '0' && IsDigit(digits[1]);
-  *reason = field.name() + ": " + Quoted(text) +
-            (zero ? " is no JSON: a number has no zeros before it" : " is not a number that fits");
+  if (digits.size() > 1 && digits[0] == '0' && IsDigit(digits[1])) {
+    *reason = field.name() + ": " + Quoted(text) + " is no JSON: a number has no zeros before it";
+  } else if (IsTooLargeNumber(text)) {
+    *reason = field.ReasonOfTooLarge(text);
+  } else {
+    *reason = field.name() + ": " + Quoted(text) + " is not a number";
+  }
   return false;
 }
 
