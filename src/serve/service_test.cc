@@ -205,7 +205,7 @@ TEST_F(ServiceTest, WhatThereIsNot) {
     for (const char* method : {"GET", "POST", "PUT", "OPTIONS", "BREW"})
       EXPECT_EQ(Ask({.method = method, .path = path}).status, 404) << method << " " << path;
   }
-  EXPECT_EQ(Post("/v1/predict", "[1]").status, 400);
+  EXPECT_EQ(Post("/v1/predict", "[nope]").status, 400);
   EXPECT_EQ(Post("/v2/models/payments/infer", "{}").status, 400);
   EXPECT_EQ(Post("/v1/predict", std::string("[") + kEvent + "," + kEvent + "," + kEvent + "]").status, 413);
   EXPECT_EQ(Ask({.method = "POST", .path = "/v1/predict", .content_encoding = "gzip", .body = "x"}).status,
