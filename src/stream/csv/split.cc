@@ -203,17 +203,6 @@ bool CsvNumber(std::string_view text, char decimal, double* out) {
   return CsvNumber(std::string_view(copy, text.size()), out);
 }
 
-bool IsTooLargeNumber(std::string_view text, char decimal) {
-  if (decimal != '.' && text.find('.') != text.npos) return false;
-  std::string number(text);
-  std::ranges::replace(number, decimal, '.');
-  if (number.starts_with('+') && !number.starts_with("+-")) number.erase(0, 1);
-  double ignored;
-  const char* const end = number.data() + number.size();
-  const auto read = std::from_chars(number.data(), end, ignored);
-  return read.ec == std::errc::result_out_of_range && read.ptr == end && IsAboveDouble(number);
-}
-
 std::string_view TrimBlanks(std::string_view text) {
   return TrimCsvBlanks(text, '\0');
 }

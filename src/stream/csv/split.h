@@ -55,8 +55,6 @@ bool CsvNumber(std::string_view text, double* out);
 // The same with another decimal point, such as a comma; a dot is then no part of a number. Nothing has to be
 // readable after the text.
 bool CsvNumber(std::string_view text, char decimal, double* out);
-// Whether a field would be such a number if double had a larger range.
-bool IsTooLargeNumber(std::string_view text, char decimal = '.');
 // A text without the blanks at its ends, which fields in quotes may have.
 std::string_view TrimBlanks(std::string_view text);
 // Whether a field is a number, without such blanks.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/rng.h"
+#include "stream/decode/number.h"
 
 namespace leat::stream {
 namespace {

@@ -91,24 +91,9 @@ inline const char* ParseShortNumber(const char* p, double* out) {
 }
 
 // Whether a decimal number that std::from_chars finds out of range is too large, and not too close to 0.
-[[gnu::noinline]] inline bool IsAboveDouble(std::string_view number) {
-  constexpr int64_t kMost = 1'000'000'000;
-  int64_t magnitude = 0;  // the number is below 10 to this power, and at least a tenth of that
-  bool fraction = false, significant = false;
-  size_t at = 0;
-  for (; at < number.size() && (number[at] | 0x20) != 'e'; ++at) {
-    if (number[at] == '.') fraction = true;
-    if (!IsDigit(number[at])) continue;
-    significant = significant || number[at] != '0';
-    if (significant != fraction) magnitude += fraction ? -1 : 1;
-  }
-  int64_t exponent = 0;
-  for (size_t i = at; i < number.size(); ++i) {
-    if (IsDigit(number[i]) && exponent < kMost) exponent = exponent * 10 + (number[i] - '0');
-  }
-  const bool below = at + 1 < number.size() && number[at + 1] == '-';
-  return magnitude + (below ? -exponent : exponent) > 0;
-}
+bool IsAboveDouble(std::string_view number);
+// Whether a text would be a number if double had a larger range.
+bool IsTooLargeNumber(std::string_view text, char decimal = '.');
 
 // ParseNumber for numbers of any length.
 //

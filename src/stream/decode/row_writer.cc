@@ -12,8 +12,8 @@
 
 #include "base/multiversion.h"
 #include "base/rng.h"
-#include "stream/csv/split.h"
 #include "stream/decode/canonical.h"
+#include "stream/decode/number.h"
 #include "stream/decode/utf8.h"
 
 namespace leat::stream {
