@@ -273,7 +273,7 @@ def _checks(node):
 
 def _condition(node):
     """The part of the code by which it goes one way or another, or takes one value or another."""
-    if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+    if isinstance(node, (ast.If, ast.While, ast.IfExp)):
         return node.test
     chooses = isinstance(node, ast.Call) and getattr(node.func, "id", None) in ("max", "min", "range")
     if chooses or isinstance(node, (ast.Compare, ast.BoolOp)):

@@ -57,7 +57,8 @@ class _Network:
     @contextlib.contextmanager
     def _learning(self):
         """Takes back the names and classes that an event has added which is refused."""
-        inputs, classes = len(self._inputs), len(getattr(self, "_classes", ()))
+        classes = getattr(self, "_classes", [])
+        inputs, known = len(self._inputs), len(classes)
         try:
             yield
         except _native.NotFiniteError:
@@ -65,8 +66,7 @@ class _Network:
         except BaseException:
             for name in list(self._inputs)[inputs:]:
                 del self._inputs[name]
-            if hasattr(self, "_classes"):
-                del self._classes[classes:]
+            del classes[known:]
             raise
 
     def _prepare(self, outputs, loss):

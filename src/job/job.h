@@ -36,7 +36,8 @@ inline constexpr const char* kResolved = "resolved";
 // Settings of the command line. Empty or 0: the file's setting applies.
 struct JobOverrides {
   std::string data;  // directory that the job's relative paths refer to; empty: the current one
-  // Of the job: checkpoints, journal, embedded log, logs of the roles. With JobSource::resume, no other one.
+  // The job's checkpoints, journal, embedded log and logs of the roles. A job that is resumed has no other
+  // one than JobSource::resume.
   std::string directory;
   uint32_t workers = 0;
   uint32_t max_workers = 0;  // with `workers`; 0: as many

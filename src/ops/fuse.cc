@@ -25,19 +25,18 @@ std::optional<Activation> ActivationOf(const Op& op) {
   return std::nullopt;
 }
 
+template <class... Ops>
+bool IsAnyOf(const Op& op) {
+  return ((dynamic_cast<const Ops*>(&op) != nullptr) || ...);
+}
+
 // Whether the node can make NaN of numbers, such as the logarithm of a negative one, or an infinity that a
 // difference behind it makes NaN. Sums and products that overflow are left out.
 bool MakesNan(const Graph& graph, const Node& node) {
-  const auto is = [&node]<class... Ops>() {
-    return ((dynamic_cast<const Ops*>(node.op.get()) != nullptr) || ...);
-  };
   if (const auto* power = dynamic_cast<const Power*>(node.op.get()))
     return power->exponent < 0 || power->exponent != std::floor(power->exponent);
-  if (is.template operator()<Div>()) {
-    const Op& divisor = *graph.node(node.inputs[1]).op;
-    return dynamic_cast<const graph::Constant*>(&divisor) == nullptr;
-  }
-  return is.template operator()<Sqrt, Rsqrt, Reciprocal, Pow, Exp, Expm1, Log, Log1p>();
+  if (IsAnyOf<Div>(*node.op)) return !IsAnyOf<graph::Constant>(*graph.node(node.inputs[1]).op);
+  return IsAnyOf<Sqrt, Rsqrt, Reciprocal, Pow, Exp, Expm1, Log, Log1p>(*node.op);
 }
 
 // By node: whether it may be NaN for inputs that are numbers.

@@ -29,8 +29,7 @@ void FitLabels(const Config& config, const nn::Model& model, stream::Schema* sch
   }
 }
 
-// What indexes a table of the model's is checked when a record is decoded, so the schema has to know its
-// bounds.
+// Ids index a table of the model. Decoders check them, so a field's bound has to be within that of the table.
 void CheckIds(const nn::Model& model, const stream::Schema& schema) {
   const auto limits = model.feature_ids();
   if (limits.empty()) return;
