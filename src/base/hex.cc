@@ -39,4 +39,12 @@ std::optional<Bytes> FromHex(std::string_view digits) {
   return bytes;
 }
 
+std::optional<uint64_t> NumberFromHex(std::string_view digits) {
+  const auto bytes = FromHex(digits);
+  if (!bytes || bytes->size() != sizeof(uint64_t)) return std::nullopt;
+  uint64_t number = 0;
+  for (const std::byte byte : *bytes) number = number << 8 | static_cast<uint64_t>(byte);
+  return number;
+}
+
 }  // namespace leat

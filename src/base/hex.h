@@ -18,5 +18,7 @@ std::string ToHex(uint64_t value);
 
 // The bytes of what ToHex returns; none for any other text.
 std::optional<Bytes> FromHex(std::string_view digits);
+// The number, of exactly 16 digits.
+std::optional<uint64_t> NumberFromHex(std::string_view digits);
 
 }  // namespace leat

@@ -1,0 +1,273 @@
+#include "fields/fields.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "fields/codec.h"
+#include "fields/json.h"
+
+namespace leat::fields_test {
+
+enum class Color : uint8_t { kRed = 1, kBlue = 4 };
+LEAT_ENUM(Color, (kRed, "red"), (kBlue, "blue"));
+
+struct Point {
+  int32_t x = 0;
+  double y = 0;
+  friend bool operator==(const Point&, const Point&) = default;
+};
+LEAT_FIELDS(Point, (x), (y, NotNegative));
+
+// A text of as many letters as `count` says.
+struct Letters {
+  std::string text;
+  friend bool operator==(const Letters&, const Letters&) = default;
+};
+struct LettersOf {
+  uint32_t count;
+};
+void PutField(const Letters& letters, fields::Writer* out, const LettersOf&) {
+  out->bytes()->PutRaw(AsBytes(letters.text));
+}
+void GetField(Letters* letters, fields::Reader* in, const LettersOf& rule) {
+  letters->text = AsText(in->bytes()->GetRaw(rule.count));
+}
+
+struct Everything {
+  bool flag = false;
+  uint32_t small = 0;
+  uint64_t large = 0;
+  int64_t sign = 0;
+  uint64_t random = 0;
+  float rate = 0;
+  Color color = Color::kRed;
+  NodeId node;
+  Duration length{};
+  std::string text;
+  std::string reason;
+  Bytes bytes;
+  Status status;
+  std::optional<Point> maybe;
+  Shared<Point> shared;
+  std::vector<Point> points;
+  std::vector<std::string> names;
+  std::vector<uint32_t> ascending;
+  std::map<std::string, uint32_t> counts;
+  std::array<uint32_t, 2> pair{};
+  uint32_t letters = 0;
+  Letters word;
+  friend bool operator==(const Everything&, const Everything&) = default;
+};
+LEAT_FIELDS(Everything, (flag), (small, AtMost(1000)), (large), (sign), (random, Fixed), (rate), (color),
+            (node), (length), (text, AtMost(5)), (reason, CutTo(4)), (bytes, AtMost(3)), (status), (maybe),
+            (shared), (points, AtMost(2)), (names, AtMost(3), Each(AtMost(4))),
+            (ascending, AtMost(8), Ascending), (counts, AtMost(2), Each(AtMost(9))), (pair), (letters),
+            (word, LettersOf(self.letters)));
+
+struct Range {
+  uint64_t begin = 0, end = 0;
+  friend bool operator==(const Range&, const Range&) = default;
+};
+LEAT_FIELDS(Range, (begin), (end));
+Status Check(const Range& range) {
+  if (range.begin <= range.end) return {};
+  return {Code::kInvalidArgument, "begin is " + std::to_string(range.begin) + ", behind the end"};
+}
+struct Ranges {
+  std::vector<Range> all;
+  friend bool operator==(const Ranges&, const Ranges&) = default;
+};
+LEAT_FIELDS(Ranges, (all, AtMost(1 << 20)));
+
+using Message = std::variant<Range, Point>;
+LEAT_KINDS(Message, (Range, 3, "range"), (Point, 1, "point"));
+
+// A record that got `added` with version 2.
+struct Record {
+  uint64_t id = 0;
+  uint32_t added = 7;
+};
+LEAT_FIELDS(Record, (id), (added, Since(2)));
+struct OldRecord {
+  uint64_t id = 0;
+};
+LEAT_FIELDS(OldRecord, (id));
+
+Everything Full() {
+  return {true,
+          1000,
+          uint64_t{1} << 63,
+          std::numeric_limits<int64_t>::min(),
+          0x0123456789abcdef,
+          0.5f,
+          Color::kBlue,
+          NodeId(9),
+          std::chrono::seconds(3),
+          "five!",
+          "four",
+          Bytes(3, std::byte{7}),
+          Status(Code::kUnavailable, "away"),
+          Point{-3, 1.5},
+          Point{4, 0},
+          {{1, 1}, {2, 2}},
+          {"a", "bcde"},
+          {1, 5, 6},
+          {{"x", 9}, {"y", 0}},
+          {1, 2},
+          3,
+          {"abc"}};
+}
+
+template <class T>
+std::string ErrorOf(const T& value) {
+  const auto read = fields::Decode<T>(fields::Encode(value), "it");
+  return read.ok() ? "" : read.status().message();
+}
+
+TEST(Fields, EveryTypeComesBack) {
+  for (const Everything& value : {Full(), Everything()}) {
+    const auto read = fields::Decode<Everything>(fields::Encode(value), "it");
+    ASSERT_TRUE(read.ok()) << read.status().ToString();
+    EXPECT_EQ(*read, value);
+  }
+}
+
+TEST(Fields, BytesAreThoseOfTheTable) {
+  EXPECT_EQ(ToHex(fields::Encode(Point{-1, 1})), "01000000000000f03f");
+  EXPECT_EQ(ToHex(fields::Encode(Range{300, 5})), "ac0205");
+  EXPECT_EQ(ToHex(fields::Encode(Message(Range{1, 2}))), "030102");
+  EXPECT_EQ(ToHex(fields::Encode(Ranges{{{1, 2}}})), "010102");
+  const std::string all = ToHex(fields::Encode(Full()));
+  EXPECT_EQ(all,
+            "01e8078080808080808080800"
+            "1ffffffffffffffffff01efcdab89674523010000003f0409"
+            "80f882ad16056669766521"
+            "04666f7572"
+            "03070707"
+            "05046177617901"
+            "05000000000000f83f"
+            "01080000000000000000"
+            "0202000000000000f03f040000000000000040"
+            "02016104626364650301050602017809017900010203616263");
+}
+
+TEST(Fields, NoPrefixAndNothingLongerIsRead) {
+  const Bytes whole = fields::Encode(Full());
+  for (size_t size = 0; size < whole.size(); ++size)
+    EXPECT_FALSE(fields::Decode<Everything>(ByteView(whole).first(size), "it").ok()) << size;
+  Bytes longer = whole;
+  longer.push_back({});
+  EXPECT_EQ(fields::Decode<Everything>(longer, "it").status().message(), "it: has 1 bytes behind its end");
+}
+
+TEST(Fields, AViolationNamesTheFieldAndItsValue) {
+  const auto changed = [](auto change) {
+    Everything value = Full();
+    change(&value);
+    return ErrorOf(value);
+  };
+  EXPECT_EQ(changed([](auto* v) { v->small = 1001; }), "it: small is 1001, at most 1000");
+  EXPECT_EQ(changed([](auto* v) { v->text = "longer"; }), "it: text has 6 bytes, at most 5");
+  EXPECT_EQ(changed([](auto* v) { v->reason = "cut off"; }), "");
+  EXPECT_EQ(changed([](auto* v) { v->length = Duration(-1); }), "it: length is -1 ns");
+  EXPECT_EQ(changed([](auto* v) { v->length = std::chrono::hours(25); }), "it: length is 90000000000000 ns");
+  EXPECT_EQ(changed([](auto* v) { v->color = Color{2}; }), "it: color is 2");
+  EXPECT_EQ(changed([](auto* v) { v->maybe->y = -1; }), "it: maybe.y is -1.000000");
+  EXPECT_EQ(changed([](auto* v) { v->points[1].y = std::numeric_limits<double>::infinity(); }),
+            "it: points[1].y is inf");
+  EXPECT_EQ(changed([](auto* v) { v->points.resize(3); }), "it: points has 3 elements, at most 2");
+  EXPECT_EQ(changed([](auto* v) { v->names[1] = "large"; }), "it: names[1] has 5 bytes, at most 4");
+  EXPECT_EQ(changed([](auto* v) { v->ascending = {2, 2}; }), "it: ascending does not ascend");
+  EXPECT_EQ(changed([](auto* v) { v->counts["x"] = 10; }), "it: counts[0] is 10, at most 9");
+}
+
+TEST(Fields, ACheckOfSeveralFieldsNamesThePlace) {
+  EXPECT_EQ(ErrorOf(Range{5, 4}), "it: begin is 5, behind the end");
+  EXPECT_EQ(ErrorOf(Ranges{{{1, 2}, {5, 4}}}), "it: all[1]: begin is 5, behind the end");
+  EXPECT_EQ(ErrorOf(Message(Range{5, 4})), "it: range: begin is 5, behind the end");
+}
+
+TEST(Fields, NoCountIsBelievedThatCannotBe) {
+  // A list of 2^20 ranges in four bytes.
+  const Bytes bytes = *FromHex("80804001");
+  EXPECT_EQ(fields::Decode<Ranges>(bytes, "it").status().message(),
+            "it: all has 1048576 elements, and is cut off");
+}
+
+TEST(Fields, AnUnknownKindIsRefused) {
+  EXPECT_EQ(fields::Decode<Message>(*FromHex("020102"), "it").status().message(), "it: is of unknown kind 2");
+  const auto read = fields::Decode<Message>(*FromHex("030102"), "it");
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(*read, Message(Range{1, 2}));
+}
+
+TEST(Fields, AFieldThatWasAppendedHasItsFirstValueInOlderRecords) {
+  const auto old = fields::Decode<Record>(fields::Encode(OldRecord{5}), "it");
+  ASSERT_TRUE(old.ok());
+  EXPECT_EQ(old->id, 5u);
+  EXPECT_EQ(old->added, 7u);
+  EXPECT_EQ(fields::Decode<Record>(fields::Encode(Record{5, 1}), "it")->added, 1u);
+  EXPECT_FALSE(fields::Decode<OldRecord>(fields::Encode(Record{5, 1}), "it").ok());
+}
+
+// ---- JSON
+
+struct Document {
+  uint32_t number = 0;
+  uint64_t random = 0;
+  std::string name;
+  Color color = Color::kRed;
+  std::optional<uint32_t> maybe;
+  std::vector<Point> points;
+  std::map<std::string, std::string> environment;
+  uint32_t added = 7;
+  friend bool operator==(const Document&, const Document&) = default;
+};
+LEAT_FIELDS(Document, (number, AtMost(10)), (random, Fixed), (name, AtMost(5), As("class")), (color), (maybe),
+            (points, AtMost(3)), (environment, AtMost(2), Each(AtMost(3))), (added, Since(2)));
+
+TEST(FieldsJson, ADocumentComesBack) {
+  const Document value = {3, 0xab, "gpu", Color::kBlue, 5, {{1, 2}}, {{"A", "b"}}, 9};
+  EXPECT_EQ(fields::ToJson(value),
+            R"({"number":3,"random":"00000000000000ab","class":"gpu","color":"blue","maybe":5,)"
+            R"("points":[{"x":1,"y":2.0}],"environment":{"A":"b"},"added":9})");
+  const auto read = fields::FromJson<Document>(fields::ToJson(value), "it");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(*read, value);
+  EXPECT_EQ(*fields::FromJson<Document>(fields::ToJson(Document()), "it"), Document());
+}
+
+TEST(FieldsJson, AViolationNamesTheField) {
+  const std::string good =
+      fields::ToJson(Document{3, 0xab, "gpu", Color::kBlue, 5, {{1, 2}}, {{"A", "b"}}, 9});
+  const auto error = [&good](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    const auto read = fields::FromJson<Document>(text, "it");
+    return read.ok() ? "" : read.status().message();
+  };
+  EXPECT_EQ(error("\"number\":3,", ""), "it: there is no field number");
+  EXPECT_EQ(error("\"number\":3", "\"number\":11"), "it: number is 11, at most 10");
+  EXPECT_EQ(error("\"number\":3", "\"number\":-1"), "it: number is -1");
+  EXPECT_EQ(error("\"number\":3", "\"number\":4294967296"), "it: number is 4294967296");
+  EXPECT_EQ(error("\"number\":3", "\"number\":[]"), "it: number is an array");
+  EXPECT_EQ(error("00ab", "00ag"), "it: random is no number of 16 hexadecimal digits");
+  EXPECT_EQ(error("\"gpu\"", "\"secret\""), "it: class is no text of at most 5 bytes");
+  EXPECT_EQ(error("blue", "green"), "it: color is unknown");
+  EXPECT_EQ(error("\"maybe\":5,", ""), "");
+  EXPECT_EQ(error("\"y\":2.0", "\"y\":-2"), "it: points[0].y is -2.000000");
+  EXPECT_EQ(error("\"b\"", "\"bcde\""), "it: environment.A is no text of at most 3 bytes");
+  EXPECT_EQ(error("\"added\":9", "\"later\":9"), "");
+  EXPECT_EQ(error("{\"number", "[\"number"), "it: it is no JSON");
+}
+
+}  // namespace leat::fields_test

@@ -1,0 +1,228 @@
+// JSON of structs that list their fields (fields.h): an object with a member for each field, by its name or
+// that of As.
+//
+//   whole numbers, ids, Duration   a number; Fixed: a text of 16 hexadecimal digits
+//   double, float                  a number; what is not finite is null
+//   enumerator                     its name
+//   optional, Shared               the value, or no member
+//   list, map with texts as keys   an array, an object
+//   Status                         {"code": "unavailable", "message": "..."}; ok: {"code": "ok"}
+//
+// A variant has no JSON. What is read is untrusted: each rule is checked, and the first violation is the
+// result, with the field. A number is repeated, a text is not: it may be a secret. Members that no field has
+// are ignored.
+//
+// Only sources that define such texts include this.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "base/hex.h"
+#include "base/json/depth.h"
+#include "base/json/text.h"
+#include "fields/fields.h"
+#include "fields/types.h"
+
+namespace leat::fields {
+
+using Json = nlohmann::ordered_json;
+
+class JsonWriter {
+ public:
+  template <class T, class... Rules>
+  void operator()(std::string_view name, const T& value, const Rules&... rules) {
+    if (const As* other = Find<As>(rules...)) name = other->name;
+    if constexpr (kIsOptional<T>) {
+      if (value) object_[std::string(name)] = Value(*value, rules...);
+    } else {
+      object_[std::string(name)] = Value(value, rules...);
+    }
+  }
+
+  template <class T, class... Rules>
+  static Json Value(const T& value, const Rules&... rules) {
+    if constexpr (requires { ToJsonField(value, rules...); }) {
+      return ToJsonField(value, rules...);
+    } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && kHas<FixedRule, Rules...>) {
+      return ToHex(value);
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      return value;
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      const CutTo* cut = Find<CutTo>(rules...);
+      return cut == nullptr ? value : value.substr(0, cut->most);
+    } else if constexpr (Enumerated<T>) {
+      return NameOf(value);
+    } else if constexpr (kIsId<T>) {
+      return Value(value.value, rules...);
+    } else if constexpr (kIsDuration<T>) {
+      return value.count();
+    } else if constexpr (std::is_same_v<T, Status>) {
+      Json status = {{"code", CodeName(value.code())}};
+      if (!value.ok()) status["message"] = value.message();
+      return status;
+    } else if constexpr (kIsVector<T> || kIsArray<T>) {
+      Json list = Json::array();
+      for (const auto& element : value)
+        WithElementRules([&](const auto&... own) { list.push_back(Value(element, own...)); }, rules...);
+      return list;
+    } else if constexpr (kIsMap<T>) {
+      Json object = Json::object();
+      for (const auto& [key, element] : value)
+        WithElementRules([&](const auto&... own) { object[key] = Value(element, own...); }, rules...);
+      return object;
+    } else {
+      static_assert(Listed<T>, "the type has neither LEAT_FIELDS nor ToJsonField");
+      JsonWriter writer;
+      VisitFields(value, writer);
+      return std::move(writer.object_);
+    }
+  }
+
+ private:
+  Json object_ = Json::object();
+};
+
+class JsonReader {
+ public:
+  JsonReader(const Json& json, FieldError* error) : json_(json), error_(*error) {}
+
+  template <class T, class... Rules>
+  void operator()(std::string_view name, T& value, const Rules&... rules) {
+    if (!error_.ok()) return;
+    if (const As* other = Find<As>(rules...)) name = other->name;
+    const auto at = json_.find(name);
+    if (at == json_.end()) {
+      if (!kIsOptional<T> && !kHas<Since, Rules...>) error_.Keep("there is no field " + std::string(name));
+      return;
+    }
+    Get(*at, &value, &error_, rules...);
+    if (!error_.ok()) error_.In(name);
+  }
+
+  template <class T, class... Rules>
+  static void Get(const Json& json, T* value, FieldError* error, const Rules&... rules) {
+    if constexpr (requires { FromJsonField(json, value, error, rules...); }) {
+      FromJsonField(json, value, error, rules...);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      if (!json.is_boolean()) return error->Keep("is neither true nor false");
+      *value = json.get<bool>();
+    } else if constexpr (std::is_integral_v<T> && kHas<FixedRule, Rules...>) {
+      const auto number = json.is_string() ? NumberFromHex(json.get_ref<const std::string&>()) : std::nullopt;
+      if (!number) return error->Keep("is no number of 16 hexadecimal digits");
+      *value = *number;
+    } else if constexpr (std::is_integral_v<T>) {
+      GetNumber(json, value, error);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      if (!json.is_number() && !json.is_null()) return error->Keep("is no number");
+      *value = json.is_null() ? std::numeric_limits<T>::quiet_NaN() : json.get<T>();
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      GetText(json, value, error, rules...);
+    } else if constexpr (Enumerated<T>) {
+      GetEnumerator(json, value, error);
+    } else if constexpr (kIsId<T>) {
+      Get(json, &value->value, error, rules...);
+    } else if constexpr (kIsDuration<T>) {
+      typename T::rep count{};
+      GetNumber(json, &count, error);
+      *value = T(count);
+    } else if constexpr (kIsOptional<T>) {
+      Get(json, &value->emplace(), error, rules...);
+    } else if constexpr (kIsVector<T>) {
+      static_assert(kHas<AtMost, Rules...>, "a list needs a limit");
+      if (!json.is_array() || json.size() > Find<AtMost>(rules...)->most)
+        return error->Keep("is no list, or too long");
+      value->clear();
+      for (const Json& one : json) {
+        WithElementRules([&](const auto&... own) { Get(one, &value->emplace_back(), error, own...); },
+                         rules...);
+        if (!error->ok()) return error->In("[" + std::to_string(value->size() - 1) + "]");
+      }
+    } else if constexpr (kIsMap<T>) {
+      static_assert(kHas<AtMost, Rules...>, "a map needs a limit");
+      if (!json.is_object() || json.size() > Find<AtMost>(rules...)->most)
+        return error->Keep("is no object, or too large");
+      value->clear();
+      for (const auto& [name, one] : json.items()) {
+        WithElementRules([&](const auto&... own) { Get(one, &(*value)[name], error, own...); }, rules...);
+        if (!error->ok()) return error->In(name);
+      }
+    } else {
+      static_assert(Listed<T>, "the type has neither LEAT_FIELDS nor FromJsonField");
+      if (!json.is_object()) return error->Keep("is no object");
+      JsonReader reader(json, error);
+      VisitFields(*value, reader);
+    }
+    if (error->ok()) error->Keep(CheckValue(*value, rules...));
+  }
+
+ private:
+  // What is said of a field that is not what it should be.
+  static std::string Shown(const Json& json) {
+    if (json.is_number() || json.is_boolean() || json.is_null()) return "is " + JsonText(json);
+    return std::string(json.is_string() ? "is a " : "is an ") + json.type_name();
+  }
+
+  template <class T>
+  static void GetNumber(const Json& json, T* value, FieldError* error) {
+    const bool fits = json.is_number_unsigned()
+                          ? std::in_range<T>(json.get<uint64_t>())
+                          : json.is_number_integer() && std::in_range<T>(json.get<int64_t>());
+    if (!fits) return error->Keep(Shown(json));
+    *value = json.is_number_unsigned() ? static_cast<T>(json.get<uint64_t>())
+                                       : static_cast<T>(json.get<int64_t>());
+  }
+
+  template <class... Rules>
+  static void GetText(const Json& json, std::string* value, FieldError* error, const Rules&... rules) {
+    static_assert(kHas<AtMost, Rules...> || kHas<CutTo, Rules...>, "a text needs a limit");
+    uint64_t most = 0;
+    if (const AtMost* limit = Find<AtMost>(rules...)) most = limit->most;
+    if (const CutTo* cut = Find<CutTo>(rules...)) most = cut->most;
+    if (!json.is_string() || json.get_ref<const std::string&>().size() > most)
+      return error->Keep("is no text of at most " + std::to_string(most) + " bytes");
+    *value = json.get<std::string>();
+  }
+
+  template <Enumerated E>
+  static void GetEnumerator(const Json& json, E* value, FieldError* error) {
+    for (const auto& one : EnumeratorsOf(E{})) {
+      if (!json.is_string() || json.get_ref<const std::string&>() != one.name) continue;
+      *value = one.value;
+      return;
+    }
+    error->Keep("is unknown");
+  }
+
+  const Json& json_;
+  FieldError& error_;
+};
+
+template <class T>
+std::string ToJson(const T& message) {
+  return JsonText(JsonWriter::Value(message));
+}
+
+// `what`: how an error begins.
+template <class T>
+Result<T> FromJson(std::string_view text, std::string_view what, Code code = Code::kInvalidArgument) {
+  constexpr int kMostLevels = 8;
+  const auto invalid = [&](const std::string& why) { return Status(code, std::string(what) + ": " + why); };
+  if (!IsShallowJson(text, kMostLevels))
+    return invalid("it is nested deeper than " + std::to_string(kMostLevels) + " levels");
+  const Json json = ParsedOrderedJson(text);
+  if (json.is_discarded()) return invalid("it is no JSON");
+  T message{};
+  FieldError error;
+  JsonReader::Get(json, &message, &error);
+  if (error.ok()) return message;
+  return invalid(error.text());
+}
+
+}  // namespace leat::fields

@@ -1,0 +1,160 @@
+// What codecs of fields have in common: kinds of types, the check of a value by its rules, and the place of
+// an error.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <ranges>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/shared.h"
+#include "base/status.h"
+#include "fields/fields.h"
+
+namespace leat::fields {
+
+template <class T>
+inline constexpr bool kIsId = false;
+template <class Tag, class Rep>
+inline constexpr bool kIsId<Id<Tag, Rep>> = true;
+template <class T>
+inline constexpr bool kIsDuration = false;
+template <class Rep, class Period>
+inline constexpr bool kIsDuration<std::chrono::duration<Rep, Period>> = true;
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool kIsOptional<Shared<T>> = true;
+template <class T>
+inline constexpr bool kIsVector = false;
+template <class T>
+inline constexpr bool kIsVector<std::vector<T>> = !std::is_same_v<std::vector<T>, Bytes>;
+template <class T>
+inline constexpr bool kIsArray = false;
+template <class T, size_t n>
+inline constexpr bool kIsArray<std::array<T, n>> = true;
+template <class T>
+inline constexpr bool kIsMap = false;
+template <class Key, class T>
+inline constexpr bool kIsMap<std::map<Key, T>> = true;
+
+inline constexpr int64_t kMostDuration = int64_t{86'400} * 1'000'000'000;  // unless a rule says another limit
+
+// Calls `with` with the rules that Each has.
+template <class With>
+void WithElementRules(With with) {
+  with();
+}
+template <class With, class Rule, class... Rules>
+void WithElementRules(With with, const Rule&, const Rules&... rules) {
+  WithElementRules(with, rules...);
+}
+template <class With, class... Own, class... Rules>
+void WithElementRules(With with, const EachRule<Own...>& each, const Rules&...) {
+  std::apply(with, each.rules);
+}
+
+// The least bytes of an encoded T (codec.h).
+template <class T>
+uint64_t LeastBytes() {
+  if constexpr (std::is_floating_point_v<T>) {
+    return sizeof(T);
+  } else if constexpr (kIsArray<T>) {
+    return std::tuple_size_v<T> * LeastBytes<typename T::value_type>();
+  } else if constexpr (Listed<T>) {
+    static const uint64_t least = [] {
+      uint64_t sum = 0;
+      const T value{};
+      VisitFields(value, [&sum](std::string_view, const auto& field, const auto&...) {
+        sum += LeastBytes<std::decay_t<decltype(field)>>();
+      });
+      return sum;
+    }();
+    return least;
+  } else {
+    // Types with a codec of their own may have nothing.
+    return std::is_arithmetic_v<T> || std::is_enum_v<T> || kIsId<T> || kIsDuration<T> || kIsOptional<T> ||
+                   kIsVector<T> || kIsMap<T> || Alternatives<T> || std::is_same_v<T, std::string> ||
+                   std::is_same_v<T, Bytes> || std::is_same_v<T, Status>
+               ? 1
+               : 0;
+  }
+}
+
+// Why a value breaks its rules: "is -1"; empty if it keeps them. Lengths of texts, counts of lists and
+// enumerators are checked while they are read.
+template <class T, class... Rules>
+std::string CheckValue(const T& value, const Rules&... rules) {
+  if constexpr (kIsId<T>) {
+    return CheckValue(value.value, rules...);
+  } else if constexpr (kIsDuration<T>) {
+    const Between* range = Find<Between>(rules...);
+    const Between used = range != nullptr ? *range : Between{0, kMostDuration};
+    if (value.count() < used.least || value.count() > used.most)
+      return "is " + std::to_string(value.count()) + " ns";
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return {};
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if ((kHas<FiniteRule, Rules...> || kHas<NotNegativeRule, Rules...>)&&!std::isfinite(value))
+      return "is " + std::to_string(value);
+    if (kHas<NotNegativeRule, Rules...> && value < 0) return "is " + std::to_string(value);
+  } else if constexpr (std::is_integral_v<T>) {
+    if (const AtMost* limit = Find<AtMost>(rules...);
+        limit != nullptr && std::cmp_greater(value, limit->most))
+      return "is " + std::to_string(value) + ", at most " + std::to_string(limit->most);
+    if (const AtLeast* limit = Find<AtLeast>(rules...);
+        limit != nullptr && std::cmp_less(value, limit->least))
+      return "is " + std::to_string(value) + ", at least " + std::to_string(limit->least);
+    if (const Between* range = Find<Between>(rules...);
+        range != nullptr && (std::cmp_less(value, range->least) || std::cmp_greater(value, range->most)))
+      return "is " + std::to_string(value);
+  } else if constexpr (kIsVector<T> && kHas<AscendingRule, Rules...>) {
+    if (std::ranges::adjacent_find(value, std::ranges::greater_equal()) != value.end())
+      return "does not ascend";
+  }
+  if constexpr (std::is_class_v<T>) {
+    if constexpr (requires {
+                    { Check(value) } -> std::same_as<Status>;
+                  }) {
+      if (const Status status = Check(value); !status.ok()) return ": " + status.message();
+    }
+  }
+  return {};
+}
+
+// The first violation, and the path of the field: each level adds its name on the way out.
+class FieldError {
+ public:
+  bool ok() const { return what_.empty(); }
+  void Keep(std::string what) {
+    if (ok()) what_ = std::move(what);
+  }
+  void In(std::string_view name) {
+    const bool joined = path_.empty() || path_.front() == '[';
+    path_ = std::string(name) + (joined ? "" : ".") + path_;
+  }
+  std::string text() const {
+    const bool check = what_.starts_with(": ");
+    if (path_.empty()) return check ? what_.substr(2) : what_;
+    return path_ + (check ? "" : " ") + what_;
+  }
+
+ private:
+  std::string path_;
+  std::string what_;
+};
+
+}  // namespace leat::fields
