@@ -270,4 +270,38 @@ TEST(FieldsJson, AViolationNamesTheField) {
   EXPECT_EQ(error("{\"number", "[\"number"), "it: it is no JSON");
 }
 
+// Fields of `place` and the color's number stand between the others.
+struct Place {
+  std::string host;
+  double share = 0;
+  friend bool operator==(const Place&, const Place&) = default;
+};
+LEAT_FIELDS(Place, (host, AtMost(10), Printable), (share, NotNegative, AtMost(1)));
+Status Check(const Place& place) {
+  return place.host.empty() ? Status(Code::kInvalidArgument, "there is no host") : Status();
+}
+struct Placed {
+  uint32_t id = 0;
+  Place place;
+  Color color = Color::kRed;
+  friend bool operator==(const Placed&, const Placed&) = default;
+};
+LEAT_FIELDS(Placed, (id), (place, Flat), (color, Numbered));
+
+TEST(FieldsJson, AFlatStructHasItsFieldsInItsPlace) {
+  const Placed value = {3, {"a", 0.5}, Color::kBlue};
+  EXPECT_EQ(fields::ToJson(value), R"({"id":3,"host":"a","share":0.5,"color":4})");
+  EXPECT_EQ(*fields::FromJson<Placed>(fields::ToJson(value), "it"), value);
+  const auto error = [](const std::string& text) {
+    const auto read = fields::FromJson<Placed>(text, "it");
+    return read.ok() ? "" : read.status().message();
+  };
+  EXPECT_EQ(error(R"({"id":3,"share":0,"color":4})"), "it: there is no field host");
+  EXPECT_EQ(error(R"({"id":3,"host":"","share":0,"color":4})"), "it: there is no host");
+  EXPECT_EQ(error(R"({"id":3,"host":"\u0007","share":0,"color":4})"), "it: host has control characters");
+  EXPECT_EQ(error(R"({"id":3,"host":"a","share":1.5,"color":4})"), "it: share is 1.500000");
+  EXPECT_EQ(error(R"({"id":3,"host":"a","share":0,"color":2})"), "it: color is unknown");
+  EXPECT_EQ(error(R"({"id":3,"host":"a","share":0,"color":"blue"})"), "it: color is unknown");
+}
+
 }  // namespace leat::fields_test
