@@ -40,6 +40,9 @@ void PutField(const Letters& letters, fields::Writer* out, const LettersOf&) {
 void GetField(Letters* letters, fields::Reader* in, const LettersOf& rule) {
   letters->text = AsText(in->bytes()->GetRaw(rule.count));
 }
+uint64_t MostBytesOf(const Letters*) {
+  return 10;
+}
 void Randomize(Letters* letters, fields::Fill& fill, const LettersOf& rule) {
   letters->text = fill.Text(rule.count);
 }
@@ -211,6 +214,34 @@ TEST(Fields, NoCountIsBelievedThatCannotBe) {
   const Bytes bytes = *FromHex("80804001");
   EXPECT_EQ(fields::Decode<Ranges>(bytes, "it").status().message(),
             "it: all has 1048576 elements, and is cut off");
+}
+
+TEST(Fields, TheMostBytesFollowFromTheRules) {
+  EXPECT_EQ(fields::MostBytes<Point>(), 5u + 8);
+  EXPECT_EQ(fields::MostBytes<Range>(), 20u);
+  EXPECT_EQ(fields::MostBytes<Message>(), 21u);
+  EXPECT_EQ(fields::MostBytes<Ranges>(), 3 + (20u << 20));
+  EXPECT_EQ(fields::MostBytes<bool>(), 1u);
+  EXPECT_EQ(fields::MostBytes<Color>(), 1u);
+  EXPECT_EQ(fields::MostBytes<uint32_t>(fields::AtMost{127}), 1u);
+  EXPECT_EQ(fields::MostBytes<uint32_t>(fields::AtMost{128}), 2u);
+  EXPECT_EQ(fields::MostBytes<uint64_t>(fields::Fixed), 8u);
+  EXPECT_EQ(fields::MostBytes<int64_t>(fields::Between{-64, 63}), 1u);
+  EXPECT_EQ(fields::MostBytes<int64_t>(fields::Between{-65, 63}), 2u);
+  EXPECT_EQ(fields::MostBytes<Duration>(), 7u);
+  EXPECT_EQ(fields::MostBytes<std::string>(fields::CutTo{4}), 5u);
+  EXPECT_EQ(fields::MostBytes<Status>(), 1u + 3 + (1 << 16));
+  EXPECT_EQ(fields::MostBytes<std::optional<Point>>(), 14u);
+  EXPECT_EQ((fields::MostBytes<std::array<NodeId, 3>>()), 30u);
+  EXPECT_EQ((fields::MostBytes<std::map<std::string, uint32_t>>(fields::AtMost{2},
+                                                                fields::Each(fields::AtMost{9}))),
+            1u + 2 * (2 + 256 + 1));
+  EXPECT_EQ(fields::MostBytes<std::string>(fields::AtMost{~uint64_t{0}}), ~uint64_t{0});
+  EXPECT_EQ(fields::MostBytes<std::vector<Point>>(fields::AtMost{~uint64_t{0} / 4}), ~uint64_t{0});
+  EXPECT_EQ(fields::MostBytes<Everything>(),
+            1u + 2 + 10 + 10 + 8 + 4 + 1 + 10 + 7 + (1 + 5) + (1 + 4) + (1 + 3) + (1 + 3 + (1 << 16)) + 14 +
+                14 + (1 + 2 * 13) + (1 + 3 * 5) + (1 + 8 * 5) + (1 + 2 * (258 + 1)) + 2 * 5 + 1 + 10);
+  EXPECT_LE(fields::Encode(Full()).size(), fields::MostBytes<Everything>());
 }
 
 TEST(Fields, AnUnknownKindIsRefused) {

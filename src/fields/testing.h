@@ -94,20 +94,18 @@ class Fill {
     } else if constexpr (std::is_floating_point_v<T>) {
       *value = Real<T>(kHas<FiniteRule, Rules...>, kHas<NotNegativeRule, Rules...>);
     } else if constexpr (std::is_integral_v<T>) {
-      *value = Integer<T>(rules...);
+      *value = Integer(BoundsOf<T>(rules...));
     } else if constexpr (std::is_enum_v<T>) {
       const auto all = EnumeratorsOf(T{});
       *value = all[Below(all.size())].value;
     } else if constexpr (kIsId<T>) {
       Try(&value->value, rules...);
     } else if constexpr (kIsDuration<T>) {
-      const Between* range = Find<Between>(rules...);
-      const Between used = range != nullptr ? *range : Between{0, kMostDuration};
-      *value = T(Integer<int64_t>(used));
+      *value = T(Integer(BoundsOfDuration(rules...)));
     } else if constexpr (std::is_same_v<T, std::string>) {
-      *value = Text(Size(LimitOfText(rules...), 40));
+      *value = Text(Size(MostText(rules...), 40));
     } else if constexpr (std::is_same_v<T, Bytes>) {
-      const std::string text = Text(Size(LimitOfText(rules...), 40));
+      const std::string text = Text(Size(MostText(rules...), 40));
       value->assign(AsBytes(text).begin(), AsBytes(text).end());
     } else if constexpr (std::is_same_v<T, Status>) {
       const auto code = static_cast<Code>(Below(static_cast<uint64_t>(Code::kInternal) + 1));
@@ -116,13 +114,13 @@ class Fill {
       *value = {};
       if (Chance(0.5)) Set(&value->emplace(), rules...);
     } else if constexpr (kIsVector<T>) {
-      value->resize(Size(Find<AtMost>(rules...)->most, 4));
+      value->resize(Size(MostElements(rules...), 4));
       SetElements(value, rules...);
     } else if constexpr (kIsArray<T>) {
       SetElements(value, rules...);
     } else if constexpr (kIsMap<T>) {
       value->clear();
-      for (uint64_t n = Size(Find<AtMost>(rules...)->most, 4); n > 0; --n) {
+      for (uint64_t n = Size(MostElements(rules...), 4); n > 0; --n) {
         typename T::key_type key{};
         if constexpr (std::is_same_v<decltype(key), std::string>) {
           key = Text(Below(12));
@@ -179,18 +177,9 @@ class Fill {
     }
   }
 
-  template <class T, class... Rules>
-  T Integer(const Rules&... rules) {
-    T least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
-    if (const Between* range = Find<Between>(rules...)) {
-      if (std::cmp_greater(range->least, least)) least = static_cast<T>(range->least);
-      if (std::cmp_less(range->most, most)) most = static_cast<T>(range->most);
-    }
-    if (const AtLeast* limit = Find<AtLeast>(rules...);
-        limit != nullptr && std::cmp_greater(limit->least, least))
-      least = static_cast<T>(limit->least);
-    if (const AtMost* limit = Find<AtMost>(rules...); limit != nullptr && std::cmp_less(limit->most, most))
-      most = static_cast<T>(limit->most);
+  template <class T>
+  T Integer(Bounds<T> bounds) {
+    auto& [least, most] = bounds;
     if (least < T{0} && most > T{0} && Chance(0.5)) {  // as often on either side of 0
       if (Chance(0.5)) {
         least = 0;
@@ -199,12 +188,6 @@ class Fill {
       }
     }
     return static_cast<T>(Number(static_cast<uint64_t>(least), static_cast<uint64_t>(most)));
-  }
-
-  template <class... Rules>
-  static uint64_t LimitOfText(const Rules&... rules) {
-    const CutTo* cut = Find<CutTo>(rules...);
-    return cut != nullptr ? cut->most : Find<AtMost>(rules...)->most;
   }
 
   Rng rng_;

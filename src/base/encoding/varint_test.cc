@@ -43,6 +43,7 @@ TEST(Varint, EveryLengthComesBackAndNoPrefixDoes) {
     for (const uint64_t value : {(uint64_t{1} << bits) - 1, uint64_t{1} << bits, rng() >> bits}) {
       const std::string digits = Encoded(value);
       EXPECT_EQ(Decoded(digits), value);
+      EXPECT_EQ(BytesOfVarint(value), digits.size() / 2);
       for (size_t size = 0; size < digits.size(); size += 2)
         EXPECT_EQ(Decoded(digits.substr(0, size)), std::nullopt) << digits;
     }
