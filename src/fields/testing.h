@@ -2,6 +2,7 @@
 // fields (fields.h) and variants of them.
 //
 //   EXPECT_EQ(fields::CodecFault<protocol::Lease>(/*values=*/200), "");
+//   EXPECT_EQ(fields::PageFault<Request, Reply>(LEAT_CONTROL_PAGE), "");
 //
 // A type that has no list, or whose fields depend on each other more than rejection can find, has overloads
 // beside the tests, in its own namespace, and in one header for all sources of a test:
@@ -13,6 +14,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -27,6 +31,7 @@
 #include "base/hex.h"
 #include "base/rng.h"
 #include "fields/codec.h"
+#include "fields/description.h"
 #include "fields/fields.h"
 #include "fields/types.h"
 
@@ -382,6 +387,40 @@ std::string CodecFault(int values) {
     fault = CodecFault(Random<T>(at), at);
   }
   return fault;
+}
+
+// ---- tables of docs/formats/
+
+// What is wrong with the page's tables of these structs and variants, or of those inside them. Each of Ts has
+// one: a line `<!-- fields: NAME -->`, then the table, and a line `<!-- end -->`. LEAT_WRITE_DOCS=1 writes
+// them.
+template <class... Ts>
+std::string PageFault(const std::string& path, bool write = std::getenv("LEAT_WRITE_DOCS") != nullptr) {
+  std::ifstream in(path);
+  std::string page((std::istreambuf_iterator<char>(in)), {});
+  const std::string before = page, start = "<!-- fields: ", end = "<!-- end -->";
+  const Description all = Describe<Ts...>();
+  for (const Description::Block& block : all.blocks()) {
+    const std::string line = start + block.name + " -->";
+    const size_t at = page.find(line + '\n');
+    if (at == std::string::npos) {
+      if ((all.IsOf<Ts>(block) || ...)) return path + " has no line " + line;
+      continue;
+    }
+    const size_t from = at + line.size() + 1, to = page.find(end, from);
+    if (to == std::string::npos || page.substr(from, to - from).find(start) != std::string::npos)
+      return path + ": the table of " + block.name + " has no " + end;
+    page.replace(from, to - from, "\n" + TableOf(block) + "\n");
+  }
+  if (page == before) return {};
+  if (!write) {
+    const size_t at = static_cast<size_t>(std::ranges::mismatch(page, before).in1 - page.begin());
+    const size_t from = page.rfind('\n', at) + 1, to = page.find('\n', at);
+    return path + " differs from the fields; run with LEAT_WRITE_DOCS=1. The first line: " +
+           page.substr(from, to - from);
+  }
+  std::ofstream(path) << page;
+  return {};
 }
 
 }  // namespace leat::fields
