@@ -39,9 +39,6 @@
 
 namespace leat::fields {
 
-inline constexpr uint64_t kMostStatusText = 1 << 16;
-inline constexpr uint64_t kMostKey = 256;  // bytes of a text that is a key
-
 class Writer {
  public:
   template <class T, class... Rules>
@@ -223,11 +220,7 @@ class Reader {
 
   template <class... Rules>
   ByteView GetText(const Rules&... rules) {
-    static_assert(kHas<AtMost, Rules...> || kHas<CutTo, Rules...>, "a text needs a limit");
-    uint64_t most = 0;
-    if (const AtMost* limit = Find<AtMost>(rules...)) most = limit->most;
-    if (const CutTo* cut = Find<CutTo>(rules...)) most = cut->most;
-    const uint64_t size = GetVarint(&in_);
+    const uint64_t size = GetVarint(&in_), most = MostText(rules...);
     if (size > most) {
       Fail("has " + std::to_string(size) + " bytes, at most " + std::to_string(most));
       return {};
@@ -248,8 +241,7 @@ class Reader {
   // The number of elements of a list; 0 if there cannot be as many.
   template <class Element, class... Rules>
   size_t GetCount(const Rules&... rules) {
-    static_assert(kHas<AtMost, Rules...>, "a list needs a limit");
-    const uint64_t count = GetVarint(&in_), most = Find<AtMost>(rules...)->most;
+    const uint64_t count = GetVarint(&in_), most = MostElements(rules...);
     if (count > most) {
       Fail("has " + std::to_string(count) + " elements, at most " + std::to_string(most));
     } else if (count > in_.remaining() / std::max<uint64_t>(LeastBytes<Element>(), 1)) {

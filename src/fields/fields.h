@@ -201,5 +201,8 @@ constexpr std::string_view NameOf(E value) {
   constexpr auto KindsOf(const Variant*) {                                                    \
     return std::tuple{LEAT_LIST(LEAT_KIND, __VA_ARGS__)};                                     \
   }                                                                                           \
+  constexpr std::string_view NameOfKinds(const Variant*) {                                    \
+    return #Variant;                                                                          \
+  }                                                                                           \
   static_assert(std::tuple_size_v<decltype(KindsOf(static_cast<const Variant*>(nullptr)))> == \
                 std::variant_size_v<Variant>)

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "fields/codec.h"
 #include "fields/json.h"
+#include "fields/testing.h"
 
 namespace leat::fields_test {
 
@@ -38,6 +39,15 @@ void PutField(const Letters& letters, fields::Writer* out, const LettersOf&) {
 }
 void GetField(Letters* letters, fields::Reader* in, const LettersOf& rule) {
   letters->text = AsText(in->bytes()->GetRaw(rule.count));
+}
+uint64_t MostBytesOf(const Letters*) {
+  return 10;
+}
+void Randomize(Letters* letters, fields::Fill& fill, const LettersOf& rule) {
+  letters->text = fill.Text(rule.count);
+}
+void DumpField(const Letters& letters, fields::Dump& dump) {
+  dump.Put(letters.text);
 }
 
 struct Everything {
@@ -68,8 +78,8 @@ struct Everything {
 LEAT_FIELDS(Everything, (flag), (small, AtMost(1000)), (large), (sign), (random, Fixed), (rate), (color),
             (node), (length), (text, AtMost(5)), (reason, CutTo(4)), (bytes, AtMost(3)), (status), (maybe),
             (shared), (points, AtMost(2)), (names, AtMost(3), Each(AtMost(4))),
-            (ascending, AtMost(8), Ascending), (counts, AtMost(2), Each(AtMost(9))), (pair), (letters),
-            (word, LettersOf(self.letters)));
+            (ascending, AtMost(8), Ascending), (counts, AtMost(2), Each(AtMost(9))), (pair),
+            (letters, AtMost(10)), (word, LettersOf(self.letters)));
 
 struct Range {
   uint64_t begin = 0, end = 0;
@@ -159,12 +169,17 @@ TEST(Fields, BytesAreThoseOfTheTable) {
 }
 
 TEST(Fields, NoPrefixAndNothingLongerIsRead) {
-  const Bytes whole = fields::Encode(Full());
-  for (size_t size = 0; size < whole.size(); ++size)
-    EXPECT_FALSE(fields::Decode<Everything>(ByteView(whole).first(size), "it").ok()) << size;
-  Bytes longer = whole;
+  EXPECT_EQ(fields::CodecFault(Full()), "");
+  Bytes longer = fields::Encode(Full());
   longer.push_back({});
   EXPECT_EQ(fields::Decode<Everything>(longer, "it").status().message(), "it: has 1 bytes behind its end");
+}
+
+TEST(Fields, RandomValuesComeBack) {
+  EXPECT_EQ(fields::CodecFault<Everything>(300), "");
+  EXPECT_EQ(fields::CodecFault<Ranges>(50), "");
+  EXPECT_EQ(fields::CodecFault<Message>(50), "");
+  EXPECT_EQ(fields::CodecFault<Record>(50), "");
 }
 
 TEST(Fields, AViolationNamesTheFieldAndItsValue) {
@@ -199,6 +214,34 @@ TEST(Fields, NoCountIsBelievedThatCannotBe) {
   const Bytes bytes = *FromHex("80804001");
   EXPECT_EQ(fields::Decode<Ranges>(bytes, "it").status().message(),
             "it: all has 1048576 elements, and is cut off");
+}
+
+TEST(Fields, TheMostBytesFollowFromTheRules) {
+  EXPECT_EQ(fields::MostBytes<Point>(), 5u + 8);
+  EXPECT_EQ(fields::MostBytes<Range>(), 20u);
+  EXPECT_EQ(fields::MostBytes<Message>(), 21u);
+  EXPECT_EQ(fields::MostBytes<Ranges>(), 3 + (20u << 20));
+  EXPECT_EQ(fields::MostBytes<bool>(), 1u);
+  EXPECT_EQ(fields::MostBytes<Color>(), 1u);
+  EXPECT_EQ(fields::MostBytes<uint32_t>(fields::AtMost{127}), 1u);
+  EXPECT_EQ(fields::MostBytes<uint32_t>(fields::AtMost{128}), 2u);
+  EXPECT_EQ(fields::MostBytes<uint64_t>(fields::Fixed), 8u);
+  EXPECT_EQ(fields::MostBytes<int64_t>(fields::Between{-64, 63}), 1u);
+  EXPECT_EQ(fields::MostBytes<int64_t>(fields::Between{-65, 63}), 2u);
+  EXPECT_EQ(fields::MostBytes<Duration>(), 7u);
+  EXPECT_EQ(fields::MostBytes<std::string>(fields::CutTo{4}), 5u);
+  EXPECT_EQ(fields::MostBytes<Status>(), 1u + 3 + (1 << 16));
+  EXPECT_EQ(fields::MostBytes<std::optional<Point>>(), 14u);
+  EXPECT_EQ((fields::MostBytes<std::array<NodeId, 3>>()), 30u);
+  EXPECT_EQ((fields::MostBytes<std::map<std::string, uint32_t>>(fields::AtMost{2},
+                                                                fields::Each(fields::AtMost{9}))),
+            1u + 2 * (2 + 256 + 1));
+  EXPECT_EQ(fields::MostBytes<std::string>(fields::AtMost{~uint64_t{0}}), ~uint64_t{0});
+  EXPECT_EQ(fields::MostBytes<std::vector<Point>>(fields::AtMost{~uint64_t{0} / 4}), ~uint64_t{0});
+  EXPECT_EQ(fields::MostBytes<Everything>(),
+            1u + 2 + 10 + 10 + 8 + 4 + 1 + 10 + 7 + (1 + 5) + (1 + 4) + (1 + 3) + (1 + 3 + (1 << 16)) + 14 +
+                14 + (1 + 2 * 13) + (1 + 3 * 5) + (1 + 8 * 5) + (1 + 2 * (258 + 1)) + 2 * 5 + 1 + 10);
+  EXPECT_LE(fields::Encode(Full()).size(), fields::MostBytes<Everything>());
 }
 
 TEST(Fields, AnUnknownKindIsRefused) {
@@ -242,6 +285,10 @@ TEST(FieldsJson, ADocumentComesBack) {
   ASSERT_TRUE(read.ok()) << read.status().ToString();
   EXPECT_EQ(*read, value);
   EXPECT_EQ(*fields::FromJson<Document>(fields::ToJson(Document()), "it"), Document());
+  for (uint64_t seed = 1; seed < 100; ++seed) {
+    const auto random = fields::Random<Document>(seed, /*for_json=*/true);
+    EXPECT_EQ(*fields::FromJson<Document>(fields::ToJson(random), "it"), random);
+  }
 }
 
 TEST(FieldsJson, AViolationNamesTheField) {

@@ -144,8 +144,7 @@ class JsonReader {
     } else if constexpr (kIsOptional<T>) {
       Get(json, &value->emplace(), error, rules...);
     } else if constexpr (kIsVector<T>) {
-      static_assert(kHas<AtMost, Rules...>, "a list needs a limit");
-      if (!json.is_array() || json.size() > Find<AtMost>(rules...)->most)
+      if (!json.is_array() || json.size() > MostElements(rules...))
         return error->Keep("is no list, or too long");
       value->clear();
       for (const Json& one : json) {
@@ -154,8 +153,7 @@ class JsonReader {
         if (!error->ok()) return error->In("[" + std::to_string(value->size() - 1) + "]");
       }
     } else if constexpr (kIsMap<T>) {
-      static_assert(kHas<AtMost, Rules...>, "a map needs a limit");
-      if (!json.is_object() || json.size() > Find<AtMost>(rules...)->most)
+      if (!json.is_object() || json.size() > MostElements(rules...))
         return error->Keep("is no object, or too large");
       value->clear();
       for (const auto& [name, one] : json.items()) {
@@ -190,10 +188,7 @@ class JsonReader {
 
   template <class... Rules>
   static void GetText(const Json& json, std::string* value, FieldError* error, const Rules&... rules) {
-    static_assert(kHas<AtMost, Rules...> || kHas<CutTo, Rules...>, "a text needs a limit");
-    uint64_t most = 0;
-    if (const AtMost* limit = Find<AtMost>(rules...)) most = limit->most;
-    if (const CutTo* cut = Find<CutTo>(rules...)) most = cut->most;
+    const uint64_t most = MostText(rules...);
     if (!json.is_string() || json.get_ref<const std::string&>().size() > most)
       return error->Keep("is no text of at most " + std::to_string(most) + " bytes");
     *value = json.get<std::string>();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <ranges>
@@ -14,15 +15,20 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/encoding/varint.h"
 #include "base/ids.h"
 #include "base/shared.h"
 #include "base/status.h"
 #include "fields/fields.h"
 
 namespace leat::fields {
+
+class Reader;
+class Writer;
 
 template <class T>
 inline constexpr bool kIsId = false;
@@ -52,6 +58,18 @@ template <class Key, class T>
 inline constexpr bool kIsMap<std::map<Key, T>> = true;
 
 inline constexpr int64_t kMostDuration = int64_t{86'400} * 1'000'000'000;  // unless a rule says another limit
+inline constexpr uint64_t kMostStatusText = 1 << 16;
+inline constexpr uint64_t kMostKey = 256;  // bytes of a text that is a key
+
+// The type has its own PutField for a field with these rules.
+template <class T, class... Rules>
+concept WithOwnCodec = requires(const T& value, Writer* out, const Rules&... rules) {
+  PutField(value, out, rules...);
+};
+
+// The value inside an optional or Shared.
+template <class T>
+using Inside = std::decay_t<decltype(*std::declval<const T&>())>;
 
 // Calls `with` with the rules that Each has.
 template <class With>
@@ -74,7 +92,7 @@ uint64_t LeastBytes() {
     return sizeof(T);
   } else if constexpr (kIsArray<T>) {
     return std::tuple_size_v<T> * LeastBytes<typename T::value_type>();
-  } else if constexpr (Listed<T>) {
+  } else if constexpr (Listed<T> && !WithOwnCodec<T>) {
     static const uint64_t least = [] {
       uint64_t sum = 0;
       const T value{};
@@ -94,6 +112,129 @@ uint64_t LeastBytes() {
   }
 }
 
+// [least, most] of a whole number, by the rules.
+template <class T>
+struct Bounds {
+  T least, most;
+};
+template <class T, class... Rules>
+constexpr Bounds<T> BoundsOf(const Rules&... rules) {
+  Bounds<T> bounds{std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+  const auto raise = [&](auto least) {
+    if (std::cmp_greater(least, bounds.least)) bounds.least = static_cast<T>(least);
+  };
+  const auto lower = [&](auto most) {
+    if (std::cmp_less(most, bounds.most)) bounds.most = static_cast<T>(most);
+  };
+  if (const AtLeast* limit = Find<AtLeast>(rules...)) raise(limit->least);
+  if (const AtMost* limit = Find<AtMost>(rules...)) lower(limit->most);
+  if (const Between* between = Find<Between>(rules...)) {
+    raise(between->least);
+    lower(between->most);
+  }
+  return bounds;
+}
+// The nanoseconds of a duration.
+template <class... Rules>
+constexpr Bounds<int64_t> BoundsOfDuration(const Rules&... rules) {
+  const Between* range = Find<Between>(rules...);
+  return range != nullptr ? Bounds<int64_t>{range->least, range->most} : Bounds<int64_t>{0, kMostDuration};
+}
+// The most bytes of a text.
+template <class... Rules>
+constexpr uint64_t MostText(const Rules&... rules) {
+  static_assert(kHas<AtMost, Rules...> || kHas<CutTo, Rules...>, "a text needs a limit");
+  const CutTo* cut = Find<CutTo>(rules...);
+  return cut != nullptr ? cut->most : Find<AtMost>(rules...)->most;
+}
+// The most elements of a list or map.
+template <class... Rules>
+constexpr uint64_t MostElements(const Rules&... rules) {
+  static_assert(kHas<AtMost, Rules...>, "a list needs a limit");
+  return Find<AtMost>(rules...)->most;
+}
+
+constexpr uint64_t SumUpTo64Bits(uint64_t a, uint64_t b) {
+  return a + b < a ? std::numeric_limits<uint64_t>::max() : a + b;
+}
+constexpr uint64_t ProductUpTo64Bits(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<uint64_t>::max() : product;
+}
+
+// The most bytes of an encoded T that keeps the rules (codec.h), up to the largest number. A type with a
+// codec of its own has `uint64_t MostBytesOf(const T*)` beside it.
+template <class T, class... Rules>
+uint64_t MostBytes(const Rules&... rules) {
+  const auto of_elements = [&]<class Element>(const Element*) {
+    uint64_t most = 0;
+    WithElementRules([&](const auto&... own) { most = MostBytes<Element>(own...); }, rules...);
+    return most;
+  };
+  const auto of_text = [](uint64_t most) { return SumUpTo64Bits(BytesOfVarint(most), most); };
+  if constexpr (requires(const T* type) { MostBytesOf(type); }) {
+    return MostBytesOf(static_cast<const T*>(nullptr));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return 1;
+  } else if constexpr (std::is_floating_point_v<T> || (std::is_integral_v<T> && kHas<FixedRule, Rules...>)) {
+    return sizeof(T);
+  } else if constexpr (Enumerated<T>) {
+    uint64_t most = 0;
+    for (const auto& one : EnumeratorsOf(T{})) most = std::max(most, static_cast<uint64_t>(one.value));
+    return BytesOfVarint(most);
+  } else if constexpr (std::is_integral_v<T>) {
+    const Bounds<T> bounds = BoundsOf<T>(rules...);
+    if constexpr (std::is_signed_v<T>)
+      return BytesOfVarint(std::max(ZigZag(bounds.least), ZigZag(bounds.most)));
+    return BytesOfVarint(static_cast<uint64_t>(bounds.most));
+  } else if constexpr (kIsId<T>) {
+    return MostBytes<typename T::rep>(rules...);
+  } else if constexpr (kIsDuration<T>) {
+    const Bounds<int64_t> bounds = BoundsOfDuration(rules...);
+    return BytesOfVarint(std::max(ZigZag(bounds.least), ZigZag(bounds.most)));
+  } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, Bytes>) {
+    return of_text(MostText(rules...));
+  } else if constexpr (std::is_same_v<T, Status>) {
+    return 1 + of_text(kMostStatusText);
+  } else if constexpr (kIsOptional<T>) {
+    return SumUpTo64Bits(1, MostBytes<Inside<T>>(rules...));
+  } else if constexpr (kIsVector<T>) {
+    const uint64_t count = MostElements(rules...);
+    return SumUpTo64Bits(
+        BytesOfVarint(count),
+        ProductUpTo64Bits(count, of_elements(static_cast<typename T::value_type*>(nullptr))));
+  } else if constexpr (kIsArray<T>) {
+    return ProductUpTo64Bits(std::tuple_size_v<T>,
+                             of_elements(static_cast<typename T::value_type*>(nullptr)));
+  } else if constexpr (kIsMap<T>) {
+    using Key = typename T::key_type;
+    const uint64_t count = MostElements(rules...);
+    uint64_t one = of_elements(static_cast<typename T::mapped_type*>(nullptr));
+    if constexpr (std::is_same_v<Key, std::string>) {
+      one = SumUpTo64Bits(one, of_text(kMostKey));
+    } else {
+      one = SumUpTo64Bits(one, MostBytes<Key>());
+    }
+    return SumUpTo64Bits(BytesOfVarint(count), ProductUpTo64Bits(count, one));
+  } else if constexpr (Alternatives<T>) {
+    uint64_t most = 0;
+    const auto add = [&most]<class Message>(const Kind<Message>& kind) {
+      most = std::max(most, SumUpTo64Bits(BytesOfVarint(kind.number), MostBytes<Message>()));
+    };
+    std::apply([&](const auto&... kind) { (add(kind), ...); }, KindsOf(static_cast<const T*>(nullptr)));
+    return most;
+  } else {
+    static_assert(Listed<T> && !WithOwnCodec<T, Rules...>,
+                  "the type has neither LEAT_FIELDS nor MostBytesOf");
+    uint64_t most = 0;
+    const T value{};
+    VisitFields(value, [&most](std::string_view, const auto& field, const auto&... own) {
+      most = SumUpTo64Bits(most, MostBytes<std::decay_t<decltype(field)>>(own...));
+    });
+    return most;
+  }
+}
+
 // Why a value breaks its rules: "is -1"; empty if it keeps them. Lengths of texts, counts of lists and
 // enumerators are checked while they are read.
 template <class T, class... Rules>
@@ -101,9 +242,8 @@ std::string CheckValue(const T& value, const Rules&... rules) {
   if constexpr (kIsId<T>) {
     return CheckValue(value.value, rules...);
   } else if constexpr (kIsDuration<T>) {
-    const Between* range = Find<Between>(rules...);
-    const Between used = range != nullptr ? *range : Between{0, kMostDuration};
-    if (value.count() < used.least || value.count() > used.most)
+    const Bounds<int64_t> bounds = BoundsOfDuration(rules...);
+    if (value.count() < bounds.least || value.count() > bounds.most)
       return "is " + std::to_string(value.count()) + " ns";
   } else if constexpr (std::is_same_v<T, bool>) {
     return {};

@@ -3,25 +3,10 @@
 #include <limits>
 #include <numeric>
 
+#include "base/encoding/varint.h"
+
 namespace leat::metrics {
 namespace {
-
-// LEB128: seven bits per byte, lowest first; the top bit is set on all but the last byte.
-void PutVarint(ByteWriter* out, uint64_t value) {
-  for (; value >= 128; value >>= 7) out->Put(static_cast<uint8_t>(value | 128));
-  out->Put(static_cast<uint8_t>(value));
-}
-
-uint64_t GetVarint(ByteReader* in) {
-  uint64_t value = 0;
-  for (int shift = 0; shift < 64; shift += 7) {
-    const auto byte = in->Get<uint8_t>();
-    value |= uint64_t{byte & 127u} << shift;
-    if (byte < 128) return value;
-  }
-  in->Fail();
-  return 0;
-}
 
 // More than any stream holds, and a sum of kBins such counts still fits 64 bits.
 constexpr uint64_t kMaxCount = uint64_t{1} << 48;
@@ -78,9 +63,9 @@ Bytes AucCounts::Encode() const {
   uint32_t next = 0;
   for (uint32_t i = 0; i < kBins; ++i) {
     if (positive_[i] == 0 && negative_[i] == 0) continue;
-    PutVarint(&out, i - next);
-    PutVarint(&out, positive_[i]);
-    PutVarint(&out, negative_[i]);
+    PutVarint(i - next, &out);
+    PutVarint(positive_[i], &out);
+    PutVarint(negative_[i], &out);
     next = i + 1;
   }
   return out.Take();

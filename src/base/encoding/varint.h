@@ -2,6 +2,7 @@
 // but the last.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "base/bytes.h"
@@ -25,6 +26,10 @@ inline uint64_t GetVarint(ByteReader* in) {
   }
   in->Fail();
   return 0;
+}
+
+constexpr uint64_t BytesOfVarint(uint64_t value) {
+  return static_cast<uint64_t>(std::bit_width(value | 1) + 6) / 7;
 }
 
 // Numbers near 0 get few bytes, whatever their sign.

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "base/encoding/varint.h"
+
 namespace leat::timeline {
 namespace {
 
@@ -13,28 +15,6 @@ static_assert(kMaxName < kVersion);
 constexpr size_t kMaxSpanBytes = 6 * 10 + 1;
 constexpr size_t kMaxTrackBytes = 1 + kMaxName + 10;
 
-void PutVarint(uint64_t value, ByteWriter* out) {
-  for (; value >= 0x80; value >>= 7) out->Put(static_cast<uint8_t>(value | 0x80));
-  out->Put(static_cast<uint8_t>(value));
-}
-
-uint64_t TakeVarint(ByteReader* in) {
-  uint64_t value = 0;
-  for (uint32_t shift = 0; shift < 64; shift += 7) {
-    const auto byte = in->Get<uint8_t>();
-    value |= uint64_t{byte & 0x7fu} << shift;
-    if (byte < 0x80) return value;
-  }
-  in->Fail();
-  return 0;
-}
-
-uint64_t ZigZag(int64_t value) {
-  return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
-}
-int64_t UnZigZag(uint64_t value) {
-  return static_cast<int64_t>(value >> 1 ^ (~(value & 1) + 1));
-}
 // Of two's complement, without overflow.
 int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
@@ -102,17 +82,17 @@ Result<std::vector<TrackSpans>> DecodeSpans(ByteView chunks) {
     if (length > kMaxName) in.Fail();
     TrackSpans track{.name = std::string(AsText(in.GetRaw(in.ok() ? length : 0))), .spans = {}};
     constexpr size_t kLeastSpanBytes = 7;
-    const uint64_t count = TakeVarint(&in);
+    const uint64_t count = GetVarint(&in);
     if (count > in.remaining() / kLeastSpanBytes) in.Fail();
     for (uint64_t i = 0; i < count && in.ok(); ++i) {
       Span span{.kind = in.Get<Kind>()};
-      last = Minus(last, Minus(0, UnZigZag(TakeVarint(&in))));
+      last = Minus(last, Minus(0, UnZigZag(GetVarint(&in))));
       span.end = Time(last);
-      const uint64_t took = TakeVarint(&in);
-      span.peer = TakeVarint(&in);
-      span.number = TakeVarint(&in);
-      span.bytes = TakeVarint(&in);
-      const uint64_t busy = TakeVarint(&in);
+      const uint64_t took = GetVarint(&in);
+      span.peer = GetVarint(&in);
+      span.number = GetVarint(&in);
+      span.bytes = GetVarint(&in);
+      const uint64_t busy = GetVarint(&in);
       // Nobody records for a day.
       constexpr uint64_t kLongest = uint64_t{86'400} * 1'000'000'000;
       constexpr int64_t kLatest = int64_t{1} << 62;

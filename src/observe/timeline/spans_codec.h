@@ -4,9 +4,9 @@
 //   track = name:text count:varint span*             name: length:u8 bytes
 //   span  = kind:u8 end:zigzag length:varint peer:varint number:varint bytes:varint busy:varint
 //
-// Times are nanoseconds; `end` is the difference from the end of the span before it, in the chunk. varint:
-// seven bits a byte, the lowest first, as in Protocol Buffers. Chunks may be put one after the other: no name
-// is so long that a track begins like a version.
+// Times are nanoseconds; `end` is the difference from the end of the span before it, in the chunk. varint and
+// zigzag: base/encoding/varint.h. Chunks may be put one after the other: no name is so long that a track
+// begins like a version.
 #pragma once
 
 #include <vector>

@@ -5,19 +5,16 @@
 #include <string>
 #include <string_view>
 
+#include "base/bytes.h"
+#include "base/encoding/varint.h"
 #include "stream/avro/avro_decoder.h"
 
 namespace leat::stream {
 
 inline std::string AvroLong(int64_t x) {
-  auto bits = static_cast<uint64_t>(x) << 1;
-  if (x < 0) bits = ~bits;
-  std::string out;
-  do {
-    out.push_back(static_cast<char>((bits & 0x7f) | (bits > 0x7f ? 0x80 : 0)));
-    bits >>= 7;
-  } while (bits != 0);
-  return out;
+  ByteWriter out;
+  PutVarint(ZigZag(x), &out);
+  return std::string(AsText(out.view()));
 }
 
 inline std::string AvroText(std::string_view text) {
