@@ -83,6 +83,10 @@ inline constexpr struct PrintableRule {
 // A list ascends, without equal elements.
 inline constexpr struct AscendingRule {
 } Ascending;
+// An array is written with its count, since a later version may have more elements: a reader has no place for
+// them, and keeps its own where an earlier version has fewer.
+inline constexpr struct CountedRule {
+} Counted;
 // A number is written in all its bytes. For random ones, which have no short form.
 inline constexpr struct FixedRule {
 } Fixed;

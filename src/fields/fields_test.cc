@@ -260,6 +260,35 @@ TEST(Fields, AFieldThatWasAppendedHasItsFirstValueInOlderRecords) {
   EXPECT_FALSE(fields::Decode<OldRecord>(fields::Encode(Record{5, 1}), "it").ok());
 }
 
+// A version with more figures than another.
+struct Figures {
+  std::array<float, 3> figures = {-1, -1, -1};
+  uint32_t next = 0;
+};
+LEAT_FIELDS(Figures, (figures, Counted), (next));
+struct FewerFigures {
+  std::array<float, 2> figures{};
+  uint32_t next = 0;
+};
+LEAT_FIELDS(FewerFigures, (figures, Counted), (next));
+
+TEST(Fields, ACountedArrayMayHaveMoreElementsLater) {
+  const Bytes later = fields::Encode(Figures{{1, 2, 3}, 7}),
+              earlier = fields::Encode(FewerFigures{{1, 2}, 7});
+  EXPECT_EQ(ToHex(earlier), "020000803f0000004007");
+  const auto fewer = fields::Decode<FewerFigures>(later, "it");
+  ASSERT_TRUE(fewer.ok()) << fewer.status().ToString();
+  EXPECT_EQ(fewer->figures, (std::array<float, 2>{1, 2}));
+  EXPECT_EQ(fewer->next, 7u);
+  const auto more = fields::Decode<Figures>(earlier, "it");
+  ASSERT_TRUE(more.ok()) << more.status().ToString();
+  EXPECT_EQ(more->figures, (std::array<float, 3>{1, 2, -1}));
+  EXPECT_EQ(more->next, 7u);
+  EXPECT_EQ(fields::Decode<Figures>(*FromHex("ffffffffffffffff7f00"), "it").status().message(),
+            "it: figures[0] is cut off");
+  EXPECT_EQ(fields::LeastBytes<Figures>(), 2u);
+}
+
 // ---- JSON
 
 struct Document {

@@ -96,8 +96,8 @@ uint64_t LeastBytes() {
     static const uint64_t least = [] {
       uint64_t sum = 0;
       const T value{};
-      VisitFields(value, [&sum](std::string_view, const auto& field, const auto&...) {
-        sum += LeastBytes<std::decay_t<decltype(field)>>();
+      VisitFields(value, [&sum]<class... Rules>(std::string_view, const auto& field, const Rules&...) {
+        sum += kHas<CountedRule, Rules...> ? 1 : LeastBytes<std::decay_t<decltype(field)>>();
       });
       return sum;
     }();
@@ -204,6 +204,7 @@ uint64_t MostBytes(const Rules&... rules) {
         BytesOfVarint(count),
         ProductUpTo64Bits(count, of_elements(static_cast<typename T::value_type*>(nullptr))));
   } else if constexpr (kIsArray<T>) {
+    if (kHas<CountedRule, Rules...>) return std::numeric_limits<uint64_t>::max();
     return ProductUpTo64Bits(std::tuple_size_v<T>,
                              of_elements(static_cast<typename T::value_type*>(nullptr)));
   } else if constexpr (kIsMap<T>) {
