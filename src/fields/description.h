@@ -70,6 +70,8 @@ class Description {
     } else if constexpr (std::is_floating_point_v<T>) {
       constexpr bool not_negative = kHas<NotNegativeRule, Rules...>, finite = kHas<FiniteRule, Rules...>;
       std::string limits = not_negative ? "finite, not negative" : finite ? "finite" : "";
+      if (const AtLeast* limit = Find<AtLeast>(rules...))
+        Join("at least " + NumberText(limit->least), &limits);
       if (const AtMost* limit = Find<AtMost>(rules...)) Join("at most " + NumberText(limit->most), &limits);
       return {NumberType('f', sizeof(T)), limits};
     } else if constexpr (std::is_integral_v<T>) {

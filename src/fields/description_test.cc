@@ -121,18 +121,18 @@ Point#2
 // Of JSON and records on disk.
 struct Document {
   std::string name;
-  float share = 0;
+  float share = 1;
   std::array<float, 3> figures{};
   Point place;
   Color color = Color::kRed;
 };
-LEAT_FIELDS(Document, (name, AtMost(5), Printable), (share, NotNegative, AtMost(1)), (figures, Counted),
-            (place, Flat), (color, Numbered));
+LEAT_FIELDS(Document, (name, AtMost(5), Printable), (share, NotNegative, AtLeast(1), AtMost(2)),
+            (figures, Counted), (place, Flat), (color, Numbered));
 
 TEST(FieldsDescription, RulesOfDocumentsAreInTheText) {
   EXPECT_EQ(fields::Describe<Document>().text(), R"(Document
   name text, at most 5 bytes, no control characters
-  share f32, finite, not negative, at most 1
+  share f32, finite, not negative, at least 1, at most 2
   figures count, 3 of f32
   place Point, in JSON its fields
   color enum, 1 red, 4 blue, in JSON its number

@@ -98,6 +98,8 @@ class Fill {
       *value = Chance(0.5);
     } else if constexpr (std::is_floating_point_v<T>) {
       *value = Real<T>(kHas<FiniteRule, Rules...>, kHas<NotNegativeRule, Rules...>);
+      if (const AtLeast* limit = Find<AtLeast>(rules...))
+        *value = std::max(*value, static_cast<T>(limit->least));
       if (const AtMost* limit = Find<AtMost>(rules...))
         *value = std::min(*value, static_cast<T>(limit->most));
     } else if constexpr (std::is_integral_v<T>) {

@@ -251,9 +251,11 @@ std::string CheckValue(const T& value, const Rules&... rules) {
   } else if constexpr (std::is_floating_point_v<T>) {
     if ((kHas<FiniteRule, Rules...> || kHas<NotNegativeRule, Rules...>)&&!std::isfinite(value))
       return "is " + std::to_string(value);
-    const AtMost* limit = Find<AtMost>(rules...);
+    const AtMost* most = Find<AtMost>(rules...);
+    const AtLeast* least = Find<AtLeast>(rules...);
     if ((kHas<NotNegativeRule, Rules...> && value < 0) ||
-        (limit != nullptr && value > static_cast<T>(limit->most)))
+        (most != nullptr && value > static_cast<T>(most->most)) ||
+        (least != nullptr && value < static_cast<T>(least->least)))
       return "is " + std::to_string(value);
   } else if constexpr (std::is_integral_v<T>) {
     if (const AtMost* limit = Find<AtMost>(rules...);
