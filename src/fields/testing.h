@@ -2,6 +2,7 @@
 // fields (fields.h) and variants of them.
 //
 //   EXPECT_EQ(fields::CodecFault<protocol::Lease>(/*values=*/200), "");
+//   EXPECT_EQ(fields::GoldenFault<Request, Reply>(LEAT_CONTROL_GOLDENS), "");
 //   EXPECT_EQ(fields::PageFault<Request, Reply>(LEAT_CONTROL_PAGE), "");
 //
 // A type that has no list, or whose fields depend on each other more than rejection can find, has overloads
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -207,7 +209,7 @@ T Random(uint64_t seed, bool for_json = false) {
   return value;
 }
 
-// A value as text, with names, that differs whenever a field differs: {begin: 3, scores: [{loss: -0x1p+3}]}.
+// A value as text, with names, that differs whenever a field differs: {begin: 3, rates: [1/3f800000]}.
 class Dump {
  public:
   template <class T, class... Rules>
@@ -225,7 +227,9 @@ class Dump {
       text_ += value ? "true" : "false";
     } else if constexpr (std::is_floating_point_v<T>) {
       using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-      text_ += std::to_string(value) + "/" + ToHex(uint64_t{std::bit_cast<Bits>(value)});
+      char decimal[32];
+      std::snprintf(decimal, sizeof(decimal), "%.9g", static_cast<double>(value));
+      text_ += decimal + ("/" + ToHex(uint64_t{std::bit_cast<Bits>(value)}).substr(16 - 2 * sizeof(T)));
     } else if constexpr (std::is_integral_v<T>) {
       text_ += std::to_string(value);
     } else if constexpr (Enumerated<T>) {
@@ -330,6 +334,27 @@ std::string BytesFault(ByteView bytes) {
   return ToHex(bytes) + " is read as " + ToText(*read) + ", which is written as " + ToHex(again);
 }
 
+// The first BytesFault of a fuzzer's input: as a message of each kind, and as damage to a random message. So
+// the fuzzer needs no seeds to come behind the first checks.
+template <class... Messages>
+std::string InputFault(ByteView input) {
+  std::string fault;
+  const auto check = [&]<class Message>(const Message*) {
+    if (fault.empty()) fault = BytesFault<Message>(input);
+    if (!fault.empty() || input.size() < 2) return;
+    Bytes bytes = Encode(Random<Message>(std::to_integer<uint64_t>(input[0])));
+    if (bytes.empty()) return;
+    size_t at = 0;
+    for (size_t i = 1; i + 1 < input.size(); i += 2) {
+      at = (at + std::to_integer<size_t>(input[i])) % bytes.size();
+      bytes[at] = input[i + 1];
+    }
+    fault = BytesFault<Message>(bytes);
+  };
+  (check(static_cast<const Messages*>(nullptr)), ...);
+  return fault;
+}
+
 // Sizes at which the encoding of an older version ended.
 template <class T>
 std::set<size_t> OlderSizes(const T& value) {
@@ -387,6 +412,67 @@ std::string CodecFault(int values) {
     fault = CodecFault(Random<T>(at), at);
   }
   return fault;
+}
+
+// ---- goldens: bytes in a file, which no change of a list may read otherwise
+
+// What is wrong with the goldens of these structs, and of each kind of these variants: lines of a name, a
+// value (ToText) and its bytes, divided by tabs. LEAT_WRITE_GOLDENS=1 writes those that are missing or wrong.
+template <class... Ts>
+std::string GoldenFault(const std::string& path, bool write = std::getenv("LEAT_WRITE_GOLDENS") != nullptr) {
+  std::map<std::string, std::string> found, good;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) found[line.substr(0, line.find('\t'))] = line;
+  std::string fault;
+  // `is_kind`: whether the value is of the kind that the line is for.
+  const auto check = [&]<class T>(const T*, const std::string& name, const auto& is_kind) {
+    const auto line_of = [&](const T& value) {
+      return name + '\t' + ToText(value) + '\t' + ToHex(Encode(value));
+    };
+    const auto at = found.find(name);
+    if (at != found.end()) {
+      const auto bytes = FromHex(at->second.substr(at->second.rfind('\t') + 1));
+      const auto read = bytes ? Decode<T>(*bytes, name) : Status(Code::kDataLoss, name + " has no bytes");
+      if (read.ok() && is_kind(*read) && line_of(*read) == at->second) {
+        good.insert(*at);
+        return;
+      }
+      if (fault.empty())
+        fault = read.ok() ? at->second + " is now " + line_of(*read) : read.status().message();
+    } else if (fault.empty()) {
+      fault = name + " is missing";
+    }
+    // Of many values the one with the most to tell.
+    Bytes longest;
+    for (uint64_t seed = 1; seed <= 1000; ++seed) {
+      const auto value = Random<T>(seed);
+      if (!is_kind(value)) continue;
+      const Bytes bytes = Encode(value);
+      if (good.contains(name) && (bytes.size() <= longest.size() || bytes.size() > 500)) continue;
+      longest = bytes;
+      good[name] = line_of(value);
+    }
+  };
+  const auto check_all = [&]<class T>(const T* type) {
+    if constexpr (Alternatives<T>) {
+      const auto check_kind = [&]<class Message>(const Kind<Message>& kind) {
+        check(type, std::string(NameOfKinds(type)) + " " + std::string(kind.name),
+              [](const T& value) { return std::holds_alternative<Message>(value); });
+      };
+      std::apply([&](const auto&... kind) { (check_kind(kind), ...); }, KindsOf(type));
+    } else {
+      check(type, std::string(NameOfFields(type)), [](const T&) { return true; });
+    }
+  };
+  (check_all(static_cast<const Ts*>(nullptr)), ...);
+  for (const auto& [name, line] : found) {
+    if (fault.empty() && !good.contains(name)) fault = name + " is of no message";
+  }
+  if (fault.empty()) return {};
+  if (!write) return path + ": " + fault + "; LEAT_WRITE_GOLDENS=1 writes it";
+  std::ofstream out(path);
+  for (const auto& [name, line] : good) out << line << '\n';
+  return {};
 }
 
 // ---- tables of docs/formats/
