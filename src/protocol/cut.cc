@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "fields/codec.h"
 
 namespace leat::protocol {
 
@@ -13,6 +14,18 @@ bool Cut::valid() const {
   if (end <= begin.offset || end - begin.offset > kMaxEvents) return false;
   if (batches() > kMaxBatches || run == 0 || run > kMaxBatches) return false;
   return after == begin || (begin.epoch > 0 && after.epoch == begin.epoch - 1);
+}
+
+Status Check(const Cut& cut) {
+  if (cut.valid()) return {};
+  return {Code::kInvalidArgument, "invalid cut: partition " + std::to_string(cut.partition) + " offsets " +
+                                      std::to_string(cut.begin.offset) + " to " + std::to_string(cut.end)};
+}
+
+Status Check(const PassSpan& span) {
+  if (span.begin <= span.end) return {};
+  return {Code::kInvalidArgument,
+          "a pass begins at " + std::to_string(span.begin) + " and ends at " + std::to_string(span.end)};
 }
 
 void TrainingOrder(const Cut& cut, std::vector<uint32_t>* order) {
@@ -160,6 +173,20 @@ RunSet RunSet::Complement() const {
 }
 
 // ---- encoding
+
+void PutField(const RunSet& set, fields::Writer* out, const RunsOf& rule) {
+  const auto put = [out](const RunSet& fitting) {
+    for (const uint64_t word : fitting.words()) out->bytes()->Put(word);
+  };
+  set.size() == rule.runs ? put(set) : put(RunSet(rule.runs, set.words()));
+}
+
+void GetField(RunSet* set, fields::Reader* in, const RunsOf& rule) {
+  std::vector<uint64_t> words((rule.runs + uint64_t{63}) / 64);  // at most Cut::kMaxBatches / 64
+  for (uint64_t& word : words) word = in->bytes()->Get<uint64_t>();
+  *set = RunSet(rule.runs, words);
+  if (!std::ranges::equal(set->words(), words)) in->Fail("has a run past the end of the cut");
+}
 
 void Encode(const Cut& cut, ByteWriter* out) {
   out->Put(cut.partition);

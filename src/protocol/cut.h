@@ -14,6 +14,13 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/status.h"
+#include "fields/fields.h"
+
+namespace leat::fields {
+class Reader;
+class Writer;
+}  // namespace leat::fields
 
 namespace leat::protocol {
 
@@ -23,6 +30,7 @@ struct Position {
   uint64_t offset = 0;
   friend auto operator<=>(const Position&, const Position&) = default;
 };
+LEAT_FIELDS(Position, (epoch), (offset));
 
 // One split, ready to be leased: events [begin.offset, end) of a partition in one epoch.
 struct Cut {
@@ -57,6 +65,9 @@ struct Cut {
   bool valid() const;
   friend bool operator==(const Cut&, const Cut&) = default;
 };
+LEAT_FIELDS(Cut, (partition), (after), (begin), (end), (hash, Fixed), (batch_size), (shuffle_seed, Fixed),
+            (run));
+Status Check(const Cut& cut);
 
 // The order in which a cut's events are trained: order[k] is the offset of the k-th event after begin. Batch
 // i is order[i * batch_size, (i + 1) * batch_size); run i starts with batch i * run. Depends on the cut
@@ -81,6 +92,8 @@ struct PassSpan {
   uint64_t end = UINT64_MAX;  // as far as the partition goes
   friend bool operator==(const PassSpan&, const PassSpan&) = default;
 };
+LEAT_FIELDS(PassSpan, (epochs, AtLeast(1)), (begin), (end));
+Status Check(const PassSpan& span);
 using Passes = std::vector<PassSpan>;  // not empty
 // All passes over all events.
 inline Passes PassesFrom(uint64_t first, uint32_t epochs) {
@@ -119,6 +132,7 @@ struct LabelRange {
   uint64_t end = 0;
   friend bool operator==(const LabelRange&, const LabelRange&) = default;
 };
+LEAT_FIELDS(LabelRange, (begin), (end));
 
 // Late labels: the events of a partition before offset `events`, from the previous mark's `events` on, are
 // joined with labels [labels_begin, labels_end). No label that comes later is for them.
@@ -133,6 +147,7 @@ struct LabelMark {
   }
   friend bool operator==(const LabelMark&, const LabelMark&) = default;
 };
+LEAT_FIELDS(LabelMark, (events), (labels_begin), (labels_end));
 
 // A set of runs of one cut, by index.
 class RunSet {
@@ -167,7 +182,16 @@ class RunSet {
   std::vector<uint64_t> words_;  // more than 64 runs
 };
 
-// Binary encoding for frames, ledgers and the journal. Decoding an invalid cut fails the reader.
+// The rule of a field that is a set of runs of a cut before it in the list: its words, 8 bytes for every 64
+// runs. A set of another size is written with the runs that it has of this cut.
+struct RunsOf {
+  explicit RunsOf(const Cut& cut) : runs(cut.valid() ? cut.runs() : 0) {}
+  uint32_t runs;
+};
+void PutField(const RunSet& set, fields::Writer* out, const RunsOf& rule);
+void GetField(RunSet* set, fields::Reader* in, const RunsOf& rule);
+
+// Binary encoding for frames and ledgers. Decoding an invalid cut fails the reader.
 void Encode(const Cut& cut, ByteWriter* out);
 Cut DecodeCut(ByteReader* in);
 

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "base/hex.h"
 #include "base/rng.h"
+#include "fields/codec.h"
+#include "protocol/ledger.h"
 
 namespace leat::protocol {
 namespace {
@@ -302,6 +305,41 @@ TEST(Cut, ComesBackFromItsBytes) {
   ByteReader refuses(bad.view());
   DecodeCut(&refuses);
   EXPECT_FALSE(refuses.ok());
+}
+
+TEST(Encoding, OfAnOpenSplitHasTheWordsOfItsRuns) {
+  OpenSplit split{Some(100, 150), RunSet(4)};
+  split.batches.Add(1);
+  split.batches.Add(3);
+  const Bytes bytes = fields::Encode(split);
+  EXPECT_EQ(ToHex(bytes),
+            "02016401649601630000000000000010050000000000000001"
+            "0a00000000000000");
+  const auto read = fields::Decode<OpenSplit>(bytes, "split");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(*read, split);
+
+  // A set of another size is that of the cut.
+  EXPECT_EQ(fields::Encode(OpenSplit{split.cut, RunSet()}), fields::Encode(OpenSplit{split.cut, RunSet(4)}));
+  EXPECT_EQ(fields::Encode(OpenSplit{split.cut, RunSet(70, true)}),
+            fields::Encode(OpenSplit{split.cut, RunSet(4, true)}));
+}
+
+TEST(Encoding, OfAnOpenSplitIsCheckedAgainstItsCut) {
+  const auto error = [](Bytes bytes) {
+    const auto read = fields::Decode<OpenSplit>(bytes, "split");
+    return read.ok() ? "" : read.status().message();
+  };
+  Bytes past = fields::Encode(OpenSplit{Some(100, 150), RunSet(4, true)});
+  past[past.size() - 8] |= std::byte{0x10};
+  EXPECT_EQ(error(past), "split: batches has a run past the end of the cut");
+  Cut none = Some(100, 150);
+  none.end = 50;
+  EXPECT_EQ(error(fields::Encode(OpenSplit{none, RunSet(4)})),
+            "split: cut: invalid cut: partition 2 offsets 100 to 50");
+  none.batch_size = 0;
+  EXPECT_EQ(error(fields::Encode(OpenSplit{none, RunSet(4)})),
+            "split: cut: invalid cut: partition 2 offsets 100 to 50");
 }
 
 }  // namespace

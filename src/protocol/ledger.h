@@ -19,6 +19,7 @@ struct OpenSplit {
   RunSet batches;  // runs that the slice has
   friend bool operator==(const OpenSplit&, const OpenSplit&) = default;
 };
+LEAT_FIELDS(OpenSplit, (cut), (batches, RunsOf(self.cut)));
 
 struct PartitionLedger {
   Position done;                // every run of every cut before it is recorded

@@ -7,21 +7,7 @@
 namespace leat::protocol {
 
 std::string_view Name(Role role) {
-  switch (role) {
-    case Role::kCoordinator:
-      return "standby";
-    case Role::kServer:
-      return "ps";
-    case Role::kWorker:
-      return "worker";
-    case Role::kBots:
-      return "bots";
-    case Role::kFeed:
-      return "feed";
-    case Role::kServe:
-      return "serve";
-  }
-  return "?";
+  return fields::NameOf(role);
 }
 
 std::string Name(const Member& member) {

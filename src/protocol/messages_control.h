@@ -18,6 +18,7 @@
 #include "base/ids.h"
 #include "base/shared.h"
 #include "base/status.h"
+#include "fields/fields.h"
 #include "protocol/cut.h"
 #include "protocol/ledger.h"
 #include "protocol/slices.h"
@@ -28,6 +29,8 @@ namespace leat::protocol {
 // kCoordinator joins as a standby: it takes over when the coordinator does not answer any more.
 // kServe answers predictions with a copy of the parameters, and changes nothing.
 enum class Role : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2, kBots = 3, kFeed = 4, kServe = 5 };
+LEAT_ENUM(Role, (kCoordinator, "standby"), (kServer, "ps"), (kWorker, "worker"), (kBots, "bots"),
+          (kFeed, "feed"), (kServe, "serve"));
 std::string_view Name(Role role);
 
 struct Member {
@@ -43,6 +46,8 @@ struct Member {
   State state = State::kActive;
   friend bool operator==(const Member&, const Member&) = default;
 };
+LEAT_ENUM(Member::State, (kActive, "active"), (kDraining, "draining"), (kStandby, "standby"));
+LEAT_FIELDS(Member, (node), (role), (index), (address, AtMost(1 << 12)), (state));
 std::string Name(const Member& member);  // "ps 0", "standby 0"
 
 // The number of workers of a job: fixed, or a range from which the autoscaler chooses.
@@ -53,6 +58,7 @@ struct WorkerRange {
   bool valid() const { return least >= 1 && least <= most && most <= kMost; }
   friend bool operator==(const WorkerRange&, const WorkerRange&) = default;
 };
+LEAT_FIELDS(WorkerRange, (least), (most));
 std::string ToString(const WorkerRange& workers);  // "4", "2:8"
 
 struct SliceLocation {
@@ -229,6 +235,7 @@ struct SliceIncarnation {
   Incarnation incarnation;
   friend auto operator<=>(const SliceIncarnation&, const SliceIncarnation&) = default;
 };
+LEAT_FIELDS(SliceIncarnation, (slice), (incarnation));
 
 // A run with a non-finite gradient.
 struct RejectedRun {

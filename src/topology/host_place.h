@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "fields/fields.h"
 
 namespace leat::topology {
 
@@ -19,6 +20,8 @@ struct HostPlace {
   std::string host_class;  // empty: none
   friend bool operator==(const HostPlace&, const HostPlace&) = default;
 };
+LEAT_FIELDS(HostPlace, (site, AtMost(HostPlace::kMaxBytes)), (zone, AtMost(HostPlace::kMaxBytes)),
+            (host_class, AtMost(HostPlace::kMaxBytes)));
 
 // kInvalidArgument with the value, and with `what` ("--site", "LEAT_ZONE"), unless it is empty or a name:
 // letters, digits, '-', '_' and '.', which begins and ends with a letter or digit. The values of a peer are
