@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "fields/codec.h"
 #include "fields/json.h"
+#include "fields/most_bytes.h"
 #include "fields/testing.h"
 
 namespace leat::fields_test {

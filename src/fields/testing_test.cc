@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/testing.h"
+#include "fields/files/testing.h"
 
 namespace leat::fields_testing_test {
 

@@ -8,6 +8,8 @@
 #include "base/hex.h"
 #include "base/rng.h"
 #include "fields/codec.h"
+#include "fields/description.h"
+#include "fields/most_bytes.h"
 #include "protocol/ledger.h"
 #include "protocol/random/testing.h"
 
