@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/testing.h"
 #include "fields/codec.h"
-#include "fields/testing.h"
+#include "fields/files/testing.h"
 
 namespace leat::fields_description_test {
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "fields/codec.h"
 #include "fields/json.h"
+#include "fields/most_bytes.h"
 #include "fields/testing.h"
 
 namespace leat::fields_test {
@@ -176,10 +177,19 @@ TEST(Fields, NoPrefixAndNothingLongerIsRead) {
 }
 
 TEST(Fields, RandomValuesComeBack) {
-  EXPECT_EQ(fields::CodecFault<Everything>(300), "");
+  EXPECT_EQ(fields::CodecFault<Everything>(100), "");
   EXPECT_EQ(fields::CodecFault<Ranges>(50), "");
   EXPECT_EQ(fields::CodecFault<Message>(50), "");
   EXPECT_EQ(fields::CodecFault<Record>(50), "");
+}
+
+TEST(Fields, AnyBytesAreRefusedOrHaveOneReading) {
+  Rng rng(1);
+  for (int i = 0; i < 3000; ++i) {
+    Bytes input(rng.Below(20));
+    for (std::byte& byte : input) byte = static_cast<std::byte>(rng() >> rng.Below(8));
+    ASSERT_EQ((fields::InputFault<Everything, Message, Record, Ranges>(input)), "");
+  }
 }
 
 TEST(Fields, AViolationNamesTheFieldAndItsValue) {

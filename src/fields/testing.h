@@ -1,8 +1,7 @@
-// For tests and fuzz targets: random values, texts and checks of the codec, for structs that list their
+// For tests and fuzz targets: random values, texts and checks of codecs, for structs that list their
 // fields (fields.h) and variants of them.
 //
 //   EXPECT_EQ(fields::CodecFault<protocol::Lease>(/*values=*/200), "");
-//   EXPECT_EQ(fields::PageFault<Request, Reply>(LEAT_CONTROL_PAGE), "");
 //
 // A type that has no list, or whose fields depend on each other more than rejection can find, has overloads
 // beside the tests, in its own namespace, and in one header for all sources of a test:
@@ -14,9 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <cstdio>
 #include <limits>
 #include <map>
 #include <set>
@@ -31,7 +28,6 @@
 #include "base/hex.h"
 #include "base/rng.h"
 #include "fields/codec.h"
-#include "fields/description.h"
 #include "fields/fields.h"
 #include "fields/types.h"
 
@@ -211,7 +207,7 @@ T Random(uint64_t seed, bool for_json = false) {
   return value;
 }
 
-// A value as text, with names, that differs whenever a field differs: {begin: 3, scores: [{loss: -0x1p+3}]}.
+// A value as text, with names, that differs whenever a field differs: {begin: 3, rates: [1/3f800000]}.
 class Dump {
  public:
   template <class T, class... Rules>
@@ -229,7 +225,9 @@ class Dump {
       text_ += value ? "true" : "false";
     } else if constexpr (std::is_floating_point_v<T>) {
       using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-      text_ += std::to_string(value) + "/" + ToHex(uint64_t{std::bit_cast<Bits>(value)});
+      char decimal[32];
+      std::snprintf(decimal, sizeof(decimal), "%.9g", static_cast<double>(value));
+      text_ += decimal + ("/" + ToHex(uint64_t{std::bit_cast<Bits>(value)}).substr(16 - 2 * sizeof(T)));
     } else if constexpr (std::is_integral_v<T>) {
       text_ += std::to_string(value);
     } else if constexpr (Enumerated<T>) {
@@ -334,6 +332,27 @@ std::string BytesFault(ByteView bytes) {
   return ToHex(bytes) + " is read as " + ToText(*read) + ", which is written as " + ToHex(again);
 }
 
+// The first BytesFault of a fuzzer's input: as a message of each kind, and as damage to a random message. So
+// the fuzzer needs no seeds to come behind the first checks.
+template <class... Messages>
+std::string InputFault(ByteView input) {
+  std::string fault;
+  const auto check = [&]<class Message>(const Message*) {
+    if (fault.empty()) fault = BytesFault<Message>(input);
+    if (!fault.empty() || input.size() < 2) return;
+    Bytes bytes = Encode(Random<Message>(std::to_integer<uint64_t>(input[0])));
+    if (bytes.empty()) return;
+    size_t at = 0;
+    for (size_t i = 1; i + 1 < input.size(); i += 2) {
+      at = (at + std::to_integer<size_t>(input[i])) % bytes.size();
+      bytes[at] = input[i + 1];
+    }
+    fault = BytesFault<Message>(bytes);
+  };
+  (check(static_cast<const Messages*>(nullptr)), ...);
+  return fault;
+}
+
 // Sizes at which the encoding of an older version ended.
 template <class T>
 std::set<size_t> OlderSizes(const T& value) {
@@ -391,40 +410,6 @@ std::string CodecFault(int values) {
     fault = CodecFault(Random<T>(at), at);
   }
   return fault;
-}
-
-// ---- tables of docs/formats/
-
-// What is wrong with the page's tables of these structs and variants, or of those inside them. Each of Ts has
-// one: a line `<!-- fields: NAME -->`, then the table, and a line `<!-- end -->`. LEAT_WRITE_DOCS=1 writes
-// them.
-template <class... Ts>
-std::string PageFault(const std::string& path, bool write = std::getenv("LEAT_WRITE_DOCS") != nullptr) {
-  std::ifstream in(path);
-  std::string page((std::istreambuf_iterator<char>(in)), {});
-  const std::string before = page, start = "<!-- fields: ", end = "<!-- end -->";
-  const Description all = Describe<Ts...>();
-  for (const Description::Block& block : all.blocks()) {
-    const std::string line = start + block.name + " -->";
-    const size_t at = page.find(line + '\n');
-    if (at == std::string::npos) {
-      if ((all.IsOf<Ts>(block) || ...)) return path + " has no line " + line;
-      continue;
-    }
-    const size_t from = at + line.size() + 1, to = page.find(end, from);
-    if (to == std::string::npos || page.substr(from, to - from).find(start) != std::string::npos)
-      return path + ": the table of " + block.name + " has no " + end;
-    page.replace(from, to - from, "\n" + TableOf(block) + "\n");
-  }
-  if (page == before) return {};
-  if (!write) {
-    const size_t at = static_cast<size_t>(std::ranges::mismatch(page, before).in1 - page.begin());
-    const size_t from = page.rfind('\n', at) + 1, to = page.find('\n', at);
-    return path + " differs from the fields; run with LEAT_WRITE_DOCS=1. The first line: " +
-           page.substr(from, to - from);
-  }
-  std::ofstream(path) << page;
-  return {};
 }
 
 }  // namespace leat::fields

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -190,6 +191,12 @@ struct RunsOf {
 };
 void PutField(const RunSet& set, fields::Writer* out, const RunsOf& rule);
 void GetField(RunSet* set, fields::Reader* in, const RunsOf& rule);
+constexpr std::string_view FormatOf(const RunSet*) {
+  return "runs of the cut, a fixed u64 for every 64";
+}
+constexpr uint64_t MostBytesOf(const RunSet*) {
+  return Cut::kMaxBatches / 64 * 8;
+}
 
 // Binary encoding for frames and ledgers. Decoding an invalid cut fails the reader.
 void Encode(const Cut& cut, ByteWriter* out);

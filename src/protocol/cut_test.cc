@@ -8,7 +8,10 @@
 #include "base/hex.h"
 #include "base/rng.h"
 #include "fields/codec.h"
+#include "fields/description.h"
+#include "fields/most_bytes.h"
 #include "protocol/ledger.h"
+#include "protocol/random/testing.h"
 
 namespace leat::protocol {
 namespace {
@@ -323,6 +326,15 @@ TEST(Encoding, OfAnOpenSplitHasTheWordsOfItsRuns) {
   EXPECT_EQ(fields::Encode(OpenSplit{split.cut, RunSet()}), fields::Encode(OpenSplit{split.cut, RunSet(4)}));
   EXPECT_EQ(fields::Encode(OpenSplit{split.cut, RunSet(70, true)}),
             fields::Encode(OpenSplit{split.cut, RunSet(4, true)}));
+}
+
+TEST(Encoding, RandomSplitsComeBack) {
+  EXPECT_EQ(fields::CodecFault<OpenSplit>(50), "");
+  EXPECT_EQ(fields::CodecFault<LabelMark>(20), "");
+  EXPECT_EQ(fields::CodecFault<PassSpan>(20), "");
+  EXPECT_EQ(fields::MostBytes<OpenSplit>(), fields::MostBytes<Cut>() + Cut::kMaxBatches / 8);
+  EXPECT_TRUE(fields::Describe<OpenSplit>().text().starts_with(
+      "OpenSplit\n  cut Cut\n  batches runs of the cut, a fixed u64 for every 64\nCut\n"));
 }
 
 TEST(Encoding, OfAnOpenSplitIsCheckedAgainstItsCut) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hex.h"
+#include "fields/files/testing.h"
 #include "fields/testing.h"
 #include "observe/history/records.h"
 #include "observe/history/testing.h"
