@@ -37,9 +37,13 @@ class ByteWriter {
   template <class T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void Put(T value) {
-    const size_t at = bytes_.size();
-    bytes_.resize(at + sizeof(T));
-    std::memcpy(bytes_.data() + at, &value, sizeof(T));
+    if constexpr (sizeof(T) == 1) {
+      bytes_.push_back(static_cast<std::byte>(value));
+    } else {
+      const size_t at = bytes_.size();
+      bytes_.resize(at + sizeof(T));
+      std::memcpy(bytes_.data() + at, &value, sizeof(T));
+    }
   }
   void PutRaw(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   // Writes a u32 length, then the bytes.

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "control/convert.h"
+#include "control/codec.h"
 #include "control/rpc.h"
 #include "net/address.h"
 #include "net/handshake/handshake.h"
@@ -137,14 +137,14 @@ class Client final : public ControlClient {
       std::lock_guard lock(mutex_);
       if (!addresses_.ok()) return addresses_.status();
     }
-    const std::string bytes = Serialize(request);
+    const Bytes bytes = Serialize(request);
     if (bytes.size() > kMaxMessageBytes) {
       return Status(Code::kResourceExhausted, "a control request has " + std::to_string(bytes.size()) +
                                                   " bytes, at most " + std::to_string(kMaxMessageBytes));
     }
     grpc::ByteBuffer answer;
     LEAT_RETURN_IF_ERROR(Exchange(bytes, deadline, &answer));
-    std::string reply_bytes;
+    Bytes reply_bytes;
     if (!FromBuffer(answer, &reply_bytes)) {
       return Status(Code::kDataLoss, "the reply of " + address() + " is not a readable gRPC message");
     }
@@ -198,7 +198,7 @@ class Client final : public ControlClient {
   }
 
  private:
-  Status Exchange(const std::string& bytes, Duration deadline, grpc::ByteBuffer* answer) {
+  Status Exchange(ByteView bytes, Duration deadline, grpc::ByteBuffer* answer) {
     const Time until = clock_.Now() + deadline;
     LEAT_ASSIGN_OR_RETURN(const std::shared_ptr<AuthenticatedChannel> authenticated_channel,
                           Connected(until, deadline));

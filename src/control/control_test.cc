@@ -444,7 +444,8 @@ TEST_F(TlsControlTest, LargeMessagesBothWays) {
     protocol::WorkerHeartbeat heartbeat;
     heartbeat.progress.scores = Bytes(3 << 20);
     const auto refused = worker->Call(heartbeat, 10s);
-    EXPECT_EQ(refused.status().message(), "control request: length of scores is 3145728");
+    EXPECT_EQ(refused.status().message(),
+              "control request: worker.progress.scores has 3145728 bytes, at most 1048576");
   }
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "control/client.h"
-#include "control/convert.h"
+#include "control/codec.h"
 #include "control/server.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/server/server.h"

@@ -19,17 +19,20 @@ void QuietGrpc() {
   });
 }
 
-grpc::ByteBuffer ToBuffer(std::string_view bytes) {
+grpc::ByteBuffer ToBuffer(ByteView bytes) {
   const grpc::Slice slice(bytes.data(), bytes.size());
   return grpc::ByteBuffer(&slice, 1);
 }
 
-bool FromBuffer(const grpc::ByteBuffer& buffer, std::string* bytes) {
+bool FromBuffer(const grpc::ByteBuffer& buffer, Bytes* bytes) {
   std::vector<grpc::Slice> slices;
   if (!buffer.Dump(&slices).ok()) return false;
   bytes->clear();
   bytes->reserve(buffer.Length());
-  for (const auto& slice : slices) bytes->append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  for (const auto& slice : slices) {
+    const ByteView part(reinterpret_cast<const std::byte*>(slice.begin()), slice.size());
+    bytes->insert(bytes->end(), part.begin(), part.end());
+  }
   return true;
 }
 

@@ -5,9 +5,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
-#include <string>
-#include <string_view>
-
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
 
@@ -18,9 +16,9 @@ inline constexpr const char* kMethod = "/leat.control.v1.Control/Exchange";
 // Silences gRPC's messages on stderr, which repeat what statuses report, unless GRPC_VERBOSITY is set.
 void QuietGrpc();
 
-grpc::ByteBuffer ToBuffer(std::string_view bytes);
+grpc::ByteBuffer ToBuffer(ByteView bytes);
 // Returns false if the buffer cannot be read.
-bool FromBuffer(const grpc::ByteBuffer& buffer, std::string* bytes);
+bool FromBuffer(const grpc::ByteBuffer& buffer, Bytes* bytes);
 
 // A time this long from now, independent of changes of the wall clock.
 gpr_timespec After(Duration duration);

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "control/convert.h"
+#include "control/codec.h"
 #include "control/permission.h"
 #include "control/rpc.h"
 #include "net/address.h"
@@ -111,7 +111,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     }
     // kRead
     if (!ok) return Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "a call without a message"));
-    std::string bytes;
+    Bytes bytes;
     const bool readable = FromBuffer(rpc_->message, &bytes);
     rpc_->message.Clear();
     if (!readable) {
@@ -130,7 +130,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   // The mutex is not held.
   void Answer(const protocol::ControlReply& reply) {
-    std::string bytes = Serialize(reply);
+    Bytes bytes = Serialize(reply);
     if (bytes.size() > kMaxMessageBytes) {
       bytes = Serialize(protocol::Refusal{
           Status(Code::kResourceExhausted, "the reply has " + std::to_string(bytes.size()) +

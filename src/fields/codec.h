@@ -302,7 +302,7 @@ class Reader {
           (get(kind), ...);
         },
         KindsOf(value));
-    if (!known) Fail("is of unknown kind " + std::to_string(number));
+    if (!known && in_.ok()) Fail("is of unknown kind " + std::to_string(number));
   }
 
   ByteReader in_;

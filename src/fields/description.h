@@ -5,7 +5,7 @@
 //
 // The text has names, order, types, rules, and the numbers of kinds and enumerators. Check and codecs of
 // their own are not in it: a type with a codec of its own has `std::string_view FormatOf(const T*)` beside
-// it, words for its bytes that change with them.
+// it, or one with its rules, too: words for its bytes that change with them.
 //
 // Only sources that define a hash or a test include this.
 #pragma once
@@ -63,7 +63,9 @@ class Description {
 
   template <class T, class... Rules>
   Text TextOf(const Rules&... rules) {
-    if constexpr (requires(const T* type) { FormatOf(type); }) {
+    if constexpr (requires(const T* type) { FormatOf(type, rules...); }) {
+      return {std::string(FormatOf(static_cast<const T*>(nullptr), rules...)), ""};
+    } else if constexpr (requires(const T* type) { FormatOf(type); }) {
       return {std::string(FormatOf(static_cast<const T*>(nullptr))), ""};
     } else if constexpr (std::is_same_v<T, bool>) {
       return {"bool", ""};

@@ -255,6 +255,7 @@ TEST(Fields, TheMostBytesFollowFromTheRules) {
 }
 
 TEST(Fields, AnUnknownKindIsRefused) {
+  EXPECT_EQ(fields::Decode<Message>(*FromHex("ff"), "it").status().message(), "it: is cut off");
   EXPECT_EQ(fields::Decode<Message>(*FromHex("020102"), "it").status().message(), "it: is of unknown kind 2");
   const auto read = fields::Decode<Message>(*FromHex("030102"), "it");
   ASSERT_TRUE(read.ok());

@@ -25,7 +25,7 @@ constexpr uint64_t ProductUpTo64Bits(uint64_t a, uint64_t b) {
 }
 
 // The most bytes of an encoded T that keeps the rules (codec.h), up to the largest number. A type with a
-// codec of its own has `uint64_t MostBytesOf(const T*)` beside it.
+// codec of its own has `uint64_t MostBytesOf(const T*)` beside it, or one with its rules, too.
 template <class T, class... Rules>
 uint64_t MostBytes(const Rules&... rules) {
   const auto of_elements = [&]<class Element>(const Element*) {
@@ -34,7 +34,9 @@ uint64_t MostBytes(const Rules&... rules) {
     return most;
   };
   const auto of_text = [](uint64_t most) { return SumUpTo64Bits(BytesOfVarint(most), most); };
-  if constexpr (requires(const T* type) { MostBytesOf(type); }) {
+  if constexpr (requires(const T* type) { MostBytesOf(type, rules...); }) {
+    return MostBytesOf(static_cast<const T*>(nullptr), rules...);
+  } else if constexpr (requires(const T* type) { MostBytesOf(type); }) {
     return MostBytesOf(static_cast<const T*>(nullptr));
   } else if constexpr (std::is_same_v<T, bool>) {
     return 1;

@@ -28,6 +28,12 @@ Status Check(const PassSpan& span) {
           "a pass begins at " + std::to_string(span.begin) + " and ends at " + std::to_string(span.end)};
 }
 
+Status Check(const LabelRange& labels) {
+  if (labels.begin <= labels.end) return {};
+  return {Code::kInvalidArgument,
+          "labels begin at " + std::to_string(labels.begin) + " and end at " + std::to_string(labels.end)};
+}
+
 void TrainingOrder(const Cut& cut, std::vector<uint32_t>* order) {
   order->resize(cut.events());
   if (cut.shuffle_seed == 0) {
@@ -186,6 +192,19 @@ void GetField(RunSet* set, fields::Reader* in, const RunsOf& rule) {
   for (uint64_t& word : words) word = in->bytes()->Get<uint64_t>();
   *set = RunSet(rule.runs, words);
   if (!std::ranges::equal(set->words(), words)) in->Fail("has a run past the end of the cut");
+}
+
+void PutField(const RunSet& set, fields::Writer* out, const MaybeRunsOf& rule) {
+  const bool there = set.size() > 0;
+  out->Put(there);
+  if (there) PutField(set, out, static_cast<const RunsOf&>(rule));
+}
+
+void GetField(RunSet* set, fields::Reader* in, const MaybeRunsOf& rule) {
+  bool there = false;
+  in->Get(&there);
+  *set = {};
+  if (there && in->ok()) GetField(set, in, static_cast<const RunsOf&>(rule));
 }
 
 void Encode(const Cut& cut, ByteWriter* out) {

@@ -37,6 +37,7 @@ LEAT_FIELDS(Position, (epoch), (offset));
 struct Cut {
   static constexpr uint32_t kMaxBatches = 1 << 16;
   static constexpr uint32_t kMaxEvents = 1 << 24;
+  static constexpr uint32_t kMaxPartitions = 1 << 16;
 
   uint32_t partition = 0;
   Position
@@ -66,8 +67,8 @@ struct Cut {
   bool valid() const;
   friend bool operator==(const Cut&, const Cut&) = default;
 };
-LEAT_FIELDS(Cut, (partition), (after), (begin), (end), (hash, Fixed), (batch_size), (shuffle_seed, Fixed),
-            (run));
+LEAT_FIELDS(Cut, (partition, AtMost(Cut::kMaxPartitions - 1)), (after), (begin), (end), (hash, Fixed),
+            (batch_size), (shuffle_seed, Fixed), (run));
 Status Check(const Cut& cut);
 
 // The order in which a cut's events are trained: order[k] is the offset of the k-th event after begin. Batch
@@ -134,6 +135,7 @@ struct LabelRange {
   friend bool operator==(const LabelRange&, const LabelRange&) = default;
 };
 LEAT_FIELDS(LabelRange, (begin), (end));
+Status Check(const LabelRange& labels);
 
 // Late labels: the events of a partition before offset `events`, from the previous mark's `events` on, are
 // joined with labels [labels_begin, labels_end). No label that comes later is for them.
@@ -196,6 +198,18 @@ constexpr std::string_view FormatOf(const RunSet*) {
 }
 constexpr uint64_t MostBytesOf(const RunSet*) {
   return Cut::kMaxBatches / 64 * 8;
+}
+// Likewise, behind a byte 0 or 1: without the 1 there is no set, a RunSet().
+struct MaybeRunsOf : RunsOf {
+  using RunsOf::RunsOf;
+};
+void PutField(const RunSet& set, fields::Writer* out, const MaybeRunsOf& rule);
+void GetField(RunSet* set, fields::Reader* in, const MaybeRunsOf& rule);
+constexpr std::string_view FormatOf(const RunSet*, const MaybeRunsOf&) {
+  return "optional runs of the cut, a fixed u64 for every 64";
+}
+constexpr uint64_t MostBytesOf(const RunSet* type, const MaybeRunsOf&) {
+  return 1 + MostBytesOf(type);
 }
 
 // Binary encoding for frames and ledgers. Decoding an invalid cut fails the reader.

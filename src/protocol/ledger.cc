@@ -33,6 +33,28 @@ auto FirstFrom(Partition& partition, const Cut& cut) {
 
 }  // namespace
 
+Status Check(const PartitionLedger& partition) {
+  Position from = partition.done;
+  for (const OpenSplit& split : partition.open) {
+    if (split.cut.after < from)
+      return {Code::kInvalidArgument,
+              "an open split overlaps: cut.begin.offset is " + std::to_string(split.cut.begin.offset)};
+    from = split.cut.next();
+  }
+  return {};
+}
+
+Status CheckPartitions(const std::vector<PartitionLedger>& partitions, uint32_t first) {
+  for (size_t p = 0; p < partitions.size(); ++p) {
+    for (const OpenSplit& split : partitions[p].open) {
+      if (split.cut.partition == first + p) continue;
+      return {Code::kInvalidArgument, "partition of an open split is " + std::to_string(split.cut.partition) +
+                                          ", in the ledger of " + std::to_string(first + p)};
+    }
+  }
+  return {};
+}
+
 Ledger::Ledger(const std::vector<Position>& start) {
   partitions_.reserve(start.size());
   for (Position at : start) partitions_.push_back({at, {}});

@@ -26,6 +26,10 @@ struct PartitionLedger {
   std::vector<OpenSplit> open;  // ordered by cut.begin; cuts never overlap
   friend bool operator==(const PartitionLedger&, const PartitionLedger&) = default;
 };
+LEAT_FIELDS(PartitionLedger, (done), (open, AtMost(1 << 16)));
+Status Check(const PartitionLedger& partition);
+// The ledgers of partitions first, first + 1, …: their open splits are of them.
+Status CheckPartitions(const std::vector<PartitionLedger>& partitions, uint32_t first = 0);
 
 class Ledger {
  public:

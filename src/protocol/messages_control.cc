@@ -4,11 +4,17 @@
 #include <utility>
 #include <variant>
 
+#include "protocol/messages_data.h"
+
 namespace leat::protocol {
 
-std::string_view Name(Role role) {
-  return fields::NameOf(role);
+namespace {
+
+Status Invalid(std::string why) {
+  return {Code::kInvalidArgument, std::move(why)};
 }
+
+}  // namespace
 
 std::string Name(const Member& member) {
   const bool standby = member.state == Member::State::kStandby;
@@ -42,6 +48,61 @@ const Member* View::Find(NodeId node) const {
                                [node](const Member& member) { return member.node == node; });
   return at == members.end() ? nullptr : &*at;
 }
+
+// ---- rules over several fields
+
+Status Check(const Lease& lease) {
+  const StepLane step_lane{lease.first_step, lease.lane, lease.width, lease.needed};
+  if (!step_lane.valid())
+    return Invalid("lane is " + std::to_string(lease.lane) + " of " + std::to_string(lease.width) +
+                   ", of which " + std::to_string(lease.needed) + " are needed");
+  if (!ValidRate(lease.rate)) return Invalid("rate is " + std::to_string(lease.rate));
+  if (lease.assigned.size() == 0) return {};
+  RunSet both = lease.missing;
+  both &= lease.assigned;
+  if (both == lease.missing) return {};
+  return Invalid("missing has runs that are not assigned: id is " + std::to_string(lease.id));
+}
+
+Status Check(const PublisherReport& report) {
+  for (const OpenSplit& split : report.held) {
+    if (split.cut.partition != report.partition)
+      return Invalid("partition of scores is " + std::to_string(split.cut.partition));
+  }
+  return {};
+}
+
+Status Check(const RejectedRun& rejected) {
+  if (rejected.run < rejected.cut.runs()) return {};
+  return Invalid("run is " + std::to_string(rejected.run) + " of " + std::to_string(rejected.cut.runs()));
+}
+
+Status Check(const Round& round) {
+  if (!ValidRate(round.rate)) return Invalid("rate is " + std::to_string(round.rate));
+  if (round.lanes.empty()) return Invalid("number of lanes is 0");
+  const Round::Lane& first = round.lanes.front();
+  for (const Round::Lane& lane : round.lanes) {
+    const uint32_t count = lane.assigned.count();
+    if (count == 0 || count != first.assigned.count())
+      return Invalid("number of runs of a lane is " + std::to_string(count));
+    if (lane.labels.has_value() != first.labels.has_value()) return Invalid("some lanes have no labels");
+  }
+  return {};
+}
+
+Status Check(const MemberReport& report) {
+  return CheckPartitions(report.partitions);
+}
+
+Status Check(const LedgerReport& report) {
+  return CheckPartitions(report.partitions, report.first_partition);
+}
+
+Status Check(const Refusal& refusal) {
+  return refusal.status.ok() ? Invalid("a refusal without an error") : Status();
+}
+
+// ---- what messages say
 
 bool CoordinatorSet::Contains(uint64_t coordinator) const {
   return std::ranges::binary_search(coordinators, coordinator);

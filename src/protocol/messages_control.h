@@ -1,7 +1,7 @@
-// Messages between roles and the coordinator, as plain structs. control/ converts them to protobuf; the
-// simulator passes them directly.
+// Messages between roles and the coordinator, as plain structs. control/ sends their bytes; the simulator
+// passes them directly.
 //
-// Receivers treat them as untrusted: counts, ids and cuts are checked on arrival.
+// Receivers treat them as untrusted: all fields are checked on arrival by the rules of their lists.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +26,46 @@
 
 namespace leat::protocol {
 
+// Upper limits per message: far above what a job needs, low enough to be harmless.
+struct Limits {
+  using AtMost = fields::AtMost;
+  static constexpr AtMost kMembers{1 << 16};
+  static constexpr AtMost kSlices{1 << 20};
+  static constexpr AtMost kSlice{kSlices.most - 1};
+  static constexpr AtMost kPartitions{Cut::kMaxPartitions};
+  static constexpr AtMost kPartition{Cut::kMaxPartitions - 1};
+  static constexpr AtMost kLeases{1 << 16};
+  static constexpr AtMost kRounds{1 << 12};
+  static constexpr AtMost kLanes{1 << 12};  // of one all-reduce round
+  static constexpr AtMost kBins{1 << 16};
+  static constexpr AtMost kMoves{1 << 10};    // of slices, in a heartbeat or reply
+  static constexpr AtMost kBatches{1 << 16};  // scores of batches in a worker's heartbeat
+  static constexpr AtMost kCoordinators{1 << 10};
+  static constexpr AtMost kClockSamples{16};
+  static constexpr AtMost kSpans{256 << 10};      // encoded
+  static constexpr AtMost kGradients{512 << 10};  // encoded distributions
+  static constexpr AtMost kName{1 << 10};         // an address, a host, a version
+  static constexpr AtMost kPath{1 << 12};
+  static constexpr fields::CutTo kText{1 << 16};  // a reason, a dead letter
+  static constexpr AtMost kScores{1 << 20};       // encoded counts of scores
+  static constexpr AtMost kShare{1 << 16};        // encoded distributions of labels and features
+  static constexpr AtMost kDocument{4 << 20};     // a job, a status
+  // Leaves room for the numbers of the following steps.
+  static constexpr AtMost kFirstStep{~uint64_t{0} - Cut::kMaxBatches};
+  // Since a machine was started. Sums and differences do not overflow.
+  static constexpr int64_t kLatest = int64_t{1} << 61;
+  static constexpr fields::Between kTime{0, kLatest};
+  static constexpr fields::Between kDifference{-kLatest - 1, kLatest};
+};
+
 // kCoordinator joins as a standby: it takes over when the coordinator does not answer any more.
 // kServe answers predictions with a copy of the parameters, and changes nothing.
 enum class Role : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2, kBots = 3, kFeed = 4, kServe = 5 };
 LEAT_ENUM(Role, (kCoordinator, "standby"), (kServer, "ps"), (kWorker, "worker"), (kBots, "bots"),
           (kFeed, "feed"), (kServe, "serve"));
-std::string_view Name(Role role);
+inline std::string_view Name(Role role) {
+  return fields::NameOf(role);
+}
 
 struct Member {
   enum class State : uint8_t {
@@ -47,7 +81,7 @@ struct Member {
   friend bool operator==(const Member&, const Member&) = default;
 };
 LEAT_ENUM(Member::State, (kActive, "active"), (kDraining, "draining"), (kStandby, "standby"));
-LEAT_FIELDS(Member, (node), (role), (index), (address, AtMost(1 << 12)), (state));
+LEAT_FIELDS(Member, (node), (role), (index), (address, Limits::kName), (state));
 std::string Name(const Member& member);  // "ps 0", "standby 0"
 
 // The number of workers of a job: fixed, or a range from which the autoscaler chooses.
@@ -67,6 +101,7 @@ struct SliceLocation {
   bool live = false;  // the server has reported this incarnation, so it answers
   friend bool operator==(const SliceLocation&, const SliceLocation&) = default;
 };
+LEAT_FIELDS(SliceLocation, (server), (incarnation), (live));
 
 // The members of the job and the placement of slices. `generation` grows with every change.
 struct View {
@@ -81,6 +116,8 @@ struct View {
   const Member* Find(NodeId node) const;
   friend bool operator==(const View&, const View&) = default;
 };
+LEAT_FIELDS(View, (generation), (members, Limits::kMembers), (slices, Limits::kSlices),
+            (publishers, Limits::kPartitions, Each(Limits::kName)));
 
 // The rank of a process started by mpirun.
 struct MpiRank {
@@ -88,6 +125,7 @@ struct MpiRank {
   uint32_t members = 0;
   friend bool operator==(const MpiRank&, const MpiRank&) = default;
 };
+LEAT_FIELDS(MpiRank, (rank), (members));
 
 struct JoinRequest {
   Role role = Role::kWorker;
@@ -108,6 +146,9 @@ struct JoinRequest {
   Duration round_trip{};
   uint32_t attempts = 0;
 };
+LEAT_FIELDS(JoinRequest, (role), (version, Limits::kName), (address, Limits::kName), (host, Limits::kName),
+            (pid), (job_hash, Fixed), (mpi), (process, Fixed), (network, Fixed), (local_host, Limits::kName),
+            (standby), (place), (round_trip), (attempts));
 
 struct JoinReply {
   Status status;
@@ -124,6 +165,9 @@ struct JoinReply {
   std::string probe_content;
   std::string transfers;
 };
+LEAT_FIELDS(JoinReply, (status), (term), (node), (index), (job, Limits::kDocument), (heartbeat_interval),
+            (heartbeat_timeout), (probe, Limits::kPath), (probe_content, Limits::kName),
+            (transfers, Limits::kName));
 
 // The interval of a role that works, or waits for something.
 inline Duration BusyInterval(Duration heartbeat_interval) {
@@ -147,6 +191,9 @@ struct Lease {
   std::optional<LabelRange> labels = {};  // of the cut; exactly if the job has late labels
   friend bool operator==(const Lease&, const Lease&) = default;
 };
+LEAT_FIELDS(Lease, (id), (cut), (missing, RunsOf(self.cut)), (first_step, Limits::kFirstStep), (lane),
+            (width), (needed), (assigned, MaybeRunsOf(self.cut)), (rate), (labels));
+Status Check(const Lease& lease);
 
 // Predictions (predictions/publisher.h): a partition that a feed publishes. A feed has whole publishing
 // groups: the partitions of a group have one assignment, and are written by one producer.
@@ -158,6 +205,8 @@ struct PublisherOrder {
   bool fresh = false;       // nothing of the partition has been cut, so nothing of it can be published
   friend bool operator==(const PublisherOrder&, const PublisherOrder&) = default;
 };
+LEAT_FIELDS(PublisherOrder, (partition, Limits::kPartition), (group, Limits::kPartition), (assignment),
+            (start), (fresh));
 
 struct PublisherReport {
   static constexpr size_t kMaxHeld = 64;
@@ -169,6 +218,9 @@ struct PublisherReport {
   Status status;  // why nothing can be published now; kDataLoss and kFailedPrecondition end the job
   friend bool operator==(const PublisherReport&, const PublisherReport&) = default;
 };
+LEAT_FIELDS(PublisherReport, (partition, Limits::kPartition), (assignment), (published),
+            (held, AtMost(PublisherReport::kMaxHeld)), (rescored), (status));
+Status Check(const PublisherReport& report);
 
 // Scores that have not reached their publisher yet: none of splits that begin before `begin`.
 struct UnsentScores {
@@ -176,6 +228,7 @@ struct UnsentScores {
   uint64_t begin = 0;
   friend bool operator==(const UnsentScores&, const UnsentScores&) = default;
 };
+LEAT_FIELDS(UnsentScores, (partition, Limits::kPartition), (begin));
 
 // Sums over the events of one batch, or of several in a row, scored before training on them.
 struct BatchScores {
@@ -184,6 +237,7 @@ struct BatchScores {
   uint64_t correct = 0;
   double absolute_error = 0;
 };
+LEAT_FIELDS(BatchScores, (events), (loss_sum), (correct), (absolute_error));
 
 // Cumulative since the process started. For totals, use the last report of each node.
 struct WorkerProgress {
@@ -229,13 +283,20 @@ struct WorkerProgress {
   // Opaque to the protocol, as `scores`.
   Bytes share;
 };
+LEAT_FIELDS(WorkerProgress, (steps), (events), (loss_sum), (correct), (absolute_error), (rejected_batches),
+            (dead_letters), (cpu_seconds, NotNegative), (compute_seconds, NotNegative),
+            (wait_seconds, NotNegative), (longest_step_seconds, NotNegative), (input_records), (input_bytes),
+            (decode_seconds, NotNegative), (input_wait_seconds, NotNegative), (splits_ready),
+            (scores, Limits::kScores), (true_scores, Limits::kScores), (feed_bytes), (feed_retries),
+            (push_retries), (last_dead_letter, Limits::kText), (unjoined), (lost_to_retention), (first_batch),
+            (batches, Limits::kBatches), (share, Limits::kShare));
 
 struct SliceIncarnation {
   SliceId slice;
   Incarnation incarnation;
   friend auto operator<=>(const SliceIncarnation&, const SliceIncarnation&) = default;
 };
-LEAT_FIELDS(SliceIncarnation, (slice), (incarnation));
+LEAT_FIELDS(SliceIncarnation, (slice, Limits::kSlice), (incarnation));
 
 // A run with a non-finite gradient.
 struct RejectedRun {
@@ -244,6 +305,8 @@ struct RejectedRun {
   uint32_t run = 0;
   friend bool operator==(const RejectedRun&, const RejectedRun&) = default;
 };
+LEAT_FIELDS(RejectedRun, (worker), (cut), (run));
+Status Check(const RejectedRun& rejected);
 
 // One server's file of a checkpoint, written and synced.
 struct ShardReport {
@@ -255,6 +318,8 @@ struct ShardReport {
   std::vector<SliceIncarnation> slices;
   friend bool operator==(const ShardReport&, const ShardReport&) = default;
 };
+LEAT_FIELDS(ShardReport, (checkpoint), (status), (file, Limits::kPath), (bytes), (checksum, Fixed),
+            (slices, Limits::kSlices));
 
 // A slice that a server must hold: newly initialized, read from a checkpoint's file, or handed over by
 // another server.
@@ -269,6 +334,8 @@ struct SliceOrder {
   uint64_t move = 0;
   friend bool operator==(const SliceOrder&, const SliceOrder&) = default;
 };
+LEAT_FIELDS(SliceOrder, (slice, Limits::kSlice), (incarnation), (directory, Limits::kPath),
+            (file, Limits::kPath), (file_checksum, Fixed), (move));
 
 // Slices that a server hands over to another one, all together. It stops taking runs of each of them, once no
 // step of it is half done, and then sends them. As long as the order is repeated, they remain frozen: the
@@ -287,6 +354,8 @@ struct MoveOrder {
   Kind kind = Kind::kMove;
   friend bool operator==(const MoveOrder&, const MoveOrder&) = default;
 };
+LEAT_ENUM(MoveOrder::Kind, (kMove, "move"), (kCopy, "copy"), (kHandOver, "hand over"));
+LEAT_FIELDS(MoveOrder, (id), (to), (address, Limits::kName), (slices, Limits::kSlices), (version), (kind));
 
 // A server's part in a move, repeated as long as it has one.
 struct MoveReport {
@@ -300,6 +369,8 @@ struct MoveReport {
   std::string failure;
   friend bool operator==(const MoveReport&, const MoveReport&) = default;
 };
+LEAT_ENUM(MoveReport::Stage, (kFrozen, "frozen"), (kArrived, "arrived"), (kFailed, "failed"));
+LEAT_FIELDS(MoveReport, (id), (stage), (failure, Limits::kText));
 
 // Slices that are on two servers: the primary takes runs and forwards them, and the replica takes what is
 // forwarded. They begin as copies of each other in an epoch: the id of the move that made the copy, or that
@@ -311,6 +382,7 @@ struct ReplicaGroup {
   std::vector<SliceIncarnation> slices;  // ascending
   friend bool operator==(const ReplicaGroup&, const ReplicaGroup&) = default;
 };
+LEAT_FIELDS(ReplicaGroup, (epoch), (server), (address, Limits::kName), (slices, Limits::kSlices));
 
 // A replica that is missing, or has missed something, or cannot be reached. It is useless.
 struct LostReplica {
@@ -318,6 +390,7 @@ struct LostReplica {
   uint64_t epoch = 0;
   friend bool operator==(const LostReplica&, const LostReplica&) = default;
 };
+LEAT_FIELDS(LostReplica, (slice), (epoch));
 
 // Cumulative since the slice came to the server.
 struct SliceTraffic {
@@ -326,6 +399,7 @@ struct SliceTraffic {
   uint64_t bytes = 0;   // gradients and values
   friend bool operator==(const SliceTraffic&, const SliceTraffic&) = default;
 };
+LEAT_FIELDS(SliceTraffic, (slice, Limits::kSlice), (pushes), (bytes));
 
 struct CheckpointOrder {
   uint64_t id = 0;
@@ -333,6 +407,7 @@ struct CheckpointOrder {
   uint64_t version = 0;   // stepped strategies: each slice is saved at this version
   friend bool operator==(const CheckpointOrder&, const CheckpointOrder&) = default;
 };
+LEAT_FIELDS(CheckpointOrder, (id), (directory, Limits::kPath), (version));
 
 // All-reduce: the workers that make steps together (coordinator/group/group_coordinator.h).
 struct Group {
@@ -345,6 +420,7 @@ struct Group {
   std::vector<SliceOrder> orders;
   friend bool operator==(const Group&, const Group&) = default;
 };
+LEAT_FIELDS(Group, (id), (members, Limits::kMembers), (decided), (step), (holder), (orders, Limits::kSlices));
 
 // All-reduce: the runs of consecutive steps, for all lanes. Step first_step + k consists of the k-th run of
 // each lane's `assigned`.
@@ -361,6 +437,9 @@ struct Round {
   uint64_t end() const { return first_step + (lanes.empty() ? 0 : lanes.front().assigned.count()); }
   friend bool operator==(const Round&, const Round&) = default;
 };
+LEAT_FIELDS(Round::Lane, (cut), (assigned, RunsOf(self.cut)), (labels));
+LEAT_FIELDS(Round, (first_step, Limits::kFirstStep), (rate), (lanes, Limits::kLanes));
+Status Check(const Round& round);
 
 // All-reduce: a worker's report about its copy of all slices.
 struct MemberReport {
@@ -381,6 +460,10 @@ struct MemberReport {
   bool started = false;  // it has the state that `group` starts from
   friend bool operator==(const MemberReport&, const MemberReport&) = default;
 };
+LEAT_FIELDS(MemberReport, (group), (holds), (connected), (step), (events), (partitions, Limits::kPartitions),
+            (rounds_until), (failure, Limits::kText), (shard), (consecutive_rejected), (rejected), (skipped),
+            (waiting), (started));
+Status Check(const MemberReport& report);
 
 // Terms. Each coordinator of a job has a higher term than the one before it, and members follow the highest
 // that they know. Heartbeats and their replies carry it. A new coordinator answers a heartbeat of an earlier
@@ -399,6 +482,7 @@ struct CoordinatorSet {
   bool NewerThan(const CoordinatorSet& other) const;
   friend bool operator==(const CoordinatorSet&, const CoordinatorSet&) = default;
 };
+LEAT_FIELDS(CoordinatorSet, (term), (epoch), (coordinators, Limits::kCoordinators, Ascending, Each(Fixed)));
 
 // What a member has promised, in its heartbeats.
 struct ElectorState {
@@ -407,6 +491,7 @@ struct ElectorState {
   uint64_t set_epoch = 0;
   friend bool operator==(const ElectorState&, const ElectorState&) = default;
 };
+LEAT_FIELDS(ElectorState, (promised), (set_term), (set_epoch));
 
 // A standby's answer to a member that calls it because its coordinator does not answer. The member answers
 // with a Promise.
@@ -417,6 +502,7 @@ struct Candidacy {
   // a majority, would not promise anything to a later coordinator's standbys.
   CoordinatorSet coordinators = {};
 };
+LEAT_FIELDS(Candidacy, (term), (candidate, Fixed), (coordinators));
 
 // A lease that a worker has from the former coordinator.
 struct LeaseClaim {
@@ -427,6 +513,7 @@ struct LeaseClaim {
   uint32_t lane = 0;
   friend bool operator==(const LeaseClaim&, const LeaseClaim&) = default;
 };
+LEAT_FIELDS(LeaseClaim, (lease), (partition, Limits::kPartition), (begin), (first_step), (lane));
 
 struct WorkerHeartbeat {
   NodeId node;
@@ -457,6 +544,11 @@ struct WorkerHeartbeat {
   // variable's gradient. Opaque to the protocol; readers decode and check it. Usually empty.
   Bytes gradients = {};
 };
+LEAT_FIELDS(WorkerHeartbeat, (node), (metrics, Limits::kName), (term), (generation),
+            (leases_wanted, Limits::kLeases), (held, Limits::kLeases), (released, Limits::kLeases),
+            (claims, Limits::kLeases), (leaving), (waiting), (unreachable, Limits::kMembers), (can_rescore),
+            (rescoring, Limits::kLeases), (unsent, Limits::kPartitions), (progress), (member_report),
+            (elector), (gradients, Limits::kGradients));
 
 // To record what the process does (observe/timeline/), for so long from now on.
 struct RecordOrder {
@@ -464,6 +556,7 @@ struct RecordOrder {
   Duration length{};
   friend bool operator==(const RecordOrder&, const RecordOrder&) = default;
 };
+LEAT_FIELDS(RecordOrder, (recording), (length));
 
 struct WorkerHeartbeatReply {
   uint64_t term = 0;
@@ -491,6 +584,10 @@ struct WorkerHeartbeatReply {
   bool gradients_wanted = false;
   friend bool operator==(const WorkerHeartbeatReply&, const WorkerHeartbeatReply&) = default;
 };
+LEAT_FIELDS(WorkerHeartbeatReply, (term), (evicted), (stop), (drain), (view), (leases, Limits::kLeases),
+            (revoked, Limits::kLeases), (rescores, Limits::kLeases), (group), (rounds, Limits::kRounds),
+            (start, Limits::kPartitions), (checkpoint), (transfers, Limits::kName), (probe, Limits::kPath),
+            (probe_content, Limits::kName), (coordinators), (waiting), (record), (gradients_wanted));
 
 // Slices with equal ledgers, as most have most of the time. A server's report contains only what the
 // coordinator does not know yet. A ledger only grows within an incarnation, so everything ever reported about
@@ -505,6 +602,9 @@ struct LedgerReport {
   bool more = false;  // the rest about these slices follows, and the slices are not live until then
   friend bool operator==(const LedgerReport&, const LedgerReport&) = default;
 };
+LEAT_FIELDS(LedgerReport, (slices, Limits::kSlices), (events), (partitions, Limits::kPartitions), (version),
+            (first_partition, Limits::kPartitions), (more));
+Status Check(const LedgerReport& report);
 
 struct ServerProgress {
   uint64_t pushes = 0;
@@ -521,6 +621,9 @@ struct ServerProgress {
   uint64_t bytes_moved = 0;  // sent to other servers with slices, whether these were handed over or not
   uint64_t refused = 0;      // requests of followers for more than values
 };
+LEAT_FIELDS(ServerProgress, (pushes), (pulls), (bytes_in), (bytes_out), (bytes_held), (duplicates),
+            (staleness, Limits::kBins), (staleness_sum), (staleness_count), (cpu_seconds, NotNegative),
+            (skipped), (conflicts), (bytes_moved), (refused));
 
 struct ServerHeartbeat {
   NodeId node;
@@ -548,6 +651,11 @@ struct ServerHeartbeat {
   uint64_t version = 0;                    // the highest of a primary here
   ElectorState elector;
 };
+LEAT_FIELDS(ServerHeartbeat, (node), (metrics, Limits::kName), (term), (generation),
+            (ledgers, Limits::kSlices), (report), (part), (more), (failed, Limits::kSlices),
+            (failure, Limits::kText), (shard), (leaving), (consecutive_rejected), (rejected), (progress),
+            (moves, Limits::kMoves), (traffic, Limits::kSlices), (lost_replicas, Limits::kSlices), (version),
+            (elector));
 
 struct ServerHeartbeatReply {
   uint64_t term = 0;
@@ -572,6 +680,11 @@ struct ServerHeartbeatReply {
   bool waiting = false;                             // likewise
   std::optional<RecordOrder> record = {};           // likewise
 };
+LEAT_FIELDS(ServerHeartbeatReply, (term), (evicted), (stop), (drain), (view), (start, Limits::kPartitions),
+            (orders, Limits::kSlices), (checkpoint), (report), (part), (transfers, Limits::kName),
+            (moves, Limits::kMoves), (incoming, Limits::kMoves), (replicated, Limits::kSlices),
+            (replicas, Limits::kSlices), (probe, Limits::kPath), (probe_content, Limits::kName),
+            (coordinators), (waiting), (record));
 
 struct BotsHeartbeat {
   NodeId node;
@@ -581,12 +694,15 @@ struct BotsHeartbeat {
   uint64_t term = 0;
   std::string metrics = {};  // as in WorkerHeartbeat
 };
+LEAT_FIELDS(BotsHeartbeat, (node), (published), (done), (cpu_seconds, NotNegative), (term),
+            (metrics, Limits::kName));
 struct BotsHeartbeatReply {
   bool evicted = false;
   bool stop = false;
   uint64_t term = 0;
   std::vector<std::string> standbys = {};  // their addresses, as in a view
 };
+LEAT_FIELDS(BotsHeartbeatReply, (evicted), (stop), (term), (standbys, Limits::kMembers, Each(Limits::kName)));
 
 // From a feed that is a process of its own.
 struct FeedHeartbeat {
@@ -599,6 +715,8 @@ struct FeedHeartbeat {
   uint64_t term = 0;
   std::string metrics = {};  // as in WorkerHeartbeat
 };
+LEAT_FIELDS(FeedHeartbeat, (node), (requests), (bytes_sent), (leaving), (cpu_seconds, NotNegative),
+            (publishers, Limits::kPartitions), (term), (metrics, Limits::kName));
 struct FeedHeartbeatReply {
   bool evicted = false;
   bool stop = false;
@@ -607,6 +725,8 @@ struct FeedHeartbeatReply {
   uint64_t term = 0;
   std::vector<std::string> standbys = {};
 };
+LEAT_FIELDS(FeedHeartbeatReply, (evicted), (stop), (drain), (publish, Limits::kPartitions), (term),
+            (standbys, Limits::kMembers, Each(Limits::kName)));
 
 // Cumulative since the process started, but `interval_seconds`.
 struct FollowProgress {
@@ -619,6 +739,8 @@ struct FollowProgress {
   double cpu_seconds = 0;
   friend bool operator==(const FollowProgress&, const FollowProgress&) = default;
 };
+LEAT_FIELDS(FollowProgress, (rounds), (changed), (stretched), (bytes_in), (retries),
+            (interval_seconds, NotNegative), (cpu_seconds, NotNegative));
 
 // From a member that follows the parameters (follower/follower.h).
 struct ServeHeartbeat {
@@ -629,6 +751,7 @@ struct ServeHeartbeat {
   FollowProgress progress;
   std::string metrics = {};  // as in WorkerHeartbeat
 };
+LEAT_FIELDS(ServeHeartbeat, (node), (term), (generation), (leaving), (progress), (metrics, Limits::kName));
 struct ServeHeartbeatReply {
   uint64_t term = 0;
   bool evicted = false;
@@ -636,6 +759,7 @@ struct ServeHeartbeatReply {
   bool drain = false;  // as for a worker
   Shared<View> view;   // if newer than the sender's
 };
+LEAT_FIELDS(ServeHeartbeatReply, (term), (evicted), (stop), (drain), (view));
 
 // Any role, from a thread of its own: the process is alive, although its loop may be busy with a long batch.
 struct KeepAlive {
@@ -644,12 +768,14 @@ struct KeepAlive {
   std::string metrics = {};  // of a standby: as in WorkerHeartbeat
   Duration round_trip{};     // to the coordinator, the least of the last ones (RoundTrips); 0: unknown
 };
+LEAT_FIELDS(KeepAlive, (node), (progress), (metrics, Limits::kName), (round_trip));
 struct KeepAliveReply {
   bool evicted = false;
   bool stop = false;
   std::vector<std::string> standbys = {};
   bool known = false;  // of a standby: all servers and workers have its address
 };
+LEAT_FIELDS(KeepAliveReply, (evicted), (stop), (standbys, Limits::kMembers, Each(Limits::kName)), (known));
 
 // A member's answer to a Candidacy.
 struct Promise {
@@ -660,9 +786,11 @@ struct Promise {
   uint64_t promised = 0;  // the highest term that it has promised or follows
   CoordinatorSet coordinators = {};  // the newest that it knows
 };
+LEAT_FIELDS(Promise, (node), (term), (candidate, Fixed), (granted), (promised), (coordinators));
 struct PromiseReply {
   uint64_t term = 0;  // for which the standby stands now
 };
+LEAT_FIELDS(PromiseReply, (term));
 
 // From a standby with a directory of its own: what it has of the coordinator's journal and checkpoints. The
 // journal comes as a stream of bytes: length:u32 checksum:u64 record for each record. The first `snapshot` of
@@ -676,6 +804,7 @@ struct FollowRequest {
   uint64_t synced = 0;       // bytes whose records are on its disk
   uint64_t checkpoint = 0;   // the newest complete one that it has; 0: none
 };
+LEAT_FIELDS(FollowRequest, (coordinator, Fixed), (term), (stream), (received), (synced), (checkpoint));
 struct FollowReply {
   static constexpr size_t kMaxBytes = 1 << 20;
   uint64_t term = 0;
@@ -692,6 +821,9 @@ struct FollowReply {
   std::vector<Position> watermark = {};
   std::string transfers = {};  // as JoinReply::transfers
 };
+LEAT_FIELDS(FollowReply, (term), (stream), (snapshot), (offset), (bytes, AtMost(FollowReply::kMaxBytes)),
+            (agreed), (in_set), (electable), (checkpoint), (oldest_kept), (watermark, Limits::kPartitions),
+            (transfers, Limits::kName));
 
 // Another clock is `offset` ahead at `at` of one's own clock, to ± `error`.
 struct ClockSample {
@@ -700,6 +832,7 @@ struct ClockSample {
   Duration error{0};
   friend bool operator==(const ClockSample&, const ClockSample&) = default;
 };
+LEAT_FIELDS(ClockSample, (at, Limits::kTime), (offset, Limits::kDifference), (error));
 
 // From a member that records: what its threads have done since the last chunk
 // (observe/timeline/spans_codec.h). Opaque to the protocol. Without spans it only asks for the time.
@@ -713,10 +846,13 @@ struct SpansRequest {
   std::vector<ClockSample> clock;  // of the coordinator's clock
   uint64_t dropped = 0;            // spans for which there was no room
 };
+LEAT_FIELDS(SpansRequest, (node), (recording), (chunk), (spans, Limits::kSpans), (last),
+            (clock, Limits::kClockSamples), (dropped));
 struct SpansReply {
   Status status;  // kNotFound: nobody wants the rest
   Time now{0};    // of the coordinator's clock, when it answered
 };
+LEAT_FIELDS(SpansReply, (status), (now, Limits::kTime));
 
 // A process of the job in a recording.
 struct TimelineProcess {
@@ -729,6 +865,8 @@ struct TimelineProcess {
   std::string missing;  // why its spans are not complete; empty: they are
   friend bool operator==(const TimelineProcess&, const TimelineProcess&) = default;
 };
+LEAT_FIELDS(TimelineProcess, (node), (name, Limits::kName), (host, Limits::kName), (pid),
+            (clock, Limits::kClockSamples), (dropped), (missing, Limits::kName));
 
 // `leat timeline`: records what all processes do, and fetches it, part by part.
 struct TimelineRequest {
@@ -737,6 +875,8 @@ struct TimelineRequest {
   uint64_t recording = 0;  // kFetch
   uint64_t part = 0;       // kFetch: 0, 1, …
 };
+LEAT_ENUM(TimelineRequest::Kind, (kStart, "start"), (kFetch, "fetch"));
+LEAT_FIELDS(TimelineRequest, (kind), (length), (recording), (part));
 struct TimelineReply {
   Status status;
   uint64_t recording = 0;
@@ -747,26 +887,32 @@ struct TimelineReply {
   NodeId node;                             // of the process whose `spans` the part has
   Bytes spans;                             // as in SpansRequest
 };
+LEAT_FIELDS(TimelineReply, (status), (recording), (left), (begin, Limits::kTime), (end, Limits::kTime),
+            (parts), (processes, Limits::kMembers), (node), (spans, Limits::kSpans));
 
 // What the job is, and where it can be read. Needs no membership: a feed asks before it joins, others ask
 // again when they have lost a feed.
 struct JobRequest {
   std::string version;  // as in JoinRequest
 };
+LEAT_FIELDS(JobRequest, (version, Limits::kName));
 struct JobReply {
   Status status;
   std::string job;                 // as in JoinReply
   std::vector<std::string> feeds;  // their addresses; ":PORT" is on the coordinator's host
 };
+LEAT_FIELDS(JobReply, (status), (job, Limits::kDocument), (feeds, Limits::kMembers, Each(Limits::kName)));
 
 struct StatusRequest {
   bool with_view = true;
 };
+LEAT_FIELDS(StatusRequest, (with_view));
 
 // For people and programs: `leat status`, the progress line, the summary.
 struct StatusReply {
   std::string json;  // made by the coordinator's shell
 };
+LEAT_FIELDS(StatusReply, (json, Limits::kDocument));
 
 struct AdminRequest {
   enum class Kind : uint8_t {
@@ -788,9 +934,14 @@ struct AdminRequest {
   Role role = Role::kWorker;
   uint32_t index = 0;
 };
+LEAT_ENUM(AdminRequest::Kind, (kCheckpoint, "checkpoint"), (kStop, "stop"), (kNodeLost, "node lost"),
+          (kContinue, "continue"), (kDiscard, "discard"), (kScale, "scale"), (kDrain, "drain"),
+          (kPause, "pause"), (kGrant, "grant"));
+LEAT_FIELDS(AdminRequest, (kind), (node), (workers), (servers), (role), (index));
 struct AdminReply {
   Status status;
 };
+LEAT_FIELDS(AdminReply, (status));
 
 // To a pool, not to a coordinator (src/pool). The bodies are JSON.
 struct PoolRequest {
@@ -803,25 +954,43 @@ struct PoolRequest {
   } kind = Kind::kList;
   std::string body;
 };
+LEAT_ENUM(PoolRequest::Kind, (kReport, "report"), (kSubmit, "submit"), (kList, "list"), (kCancel, "cancel"),
+          (kAccess, "access"));
+LEAT_FIELDS(PoolRequest, (kind), (body, Limits::kDocument));
 struct PoolReply {
   Status status;
   std::string body;
 };
+LEAT_FIELDS(PoolReply, (status), (body, Limits::kDocument));
 
 // The reply to an invalid message.
 struct Refusal {
   Status status;
 };
+LEAT_FIELDS(Refusal, (status));
+Status Check(const Refusal& refusal);
 
 using ControlRequest =
     std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat, StatusRequest, AdminRequest,
                  KeepAlive, JobRequest, FeedHeartbeat, Promise, FollowRequest, SpansRequest, TimelineRequest,
                  ServeHeartbeat, PoolRequest>;
+LEAT_KINDS(ControlRequest, (JoinRequest, 1, "join"), (WorkerHeartbeat, 2, "worker"),
+           (ServerHeartbeat, 3, "server"), (BotsHeartbeat, 4, "bots"), (StatusRequest, 5, "status"),
+           (AdminRequest, 6, "admin"), (KeepAlive, 7, "keep_alive"), (JobRequest, 8, "job"),
+           (FeedHeartbeat, 9, "feed"), (Promise, 10, "promise"), (FollowRequest, 11, "follow"),
+           (SpansRequest, 12, "spans"), (TimelineRequest, 13, "timeline"), (ServeHeartbeat, 14, "serve"),
+           (PoolRequest, 15, "pool"));
 // A Candidacy may answer the heartbeat of a server or worker.
 using ControlReply =
     std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply, BotsHeartbeatReply,
                  StatusReply, AdminReply, KeepAliveReply, JobReply, FeedHeartbeatReply, PromiseReply,
                  FollowReply, SpansReply, TimelineReply, ServeHeartbeatReply, PoolReply, Candidacy>;
+LEAT_KINDS(ControlReply, (Refusal, 1, "refusal"), (JoinReply, 2, "join"), (WorkerHeartbeatReply, 3, "worker"),
+           (ServerHeartbeatReply, 4, "server"), (BotsHeartbeatReply, 5, "bots"), (StatusReply, 6, "status"),
+           (AdminReply, 7, "admin"), (KeepAliveReply, 8, "keep_alive"), (JobReply, 9, "job"),
+           (FeedHeartbeatReply, 10, "feed"), (PromiseReply, 11, "promise"), (FollowReply, 12, "follow"),
+           (Candidacy, 13, "candidacy"), (SpansReply, 14, "spans"), (TimelineReply, 15, "timeline"),
+           (ServeHeartbeatReply, 16, "serve"), (PoolReply, 17, "pool"));
 
 // A term has the run of a job in its upper half: a random number of the job's directory. The lower half is
 // the number of the coordinator. Terms of different runs do not compare: their members have nothing in

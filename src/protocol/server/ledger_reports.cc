@@ -3,15 +3,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "fields/codec.h"
+#include "fields/most_bytes.h"
+
 namespace leat::protocol {
 
 namespace {
 
-// At most, in a heartbeat (control/control.proto).
-constexpr uint64_t kReportBytes = 64, kSliceBytes = 24, kPartitionBytes = 32, kSplitBytes = 112;
+// At most, in a heartbeat.
+constexpr uint64_t kCountBytes = BytesOfVarint(Limits::kSlices.most);
+
+uint64_t PartitionBytes() {
+  static const uint64_t done = fields::MostBytes<Position>();
+  return done + kCountBytes;
+}
 
 uint64_t BytesOf(const OpenSplit& split) {
-  return kSplitBytes + 8 * split.batches.words().size();
+  static const uint64_t cut = fields::MostBytes<Cut>();
+  return cut + 8 * split.batches.words().size();
 }
 
 // The partitions that have grown, from the first to the last of them. `report.partitions` is empty if none
@@ -98,16 +107,18 @@ void LedgerReports::Compare(const LedgerReport& now, std::vector<LedgerReport>* 
 
 // Appends to the last part, and makes more as necessary.
 void LedgerReports::Divide(const LedgerReport& news) {
-  const size_t slices_at_a_time = std::max<uint64_t>(1, max_bytes_ / 2 / kSliceBytes);
+  const size_t slices_at_a_time =
+      std::max<uint64_t>(1, max_bytes_ / 2 / fields::MostBytes<SliceIncarnation>());
   for (size_t from = 0; from < news.slices.size(); from += slices_at_a_time) {
     const size_t to = std::min(news.slices.size(), from + slices_at_a_time);
     LedgerReport piece;
+    LedgerReport head{{}, news.events, {}, news.version, Cut::kMaxPartitions};
+    head.slices.assign(news.slices.begin() + static_cast<std::ptrdiff_t>(from),
+                       news.slices.begin() + static_cast<std::ptrdiff_t>(to));
+    const uint64_t head_bytes = fields::Encode(head).size() + kCountBytes;
     const auto begin = [&](uint32_t partition) {
-      piece = {};
-      piece.slices.assign(news.slices.begin() + static_cast<std::ptrdiff_t>(from),
-                          news.slices.begin() + static_cast<std::ptrdiff_t>(to));
-      piece.first_partition = partition;
-      last_bytes_ += kReportBytes + kSliceBytes * (to - from);
+      piece = {.slices = head.slices, .first_partition = partition};
+      last_bytes_ += head_bytes;
     };
     // Makes room for so many more bytes about the partition.
     const auto make_room = [&](uint32_t partition, uint64_t bytes) {
@@ -119,20 +130,20 @@ void LedgerReports::Divide(const LedgerReport& news) {
       begin(partition);
       return true;
     };
-    if (last_bytes_ > 0 && last_bytes_ + kReportBytes + kSliceBytes * (to - from) > max_bytes_) {
+    if (last_bytes_ > 0 && last_bytes_ + head_bytes > max_bytes_) {
       parts_.emplace_back();
       last_bytes_ = 0;
     }
     begin(news.first_partition);
     uint32_t number = news.first_partition;
     for (const PartitionLedger& partition : news.partitions) {
-      make_room(number, kPartitionBytes);
+      make_room(number, PartitionBytes());
       piece.partitions.push_back({partition.done, {}});
-      last_bytes_ += kPartitionBytes;
+      last_bytes_ += PartitionBytes();
       for (const OpenSplit& split : partition.open) {
         if (make_room(number, BytesOf(split))) {
           piece.partitions.push_back({partition.done, {}});
-          last_bytes_ += kPartitionBytes;
+          last_bytes_ += PartitionBytes();
         }
         piece.partitions.back().open.push_back(split);
         last_bytes_ += BytesOf(split);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/rng.h"
+#include "fields/codec.h"
 #include "protocol/server/slice_ledgers.h"
 
 namespace leat::protocol {
@@ -224,10 +225,7 @@ TEST_F(LedgerReportsTest, APartHasALimitWhateverTheReportConsistsOf) {
     reports.Fill([&] { return ledgers; }, &heartbeat);
     size_t bytes = 0;
     for (const LedgerReport& report : heartbeat.ledgers) {
-      bytes += 10 + 10 * report.slices.size() + 12 * report.partitions.size();
-      for (const PartitionLedger& partition : report.partitions) {
-        for (const OpenSplit& split : partition.open) bytes += 50 + 8 * split.batches.words().size();
-      }
+      bytes += fields::Encode(report).size();
       for (const SliceIncarnation& slice : report.slices) partitions[slice.slice] += report.partitions.size();
     }
     EXPECT_LT(bytes, 10'000u + cut.runs() / 8);
