@@ -161,7 +161,7 @@ void Compare(bench::Report& report, const bench::Scratch& scratch, const std::ve
     std::ostringstream note;
     note << std::fixed << std::setprecision(1) << point.link.name << ": " << profile.link->bytes_per_s / 1e6
          << " MB/s and " << profile.link->latency_s * 1e6 << " us measured; a batch takes "
-         << profile.batches[0].compute.mean * 1e3 << " ms";
+         << profile.batches[0].compute_s * 1e3 << " ms";
     report.Note(note.str());
   }
   Errors errors;

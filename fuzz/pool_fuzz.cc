@@ -9,25 +9,26 @@
 
 namespace {
 
-template <class Read>
-void Check(std::string_view text, Read read) {
-  const auto value = read(text);
+template <class Message>
+void Check(std::string_view text) {
+  using leat::pool::FromJson;
+  const auto value = FromJson<Message>(text);
   if (!value.ok()) return;
-  const auto again = read(ToJson(*value));
+  const auto again = FromJson<Message>(ToJson(*value));
   LEAT_CHECK(again.ok());
   LEAT_CHECK(ToJson(*again) == ToJson(*value));
 }
 
 void CheckAll(std::string_view text) {
   using namespace leat::pool;
-  Check(text, ReportFromJson);
-  Check(text, ReplyFromJson);
-  Check(text, SubmitFromJson);
-  Check(text, CancelFromJson);
-  Check(text, ListFromJson);
-  Check(text, AccessFromJson);
-  Check(text, StoredFromJson);
-  (void)JobFromJson(text);
+  Check<AgentReport>(text);
+  Check<AgentReply>(text);
+  Check<SubmitRequest>(text);
+  Check<CancelRequest>(text);
+  Check<ListRequest>(text);
+  Check<UserAccess>(text);
+  Check<StoredJob>(text);
+  Check<JobNumber>(text);
 }
 
 // The lists of a text nested so deep as in a body of 400 kB, which no fuzzer would make.
@@ -47,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   CheckAll(text);
   CheckAll(Deeper(text));
-  if (const auto report = ReportFromJson(text); report.ok()) {
+  if (const auto report = FromJson<AgentReport>(text); report.ok()) {
     Pool pool({}, {}, {});
     JobSpec spec{.name = "job", .servers = 1};
     spec.resources.worker = {1000, 1 << 20};

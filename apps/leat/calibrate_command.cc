@@ -37,21 +37,21 @@ void Print(const study::Profile& profile, std::FILE* out) {
   std::fprintf(out, "job '%s' on %u cores of %s\n", profile.job.c_str(), profile.cores,
                profile.machine.c_str());
   for (const study::BatchProfile& batch : profile.batches) {
-    const auto& quantiles = batch.compute.quantiles;
+    const auto& quantiles = batch.quantiles_s;
     std::fprintf(out,
                  "  %-22s%.3f ms (median %.3f, from %.3f to %.3f), the first gradient after %.0f%% of it\n",
-                 ("batch of " + std::to_string(batch.size)).c_str(), batch.compute.mean * 1e3,
+                 ("batch of " + std::to_string(batch.size)).c_str(), batch.compute_s * 1e3,
                  quantiles[quantiles.size() / 2] * 1e3, quantiles.front() * 1e3, quantiles.back() * 1e3,
                  batch.first_gradient * 100);
   }
-  const auto cost = [out](const char* name, const sim::MessageCost& its) {
-    std::fprintf(out, "  %-22s%.1f us and %.3f ns/byte\n", name, Seconds(its.message) * 1e6, its.byte * 1e9);
+  const auto cost = [out](const char* name, const study::CostProfile& its) {
+    std::fprintf(out, "  %-22s%.1f us and %.3f ns/byte\n", name, its.message_s * 1e6, its.byte_s * 1e9);
   };
   cost("a push to a server", profile.server);
   cost("a message of a worker", profile.worker);
-  if (profile.decode_s > 0) {
-    std::fprintf(out, "  %-22s%.2f us, %.0f bytes\n", "decoding an event", profile.decode_s * 1e6,
-                 profile.event_bytes);
+  if (profile.input.decode_s > 0) {
+    std::fprintf(out, "  %-22s%.2f us, %.0f bytes\n", "decoding an event", profile.input.decode_s * 1e6,
+                 profile.input.event_bytes);
   } else {
     std::fprintf(out, "  %-22snot measured: this host cannot read the job's input now\n",
                  "decoding an event");

@@ -148,7 +148,8 @@ std::string Ask(const PoolArguments& a, PoolKind kind, const std::string& body) 
 void WriteAccess(const PoolArguments& a, pool::JobId job) {
   if (fs::exists(a.access) && !fs::is_empty(a.access))
     throw std::invalid_argument("--access: " + a.access + " has files already");
-  const auto access = pool::AccessFromJson(Ask(a, PoolKind::kAccess, pool::JobToJson(job)));
+  const auto access =
+      pool::FromJson<pool::UserAccess>(Ask(a, PoolKind::kAccess, ToJson(pool::JobNumber{job})));
   RequireOk(access.status());
   RequireOk(checkpoint::MakeDirectory(a.access));
   const auto write = [&](const char* name, const std::string& text) {
@@ -204,10 +205,10 @@ int Submit(const PoolArguments& a) {
       if (const char* value = std::getenv(variable)) request.payload.environment[variable] = value;
     }
   }
-  const auto id = pool::JobFromJson(Ask(a, PoolKind::kSubmit, ToJson(request)));
-  RequireOk(id.status());
-  if (!a.access.empty()) WriteAccess(a, *id);
-  std::printf("%llu\n", static_cast<unsigned long long>(*id));
+  const auto made = pool::FromJson<pool::JobNumber>(Ask(a, PoolKind::kSubmit, ToJson(request)));
+  RequireOk(made.status());
+  if (!a.access.empty()) WriteAccess(a, made->job);
+  std::printf("%llu\n", static_cast<unsigned long long>(made->job));
   return 0;
 }
 

@@ -101,16 +101,15 @@ study::JobFacts FactsOf(const study::StudyFile& study, const StudyArguments& a) 
     } else if (!study.compute.empty()) {
       facts.batch_s[point.batch] = sim::ParseDistribution(study.compute).mean;
     } else {
-      facts.batch_s[point.batch] =
-          study::MeasureBatch(job, Kernels(), point.batch, kMeasureBatch).compute.mean;
+      facts.batch_s[point.batch] = study::MeasureBatch(job, Kernels(), point.batch, kMeasureBatch).compute_s;
     }
     const auto events = EventsOf(job);
     facts.events = events.ok() ? *events : 0;
     facts.model_bytes = ModelBytes(job);
     if (profile != nullptr) {
-      facts.event_bytes = profile->event_bytes;
+      facts.event_bytes = profile->input.event_bytes;
     } else if (facts.event_bytes == 0 && study.inputs != std::vector<std::string>{"unlimited"}) {
-      study::Profile input;
+      study::InputProfile input;
       study::MeasureInput(job, kMeasureBatch, &input);
       facts.event_bytes = input.event_bytes;
     }
@@ -210,8 +209,8 @@ int Advise(const AdviseArguments& a) {
   if (!(events > 0)) throw std::invalid_argument(a.file + ": a stream without an end; say --events");
   study::Costs costs;
   if (a.profile.empty()) {
-    study::BatchProfile batch = study::MeasureBatch(job, Kernels(), job.batch_size, 1);
-    costs.compute = batch.compute;
+    const study::BatchProfile batch = study::MeasureBatch(job, Kernels(), job.batch_size, 1);
+    costs.compute = batch.compute();
     costs.first_gradient = batch.first_gradient;
   } else {
     costs = StudyOrThrow(study::CostsOf(study::ReadProfile(a.profile), job, a.profile));

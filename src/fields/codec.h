@@ -6,6 +6,7 @@
 //   Duration, Time                    as a signed number, nanoseconds
 //   text, bytes                       varint length, bytes
 //   list, map                         varint count, elements
+//   array                             its elements; Counted: as a list
 //   optional, Shared                  u8, 0 or 1: then the value
 //   Status                            u8 code, text; ok: 0 alone
 //   struct                            its fields
@@ -79,6 +80,7 @@ class Writer {
       PutVarint(value.size(), &out_);
       for (const auto& element : value) PutElement(element, rules...);
     } else if constexpr (kIsArray<T>) {
+      if (kHas<CountedRule, Rules...>) PutVarint(value.size(), &out_);
       for (const auto& element : value) PutElement(element, rules...);
     } else if constexpr (kIsMap<T>) {
       PutVarint(value.size(), &out_);
@@ -172,7 +174,10 @@ class Reader {
     } else if constexpr (kIsVector<T>) {
       GetVector(value, rules...);
     } else if constexpr (kIsArray<T>) {
-      for (size_t i = 0; i < value->size() && ok(); ++i) GetElement(i, &(*value)[i], rules...);
+      const uint64_t count = kHas<CountedRule, Rules...> ? GetVarint(&in_) : value->size();
+      typename T::value_type later{};
+      for (size_t i = 0; i < count && ok(); ++i)
+        GetElement(i, i < value->size() ? &(*value)[i] : &later, rules...);
     } else if constexpr (kIsMap<T>) {
       GetMap(value, rules...);
     } else if constexpr (Alternatives<T>) {

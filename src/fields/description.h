@@ -71,7 +71,11 @@ class Description {
       return {"bool", ""};
     } else if constexpr (std::is_floating_point_v<T>) {
       constexpr bool not_negative = kHas<NotNegativeRule, Rules...>, finite = kHas<FiniteRule, Rules...>;
-      return {NumberType('f', sizeof(T)), not_negative ? "finite, not negative" : finite ? "finite" : ""};
+      std::string limits = not_negative ? "finite, not negative" : finite ? "finite" : "";
+      if (const AtLeast* limit = Find<AtLeast>(rules...))
+        Join("at least " + NumberText(limit->least), &limits);
+      if (const AtMost* limit = Find<AtMost>(rules...)) Join("at most " + NumberText(limit->most), &limits);
+      return {NumberType('f', sizeof(T)), limits};
     } else if constexpr (std::is_integral_v<T>) {
       constexpr bool fixed = kHas<FixedRule, Rules...>;
       const Bounds<T> all = BoundsOf<T>(), bounds = BoundsOf<T>(rules...);
@@ -91,7 +95,8 @@ class Description {
       return {"duration", DurationText(bounds.least) + " to " + DurationText(bounds.most)};
     } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, Bytes>) {
       return {std::is_same_v<T, Bytes> ? "bytes" : "text",
-              (kHas<CutTo, Rules...> ? "cut to " : "at most ") + NumberText(MostText(rules...)) + " bytes"};
+              (kHas<CutTo, Rules...> ? "cut to " : "at most ") + NumberText(MostText(rules...)) + " bytes" +
+                  (kHas<PrintableRule, Rules...> ? ", no control characters" : "")};
     } else if constexpr (std::is_same_v<T, Status>) {
       return {"status", ""};
     } else if constexpr (kIsOptional<T>) {
@@ -104,7 +109,8 @@ class Description {
       return {"list of " + element.type, limits + element.limits};
     } else if constexpr (kIsArray<T>) {
       Text element = ElementOf<typename T::value_type>(rules...);
-      return {std::to_string(std::tuple_size_v<T>) + " of " + element.type,
+      return {(kHas<CountedRule, Rules...> ? "count, " : "") + std::to_string(std::tuple_size_v<T>) + " of " +
+                  element.type,
               element.limits.empty() ? "" : element.limits.substr(2)};
     } else if constexpr (kIsMap<T>) {
       Text key = {"text", ""};
@@ -131,6 +137,8 @@ class Description {
         Text text = TextOf<Field>(own...);
         if (const As* other = Find<As>(own...))
           Join("in JSON \"" + std::string(other->name) + '"', &text.limits);
+        if (kHas<FlatRule, Own...>) Join("in JSON its fields", &text.limits);
+        if (kHas<NumberedRule, Own...>) Join("in JSON its number", &text.limits);
         if (const Since* since = Find<Since>(own...))
           Join("since version " + std::to_string(since->version), &text.limits);
         blocks_[block].rows.push_back({std::string(name), text.type, text.limits});

@@ -118,6 +118,33 @@ Point#2
 )");
 }
 
+// Of JSON and records on disk.
+struct Document {
+  std::string name;
+  float share = 1;
+  std::array<float, 3> figures{};
+  Point place;
+  Color color = Color::kRed;
+};
+LEAT_FIELDS(Document, (name, AtMost(5), Printable), (share, NotNegative, AtLeast(1), AtMost(2)),
+            (figures, Counted), (place, Flat), (color, Numbered));
+
+TEST(FieldsDescription, RulesOfDocumentsAreInTheText) {
+  EXPECT_EQ(fields::Describe<Document>().text(), R"(Document
+  name text, at most 5 bytes, no control characters
+  share f32, finite, not negative, at least 1, at most 2
+  figures count, 3 of f32
+  place Point, in JSON its fields
+  color enum, 1 red, 4 blue, in JSON its number
+Point
+  x i32
+  y f64, finite, not negative
+)");
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    EXPECT_EQ(fields::CheckValue(fields::Random<Document>(seed)), "") << seed;
+  }
+}
+
 struct Base {
   uint32_t a = 0, b = 0;
 };

@@ -31,7 +31,7 @@ namespace leat::fields {
 
 // ---- rules
 
-// A number's value, a text's bytes, or the elements of a list, are at most `most`.
+// A number's value, a text's bytes, or the elements of a list, are at most `most`. NaN passes.
 struct AtMost {
   uint64_t most;
 };
@@ -64,6 +64,12 @@ struct Since {
 struct As {
   std::string_view name;
 };
+// JSON has the fields of the struct in its place.
+inline constexpr struct FlatRule {
+} Flat;
+// JSON has the number of the enumerator, not its name.
+inline constexpr struct NumberedRule {
+} Numbered;
 
 // A double is finite and not below 0.
 inline constexpr struct NotNegativeRule {
@@ -71,9 +77,16 @@ inline constexpr struct NotNegativeRule {
 // A double is finite.
 inline constexpr struct FiniteRule {
 } Finite;
+// A text has no control characters. For names that are shown and logged.
+inline constexpr struct PrintableRule {
+} Printable;
 // A list ascends, without equal elements.
 inline constexpr struct AscendingRule {
 } Ascending;
+// An array is written with its count, since a later version may have more elements: a reader has no place for
+// them, and keeps its own where an earlier version has fewer.
+inline constexpr struct CountedRule {
+} Counted;
 // A number is written in all its bytes. For random ones, which have no short form.
 inline constexpr struct FixedRule {
 } Fixed;

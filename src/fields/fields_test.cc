@@ -271,6 +271,35 @@ TEST(Fields, AFieldThatWasAppendedHasItsFirstValueInOlderRecords) {
   EXPECT_FALSE(fields::Decode<OldRecord>(fields::Encode(Record{5, 1}), "it").ok());
 }
 
+// A version with more figures than another.
+struct Figures {
+  std::array<float, 3> figures = {-1, -1, -1};
+  uint32_t next = 0;
+};
+LEAT_FIELDS(Figures, (figures, Counted), (next));
+struct FewerFigures {
+  std::array<float, 2> figures{};
+  uint32_t next = 0;
+};
+LEAT_FIELDS(FewerFigures, (figures, Counted), (next));
+
+TEST(Fields, ACountedArrayMayHaveMoreElementsLater) {
+  const Bytes later = fields::Encode(Figures{{1, 2, 3}, 7}),
+              earlier = fields::Encode(FewerFigures{{1, 2}, 7});
+  EXPECT_EQ(ToHex(earlier), "020000803f0000004007");
+  const auto fewer = fields::Decode<FewerFigures>(later, "it");
+  ASSERT_TRUE(fewer.ok()) << fewer.status().ToString();
+  EXPECT_EQ(fewer->figures, (std::array<float, 2>{1, 2}));
+  EXPECT_EQ(fewer->next, 7u);
+  const auto more = fields::Decode<Figures>(earlier, "it");
+  ASSERT_TRUE(more.ok()) << more.status().ToString();
+  EXPECT_EQ(more->figures, (std::array<float, 3>{1, 2, -1}));
+  EXPECT_EQ(more->next, 7u);
+  EXPECT_EQ(fields::Decode<Figures>(*FromHex("ffffffffffffffff7f00"), "it").status().message(),
+            "it: figures[0] is cut off");
+  EXPECT_EQ(fields::LeastBytes<Figures>(), 2u);
+}
+
 // ---- JSON
 
 struct Document {
@@ -326,6 +355,40 @@ TEST(FieldsJson, AViolationNamesTheField) {
   EXPECT_EQ(error("\"b\"", "\"bcde\""), "it: environment.A is no text of at most 3 bytes");
   EXPECT_EQ(error("\"added\":9", "\"later\":9"), "");
   EXPECT_EQ(error("{\"number", "[\"number"), "it: it is no JSON");
+}
+
+// Fields of `place` and the color's number stand between the others.
+struct Place {
+  std::string host;
+  double share = 0;
+  friend bool operator==(const Place&, const Place&) = default;
+};
+LEAT_FIELDS(Place, (host, AtMost(10), Printable), (share, NotNegative, AtMost(1)));
+Status Check(const Place& place) {
+  return place.host.empty() ? Status(Code::kInvalidArgument, "there is no host") : Status();
+}
+struct Placed {
+  uint32_t id = 0;
+  Place place;
+  Color color = Color::kRed;
+  friend bool operator==(const Placed&, const Placed&) = default;
+};
+LEAT_FIELDS(Placed, (id), (place, Flat), (color, Numbered));
+
+TEST(FieldsJson, AFlatStructHasItsFieldsInItsPlace) {
+  const Placed value = {3, {"a", 0.5}, Color::kBlue};
+  EXPECT_EQ(fields::ToJson(value), R"({"id":3,"host":"a","share":0.5,"color":4})");
+  EXPECT_EQ(*fields::FromJson<Placed>(fields::ToJson(value), "it"), value);
+  const auto error = [](const std::string& text) {
+    const auto read = fields::FromJson<Placed>(text, "it");
+    return read.ok() ? "" : read.status().message();
+  };
+  EXPECT_EQ(error(R"({"id":3,"share":0,"color":4})"), "it: there is no field host");
+  EXPECT_EQ(error(R"({"id":3,"host":"","share":0,"color":4})"), "it: there is no host");
+  EXPECT_EQ(error(R"({"id":3,"host":"\u0007","share":0,"color":4})"), "it: host has control characters");
+  EXPECT_EQ(error(R"({"id":3,"host":"a","share":1.5,"color":4})"), "it: share is 1.500000");
+  EXPECT_EQ(error(R"({"id":3,"host":"a","share":0,"color":2})"), "it: color is unknown");
+  EXPECT_EQ(error(R"({"id":3,"host":"a","share":0,"color":"blue"})"), "it: color is unknown");
 }
 
 }  // namespace leat::fields_test

@@ -3,7 +3,7 @@
 //
 //   whole numbers, ids, Duration   a number; Fixed: a text of 16 hexadecimal digits
 //   double, float                  a number; what is not finite is null
-//   enumerator                     its name
+//   enumerator                     its name; Numbered: its number
 //   optional, Shared               the value, or no member
 //   list, map with texts as keys   an array, an object
 //   Status                         {"code": "unavailable", "message": "..."}; ok: {"code": "ok"}
@@ -39,7 +39,9 @@ class JsonWriter {
   template <class T, class... Rules>
   void operator()(std::string_view name, const T& value, const Rules&... rules) {
     if (const As* other = Find<As>(rules...)) name = other->name;
-    if constexpr (kIsOptional<T>) {
+    if constexpr (kHas<FlatRule, Rules...>) {
+      VisitFields(value, *this);
+    } else if constexpr (kIsOptional<T>) {
       if (value) object_[std::string(name)] = Value(*value, rules...);
     } else {
       object_[std::string(name)] = Value(value, rules...);
@@ -57,6 +59,8 @@ class JsonWriter {
     } else if constexpr (std::is_same_v<T, std::string>) {
       const CutTo* cut = Find<CutTo>(rules...);
       return cut == nullptr ? value : value.substr(0, cut->most);
+    } else if constexpr (Enumerated<T> && kHas<NumberedRule, Rules...>) {
+      return static_cast<std::underlying_type_t<T>>(value);
     } else if constexpr (Enumerated<T>) {
       return NameOf(value);
     } else if constexpr (kIsId<T>) {
@@ -96,6 +100,11 @@ class JsonReader {
   template <class T, class... Rules>
   void operator()(std::string_view name, T& value, const Rules&... rules) {
     if (!error_.ok()) return;
+    if constexpr (kHas<FlatRule, Rules...>) {
+      VisitFields(value, *this);
+      if (error_.ok()) error_.Keep(CheckValue(value, rules...));
+      return;
+    }
     if (const As* other = Find<As>(rules...)) name = other->name;
     const auto at = json_.find(name);
     if (at == json_.end()) {
@@ -125,7 +134,7 @@ class JsonReader {
     } else if constexpr (std::is_same_v<T, std::string>) {
       GetText(json, value, error, rules...);
     } else if constexpr (Enumerated<T>) {
-      GetEnumerator(json, value, error);
+      GetEnumerator(json, value, error, kHas<NumberedRule, Rules...>);
     } else if constexpr (kIsId<T>) {
       Get(json, &value->value, error, rules...);
     } else if constexpr (kIsDuration<T>) {
@@ -186,9 +195,12 @@ class JsonReader {
   }
 
   template <Enumerated E>
-  static void GetEnumerator(const Json& json, E* value, FieldError* error) {
+  static void GetEnumerator(const Json& json, E* value, FieldError* error, bool numbered) {
     for (const auto& one : EnumeratorsOf(E{})) {
-      if (!json.is_string() || json.get_ref<const std::string&>() != one.name) continue;
+      const bool same =
+          numbered ? json.is_number_unsigned() && json.get<uint64_t>() == static_cast<uint64_t>(one.value)
+                   : json.is_string() && json.get_ref<const std::string&>() == one.name;
+      if (!same) continue;
       *value = one.value;
       return;
     }

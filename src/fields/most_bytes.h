@@ -68,6 +68,7 @@ uint64_t MostBytes(const Rules&... rules) {
         BytesOfVarint(count),
         ProductUpTo64Bits(count, of_elements(static_cast<typename T::value_type*>(nullptr))));
   } else if constexpr (kIsArray<T>) {
+    if (kHas<CountedRule, Rules...>) return std::numeric_limits<uint64_t>::max();
     return ProductUpTo64Bits(std::tuple_size_v<T>,
                              of_elements(static_cast<typename T::value_type*>(nullptr)));
   } else if constexpr (kIsMap<T>) {

@@ -75,9 +75,9 @@ class Fill {
   uint64_t Size(uint64_t most, uint64_t usual) {
     return most <= 2 * usual && Chance(0.1) ? most : rng_.Below(std::min(most, usual) + 1);
   }
-  std::string Text(uint64_t size) {
+  std::string Text(uint64_t size, bool printable = false) {
     std::string text(size, '\0');
-    for (char& c : text) c = static_cast<char>(for_json_ ? ' ' + rng_.Below(95) : rng_());
+    for (char& c : text) c = static_cast<char>(for_json_ || printable ? ' ' + rng_.Below(95) : rng_());
     return text;
   }
   bool Chance(double p) { return rng_.Chance(p); }
@@ -94,6 +94,10 @@ class Fill {
       *value = Chance(0.5);
     } else if constexpr (std::is_floating_point_v<T>) {
       *value = Real<T>(kHas<FiniteRule, Rules...>, kHas<NotNegativeRule, Rules...>);
+      if (const AtLeast* limit = Find<AtLeast>(rules...))
+        *value = std::max(*value, static_cast<T>(limit->least));
+      if (const AtMost* limit = Find<AtMost>(rules...))
+        *value = std::min(*value, static_cast<T>(limit->most));
     } else if constexpr (std::is_integral_v<T>) {
       *value = Integer(BoundsOf<T>(rules...));
     } else if constexpr (std::is_enum_v<T>) {
@@ -104,7 +108,7 @@ class Fill {
     } else if constexpr (kIsDuration<T>) {
       *value = T(Integer(BoundsOfDuration(rules...)));
     } else if constexpr (std::is_same_v<T, std::string>) {
-      *value = Text(Size(MostText(rules...), 40));
+      *value = Text(Size(MostText(rules...), 40), kHas<PrintableRule, Rules...>);
     } else if constexpr (std::is_same_v<T, Bytes>) {
       const std::string text = Text(Size(MostText(rules...), 40));
       value->assign(AsBytes(text).begin(), AsBytes(text).end());

@@ -95,8 +95,8 @@ uint64_t LeastBytes() {
     static const uint64_t least = [] {
       uint64_t sum = 0;
       const T value{};
-      VisitFields(value, [&sum](std::string_view, const auto& field, const auto&...) {
-        sum += LeastBytes<std::decay_t<decltype(field)>>();
+      VisitFields(value, [&sum]<class... Rules>(std::string_view, const auto& field, const Rules&...) {
+        sum += kHas<CountedRule, Rules...> ? 1 : LeastBytes<std::decay_t<decltype(field)>>();
       });
       return sum;
     }();
@@ -168,7 +168,12 @@ std::string CheckValue(const T& value, const Rules&... rules) {
   } else if constexpr (std::is_floating_point_v<T>) {
     if ((kHas<FiniteRule, Rules...> || kHas<NotNegativeRule, Rules...>)&&!std::isfinite(value))
       return "is " + std::to_string(value);
-    if (kHas<NotNegativeRule, Rules...> && value < 0) return "is " + std::to_string(value);
+    const AtMost* most = Find<AtMost>(rules...);
+    const AtLeast* least = Find<AtLeast>(rules...);
+    if ((kHas<NotNegativeRule, Rules...> && value < 0) ||
+        (most != nullptr && value > static_cast<T>(most->most)) ||
+        (least != nullptr && value < static_cast<T>(least->least)))
+      return "is " + std::to_string(value);
   } else if constexpr (std::is_integral_v<T>) {
     if (const AtMost* limit = Find<AtMost>(rules...);
         limit != nullptr && std::cmp_greater(value, limit->most))
@@ -179,6 +184,9 @@ std::string CheckValue(const T& value, const Rules&... rules) {
     if (const Between* range = Find<Between>(rules...);
         range != nullptr && (std::cmp_less(value, range->least) || std::cmp_greater(value, range->most)))
       return "is " + std::to_string(value);
+  } else if constexpr (std::is_same_v<T, std::string> && kHas<PrintableRule, Rules...>) {
+    if (std::ranges::any_of(value, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+      return "has control characters";
   } else if constexpr (kIsVector<T> && kHas<AscendingRule, Rules...>) {
     if (std::ranges::adjacent_find(value, std::ranges::greater_equal()) != value.end())
       return "does not ascend";

@@ -106,8 +106,8 @@ class Agent {
         continue;
       }
       Local& local = at->second;
-      spdlog::info("job {}: {} {} ended with status {}{}", local.id.job, Name(local.id.role), local.id.index,
-                   end.exit_code, end.last_error.empty() ? "" : ": " + end.last_error);
+      spdlog::info("job {}: {} {} ended with status {}{}", local.id.job, fields::NameOf(local.id.role),
+                   local.id.index, end.exit_code, end.last_error.empty() ? "" : ": " + end.last_error);
       if (local.bots > 0) processes_.Signal(local.bots, SIGTERM);
       const Status host = HostFailure(end);
       std::string error = end.last_error;
@@ -262,7 +262,7 @@ class Agent {
   }
 
   Status Obey(const std::string& body) {
-    auto reply = ReplyFromJson(body);
+    auto reply = FromJson<AgentReply>(body);
     if (!reply.ok()) {
       spdlog::error("{}", reply.status().message());
       return {};
@@ -272,9 +272,9 @@ class Agent {
       LEAT_RETURN_IF_ERROR(GiveAgentDirectory(options_.directory, reply->pool));
       pool_id_ = reply->pool;
     }
-    for (auto& [id, access] : reply->jobs) {
+    for (const JobAccess& access : reply->jobs) {
       Renew(access);
-      access_[id] = std::move(access);
+      access_[access.job] = access;
     }
     for (const auto& start : reply->orders.starts) {
       if (!access_.contains(start.id.job) || !started_.insert(start.id.number).second) continue;
@@ -285,7 +285,8 @@ class Agent {
       ended_.push_back(
           {++events_, start.id, ExitStatus::kMayHeal, started.message().substr(0, 1000), kept.ok()});
     }
-    for (const auto& [id, moved] : reply->jobs) ForgetUnlessRuns(id);  // those that could not be started
+    for (const JobAccess& access : reply->jobs)
+      ForgetUnlessRuns(access.job);  // those that could not be started
     for (const auto& grant : reply->orders.grants) {
       if (CoordinatorLink* const link = LinkOf(grant.job)) link->Grant(grant);
     }
@@ -417,7 +418,7 @@ class Agent {
     const JobAccess& access = access_.at(start.id.job);
     LEAT_RETURN_IF_ERROR(Prepare(access));
     const std::string name =
-        std::string(Name(start.id.role)) +
+        std::string(fields::NameOf(start.id.role)) +
         (start.id.role == ProcessRole::kCoordinator ? "" : "-" + std::to_string(start.id.index));
     launcher::ProcessSpec spec = SpecFor(access, name);
     Local local;
@@ -435,8 +436,8 @@ class Agent {
       spec.arguments = CoordinatorArguments(access, start, ready[1]);
       if (!data.empty()) spec.arguments.insert(spec.arguments.end(), {"--data", data});
     } else {
-      spec.arguments = {std::string(Name(start.id.role)), "--coordinator", start.coordinator, "--listen",
-                        options_.host + ":0"};
+      spec.arguments = {std::string(fields::NameOf(start.id.role)), "--coordinator", start.coordinator,
+                        "--listen", options_.host + ":0"};
       spec.environment["OMP_NUM_THREADS"] = "1";
     }
     LEAT_ASSIGN_OR_RETURN(local.pid, processes_.Start(spec));

@@ -63,7 +63,7 @@ Result<std::vector<StoredJob>> JobStore::Read() const {
   for (const auto& entry : fs::directory_iterator(directory_ + "/jobs", error)) {
     if (entry.path().extension() != ".json") continue;
     LEAT_ASSIGN_OR_RETURN(const Bytes text, checkpoint::ReadFile(entry.path().string(), kLargestFile));
-    auto job = StoredFromJson(std::string(AsText(text)));
+    auto job = FromJson<StoredJob>(AsText(text));
     if (!job.ok()) return job.status().With(entry.path().string());
     if (entry.path().stem().string() != std::to_string(job->record.id))
       return Status(Code::kDataLoss, entry.path().string() + " is job " + std::to_string(job->record.id));

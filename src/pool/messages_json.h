@@ -1,5 +1,4 @@
-// The bodies of requests to a pool and of its replies, as JSON. Everything that is read is checked: a body
-// that is not what it should be is kInvalidArgument with the field and its value.
+// The bodies of requests to a pool and of its replies, as JSON. Everything that is read is checked.
 #pragma once
 
 #include <array>
@@ -21,6 +20,14 @@ struct Certificate {
   bool empty() const { return ca.empty(); }
   friend bool operator==(const Certificate&, const Certificate&) = default;
 };
+LEAT_FIELDS(Certificate, (ca, AtMost(64 << 10)), (certificate, AtMost(64 << 10)), (key, AtMost(64 << 10)));
+
+// What `leat submit` sends of its own environment along with a job whose checkpoints are in object storage:
+// keys, and where the store is. Files that such variables name are not on the hosts.
+inline constexpr std::array kSentVariables = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+                                              "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3",
+                                              "AWS_ENDPOINT_URL",  "AWS_REGION",
+                                              "AWS_DEFAULT_REGION"};
 
 // What a submitted job is, apart from what the scheduler needs.
 struct JobPayload {
@@ -33,6 +40,10 @@ struct JobPayload {
       environment;  // of the coordinator and the members: AWS_… of the submitter
   friend bool operator==(const JobPayload&, const JobPayload&) = default;
 };
+// `leat submit` reads files of up to 64 KiB.
+LEAT_FIELDS(JobPayload, (file, AtMost(256 << 10)), (data, AtMost(4096)), (workers, AtMost(256)), (bots),
+            (token, AtMost(256)), (environment, AtMost(kSentVariables.size()), Each(AtMost(4096))));
+Status Check(const JobPayload& payload);
 
 // What an agent needs to start processes of a job.
 struct JobAccess {
@@ -42,12 +53,14 @@ struct JobAccess {
   Certificate roles;  // of the job's processes on this host
   Certificate pool;   // for grants, known to the agent only
 };
+LEAT_FIELDS(JobAccess, (job), (payload), (servers), (roles), (pool));
 
 struct AgentReply {
   std::string pool;  // its id
   AgentOrders orders;
-  std::map<JobId, JobAccess> jobs;  // of all orders to start something, and of renewals; see ToJson
+  std::vector<JobAccess> jobs;  // of all orders to start something, and of renewals; see ReplyJson
 };
+LEAT_FIELDS(AgentReply, (pool, AtMost(256), Printable), (orders, Flat), (jobs, AtMost(kMostEntries)));
 
 // How a user reaches a job.
 struct UserAccess {
@@ -55,52 +68,47 @@ struct UserAccess {
   std::string token;
   Certificate admin;
 };
-
-// What `leat submit` sends of its own environment along with a job whose checkpoints are in object storage:
-// keys, and where the store is. Files that such variables name are not on the hosts.
-inline constexpr std::array kSentVariables = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
-                                              "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3",
-                                              "AWS_ENDPOINT_URL",  "AWS_REGION",
-                                              "AWS_DEFAULT_REGION"};
+LEAT_FIELDS(UserAccess, (coordinator, AtMost(256)), (token, AtMost(256)), (admin));
 
 struct SubmitRequest {
   JobSpec spec;
   JobPayload payload;
   bool wait = false;  // queue it also if the agents of now could not run it
 };
+LEAT_FIELDS(SubmitRequest, (spec), (payload), (wait));
 struct CancelRequest {
   JobId job = 0;
   bool discard = false;
 };
+LEAT_FIELDS(CancelRequest, (job), (discard));
+struct JobNumber {
+  JobId job = 0;
+};
+LEAT_FIELDS(JobNumber, (job));
+// The jobs that a list should have.
+struct ListRequest {
+  uint32_t over = 100;  // the newest of the jobs that are over
+};
+LEAT_FIELDS(ListRequest, (over));
 
-std::string ToJson(const AgentReport& report);
-Result<AgentReport> ReportFromJson(std::string_view text);
-// Jobs that do not fit into a reply are left out, the newest ones first. Their orders wait for a later reply:
-// what has not been done is ordered, or asked for, again.
-std::string ToJson(const AgentReply& reply);
-Result<AgentReply> ReplyFromJson(std::string_view text);
-std::string ToJson(const SubmitRequest& request);
-Result<SubmitRequest> SubmitFromJson(std::string_view text);
-std::string ToJson(const CancelRequest& request);
-Result<CancelRequest> CancelFromJson(std::string_view text);
-std::string ToJson(const UserAccess& access);
-Result<UserAccess> AccessFromJson(std::string_view text);
-// {"job": 3}
-std::string JobToJson(JobId job);
-Result<JobId> JobFromJson(std::string_view text);
 // A job on disk: all that a pool needs after a restart.
 struct StoredJob {
   JobRecord record;
   JobPayload payload;
 };
-std::string ToJson(const StoredJob& job);
-Result<StoredJob> StoredFromJson(std::string_view text);
-// The jobs that a list should have. An empty text: the default.
-struct ListRequest {
-  uint32_t over = 100;  // the newest of the jobs that are over
-};
-std::string ToJson(const ListRequest& request);
+LEAT_FIELDS(StoredJob, (record, Flat), (payload));
+
+// For AgentReport and each of the structs from AgentReply on. kInvalidArgument: the text is not what it
+// should be, with the field.
+template <class Message>
+std::string ToJson(const Message& message);
+template <class Message>
+Result<Message> FromJson(std::string_view text);
+// An empty text: the default.
 Result<ListRequest> ListFromJson(std::string_view text);
+// Jobs that do not fit into a reply are left out, the last ones first. Their orders wait for a later reply:
+// what has not been done is ordered, or asked for, again.
+std::string ReplyJson(AgentReply reply);
 // For people and programs; no secret is in it. What does not fit into a reply is left out, first the oldest
 // of the jobs that are over, then agents, then the newest jobs: "left_out" has their numbers.
 std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<AgentStatus>& agents,

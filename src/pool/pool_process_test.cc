@@ -115,7 +115,7 @@ class PoolProcessTest : public ::testing::Test {
                        .workers = "1:3"};
     const auto id = Ask(PoolKind::kSubmit, ToJson(request));
     EXPECT_TRUE(id.ok()) << id.status().message();
-    return id.ok() ? *JobFromJson(*id) : 0;
+    return id.ok() ? FromJson<JobNumber>(*id)->job : 0;
   }
   Json JobNow(JobId id) {
     const auto list = Ask(PoolKind::kList, "");
@@ -360,7 +360,7 @@ TEST_F(PoolProcessTest, AJobOutlivesItsCertificates) {
   EXPECT_NE(ReadAll(secrets + "/pool/cert.pem"), pool);
 
   // New connections: of a user, and of workers that take the place of others.
-  const auto access = AccessFromJson(*Ask(PoolKind::kAccess, JobToJson(job)));
+  const auto access = FromJson<UserAccess>(*Ask(PoolKind::kAccess, ToJson(JobNumber{job})));
   ASSERT_TRUE(access.ok());
   const fs::path admin = dir_ / "admin";
   ASSERT_TRUE(net::CreatePrivateFile(admin / "ca.pem", access->admin.ca).ok());
@@ -398,7 +398,7 @@ TEST_F(PoolProcessTest, NoJobReadsAnotherOneAndNoSecretIsShown) {
   StartAgent();
   const JobId job = Submit(0, 1, 100'000);
   Await([&] { return JobNow(job).contains("coordinator"); }, "the job runs");
-  const auto access = AccessFromJson(*Ask(PoolKind::kAccess, JobToJson(job)));
+  const auto access = FromJson<UserAccess>(*Ask(PoolKind::kAccess, ToJson(JobNumber{job})));
   ASSERT_TRUE(access.ok());
   ASSERT_GE(access->token.size(), 32u);
   EXPECT_NE(access->token, kTestToken);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -85,7 +86,7 @@ class PoolProcess {
       JobPayload& payload = payloads_[record.id];
       if (IsOver(record.state)) payload.environment.clear();
       if (const Status written = store_->Write({record, payload}); !written.ok()) return fail(written);
-      spdlog::info("job {} ({}): {}{}", record.id, record.spec.name, Name(record.state),
+      spdlog::info("job {} ({}): {}{}", record.id, record.spec.name, fields::NameOf(record.state),
                    record.reason.empty() ? "" : ": " + record.reason);
     }
     return true;
@@ -114,7 +115,7 @@ class PoolProcess {
         return StatusJson(pool_.jobs(now), pool_.agents(now), list);
       }
       case Kind::kCancel: {
-        LEAT_ASSIGN_OR_RETURN(const CancelRequest cancel, CancelFromJson(request.body));
+        LEAT_ASSIGN_OR_RETURN(const CancelRequest cancel, FromJson<CancelRequest>(request.body));
         LEAT_RETURN_IF_ERROR(pool_.Cancel(now, cancel.job, cancel.discard));
         return std::string();
       }
@@ -125,7 +126,7 @@ class PoolProcess {
   }
 
   Result<std::string> OnReport(Time now, const std::string& body) {
-    LEAT_ASSIGN_OR_RETURN(const AgentReport report, ReportFromJson(body));
+    LEAT_ASSIGN_OR_RETURN(const AgentReport report, FromJson<AgentReport>(body));
     // Its processes and directories would be taken for jobs of this pool with the same numbers.
     if (!report.pool.empty() && report.pool != store_->id()) {
       return Status(Code::kFailedPrecondition,
@@ -135,19 +136,16 @@ class PoolProcess {
     AgentReply answer{.pool = store_->id()};
     LEAT_ASSIGN_OR_RETURN(answer.orders, pool_.OnReport(now, report));
     // What the agent needs to start processes, and to talk to the coordinators that it has.
-    std::vector<JobId> jobs;
-    for (const auto& start : answer.orders.starts) jobs.push_back(start.id.job);
+    std::set<JobId> jobs;
+    for (const auto& start : answer.orders.starts) jobs.insert(start.id.job);
     for (const JobId id : report.renews) {
       const auto runs = [id](const auto& one) { return one.id.job == id; };
-      if (payloads_.contains(id) && std::ranges::any_of(report.running, runs)) jobs.push_back(id);
+      if (payloads_.contains(id) && std::ranges::any_of(report.running, runs)) jobs.insert(id);
     }
     for (const JobId id : jobs) {
-      if (answer.jobs.contains(id)) continue;
-      auto access = AccessFor(id, report);
-      if (!access.ok()) return access.status();
-      answer.jobs[id] = std::move(*access);
+      LEAT_ASSIGN_OR_RETURN(answer.jobs.emplace_back(), AccessFor(id, report));
     }
-    return ToJson(answer);
+    return ReplyJson(std::move(answer));
   }
 
   Result<JobAccess> AccessFor(JobId id, const AgentReport& report) {
@@ -165,16 +163,17 @@ class PoolProcess {
   }
 
   Result<std::string> OnSubmit(Time now, const std::string& body) {
-    LEAT_ASSIGN_OR_RETURN(SubmitRequest submit, SubmitFromJson(body));
+    LEAT_ASSIGN_OR_RETURN(SubmitRequest submit, FromJson<SubmitRequest>(body));
     if (!submit.wait) LEAT_RETURN_IF_ERROR(pool_.CheckRoom(now, submit.spec));
     submit.payload.token = launcher::RandomToken();
     const JobId id = pool_.Submit(now, submit.spec);
     payloads_[id] = std::move(submit.payload);
-    return JobToJson(id);
+    return ToJson(JobNumber{id});
   }
 
   Result<std::string> OnAccess(Time now, const std::string& body) {
-    LEAT_ASSIGN_OR_RETURN(const JobId id, JobFromJson(body));
+    LEAT_ASSIGN_OR_RETURN(const JobNumber asked, FromJson<JobNumber>(body));
+    const JobId id = asked.job;
     const auto payload = payloads_.find(id);
     if (payload == payloads_.end())
       return Status(Code::kNotFound, "the pool has no job " + std::to_string(id));

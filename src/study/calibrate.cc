@@ -272,7 +272,7 @@ Status MeasureLink(const CalibrationOptions& options, Profile* profile) {
     before_took = took;
   }
   const auto bytes = static_cast<double>(BytesOf(config.table, slices) - BytesOf(config.table, before));
-  const double messages = Seconds(profile->server.message) + 2 * Seconds(profile->worker.message);
+  const double messages = profile->server.message_s + 2 * profile->worker.message_s;
   profile->link = LinkProfile{.to = options.to,
                               .bytes_per_s = 2 * bytes / std::max(1e-6, took - before_took),
                               .latency_s = std::max(1e-6, (least.wall_s - messages) / 2)};
@@ -281,12 +281,12 @@ Status MeasureLink(const CalibrationOptions& options, Profile* profile) {
 
 }  // namespace
 
-sim::MessageCost CostOf(uint64_t small_bytes, double small_s, uint64_t large_bytes, double large_s) {
+CostProfile CostOf(uint64_t small_bytes, double small_s, uint64_t large_bytes, double large_s) {
   double byte = 0;
   if (large_bytes > small_bytes)
     byte = std::max(0.0, (large_s - small_s) / static_cast<double>(large_bytes - small_bytes));
   const double message = std::max(0.0, small_s - byte * static_cast<double>(small_bytes));
-  return {FromSeconds(message), byte};
+  return {message, byte};
 }
 
 BatchProfile MeasureBatch(const job::Job& job, const engine::PlanOptions& kernels, uint32_t size,
@@ -314,7 +314,8 @@ BatchProfile MeasureBatch(const job::Job& job, const engine::PlanOptions& kernel
   for (const double until = Now() + seconds;
        times.size() < kLeastBatches || (times.size() < kMostBatches && Now() < until);)
     times.push_back(step());
-  BatchProfile profile{.size = size, .compute = sim::Measured(times)};
+  const sim::Distribution measured = sim::Measured(times);
+  BatchProfile profile{.size = size, .compute_s = measured.mean, .quantiles_s = measured.quantiles};
   // Watching costs time of its own, so it comes last.
   double first = -1, begin = 0;
   std::vector<double> shares;
@@ -332,7 +333,7 @@ BatchProfile MeasureBatch(const job::Job& job, const engine::PlanOptions& kernel
   return profile;
 }
 
-void MeasureInput(const job::Job& job, double seconds, Profile* profile) {
+void MeasureInput(const job::Job& job, double seconds, InputProfile* input) {
   if (job.stream.files() == nullptr || !job.CheckInputs().ok()) return;
   auto source = job.stream.Open();
   if (!source.ok()) return;
@@ -355,8 +356,8 @@ void MeasureInput(const job::Job& job, double seconds, Profile* profile) {
     }
   }
   if (events == 0) return;
-  profile->decode_s = took / static_cast<double>(events);
-  profile->event_bytes = static_cast<double>(bytes) / static_cast<double>(events);
+  input->decode_s = took / static_cast<double>(events);
+  input->event_bytes = static_cast<double>(bytes) / static_cast<double>(events);
 }
 
 Result<Profile> Calibrate(const job::Job& job, const CalibrationOptions& options) {
@@ -373,7 +374,7 @@ Result<Profile> Calibrate(const job::Job& job, const CalibrationOptions& options
   for (const uint32_t size : sizes)
     profile.batches.push_back(MeasureBatch(job, options.kernels, size, options.seconds));
   LEAT_RETURN_IF_ERROR(MeasureMessages(job, options.seconds / 4, &profile));
-  MeasureInput(job, options.seconds / 4, &profile);
+  MeasureInput(job, options.seconds / 4, &profile.input);
   if (!options.to.empty()) LEAT_RETURN_IF_ERROR(MeasureLink(options, &profile));
   return profile;
 }

@@ -27,9 +27,9 @@ struct CalibrationOptions {
 BatchProfile MeasureBatch(const job::Job& job, const engine::PlanOptions& kernels, uint32_t size,
                           double seconds);
 
-// The bytes of an event in the job's files, and the time to decode it. Leaves the profile as it is if this
-// host does not have them.
-void MeasureInput(const job::Job& job, double seconds, Profile* profile);
+// The bytes of an event in the job's files, and the time to decode it. Leaves the input as it is if this host
+// does not have them.
+void MeasureInput(const job::Job& job, double seconds, InputProfile* input);
 
 // Computes batches of the job's model, and pushes to a server on a thread of this process. If the job's input
 // can be read here, decodes some of it. Reads nothing else and writes nothing. Errors: kUnavailable and
@@ -41,6 +41,6 @@ Status ServeLinkTest(const std::string& listen, const std::string& token, const 
                      const std::function<void(const std::string&)>& on_ready);
 
 // The time of `bytes` is `message` and `byte` for each of them, from two measured sizes; none is negative.
-sim::MessageCost CostOf(uint64_t small_bytes, double small_s, uint64_t large_bytes, double large_s);
+CostProfile CostOf(uint64_t small_bytes, double small_s, uint64_t large_bytes, double large_s);
 
 }  // namespace leat::study

@@ -1,8 +1,7 @@
 #include "study/profile.h"
 
 #include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -11,76 +10,36 @@
 #include "base/json/text.h"
 #include "base/read_file.h"
 #include "base/rng.h"
+#include "fields/json.h"
 
 namespace leat::study {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr int kFormat = 1;
+constexpr uint32_t kFormat = 1;
 constexpr size_t kMaxBytes = 1 << 20;
-constexpr double kMaxSeconds = 3600;
-constexpr size_t kMaxParts = 1000;
 
-Json CostJson(const sim::MessageCost& cost) {
-  return {{"message_s", Seconds(cost.message)}, {"byte_s", cost.byte}};
-}
-
-// Reads values out of a JSON object; the first wrong one makes `error`.
-struct Reader {
-  std::string error;
-
-  void Fail(const std::string& what) {
-    if (error.empty()) error = what;
-  }
-  Json At(const Json& in, const char* key) {
-    if (in.is_object() && in.contains(key)) return in.at(key);
-    Fail(std::string("'") + key + "' is missing");
-    return {};
-  }
-  double Number(const Json& in, const char* key, double most, double least = 0) {
-    const Json value = At(in, key);
-    const double number = value.is_number() ? value.get<double>() : NAN;
-    if (number >= least && number <= most) return number;
-    Fail(std::string("'") + key + "' is " + JsonText(value) + "; must be a number from " +
-         JsonText(Json(least)) + " to " + JsonText(Json(most)));
-    return 0;
-  }
-  std::string Text(const Json& in, const char* key) {
-    const Json value = At(in, key);
-    if (value.is_string() && value.get_ref<const std::string&>().size() <= 1000)
-      return value.get<std::string>();
-    Fail(std::string("'") + key + "' must be a text");
-    return "";
-  }
-  sim::MessageCost Cost(const Json& in, const char* key) {
-    const Json cost = At(in, key);
-    return {FromSeconds(Number(cost, "message_s", 1)), Number(cost, "byte_s", 1e-3)};
-  }
-  BatchProfile Batch(const Json& in) {
-    BatchProfile batch;
-    batch.size = static_cast<uint32_t>(Number(in, "size", 1e9, 1));
-    batch.first_gradient = Number(in, "first_gradient", 1);
-    batch.compute = {.kind = sim::Distribution::Kind::kMeasured,
-                     .mean = Number(in, "compute_s", kMaxSeconds)};
-    const Json quantiles = At(in, "quantiles_s");
-    if (!quantiles.is_array() || quantiles.size() < 2 || quantiles.size() > kMaxParts) {
-      Fail("'quantiles_s' must be a list of 2 to " + std::to_string(kMaxParts) + " numbers");
-      return batch;
-    }
-    for (const Json& value : quantiles) {
-      const double seconds = value.is_number() ? value.get<double>() : NAN;
-      const auto& before = batch.compute.quantiles;
-      if (!(seconds >= 0 && seconds <= kMaxSeconds) || (!before.empty() && seconds < before.back()))
-        Fail("'quantiles_s' must be growing times of at most an hour");
-      batch.compute.quantiles.push_back(seconds);
-    }
-    return batch;
-  }
+struct ProfileFile {
+  uint32_t leat_profile = kFormat;
+  Profile profile;
 };
+LEAT_FIELDS(ProfileFile, (leat_profile), (profile, Flat));
+struct AnyProfileFile {
+  std::optional<uint32_t> leat_profile;
+};
+LEAT_FIELDS(AnyProfileFile, (leat_profile));
 
 }  // namespace
+
+Status Check(const BatchProfile& batch) {
+  if (batch.quantiles_s.size() >= 2 && std::ranges::is_sorted(batch.quantiles_s)) return {};
+  return {Code::kInvalidArgument, "quantiles_s are not two or more times that grow"};
+}
+
+Status Check(const CostProfile& cost) {
+  if (cost.byte_s <= 1e-3) return {};
+  return {Code::kInvalidArgument, "byte_s is " + std::to_string(cost.byte_s) + ", at most 0.001"};
+}
 
 uint64_t ProfiledHash(const job::Job& job) {
   uint64_t hash = Mix(HashName("profile"), job.schema.hash());
@@ -91,24 +50,7 @@ uint64_t ProfiledHash(const job::Job& job) {
 }
 
 std::string ToJson(const Profile& profile) {
-  Json json{{"leat_profile", kFormat},    {"job", profile.job},     {"job_hash", ToHex(profile.job_hash)},
-            {"machine", profile.machine}, {"cores", profile.cores}, {"build", profile.build}};
-  for (const BatchProfile& batch : profile.batches) {
-    json["batches"].push_back({{"size", batch.size},
-                               {"compute_s", batch.compute.mean},
-                               {"first_gradient", batch.first_gradient},
-                               {"quantiles_s", batch.compute.quantiles}});
-  }
-  json["input"] = {{"event_bytes", profile.event_bytes}, {"decode_s", profile.decode_s}};
-  json["server"] = CostJson(profile.server);
-  json["worker"] = CostJson(profile.worker);
-  json["member"] = CostJson(profile.member);
-  if (profile.link) {
-    json["link"] = {{"to", profile.link->to},
-                    {"bytes_per_s", profile.link->bytes_per_s},
-                    {"latency_s", profile.link->latency_s}};
-  }
-  return JsonText(json, 2);
+  return JsonText(fields::JsonWriter::Value(ProfileFile{kFormat, profile}), 2);
 }
 
 Result<Profile> ParseProfile(std::string_view text, std::string_view name) {
@@ -116,42 +58,16 @@ Result<Profile> ParseProfile(std::string_view text, std::string_view name) {
     return Status(Code::kInvalidArgument, std::string(name) + ": " + what);
   };
   if (text.size() > kMaxBytes) return bad("larger than a profile can be");
-  const Json json = ParsedOrderedJson(text);
-  if (!json.is_object() || !json.contains("leat_profile"))
-    return bad("not a profile; leat calibrate writes them");
-  Reader reader;
-  if (reader.Number(json, "leat_profile", 1e9) != kFormat)
-    return bad("a profile of another version of leat; calibrate again");
-  Profile profile;
-  profile.job = reader.Text(json, "job");
-  const std::string hash = reader.Text(json, "job_hash");
-  profile.job_hash = std::strtoull(hash.c_str(), nullptr, 16);
-  if (ToHex(profile.job_hash) != hash) reader.Fail("'job_hash' must have 16 hexadecimal digits");
-  profile.machine = reader.Text(json, "machine");
-  profile.cores = static_cast<uint32_t>(reader.Number(json, "cores", 1e6, 1));
-  profile.build = reader.Text(json, "build");
-  const Json batches = reader.At(json, "batches");
-  if (!batches.is_array() || batches.empty() || batches.size() > kMaxParts) {
-    reader.Fail("'batches' must be a list with an entry for each size");
-  } else {
-    for (const Json& batch : batches) profile.batches.push_back(reader.Batch(batch));
-  }
-  std::ranges::sort(profile.batches, {}, &BatchProfile::size);
-  if (std::ranges::adjacent_find(profile.batches, {}, &BatchProfile::size) != profile.batches.end())
-    reader.Fail("'batches' has a size twice");
-  const Json input = reader.At(json, "input");
-  profile.event_bytes = reader.Number(input, "event_bytes", 1e9);
-  profile.decode_s = reader.Number(input, "decode_s", 60);
-  profile.server = reader.Cost(json, "server");
-  profile.worker = reader.Cost(json, "worker");
-  profile.member = reader.Cost(json, "member");
-  if (json.contains("link")) {
-    const Json& link = json.at("link");
-    profile.link = LinkProfile{reader.Text(link, "to"), reader.Number(link, "bytes_per_s", 1e15, 1),
-                               reader.Number(link, "latency_s", 10)};
-  }
-  if (!reader.error.empty()) return bad(reader.error);
-  return profile;
+  const auto any = fields::FromJson<AnyProfileFile>(text, name);
+  if (!any.ok() || !any->leat_profile) return bad("not a profile; leat calibrate writes them");
+  if (any->leat_profile != kFormat) return bad("a profile of another version of leat; calibrate again");
+  LEAT_ASSIGN_OR_RETURN(ProfileFile file, fields::FromJson<ProfileFile>(text, name));
+  auto& batches = file.profile.batches;
+  if (batches.empty()) return bad("batches is empty");
+  std::ranges::sort(batches, {}, &BatchProfile::size);
+  if (std::ranges::adjacent_find(batches, {}, &BatchProfile::size) != batches.end())
+    return bad("batches has a size twice");
+  return std::move(file.profile);
 }
 
 Profile ReadProfile(const std::string& file) {
@@ -185,11 +101,10 @@ Result<BatchProfile> BatchOf(const Profile& profile, uint32_t size, std::string_
   const double part = static_cast<double>(size - below.size) / (above->size - below.size);
   const auto between = [part](double a, double b) { return a + part * (b - a); };
   BatchProfile batch{.size = size,
-                     .compute = {.kind = sim::Distribution::Kind::kMeasured,
-                                 .mean = between(below.compute.mean, above->compute.mean)},
+                     .compute_s = between(below.compute_s, above->compute_s),
                      .first_gradient = between(below.first_gradient, above->first_gradient)};
   // Quantiles of both at the same places.
-  const size_t parts = std::max(below.compute.quantiles.size(), above->compute.quantiles.size());
+  const size_t parts = std::max(below.quantiles_s.size(), above->quantiles_s.size());
   const auto quantile = [parts](const std::vector<double>& all, size_t i) {
     const double at =
         static_cast<double>(all.size() - 1) * static_cast<double>(i) / static_cast<double>(parts - 1);
@@ -197,8 +112,7 @@ Result<BatchProfile> BatchOf(const Profile& profile, uint32_t size, std::string_
     return all[first] + (at - static_cast<double>(first)) * (all[first + 1] - all[first]);
   };
   for (size_t i = 0; i < parts; ++i) {
-    batch.compute.quantiles.push_back(
-        between(quantile(below.compute.quantiles, i), quantile(above->compute.quantiles, i)));
+    batch.quantiles_s.push_back(between(quantile(below.quantiles_s, i), quantile(above->quantiles_s, i)));
   }
   return batch;
 }

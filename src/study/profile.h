@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "fields/fields.h"
 #include "job/job.h"
 #include "sim/cluster/cluster.h"
 
@@ -16,15 +17,40 @@ namespace leat::study {
 // Batches of one size.
 struct BatchProfile {
   uint32_t size = 0;
-  sim::Distribution compute;
-  double first_gradient = 0;  // the part of the time before the first gradient is known, from 0 to 1
+  double compute_s = 0;
+  double first_gradient = 0;        // the part of the time before the first gradient is known
+  std::vector<double> quantiles_s;  // of the time: two or more
+  sim::Distribution compute() const {
+    return {sim::Distribution::Kind::kMeasured, compute_s, 0, quantiles_s};
+  }
 };
+LEAT_FIELDS(BatchProfile, (size, AtLeast(1), AtMost(1'000'000'000)), (compute_s, NotNegative, AtMost(3600)),
+            (first_gradient, NotNegative, AtMost(1)),
+            (quantiles_s, AtMost(1000), Each(NotNegative, AtMost(3600))));
+Status Check(const BatchProfile& batch);
+
+struct InputProfile {
+  double event_bytes = 0;  // of a record in the stream; 0: unknown
+  double decode_s = 0;     // per event
+};
+LEAT_FIELDS(InputProfile, (event_bytes, NotNegative, AtMost(1'000'000'000)),
+            (decode_s, NotNegative, AtMost(60)));
+
+struct CostProfile {
+  double message_s = 0, byte_s = 0;
+  sim::MessageCost cost() const { return {FromSeconds(message_s), byte_s}; }
+};
+LEAT_FIELDS(CostProfile, (message_s, NotNegative, AtMost(1)), (byte_s, NotNegative));
+Status Check(const CostProfile& cost);
 
 struct LinkProfile {
   std::string to;          // the other host's address
   double bytes_per_s = 0;  // of payload, in each direction, while both are busy
   double latency_s = 0;    // one way
 };
+LEAT_FIELDS(LinkProfile, (to, AtMost(1000)),
+            (bytes_per_s, NotNegative, AtLeast(1), AtMost(1'000'000'000'000'000)),
+            (latency_s, NotNegative, AtMost(10)));
 
 struct Profile {
   std::string job;        // its name
@@ -33,13 +59,15 @@ struct Profile {
   uint32_t cores = 0;
   std::string build;                  // of the program
   std::vector<BatchProfile> batches;  // by size, each once, at least one
-  double event_bytes = 0;             // of a record in the stream; 0: unknown
-  double decode_s = 0;                // per event
-  sim::MessageCost server;            // of a push and its reply
-  sim::MessageCost worker;            // of a message to or from a server
-  sim::MessageCost member;            // all-reduce: of a piece that another worker sends
+  InputProfile input;
+  CostProfile server;  // of a push and its reply
+  CostProfile worker;  // of a message to or from a server
+  CostProfile member;  // all-reduce: of a piece that another worker sends
   std::optional<LinkProfile> link;
 };
+LEAT_FIELDS(Profile, (job, AtMost(1000)), (job_hash, Fixed), (machine, AtMost(1000)),
+            (cores, AtLeast(1), AtMost(1'000'000)), (build, AtMost(1000)), (batches, AtMost(1000)), (input),
+            (server), (worker), (member), (link));
 
 // A hash of all that the times of a job depend on: schema, model, optimizer, precision, threads, delays for
 // tests. Strategy, batch size and cluster may differ.

@@ -13,13 +13,11 @@ namespace {
 Profile Example() {
   Profile profile{
       .job = "mnist", .job_hash = 0x0123456789abcdef, .machine = "a processor", .cores = 4, .build = "1.0"};
-  profile.batches = {
-      {.size = 100, .compute = sim::Measured({0.010, 0.012, 0.014}, 2), .first_gradient = 0.4},
-      {.size = 200, .compute = sim::Measured({0.020, 0.022, 0.024}, 2), .first_gradient = 0.4}};
-  profile.event_bytes = 785;
-  profile.decode_s = 2e-6;
-  profile.server = profile.member = {std::chrono::microseconds(5), 2e-10};
-  profile.worker = {std::chrono::microseconds(3), 1e-10};
+  profile.batches = {{.size = 100, .compute_s = 0.012, .first_gradient = 0.4, .quantiles_s = {0.010, 0.014}},
+                     {.size = 200, .compute_s = 0.022, .first_gradient = 0.4, .quantiles_s = {0.020, 0.024}}};
+  profile.input = {785, 2e-6};
+  profile.server = profile.member = {5e-6, 2e-10};
+  profile.worker = {3e-6, 1e-10};
   profile.link = LinkProfile{"10.0.0.2:7000", 1.2e8, 1e-4};
   return profile;
 }
@@ -30,7 +28,7 @@ TEST(Profile, IsTheSameAfterAFile) {
   ASSERT_TRUE(read.ok()) << read.status().ToString();
   EXPECT_EQ(ToJson(*read), ToJson(profile));
   EXPECT_EQ(read->job_hash, profile.job_hash);
-  EXPECT_EQ(read->batches[1].compute, profile.batches[1].compute);
+  EXPECT_EQ(read->batches[1].compute(), profile.batches[1].compute());
   EXPECT_EQ(read->link->to, "10.0.0.2:7000");
 }
 
@@ -74,24 +72,24 @@ TEST(Profile, WrongOnesAreRefusedInOneLine) {
 
 TEST(Profile, SizesBetweenTwoAreInterpolated) {
   const Profile profile = Example();
-  EXPECT_DOUBLE_EQ(BatchOf(profile, 100, "p")->compute.mean, 0.012);
+  EXPECT_DOUBLE_EQ(BatchOf(profile, 100, "p")->compute_s, 0.012);
   const auto between = BatchOf(profile, 150, "p");
   ASSERT_TRUE(between.ok());
-  EXPECT_NEAR(between->compute.mean, 0.017, 1e-12);
-  EXPECT_NEAR(between->compute.quantiles.front(), 0.015, 1e-12);
-  EXPECT_NEAR(between->compute.quantiles.back(), 0.019, 1e-12);
+  EXPECT_NEAR(between->compute_s, 0.017, 1e-12);
+  EXPECT_NEAR(between->quantiles_s.front(), 0.015, 1e-12);
+  EXPECT_NEAR(between->quantiles_s.back(), 0.019, 1e-12);
   for (const uint32_t size : {50u, 400u})
     EXPECT_EQ(BatchOf(profile, size, "p").status().code(), Code::kInvalidArgument);
 }
 
 TEST(Cost, IsALineThroughTwoSizes) {
-  const sim::MessageCost cost = CostOf(1000, 11e-6, 2000, 12e-6);
-  EXPECT_NEAR(cost.byte, 1e-9, 1e-15);
-  EXPECT_NEAR(Seconds(cost.message), 10e-6, 1e-9);
+  const CostProfile cost = CostOf(1000, 11e-6, 2000, 12e-6);
+  EXPECT_NEAR(cost.byte_s, 1e-9, 1e-15);
+  EXPECT_NEAR(cost.message_s, 10e-6, 1e-9);
   // Noise makes nothing negative.
-  EXPECT_EQ(CostOf(1000, 12e-6, 2000, 11e-6).byte, 0);
-  EXPECT_EQ(CostOf(1000, 12e-6, 1000, 13e-6).byte, 0);
-  EXPECT_EQ(CostOf(1'000'000, 1e-6, 2'000'000, 1).message, Duration(0));
+  EXPECT_EQ(CostOf(1000, 12e-6, 2000, 11e-6).byte_s, 0);
+  EXPECT_EQ(CostOf(1000, 12e-6, 1000, 13e-6).byte_s, 0);
+  EXPECT_EQ(CostOf(1'000'000, 1e-6, 2'000'000, 1).message_s, 0);
 }
 
 }  // namespace

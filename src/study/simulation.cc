@@ -11,14 +11,14 @@ namespace leat::study {
 
 Result<Costs> CostsOf(const Profile& profile, const job::Job& job, std::string_view name) {
   LEAT_RETURN_IF_ERROR(CheckProfile(profile, job, name));
-  LEAT_ASSIGN_OR_RETURN(BatchProfile batch, BatchOf(profile, job.batch_size, name));
-  return Costs{.compute = std::move(batch.compute),
+  LEAT_ASSIGN_OR_RETURN(const BatchProfile batch, BatchOf(profile, job.batch_size, name));
+  return Costs{.compute = batch.compute(),
                .first_gradient = batch.first_gradient,
-               .server = profile.server,
-               .worker = profile.worker,
-               .member = profile.member,
-               .event_bytes = profile.event_bytes,
-               .decode_s = profile.decode_s};
+               .server = profile.server.cost(),
+               .worker = profile.worker.cost(),
+               .member = profile.member.cost(),
+               .event_bytes = profile.input.event_bytes,
+               .decode_s = profile.input.decode_s};
 }
 
 void ModelStream(const job::Job& job, const SimulationSettings& settings, sim::ClusterOptions* options) {

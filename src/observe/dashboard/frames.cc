@@ -124,7 +124,7 @@ std::string EventsJson(const std::vector<Event>& events) {
   for (const Event& event : events) {
     list.push_back({{"number", event.number},
                     {"time", event.time_s},
-                    {"kind", Name(event.kind)},
+                    {"kind", fields::NameOf(event.kind)},
                     {"member", event.member},
                     {"node", event.node},
                     {"text", event.text}});

@@ -1,7 +1,6 @@
 #include "observe/history/events.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
@@ -162,13 +161,6 @@ class Comparison {
 };
 
 }  // namespace
-
-const char* Name(Event::Kind kind) {
-  static constexpr std::array<const char*, static_cast<size_t>(Kind::kCount)> kNames = {
-      "job",   "joined",  "left",       "died", "member", "checkpoint", "checkpoint_failed",
-      "drift", "warning", "dead_letter"};
-  return kNames[static_cast<size_t>(kind)];
-}
 
 std::vector<Event> EventsBetween(const Reading* before, const Reading& now) {
   Reading nothing;

@@ -21,7 +21,6 @@ struct Event {
     kDrift,
     kWarning,
     kDeadLetter,  // `text`: its place and the reason
-    kCount
   } kind = Kind::kJob;
   uint64_t number = 0;  // of the log, given by History
   double time_s = 0;    // since 1970
@@ -30,7 +29,12 @@ struct Event {
   std::string text;  // with bytes of records and peers, at most kMaxText
   static constexpr size_t kMaxText = 512;
 };
-const char* Name(Event::Kind kind);  // "joined", as in the page's messages
+LEAT_ENUM(Event::Kind, (kJob, "job"), (kJoined, "joined"), (kLeft, "left"), (kDied, "died"),
+          (kMember, "member"), (kCheckpoint, "checkpoint"), (kCheckpointFailed, "checkpoint_failed"),
+          (kDrift, "drift"), (kWarning, "warning"), (kDeadLetter, "dead_letter"));
+// A larger number could leave none for the next event.
+LEAT_FIELDS(Event, (kind), (number, AtMost(uint64_t{1} << 53)), (time_s, NotNegative, AtMost(kLatest_s)),
+            (member, AtMost(512)), (node), (text, AtMost(Event::kMaxText)));
 
 // What has happened between two readings, in a useful order. `before`: null for the first reading that there
 // is. A pure function.

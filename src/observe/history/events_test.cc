@@ -29,7 +29,7 @@ class EventsTest : public ::testing::Test {
     std::vector<std::string> texts;
     for (const Event& event : events) {
       EXPECT_EQ(event.time_s, 5);
-      texts.push_back(std::string(Name(event.kind)) + ": " + event.text);
+      texts.push_back(std::string(fields::NameOf(event.kind)) + ": " + event.text);
     }
     return texts;
   }

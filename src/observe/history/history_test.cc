@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/hex.h"
+#include "fields/files/testing.h"
+#include "fields/testing.h"
 #include "observe/history/records.h"
 #include "observe/history/testing.h"
 
@@ -204,6 +207,79 @@ TEST(RecordsTest, AStatusThatIsTooLargeIsLeftOut) {
   EXPECT_EQ(Decode(Encoded(Filled(), {12.5, std::string(kMaxStatusBytes, 'x')})).status.time_s, 12.5);
 }
 
+Bytes FrameOf(ByteView payload) {
+  ByteWriter frame;
+  frame.Put(static_cast<uint32_t>(payload.size()));
+  frame.Put(Checksum(payload));
+  frame.PutRaw(payload);
+  return frame.Take();
+}
+
+Sample Example() {
+  Sample sample = SampleAt(1.5, 0.25f, 2);
+  sample.members[1].role = MemberSample::Role::kServer;
+  sample.members[1].index = 300;
+  for (size_t i = 0; i < kSeries; ++i) sample.figures[i] = static_cast<float>(i);
+  return sample;
+}
+
+TEST(RecordsTest, EachRecordHasItsBytes) {
+  const auto payload = [](const Record& record) {
+    ByteWriter out;
+    Append(record, &out);
+    const ByteView bytes = out.view().subspan(12);
+    EXPECT_TRUE(std::ranges::equal(out.view(), FrameOf(bytes)));
+    return ToHex(bytes);
+  };
+  const std::string sample =
+      "000000000000f83f0000803f13"
+      "000000000000803f0000004000004040000080400000a0400000c0400000e0400000004100001041"
+      "000020410000304100004041000050410000604100007041000080410000884100009041"
+      "020000000000000000000000000000000000000000000000000000"
+      "01ac020000803f0000803f0000803f0000803f0000803f0000803f";
+  EXPECT_EQ(payload(Example()), "01" + sample);
+  EXPECT_EQ(payload(CoarseSample{Example()}), "02" + sample);
+  EXPECT_EQ(payload(Event{.kind = Event::Kind::kDeadLetter,
+                          .number = 300,
+                          .time_s = 1.5,
+                          .member = "worker 3",
+                          .node = 9,
+                          .text = "a"}),
+            "0309ac02000000000000f83f08776f726b65722033090161");
+  EXPECT_EQ(payload(StoredStatus{1.5, "{}"}), "04000000000000f83f027b7d");
+  EXPECT_EQ(fields::CodecFault<Event>(50), "");
+  EXPECT_EQ(fields::CodecFault<StoredStatus>(50), "");
+}
+
+TEST(RecordsTest, ThePageHasTheFields) {
+  EXPECT_EQ((fields::PageFault<Record, Sample, MemberSample, Event, StoredStatus>(LEAT_HISTORY_PAGE)), "");
+}
+
+TEST(RecordsTest, ALaterVersionMayHaveMoreSeries) {
+  ByteWriter out;
+  Append(Example(), &out);
+  constexpr size_t kHead = 12, kCount = kHead + 1 + 8 + 4, kEnd = kCount + 1 + 4 * kSeries;
+  Bytes later(out.view().begin() + kHead, out.view().end());
+  later[kCount - kHead] = std::byte{kSeries + 1};
+  later.insert(later.begin() + kEnd - kHead, 4, std::byte{0x3f});
+  const Bytes more = FrameOf(later);
+  RecordReader reader(more, /*begun=*/true);
+  auto record = reader.Next();
+  ASSERT_TRUE(record);
+  ByteWriter again;
+  Append(*record, &again);
+  EXPECT_TRUE(std::ranges::equal(again.view(), out.view()));
+
+  Bytes earlier(out.view().begin() + kHead, out.view().end());
+  earlier[kCount - kHead] = std::byte{kSeries - 1};
+  earlier.erase(earlier.begin() + kEnd - kHead - 4, earlier.begin() + kEnd - kHead);
+  const Bytes fewer = FrameOf(earlier);
+  record = RecordReader(fewer, /*begun=*/true).Next();
+  ASSERT_TRUE(record);
+  EXPECT_TRUE(std::isnan(std::get<Sample>(*record).figures[kSeries - 1]));
+  EXPECT_EQ(std::get<Sample>(*record).figures[kSeries - 2], static_cast<float>(kSeries - 2));
+}
+
 TEST(RecordsTest, ImpossibleValuesAreADamage) {
   const auto refused = [](const Record& record) {
     ByteWriter out;
@@ -217,7 +293,7 @@ TEST(RecordsTest, ImpossibleValuesAreADamage) {
   Sample endless = SampleAt(1);
   endless.span_s = 0;
   EXPECT_TRUE(refused(endless));
-  EXPECT_TRUE(refused(Event{.kind = Event::Kind::kCount}));
+  EXPECT_TRUE(refused(Event{.kind = Event::Kind(10)}));
   EXPECT_TRUE(refused(Event{.number = ~uint64_t{0}}));
   EXPECT_TRUE(refused(Event{.text = std::string(1000, 'x')}));
   EXPECT_TRUE(refused(StoredStatus{kUnknown, "{}"}));

@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "base/status.h"
+#include "fields/fields.h"
 
 namespace leat::observe {
 
+// Some thousand years after 1970: what is shown has room for such times, and computes with them.
+inline constexpr uint64_t kLatest_s = 100'000'000'000;
 inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 struct MemberReading {

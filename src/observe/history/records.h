@@ -14,18 +14,23 @@
 
 namespace leat::observe {
 
+inline constexpr size_t kMaxRecordBytes = 1 << 20;
+
 // The status of the job at a moment, as JSON.
 struct StoredStatus {
   double time_s = 0;
   std::string json;
 };
+LEAT_FIELDS(StoredStatus, (time_s, NotNegative, AtMost(kLatest_s)), (json, AtMost(kMaxRecordBytes)));
 struct CoarseSample {
   Sample sample;
 };
+LEAT_FIELDS(CoarseSample, (sample));
 using Record = std::variant<Sample, CoarseSample, Event, StoredStatus>;
+LEAT_KINDS(Record, (Sample, 1, "sample"), (CoarseSample, 2, "coarse"), (Event, 3, "event"),
+           (StoredStatus, 4, "status"));
 
-inline constexpr std::string_view kHistoryMagic = "LEATHIS1";
-inline constexpr size_t kMaxRecordBytes = 1 << 20;
+inline constexpr std::string_view kHistoryMagic = "LEATHIS2";
 // A file has at most this beyond what makes it be written anew, and stays below 16 MiB.
 inline constexpr size_t kMaxStatusBytes = kMaxRecordBytes / 2;
 

@@ -103,7 +103,11 @@ const std::vector<const char*>& FigureNames(MemberSample::Role role) {
 }
 
 std::string Name(const MemberSample& member) {
-  return (member.role == MemberSample::Role::kWorker ? "worker " : "ps ") + std::to_string(member.index);
+  return std::string(fields::NameOf(member.role)) + " " + std::to_string(member.index);
+}
+
+Status Check(const Sample& sample) {
+  return sample.span_s > 0 ? Status() : Status(Code::kInvalidArgument, "a sample of no time");
 }
 
 Sample Merge(const Sample& earlier, const Sample& later) {

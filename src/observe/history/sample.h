@@ -50,6 +50,8 @@ struct MemberSample {
 
   bool SameMember(const MemberSample& other) const { return role == other.role && index == other.index; }
 };
+LEAT_ENUM(MemberSample::Role, (kWorker, "worker"), (kServer, "ps"));
+LEAT_FIELDS(MemberSample, (role), (index), (figures));
 // The names of a member's figures; shorter than kFigures for a server.
 const std::vector<const char*>& FigureNames(MemberSample::Role role);
 std::string Name(const MemberSample& member);  // "worker 3"
@@ -64,6 +66,9 @@ struct Sample {
   float& operator[](Series series) { return figures[static_cast<size_t>(series)]; }
   float operator[](Series series) const { return figures[static_cast<size_t>(series)]; }
 };
+LEAT_FIELDS(Sample, (time_s, NotNegative, AtMost(kLatest_s)), (span_s, NotNegative, AtMost(kLatest_s)),
+            (figures, Counted), (members, AtMost(4096)));
+Status Check(const Sample& sample);
 
 // The sample of both spans. Figures are means, weighted by the spans in which they are known.
 Sample Merge(const Sample& earlier, const Sample& later);

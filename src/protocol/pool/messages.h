@@ -4,16 +4,16 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/status.h"
 #include "protocol/pool/scheduler.h"
 
 namespace leat::pool {
 
 using JobId = uint64_t;  // 1, 2, …
 
-std::string_view Name(ProcessRole role);  // "coordinator", "ps", "worker"
+inline constexpr uint64_t kMostEntries = 100'000;  // of a list in a message
 
 // A process of a job. Its number is never used again in the pool; its index is for people: ps 0, ps 1.
 struct ProcessId {
@@ -23,6 +23,7 @@ struct ProcessId {
   uint32_t index = 0;
   friend auto operator<=>(const ProcessId&, const ProcessId&) = default;
 };
+LEAT_FIELDS(ProcessId, (job), (role), (number), (index));
 
 // What a coordinator asks for, as its agent has read it from the status.
 struct JobWant {
@@ -32,6 +33,7 @@ struct JobWant {
   bool lost = false;                  // the coordinator does not answer
   friend bool operator==(const JobWant&, const JobWant&) = default;
 };
+LEAT_FIELDS(JobWant, (job), (servers, AtMost(100'000)), (workers, AtMost(100'000)), (events), (lost));
 
 struct AgentReport {
   std::string pool;       // the id of the pool whose jobs its directory has; empty: it has none
@@ -61,6 +63,14 @@ struct AgentReport {
   std::vector<JobWant> wants;
   std::vector<JobId> renews;  // half of the life of their certificates there is over
 };
+LEAT_FIELDS(AgentReport::Running, (id, Flat), (address, AtMost(256)), (waits, AtMost(4096)));
+LEAT_FIELDS(AgentReport::Ended, (event), (id, Flat), (exit_code), (error, AtMost(4096)), (host_failed));
+LEAT_FIELDS(AgentReport, (pool, AtMost(256), Printable), (agent, AtMost(256), Printable), (instance),
+            (sequence), (host, AtMost(256)), (offer), (host_class, As("class"), AtMost(256), Printable),
+            (running, AtMost(kMostEntries)), (ended, AtMost(kMostEntries)), (wants, AtMost(kMostEntries)),
+            (renews, AtMost(kMostEntries)));
+// The host becomes a part of a path.
+Status Check(const AgentReport& report);
 
 struct AgentOrders {
   uint64_t acknowledged = 0;  // AgentReport::Ended::event, and all before
@@ -90,5 +100,11 @@ struct AgentOrders {
   std::vector<Stop> stops;      // jobs whose coordinators, at this agent, should end them
   std::vector<ProcessId> ends;  // processes to end by a signal
 };
+LEAT_FIELDS(AgentOrders::StartProcess, (id, Flat), (coordinator, AtMost(256)), (again), (resumes),
+            (bucket, AtMost(4096)));
+LEAT_FIELDS(AgentOrders::Grant, (job), (servers), (workers));
+LEAT_FIELDS(AgentOrders::Stop, (job), (discard));
+LEAT_FIELDS(AgentOrders, (acknowledged), (starts, AtMost(kMostEntries)), (grants, AtMost(kMostEntries)),
+            (stops, AtMost(kMostEntries)), (ends, AtMost(kMostEntries)));
 
 }  // namespace leat::pool

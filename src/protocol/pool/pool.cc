@@ -47,7 +47,7 @@ std::string Lacking(const std::vector<HostOffer>& hosts, const JobDemand& job) {
     for (const HostOffer& host : hosts) offered.insert(host.host_class.empty() ? "none" : host.host_class);
     std::string classes;
     for (const std::string& one : offered) classes += (classes.empty() ? "" : ", ") + one;
-    return "hosts of class '" + wanted + "' for its " + std::string(Name(role)) +
+    return "hosts of class '" + wanted + "' for its " + std::string(fields::NameOf(role)) +
            "; the classes of the pool's hosts: " + classes;
   }
   if (FitsAlone(hosts, job)) return "";
@@ -63,8 +63,9 @@ double Cores(const Resources& resources) {
 }
 
 std::string NameOf(const ProcessId& id) {
-  return id.role == ProcessRole::kCoordinator ? "the coordinator"
-                                              : std::string(Name(id.role)) + " " + std::to_string(id.index);
+  return id.role == ProcessRole::kCoordinator
+             ? "the coordinator"
+             : std::string(fields::NameOf(id.role)) + " " + std::to_string(id.index);
 }
 
 // `times`: that it has happened before.
@@ -74,26 +75,19 @@ Duration PauseAfter(uint32_t times, Duration first, Duration most) {
 
 }  // namespace
 
-std::string_view Name(ProcessRole role) {
-  switch (role) {
-    case ProcessRole::kCoordinator:
-      return "coordinator";
-    case ProcessRole::kServer:
-      return "ps";
-    case ProcessRole::kWorker:
-      break;
-  }
-  return "worker";
-}
-
-std::string_view Name(JobState state) {
-  constexpr std::string_view kNames[] = {"queued", "running", "preempting", "stopping",
-                                         "done",   "failed",  "cancelled"};
-  return kNames[static_cast<size_t>(state)];
-}
-
 bool IsOver(JobState state) {
   return state >= JobState::kDone;
+}
+
+Status Check(const AgentReport& report) {
+  const auto bad = [](const std::string& what) { return Status(Code::kInvalidArgument, what); };
+  if (report.agent.empty()) return bad("the agent has no name");
+  const bool good = std::ranges::all_of(report.host, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+           c == '-' || c == '_' || c == ':' || c == '[' || c == ']';
+  });
+  if (!good || report.host.empty() || report.host.front() == '.') return bad("host is no host");
+  return {};
 }
 
 Status Check(const JobSpec& spec) {
@@ -113,7 +107,7 @@ Status Check(const JobSpec& spec) {
   for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {
     const Resources& each = spec.resources.of(role);
     if (each.millicores > kMostCores || each.memory > kMostMemory)
-      return bad("a " + std::string(Name(role)) + " cannot have " + ResourcesText(each));
+      return bad("a " + std::string(fields::NameOf(role)) + " cannot have " + ResourcesText(each));
   }
   if (spec.resources.worker == Resources()) return bad("a worker needs cores, memory, or both");
   for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {
@@ -179,7 +173,8 @@ Status Pool::Cancel(Time now, JobId id, bool discard) {
   const Job* const found = Find(id);
   if (found == nullptr) return {Code::kNotFound, "the pool has no job " + std::to_string(id)};
   if (const JobState state = found->record.state; IsOver(state))
-    return {Code::kNotFound, "job " + std::to_string(id) + " is over: it is " + std::string(Name(state))};
+    return {Code::kNotFound,
+            "job " + std::to_string(id) + " is over: it is " + std::string(fields::NameOf(state))};
   Job& job = jobs_.at(id);
   if (job.record.state == JobState::kQueued) {
     End(now, &job, JobState::kCancelled, "");

@@ -21,7 +21,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,6 +44,8 @@ struct JobSpec {
   std::string bucket;
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
+LEAT_FIELDS(JobSpec, (name, AtMost(256), Printable), (priority), (share), (resources, Flat), (classes),
+            (servers), (least_workers), (workers), (bucket, AtMost(4096)));
 // One line with the value that cannot be; ok if there is none.
 Status Check(const JobSpec& spec);
 
@@ -57,7 +58,8 @@ enum class JobState : uint8_t {
   kFailed = 5,
   kCancelled = 6,
 };
-std::string_view Name(JobState state);
+LEAT_ENUM(JobState, (kQueued, "queued"), (kRunning, "running"), (kPreempting, "preempting"),
+          (kStopping, "stopping"), (kDone, "done"), (kFailed, "failed"), (kCancelled, "cancelled"));
 bool IsOver(JobState state);
 
 // What has to survive the pool.
@@ -75,6 +77,9 @@ struct JobRecord {
   int64_t over_s = 0;  // when it ended, in seconds since 1970; 0: it has not
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
+LEAT_FIELDS(JobRecord, (id), (spec), (state, Numbered), (home, AtMost(256)), (begun, Since(3)), (saved),
+            (address, AtMost(256)), (discard), (reason, AtMost(8192)), (preemptions),
+            (over_s, Since(2), Between(0, int64_t{1} << 40)));
 
 struct PoolConfig {
   uint64_t run = 1;                                   // one higher than of the pool before, below 2^31

@@ -114,13 +114,15 @@ TEST_F(PoolTest, WhatMayHealIsStartedAgainHoweverOften) {
   Pass(std::chrono::seconds(3));
   for (const ProcessRole role : {ProcessRole::kWorker, ProcessRole::kServer, ProcessRole::kCoordinator}) {
     for (int i = 0; i < 20; ++i) {
-      ASSERT_TRUE(Find(role)) << Name(role) << " " << i;
+      ASSERT_TRUE(Find(role)) << fields::NameOf(role) << " " << i;
       End(role, ExitStatus::kMayHeal, "no broker answers");
       Pass(std::chrono::milliseconds(400));
-      ASSERT_EQ(State(), JobState::kRunning) << Name(role) << " " << i << ": " << Now().record.reason;
+      ASSERT_EQ(State(), JobState::kRunning)
+          << fields::NameOf(role) << " " << i << ": " << Now().record.reason;
       EXPECT_THAT(Now().waiting, ::testing::HasSubstr("no broker answers"))
-          << Name(role) << " " << i << " ps " << Now().servers << " of " << Now().grant.servers << " workers "
-          << Now().workers << " of " << Now().grant.workers << " state " << Name(State());
+          << fields::NameOf(role) << " " << i << " ps " << Now().servers << " of " << Now().grant.servers
+          << " workers " << Now().workers << " of " << Now().grant.workers << " state "
+          << fields::NameOf(State());
       Pass(std::chrono::seconds(11));  // the longest pause, and a report
     }
   }

@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "fields/fields.h"
+
 namespace leat::pool {
 
 struct Resources {
@@ -33,9 +35,11 @@ struct Resources {
   friend Resources operator+(Resources a, const Resources& b) { return a += b; }
   friend bool operator==(const Resources&, const Resources&) = default;
 };
+LEAT_FIELDS(Resources, (millicores, AtMost(1'000'000'000)), (memory, AtMost(uint64_t{1} << 50)));
 Resources operator*(uint32_t count, const Resources& each);
 
 enum class ProcessRole : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2 };
+LEAT_ENUM(ProcessRole, (kCoordinator, "coordinator"), (kServer, "ps"), (kWorker, "worker"));
 
 struct PlacedProcess {
   ProcessRole role = ProcessRole::kWorker;
@@ -50,6 +54,7 @@ struct RoleResources {
   const Resources& of(ProcessRole role) const;
   friend bool operator==(const RoleResources&, const RoleResources&) = default;
 };
+LEAT_FIELDS(RoleResources, (coordinator), (server, As("ps")), (worker));
 
 // The class of the hosts that a role runs on; empty: any host.
 struct HostClasses {
@@ -57,6 +62,8 @@ struct HostClasses {
   const std::string& of(ProcessRole role) const;
   friend bool operator==(const HostClasses&, const HostClasses&) = default;
 };
+LEAT_FIELDS(HostClasses, (coordinator, AtMost(256), Printable), (server, As("ps"), AtMost(256), Printable),
+            (worker, AtMost(256), Printable));
 
 struct HostOffer {
   Resources offer;
