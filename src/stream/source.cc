@@ -4,6 +4,16 @@
 
 namespace leat::stream {
 
+Status Check(const PartitionRange& range) {
+  for (size_t i = 1; i < range.marks.size(); ++i) {
+    const LabelMark &mark = range.marks[i], &last = range.marks[i - 1];
+    if (mark.events <= last.events || mark.labels_begin < last.labels_begin ||
+        mark.labels_end < last.labels_end)
+      return {Code::kDataLoss, "marks[" + std::to_string(i) + "] does not follow the mark before it"};
+  }
+  return {};
+}
+
 bool RecordBatch::IsAbsent(size_t record) const {
   const auto after = std::ranges::upper_bound(absent, record, {}, &Absent::begin);
   return after != absent.begin() && record < std::prev(after)->end;

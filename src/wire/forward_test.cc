@@ -1,4 +1,4 @@
-#include "wire/forward.h"
+#include "wire/messages.h"
 
 #include <gtest/gtest.h>
 
