@@ -31,8 +31,9 @@ struct MoveRequest {
   uint64_t state_bytes = 0;
   friend bool operator==(const MoveRequest&, const MoveRequest&) = default;
 };
-LEAT_FIELDS(MoveRequest, (move), (index), (count, AtLeast(self.index + uint64_t{1}), AtMost(kMaxMovedSlices)),
-            (slice), (incarnation), (version), (events), (saved), (state_bytes, AtMost(kMaxSliceStateBytes)));
+LEAT_FIELDS(MoveRequest, (move), (index, AtMost(kMaxMovedSlices - 1)),
+            (count, AtLeast(self.index + uint64_t{1}), AtMost(kMaxMovedSlices)), (slice), (incarnation),
+            (version), (events), (saved), (state_bytes, AtMost(kMaxSliceStateBytes)));
 
 // The answer to all frames of a move: the slices are held here, or the reason why not.
 struct MoveReply {
