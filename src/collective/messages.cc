@@ -1,6 +1,7 @@
 #include "collective/messages.h"
 
 #include "fields/codec.h"
+#include "fields/description.h"
 
 namespace leat::collective {
 
@@ -36,6 +37,10 @@ Result<PieceHeader> DecodePiece(ByteView header) {
 
 Status Check(const AbortMessage& message) {
   return message.why.ok() ? Status(Code::kDataLoss, "why is no error") : Status();
+}
+
+wire::Port MemberPort() {
+  return {wire::PortKind::kMember, fields::HashOf<Greet, BucketHeader, Alive, AbortMessage>()};
 }
 
 }  // namespace leat::collective

@@ -8,6 +8,7 @@
 #include "fields/fields.h"
 #include "protocol/member/peer_connections.h"
 #include "protocol/member/reduction.h"
+#include "wire/handshake.h"
 
 namespace leat::collective {
 
@@ -64,5 +65,8 @@ Status Check(const AbortMessage& message);
 Bytes Encode(const PieceHeader& message);
 // Returns kDataLoss for malformed headers.
 Result<PieceHeader> DecodePiece(ByteView header);
+
+// The port of a member of a group.
+wire::Port MemberPort();
 
 }  // namespace leat::collective

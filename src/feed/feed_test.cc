@@ -33,10 +33,8 @@ namespace {
 using ::testing::HasSubstr;
 
 net::TransportOptions Options(std::shared_ptr<net::TlsIdentity> tls = nullptr) {
-  return {.token = "token",
-          .port_kind = wire::PortKind::kFeed,
-          .tls = std::move(tls),
-          .stall_timeout = std::chrono::seconds(2)};
+  return {
+      .token = "token", .port = FeedPort(), .tls = std::move(tls), .stall_timeout = std::chrono::seconds(2)};
 }
 
 // A feed on a thread.

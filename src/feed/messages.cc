@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "fields/codec.h"
+#include "fields/description.h"
 
 namespace leat::feed {
 namespace {
@@ -163,6 +164,10 @@ Result<std::vector<protocol::RunScores>> DecodeScores(ByteView payload) {
   }
   if (!in.Done()) return malformed;
   return scores;
+}
+
+wire::Port FeedPort() {
+  return {wire::PortKind::kFeed, fields::HashOf<Request, Reply>()};
 }
 
 }  // namespace leat::feed

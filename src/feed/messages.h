@@ -13,6 +13,7 @@
 #include "fields/fields.h"
 #include "protocol/predictions/publisher.h"
 #include "stream/source.h"
+#include "wire/handshake.h"
 
 namespace leat::feed {
 
@@ -86,6 +87,9 @@ Bytes EncodeRecords(const stream::RecordBatch& records);
 // Appends a payload's `count` records to `out`, which has no padding. The payload has the attributes that
 // `out` wants.
 Status DecodeRecords(ByteView payload, uint32_t count, stream::RecordBatch* out);
+
+// The port of a feed.
+wire::Port FeedPort();
 
 // The payload of kScores.
 Bytes EncodeScores(const std::vector<protocol::RunScores>& scores);

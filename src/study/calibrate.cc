@@ -246,7 +246,7 @@ net::TransportOptions LinkOptions(const std::string& token, const launcher::Secu
   net::TransportOptions options;
   options.token = token;
   options.tls = security.tls;
-  options.port_kind = wire::PortKind::kServer;
+  options.port = wire::ServerPort();
   return options;
 }
 

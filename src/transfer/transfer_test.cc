@@ -43,7 +43,7 @@ class TransferTest : public ::testing::TestWithParam<TransferKind> {
  protected:
   MakeTransport Maker(std::string token = "t") {
     return [this, token](net::Loop& loop) {
-      net::TransportOptions options{.token = token, .port_kind = wire::PortKind::kTransfer};
+      net::TransportOptions options{.token = token, .port = wire::TransferPort()};
       options.stall_timeout = stall_timeout;
       return GetParam().inproc ? net::MakeInprocTransport(loop, hub, options)
                                : net::MakeTcpTransport(loop, options);
@@ -353,8 +353,7 @@ TEST(TransferFaultTest, TransfersContinueAfterBrokenConnections) {
     const auto maker = [](const std::shared_ptr<net::Faults>& faults) -> MakeTransport {
       return [faults](net::Loop& loop) {
         return net::MakeFaultTransport(
-            loop, net::MakeTcpTransport(loop, {.token = "t", .port_kind = wire::PortKind::kTransfer}),
-            faults);
+            loop, net::MakeTcpTransport(loop, {.token = "t", .port = wire::TransferPort()}), faults);
       };
     };
     auto started = Service::Start({.make_transport = maker(service_faults)});

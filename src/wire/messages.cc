@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fields/codec.h"
+#include "fields/description.h"
 #include "wire/move.h"
 #include "wire/transfer.h"
 
@@ -220,6 +221,17 @@ Status Check(const TransferRequest& request) {
 Status Check(const TransferReply& reply) {
   if (reply.status.ok() || (reply.position == 0 && reply.checksum == 0)) return {};
   return {Code::kDataLoss, "an error has a position or a checksum"};
+}
+
+// ---- ports
+
+Port ServerPort() {
+  return {PortKind::kServer,
+          fields::HashOf<protocol::ForwardHeader, protocol::ForwardReply, MoveRequest, MoveReply>()};
+}
+
+Port TransferPort() {
+  return {PortKind::kTransfer, fields::HashOf<TransferRequest, TransferReply>()};
 }
 
 }  // namespace leat::wire

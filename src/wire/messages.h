@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "protocol/messages_data.h"
+#include "wire/handshake.h"
 
 namespace leat::wire {
 
@@ -20,5 +21,8 @@ Result<protocol::PushReply> DecodePushReply(ByteView header);
 // The payload is that of the push.
 Bytes Encode(const protocol::ForwardRequest& message);
 Result<protocol::ForwardRequest> DecodeForwardRequest(ByteView header);
+
+// The port of a parameter server.
+Port ServerPort();
 
 }  // namespace leat::wire

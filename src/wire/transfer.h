@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "fields/fields.h"
+#include "wire/handshake.h"
 
 namespace leat::wire {
 
@@ -47,6 +48,9 @@ struct TransferReply {
 };
 LEAT_FIELDS(TransferReply, (sequence), (status, CutTo(kMaxTransferError)), (position), (checksum, Fixed));
 Status Check(const TransferReply& reply);
+
+// The port of a file transfer service.
+Port TransferPort();
 
 // The payload that follows a request.
 inline uint64_t PayloadBytes(const TransferRequest& request) {

@@ -66,7 +66,7 @@ class NetworkStandby {
         journal_(directory_->coordinator(), directory_->term()),
         copy_([&options](net::Loop& loop) {
           return net::MakeTcpTransport(loop, {.token = options.coordinator.token,
-                                              .port_kind = wire::PortKind::kTransfer,
+                                              .port = wire::TransferPort(),
                                               .tls = options.coordinator.tls});
         }) {
     std::random_device random;
