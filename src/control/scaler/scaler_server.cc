@@ -229,7 +229,7 @@ class Server final : public ScalerServer {
  public:
   explicit Server(std::shared_ptr<net::TlsIdentity> tls)
       : shared_(std::make_shared<net::TransportContext>(
-            loop_, net::TransportOptions{.port_kind = wire::PortKind::kControl,
+            loop_, net::TransportOptions{.port = {wire::PortKind::kControl},
                                          .tls = std::move(tls),
                                          .max_connections = kConnections,
                                          .max_connections_of_host = kConnectionsOfHost})) {}
