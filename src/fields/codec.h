@@ -187,7 +187,8 @@ class Reader {
       VisitFields(*value, *this);
     }
     if (!in_.ok()) Fail("is cut off");
-    if (ok()) error_.Keep(CheckValue(*value, rules...));
+    if (!ok()) return;
+    if (std::string wrong = CheckValue(*value, rules...); !wrong.empty()) Fail(std::move(wrong));
   }
 
   bool ok() const { return error_.ok(); }
