@@ -55,6 +55,7 @@
 #include "roles/standby/election.h"
 #include "roles/standby/replicator.h"
 #include "stream/dead_letters.h"
+#include "wire/transfer.h"
 
 namespace leat::roles {
 namespace {

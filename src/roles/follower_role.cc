@@ -10,10 +10,12 @@
 #include <variant>
 
 #include "base/log.h"
+#include "collective/messages.h"
 #include "protocol/follower/follower.h"
 #include "ps/client.h"
 #include "roles/membership.h"
 #include "roles/role.h"
+#include "wire/messages.h"
 
 namespace leat::roles {
 namespace {

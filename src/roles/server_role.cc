@@ -25,6 +25,7 @@
 #include "roles/shards/prepared_memory.h"
 #include "roles/shards/saved_slices.h"
 #include "roles/shards/shard_files.h"
+#include "wire/messages.h"
 
 namespace leat::roles {
 namespace {

@@ -36,6 +36,7 @@
 #include "step/longest_step.h"
 #include "step/run_trainer.h"
 #include "step/share_log.h"
+#include "wire/messages.h"
 
 namespace leat::roles {
 namespace {

@@ -27,6 +27,7 @@
 #include "roles/role.h"
 #include "step/trainer.h"
 #include "threads/thread.h"
+#include "wire/messages.h"
 
 namespace leat::study {
 

@@ -23,6 +23,7 @@
 #include "roles/standby/checkpoint_copy.h"
 #include "roles/standby/election.h"
 #include "roles/standby/member_calls.h"
+#include "wire/transfer.h"
 
 namespace leat::roles {
 namespace {
