@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hex.h"
+#include "fields/files/testing.h"
 #include "fields/testing.h"
 
 namespace leat::collective {
@@ -32,6 +33,10 @@ TEST(GroupMessages, BytesAreThoseOfTheTable) {
   EXPECT_EQ(ToHex(fields::Encode(Alive{300, false, Alive::kNobody})), "ac0200ffffffff0f");
   EXPECT_EQ(ToHex(fields::Encode(AbortMessage{Status(Code::kAborted, "why"), 2})), "0a0377687902");
   EXPECT_EQ(ToHex(Encode(kPiece)), "2c01000000000000000010000000000003010200000003000000");
+}
+
+TEST(GroupMessages, TheDocumentsHaveTheirFields) {
+  EXPECT_EQ((fields::PageFault<Greet, BucketHeader, Alive, AbortMessage>(LEAT_FORMATS "frame.md")), "");
 }
 
 TEST(GroupMessages, ThatBreakTheirRulesAreRefused) {

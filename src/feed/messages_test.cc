@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hex.h"
+#include "fields/files/testing.h"
 #include "fields/testing.h"
 #include "stream/testing.h"
 
@@ -85,6 +86,12 @@ TEST(FeedMessages, ScoresComeBackWholeOrNotAtAll) {
   auto wrong = SomeScores(0, 1);
   wrong.events[1] = wrong.events[0];
   EXPECT_EQ(DecodeScores(EncodeScores({wrong})).status().code(), Code::kDataLoss);
+}
+
+TEST(FeedMessages, TheDocumentsHaveItsFields) {
+  EXPECT_EQ((fields::PageFault<Request, Reply, stream::PartitionRange, stream::RecordBatch::Lost>(LEAT_FORMATS
+                                                                                                  "feed.md")),
+            "");
 }
 
 TEST(FeedMessages, ARequestThatBreaksItsRulesIsRefused) {

@@ -4,11 +4,14 @@
 
 namespace leat::stream {
 
+bool Follows(const LabelMark& mark, const LabelMark& last) {
+  return mark.events > last.events && mark.labels_begin >= last.labels_begin &&
+         mark.labels_end >= last.labels_end;
+}
+
 Status Check(const PartitionRange& range) {
   for (size_t i = 1; i < range.marks.size(); ++i) {
-    const LabelMark &mark = range.marks[i], &last = range.marks[i - 1];
-    if (mark.events <= last.events || mark.labels_begin < last.labels_begin ||
-        mark.labels_end < last.labels_end)
+    if (!Follows(range.marks[i], range.marks[i - 1]))
       return {Code::kDataLoss, "marks[" + std::to_string(i) + "] does not follow the mark before it"};
   }
   return {};

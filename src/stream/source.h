@@ -29,6 +29,8 @@ struct LabelMark {
   friend bool operator==(const LabelMark&, const LabelMark&) = default;
 };
 LEAT_FIELDS(LabelMark, (events), (labels_begin), (labels_end, AtLeast(self.labels_begin)));
+// Whether a mark may come after another one (PartitionRange::marks).
+bool Follows(const LabelMark& mark, const LabelMark& last);
 
 // The current contents of a partition. `begin` grows with retention, `end` with every append.
 struct PartitionRange {

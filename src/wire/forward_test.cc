@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hex.h"
+#include "fields/files/testing.h"
 #include "fields/testing.h"
 #include "wire/testing.h"
 
@@ -50,6 +51,12 @@ TEST(ForwardMessageTest, BytesAreThoseOfTheTable) {
                                         ToHex(Encode(request.push)));
   EXPECT_EQ(ToHex(fields::Encode(protocol::ForwardReply{7, 300, true, {SliceId(1), SliceId(200)}})),
             "07ac02010201c801");
+}
+
+TEST(ForwardMessageTest, TheDocumentsHaveItsFields) {
+  EXPECT_EQ((fields::PageFault<protocol::ForwardHeader, protocol::DecidedStep, protocol::ForwardReply>(
+                LEAT_FORMATS "frame.md")),
+            "");
 }
 
 TEST(ForwardMessageTest, RefusesWhatIsNotOne) {

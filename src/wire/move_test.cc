@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hex.h"
+#include "fields/files/testing.h"
 #include "fields/testing.h"
 #include "wire/testing.h"
 
@@ -52,6 +53,10 @@ TEST(MoveMessageTest, BytesAreThoseOfTheTable) {
             "02000000000000000000000000000000000000000100000064000000000000000100000001000000010000006e000000"
             "00000000010000006e000000000000009600000000000000000000000000000008000000000000000000000001000000"
             "0800000000000000010446410201000000000000000200000000000000");
+}
+
+TEST(MoveMessageTest, TheDocumentsHaveItsFields) {
+  EXPECT_EQ((fields::PageFault<MoveRequest, MoveReply>(LEAT_FORMATS "frame.md")), "");
 }
 
 TEST(MoveMessageTest, RefusesAStateThatIsTruncatedOrLonger) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hex.h"
+#include "fields/files/testing.h"
 #include "fields/testing.h"
 
 namespace leat::wire {
@@ -59,6 +60,10 @@ TEST(TransferMessageTest, BytesAreThoseOfTheTable) {
             "0700ac020d00000000000000");
   EXPECT_EQ(ToHex(fields::Encode(TransferReply{.sequence = 8, .status = Status(Code::kNotFound, "x")})),
             "08020178000000000000000000");
+}
+
+TEST(TransferMessageTest, TheDocumentsHaveItsFields) {
+  EXPECT_EQ((fields::PageFault<TransferRequest, TransferReply>(LEAT_FORMATS "transfer.md")), "");
 }
 
 TEST(TransferMessageTest, RefusesAnErrorWithNumbers) {
