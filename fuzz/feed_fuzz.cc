@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "feed/messages.h"
+#include "fields/testing.h"
 
 namespace {
 
@@ -27,12 +28,8 @@ void Records(ByteView bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
-  if (const auto request = feed::DecodeRequest(bytes); request.ok())
-    LEAT_CHECK(std::ranges::equal(feed::Encode(*request), bytes));
-  if (const auto reply = feed::DecodeReply(bytes); reply.ok()) {
-    const auto again = feed::DecodeReply(feed::Encode(*reply));
-    LEAT_CHECK(again.ok() && again->ranges == reply->ranges && again->lost.size() == reply->lost.size());
-  }
+  LEAT_CHECK(fields::BytesFault<feed::Request>(bytes).empty());
+  LEAT_CHECK(fields::BytesFault<feed::Reply>(bytes).empty());
   if (const auto scores = feed::DecodeScores(bytes); scores.ok())
     LEAT_CHECK(std::ranges::equal(feed::EncodeScores(*scores), bytes));
   Records(bytes);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "wire/forward.h"
+#include "fields/testing.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"
 #include "wire/messages.h"
@@ -20,11 +20,12 @@ void SameBytes(const Result<Message>& message, ByteView bytes) {
 }
 
 void Handshake(ByteView bytes) {
-  for (const auto port_kind : {wire::PortKind::kControl, wire::PortKind::kServer, wire::PortKind::kMember,
-                               wire::PortKind::kTransfer}) {
-    wire::HandshakeContext context{.port_kind = port_kind, .connects = {}, .accepts = {}};
-    if (const auto nonce = wire::DecodeHello(bytes, port_kind); nonce.ok())
-      LEAT_CHECK(std::ranges::equal(wire::EncodeHello(port_kind, *nonce), bytes));
+  for (const auto kind : {wire::PortKind::kControl, wire::PortKind::kServer, wire::PortKind::kMember,
+                          wire::PortKind::kTransfer}) {
+    const wire::Port port{kind, 0x0123456789abcdef};  // as the seeds have it
+    wire::HandshakeContext context{.port = port, .connects = {}, .accepts = {}};
+    if (const auto nonce = wire::DecodeHello(bytes, port); nonce.ok())
+      LEAT_CHECK(std::ranges::equal(wire::EncodeHello(port, *nonce), bytes));
     if (const auto nonce = wire::CheckChallenge(bytes, context, "token"); nonce.ok()) {
       context.accepts = *nonce;
       LEAT_CHECK(std::ranges::equal(wire::EncodeChallenge(context, "token"), bytes));
@@ -58,10 +59,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Prefix(bytes);
   SameBytes(wire::DecodePushRequest(bytes), bytes);
   SameBytes(wire::DecodePushReply(bytes), bytes);
-  SameBytes(wire::DecodeMoveRequest(bytes), bytes);
-  SameBytes(wire::DecodeMoveReply(bytes), bytes);
   SameBytes(wire::DecodeForwardRequest(bytes), bytes);
-  SameBytes(wire::DecodeForwardReply(bytes), bytes);
+  LEAT_CHECK(fields::BytesFault<protocol::ForwardReply>(bytes).empty());
+  LEAT_CHECK(fields::BytesFault<wire::MoveRequest>(bytes).empty());
+  LEAT_CHECK(fields::BytesFault<wire::MoveReply>(bytes).empty());
   (void)wire::DecodeSliceState(bytes);
   return 0;
 }

@@ -3,17 +3,13 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "fields/testing.h"
 #include "transfer/transfer_machine.h"
 #include "wire/transfer.h"
 
 namespace {
 
 using namespace leat;
-
-template <class Message>
-void SameBytes(const Result<Message>& message, ByteView bytes) {
-  if (message.ok()) LEAT_CHECK(std::ranges::equal(wire::Encode(*message), bytes));
-}
 
 // A reply to each of the first requests of a transfer.
 void Drive(wire::TransferOp op, const wire::TransferReply& reply, uint64_t payload_bytes) {
@@ -41,14 +37,14 @@ void Drive(wire::TransferOp op, const wire::TransferReply& reply, uint64_t paylo
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ByteView bytes{reinterpret_cast<const std::byte*>(data), size};
-  const auto request = wire::DecodeTransferRequest(bytes);
+  const auto request = fields::Decode<wire::TransferRequest>(bytes, "request");
   if (request.ok()) {
     LEAT_CHECK(wire::PayloadBytes(*request) <= wire::kMaxTransferBytes);
     LEAT_CHECK(!request->name.empty() && request->name.size() <= wire::kMaxTransferName);
   }
-  SameBytes(request, bytes);
-  const auto reply = wire::DecodeTransferReply(bytes);
-  SameBytes(reply, bytes);
+  LEAT_CHECK(fields::BytesFault<wire::TransferRequest>(bytes).empty());
+  LEAT_CHECK(fields::BytesFault<wire::TransferReply>(bytes).empty());
+  const auto reply = fields::Decode<wire::TransferReply>(bytes, "reply");
   if (!reply.ok()) return 0;
   for (const auto op : {wire::TransferOp::kRead, wire::TransferOp::kOpenUpload}) {
     Drive(op, *reply, 0);

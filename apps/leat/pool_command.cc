@@ -134,8 +134,7 @@ int RunAgentCommand(PoolArguments a) {
 
 // Throws std::invalid_argument with what the pool says.
 std::string Ask(const PoolArguments& a, PoolKind kind, const std::string& body) {
-  const auto client =
-      control::ControlClient::Make(a.pool, PoolToken(), SecurityOf(a).tls, wire::PortKind::kPool);
+  const auto client = control::ControlClient::Make(a.pool, PoolToken(), SecurityOf(a).tls, pool::PoolPort());
   auto reply = client->Call(protocol::PoolRequest{kind, body}, std::chrono::seconds(10));
   RequireOk(reply.status());
   auto* said = std::get_if<protocol::PoolReply>(&*reply);

@@ -1,14 +1,14 @@
-// Messages between members of a group: frame headers on the tensor plane. Decoders treat input as untrusted
-// and return kDataLoss for malformed headers. Pure and thread-safe.
+// Messages between members of a group: frame headers on the tensor plane. Pure and thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "fields/fields.h"
 #include "protocol/member/peer_connections.h"
 #include "protocol/member/reduction.h"
+#include "wire/handshake.h"
 
 namespace leat::collective {
 
@@ -17,7 +17,7 @@ enum class MessageType : uint8_t {
   kGreet = 64,  // the first on each connection, both ways
   kPiece = 65,
   kReady = 66,
-  kProbe = 67,  // asks whether the peer is alive; header as kReady: the bucket waited for
+  kProbe = 67,  // asks whether the peer is alive
   kAlive = 68,
   kAbort = 69,
 };
@@ -26,7 +26,7 @@ enum class MessageType : uint8_t {
 using protocol::ChannelKind;
 using protocol::Greet;
 
-// A piece of a bucket.
+// A piece of a bucket. Its header has a form of its own, of one size, for speed.
 struct PieceHeader {
   uint64_t bucket = 0;  // counted from 0 within the group
   uint64_t bytes = 0;   // of the whole bucket
@@ -37,6 +37,13 @@ struct PieceHeader {
   friend bool operator==(const PieceHeader&, const PieceHeader&) = default;
 };
 
+// kReady; kProbe: the bucket waited for.
+struct BucketHeader {
+  uint64_t bucket = 0;
+  friend bool operator==(const BucketHeader&, const BucketHeader&) = default;
+};
+LEAT_FIELDS(BucketHeader, (bucket));
+
 struct Alive {
   static constexpr uint32_t kNobody = ~uint32_t{0};
   uint64_t bucket = 0;           // the bucket asked for
@@ -44,25 +51,22 @@ struct Alive {
   uint32_t waits_for = kNobody;  // the rank that this member waits for
   friend bool operator==(const Alive&, const Alive&) = default;
 };
+LEAT_FIELDS(Alive, (bucket), (started), (waits_for));
 
 struct AbortMessage {
   static constexpr uint32_t kNobody = ~uint32_t{0};
-  Code code = Code::kAborted;
+  Status why = Status(Code::kAborted, "");  // an error
   uint32_t lost = kNobody;
-  std::string message;
   friend bool operator==(const AbortMessage&, const AbortMessage&) = default;
 };
+LEAT_FIELDS(AbortMessage, (why, CutTo(4096)), (lost));
+Status Check(const AbortMessage& message);
 
-Bytes Encode(const Greet& message);
 Bytes Encode(const PieceHeader& message);
-Bytes EncodeBucket(uint64_t bucket);  // kReady, kProbe
-Bytes Encode(const Alive& message);
-Bytes Encode(const AbortMessage& message);
-
-Result<Greet> DecodeGreet(ByteView header);
+// Returns kDataLoss for malformed headers.
 Result<PieceHeader> DecodePiece(ByteView header);
-Result<uint64_t> DecodeBucket(ByteView header);
-Result<Alive> DecodeAlive(ByteView header);
-Result<AbortMessage> DecodeAbort(ByteView header);
+
+// The port of a member of a group.
+wire::Port MemberPort();
 
 }  // namespace leat::collective

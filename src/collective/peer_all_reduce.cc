@@ -189,7 +189,7 @@ void PeerAllReduce::Proceed(Running& running) {
         SendPiece(running, action.hop);
         break;
       case ReduceAction::Kind::kReady:
-        group_.SendControl(action.hop.peer, MessageType::kReady, EncodeBucket(index));
+        group_.SendControl(action.hop.peer, MessageType::kReady, fields::Encode(BucketHeader{index}));
         break;
       case ReduceAction::Kind::kFinished:
         return Finish(index);
@@ -415,29 +415,30 @@ void PeerAllReduce::Keep(Memory memory) {
 
 void PeerAllReduce::OnControl(uint32_t peer, MessageType type, ByteView header) {
   if (type == MessageType::kAlive) {
-    const auto alive = DecodeAlive(header);
+    const auto alive = fields::Decode<Alive>(header, "answer of a member");
     if (!alive.ok()) return group_.Stop(alive.status(), peer);
     alive_[peer] = *alive;
     return;
   }
-  const auto bucket = DecodeBucket(header);
-  if (!bucket.ok()) return group_.Stop(bucket.status(), peer);
-  Running* running = Find(*bucket);
+  const auto message = fields::Decode<BucketHeader>(header, "message of a member");
+  if (!message.ok()) return group_.Stop(message.status(), peer);
+  const uint64_t bucket = message->bucket;
+  Running* running = Find(bucket);
   if (type == MessageType::kReady) {
     if (running == nullptr) {
       // Already complete (its pieces arrived although this message was late), or not started.
-      if (*bucket >= next_ && *bucket - next_ <= kMaxAhead) early_ready_.insert({*bucket, peer});
+      if (bucket >= next_ && bucket - next_ <= kMaxAhead) early_ready_.insert({bucket, peer});
       return;
     }
     running->reduction.PeerReady(peer);
     return Proceed(*running);
   }
-  Alive alive{.bucket = *bucket, .started = *bucket < next_};
+  Alive alive{.bucket = bucket, .started = bucket < next_};
   if (running != nullptr) {
     const auto waits_for = running->reduction.WaitsFor();
     if (!waits_for.empty()) alive.waits_for = waits_for.front();
   }
-  group_.SendControl(peer, MessageType::kAlive, Encode(alive));
+  group_.SendControl(peer, MessageType::kAlive, fields::Encode(alive));
 }
 
 void PeerAllReduce::Watch() {
@@ -464,7 +465,8 @@ void PeerAllReduce::CheckDeadline() {
     alive_.clear();
     // All of them: a member that is waited for may itself wait for one that is slow.
     for (uint32_t peer = 0; peer < members(); ++peer) {
-      if (peer != rank()) group_.SendControl(peer, MessageType::kProbe, EncodeBucket(oldest.index));
+      if (peer != rank())
+        group_.SendControl(peer, MessageType::kProbe, fields::Encode(BucketHeader{oldest.index}));
     }
   }
 }

@@ -51,7 +51,7 @@ Result<std::vector<std::span<std::byte>>> Port::OnHeader(Channel& channel, uint8
     return Status(Code::kDataLoss, "the first message is not a greeting of a group");
   if (!channel.connection->peer_roles().Has(net::CertificateRole::kWorker))
     return Status(Code::kPermissionDenied, "only workers may join a group");
-  LEAT_ASSIGN_OR_RETURN(caller->greet, DecodeGreet(header));
+  LEAT_ASSIGN_OR_RETURN(caller->greet, fields::Decode<Greet>(header, "greeting"));
   return std::vector<std::span<std::byte>>{};
 }
 

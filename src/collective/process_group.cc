@@ -96,7 +96,7 @@ void ProcessGroup::Dial(uint32_t peer, ChannelKind kind) {
                          Channel& mine = *PairWith(peer)->channels[Index(kind)];
                          mine.connection = std::move(*connection);
                          mine.Send(static_cast<uint8_t>(MessageType::kGreet),
-                                   Encode(connections_.MyGreet(kind)));
+                                   fields::Encode(connections_.MyGreet(kind)));
                        } else if (connection.status().code() == Code::kUnavailable) {
                          loop_.After(kRedial, [this, here, peer, kind] {
                            if (*here && Forming()) Dial(peer, kind);
@@ -112,7 +112,7 @@ void ProcessGroup::Dial(uint32_t peer, ChannelKind kind) {
 void ProcessGroup::Take(const Greet& greet, std::unique_ptr<Channel> channel) {
   if (!connections_.Accept(greet)) return;
   channel->owner = this;
-  channel->Send(static_cast<uint8_t>(MessageType::kGreet), Encode(connections_.MyGreet(greet.kind)));
+  channel->Send(static_cast<uint8_t>(MessageType::kGreet), fields::Encode(connections_.MyGreet(greet.kind)));
   PairWith(greet.rank)->channels[Index(greet.kind)] = std::move(channel);
   if (formed()) Formed();
 }
@@ -154,7 +154,7 @@ Result<std::vector<std::span<std::byte>>> ProcessGroup::OnHeader(Channel& channe
   if (pair == nullptr || greeting == connections_.greeted(pair->peer, kind))
     return Status(Code::kDataLoss, "an unexpected message on this channel");
   if (greeting) {
-    LEAT_ASSIGN_OR_RETURN(const Greet greet, DecodeGreet(header));
+    LEAT_ASSIGN_OR_RETURN(const Greet greet, fields::Decode<Greet>(header, "greeting"));
     if (!connections_.Answers(pair->peer, greet) || greet.kind != kind || payload_bytes != 0)
       return Status(Code::kDataLoss, "a greeting of another group or rank");
   } else if (kind == ChannelKind::kData) {
@@ -187,10 +187,9 @@ void ProcessGroup::OnMessage(Channel& channel) {
   if (kind == ChannelKind::kData) return user_->OnPiece(peer);
   const Bytes header = std::exchange(control_header_, {});
   if (control_ != MessageType::kAbort) return user_->OnControl(peer, control_, header);
-  const auto word = DecodeAbort(header);
+  const auto word = fields::Decode<AbortMessage>(header, "end of a group");
   if (!word.ok()) return Stop(word.status().With(Name(peer)), peer);
-  Stop({word->code, word->message},
-       word->lost < members() ? std::optional<uint32_t>(word->lost) : std::nullopt);
+  Stop(word->why, word->lost < members() ? std::optional<uint32_t>(word->lost) : std::nullopt);
 }
 
 // ---- the end
@@ -239,8 +238,8 @@ void ProcessGroup::Stop(Status why, std::optional<uint32_t> lost) {
   if (!connections_.End()) return;
   loop_.Cancel(std::exchange(timer_, 0));
   lost_ = lost;
-  const AbortMessage word{why.code(), lost.value_or(AbortMessage::kNobody), why.message()};
-  for (auto& pair : pairs_) SendControl(pair.peer, MessageType::kAbort, Encode(word));
+  const AbortMessage word{why, lost.value_or(AbortMessage::kNobody)};
+  for (auto& pair : pairs_) SendControl(pair.peer, MessageType::kAbort, fields::Encode(word));
   loop_.Post([this, here = here_, why = std::move(why)] {
     if (*here) user_->OnEnded(why);
   });

@@ -124,11 +124,11 @@ struct AuthenticatedChannel {
 class Client final : public ControlClient {
  public:
   Client(const std::string& addresses, const std::string& token, std::shared_ptr<net::TlsIdentity> tls,
-         wire::PortKind port_kind)
+         const wire::Port& port)
       : text_(addresses),
         token_(token),
         tls_(std::move(tls)),
-        port_kind_(port_kind),
+        port_(port),
         addresses_(Split(addresses)),
         random_(std::random_device{}()) {}
 
@@ -282,7 +282,7 @@ class Client final : public ControlClient {
   // Retries until `until`, or until the loop is stopped.
   Result<net::AuthenticatedSocket> Connect(net::Loop& loop, Time until) {
     const auto shared = std::make_shared<net::TransportContext>(
-        loop, net::TransportOptions{.token = token_, .port_kind = port_kind_, .tls = tls_});
+        loop, net::TransportOptions{.token = token_, .port = port_, .tls = tls_});
     Result<net::AuthenticatedSocket> socket = Status(Code::kUnavailable, "not connected");
     std::shared_ptr<void> dial;
     Duration pause = kFirstPause;
@@ -348,7 +348,7 @@ class Client final : public ControlClient {
   const std::string text_;  // all addresses
   const std::string token_;
   const std::shared_ptr<net::TlsIdentity> tls_;
-  const wire::PortKind port_kind_;
+  const wire::Port port_;
   const MonotonicClock clock_;
   mutable std::mutex mutex_;
   Result<std::vector<std::string>> addresses_;  // valid; an error: of those in Make
@@ -365,9 +365,9 @@ class Client final : public ControlClient {
 
 std::unique_ptr<ControlClient> ControlClient::Make(const std::string& addresses, const std::string& token,
                                                    std::shared_ptr<net::TlsIdentity> tls,
-                                                   wire::PortKind port_kind) {
+                                                   const wire::Port& port) {
   QuietGrpc();
-  return std::make_unique<Client>(addresses, token, std::move(tls), port_kind);
+  return std::make_unique<Client>(addresses, token, std::move(tls), port);
 }
 
 }  // namespace leat::control

@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "control/codec.h"
 #include "net/tls/tls_identity.h"
 #include "protocol/messages_control.h"
-#include "wire/handshake.h"
 
 namespace leat::control {
 
@@ -21,10 +21,10 @@ class ControlClient {
  public:
   // Connects on the first call and reconnects as needed. Ignores proxy settings; a numeric address is not
   // resolved, a name at each attempt. `addresses`: one, or several with commas between. With `tls`, the
-  // coordinator's certificate must name the host of its address. `port_kind`: kControl, or kPool for a pool.
+  // coordinator's certificate must name the host of its address. `port`: of a coordinator, or of a pool.
   static std::unique_ptr<ControlClient> Make(const std::string& addresses, const std::string& token,
                                              std::shared_ptr<net::TlsIdentity> tls = nullptr,
-                                             wire::PortKind port_kind = wire::PortKind::kControl);
+                                             const wire::Port& port = ControlPort());
   virtual ~ControlClient() = default;
   // Blocks until the reply or the deadline, and waits for a coordinator that is not listening yet. A request
   // is sent at most once. Returns kUnavailable with the address if the coordinator could not be reached by

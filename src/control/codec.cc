@@ -3,6 +3,7 @@
 #include <string>
 
 #include "fields/codec.h"
+#include "fields/description.h"
 
 namespace leat::control {
 namespace {
@@ -30,6 +31,10 @@ Result<protocol::ControlRequest> ParseRequest(ByteView bytes) {
 
 Result<protocol::ControlReply> ParseReply(ByteView bytes) {
   return Parse<protocol::ControlReply>(bytes, "control reply");
+}
+
+wire::Port ControlPort() {
+  return {wire::PortKind::kControl, fields::HashOf<protocol::ControlRequest, protocol::ControlReply>()};
 }
 
 }  // namespace leat::control

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "protocol/messages_control.h"
+#include "wire/handshake.h"
 
 namespace leat::control {
 
@@ -18,5 +19,8 @@ Bytes Serialize(const protocol::ControlReply& reply);
 
 Result<protocol::ControlRequest> ParseRequest(ByteView bytes);
 Result<protocol::ControlReply> ParseReply(ByteView bytes);
+
+// The port of a coordinator.
+wire::Port ControlPort();
 
 }  // namespace leat::control

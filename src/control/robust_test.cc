@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 constexpr std::string_view kToken = "the job's token";
 constexpr std::string_view kPreface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 constexpr size_t kOpenAtOnce = 64;
-const std::string kHello(AsText(wire::EncodeHello(wire::PortKind::kControl, {})));
+const std::string kHello(AsText(wire::EncodeHello(ControlPort(), {})));
 
 // ---- the part of HTTP/2 (RFC 9113) and HPACK (RFC 7541, literals only) that begins a call
 
@@ -68,7 +68,7 @@ std::string BeginCall() {
 
 // The handshake that precedes HTTP/2.
 Status Handshake(int fd, std::string_view token = kToken) {
-  return net::testing::RawHandshake(fd, token, wire::PortKind::kControl);
+  return net::testing::RawHandshake(fd, token, ControlPort());
 }
 
 // A gRPC message: uncompressed, its length, its bytes.

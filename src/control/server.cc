@@ -271,11 +271,11 @@ class RoleServer {
 class Server final : public ControlServer {
  public:
   Server(ControlServer::Handler handler, const std::string& token, const ControlServer::Limits& limits,
-         std::shared_ptr<net::TlsIdentity> tls, wire::PortKind port_kind)
+         std::shared_ptr<net::TlsIdentity> tls, const wire::Port& port)
       : handler_(std::move(handler)),
         shared_(std::make_shared<net::TransportContext>(
             loop_, net::TransportOptions{.token = token,
-                                         .port_kind = port_kind,
+                                         .port = port,
                                          .tls = std::move(tls),
                                          .max_connections = limits.connections,
                                          .max_connections_of_host = limits.connections_of_host})) {}
@@ -386,9 +386,9 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& a
                                                             const std::string& token, Handler handler,
                                                             const Limits& limits,
                                                             std::shared_ptr<net::TlsIdentity> tls,
-                                                            wire::PortKind port_kind) {
+                                                            const wire::Port& port) {
   QuietGrpc();
-  auto server = std::make_unique<Server>(std::move(handler), token, limits, std::move(tls), port_kind);
+  auto server = std::make_unique<Server>(std::move(handler), token, limits, std::move(tls), port);
   LEAT_RETURN_IF_ERROR(server->Listen(address));
   return std::unique_ptr<ControlServer>(std::move(server));
 }

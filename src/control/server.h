@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "base/status.h"
+#include "control/codec.h"
 #include "net/tls/tls_identity.h"
 #include "protocol/messages_control.h"
-#include "wire/handshake.h"
 
 namespace leat::control {
 
@@ -33,13 +33,13 @@ class ControlServer {
     uint32_t connections = 16384;
     uint32_t connections_of_host = 4096;
   };
-  // `address` is "host:port"; port 0 selects a free port. `port_kind`: kControl, or kPool. Returns
+  // `address` is "host:port"; port 0 selects a free port. `port`: of a coordinator, or of a pool. Returns
   // kInvalidArgument for a malformed address, and kUnavailable with the address and the system's reason if it
   // cannot be bound.
   static Result<std::unique_ptr<ControlServer>> Start(const std::string& address, const std::string& token,
                                                       Handler handler, const Limits& limits,
                                                       std::shared_ptr<net::TlsIdentity> tls = nullptr,
-                                                      wire::PortKind port_kind = wire::PortKind::kControl);
+                                                      const wire::Port& port = ControlPort());
   static Result<std::unique_ptr<ControlServer>> Start(const std::string& address, const std::string& token,
                                                       Handler handler) {
     return Start(address, token, std::move(handler), Limits());

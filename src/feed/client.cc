@@ -55,7 +55,7 @@ Status Client::Attempt(const Request& request, ByteView sent, Time until) {
     parts.push_back(sent);
   }
   answered_ = false;
-  connection_->Send(static_cast<uint8_t>(FrameType::kRequest), Encode(numbered), std::move(parts));
+  connection_->Send(static_cast<uint8_t>(FrameType::kRequest), fields::Encode(numbered), std::move(parts));
   const Time answer_by = std::min(until, loop_.Now() + options_.reply_timeout);
   LEAT_RETURN_IF_ERROR(Await(answer_by, [this] { return answered_ || closed_; }));
   if (!answered_) return *closed_;
@@ -118,7 +118,7 @@ Result<std::vector<std::span<std::byte>>> Client::OnHeader(net::Connection&, uin
     return Status(Code::kDataLoss, "unexpected frame type " + std::to_string(type));
   if (payload_bytes > kMaxPayload)
     return Status(Code::kDataLoss, "a reply of " + std::to_string(payload_bytes) + " bytes");
-  LEAT_ASSIGN_OR_RETURN(reply_, DecodeReply(header));
+  LEAT_ASSIGN_OR_RETURN(reply_, fields::Decode<Reply>(header, "reply of a feed"));
   if (answered_ || reply_.sequence != sequence_)
     return Status(Code::kDataLoss, "a reply to no request: " + std::to_string(reply_.sequence));
   payload_.resize(payload_bytes);

@@ -33,10 +33,8 @@ namespace {
 using ::testing::HasSubstr;
 
 net::TransportOptions Options(std::shared_ptr<net::TlsIdentity> tls = nullptr) {
-  return {.token = "token",
-          .port_kind = wire::PortKind::kFeed,
-          .tls = std::move(tls),
-          .stall_timeout = std::chrono::seconds(2)};
+  return {
+      .token = "token", .port = FeedPort(), .tls = std::move(tls), .stall_timeout = std::chrono::seconds(2)};
 }
 
 // A feed on a thread.
@@ -130,12 +128,12 @@ class FakeFeed final : public net::Receiver {
  private:
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView header,
                                                      uint64_t) override {
-    LEAT_ASSIGN_OR_RETURN(request_, DecodeRequest(header));
+    LEAT_ASSIGN_OR_RETURN(request_, fields::Decode<Request>(header, "request"));
     return std::vector<std::span<std::byte>>();
   }
   void OnMessage(net::Connection& connection) override {
     auto answer = std::make_shared<std::pair<Reply, Bytes>>(answer_(request_));
-    connection.Send(static_cast<uint8_t>(FrameType::kReply), Encode(answer->first), {answer->second},
+    connection.Send(static_cast<uint8_t>(FrameType::kReply), fields::Encode(answer->first), {answer->second},
                     [answer](const Status&) {});
   }
   void OnClosed(net::Connection&, const Status&) override {}
@@ -551,7 +549,7 @@ TEST_F(FeedTest, APeerThatAsksAgainBeforeTheReplyLosesItsConnection) {
     for (uint64_t i = 1; i <= kRequests; ++i) {
       const Request request{
           .sequence = i, .kind = RequestKind::kAsset, .end = Server::kMaxAssetBytes, .name = "a"};
-      connection->Send(static_cast<uint8_t>(FrameType::kRequest), Encode(request), {});
+      connection->Send(static_cast<uint8_t>(FrameType::kRequest), fields::Encode(request), {});
     }
   });
   ASSERT_TRUE(net::testing::RunUntil(

@@ -4,191 +4,26 @@
 #include <cstring>
 #include <optional>
 
+#include "fields/codec.h"
+#include "fields/description.h"
+
 namespace leat::feed {
 namespace {
 
-constexpr uint32_t kMaxName = 4096;
-constexpr uint32_t kMaxText = 4096;
-constexpr size_t kMaxAttributes = 256;
-constexpr uint8_t kLastCode = static_cast<uint8_t>(Code::kInternal);
-
-// A reason never makes a header too long.
-std::string_view Short(std::string_view text) {
-  return text.substr(0, kMaxText);
-}
-
-constexpr uint64_t kMarkBytes = 3 * 8;
-
-void Put(const stream::LabelMark& mark, ByteWriter* out) {
-  out->Put(mark.events);
-  out->Put(mark.labels_begin);
-  out->Put(mark.labels_end);
-}
-
-stream::LabelMark GetMark(ByteReader* in) {
-  stream::LabelMark mark;
-  mark.events = in->Get<uint64_t>();
-  mark.labels_begin = in->Get<uint64_t>();
-  mark.labels_end = in->Get<uint64_t>();
-  if (mark.labels_begin > mark.labels_end) in->Fail();
-  return mark;
-}
-
-}  // namespace
-
-bool Follows(const stream::LabelMark& mark, const stream::LabelMark& last) {
-  return mark.events > last.events && mark.labels_begin >= last.labels_begin &&
-         mark.labels_end >= last.labels_end;
-}
-
-Bytes Encode(const Request& request) {
-  ByteWriter out;
-  out.Put(request.sequence);
-  out.Put(request.content);
-  out.Put(request.kind);
-  out.Put(request.partition);
-  out.Put(request.begin);
-  out.Put(request.end);
-  out.PutString(request.name);
-  out.Put(static_cast<uint32_t>(request.wanted.size()));
-  for (const auto& attribute : request.wanted) {
-    out.Put(attribute.kind);
-    out.PutString(attribute.header);
-  }
-  out.Put(static_cast<uint32_t>(request.offsets.size()));
-  for (const uint64_t offset : request.offsets) out.Put(offset);
-  out.Put(request.labels_begin);
-  out.Put(request.labels_end);
-  out.Put(static_cast<uint32_t>(request.marks.size()));
-  for (const KnownMarks& known : request.marks) {
-    Put(known.last, &out);
-    out.Put(known.room);
-  }
-  out.Put(request.checksum);
-  return out.Take();
-}
-
-Result<Request> DecodeRequest(ByteView header) {
-  ByteReader in(header);
-  Request request;
-  request.sequence = in.Get<uint64_t>();
-  request.content = in.Get<uint64_t>();
-  const auto kind = in.Get<uint8_t>();
-  request.partition = in.Get<uint32_t>();
-  request.begin = in.Get<uint64_t>();
-  request.end = in.Get<uint64_t>();
-  request.name = in.GetString(kMaxName);
-  constexpr uint64_t kLeastAttributeBytes = 1 + 4;
-  for (uint32_t i = 0, n = in.GetCount(kLeastAttributeBytes); i < n; ++i) {
-    const auto attribute = in.Get<uint8_t>();
-    if (attribute < static_cast<uint8_t>(stream::Attribute::Kind::kKey) ||
-        attribute > static_cast<uint8_t>(stream::Attribute::Kind::kLabel) || i >= kMaxAttributes)
-      in.Fail();
-    request.wanted.push_back({static_cast<stream::Attribute::Kind>(attribute), in.GetString(kMaxText)});
-  }
-  for (uint32_t i = 0, n = in.GetCount(sizeof(uint64_t)); i < n; ++i)
-    request.offsets.push_back(in.Get<uint64_t>());
-  request.labels_begin = in.Get<uint64_t>();
-  request.labels_end = in.Get<uint64_t>();
-  if (request.labels_begin > request.labels_end) in.Fail();
-  for (uint32_t i = 0, n = in.GetCount(kMarkBytes + sizeof(uint64_t)); i < n; ++i) {
-    const auto last = GetMark(&in);
-    request.marks.push_back({last, in.Get<uint64_t>()});
-  }
-  request.checksum = in.Get<uint64_t>();
-  if (!in.Done()) return Status(Code::kDataLoss, "malformed request to a feed");
-  if (kind < static_cast<uint8_t>(RequestKind::kRanges) || kind > static_cast<uint8_t>(RequestKind::kScores))
-    return Status(Code::kDataLoss, "unknown kind of request to a feed: " + std::to_string(kind));
-  request.kind = static_cast<RequestKind>(kind);
-  return request;
-}
-
-Bytes Encode(const Reply& reply) {
-  ByteWriter out;
-  out.Put(reply.sequence);
-  out.Put(static_cast<uint8_t>(reply.status.code()));
-  out.PutString(Short(reply.status.message()));
-  out.Put(reply.checksum);
-  out.Put(static_cast<uint32_t>(reply.ranges.size()));
-  for (const auto& range : reply.ranges) {
-    out.Put(range.partition);
-    out.Put(range.begin);
-    out.Put(range.end);
-    out.Put(static_cast<uint8_t>(range.sealed));
-    out.Put(static_cast<uint32_t>(range.marks.size()));
-    for (const auto& mark : range.marks) Put(mark, &out);
-    out.PutString(Short(range.unasked));
-  }
-  out.Put(reply.fingerprint);
-  out.Put(reply.records);
-  out.Put(static_cast<uint32_t>(reply.lost.size()));
-  for (const auto& lost : reply.lost) {
-    out.Put(static_cast<uint64_t>(lost.begin));
-    out.Put(static_cast<uint64_t>(lost.end));
-    out.PutString(Short(lost.reason));
-  }
-  out.Put(static_cast<uint32_t>(reply.absent.size()));
-  for (const auto& absent : reply.absent) {
-    out.Put(static_cast<uint64_t>(absent.begin));
-    out.Put(static_cast<uint64_t>(absent.end));
-  }
-  out.Put(reply.expired);
-  return out.Take();
-}
-
-Result<Reply> DecodeReply(ByteView header) {
-  ByteReader in(header);
-  Reply reply;
-  reply.sequence = in.Get<uint64_t>();
-  const auto code = in.Get<uint8_t>();
-  std::string message = in.GetString(kMaxText);
-  if (code > kLastCode) in.Fail();
-  if (in.ok() && code != 0) reply.status = Status(static_cast<Code>(code), std::move(message));
-  reply.checksum = in.Get<uint64_t>();
-  constexpr uint64_t kLeastRangeBytes = 4 + 8 + 8 + 1 + 4 + 4;
-  for (uint32_t i = 0, n = in.GetCount(kLeastRangeBytes); i < n; ++i) {
-    stream::PartitionRange range;
-    range.partition = in.Get<uint32_t>();
-    range.begin = in.Get<uint64_t>();
-    range.end = in.Get<uint64_t>();
-    range.sealed = in.Get<uint8_t>() != 0;
-    if (range.partition != i || range.begin > range.end) in.Fail();
-    for (uint32_t m = 0, marks = in.GetCount(kMarkBytes); m < marks; ++m) {
-      const stream::LabelMark mark = GetMark(&in);
-      if (!range.marks.empty() && !Follows(mark, range.marks.back())) in.Fail();
-      range.marks.push_back(mark);
-    }
-    range.unasked = in.GetString(kMaxText);
-    reply.ranges.push_back(std::move(range));
-  }
-  reply.fingerprint = in.Get<uint64_t>();
-  reply.records = in.Get<uint32_t>();
-  constexpr uint64_t kLeastLostBytes = 8 + 8 + 4;
+// Spans of a reply's records ascend. Adds up the records that they have.
+template <class Spans>
+Status CheckSpans(const char* field, const Spans& spans, const Reply& reply, uint64_t* sum) {
   uint64_t last = 0;
-  for (uint32_t i = 0, n = in.GetCount(kLeastLostBytes); i < n; ++i) {
-    const auto begin = in.Get<uint64_t>(), end = in.Get<uint64_t>();
-    std::string reason = in.GetString(kMaxText);
-    if (begin < last || end <= begin || end > reply.records) in.Fail();
-    last = end;
-    reply.lost.push_back({begin, end, std::move(reason)});
+  for (const auto& span : spans) {
+    if (span.begin < last || span.end <= span.begin || span.end > reply.records)
+      return {Code::kDataLoss, field + (" has records " + std::to_string(span.begin)) + " to " +
+                                   std::to_string(span.end) + " of " + std::to_string(reply.records) +
+                                   ", behind " + std::to_string(last)};
+    *sum += span.end - span.begin;
+    last = span.end;
   }
-  constexpr uint64_t kAbsentBytes = 8 + 8;
-  last = 0;
-  uint64_t absent = 0;
-  for (uint32_t i = 0, n = in.GetCount(kAbsentBytes); i < n; ++i) {
-    const auto begin = in.Get<uint64_t>(), end = in.Get<uint64_t>();
-    if (begin < last || end <= begin || end > reply.records) in.Fail();
-    last = end;
-    absent += end - begin;
-    reply.absent.push_back({begin, end});
-  }
-  reply.expired = in.Get<uint64_t>();
-  if (reply.expired > absent) in.Fail();
-  if (!in.Done()) return Status(Code::kDataLoss, "malformed reply of a feed");
-  return reply;
+  return {};
 }
-
-namespace {
 
 template <class T>
 void Append(const T& value, Bytes* payload) {
@@ -218,6 +53,19 @@ bool TakeTexts(ByteView* payload, uint32_t count, uint32_t base, Texts* texts) {
 }
 
 }  // namespace
+
+Status Check(const Reply& reply) {
+  for (size_t i = 0; i < reply.ranges.size(); ++i) {
+    if (const uint32_t partition = reply.ranges[i].partition; partition != i)
+      return {Code::kDataLoss, "ranges[" + std::to_string(i) + "].partition is " + std::to_string(partition)};
+  }
+  uint64_t lost = 0, absent = 0;
+  LEAT_RETURN_IF_ERROR(CheckSpans("lost", reply.lost, reply, &lost));
+  LEAT_RETURN_IF_ERROR(CheckSpans("absent", reply.absent, reply, &absent));
+  if (reply.expired <= absent) return {};
+  return {Code::kDataLoss,
+          "expired is " + std::to_string(reply.expired) + " of " + std::to_string(absent) + " absent"};
+}
 
 Bytes EncodeRecords(const stream::RecordBatch& records) {
   Bytes payload;
@@ -318,4 +166,12 @@ Result<std::vector<protocol::RunScores>> DecodeScores(ByteView payload) {
   return scores;
 }
 
+wire::Port FeedPort() {
+  return {wire::PortKind::kFeed, fields::HashOf<Request, Reply>()};
+}
+
 }  // namespace leat::feed
+
+namespace leat {
+LEAT_CODECS(feed::Request, feed::Reply);
+}

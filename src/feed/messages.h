@@ -1,7 +1,7 @@
 // Requests to a feed and its replies: headers of frames on the tensor plane (docs/formats/feed.md).
 //
-// All functions are pure and thread-safe. Decoders treat input as untrusted and return kDataLoss on a
-// violation.
+// All functions are pure and thread-safe. Decoders of payloads treat input as untrusted and return kDataLoss
+// on a violation.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,10 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "fields/fields.h"
 #include "protocol/predictions/publisher.h"
 #include "stream/source.h"
+#include "wire/handshake.h"
 
 namespace leat::feed {
 
@@ -30,6 +32,9 @@ enum class RequestKind : uint8_t {
   kFingerprint = 10,  // a partition, of the last record before `end`
   kScores = 11,       // the payload has scores for the predictions that the feed publishes
 };
+LEAT_ENUM(RequestKind, (kRanges, "ranges"), (kRecords, "records"), (kSync, "sync"), (kAdvance, "advance"),
+          (kPin, "pin"), (kUnpin, "unpin"), (kAsset, "asset"), (kDescribe, "describe"), (kCommit, "commit"),
+          (kFingerprint, "fingerprint"), (kScores, "scores"));
 
 // Which marks of a partition the sender wants (stream::Source::WantMarks).
 struct KnownMarks {
@@ -37,6 +42,7 @@ struct KnownMarks {
   uint64_t room = 0;
   friend bool operator==(const KnownMarks&, const KnownMarks&) = default;
 };
+LEAT_FIELDS(KnownMarks, (last), (room));
 
 struct Request {
   uint64_t sequence = 0;  // the reply has the same
@@ -54,6 +60,9 @@ struct Request {
   uint64_t checksum = 0;          // of the payload; only kScores has one
   friend bool operator==(const Request&, const Request&) = default;
 };
+LEAT_FIELDS(Request, (sequence), (content, Fixed), (kind), (partition), (begin), (end), (name, AtMost(4096)),
+            (wanted, AtMost(256)), (offsets, AtMost(1 << 20)), (labels_begin),
+            (labels_end, AtLeast(self.labels_begin)), (marks, AtMost(1 << 20)), (checksum, Fixed));
 
 struct Reply {
   uint64_t sequence = 0;
@@ -69,20 +78,18 @@ struct Reply {
   std::vector<stream::RecordBatch::Absent> absent;
   uint64_t expired = 0;  // of the absent ones: removed by retention
 };
-
-// Whether a mark may come after another one (stream::PartitionRange::marks).
-bool Follows(const stream::LabelMark& mark, const stream::LabelMark& last);
-
-Bytes Encode(const Request& request);
-Bytes Encode(const Reply& reply);
-Result<Request> DecodeRequest(ByteView header);
-Result<Reply> DecodeReply(ByteView header);
+LEAT_FIELDS(Reply, (sequence), (status, CutTo(4096)), (checksum, Fixed), (ranges, AtMost(1 << 20)),
+            (fingerprint, Fixed), (records), (lost, AtMost(1 << 20)), (absent, AtMost(1 << 20)), (expired));
+Status Check(const Reply& reply);
 
 // The payload of a reply with these records.
 Bytes EncodeRecords(const stream::RecordBatch& records);
 // Appends a payload's `count` records to `out`, which has no padding. The payload has the attributes that
 // `out` wants.
 Status DecodeRecords(ByteView payload, uint32_t count, stream::RecordBatch* out);
+
+// The port of a feed.
+wire::Port FeedPort();
 
 // The payload of kScores.
 Bytes EncodeScores(const std::vector<protocol::RunScores>& scores);

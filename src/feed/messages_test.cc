@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/hex.h"
+#include "fields/files/testing.h"
+#include "fields/testing.h"
 #include "stream/testing.h"
 
 namespace leat::feed {
@@ -18,40 +21,36 @@ Reply FullReply() {
   return reply;
 }
 
-TEST(FeedMessages, ComeBackWhole) {
-  const Request request{
-      .sequence = 1,
-      .content = 2,
-      .kind = RequestKind::kPin,
-      .partition = 3,
-      .begin = 4,
-      .end = 5,
-      .name = "job@directory",
-      .wanted = {{stream::Attribute::Kind::kKey, ""}, {stream::Attribute::Kind::kHeader, "shop"}},
-      .offsets = {6, 0},
-      .labels_begin = 9,
-      .labels_end = 10,
-      .marks = {{{11, 12, 13}, 14}, {}},
-      .checksum = 8};
-  const auto back = DecodeRequest(Encode(request));
-  ASSERT_TRUE(back.ok());
-  EXPECT_EQ(*back, request);
+Request FullRequest() {
+  return {.sequence = 1,
+          .content = 2,
+          .kind = RequestKind::kPin,
+          .partition = 3,
+          .begin = 4,
+          .end = 5,
+          .name = "job@directory",
+          .wanted = {{stream::Attribute::Kind::kKey, ""}, {stream::Attribute::Kind::kHeader, "shop"}},
+          .offsets = {6, 0},
+          .labels_begin = 9,
+          .labels_end = 10,
+          .marks = {{{11, 12, 13}, 14}, {}},
+          .checksum = 8};
+}
 
-  const Reply reply = FullReply();
-  const auto again = DecodeReply(Encode(reply));
-  ASSERT_TRUE(again.ok()) << again.status().ToString();
-  EXPECT_EQ(again->sequence, 7u);
-  EXPECT_EQ(again->status, reply.status);
-  EXPECT_EQ(again->checksum, 99u);
-  EXPECT_EQ(again->ranges, reply.ranges);
-  EXPECT_EQ(again->fingerprint, 1234u);
-  EXPECT_EQ(again->records, 10u);
-  ASSERT_EQ(again->lost.size(), 2u);
-  EXPECT_EQ(again->lost[0].begin, 2u);
-  EXPECT_EQ(again->lost[0].end, 4u);
-  EXPECT_EQ(again->lost[0].reason, "damaged");
-  EXPECT_EQ(again->absent, reply.absent);
-  EXPECT_EQ(again->expired, 3u);
+TEST(FeedMessages, ComeBackWhole) {
+  EXPECT_EQ(fields::CodecFault(FullRequest()), "");
+  EXPECT_EQ(fields::CodecFault<Request>(100), "");
+  EXPECT_EQ(fields::CodecFault(FullReply()), "");
+  EXPECT_EQ(fields::CodecFault(Reply()), "");
+}
+
+TEST(FeedMessages, BytesAreThoseOfTheTable) {
+  EXPECT_EQ(ToHex(fields::Encode(FullRequest())),
+            "010200000000000000050304050d6a6f62406469726563746f7279020100030473686f70020600090a020b0c0d0e0000"
+            "00000800000000000000");
+  EXPECT_EQ(ToHex(fields::Encode(FullReply())),
+            "070204676f6e6563000000000000000200050a00030600030900030a0207000100000100096e6f206c6561646572d204"
+            "0000000000000a0202040764616d61676564040500020001050a03");
 }
 
 protocol::RunScores SomeScores(uint32_t run, uint32_t width) {
@@ -89,51 +88,78 @@ TEST(FeedMessages, ScoresComeBackWholeOrNotAtAll) {
   EXPECT_EQ(DecodeScores(EncodeScores({wrong})).status().code(), Code::kDataLoss);
 }
 
-TEST(FeedMessages, MalformedOnesAreDataLoss) {
-  const Bytes request = Encode(Request{}), reply = Encode(FullReply());
-  for (size_t size = 0; size < request.size(); ++size)
-    EXPECT_EQ(DecodeRequest(ByteView(request).first(size)).status().code(), Code::kDataLoss) << size;
-  for (size_t size = 0; size < reply.size(); ++size)
-    EXPECT_EQ(DecodeReply(ByteView(reply).first(size)).status().code(), Code::kDataLoss) << size;
+TEST(FeedMessages, TheDocumentsHaveItsFields) {
+  EXPECT_EQ((fields::PageFault<Request, Reply, stream::PartitionRange, stream::RecordBatch::Lost>(LEAT_FORMATS
+                                                                                                  "feed.md")),
+            "");
+}
+
+TEST(FeedMessages, ARequestThatBreaksItsRulesIsRefused) {
+  const auto error = [](auto change) {
+    Request request = FullRequest();
+    change(&request);
+    const auto read = fields::Decode<Request>(fields::Encode(request), "request");
+    EXPECT_EQ(read.status().code(), Code::kDataLoss);
+    return read.status().message();
+  };
   for (const uint8_t kind : {0, 12, 255}) {
-    const Bytes bytes = Encode(Request{.kind = static_cast<RequestKind>(kind)});
-    EXPECT_EQ(DecodeRequest(bytes).status().code(), Code::kDataLoss) << int{kind};
+    EXPECT_EQ(error([kind](auto* r) { r->kind = static_cast<RequestKind>(kind); }),
+              "request: kind is " + std::to_string(kind));
   }
-  for (const uint8_t attribute : {0, 5}) {
-    const Bytes bytes = Encode(Request{.wanted = {{static_cast<stream::Attribute::Kind>(attribute), ""}}});
-    EXPECT_EQ(DecodeRequest(bytes).status().code(), Code::kDataLoss) << int{attribute};
+  for (const uint8_t kind : {0, 5}) {
+    EXPECT_EQ(error([kind](auto* r) { r->wanted[1].kind = static_cast<stream::Attribute::Kind>(kind); }),
+              "request: wanted[1].kind is " + std::to_string(kind));
   }
-  const Bytes many = Encode(Request{.wanted = std::vector<stream::Attribute>(257)});
-  EXPECT_EQ(DecodeRequest(many).status().code(), Code::kDataLoss);
-  EXPECT_FALSE(DecodeRequest(Encode(Request{.labels_begin = 2, .labels_end = 1})).ok());
-  EXPECT_FALSE(DecodeRequest(Encode(Request{.marks = {{{5, 2, 1}, 0}}})).ok());
-  Reply wrong = FullReply();
-  for (const stream::LabelMark mark : {stream::LabelMark{9, 2, 7}, {10, 0, 2}, {10, 8, 7}}) {
-    wrong = FullReply();
-    wrong.ranges[0].marks[2] = mark;
-    EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << mark.events << " " << mark.labels_begin;
+  EXPECT_EQ(error([](auto* r) { r->wanted.resize(257); }), "request: wanted has 257 elements, at most 256");
+  EXPECT_EQ(error([](auto* r) { r->wanted[0].header.resize(4097); }),
+            "request: wanted[0].header has 4097 bytes, at most 4096");
+  EXPECT_EQ(error([](auto* r) { r->name.resize(4097); }), "request: name has 4097 bytes, at most 4096");
+  EXPECT_EQ(error([](auto* r) { r->labels_end = 8; }), "request: labels_end is 8, at least 9");
+  EXPECT_EQ(error([](auto* r) {
+              r->marks[0].last = {5, 2, 1};
+            }),
+            "request: marks[0].last.labels_end is 1, at least 2");
+}
+
+TEST(FeedMessages, AReplyThatBreaksItsRulesIsRefused) {
+  const auto error = [](auto change) {
+    Reply reply = FullReply();
+    change(&reply);
+    const auto read = fields::Decode<Reply>(fields::Encode(reply), "reply");
+    EXPECT_EQ(read.status().code(), Code::kDataLoss);
+    return read.status().message();
+  };
+  for (const stream::LabelMark mark : {stream::LabelMark{9, 2, 7}, {10, 0, 2}}) {
+    EXPECT_EQ(error([mark](auto* r) { r->ranges[0].marks[2] = mark; }),
+              "reply: ranges[0]: marks[2] does not follow the mark before it");
   }
-  wrong = FullReply();
-  wrong.ranges[0].marks[1].labels_begin = 3;
-  EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "labels do not go back";
-  wrong = FullReply();
-  wrong.ranges[1].partition = 3;
-  EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "partitions are in order";
-  wrong = FullReply();
-  wrong.lost[1].begin = 3;
-  EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "lost records overlap";
-  wrong = FullReply();
-  wrong.lost[1].end = 11;
-  EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "lost records beyond the last";
-  wrong = FullReply();
-  wrong.expired = 7;
-  EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "more than are absent";
-  wrong = FullReply();
-  wrong.absent[1].begin = 0;
-  EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "absent records overlap";
-  wrong = FullReply();
-  wrong.absent[1].end = 11;
-  EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "absent records beyond the last";
+  EXPECT_EQ(error([](auto* r) {
+              r->ranges[0].marks[2] = {10, 8, 7};
+            }),
+            "reply: ranges[0].marks[2].labels_end is 7, at least 8");
+  EXPECT_EQ(error([](auto* r) { r->ranges[0].marks[1].labels_begin = 3; }),
+            "reply: ranges[0]: marks[2] does not follow the mark before it");
+  EXPECT_EQ(error([](auto* r) { r->ranges[0].end = 4; }), "reply: ranges[0].end is 4, at least 5");
+  EXPECT_EQ(error([](auto* r) { r->ranges[1].partition = 3; }), "reply: ranges[1].partition is 3");
+  EXPECT_EQ(error([](auto* r) { r->lost[1].begin = 3; }), "reply: lost has records 3 to 5 of 10, behind 4");
+  EXPECT_EQ(error([](auto* r) { r->lost[1].end = 4; }), "reply: lost has records 4 to 4 of 10, behind 4");
+  EXPECT_EQ(error([](auto* r) { r->lost[1].end = 11; }), "reply: lost has records 4 to 11 of 10, behind 4");
+  EXPECT_EQ(error([](auto* r) { r->absent[1].begin = 0; }),
+            "reply: absent has records 0 to 10 of 10, behind 1");
+  EXPECT_EQ(error([](auto* r) { r->absent[1].end = 11; }),
+            "reply: absent has records 5 to 11 of 10, behind 1");
+  EXPECT_EQ(error([](auto* r) { r->expired = 7; }), "reply: expired is 7 of 6 absent");
+}
+
+TEST(FeedMessages, LongReasonsAreCutOff) {
+  Reply reply{.status = Status(Code::kNotFound, std::string(5000, 'x'))};
+  reply.ranges = {{.unasked = std::string(5000, 'x')}};
+  reply.records = 1;
+  reply.lost = {{0, 1, std::string(5000, 'x')}};
+  const auto read = fields::Decode<Reply>(fields::Encode(reply), "reply");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  for (const std::string& reason : {read->status.message(), read->ranges[0].unasked, read->lost[0].reason})
+    EXPECT_EQ(reason.size(), 4096u);
 }
 
 TEST(FeedMessages, AttributesComeWithTheirRecords) {

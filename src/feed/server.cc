@@ -54,7 +54,7 @@ class Server::Session final : public net::Receiver {
     if (type != static_cast<uint8_t>(FrameType::kRequest))
       return Status(Code::kDataLoss, "a feed takes requests only");
     if (*sending_) return Status(Code::kResourceExhausted, "a second request before the reply to the first");
-    LEAT_ASSIGN_OR_RETURN(request_, DecodeRequest(header));
+    LEAT_ASSIGN_OR_RETURN(request_, fields::Decode<Request>(header, "request to a feed"));
     const uint64_t limit = request_.kind == RequestKind::kScores ? kMaxScoreBytes : 0;
     if (payload_bytes > limit)
       return Status(Code::kDataLoss, "a request with a payload of " + std::to_string(payload_bytes) +
@@ -73,7 +73,7 @@ class Server::Session final : public net::Receiver {
     *sending_ = true;
     std::vector<ByteView> parts;
     if (!payload->empty()) parts.emplace_back(*payload);
-    connection_->Send(static_cast<uint8_t>(FrameType::kReply), Encode(reply), std::move(parts),
+    connection_->Send(static_cast<uint8_t>(FrameType::kReply), fields::Encode(reply), std::move(parts),
                       [payload, sending = sending_](const Status&) { *sending = false; });
   }
 

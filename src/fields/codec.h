@@ -72,7 +72,7 @@ class Writer {
       PutText(value, rules...);
     } else if constexpr (std::is_same_v<T, Status>) {
       out_.Put(static_cast<uint8_t>(value.code()));
-      if (!value.ok()) PutText(AsBytes(value.message()), CutTo{kMostStatusText});
+      if (!value.ok()) PutText(AsBytes(value.message()), rules..., CutTo{kMostStatusText});
     } else if constexpr (kIsOptional<T>) {
       out_.Put(static_cast<uint8_t>(static_cast<bool>(value)));
       if (value) Put(*value, rules...);
@@ -166,7 +166,7 @@ class Reader {
       const ByteView text = GetText(rules...);
       value->assign(text.begin(), text.end());
     } else if constexpr (std::is_same_v<T, Status>) {
-      GetStatus(value);
+      GetStatus(value, rules...);
     } else if constexpr (kIsOptional<T>) {
       bool there = false;
       Get(&there);
@@ -187,7 +187,8 @@ class Reader {
       VisitFields(*value, *this);
     }
     if (!in_.ok()) Fail("is cut off");
-    if (ok()) error_.Keep(CheckValue(*value, rules...));
+    if (!ok()) return;
+    if (std::string wrong = CheckValue(*value, rules...); !wrong.empty()) Fail(std::move(wrong));
   }
 
   bool ok() const { return error_.ok(); }
@@ -233,13 +234,15 @@ class Reader {
     return in_.GetRaw(size);
   }
 
-  void GetStatus(Status* value) {
+  template <class... Rules>
+  void GetStatus(Status* value, const Rules&... rules) {
     const auto code = in_.Get<uint8_t>();
     if (code > static_cast<uint8_t>(Code::kInternal)) return Fail("has code " + std::to_string(code));
     if (code == 0) {
       *value = {};
     } else {
-      *value = Status(static_cast<Code>(code), std::string(AsText(GetText(CutTo{kMostStatusText}))));
+      *value =
+          Status(static_cast<Code>(code), std::string(AsText(GetText(rules..., CutTo{kMostStatusText}))));
     }
   }
 
@@ -316,9 +319,8 @@ Bytes Encode(const T& message) {
   return writer.bytes()->Take();
 }
 
-// `what`: how an error begins. Everything must be read.
 template <class T>
-Result<T> Decode(ByteView bytes, std::string_view what, Code code = Code::kDataLoss) {
+Result<T> Decode(ByteView bytes, std::string_view what, Code code) {
   Reader reader(bytes);
   T message{};
   reader.Get(&message);
@@ -329,3 +331,10 @@ Result<T> Decode(ByteView bytes, std::string_view what, Code code = Code::kDataL
 }
 
 }  // namespace leat::fields
+
+// LEAT_CODECS(wire::MoveRequest, wire::MoveReply), in namespace leat: Encode and Decode for sources that do
+// not include this.
+#define LEAT_CODECS(...) LEAT_EACH(LEAT_CODEC, __VA_ARGS__) static_assert(true)
+#define LEAT_CODEC(Type)                      \
+  template Bytes fields::Encode(const Type&); \
+  template Result<Type> fields::Decode(ByteView, std::string_view, Code);

@@ -98,7 +98,9 @@ class Description {
               (kHas<CutTo, Rules...> ? "cut to " : "at most ") + NumberText(MostText(rules...)) + " bytes" +
                   (kHas<PrintableRule, Rules...> ? ", no control characters" : "")};
     } else if constexpr (std::is_same_v<T, Status>) {
-      return {"status", ""};
+      return {"status", kHas<CutTo, Rules...>
+                            ? "cut to " + NumberText(MostText(rules..., CutTo{kMostStatusText})) + " bytes"
+                            : ""};
     } else if constexpr (kIsOptional<T>) {
       Text inside = TextOf<Inside<T>>(rules...);
       return {"optional " + inside.type, inside.limits};
@@ -184,7 +186,8 @@ Description Describe() {
 
 template <class... Ts>
 uint64_t HashOf() {
-  return Mix(HashName(Describe<Ts...>().text()));
+  static const uint64_t hash = Mix(HashName(Describe<Ts...>().text()));
+  return hash;
 }
 
 }  // namespace leat::fields

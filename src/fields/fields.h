@@ -27,7 +27,19 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/bytes.h"
+#include "base/status.h"
+
 namespace leat::fields {
+
+// ---- the binary form
+
+// The code is in the source that names the type in LEAT_CODECS (codec.h), one for each folder.
+template <class T>
+Bytes Encode(const T& message);
+// Reads all of `bytes`. `what`: how an error begins.
+template <class T>
+Result<T> Decode(ByteView bytes, std::string_view what, Code code = Code::kDataLoss);
 
 // ---- rules
 

@@ -59,7 +59,7 @@ uint64_t MostBytes(const Rules&... rules) {
   } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, Bytes>) {
     return of_text(MostText(rules...));
   } else if constexpr (std::is_same_v<T, Status>) {
-    return 1 + of_text(kMostStatusText);
+    return 1 + of_text(MostText(rules..., CutTo{kMostStatusText}));
   } else if constexpr (kIsOptional<T>) {
     return SumUpTo64Bits(1, MostBytes<Inside<T>>(rules...));
   } else if constexpr (kIsVector<T>) {

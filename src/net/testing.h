@@ -91,7 +91,7 @@ inline Bytes RandomBytes(size_t size, uint64_t seed) {
 
 // Does the connecting side's handshake on a connected socket. `pump` is called while the peer's answer has
 // not arrived. Returns the verdict, or kUnavailable if the peer closes the connection.
-inline Status RawHandshake(int fd, std::string_view token, wire::PortKind port_kind,
+inline Status RawHandshake(int fd, std::string_view token, const wire::Port& port,
                            const std::function<void()>& pump = {}) {
   const Time end = MonotonicClock().Now() + std::chrono::seconds(60);
   const auto read = [&](size_t size, Bytes* bytes) {
@@ -111,12 +111,12 @@ inline Status RawHandshake(int fd, std::string_view token, wire::PortKind port_k
     }
     return bytes->size() == size ? Status() : Status(Code::kUnavailable, "closed");
   };
-  wire::HandshakeContext context{.port_kind = port_kind, .connects = {}, .accepts = {}};
-  const Bytes hello = wire::EncodeHello(port_kind, context.connects);
+  wire::HandshakeContext context{.port = port, .connects = {}, .accepts = {}};
+  const Bytes hello = wire::EncodeHello(port, context.connects);
   (void)send(fd, hello.data(), hello.size(), MSG_NOSIGNAL);
   Bytes answer;
   LEAT_RETURN_IF_ERROR(read(wire::kChallengeBytes, &answer));
-  std::copy_n(answer.begin() + 16, context.accepts.size(), context.accepts.begin());
+  std::copy_n(answer.begin() + 24, context.accepts.size(), context.accepts.begin());
   const Bytes proof = wire::EncodeProof(context, token);
   (void)send(fd, proof.data(), proof.size(), MSG_NOSIGNAL);
   LEAT_RETURN_IF_ERROR(read(wire::kVerdictBytes, &answer));

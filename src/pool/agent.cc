@@ -56,7 +56,7 @@ class Agent {
   explicit Agent(const AgentOptions& options)
       : options_(options),
         instance_(random_() | uint64_t{random_() & 0x7fffffff} << 32),
-        pool_(control::ControlClient::Make(options.pool, options.token, options.tls, wire::PortKind::kPool)),
+        pool_(control::ControlClient::Make(options.pool, options.token, options.tls, PoolPort())),
         signals_([this](int) {
           stopped_ = true;
           pool_->Abort();

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "base/json/text.h"
+#include "fields/description.h"
 #include "fields/json.h"
+#include "protocol/messages_control.h"
 
 namespace leat::pool {
 
@@ -48,6 +50,12 @@ LEAT_POOL_MESSAGE(UserAccess, "access to a job");
 LEAT_POOL_MESSAGE(StoredJob, "stored job");
 LEAT_POOL_MESSAGE(ListRequest, "request for the jobs");
 #undef LEAT_POOL_MESSAGE
+
+wire::Port PoolPort() {
+  return {wire::PortKind::kPool,
+          fields::HashOf<protocol::ControlRequest, protocol::ControlReply, AgentReport, AgentReply,
+                         UserAccess, SubmitRequest, CancelRequest, JobNumber, ListRequest>()};
+}
 
 Result<ListRequest> ListFromJson(std::string_view text) {
   return text.empty() ? ListRequest() : FromJson<ListRequest>(text);

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "protocol/pool/messages.h"
 #include "protocol/pool/pool.h"
+#include "wire/handshake.h"
 
 namespace leat::pool {
 
@@ -97,6 +98,9 @@ struct StoredJob {
   JobPayload payload;
 };
 LEAT_FIELDS(StoredJob, (record, Flat), (payload));
+
+// The port of a pool.
+wire::Port PoolPort();
 
 // For AgentReport and each of the structs from AgentReply on. kInvalidArgument: the text is not what it
 // should be, with the field.

@@ -95,7 +95,7 @@ class PoolProcessTest : public ::testing::Test {
   }
 
   Result<std::string> Ask(PoolKind kind, const std::string& body) {
-    const auto client = control::ControlClient::Make(address_, kTestToken, tls_, wire::PortKind::kPool);
+    const auto client = control::ControlClient::Make(address_, kTestToken, tls_, PoolPort());
     auto reply = client->Call(protocol::PoolRequest{kind, body}, 20s);
     if (!reply.ok()) return reply.status();
     auto& said = std::get<protocol::PoolReply>(*reply);

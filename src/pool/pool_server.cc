@@ -38,7 +38,7 @@ class PoolProcess {
           loop_.Post(
               [this, request = std::move(request), reply = std::move(reply)] { OnRequest(request, reply); });
         },
-        {}, options_.tls, wire::PortKind::kPool);
+        {}, options_.tls, PoolPort());
     if (!server.ok()) return server.status();
     spdlog::info("the pool listens on {}", (*server)->address());
     if (options_.on_ready) options_.on_ready((*server)->address());

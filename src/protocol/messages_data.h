@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "fields/fields.h"
 #include "protocol/cut.h"
 #include "protocol/slice.h"
 #include "protocol/slices.h"
@@ -109,18 +110,25 @@ struct PushReply {
   friend bool operator==(const PushReply&, const PushReply&) = default;
 };
 
-// What a primary has taken for slices that have a replica on one other server, to be taken there in the same
-// order.
-struct ForwardRequest {
-  NodeId from;          // the primary
-  uint64_t link = 0;    // unique among those of the sender; a later one has a larger number
-  uint64_t number = 0;  // on the link: 1, 2, …
-  // The push with the slices that have taken it; kPull: slices that have completed steps because of
-  // `decided`.
-  PushRequest push;
+// A forward without its push.
+struct ForwardHeader {
+  NodeId from;                       // the primary
+  uint64_t link = 0;                 // unique among those of the sender; a later one has a larger number
+  uint64_t number = 0;               // on the link: 1, 2, …
   std::vector<uint64_t> epochs;      // by slice of the push: ReplicaGroup::epoch
   std::vector<uint64_t> versions;    // likewise: that the slice has reached by it
   std::vector<DecidedStep> decided;  // backup workers: before the push
+  friend bool operator==(const ForwardHeader&, const ForwardHeader&) = default;
+};
+LEAT_FIELDS(ForwardHeader, (from), (link), (number), (epochs, AtMost(1 << 20)), (versions, AtMost(1 << 20)),
+            (decided, AtMost(1 << 20)));
+
+// What a primary has taken for slices that have a replica on one other server, to be taken there in the same
+// order.
+struct ForwardRequest : ForwardHeader {
+  // The push with the slices that have taken it; kPull: slices that have completed steps because of
+  // `decided`.
+  PushRequest push;
   friend bool operator==(const ForwardRequest&, const ForwardRequest&) = default;
 };
 
@@ -132,5 +140,6 @@ struct ForwardReply {
       refused;  // slices of the request that are no replicas of the sender's, or not any more
   friend bool operator==(const ForwardReply&, const ForwardReply&) = default;
 };
+LEAT_FIELDS(ForwardReply, (link), (number), (broken), (refused, AtMost(1 << 20)));
 
 }  // namespace leat::protocol

@@ -33,6 +33,7 @@ struct DecidedStep {
   std::vector<uint64_t> counted;
   friend bool operator==(const DecidedStep&, const DecidedStep&) = default;
 };
+LEAT_FIELDS(DecidedStep, (step), (width), (needed), (counted, AtMost(1 << 10), Each(Fixed)));
 
 // A slice that is handed over to another server, with what the server needs to go on.
 struct MovedSlice {

@@ -7,7 +7,7 @@
 namespace leat::ps {
 
 Result<std::vector<std::span<std::byte>>> MoveReceiver::OnHeader(ByteView header, uint64_t payload_bytes) {
-  LEAT_ASSIGN_OR_RETURN(wire::MoveRequest request, wire::DecodeMoveRequest(header));
+  LEAT_ASSIGN_OR_RETURN(wire::MoveRequest request, fields::Decode<wire::MoveRequest>(header, "move"));
   if (request.index == 0) slices_.clear();
   const bool follows =
       request.index == slices_.size() &&

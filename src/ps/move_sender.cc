@@ -52,7 +52,7 @@ class MoveSender::ServerConnection : public net::Receiver,
                                      .state_bytes = state->size()};
       std::vector<ByteView> payload{*state, slice.memory.bytes()};
       sender_->bytes_ += state->size() + slice.memory.size();
-      connection_->Send(static_cast<uint8_t>(wire::FrameType::kMove), wire::Encode(header),
+      connection_->Send(static_cast<uint8_t>(wire::FrameType::kMove), fields::Encode(header),
                         std::move(payload), [state, held = moved.slice](const Status&) {});
     }
     sent_ = true;
@@ -78,7 +78,7 @@ class MoveSender::ServerConnection : public net::Receiver,
       return Status(Code::kDataLoss,
                     "unexpected frame type " + std::to_string(type) + " in answer to slices that move");
     }
-    LEAT_ASSIGN_OR_RETURN(reply_, wire::DecodeMoveReply(header));
+    LEAT_ASSIGN_OR_RETURN(reply_, fields::Decode<wire::MoveReply>(header, "answer to a move"));
     return std::vector<std::span<std::byte>>();
   }
 

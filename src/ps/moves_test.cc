@@ -114,7 +114,7 @@ TEST_P(MovesTest, AMoveThatIsGivenUpIsReportedAndTheNextOneIsMade) {
 class MovesPeer final : public Peer {
  public:
   void Send(const wire::MoveRequest& request, Bytes payload) {
-    Peer::Send(wire::FrameType::kMove, wire::Encode(request), std::move(payload));
+    Peer::Send(wire::FrameType::kMove, fields::Encode(request), std::move(payload));
   }
   int answers() const { return answers_; }
 

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "wire/forward.h"
 #include "wire/frame.h"
+#include "wire/messages.h"
 
 namespace leat::ps {
 
@@ -71,7 +71,7 @@ class ReplicaSender::ServerConnection : public net::Receiver,
       return Status(Code::kDataLoss,
                     "unexpected frame type " + std::to_string(type) + " in answer to a forwarded push");
     }
-    LEAT_ASSIGN_OR_RETURN(reply_, wire::DecodeForwardReply(header));
+    LEAT_ASSIGN_OR_RETURN(reply_, fields::Decode<protocol::ForwardReply>(header, "answer to a forward"));
     return std::vector<std::span<std::byte>>();
   }
 

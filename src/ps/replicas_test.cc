@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "ps/testing.h"
-#include "wire/forward.h"
 #include "wire/frame.h"
 #include "wire/messages.h"
 

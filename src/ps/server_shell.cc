@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "ps/move_receiver.h"
-#include "wire/forward.h"
 #include "wire/frame.h"
 #include "wire/messages.h"
 #include "wire/move.h"
@@ -91,7 +90,7 @@ class ServerShell::Session : public net::Receiver {
 
   void AnswerMove(uint64_t move, const Status& status) {
     connection_->Send(static_cast<uint8_t>(wire::FrameType::kMoveReply),
-                      wire::Encode(wire::MoveReply{move, status}), {});
+                      fields::Encode(wire::MoveReply{move, status}), {});
   }
 
   // Destroys this.
@@ -205,7 +204,7 @@ class ServerShell::Session : public net::Receiver {
     const auto reply = shell_.machine_.TakeForward(forward_, views_);
     shell_.at_point_(Point::kTaken);
     ++*unsent_;
-    connection_->Send(static_cast<uint8_t>(wire::FrameType::kForwardReply), wire::Encode(reply), {},
+    connection_->Send(static_cast<uint8_t>(wire::FrameType::kForwardReply), fields::Encode(reply), {},
                       [unsent = unsent_](const Status&) { --*unsent; });
     shell_.SendReady();
     if (shell_.machine_.HeartbeatUrgent()) shell_.on_urgent_();

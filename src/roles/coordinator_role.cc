@@ -55,6 +55,7 @@
 #include "roles/standby/election.h"
 #include "roles/standby/replicator.h"
 #include "stream/dead_letters.h"
+#include "wire/transfer.h"
 
 namespace leat::roles {
 namespace {
@@ -309,10 +310,8 @@ class CoordinatorRole {
     uint64_t bytes = checkpoint::SafetensorsHeader::kMaxBytes * 16;
     for (const auto& slice : job_.Slices().slices)
       bytes += 2 * slice.elements() * sizeof(float) * (1 + slots);
-    const net::TransportOptions transport{.token = options_.token,
-                                          .port_kind = wire::PortKind::kTransfer,
-                                          .tls = options_.tls,
-                                          .metrics = &metrics_};
+    const net::TransportOptions transport{
+        .token = options_.token, .port = wire::TransferPort(), .tls = options_.tls, .metrics = &metrics_};
     LEAT_ASSIGN_OR_RETURN(shard_service_,
                           ShardService::Start({.directory = store_->directory(),
                                                .listen = OnHostOf(options_.listen, options_.transfer_port),

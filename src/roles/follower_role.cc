@@ -10,10 +10,12 @@
 #include <variant>
 
 #include "base/log.h"
+#include "collective/messages.h"
 #include "protocol/follower/follower.h"
 #include "ps/client.h"
 #include "roles/membership.h"
 #include "roles/role.h"
+#include "wire/messages.h"
 
 namespace leat::roles {
 namespace {
@@ -195,8 +197,8 @@ Once FollowOnce(net::Loop& loop, Membership& membership, const FollowOptions& op
     return once;
   }
   once.accepted = true;
-  const auto kind = job->strategy.on_servers() ? wire::PortKind::kServer : wire::PortKind::kMember;
-  const auto transport = MakeTransport(loop, options.role, kind);
+  const auto port = job->strategy.on_servers() ? wire::ServerPort() : collective::MemberPort();
+  const auto transport = MakeTransport(loop, options.role, port);
   transport->TrustNetwork(job->trusted_network);
   FollowerRole role(loop, membership, *transport, *job, options.refresh, sink, connected);
   once.status = role.Run(stop);

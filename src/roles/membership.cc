@@ -42,8 +42,7 @@ namespace {
 
 std::shared_ptr<ModelFiles> MakeModelFiles(const CoordinatorClientOptions& options) {
   const auto feeds = [options] {
-    return FeedsOf(options, {.token = options.token, .port_kind = wire::PortKind::kFeed, .tls = options.tls},
-                   0);
+    return FeedsOf(options, {.token = options.token, .port = feed::FeedPort(), .tls = options.tls}, 0);
   };
   return std::make_shared<ModelFiles>(ModelFiles::Options{.feeds = feeds, .scratch = options.scratch});
 }

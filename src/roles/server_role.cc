@@ -25,6 +25,7 @@
 #include "roles/shards/prepared_memory.h"
 #include "roles/shards/saved_slices.h"
 #include "roles/shards/shard_files.h"
+#include "wire/messages.h"
 
 namespace leat::roles {
 namespace {
@@ -243,7 +244,7 @@ class ServerRole {
 Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions& options) {
   // The address has to be known before the job is, so the port is taken first and served once the job has
   // come: whoever connects in between waits in the kernel's queue.
-  const auto transport = MakeTransport(loop, options, wire::PortKind::kServer);
+  const auto transport = MakeTransport(loop, options, wire::ServerPort());
   std::unique_ptr<ps::ServerShell> shell;
   auto reserved = transport->Listen(options.listen, [&shell](std::unique_ptr<net::Connection> connection) {
     return shell->Adopt(std::move(connection));

@@ -36,6 +36,7 @@
 #include "step/longest_step.h"
 #include "step/run_trainer.h"
 #include "step/share_log.h"
+#include "wire/messages.h"
 
 namespace leat::roles {
 namespace {
@@ -357,24 +358,24 @@ engine::PlanOptions MakePlanOptions(const job::Job& job, const RoleOptions& opti
   return plan;
 }
 
-net::TransportOptions TransportOf(const RoleOptions& options, wire::PortKind port_kind) {
+net::TransportOptions TransportOf(const RoleOptions& options, const wire::Port& port) {
   net::TransportOptions transport = options.transport;
   transport.token = options.coordinator_client.token;
   transport.tls = options.coordinator_client.tls;
-  transport.port_kind = port_kind;
+  transport.port = port;
   if (const auto& metrics = options.coordinator_client.metrics; metrics != nullptr)
     transport.metrics = &metrics->registry();
   return transport;
 }
 
 std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
-                                              wire::PortKind port_kind) {
-  return net::MakeUcxTransport(loop, TransportOf(options, port_kind));
+                                              const wire::Port& port) {
+  return net::MakeUcxTransport(loop, TransportOf(options, port));
 }
 
 Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const job::Job& job,
                                                    const RoleOptions& options) {
-  const auto make_transport = [transport = TransportOf(options, wire::PortKind::kTransfer)](net::Loop& loop) {
+  const auto make_transport = [transport = TransportOf(options, wire::TransferPort())](net::Loop& loop) {
     return net::MakeTcpTransport(loop, transport);
   };
   object_store::StoreOptions store;
@@ -393,7 +394,7 @@ namespace {
 // From joining to the end of the job, or until this node is evicted.
 Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions& options) {
   // Where other workers find this one, if the job has no servers: it has to be known before the job is.
-  const auto transport = MakeTransport(loop, options, wire::PortKind::kMember);
+  const auto transport = MakeTransport(loop, options, collective::MemberPort());
   collective::Port port;
   auto listener = transport->Listen(options.listen, [&port](std::unique_ptr<net::Connection> caller) {
     return port.Adopt(std::move(caller));
@@ -414,7 +415,7 @@ Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
     return outcome;
   }
   listener->reset();
-  const auto to_servers = MakeTransport(loop, options, wire::PortKind::kServer);
+  const auto to_servers = MakeTransport(loop, options, wire::ServerPort());
   to_servers->TrustNetwork(job.trusted_network);
   const Status outcome =
       WorkerRole(loop, membership, *to_servers, std::move(job), std::move(stream), options).Run();

@@ -38,11 +38,11 @@ engine::PlanOptions MakePlanOptions(const job::Job& job, const RoleOptions& opti
 constexpr Duration kLinger = std::chrono::seconds(5);
 
 // The options of a transport of a role, with its token and its certificate.
-net::TransportOptions TransportOf(const RoleOptions& options, wire::PortKind port_kind);
+net::TransportOptions TransportOf(const RoleOptions& options, const wire::Port& port);
 
 // Makes the transport of a role's data plane. The job sets later whether networks are trusted.
 std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
-                                              wire::PortKind port_kind);
+                                              const wire::Port& port);
 
 // The checkpoint files of a role that has joined. Its errors are the user's.
 Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const job::Job& job,

@@ -4,6 +4,19 @@
 
 namespace leat::stream {
 
+bool Follows(const LabelMark& mark, const LabelMark& last) {
+  return mark.events > last.events && mark.labels_begin >= last.labels_begin &&
+         mark.labels_end >= last.labels_end;
+}
+
+Status Check(const PartitionRange& range) {
+  for (size_t i = 1; i < range.marks.size(); ++i) {
+    if (!Follows(range.marks[i], range.marks[i - 1]))
+      return {Code::kDataLoss, "marks[" + std::to_string(i) + "] does not follow the mark before it"};
+  }
+  return {};
+}
+
 bool RecordBatch::IsAbsent(size_t record) const {
   const auto after = std::ranges::upper_bound(absent, record, {}, &Absent::begin);
   return after != absent.begin() && record < std::prev(after)->end;

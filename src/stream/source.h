@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "fields/fields.h"
 
 namespace leat::stream {
 
@@ -27,6 +28,9 @@ struct LabelMark {
   uint64_t labels_end = 0;
   friend bool operator==(const LabelMark&, const LabelMark&) = default;
 };
+LEAT_FIELDS(LabelMark, (events), (labels_begin), (labels_end, AtLeast(self.labels_begin)));
+// Whether a mark may come after another one (PartitionRange::marks).
+bool Follows(const LabelMark& mark, const LabelMark& last);
 
 // The current contents of a partition. `begin` grows with retention, `end` with every append.
 struct PartitionRange {
@@ -43,6 +47,9 @@ struct PartitionRange {
   std::string unasked = {};
   friend bool operator==(const PartitionRange&, const PartitionRange&) = default;
 };
+LEAT_FIELDS(PartitionRange, (partition), (begin), (end, AtLeast(self.begin)), (sealed),
+            (marks, AtMost(1 << 20)), (unasked, CutTo(4096)));
+Status Check(const PartitionRange& range);
 
 // A key, a timestamp or a header of a Kafka record, or the label that was joined with it.
 struct Attribute {
@@ -52,6 +59,8 @@ struct Attribute {
   std::string header;  // kHeader: its name; of several with that name the last counts
   friend bool operator==(const Attribute&, const Attribute&) = default;
 };
+LEAT_ENUM(Attribute::Kind, (kKey, "key"), (kTimestamp, "timestamp"), (kHeader, "header"), (kLabel, "label"));
+LEAT_FIELDS(Attribute, (kind), (header, AtMost(4096)));
 
 // One attribute of consecutive records, some of which may lack it.
 class AttributeValues {
@@ -115,6 +124,8 @@ struct RecordBatch {
     return ByteView(data).subspan(offsets[i], offsets[i + 1] - offsets[i]);
   }
 };
+LEAT_FIELDS(RecordBatch::Lost, (begin), (end), (reason, CutTo(4096)));
+LEAT_FIELDS(RecordBatch::Absent, (begin), (end));
 
 // Not thread-safe: use one Source per thread. A topic can have any number of Sources, in any number of
 // processes.

@@ -27,6 +27,7 @@
 #include "roles/role.h"
 #include "step/trainer.h"
 #include "threads/thread.h"
+#include "wire/messages.h"
 
 namespace leat::study {
 
@@ -246,7 +247,7 @@ net::TransportOptions LinkOptions(const std::string& token, const launcher::Secu
   net::TransportOptions options;
   options.token = token;
   options.tls = security.tls;
-  options.port_kind = wire::PortKind::kServer;
+  options.port = wire::ServerPort();
   return options;
 }
 

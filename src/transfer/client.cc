@@ -117,7 +117,7 @@ Status Client::Transmit(const wire::TransferRequest& request, const Upload* uplo
     sent.checksum = Checksum(*chunk);
     pieces.push_back(*chunk);
   }
-  connection_->Send(static_cast<uint8_t>(wire::FrameType::kTransferRequest), wire::Encode(sent),
+  connection_->Send(static_cast<uint8_t>(wire::FrameType::kTransferRequest), fields::Encode(sent),
                     std::move(pieces), [chunk](const Status&) {});
   return {};
 }
@@ -126,7 +126,7 @@ Result<std::vector<std::span<std::byte>>> Client::OnHeader(net::Connection&, uin
                                                            uint64_t payload_bytes) {
   if (type != static_cast<uint8_t>(wire::FrameType::kTransferReply) || machine_ == nullptr)
     return Status(Code::kDataLoss, "unexpected frame type " + std::to_string(type) + " of a file service");
-  LEAT_ASSIGN_OR_RETURN(reply_, wire::DecodeTransferReply(header));
+  LEAT_ASSIGN_OR_RETURN(reply_, fields::Decode<wire::TransferReply>(header, "reply of a file service"));
   LEAT_ASSIGN_OR_RETURN(const uint64_t offset, machine_->OnReplyHeader(reply_, payload_bytes));
   arrived_ = {};
   if (payload_bytes == 0) return std::vector<std::span<std::byte>>();

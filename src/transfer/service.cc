@@ -62,7 +62,7 @@ class Session final : public net::Receiver {
                                                      uint64_t payload_bytes) override {
     if (type != static_cast<uint8_t>(wire::FrameType::kTransferRequest))
       return Status(Code::kDataLoss, "unexpected frame type " + std::to_string(type) + " at a file service");
-    LEAT_ASSIGN_OR_RETURN(request_, wire::DecodeTransferRequest(header));
+    LEAT_ASSIGN_OR_RETURN(request_, fields::Decode<TransferRequest>(header, "request to a file service"));
     if (payload_bytes != wire::PayloadBytes(request_)) {
       return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
                                          " bytes; its request names " +
@@ -90,7 +90,7 @@ class Session final : public net::Receiver {
     std::vector<ByteView> pieces;
     if (!payload->empty()) pieces.push_back(*payload);
     ++*unread_;
-    connection.Send(static_cast<uint8_t>(wire::FrameType::kTransferReply), wire::Encode(reply),
+    connection.Send(static_cast<uint8_t>(wire::FrameType::kTransferReply), fields::Encode(reply),
                     std::move(pieces), [payload, unread = unread_](const Status&) { --*unread; });
   }
 

@@ -16,7 +16,7 @@
 
 namespace leat::transfer {
 
-// Makes a transport on the loop's thread. Its port kind must be wire::PortKind::kTransfer.
+// Makes a transport on the loop's thread. Its port must be wire::TransferPort().
 using MakeTransport = std::function<std::unique_ptr<net::Transport>(net::Loop&)>;
 
 class Service {

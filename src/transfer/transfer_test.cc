@@ -43,7 +43,7 @@ class TransferTest : public ::testing::TestWithParam<TransferKind> {
  protected:
   MakeTransport Maker(std::string token = "t") {
     return [this, token](net::Loop& loop) {
-      net::TransportOptions options{.token = token, .port_kind = wire::PortKind::kTransfer};
+      net::TransportOptions options{.token = token, .port = wire::TransferPort()};
       options.stall_timeout = stall_timeout;
       return GetParam().inproc ? net::MakeInprocTransport(loop, hub, options)
                                : net::MakeTcpTransport(loop, options);
@@ -246,9 +246,10 @@ TEST_P(TransferTest, ADamagedChunkIsNotTaken) {
     std::vector<ByteView> payload;
     if (request.op == wire::TransferOp::kWrite) payload.emplace_back(content);
     const size_t before = recorder.messages.size();
-    connection->Send(static_cast<uint8_t>(wire::FrameType::kTransferRequest), wire::Encode(request), payload);
+    connection->Send(static_cast<uint8_t>(wire::FrameType::kTransferRequest), fields::Encode(request),
+                     payload);
     EXPECT_TRUE(net::testing::RunUntil(loop, [&] { return recorder.messages.size() > before; }));
-    const auto reply = wire::DecodeTransferReply(recorder.messages.back().header);
+    const auto reply = fields::Decode<wire::TransferReply>(recorder.messages.back().header, "reply");
     return reply.ok() ? reply->status.code() : reply.status().code();
   };
   const uint64_t checksum = Checksum(content);
@@ -287,14 +288,14 @@ class DamagingService final : public net::Receiver {
  private:
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView header,
                                                      uint64_t) override {
-    LEAT_ASSIGN_OR_RETURN(request_, wire::DecodeTransferRequest(header));
+    LEAT_ASSIGN_OR_RETURN(request_, fields::Decode<wire::TransferRequest>(header, "request"));
     return std::vector<std::span<std::byte>>();
   }
   void OnMessage(net::Connection& connection) override {
     const ByteView piece = ByteView(content_).subspan(request_.offset, request_.bytes);
     wire::TransferReply reply{.sequence = request_.sequence, .position = content_.size()};
     reply.checksum = Checksum(piece) + (std::exchange(damages_, false) ? 1 : 0);
-    connection.Send(static_cast<uint8_t>(wire::FrameType::kTransferReply), wire::Encode(reply), {piece});
+    connection.Send(static_cast<uint8_t>(wire::FrameType::kTransferReply), fields::Encode(reply), {piece});
   }
   void OnClosed(net::Connection&, const Status&) override {}
 
@@ -330,7 +331,7 @@ TEST_P(TransferTest, APeerThatReadsNoRepliesLosesItsConnection) {
   ASSERT_NE(connection, nullptr);
   for (uint64_t i = 0; i < 200; ++i) {
     const wire::TransferRequest request{.sequence = i, .name = "a", .bytes = wire::kMaxTransferBytes};
-    connection->Send(static_cast<uint8_t>(wire::FrameType::kTransferRequest), wire::Encode(request), {});
+    connection->Send(static_cast<uint8_t>(wire::FrameType::kTransferRequest), fields::Encode(request), {});
   }
   ASSERT_TRUE(net::testing::RunUntil(loop, [&] { return recorder.closed.has_value(); }));
   EXPECT_LT(recorder.messages.size(), 200u);
@@ -352,8 +353,7 @@ TEST(TransferFaultTest, TransfersContinueAfterBrokenConnections) {
     const auto maker = [](const std::shared_ptr<net::Faults>& faults) -> MakeTransport {
       return [faults](net::Loop& loop) {
         return net::MakeFaultTransport(
-            loop, net::MakeTcpTransport(loop, {.token = "t", .port_kind = wire::PortKind::kTransfer}),
-            faults);
+            loop, net::MakeTcpTransport(loop, {.token = "t", .port = wire::TransferPort()}), faults);
       };
     };
     auto started = Service::Start({.make_transport = maker(service_faults)});

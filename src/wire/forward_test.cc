@@ -1,7 +1,10 @@
-#include "wire/forward.h"
+#include "wire/messages.h"
 
 #include <gtest/gtest.h>
 
+#include "base/hex.h"
+#include "fields/files/testing.h"
+#include "fields/testing.h"
 #include "wire/testing.h"
 
 namespace leat::wire {
@@ -38,21 +41,31 @@ TEST(ForwardMessageTest, SurvivesItsEncoding) {
     ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
     EXPECT_EQ(*decoded, request);
   }
-  for (const protocol::ForwardReply& reply : {protocol::ForwardReply{7, 8, false, {SliceId(1), SliceId(3)}},
-                                              protocol::ForwardReply{7, 8, true, {}}}) {
-    const auto decoded = DecodeForwardReply(Encode(reply));
-    ASSERT_TRUE(decoded.ok());
-    EXPECT_EQ(*decoded, reply);
-  }
+  EXPECT_EQ(fields::CodecFault<protocol::ForwardHeader>(100), "");
+  EXPECT_EQ(fields::CodecFault<protocol::ForwardReply>(100), "");
+}
+
+TEST(ForwardMessageTest, BytesAreThoseOfTheTable) {
+  const auto request = ForwardedRequest();
+  EXPECT_EQ(ToHex(Encode(request)), "0380808080802007020b0c020709010446410201000000000000000200000000000000" +
+                                        ToHex(Encode(request.push)));
+  EXPECT_EQ(ToHex(fields::Encode(protocol::ForwardReply{7, 300, true, {SliceId(1), SliceId(200)}})),
+            "07ac02010201c801");
+}
+
+TEST(ForwardMessageTest, TheDocumentsHaveItsFields) {
+  EXPECT_EQ((fields::PageFault<protocol::ForwardHeader, protocol::DecidedStep, protocol::ForwardReply>(
+                LEAT_FORMATS "frame.md")),
+            "");
 }
 
 TEST(ForwardMessageTest, RefusesWhatIsNotOne) {
   RefusesOtherLengths(Encode(ForwardedRequest()), DecodeForwardRequest);
-  RefusesOtherLengths(Encode(protocol::ForwardReply{7, 8, false, {SliceId(1)}}), DecodeForwardReply);
   Bytes many = Encode(ForwardedRequest());
-  many[24] = std::byte{0xff};  // of the epochs
-  many[27] = std::byte{0xff};
-  EXPECT_FALSE(DecodeForwardRequest(many).ok());
+  many[8] = std::byte{0xff};  // epochs, and the first of them
+  const auto refused = DecodeForwardRequest(many).status();
+  EXPECT_EQ(refused.code(), Code::kDataLoss);
+  EXPECT_EQ(refused.message(), "forward: epochs has 1535 elements, and is cut off");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "wire/frame.h"
 
 namespace leat::wire {
@@ -46,35 +47,43 @@ const char* Name(PortKind port_kind) {
   return "an unknown role";
 }
 
-// Both magic and version stand first in every version.
-Bytes Begin(Side side, PortKind port_kind, const Nonce& nonce) {
+// Both magic and version stand first in every version, and a hello and a challenge have the same size.
+Bytes Begin(Side side, const Port& port, const Nonce& nonce) {
   ByteWriter out;
   out.PutRaw(AsBytes(kMagic));
   out.Put(kVersion);
   out.Put(static_cast<uint16_t>(side));
-  out.Put(static_cast<uint16_t>(port_kind));
+  out.Put(static_cast<uint16_t>(port.kind));
+  out.Put(port.messages);
   out.PutRaw(nonce);
   return out.Take();
 }
 
-Result<Nonce> ReadBegin(ByteReader& in, Side side, PortKind port_kind) {
+// `peer`: its version.
+Status AnotherBuild(const std::string& peer, const Port& port) {
+  return {Code::kFailedPrecondition, "the peer is of another build: it speaks " + peer + ", this program " +
+                                         std::to_string(kVersion) + "-" + ToHex(port.messages) +
+                                         "; run the same build on both sides"};
+}
+
+Result<Nonce> ReadBegin(ByteReader& in, Side side, const Port& port) {
   if (AsText(in.GetRaw(kMagic.size())) != kMagic)
     return Status(Code::kDataLoss, "the peer's first bytes are not a hello of Leat");
-  if (const auto version = in.Get<uint32_t>(); version != kVersion) {
-    return Status(Code::kFailedPrecondition, "the peer speaks wire version " + std::to_string(version) +
-                                                 ", this program speaks " + std::to_string(kVersion));
-  }
+  const auto version = in.Get<uint32_t>();
+  if (version != kVersion) return AnotherBuild(std::to_string(version), port);
   if (in.Get<uint16_t>() != static_cast<uint16_t>(side))
     return Status(Code::kDataLoss, "the peer's hello names the wrong side (connects, accepts)");
   const bool accepts = side == Side::kAccepts;
-  const auto port = in.Get<uint16_t>();
-  if (accepts && (port & kTlsRequired) != 0)
+  const auto kind = in.Get<uint16_t>();
+  if (accepts && (kind & kTlsRequired) != 0)
     return Status(Code::kFailedPrecondition, "the peer requires TLS; start this side with --security");
-  if (const auto its = static_cast<PortKind>(port); its != port_kind) {
+  if (const auto its = static_cast<PortKind>(kind); its != port.kind) {
     return Status(Code::kFailedPrecondition,
-                  std::string("the port belongs to ") + Name(accepts ? its : port_kind) +
-                      ", the connection is for " + Name(accepts ? port_kind : its));
+                  std::string("the port belongs to ") + Name(accepts ? its : port.kind) +
+                      ", the connection is for " + Name(accepts ? port.kind : its));
   }
+  const auto messages = in.Get<uint64_t>();
+  if (messages != port.messages) return AnotherBuild(std::to_string(version) + "-" + ToHex(messages), port);
   Nonce nonce;
   std::ranges::copy(in.GetRaw(nonce.size()), nonce.begin());
   return nonce;
@@ -84,7 +93,8 @@ Proof MakeProof(Side side, const HandshakeContext& context, std::string_view tok
   ByteWriter text;
   text.PutRaw(AsBytes(side == Side::kConnects ? kConnectsLabel : kAcceptsLabel));
   text.Put(kVersion);
-  text.Put(static_cast<uint32_t>(context.port_kind));
+  text.Put(context.port.kind);
+  text.Put(context.port.messages);
   text.PutRaw(context.connects);
   text.PutRaw(context.accepts);
   if (context.session) text.PutRaw(*context.session);
@@ -100,41 +110,42 @@ bool Same(ByteView bytes, const Proof& proof) {
   return bytes.size() == proof.size() && CRYPTO_memcmp(bytes.data(), proof.data(), proof.size()) == 0;
 }
 
-Bytes Challenge(PortKind port_kind, const Nonce& nonce, const Proof& proof) {
-  Bytes challenge = Begin(Side::kAccepts, port_kind, nonce);
+Bytes Challenge(const Port& port, const Nonce& nonce, const Proof& proof) {
+  Bytes challenge = Begin(Side::kAccepts, port, nonce);
   challenge.insert(challenge.end(), proof.begin(), proof.end());
   return challenge;
 }
 
 }  // namespace
 
-Bytes EncodeHello(PortKind port_kind, const Nonce& nonce) {
-  return Begin(Side::kConnects, port_kind, nonce);
+Bytes EncodeHello(const Port& port, const Nonce& nonce) {
+  return Begin(Side::kConnects, port, nonce);
 }
 
-Result<Nonce> DecodeHello(ByteView hello, PortKind port_kind) {
+Result<Nonce> DecodeHello(ByteView hello, const Port& port) {
   if (hello.size() != kHelloBytes) return Status(Code::kDataLoss, "a hello of the wrong size");
   ByteReader in(hello);
-  return ReadBegin(in, Side::kConnects, port_kind);
+  return ReadBegin(in, Side::kConnects, port);
 }
 
 Bytes EncodeChallenge(const HandshakeContext& context, std::string_view token) {
-  return Challenge(context.port_kind, context.accepts, MakeProof(Side::kAccepts, context, token));
+  return Challenge(context.port, context.accepts, MakeProof(Side::kAccepts, context, token));
 }
 
-Bytes EncodeMismatch(PortKind port_kind) {
-  return Challenge(port_kind, Nonce{}, Proof{});
+Bytes EncodeMismatch(const Port& port) {
+  return Challenge(port, Nonce{}, Proof{});
 }
 
-Bytes EncodeTlsRequired(PortKind port_kind) {
-  return EncodeMismatch(static_cast<PortKind>(static_cast<uint32_t>(port_kind) | kTlsRequired));
+Bytes EncodeTlsRequired(const Port& port) {
+  return EncodeMismatch(
+      {static_cast<PortKind>(static_cast<uint32_t>(port.kind) | kTlsRequired), port.messages});
 }
 
 Result<Nonce> CheckChallenge(ByteView challenge, const HandshakeContext& context, std::string_view token) {
   if (challenge.size() != kChallengeBytes) return Status(Code::kDataLoss, "a challenge of the wrong size");
   ByteReader in(challenge);
   HandshakeContext with_peer = context;
-  LEAT_ASSIGN_OR_RETURN(with_peer.accepts, ReadBegin(in, Side::kAccepts, context.port_kind));
+  LEAT_ASSIGN_OR_RETURN(with_peer.accepts, ReadBegin(in, Side::kAccepts, context.port));
   if (!Same(in.GetRaw(kProofBytes), MakeProof(Side::kAccepts, with_peer, token))) return WrongToken();
   return with_peer.accepts;
 }

@@ -38,16 +38,24 @@ enum class PortKind : uint32_t {
   kPool = 6
 };
 
+// What a port serves, and a hash of the messages that this program speaks there (fields::HashOf). A peer with
+// another hash is of another build, and is refused.
+struct Port {
+  PortKind kind = PortKind::kServer;
+  uint64_t messages = 0;
+};
+
 enum class Side : uint8_t { kConnects = 1, kAccepts = 2 };
 
-using Nonce = std::array<std::byte, 32>;
+using Nonce = std::array<std::byte, 24>;
+using SessionSecret = std::array<std::byte, 32>;
 
 // What both sides know before they prove the token.
 struct HandshakeContext {
-  PortKind port_kind = PortKind::kServer;
+  Port port;
   Nonce connects{};  // the nonce of the connecting side
   Nonce accepts{};
-  std::optional<Nonce> session{};  // a secret of the TLS session below; none: no TLS
+  std::optional<SessionSecret> session{};  // of the TLS session below; none: no TLS
 };
 
 constexpr size_t kHelloBytes = 48;
@@ -57,17 +65,17 @@ constexpr size_t kVerdictBytes = 4;
 
 enum class Verdict : uint32_t { kAdmitted = 0, kWrongToken = 1, kTooManyConnections = 2 };
 
-Bytes EncodeHello(PortKind port_kind, const Nonce& nonce);
-// Returns the peer's nonce. Returns kFailedPrecondition for a hello of another version or kind of port,
+Bytes EncodeHello(const Port& port, const Nonce& nonce);
+// Returns the peer's nonce. Returns kFailedPrecondition for a hello of another build or kind of port,
 // kDataLoss for anything else that is not a hello.
-Result<Nonce> DecodeHello(ByteView hello, PortKind port_kind);
+Result<Nonce> DecodeHello(ByteView hello, const Port& port);
 
 Bytes EncodeChallenge(const HandshakeContext& context, std::string_view token);
 // The answer to a hello that DecodeHello returns kFailedPrecondition for: a challenge of zeros, which tells
-// the peer the version and the kind of this port and proves nothing.
-Bytes EncodeMismatch(PortKind port_kind);
+// the peer the version, kind and messages of this port and proves nothing.
+Bytes EncodeMismatch(const Port& port);
 // The same for a peer without TLS at a port that requires it.
-Bytes EncodeTlsRequired(PortKind port_kind);
+Bytes EncodeTlsRequired(const Port& port);
 // Returns the peer's nonce after its proof has been verified. `context->accepts` is not used. Returns
 // kPermissionDenied for a peer with another token, otherwise as DecodeHello.
 Result<Nonce> CheckChallenge(ByteView challenge, const HandshakeContext& context, std::string_view token);

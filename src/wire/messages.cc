@@ -1,7 +1,13 @@
 #include "wire/messages.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
+
+#include "fields/codec.h"
+#include "fields/description.h"
+#include "wire/move.h"
+#include "wire/transfer.h"
 
 namespace leat::wire {
 namespace {
@@ -160,4 +166,77 @@ Result<protocol::PushReply> DecodePushReply(ByteView header) {
   return message;
 }
 
+Bytes Encode(const protocol::ForwardRequest& message) {
+  fields::Writer out;
+  out.Put(static_cast<const protocol::ForwardHeader&>(message));
+  out.bytes()->PutRaw(Encode(message.push));
+  return out.bytes()->Take();
+}
+
+Result<protocol::ForwardRequest> DecodeForwardRequest(ByteView header) {
+  fields::Reader in(header);
+  protocol::ForwardRequest message;
+  in.Get(static_cast<protocol::ForwardHeader*>(&message));
+  if (!in.ok()) return MalformedMessage("forward: " + in.error());
+  LEAT_ASSIGN_OR_RETURN(message.push, DecodePushRequest(header.last(in.remaining())));
+  return message;
+}
+
+// ---- moves
+
+Bytes Encode(const SliceState& state) {
+  fields::Writer out;
+  protocol::Encode(state.ledger, out.bytes());
+  out.Put(state.decided, fields::AtMost{1 << 20});
+  return out.bytes()->Take();
+}
+
+Result<SliceState> DecodeSliceState(ByteView bytes) {
+  fields::Reader in(bytes);
+  SliceState state;
+  state.ledger = protocol::DecodeLedger(in.bytes());
+  in.Get(&state.decided, fields::AtMost{1 << 20});
+  if (!in.ok() || in.remaining() > 0) return MalformedMessage("malformed state of a slice that moves");
+  return state;
+}
+
+// ---- file transfers
+
+Status Check(const TransferRequest& request) {
+  const bool read = request.op == TransferOp::kRead, write = request.op == TransferOp::kWrite;
+  const bool open = request.op == TransferOp::kOpenUpload;
+  const uint64_t most = open ? ~uint64_t{0} : read || write ? kMaxTransferBytes : 0;
+  const auto is = [](const char* field, uint64_t value) {
+    return Status(Code::kDataLoss, field + (" is " + std::to_string(value)));
+  };
+  if (request.name.empty()) return {Code::kDataLoss, "name is empty"};
+  if (read && request.folder != 0) return is("folder", request.folder);
+  if (!read && !write && request.offset != 0) return is("offset", request.offset);
+  if (request.bytes > std::min(most, ~request.offset) || (write && request.bytes == 0))
+    return is("bytes", request.bytes);
+  if (!write && !open && request.checksum != 0) return is("checksum", request.checksum);
+  return {};
+}
+
+Status Check(const TransferReply& reply) {
+  if (reply.status.ok() || (reply.position == 0 && reply.checksum == 0)) return {};
+  return {Code::kDataLoss, "an error has a position or a checksum"};
+}
+
+// ---- ports
+
+Port ServerPort() {
+  return {PortKind::kServer,
+          fields::HashOf<protocol::ForwardHeader, protocol::ForwardReply, MoveRequest, MoveReply>()};
+}
+
+Port TransferPort() {
+  return {PortKind::kTransfer, fields::HashOf<TransferRequest, TransferReply>()};
+}
+
 }  // namespace leat::wire
+
+namespace leat {
+LEAT_CODECS(protocol::ForwardReply, wire::MoveRequest, wire::MoveReply, wire::TransferRequest,
+            wire::TransferReply);
+}

@@ -1,16 +1,14 @@
-// Encodes and decodes the frames by which a server hands slices over to another one (docs/formats/frame.md).
-//
-// All functions are pure and thread-safe. Decoders treat input as untrusted and return kDataLoss on a
-// violation.
+// The frames by which a server hands slices over to another one (docs/formats/frame.md). All functions are
+// pure and thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "fields/fields.h"
 #include "protocol/ledger.h"
 #include "protocol/slice.h"
 
@@ -33,6 +31,9 @@ struct MoveRequest {
   uint64_t state_bytes = 0;
   friend bool operator==(const MoveRequest&, const MoveRequest&) = default;
 };
+LEAT_FIELDS(MoveRequest, (move), (index, AtMost(kMaxMovedSlices - 1)),
+            (count, AtLeast(self.index + uint64_t{1}), AtMost(kMaxMovedSlices)), (slice), (incarnation),
+            (version), (events), (saved), (state_bytes, AtMost(kMaxSliceStateBytes)));
 
 // The answer to all frames of a move: the slices are held here, or the reason why not.
 struct MoveReply {
@@ -40,6 +41,7 @@ struct MoveReply {
   Status status;
   friend bool operator==(const MoveReply&, const MoveReply&) = default;
 };
+LEAT_FIELDS(MoveReply, (move), (status, CutTo(4096)));
 
 // The part of the payload before the numbers.
 struct SliceState {
@@ -48,15 +50,8 @@ struct SliceState {
   friend bool operator==(const SliceState&, const SliceState&) = default;
 };
 
-// The decided lanes of steps, as a part of other messages.
-void PutDecided(const std::vector<protocol::DecidedStep>& decided, ByteWriter* out);
-std::vector<protocol::DecidedStep> GetDecided(ByteReader* in);
-
-Bytes Encode(const MoveRequest& message);
-Bytes Encode(const MoveReply& message);
 Bytes Encode(const SliceState& state);
-Result<MoveRequest> DecodeMoveRequest(ByteView header);
-Result<MoveReply> DecodeMoveReply(ByteView header);
+// Returns kDataLoss for malformed bytes.
 Result<SliceState> DecodeSliceState(ByteView bytes);
 
 }  // namespace leat::wire

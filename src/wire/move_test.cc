@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/hex.h"
+#include "fields/files/testing.h"
+#include "fields/testing.h"
 #include "wire/testing.h"
 
 namespace leat::wire {
@@ -33,36 +36,49 @@ SliceState State() {
 }
 
 TEST(MoveMessageTest, SurvivesItsEncoding) {
-  const auto request = DecodeMoveRequest(Encode(Request()));
-  ASSERT_TRUE(request.ok());
-  EXPECT_EQ(*request, Request());
-  for (const MoveReply& reply : {MoveReply{7, {}}, MoveReply{8, Status(Code::kAborted, "given up")}}) {
-    const auto decoded = DecodeMoveReply(Encode(reply));
-    ASSERT_TRUE(decoded.ok());
-    EXPECT_EQ(*decoded, reply);
-  }
+  EXPECT_EQ(fields::CodecFault(Request()), "");
+  EXPECT_EQ(fields::CodecFault<MoveRequest>(100), "");
+  EXPECT_EQ(fields::CodecFault<MoveReply>(100), "");
   const auto state = DecodeSliceState(Encode(State()));
   ASSERT_TRUE(state.ok());
   EXPECT_EQ(*state, State());
 }
 
-TEST(MoveMessageTest, RefusesWhatIsTruncatedOrLonger) {
-  RefusesOtherLengths(Encode(Request()), DecodeMoveRequest);
-  RefusesOtherLengths(Encode(MoveReply{8, Status(Code::kAborted, "given up")}), DecodeMoveReply);
+TEST(MoveMessageTest, BytesAreThoseOfTheTable) {
+  EXPECT_EQ(ToHex(fields::Encode(Request())), "070203050b8080808080200d1180808020");
+  EXPECT_EQ(ToHex(fields::Encode(MoveReply{7, {}})), "0700");
+  EXPECT_EQ(ToHex(fields::Encode(MoveReply{300, Status(Code::kAborted, "given up")})),
+            "ac020a08676976656e207570");
+  EXPECT_EQ(ToHex(Encode(State())),
+            "02000000000000000000000000000000000000000100000064000000000000000100000001000000010000006e000000"
+            "00000000010000006e000000000000009600000000000000000000000000000008000000000000000000000001000000"
+            "0800000000000000010446410201000000000000000200000000000000");
+}
+
+TEST(MoveMessageTest, TheDocumentsHaveItsFields) {
+  EXPECT_EQ((fields::PageFault<MoveRequest, MoveReply>(LEAT_FORMATS "frame.md")), "");
+}
+
+TEST(MoveMessageTest, RefusesAStateThatIsTruncatedOrLonger) {
   RefusesOtherLengths(Encode(State()), DecodeSliceState);
 }
 
 TEST(MoveMessageTest, RefusesSizesAboveTheLimits) {
+  const auto error = [](const MoveRequest& request) {
+    return fields::Decode<MoveRequest>(fields::Encode(request), "move").status().message();
+  };
   MoveRequest request = Request();
   request.state_bytes = kMaxSliceStateBytes + 1;
-  EXPECT_FALSE(DecodeMoveRequest(Encode(request)).ok());
+  EXPECT_EQ(error(request), "move: state_bytes is 67108865, at most 67108864");
   request = Request();
   request.index = request.count;
-  EXPECT_FALSE(DecodeMoveRequest(Encode(request)).ok());
+  EXPECT_EQ(error(request), "move: count is 3, at least 4");
   request.count = kMaxMovedSlices + 1;
-  EXPECT_FALSE(DecodeMoveRequest(Encode(request)).ok());
+  EXPECT_EQ(error(request), "move: count is 65537, at most 65536");
   const MoveReply verbose{1, Status(Code::kInternal, std::string(10'000, 'x'))};
-  EXPECT_TRUE(DecodeMoveReply(Encode(verbose)).ok()) << "a long reason is cut off";
+  const auto cut = fields::Decode<MoveReply>(fields::Encode(verbose), "answer");
+  ASSERT_TRUE(cut.ok());
+  EXPECT_EQ(cut->status.message().size(), 4096u);
 }
 
 }  // namespace

@@ -1,15 +1,12 @@
-// Encodes and decodes the headers of file transfers: reads of ranges of published files, and uploads
-// (docs/formats/transfer.md).
-//
-// All functions are pure and thread-safe. Decoders treat input as untrusted and return kDataLoss on a
-// violation.
+// The headers of file transfers: reads of ranges of published files, and uploads (docs/formats/transfer.md).
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "base/bytes.h"
 #include "base/status.h"
+#include "fields/fields.h"
+#include "wire/handshake.h"
 
 namespace leat::wire {
 
@@ -24,6 +21,7 @@ enum class TransferOp : uint8_t {
   kWrite = 2,       // the payload's `bytes` belong at `offset` of the upload
   kCommit = 3,      // the upload is complete
 };
+LEAT_ENUM(TransferOp, (kRead, "read"), (kOpenUpload, "open_upload"), (kWrite, "write"), (kCommit, "commit"));
 
 struct TransferRequest {
   uint64_t sequence = 0;  // chosen by the sender; the reply repeats it
@@ -35,6 +33,10 @@ struct TransferRequest {
   uint64_t checksum = 0;  // Checksum: kWrite: of the payload; kOpenUpload: of the whole file
   friend bool operator==(const TransferRequest&, const TransferRequest&) = default;
 };
+LEAT_FIELDS(TransferRequest, (sequence), (op), (name, AtMost(kMaxTransferName)), (folder), (offset), (bytes),
+            (checksum, Fixed));
+// Whether the operation has the fields that it uses, and no others: those are 0.
+Status Check(const TransferRequest& request);
 
 struct TransferReply {
   uint64_t sequence = 0;
@@ -44,13 +46,11 @@ struct TransferReply {
   uint64_t checksum = 0;  // kRead: Checksum of the payload
   friend bool operator==(const TransferReply&, const TransferReply&) = default;
 };
+LEAT_FIELDS(TransferReply, (sequence), (status, CutTo(kMaxTransferError)), (position), (checksum, Fixed));
+Status Check(const TransferReply& reply);
 
-// An error's text is cut off after kMaxTransferError bytes.
-Bytes Encode(const TransferRequest& message);
-Bytes Encode(const TransferReply& message);
-// Of the fields that an operation does not use, all are 0.
-Result<TransferRequest> DecodeTransferRequest(ByteView header);
-Result<TransferReply> DecodeTransferReply(ByteView header);
+// The port of a file transfer service.
+Port TransferPort();
 
 // The payload that follows a request.
 inline uint64_t PayloadBytes(const TransferRequest& request) {

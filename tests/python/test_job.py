@@ -9,8 +9,10 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -352,6 +354,22 @@ def test_attach(job, tmp_path):
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_job_of_another_build():
+    """Its port answers with its version and hash of messages (docs/formats/frame.md)."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            peer, _ = listener.accept()
+            with peer:
+                hello = peer.recv(48, socket.MSG_WAITALL)
+                peer.sendall(hello[:12] + b"\2\0" + hello[14:16] + b"\xab" + bytes(63))
+                peer.recv(1)
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(ValueError, match="another build: it speaks 6-00000000000000ab, this program 6-[0-9a-f]{16}; run"):
+            leat.attach(address, token="x" * 40)
 
 
 def test_nobody_listens():

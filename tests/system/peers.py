@@ -15,8 +15,11 @@ import leat
 
 # 127.0.0.1 in the notation of /proc, as IPv4 and as an IPv4-mapped IPv6 address.
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
-VERSION = 5
-PORT = {"coordinator": 1, "ps": 2, "worker": 3, "transfer": 4, "feed": 5}
+VERSION = 6
+PORT = {"coordinator": 1, "ps": 2, "worker": 3, "transfer": 4, "feed": 5, "pool": 6}
+MESSAGES = {}  # by the port's role: the hash of the messages that it speaks, as a port has said
+OTHER_BUILD = 0x0123456789abcdef  # another hash
+NONCE = bytes(24)
 HELLO_BYTES, CHALLENGE_BYTES, PROOF_BYTES, VERDICT_BYTES = 48, 80, 32, 4
 ADMITTED, WRONG_TOKEN = bytes(4), b"\1\0\0\0"
 PORTS = {  # of a job with one coordinator and three workers
@@ -81,11 +84,9 @@ def ports_of(job):
     for _, pid in lasting(job):
         for port in listening_ports(pid):
             with connected(port) as s:
-                s.sendall(hello("coordinator"))
-                answer = read(s, CHALLENGE_BYTES)
-                (number,) = struct.unpack_from("<H", answer, 14)
+                kind = learn(s)
                 refused_for(pid, s, "")
-            found.append((pid, port, next(kind for kind, n in PORT.items() if n == number & 0x7fff)))
+            found.append((pid, port, kind))
     return found
 
 
@@ -112,18 +113,43 @@ def read(s, size):
     return found
 
 
-def hello(role, nonce=bytes(32)):
-    return b"LEATWIRE" + struct.pack("<IHH", VERSION, 1, PORT[role]) + nonce
+def hello(role, messages=None, version=VERSION):
+    """Of this build, unless it says something else."""
+    if messages is None:
+        messages = MESSAGES[role]
+    return b"LEATWIRE" + struct.pack("<IHHQ", version, 1, PORT[role], messages) + NONCE
 
 
-def proof(role, token, challenge, nonce=bytes(32)):
+def mismatch(role, messages=OTHER_BUILD, version=VERSION):
+    """The answer of a port of another build."""
+    return b"LEATWIRE" + struct.pack("<IHHQ", version, 2, PORT[role], messages) + NONCE + bytes(PROOF_BYTES)
+
+
+def speaks(messages, version=VERSION):
+    """A build's version, as refusals name it."""
+    return f"{version}-{messages:016x}"
+
+
+def learn(s):
+    """What a port is for. Its answer to another build, by which it refuses the connection, also has its messages."""
+    s.sendall(hello("coordinator", OTHER_BUILD))
+    number, messages = struct.unpack_from("<HQ", read(s, CHALLENGE_BYTES), 14)
+    role = next(kind for kind, n in PORT.items() if n == number & 0x7fff)
+    MESSAGES[role] = messages
+    return role
+
+
+def proof(role, token, challenge):
     """Of a connection without TLS. With TLS it would cover a secret of the session, which Python cannot know."""
-    text = b"leat handshake: connects" + struct.pack("<II", VERSION, PORT[role]) + nonce + challenge[16:48]
-    return hmac.digest(token.encode(), text, "sha256")
+    text = b"leat handshake: connects" + struct.pack("<IIQ", VERSION, PORT[role], MESSAGES[role])
+    return hmac.digest(token.encode(), text + NONCE + challenge[24:48], "sha256")
 
 
 def shake_hands(port, role, token):
     """Returns what both sides have sent."""
+    if role not in MESSAGES:
+        with connected(port) as s:
+            learn(s)
     with connected(port) as s:
         s.sendall(hello(role))
         challenge = read(s, CHALLENGE_BYTES)

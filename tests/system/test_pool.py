@@ -402,6 +402,23 @@ def test_certificates(start, tmp_path):
     pool.wait(lambda jobs: all(jobs[job]["state"] == "cancelled" for job in ids), "the end")
 
 
+def test_peers_of_another_build_are_refused(start):
+    """A pool writes one line about them."""
+    pool = start()
+    port = int(pool.address.rsplit(":", 1)[1])
+    with peers.connected(port) as s:
+        assert peers.learn(s) == "pool"
+    with peers.connected(port) as s:
+        s.sendall(peers.hello("pool", peers.OTHER_BUILD))
+        answer = peers.read(s, 1000)
+        assert len(answer) == peers.CHALLENGE_BYTES and not any(answer[24:]), "it proves nothing"
+        name = f" refused 127.0.0.1:{s.getsockname()[1]}: "
+        found = leat.wait_for(lambda: [line for line in pool.log().splitlines() if name in line], "the refusal")
+    assert len(found) == 1 and found[0].endswith(
+        f"the peer is of another build: it speaks {peers.speaks(peers.OTHER_BUILD)}, this program "
+        f"{peers.speaks(peers.MESSAGES['pool'])}; run the same build on both sides"), found
+
+
 def test_bad_input(start, tmp_path):
     """One line, and nothing is queued."""
     pool = start(2)

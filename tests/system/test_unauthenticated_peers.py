@@ -19,10 +19,10 @@ import time
 import pytest
 
 import leat
-from peers import (ADMITTED, CHALLENGE_BYTES, HELLO_BYTES, PORTS, PROOF_BYTES, WRONG_TOKEN, Impostor, Recorder,
-                   RecordedTls, certificate, client_hello, connected, expired, has_certificate, hello, lasting,
-                   listening_ports, log_of, ports_of, proof, read, refused_for, replays, shake_hands, shake_tls,
-                   tls_context)
+from peers import (ADMITTED, CHALLENGE_BYTES, HELLO_BYTES, MESSAGES, OTHER_BUILD, PORTS, PROOF_BYTES, WRONG_TOKEN,
+                   Impostor, Recorder, RecordedTls, certificate, client_hello, connected, expired, has_certificate, hello,
+                   lasting, listening_ports, log_of, mismatch, ports_of, proof, read, refused_for, replays, shake_hands,
+                   shake_tls, speaks, tls_context)
 
 ALL = "coordinator,server,worker,bots,admin"
 TOKEN = "known to all"
@@ -125,12 +125,15 @@ def truncates_tls(target):
     return s
 
 
-def is_for_another_port(target):
-    s = target.open()
-    s.sendall(hello("feed" if target.role != "feed" else "ps"))
-    answer = read(s, 1000)
-    assert len(answer) == CHALLENGE_BYTES and not any(answer[16:]), "it proves nothing"
-    return s
+def is_refused(content):
+    """A hello that gets no more than what the port is for and which messages it speaks."""
+    def attack(target):
+        s = target.open()
+        s.sendall(content(target))
+        answer = read(s, 1000)
+        assert len(answer) == CHALLENGE_BYTES and not any(answer[24:]), "it proves nothing"
+        return s
+    return attack
 
 
 def begins_tls(target):
@@ -141,11 +144,7 @@ def begins_tls(target):
 
 
 def speaks_plainly(target):
-    s = connected(target.port)
-    s.sendall(hello(target.role))
-    answer = read(s, 1000)
-    assert len(answer) == CHALLENGE_BYTES and not any(answer[16:]), "it proves nothing"
-    return s
+    return is_refused(lambda _: hello(target.role))(dataclasses.replace(target, folders=None))
 
 
 def shows(name):
@@ -167,6 +166,11 @@ RECORDED = "recorded answers"
 CLOSED = "the connection was closed during the handshake"
 
 
+def another_build(peer):
+    return lambda role: f"the peer is of another build: it speaks {peer}, this program {speaks(MESSAGES[role])}; run the " \
+        "same build on both sides"
+
+
 def wrong_role(role):
     """At the coordinator every role may connect."""
     if role not in ALLOWED:
@@ -183,7 +187,10 @@ ATTACKS = {
     "a recorded connection": (replays_the_connecting_side, OTHER_TOKEN, "TLS: "),
     "half a hello": (truncates(lambda target: hello(target.role)[:20]), CLOSED, None),
     "half a proof": (truncates(lambda target: hello(target.role) + bytes(PROOF_BYTES // 2)), CLOSED, None),
-    "a hello for another port": (is_for_another_port, "the connection is for ", None),
+    "a hello for another port": (is_refused(lambda target: hello("feed" if target.role != "feed" else "coordinator")),
+                                 "the connection is for ", None),
+    "another build": (is_refused(lambda target: hello(target.role, OTHER_BUILD)), another_build(speaks(OTHER_BUILD)), None),
+    "an older version": (is_refused(lambda target: hello(target.role, version=5)), another_build("5"), None),
     "TLS at a port without": (begins_tls, "the peer uses TLS, this role does not", None),
     "half of TLS's first message": (truncates_tls, None, "the connection was closed during the TLS handshake"),
     "no TLS": (speaks_plainly, None, "the peer does not use TLS, which this port requires"),
@@ -201,7 +208,12 @@ def impostors(job, folders):
     assert done.returncode == 0 and recorder.accepts, done.stderr
     recorder.end()
     if folders is None:
-        return {RECORDED: (replays(recorder.accepts), "the token is not this job's")}
+        here = f", this program {speaks(MESSAGES['coordinator'])}; run the same build on both sides"
+        return {
+            RECORDED: (replays(recorder.accepts), "the token is not this job's"),
+            "another build": (replays(mismatch("coordinator")), f"it speaks {speaks(OTHER_BUILD)}{here}"),
+            "an older version": (replays(mismatch("coordinator", version=5)), f"it speaks 5{here}"),
+        }
     here = "here it must be for coordinator"
     return {
         RECORDED: (replays(recorder.accepts), "could not be reached within 10 s: "),
@@ -263,6 +275,21 @@ def test_every_port_refuses_every_attack(tmp_path, strategy, security):
         assert lasting(job) <= before, "a role has died"
         job.go_on()
         check_counts(tmp_path, job, events)
+
+
+@pytest.mark.parametrize("command", ["status", "stop", "scale --workers 2", "timeline --seconds 1 --out {}/timeline",
+                                     "worker", "ps", "jobs --pool", "submit {}/counter.yaml --pool"])
+def test_every_client_refuses_another_build(tmp_path, command):
+    """With one line that names both versions. It tells the other side a nonce and nothing else."""
+    leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text())
+    impostor = Impostor(replays(mismatch("pool" if "--pool" in command else "coordinator")))
+    address = f"127.0.0.1:{impostor.port}"
+    words = command.format(tmp_path).split() + ([] if "--pool" in command else ["--coordinator"])
+    done = leat.run(*words, address, env={"LEAT_TOKEN": "a token for this test, and no other"})
+    impostor.end()
+    leat.refused(done, address, f"the peer is of another build: it speaks {speaks(OTHER_BUILD)}, this program ",
+                 "; run the same build on both sides")
+    assert [len(r) for r in impostor.received] == [HELLO_BYTES]
 
 
 # ---- floods

@@ -16,11 +16,12 @@ inline void PutVarint(uint64_t value, ByteWriter* out) {
 
 // Fails the reader for more than 64 bits, and for bytes that a shorter form of the number has not.
 inline uint64_t GetVarint(ByteReader* in) {
-  uint64_t value = 0;
-  for (int shift = 0; shift < 64; shift += 7) {
+  const auto first = in->Get<uint8_t>();
+  if (first < 0x80) return first;
+  uint64_t value = first & 0x7fU;
+  for (int shift = 7; shift < 64; shift += 7) {
     const auto byte = in->Get<uint8_t>();
-    const bool fits = shift < 63 || byte <= 1;
-    if (!fits || (byte == 0 && shift > 0)) break;
+    if (byte == 0 || (shift == 63 && byte > 1)) break;
     value |= uint64_t{byte & 0x7fU} << shift;
     if (byte < 0x80) return in->ok() ? value : 0;
   }

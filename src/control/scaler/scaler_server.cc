@@ -62,14 +62,14 @@ grpc::Status NotKnown() {
 }
 
 bool Parse(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* to) {
-  std::string bytes;
-  return FromBuffer(buffer, &bytes) && to->ParseFromString(bytes);
+  Bytes bytes;
+  return FromBuffer(buffer, &bytes) && to->ParseFromString(std::string(AsText(bytes)));
 }
 
 grpc::ByteBuffer IsActive(bool active) {
   externalscaler::IsActiveResponse response;
   response.set_result(active);
-  return ToBuffer(response.SerializeAsString());
+  return ToBuffer(AsBytes(response.SerializeAsString()));
 }
 
 grpc::ByteBuffer Spec() {
@@ -78,7 +78,7 @@ grpc::ByteBuffer Spec() {
   spec->set_metricname(ScalerServer::kMetric);
   spec->set_targetsize(1);
   spec->set_targetsizefloat(1);
-  return ToBuffer(response.SerializeAsString());
+  return ToBuffer(AsBytes(response.SerializeAsString()));
 }
 
 grpc::ByteBuffer Metrics(uint32_t workers) {
@@ -87,7 +87,7 @@ grpc::ByteBuffer Metrics(uint32_t workers) {
   value->set_metricname(ScalerServer::kMetric);
   value->set_metricvalue(workers);
   value->set_metricvaluefloat(workers);
-  return ToBuffer(response.SerializeAsString());
+  return ToBuffer(AsBytes(response.SerializeAsString()));
 }
 
 // gRPC calls a reactor on several threads, one after another. ThreadSanitizer, which does not see how gRPC
@@ -229,7 +229,7 @@ class Server final : public ScalerServer {
  public:
   explicit Server(std::shared_ptr<net::TlsIdentity> tls)
       : shared_(std::make_shared<net::TransportContext>(
-            loop_, net::TransportOptions{.port_kind = wire::PortKind::kControl,
+            loop_, net::TransportOptions{.port = {wire::PortKind::kControl},
                                          .tls = std::move(tls),
                                          .max_connections = kConnections,
                                          .max_connections_of_host = kConnectionsOfHost})) {}

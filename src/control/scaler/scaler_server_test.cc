@@ -53,11 +53,11 @@ class Keda {
   }
 
   // The raw answer of a unary call.
-  grpc::Status Call(const std::string& method, const std::string& message, std::string* answer) {
+  grpc::Status Call(const std::string& method, const std::string& message, Bytes* answer) {
     grpc::ClientContext context;
     context.set_deadline(After(kDeadline));
     auto call = stub_.PrepareUnaryCall(&context, "/externalscaler.ExternalScaler/" + method,
-                                       ToBuffer(message), &queue_);
+                                       ToBuffer(AsBytes(message)), &queue_);
     call->StartCall();
     grpc::ByteBuffer buffer;
     grpc::Status status;
@@ -69,9 +69,9 @@ class Keda {
   template <class Response>
   grpc::Status Ask(const std::string& method, const google::protobuf::MessageLite& message,
                    Response* response) {
-    std::string answer;
+    Bytes answer;
     const grpc::Status status = Call(method, message.SerializeAsString(), &answer);
-    EXPECT_TRUE(!status.ok() || response->ParseFromString(answer));
+    EXPECT_TRUE(!status.ok() || response->ParseFromString(std::string(AsText(answer))));
     return status;
   }
   std::optional<bool> IsActive() {
@@ -96,7 +96,7 @@ class Keda {
     stream_ = stub_.PrepareCall(&stream_context_, "/externalscaler.ExternalScaler/StreamIsActive", &queue_);
     stream_->StartCall(nullptr);
     Next();
-    const grpc::ByteBuffer message = ToBuffer(Object().SerializeAsString());
+    const grpc::ByteBuffer message = ToBuffer(AsBytes(Object().SerializeAsString()));
     stream_->WriteLast(message, grpc::WriteOptions(), nullptr);
     Next();
   }
@@ -105,8 +105,9 @@ class Keda {
     grpc::ByteBuffer buffer;
     stream_->Read(&buffer, nullptr);
     externalscaler::IsActiveResponse response;
-    std::string bytes;
-    if (!Next() || !FromBuffer(buffer, &bytes) || !response.ParseFromString(bytes)) return std::nullopt;
+    Bytes bytes;
+    if (!Next() || !FromBuffer(buffer, &bytes) || !response.ParseFromString(std::string(AsText(bytes))))
+      return std::nullopt;
     return response.result();
   }
 
@@ -196,7 +197,7 @@ TEST(Scaler, RefusesWhatItDoesNotKnow) {
   const auto server = StartOrDie();
   server->Set({.workers = 2, .active = true});
   Keda keda(server->address());
-  std::string answer;
+  Bytes answer;
   EXPECT_EQ(keda.Call("Reboot", "", &answer).error_code(), StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(keda.Call("IsActive", "\xff\xff\xff", &answer).error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(keda.Call("GetMetrics", std::string(70 << 10, '\n'), &answer).error_code(),

@@ -177,7 +177,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     }
     at->without_tls = first != kTlsHandshake;
     if (at->without_tls) return true;  // what it says instead is read, and answered
-    const wire::PortKind port_kind = shared_->options.port_kind;
+    const wire::PortKind port_kind = shared_->options.port.kind;
     at->tls = shared_->options.tls->Begin(
         at->fd,
         {.side = wire::Side::kAccepts,
@@ -189,22 +189,22 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
   }
 
   void OnHello(PendingHandshakeAt at) {
-    const wire::PortKind port_kind = shared_->options.port_kind;
-    const auto nonce = wire::DecodeHello(at->reader.bytes(), port_kind);
+    const wire::Port& port = shared_->options.port;
+    const auto nonce = wire::DecodeHello(at->reader.bytes(), port);
     if (!nonce.ok() && at->tls == nullptr && at->reader.bytes()[0] == kTlsHandshake) {
-      SendAll(at->fd, nullptr, wire::EncodeMismatch(port_kind));
+      SendAll(at->fd, nullptr, wire::EncodeMismatch(port));
       return Refuse(at, "the peer uses TLS, this role does not");
     }
     if (!nonce.ok()) {
       if (nonce.status().code() == Code::kFailedPrecondition)
-        SendAll(at->fd, at->tls.get(), wire::EncodeMismatch(port_kind));
+        SendAll(at->fd, at->tls.get(), wire::EncodeMismatch(port));
       return Refuse(at, nonce.status().message());
     }
     if (at->without_tls) {
-      SendAll(at->fd, nullptr, wire::EncodeTlsRequired(port_kind));
+      SendAll(at->fd, nullptr, wire::EncodeTlsRequired(port));
       return Refuse(at, "the peer does not use TLS, which this port requires");
     }
-    at->context = {.port_kind = port_kind, .connects = *nonce, .accepts = RandomNonce()};
+    at->context = {.port = port, .connects = *nonce, .accepts = RandomNonce()};
     if (at->tls != nullptr) at->context.session = at->tls->ExportedSecret();
     if (!SendAll(at->fd, at->tls.get(), wire::EncodeChallenge(at->context, shared_->options.token)))
       return Refuse(at, SocketError(errno));

@@ -105,7 +105,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     int error = 0;
     socklen_t size = sizeof(error);
     getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
-    context_ = {.port_kind = shared_->options.port_kind, .connects = RandomNonce(), .accepts = {}};
+    context_ = {.port = shared_->options.port, .connects = RandomNonce(), .accepts = {}};
     if (error == 0 && shared_->options.tls == nullptr && !SendHello()) error = errno;
     if (error != 0) {
       failure_ = Status(Code::kUnavailable, SocketError(error));
@@ -119,11 +119,11 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     // A coordinator or a pool has the address that the user gave. Other addresses come from it.
     const auto host = ParseAddress(address_);
     const bool given =
-        context_.port_kind == wire::PortKind::kControl || context_.port_kind == wire::PortKind::kPool;
+        context_.port.kind == wire::PortKind::kControl || context_.port.kind == wire::PortKind::kPool;
     const bool named = given && host.ok();
     tls_ = shared_->options.tls->Begin(fd_,
                                        {.side = wire::Side::kConnects,
-                                        .peer_roles = RolesThatListen(context_.port_kind),
+                                        .peer_roles = RolesThatListen(context_.port.kind),
                                         .peer_host = named ? host->host : ""},
                                        shared_->tls_buffers);
     ContinueTls();
@@ -149,7 +149,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
 
   bool SendHello() {
     greeting_ = true;
-    return SendAll(fd_, tls_.get(), wire::EncodeHello(context_.port_kind, context_.connects));
+    return SendAll(fd_, tls_.get(), wire::EncodeHello(context_.port, context_.connects));
   }
 
   void ReadAnswers() {

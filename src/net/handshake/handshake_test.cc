@@ -172,7 +172,7 @@ TEST_F(HandshakeTest, EachRefusalIsOneLine) {
     ASSERT_EQ(Log().size(), before + 1);
     EXPECT_TRUE(Log().back().ends_with(": " + why)) << Log().back() << " instead of: " << why;
   };
-  const Bytes hello = wire::EncodeHello(wire::PortKind::kServer, {});
+  const Bytes hello = wire::EncodeHello({wire::PortKind::kServer}, {});
   {
     const Descriptor peer(ConnectTo(listener->address()));
     SendBytes(peer.get(), RandomBytes(100, 1));
@@ -191,7 +191,7 @@ TEST_F(HandshakeTest, EachRefusalIsOneLine) {
   }
   {
     const Descriptor peer(ConnectTo(listener->address()));
-    SendBytes(peer.get(), wire::EncodeHello(wire::PortKind::kControl, {}));
+    SendBytes(peer.get(), wire::EncodeHello({wire::PortKind::kControl}, {}));
     refused("the port belongs to a parameter server, the connection is for a coordinator");
   }
   {
@@ -199,16 +199,22 @@ TEST_F(HandshakeTest, EachRefusalIsOneLine) {
     Bytes old = hello;
     old[8] = std::byte{2};
     SendBytes(peer.get(), old);
-    refused("the peer speaks wire version 2, this program speaks " + std::to_string(wire::kVersion));
+    const std::string here = std::to_string(wire::kVersion) + "-0000000000000000";
+    refused("the peer is of another build: it speaks 2, this program " + here +
+            "; run the same build on both sides");
     Bytes answer;
     ReadInto(peer.get(), &answer);
-    EXPECT_EQ(answer, wire::EncodeMismatch(wire::PortKind::kServer));
+    EXPECT_EQ(answer, wire::EncodeMismatch({wire::PortKind::kServer}));
+    const Descriptor other(ConnectTo(listener->address()));
+    SendBytes(other.get(), wire::EncodeHello({wire::PortKind::kServer, 0xab}, {}));
+    refused("the peer is of another build: it speaks " + std::to_string(wire::kVersion) +
+            "-00000000000000ab, this program " + here + "; run the same build on both sides");
   }
   // A look whether the port is open is not worth a line.
   const uint64_t before = context->refused.value();
   close(ConnectTo(listener->address()));
   ASSERT_TRUE(RunUntil(loop, [&] { return context->refused.value() == before + 1; }));
-  EXPECT_EQ(Log().size(), 5u);
+  EXPECT_EQ(Log().size(), 6u);
 }
 
 TEST_F(HandshakeTest, AFloodDoesNotFillTheLog) {
@@ -248,7 +254,7 @@ TEST_F(HandshakeTest, OneHostCannotTakeAllConnections) {
   std::vector<Descriptor> peers;
   const auto connect = [&](uint8_t host) {
     peers.emplace_back(ConnectTo(listener->address(), host));
-    return RawHandshake(peers.back().get(), "t", wire::PortKind::kServer,
+    return RawHandshake(peers.back().get(), "t", {wire::PortKind::kServer},
                         [this] { loop.RunOnce(std::chrono::milliseconds(1)); });
   };
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(connect(1).ok());
@@ -272,13 +278,24 @@ TEST_F(HandshakeTest, TheCallerSaysWhatIsWrong) {
   EXPECT_EQ(outcome->status().message(),
             "cannot connect to " + listener->address() + ": the peer has the token of another job");
   auto other = std::make_shared<TransportContext>(
-      loop, TransportOptions{.token = "t", .port_kind = wire::PortKind::kMember});
+      loop, TransportOptions{.token = "t", .port = {wire::PortKind::kMember}});
   outcome.reset();
   dial = ConnectAuthenticated(other, listener->address(), kSoon,
                               [this](auto result) { outcome.emplace(std::move(result)); });
   ASSERT_TRUE(RunUntil(loop, [&] { return outcome.has_value(); }));
   EXPECT_EQ(outcome->status().code(), Code::kFailedPrecondition);
   EXPECT_NE(outcome->status().message().find("the port belongs to a parameter server"), std::string::npos)
+      << outcome->status().message();
+  other = std::make_shared<TransportContext>(
+      loop, TransportOptions{.token = "t", .port = {wire::PortKind::kServer, 0xab}});
+  outcome.reset();
+  dial = ConnectAuthenticated(other, listener->address(), kSoon,
+                              [this](auto result) { outcome.emplace(std::move(result)); });
+  ASSERT_TRUE(RunUntil(loop, [&] { return outcome.has_value(); }));
+  EXPECT_EQ(outcome->status().code(), Code::kFailedPrecondition);
+  EXPECT_NE(outcome->status().message().find("the peer is of another build: it speaks " +
+                                             std::to_string(wire::kVersion) + "-0000000000000000, this"),
+            std::string::npos)
       << outcome->status().message();
 }
 

@@ -46,7 +46,7 @@ class Raw {
   // Proves the token. `loop` is the listener's, unless another thread runs it.
   Status Handshake(Loop* loop, std::string_view token = "t") {
     return testing::RawHandshake(
-        fd_, token, wire::PortKind::kServer,
+        fd_, token, {wire::PortKind::kServer},
         loop == nullptr ? std::function<void()>() : [loop] { loop->RunOnce(std::chrono::milliseconds(1)); });
   }
   // Makes close reset the connection.
@@ -157,7 +157,7 @@ class TcpTest : public ::testing::Test {
   std::unique_ptr<Listener> listener;
 };
 
-const Bytes kHello = wire::EncodeHello(wire::PortKind::kServer, {});
+const Bytes kHello = wire::EncodeHello({wire::PortKind::kServer}, {});
 Bytes With(const Bytes& first, const Bytes& then) {
   Bytes all = first;
   all.insert(all.end(), then.begin(), then.end());

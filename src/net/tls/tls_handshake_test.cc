@@ -43,7 +43,7 @@ class TlsHandshakeTest : public ::testing::Test {
 
   std::shared_ptr<TransportContext> Context(std::shared_ptr<TlsIdentity> tls, wire::PortKind port_kind,
                                             std::string token = "t") {
-    TransportOptions options{.token = std::move(token), .port_kind = port_kind};
+    TransportOptions options{.token = std::move(token), .port = {port_kind}};
     options.tls = std::move(tls);
     options.handshake_timeout = kSoonTls;
     return std::make_shared<TransportContext>(loop, options);

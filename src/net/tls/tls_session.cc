@@ -171,8 +171,8 @@ Result<bool> TlsSession::Handshake() {
   }
 }
 
-wire::Nonce TlsSession::ExportedSecret() {
-  wire::Nonce secret;
+wire::SessionSecret TlsSession::ExportedSecret() {
+  wire::SessionSecret secret;
   LEAT_CHECK(SSL_export_keying_material(ssl_, reinterpret_cast<unsigned char*>(secret.data()), secret.size(),
                                         kExportLabel.data(), kExportLabel.size(), nullptr, 0, 0) == 1);
   return secret;

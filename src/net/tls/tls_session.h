@@ -60,7 +60,7 @@ class TlsSession {
   // What follows is valid once established.
   CertificateRoles peer_roles() const { return peer_roles_; }  // none of a peer without a certificate
   // A secret of this session alone. Both sides have the same.
-  wire::Nonce ExportedSecret();
+  wire::SessionSecret ExportedSecret();
 
   // Fills the pieces with what has arrived, and returns its size; less than their size if no more has. An
   // error, after all bytes before it, is the end of the connection: kUnavailable, kDataLoss, or

@@ -157,7 +157,7 @@ TEST_F(TlsSessionTest, SecretsDiffer) {
   const auto both = authority.Identity({"server", "worker"});
   Begin(*both, *both, CertificateRole::kServer, CertificateRole::kWorker);
   ShakeHands();
-  const wire::Nonce first = client.session->ExportedSecret();
+  const wire::SessionSecret first = client.session->ExportedSecret();
   Begin(*both, *both, CertificateRole::kServer, CertificateRole::kWorker);
   ShakeHands();
   EXPECT_NE(first, client.session->ExportedSecret());

@@ -26,7 +26,7 @@ bool WellFormed(const Round& round, size_t partitions, bool late_labels) {
          });
 }
 
-std::vector<uint32_t> RunsOf(const RunSet& assigned) {
+std::vector<uint32_t> RunsIn(const RunSet& assigned) {
   std::vector<uint32_t> runs;
   for (uint32_t i = 0; i < assigned.size(); ++i) {
     if (assigned.Has(i)) runs.push_back(i);
@@ -56,7 +56,7 @@ void GroupMember::State::TakeRounds(const std::vector<Round>& newer) {
                   std::to_string(next) + " is next");
     }
     Known known{round, {}, {}};
-    for (const Round::Lane& part : round.lanes) known.runs.push_back(RunsOf(part.assigned));
+    for (const Round::Lane& part : round.lanes) known.runs.push_back(RunsIn(part.assigned));
     rounds.push_back(std::move(known));
   }
   Prepare();

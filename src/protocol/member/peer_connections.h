@@ -11,10 +11,13 @@
 #include <optional>
 #include <vector>
 
+#include "fields/fields.h"
+
 namespace leat::protocol {
 
 // Pieces of buckets use one channel, short messages the other, which is never full.
 enum class ChannelKind : uint8_t { kData = 0, kControl = 1 };
+LEAT_ENUM(ChannelKind, (kData, "data"), (kControl, "control"));
 
 struct Greet {
   uint64_t group = 0;
@@ -23,6 +26,7 @@ struct Greet {
   ChannelKind kind = ChannelKind::kData;
   friend bool operator==(const Greet&, const Greet&) = default;
 };
+LEAT_FIELDS(Greet, (group), (members, AtLeast(1)), (rank, AtMost(self.members - uint64_t{1})), (kind));
 
 // How a process treats an incoming connection, by the group in its greeting.
 enum class CallVerdict : uint8_t {

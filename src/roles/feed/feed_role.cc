@@ -117,7 +117,7 @@ Status RunFeedOnce(Membership& membership, const RoleOptions& options) {
   if (publisher != nullptr) contents.on_scores = TakeScores(*publisher);
   LEAT_ASSIGN_OR_RETURN(
       const auto feed,
-      FeedThread::Start(options.listen, TransportOf(options, wire::PortKind::kFeed), std::move(contents)));
+      FeedThread::Start(options.listen, TransportOf(options, feed::FeedPort()), std::move(contents)));
   LEAT_ASSIGN_OR_RETURN(const std::string address,
                         net::AdvertisedAddress(options.advertise, feed->address()));
   const auto joined = membership.Join(address);

@@ -11,7 +11,7 @@ Result<std::unique_ptr<FeedThread>> FeedThread::Start(const std::string& address
                                                       net::TransportOptions transport,
                                                       feed::Contents contents) {
   std::unique_ptr<FeedThread> feed(new FeedThread(std::move(contents)));
-  transport.port_kind = wire::PortKind::kFeed;
+  transport.port = feed::FeedPort();
   feed->transport_ = net::MakeTcpTransport(feed->loop_, std::move(transport));
   LEAT_ASSIGN_OR_RETURN(feed->listener_,
                         feed->transport_->Listen(address, [server = &feed->server_](auto connection) {

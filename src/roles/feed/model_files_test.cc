@@ -47,7 +47,7 @@ class ModelFilesTest : public ::testing::Test {
   feed::ClientOptions Feeds(std::vector<std::string> addresses) const {
     feed::ClientOptions options;
     options.make_transport = [](net::Loop& loop) {
-      return net::MakeTcpTransport(loop, {.token = "token", .port_kind = wire::PortKind::kFeed});
+      return net::MakeTcpTransport(loop, {.token = "token", .port = feed::FeedPort()});
     };
     options.find_feeds = [addresses = std::move(addresses)]() -> Result<std::vector<std::string>> {
       return addresses;

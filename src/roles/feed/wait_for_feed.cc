@@ -23,7 +23,7 @@ feed::ClientOptions FeedsAt(std::shared_ptr<const FeedAddresses> addresses,
   feed::ClientOptions options;
   options.content = content;
   options.make_transport = [token = coordinator.token, tls = coordinator.tls](net::Loop& loop) {
-    return net::MakeTcpTransport(loop, {.token = token, .port_kind = wire::PortKind::kFeed, .tls = tls});
+    return net::MakeTcpTransport(loop, {.token = token, .port = feed::FeedPort(), .tls = tls});
   };
   options.find_feeds = [addresses]() -> Result<std::vector<std::string>> { return addresses->Get(); };
   return options;

@@ -37,7 +37,7 @@ Result<OpenedStream> OpenStream(const job::Job& job, const RoleOptions& options)
     return OpenedStream{std::move(*own), nullptr, std::move(dead_letters)};
   }
   const auto feed =
-      FeedsOf(options.coordinator_client, TransportOf(options, wire::PortKind::kFeed), job.InputsHash());
+      FeedsOf(options.coordinator_client, TransportOf(options, feed::FeedPort()), job.InputsHash());
   const auto addresses = feed.find_feeds();
   if (!addresses.ok() || addresses->empty()) return own.status();
   auto client = std::make_shared<feed::Client>(feed);

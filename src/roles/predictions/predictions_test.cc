@@ -277,7 +277,7 @@ ScoreSender::Options SenderOptions(std::function<void()> on_room = {}) {
               [](const std::string& address) {
                 feed::ClientOptions options;
                 options.make_transport = [](net::Loop& loop) {
-                  return net::MakeTcpTransport(loop, {.token = "token", .port_kind = wire::PortKind::kFeed});
+                  return net::MakeTcpTransport(loop, {.token = "token", .port = feed::FeedPort()});
                 };
                 options.find_feeds = [address]() -> Result<std::vector<std::string>> {
                   return std::vector{address};

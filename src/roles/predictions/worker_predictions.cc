@@ -18,8 +18,7 @@ step::Rows RowsOf(const PreparedSplit& split) {
 
 ScoreSender::Options SenderOptions(const job::Job& job, const RoleOptions& options,
                                    std::function<void()> on_room) {
-  auto feeds =
-      FeedsOf(options.coordinator_client, TransportOf(options, wire::PortKind::kFeed), job.InputsHash());
+  auto feeds = FeedsOf(options.coordinator_client, TransportOf(options, feed::FeedPort()), job.InputsHash());
   return {.feed_at =
               [feeds](const std::string& address) {
                 feed::ClientOptions one = feeds;

@@ -136,7 +136,7 @@ class ShardFilesTest : public ::testing::Test {
   const protocol::SliceTable table_ = checkpoint::MakeTable();
   const optim::OptimizerConfig optimizer_ = optim::Defaults(optim::Kind::kMomentum);
   const transfer::MakeTransport transport_ = [](net::Loop& loop) {
-    return net::MakeTcpTransport(loop, {.token = "t", .port_kind = wire::PortKind::kTransfer});
+    return net::MakeTcpTransport(loop, {.token = "t", .port = wire::TransferPort()});
   };
   transfer::TransferLimits limits_;
   protocol::JoinReply joined_;

@@ -23,6 +23,7 @@
 #include "roles/standby/checkpoint_copy.h"
 #include "roles/standby/election.h"
 #include "roles/standby/member_calls.h"
+#include "wire/transfer.h"
 
 namespace leat::roles {
 namespace {
@@ -66,7 +67,7 @@ class NetworkStandby {
         journal_(directory_->coordinator(), directory_->term()),
         copy_([&options](net::Loop& loop) {
           return net::MakeTcpTransport(loop, {.token = options.coordinator.token,
-                                              .port_kind = wire::PortKind::kTransfer,
+                                              .port = wire::TransferPort(),
                                               .tls = options.coordinator.tls});
         }) {
     std::random_device random;
