@@ -29,7 +29,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "checkpoint/file.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/journal.h"
 
 namespace leat::checkpoint {
 
