@@ -184,7 +184,7 @@ TEST(Store, AFullDiskLosesNothing) {
     std::signal(SIGXFSZ, SIG_IGN);
     const auto store = OpenOrDie(dir.path(), true);
     if (!store->AppendJournal(IdsReserved{1, 1}).ok()) _exit(1);
-    rlimit limit{100, RLIM_INFINITY};
+    rlimit limit{60, RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &limit);
     if (store->AppendJournal(CutsMade{{MakeCut(0, 0, 9)}}).code() != Code::kResourceExhausted) _exit(2);
     if (WriteCheckpoint(store.get(), 2).status().code() != Code::kResourceExhausted) _exit(3);
