@@ -12,7 +12,9 @@
 #include <csignal>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/random/testing.h"
 #include "checkpoint/testing.h"
+#include "fields/testing.h"
 
 namespace leat::checkpoint {
 namespace {
@@ -501,6 +503,15 @@ TEST(Store, AManifestHasALineForEachField) {
   ASSERT_TRUE(former.ok()) << former.status().ToString();
   manifest.fingerprints.clear();
   EXPECT_EQ(*former, manifest);
+}
+
+TEST(Store, RandomManifestsComeBack) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const auto manifest = fields::Random<protocol::Manifest>(seed, /*for_json=*/true);
+    const auto read = ParseManifest(AsBytes(EncodeManifest(manifest)), "m");
+    ASSERT_TRUE(read.ok()) << read.status().ToString();
+    EXPECT_EQ(*read, manifest);
+  }
 }
 
 TEST(Store, ACheckpointInAnothersDirectoryIsDataLoss) {

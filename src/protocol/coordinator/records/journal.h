@@ -100,7 +100,7 @@ struct MemberJoined {
   topology::HostPlace place = {};
   friend bool operator==(const MemberJoined&, const MemberJoined&) = default;
 };
-LEAT_FIELDS(MemberJoined, (member), (host, AtMost(1 << 12)), (pid), (process, Fixed), (network, Fixed),
+LEAT_FIELDS(MemberJoined, (member), (host, Limits::kName), (pid), (process, Fixed), (network, Fixed),
             (place, Since(3)));
 
 struct MembersLeft {  // or were evicted
