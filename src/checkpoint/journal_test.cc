@@ -172,7 +172,9 @@ TEST(Journal, RandomRecordsComeBackAndNothingElseDoes) {
 }
 
 TEST(Journal, ThePageHasItsFields) {
-  EXPECT_EQ((fields::PageFault<JournalRecord, protocol::Manifest>(LEAT_CHECKPOINT_PAGE)), "");
+  EXPECT_EQ(
+      (fields::PageFault<protocol::PartitionLedger, JournalRecord, protocol::Manifest>(LEAT_CHECKPOINT_PAGE)),
+      "");
 }
 
 TEST(Journal, ADamagedFieldIsNamed) {

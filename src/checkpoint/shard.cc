@@ -14,6 +14,7 @@
 #include "checkpoint/running_checksum.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
+#include "fields/codec.h"
 #include "fields/json.h"
 #include "optim/moments.h"
 
@@ -23,7 +24,7 @@ namespace {
 using protocol::Slice;
 using protocol::SliceTable;
 
-constexpr const char* kShardFormat = "leat-shard-3";
+constexpr const char* kShardFormat = "leat-shard-4";
 constexpr size_t kReadBytes = 1 << 20;
 
 // The key in the metadata of the checksum of a tensor's bytes.
@@ -109,9 +110,7 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
     if (!seen.insert(slice->id).second) {
       return Status(Code::kInvalidArgument, "slice " + std::to_string(slice->id.value) + " appears twice");
     }
-    ByteWriter ledger;
-    Encode(slice->ledger, &ledger);
-    const auto [entry, fresh] = ledgers.emplace(ToHex(ledger.view()), ledgers.size());
+    const auto [entry, fresh] = ledgers.emplace(ToHex(fields::Encode(slice->ledger)), ledgers.size());
     if (fresh) head.metadata["ledger/" + std::to_string(entry->second)] = entry->first;
     head.metadata["slice/" + std::to_string(slice->id.value)] =
         fields::ToJson(SliceEntry{slice->incarnation, slice->version, slice->events, entry->second});
@@ -317,10 +316,9 @@ class Reader final : public ShardReader {
     if (ledger == nullptr) return Damaged(name + ": its ledger is missing");
     const std::optional<Bytes> bytes = FromHex(*ledger);
     if (!bytes) return Damaged(name + ": its ledger is not hexadecimal");
-    ByteReader in(*bytes);
-    slice->ledger = protocol::DecodeLedger(&in);
-    if (in.Done()) return {};
-    return Damaged(name + ": its ledger of " + std::to_string(bytes->size()) + " bytes is malformed");
+    LEAT_ASSIGN_OR_RETURN(slice->ledger, fields::Decode<protocol::Ledger>(
+                                             *bytes, source_->path() + ": " + name + ": its ledger"));
+    return {};
   }
 
   Status CheckTensor(const TensorInfo& place, uint64_t found) const {
