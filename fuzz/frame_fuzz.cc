@@ -63,6 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   LEAT_CHECK(fields::BytesFault<protocol::ForwardReply>(bytes).empty());
   LEAT_CHECK(fields::BytesFault<wire::MoveRequest>(bytes).empty());
   LEAT_CHECK(fields::BytesFault<wire::MoveReply>(bytes).empty());
-  (void)wire::DecodeSliceState(bytes);
+  if (const auto state = fields::Decode<wire::SliceState>(bytes, "state"); state.ok())
+    LEAT_CHECK(std::ranges::equal(fields::Encode(*state), bytes));
   return 0;
 }

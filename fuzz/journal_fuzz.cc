@@ -1,4 +1,7 @@
-// A journal record that is read is written as the same bytes. Damage never affects the records before it.
+// A journal record that is read is written as the same bytes, and those of fields that it is too old for.
+// Damage never affects the records before it.
+#include <algorithm>
+
 #include "base/check.h"
 #include "checkpoint/journal.h"
 
@@ -13,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   append(EncodeRecord(leat::protocol::IdsReserved{1, 2}, file.size()));
   size_t records = 1;
   if (const auto record = DecodePayload(input); record.ok()) {
-    LEAT_CHECK(std::ranges::equal(EncodePayload(*record), input));
+    const leat::Bytes again = EncodePayload(*record);
+    LEAT_CHECK(again.size() >= size && std::equal(input.begin(), input.end(), again.begin()));
     append(EncodeRecord(*record, file.size()));
     ++records;
   }

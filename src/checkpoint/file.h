@@ -64,8 +64,5 @@ Status RemoveFolder(const std::string& path);
 Result<Bytes> ReadFile(const std::string& path, uint64_t limit);
 
 bool Exists(const std::string& path);
-// True for letters, digits, '-', '_' and '.', not beginning with '.'. Check names from peers and files before
-// joining them with a directory.
-bool IsPlainName(const std::string& name);
 
 }  // namespace leat::checkpoint

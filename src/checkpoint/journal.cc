@@ -8,63 +8,30 @@
 #include <cerrno>
 #include <optional>
 
+#include "fields/codec.h"
 #include "protocol/guards.h"
-#include "protocol/messages_data.h"
 
 namespace leat::checkpoint {
 namespace {
 
-using protocol::CheckpointBegun;
 using protocol::CutsMade;
-using protocol::GroupNamed;
 using protocol::IdsReserved;
-using protocol::JournalAgreed;
 using protocol::JournalRecord;
-using protocol::LabelMark;
-using protocol::LabelsMarked;
-using protocol::LanesSet;
-using protocol::MemberJoined;
-using protocol::MembersLeft;
-using protocol::PassesPlanned;
-using protocol::Position;
-using protocol::PublishersGrouped;
 using protocol::RateRaised;
 using protocol::RoundMade;
 using protocol::ScaleSet;
-using protocol::SlicesPlaced;
 using protocol::StreamStart;
 
-constexpr std::string_view kMagic("leat-journal-2\n\0", 16);
+constexpr std::string_view kMagic("leat-journal-3\n\0", 16);
 // Its first bytes cannot complete the end mark of a record that they cut off.
 constexpr std::string_view kSealMagic("end-leat-journal");
 constexpr std::string_view kEndMark = "leat";
 constexpr uint64_t kHeadBytes = 8;
 constexpr uint64_t kTailBytes = 12;
 constexpr uint64_t kSector = 512;
-constexpr uint64_t kMaxRecord = 16 << 20;
 constexpr uint64_t kMaxFile = uint64_t{1} << 32;
 
 constexpr uint64_t kSealBytes = 32;
-constexpr uint32_t kMaxText = 4096;
-
-enum class Kind : uint8_t {
-  kCuts = 1,
-  kStart = 2,
-  kNodes = 3,
-  kRound = 4,
-  kRate = 5,
-  kLabels = 6,
-  kJoined = 7,
-  kLeft = 8,
-  kPlaced = 9,
-  kGroup = 10,
-  kCheckpoint = 11,
-  kLanes = 12,
-  kScale = 13,
-  kAgreed = 14,
-  kPasses = 15,
-  kPublishers = 16
-};
 
 uint32_t LengthCheck(uint32_t length, uint64_t offset) {
   return static_cast<uint32_t>(Checksum(std::as_bytes(std::span(&length, 1)), offset));
@@ -82,205 +49,6 @@ bool Unwritten(ByteView file, uint64_t at, uint64_t end) {
 void AppendRecord(const JournalRecord& record, Bytes* file) {
   const Bytes bytes = EncodeRecord(record, file->size());
   file->insert(file->end(), bytes.begin(), bytes.end());
-}
-
-constexpr uint64_t kPositionBytes = 12;
-constexpr uint64_t kMarkBytes = 24;
-constexpr uint64_t kPlaceBytes = 44;
-
-void Put(Position position, ByteWriter* out) {
-  out->Put(position.epoch);
-  out->Put(position.offset);
-}
-
-Position GetPosition(ByteReader* in) {
-  const auto epoch = in->Get<uint32_t>();
-  return {epoch, in->Get<uint64_t>()};
-}
-
-// The fixed size of an encoded cut.
-uint64_t CutBytes() {
-  static const uint64_t bytes = [] {
-    ByteWriter out;
-    Encode(protocol::Cut{}, &out);
-    return out.size();
-  }();
-  return bytes;
-}
-
-RoundMade DecodeRound(ByteReader* in) {
-  RoundMade round;
-  round.first_step = in->Get<uint64_t>();
-  round.needed = in->Get<uint32_t>();
-  const uint32_t lanes = in->GetCount(CutBytes() + sizeof(uint64_t));
-  if (lanes == 0 || lanes > protocol::StepLane::kMaxWidth || round.needed == 0 || round.needed > lanes)
-    in->Fail();
-  for (uint32_t i = 0; i < lanes && in->ok(); ++i) {
-    const protocol::Cut cut = protocol::DecodeCut(in);
-    if (!in->ok()) break;
-    std::vector<uint64_t> words((cut.runs() + 63) / 64);  // at most kMaxBatches / 64
-    for (uint64_t& word : words) word = in->Get<uint64_t>();
-    const protocol::RunSet assigned(cut.runs(), words);
-    // No runs past the end of the cut, and all lanes have as many as the first.
-    const bool fits = std::ranges::equal(assigned.words(), words) && !assigned.empty() &&
-                      (i == 0 || assigned.count() == round.lanes[0].assigned.count());
-    if (!fits) in->Fail();
-    round.lanes.push_back({cut, assigned});
-  }
-  return round;
-}
-
-RateRaised DecodeRate(ByteReader* in) {
-  RateRaised raised;
-  raised.factor = in->Get<float>();
-  if (!protocol::ValidRate(raised.factor)) in->Fail();
-  const uint32_t partitions = in->GetCount(2 * kPositionBytes);
-  for (uint32_t p = 0; p < partitions && in->ok(); ++p) {
-    raised.first.push_back(GetPosition(in));
-    raised.last.push_back(GetPosition(in));
-  }
-  return raised;
-}
-
-LabelsMarked DecodeLabels(ByteReader* in) {
-  LabelsMarked marked;
-  marked.partition = in->Get<uint32_t>();
-  const uint32_t count = in->GetCount(kMarkBytes);
-  marked.marks.reserve(count);
-  for (uint32_t i = 0; i < count && in->ok(); ++i) {
-    LabelMark mark;
-    mark.events = in->Get<uint64_t>();
-    mark.labels_begin = in->Get<uint64_t>();
-    mark.labels_end = in->Get<uint64_t>();
-    const bool fits =
-        i == 0 ? mark.events > 0 && mark.labels_begin <= mark.labels_end : mark.Follows(marked.marks.back());
-    if (!fits) in->Fail();
-    marked.marks.push_back(mark);
-  }
-  return marked;
-}
-
-LanesSet DecodeLanes(ByteReader* in) {
-  LanesSet set;
-  set.first_step = in->Get<uint64_t>();
-  set.lanes = in->Get<uint32_t>();
-  if (set.lanes == 0 || set.lanes > protocol::StrategyConfig::kMaxLanes) in->Fail();
-  return set;
-}
-
-void Put(const PassesPlanned& planned, ByteWriter* out) {
-  out->Put(static_cast<uint32_t>(planned.partitions.size()));
-  for (const protocol::Passes& passes : planned.partitions) {
-    out->Put(static_cast<uint32_t>(passes.size()));
-    for (const protocol::PassSpan& span : passes) {
-      out->Put(span.epochs);
-      out->Put(span.begin);
-      out->Put(span.end);
-    }
-  }
-}
-
-PassesPlanned DecodePasses(ByteReader* in) {
-  PassesPlanned planned;
-  const uint32_t partitions = in->GetCount(sizeof(uint32_t));
-  for (uint32_t p = 0; p < partitions && in->ok(); ++p) {
-    protocol::Passes passes(in->GetCount(sizeof(uint32_t) + 2 * sizeof(uint64_t)));
-    for (protocol::PassSpan& span : passes) {
-      span.epochs = in->Get<uint32_t>();
-      span.begin = in->Get<uint64_t>();
-      span.end = in->Get<uint64_t>();
-      if (span.epochs == 0 || span.begin > span.end) in->Fail();
-    }
-    if (passes.empty()) in->Fail();
-    planned.partitions.push_back(std::move(passes));
-  }
-  return planned;
-}
-
-ScaleSet DecodeScale(ByteReader* in) {
-  ScaleSet scale;
-  scale.workers.least = in->Get<uint32_t>();
-  scale.workers.most = in->Get<uint32_t>();
-  scale.servers = in->Get<uint32_t>();
-  const auto paused = in->Get<uint8_t>();
-  scale.begun = in->Get<uint64_t>();
-  if (!scale.workers.valid() || paused > 1) in->Fail();
-  scale.paused = paused == 1;
-  return scale;
-}
-
-void Put(const std::vector<NodeId>& nodes, ByteWriter* out) {
-  out->Put(static_cast<uint32_t>(nodes.size()));
-  for (const NodeId node : nodes) out->Put(node.value);
-}
-
-std::vector<NodeId> GetNodes(ByteReader* in) {
-  std::vector<NodeId> nodes(in->GetCount(sizeof(uint64_t)));
-  for (NodeId& node : nodes) node = NodeId(in->Get<uint64_t>());
-  return nodes;
-}
-
-void Put(const MemberJoined& joined, ByteWriter* out) {
-  out->Put(joined.member.node.value);
-  out->Put(joined.member.role);
-  out->Put(joined.member.index);
-  out->Put(joined.member.state);
-  out->PutString(joined.member.address);
-  out->PutString(joined.host);
-  out->Put(joined.pid);
-  out->Put(joined.process);
-  out->Put(joined.network);
-  if (joined.place == topology::HostPlace()) return;
-  out->PutString(joined.place.site);
-  out->PutString(joined.place.zone);
-  out->PutString(joined.place.host_class);
-}
-
-MemberJoined DecodeMember(ByteReader* in) {
-  MemberJoined joined;
-  joined.member.node = NodeId(in->Get<uint64_t>());
-  joined.member.role = in->Get<protocol::Role>();
-  if (joined.member.role > protocol::Role::kServe) in->Fail();
-  joined.member.index = in->Get<uint32_t>();
-  joined.member.state = in->Get<protocol::Member::State>();
-  if (joined.member.state > protocol::Member::State::kStandby) in->Fail();
-  joined.member.address = in->GetString(kMaxText);
-  joined.host = in->GetString(kMaxText);
-  joined.pid = in->Get<int64_t>();
-  joined.process = in->Get<uint64_t>();
-  joined.network = in->Get<uint64_t>();
-  if (in->remaining() == 0) return joined;  // its place is not known
-  joined.place.site = in->GetString(topology::HostPlace::kMaxBytes);
-  joined.place.zone = in->GetString(topology::HostPlace::kMaxBytes);
-  joined.place.host_class = in->GetString(topology::HostPlace::kMaxBytes);
-  if (joined.place == topology::HostPlace() || !topology::Check(joined.place).ok()) in->Fail();
-  return joined;
-}
-
-void Put(const SlicesPlaced& placed, ByteWriter* out) {
-  out->Put(static_cast<uint32_t>(placed.places.size()));
-  for (const SlicesPlaced::Place& place : placed.places) {
-    out->Put(place.slice.value);
-    out->Put(place.server.value);
-    out->Put(place.incarnation.value);
-    out->Put(place.move);
-    out->Put(place.replica.value);
-    out->Put(place.epoch);
-  }
-}
-
-SlicesPlaced DecodePlaces(ByteReader* in) {
-  SlicesPlaced placed;
-  placed.places.resize(in->GetCount(kPlaceBytes));
-  for (SlicesPlaced::Place& place : placed.places) {
-    place.slice = SliceId(in->Get<uint32_t>());
-    place.server = NodeId(in->Get<uint64_t>());
-    place.incarnation = Incarnation(in->Get<uint64_t>());
-    place.move = in->Get<uint64_t>();
-    place.replica = NodeId(in->Get<uint64_t>());
-    place.epoch = in->Get<uint64_t>();
-  }
-  return placed;
 }
 
 Bytes EncodeSeal(uint64_t term) {
@@ -316,162 +84,11 @@ Bytes JournalHeader() {
 }
 
 Bytes EncodePayload(const JournalRecord& record) {
-  ByteWriter out;
-  if (const auto* cuts = std::get_if<CutsMade>(&record)) {
-    out.Put(Kind::kCuts);
-    out.Put(static_cast<uint32_t>(cuts->cuts.size()));
-    for (const auto& cut : cuts->cuts) Encode(cut, &out);
-  } else if (const auto* start = std::get_if<StreamStart>(&record)) {
-    out.Put(Kind::kStart);
-    out.Put(static_cast<uint32_t>(start->start.size()));
-    for (const Position position : start->start) Put(position, &out);
-  } else if (const auto* round = std::get_if<RoundMade>(&record)) {
-    out.Put(Kind::kRound);
-    out.Put(round->first_step);
-    out.Put(round->needed);
-    out.Put(static_cast<uint32_t>(round->lanes.size()));
-    for (const auto& part : round->lanes) {
-      Encode(part.cut, &out);
-      for (const uint64_t word : part.assigned.words()) out.Put(word);
-    }
-  } else if (const auto* raised = std::get_if<RateRaised>(&record)) {
-    out.Put(Kind::kRate);
-    out.Put(raised->factor);
-    out.Put(static_cast<uint32_t>(raised->first.size()));
-    for (size_t p = 0; p < raised->first.size(); ++p) {
-      Put(raised->first[p], &out);
-      Put(raised->last[p], &out);
-    }
-  } else if (const auto* marked = std::get_if<LabelsMarked>(&record)) {
-    out.Put(Kind::kLabels);
-    out.Put(marked->partition);
-    out.Put(static_cast<uint32_t>(marked->marks.size()));
-    for (const LabelMark& mark : marked->marks) {
-      out.Put(mark.events);
-      out.Put(mark.labels_begin);
-      out.Put(mark.labels_end);
-    }
-  } else if (const auto* set = std::get_if<LanesSet>(&record)) {
-    out.Put(Kind::kLanes);
-    out.Put(set->first_step);
-    out.Put(set->lanes);
-  } else if (const auto* scale = std::get_if<ScaleSet>(&record)) {
-    out.Put(Kind::kScale);
-    out.Put(scale->workers.least);
-    out.Put(scale->workers.most);
-    out.Put(scale->servers);
-    out.Put(static_cast<uint8_t>(scale->paused ? 1 : 0));
-    out.Put(scale->begun);
-  } else if (const auto* nodes = std::get_if<IdsReserved>(&record)) {
-    out.Put(Kind::kNodes);
-    out.Put(nodes->node);
-    out.Put(nodes->lease);
-  } else if (const auto* joined = std::get_if<MemberJoined>(&record)) {
-    out.Put(Kind::kJoined);
-    Put(*joined, &out);
-  } else if (const auto* left = std::get_if<MembersLeft>(&record)) {
-    out.Put(Kind::kLeft);
-    Put(left->nodes, &out);
-  } else if (const auto* placed = std::get_if<SlicesPlaced>(&record)) {
-    out.Put(Kind::kPlaced);
-    Put(*placed, &out);
-  } else if (const auto* group = std::get_if<GroupNamed>(&record)) {
-    out.Put(Kind::kGroup);
-    out.Put(group->id);
-    Put(group->members, &out);
-  } else if (const auto* begun = std::get_if<CheckpointBegun>(&record)) {
-    out.Put(Kind::kCheckpoint);
-    out.Put(begun->id);
-  } else if (const auto* planned = std::get_if<PassesPlanned>(&record)) {
-    out.Put(Kind::kPasses);
-    Put(*planned, &out);
-  } else if (const auto* grouped = std::get_if<PublishersGrouped>(&record)) {
-    out.Put(Kind::kPublishers);
-    out.Put(grouped->groups);
-  } else {
-    static_assert(std::variant_size_v<JournalRecord> == 16);
-    out.Put(Kind::kAgreed);
-    Put(std::get<JournalAgreed>(record).electors, &out);
-  }
-  return out.Take();
+  return fields::Encode(record);
 }
 
 Result<JournalRecord> DecodePayload(ByteView payload) {
-  ByteReader in(payload);
-  const auto kind = in.Get<Kind>();
-  JournalRecord record;
-  switch (kind) {
-    case Kind::kCuts: {
-      CutsMade made;
-      const uint32_t count = in.GetCount(CutBytes());
-      made.cuts.reserve(count);
-      for (uint32_t i = 0; i < count && in.ok(); ++i) made.cuts.push_back(protocol::DecodeCut(&in));
-      record = std::move(made);
-      break;
-    }
-    case Kind::kStart: {
-      StreamStart start;
-      start.start.resize(in.GetCount(kPositionBytes));
-      for (auto& position : start.start) position = GetPosition(&in);
-      record = std::move(start);
-      break;
-    }
-    case Kind::kNodes: {
-      IdsReserved nodes;
-      nodes.node = in.Get<uint64_t>();
-      nodes.lease = in.Get<uint64_t>();
-      record = nodes;
-      break;
-    }
-    case Kind::kRound:
-      record = DecodeRound(&in);
-      break;
-    case Kind::kRate:
-      record = DecodeRate(&in);
-      break;
-    case Kind::kLabels:
-      record = DecodeLabels(&in);
-      break;
-    case Kind::kJoined:
-      record = DecodeMember(&in);
-      break;
-    case Kind::kLeft:
-      record = MembersLeft{GetNodes(&in)};
-      break;
-    case Kind::kPlaced:
-      record = DecodePlaces(&in);
-      break;
-    case Kind::kGroup: {
-      const auto id = in.Get<uint64_t>();
-      record = GroupNamed{id, GetNodes(&in)};
-      break;
-    }
-    case Kind::kCheckpoint:
-      record = CheckpointBegun{in.Get<uint64_t>()};
-      break;
-    case Kind::kLanes:
-      record = DecodeLanes(&in);
-      break;
-    case Kind::kScale:
-      record = DecodeScale(&in);
-      break;
-    case Kind::kPasses:
-      record = DecodePasses(&in);
-      break;
-    case Kind::kPublishers: {
-      const PublishersGrouped grouped{in.Get<uint32_t>()};
-      if (grouped.groups == 0) in.Fail();
-      record = grouped;
-      break;
-    }
-    case Kind::kAgreed:
-      record = JournalAgreed{GetNodes(&in)};
-      break;
-    default:
-      return Status(Code::kDataLoss, "a record of kind " + std::to_string(static_cast<int>(kind)));
-  }
-  if (!in.Done()) return Status(Code::kDataLoss, "its content does not match its kind");
-  return record;
+  return fields::Decode<JournalRecord>(payload, "its content");
 }
 
 Bytes EncodeRecord(const JournalRecord& record, uint64_t offset) {
@@ -610,7 +227,7 @@ Status Journal::Append(std::span<const JournalRecord> records) {
   Bytes bytes;
   for (const auto& record : records) {
     const Bytes encoded = EncodeRecord(record, end_ + bytes.size());
-    if (encoded.size() > kMaxRecord || end_ + bytes.size() + encoded.size() > kMaxFile) {
+    if (encoded.size() > protocol::kMaxRecordBytes || end_ + bytes.size() + encoded.size() > kMaxFile) {
       return Status(Code::kResourceExhausted, file_.path() + ": a record of " +
                                                   std::to_string(encoded.size()) + " bytes behind " +
                                                   std::to_string(end_ + bytes.size()));

@@ -1,19 +1,9 @@
 // The journal: the coordinator's decisions since the oldest kept checkpoint, in order
 // (docs/formats/checkpoint.md).
 //
-//   file    = "leat-journal-2\n" 0:u8 record* | … record* torn:bytes seal bytes*
+//   file    = "leat-journal-3\n" 0:u8 record* | … record* torn:bytes seal bytes*
 //   record  = length:u32 length_check:u32 payload checksum:u64 "leat"
-//   payload = 1:u8 count:u32 cut*  |  2:u8 count:u32 (epoch:u32 offset:u64)*  |  3:u8 node:u64 lease:u64
-//           | 4:u8 first_step:u64 needed:u32 count:u32 (cut words:u64*)*
-//           | 5:u8 factor:f32 count:u32 (first:position last:position)*        position = epoch:u32
-//           offset:u64
-//           | 6:u8 partition:u32 count:u32 (events:u64 labels_begin:u64 labels_end:u64)*
-//           | 7:u8 node:u64 role:u8 index:u32 state:u8 address:text host:text pid:i64 process:u64 network:u64
-//           | 8:u8 count:u32 node:u64*                                                text = length:u32 bytes
-//           | 9:u8 count:u32 (slice:u32 server:u64 incarnation:u64 move:u64 replica:u64 epoch:u64)*
-//           | 10:u8 id:u64 count:u32 node:u64*  |  11:u8 id:u64  |  12:u8 first_step:u64 lanes:u32
-//           | 13:u8 least_workers:u32 most_workers:u32 servers:u32 paused:u8 begun:u64
-//           | 14:u8 count:u32 node:u64*
+//   payload = a JournalRecord, as fields/codec.h writes it
 //   seal    = "end-leat-journal" term:u64 checksum:u64
 //
 // A seal ends the journal, whatever its writer appends behind it. Its checksum is that of the 24 bytes before
@@ -29,7 +19,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "checkpoint/file.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/journal.h"
 
 namespace leat::checkpoint {
 

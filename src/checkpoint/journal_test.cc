@@ -7,7 +7,12 @@
 #include <csignal>
 #include <limits>
 
+#include "base/hex.h"
+#include "checkpoint/random/testing.h"
 #include "checkpoint/testing.h"
+#include "fields/codec.h"
+#include "fields/files/testing.h"
+#include "fields/testing.h"
 
 namespace leat::checkpoint {
 namespace {
@@ -131,13 +136,71 @@ TEST(Journal, RecordsComeBackInOrder) {
   EXPECT_EQ(std::get<ScaleSet>(*scale), set);
 }
 
+// Journals on disk have these bytes.
+TEST(Journal, EachKindHasItsBytes) {
+  const auto round = MakeRound(41, 3, {MakeCut(0, 0, 96)});
+  const std::vector<std::pair<JournalRecord, std::string>> expected = {
+      {CutsMade{{MakeCut(3, 5, 300)}}, "01010300050005ac021032547698badcfe20ffffffffffffffff01"},
+      {StreamStart{{{0, 1}, {2, 300}}}, "0202000102ac02"},
+      {IdsReserved{100, 200}, "0364c801"},
+      {round, "042901010000000000601032547698badcfe20ffffffffffffffff010700000000000000"},
+      {RateRaised{2.5f, {{1, 2}}, {{3, 4}}}, "0500002040010102010304"},
+      {LabelsMarked{3, {{7, 3, 9}}}, "060301070309"},
+      {MakeMember(3),
+       "070301030670732d333a310004686f73740100000000000300000700000000000000056e6f72746801610962616e647769647"
+       "468"},
+      {MembersLeft{{NodeId(1), NodeId(300)}}, "080201ac02"},
+      {SlicesPlaced{{{SliceId(1), NodeId(2), Incarnation(3), 4, NodeId(5), 6}}}, "0901010203040506"},
+      {GroupNamed{9, {NodeId(2), NodeId(1)}}, "0a09020201"},
+      {CheckpointBegun{7}, "0b07"},
+      {LanesSet{300, 4}, "0cac0204"},
+      {ScaleSet{{2, 8}, 3, true, 5}, "0d0208030105"},
+      {protocol::JournalAgreed{{NodeId(1), NodeId(2)}}, "0e020102"},
+      {protocol::PassesPlanned{{{{2, 0, 9}, {1, 9, ~uint64_t{0}}}}}, "0f01020200090109ffffffffffffffffff01"},
+      {protocol::PublishersGrouped{8}, "1008"}};
+  EXPECT_EQ(expected.size(), std::variant_size_v<JournalRecord>);
+  for (const auto& [record, bytes] : expected) {
+    EXPECT_EQ(ToHex(EncodePayload(record)), bytes);
+    const auto read = DecodePayload(*FromHex(bytes));
+    ASSERT_TRUE(read.ok()) << bytes << ": " << read.status().ToString();
+    EXPECT_EQ(EncodePayload(*read), *FromHex(bytes));
+  }
+}
+
+TEST(Journal, RandomRecordsComeBackAndNothingElseDoes) {
+  EXPECT_EQ(fields::CodecFault<JournalRecord>(500), "");
+}
+
+TEST(Journal, ThePageHasItsFields) {
+  EXPECT_EQ(
+      (fields::PageFault<protocol::PartitionLedger, JournalRecord, protocol::Manifest>(LEAT_CHECKPOINT_PAGE)),
+      "");
+}
+
+TEST(Journal, ADamagedFieldIsNamed) {
+  const auto error = [](const JournalRecord& record) {
+    return DecodePayload(EncodePayload(record)).status().message();
+  };
+  EXPECT_EQ(error(CutsMade{{MakeCut(3, 5, 6), MakeCut(3, 9, 7)}}),
+            "its content: cuts.cuts[1]: invalid cut: partition 3 offsets 9 to 7");
+  EXPECT_EQ(error(ScaleSet{{5, 4}, 1}), "its content: scale: workers is 5:4");
+  EXPECT_EQ(error(LanesSet{9, 0}), "its content: lanes.lanes is 0, at least 1");
+  EXPECT_EQ(error(LabelsMarked{3, {{7, 0, 0}, {7, 0, 0}}}),
+            "its content: labels: the mark of 7 events does not follow that of 7");
+  EXPECT_EQ(error(protocol::PassesPlanned{{{{1, 0, 1}}, {}}}),
+            "its content: passes: partition 1 has no passes");
+  EXPECT_EQ(DecodePayload(*FromHex("11")).status().message(), "its content: is of unknown kind 17");
+  EXPECT_EQ(DecodePayload(*FromHex("030102ff")).status().message(),
+            "its content: has 1 bytes behind its end");
+}
+
 TEST(Journal, WantedNumbersAreChecked) {
   for (const ScaleSet& set : {ScaleSet{{0, 0}, 1, false}, {{5, 4}, 1, false}, {{1, 10'001}, 1, false}}) {
     EXPECT_FALSE(DecodePayload(EncodePayload(set)).ok());
   }
   Bytes payload = EncodePayload(ScaleSet{{1, 2}, 0, true});
   EXPECT_TRUE(DecodePayload(payload).ok());
-  payload[13] = std::byte{2};
+  payload[4] = std::byte{2};
   EXPECT_FALSE(DecodePayload(payload).ok());
 }
 
@@ -226,7 +289,7 @@ TEST(Journal, PayloadsThatSayTooMuchAreDataLoss) {
   for (const uint8_t kind : {0, 1, 2, 4, 5, 6, 7, 8, 9, 255}) {
     ByteWriter payload;
     payload.Put(kind);
-    payload.Put(~uint32_t{0});
+    PutVarint(~uint32_t{0}, &payload);
     payload.Put(uint64_t{1});
     EXPECT_EQ(DecodePayload(payload.view()).status().code(), Code::kDataLoss) << int{kind};
   }
@@ -262,8 +325,7 @@ TEST(Journal, RoundsThatAreNoneAreDataLoss) {
   past.back() = std::byte{0x80};  // a run past the end of its cut
   EXPECT_FALSE(DecodePayload(past).ok());
   Bytes many = EncodePayload(good);
-  const uint32_t lanes = ~uint32_t{0};
-  std::memcpy(many.data() + 1 + 8 + 4, &lanes, 4);
+  many[3] = std::byte{0x7f};
   EXPECT_FALSE(DecodePayload(many).ok());
 }
 
@@ -272,9 +334,9 @@ TEST(Journal, RatesThatAreNoneAreDataLoss) {
   for (const float factor : {0.0f, -2.0f, 1001.0f, std::numeric_limits<float>::infinity()})
     EXPECT_FALSE(DecodePayload(EncodePayload(RateRaised{factor, {}, {}})).ok()) << factor;
   Bytes many = EncodePayload(RateRaised{2, {{0, 1}}, {{0, 2}}});
-  const uint32_t partitions = ~uint32_t{0};
-  std::memcpy(many.data() + 1 + 4, &partitions, 4);
+  many[1 + 4] = std::byte{0x7f};
   EXPECT_FALSE(DecodePayload(many).ok());
+  EXPECT_FALSE(DecodePayload(EncodePayload(RateRaised{2, {{0, 1}}, {}})).ok()) << "of no partition";
 }
 
 TEST(Journal, LabelMarksThatDoNotAscendAreDataLoss) {
@@ -344,25 +406,40 @@ TEST(Journal, MembersThatAreNoneAreDataLoss) {
   const auto back = DecodePayload(EncodePayload(good));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(std::get<MemberJoined>(*back), good);
-  // Without a place it ends here: a length and so many bytes for each of its parts.
-  Bytes former = EncodePayload(good);
-  former.resize(former.size() - (3 * 4 + 5 + 1 + 9));
-  const auto without = DecodePayload(former);
-  ASSERT_TRUE(without.ok());
-  EXPECT_EQ(std::get<MemberJoined>(*without).place, topology::HostPlace());
-  EXPECT_EQ(EncodePayload(*without), former);
-  former.resize(former.size() + 3 * 4);
-  EXPECT_FALSE(DecodePayload(former).ok()) << "a place with three empty names is written in another way";
   Bytes place = EncodePayload(good);
   place.back() = std::byte{'-'};
   EXPECT_FALSE(DecodePayload(place).ok());
-  Bytes role = EncodePayload(good);
-  role[9] = std::byte{6};
-  EXPECT_FALSE(DecodePayload(role).ok());
-  Bytes address = EncodePayload(good);
-  const uint32_t length = 5000;
-  std::memcpy(address.data() + 14, &length, 4);
-  EXPECT_FALSE(DecodePayload(address).ok());
+  MemberJoined other = good;
+  other.member.role = protocol::Role{6};
+  EXPECT_FALSE(DecodePayload(EncodePayload(other)).ok());
+  other = good;
+  other.member.state = protocol::Member::State{3};
+  EXPECT_FALSE(DecodePayload(EncodePayload(other)).ok());
+  for (std::string* text : {&(other = good).member.address, &other.host}) {
+    *text = std::string(1024, 'a');
+    EXPECT_TRUE(DecodePayload(EncodePayload(other)).ok());
+    text->push_back('a');
+    EXPECT_FALSE(DecodePayload(EncodePayload(other)).ok());
+    text->clear();
+  }
+}
+
+// The place was added last: a record without it ends before.
+TEST(Journal, AMemberFromBeforePlacesIsRead) {
+  const MemberJoined good = MakeMember(3);
+  Bytes former = EncodePayload(good);
+  const size_t place = fields::Encode(good.place).size();
+  former.resize(former.size() - place);
+  const auto read = DecodePayload(former);
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  MemberJoined expected = good;
+  expected.place = {};
+  EXPECT_EQ(std::get<MemberJoined>(*read), expected);
+  EXPECT_EQ(EncodePayload(*read).size(), former.size() + 3) << "is written with empty names";
+
+  const Bytes whole = EncodePayload(good);
+  for (size_t size = former.size() + 1; size < whole.size(); ++size)
+    EXPECT_FALSE(DecodePayload(ByteView(whole).first(size)).ok()) << size;
 }
 
 TEST(Journal, CompactKeepsTheMembershipAsItIs) {

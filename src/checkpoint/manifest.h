@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/manifest.h"
 
 namespace leat::checkpoint {
 

@@ -1,44 +1,42 @@
 #include "checkpoint/safetensors.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "checkpoint/json.h"
+#include "fields/json.h"
 
 namespace leat::checkpoint {
 namespace {
 
 constexpr uint64_t kAlignment = 64;
-constexpr std::pair<const char*, ShardType> kTypes[] = {
-    {"F32", ShardType::kF32}, {"F64", ShardType::kF64}, {"U64", ShardType::kU64}};
+// A tensor as others write it, too: any number of dimensions.
+struct TensorEntry {
+  ShardType dtype = ShardType::kF32;
+  std::vector<uint64_t> shape;
+  std::vector<uint64_t> data_offsets;
+};
+LEAT_FIELDS(TensorEntry, (dtype), (shape, AtMost(8)), (data_offsets, AtMost(2)));
 
-TensorInfo ReadPlace(const std::string& name, const Json& entry) {
-  const std::string dtype = Text(entry, "dtype");
-  const auto type = std::ranges::find(kTypes, dtype, &std::pair<const char*, ShardType>::first);
-  if (type == std::end(kTypes)) throw Malformed("tensor '" + name + "' is " + dtype);
-  const Json& offsets = List(entry, "data_offsets");
-  const Json& shape = List(entry, "shape");
-  if (offsets.size() != 2) throw Malformed("tensor '" + name + "' has no two data_offsets");
-  if (shape.size() != 1) throw Malformed("tensor '" + name + "' has rank " + std::to_string(shape.size()));
-  TensorInfo place{name, Unsigned(offsets[0]), Unsigned(offsets[1]), type->second};
-  const uint64_t elements = Unsigned(shape[0]);
-  if (place.end < place.begin || (place.end - place.begin) % SizeOf(place.type) != 0 ||
-      place.elements() != elements) {
-    throw Malformed("tensor '" + name + "' has " + std::to_string(elements) + " elements at bytes " +
-                    std::to_string(place.begin) + " to " + std::to_string(place.end));
+Status Check(const TensorEntry& entry) {
+  const auto invalid = [](const std::string& why) { return Status(Code::kInvalidArgument, why); };
+  if (entry.data_offsets.size() != 2) return invalid("it has no two data_offsets");
+  if (entry.shape.size() != 1) return invalid("its rank is " + std::to_string(entry.shape.size()));
+  const uint64_t begin = entry.data_offsets[0], end = entry.data_offsets[1];
+  if (end >= begin && (end - begin) % SizeOf(entry.dtype) == 0 &&
+      (end - begin) / SizeOf(entry.dtype) == entry.shape[0]) {
+    return {};
   }
-  return place;
+  return invalid("it has " + std::to_string(entry.shape[0]) + " elements at bytes " + std::to_string(begin) +
+                 " to " + std::to_string(end));
 }
 
 }  // namespace
 
 Result<std::string> EncodeSafetensorsHeader(const SafetensorsHeader& head) {
-  nlohmann::ordered_json json;
+  fields::Json json;
   json["__metadata__"] = head.metadata;
   for (const auto& tensor : head.tensors) {
-    json[tensor.name] = {{"dtype", kTypes[static_cast<size_t>(tensor.type)].first},
-                         {"shape", Json::array({tensor.elements()})},
-                         {"data_offsets", Json::array({tensor.begin, tensor.end})}};
+    json[tensor.name] =
+        fields::JsonWriter::Value(TensorEntry{tensor.type, {tensor.elements()}, {tensor.begin, tensor.end}});
   }
   std::string text;
   try {
@@ -61,34 +59,39 @@ Result<std::string> EncodeSafetensorsHeader(const SafetensorsHeader& head) {
 
 Result<SafetensorsHeader> ParseSafetensorsHeader(ByteView bytes, uint64_t data_bytes,
                                                  const std::string& path) {
+  const auto damaged = [&path](const std::string& why) {
+    return Status(Code::kDataLoss, path + ": safetensors head: " + why);
+  };
   SafetensorsHeader head;
-  try {
-    const Json json = ParseJson(AsText(bytes));
-    for (const auto& [name, entry] : json.items()) {
-      if (name == "__metadata__") {
-        for (const auto& [key, value] : entry.items()) head.metadata[key] = Text(value);
-      } else {
-        head.tensors.push_back(ReadPlace(name, entry));
+  // Without the order of names, in which a name is found by a search through all.
+  const nlohmann::json json = IsShallowJson(AsText(bytes), 8) ? ParsedJson(AsText(bytes)) : nlohmann::json();
+  if (!json.is_object()) return damaged("is no JSON object, or nested too deep");
+  for (const auto& [name, entry] : json.items()) {
+    if (name == "__metadata__") {
+      for (const auto& [key, value] : entry.items()) {
+        if (!value.is_string()) return damaged("'" + key + "' is no text");
+        head.metadata[key] = value.get<std::string>();
       }
+      continue;
     }
-    std::sort(head.tensors.begin(), head.tensors.end(), [](const auto& a, const auto& b) {
-      return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
-    });
-    uint64_t at = 0;
-    for (const auto& tensor : head.tensors) {
-      if (tensor.begin != at) {
-        throw Malformed("tensor '" + tensor.name + "' begins at byte " + std::to_string(tensor.begin) +
-                        ", the one before it ended at " + std::to_string(at));
-      }
-      at = tensor.end;
-    }
-    if (at != data_bytes) {
-      throw Malformed("tensors take " + std::to_string(at) + " of " + std::to_string(data_bytes) + " bytes");
-    }
-  } catch (const Malformed& e) {
-    return Status(Code::kDataLoss, path + ": safetensors head: " + e.what());
+    LEAT_ASSIGN_OR_RETURN(const auto tensor,
+                          fields::ReadJson<TensorEntry>(fields::Json(entry), path + ": tensor '" + name + "'",
+                                                        Code::kDataLoss));
+    head.tensors.push_back({name, tensor.data_offsets[0], tensor.data_offsets[1], tensor.dtype});
   }
-  return head;
+  std::sort(head.tensors.begin(), head.tensors.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  uint64_t at = 0;
+  for (const auto& tensor : head.tensors) {
+    if (tensor.begin != at) {
+      return damaged("tensor '" + tensor.name + "' begins at byte " + std::to_string(tensor.begin) +
+                     ", the one before it ended at " + std::to_string(at));
+    }
+    at = tensor.end;
+  }
+  if (at == data_bytes) return head;
+  return damaged("tensors take " + std::to_string(at) + " of " + std::to_string(data_bytes) + " bytes");
 }
 
 }  // namespace leat::checkpoint

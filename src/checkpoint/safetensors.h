@@ -15,11 +15,13 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "fields/fields.h"
 
 namespace leat::checkpoint {
 
 // The types of numbers in shards.
 enum class ShardType : uint8_t { kF32, kF64, kU64 };
+LEAT_ENUM(ShardType, (kF32, "F32"), (kF64, "F64"), (kU64, "U64"));
 inline uint64_t SizeOf(ShardType type) {
   return type == ShardType::kF32 ? 4 : 8;
 }

@@ -11,10 +11,11 @@
 #include "base/check.h"
 #include "base/hex.h"
 #include "checkpoint/file.h"
-#include "checkpoint/json.h"
 #include "checkpoint/running_checksum.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
+#include "fields/codec.h"
+#include "fields/json.h"
 #include "optim/moments.h"
 
 namespace leat::checkpoint {
@@ -23,7 +24,7 @@ namespace {
 using protocol::Slice;
 using protocol::SliceTable;
 
-constexpr const char* kShardFormat = "leat-shard-3";
+constexpr const char* kShardFormat = "leat-shard-4";
 constexpr size_t kReadBytes = 1 << 20;
 
 // The key in the metadata of the checksum of a tensor's bytes.
@@ -39,6 +40,13 @@ const optim::VariableSpec& VariableOf(const SliceTable& table, SliceId id) {
 size_t SlotsOf(const SliceTable& table, SliceId id, size_t slots) {
   return VariableOf(table, id).role == optim::VariableRole::kTrained ? slots : 0;
 }
+
+// What the metadata of a shard say about a slice; `ledger`: the number of its ledger.
+struct SliceEntry {
+  Incarnation incarnation;
+  uint64_t version = 0, events = 0, ledger = 0;
+};
+LEAT_FIELDS(SliceEntry, (incarnation), (version), (events), (ledger));
 
 // A tensor of a slice without its place.
 struct Part {
@@ -93,7 +101,7 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
   head.metadata["format"] = kShardFormat;
   head.metadata["node"] = std::to_string(node);
   const std::vector<std::string> slots(slot_names.begin(), slot_names.end());
-  head.metadata["slots"] = Json(slots).dump();
+  head.metadata["slots"] = JsonText(fields::Json(slots));
   std::map<std::string, size_t> ledgers;  // most slices have the same one most of the time
   std::set<SliceId> seen;
   uint64_t at = 0;
@@ -102,15 +110,10 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
     if (!seen.insert(slice->id).second) {
       return Status(Code::kInvalidArgument, "slice " + std::to_string(slice->id.value) + " appears twice");
     }
-    ByteWriter ledger;
-    Encode(slice->ledger, &ledger);
-    const auto [entry, fresh] = ledgers.emplace(ToHex(ledger.view()), ledgers.size());
+    const auto [entry, fresh] = ledgers.emplace(ToHex(fields::Encode(slice->ledger)), ledgers.size());
     if (fresh) head.metadata["ledger/" + std::to_string(entry->second)] = entry->first;
-    head.metadata["slice/" + std::to_string(slice->id.value)] = Json{
-        {"incarnation", slice->incarnation.value},
-        {"version", slice->version},
-        {"events", slice->events},
-        {"ledger", entry->second}}.dump();
+    head.metadata["slice/" + std::to_string(slice->id.value)] =
+        fields::ToJson(SliceEntry{slice->incarnation, slice->version, slice->events, entry->second});
     for (Part& part : PartsOf(table, slice->id, slots)) {
       head.metadata[ChecksumKey(part.name)] = ToHex(0);  // once it is written
       head.tensors.push_back({std::move(part.name), at, at + part.bytes(), part.type});
@@ -259,13 +262,8 @@ class Reader final : public ShardReader {
     slice.id = id;
     slice.slots = static_cast<uint32_t>(SlotsOf(table, id, slots));
     slice.elements = table.slices[id.value].elements();
-    std::vector<std::string> slot_names;
-    try {
-      LEAT_RETURN_IF_ERROR(ReadMetadata(&slice));
-      slot_names = SlotNames();
-    } catch (const Malformed& e) {
-      return Damaged("slice " + std::to_string(id.value) + ": " + e.what());
-    }
+    LEAT_RETURN_IF_ERROR(ReadMetadata(&slice));
+    LEAT_ASSIGN_OR_RETURN(const std::vector<std::string> slot_names, SlotNames());
     if (slot_names.size() != slots) {
       return Status(Code::kFailedPrecondition,
                     source_->path() + ": has " + std::to_string(slot_names.size()) +
@@ -294,13 +292,12 @@ class Reader final : public ShardReader {
     return found == metadata_.end() ? nullptr : &found->second;
   }
 
-  std::vector<std::string> SlotNames() const {
+  Result<std::vector<std::string>> SlotNames() const {
+    constexpr fields::AtMost kMost = {SafetensorsHeader::kMaxBytes};
     const std::string* names = Metadata("slots");
-    if (names == nullptr) throw Malformed("its slots are not named");
-    const Json json = ParseJson("{\"slots\":" + *names + "}");
-    std::vector<std::string> slots;
-    for (const Json& name : List(json, "slots")) slots.push_back(Text(name));
-    return slots;
+    if (names == nullptr) return Damaged("its slots are not named");
+    return fields::FromJson<std::vector<std::string>>(*names, source_->path() + ": slots", Code::kDataLoss,
+                                                      kMost, fields::Each(kMost));
   }
 
   Status ReadMetadata(Slice* slice) const {
@@ -309,17 +306,18 @@ class Reader final : public ShardReader {
       return Status(Code::kNotFound,
                     source_->path() + ": slice " + std::to_string(slice->id.value) + " is missing");
     }
-    const Json json = ParseJson(*about);
-    slice->incarnation = Incarnation(Unsigned(json, "incarnation"));
-    slice->version = Unsigned(json, "version");
-    slice->events = Unsigned(json, "events");
-    const std::string* ledger = Metadata("ledger/" + std::to_string(Unsigned(json, "ledger")));
-    if (ledger == nullptr) throw Malformed("its ledger is missing");
+    const std::string name = "slice " + std::to_string(slice->id.value);
+    LEAT_ASSIGN_OR_RETURN(const auto entry, fields::FromJson<SliceEntry>(
+                                                *about, source_->path() + ": " + name, Code::kDataLoss));
+    slice->incarnation = entry.incarnation;
+    slice->version = entry.version;
+    slice->events = entry.events;
+    const std::string* ledger = Metadata("ledger/" + std::to_string(entry.ledger));
+    if (ledger == nullptr) return Damaged(name + ": its ledger is missing");
     const std::optional<Bytes> bytes = FromHex(*ledger);
-    if (!bytes) throw Malformed("its ledger is not hexadecimal");
-    ByteReader in(*bytes);
-    slice->ledger = protocol::DecodeLedger(&in);
-    if (!in.Done()) throw Malformed("its ledger of " + std::to_string(bytes->size()) + " bytes is malformed");
+    if (!bytes) return Damaged(name + ": its ledger is not hexadecimal");
+    LEAT_ASSIGN_OR_RETURN(slice->ledger, fields::Decode<protocol::Ledger>(
+                                             *bytes, source_->path() + ": " + name + ": its ledger"));
     return {};
   }
 

@@ -246,7 +246,7 @@ TEST(Shard, OnlyWhatIsReadIsVerified) {
 // With a valid checksum, so that the header's parser has to detect the error.
 TEST(Shard, AHeadThatContradictsItselfIsDataLoss) {
   const TempDir dir;
-  const std::string good = R"({"__metadata__":{"format":"leat-shard-3"},)"
+  const std::string good = R"({"__metadata__":{"format":"leat-shard-4"},)"
                            R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   const auto open = [&](std::string head, uint64_t length, const std::string& data) {
     std::string file(8, '\0');
@@ -277,7 +277,7 @@ TEST(Shard, AHeadThatContradictsItselfIsDataLoss) {
   EXPECT_EQ(with("[0,8]", "[0,-8]"), Code::kDataLoss);
   EXPECT_EQ(with("[0,8]", "[0,18446744073709551615]"), Code::kDataLoss);
   EXPECT_EQ(with("[0,8]", "[0,8.0]"), Code::kDataLoss);
-  EXPECT_EQ(with("leat-shard-3", "pt"), Code::kDataLoss);
+  EXPECT_EQ(with("leat-shard-4", "pt"), Code::kDataLoss);
   // Overlapping tensors, and tensors with a gap.
   const std::string more = R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":)";
   EXPECT_EQ(with("[0,8]}", "[0,8]}" + more + "[4,8]}"), Code::kDataLoss);

@@ -16,9 +16,9 @@
 
 #include "base/hex.h"
 #include "base/path/absolute_path.h"
+#include "base/path/plain_name.h"
 #include "checkpoint/file.h"
 #include "checkpoint/journal.h"
-#include "checkpoint/json.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard.h"
 #include "checkpoint/terms.h"

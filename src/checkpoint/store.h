@@ -26,7 +26,7 @@
 
 #include "base/status.h"
 #include "checkpoint/file.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/recovered_state.h"
 #include "protocol/server/server.h"
 
 namespace leat::checkpoint {

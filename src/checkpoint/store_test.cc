@@ -12,7 +12,9 @@
 #include <csignal>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/random/testing.h"
 #include "checkpoint/testing.h"
+#include "fields/testing.h"
 
 namespace leat::checkpoint {
 namespace {
@@ -184,7 +186,7 @@ TEST(Store, AFullDiskLosesNothing) {
     std::signal(SIGXFSZ, SIG_IGN);
     const auto store = OpenOrDie(dir.path(), true);
     if (!store->AppendJournal(IdsReserved{1, 1}).ok()) _exit(1);
-    rlimit limit{100, RLIM_INFINITY};
+    rlimit limit{60, RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &limit);
     if (store->AppendJournal(CutsMade{{MakeCut(0, 0, 9)}}).code() != Code::kResourceExhausted) _exit(2);
     if (WriteCheckpoint(store.get(), 2).status().code() != Code::kResourceExhausted) _exit(3);
@@ -442,7 +444,7 @@ TEST(Store, AManifestThatContradictsItselfIsDataLoss) {
     return ParseManifest(AsBytes(changed + ChecksumTail(changed)), "m").status();
   };
   EXPECT_TRUE(with("shard-5", "shard-5").ok());
-  EXPECT_EQ(with("leat-checkpoint-3", "leat-checkpoint-1").code(), Code::kFailedPrecondition)
+  EXPECT_EQ(with("leat-checkpoint-4", "leat-checkpoint-1").code(), Code::kFailedPrecondition)
       << "not damaged";
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
            {"shard-5", "../shard-5"},
@@ -451,17 +453,64 @@ TEST(Store, AManifestThatContradictsItselfIsDataLoss) {
            {"\"step\": 11", "\"step\": -11"},
            {"\"step\"", "\"steps\""},
            {"\"run\":1", "\"run\":0"},
-           {"[[0,64],[1,7]]", "[[0,64,1],[1,7]]"},
-           {"[[0,64],[1,7]]", "[[0,-64],[1,7]]"},
-           {"[[0,64],[1,7]]", "[[4294967296,64],[1,7]]"},
+           {R"("watermark": [{"epoch":0,"offset":64})", R"("watermark": [[0,64])"},
+           {R"("watermark": [{"epoch":0,"offset":64})", R"("watermark": [{"epoch":0,"offset":-64})"},
+           {R"("watermark": [{"epoch":0,"offset":64})", R"("watermark": [{"epoch":4294967296,"offset":64})"},
            {"\"batch_size\":32", "\"batch_size\":0"},
            {"\"end\":128", "\"end\":1e2"},
            {"fedcba9876543210", "fedcba987654321"},
            {"fedcba9876543210", "fedcba987654321x"},
-           {"\"slices\":[[0,", "\"slices\":[[1,"},  // which the other shard has
+           {R"("slices":[{"slice":0,)", R"("slices":[{"slice":1,)"},  // which the other shard has
            {"\"id\": 1", "\"id\": [[[[[[[[[[[[1]]]]]]]]]]]]"},
        }) {
     EXPECT_EQ(with(from, to).code(), Code::kDataLoss) << from << " to " << to;
+  }
+}
+
+// Checkpoints on disk have this text.
+TEST(Store, AManifestHasALineForEachField) {
+  protocol::Manifest manifest;
+  manifest.id = 7;
+  manifest.directory = "checkpoint-000007";
+  manifest.step = 41;
+  manifest.events = 12;
+  manifest.next_incarnation = 9;
+  manifest.watermark = {{0, 64}, {1, 7}};
+  manifest.open = {MakeCut(0, 64, 128)};
+  manifest.shards = {{"shard-5.safetensors", 1234, 0x4d, {{SliceId(0), Incarnation(3)}}}};
+  manifest.fingerprints = {{63, 0xab}};
+  const std::string text =
+      R"({
+  "format": "leat-checkpoint-4",
+  "id": 7,
+  "directory": "checkpoint-000007",
+  "step": 41,
+  "events": 12,
+  "next_incarnation": 9,
+  "watermark": [{"epoch":0,"offset":64},{"epoch":1,"offset":7}],
+  "open": [{"partition":0,"after":{"epoch":0,"offset":64},"begin":{"epoch":0,"offset":64},"end":128,)"
+      R"("hash":"fedcba9876543210","batch_size":32,"shuffle_seed":"ffffffffffffffff","run":1}],
+  "shards": [{"file":"shard-5.safetensors","bytes":1234,"checksum":"000000000000004d",)"
+      R"("slices":[{"slice":0,"incarnation":3}]}])";
+  const std::string fingerprints = R"(,
+  "fingerprints": [{"offset":63,"hash":"00000000000000ab"}])";
+  const std::string whole = text + fingerprints;
+  EXPECT_EQ(EncodeManifest(manifest), whole + ChecksumTail(whole));
+  EXPECT_EQ(*ParseManifest(AsBytes(whole + ChecksumTail(whole)), "m"), manifest);
+
+  // Fingerprints were added last: a manifest without them is read.
+  const auto former = ParseManifest(AsBytes(text + ChecksumTail(text)), "m");
+  ASSERT_TRUE(former.ok()) << former.status().ToString();
+  manifest.fingerprints.clear();
+  EXPECT_EQ(*former, manifest);
+}
+
+TEST(Store, RandomManifestsComeBack) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const auto manifest = fields::Random<protocol::Manifest>(seed, /*for_json=*/true);
+    const auto read = ParseManifest(AsBytes(EncodeManifest(manifest)), "m");
+    ASSERT_TRUE(read.ok()) << read.status().ToString();
+    EXPECT_EQ(*read, manifest);
   }
 }
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/journal.h"
 
 namespace leat::checkpoint {
 

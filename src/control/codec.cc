@@ -4,6 +4,7 @@
 
 #include "fields/codec.h"
 #include "fields/description.h"
+#include "protocol/coordinator/records/journal.h"
 
 namespace leat::control {
 namespace {
@@ -34,7 +35,8 @@ Result<protocol::ControlReply> ParseReply(ByteView bytes) {
 }
 
 wire::Port ControlPort() {
-  return {wire::PortKind::kControl, fields::HashOf<protocol::ControlRequest, protocol::ControlReply>()};
+  return {wire::PortKind::kControl,
+          fields::HashOf<protocol::ControlRequest, protocol::ControlReply, protocol::JournalRecord>()};
 }
 
 }  // namespace leat::control

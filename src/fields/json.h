@@ -216,20 +216,32 @@ std::string ToJson(const T& message) {
   return JsonText(JsonWriter::Value(message));
 }
 
-// `what`: how an error begins.
-template <class T>
-Result<T> FromJson(std::string_view text, std::string_view what, Code code = Code::kInvalidArgument) {
+// JSON of others, for ReadJson. `what`: how an error begins.
+inline Result<Json> ParseJson(std::string_view text, std::string_view what,
+                              Code code = Code::kInvalidArgument) {
   constexpr int kMostLevels = 8;
   const auto invalid = [&](const std::string& why) { return Status(code, std::string(what) + ": " + why); };
   if (!IsShallowJson(text, kMostLevels))
     return invalid("it is nested deeper than " + std::to_string(kMostLevels) + " levels");
-  const Json json = ParsedOrderedJson(text);
+  Json json = ParsedOrderedJson(text);
   if (json.is_discarded()) return invalid("it is no JSON");
-  T message{};
+  return json;
+}
+
+// `rules`: of a T that is no struct.
+template <class T, class... Rules>
+Result<T> ReadJson(const Json& json, std::string_view what, Code code, const Rules&... rules) {
+  T value{};
   FieldError error;
-  JsonReader::Get(json, &message, &error);
-  if (error.ok()) return message;
-  return invalid(error.text());
+  JsonReader::Get(json, &value, &error, rules...);
+  if (error.ok()) return value;
+  return Status(code, std::string(what) + ": " + error.text());
+}
+template <class T, class... Rules>
+Result<T> FromJson(std::string_view text, std::string_view what, Code code = Code::kInvalidArgument,
+                   const Rules&... rules) {
+  LEAT_ASSIGN_OR_RETURN(const Json json, ParseJson(text, what, code));
+  return ReadJson<T>(json, what, code, rules...);
 }
 
 }  // namespace leat::fields

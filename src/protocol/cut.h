@@ -212,7 +212,7 @@ constexpr uint64_t MostBytesOf(const RunSet* type, const MaybeRunsOf&) {
   return 1 + MostBytesOf(type);
 }
 
-// Binary encoding for frames and ledgers. Decoding an invalid cut fails the reader.
+// Binary encoding for pushes and scores. Decoding an invalid cut fails the reader.
 void Encode(const Cut& cut, ByteWriter* out);
 Cut DecodeCut(ByteReader* in);
 

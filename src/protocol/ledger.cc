@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "fields/codec.h"
 #include "protocol/guards.h"
 
 namespace leat::protocol {
 
 namespace {
+
+constexpr fields::AtMost kMostPartitions = {1 << 16};
 
 // The first open split that begins at or after the cut's position. Searches from the guessed index in growing
 // steps: the split is near, and a search of all splits would read cold memory (bench simulator, 10,000
@@ -152,43 +155,15 @@ void Add(const PartitionLedger& reported, PartitionLedger* known) {
   known->open = std::move(open);
 }
 
-void Encode(const Ledger& ledger, ByteWriter* out) {
-  out->Put(static_cast<uint32_t>(ledger.partitions().size()));
-  for (const PartitionLedger& partition : ledger.partitions()) {
-    out->Put(partition.done.epoch);
-    out->Put(partition.done.offset);
-    out->Put(static_cast<uint32_t>(partition.open.size()));
-    for (const OpenSplit& split : partition.open) {
-      Encode(split.cut, out);
-      for (uint64_t word : split.batches.words()) out->Put(word);
-    }
-  }
+void PutField(const Ledger& ledger, fields::Writer* out) {
+  out->Put(ledger.partitions(), kMostPartitions);
 }
 
-Ledger DecodeLedger(ByteReader* in) {
-  constexpr uint64_t kPartitionBytes = 4 + 8 + 4;
-  constexpr uint64_t kSplitBytes = 4 + 12 + 12 + 8 + 8 + 4 + 8 + 4 + 8;
-  std::vector<PartitionLedger> partitions(in->GetCount(kPartitionBytes));
-  for (size_t p = 0; p < partitions.size(); ++p) {
-    PartitionLedger& partition = partitions[p];
-    partition.done.epoch = in->Get<uint32_t>();
-    partition.done.offset = in->Get<uint64_t>();
-    const uint32_t open = in->GetCount(kSplitBytes);
-    Position from = partition.done;
-    for (uint32_t i = 0; i < open; ++i) {
-      const Cut cut = DecodeCut(in);
-      if (!in->ok() || cut.partition != p || cut.after < from) {
-        in->Fail();
-        return {};
-      }
-      std::vector<uint64_t> words((cut.runs() + 63) / 64);  // at most kMaxBatches / 64
-      for (uint64_t& word : words) word = in->Get<uint64_t>();
-      from = cut.next();
-      partition.open.push_back({cut, RunSet(cut.runs(), words)});
-    }
-  }
-  if (!in->ok()) return {};
-  return Ledger(std::move(partitions));
+void GetField(Ledger* ledger, fields::Reader* in) {
+  std::vector<PartitionLedger> partitions;
+  in->Get(&partitions, kMostPartitions);
+  if (const Status status = CheckPartitions(partitions); !status.ok()) in->Fail(": " + status.message());
+  if (in->ok()) *ledger = Ledger(std::move(partitions));
 }
 
 }  // namespace leat::protocol

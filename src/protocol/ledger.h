@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -90,8 +91,11 @@ PartitionLedger Growth(const PartitionLedger& before, const PartitionLedger& now
 // most Ledger::kMaxOpen open splits are kept: no ledger has more.
 void Add(const PartitionLedger& reported, PartitionLedger* known);
 
-// Binary encoding, as saved in checkpoints with each slice. Invalid input fails the reader.
-void Encode(const Ledger& ledger, ByteWriter* out);
-Ledger DecodeLedger(ByteReader* in);
+// As saved in checkpoints with each slice: the list of its partitions.
+void PutField(const Ledger& ledger, fields::Writer* out);
+void GetField(Ledger* ledger, fields::Reader* in);
+constexpr std::string_view FormatOf(const Ledger*) {
+  return "list of PartitionLedger";
+}
 
 }  // namespace leat::protocol

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/rng.h"
+#include "fields/codec.h"
 
 namespace leat::protocol {
 namespace {
@@ -70,11 +71,7 @@ TEST(Ledger, AgreesWithASetOfAllBatchesInAnyOrder) {
         const RunSet held = ledger.Held(cuts[c]);
         for (uint32_t b = 0; b < cuts[c].batches(); ++b) ASSERT_EQ(held.Has(b), model.contains({c, b}));
       }
-      ByteWriter writer;
-      Encode(ledger, &writer);
-      ByteReader reader(writer.view());
-      ASSERT_EQ(DecodeLedger(&reader), ledger);
-      ASSERT_TRUE(reader.Done());
+      ASSERT_EQ(*fields::Decode<Ledger>(fields::Encode(ledger), "ledger"), ledger);
     }
     for (uint32_t p = 0; p < 3; ++p) {
       EXPECT_TRUE(ledger.partitions()[p].open.empty());
@@ -145,25 +142,20 @@ TEST(Ledger, DecodingBelievesNothing) {
   Ledger ledger(std::vector<Position>{{0, 0}, {0, 5}});
   for (const Cut& cut : SomeCuts(&rng, 0, 0, 2)) ledger.Record(cut, 0);
   for (const Cut& cut : SomeCuts(&rng, 1, 5, 1)) ledger.Record(cut, cut.batches() - 1);
-  ByteWriter writer;
-  Encode(ledger, &writer);
-  const Bytes bytes = writer.Take();
+  const Bytes bytes = fields::Encode(ledger);
 
-  for (size_t size = 0; size < bytes.size(); ++size) {
-    ByteReader reader(ByteView(bytes).first(size));
-    EXPECT_EQ(DecodeLedger(&reader), Ledger());
-    EXPECT_FALSE(reader.ok());
-  }
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(fields::Decode<Ledger>(ByteView(bytes).first(size), "ledger").ok());
   for (int round = 0; round < 20000; ++round) {
     Bytes broken = bytes;
     const uint64_t flips = 1 + rng.Below(4);
     for (uint64_t i = 0; i < flips; ++i) broken[rng.Below(broken.size())] = std::byte(rng.Below(256));
-    ByteReader reader(broken);
-    const Ledger read = DecodeLedger(&reader);
+    const auto read = fields::Decode<Ledger>(broken, "ledger");
+    if (!read.ok()) continue;
     // Any result is a valid ledger.
     for (const Cut& cut : {At(0, 10), At(50, 90)}) {
-      read.Lookup(cut, 0);
-      read.Held(cut);
+      read->Lookup(cut, 0);
+      read->Held(cut);
     }
   }
 }

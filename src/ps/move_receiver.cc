@@ -27,7 +27,8 @@ Result<std::vector<std::span<std::byte>>> MoveReceiver::OnHeader(ByteView header
 }
 
 Result<std::optional<MoveReceiver::Arrived>> MoveReceiver::OnMessage() {
-  LEAT_ASSIGN_OR_RETURN(wire::SliceState state, wire::DecodeSliceState(state_));
+  LEAT_ASSIGN_OR_RETURN(wire::SliceState state,
+                        fields::Decode<wire::SliceState>(state_, "state of a slice that moves"));
   protocol::Slice slice = machine_.ArrivedSlice(request_.slice, std::move(memory_));
   slice.incarnation = request_.incarnation;
   slice.version = request_.version;

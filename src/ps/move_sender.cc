@@ -40,7 +40,8 @@ class MoveSender::ServerConnection : public net::Receiver,
     uint32_t index = 0;
     for (const protocol::MovedSlice& moved : a.slices) {
       const protocol::Slice& slice = *moved.slice;
-      const auto state = std::make_shared<Bytes>(wire::Encode(wire::SliceState{slice.ledger, moved.decided}));
+      const auto state =
+          std::make_shared<Bytes>(fields::Encode(wire::SliceState{slice.ledger, moved.decided}));
       const wire::MoveRequest header{.move = a.id,
                                      .index = index++,
                                      .count = static_cast<uint32_t>(a.slices.size()),

@@ -130,7 +130,7 @@ class MovesPeer final : public Peer {
 TEST_P(MovesTest, WrongFramesEndTheConnection) {
   const auto client = Make(server_loop);
   const Bytes state =
-      wire::Encode(wire::SliceState{protocol::Ledger(std::vector<protocol::Position>(2)), {}});
+      fields::Encode(wire::SliceState{protocol::Ledger(std::vector<protocol::Position>(2)), {}});
   const uint64_t values = table.slices[0].elements() * sizeof(float);
   const auto good = [&] {
     return wire::MoveRequest{

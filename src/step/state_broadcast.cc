@@ -2,10 +2,12 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/bytes.h"
+#include "fields/codec.h"
 
 namespace leat::step {
 
@@ -16,14 +18,6 @@ using protocol::TrainingState;
 
 // The size limit of a ledger; a larger size is an error of the peer.
 constexpr uint64_t kMaxHeaderBytes = uint64_t{1} << 30;
-
-Bytes EncodeHeader(const TrainingState::Header& header) {
-  ByteWriter out;
-  out.Put(header.step);
-  out.Put(header.events);
-  protocol::Encode(header.ledger, &out);
-  return out.Take();
-}
 
 struct StateBroadcast {
   collective::AllReduce* group = nullptr;
@@ -47,12 +41,11 @@ void Max(const std::shared_ptr<StateBroadcast>& sharing, std::span<uint64_t> wor
 
 void Finish(const std::shared_ptr<StateBroadcast>& sharing) {
   GroupMember::Snapshot shared;
-  ByteReader in({reinterpret_cast<const std::byte*>(sharing->header_words.data()), sharing->header_bytes});
-  shared.header.step = in.Get<uint64_t>();
-  shared.header.events = in.Get<uint64_t>();
-  shared.header.ledger = protocol::DecodeLedger(&in);
-  if (!in.Done())
-    return sharing->done(Status(Code::kDataLoss, "the state that the holder sent is malformed"));
+  auto header = fields::Decode<TrainingState::Header>(
+      std::as_bytes(std::span(sharing->header_words)).first(sharing->header_bytes),
+      "the state that the holder sent");
+  if (!header.ok()) return sharing->done(header.status());
+  shared.header = std::move(*header);
   if (!sharing->holds) {
     shared.memory.resize(sharing->floats);
     if (sharing->floats > 0) {
@@ -73,7 +66,7 @@ void BroadcastState(collective::AllReduce& group, uint32_t holder, const Trainin
   sharing->words.resize((state.floats() + 1) / 2);
   sharing->done = std::move(done);
   if (sharing->holds) {
-    sharing->header = EncodeHeader(state.header());
+    sharing->header = fields::Encode(state.header());
     sharing->header_bytes = sharing->header.size();
     auto* at = reinterpret_cast<std::byte*>(sharing->words.data());
     for (const auto& part : state.Memory()) {

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/path/plain_name.h"
+
 namespace leat::transfer {
 namespace {
 
@@ -44,8 +46,7 @@ Result<UploadFiles::Upload*> UploadFiles::Find(uint64_t folder, const std::strin
 Result<uint64_t> UploadFiles::Open(uint64_t folder, const std::string& name, uint64_t bytes,
                                    uint64_t checksum) {
   LEAT_ASSIGN_OR_RETURN(Folder * in, Find(folder));
-  if (!checkpoint::IsPlainName(Temporary(name)))
-    return Status(Code::kInvalidArgument, "an upload with an invalid name");
+  if (!IsPlainName(Temporary(name))) return Status(Code::kInvalidArgument, "an upload with an invalid name");
   uint64_t others = 0;
   for (const auto& [other, upload] : in->uploads) {
     if (other != name) others += upload.bytes;

@@ -182,24 +182,6 @@ Result<protocol::ForwardRequest> DecodeForwardRequest(ByteView header) {
   return message;
 }
 
-// ---- moves
-
-Bytes Encode(const SliceState& state) {
-  fields::Writer out;
-  protocol::Encode(state.ledger, out.bytes());
-  out.Put(state.decided, fields::AtMost{1 << 20});
-  return out.bytes()->Take();
-}
-
-Result<SliceState> DecodeSliceState(ByteView bytes) {
-  fields::Reader in(bytes);
-  SliceState state;
-  state.ledger = protocol::DecodeLedger(in.bytes());
-  in.Get(&state.decided, fields::AtMost{1 << 20});
-  if (!in.ok() || in.remaining() > 0) return MalformedMessage("malformed state of a slice that moves");
-  return state;
-}
-
 // ---- file transfers
 
 Status Check(const TransferRequest& request) {
@@ -226,8 +208,8 @@ Status Check(const TransferReply& reply) {
 // ---- ports
 
 Port ServerPort() {
-  return {PortKind::kServer,
-          fields::HashOf<protocol::ForwardHeader, protocol::ForwardReply, MoveRequest, MoveReply>()};
+  return {PortKind::kServer, fields::HashOf<protocol::ForwardHeader, protocol::ForwardReply, MoveRequest,
+                                            MoveReply, SliceState, protocol::PartitionLedger>()};
 }
 
 Port TransferPort() {
@@ -237,6 +219,6 @@ Port TransferPort() {
 }  // namespace leat::wire
 
 namespace leat {
-LEAT_CODECS(protocol::ForwardReply, wire::MoveRequest, wire::MoveReply, wire::TransferRequest,
-            wire::TransferReply);
+LEAT_CODECS(protocol::ForwardReply, wire::MoveRequest, wire::MoveReply, wire::SliceState,
+            wire::TransferRequest, wire::TransferReply);
 }

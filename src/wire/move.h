@@ -49,9 +49,6 @@ struct SliceState {
   std::vector<protocol::DecidedStep> decided;
   friend bool operator==(const SliceState&, const SliceState&) = default;
 };
-
-Bytes Encode(const SliceState& state);
-// Returns kDataLoss for malformed bytes.
-Result<SliceState> DecodeSliceState(ByteView bytes);
+LEAT_FIELDS(SliceState, (ledger), (decided, AtMost(1 << 20)));
 
 }  // namespace leat::wire

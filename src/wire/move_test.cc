@@ -39,7 +39,7 @@ TEST(MoveMessageTest, SurvivesItsEncoding) {
   EXPECT_EQ(fields::CodecFault(Request()), "");
   EXPECT_EQ(fields::CodecFault<MoveRequest>(100), "");
   EXPECT_EQ(fields::CodecFault<MoveReply>(100), "");
-  const auto state = DecodeSliceState(Encode(State()));
+  const auto state = fields::Decode<SliceState>(fields::Encode(State()), "state");
   ASSERT_TRUE(state.ok());
   EXPECT_EQ(*state, State());
 }
@@ -49,18 +49,18 @@ TEST(MoveMessageTest, BytesAreThoseOfTheTable) {
   EXPECT_EQ(ToHex(fields::Encode(MoveReply{7, {}})), "0700");
   EXPECT_EQ(ToHex(fields::Encode(MoveReply{300, Status(Code::kAborted, "given up")})),
             "ac020a08676976656e207570");
-  EXPECT_EQ(ToHex(Encode(State())),
-            "02000000000000000000000000000000000000000100000064000000000000000100000001000000010000006e000000"
-            "00000000010000006e000000000000009600000000000000000000000000000008000000000000000000000001000000"
-            "0800000000000000010446410201000000000000000200000000000000");
+  EXPECT_EQ(ToHex(fields::Encode(State())),
+            "0200000001640101016e016e96010000000000000000080000000000000000010800000000000000"
+            "010446410201000000000000000200000000000000");
 }
 
 TEST(MoveMessageTest, TheDocumentsHaveItsFields) {
-  EXPECT_EQ((fields::PageFault<MoveRequest, MoveReply>(LEAT_FORMATS "frame.md")), "");
+  EXPECT_EQ((fields::PageFault<MoveRequest, MoveReply, SliceState>(LEAT_FORMATS "frame.md")), "");
 }
 
 TEST(MoveMessageTest, RefusesAStateThatIsTruncatedOrLonger) {
-  RefusesOtherLengths(Encode(State()), DecodeSliceState);
+  RefusesOtherLengths(fields::Encode(State()),
+                      [](ByteView bytes) { return fields::Decode<SliceState>(bytes, "state"); });
 }
 
 TEST(MoveMessageTest, RefusesSizesAboveTheLimits) {

@@ -371,7 +371,7 @@ def test_a_topic_that_was_made_again(tmp_path, broker):
 
     def trained(fingerprint):
         manifests = [json.loads(path.read_text()) for path in (tmp_path / "job").glob("checkpoint-*/manifest.json")]
-        return any(fingerprint in [offset for offset, _ in manifest.get("fingerprints", [])] for manifest in manifests)
+        return any(fingerprint == one["offset"] for manifest in manifests for one in manifest["fingerprints"])
 
     make(100)
     job_file = reading(tmp_path / "job.yaml", broker, "again", "live: true")

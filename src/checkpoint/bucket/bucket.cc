@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/path/absolute_path.h"
+#include "base/path/plain_name.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard.h"

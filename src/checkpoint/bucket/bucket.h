@@ -19,7 +19,8 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "object_store/object_store.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/journal.h"
+#include "protocol/coordinator/records/manifest.h"
 
 namespace leat::checkpoint {
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/path/absolute_path.h"
+#include "base/path/plain_name.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard.h"
 #include "checkpoint/store.h"

@@ -20,7 +20,8 @@
 #include "base/status.h"
 #include "checkpoint/file.h"
 #include "checkpoint/journal.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/journal.h"
+#include "protocol/coordinator/records/manifest.h"
 
 namespace leat::checkpoint {
 

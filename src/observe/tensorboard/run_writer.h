@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "observe/tensorboard/events.h"
 #include "observe/tensorboard/run_events.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/manifest.h"
 
 namespace leat::tensorboard {
 

@@ -93,4 +93,6 @@ class TrainingState {
   Header header_;
 };
 
+LEAT_FIELDS(TrainingState::Header, (step), (events), (ledger));
+
 }  // namespace leat::protocol

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "checkpoint/store.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/journal.h"
 #include "stream/source.h"
 
 namespace leat::roles {

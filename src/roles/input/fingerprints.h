@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/manifest.h"
 #include "roles/background_thread.h"
 #include "stream/source.h"
 

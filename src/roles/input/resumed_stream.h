@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "checkpoint/store.h"
 #include "job/job.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/recovered_state.h"
 #include "stream/source.h"
 
 namespace leat::roles {

@@ -14,7 +14,7 @@
 #include "checkpoint/shard.h"
 #include "object_store/object_store.h"
 #include "optim/optimizer.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/manifest.h"
 #include "protocol/server/server.h"
 #include "roles/background_thread.h"
 #include "roles/shards/scratch.h"

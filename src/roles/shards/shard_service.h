@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/manifest.h"
 #include "transfer/service.h"
 
 namespace leat::roles {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/path/plain_name.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/standby/standby_directory.h"
@@ -44,7 +45,7 @@ Result<protocol::Manifest> Copy(transfer::Client& client, uint64_t id, const std
   if (manifest.id != id)
     return Status(Code::kDataLoss, name + ": is that of checkpoint " + std::to_string(manifest.id));
   for (const auto& shard : manifest.shards) {
-    if (!checkpoint::IsPlainName(shard.file))
+    if (!IsPlainName(shard.file))
       return Status(Code::kDataLoss, name + ": '" + shard.file + "' is not a valid name of a shard");
     LEAT_RETURN_IF_ERROR(CopyShard(client, folder + shard.file, directory + "/" + shard.file, shard.bytes));
   }

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/records/manifest.h"
 #include "roles/background_thread.h"
 #include "transfer/client.h"
 
