@@ -24,8 +24,8 @@ TEST(BackgroundSender, TheKernelSendsAtTheRateOfTheRule) {
   const Time end = clock.Now() + std::chrono::seconds(60);
   std::vector<char> bytes(1 << 20);
   uint64_t rate = 0;
-  // The link of this host is free, so the rate of a connection rises at once. If the processor is so busy that
-  // packets are late, it falls, and the next connection is tried.
+  // The link of this host is free, so the rate of a connection rises at once. If the processor is so busy
+  // that packets are late, it falls, and the next connection is tried.
   while (rate < 4 * BackgroundRate::kFirst && clock.Now() < end) {
     const Descriptor sends(testing::ConnectTo(listener.address()));
     const Descriptor reads = listener.Accept();
