@@ -24,11 +24,11 @@ std::string EncodeDocument(std::string_view format, const T& value) {
 
 // kDataLoss with a message that begins with `path` if a byte has changed, kFailedPrecondition if it has
 // another format.
-Result<fields::Json> ReadDocument(ByteView file, const std::string& path, std::string_view format);
+Result<nlohmann::json> ReadDocument(ByteView file, const std::string& path, std::string_view format);
 
 template <class T>
 Result<T> ParseDocument(ByteView file, const std::string& path, std::string_view format) {
-  LEAT_ASSIGN_OR_RETURN(const fields::Json json, ReadDocument(file, path, format));
+  LEAT_ASSIGN_OR_RETURN(const nlohmann::json json, ReadDocument(file, path, format));
   return fields::ReadJson<T>(json, path, Code::kDataLoss);
 }
 

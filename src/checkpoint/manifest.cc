@@ -19,7 +19,7 @@ std::string ChecksumTail(std::string_view text) {
   return ",\n  \"checksum\": \"" + ToHex(Checksum(AsBytes(text))) + "\"\n}\n";
 }
 
-Result<fields::Json> ReadDocument(ByteView file, const std::string& path, std::string_view format) {
+Result<nlohmann::json> ReadDocument(ByteView file, const std::string& path, std::string_view format) {
   const size_t tail_size = ChecksumTail("").size();
   if (file.size() < tail_size)
     return Status(Code::kDataLoss, path + ": ends at byte " + std::to_string(file.size()));
@@ -28,7 +28,7 @@ Result<fields::Json> ReadDocument(ByteView file, const std::string& path, std::s
     return Status(Code::kDataLoss, path + ": checksum of " + std::to_string(text.size()) + " bytes is " +
                                        ToHex(Checksum(AsBytes(text))) + ", not what the file ends with");
   }
-  LEAT_ASSIGN_OR_RETURN(fields::Json json, fields::ParseJson(AsText(file), path, Code::kDataLoss));
+  LEAT_ASSIGN_OR_RETURN(nlohmann::json json, fields::ParseJson(AsText(file), path, Code::kDataLoss));
   LEAT_ASSIGN_OR_RETURN(const auto head, fields::ReadJson<DocumentHead>(json, path, Code::kDataLoss));
   if (head.format == format) return json;
   return Status(Code::kFailedPrecondition,

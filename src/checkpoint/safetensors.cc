@@ -63,7 +63,6 @@ Result<SafetensorsHeader> ParseSafetensorsHeader(ByteView bytes, uint64_t data_b
     return Status(Code::kDataLoss, path + ": safetensors head: " + why);
   };
   SafetensorsHeader head;
-  // Without the order of names, in which a name is found by a search through all.
   const nlohmann::json json = IsShallowJson(AsText(bytes), 8) ? ParsedJson(AsText(bytes)) : nlohmann::json();
   if (!json.is_object()) return damaged("is no JSON object, or nested too deep");
   for (const auto& [name, entry] : json.items()) {
@@ -74,9 +73,8 @@ Result<SafetensorsHeader> ParseSafetensorsHeader(ByteView bytes, uint64_t data_b
       }
       continue;
     }
-    LEAT_ASSIGN_OR_RETURN(const auto tensor,
-                          fields::ReadJson<TensorEntry>(fields::Json(entry), path + ": tensor '" + name + "'",
-                                                        Code::kDataLoss));
+    LEAT_ASSIGN_OR_RETURN(const auto tensor, fields::ReadJson<TensorEntry>(
+                                                 entry, path + ": tensor '" + name + "'", Code::kDataLoss));
     head.tensors.push_back({name, tensor.data_offsets[0], tensor.data_offsets[1], tensor.dtype});
   }
   std::sort(head.tensors.begin(), head.tensors.end(), [](const auto& a, const auto& b) {

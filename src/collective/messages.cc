@@ -2,6 +2,7 @@
 
 #include "fields/codec.h"
 #include "fields/description.h"
+#include "protocol/member/training_state.h"
 
 namespace leat::collective {
 
@@ -40,7 +41,10 @@ Status Check(const AbortMessage& message) {
 }
 
 wire::Port MemberPort() {
-  return {wire::PortKind::kMember, fields::HashOf<Greet, BucketHeader, Alive, AbortMessage>()};
+  // The state that a member sends the others is in no frame of its own (step/state_broadcast.h).
+  return {wire::PortKind::kMember,
+          fields::HashOf<Greet, BucketHeader, Alive, AbortMessage, protocol::TrainingState::Header,
+                         protocol::PartitionLedger>()};
 }
 
 }  // namespace leat::collective

@@ -1,8 +1,10 @@
 // The binary form of structs that list their fields (fields.h), and of variants of them: the fields one after
 // the other, without names.
 //
-//   whole numbers, enumerators, ids   varint (base/encoding/varint.h), signed ones zigzag; Fixed:
-//   little-endian bool                              u8, 0 or 1 double, float                     8 or 4 bytes
+//   whole numbers, enumerators, ids   varint (base/encoding/varint.h), signed ones zigzag
+//                                     Fixed: little-endian
+//   bool                              u8, 0 or 1
+//   double, float                     8 or 4 bytes
 //   Duration, Time                    as a signed number, nanoseconds
 //   text, bytes                       varint length, bytes
 //   list, map                         varint count, elements

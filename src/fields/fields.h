@@ -68,7 +68,7 @@ constexpr EachRule<Rules...> Each(Rules... rules) {
   return {{rules...}};
 }
 // Records on disk: the version of the format that appended the field. An older record ends before it, and the
-// field keeps the value of a new struct.
+// field keeps the value of a new struct. In bytes it ends the whole record: elements of lists have none.
 struct Since {
   uint32_t version;
 };

@@ -32,6 +32,8 @@
 
 namespace leat::fields {
 
+// For what is written, in the order of the fields. What is read is a nlohmann::json: an object of the other
+// kind searches all its members for each new one, and others may send many.
 using Json = nlohmann::ordered_json;
 
 class JsonWriter {
@@ -95,7 +97,7 @@ class JsonWriter {
 
 class JsonReader {
  public:
-  JsonReader(const Json& json, FieldError* error) : json_(json), error_(*error) {}
+  JsonReader(const nlohmann::json& json, FieldError* error) : json_(json), error_(*error) {}
 
   template <class T, class... Rules>
   void operator()(std::string_view name, T& value, const Rules&... rules) {
@@ -116,7 +118,7 @@ class JsonReader {
   }
 
   template <class T, class... Rules>
-  static void Get(const Json& json, T* value, FieldError* error, const Rules&... rules) {
+  static void Get(const nlohmann::json& json, T* value, FieldError* error, const Rules&... rules) {
     if constexpr (requires { FromJsonField(json, value, error, rules...); }) {
       FromJsonField(json, value, error, rules...);
     } else if constexpr (std::is_same_v<T, bool>) {
@@ -147,7 +149,7 @@ class JsonReader {
       if (!json.is_array() || json.size() > MostElements(rules...))
         return error->Keep("is no list, or too long");
       value->clear();
-      for (const Json& one : json) {
+      for (const nlohmann::json& one : json) {
         WithElementRules([&](const auto&... own) { Get(one, &value->emplace_back(), error, own...); },
                          rules...);
         if (!error->ok()) return error->In("[" + std::to_string(value->size() - 1) + "]");
@@ -171,13 +173,13 @@ class JsonReader {
 
  private:
   // What is said of a field that is not what it should be.
-  static std::string Shown(const Json& json) {
+  static std::string Shown(const nlohmann::json& json) {
     if (json.is_number() || json.is_boolean() || json.is_null()) return "is " + JsonText(json);
     return std::string(json.is_string() ? "is a " : "is an ") + json.type_name();
   }
 
   template <class T>
-  static void GetNumber(const Json& json, T* value, FieldError* error) {
+  static void GetNumber(const nlohmann::json& json, T* value, FieldError* error) {
     const bool fits = json.is_number_unsigned()
                           ? std::in_range<T>(json.get<uint64_t>())
                           : json.is_number_integer() && std::in_range<T>(json.get<int64_t>());
@@ -187,7 +189,8 @@ class JsonReader {
   }
 
   template <class... Rules>
-  static void GetText(const Json& json, std::string* value, FieldError* error, const Rules&... rules) {
+  static void GetText(const nlohmann::json& json, std::string* value, FieldError* error,
+                      const Rules&... rules) {
     const uint64_t most = MostText(rules...);
     if (!json.is_string() || json.get_ref<const std::string&>().size() > most)
       return error->Keep("is no text of at most " + std::to_string(most) + " bytes");
@@ -195,7 +198,7 @@ class JsonReader {
   }
 
   template <Enumerated E>
-  static void GetEnumerator(const Json& json, E* value, FieldError* error, bool numbered) {
+  static void GetEnumerator(const nlohmann::json& json, E* value, FieldError* error, bool numbered) {
     for (const auto& one : EnumeratorsOf(E{})) {
       const bool same =
           numbered ? json.is_number_unsigned() && json.get<uint64_t>() == static_cast<uint64_t>(one.value)
@@ -207,7 +210,7 @@ class JsonReader {
     error->Keep("is unknown");
   }
 
-  const Json& json_;
+  const nlohmann::json& json_;
   FieldError& error_;
 };
 
@@ -217,20 +220,20 @@ std::string ToJson(const T& message) {
 }
 
 // JSON of others, for ReadJson. `what`: how an error begins.
-inline Result<Json> ParseJson(std::string_view text, std::string_view what,
-                              Code code = Code::kInvalidArgument) {
+inline Result<nlohmann::json> ParseJson(std::string_view text, std::string_view what,
+                                        Code code = Code::kInvalidArgument) {
   constexpr int kMostLevels = 8;
   const auto invalid = [&](const std::string& why) { return Status(code, std::string(what) + ": " + why); };
   if (!IsShallowJson(text, kMostLevels))
     return invalid("it is nested deeper than " + std::to_string(kMostLevels) + " levels");
-  Json json = ParsedOrderedJson(text);
+  nlohmann::json json = ParsedJson(text);
   if (json.is_discarded()) return invalid("it is no JSON");
   return json;
 }
 
 // `rules`: of a T that is no struct.
 template <class T, class... Rules>
-Result<T> ReadJson(const Json& json, std::string_view what, Code code, const Rules&... rules) {
+Result<T> ReadJson(const nlohmann::json& json, std::string_view what, Code code, const Rules&... rules) {
   T value{};
   FieldError error;
   JsonReader::Get(json, &value, &error, rules...);
@@ -240,7 +243,7 @@ Result<T> ReadJson(const Json& json, std::string_view what, Code code, const Rul
 template <class T, class... Rules>
 Result<T> FromJson(std::string_view text, std::string_view what, Code code = Code::kInvalidArgument,
                    const Rules&... rules) {
-  LEAT_ASSIGN_OR_RETURN(const Json json, ParseJson(text, what, code));
+  LEAT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, what, code));
   return ReadJson<T>(json, what, code, rules...);
 }
 

@@ -64,7 +64,8 @@ struct AgentReport {
   std::vector<JobId> renews;  // half of the life of their certificates there is over
 };
 LEAT_FIELDS(AgentReport::Running, (id, Flat), (address, AtMost(256)), (waits, AtMost(4096)));
-LEAT_FIELDS(AgentReport::Ended, (event), (id, Flat), (exit_code), (error, AtMost(4096)), (host_failed));
+LEAT_FIELDS(AgentReport::Ended, (event), (id, Flat), (exit_code, Between(-1'000'000'000, 1'000'000'000)),
+            (error, AtMost(4096)), (host_failed));
 LEAT_FIELDS(AgentReport, (pool, AtMost(256), Printable), (agent, AtMost(256), Printable), (instance),
             (sequence), (host, AtMost(256)), (offer), (host_class, As("class"), AtMost(256), Printable),
             (running, AtMost(kMostEntries)), (ended, AtMost(kMostEntries)), (wants, AtMost(kMostEntries)),
