@@ -41,7 +41,7 @@ size_t SlotsOf(const SliceTable& table, SliceId id, size_t slots) {
   return VariableOf(table, id).role == optim::VariableRole::kTrained ? slots : 0;
 }
 
-// What the metadata of a shard say about a slice; `ledger`: the number of its ledger.
+// A slice in the metadata of a shard; `ledger`: the number of its ledger.
 struct SliceEntry {
   Incarnation incarnation;
   uint64_t version = 0, events = 0, ledger = 0;

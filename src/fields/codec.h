@@ -17,7 +17,7 @@
 // A type whose bytes depend on other fields has its own PutField and GetField beside it. The encoding ends
 // with its last field, so that records can get more of them (Since).
 //
-// What is read is untrusted: each rule, count and length is checked before it is believed, and the first
+// Input is untrusted: each rule, count and length is checked before it is believed, and the first
 // violation is the result, with the field and its value. Only sources that define codecs include this: each
 // instance is code.
 #pragma once
@@ -35,7 +35,6 @@
 #include "base/bytes.h"
 #include "base/encoding/varint.h"
 #include "base/ids.h"
-#include "base/shared.h"
 #include "base/status.h"
 #include "fields/fields.h"
 #include "fields/types.h"
@@ -195,7 +194,7 @@ class Reader {
 
   bool ok() const { return error_.ok(); }
   size_t remaining() const { return in_.remaining(); }
-  // What is wrong with the field that is read: "is 7".
+  // The fault of the field that is read: "is 7".
   void Fail(std::string what) { error_.Keep(std::move(what)); }
   ByteReader* bytes() { return &in_; }
   // "worker.progress.cpu_seconds is -1".

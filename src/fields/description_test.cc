@@ -13,6 +13,7 @@
 #include "base/testing.h"
 #include "fields/codec.h"
 #include "fields/files/testing.h"
+#include "fields/testing.h"
 
 namespace leat::fields_description_test {
 
@@ -118,7 +119,7 @@ Point#2
 )");
 }
 
-// Of JSON and records on disk.
+// Rules for JSON and records on disk.
 struct Document {
   std::string name;
   float share = 1;
@@ -215,7 +216,7 @@ TEST(FieldsDescription, TablesOfAPageAreComparedAndWritten) {
   EXPECT_EQ(fields::PageFault<Base>(page, false), page + " has no line <!-- fields: Base -->");
   dir.Write("page.md", start);
   EXPECT_EQ(fields::PageFault<Base>(page, false), page + ": the table of Base has no <!-- end -->");
-  // What is inside may have a table.
+  // An inner struct may have a table.
   dir.Write("page.md", "<!-- fields: Message -->\n<!-- end -->\n<!-- fields: Point -->\n<!-- end -->\n");
   EXPECT_EQ(fields::PageFault<Message>(page, true), "");
   EXPECT_NE(ReadAll(page).find("| `x` | i32 |  |\n"), std::string::npos);

@@ -8,14 +8,13 @@
 //   list, map with texts as keys   an array, an object
 //   Status                         {"code": "unavailable", "message": "..."}; ok: {"code": "ok"}
 //
-// A variant has no JSON. What is read is untrusted: each rule is checked, and the first violation is the
+// A variant has no JSON. Input is untrusted: each rule is checked, and the first violation is the
 // result, with the field. A number is repeated, a text is not: it may be a secret. Members that no field has
 // are ignored.
 //
 // Only sources that define such texts include this.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -52,9 +51,7 @@ class JsonWriter {
 
   template <class T, class... Rules>
   static Json Value(const T& value, const Rules&... rules) {
-    if constexpr (requires { ToJsonField(value, rules...); }) {
-      return ToJsonField(value, rules...);
-    } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && kHas<FixedRule, Rules...>) {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && kHas<FixedRule, Rules...>) {
       return ToHex(value);
     } else if constexpr (std::is_arithmetic_v<T>) {
       return value;
@@ -84,7 +81,7 @@ class JsonWriter {
         WithElementRules([&](const auto&... own) { object[key] = Value(element, own...); }, rules...);
       return object;
     } else {
-      static_assert(Listed<T>, "the type has neither LEAT_FIELDS nor ToJsonField");
+      static_assert(Listed<T>, "the type has no LEAT_FIELDS");
       JsonWriter writer;
       VisitFields(value, writer);
       return std::move(writer.object_);
@@ -119,9 +116,7 @@ class JsonReader {
 
   template <class T, class... Rules>
   static void Get(const nlohmann::json& json, T* value, FieldError* error, const Rules&... rules) {
-    if constexpr (requires { FromJsonField(json, value, error, rules...); }) {
-      FromJsonField(json, value, error, rules...);
-    } else if constexpr (std::is_same_v<T, bool>) {
+    if constexpr (std::is_same_v<T, bool>) {
       if (!json.is_boolean()) return error->Keep("is neither true nor false");
       *value = json.get<bool>();
     } else if constexpr (std::is_integral_v<T> && kHas<FixedRule, Rules...>) {
@@ -163,7 +158,7 @@ class JsonReader {
         if (!error->ok()) return error->In(name);
       }
     } else {
-      static_assert(Listed<T>, "the type has neither LEAT_FIELDS nor FromJsonField");
+      static_assert(Listed<T>, "the type has no LEAT_FIELDS");
       if (!json.is_object()) return error->Keep("is no object");
       JsonReader reader(json, error);
       VisitFields(*value, reader);
@@ -172,7 +167,7 @@ class JsonReader {
   }
 
  private:
-  // What is said of a field that is not what it should be.
+  // How an error describes a value of the wrong kind.
   static std::string Shown(const nlohmann::json& json) {
     if (json.is_number() || json.is_boolean() || json.is_null()) return "is " + JsonText(json);
     return std::string(json.is_string() ? "is a " : "is an ") + json.type_name();

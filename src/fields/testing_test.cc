@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -13,8 +12,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/testing.h"
-#include "fields/files/testing.h"
 
 namespace leat::fields_testing_test {
 
@@ -146,33 +143,6 @@ TEST(FieldsTesting, FaultsOfACodecAreFound) {
   EXPECT_EQ(fields::InputFault<Holder>(*FromHex("0102")), "");
   EXPECT_NE(fields::InputFault<Holder>(*FromHex("010081")), "");
   EXPECT_EQ(fields::CodecFault(Limits{.between = 3}).substr(0, 10), "{most: 0, ");
-}
-
-TEST(FieldsTesting, GoldensAreReadAndWritten) {
-  const TempDir dir;
-  const std::string file = dir / "goldens.txt";
-  EXPECT_EQ((fields::GoldenFault<Either, Inner>(file, false)),
-            file + ": Either inner is missing; LEAT_WRITE_GOLDENS=1 writes it");
-  EXPECT_EQ((fields::GoldenFault<Either, Inner>(file, true)), "");
-  EXPECT_EQ((fields::GoldenFault<Either, Inner>(file, false)), "");
-  const std::string written = ReadAll(file);
-  EXPECT_EQ(std::ranges::count(written, '\n'), 3);
-  EXPECT_TRUE(written.starts_with("Either inner\tinner {rate: "));
-
-  const std::string other = "Inner\t{rate: 1/3f800000}\t0000803f\n";
-  const std::string good = written.substr(0, written.find("\nInner") + 1) + other;
-  dir.Write("goldens.txt", good);
-  EXPECT_EQ((fields::GoldenFault<Either, Inner>(file, false)), "");
-  EXPECT_EQ((fields::GoldenFault<Either>(file, false)),
-            file + ": Inner is of no message; LEAT_WRITE_GOLDENS=1 writes it");
-  for (const auto& [right, wrong] : {std::pair{"1/", "2/"}, {"803f", "803f00"}, {"803f", "80bf"}}) {
-    dir.Write("goldens.txt", Replaced(good, other, Replaced(other, right, wrong)));
-    EXPECT_NE((fields::GoldenFault<Either, Inner>(file, false)), "") << wrong;
-  }
-  // The good ones stay.
-  dir.Write("goldens.txt", Replaced(good, "Either outer", "Either other"));
-  EXPECT_EQ((fields::GoldenFault<Either, Inner>(file, true)), "");
-  EXPECT_TRUE(ReadAll(file).ends_with(other));
 }
 
 }  // namespace leat::fields_testing_test

@@ -1,5 +1,5 @@
-// What codecs of fields have in common: kinds of types, the check of a value by its rules, and the place of
-// an error.
+// The common part of all codecs of fields: kinds of types, the check of a value by its rules, and the place
+// of an error.
 #pragma once
 
 #include <algorithm>

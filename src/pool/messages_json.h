@@ -23,8 +23,8 @@ struct Certificate {
 };
 LEAT_FIELDS(Certificate, (ca, AtMost(64 << 10)), (certificate, AtMost(64 << 10)), (key, AtMost(64 << 10)));
 
-// What `leat submit` sends of its own environment along with a job whose checkpoints are in object storage:
-// keys, and where the store is. Files that such variables name are not on the hosts.
+// Variables of its own environment that `leat submit` sends along with a job whose checkpoints are in object
+// storage: keys, and where the store is. Files that such variables name are not on the hosts.
 inline constexpr std::array kSentVariables = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
                                               "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3",
                                               "AWS_ENDPOINT_URL",  "AWS_REGION",

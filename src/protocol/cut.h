@@ -199,7 +199,7 @@ constexpr std::string_view FormatOf(const RunSet*) {
 constexpr uint64_t MostBytesOf(const RunSet*) {
   return Cut::kMaxBatches / 64 * 8;
 }
-// Likewise, behind a byte 0 or 1: without the 1 there is no set, a RunSet().
+// The same set behind a byte 1. A byte 0 alone: there is no set, a RunSet().
 struct MaybeRunsOf : RunsOf {
   using RunsOf::RunsOf;
 };

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/bytes.h"
 #include "protocol/cut.h"
 
 namespace leat::protocol {

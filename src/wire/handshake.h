@@ -38,8 +38,8 @@ enum class PortKind : uint32_t {
   kPool = 6
 };
 
-// What a port serves, and a hash of the messages that this program speaks there (fields::HashOf). A peer with
-// another hash is of another build, and is refused.
+// A port: what it serves, and a hash of the messages that this program speaks there (fields::HashOf). A peer
+// with another hash is of another build, and is refused.
 struct Port {
   PortKind kind = PortKind::kServer;
   uint64_t messages = 0;

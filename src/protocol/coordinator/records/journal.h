@@ -18,7 +18,7 @@
 
 namespace leat::protocol {
 
-// Of one record on disk, and so the most elements of any of its lists.
+// The limit of a record on disk, and so of the elements of each of its lists.
 inline constexpr uint64_t kMaxRecordBytes = 16 << 20;
 
 struct CutsMade {  // synced before any of them is leased
@@ -151,7 +151,7 @@ struct LanesSet {
 };
 LEAT_FIELDS(LanesSet, (first_step), (lanes, AtLeast(1), AtMost(StrategyConfig::kMaxLanes)));
 
-// What commands have set. The last one counts, and a truncated journal keeps it. On disk before the command
+// The settings of commands. The last one counts, and a truncated journal keeps it. On disk before the command
 // is answered.
 struct ScaleSet {
   WorkerRange workers;

@@ -12,7 +12,7 @@
 
 namespace leat::protocol {
 
-// Of any list in a manifest: far above what a file of its size has.
+// The limit of each list in a manifest: far above what a file of its size has.
 inline constexpr uint64_t kMaxManifestEntries = 1 << 24;
 
 struct ManifestShard {
