@@ -1,9 +1,10 @@
-// A control message that decodes is encoded to the same bytes.
+// A control message that decodes is encoded to the same bytes. The input is also damage to a message.
 #include <algorithm>
 #include <span>
 
 #include "base/check.h"
 #include "control/codec.h"
+#include "protocol/random/testing.h"
 
 using namespace leat;
 
@@ -13,5 +14,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     LEAT_CHECK(std::ranges::equal(control::Serialize(*request), bytes));
   if (const auto reply = control::ParseReply(bytes); reply.ok())
     LEAT_CHECK(std::ranges::equal(control::Serialize(*reply), bytes));
+  LEAT_CHECK((fields::InputFault<protocol::ControlRequest, protocol::ControlReply>(bytes).empty()));
   return 0;
 }

@@ -9,10 +9,9 @@ using namespace leat;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ByteView bytes{reinterpret_cast<const std::byte*>(data), size};
-  LEAT_CHECK(fields::BytesFault<collective::Greet>(bytes).empty());
-  LEAT_CHECK(fields::BytesFault<collective::BucketHeader>(bytes).empty());
-  LEAT_CHECK(fields::BytesFault<collective::Alive>(bytes).empty());
-  LEAT_CHECK(fields::BytesFault<collective::AbortMessage>(bytes).empty());
+  LEAT_CHECK((fields::InputFault<collective::Greet, collective::BucketHeader, collective::Alive,
+                                 collective::AbortMessage>(bytes)
+                  .empty()));
   if (const auto greet = fields::Decode<collective::Greet>(bytes, "greeting"); greet.ok())
     LEAT_CHECK(greet->rank < greet->members);
   if (const auto abort = fields::Decode<collective::AbortMessage>(bytes, "end"); abort.ok())
