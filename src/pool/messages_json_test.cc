@@ -271,6 +271,8 @@ TEST(PoolMessagesTest, WhatCannotBeIsRefusedByItsName) {
             "agent's report: wants[0].workers is 100001, at most 100000");
   EXPECT_EQ(report([](auto* r) { r->running[0].id.role = ProcessRole(3); }),
             "agent's report: running[0].role is unknown");
+  EXPECT_EQ(report([](auto* r) { r->ended[0].exit_code = 1'000'000'001; }),
+            "agent's report: ended[0].exit_code is 1000000001");
   const auto submit = [](auto change) {
     SubmitRequest changed{kSpec, kPayload, true};
     change(&changed);
