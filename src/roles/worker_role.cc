@@ -235,7 +235,6 @@ Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership,
   return ShardFiles::Make(membership.joined(), {.coordinator = membership.coordinator(),
                                                 .scratch = options.coordinator_client.scratch,
                                                 .make_transport = make_transport,
-                                                .limits = {},
                                                 .bucket = job.checkpoint_to,
                                                 .store = std::move(store)});
 }
