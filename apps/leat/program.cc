@@ -71,6 +71,14 @@ engine::PlanOptions Kernels() {
   return options;
 }
 
+void AddSecurity(CLI::App* command, std::string* folder, bool* trusted_network) {
+  command->add_option(
+      "--security", *folder,
+      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
+  command->add_flag("--trusted-network", *trusted_network,
+                    "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+}
+
 namespace {
 
 // The token for a command that cannot do without.
@@ -145,13 +153,6 @@ launcher::Security Security(const Arguments& a) {
   return std::move(*security);
 }
 
-void AddSecurity(CLI::App* app, Arguments* a) {
-  app->add_option("--security", a->security,
-                  "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
-  app->add_flag("--trusted-network", a->trusted_network,
-                "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
-}
-
 void AddMetrics(CLI::App* app, Arguments* a, const std::string& what) {
   app->add_option("--metrics", a->run.metrics, what)->type_name("HOST:PORT");
 }
@@ -211,7 +212,7 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
              "address for Prometheus: the coordinator's /metrics, /healthz, /readyz, and all roles at "
              "/targets; port 0: any free port");
   AddDashboard(app, a);
-  AddSecurity(app, a);
+  AddSecurity(app, &a->security, &a->trusted_network);
   AddPlaceOptions(app, &a->place);
 }
 
@@ -585,7 +586,7 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
                             const char* listens) {
     auto* role = app.add_subcommand(name, what);
     role->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
-    AddSecurity(role, &a);
+    AddSecurity(role, &a.security, &a.trusted_network);
     AddPlaceOptions(role, &a.place);
     if (listens != nullptr) {
       role->add_option("--listen", a.run.listen, listens)->capture_default_str();
@@ -625,7 +626,7 @@ void AddAdminCommands(CLI::App& app, Arguments& a, int& result) {
   const auto add = [&](const char* name, const char* what, std::function<int()> run) {
     auto* command = app.add_subcommand(name, what);
     command->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
-    AddSecurity(command, &a);
+    AddSecurity(command, &a.security, &a.trusted_network);
     command->callback([&result, run = std::move(run)] { result = run(); });
     return command;
   };
