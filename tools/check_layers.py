@@ -30,6 +30,7 @@ KEPT_BY = [
     (re.compile(r"mpi\.h$"), "collective"),
     (re.compile(r"uc[pst]/"), "net/ucx"),
     (re.compile(r"httplib\.h$"), "observe/http"),
+    (re.compile(r"curl/"), "net/http_client"),
     (re.compile(r"prometheus/"), "observe/prometheus"),
 ]
 # The core: bytes and time are passed in, so these folders may not use threads, sockets, files or clocks.
@@ -367,6 +368,8 @@ TREE = {
     "src/stream/s_test.cc": "#include <string>\n#include <atomic> ✗\n",
     "src/observe/tensorboard/CMakeLists.txt": 'leat_module(NAME tensorboard PURPOSE "p")\n',
     "src/observe/http/CMakeLists.txt": 'leat_module(NAME http PURPOSE "p")\n',
+    "src/net/http_client/CMakeLists.txt": 'leat_module(NAME http_client PURPOSE "p")\n',
+    "src/net/http_client/c.cc": "#include <curl/curl.h>\n",
     "src/observe/http/h.cc": "#include <httplib.h>\n",
     "src/observe/prometheus/CMakeLists.txt": 'leat_module(NAME prometheus PURPOSE "p")\n',
     "src/observe/prometheus/p.cc": "#include <prometheus/family.h>\n#include <httplib.h> ✗\n",

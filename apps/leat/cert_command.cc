@@ -22,10 +22,6 @@ struct CertArguments {
   int days = 365;
 };
 
-void RequireCertificate(const Status& status) {
-  ThrowIfError(status);
-}
-
 }  // namespace
 
 void AddCertCommand(CLI::App& app, int* result) {
@@ -39,7 +35,7 @@ void AddCertCommand(CLI::App& app, int* result) {
       ->capture_default_str()
       ->check(CLI::Range(1, 36'500));
   init->callback([a, result] {
-    RequireCertificate(net::CreateAuthority(a->authority, a->authority_days));
+    ThrowIfError(net::CreateAuthority(a->authority, a->authority_days));
     std::printf("created %s; keep %s secret\n", a->authority.c_str(),
                 (std::filesystem::path(a->authority) / "ca-key.pem").c_str());
     *result = 0;
@@ -62,7 +58,7 @@ void AddCertCommand(CLI::App& app, int* result) {
   issue->callback([a, result] {
     a->request.valid = std::chrono::hours(24) * a->days;
     a->request.roles = CLI::detail::split(a->roles, ',');
-    RequireCertificate(net::IssueCertificate(a->authority, a->folder, a->request));
+    ThrowIfError(net::IssueCertificate(a->authority, a->folder, a->request));
     std::printf("created %s\n", a->folder.c_str());
     *result = 0;
   });

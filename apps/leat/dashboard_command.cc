@@ -121,11 +121,7 @@ void AddDashboardCommand(CLI::App& app, int* result) {
           "token")
       ->excludes(directory);
   command->add_option("--coordinator", a->coordinator, "address of the running job, HOST:PORT, for --link");
-  command->add_option(
-      "--security", a->security,
-      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
-  command->add_flag("--trusted-network", a->trusted_network,
-                    "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+  AddSecurity(command, &a->security, &a->trusted_network);
   command->callback([a, result] {
     if (!a->link && a->directory.empty()) {
       throw std::invalid_argument(

@@ -61,19 +61,15 @@ struct PoolArguments {
   uint32_t over = pool::ListRequest().over;
 };
 
-void RequireOk(const Status& status) {
-  ThrowIfError(status);
-}
-
 std::string PoolToken() {
   auto token = launcher::UserToken();
-  RequireOk(token.status());
+  ThrowIfError(token.status());
   return std::move(*token);
 }
 
 launcher::Security SecurityOf(const PoolArguments& a) {
   auto security = launcher::UserSecurity(a.security, a.trusted_network);
-  RequireOk(security.status());
+  ThrowIfError(security.status());
   return std::move(*security);
 }
 
@@ -90,7 +86,7 @@ pool::Resources ResourcesOf(double cores, double megabytes) {
 int RunPoolCommand(const PoolArguments& a) {
   launcher::BlockSignals();
   const launcher::Security security = SecurityOf(a);
-  RequireOk(launcher::CheckListen(security, a.listen));
+  ThrowIfError(launcher::CheckListen(security, a.listen));
   pool::PoolOptions options;
   options.directory = AbsolutePathOrThrow(a.directory);
   options.listen = a.listen;
@@ -108,8 +104,8 @@ int RunPoolCommand(const PoolArguments& a) {
 int RunAgentCommand(PoolArguments a) {
   launcher::BlockSignals();
   const launcher::Security security = SecurityOf(a);
-  RequireOk(launcher::CheckListen(security, a.host + ":0"));
-  RequireOk(net::ParseAddress(a.pool).status());
+  ThrowIfError(launcher::CheckListen(security, a.host + ":0"));
+  ThrowIfError(net::ParseAddress(a.pool).status());
   if (a.cores == 0) a.cores = get_nprocs();
   if (a.memory == 0) {
     struct sysinfo info {};
@@ -136,10 +132,10 @@ int RunAgentCommand(PoolArguments a) {
 std::string Ask(const PoolArguments& a, PoolKind kind, const std::string& body) {
   const auto client = control::ControlClient::Make(a.pool, PoolToken(), SecurityOf(a).tls, pool::PoolPort());
   auto reply = client->Call(protocol::PoolRequest{kind, body}, std::chrono::seconds(10));
-  RequireOk(reply.status());
+  ThrowIfError(reply.status());
   auto* said = std::get_if<protocol::PoolReply>(&*reply);
   if (said == nullptr) throw std::invalid_argument(a.pool + " is no pool");
-  RequireOk(said->status);
+  ThrowIfError(said->status);
   return std::move(said->body);
 }
 
@@ -149,10 +145,10 @@ void WriteAccess(const PoolArguments& a, pool::JobId job) {
     throw std::invalid_argument("--access: " + a.access + " has files already");
   const auto access =
       pool::FromJson<pool::UserAccess>(Ask(a, PoolKind::kAccess, ToJson(pool::JobNumber{job})));
-  RequireOk(access.status());
-  RequireOk(checkpoint::MakeDirectory(a.access));
+  ThrowIfError(access.status());
+  ThrowIfError(checkpoint::MakeDirectory(a.access));
   const auto write = [&](const char* name, const std::string& text) {
-    if (!text.empty()) RequireOk(checkpoint::ReplaceFile(a.access, name, AsBytes(text)));
+    if (!text.empty()) ThrowIfError(checkpoint::ReplaceFile(a.access, name, AsBytes(text)));
   };
   write("token", access->token + "\n");
   write("ca.pem", access->admin.ca);
@@ -172,9 +168,9 @@ int Submit(const PoolArguments& a) {
   }
   if (a.servers > 0) overrides.servers = a.servers;
   const job::Job job = job::Job::Load(source, overrides);
-  RequireOk(pool::CheckJob(job));
+  ThrowIfError(pool::CheckJob(job));
   auto text = net::ReadPublicFile(a.file);
-  RequireOk(text.status());
+  ThrowIfError(text.status());
 
   pool::SubmitRequest request;
   request.spec.name = job.name;
@@ -191,7 +187,7 @@ int Submit(const PoolArguments& a) {
   request.spec.workers = job.workers;
   if (!job.strategy.on_servers() && request.spec.least_workers < 2)
     throw std::invalid_argument("--min-workers: allreduce needs 2 or more workers");
-  RequireOk(Check(request.spec));
+  ThrowIfError(Check(request.spec));
   request.payload.file = std::move(*text);
   request.payload.data = a.data.empty() ? "" : AbsolutePathOrThrow(a.data);
   request.payload.workers = ToString(protocol::WorkerRange{job.workers, job.max_workers});
@@ -205,7 +201,7 @@ int Submit(const PoolArguments& a) {
     }
   }
   const auto made = pool::FromJson<pool::JobNumber>(Ask(a, PoolKind::kSubmit, ToJson(request)));
-  RequireOk(made.status());
+  ThrowIfError(made.status());
   if (!a.access.empty()) WriteAccess(a, made->job);
   std::printf("%llu\n", static_cast<unsigned long long>(made->job));
   return 0;
@@ -251,20 +247,13 @@ int List(const PoolArguments& a) {
   return 0;
 }
 
-void AddPoolSecurity(CLI::App* app, PoolArguments* a) {
-  app->add_option("--security", a->security,
-                  "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
-  app->add_flag("--trusted-network", a->trusted_network,
-                "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
-}
-
 }  // namespace
 
 void AddPoolCommands(CLI::App& app, int* result) {
   const auto a = std::make_shared<PoolArguments>();
   const auto add = [&](const char* name, const char* what, std::function<int()> run) {
     auto* command = app.add_subcommand(name, what);
-    AddPoolSecurity(command, a.get());
+    AddSecurity(command, &a->security, &a->trusted_network);
     command->callback([result, run = std::move(run)] { *result = run(); });
     return command;
   };

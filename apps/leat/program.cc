@@ -71,6 +71,14 @@ engine::PlanOptions Kernels() {
   return options;
 }
 
+void AddSecurity(CLI::App* command, std::string* folder, bool* trusted_network) {
+  command->add_option(
+      "--security", *folder,
+      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
+  command->add_flag("--trusted-network", *trusted_network,
+                    "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+}
+
 namespace {
 
 // The token for a command that cannot do without.
@@ -111,36 +119,23 @@ int Report(const Status& status) {
 }
 
 struct Arguments {
-  job::JobSource source;
-  job::JobOverrides overrides;
+  // What `leat train` and `leat coordinator` take as it is; other commands share some of it.
+  launcher::RunnerOptions run{.metrics = MetricsVariable()};
+  roles::CoordinatorOptions coordinate;
   bool demo = false;
   bool on_kafka = false;  // the demo
   std::string brokers;    // of a running cluster for it
-  bool json = false;
-  std::string listen = "127.0.0.1:0";
-  uint16_t transfer_port = 0;
-  uint16_t feed_port = 0;
-  std::string advertise;
   std::string coordinator;
   std::string security;  // folder
   bool trusted_network = false;
   std::string scratch;
   topology::PlaceSettings place;
-  std::string metrics = MetricsVariable();
-  int ready_fd = -1;
-  int life_fd = -1;
   double rate = -1;
-  uint64_t pause_at = 0;
-  std::string tensorboard;
-  bool tensorboard_gradients = false;
   bool discard = false;
   bool wait_for_feed = false;
-  bool take_over = false;
   bool auto_resume = false;
-  std::string scaler;  // HOST:PORT
-  bool pool = false;
+  std::string scaler;       // HOST:PORT
   std::string standby_for;  // addresses of the coordinator
-  bool new_members = false;
   bool standby = false;
   std::optional<std::string> dashboard;  // HOST:PORT
   // Arguments of `leat scale` and `leat drain`.
@@ -158,15 +153,8 @@ launcher::Security Security(const Arguments& a) {
   return std::move(*security);
 }
 
-void AddSecurity(CLI::App* app, Arguments* a) {
-  app->add_option("--security", a->security,
-                  "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
-  app->add_flag("--trusted-network", a->trusted_network,
-                "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
-}
-
 void AddMetrics(CLI::App* app, Arguments* a, const std::string& what) {
-  app->add_option("--metrics", a->metrics, what)->type_name("HOST:PORT");
+  app->add_option("--metrics", a->run.metrics, what)->type_name("HOST:PORT");
 }
 
 void AddDashboard(CLI::App* app, Arguments* a) {
@@ -185,7 +173,7 @@ void AddDashboard(CLI::App* app, Arguments* a) {
 }
 
 void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_default) {
-  app->add_option("--data", a->overrides.data,
+  app->add_option("--data", a->run.overrides.data,
                   "directory of the job's input files (default: the current directory)")
       ->check(CLI::ExistingDirectory);
   app->add_option_function<std::string>(
@@ -193,38 +181,38 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
          [a](const std::string& text) {
            const auto workers = job::ParseWorkerRange(text);
            if (!workers.ok()) throw CLI::ValidationError("--workers", workers.status().message());
-           a->overrides.workers = workers->least;
-           a->overrides.max_workers = workers->most;
+           a->run.overrides.workers = workers->least;
+           a->run.overrides.max_workers = workers->most;
          },
          "number of worker processes, or a range for the autoscaler, MIN:MAX (default: the job's)")
       ->type_name("N|MIN:MAX");
-  app->add_option("--ps", a->overrides.servers, "number of parameter servers (default, or 0: the job's)")
+  app->add_option("--ps", a->run.overrides.servers, "number of parameter servers (default, or 0: the job's)")
       ->check(CLI::Range(0u, 1000u));
-  app->add_option("--directory", a->overrides.directory,
+  app->add_option("--directory", a->run.overrides.directory,
                   "directory for checkpoints, journal and logs (" + directory_default + ")");
   app->add_option(
-      "--resume", a->source.resume,
+      "--resume", a->run.source.resume,
       "resume from the newest checkpoint in this job directory, or, into an empty --directory, in "
       "s3://BUCKET/PREFIX");
   app->add_option("--rate", a->rate,
                   "events per second that the bots publish; 0: no limit (default: the job's)")
       ->check(CLI::Range(0.0, 1e9));
-  app->add_option("--events", a->overrides.events,
+  app->add_option("--events", a->run.overrides.events,
                   "number of events that the bots publish (default: the job's)");
-  app->add_option("--pause-at", a->pause_at, "pause after this many events, until `leat continue`");
+  app->add_option("--pause-at", a->run.pause_at, "pause after this many events, until `leat continue`");
   auto* tensorboard = app->add_option(
-      "--tensorboard", a->tensorboard,
+      "--tensorboard", a->run.tensorboard,
       "directory for TensorBoard: the run, named as the job's directory, is written below it");
-  app->add_flag("--tensorboard-gradients", a->tensorboard_gradients,
+  app->add_flag("--tensorboard-gradients", a->run.tensorboard_gradients,
                 "with the distribution of each variable's gradient")
       ->needs(tensorboard);
-  app->add_option("--listen", a->listen, "address that the coordinator listens on; port 0: any free port")
+  app->add_option("--listen", a->run.listen, "address that the coordinator listens on; port 0: any free port")
       ->capture_default_str();
   AddMetrics(app, a,
              "address for Prometheus: the coordinator's /metrics, /healthz, /readyz, and all roles at "
              "/targets; port 0: any free port");
   AddDashboard(app, a);
-  AddSecurity(app, a);
+  AddSecurity(app, &a->security, &a->trusted_network);
   AddPlaceOptions(app, &a->place);
 }
 
@@ -237,22 +225,22 @@ constexpr const char* kJsonResult =
 void SayWait(const Arguments& a, const std::string& what) {
   what.empty() ? spdlog::info("nothing is waited for any more") : spdlog::warn("waits for {}", what);
   const std::string line = launcher::WaitsLine(what);
-  if (a.ready_fd >= 0 && write(a.ready_fd, line.data(), line.size()) < 0)
-    spdlog::warn("cannot write to file descriptor {} (--ready-fd)", a.ready_fd);
+  if (a.run.ready_fd >= 0 && write(a.run.ready_fd, line.data(), line.size()) < 0)
+    spdlog::warn("cannot write to file descriptor {} (--ready-fd)", a.run.ready_fd);
 }
 
 // A job that is resumed from a bucket goes on in --directory. kAborted: a signal came while the bucket was
 // away.
 Status FetchJob(Arguments* a, const std::function<void(const std::string&)>& on_wait) {
-  if (!job::IsBucket(a->source.resume)) return {};
+  if (!job::IsBucket(a->run.source.resume)) return {};
   launcher::BlockSignals();
   // A fetch that was interrupted goes on next time, and nothing ends one that takes an hour but this.
   const auto end = [] { _exit(ExitStatus::kInterrupted); };
   LEAT_RETURN_IF_ERROR(launcher::AwaitHealing({.on_wait = on_wait, .on_signal = end}, [a] {
-    job::FetchFromBucket(a->source.resume, a->source.file, a->overrides.directory);
+    job::FetchFromBucket(a->run.source.resume, a->run.source.file, a->run.overrides.directory);
     return Status();
   }));
-  a->source.resume = std::exchange(a->overrides.directory, "");
+  a->run.source.resume = std::exchange(a->run.overrides.directory, "");
   return {};
 }
 
@@ -261,27 +249,17 @@ int Train(Arguments a) {
     std::fprintf(stderr, "%s\n", what.empty() ? "the bucket answers" : ("waiting for " + what).c_str());
   });
   if (!fetched.ok()) return Report(fetched);
-  if (a.rate >= 0) a.overrides.rate = a.rate;
-  launcher::RunnerOptions options;
-  options.source = a.source;
-  if (a.demo && a.source.resume.empty()) options.source.text = kDemoJob;
+  if (a.rate >= 0) a.run.overrides.rate = a.rate;
+  launcher::RunnerOptions& options = a.run;
+  if (a.demo && a.run.source.resume.empty()) options.source.text = kDemoJob;
   if (a.demo) options.source_arguments = {"--demo"};
-  if (!a.source.file.empty()) options.source_arguments = {a.source.file};
+  if (!a.run.source.file.empty()) options.source_arguments = {a.run.source.file};
   if (options.source.file.empty() && options.source.text.empty() && options.source.resume.empty()) {
     throw std::invalid_argument("train needs a job file, or --resume with the directory of an earlier run");
   }
-  options.overrides = a.overrides;
-  options.json = a.json;
-  options.listen = a.listen;
-  options.pause_at = a.pause_at;
-  options.tensorboard = a.tensorboard;
-  options.tensorboard_gradients = a.tensorboard_gradients;
-  options.ready_fd = a.ready_fd;
-  options.life_fd = a.life_fd;
   options.plan = Kernels();
   options.security = Security(a);
   options.place = PlaceOfProcess(a.place);
-  options.metrics = a.metrics;
   options.dashboard = a.dashboard.value_or("");
   options.dashboard_link = [tls = options.security.tls != nullptr](const std::string& address,
                                                                    const std::string& job_token) {
@@ -290,7 +268,7 @@ int Train(Arguments a) {
   auto token = launcher::UserToken();
   if (token.ok()) {
     options.token = std::move(token).value();
-  } else if (token.status().code() != Code::kNotFound || !a.metrics.empty()) {
+  } else if (token.status().code() != Code::kNotFound || !a.run.metrics.empty()) {
     Throw(token.status());
   }  // otherwise the job gets a random token that only its own processes know
   return launcher::RunLocally(options);
@@ -300,85 +278,80 @@ int Demo(Arguments a) {
   if (!a.on_kafka) return Train(a);
   const KafkaDemo kafka(a.brokers);
   a.demo = false;
-  a.source.file = kafka.job_file();
+  a.run.source.file = kafka.job_file();
   return Train(a);
 }
 
 // --auto-resume: for what starts a coordinator again with the same command line.
 void ResumeWhatIsThere(Arguments* a) {
-  std::string& directory = a->overrides.directory;
-  if (directory.empty() || !a->source.resume.empty())
+  std::string& directory = a->run.overrides.directory;
+  if (directory.empty() || !a->run.source.resume.empty())
     throw std::invalid_argument("--auto-resume needs --directory, and no --resume");
   if (std::filesystem::exists(std::filesystem::path(directory) / "job.yaml"))
-    a->source.resume = std::exchange(directory, "");
+    a->run.source.resume = std::exchange(directory, "");
 }
 
 int Coordinator(Arguments a) {
   launcher::BlockSignals();
-  if (job::IsBucket(a.source.resume)) {
-    if (!a.standby_for.empty() || a.take_over)
-      throw std::invalid_argument("--resume " + a.source.resume +
+  if (job::IsBucket(a.run.source.resume)) {
+    if (!a.standby_for.empty() || a.coordinate.take_over)
+      throw std::invalid_argument("--resume " + a.run.source.resume +
                                   " starts the job anew: no other coordinator runs");
     if (const Status fetched = FetchJob(&a, [&a](const std::string& what) { SayWait(a, what); });
         !fetched.ok())
       return Report(fetched);
-    a.new_members = true;
+    a.coordinate.new_members = true;
   }
-  if (a.rate >= 0) a.overrides.rate = a.rate;
-  if (a.demo && a.source.resume.empty()) a.source.text = kDemoJob;
+  if (a.rate >= 0) a.run.overrides.rate = a.rate;
+  if (a.demo && a.run.source.resume.empty()) a.run.source.text = kDemoJob;
   // A standby with a directory of its own gets the job from the coordinator.
-  const bool own = !a.standby_for.empty() && a.source.resume.empty() && !a.overrides.directory.empty();
-  if (!own && a.source.file.empty() && a.source.text.empty() && a.source.resume.empty()) {
+  const bool own =
+      !a.standby_for.empty() && a.run.source.resume.empty() && !a.run.overrides.directory.empty();
+  if (!own && a.run.source.file.empty() && a.run.source.text.empty() && a.run.source.resume.empty()) {
     throw std::invalid_argument(
         "coordinator needs a job file, or --resume with the directory of an earlier run");
   }
-  if (own && (!a.source.file.empty() || !a.source.text.empty())) {
+  if (own && (!a.run.source.file.empty() || !a.run.source.text.empty())) {
     throw std::invalid_argument(
         "--standby needs --resume with the directory of the running job, or --directory with one of its own "
         "and no job file: the coordinator sends the job");
   }
-  if (!a.standby_for.empty() && !a.source.resume.empty() && !a.overrides.directory.empty()) {
+  if (!a.standby_for.empty() && !a.run.source.resume.empty() && !a.run.overrides.directory.empty()) {
     throw std::invalid_argument(
         "--standby needs either --resume with the directory of the running job, or --directory with one of "
         "its own");
   }
-  if (a.source.resume.empty() && a.overrides.directory.empty()) {
+  if (a.run.source.resume.empty() && a.run.overrides.directory.empty()) {
     throw std::invalid_argument(
         "coordinator needs --directory, or --resume with the directory of an earlier run");
   }
   if (a.auto_resume) ResumeWhatIsThere(&a);
   const launcher::Security security = Security(a);
-  Require(launcher::CheckListen(security, a.listen));
-  roles::CoordinatorOptions options;
+  Require(launcher::CheckListen(security, a.run.listen));
+  roles::CoordinatorOptions& options = a.coordinate;
   options.tls = security.tls;
   options.place = PlaceOfProcess(a.place);
-  options.listen = a.listen;
-  options.transfer_port = a.transfer_port;
-  options.feed_port = a.feed_port;
-  options.advertise = a.advertise;
+  options.listen = a.run.listen;
   options.token = Token();
-  options.resume = !a.source.resume.empty();
-  if (a.take_over && !options.resume) {
+  options.resume = !a.run.source.resume.empty();
+  if (a.coordinate.take_over && !options.resume) {
     throw std::invalid_argument("--take-over needs --resume with the directory of the running job");
   }
   if (!a.standby_for.empty() && !options.resume && !own) {
     throw std::invalid_argument(
         "--standby needs --resume with the directory of the running job, or --directory with one of its own");
   }
-  options.take_over = a.take_over;
-  options.new_members = a.new_members;
   // Numbers on the command line or in a job file replace those that `leat scale` had set.
-  options.keep_scale =
-      options.resume && a.source.file.empty() && a.overrides.workers == 0 && a.overrides.servers == 0;
-  options.pool = a.pool;
-  options.pause_at = a.pause_at;
-  options.tensorboard = a.tensorboard;
-  options.tensorboard_gradients = a.tensorboard_gradients;
-  const MetricsListener metrics = ListenForMetrics({.address = a.metrics,
+  options.keep_scale = options.resume && a.run.source.file.empty() && a.run.overrides.workers == 0 &&
+                       a.run.overrides.servers == 0;
+  options.pause_at = a.run.pause_at;
+  options.tensorboard = a.run.tensorboard;
+  options.tensorboard_gradients = a.run.tensorboard_gradients;
+  const MetricsListener metrics = ListenForMetrics({.address = a.run.metrics,
                                                     .role = "coordinator",
                                                     .token = options.token,
                                                     .security = security,
-                                                    .advertise = a.advertise,
+                                                    .advertise = a.coordinate.advertise,
                                                     .coordinator = a.standby_for});
   options.metrics = metrics.metrics;
   if (metrics.metrics != nullptr)
@@ -387,11 +360,11 @@ int Coordinator(Arguments a) {
                                                      .address = a.dashboard.value_or(""),
                                                      .token = options.token,
                                                      .security = security,
-                                                     .advertise = a.advertise,
+                                                     .advertise = a.coordinate.advertise,
                                                      .coordinator = a.standby_for});
   options.monitor = page.monitor;
   options.dashboard = page.address;
-  if (a.pool && !a.scaler.empty())
+  if (a.coordinate.pool && !a.scaler.empty())
     throw std::invalid_argument("--scaler: a pool starts and ends the job's workers; a job has one executor");
   options.scaler = ListenForScaler(security, a.scaler);
   if (!page.address.empty()) {
@@ -404,36 +377,36 @@ int Coordinator(Arguments a) {
       metrics->NotReady(what.empty() ? "the coordinator starts" : "it waits for its stream or bucket");
   };
   options.on_ready = [&a](const std::string& address) {
-    if (a.ready_fd < 0) return;
+    if (a.run.ready_fd < 0) return;
     const std::string line = address + "\n";
-    if (write(a.ready_fd, line.data(), line.size()) < 0) {
-      spdlog::warn("cannot write the address to file descriptor {} (--ready-fd)", a.ready_fd);
+    if (write(a.run.ready_fd, line.data(), line.size()) < 0) {
+      spdlog::warn("cannot write the address to file descriptor {} (--ready-fd)", a.run.ready_fd);
     }
-    close(a.ready_fd);
-    a.ready_fd = -1;
+    close(a.run.ready_fd);
+    a.run.ready_fd = -1;
   };
   const auto load = [&a, &security] {
-    auto job = job::Job::Load(a.source, a.overrides);
+    auto job = job::Job::Load(a.run.source, a.run.overrides);
     Require(launcher::CheckJob(security, job));
-    if (a.pool) Require(pool::CheckJob(job));
+    if (a.coordinate.pool) Require(pool::CheckJob(job));
     return job;
   };
   Status outcome;
   if (own) {
-    const std::string directory = std::exchange(a.overrides.directory, "");
-    a.source.resume = directory;  // when it takes over
+    const std::string directory = std::exchange(a.run.overrides.directory, "");
+    a.run.source.resume = directory;  // when it takes over
     outcome = roles::RunNetworkStandby({a.standby_for, directory, load, options});
   } else if (!a.standby_for.empty()) {
-    outcome = roles::RunStandby({a.standby_for, a.source.resume, load, options});
+    outcome = roles::RunStandby({a.standby_for, a.run.source.resume, load, options});
   } else {
     if (a.wait_for_feed) {
-      const auto found = roles::WaitForFeed(options, job::Job::WithoutFiles(a.source, a.overrides));
+      const auto found = roles::WaitForFeed(options, job::Job::WithoutFiles(a.run.source, a.run.overrides));
       if (found.status().code() == Code::kAborted) return ExitStatus::kDone;
       if (!found.ok()) return Report(found.status());
       options.listen = found->listen;
       options.feed = found->address;
-      a.overrides.found = found->found;
-      Require(roles::FetchAssets(options, job::Job::WithoutFiles(a.source, a.overrides)));
+      a.run.overrides.found = found->found;
+      Require(roles::FetchAssets(options, job::Job::WithoutFiles(a.run.source, a.run.overrides)));
     }
     outcome = roles::RunCoordinator(load(), options);
   }
@@ -448,19 +421,19 @@ roles::RoleOptions Role(const Arguments& a, const std::string& name, MetricsList
   options.coordinator_client.coordinator = a.coordinator;
   options.coordinator_client.token = Token();
   const launcher::Security security = Security(a);
-  Require(launcher::CheckListen(security, a.listen));
+  Require(launcher::CheckListen(security, a.run.listen));
   options.coordinator_client.tls = security.tls;
-  options.coordinator_client.data = a.overrides.data;
+  options.coordinator_client.data = a.run.overrides.data;
   options.coordinator_client.place = PlaceOfProcess(a.place);
-  *metrics = ListenForMetrics({.address = a.metrics,
+  *metrics = ListenForMetrics({.address = a.run.metrics,
                                .role = name,
                                .token = options.coordinator_client.token,
                                .security = security,
-                               .advertise = a.advertise,
+                               .advertise = a.coordinate.advertise,
                                .coordinator = a.coordinator});
   options.coordinator_client.metrics = metrics->metrics;
-  options.listen = a.listen;
-  options.advertise = a.advertise;
+  options.listen = a.run.listen;
+  options.advertise = a.coordinate.advertise;
   options.coordinator_client.scratch = a.scratch;
   options.standby = a.standby;
   options.plan = Kernels();
@@ -478,7 +451,7 @@ int ShowStatus(const Arguments& a) {
   if (!reply.ok()) return Report(reply.status());
   const auto* status = std::get_if<protocol::StatusReply>(&*reply);
   if (status == nullptr) return Report(UnexpectedReply());
-  if (a.json) {
+  if (a.run.json) {
     std::printf("%s\n", status->json.c_str());
   } else {
     for (const auto& line : report::RenderTable(status->json, {}, 100, false))
@@ -531,7 +504,7 @@ constexpr const char* kFirstSteps =
 void AddJobCommands(CLI::App& app, Arguments& a, int& result) {
   auto* demo = app.add_subcommand("demo", "train a fraud detector on simulated payments, on this machine");
   AddJobOptions(demo, &a, kNewDirectory);
-  demo->add_flag("--json", a.json, kJsonResult);
+  demo->add_flag("--json", a.run.json, kJsonResult);
   auto* kafka =
       demo->add_option("--kafka", a.brokers,
                        "with the events in Kafka: in a broker that tools/kafka starts for the demo, or "
@@ -545,20 +518,20 @@ void AddJobCommands(CLI::App& app, Arguments& a, int& result) {
   });
 
   auto* train = app.add_subcommand("train", "run a job on this machine, with one process per role");
-  train->add_option("job", a.source.file, kJobFile);
+  train->add_option("job", a.run.source.file, kJobFile);
   AddJobOptions(train, &a, kNewDirectory);
-  train->add_flag("--json", a.json, kJsonResult);
-  train->add_option("--ready-fd", a.ready_fd, "file descriptor to write the coordinator's address to")
+  train->add_flag("--json", a.run.json, kJsonResult);
+  train->add_option("--ready-fd", a.run.ready_fd, "file descriptor to write the coordinator's address to")
       ->group("");
   train
-      ->add_option("--life-fd", a.life_fd,
+      ->add_option("--life-fd", a.run.life_fd,
                    "pipe whose other end the caller holds as long as it wants the job")
       ->group("");
   train->callback([&] { result = Train(a); });
 }
 
 void AddAdvertise(CLI::App* app, Arguments& a) {
-  app->add_option("--advertise", a.advertise,
+  app->add_option("--advertise", a.coordinate.advertise,
                   "address that others use instead of --listen's, HOST or HOST:PORT (default: --listen's)");
 }
 
@@ -568,18 +541,18 @@ constexpr const char* kCoordinatorAddress =
 
 void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
   auto* coordinator = app.add_subcommand("coordinator", "start the coordinator of a job");
-  coordinator->add_option("job", a.source.file, kJobFile);
+  coordinator->add_option("job", a.run.source.file, kJobFile);
   AddJobOptions(coordinator, &a, "required, except with --resume");
   AddAdvertise(coordinator, a);
-  coordinator->add_option("--transfer-port", a.transfer_port,
+  coordinator->add_option("--transfer-port", a.coordinate.transfer_port,
                           "port on --listen's host for checkpoints of other hosts; 0: any free port");
-  coordinator->add_option("--feed-port", a.feed_port,
+  coordinator->add_option("--feed-port", a.coordinate.feed_port,
                           "port on --listen's host of the coordinator's feed; 0: any free port");
   coordinator->add_flag("--demo", a.demo, "run the job of `leat demo`");
   coordinator->add_flag("--wait-for-feed", a.wait_for_feed,
                         "what the job reads is on another host: read it from the first feed that joins");
   coordinator->add_flag(
-      "--take-over", a.take_over,
+      "--take-over", a.coordinate.take_over,
       "with --resume: replace a coordinator that may still be alive, and let the members go on");
   coordinator
       ->add_option(
@@ -602,21 +575,21 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
       ->type_name("HOST:PORT")
       ->excludes("--standby");
   coordinator->add_flag(
-      "--new-members", a.new_members,
+      "--new-members", a.coordinate.new_members,
       "with --resume: no process of the job is alive any more, so ask nobody whether another "
       "coordinator has taken over");
-  coordinator->add_option("--ready-fd", a.ready_fd, "file descriptor to write the address to")->group("");
-  coordinator->add_flag("--pool", a.pool, "an agent of a pool has started it")->group("");
+  coordinator->add_option("--ready-fd", a.run.ready_fd, "file descriptor to write the address to")->group("");
+  coordinator->add_flag("--pool", a.coordinate.pool, "an agent of a pool has started it")->group("");
   coordinator->callback([&] { result = Coordinator(a); });
 
   const auto add_role = [&](const char* name, const char* what, Status (*run)(const roles::RoleOptions&),
                             const char* listens) {
     auto* role = app.add_subcommand(name, what);
     role->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
-    AddSecurity(role, &a);
+    AddSecurity(role, &a.security, &a.trusted_network);
     AddPlaceOptions(role, &a.place);
     if (listens != nullptr) {
-      role->add_option("--listen", a.listen, listens)->capture_default_str();
+      role->add_option("--listen", a.run.listen, listens)->capture_default_str();
       AddAdvertise(role, a);
     }
     role->add_option("--scratch", a.scratch,
@@ -630,7 +603,7 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
     return role;
   };
   const auto add_data = [&](CLI::App* role) {
-    role->add_option("--data", a.overrides.data,
+    role->add_option("--data", a.run.overrides.data,
                      "directory of this host's copies of the job's input files (default: the job's --data)")
         ->check(CLI::ExistingDirectory);
   };
@@ -653,14 +626,14 @@ void AddAdminCommands(CLI::App& app, Arguments& a, int& result) {
   const auto add = [&](const char* name, const char* what, std::function<int()> run) {
     auto* command = app.add_subcommand(name, what);
     command->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
-    AddSecurity(command, &a);
+    AddSecurity(command, &a.security, &a.trusted_network);
     command->callback([&result, run = std::move(run)] { result = run(); });
     return command;
   };
   using Kind = protocol::AdminRequest::Kind;
   add("status", "show the progress of a running job", [&a] {
     return ShowStatus(a);
-  })->add_flag("--json", a.json, "print one JSON object");
+  })->add_flag("--json", a.run.json, "print one JSON object");
   auto* timeline = add("timeline", "record what the processes of a running job do, as a trace for Perfetto",
                        [&a] { return Timeline(a); });
   timeline->add_option("--seconds", a.seconds, "time to record")

@@ -358,11 +358,7 @@ void AddServeCommand(CLI::App& app, int* result) {
       ->add_option("--metrics", a->metrics,
                    "address for Prometheus: /metrics, /healthz, /readyz; port 0: any free port")
       ->type_name("HOST:PORT");
-  command->add_option(
-      "--security", a->security,
-      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
-  command->add_flag("--trusted-network", a->trusted_network,
-                    "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+  AddSecurity(command, &a->security, &a->trusted_network);
   AddPlaceOptions(command, &a->place);
   command->add_option("--ready-fd", a->ready_fd, "file descriptor to write the address to")->group("");
   command

@@ -99,8 +99,7 @@ step::StepOutcome Learner::Learn(const step::Rows& rows) {
   for (size_t begin = 0; begin < all; begin += options_.batch_size) {
     const size_t n = std::min<size_t>(options_.batch_size, all - begin);
     const step::Rows part{.features = rows.features.subspan(begin * width, n * width),
-                          .labels = rows.labels.subspan(begin * each, n * each),
-                          .truth = {}};
+                          .labels = rows.labels.subspan(begin * each, n * each)};
     const step::StepOutcome outcome = LearnBatch(part, std::span(rows_).first(n));
     total.finite = total.finite && outcome.finite;
     if (!outcome.finite) continue;
@@ -130,8 +129,8 @@ void Learner::Predict(std::span<const float> features, std::span<float> scores) 
   CheckIds(features);
   for (size_t begin = 0; begin < all; begin += options_.batch_size) {
     const size_t n = std::min<size_t>(options_.batch_size, all - begin);
-    trainer_.Predict({.features = features.subspan(begin * width, n * width), .labels = {}, .truth = {}},
-                     std::span(rows_).first(n), ScoringPlan(n));
+    trainer_.Predict({.features = features.subspan(begin * width, n * width)}, std::span(rows_).first(n),
+                     ScoringPlan(n));
     std::ranges::copy(trainer_.scores(), scores.begin() + static_cast<ptrdiff_t>(begin * each));
   }
 }
@@ -144,7 +143,7 @@ std::vector<float> Learner::Save() const {
 }
 
 Status Learner::Load(std::span<const float> memory, uint64_t steps, uint64_t events) {
-  return state_.Adopt({.step = steps, .events = events, .ledger = {}}, memory, 0);
+  return state_.Adopt({.step = steps, .events = events}, memory, 0);
 }
 
 }  // namespace leat

@@ -129,8 +129,7 @@ StepGraph Model::Build(uint32_t batch, bool training) const {
 
   Value x = step.features;
   if (input_shape_.rank() > 1) x = graph.Make<ops::Reshape>({x}, WithBatch(batch, input_shape_));
-  StepContext context{
-      .training = training, .weights = step.weights, .random_seed = step.random_seed, .statistics = {}};
+  StepContext context{.training = training, .weights = step.weights, .random_seed = step.random_seed};
   x = Apply(graph, x, step.variables, context);
   const auto [loss, scores] = AddLoss(graph, loss_, x, step.labels, step.weights);
   step.loss = loss;

@@ -120,12 +120,11 @@ Result<Credentials> CredentialSource::FromWebIdentity(const std::string& file, c
                       {"RoleArn", *role},
                       {"RoleSessionName", environment_("AWS_ROLE_SESSION_NAME").value_or("leat")},
                       {"WebIdentityToken", token}});
-  LEAT_ASSIGN_OR_RETURN(const HttpReply reply,
+  LEAT_ASSIGN_OR_RETURN(const HttpClient::Reply reply,
                         http_->Do({.method = "POST",
                                    .url = host + "/",
                                    .headers = {{"content-type", "application/x-www-form-urlencoded"}},
                                    .body = AsBytes(body),
-                                   .into = {},
                                    .timeout = kTimeout}));
   if (reply.status != 200) {
     const ErrorReply error = ParseError(reply.body);
@@ -146,15 +145,14 @@ Result<Credentials> CredentialSource::FromWebIdentity(const std::string& file, c
 }
 
 Result<Credentials> CredentialSource::FromContainer(const std::string& url) {
-  HttpRequest request{
-      .method = "GET", .url = url, .headers = {}, .body = {}, .into = {}, .timeout = kTimeout};
+  HttpClient::Request request{.method = "GET", .url = url, .timeout = kTimeout};
   if (const auto file = environment_("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")) {
     LEAT_ASSIGN_OR_RETURN(std::string token, ReadSecret(*file));
     request.headers.emplace_back("authorization", std::move(token));
   } else if (const auto token = environment_("AWS_CONTAINER_AUTHORIZATION_TOKEN")) {
     request.headers.emplace_back("authorization", *token);
   }
-  LEAT_ASSIGN_OR_RETURN(const HttpReply reply, http_->Do(request));
+  LEAT_ASSIGN_OR_RETURN(const HttpClient::Reply reply, http_->Do(request));
   if (reply.status != 200)
     return Status(Code::kPermissionDenied,
                   "the container's credentials: HTTP " + std::to_string(reply.status));
@@ -164,12 +162,10 @@ Result<Credentials> CredentialSource::FromContainer(const std::string& url) {
 Result<Credentials> CredentialSource::FromMachine() {
   const std::string host = environment_("AWS_EC2_METADATA_SERVICE_ENDPOINT").value_or(kMachineHost);
   const auto ask = [&](const char* method, const std::string& path, Fields headers) -> Result<std::string> {
-    LEAT_ASSIGN_OR_RETURN(const HttpReply reply, http_->Do({.method = method,
-                                                            .url = host + path,
-                                                            .headers = std::move(headers),
-                                                            .body = {},
-                                                            .into = {},
-                                                            .timeout = kMachineTimeout}));
+    LEAT_ASSIGN_OR_RETURN(const HttpClient::Reply reply, http_->Do({.method = method,
+                                                                    .url = host + path,
+                                                                    .headers = std::move(headers),
+                                                                    .timeout = kMachineTimeout}));
     if (reply.status != 200)
       return Status(Code::kPermissionDenied, host + ": HTTP " + std::to_string(reply.status));
     return std::string(AsText(reply.body));

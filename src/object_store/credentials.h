@@ -8,7 +8,6 @@
 #include <string>
 
 #include "base/status.h"
-#include "object_store/http.h"
 #include "object_store/settings.h"
 #include "object_store/sigv4.h"
 
@@ -18,7 +17,7 @@ namespace leat::object_store {
 class CredentialSource {
  public:
   // `http`: for credentials of a container or a machine.
-  CredentialSource(Environment environment, std::unique_ptr<Http> http)
+  CredentialSource(Environment environment, std::unique_ptr<HttpClient> http)
       : environment_(std::move(environment)), http_(std::move(http)) {}
 
   // The first that there are:
@@ -44,7 +43,7 @@ class CredentialSource {
 
   const Environment environment_;
   std::mutex mutex_;
-  std::unique_ptr<Http> http_;
+  std::unique_ptr<HttpClient> http_;
   std::optional<Credentials> known_;
 };
 

@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "metrics/metrics.h"
-#include "object_store/http.h"
+#include "net/http_client/http_client.h"
 #include "object_store/retry.h"
 #include "object_store/settings.h"
 #include "object_store/xml.h"
@@ -70,8 +70,8 @@ struct StoreOptions {
   // Gets leat_object_store_…_total: the counts of all stores that have it. It outlives them. Null: nobody
   // wants them.
   metrics::Registry* metrics = nullptr;
-  // Makes the connections; null: MakeHttp.
-  std::function<std::unique_ptr<Http>(const HttpOptions&)> make_http = nullptr;
+  // Makes the connections; null: MakeHttpClient.
+  std::function<std::unique_ptr<net::HttpClient>(const net::HttpClient::Options&)> make_http = nullptr;
 };
 
 // `settings` are completed by the environment (Resolve). Makes no request. kInvalidArgument for settings that

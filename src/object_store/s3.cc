@@ -60,7 +60,7 @@ class S3 final : public ObjectStore {
   const Settings& settings() const override { return settings_; }
 
   Status Put(const std::string& key, ByteView body) override {
-    return Do({.method = "PUT", .key = key, .query = {}, .headers = Checked(body), .body = body}).status();
+    return Do({.method = "PUT", .key = key, .headers = Checked(body), .body = body}).status();
   }
   Status PutNew(const std::string& key, ByteView body) override;
   Status Upload(const std::string& key, uint64_t size, const ReadPiece& read) override;
@@ -76,16 +76,12 @@ class S3 final : public ObjectStore {
   Result<uint64_t> Size(const std::string& key) override;
   Result<std::vector<ObjectInfo>> List(const std::string& prefix) override;
   Status Remove(const std::string& key) override {
-    const auto reply = Do({.method = "DELETE", .key = key, .query = {}, .headers = {}, .body = {}});
+    const auto reply = Do({.method = "DELETE", .key = key});
     return reply.status().code() == Code::kNotFound ? Status() : reply.status();
   }
   Result<std::vector<OpenUpload>> OpenUploads(const std::string& prefix) override;
   Status GiveUp(const OpenUpload& upload) override {
-    const auto reply = Do({.method = "DELETE",
-                           .key = upload.key,
-                           .query = {{"uploadId", upload.id}},
-                           .headers = {},
-                           .body = {}});
+    const auto reply = Do({.method = "DELETE", .key = upload.key, .query = {{"uploadId", upload.id}}});
     return reply.status().code() == Code::kNotFound ? Status() : reply.status();
   }
 
@@ -100,20 +96,20 @@ class S3 final : public ObjectStore {
 
  private:
   // Of one call at a time; given back for the next one.
-  std::unique_ptr<Http> TakeConnection() {
+  std::unique_ptr<HttpClient> TakeConnection() {
     std::lock_guard lock(mutex_);
     if (idle_.empty()) return MakeConnection(settings_.ca);
     auto connection = std::move(idle_.back());
     idle_.pop_back();
     return connection;
   }
-  void GiveBack(std::unique_ptr<Http> connection) {
+  void GiveBack(std::unique_ptr<HttpClient> connection) {
     std::lock_guard lock(mutex_);
     if (idle_.size() < settings_.connections) idle_.push_back(std::move(connection));
   }
-  std::unique_ptr<Http> MakeConnection(const std::string& ca) {
-    const HttpOptions http{.ca = ca, .stop = &stop_};
-    return options_.make_http ? options_.make_http(http) : MakeHttp(http);
+  std::unique_ptr<HttpClient> MakeConnection(const std::string& ca) {
+    const HttpClient::Options http{.ca = ca, .background = true, .max_body = kMaxReply, .stop = &stop_};
+    return options_.make_http ? options_.make_http(http) : net::MakeHttpClient(http);
   }
 
   static Fields Checked(ByteView body) { return {{"x-amz-checksum-crc32c", Crc32cHeader(body)}}; }
@@ -130,8 +126,8 @@ class S3 final : public ObjectStore {
     return Status(Code::kDataLoss, Location(settings_) + ": the store names an object outside the prefix");
   }
 
-  Result<HttpReply> Attempt(Http& http, const Call& call, Duration left, Credentials* used);
-  Result<HttpReply> Do(const Call& call);
+  Result<HttpClient::Reply> Attempt(HttpClient& http, const Call& call, Duration left, Credentials* used);
+  Result<HttpClient::Reply> Do(const Call& call);
   Status UploadParts(const std::string& key, const std::string& id, uint64_t size, uint64_t part_bytes,
                      const ReadPiece& read, std::vector<PartInfo>* parts);
   Status Complete(const std::string& key, const std::string& id, const std::vector<PartInfo>& parts,
@@ -145,12 +141,12 @@ class S3 final : public ObjectStore {
   std::atomic<bool> stop_ = false;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<std::unique_ptr<Http>> idle_;
+  std::vector<std::unique_ptr<HttpClient>> idle_;
   CredentialSource credentials_;
   Count requests_, retries_, bytes_up_, bytes_down_;
 };
 
-Result<HttpReply> S3::Attempt(Http& http, const Call& call, Duration left, Credentials* used) {
+Result<HttpClient::Reply> S3::Attempt(HttpClient& http, const Call& call, Duration left, Credentials* used) {
   const int64_t now = std::time(nullptr);
   LEAT_ASSIGN_OR_RETURN(*used, credentials_.Get(now, settings_.region));
   const Credentials& credentials = *used;
@@ -166,8 +162,8 @@ Result<HttpReply> S3::Attempt(Http& http, const Call& call, Duration left, Crede
   sign.headers.emplace_back("x-amz-date", date);
   if (!credentials.session_token.empty())
     sign.headers.emplace_back("x-amz-security-token", credentials.session_token);
-  HttpRequest request{
-      .method = call.method, .url = {}, .headers = sign.headers, .body = call.body, .into = call.into};
+  HttpClient::Request request{
+      .method = call.method, .headers = sign.headers, .body = call.body, .into = call.into};
   request.url = address_.scheme + "://" + address_.host + sign.path;
   if (!call.query.empty()) request.url += "?" + CanonicalQuery(call.query);
   request.headers.emplace_back("authorization",
@@ -178,7 +174,7 @@ Result<HttpReply> S3::Attempt(Http& http, const Call& call, Duration left, Crede
   return http.Do(request);
 }
 
-Result<HttpReply> S3::Do(const Call& call) {
+Result<HttpClient::Reply> S3::Do(const Call& call) {
   const Retries retries(options_.retries, Now());
   std::minstd_rand random(std::random_device{}());
   auto http = TakeConnection();
@@ -233,8 +229,7 @@ Result<HttpReply> S3::Do(const Call& call) {
 Status S3::PutNew(const std::string& key, ByteView body) {
   Fields headers = Checked(body);
   headers.emplace_back("if-none-match", "*");
-  const Status put =
-      Do({.method = "PUT", .key = key, .query = {}, .headers = std::move(headers), .body = body}).status();
+  const Status put = Do({.method = "PUT", .key = key, .headers = std::move(headers), .body = body}).status();
   if (put.code() != Code::kFailedPrecondition) return put;
   // An earlier attempt may have put it, and its reply was lost.
   const auto there = Get(key, std::max<uint64_t>(body.size(), 1));
@@ -246,18 +241,11 @@ Status S3::PutNew(const std::string& key, ByteView body) {
 Status S3::Read(const std::string& key, uint64_t offset, std::span<std::byte> out) {
   if (out.empty()) return {};
   const std::string range = "bytes=" + std::to_string(offset) + "-" + std::to_string(offset + out.size() - 1);
-  return Do({.method = "GET",
-             .key = key,
-             .query = {},
-             .headers = {{"range", range}},
-             .body = {},
-             .into = out})
-      .status();
+  return Do({.method = "GET", .key = key, .headers = {{"range", range}}, .into = out}).status();
 }
 
 Result<uint64_t> S3::Size(const std::string& key) {
-  LEAT_ASSIGN_OR_RETURN(const HttpReply reply,
-                        Do({.method = "HEAD", .key = key, .query = {}, .headers = {}, .body = {}}));
+  LEAT_ASSIGN_OR_RETURN(const HttpClient::Reply reply, Do({.method = "HEAD", .key = key}));
   const std::string text = reply.Header("content-length");
   char* end = nullptr;
   const uint64_t size = std::strtoull(text.c_str(), &end, 10);
@@ -271,9 +259,8 @@ Result<std::vector<ObjectInfo>> S3::List(const std::string& prefix) {
   do {
     Fields query = {{"list-type", "2"}, {"prefix", WholeKey(prefix)}};
     if (!next.empty()) query.emplace_back("continuation-token", next);
-    LEAT_ASSIGN_OR_RETURN(
-        const HttpReply reply,
-        Do({.method = "GET", .key = "", .query = std::move(query), .headers = {}, .body = {}}));
+    LEAT_ASSIGN_OR_RETURN(const HttpClient::Reply reply,
+                          Do({.method = "GET", .key = "", .query = std::move(query)}));
     auto page = ParseList(reply.body);
     if (!page.ok()) return page.status().With(Location(settings_));
     for (ObjectInfo& object : page->objects) {
@@ -292,9 +279,8 @@ Result<std::vector<OpenUpload>> S3::OpenUploads(const std::string& prefix) {
     Fields query = {{"uploads", ""}, {"prefix", WholeKey(prefix)}};
     if (!key.empty()) query.emplace_back("key-marker", key);
     if (!id.empty()) query.emplace_back("upload-id-marker", id);
-    LEAT_ASSIGN_OR_RETURN(
-        const HttpReply reply,
-        Do({.method = "GET", .key = "", .query = std::move(query), .headers = {}, .body = {}}));
+    LEAT_ASSIGN_OR_RETURN(const HttpClient::Reply reply,
+                          Do({.method = "GET", .key = "", .query = std::move(query)}));
     auto page = ParseUploads(reply.body);
     if (!page.ok()) return page.status().With(Location(settings_));
     for (OpenUpload& upload : page->uploads) {
@@ -313,19 +299,14 @@ Status S3::Upload(const std::string& key, uint64_t size, const ReadPiece& read) 
   if (size <= part_bytes) {
     Bytes whole(size);
     LEAT_RETURN_IF_ERROR(read(0, whole));
-    return Do({.method = "PUT",
-               .key = key,
-               .query = {},
-               .headers = Checked(whole),
-               .body = whole,
-               .sign_body = false})
+    return Do({.method = "PUT", .key = key, .headers = Checked(whole), .body = whole, .sign_body = false})
         .status();
   }
-  LEAT_ASSIGN_OR_RETURN(const HttpReply begun, Do({.method = "POST",
-                                                   .key = key,
-                                                   .query = {{"uploads", ""}},
-                                                   .headers = {{"x-amz-checksum-algorithm", "CRC32C"}},
-                                                   .body = {}}));
+  LEAT_ASSIGN_OR_RETURN(const HttpClient::Reply begun,
+                        Do({.method = "POST",
+                            .key = key,
+                            .query = {{"uploads", ""}},
+                            .headers = {{"x-amz-checksum-algorithm", "CRC32C"}}}));
   const auto id = ParseBegun(begun.body);
   if (!id.ok()) return id.status().With(Name(key));
   std::vector<PartInfo> parts((size + part_bytes - 1) / part_bytes);
@@ -378,8 +359,7 @@ Status S3::Complete(const std::string& key, const std::string& id, const std::ve
   const std::string body = WriteComplete(parts);
   const Retries retries(options_.retries, Now());
   for (uint32_t attempt = 1;; ++attempt) {
-    const auto reply =
-        Do({.method = "POST", .key = key, .query = {{"uploadId", id}}, .headers = {}, .body = AsBytes(body)});
+    const auto reply = Do({.method = "POST", .key = key, .query = {{"uploadId", id}}, .body = AsBytes(body)});
     if (reply.status().code() == Code::kNotFound) {
       // An earlier attempt may have completed it, and its reply was lost.
       const auto there = Size(key);

@@ -24,15 +24,15 @@ Environment Of(std::map<std::string, std::string> variables) {
 }
 
 struct Script {
-  std::deque<Result<HttpReply>> replies;
-  std::vector<HttpRequest> requests;
+  std::deque<Result<HttpClient::Reply>> replies;
+  std::vector<HttpClient::Request> requests;
   std::vector<std::string> bodies;
 };
 
-class ScriptedHttp final : public Http {
+class ScriptedHttp final : public HttpClient {
  public:
   explicit ScriptedHttp(Script& script) : script_(script) {}
-  Result<HttpReply> Do(const HttpRequest& request) override {
+  Result<HttpClient::Reply> Do(const HttpClient::Request& request) override {
     script_.requests.push_back(request);
     script_.bodies.emplace_back(AsText(request.body));
     if (script_.replies.empty()) return Status(Code::kUnavailable, "nobody answers");
@@ -50,7 +50,7 @@ class ScriptedHttp final : public Http {
   Script& script_;
 };
 
-HttpReply Reply(int status, std::string_view body = "", Fields headers = {}) {
+HttpClient::Reply Reply(int status, std::string_view body = "", Fields headers = {}) {
   return {status, std::move(headers), Bytes(AsBytes(body).begin(), AsBytes(body).end()), 0};
 }
 
@@ -63,13 +63,15 @@ class S3Test : public ::testing::Test {
                               {"AWS_ENDPOINT_URL", "http://store:9000"}});
     options.retries = {milliseconds(1), milliseconds(2), milliseconds(200)};
     options.metrics = &metrics_;
-    options.make_http = [this](const HttpOptions&) { return std::make_unique<ScriptedHttp>(script_); };
+    options.make_http = [this](const HttpClient::Options&) {
+      return std::make_unique<ScriptedHttp>(script_);
+    };
     settings.connections = 1;
     auto store = OpenS3(settings, options);
     EXPECT_TRUE(store.ok()) << store.status().ToString();
     return std::move(*store);
   }
-  static std::string HeaderOf(const HttpRequest& request, const std::string& name) {
+  static std::string HeaderOf(const HttpClient::Request& request, const std::string& name) {
     for (const auto& [its, value] : request.headers)
       if (its == name) return value;
     return "";
@@ -144,7 +146,7 @@ TEST_F(S3Test, KeysThatWereReplacedInAFileAreReadAgain) {
                             {"AWS_EC2_METADATA_DISABLED", "true"},
                             {"AWS_ENDPOINT_URL", "http://store:9000"}});
   options.retries = {milliseconds(1), milliseconds(2), seconds(60)};
-  options.make_http = [this](const HttpOptions&) { return std::make_unique<ScriptedHttp>(script_); };
+  options.make_http = [this](const HttpClient::Options&) { return std::make_unique<ScriptedHttp>(script_); };
   auto store = OpenS3({.bucket = "bucket", .connections = 1}, options);
   ASSERT_TRUE(store.ok()) << store.status().ToString();
   const auto key_of = [&](size_t request) {

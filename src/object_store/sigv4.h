@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
+
+#include "net/http_client/http_client.h"
 
 namespace leat::object_store {
 
@@ -25,7 +25,8 @@ std::string UriEncode(std::string_view text, bool slashes);
 // Lower-case hexadecimal digits.
 std::string Sha256Hex(std::string_view text);
 
-using Fields = std::vector<std::pair<std::string, std::string>>;
+using net::HttpClient;
+using Fields = HttpClient::Fields;
 
 struct RequestToSign {
   std::string method;

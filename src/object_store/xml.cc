@@ -29,9 +29,7 @@ void OnStart(void* data, const char* name, const char**) {
   const std::string_view whole = name;
   const size_t colon = whole.rfind(':');
   builder.open.push_back(
-      {.name = std::string(colon == std::string_view::npos ? whole : whole.substr(colon + 1)),
-       .text = {},
-       .children = {}});
+      {.name = std::string(colon == std::string_view::npos ? whole : whole.substr(colon + 1))});
 }
 
 void OnEnd(void* data, const char*) {

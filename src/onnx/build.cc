@@ -100,22 +100,19 @@ void NodeContext::Out(size_t i, Value plain) const {
   if (!Wants(i)) return;
   const auto& type = graph().type(plain);
   CheckSize(type.shape, builder_.batch_);
-  builder_.values_[node.outputs[i]] = {
-      .type = type.dtype, .shape = type.shape, .known = {}, .plain = plain, .last = {}};
+  builder_.values_[node.outputs[i]] = {.type = type.dtype, .shape = type.shape, .plain = plain};
 }
 
 void NodeContext::OutLast(size_t i, Value last) const {
   if (!Wants(i)) return;
   const auto& type = graph().type(last);
   CheckSize(type.shape, builder_.batch_);
-  builder_.values_[node.outputs[i]] = {
-      .type = type.dtype, .shape = FirstFromLast(type.shape), .known = {}, .plain = {}, .last = last};
+  builder_.values_[node.outputs[i]] = {.type = type.dtype, .shape = FirstFromLast(type.shape), .last = last};
 }
 
 void NodeContext::OutKnown(size_t i, Tensor tensor) const {
   if (!Wants(i)) return;
-  builder_.values_[node.outputs[i]] = {
-      .type = tensor.dtype(), .shape = tensor.shape(), .known = tensor, .plain = {}, .last = {}};
+  builder_.values_[node.outputs[i]] = {.type = tensor.dtype(), .shape = tensor.shape(), .known = tensor};
 }
 
 void NodeContext::Forward(size_t i, size_t j) const {
@@ -158,13 +155,12 @@ BuildOp FindOp(std::string_view op) {
 
 void Builder::Set(const std::string& name, Value plain) {
   const auto& type = graph_.type(plain);
-  values_[name] = {.type = type.dtype, .shape = type.shape, .known = {}, .plain = plain, .last = {}};
+  values_[name] = {.type = type.dtype, .shape = type.shape, .plain = plain};
 }
 
 void Builder::SetLast(const std::string& name, Value last) {
   const auto& type = graph_.type(last);
-  values_[name] = {
-      .type = type.dtype, .shape = FirstFromLast(type.shape), .known = {}, .plain = {}, .last = last};
+  values_[name] = {.type = type.dtype, .shape = FirstFromLast(type.shape), .last = last};
 }
 
 OnnxValue& Builder::Find(const std::string& name) {
@@ -173,8 +169,7 @@ OnnxValue& Builder::Find(const std::string& name) {
   if (initializer == file_.values.end())
     FailBuild("reads " + Quoted(name) + ", which its node does not compute");
   const Tensor& tensor = initializer->second;
-  return values_[name] = {
-             .type = tensor.dtype(), .shape = tensor.shape(), .known = tensor, .plain = {}, .last = {}};
+  return values_[name] = {.type = tensor.dtype(), .shape = tensor.shape(), .known = tensor};
 }
 
 Value Builder::MakePlain(OnnxValue& val) {

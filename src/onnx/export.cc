@@ -61,8 +61,7 @@ Scoring BuildScoring(const nn::Model& model, int64_t batch) {
   made.features = leaf("features", DType::kF32, Shape(std::span<const int64_t>(sizes)));
   nn::StepContext step{.training = false,
                        .weights = leaf("weights", DType::kF32, Shape{batch}),
-                       .random_seed = leaf("random_seed", DType::kI64, Shape{}),
-                       .statistics = {}};
+                       .random_seed = leaf("random_seed", DType::kI64, Shape{})};
   for (const auto& spec : model.variables()) {
     made.variables.push_back(
         graph.MakeNamed<graph::Variable>(spec.name, {}, TensorType{DType::kF32, spec.shape}));

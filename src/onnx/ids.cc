@@ -105,8 +105,7 @@ class Follower {
       const int64_t end = begin + sizes[i];
       const auto one = [](const int64_t& x) { return Tensor::Of<int64_t>(Shape{1}, std::span(&x, 1)); };
       const Tensor from = one(begin), to = one(end), along = one(axis);
-      const FileNode slice{
-          .name = node.name, .op = "Slice", .domain = {}, .inputs = {}, .outputs = {}, .attributes = {}};
+      const FileNode slice{.name = node.name, .op = "Slice"};
       const Tensor* const inputs[] = {&columns, &from, &to, &along};
       if (auto made = Fold(slice, inputs)) Put(name, std::move(*made));
       begin = end;

@@ -229,7 +229,7 @@ void Network::FitInput(const Shape& row) {
   row_ = row;
   const auto all = std::span<const std::optional<int64_t>>(file_.input.sizes);
   const auto sizes = all.subspan(1);
-  if (all[0]) fixed_ = FixedBatch{.batch = *all[0], .shapes = {}};
+  if (all[0]) fixed_ = FixedBatch{.batch = *all[0]};
   const auto given = row.sizes();
   if (Fits(sizes, given)) {
     row_sizes_.assign(given.begin(), given.end());
@@ -287,8 +287,7 @@ Network::Built Network::Trial(Graph& graph, int64_t batch, const FixedBatch* fix
   const Value x = leaf(DType::kF32, Batched(batch, row_.sizes()));
   nn::StepContext step{.training = true,
                        .weights = leaf(DType::kF32, Shape{batch}),
-                       .random_seed = leaf(DType::kI64, Shape{}),
-                       .statistics = {}};
+                       .random_seed = leaf(DType::kI64, Shape{})};
   for (const auto& variable : variables_) {
     variables->push_back(graph.Make<graph::Variable>({}, TensorType{DType::kF32, variable.shape}));
   }

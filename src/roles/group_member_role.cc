@@ -1,9 +1,7 @@
 #include "roles/group_member_role.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -13,28 +11,17 @@
 #include "base/processors.h"
 #include "collective/mpi.h"
 #include "collective/peer_all_reduce.h"
-#include "job/precision.h"
-#include "job/share_layout.h"
 #include "net/address.h"
-#include "net/same_host/shared_memory.h"
 #include "protocol/member/group_member.h"
 #include "roles/background_thread.h"
 #include "roles/follow/pull_service.h"
-#include "roles/input/input_errors.h"
-#include "roles/input/input_flow.h"
-#include "roles/input/split_loader.h"
-#include "roles/predictions/worker_predictions.h"
-#include "roles/recording/gradient_report.h"
 #include "roles/recording/group_wait.h"
 #include "roles/role.h"
 #include "roles/shards/prepared_memory.h"
 #include "roles/shards/shard_files.h"
-#include "step/batch_log.h"
-#include "step/longest_step.h"
-#include "step/share_log.h"
+#include "roles/training/training_role.h"
 #include "step/state_broadcast.h"
 #include "step/step_reducer.h"
-#include "step/trainer.h"
 
 namespace leat::roles {
 namespace {
@@ -50,38 +37,21 @@ bool ThreadToSpare(const std::string& mine, const std::vector<std::string>& addr
 // The shell around protocol::GroupMember. Everything runs on the loop's thread but decoding, files, the calls
 // to the coordinator and, where there are processors for it, batches: then the members' bytes move while this
 // one computes.
-class GroupMemberRole {
+class GroupMemberRole final : public TrainingRole {
  public:
   GroupMemberRole(net::Loop& loop, Membership& membership, net::Transport& transport, collective::Port& port,
                   job::Job job, OpenedStream stream, std::unique_ptr<ShardFiles> files,
                   const RoleOptions& options, const LeatMpiModule* mpi)
-      : loop_(loop),
-        membership_(membership),
+      : TrainingRole(loop, membership, std::move(job), std::move(stream), options),
         transport_(transport),
         port_(port),
         mpi_(mpi),
-        job_(std::move(job)),
-        stream_(std::move(stream)),
-        table_(job_.Slices()),
-        parameters_(table_, net::MakeSharedBuffer),
-        trainer_(*job_.model, parameters_, MakePlanOptions(job_, options, membership),
-                 job_.optimizer.clipping),
         reducer_(loop, trainer_, parameters_,
                  {.sum = job_.strategy.sum,
                   .full_batch = job_.strategy.full_run,
                   .deterministic = job_.strategy.deterministic,
                   .overlap = !job_.optimizer.clipping.any()}),
-        share_(job::ShareLayoutOf(job_.schema, *job_.model)),
-        loader_(
-            loop,
-            SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters,
-                        job_.predictions.enabled()),
-            [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
-              OnSplit(lease, std::move(split));
-            },
-            membership.recorder().MakeTrack("input")),
         shard_files_(std::move(files)),
-        input_errors_(job_, options.read_timeout, &progress_),
         machine_({.table = table_,
                   .optimizer = job_.optimizer,
                   .strategy = job_.strategy,
@@ -91,44 +61,17 @@ class GroupMemberRole {
         pulls_(
             port, parameters_, [this] { return machine_.values(); },
             [this]() -> const protocol::View& { return machine_.view(); }) {
-    trainer_.RecordTo(membership.recorder().MakeTrack("compute"));
     reducer_.RecordTo(track_);
-    if (job_.reports_batches()) trainer_.ScoreByInference();
-    if (!job_.predictions.enabled()) return;
-    predictions_ = std::make_unique<WorkerPredictions>(
-        loop, job_, trainer_, options,
-        WorkerPredictions::Callbacks{
-            .coordinator = [this] { return membership_.coordinator(); },
-            .may_score = [this] { return machine_.holds() && !computing_; },
-            .prepare = [this](const protocol::Lease& lease) { loader_.Prepare(lease); },
-            .recycle = [this](std::unique_ptr<PreparedSplit> split) { loader_.Recycle(std::move(split)); }});
   }
-  ~GroupMemberRole() {
-    *here_ = false;
-    shard_files_->Abort();
-    stream_.Abort();
-  }
+  ~GroupMemberRole() override { shard_files_->Abort(); }
 
   Status Run() {
-    // Before its first heartbeat: then a group is formed with it, and the others wait for it.
-    trainer_.Prepare(job_.batch_size);
-    NotePlans();
     machine_.OnJoined(membership_.node(), membership_.joined().term);
-    if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
-    const Status outcome = membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
-                                            .on_reply =
-                                                [this](const protocol::ControlReply& reply) {
-                                                  batches_.OnAnswered();
-                                                  if (const auto* heartbeat =
-                                                          std::get_if<protocol::WorkerHeartbeatReply>(&reply))
-                                                    OnHeartbeatReply(*heartbeat);
-                                                },
-                                            .on_leave = [this] { Leave(); },
-                                            .urgent = [this] { return machine_.HeartbeatUrgent(); },
-                                            .quiet = [this] { return machine_.Idle(); },
-                                            // While a member hears of anything else, all may wait for it.
-                                            .steady = [this] { return machine_.Steady(); }});
-    if (predictions_ != nullptr && !membership_.evicted()) predictions_->Flush();
+    const Status outcome = RunMember({.on_leave = [this] { Leave(); },
+                                      .urgent = [this] { return machine_.HeartbeatUrgent(); },
+                                      .quiet = [this] { return machine_.Idle(); },
+                                      // While a member hears of anything else, all may wait for it.
+                                      .steady = [this] { return machine_.Steady(); }});
     return mpi_ != nullptr && group_ != nullptr ? EndMpi(outcome) : outcome;
   }
 
@@ -147,29 +90,21 @@ class GroupMemberRole {
     membership_.Update();
   }
 
-  protocol::WorkerHeartbeat MakeHeartbeat() {
+  protocol::WorkerHeartbeat MakeHeartbeat() override {
     auto heartbeat = machine_.MakeHeartbeat();
-    heartbeat.progress = progress_;
+    Report(&heartbeat, !computing_);
     group_wait_.AddRunningWait(loop_.Now(), &heartbeat.progress);
-    input_flow_.AddRunningWait(loop_.Now(), &heartbeat.progress);
-    heartbeat.progress.cpu_seconds = OwnCpuSeconds();
-    batches_.Report(&heartbeat.progress);
-    share_.Report(&heartbeat.progress);
-    stream_.Count(&heartbeat.progress);
-    gradients_.Fill(&heartbeat);
-    if (!computing_) CountScores(&heartbeat.progress);
-    if (predictions_ != nullptr) predictions_->Fill(&heartbeat);
     return heartbeat;
   }
-  void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
-    gradients_.OnReply(reply);
+  void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) override {
     if (const auto told = ShardFiles::Told(reply)) shard_files_->Redirect(*told, membership_.coordinator());
-    if (reply.drain && !std::exchange(leaving_, true)) spdlog::info("told to leave");
     PrepareSave(reply.checkpoint);
     Do(machine_.OnHeartbeatReply(reply));
-    if (reply.term == machine_.term() && predictions_ != nullptr && !membership_.over())
-      predictions_->OnHeartbeatReply(reply, machine_.view());
+    Predict(reply, machine_.term(), machine_.view());
   }
+  void OnSplitReady(uint64_t lease) override { Do(machine_.OnSplitReady(lease)); }
+  void OnSplitFailed(uint64_t lease) override { Do(machine_.OnSplitFailed(lease)); }
+  bool MayScore() const override { return machine_.holds() && !computing_; }
 
   // The order comes some steps before the one that is saved.
   void PrepareSave(const std::optional<protocol::CheckpointOrder>& order) {
@@ -178,33 +113,6 @@ class GroupMemberRole {
     copies_.Drop();
     if (id == 0) return;
     files_.Post([this, sizes = machine_.BytesToSave()] { copies_.Prepare(sizes); });
-  }
-
-  // ---- input
-  void OnSplit(uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
-    const bool again = predictions_ != nullptr && predictions_->Owns(lease);
-    if (membership_.over() || !(again || wanted_.contains(lease))) {
-      if (split.ok()) loader_.Recycle(std::move(*split));
-      return;
-    }
-    if (!split.ok()) return OnUnreadable(lease, split.status());
-    if (again) return predictions_->OnSplit(std::move(*split));
-    if (auto status = input_errors_.OnSplit(**split); !status.ok())
-      return membership_.Fail(std::move(status));
-    input_flow_.OnSplit(**split);
-    splits_[lease] = std::move(*split);
-    Do(machine_.OnSplitReady(lease));
-  }
-
-  // It is asked for again after a while: nobody else has this lane.
-  void OnUnreadable(uint64_t lease, const Status& why) {
-    if (auto status = input_errors_.OnUnreadable(loop_.Now(), lease, why); !status.ok())
-      return membership_.Fail(std::move(status));
-    loop_.After(input_errors_.retry_interval(), [this, lease, here = here_] {
-      if (!*here) return;
-      if (predictions_ != nullptr) predictions_->OnUnreadable(lease);
-      if (!membership_.over()) Do(machine_.OnSplitFailed(lease));
-    });
   }
 
   // ---- what the machine wants
@@ -217,19 +125,11 @@ class GroupMemberRole {
     membership_.Update();
   }
 
-  void Act(const protocol::PrepareSplit& a) {
-    wanted_.insert(a.lease.id);
-    loader_.Prepare(a.lease);
-  }
+  using TrainingRole::Act;
   void Act(const protocol::DropSplit& a) {
+    if (computing_ != a.lease) return TrainingRole::Act(a);
     wanted_.erase(a.lease);
-    auto node = splits_.extract(a.lease);
-    if (!node) return;
-    if (computing_ && *computing_ == a.lease) {
-      dropped_ = std::move(node.mapped());
-    } else {
-      loader_.Recycle(std::move(node.mapped()));
-    }
+    if (auto node = splits_.extract(a.lease)) dropped_ = std::move(node.mapped());
   }
 
   void Act(const protocol::LeaveGroup&) {
@@ -322,32 +222,11 @@ class GroupMemberRole {
   void OnComputed(const protocol::ComputeLane& a, const protocol::Cut& cut, const step::StepOutcome& step) {
     computing_.reset();
     if (dropped_ != nullptr) loader_.Recycle(std::move(dropped_));
-    if (step.finite) {
-      progress_.events += step.events;
-      if (job_.reports_batches()) batches_.Add(step);
-    }
-    progress_.loss_sum += step.loss_sum;
-    progress_.correct += step.correct;
-    progress_.absolute_error += step.absolute_error;
-    ++progress_.steps;
-    longest_step_.OnBatch(loop_.Now());
-    progress_.longest_step_seconds = Seconds(longest_step_.longest());
     // Only between two batches may anybody look into the trainer and the share.
-    NotePlans();
-    share_.Update(loop_.Now());
+    const protocol::BatchOutcome outcome = Count(step, cut, a.batch, "its step");
     if (const Time now = loop_.Now(); now - scored_at_ >= membership_.heartbeat_interval()) {
       scored_at_ = now;
-      CountScores(&progress_);
-    }
-    protocol::BatchOutcome outcome{.disposition = protocol::Disposition::kGradient, .events = step.events};
-    if (step.events == 0) outcome.disposition = protocol::Disposition::kEmpty;
-    if (!step.finite) {
-      outcome.disposition = protocol::Disposition::kRejected;
-      ++progress_.rejected_batches;
-      spdlog::warn(
-          "partition {} offsets {} to {}, batch {}: the gradient is not finite; nothing of its step is "
-          "applied",
-          cut.partition, cut.begin.offset, cut.end, a.batch);
+      ReportScores(&progress_);
     }
     for (auto& work : std::exchange(when_idle_, {})) {
       if (!membership_.over()) work();
@@ -356,14 +235,6 @@ class GroupMemberRole {
       if (!membership_.over()) Do(machine_.OnComputed(token, outcome));
     };
     predictions_ == nullptr ? go_on() : predictions_->WhenRoom(go_on);
-  }
-  // There is one graph for each size of batches; it is kept while others come and go.
-  void NotePlans() {
-    if (plans_ != trainer_.plans()) spdlog::info("graphs compiled: {}", plans_ = trainer_.plans());
-  }
-  void CountScores(protocol::WorkerProgress* progress) const {
-    if (job_.model->task() == nn::Task::kBinary) progress->scores = trainer_.scores_seen().Encode();
-    if (job_.schema.has_truth()) progress->true_scores = trainer_.truths_seen().Encode();
   }
   void Act(const protocol::ReduceStep& a) {
     group_wait_.Begin(loop_.Now());
@@ -419,52 +290,29 @@ class GroupMemberRole {
     });
   }
 
-  void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
-
   // A loop that is away for longer may be taken for stalled, or lost, in the end.
   static constexpr Duration kLongBatch = std::chrono::milliseconds(500);
 
-  net::Loop& loop_;
-  Membership& membership_;
   timeline::Track* const track_ = membership_.recorder().MakeTrack("group");  // of the loop's thread
   timeline::Track* const files_track_ = membership_.recorder().MakeTrack("files");
   net::Transport& transport_;
   collective::Port& port_;
   const LeatMpiModule* const mpi_;  // null: members reduce over the transport
-  job::Job job_;
-  OpenedStream stream_;  // its source is the loader's
-  protocol::SliceTable table_;
-  protocol::Parameters parameters_;
-  step::Trainer trainer_;
   step::StepReducer reducer_;
-  step::ShareLog share_;
   std::unique_ptr<collective::AllReduce> group_;
   std::vector<std::unique_ptr<collective::AllReduce>> retired_;
-  SplitLoader loader_;
-  protocol::WorkerProgress progress_;
-  step::LongestStep longest_step_;
-  step::BatchLog batches_;
-  GradientReport gradients_;
   const std::unique_ptr<ShardFiles> shard_files_;  // read and written on the thread for files
   PreparedMemory copies_{[](size_t bytes) { return Buffer(bytes); }};
   uint64_t prepared_for_ = 0;  // the order of a checkpoint; 0: none
-  InputErrors input_errors_;
-  InputFlow input_flow_{&progress_};
   GroupWait group_wait_{&progress_};
   protocol::GroupMember machine_;
   PullService pulls_;
   Time scored_at_{0};
-  std::set<uint64_t> wanted_;
-  std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
   bool in_turns_ = false;                   // batches are computed on the loop's thread …
   bool long_batches_ = true;                // … unless they keep it from all else for too long
   std::optional<uint64_t> computing_;       // lease
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;
-  bool leaving_ = false;
-  uint32_t plans_ = 0;                              // graphs that the log has
-  std::unique_ptr<WorkerPredictions> predictions_;  // null: the job publishes none
-  std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
   BackgroundThread files_{kNiceWithFiles};
   BackgroundThread compute_;  // ends first: what it computes with is all above
 };

@@ -1,8 +1,5 @@
 #include "roles/worker_role.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,27 +12,18 @@
 #include "collective/port.h"
 #include "job/job.h"
 #include "job/precision.h"
-#include "job/share_layout.h"
 #include "net/address.h"
-#include "net/same_host/shared_memory.h"
 #include "net/tcp/tcp.h"
 #include "net/ucx/ucx.h"
 #include "protocol/worker/worker.h"
 #include "ps/client.h"
 #include "roles/faults/kill_point.h"
 #include "roles/group_member_role.h"
-#include "roles/input/input_errors.h"
-#include "roles/input/input_flow.h"
 #include "roles/input/open_stream.h"
-#include "roles/input/split_loader.h"
 #include "roles/membership.h"
-#include "roles/predictions/worker_predictions.h"
-#include "roles/recording/gradient_report.h"
 #include "roles/role.h"
-#include "step/batch_log.h"
-#include "step/longest_step.h"
+#include "roles/training/training_role.h"
 #include "step/run_trainer.h"
-#include "step/share_log.h"
 #include "wire/messages.h"
 
 namespace leat::roles {
@@ -43,20 +31,12 @@ namespace {
 
 // The shell around protocol::Worker. Everything runs on the loop's thread but decoding and the calls to the
 // coordinator.
-class WorkerRole {
+class WorkerRole final : public TrainingRole {
  public:
   WorkerRole(net::Loop& loop, Membership& membership, net::Transport& transport, job::Job job,
              OpenedStream stream, const RoleOptions& options)
-      : loop_(loop),
-        membership_(membership),
-        job_(std::move(job)),
-        stream_(std::move(stream)),
-        table_(job_.Slices()),
-        parameters_(table_, net::MakeSharedBuffer),
-        trainer_(*job_.model, parameters_, MakePlanOptions(job_, options, membership),
-                 job_.optimizer.clipping),
+      : TrainingRole(loop, membership, std::move(job), std::move(stream), options),
         runs_(trainer_, parameters_, job_.strategy, job_.optimizer),
-        share_(job::ShareLayoutOf(job_.schema, *job_.model)),
         client_(
             transport, parameters_,
             {.on_reply = [this](NodeId server, const protocol::PushReply& reply) { OnReply(server, reply); },
@@ -69,114 +49,39 @@ class WorkerRole {
                    Do(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
                  },
              .on_silence = [this](NodeId server, bool silent) { OnSilence(server, silent); }}),
-        loader_(
-            loop,
-            SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters,
-                        job_.predictions.enabled()),
-            [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
-              OnSplit(lease, std::move(split));
-            },
-            membership.recorder().MakeTrack("input")),
-        input_errors_(job_, options.read_timeout, &progress_),
         machine_({.table = table_,
                   .strategy = job_.strategy,
                   .leases_ahead = kLeasesAhead,
                   .always_pull = job_.predictions.enabled() || options.standby,
-                  .late_labels = job_.schema.has_late_labels()}) {
-    trainer_.RecordTo(track_);
-    if (job_.reports_batches()) trainer_.ScoreByInference();
-    if (!job_.predictions.enabled()) return;
-    // A run of several batches trains its own values.
-    predictions_ = std::make_unique<WorkerPredictions>(
-        loop, job_, trainer_, options,
-        WorkerPredictions::Callbacks{
-            .coordinator = [this] { return membership_.coordinator(); },
-            .may_score = [this] { return machine_.has_values() && !machine_.computing(); },
-            .prepare = [this](const protocol::Lease& lease) { loader_.Prepare(lease); },
-            .recycle = [this](std::unique_ptr<PreparedSplit> split) { loader_.Recycle(std::move(split)); }});
-  }
-  ~WorkerRole() {
-    *here_ = false;
-    stream_.Abort();
-  }
+                  .late_labels = job_.schema.has_late_labels()}) {}
 
-  // Returns once the job is over, this node is evicted, or the coordinator is lost.
   Status Run() {
-    // Before its first heartbeat: then it has a share of the work, and others wait for it.
-    trainer_.Prepare(job_.batch_size);
-    NotePlans();
     machine_.OnJoined(membership_.node(), membership_.joined().term);
-    if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
-    Status outcome = membership_.Run(
-        {.make_heartbeat = [this] { return MakeHeartbeat(); },
-         .on_reply =
-             [this](const protocol::ControlReply& reply) {
-               batches_.OnAnswered();
-               if (const auto* heartbeat = std::get_if<protocol::WorkerHeartbeatReply>(&reply))
-                 OnHeartbeatReply(*heartbeat);
-             },
-         .on_leave = [this] { Do(machine_.Leave(loop_.Now())); },
+    return RunMember(
+        {.on_leave = [this] { Do(machine_.Leave(loop_.Now())); },
          .urgent = [this] { return machine_.HeartbeatUrgent(); },
          // One that stands by is to take another's place without delay.
          .quiet = [this] { return machine_.idle() && !machine_.HeartbeatUrgent() && !machine_.stands_by(); },
          .next_timer = [this] { return machine_.next_timer(); },
          .on_timer = [this](Time now) { Do(machine_.OnTimer(now)); }});
-    // Those of runs that it has pushed.
-    if (predictions_ != nullptr && !membership_.evicted()) predictions_->Flush();
-    return outcome;
   }
 
  private:
-  protocol::WorkerHeartbeat MakeHeartbeat() {
+  protocol::WorkerHeartbeat MakeHeartbeat() override {
     auto heartbeat = machine_.MakeHeartbeat(loop_.Now());
-    heartbeat.progress = progress_;
+    Report(&heartbeat, true);
     if (!asked_.empty()) heartbeat.progress.wait_seconds += Seconds(loop_.Now() - waiting_since_);
-    input_flow_.AddRunningWait(loop_.Now(), &heartbeat.progress);
-    heartbeat.progress.cpu_seconds = OwnCpuSeconds();
-    batches_.Report(&heartbeat.progress);
-    share_.Report(&heartbeat.progress);
     heartbeat.progress.push_retries = machine_.push_retries();
-    stream_.Count(&heartbeat.progress);
-    gradients_.Fill(&heartbeat);
-    if (job_.model->task() == nn::Task::kBinary) heartbeat.progress.scores = trainer_.scores_seen().Encode();
-    if (job_.schema.has_truth()) heartbeat.progress.true_scores = trainer_.truths_seen().Encode();
-    if (predictions_ != nullptr) predictions_->Fill(&heartbeat);
     return heartbeat;
   }
-  void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
-    gradients_.OnReply(reply);
-    if (reply.drain && !std::exchange(told_to_leave_, true)) spdlog::info("told to leave");
+  void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) override {
     Do(machine_.OnHeartbeatReply(loop_.Now(), reply));
-    if (reply.term == machine_.term() && predictions_ != nullptr && !membership_.over())
-      predictions_->OnHeartbeatReply(reply, machine_.view());
+    Predict(reply, machine_.term(), machine_.view());
   }
-
-  // ---- input
-  void OnSplit(uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
-    const bool again = predictions_ != nullptr && predictions_->Owns(lease);
-    if (membership_.over() || !(again || wanted_.contains(lease))) {
-      if (split.ok()) loader_.Recycle(std::move(*split));
-      return;
-    }
-    if (!split.ok()) return OnUnreadable(lease, split.status());
-    if (again) return predictions_->OnSplit(std::move(*split));
-    if (auto status = input_errors_.OnSplit(**split); !status.ok())
-      return membership_.Fail(std::move(status));
-    input_flow_.OnSplit(**split);
-    splits_[lease] = std::move(*split);
-    Do(machine_.OnSplitReady(loop_.Now(), lease));
-  }
-
-  // The lease is given back after a while.
-  void OnUnreadable(uint64_t lease, const Status& why) {
-    if (auto status = input_errors_.OnUnreadable(loop_.Now(), lease, why); !status.ok())
-      return membership_.Fail(std::move(status));
-    loop_.After(input_errors_.retry_interval(), [this, lease, here = here_] {
-      if (!*here) return;
-      if (predictions_ != nullptr) predictions_->OnUnreadable(lease);
-      if (!membership_.over()) Do(machine_.OnSplitFailed(loop_.Now(), lease));
-    });
-  }
+  void OnSplitReady(uint64_t lease) override { Do(machine_.OnSplitReady(loop_.Now(), lease)); }
+  void OnSplitFailed(uint64_t lease) override { Do(machine_.OnSplitFailed(loop_.Now(), lease)); }
+  // A run of several batches trains its own values.
+  bool MayScore() const override { return machine_.has_values() && !machine_.computing(); }
 
   // ---- compute and data plane
   void Do(const protocol::WorkerActions& actions) {
@@ -188,14 +93,7 @@ class WorkerRole {
     membership_.Update();
   }
 
-  void Act(const protocol::PrepareSplit& a) {
-    wanted_.insert(a.lease.id);
-    loader_.Prepare(a.lease);
-  }
-  void Act(const protocol::DropSplit& a) {
-    wanted_.erase(a.lease);
-    if (auto node = splits_.extract(a.lease)) loader_.Recycle(std::move(node.mapped()));
-  }
+  using TrainingRole::Act;
   // The batches of a run follow each other without a server in between: the loop has its turn before each of
   // them, or nobody would hear of us until the run has ended.
   void Act(const protocol::Compute& a) {
@@ -224,36 +122,11 @@ class WorkerRole {
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
     const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch),
                                  {.first = a.first, .last = a.last, .version = a.version, .rate = a.rate});
-    NotePlans();
     if (gradients_.wanted() && a.last && step.finite && step.events > 0) gradients_.Take(parameters_);
     if (predictions_ != nullptr) predictions_->OnBatch(split, a.batch, a.first, a.last, !step.finite);
-    progress_.loss_sum += step.loss_sum;
-    progress_.correct += step.correct;
-    progress_.absolute_error += step.absolute_error;
-    ++progress_.steps;
     progress_.compute_seconds += Seconds(loop_.Now() - begin);
-    longest_step_.OnBatch(loop_.Now());
-    progress_.longest_step_seconds = Seconds(longest_step_.longest());
-    if (step.finite) {
-      progress_.events += step.events;
-      if (job_.reports_batches()) batches_.Add(step);
-      share_.Add(rows, split.Batch(a.batch), cut.batches());
-      share_.Update(loop_.Now());
-      return {step.events > 0 ? protocol::Disposition::kGradient : protocol::Disposition::kEmpty,
-              step.events};
-    }
-    ++progress_.rejected_batches;
-    spdlog::warn(
-        "partition {} offsets {} to {}, batch {}: the gradient is not finite; nothing of {} is applied",
-        cut.partition, cut.begin.offset, cut.end, a.batch,
-        cut.run > 1               ? "its run"
-        : job_.strategy.stepped() ? "its step"
-                                  : "it");
-    return {protocol::Disposition::kRejected, step.events};
-  }
-  // There is one graph for each size of batches; it is kept while others come and go.
-  void NotePlans() {
-    if (plans_ != trainer_.plans()) spdlog::info("graphs compiled: {}", plans_ = trainer_.plans());
+    if (step.finite) share_.Add(rows, split.Batch(a.batch), cut.batches());
+    return Count(step, cut, a.batch, cut.run > 1 ? "its run" : job_.strategy.stepped() ? "its step" : "it");
   }
   void Act(const protocol::SendPush& a) {
     if (a.request->disposition == protocol::Disposition::kGradient) kill_point_.Pass(job::DiePoint::kPush);
@@ -270,11 +143,10 @@ class WorkerRole {
     failing_.erase(a.server);
     Answered(a.server);
   }
-  void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
 
   // A push with a gradient, from here to its reply.
   void RecordPush(const protocol::SendPush& a) {
-    if (!track_->on() || a.request->disposition != protocol::Disposition::kGradient) return;
+    if (!compute_track_->on() || a.request->disposition != protocol::Disposition::kGradient) return;
     uint64_t elements = 0;
     for (const auto& slice : a.request->slices) elements += table_.slices[slice.slice.value].elements();
     pushes_[a.server] = {.kind = timeline::Kind::kPush,
@@ -288,7 +160,7 @@ class WorkerRole {
     auto push = pushes_.extract(server);
     if (!push || push.mapped().number != sequence) return;
     push.mapped().end = loop_.Now();
-    track_->Add(push.mapped());
+    compute_track_->Add(push.mapped());
   }
 
   void OnReply(NodeId server, const protocol::PushReply& reply) {
@@ -307,7 +179,8 @@ class WorkerRole {
     if (asked_.erase(server) == 0 || !asked_.empty()) return;
     const Time now = loop_.Now();
     progress_.wait_seconds += Seconds(now - waiting_since_);
-    if (track_->on()) track_->Add({.kind = timeline::Kind::kWait, .begin = waiting_since_, .end = now});
+    if (compute_track_->on())
+      compute_track_->Add({.kind = timeline::Kind::kWait, .begin = waiting_since_, .end = now});
     busy_poll_.reset();
   }
 
@@ -315,25 +188,9 @@ class WorkerRole {
   // and that as long as a small model takes for a split.
   static constexpr uint32_t kLeasesAhead = 3;
 
-  net::Loop& loop_;
-  Membership& membership_;
-  timeline::Track* const track_ = membership_.recorder().MakeTrack("compute");  // of the loop's thread
   std::map<NodeId, timeline::Span> pushes_;  // that are recorded, and not answered yet
-  job::Job job_;
-  OpenedStream stream_;  // its source is the loader's
-  protocol::SliceTable table_;
-  protocol::Parameters parameters_;
-  step::Trainer trainer_;
   step::RunTrainer runs_;
-  step::ShareLog share_;
   ps::Client client_;
-  SplitLoader loader_;
-  protocol::WorkerProgress progress_;
-  step::LongestStep longest_step_;
-  step::BatchLog batches_;
-  GradientReport gradients_;
-  InputErrors input_errors_;
-  InputFlow input_flow_{&progress_};
   protocol::Worker machine_;
   KillPoint kill_point_{job_.debug, std::filesystem::path(membership_.joined().probe).parent_path().string()};
   std::set<NodeId> asked_;    // servers that have not answered yet
@@ -341,12 +198,6 @@ class WorkerRole {
   Time waiting_since_{0};     // for the first of them
   std::optional<net::Loop::BusyPoll> busy_poll_;
   bool computing_ = false;  // what follows a batch is being done
-  bool told_to_leave_ = false;
-  uint32_t plans_ = 0;  // graphs that the log has
-  std::set<uint64_t> wanted_;
-  std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
-  std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
-  std::unique_ptr<WorkerPredictions> predictions_;  // null: the job publishes none
 };
 
 }  // namespace
@@ -384,7 +235,6 @@ Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership,
   return ShardFiles::Make(membership.joined(), {.coordinator = membership.coordinator(),
                                                 .scratch = options.coordinator_client.scratch,
                                                 .make_transport = make_transport,
-                                                .limits = {},
                                                 .bucket = job.checkpoint_to,
                                                 .store = std::move(store)});
 }

@@ -182,7 +182,6 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
         at->fd,
         {.side = wire::Side::kAccepts,
          .peer_roles = protocol_ ? CertificateRoles{CertificateRole::kObserver} : RolesThatConnect(port_kind),
-         .peer_host = {},
          .protocol = protocol_.value_or("")},
         shared_->tls_buffers);
     return true;

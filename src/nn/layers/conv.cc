@@ -79,10 +79,7 @@ class ConvolutionLayer : public Layer {
   double KernelElements() const {
     return static_cast<double>(kernel_.height) * static_cast<double>(kernel_.width);
   }
-  ops::Pair Extent() const {
-    return ops::Window{.kernel = kernel_, .strides = {}, .dilations = attr_.dilations, .padding = {}}
-        .Extent();
-  }
+  ops::Pair Extent() const { return ops::Window{.kernel = kernel_, .dilations = attr_.dilations}.Extent(); }
 
   Shape row_;
   int64_t filters_ = 0;

@@ -128,9 +128,7 @@ class RecurrentLayer final : public Layer {
                                       .input_weight = variables[0],
                                       .state_weight = variables[1],
                                       .bias = variables[2],
-                                      .lengths = in.lengths,
-                                      .hidden = {},
-                                      .cell = {}};
+                                      .lengths = in.lengths};
     switch (cell_) {
       case Cell::kLstm:
         return ops::AddLstm(graph, inputs, reverse);

@@ -1,13 +1,10 @@
 #include "observe/http/probe.h"
 
-#include <httplib.h>
-
 #include <algorithm>
-#include <chrono>
-#include <memory>
-#include <utility>
+#include <string_view>
 
 #include "net/address.h"
+#include "net/http_client/http_client.h"
 
 namespace leat::observe {
 namespace {
@@ -15,25 +12,11 @@ namespace {
 constexpr size_t kMaxReason = 200;
 
 // The first line, without characters that a terminal would obey.
-std::string Line(const std::string& body) {
-  std::string line = body.substr(0, std::min(body.find('\n'), kMaxReason));
+std::string Line(std::string_view body) {
+  std::string line(body.substr(0, std::min(body.find('\n'), kMaxReason)));
   std::ranges::replace_if(
       line, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
   return line;
-}
-
-Result<httplib::Response> Get(httplib::ClientImpl& client, const ProbeOptions& options) {
-  const auto left = std::chrono::duration_cast<std::chrono::microseconds>(options.timeout);
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left).count();
-  const auto rest = left.count() - seconds * 1'000'000;
-  client.set_connection_timeout(seconds, rest);
-  client.set_read_timeout(seconds, rest);
-  client.set_write_timeout(seconds, rest);
-  const auto reply = client.Get(options.path);
-  if (reply) return *reply;
-  const std::string why = reply.error() == httplib::Error::Connection ? "there is no connection"
-                                                                      : httplib::to_string(reply.error());
-  return Status(Code::kUnavailable, options.address + " does not answer: " + why);
 }
 
 }  // namespace
@@ -43,18 +26,14 @@ Status Probe(const ProbeOptions& options) {
   if (at.port == 0) return {Code::kInvalidArgument, options.address + ": port 0 is none that can be asked"};
   if (at.host == "0.0.0.0") at.host = "127.0.0.1";
   if (at.host == "::") at.host = "::1";
-  std::unique_ptr<httplib::ClientImpl> client;
-  if (options.tls) {
-    auto secure = std::make_unique<httplib::SSLClient>(at.host, at.port);
-    secure->enable_server_certificate_verification(false);
-    client = std::move(secure);
-  } else {
-    client = std::make_unique<httplib::ClientImpl>(at.host, at.port);
-  }
-  LEAT_ASSIGN_OR_RETURN(const httplib::Response reply, Get(*client, options));
-  if (reply.status == 200) return {};
+  const auto client = net::MakeHttpClient({.verify = false, .proxy = false});
+  const auto reply = client->Do({.url = (options.tls ? "https://" : "http://") + at.ToString() + options.path,
+                                 .timeout = options.timeout,
+                                 .name = options.address + " does not answer"});
+  if (!reply.ok()) return {Code::kUnavailable, reply.status().message()};
+  if (reply->status == 200) return {};
   return {Code::kFailedPrecondition, options.address + options.path + ": status " +
-                                         std::to_string(reply.status) + ": " + Line(reply.body)};
+                                         std::to_string(reply->status) + ": " + Line(AsText(reply->body))};
 }
 
 }  // namespace leat::observe

@@ -608,8 +608,7 @@ CoordinatorStatus Coordinator::status() const {
   status.moves = {.planned = s.moves.planned().size(),
                   .slices = s.moves.moved_slices(),
                   .bytes = s.moves.moved_bytes(),
-                  .failed = s.moves.failed(),
-                  .draining = {}};
+                  .failed = s.moves.failed()};
   if (s.moves.active()) status.moves.planned += s.moves.active()->order.slices.size();
   status.replicas = s.config.replicas;
   status.replicated = s.slices.replicated();

@@ -40,8 +40,7 @@ void AddTo(NodeId other, uint64_t epoch, const SliceOrder& order, std::vector<Re
   if (epoch == 0) return;
   auto at = std::ranges::find_if(
       *groups, [&](const ReplicaGroup& group) { return group.epoch == epoch && group.server == other; });
-  if (at == groups->end())
-    at = groups->insert(at, {.epoch = epoch, .server = other, .address = {}, .slices = {}});
+  if (at == groups->end()) at = groups->insert(at, {.epoch = epoch, .server = other});
   at->slices.push_back({order.slice, order.incarnation});
 }
 
@@ -94,7 +93,7 @@ void SliceMap::Give(State& slice, NodeId server) {
 void SliceMap::Order(State& slice, uint64_t move) {
   const SliceOrder& source = source_[static_cast<size_t>(&slice - slices_.data())];
   slice.order = source;
-  if (move != 0) slice.order = {.slice = source.slice, .directory = {}, .file = {}, .move = move};
+  if (move != 0) slice.order = {.slice = source.slice, .move = move};
   slice.order.incarnation = slice.incarnation;
 }
 

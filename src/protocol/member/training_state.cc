@@ -27,8 +27,7 @@ TrainingState::TrainingState(const SliceTable& table, const optim::OptimizerConf
   for (const SliceSpec& spec : table_.slices) {
     const optim::VariableSpec& variable = table_.variables[spec.variable];
     Part part{.rule = optim::RuleFor(optimizer, variable),
-              .mean = optim::MeanRuleFor(strategy.sum, strategy.full_run, variable.role),
-              .memory = {}};
+              .mean = optim::MeanRuleFor(strategy.sum, strategy.full_run, variable.role)};
     part.whole = optim::NeedsWholeVariables(part.rule);
     part.role = variable.role;
     part.slots = static_cast<uint32_t>(optim::SlotNames(part.rule).size());

@@ -247,8 +247,7 @@ Server::State::HostedSlice* Server::State::MakeReplica(const SliceIncarnation& w
   if (!HasArrived(epoch, which)) return nullptr;
   DropHostedSlice(&hosted);
   hosted.emplace();
-  hosted->order = {
-      .slice = which.slice, .incarnation = which.incarnation, .directory = {}, .file = {}, .move = epoch};
+  hosted->order = {.slice = which.slice, .incarnation = which.incarnation, .move = epoch};
   hosted->is_replica = true;
   MakeLive(&*hosted, TakeArrived(hosted->order, &*hosted));
   heartbeat_urgent = true;
@@ -389,7 +388,7 @@ ForwardReply Server::TakeForward(const ForwardRequest& request,
   State& s = *state_;
   if (s.link_of.size() >= kMaxPrimaries && !s.link_of.contains(request.from)) s.link_of.clear();
   State::LinkNumber& last = s.link_of[request.from];
-  ForwardReply reply{.link = request.link, .number = 0, .broken = false, .refused = {}};
+  ForwardReply reply{.link = request.link, .number = 0, .broken = false};
   const bool same = request.link == last.link;
   if (same && request.number <= last.number) {
     reply.number = last.number;

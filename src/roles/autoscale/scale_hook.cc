@@ -30,7 +30,6 @@ Command ScaleHook::CommandFor(const job::AutoscaleSpec& spec, const std::string&
                               const Numbers& numbers) {
   const std::string workers = std::to_string(numbers.workers), servers = std::to_string(numbers.servers);
   Command command{
-      .arguments = {},
       .environment = {{"LEAT_JOB", job}, {"LEAT_WORKERS", workers}, {"LEAT_PS", servers}, {"LEAT_TOKEN", ""}},
       .deadline = spec.timeout};
   for (const std::string& argument : spec.command)

@@ -147,9 +147,7 @@ Status ScoreSender::SendBatch(const std::string& address, const std::vector<prot
   feed::Reply reply;
   Bytes payload;
   const Bytes sent = feed::EncodeScores(batch);
-  return client_
-      ->Call({.kind = feed::RequestKind::kScores, .name = {}, .wanted = {}, .offsets = {}}, kCallDeadline,
-             &reply, &payload, sent)
+  return client_->Call({.kind = feed::RequestKind::kScores}, kCallDeadline, &reply, &payload, sent)
       .With("feed " + address);
 }
 

@@ -21,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using checkpoint::MakeSlices;
+using net::HttpClient;
 
 constexpr uint64_t kCheckpoint = 7;
 
@@ -30,18 +31,18 @@ struct Objects {
   std::map<std::string, Bytes> by_url;
 };
 
-class FakeS3 final : public object_store::Http {
+class FakeS3 final : public HttpClient {
  public:
   explicit FakeS3(Objects& objects) : objects_(objects) {}
-  Result<object_store::HttpReply> Do(const object_store::HttpRequest& request) override {
+  Result<HttpClient::Reply> Do(const HttpClient::Request& request) override {
     std::lock_guard lock(objects_.mutex);
     if (request.method == "PUT") {
       objects_.by_url[request.url].assign(request.body.begin(), request.body.end());
-      return object_store::HttpReply{.status = 200, .headers = {}, .body = {}};
+      return HttpClient::Reply{.status = 200, .headers = {}, .body = {}};
     }
     const auto at = objects_.by_url.find(request.url);
-    if (at == objects_.by_url.end()) return object_store::HttpReply{.status = 404, .headers = {}, .body = {}};
-    object_store::HttpReply reply{.status = 200, .headers = {}, .body = {}};
+    if (at == objects_.by_url.end()) return HttpClient::Reply{.status = 404, .headers = {}, .body = {}};
+    HttpClient::Reply reply{.status = 200, .headers = {}, .body = {}};
     reply.headers.emplace_back("content-length", std::to_string(at->second.size()));
     size_t begin = 0;
     for (const auto& [name, value] : request.headers)
@@ -98,7 +99,7 @@ class ShardFilesTest : public ::testing::Test {
       if (of == "AWS_ACCESS_KEY_ID" || of == "AWS_SECRET_ACCESS_KEY") return "key";
       return of == "AWS_ENDPOINT_URL" ? std::optional<std::string>("http://store") : std::nullopt;
     };
-    options.store.make_http = [this](const object_store::HttpOptions&) {
+    options.store.make_http = [this](const HttpClient::Options&) {
       return std::make_unique<FakeS3>(objects_);
     };
     return ShardFiles::Make(joined_, options);

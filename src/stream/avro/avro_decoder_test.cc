@@ -1,101 +1,19 @@
 #include "stream/avro/avro_decoder.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
-#include <map>
-#include <mutex>
 #include <set>
-#include <thread>
 
+#include "net/http_client/testing.h"
 #include "stream/avro/testing.h"
 #include "stream/testing.h"
 
 namespace leat::stream {
 namespace {
 
-// Answers GET on a port of loopback, one connection and one request at a time.
-class HttpStub {
- public:
-  struct Reply {
-    int status = 200;
-    std::string body;
-  };
-  // The replies by paths; 404 for others.
-  explicit HttpStub(std::map<std::string, Reply> replies);
-  ~HttpStub();
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  int requests() const { return requests_; }
-  // Of the last request, with its headers.
-  std::string request() const {
-    std::lock_guard lock(mutex_);
-    return request_;
-  }
-
- private:
-  void Serve();
-  const std::map<std::string, Reply> replies_;
-  int socket_ = -1;
-  uint16_t port_ = 0;
-  std::atomic<int> requests_ = 0;
-  mutable std::mutex mutex_;
-  std::string request_;
-  std::thread thread_;
-};
-
-HttpStub::HttpStub(std::map<std::string, Reply> replies) : replies_(std::move(replies)) {
-  socket_ = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(listen(socket_, 5), 0);
-  EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  port_ = ntohs(address.sin_port);
-  thread_ = std::thread([this] { Serve(); });
-}
-
-HttpStub::~HttpStub() {
-  shutdown(socket_, SHUT_RDWR);
-  thread_.join();
-  close(socket_);
-}
-
-void HttpStub::Serve() {
-  for (;;) {
-    const int peer = accept(socket_, nullptr, nullptr);
-    if (peer < 0) return;
-    std::string text;
-    char buffer[4096];
-    while (text.find("\r\n\r\n") == text.npos) {
-      const ssize_t got = recv(peer, buffer, sizeof(buffer), 0);
-      if (got <= 0) break;
-      text.append(buffer, static_cast<size_t>(got));
-    }
-    const size_t begin = text.find(' ') + 1;
-    const auto reply = replies_.find(text.substr(begin, text.find(' ', begin) - begin));
-    const Reply found = reply == replies_.end() ? Reply{404, R"({"error_code": 40403})"} : reply->second;
-    {
-      std::lock_guard lock(mutex_);
-      request_ = text;
-    }
-    ++requests_;
-    const std::string out =
-        "HTTP/1.1 " + std::to_string(found.status) +
-        " x\r\nConnection: close\r\nContent-Length: " + std::to_string(found.body.size()) + "\r\n\r\n" +
-        found.body;
-    (void)!send(peer, out.data(), out.size(), MSG_NOSIGNAL);
-    close(peer);
-  }
-}
-
+using net::testing::HttpStub;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -302,7 +220,7 @@ TEST(AvroDecoder, GivesUpOnARegistryThatIsDown) {
 }
 
 TEST(AvroDecoder, RefusesLongReplies) {
-  HttpStub stub({{"/schemas/ids/1", {200, std::string(HttpClient::kMaxBody + 1, 'x')}}});
+  HttpStub stub({{"/schemas/ids/1", {200, std::string(HttpSchemaService::kMaxReply + 1, 'x')}}});
   const DecodedRows rows = DecodeAvro(MakeAvro("{registry: \"" + stub.url() + "\"}"), {Framed(1, "x")});
   EXPECT_THAT(ReasonsOf(rows), ElementsAre(HasSubstr("the reply has more than 4194304 bytes")));
 }

@@ -19,7 +19,7 @@ bool IsSilence(const Status& status) {
 }
 
 // {"schema": "TEXT", "schemaType": "AVRO", "references": []}; the last two are optional.
-Result<std::string> SchemaIn(const std::string& body) {
+Result<std::string> SchemaIn(std::string_view body) {
   dom::parser parser;
   dom::object reply;
   std::string_view schema, type;
@@ -38,14 +38,19 @@ Result<std::string> SchemaIn(const std::string& body) {
 
 }  // namespace
 
-HttpSchemaService::HttpSchemaService(std::string url, HttpOptions options)
-    : url_(std::move(url)), client_(std::move(options)) {}
+HttpSchemaService::HttpSchemaService(std::string url, net::HttpClient::Options options)
+    : url_(std::move(url)), client_(net::MakeHttpClient(options)) {}
 
 Result<std::string> HttpSchemaService::Get(uint32_t id, Duration timeout) {
   const std::string url = url_ + "/schemas/ids/" + std::to_string(id);
-  LEAT_ASSIGN_OR_RETURN(const HttpReply reply, client_.Get(url, timeout));
+  LEAT_ASSIGN_OR_RETURN(
+      const net::HttpClient::Reply reply,
+      client_->Do({.url = url,
+                   .headers = {{"Accept", "application/vnd.schemaregistry.v1+json, application/json"}},
+                   .timeout = timeout,
+                   .name = url}));
   if (reply.status == 200) {
-    auto schema = SchemaIn(reply.body);
+    auto schema = SchemaIn(AsText(reply.body));
     if (!schema.ok()) return schema.status().With(url);
     return schema;
   }
@@ -56,7 +61,10 @@ Result<std::string> HttpSchemaService::Get(uint32_t id, Duration timeout) {
 }
 
 Result<std::unique_ptr<SchemaService>> OpenRegistry(const RegistryOptions& options) {
-  HttpOptions http{.ca = options.ca, .certificate = options.certificate, .key = options.key};
+  net::HttpClient::Options http{.ca = options.ca,
+                                .certificate = options.certificate,
+                                .key = options.key,
+                                .max_body = HttpSchemaService::kMaxReply};
   if (options.user) {
     LEAT_ASSIGN_OR_RETURN(http.user, ReadSecretValue(*options.user));
   }

@@ -17,8 +17,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "net/http_client/http_client.h"
 #include "stream/avro/avro_settings.h"
-#include "stream/avro/http_client.h"
 
 namespace leat::stream {
 
@@ -34,12 +34,14 @@ class SchemaService {
 // The HTTP interface of Confluent's Schema Registry.
 class HttpSchemaService final : public SchemaService {
  public:
-  HttpSchemaService(std::string url, HttpOptions options);
+  static constexpr size_t kMaxReply = size_t{4} << 20;
+
+  HttpSchemaService(std::string url, net::HttpClient::Options options);
   Result<std::string> Get(uint32_t id, Duration timeout) override;
 
  private:
   const std::string url_;
-  HttpClient client_;
+  const std::unique_ptr<net::HttpClient> client_;
 };
 
 // Reads the secrets. Errors of ReadSecretValue.

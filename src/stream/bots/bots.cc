@@ -279,8 +279,7 @@ struct Bots::State {
   uint64_t produced = 0;
 };
 
-Bots::Bots(const BotsConfig& config)
-    : state_(new State{.rng = Rng(config.seed), .events = config.events, .customers = {}, .payment = {}}) {
+Bots::Bots(const BotsConfig& config) : state_(new State{.rng = Rng(config.seed), .events = config.events}) {
   state_->customers.resize(std::max(config.customers, 1u));
   for (auto& customer : state_->customers) customer = MakeCustomer(state_->rng);
 }

@@ -26,9 +26,7 @@ Result<CsvHead> ReadHead(const RowsOptions& options) {
                                                                  .csv = {.delimiter = options.delimiter},
                                                                  .header = options.header,
                                                                  .encoding = options.encoding}));
-    CsvHead own{.header = found.header,
-                .dialect = {found.delimiter.character, found.quote, found.escape},
-                .columns = {}};
+    CsvHead own{.header = found.header, .dialect = {found.delimiter.character, found.quote, found.escape}};
     for (const Column& column : found.columns) own.columns.push_back(column.name);
     if (head.columns.empty()) head = own;
     if (own.header != head.header || own.columns != head.columns || own.dialect != head.dialect) {
@@ -62,7 +60,7 @@ Result<std::string> DetectFormat(const std::string& path, const std::string& enc
 
 Result<Rows> OpenRows(const RowsOptions& options) {
   if (options.paths.empty()) return Status(Code::kInvalidArgument, "no files are named");
-  Rows rows{.format = options.format, .columns = {}, .source = nullptr, .key = nullptr};
+  Rows rows{.format = options.format, .source = nullptr, .key = nullptr};
   if (rows.format.empty()) {
     LEAT_ASSIGN_OR_RETURN(rows.format, DetectFormat(options.paths.front(), options.encoding));
   }

@@ -17,7 +17,7 @@ constexpr uint32_t kFailuresOfPair = 2;
 
 void GroupCoordinator::Join(Time now, const Member& member, uint64_t process) {
   Waiting& waiting = members_[member.node];
-  waiting = {.member = member, .process = process, .since = now, .unreachable = {}};
+  waiting = {.member = member, .process = process, .since = now};
   if (const auto at = exclusions_.find(process); at != exclusions_.end() && now < at->second.until) {
     waiting.since = at->second.until;
     waiting.unreachable = at->second.unreachable;
@@ -150,8 +150,7 @@ std::optional<uint64_t> GroupCoordinator::RestoreFailed() const {
 void GroupCoordinator::Restore(uint64_t id, std::vector<Member> members) {
   in_group_.clear();
   for (const Member& member : members) in_group_[member.node];
-  group_ =
-      Group{.id = id, .members = std::move(members), .decided = false, .step = 0, .holder = {}, .orders = {}};
+  group_ = Group{.id = id, .members = std::move(members), .decided = false, .step = 0};
   phase_ = Phase::kGathering;
   restored_ = true;
 }
@@ -211,7 +210,7 @@ void GroupCoordinator::Name(Time now, uint64_t id) {
   }
   anew_ = false;
   again_.reset();
-  group_ = Group{.id = id, .members = {}, .decided = false, .step = 0, .holder = {}, .orders = {}};
+  group_ = Group{.id = id, .decided = false, .step = 0};
   in_group_.clear();
   for (auto& [node, waiting] : members_) {
     if (waiting.since > now) continue;

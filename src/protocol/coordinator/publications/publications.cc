@@ -200,11 +200,7 @@ std::optional<Lease> Publications::GrantOf(Time now, NodeId worker, uint32_t p, 
     if (now - since < kPatience || Underway(p, begin)) continue;
     const uint64_t id = next_id();
     leases_[id] = {worker, p, begin};
-    return Lease{.id = id,
-                 .cut = cut,
-                 .missing = std::move(lacking),
-                 .assigned = {},
-                 .labels = cursors_->LabelsOf(cut)};
+    return Lease{.id = id, .cut = cut, .missing = std::move(lacking), .labels = cursors_->LabelsOf(cut)};
   }
   return std::nullopt;
 }
