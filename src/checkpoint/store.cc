@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <random>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "base/path/absolute_path.h"
 #include "base/path/plain_name.h"
 #include "checkpoint/file.h"

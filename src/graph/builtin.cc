@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "base/bytes.h"
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 
 namespace leat::graph {
 namespace {

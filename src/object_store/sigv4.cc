@@ -9,7 +9,7 @@
 #include <ctime>
 #include <span>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 
 namespace leat::object_store {
 namespace {

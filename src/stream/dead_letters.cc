@@ -14,7 +14,7 @@
 #include <fstream>
 #include <map>
 
-#include "stream/base64.h"
+#include "base/encoding/base64.h"
 
 namespace leat::stream {
 namespace {

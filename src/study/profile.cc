@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/encoding/hex.h"
 #include "base/exit_status.h"
-#include "base/hex.h"
 #include "base/json/text.h"
 #include "base/read_file.h"
 #include "base/rng.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/config/config.h"
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 
 namespace leat {
 namespace {

@@ -15,7 +15,7 @@
 #include <tuple>
 #include <variant>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "fields/codec.h"
 #include "fields/description.h"
 #include "fields/fields.h"

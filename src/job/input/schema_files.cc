@@ -5,11 +5,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/encoding/base64.h"
 #include "base/exit_status.h"
 #include "base/read_file.h"
 #include "stream/avro/avro_decoder.h"
 #include "stream/avro/avro_schema.h"
-#include "stream/base64.h"
 #include "stream/decode/decoder.h"
 
 namespace leat::job {
@@ -65,7 +65,7 @@ stream::AvroTexts AvroTextsIn(const Config& resolved) {
 void ReadDescriptor(const Config& resolved, const std::string& data, stream::Schema* schema) {
   stream::ProtobufSettings& settings = schema->protobuf;
   if (resolved.Has("descriptor")) {
-    settings.descriptor = stream::FromBase64(resolved.At("descriptor").String());
+    settings.descriptor = FromBase64(resolved.At("descriptor").String());
   } else {
     stream::UseDescriptor(ReadBytes(fs::path(data) / settings.file, kMaxDescriptor, settings.where), schema);
   }
@@ -122,7 +122,7 @@ Config WithSchemaFiles(const Config& resolved, const stream::Schema& schema) {
     all = all.With("avro", texts);
   }
   const std::string& descriptor = schema.protobuf.descriptor;
-  return descriptor.empty() ? all : all.With("descriptor", stream::ToBase64(descriptor));
+  return descriptor.empty() ? all : all.With("descriptor", ToBase64(descriptor));
 }
 
 }  // namespace leat::job

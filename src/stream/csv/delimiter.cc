@@ -5,7 +5,7 @@
 #include <iterator>
 #include <map>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "stream/decode/text_hint.h"
 #include "stream/file/command.h"
 

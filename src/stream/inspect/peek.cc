@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "base/json/text.h"
 #include "stream/decode/decoder.h"
 #include "stream/join/timed_source.h"

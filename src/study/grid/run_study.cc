@@ -11,8 +11,8 @@
 #include <sstream>
 #include <utility>
 
+#include "base/encoding/hex.h"
 #include "base/exit_status.h"
-#include "base/hex.h"
 #include "base/json/text.h"
 #include "launcher/output/output_file.h"
 #include "launcher/processes.h"
