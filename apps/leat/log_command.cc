@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/exit_status.h"
+#include "base/text.h"
 #include "commands.h"
 #include "stream/log/log.h"
 
@@ -26,9 +27,7 @@ bool Gone(const std::string& owner) {
 }
 
 std::string Mebibytes(uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-  return text;
+  return Formatted("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
 void Release(const std::string& directory, const std::string& topic, const std::string& owner) {

@@ -17,6 +17,7 @@
 
 #include "base/exit_status.h"
 #include "base/processors.h"
+#include "base/text.h"
 #include "commands.h"
 #include "hosts/hosts.h"
 #include "job/job.h"
@@ -257,11 +258,8 @@ int Advise(const AdviseArguments& a) {
   if (advice.best) {
     const auto& best = seen[advice.best->choice];
     const double ideal = 1 / costs.compute.mean * job.batch_size * best.workers;
-    char text[160];
-    std::snprintf(text, sizeof(text),
-                  "workers compute for %.0f %% of the time with links of %s; learning is not simulated",
-                  100 * std::min(1.0, best.events_per_s / ideal), a.link.c_str());
-    reason = text;
+    reason = Formatted("workers compute for %.0f %% of the time with links of %s; learning is not simulated",
+                       100 * std::min(1.0, best.events_per_s / ideal), a.link.c_str());
   }
   std::printf("%s", study::Render(advice, goal, deadline, reason).c_str());
   return advice.best ? 0 : 1;

@@ -10,6 +10,7 @@
 #include "base/json/text.h"
 #include "base/read_file.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "fields/json.h"
 
 namespace leat::study {
@@ -90,9 +91,8 @@ Result<BatchProfile> BatchOf(const Profile& profile, uint32_t size, std::string_
   const auto above = std::ranges::lower_bound(profile.batches, size, {}, &BatchProfile::size);
   if (above != profile.batches.end() && above->size == size) return *above;
   if (above == profile.batches.end() || above == profile.batches.begin()) {
-    std::string sizes;
-    for (const BatchProfile& batch : profile.batches)
-      sizes += (sizes.empty() ? "" : ", ") + std::to_string(batch.size);
+    const std::string sizes =
+        Joined(profile.batches, ", ", [](const BatchProfile& batch) { return std::to_string(batch.size); });
     return Status(Code::kInvalidArgument, std::string(name) + ": has batches of " + sizes +
                                               " events, none of " + std::to_string(size) +
                                               "; calibrate with --batch " + std::to_string(size));

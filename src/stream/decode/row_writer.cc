@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <numbers>
@@ -12,6 +11,7 @@
 
 #include "base/multiversion.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "stream/decode/canonical.h"
 #include "stream/decode/number.h"
 #include "stream/decode/utf8.h"
@@ -34,9 +34,7 @@ bool IsWholeBelow(double x, uint32_t limit) {
 }
 
 std::string NumberSpelling(double x) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", x);
-  return text;
+  return Formatted("%.9g", x);
 }
 
 }  // namespace
