@@ -27,12 +27,6 @@ struct CalibrateArguments {
   bool trusted_network = false;
 };
 
-template <class T>
-T OrThrow(Result<T> result) {
-  if (!result.ok()) Throw(result.status());
-  return std::move(result).value();
-}
-
 void Print(const study::Profile& profile, std::FILE* out) {
   std::fprintf(out, "job '%s' on %u cores of %s\n", profile.job.c_str(), profile.cores,
                profile.machine.c_str());

@@ -31,9 +31,8 @@ std::string Mebibytes(uint64_t bytes) {
 }
 
 void Release(const std::string& directory, const std::string& topic, const std::string& owner) {
-  auto source = stream::EmbeddedLog::OpenSource(directory, topic);
-  if (!source.ok()) Throw(source.status());
-  if (const Status released = (*source)->Unpin(owner); !released.ok()) Throw(released);
+  auto source = OrThrow(stream::EmbeddedLog::OpenSource(directory, topic));
+  if (const Status released = source->Unpin(owner); !released.ok()) Throw(released);
 }
 
 void Show(const std::string& directory, const stream::TopicInfo& topic, bool release) {

@@ -33,12 +33,6 @@ struct PeekOptions {
   bool json = false;
 };
 
-template <class T>
-T PeekValue(Result<T> result) {
-  if (!result.ok()) Throw(result.status());
-  return std::move(result).value();
-}
-
 stream::PeekOptions Plan(const PeekOptions& a) {
   stream::PeekOptions plan{.partition = std::nullopt, .count = a.count, .offset = std::nullopt};
   if (a.partition >= 0) plan.partition = static_cast<uint32_t>(a.partition);
@@ -73,8 +67,8 @@ std::optional<stream::Schema> ReadSchema(const PeekOptions& a) {
 int RunPeek(const PeekOptions& a) {
   const job::StreamSpec topic = ReadTopic(a.topic);
   const std::optional<stream::Schema> schema = ReadSchema(a);
-  const auto source = PeekValue(topic.Open());
-  const auto there = PeekValue(source->Ranges());
+  const auto source = OrThrow(topic.Open());
+  const auto there = OrThrow(source->Ranges());
   stream::RecordPrinter::Options look{.json = a.json, .width = ScreenWidth()};
   uint64_t records = 0;
   for (const auto& range : there) {

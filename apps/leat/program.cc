@@ -75,9 +75,7 @@ namespace {
 
 // The token for a command that cannot do without.
 std::string Token() {
-  auto token = launcher::UserToken();
-  if (!token.ok()) Throw(token.status());
-  return std::move(token).value();
+  return OrThrow(launcher::UserToken());
 }
 
 void Require(const Status& status) {

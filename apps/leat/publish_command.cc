@@ -105,14 +105,13 @@ std::unique_ptr<stream::TopicWriter> OpenWriter(const PublishOptions& a, const j
   const Status made = topic.Create(a.partitions);
   // Those who may not make topics may write to one that exists.
   if (!made.ok() && made.code() != Code::kPermissionDenied) Throw(made);
-  auto writer = topic.OpenWriter();
-  if (!writer.ok()) Throw(writer.status());
-  if (a.partitions > 0 && (*writer)->partitions() != a.partitions) {
-    throw std::invalid_argument(topic.Describe() + " has " + std::to_string((*writer)->partitions()) +
+  auto writer = OrThrow(topic.OpenWriter());
+  if (a.partitions > 0 && writer->partitions() != a.partitions) {
+    throw std::invalid_argument(topic.Describe() + " has " + std::to_string(writer->partitions()) +
                                 " partitions, not " + std::to_string(a.partitions) +
                                 "; go without --partitions");
   }
-  return std::move(*writer);
+  return writer;
 }
 
 void Explain(const PublishOptions& a, const stream::Rows& rows) {

@@ -51,12 +51,6 @@ struct StudyArguments {
   bool json = false;
 };
 
-template <class T>
-T StudyOrThrow(Result<T> result) {
-  if (!result.ok()) Throw(result.status());
-  return std::move(result).value();
-}
-
 double AvailableMemory() {
   std::ifstream in("/proc/meminfo");
   for (std::string word; in >> word;) {
@@ -98,7 +92,7 @@ study::JobFacts FactsOf(const study::StudyFile& study, const StudyArguments& a) 
     const job::Job job = job::Job::Load({.text = study::JobOf(study, point)}, {.data = a.data});
     if (facts.batch_s.contains(point.batch)) continue;
     if (profile != nullptr) {
-      facts.batch_s[point.batch] = StudyOrThrow(study::CostsOf(*profile, job, a.profile)).compute.mean;
+      facts.batch_s[point.batch] = OrThrow(study::CostsOf(*profile, job, a.profile)).compute.mean;
     } else if (!study.compute.empty()) {
       facts.batch_s[point.batch] = sim::ParseDistribution(study.compute).mean;
     } else {
@@ -145,7 +139,7 @@ int Study(const StudyArguments& a) {
   // Namespaces have to be entered before there are threads.
   if (slow_links && !a.simulated && !a.plan_only) run.plan.on_hosts = hosts::EnterNamespaces().ok();
   run.facts = FactsOf(study, a);
-  std::vector<study::PlannedPoint> plan = StudyOrThrow(study::MakePlan(study, run.plan, run.facts));
+  std::vector<study::PlannedPoint> plan = OrThrow(study::MakePlan(study, run.plan, run.facts));
   study::FindDone(study, run, &plan);
   std::FILE* const out = a.json ? stderr : stdout;
   std::fprintf(out, "%s", study::Render(study, plan, run.plan.cores).c_str());
@@ -214,7 +208,7 @@ int Advise(const AdviseArguments& a) {
     costs.compute = batch.compute();
     costs.first_gradient = batch.first_gradient;
   } else {
-    costs = StudyOrThrow(study::CostsOf(study::ReadProfile(a.profile), job, a.profile));
+    costs = OrThrow(study::CostsOf(study::ReadProfile(a.profile), job, a.profile));
   }
   study::SimulationSettings settings;
   settings.link = {.bytes_per_s = sim::ParseBandwidth(a.link), .latency = sim::ParseDuration(a.latency)};

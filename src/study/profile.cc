@@ -72,11 +72,8 @@ Result<Profile> ParseProfile(std::string_view text, std::string_view name) {
 }
 
 Profile ReadProfile(const std::string& file) {
-  const auto text = ReadFirstBytes(file, kMaxBytes + 1);
-  ThrowIfError(text.status());
-  Result<Profile> profile = ParseProfile(*text, file);
-  ThrowIfError(profile.status());
-  return std::move(profile).value();
+  const auto text = OrThrow(ReadFirstBytes(file, kMaxBytes + 1));
+  return OrThrow(ParseProfile(text, file));
 }
 
 Status CheckProfile(const Profile& profile, const job::Job& job, std::string_view name) {

@@ -34,9 +34,7 @@ Result<std::string> AbsolutePath(const std::string& path) {
 }
 
 std::string AbsolutePathOrThrow(const std::string& path) {
-  auto absolute = AbsolutePath(path);
-  ThrowIfError(absolute.status());
-  return std::move(absolute).value();
+  return OrThrow(AbsolutePath(path));
 }
 
 }  // namespace leat
