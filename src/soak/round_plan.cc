@@ -131,41 +131,11 @@ std::string SecondsText(Duration d) {
 }  // namespace
 
 std::string_view Name(Part part) {
-  switch (part) {
-    case Part::kWorker:
-      return "worker";
-    case Part::kServer:
-      return "server";
-    case Part::kCoordinator:
-      return "coordinator";
-    case Part::kAll:
-      return "all";
-  }
-  return "unknown";
+  return fields::NameOf(part);
 }
 
 std::string_view Name(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kKill:
-      return "killed";
-    case FaultKind::kStop:
-      return "stopped";
-    case FaultKind::kCut:
-      return "cut off";
-    case FaultKind::kFullDisk:
-      return "full disk";
-    case FaultKind::kReplace:
-      return "replaced";
-    case FaultKind::kJoin:
-      return "joins";
-    case FaultKind::kTakeOver:
-      return "overtaken";
-    case FaultKind::kRolling:
-      return "rolling restart";
-    case FaultKind::kDie:
-      return "dies";
-  }
-  return "unknown";
+  return fields::NameOf(kind);
 }
 
 std::string RoundFault::Describe() const {

@@ -29,25 +29,7 @@ std::string Percent(double share) {
 }  // namespace
 
 std::string_view Name(Factor factor) {
-  switch (factor) {
-    case Factor::kInput:
-      return "input";
-    case Factor::kServerLink:
-      return "server link";
-    case Factor::kServerCpu:
-      return "server cpu";
-    case Factor::kWorkerLink:
-      return "worker link";
-    case Factor::kSlowestWorker:
-      return "slowest worker";
-    case Factor::kStaleness:
-      return "staleness";
-    case Factor::kBatch:
-      return "batch";
-    case Factor::kModel:
-      return "model";
-  }
-  return "unknown";
+  return fields::NameOf(factor);
 }
 
 std::string Explain(Factor factor, const SeriesPoint& point) {

@@ -277,30 +277,6 @@ Resources operator*(uint32_t count, const Resources& each) {
   return {count * each.millicores, count * each.memory};
 }
 
-const Resources& RoleResources::of(ProcessRole role) const {
-  switch (role) {
-    case ProcessRole::kCoordinator:
-      return coordinator;
-    case ProcessRole::kServer:
-      return server;
-    case ProcessRole::kWorker:
-      break;
-  }
-  return worker;
-}
-
-const std::string& HostClasses::of(ProcessRole role) const {
-  switch (role) {
-    case ProcessRole::kCoordinator:
-      return coordinator;
-    case ProcessRole::kServer:
-      return server;
-    case ProcessRole::kWorker:
-      break;
-  }
-  return worker;
-}
-
 uint32_t JobDemand::Count(ProcessRole role) const {
   return static_cast<uint32_t>(std::ranges::count(processes, role, &PlacedProcess::role));
 }
