@@ -7,12 +7,10 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <string_view>
 #include <thread>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "job/bucket.h"
 
 #include <stdexcept>
-#include <utility>
 
 #include "base/exit_status.h"
 #include "checkpoint/bucket/bucket.h"

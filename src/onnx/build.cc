@@ -1,6 +1,5 @@
 #include "onnx/build.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "base/text.h"

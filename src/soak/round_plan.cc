@@ -1,7 +1,6 @@
 #include "soak/round_plan.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "base/rng.h"
 #include "base/text.h"

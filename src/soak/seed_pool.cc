@@ -15,7 +15,6 @@
 #include <cstring>
 #include <exception>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 #include "base/text.h"

@@ -1,7 +1,6 @@
 #include "study/advice.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 

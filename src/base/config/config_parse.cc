@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <stdexcept>
 #include <utility>
 
 #include "base/config/config_node.h"

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "base/exit_status.h"
 

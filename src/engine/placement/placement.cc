@@ -1,7 +1,6 @@
 #include "engine/placement/placement.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>

@@ -1,7 +1,6 @@
 #include "job/input/readable.h"
 
 #include <algorithm>
-#include <memory>
 #include <stdexcept>
 #include <string>
 

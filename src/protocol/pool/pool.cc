@@ -1,7 +1,6 @@
 #include "protocol/pool/pool.h"
 
 #include <algorithm>
-#include <cmath>
 #include <ranges>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "protocol/pool/scheduler.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>

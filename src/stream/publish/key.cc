@@ -3,7 +3,6 @@
 #include <librdkafka/rdkafka.h>
 #include <simdjson.h>
 
-#include <utility>
 #include <vector>
 
 #include "base/text.h"
