@@ -3,7 +3,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "base/exit_status.h"
 #include "commands.h"
@@ -26,12 +25,6 @@ struct CalibrateArguments {
   std::string security;
   bool trusted_network = false;
 };
-
-template <class T>
-T OrThrow(Result<T> result) {
-  if (!result.ok()) Throw(result.status());
-  return std::move(result).value();
-}
 
 void Print(const study::Profile& profile, std::FILE* out) {
   std::fprintf(out, "job '%s' on %u cores of %s\n", profile.job.c_str(), profile.cores,

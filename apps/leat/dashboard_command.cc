@@ -34,19 +34,13 @@ struct DashboardOptions {
   bool trusted_network = false;
 };
 
-template <class T>
-T ValueOr(Result<T> result) {
-  if (!result.ok()) Throw(result.status());
-  return std::move(*result);
-}
-
 int ShowLink(const DashboardOptions& a) {
   if (a.coordinator.empty())
     throw std::invalid_argument("dashboard --link needs --coordinator, the address of the running job");
-  const launcher::Security security = ValueOr(launcher::UserSecurity(a.security, a.trusted_network));
-  const std::string token = ValueOr(launcher::UserToken());
+  const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
+  const std::string token = OrThrow(launcher::UserToken());
   auto client = control::ControlClient::Make(a.coordinator, token, security.tls);
-  const auto reply = ValueOr(client->Call(protocol::StatusRequest{}, std::chrono::seconds(5)));
+  const auto reply = OrThrow(client->Call(protocol::StatusRequest{}, std::chrono::seconds(5)));
   const auto* status = std::get_if<protocol::StatusReply>(&reply);
   const auto json = ParsedJson(status != nullptr ? status->json : "");
   const std::string address = json.is_object() ? json.value("dashboard", "") : "";
@@ -60,7 +54,7 @@ int ShowLink(const DashboardOptions& a) {
 // Serves the page from the job's directory. If the job still runs, the page follows it.
 int ServeDashboard(const DashboardOptions& a) {
   launcher::BlockSignals();
-  const launcher::Security security = ValueOr(launcher::UserSecurity(a.security, a.trusted_network));
+  const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
   observe::HistoryReader reader(a.directory);
   if (const auto read = reader.Update(); !read.ok()) {
     if (read.status().code() != Code::kDataLoss || reader.history().empty())

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json/text.h"
+#include "base/text.h"
 #include "commands.h"
 #include "engine/devices/devices.h"
 #include "engine/placement/costs.h"
@@ -18,9 +19,7 @@ std::string MemoryText(uint64_t bytes) {
   double value = static_cast<double>(bytes);
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, value < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", value, units[unit]);
-  return bytes == 0 ? "unknown" : text;
+  return bytes == 0 ? "unknown" : Formatted("%.*f %s", value < 10 && unit > 0 ? 1 : 0, value, units[unit]);
 }
 
 std::string Describe(const engine::Cache& cache) {
@@ -33,8 +32,7 @@ void PrintTable(const engine::Machine& machine, const std::vector<engine::Rates>
   std::printf("%s, %d %s, %s%s, %s of memory\n", machine.model.empty() ? "processor" : machine.model.c_str(),
               machine.threads, machine.threads == 1 ? "core" : "cores", machine.simd.c_str(),
               machine.bf16 ? ", bf16" : "", MemoryText(machine.memory_bytes).c_str());
-  std::string caches;
-  for (const engine::Cache& cache : machine.caches) caches += (caches.empty() ? "" : ", ") + Describe(cache);
+  const std::string caches = Joined(machine.caches, ", ", Describe);
   if (!caches.empty()) std::printf("caches: %s\n", caches.c_str());
   std::printf("\n%-8s %-12s %7s %5s %10s %14s %12s %12s %9s\n", "device", "cores", "threads", "node",
               "memory", "GFLOP/s a core", "cache GB/s", "memory GB/s", "wake µs");

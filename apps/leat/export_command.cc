@@ -23,30 +23,24 @@ struct ExportOptions {
   int64_t batch = 0;
 };
 
-template <class T>
-T RequireValue(Result<T> result) {
-  if (!result.ok()) Throw(result.status());
-  return std::move(result).value();
-}
-
 job::Exported ExportCheckpoint(const ExportOptions& a) {
   job::JobSource source;
   source.resume = a.directory;
   job::JobOverrides overrides;
   overrides.data = a.data;
-  return RequireValue(job::ExportOnnx(job::Job::Load(source, overrides), a.batch));
+  return OrThrow(job::ExportOnnx(job::Job::Load(source, overrides), a.batch));
 }
 
 job::Exported ExportRunning(const ExportOptions& a) {
   // For a transfer of some GB.
   constexpr Duration kDeadline = std::chrono::minutes(2);
-  const auto security = RequireValue(launcher::UserSecurity(a.security, a.trusted_network));
+  const auto security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
   roles::RoleOptions options;
   options.coordinator_client.coordinator = a.coordinator;
-  options.coordinator_client.token = RequireValue(launcher::UserToken());
+  options.coordinator_client.token = OrThrow(launcher::UserToken());
   options.coordinator_client.tls = security.tls;
   options.coordinator_client.data = a.data;
-  const auto fetched = RequireValue(roles::FetchValues(options, kDeadline));
+  const auto fetched = OrThrow(roles::FetchValues(options, kDeadline));
   return {job::OnnxOf(fetched.job, fetched.variables, a.batch), ""};
 }
 
@@ -82,7 +76,7 @@ void AddExportCommand(CLI::App& app, int* result) {
       throw std::invalid_argument("export needs --directory, or --coordinator for a running job");
     const job::Exported exported = a->coordinator.empty() ? ExportCheckpoint(*a) : ExportRunning(*a);
     if (!exported.warning.empty()) std::fprintf(stderr, "leat: warning: %s\n", exported.warning.c_str());
-    launcher::OutputFile file = RequireValue(launcher::OutputFile::Open(a->to));
+    launcher::OutputFile file = OrThrow(launcher::OutputFile::Open(a->to));
     Status written = file.Write(exported.file);
     if (written.ok()) written = file.Close();
     ThrowIfError(written);

@@ -10,6 +10,7 @@
 
 #include "base/exit_status.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "commands.h"
 #include "engine/lower.h"
 #include "job/job.h"
@@ -99,8 +100,7 @@ std::vector<engine::StepTime> Profile(engine::Plan* plan) {
 }
 
 void PrintPlan(engine::Plan* plan) {
-  std::string devices;
-  for (const std::string& device : plan->devices()) devices += (devices.empty() ? "" : ", ") + device;
+  const std::string devices = Joined(plan->devices());
   std::printf("plan: %zu kernels on %s, %d %s; arena %.1f KiB, largest live set %.1f KiB\n", plan->steps(),
               devices.c_str(), plan->threads(), plan->threads() == 1 ? "thread" : "threads",
               static_cast<double>(plan->arena_bytes()) / 1024,

@@ -23,10 +23,9 @@ int Health(const HealthOptions& a) {
   if (a.address.empty())
     throw std::invalid_argument(
         "health needs the address of a role's --metrics, HOST:PORT, or $LEAT_METRICS");
-  const auto security = launcher::UserSecurity(a.security, false);
-  if (!security.ok()) Throw(security.status());
+  const auto security = OrThrow(launcher::UserSecurity(a.security, false));
   const Status alive = observe::Probe(
-      {.address = a.address, .path = a.ready ? "/readyz" : "/healthz", .tls = security->tls != nullptr});
+      {.address = a.address, .path = a.ready ? "/readyz" : "/healthz", .tls = security.tls != nullptr});
   if (alive.code() == Code::kInvalidArgument) Throw(alive);
   if (alive.ok()) return ExitStatus::kDone;
   std::fprintf(stderr, "leat: %s\n", alive.message().c_str());

@@ -45,9 +45,7 @@ KafkaDemo::KafkaDemo(const std::string& brokers) {
   launcher::BlockSignals();
   std::string address = brokers, tool;
   if (brokers.empty()) {
-    auto found = launcher::FindBrokerTool();
-    if (!found.ok()) Throw(found.status());
-    tool = *found;
+    tool = OrThrow(launcher::FindBrokerTool());
   }
   folder_ = MakeFolder();
   if (brokers.empty()) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/exit_status.h"
+#include "base/text.h"
 #include "commands.h"
 #include "stream/log/log.h"
 
@@ -26,15 +27,12 @@ bool Gone(const std::string& owner) {
 }
 
 std::string Mebibytes(uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-  return text;
+  return Formatted("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
 void Release(const std::string& directory, const std::string& topic, const std::string& owner) {
-  auto source = stream::EmbeddedLog::OpenSource(directory, topic);
-  if (!source.ok()) Throw(source.status());
-  if (const Status released = (*source)->Unpin(owner); !released.ok()) Throw(released);
+  auto source = OrThrow(stream::EmbeddedLog::OpenSource(directory, topic));
+  if (const Status released = source->Unpin(owner); !released.ok()) Throw(released);
 }
 
 void Show(const std::string& directory, const stream::TopicInfo& topic, bool release) {

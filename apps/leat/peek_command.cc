@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "base/exit_status.h"
+#include "base/text.h"
 #include "commands.h"
 #include "job/model/model_section.h"
 #include "report/grouped.h"
@@ -33,23 +33,14 @@ struct PeekOptions {
   bool json = false;
 };
 
-template <class T>
-T PeekValue(Result<T> result) {
-  if (!result.ok()) Throw(result.status());
-  return std::move(result).value();
-}
-
 stream::PeekOptions Plan(const PeekOptions& a) {
   stream::PeekOptions plan{.partition = std::nullopt, .count = a.count, .offset = std::nullopt};
   if (a.partition >= 0) plan.partition = static_cast<uint32_t>(a.partition);
   plan.latest = a.offset == "latest";
   if (a.offset.empty() || a.offset == "earliest" || plan.latest) return plan;
-  uint64_t offset = 0;
-  const char* end = a.offset.data() + a.offset.size();
-  if (const auto read = std::from_chars(a.offset.data(), end, offset);
-      read.ec != std::errc() || read.ptr != end)
+  plan.offset = ToNumber<uint64_t>(a.offset);
+  if (!plan.offset)
     throw std::invalid_argument("--offset is '" + a.offset + "'; it is a number, earliest or latest");
-  plan.offset = offset;
   return plan;
 }
 
@@ -76,8 +67,8 @@ std::optional<stream::Schema> ReadSchema(const PeekOptions& a) {
 int RunPeek(const PeekOptions& a) {
   const job::StreamSpec topic = ReadTopic(a.topic);
   const std::optional<stream::Schema> schema = ReadSchema(a);
-  const auto source = PeekValue(topic.Open());
-  const auto there = PeekValue(source->Ranges());
+  const auto source = OrThrow(topic.Open());
+  const auto there = OrThrow(source->Ranges());
   stream::RecordPrinter::Options look{.json = a.json, .width = ScreenWidth()};
   uint64_t records = 0;
   for (const auto& range : there) {
@@ -87,8 +78,8 @@ int RunPeek(const PeekOptions& a) {
   auto plan = stream::PlanPeek(there, Plan(a));
   if (!plan.ok()) throw std::invalid_argument(topic.Describe() + ": " + plan.status().message());
   if (!a.json) {
-    std::printf("%s: %zu partition%s, %s records\n%s", topic.Describe().c_str(), there.size(),
-                there.size() == 1 ? "" : "s", report::Grouped(records).c_str(), plan->empty() ? "" : "\n");
+    std::printf("%s: %s, %s records\n%s", topic.Describe().c_str(), Plural(there.size(), "partition").c_str(),
+                report::Grouped(records).c_str(), plan->empty() ? "" : "\n");
   }
   stream::RecordPrinter printer(schema ? &*schema : nullptr, look);
   stream::RecordBatch batch;

@@ -26,10 +26,8 @@ void AddPlaceOptions(CLI::App* command, topology::PlaceSettings* options) {
 }
 
 topology::HostPlace PlaceOfProcess(const topology::PlaceSettings& options) {
-  auto place = topology::MakeHostPlace(
-      options, {Variable("LEAT_SITE"), Variable("LEAT_ZONE"), Variable("LEAT_CLASS")});
-  if (!place.ok()) Throw(place.status());
-  return std::move(*place);
+  return OrThrow(topology::MakeHostPlace(
+      options, {Variable("LEAT_SITE"), Variable("LEAT_ZONE"), Variable("LEAT_CLASS")}));
 }
 
 }  // namespace leat

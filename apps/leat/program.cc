@@ -15,7 +15,6 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -83,9 +82,7 @@ namespace {
 
 // The token for a command that cannot do without.
 std::string Token() {
-  auto token = launcher::UserToken();
-  if (!token.ok()) Throw(token.status());
-  return std::move(token).value();
+  return OrThrow(launcher::UserToken());
 }
 
 void Require(const Status& status) {

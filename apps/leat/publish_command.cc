@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/exit_status.h"
+#include "base/text.h"
 #include "commands.h"
 #include "launcher/signals.h"
 #include "report/grouped.h"
@@ -36,13 +37,8 @@ struct PublishOptions {
 };
 
 std::string BytesText(uint64_t bytes) {
-  char text[32];
-  if (bytes < 1'000'000) {
-    std::snprintf(text, sizeof(text), "%.1f kB", static_cast<double>(bytes) / 1e3);
-  } else {
-    std::snprintf(text, sizeof(text), "%.1f MB", static_cast<double>(bytes) / 1e6);
-  }
-  return text;
+  return bytes < 1'000'000 ? Formatted("%.1f kB", static_cast<double>(bytes) / 1e3)
+                           : Formatted("%.1f MB", static_cast<double>(bytes) / 1e6);
 }
 
 // Ctrl-C, once; the second time the process ends.
@@ -109,20 +105,18 @@ std::unique_ptr<stream::TopicWriter> OpenWriter(const PublishOptions& a, const j
   const Status made = topic.Create(a.partitions);
   // Those who may not make topics may write to one that exists.
   if (!made.ok() && made.code() != Code::kPermissionDenied) Throw(made);
-  auto writer = topic.OpenWriter();
-  if (!writer.ok()) Throw(writer.status());
-  if (a.partitions > 0 && (*writer)->partitions() != a.partitions) {
-    throw std::invalid_argument(topic.Describe() + " has " + std::to_string((*writer)->partitions()) +
+  auto writer = OrThrow(topic.OpenWriter());
+  if (a.partitions > 0 && writer->partitions() != a.partitions) {
+    throw std::invalid_argument(topic.Describe() + " has " + std::to_string(writer->partitions()) +
                                 " partitions, not " + std::to_string(a.partitions) +
                                 "; go without --partitions");
   }
-  return std::move(*writer);
+  return writer;
 }
 
 void Explain(const PublishOptions& a, const stream::Rows& rows) {
   if (rows.columns.empty()) return;
-  std::string names;
-  for (const std::string& name : rows.columns) names += (names.empty() ? "" : ", ") + name;
+  const std::string names = Joined(rows.columns);
   std::fprintf(stderr, "%s: the header is not published; for the job's schema: columns: [%s]\n",
                a.rows.paths.front().c_str(), names.c_str());
 }

@@ -56,12 +56,6 @@ Duration Milliseconds(double ms) {
   return FromSeconds(ms / 1000);
 }
 
-template <class T>
-T ServeValue(Result<T> result) {
-  if (!result.ok()) Throw(result.status());
-  return std::move(*result);
-}
-
 void RequireServe(const Status& status) {
   ThrowIfError(status);
 }
@@ -83,7 +77,7 @@ Door DoorOf(const ServeOptions& a, const launcher::Security& security) {
     door.key = security.folder + "/key.pem";
   }
   if (door.certificate.empty()) RequireServe(launcher::CheckListen(security, a.listen));
-  if (!a.tokens.empty()) door.tokens = ServeValue(serve::Tokens::Load(a.tokens));
+  if (!a.tokens.empty()) door.tokens = OrThrow(serve::Tokens::Load(a.tokens));
   // Beyond this host, somebody has to be kept out.
   const bool beyond = !launcher::CheckListen({}, a.listen).ok();
   // On this host everyone may ask, but for a page from elsewhere that a browser shows here. Other networks
@@ -218,13 +212,13 @@ class Server {
   }
 
   void Listen(const std::string& of) {
-    server_ = ServeValue(serve::HttpServer::Start({.address = a_.listen,
-                                                   .threads = a_.threads,
-                                                   .certificate = door_.certificate,
-                                                   .key = door_.key,
-                                                   .own_names = door_.names,
-                                                   .max_body = a_.max_body},
-                                                  service_, registry()));
+    server_ = OrThrow(serve::HttpServer::Start({.address = a_.listen,
+                                                .threads = a_.threads,
+                                                .certificate = door_.certificate,
+                                                .key = door_.key,
+                                                .own_names = door_.names,
+                                                .max_body = a_.max_body},
+                                               service_, registry()));
     spdlog::info("predictions by {} at {}://{}", of, https_ ? "https" : "http", server_->address());
     if (a_.ready_fd < 0) return;
     const std::string line = server_->address() + "\n";
@@ -298,7 +292,7 @@ int ServePredictions(const ServeOptions& a) {
   }
   launcher::BlockSignals();
   AllowDescriptors();
-  const launcher::Security security = ServeValue(launcher::UserSecurity(a.security, a.trusted_network));
+  const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
   RequireServe(Server(a, security).Run());
   return 0;
 }

@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "base/json/text.h"
 #include "base/processors.h"
+#include "base/text.h"
 #include "report/grouped.h"
 #include "sim/fault_job.h"
 #include "soak/seed_pool.h"
@@ -65,14 +66,9 @@ std::string RunSeed(uint64_t seed, bool in_words) {
   return JsonText(json);
 }
 
-std::string TimeText(double seconds) {
-  char text[64];
-  if (seconds < 60) {
-    std::snprintf(text, sizeof text, "%.0f s", seconds);
-  } else {
-    std::snprintf(text, sizeof text, "%.0f min %02.0f s", std::floor(seconds / 60), std::fmod(seconds, 60));
-  }
-  return text;
+std::string TimeLeft(double seconds) {
+  return seconds < 60 ? Formatted("%.0f s", seconds)
+                      : Formatted("%.0f min %02.0f s", std::floor(seconds / 60), std::fmod(seconds, 60));
 }
 
 class FaultReport {
@@ -107,7 +103,7 @@ class FaultReport {
     const double rate = static_cast<double>(done_) / now;
     const double left = rate > 0 ? static_cast<double>(a_.seeds - done_) / rate : 0;
     std::fprintf(stderr, "%s  %s of %s seeds, %.1f/s, %s left, %zu failed%s", terminal_ ? "\r\033[K" : "",
-                 Grouped(done_).c_str(), Grouped(a_.seeds).c_str(), rate, TimeText(left).c_str(),
+                 Grouped(done_).c_str(), Grouped(a_.seeds).c_str(), rate, TimeLeft(left).c_str(),
                  failed_.size(), terminal_ ? "" : "\n");
   }
 
@@ -131,9 +127,7 @@ class FaultReport {
       std::ranges::replace(words, '_', ' ');
       row(words.c_str(), Grouped(count.get<uint64_t>()));
     }
-    char time[128];
-    std::snprintf(time, sizeof time, "%.1f s, %.1f seeds/s, %.0f s of virtual time", took, rate, virtual_s_);
-    row("time", time);
+    row("time", Formatted("%.1f s, %.1f seeds/s, %.0f s of virtual time", took, rate, virtual_s_));
     if (a_.seeds == 1) row("digest", last_digest_);
     if (a_.json) {
       Json json = {{"seeds", a_.seeds},     {"first_seed", a_.first_seed}, {"lost", lost_},

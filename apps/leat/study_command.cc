@@ -12,11 +12,11 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/exit_status.h"
 #include "base/processors.h"
+#include "base/text.h"
 #include "commands.h"
 #include "hosts/hosts.h"
 #include "job/job.h"
@@ -49,12 +49,6 @@ struct StudyArguments {
   bool plan_only = false;
   bool json = false;
 };
-
-template <class T>
-T StudyOrThrow(Result<T> result) {
-  if (!result.ok()) Throw(result.status());
-  return std::move(result).value();
-}
 
 double AvailableMemory() {
   std::ifstream in("/proc/meminfo");
@@ -97,7 +91,7 @@ study::JobFacts FactsOf(const study::StudyFile& study, const StudyArguments& a) 
     const job::Job job = job::Job::Load({.text = study::JobOf(study, point)}, {.data = a.data});
     if (facts.batch_s.contains(point.batch)) continue;
     if (profile != nullptr) {
-      facts.batch_s[point.batch] = StudyOrThrow(study::CostsOf(*profile, job, a.profile)).compute.mean;
+      facts.batch_s[point.batch] = OrThrow(study::CostsOf(*profile, job, a.profile)).compute.mean;
     } else if (!study.compute.empty()) {
       facts.batch_s[point.batch] = sim::ParseDistribution(study.compute).mean;
     } else {
@@ -144,7 +138,7 @@ int Study(const StudyArguments& a) {
   // Namespaces have to be entered before there are threads.
   if (slow_links && !a.simulated && !a.plan_only) run.plan.on_hosts = hosts::EnterNamespaces().ok();
   run.facts = FactsOf(study, a);
-  std::vector<study::PlannedPoint> plan = StudyOrThrow(study::MakePlan(study, run.plan, run.facts));
+  std::vector<study::PlannedPoint> plan = OrThrow(study::MakePlan(study, run.plan, run.facts));
   study::FindDone(study, run, &plan);
   std::FILE* const out = a.json ? stderr : stdout;
   std::fprintf(out, "%s", study::Render(study, plan, run.plan.cores).c_str());
@@ -213,7 +207,7 @@ int Advise(const AdviseArguments& a) {
     costs.compute = batch.compute();
     costs.first_gradient = batch.first_gradient;
   } else {
-    costs = StudyOrThrow(study::CostsOf(study::ReadProfile(a.profile), job, a.profile));
+    costs = OrThrow(study::CostsOf(study::ReadProfile(a.profile), job, a.profile));
   }
   study::SimulationSettings settings;
   settings.link = {.bytes_per_s = sim::ParseBandwidth(a.link), .latency = sim::ParseDuration(a.latency)};
@@ -257,11 +251,8 @@ int Advise(const AdviseArguments& a) {
   if (advice.best) {
     const auto& best = seen[advice.best->choice];
     const double ideal = 1 / costs.compute.mean * job.batch_size * best.workers;
-    char text[160];
-    std::snprintf(text, sizeof(text),
-                  "workers compute for %.0f %% of the time with links of %s; learning is not simulated",
-                  100 * std::min(1.0, best.events_per_s / ideal), a.link.c_str());
-    reason = text;
+    reason = Formatted("workers compute for %.0f %% of the time with links of %s; learning is not simulated",
+                       100 * std::min(1.0, best.events_per_s / ideal), a.link.c_str());
   }
   std::printf("%s", study::Render(advice, goal, deadline, reason).c_str());
   return advice.best ? 0 : 1;

@@ -1,7 +1,6 @@
 #include "topic_options.h"
 
 #include <stdexcept>
-#include <utility>
 
 #include "job/job.h"
 #include "stream/kafka/kafka_client.h"

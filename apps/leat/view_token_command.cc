@@ -12,9 +12,8 @@ void AddViewTokenCommand(CLI::App& app, int* result) {
   auto* command =
       app.add_subcommand("view-token", "show the token with which Prometheus and others may look at jobs");
   command->callback([result] {
-    const auto token = launcher::UserToken();
-    if (!token.ok()) Throw(token.status());
-    std::printf("%s\n", observe::ViewToken(*token).c_str());
+    const auto token = OrThrow(launcher::UserToken());
+    std::printf("%s\n", observe::ViewToken(token).c_str());
     *result = 0;
   });
 }

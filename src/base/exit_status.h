@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <stdexcept>
+#include <utility>
 
 #include "base/status.h"
 
@@ -50,6 +51,11 @@ class StatusError : public std::runtime_error {
 [[noreturn]] void Throw(const Status& status);
 inline void ThrowIfError(const Status& status) {
   if (!status.ok()) Throw(status);
+}
+template <class T>
+T OrThrow(Result<T> result) {
+  ThrowIfError(result.status());
+  return std::move(result).value();
 }
 // The other way round. Lack of memory, threads, descriptors and disk is kResourceExhausted; an exception of
 // unknown kind is kInternal.

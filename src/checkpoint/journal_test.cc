@@ -7,7 +7,7 @@
 #include <csignal>
 #include <limits>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "checkpoint/random/testing.h"
 #include "checkpoint/testing.h"
 #include "fields/codec.h"

@@ -1,6 +1,6 @@
 #include "checkpoint/manifest.h"
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "checkpoint/document.h"
 
 namespace leat::checkpoint {

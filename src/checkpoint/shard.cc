@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/check.h"
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "checkpoint/file.h"
 #include "checkpoint/running_checksum.h"
 #include "checkpoint/safetensors.h"

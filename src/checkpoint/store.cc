@@ -9,14 +9,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <random>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "base/path/absolute_path.h"
 #include "base/path/plain_name.h"
+#include "base/text.h"
 #include "checkpoint/file.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/manifest.h"
@@ -39,9 +39,7 @@ constexpr uint64_t kMaxManifest = 256 << 20;
 constexpr uint64_t kJournalRoom = 1 << 20;  // a checkpoint leaves this much to the journal
 
 std::string DirectoryName(uint64_t id) {
-  char text[48];
-  std::snprintf(text, sizeof(text), "checkpoint-%06llu", static_cast<unsigned long long>(id));
-  return text;
+  return Formatted("checkpoint-%06llu", static_cast<unsigned long long>(id));
 }
 
 // The first line of job.yaml, a comment in YAML.
@@ -54,11 +52,8 @@ std::string JobChecksum(std::string_view yaml) {
 // The id of "checkpoint-000007".
 std::optional<uint64_t> IdOf(const std::string& name) {
   if (!name.starts_with(kDirectoryPrefix)) return std::nullopt;
-  uint64_t id = 0;
-  const char* last = name.data() + name.size();
-  const auto [end, error] = std::from_chars(name.data() + kDirectoryPrefix.size(), last, id);
-  if (error != std::errc() || end != last || DirectoryName(id) != name) return std::nullopt;
-  return id;
+  const auto id = ToNumber<uint64_t>(name.substr(kDirectoryPrefix.size()));
+  return id && DirectoryName(*id) == name ? id : std::nullopt;
 }
 
 // Ids of all names that end in `suffix`, ascending.
@@ -389,17 +384,15 @@ Result<Number> ReadNumber(const std::string& directory, const char* name) {
   if (file.status().code() == Code::kNotFound) return Number{0};
   LEAT_RETURN_IF_ERROR(file.status());
   const std::string_view text = AsText(*file);
-  Number number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
-  if (error == std::errc() && end != text.data() + text.size() && *end == '\n' && number != 0) return number;
+  if (const auto number = ToNumber<Number>(text.substr(0, text.find('\n')), 16);
+      number.value_or(0) != 0 && text.find('\n') != text.npos)
+    return *number;
   return Status(Code::kDataLoss, path + ": is not a number");
 }
 
 Status WriteNumber(const std::string& directory, const char* name, uint64_t number, int digits) {
-  char text[24];
-  const int size =
-      std::snprintf(text, sizeof(text), "%0*llx\n", digits, static_cast<unsigned long long>(number));
-  return ReplaceFile(directory, name, AsBytes(std::string_view(text, static_cast<size_t>(size))));
+  return ReplaceFile(directory, name,
+                     AsBytes(Formatted("%0*llx\n", digits, static_cast<unsigned long long>(number))));
 }
 
 }  // namespace

@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cstdio>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "checkpoint/file.h"
 #include "checkpoint/journal.h"
 
@@ -36,11 +35,8 @@ std::optional<Entry> Parse(std::string_view name) {
       .number = 0, .over = name.ends_with(kOver), .copy = name.ends_with(kCopy), .name = std::string(name)};
   if (entry.over || entry.copy) name.remove_suffix(kOver.size());
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  const auto [end, error] =
-      std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), entry.number);
-  if (error != std::errc() || end != name.data() + name.size() || TermName(entry.number) != name)
-    return std::nullopt;
-  return entry;
+  entry.number = ToNumber<uint64_t>(name.substr(kPrefix.size())).value_or(0);
+  return TermName(entry.number) == name ? std::optional(std::move(entry)) : std::nullopt;
 }
 
 // By number, descending.
@@ -152,9 +148,7 @@ void RemoveOtherTerms(const std::string& directory, const std::string& kept) {
 }
 
 std::string TermName(uint64_t term) {
-  char text[48];
-  std::snprintf(text, sizeof(text), "term-%06llu", static_cast<unsigned long long>(term));
-  return text;
+  return Formatted("term-%06llu", static_cast<unsigned long long>(term));
 }
 
 std::string CopyName(uint64_t term) {

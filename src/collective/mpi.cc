@@ -4,20 +4,18 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <charconv>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "collective/mpi_module.h"
 #include "net/poller.h"
 #include "protocol/member/reduction.h"
@@ -414,12 +412,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
 
 std::optional<uint32_t> NumberFrom(const char* variable) {
   const char* const value = std::getenv(variable);
-  if (value == nullptr) return std::nullopt;
-  const std::string_view text = value;
-  uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return value == nullptr ? std::nullopt : ToNumber<uint32_t>(value);
 }
 
 }  // namespace

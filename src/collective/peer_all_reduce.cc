@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <string_view>
 
 #include "base/check.h"
 #include "net/address.h"

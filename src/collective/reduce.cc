@@ -1,7 +1,5 @@
 #include "collective/reduce.h"
 
-#include <algorithm>
-
 #include "base/multiversion.h"
 
 namespace leat::collective {

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "base/rng.h"
 #include "fields/files/testing.h"
 #include "protocol/random/testing.h"

@@ -1,8 +1,8 @@
 #include "engine/session.h"
 
-#include <charconv>
 #include <stdexcept>
 
+#include "base/text.h"
 #include "graph/builtin.h"
 
 namespace leat::engine {
@@ -13,9 +13,9 @@ graph::Value ValueOf(const graph::Graph& graph, const std::string& name) {
   std::optional<graph::NodeIndex> node = graph.Find(name);
   uint32_t output = 0;
   if (const size_t colon = name.rfind(':'); !node && colon != std::string::npos) {
-    const char* end = name.data() + name.size();
-    const auto [stop, error] = std::from_chars(name.data() + colon + 1, end, output);
-    if (error == std::errc() && stop == end) node = graph.Find(name.substr(0, colon));
+    const auto number = ToNumber<uint32_t>(name.substr(colon + 1));
+    if (number) node = graph.Find(name.substr(0, colon));
+    output = number.value_or(0);
   }
   if (!node || output >= graph.node(*node).outputs.size()) {
     throw std::invalid_argument("the graph has no value \"" + name + "\"");

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "fields/files/testing.h"
 #include "fields/testing.h"
 #include "stream/testing.h"

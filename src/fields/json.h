@@ -23,7 +23,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "base/json/depth.h"
 #include "base/json/text.h"
 #include "fields/fields.h"

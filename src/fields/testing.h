@@ -25,7 +25,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "base/rng.h"
 #include "fields/codec.h"
 #include "fields/fields.h"

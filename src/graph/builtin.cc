@@ -6,7 +6,8 @@
 #include <stdexcept>
 
 #include "base/bytes.h"
-#include "base/hex.h"
+#include "base/encoding/hex.h"
+#include "base/text.h"
 
 namespace leat::graph {
 namespace {
@@ -24,8 +25,7 @@ Tensor Filled(const Shape& shape, float fill) {
 
 void CheckInputCount(std::span<const TensorType> inputs, size_t count) {
   if (inputs.size() == count) return;
-  throw std::invalid_argument("takes " + std::to_string(count) + (count == 1 ? " input" : " inputs") +
-                              ", not " + std::to_string(inputs.size()));
+  throw std::invalid_argument("takes " + Plural(count, "input") + ", not " + std::to_string(inputs.size()));
 }
 
 void CheckF32(std::span<const TensorType> inputs) {
@@ -65,9 +65,7 @@ std::string Constant::attributes() const {
     const auto same = [&](float x) { return bits(x) == bits(elements[0]); };
     if (!elements.empty() && std::ranges::all_of(elements, same)) return "value=" + ToString(elements[0]);
     if (elements.size() <= kPrintedElements) {
-      std::string text;
-      for (float x : elements) text += (text.empty() ? "" : ", ") + ToString(x);
-      return "values=[" + text + "]";
+      return "values=[" + Joined(elements, ", ", [](float x) { return ToString(x); }) + "]";
     }
   }
   return "checksum=" + ToHex(Checksum({value.raw(), value.bytes()}));

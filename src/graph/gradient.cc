@@ -1,7 +1,6 @@
 #include "graph/gradient.h"
 
 #include <stdexcept>
-#include <unordered_map>
 
 #include "graph/builtin.h"
 

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <utility>
 
 namespace leat::hosts {
 namespace {

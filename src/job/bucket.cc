@@ -1,7 +1,6 @@
 #include "job/bucket.h"
 
 #include <stdexcept>
-#include <utility>
 
 #include "base/exit_status.h"
 #include "checkpoint/bucket/bucket.h"
@@ -17,9 +16,7 @@ constexpr Duration kPatienceForBytes = std::chrono::minutes(5);
 std::unique_ptr<object_store::ObjectStore> Open(const object_store::Settings& settings, Duration patience) {
   object_store::StoreOptions options;
   options.retries.deadline = patience;
-  auto store = object_store::OpenS3(settings, options);
-  if (!store.ok()) Throw(store.status());
-  return std::move(*store);
+  return OrThrow(object_store::OpenS3(settings, options));
 }
 
 }  // namespace
@@ -31,17 +28,16 @@ bool IsBucket(const std::string& resume) {
 uint64_t CheckBucket(const Job& job, bool resume) {
   if (!job.checkpoint_to) return 0;
   const auto store = Open(*job.checkpoint_to, kPatience);
-  const auto found = checkpoint::LookAtBucket(*store);
-  if (!found.ok()) Throw(found.status());
+  const auto found = OrThrow(checkpoint::LookAtBucket(*store));
   const std::string where = object_store::Location(store->settings());
   if (!resume) {
-    if (found->complete.empty()) return found->highest_term + 1;
+    if (found.complete.empty()) return found.highest_term + 1;
     throw std::invalid_argument(where + " has the checkpoints of a job already: continue it with --resume " +
                                 where + ", or name another prefix");
   }
   const auto claimed = checkpoint::NewestClaimed(job.directory);
-  if (claimed.ok() && claimed->term < found->highest_term) {
-    throw std::invalid_argument(where + ": a coordinator of term " + std::to_string(found->highest_term) +
+  if (claimed.ok() && claimed->term < found.highest_term) {
+    throw std::invalid_argument(where + ": a coordinator of term " + std::to_string(found.highest_term) +
                                 " has gone on with the job, which " + job.directory +
                                 " has only up to term " + std::to_string(claimed->term) +
                                 "; resume it with --resume " + where);

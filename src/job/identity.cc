@@ -1,6 +1,7 @@
 // What two jobs must have in common so that one can resume from the other's checkpoints. The hash depends on
 // the order and spelling of the parts, so they never change.
 #include "base/rng.h"
+#include "base/text.h"
 #include "job/job.h"
 #include "stream/csv/delimiter.h"
 
@@ -18,9 +19,7 @@ Config WithoutRegistry(const Config& schema, const stream::Schema& parsed) {
 
 std::vector<std::pair<std::string, std::string>> Job::Identity() const {
   const SourceIdentity source = stream.Identity();
-  std::string slots;
-  for (const auto slot : optim::SlotNames(ServerOptimizer()))
-    slots += (slots.empty() ? "" : ", ") + std::string(slot);
+  const std::string slots = Joined(optim::SlotNames(ServerOptimizer()));
   return {{"seed", std::to_string(seed)},
           {"model", config.At("model").ToYaml()},
           {"schema", WithoutRegistry(config.At("schema"), schema).ToYaml()},

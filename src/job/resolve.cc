@@ -208,9 +208,8 @@ void StoreAssets(Job* job) {
   for (const std::string& path : AssetPaths(job->config)) {
     if (std::ranges::find(job->assets, path, &Asset::path) != job->assets.end()) continue;
     const std::string file = files.Locate(path);
-    const auto identity = stream::IdentifyFile(file);
-    if (!identity.ok()) Throw(identity.status());
-    job->assets.push_back({path, stream::ToString(*identity), file});
+    const auto identity = OrThrow(stream::IdentifyFile(file));
+    job->assets.push_back({path, stream::ToString(identity), file});
   }
   job->config = job->config.With(kResolved, WithAssets(job->config.At(kResolved), job->assets));
 }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "base/exit_status.h"
 
@@ -59,9 +58,7 @@ void CheckNotExpired(const Job& job, const protocol::RecoveredState& restored,
 }
 
 std::string ReadText(const std::string& directory) {
-  auto text = checkpoint::ReadJob(directory);
-  if (!text.ok()) Throw(text.status());
-  return std::move(text).value();
+  return OrThrow(checkpoint::ReadJob(directory));
 }
 
 }  // namespace
@@ -121,9 +118,7 @@ checkpoint::IntactCheckpoint CheckResumable(const Job& job) {
                                 " differs from the job that " + job.directory + " was made by" +
                                 (both ? " ('" + then[i].second + "')" : "") + "; resume needs the same");
   }
-  auto found = checkpoint::Verify(job.directory);
-  if (!found.ok()) Throw(found.status());
-  return std::move(*found);
+  return OrThrow(checkpoint::Verify(job.directory));
 }
 
 std::string DamageNote(const Job& job, const checkpoint::IntactCheckpoint& found) {

@@ -1,10 +1,10 @@
 // From the parsed file to the job: one function for each section.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <sstream>
 #include <stdexcept>
 
+#include "base/text.h"
 #include "job/bucket.h"
 #include "job/extensions/extensions.h"
 #include "job/input/csv_files.h"
@@ -341,9 +341,9 @@ std::vector<uint64_t> Offsets(const Config& resolved, const char* key) {
   const Config list = resolved.At(key);
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string text = list[i].String();
-    const char* const end = text.data() + text.size();
-    const auto read = std::from_chars(text.data(), end, offsets.emplace_back());
-    if (read.ec != std::errc() || read.ptr != end) list[i].Fail("'" + text + "' is no offset");
+    const auto offset = ToNumber<uint64_t>(text);
+    if (!offset) list[i].Fail("'" + text + "' is no offset");
+    offsets.push_back(*offset);
   }
   return offsets;
 }

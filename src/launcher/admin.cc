@@ -1,9 +1,10 @@
 #include "launcher/admin.h"
 
-#include <charconv>
 #include <future>
 #include <string>
 #include <variant>
+
+#include "base/text.h"
 
 namespace leat::launcher {
 namespace {
@@ -44,8 +45,9 @@ Result<protocol::AdminRequest> DrainRequest(std::string_view name) {
   const size_t space = name.find(' ');
   const std::string_view role = name.substr(0, space);
   const std::string_view index = space == std::string_view::npos ? "" : name.substr(space + 1);
-  const auto read = std::from_chars(index.data(), index.data() + index.size(), request.index);
-  bool known = read.ec == std::errc() && read.ptr == index.data() + index.size();
+  const auto number = ToNumber<decltype(request.index)>(index);
+  request.index = number.value_or(0);
+  bool known = number.has_value();
   if (role == Name(protocol::Role::kServer)) {
     request.role = protocol::Role::kServer;
   } else if (role == Name(protocol::Role::kFeed)) {

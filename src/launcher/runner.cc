@@ -26,6 +26,7 @@
 #include "base/exit_status.h"
 #include "base/json/text.h"
 #include "base/path/absolute_path.h"
+#include "base/text.h"
 #include "checkpoint/store.h"
 #include "control/client.h"
 #include "job/bucket.h"
@@ -648,9 +649,8 @@ void Runner::ReportPlacement() {
   const protocol::PlacementReport plan = job_.PlacementPlan();
   for (size_t i = 0; i < plan.servers.size(); ++i) {
     const auto& server = plan.servers[i];
-    char share[32];
-    std::snprintf(share, sizeof(share), " (%.1f%%)", server.share * 100);
-    display_.Say("ps " + std::to_string(i) + ": " + protocol::BytesText(server.bytes) + share);
+    display_.Say(
+        Formatted("ps %zu: %s (%.1f%%)", i, protocol::BytesText(server.bytes).c_str(), server.share * 100));
   }
   for (const std::string& warning : plan.warnings)
     std::fprintf(stderr, "leat: warning: %s\n", warning.c_str());

@@ -3,7 +3,6 @@
 #include <netinet/in.h>
 
 #include <cstdlib>
-#include <string_view>
 
 #include "net/address.h"
 

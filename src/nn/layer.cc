@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/text.h"
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 
@@ -66,17 +67,10 @@ Item ReadItem(const Config& item, std::span<const LayerKind> more, bool nested) 
   return {*at, alone ? item.WithoutSettings() : empty ? item.At(name).WithoutSettings() : item.At(name)};
 }
 
-// Names appear in files and messages, so only letters, digits and `signs` are allowed.
-bool IsName(std::string_view name, std::string_view signs) {
-  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [&](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           signs.find(c) != std::string_view::npos;
-  });
-}
-
+// Names appear in files and messages.
 void CheckName(const Config& given) {
   const auto name = given.String();
-  if (!IsName(name, "_-.")) {
+  if (!IsWord(name, 64, "_-.")) {
     given.Fail("layer name '" + name + "': must be 1 to 64 letters, digits, '_', '-' or '.'");
   }
 }
@@ -84,7 +78,7 @@ void CheckName(const Config& given) {
 // Placement checks later whether the device exists.
 std::string ReadDevice(const Config& given) {
   auto device = given.String();
-  if (!IsName(device, "_-.:")) given.Fail("device: must be a name such as cpu:0");
+  if (!IsWord(device, 64, "_-.:")) given.Fail("device: must be a name such as cpu:0");
   return device;
 }
 

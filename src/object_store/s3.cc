@@ -1,3 +1,4 @@
+#include <arpa/inet.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <algorithm>
@@ -6,9 +7,11 @@
 #include <ctime>
 #include <mutex>
 #include <random>
+#include <span>
 #include <utility>
 
-#include "object_store/crc32c.h"
+#include "base/encoding/base64.h"
+#include "base/encoding/crc32c.h"
 #include "object_store/credentials.h"
 #include "object_store/object_store.h"
 #include "object_store/sigv4.h"
@@ -112,7 +115,10 @@ class S3 final : public ObjectStore {
     return options_.make_http ? options_.make_http(http) : net::MakeHttpClient(http);
   }
 
-  static Fields Checked(ByteView body) { return {{"x-amz-checksum-crc32c", Crc32cHeader(body)}}; }
+  static Fields Checked(ByteView body) {
+    const uint32_t crc = htonl(Crc32c(body));
+    return {{"x-amz-checksum-crc32c", ToBase64(AsText(std::as_bytes(std::span(&crc, 1))))}};
+  }
   std::string WholeKey(const std::string& key) const {
     return settings_.prefix.empty() ? key : settings_.prefix + "/" + key;
   }

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "base/testing.h"
-#include "object_store/crc32c.h"
 #include "object_store/credentials.h"
 #include "object_store/object_store.h"
 
@@ -234,11 +233,6 @@ TEST_F(S3Test, UploadsInPartsAndGivesUpWhatFails) {
   EXPECT_EQ(store->Upload("k", 10, read).code(), Code::kPermissionDenied);
   EXPECT_EQ(script_.requests.back().method, "DELETE");
   EXPECT_EQ(script_.requests.back().url, "http://store:9000/bucket/k?uploadId=7");
-}
-
-TEST(Crc32c, OfTheCheckValue) {
-  EXPECT_EQ(Crc32c(AsBytes("123456789")), 0xe3069283u);
-  EXPECT_EQ(Crc32c({}), 0u);
 }
 
 TEST(Retry, PausesGrowUpToALimitAndEndAtTheDeadline) {

@@ -6,21 +6,15 @@
 #include <iterator>
 #include <sstream>
 
+#include "base/text.h"
+
 namespace leat::object_store {
 namespace {
 
 constexpr size_t kMaxPrefix = 512;  // keys have at most 1024 bytes
 
-std::string Trim(std::string_view text) {
-  constexpr const char* kSpace = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(kSpace) - begin + 1));
-}
-
 bool IsBucketCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-         c == '_';
+  return IsLetterOrDigit(c) || c == '-' || c == '.' || c == '_';
 }
 
 std::string ReadText(const std::string& path) {
@@ -93,15 +87,15 @@ std::optional<std::string> ProfileValue(const std::string& text, const std::stri
   for (std::string line; std::getline(lines, line);) {
     // Indented lines belong to a nested section.
     if (line.starts_with(' ') || line.starts_with('\t')) continue;
-    const std::string plain = Trim(line);
+    const std::string plain(Trimmed(line));
     if (plain.empty() || plain[0] == '#' || plain[0] == ';') continue;
     if (plain[0] == '[') {
-      inside = plain.back() == ']' && Trim(plain.substr(1, plain.size() - 2)) == section;
+      inside = plain.back() == ']' && Trimmed(plain.substr(1, plain.size() - 2)) == section;
       continue;
     }
     const size_t equals = plain.find('=');
-    if (!inside || equals == std::string::npos || Trim(plain.substr(0, equals)) != key) continue;
-    const std::string value = Trim(plain.substr(equals + 1));
+    if (!inside || equals == std::string::npos || Trimmed(plain.substr(0, equals)) != key) continue;
+    std::string value(Trimmed(std::string_view(plain).substr(equals + 1)));
     if (!value.empty()) return value;
   }
   return std::nullopt;

@@ -9,7 +9,8 @@
 #include <ctime>
 #include <span>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
+#include "base/text.h"
 
 namespace leat::object_store {
 namespace {
@@ -59,8 +60,8 @@ std::string UriEncode(std::string_view text, bool slashes) {
   constexpr const char* kDigits = "0123456789ABCDEF";
   std::string encoded;
   for (const char c : text) {
-    const bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '_' || c == '.' || c == '~' || (slashes && c == '/');
+    const bool plain =
+        IsLetterOrDigit(c) || c == '-' || c == '_' || c == '.' || c == '~' || (slashes && c == '/');
     if (plain) {
       encoded += c;
     } else {

@@ -3,8 +3,9 @@
 #include <expat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
+
+#include "base/text.h"
 
 namespace leat::object_store {
 namespace {
@@ -107,13 +108,12 @@ Result<ListReply> ParseList(ByteView body) {
   ListReply reply;
   for (const Element& child : parsed.children) {
     if (child.name != "Contents") continue;
-    ObjectInfo object{child.Text("Key"), 0};
-    const std::string size = child.Text("Size");
-    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), object.size);
-    if (object.key.empty() || error != std::errc() || end != size.data() + size.size())
+    const std::string key = child.Text("Key"), size = child.Text("Size");
+    const auto bytes = ToNumber<uint64_t>(size);
+    if (key.empty() || !bytes)
       return Status(Code::kDataLoss,
-                    "the reply has an object '" + OneLine(object.key) + "' of '" + OneLine(size) + "' bytes");
-    reply.objects.push_back(std::move(object));
+                    "the reply has an object '" + OneLine(key) + "' of '" + OneLine(size) + "' bytes");
+    reply.objects.push_back({key, *bytes});
   }
   if (parsed.Text("IsTruncated") == "true") {
     reply.next = parsed.Text("NextContinuationToken");

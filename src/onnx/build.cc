@@ -1,8 +1,8 @@
 #include "onnx/build.h"
 
-#include <algorithm>
 #include <stdexcept>
 
+#include "base/text.h"
 #include "onnx/attributes.h"
 #include "onnx/fold.h"
 #include "ops/ops.h"
@@ -238,8 +238,7 @@ Value ToBool(graph::Graph& graph, Value x) {
 std::string PlainName(std::string_view name) {
   std::string plain;
   for (const char c : name.substr(0, 100)) {
-    const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '_' || c == '-' || c == '.';
+    const bool fits = IsLetterOrDigit(c) || c == '_' || c == '-' || c == '.';
     if (fits || !plain.empty()) plain += fits ? c : '_';
   }
   return plain.empty() ? "_" : plain;

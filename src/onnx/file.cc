@@ -1,12 +1,10 @@
 #include "onnx/file.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
-#include <set>
 #include <stdexcept>
 #include <unordered_set>
 

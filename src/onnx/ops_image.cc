@@ -116,16 +116,22 @@ Value WithBias(const NodeContext& call, Value y) {
   return call.Has(2) ? call.graph().Make<ops::BiasAdd>({y, call.F32(2)}) : y;
 }
 
-void BuildConv(const NodeContext& call) {
-  Graph& graph = call.graph();
-  const Value x = Images(call);
-  const Filters filters = FiltersOf(call);
+// All but the padding.
+ops::Conv2dAttributes AttributesOf(const NodeContext& call) {
   ops::Conv2dAttributes attributes;
   attributes.strides = PairOf(call, "strides", 1, 1);
   attributes.dilations = PairOf(call, "dilations", 1, 1);
   attributes.groups = IntAttribute(call.node, "group", 1);
   CheckPair("strides", attributes.strides, 1);
   CheckPair("dilations", attributes.dilations, 1);
+  return attributes;
+}
+
+void BuildConv(const NodeContext& call) {
+  Graph& graph = call.graph();
+  const Value x = Images(call);
+  const Filters filters = FiltersOf(call);
+  ops::Conv2dAttributes attributes = AttributesOf(call);
   attributes.padding = PaddingOf(call, ops::ImageSize(graph.shape(x)),
                                  ExtentOf(filters.kernel, attributes.dilations), attributes.strides);
   PutImages(call, WithBias(call, graph.Make<ops::Conv2d>({x, filters.w}, attributes)));
@@ -155,12 +161,7 @@ void BuildConvTranspose(const NodeContext& call) {
     FailImage("output_shape is not supported; use pads and output_padding");
   const Value x = Images(call);
   const Filters filters = FiltersOf(call);
-  ops::Conv2dAttributes attributes;
-  attributes.strides = PairOf(call, "strides", 1, 1);
-  attributes.dilations = PairOf(call, "dilations", 1, 1);
-  attributes.groups = IntAttribute(call.node, "group", 1);
-  CheckPair("strides", attributes.strides, 1);
-  CheckPair("dilations", attributes.dilations, 1);
+  ops::Conv2dAttributes attributes = AttributesOf(call);
   const Pair more = PairOf(call, "output_padding", 0, 0);
   CheckPair("output_padding", more, 0);
   const auto mode = StringAttribute(call.node, "auto_pad", "NOTSET");

@@ -1,6 +1,5 @@
 // Recurrent layers and embeddings.
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 #include "onnx/attributes.h"

@@ -1,6 +1,7 @@
 // Shared by the headers of this folder: short names, and base classes for the commonest shape rules.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +27,20 @@ using Types = std::span<const TensorType>;
 // Gradients of the loss with respect to each output or input; empty where none flows.
 using OutputGrads = std::span<const std::optional<Value>>;
 using InputGrads = std::vector<std::optional<Value>>;
+
+// Characters of a literal, as a parameter of a template.
+template <size_t n>
+struct Literal {
+  constexpr Literal(const char (&literal)[n]) { std::ranges::copy(literal, text); }  // NOLINT: implicit
+  char text[n];
+};
+
+// `Base` as the op of a kind.
+template <class Base, Literal kKind>
+struct Named : Base {
+  using Base::Base;
+  std::string_view kind() const override { return kKind.text; }
+};
 
 // One f32 input; the output has the same shape.
 class UnaryOp : public Op {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json/text.h"
+#include "base/text.h"
 #include "fields/description.h"
 #include "fields/json.h"
 #include "protocol/messages_control.h"
@@ -109,12 +110,6 @@ std::string AgentText(const AgentStatus& agent) {
   return JsonText(one);
 }
 
-std::string Joined(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const std::string& text : texts) all += (all.empty() ? "" : ",") + text;
-  return "[" + all + "]";
-}
-
 }  // namespace
 
 std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<AgentStatus>& agents,
@@ -149,7 +144,8 @@ std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<Age
                left_out_agents = agents.size() - agent_texts.size();
   std::vector<std::string> job_texts;
   for (auto& [id, text] : shown) job_texts.push_back(std::move(text));
-  std::string all = "{\"jobs\":" + Joined(job_texts) + ",\"agents\":" + Joined(agent_texts);
+  std::string all =
+      "{\"jobs\":[" + Joined(job_texts, ",") + "],\"agents\":[" + Joined(agent_texts, ",") + "]";
   if (left_out_jobs + left_out_agents > 0)
     all += ",\"left_out\":" + JsonText(Json{{"jobs", left_out_jobs}, {"agents", left_out_agents}});
   return all + "}";

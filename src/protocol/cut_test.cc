@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "base/rng.h"
 #include "fields/codec.h"
 #include "fields/description.h"

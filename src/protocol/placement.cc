@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <numeric>
 #include <utility>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace leat::protocol {
 
@@ -172,7 +172,7 @@ Placement PlacementFromConfig(const Config& config, const std::map<std::string, 
 }
 
 Status Check(const Placement& placement, uint32_t servers) {
-  const std::string of = " of " + std::to_string(servers) + (servers == 1 ? " server" : " servers");
+  const std::string of = " of " + Plural(servers, "server");
   if (placement.kind == Placement::kOwn) {
     if (!placement.own) return InvalidPlacement("the placement function is missing");
     if (!placement.exclude.empty())
@@ -188,8 +188,7 @@ Status Check(const Placement& placement, uint32_t servers) {
   const bool weighted = placement.kind == Placement::kWeighted;
   if (weighted && placement.weights.size() != servers) {
     return InvalidPlacement(std::to_string(placement.weights.size()) + " weights for " +
-                            std::to_string(servers) + (servers == 1 ? " server" : " servers") +
-                            "; there must be one for each");
+                            Plural(servers, "server") + "; there must be one for each");
   }
   for (const double weight : placement.weights) {
     if (std::isfinite(weight) && weight >= 0 && weight <= 1e6) continue;
@@ -291,9 +290,7 @@ std::string BytesText(uint64_t bytes) {
     value /= 1000;
     ++unit;
   }
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f %s", value, kUnits[unit]);
-  return text;
+  return Formatted("%.1f %s", value, kUnits[unit]);
 }
 
 }  // namespace leat::protocol

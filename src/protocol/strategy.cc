@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace leat::protocol {
 
@@ -95,10 +96,6 @@ Status InvalidStrategy(std::string why) {
   return {Code::kInvalidArgument, std::move(why)};
 }
 
-std::string WorkersText(uint32_t workers) {
-  return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
-}
-
 // `lanes: auto`, and what goes with it.
 void ReadAutoLanes(const Config& settings, StrategyConfig* out) {
   out->auto_lanes = settings.Has("lanes") && settings.At("lanes").String() == "auto";
@@ -119,7 +116,7 @@ Status CheckLanes(const StrategyConfig& strategy, uint32_t workers, bool resumed
       strategy.on_servers() ? StrategyConfig::kMaxLanes : StrategyConfig::kMaxAllReduceLanes;
   if (strategy.backup >= workers) {
     return InvalidStrategy(
-        "backup is " + std::to_string(strategy.backup) + " with " + WorkersText(workers) +
+        "backup is " + std::to_string(strategy.backup) + " with " + Plural(workers, "worker") +
         ": no worker would be left to wait for; backup must be less than the number of workers");
   }
   if (strategy.lanes == 0) return InvalidStrategy("lanes is 0: a step needs at least one lane");
@@ -131,7 +128,7 @@ Status CheckLanes(const StrategyConfig& strategy, uint32_t workers, bool resumed
     return InvalidStrategy(
         "lanes is " + std::to_string(strategy.lanes) +
         (strategy.backup > 0 ? " (and backup " + std::to_string(strategy.backup) + ")" : "") +
-        ", fewer than the " + WorkersText(workers) + ": some workers would never have work");
+        ", fewer than the " + Plural(workers, "worker") + ": some workers would never have work");
   }
   return {};
 }
@@ -241,7 +238,7 @@ Status Check(const StrategyConfig& strategy, uint32_t workers, bool resumed) {
                                  "deterministic: true");
   }
   if (strategy.kind == StrategyKind::kAllReduce && workers < 2) {
-    return InvalidStrategy("allreduce with " + WorkersText(workers) +
+    return InvalidStrategy("allreduce with " + Plural(workers, "worker") +
                            ": it needs 2 or more; a single worker can use any other strategy");
   }
   return strategy.stepped() ? CheckLanes(strategy, workers, resumed) : Status();

@@ -2,27 +2,17 @@
 
 #include <simdjson.h>
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "base/json/text.h"
+#include "base/text.h"
 #include "serve/json_text.h"
 
 namespace leat::serve {
 namespace {
 
 using Format = stream::Schema::Format;
-
-bool IsBlank(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 namespace ondemand = simdjson::ondemand;
 
@@ -44,10 +34,7 @@ simdjson::error_code ElementText(ondemand::value value, ondemand::json_type type
 
 // "application/json" of "Application/JSON; charset=utf-8".
 std::string TypeOf(std::string_view content_type) {
-  std::string type(Trim(content_type.substr(0, content_type.find(';'))));
-  std::ranges::transform(type, type.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return type;
+  return Lower(Trimmed(content_type.substr(0, content_type.find(';'))));
 }
 
 Status TooMany(size_t most) {
@@ -186,7 +173,7 @@ Result<EventReader::Events*> EventReader::Read(std::string_view content_type, st
     return Decode(*raw_, true);
   }
   LEAT_ASSIGN_OR_RETURN(std::string_view text, TextOf(body));
-  text = Trim(text);
+  text = Trimmed(text);
   if (text.empty()) return Status(Code::kInvalidArgument, "no event in the body");
   if (text.front() != '[') {
     Append(text);

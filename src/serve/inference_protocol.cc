@@ -5,7 +5,6 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <limits>
 
 #include "serve/json_text.h"
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "net/security/private_file.h"
 #include "serve/file_stamp.h"
 
@@ -18,11 +19,6 @@ Digest DigestOf(std::string_view token) {
   Digest digest;
   SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), digest.data());
   return digest;
-}
-
-std::string_view TrimLine(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
-  return begin == std::string_view::npos ? std::string_view() : text.substr(begin, end - begin + 1);
 }
 
 }  // namespace
@@ -42,7 +38,7 @@ Status Tokens::Read() {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    const std::string_view token = TrimLine(line.substr(0, line.find('#')));
+    const std::string_view token = Trimmed(line.substr(0, line.find('#')));
     if (token.empty()) continue;
     const auto bad = [](char c) { return c <= ' ' || c >= '\x7f'; };
     const std::string where = path_ + ":" + std::to_string(number) + ": ";
@@ -61,7 +57,6 @@ Status Tokens::Read() {
 bool Tokens::Accepts(std::string_view authorization, Time now) {
   constexpr std::string_view kBearer = "bearer ";
   constexpr Duration kLook = std::chrono::seconds(1);
-  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; };
   std::lock_guard lock(mutex_);
   if (now >= looked_ + kLook) {
     looked_ = now;
@@ -72,11 +67,8 @@ bool Tokens::Accepts(std::string_view authorization, Time now) {
       if (!status.ok()) spdlog::warn("the former tokens stay valid: {}", status.message());
     }
   }
-  if (authorization.size() <= kBearer.size() ||
-      !std::equal(kBearer.begin(), kBearer.end(), authorization.begin(),
-                  [&same](char b, char a) { return same(a, b); }))
-    return false;
-  return digests_.contains(DigestOf(TrimLine(authorization.substr(kBearer.size()))));
+  return Lower(authorization.substr(0, kBearer.size())) == kBearer &&
+         digests_.contains(DigestOf(Trimmed(authorization.substr(kBearer.size()))));
 }
 
 }  // namespace leat::serve

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/rng.h"
+#include "base/text.h"
 
 namespace leat::sim {
 
@@ -218,16 +219,12 @@ uint64_t DigestOf(const ClusterResult& r) {
   return digest;
 }
 
-std::string Counted(uint64_t count, std::string_view one) {
-  return std::to_string(count) + " " + std::string(one) + (count == 1 ? "" : "s");
-}
-
 std::string DescribeStrategy(const StrategyConfig& s) {
   std::string text(protocol::Name(s.kind));
   if (s.kind == Kind::kSsp) text += " of staleness " + std::to_string(s.staleness);
   if (s.run() > 1) text += " with runs of " + std::to_string(s.run());
   if (!s.stepped()) return text;
-  text += " with " + Counted(s.lanes, s.auto_lanes ? "automatic lane" : "lane");
+  text += " with " + Plural(s.lanes, s.auto_lanes ? "automatic lane" : "lane");
   if (s.backup > 0) text += " and " + std::to_string(s.backup) + " of backup";
   if (s.deterministic) text += ", deterministic";
   return text;
@@ -258,16 +255,16 @@ FaultJob DrawFaultJob(uint64_t seed) {
 
 std::string FaultJob::Describe() const {
   std::string text = DescribeStrategy(job.strategy);
-  if (options.servers > 0) text += ", " + Counted(options.servers, "server");
-  text += ", " + Counted(options.workers, "worker");
+  if (options.servers > 0) text += ", " + Plural(options.servers, "server");
+  text += ", " + Plural(options.workers, "worker");
   if (options.standby > 0) text += ", " + std::to_string(options.standby) + " on standby";
   uint64_t events = 0;
   for (const auto& partition : options.stream.partitions) events += partition.events;
-  text += ", " + Counted(options.table.slices.size(), "slice") + ", " + Counted(events, "event") + " in " +
-          Counted(options.stream.partitions.size(), "partition") + ", " +
+  text += ", " + Plural(options.table.slices.size(), "slice") + ", " + Plural(events, "event") + " in " +
+          Plural(options.stream.partitions.size(), "partition") + ", " +
           (options.cuts.epochs == 1 ? "1 pass" : std::to_string(options.cuts.epochs) + " passes") +
           ", batches of " + std::to_string(options.cuts.batch_size);
-  if (job.replicas > 1) text += ", each slice on " + Counted(job.replicas, "server");
+  if (job.replicas > 1) text += ", each slice on " + Plural(job.replicas, "server");
   if (job.late_labels) text += ", late labels";
   if (job.moments) text += ", a running scale";
   return text;

@@ -8,54 +8,13 @@
 
 namespace leat::sim {
 
-const char* Name(Invariant invariant) {
-  switch (invariant) {
-    case Invariant::kAppliedOnce:
-      return "no batch is applied twice on a slice";
-    case Invariant::kOneWriter:
-      return "a slice is updated on one server at a time, from where another has left it";
-    case Invariant::kTold:
-      return "what a worker was told to be on a slice is still there after a failover";
-    case Invariant::kWatermark:
-      return "the watermark never passes a batch that a live slice lacks";
-    case Invariant::kCheckpoint:
-      return "a checkpoint has each slice once, with every batch before its watermark";
-    case Invariant::kMembersAgree:
-      return "members of a group hold the same state at the same step";
-    case Invariant::kOneGroup:
-      return "no member takes a piece that was sent in another group than its own";
-    case Invariant::kOneCoordinator:
-      return "a coordinator that was replaced leases nothing, and no member follows it again";
-    case Invariant::kLabels:
-      return "a cut is always leased with the same labels, which are journaled";
-    case Invariant::kPause:
-      return "nothing is begun while the job is paused";
-    case Invariant::kFollowed:
-      return "a follower completes what the servers had when it asked, or later";
-    case Invariant::kProgress:
-      return "the job makes progress";
-    case Invariant::kDeadline:
-      return "the job ends in time";
-    case Invariant::kAccepted:
-      return "no role refuses what another sends";
-    case Invariant::kRestored:
-      return "journal and manifest agree";
-    case Invariant::kJobEnds:
-      return "the job ends without a failure, with all of the stream";
-    case Invariant::kValues:
-      return "workers compute on the values that their strategy promises";
-    case Invariant::kCover:
-      return "cuts cover the stream without gap or overlap";
-    case Invariant::kCount:
-      return "every slice counts every event exactly once";
-    case Invariant::kLedgers:
-      return "no slice has an open split left";
-  }
-  return "unknown";
+std::string_view Name(Invariant invariant) {
+  return fields::NameOf(invariant);
 }
 
 std::string Violation::ToString() const {
-  return "violated after " + std::to_string(Seconds(at)) + " s: " + Name(invariant) + ": " + what;
+  return "violated after " + std::to_string(Seconds(at)) + " s: " + std::string(Name(invariant)) + ": " +
+         what;
 }
 
 void Cluster::State::Violate(Invariant invariant, std::string what) {

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <ostream>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
+#include "fields/fields.h"
 
 namespace leat::sim {
 
@@ -34,7 +36,25 @@ enum class Invariant : uint8_t {
   kCount,    // every slice counts every event exactly once
   kLedgers,  // no slice has an open split
 };
-const char* Name(Invariant invariant);
+LEAT_ENUM(Invariant, (kAppliedOnce, "no batch is applied twice on a slice"),
+          (kOneWriter, "a slice is updated on one server at a time, from where another has left it"),
+          (kTold, "what a worker was told to be on a slice is still there after a failover"),
+          (kWatermark, "the watermark never passes a batch that a live slice lacks"),
+          (kCheckpoint, "a checkpoint has each slice once, with every batch before its watermark"),
+          (kMembersAgree, "members of a group hold the same state at the same step"),
+          (kOneGroup, "no member takes a piece that was sent in another group than its own"),
+          (kOneCoordinator, "a coordinator that was replaced leases nothing, and no member follows it again"),
+          (kLabels, "a cut is always leased with the same labels, which are journaled"),
+          (kPause, "nothing is begun while the job is paused"),
+          (kFollowed, "a follower completes what the servers had when it asked, or later"),
+          (kProgress, "the job makes progress"), (kDeadline, "the job ends in time"),
+          (kAccepted, "no role refuses what another sends"), (kRestored, "journal and manifest agree"),
+          (kJobEnds, "the job ends without a failure, with all of the stream"),
+          (kValues, "workers compute on the values that their strategy promises"),
+          (kCover, "cuts cover the stream without gap or overlap"),
+          (kCount, "every slice counts every event exactly once"),
+          (kLedgers, "no slice has an open split left"));
+std::string_view Name(Invariant invariant);
 
 struct Violation {
   Invariant invariant = Invariant::kDeadline;

@@ -1,10 +1,9 @@
 #include "soak/round_plan.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <initializer_list>
 
 #include "base/rng.h"
+#include "base/text.h"
 
 namespace leat::soak {
 namespace {
@@ -125,49 +124,17 @@ RoundFault DrawFault(Rng& rng, const RoundPlan& plan, bool hosts) {
 }
 
 std::string SecondsText(Duration d) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g s", Seconds(d));
-  return text;
+  return Formatted("%.3g s", Seconds(d));
 }
 
 }  // namespace
 
 std::string_view Name(Part part) {
-  switch (part) {
-    case Part::kWorker:
-      return "worker";
-    case Part::kServer:
-      return "server";
-    case Part::kCoordinator:
-      return "coordinator";
-    case Part::kAll:
-      return "all";
-  }
-  return "unknown";
+  return fields::NameOf(part);
 }
 
 std::string_view Name(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kKill:
-      return "killed";
-    case FaultKind::kStop:
-      return "stopped";
-    case FaultKind::kCut:
-      return "cut off";
-    case FaultKind::kFullDisk:
-      return "full disk";
-    case FaultKind::kReplace:
-      return "replaced";
-    case FaultKind::kJoin:
-      return "joins";
-    case FaultKind::kTakeOver:
-      return "overtaken";
-    case FaultKind::kRolling:
-      return "rolling restart";
-    case FaultKind::kDie:
-      return "dies";
-  }
-  return "unknown";
+  return fields::NameOf(kind);
 }
 
 std::string RoundFault::Describe() const {
@@ -211,8 +178,7 @@ std::string RoundPlan::Describe() const {
 }
 
 std::string RoundPlan::JobText() const {
-  char text[1024];
-  std::snprintf(text, sizeof text, R"(name: soak
+  std::string job = Formatted(R"(name: soak
 seed: %llu
 stream: {topic: events, partitions: 4, bots: {events: %llu, customers: 200, rate: %llu}}
 schema:
@@ -228,10 +194,9 @@ train: {batch_size: %u, split_batches: %u}
 cluster: {workers: %u, ps: %u, placement: partitioned}
 checkpoint: {interval_s: 1}
 )",
-                static_cast<unsigned long long>(seed), static_cast<unsigned long long>(events),
-                static_cast<unsigned long long>(kRate), strategy.c_str(), batch_size, split_batches, workers,
-                servers);
-  std::string job = text;
+                              static_cast<unsigned long long>(seed), static_cast<unsigned long long>(events),
+                              static_cast<unsigned long long>(kRate), strategy.c_str(), batch_size,
+                              split_batches, workers, servers);
   const auto die = std::ranges::find(faults, FaultKind::kDie, &RoundFault::kind);
   if (die != faults.end())
     job += "debug: {die_at: " + die->point + ", die_after: " + std::to_string(die->after) + "}\n";

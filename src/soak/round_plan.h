@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "fields/fields.h"
 
 namespace leat::soak {
 
 enum class Part : uint8_t { kWorker = 0, kServer = 1, kCoordinator = 2, kAll = 3 };
+LEAT_ENUM(Part, (kWorker, "worker"), (kServer, "server"), (kCoordinator, "coordinator"), (kAll, "all"));
 std::string_view Name(Part part);
 
 enum class FaultKind : uint8_t {
@@ -25,6 +27,9 @@ enum class FaultKind : uint8_t {
   kRolling = 7,   // all are replaced, one after the other; the coordinator is killed
   kDie = 8,       // the job has a process die at the named point
 };
+LEAT_ENUM(FaultKind, (kKill, "killed"), (kStop, "stopped"), (kCut, "cut off"), (kFullDisk, "full disk"),
+          (kReplace, "replaced"), (kJoin, "joins"), (kTakeOver, "overtaken"), (kRolling, "rolling restart"),
+          (kDie, "dies"));
 std::string_view Name(FaultKind kind);
 
 struct RoundFault {

@@ -15,8 +15,9 @@
 #include <cstring>
 #include <exception>
 #include <stdexcept>
-#include <utility>
 #include <vector>
+
+#include "base/text.h"
 
 namespace leat::soak {
 namespace {
@@ -149,9 +150,7 @@ class Pool {
       } else if (clock_.Now() > child->until) {
         kill(child->pid, SIGKILL);
         const auto minutes = std::chrono::duration<double, std::ratio<60>>(options_.deadline).count();
-        char text[64];
-        std::snprintf(text, sizeof text, "still running after %.3g minutes", minutes);
-        Bury(*child, text);
+        Bury(*child, Formatted("still running after %.3g minutes", minutes));
       }
     }
   }

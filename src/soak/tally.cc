@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "base/text.h"
 #include "report/grouped.h"
 
 namespace leat::soak {
@@ -25,14 +25,13 @@ Tally TallyOf(const std::vector<std::vector<float>>& variables, uint64_t events)
   // Parts of an event are as bad as a whole one.
   tally.lost = static_cast<uint64_t>(std::ceil(expected - std::max(least, 0.0)));
   tally.twice = static_cast<uint64_t>(std::ceil(most - expected));
-  char text[160];
   if (all == 0) {
     tally.lost = events;
     tally.reason = "the checkpoint has no parameter";
   } else if (tally.wrong > 0) {
-    std::snprintf(text, sizeof text, "%s of %s parameters are wrong: from %.9g to %.9g of %.9g events",
+    tally.reason =
+        Formatted("%s of %s parameters are wrong: from %.9g to %.9g of %.9g events",
                   report::Grouped(tally.wrong).c_str(), report::Grouped(all).c_str(), least, most, expected);
-    tally.reason = text;
   }
   return tally;
 }

@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 
-#include "stream/base64.h"
+#include "base/encoding/base64.h"
+#include "base/text.h"
 
 namespace leat::stream {
 namespace {
@@ -51,9 +51,7 @@ void AppendJsonString(std::string_view text, std::string* out) {
       *out += '\\';
       *out += c;
     } else if (static_cast<unsigned char>(c) < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof(escaped), "\\u%04x", c);
-      *out += escaped;
+      *out += Formatted("\\u%04x", c);
     } else {
       *out += c;
     }
@@ -169,23 +167,18 @@ void DeadLetterRate::Count(uint64_t events, uint64_t dead) {
 }
 
 std::string DeadLetterRate::Share(double limit, uint64_t events, uint64_t dead) {
-  char text[128];
-  std::snprintf(text, sizeof(text),
-                "%llu of %llu events (%.3g %%); at most %.3g %% are allowed (train: max_dead_letter_rate)",
-                static_cast<unsigned long long>(dead), static_cast<unsigned long long>(events),
-                100.0 * static_cast<double>(dead) / static_cast<double>(std::max<uint64_t>(events, 1)),
-                100.0 * limit);
-  return text;
+  return Formatted("%llu of %llu events (%.3g %%); at most %.3g %% are allowed (train: max_dead_letter_rate)",
+                   static_cast<unsigned long long>(dead), static_cast<unsigned long long>(events),
+                   100.0 * static_cast<double>(dead) / static_cast<double>(std::max<uint64_t>(events, 1)),
+                   100.0 * limit);
 }
 
 std::string DeadLetterRate::Describe() const {
-  char text[128];
-  std::snprintf(text, sizeof(text), "%.3g %% of the last %llu events; at most %.3g %% are allowed",
-                described_events_
-                    ? 100.0 * static_cast<double>(described_dead_) / static_cast<double>(described_events_)
-                    : 0.0,
-                static_cast<unsigned long long>(described_events_), 100.0 * limit_);
-  return text;
+  return Formatted("%.3g %% of the last %llu events; at most %.3g %% are allowed",
+                   described_events_
+                       ? 100.0 * static_cast<double>(described_dead_) / static_cast<double>(described_events_)
+                       : 0.0,
+                   static_cast<unsigned long long>(described_events_), 100.0 * limit_);
 }
 
 }  // namespace leat::stream

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <optional>
 
+#include "base/encoding/hex.h"
 #include "base/exit_status.h"
-#include "base/hex.h"
 #include "base/rng.h"
 
 namespace leat::stream {

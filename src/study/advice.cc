@@ -1,10 +1,10 @@
 #include "study/advice.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <map>
 #include <utility>
+
+#include "base/text.h"
 
 namespace leat::study {
 
@@ -15,29 +15,12 @@ constexpr double kLeastGain = 1.05;
 constexpr double kEqual = 1.01;
 
 std::string ChoiceText(const Choice& choice) {
-  std::string text = choice.strategy + ", " + std::to_string(choice.workers) +
-                     (choice.workers == 1 ? " worker" : " workers");
-  if (choice.servers > 0)
-    text += ", " + std::to_string(choice.servers) + (choice.servers == 1 ? " server" : " servers");
-  return text;
-}
-
-std::string TimeText(double seconds) {
-  char text[40];
-  if (seconds < 120) {
-    std::snprintf(text, sizeof(text), "%.1f s", seconds);
-  } else if (seconds < 7200) {
-    std::snprintf(text, sizeof(text), "%.1f min", seconds / 60);
-  } else {
-    std::snprintf(text, sizeof(text), "%.1f h", seconds / 3600);
-  }
-  return text;
+  return choice.strategy + ", " + Plural(choice.workers, "worker") +
+         (choice.servers > 0 ? ", " + Plural(choice.servers, "server") : "");
 }
 
 std::string Predicted(const Prediction& prediction) {
-  char cost[40];
-  std::snprintf(cost, sizeof(cost), "%.3g", prediction.cost);
-  return TimeText(prediction.seconds) + ", cost " + cost;
+  return TimeText(prediction.seconds) + Formatted(", cost %.3g", prediction.cost);
 }
 
 class Searcher {

@@ -1,7 +1,8 @@
 #include "study/analysis.h"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "base/text.h"
 
 namespace leat::study {
 
@@ -22,33 +23,13 @@ double Worth(const SeriesPoint& point, bool target) {
 }
 
 std::string Percent(double share) {
-  char text[16];
-  std::snprintf(text, sizeof(text), "%.0f %%", 100 * share);
-  return text;
+  return Formatted("%.0f %%", 100 * share);
 }
 
 }  // namespace
 
 std::string_view Name(Factor factor) {
-  switch (factor) {
-    case Factor::kInput:
-      return "input";
-    case Factor::kServerLink:
-      return "server link";
-    case Factor::kServerCpu:
-      return "server cpu";
-    case Factor::kWorkerLink:
-      return "worker link";
-    case Factor::kSlowestWorker:
-      return "slowest worker";
-    case Factor::kStaleness:
-      return "staleness";
-    case Factor::kBatch:
-      return "batch";
-    case Factor::kModel:
-      return "model";
-  }
-  return "unknown";
+  return fields::NameOf(factor);
 }
 
 std::string Explain(Factor factor, const SeriesPoint& point) {
@@ -67,17 +48,12 @@ std::string Explain(Factor factor, const SeriesPoint& point) {
       return "the workers' links are used to " + Percent(usage.member_link) +
              ": a faster link or larger batches help";
     case Factor::kSlowestWorker: {
-      char text[120];
-      std::snprintf(text, sizeof(text),
-                    "the slowest worker takes %.1f times as long as the others, who wait for it",
-                    usage.slowest);
-      return text;
+      return Formatted("the slowest worker takes %.1f times as long as the others, who wait for it",
+                       usage.slowest);
     }
     case Factor::kStaleness: {
-      char text[120];
-      std::snprintf(text, sizeof(text),
-                    "gradients are %.1f updates old on average, so more events are needed", usage.staleness);
-      return text;
+      return Formatted("gradients are %.1f updates old on average, so more events are needed",
+                       usage.staleness);
     }
     case Factor::kBatch:
       if (point.target_events)

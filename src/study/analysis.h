@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "fields/fields.h"
+
 namespace leat::study {
 
 // How much of each resource a run has used, and what else slows it down. Shares are from 0 to 1.
@@ -43,6 +45,9 @@ enum class Factor : uint8_t {
       6,  // more events are needed, since the joint batch grows; or batches are too short for their messages
   kModel = 7,  // workers compute nearly all of the time
 };
+LEAT_ENUM(Factor, (kInput, "input"), (kServerLink, "server link"), (kServerCpu, "server cpu"),
+          (kWorkerLink, "worker link"), (kSlowestWorker, "slowest worker"), (kStaleness, "staleness"),
+          (kBatch, "batch"), (kModel, "model"));
 std::string_view Name(Factor factor);
 // In a sentence: "the servers' links are full: …".
 std::string Explain(Factor factor, const SeriesPoint& point);

@@ -5,14 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <thread>
 #include <utility>
 
-#include "base/check.h"
 #include "base/processors.h"
 #include "engine/devices/topology.h"
 #include "job/precision.h"

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
+#include "base/encoding/hex.h"
 #include "base/exit_status.h"
-#include "base/hex.h"
 #include "base/json/text.h"
 #include "base/read_file.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "fields/json.h"
 
 namespace leat::study {
@@ -71,11 +71,8 @@ Result<Profile> ParseProfile(std::string_view text, std::string_view name) {
 }
 
 Profile ReadProfile(const std::string& file) {
-  const auto text = ReadFirstBytes(file, kMaxBytes + 1);
-  ThrowIfError(text.status());
-  Result<Profile> profile = ParseProfile(*text, file);
-  ThrowIfError(profile.status());
-  return std::move(profile).value();
+  const auto text = OrThrow(ReadFirstBytes(file, kMaxBytes + 1));
+  return OrThrow(ParseProfile(text, file));
 }
 
 Status CheckProfile(const Profile& profile, const job::Job& job, std::string_view name) {
@@ -90,9 +87,8 @@ Result<BatchProfile> BatchOf(const Profile& profile, uint32_t size, std::string_
   const auto above = std::ranges::lower_bound(profile.batches, size, {}, &BatchProfile::size);
   if (above != profile.batches.end() && above->size == size) return *above;
   if (above == profile.batches.end() || above == profile.batches.begin()) {
-    std::string sizes;
-    for (const BatchProfile& batch : profile.batches)
-      sizes += (sizes.empty() ? "" : ", ") + std::to_string(batch.size);
+    const std::string sizes =
+        Joined(profile.batches, ", ", [](const BatchProfile& batch) { return std::to_string(batch.size); });
     return Status(Code::kInvalidArgument, std::string(name) + ": has batches of " + sizes +
                                               " events, none of " + std::to_string(size) +
                                               "; calibrate with --batch " + std::to_string(size));

@@ -1,8 +1,6 @@
 #include "study/simulation.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <utility>
 
 #include "sim/workload.h"
 #include "study/throughput.h"

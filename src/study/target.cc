@@ -1,16 +1,14 @@
 #include "study/target.h"
 
-#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <stdexcept>
+
+#include "base/text.h"
 
 namespace leat::study {
 
 std::string Target::Text() const {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%s %.4g", figure.c_str(), value);
-  return text;
+  return Formatted("%s %.4g", figure.c_str(), value);
 }
 
 Target ParseTarget(const std::string& text) {
@@ -18,12 +16,8 @@ Target ParseTarget(const std::string& text) {
   const size_t equals = text.find('=');
   target.figure = text.substr(0, equals);
   const bool known = target.figure == "accuracy" || target.figure == "auc" || target.figure == "loss";
-  const char* const end = text.data() + text.size();
-  const auto parsed = equals == std::string::npos
-                          ? std::from_chars_result{.ptr = nullptr, .ec = std::errc::invalid_argument}
-                          : std::from_chars(text.data() + equals + 1, end, target.value);
-  if (!known || parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(target.value) ||
-      target.value < 0)
+  target.value = ToNumber<double>(std::string_view(text).substr(equals + 1)).value_or(-1);
+  if (!known || equals == text.npos || !std::isfinite(target.value) || target.value < 0)
     throw std::invalid_argument("target is '" + text + "'; must be accuracy=VALUE, auc=VALUE or loss=VALUE");
   return target;
 }

@@ -1,25 +1,15 @@
 #include "topology/host_place.h"
 
-#include <algorithm>
 #include <array>
+
+#include "base/text.h"
 
 namespace leat::topology {
 
-namespace {
-
-// std::isalnum depends on the locale.
-bool LetterOrDigit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-}  // namespace
-
 Status CheckPlaceName(std::string_view what, std::string_view value) {
   if (value.empty()) return {};
-  const bool fits =
-      std::ranges::all_of(value, [](char c) { return LetterOrDigit(c) || c == '-' || c == '_' || c == '.'; });
-  if (fits && value.size() <= HostPlace::kMaxBytes && LetterOrDigit(value.front()) &&
-      LetterOrDigit(value.back()))
+  if (IsWord(value, HostPlace::kMaxBytes, "-_.") && IsLetterOrDigit(value.front()) &&
+      IsLetterOrDigit(value.back()))
     return {};
   std::string shown(value.substr(0, HostPlace::kMaxBytes));
   for (char& c : shown) {

@@ -1,6 +1,5 @@
 #include "topology/near_partitions.h"
 
-#include <algorithm>
 #include <limits>
 #include <optional>
 

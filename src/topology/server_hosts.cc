@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "base/text.h"
+
 namespace leat::topology {
 
 namespace {
@@ -26,8 +28,7 @@ Status CheckOffered(std::string HostPlace::*part, const std::string& wanted,
     if (!(place.*part).empty()) there.insert(place.*part);
   }
   if (there.contains(wanted)) return {};
-  std::string list;
-  for (const std::string& name : there) list += (list.empty() ? "" : ", ") + name;
+  const std::string list = Joined(there);
   return {Code::kInvalidArgument, std::string("no host offers the ") +
                                       (part == &HostPlace::site ? "site" : "class") + " '" + wanted +
                                       "'; there " + (list.empty() ? "is none" : "are: " + list)};

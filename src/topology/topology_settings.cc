@@ -1,11 +1,10 @@
 #include "topology/topology_settings.h"
 
-#include <charconv>
 #include <chrono>
-#include <cstdio>
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "topology/server_hosts.h"
 
 namespace leat::topology {
@@ -39,9 +38,7 @@ void CheckInMap(const Config& section, const char* key, const std::string& wante
 }
 
 std::string Milliseconds(Duration duration) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.4g", std::chrono::duration<double, std::milli>(duration).count());
-  return text;
+  return Formatted("%.4g", std::chrono::duration<double, std::milli>(duration).count());
 }
 
 }  // namespace
@@ -75,10 +72,8 @@ TopologySettings TopologyFromConfig(const Config& config) {
   if (config.Has("brokers")) {
     const Config brokers = config.At("brokers");
     for (const std::string& key : brokers.Keys()) {
-      int32_t id = -1;
-      const auto read = std::from_chars(key.data(), key.data() + key.size(), id);
-      if (read.ec != std::errc() || read.ptr != key.data() + key.size() || id < 0)
-        brokers.At(key).Fail("'" + key + "' is no id of a broker");
+      const int32_t id = ToNumber<int32_t>(key).value_or(-1);
+      if (id < 0) brokers.At(key).Fail("'" + key + "' is no id of a broker");
       settings.brokers[id] = PlaceFrom(brokers.At(key));
     }
   }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "wire/frame.h"
 
 namespace leat::wire {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "base/rng.h"
 #include "wire/frame.h"
 

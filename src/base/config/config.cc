@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "base/config/config_node.h"
 #include "base/config/config_text.h"
+#include "base/text.h"
 
 namespace leat {
 
 using config_text::FailAt;
 using config_text::Hint;
-using config_text::Listed;
 using config_text::ParseNumber;
 using config_text::ParseWhole;
 using config_text::Printed;
@@ -188,7 +187,7 @@ std::string Config::OneOf(std::string_view what, std::initializer_list<std::stri
 }
 
 std::string Config::OneOf(std::string_view what, const std::vector<std::string>& known) const {
-  if (!IsScalar()) node_->Expected("one of " + Listed(known));
+  if (!IsScalar()) node_->Expected("one of " + Joined(known));
   if (std::ranges::find(known, node_->scalar) == known.end()) {
     FailUnknown(what, node_->scalar, known);
   }

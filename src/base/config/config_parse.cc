@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <stdexcept>
 #include <utility>
 
 #include "base/config/config_node.h"
@@ -157,12 +156,11 @@ Config Config::Parse(std::string_view yaml, std::string_view name) {
 }
 
 Config Config::ParseFile(const std::string& path) {
-  const auto text = ReadFirstBytes(path, config_text::kMaxBytes + 1);
-  ThrowIfError(text.status());
-  if (text->size() > config_text::kMaxBytes)
+  const auto text = OrThrow(ReadFirstBytes(path, config_text::kMaxBytes + 1));
+  if (text.size() > config_text::kMaxBytes)
     config_text::FailAt(path, 1,
                         "the file has more than " + std::to_string(config_text::kMaxBytes) + " bytes");
-  return Parse(*text, path);
+  return Parse(text, path);
 }
 
 }  // namespace leat

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "base/config/config.h"
-#include "base/hex.h"
+#include "base/encoding/hex.h"
+#include "base/text.h"
 
 namespace leat {
 namespace {
@@ -28,12 +29,6 @@ size_t EditDistance(std::string_view a, std::string_view b) {
     std::swap(row, next);
   }
   return row[b.size()];
-}
-
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
 }
 
 }  // namespace
@@ -126,16 +121,10 @@ std::string Quoted(std::string_view text) {
   return out + (text.size() > kMax ? "...'" : "'");
 }
 
-std::string Listed(const std::vector<std::string>& words) {
-  std::string out;
-  for (const auto& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 std::string Hint(std::string_view word, const std::vector<std::string>& known, std::string_view list_title) {
   const std::string nearest = Nearest(word, known);
   if (!nearest.empty()) return "; did you mean '" + nearest + "'?";
-  return known.empty() ? "" : std::string(list_title) + Listed(known);
+  return known.empty() ? "" : std::string(list_title) + Joined(known);
 }
 
 std::optional<double> ParseNumber(std::string_view text) {

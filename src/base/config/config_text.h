@@ -6,8 +6,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
+
+#include "base/text.h"
 
 namespace leat::config_text {
 
@@ -22,7 +23,6 @@ void Check(std::string_view text, std::string_view name);
 
 // A value in quotes for a message, truncated, without control characters.
 std::string Quoted(std::string_view text);
-std::string Listed(const std::vector<std::string>& words);
 // "; did you mean 'dense'?", or `list_title` and all known words if none is close.
 std::string Hint(std::string_view word, const std::vector<std::string>& known,
                  std::string_view list_title = "; expected one of: ");
@@ -30,10 +30,7 @@ std::string Hint(std::string_view word, const std::vector<std::string>& known,
 template <class T>
 std::optional<T> ParseWhole(std::string_view text) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return ToNumber<T>(text);
 }
 // A finite number.
 std::optional<double> ParseNumber(std::string_view text);

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "base/exit_status.h"
 
@@ -34,9 +33,7 @@ Result<std::string> AbsolutePath(const std::string& path) {
 }
 
 std::string AbsolutePathOrThrow(const std::string& path) {
-  auto absolute = AbsolutePath(path);
-  ThrowIfError(absolute.status());
-  return std::move(absolute).value();
+  return OrThrow(AbsolutePath(path));
 }
 
 }  // namespace leat

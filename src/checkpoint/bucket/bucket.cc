@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -16,6 +14,7 @@
 #include "base/log.h"
 #include "base/path/absolute_path.h"
 #include "base/path/plain_name.h"
+#include "base/text.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard.h"
@@ -30,20 +29,13 @@ constexpr const char* kTerms = "terms/";
 constexpr const char* kCheckpoints = "checkpoint-";
 constexpr uint64_t kMaxBucketManifest = 1 << 30;
 
-std::optional<uint64_t> Number(std::string_view text) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // The id of the checkpoint of a key, "checkpoint-000007/…".
 std::optional<uint64_t> IdOfKey(const std::string& key) {
   const size_t slash = key.find('/');
   if (slash == std::string::npos) return std::nullopt;
   const std::string folder = key.substr(0, slash);
   const auto id = folder.starts_with(kCheckpoints)
-                      ? Number(folder.substr(std::string_view(kCheckpoints).size()))
+                      ? ToNumber<uint64_t>(folder.substr(std::string_view(kCheckpoints).size()))
                       : std::nullopt;
   return id && CheckpointName(*id) == folder ? id : std::nullopt;
 }
@@ -53,7 +45,8 @@ std::string ManifestKey(uint64_t id) {
 }
 
 std::optional<uint64_t> TermOf(const std::string& key) {
-  return key.starts_with(kTerms) ? Number(key.substr(std::string_view(kTerms).size())) : std::nullopt;
+  return key.starts_with(kTerms) ? ToNumber<uint64_t>(key.substr(std::string_view(kTerms).size()))
+                                 : std::nullopt;
 }
 
 // Reads an object into a file, in pieces by several connections. Not synced.
@@ -149,9 +142,8 @@ Status RemoveFolders(const std::string& directory, const std::vector<std::string
 }  // namespace
 
 std::string BucketShardName(uint64_t node, uint64_t term) {
-  char run[16];
-  std::snprintf(run, sizeof(run), "%08llx", static_cast<unsigned long long>(term >> 32));
-  return "shard-" + std::to_string(node) + "-" + run + ".safetensors";
+  return Formatted("shard-%llu-%08llx.safetensors", static_cast<unsigned long long>(node),
+                   static_cast<unsigned long long>(term >> 32));
 }
 
 std::string ShardKey(std::string_view checkpoint_directory, const std::string& file) {

@@ -2,7 +2,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "checkpoint/bucket/bucket.h"
 #include "checkpoint/document.h"
 #include "checkpoint/journal.h"

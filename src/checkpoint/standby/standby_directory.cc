@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <string_view>
 #include <utility>
 
 #include "base/path/absolute_path.h"
 #include "base/path/plain_name.h"
+#include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard.h"
 #include "checkpoint/store.h"
@@ -25,11 +25,8 @@ namespace {
 std::optional<uint64_t> IdOfManifest(std::string_view name) {
   constexpr std::string_view kPrefix = "checkpoint-";
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  uint64_t id = 0;
-  const char* const last = name.data() + name.size();
-  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), last, id);
-  if (error != std::errc() || end != last || CheckpointName(id) != name) return std::nullopt;
-  return id;
+  const auto id = ToNumber<uint64_t>(name.substr(kPrefix.size()));
+  return id && CheckpointName(*id) == name ? id : std::nullopt;
 }
 
 Result<std::vector<uint64_t>> ListIds(const std::string& directory) {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/text.h"
 #include "engine/run/thread_pool.h"
 
 namespace leat::engine {
@@ -63,9 +64,7 @@ const Device& Machine::Find(const std::string& name) const {
 }
 
 std::string Machine::DeviceNames() const {
-  std::string names;
-  for (const Device& device : devices) names += (names.empty() ? "" : ", ") + device.name;
-  return names;
+  return Joined(devices, ", ", &Device::name);
 }
 
 Machine Discover(const ReadText& read, const std::vector<int>& affinity, const DiscoverOptions& options) {

@@ -1,9 +1,10 @@
 #include "engine/devices/topology.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <iterator>
+
+#include "base/text.h"
 
 namespace leat::engine {
 namespace {
@@ -11,19 +12,9 @@ namespace {
 // Upper limit on core numbers, against malformed text.
 constexpr int kMaxCores = 1 << 16;
 
-std::string_view Trim(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\n");
-  if (begin == std::string_view::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
-}
-
 template <class Number>
 std::optional<Number> Parse(std::string_view text) {
-  text = Trim(text);
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return ToNumber<Number>(Trimmed(text));
 }
 
 // Removes and returns the part of *rest before the first `separator`, and drops the separator.
@@ -39,17 +30,17 @@ std::string_view Field(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     std::string_view line = Cut(&text, '\n');
     const std::string_view name = Cut(&line, ':');
-    if (Trim(name) == key) return Trim(line);
+    if (Trimmed(name) == key) return Trimmed(line);
   }
   return "";
 }
 
 // "48K", "2048 kB", "1M" or a plain number, in bytes.
 uint64_t ParseBytes(std::string_view text) {
-  text = Trim(text);
+  text = Trimmed(text);
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const uint64_t number = Parse<uint64_t>(text.substr(0, digits)).value_or(0);
-  const std::string_view unit = Trim(text.substr(digits));
+  const std::string_view unit = Trimmed(text.substr(digits));
   const int shift = unit.empty() ? 0 : unit[0] == 'K' || unit[0] == 'k' ? 10 : unit[0] == 'M' ? 20 : 30;
   return number >> (64 - shift - 1) >> 1 == 0 ? number << shift : 0;
 }
@@ -69,7 +60,7 @@ std::vector<std::string> GroupDirectories(const ReadText& read, std::string_view
     while (!controllers.empty()) found = Cut(&controllers, ',') == controller || found;
     if (!found) continue;
     const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + std::string(controller);
-    std::string path(Trim(line));
+    std::string path(Trimmed(line));
     while (!path.empty() && path != "/") {
       directories.push_back(root + path);
       path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
@@ -91,7 +82,7 @@ ReadText ReadFiles() {
 
 std::vector<int> ParseCpuList(std::string_view text) {
   std::vector<int> cores;
-  text = Trim(text);
+  text = Trimmed(text);
   while (!text.empty()) {
     std::string_view range = Cut(&text, ',');
     const std::optional<int> first = Parse<int>(Cut(&range, '-'));
@@ -155,7 +146,7 @@ std::vector<Cache> Caches(const ReadText& read, int core) {
     if (!level) break;
     Cache cache;
     cache.level = Parse<int>(*level).value_or(0);
-    cache.instructions = Trim(read(directory + "type").value_or("")) == "Instruction";
+    cache.instructions = Trimmed(read(directory + "type").value_or("")) == "Instruction";
     cache.bytes = ParseBytes(read(directory + "size").value_or(""));
     const auto shared = ParseCpuList(read(directory + "shared_cpu_list").value_or(""));
     cache.cores = std::max(1, static_cast<int>(shared.size()));

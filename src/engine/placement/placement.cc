@@ -1,7 +1,6 @@
 #include "engine/placement/placement.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -9,6 +8,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "base/text.h"
 #include "graph/builtin.h"
 
 namespace leat::engine {
@@ -33,8 +33,7 @@ std::vector<uint32_t> Constraints(const PlacementRequest& request) {
     mistakes += (mistakes.empty() ? "[" : "; [") + std::string(node.op->kind()) + "] " + what + ", node \"" +
                 node.name + "\"" + (node.where.empty() ? "" : ", " + node.where);
   };
-  std::string names;
-  for (const Device& device : request.devices) names += (names.empty() ? "" : ", ") + device.name;
+  const std::string names = Joined(request.devices, ", ", &Device::name);
   for (const Node& node : request.graph.nodes()) {
     wanted.push_back(kNowhere);
     if (node.device.empty()) continue;

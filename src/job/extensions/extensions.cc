@@ -1,16 +1,17 @@
 #include "job/extensions/extensions.h"
 
-#include <algorithm>
 #include <set>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "onnx/layer.h"
 
 namespace leat::job {
 namespace {
 
+// Names appear in job files, in names of variables and in the version.
 constexpr size_t kMaxName = 40;
 constexpr size_t kMaxInVersion = 512;  // less than what roles accept of a version
 
@@ -19,20 +20,12 @@ Extensions& Used() {
   return used;
 }
 
-// They appear in job files, in names of variables and in the version.
-bool IsName(std::string_view text, std::string_view signs) {
-  return !text.empty() && text.size() <= kMaxName && std::ranges::all_of(text, [&](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           signs.find(c) != std::string_view::npos;
-  });
-}
-
 [[noreturn]] void RefuseExtension(const std::string& what, std::string_view name, const std::string& why) {
   throw std::invalid_argument(what + " '" + std::string(name) + "' of this program: " + why);
 }
 
 void CheckName(const std::string& what, std::string_view name, bool has_function) {
-  if (!IsName(name, "_")) RefuseExtension(what, name, "a name has 1 to 40 letters, digits or '_'");
+  if (!IsWord(name, kMaxName, "_")) RefuseExtension(what, name, "a name has 1 to 40 letters, digits or '_'");
   if (!has_function) RefuseExtension(what, name, "its function is missing");
 }
 
@@ -60,7 +53,7 @@ void UseExtensions(Extensions extensions) {
     CheckName("placement", name, place != nullptr);
     if (protocol::IsPlacement(name)) RefuseExtension("placement", name, "there is a placement of this name");
   }
-  if (!extensions.version.empty() && !IsName(extensions.version, "_-."))
+  if (!extensions.version.empty() && !IsWord(extensions.version, kMaxName, "_-."))
     RefuseExtension("version", extensions.version, "it has at most 40 letters, digits, '_', '-' or '.'");
   if (extensions.InVersion().size() > kMaxInVersion)
     throw std::invalid_argument("the names of this program's extensions have more than 512 letters");

@@ -16,11 +16,10 @@ std::optional<stream::Delimiter> FindDelimiter(const stream::FileSourceOptions& 
   for (const auto& path : files.paths) {
     const auto text = stream::SampleText(path, {.format = files.format, .encoding = files.encoding});
     if (!text.ok()) return std::nullopt;
-    const auto found = stream::ChooseDelimiter(path, stream::CsvSample(*text), schema, files.header);
-    if (!found.ok()) Throw(found.status());
-    if (!first) first = *found;
-    if (first->character != found->character) {
-      throw std::invalid_argument(path + ": its delimiter is " + stream::DelimiterName(found->character) +
+    const auto found = OrThrow(stream::ChooseDelimiter(path, stream::CsvSample(*text), schema, files.header));
+    if (!first) first = found;
+    if (first->character != found.character) {
+      throw std::invalid_argument(path + ": its delimiter is " + stream::DelimiterName(found.character) +
                                   ", " + files.paths.front() + " has " +
                                   stream::DelimiterName(first->character));
     }

@@ -1,7 +1,6 @@
 #include "job/input/readable.h"
 
 #include <algorithm>
-#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -134,9 +133,7 @@ std::string WhyUnfit(const Job& job, const stream::Schema& schema, stream::Sourc
 }
 
 std::vector<stream::PartitionRange> RangesOf(stream::Source& source) {
-  auto ranges = source.Ranges();
-  if (!ranges.ok()) Throw(ranges.status());
-  return *ranges;
+  return OrThrow(source.Ranges());
 }
 
 // Files are there to be looked into before the job starts. Of several, those that are bad by themselves are
@@ -205,9 +202,8 @@ std::vector<std::string> CheckReadable(const Job& job) {
   std::vector<std::string> warnings;
   if (job.evaluate) {
     const stream::FileSourceOptions files = job.EvaluationFiles();
-    auto opened = stream::OpenFiles(files);
-    if (!opened.ok()) Throw(opened.status());
-    CheckFiles(job, job.EvaluationSchema(), files, **opened, RangesOf(**opened), &warnings);
+    auto opened = OrThrow(stream::OpenFiles(files));
+    CheckFiles(job, job.EvaluationSchema(), files, *opened, RangesOf(*opened), &warnings);
   }
   if (job.stream.bots() != nullptr) return warnings;  // they make the topic
   auto source = job.stream.Open();

@@ -1,15 +1,15 @@
 #include "job/input/schema_files.h"
 
-#include <charconv>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
 
+#include "base/encoding/base64.h"
 #include "base/exit_status.h"
 #include "base/read_file.h"
+#include "base/text.h"
 #include "stream/avro/avro_decoder.h"
 #include "stream/avro/avro_schema.h"
-#include "stream/base64.h"
 #include "stream/decode/decoder.h"
 
 namespace leat::job {
@@ -44,20 +44,14 @@ std::string ReadAvroSchema(const stream::AvroSettings& avro, const fs::path& pat
   return *small;
 }
 
-bool IdFrom(const std::string& text, uint32_t* id) {
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, *id);
-  return read.ec == std::errc() && read.ptr == end;
-}
-
 stream::AvroTexts AvroTextsIn(const Config& resolved) {
   stream::AvroTexts texts;
   if (!resolved.Has("avro")) return texts;
   const Config all = resolved.At("avro");
   for (const std::string& key : all.Keys()) {
-    uint32_t id;
-    if (!IdFrom(key, &id)) all.At(key).Fail("'" + key + "' is not the id of a schema");
-    texts[id] = all.At(key).String();
+    const auto id = ToNumber<uint32_t>(key);
+    if (!id) all.At(key).Fail("'" + key + "' is not the id of a schema");
+    texts[*id] = all.At(key).String();
   }
   return texts;
 }
@@ -65,7 +59,7 @@ stream::AvroTexts AvroTextsIn(const Config& resolved) {
 void ReadDescriptor(const Config& resolved, const std::string& data, stream::Schema* schema) {
   stream::ProtobufSettings& settings = schema->protobuf;
   if (resolved.Has("descriptor")) {
-    settings.descriptor = stream::FromBase64(resolved.At("descriptor").String());
+    settings.descriptor = FromBase64(resolved.At("descriptor").String());
   } else {
     stream::UseDescriptor(ReadBytes(fs::path(data) / settings.file, kMaxDescriptor, settings.where), schema);
   }
@@ -88,9 +82,8 @@ stream::AvroTexts ReadAvroFiles(const stream::AvroSettings& avro, const std::str
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(folder, error)) {
       const fs::path& path = entry.path();
-      uint32_t id;
-      if (path.extension() == ".avsc" && IdFrom(path.stem().string(), &id))
-        texts[id] = ReadAvroSchema(avro, path);
+      const auto id = ToNumber<uint32_t>(path.stem().string());
+      if (id && path.extension() == ".avsc") texts[*id] = ReadAvroSchema(avro, path);
     }
     if (error) RefuseFile(avro.where, folder.string() + ": " + error.message());
     if (texts.empty()) RefuseFile(avro.where, folder.string() + " has no schemas; their names are ID.avsc");
@@ -122,7 +115,7 @@ Config WithSchemaFiles(const Config& resolved, const stream::Schema& schema) {
     all = all.With("avro", texts);
   }
   const std::string& descriptor = schema.protobuf.descriptor;
-  return descriptor.empty() ? all : all.With("descriptor", stream::ToBase64(descriptor));
+  return descriptor.empty() ? all : all.With("descriptor", ToBase64(descriptor));
 }
 
 }  // namespace leat::job

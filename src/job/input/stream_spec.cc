@@ -6,7 +6,6 @@
 #include <iomanip>
 #include <sstream>
 #include <stdexcept>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -10,12 +10,6 @@
 namespace leat::job {
 namespace {
 
-template <class T>
-T Needed(Result<T> result) {
-  ThrowIfError(result.status());
-  return std::move(*result);
-}
-
 [[noreturn]] void FailReplaced(const Job& job, const std::string& what, const std::string& now,
                                const std::string& trained) {
   throw std::invalid_argument(
@@ -33,8 +27,8 @@ WholeFile OpenAlone(stream::FileSourceOptions options, const std::string& path, 
   options.partitions = 1;
   options.readings.clear();
   options.bytes = bytes;
-  WholeFile file{Needed(stream::OpenFiles(options)), 0};
-  file.records = Needed(file.source->Ranges()).front().end;
+  WholeFile file{OrThrow(stream::OpenFiles(options)), 0};
+  file.records = OrThrow(file.source->Ranges()).front().end;
   return file;
 }
 
@@ -63,7 +57,7 @@ uint64_t RecordsBefore(const Job& job, const std::string& path, uint64_t bytes) 
 
 // Whether a file has the same content as before at its beginning, and more.
 bool HasGrown(const std::string& path, const stream::FileIdentity& now, const stream::FileIdentity& before) {
-  return now.bytes > before.bytes && Needed(stream::IdentifyStart(path, before.bytes)) == before;
+  return now.bytes > before.bytes && OrThrow(stream::IdentifyStart(path, before.bytes)) == before;
 }
 
 // The job, whose files had so many records when they were read last.
@@ -80,7 +74,7 @@ Job WithReading(Job job, std::vector<uint64_t> records) {
 }
 
 Job WithTrainedFiles(const Job& job, const std::vector<std::string>& trained) {
-  const std::vector<std::string> now = Needed(job.stream.Identify());
+  const std::vector<std::string> now = OrThrow(job.stream.Identify());
   const stream::FileSourceOptions& options = job.stream.files()->options;
   Job resumed = job.WithInputs(now);
   if (now == trained) return resumed;
@@ -92,8 +86,8 @@ Job WithTrainedFiles(const Job& job, const std::vector<std::string>& trained) {
   std::vector<uint64_t> records(now.size(), 0);
   for (size_t f = 0; f < trained.size(); ++f) {
     const std::string& path = options.paths[f];
-    const auto before = Needed(stream::ParseIdentity(trained[f])),
-               own = Needed(stream::ParseIdentity(now[f]));
+    const auto before = OrThrow(stream::ParseIdentity(trained[f])),
+               own = OrThrow(stream::ParseIdentity(now[f]));
     const bool whole = options.format != "text" || (options.part_begin == 0 && options.part_end == 1);
     if (own != before && (!HasGrown(path, own, before) || options.format == "idx"))
       FailReplaced(job, path, now[f], trained[f]);

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <string_view>
 
 #include "base/multiversion.h"
 #include "kernels/cpu/collapse.h"

@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "base/multiversion.h"
-#include "kernels/cpu/inline.h"
 #include "kernels/cpu/kernels.h"
 #include "ops/normalize/batch_norm.h"
 #include "ops/normalize/dropout.h"

@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/widen.h"

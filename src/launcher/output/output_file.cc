@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "base/exit_status.h"
+#include "base/text.h"
 
 namespace leat::launcher {
 namespace {
@@ -26,10 +26,8 @@ std::optional<int> DescriptorIn(std::string_view path) {
   for (const std::string_view folder : {std::string_view("/dev/fd/"), std::string_view("/proc/self/fd/"),
                                         std::string_view("/proc/thread-self/fd/"), std::string_view(own)}) {
     if (!path.starts_with(folder)) continue;
-    const std::string_view text = path.substr(folder.size());
-    int number = -1;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc() && end == text.data() + text.size() && number >= 0) return number;
+    if (const auto number = ToNumber<int>(path.substr(folder.size())); number.value_or(-1) >= 0)
+      return number;
   }
   return std::nullopt;
 }

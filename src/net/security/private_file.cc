@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "base/check.h"
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "net/same_host/descriptor.h"
 
 namespace leat::net {

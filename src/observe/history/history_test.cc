@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "fields/files/testing.h"
 #include "fields/testing.h"
 #include "observe/history/records.h"

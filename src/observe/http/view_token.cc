@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 
 namespace leat::observe {
 namespace {

@@ -1,28 +1,8 @@
 #include "observe/tensorboard/records.h"
 
-#include <array>
+#include "base/encoding/crc32c.h"
 
 namespace leat::tensorboard {
-namespace {
-
-// By the next byte: of the polynomial 0x1edc6f41, with its bits reversed.
-constexpr std::array<uint32_t, 256> kTable = [] {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < table.size(); ++i) {
-    uint32_t rest = i;
-    for (int bit = 0; bit < 8; ++bit) rest = rest >> 1 ^ (rest & 1 ? 0x82f63b78u : 0u);
-    table[i] = rest;
-  }
-  return table;
-}();
-
-}  // namespace
-
-uint32_t Crc32c(ByteView bytes) {
-  uint32_t crc = ~0u;
-  for (const std::byte b : bytes) crc = crc >> 8 ^ kTable[(crc ^ static_cast<uint32_t>(b)) & 0xff];
-  return ~crc;
-}
 
 uint32_t MaskedCrc32c(ByteView bytes) {
   const uint32_t crc = Crc32c(bytes);

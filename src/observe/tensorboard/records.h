@@ -16,8 +16,6 @@
 
 namespace leat::tensorboard {
 
-// CRC-32C (Castagnoli), as in iSCSI.
-uint32_t Crc32c(ByteView bytes);
 uint32_t MaskedCrc32c(ByteView bytes);
 
 // Appends a record.

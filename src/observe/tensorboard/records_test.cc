@@ -11,14 +11,6 @@ std::vector<std::string> Texts(const std::vector<ByteView>& records) {
   return texts;
 }
 
-// RFC 3720, appendix B.4, and the check value of the CRC catalogue.
-TEST(Records, Crc32c) {
-  EXPECT_EQ(Crc32c(AsBytes("123456789")), 0xe3069283u);
-  EXPECT_EQ(Crc32c(AsBytes(std::string(32, '\0'))), 0x8a9136aau);
-  EXPECT_EQ(Crc32c(AsBytes(std::string(32, '\xff'))), 0x62a8ab43u);
-  EXPECT_EQ(Crc32c({}), 0u);
-}
-
 // The first record of a file that TensorBoard's own writer has written.
 TEST(Records, BytesOfTensorBoard) {
   std::string file;

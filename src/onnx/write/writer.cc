@@ -1,6 +1,5 @@
 #include "onnx/write/writer.h"
 
-#include <cstring>
 #include <stdexcept>
 
 #include "graph/builtin.h"

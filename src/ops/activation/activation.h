@@ -6,24 +6,18 @@
 namespace leat::ops {
 
 // max(x, 0). Its gradient needs only the output.
-class Relu final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "relu"; }
+struct Relu final : Named<UnaryOp, "relu"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Inputs y, dy. dx = dy where y > 0, else 0.
-class ReluGrad final : public SameShapeOp {
- public:
-  std::string_view kind() const override { return "relu_grad"; }
+struct ReluGrad final : Named<SameShapeOp, "relu_grad"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // x if x > 0, else slope · x.
-class LeakyRelu final : public UnaryOp {
- public:
+struct LeakyRelu final : Named<UnaryOp, "leaky_relu"> {
   explicit LeakyRelu(float s = 0.01f) : slope(s) {}
-  std::string_view kind() const override { return "leaky_relu"; }
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "slope=" + graph::ToString(slope); }
 
@@ -31,10 +25,8 @@ class LeakyRelu final : public UnaryOp {
 };
 
 // Inputs x, dy. dx = dy where x > 0, else slope · dy.
-class LeakyReluGrad final : public SameShapeOp {
- public:
+struct LeakyReluGrad final : Named<SameShapeOp, "leaky_relu_grad"> {
   explicit LeakyReluGrad(float s) : slope(s) {}
-  std::string_view kind() const override { return "leaky_relu_grad"; }
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "slope=" + graph::ToString(slope); }
 
@@ -42,10 +34,8 @@ class LeakyReluGrad final : public SameShapeOp {
 };
 
 // x if x > 0, else alpha (e^x - 1) (Clevert et al. 2015).
-class Elu final : public UnaryOp {
- public:
+struct Elu final : Named<UnaryOp, "elu"> {
   explicit Elu(float a = 1) : alpha(a) {}
-  std::string_view kind() const override { return "elu"; }
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "alpha=" + graph::ToString(alpha); }
 
@@ -53,10 +43,8 @@ class Elu final : public UnaryOp {
 };
 
 // Inputs x, dy. dx = dy where x > 0, else alpha e^x dy.
-class EluGrad final : public SameShapeOp {
- public:
+struct EluGrad final : Named<SameShapeOp, "elu_grad"> {
   explicit EluGrad(float a) : alpha(a) {}
-  std::string_view kind() const override { return "elu_grad"; }
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "alpha=" + graph::ToString(alpha); }
 
@@ -65,10 +53,8 @@ class EluGrad final : public SameShapeOp {
 
 // x Φ(x), where Φ is the standard normal distribution function (Hendrycks and Gimpel 2016). With
 // `approximate`, Φ(x) is ½ (1 + tanh(√(2/π) (x + 0.044715 x³))).
-class Gelu final : public UnaryOp {
- public:
+struct Gelu final : Named<UnaryOp, "gelu"> {
   explicit Gelu(bool a = false) : approximate(a) {}
-  std::string_view kind() const override { return "gelu"; }
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return approximate ? "approximate=true" : ""; }
 
@@ -76,10 +62,8 @@ class Gelu final : public UnaryOp {
 };
 
 // Inputs x, dy. dx = dy (Φ(x) + x Φ'(x)).
-class GeluGrad final : public SameShapeOp {
- public:
+struct GeluGrad final : Named<SameShapeOp, "gelu_grad"> {
   explicit GeluGrad(bool a) : approximate(a) {}
-  std::string_view kind() const override { return "gelu_grad"; }
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return approximate ? "approximate=true" : ""; }
 
@@ -87,59 +71,43 @@ class GeluGrad final : public SameShapeOp {
 };
 
 // x sigmoid(x), also called swish.
-class Silu final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "silu"; }
+struct Silu final : Named<UnaryOp, "silu"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Inputs x, dy. With s = sigmoid(x): dx = dy s (1 + x (1 - s)).
-class SiluGrad final : public SameShapeOp {
- public:
-  std::string_view kind() const override { return "silu_grad"; }
+struct SiluGrad final : Named<SameShapeOp, "silu_grad"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // 1 / (1 + e^-x). Its gradient needs only the output.
-class Sigmoid final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "sigmoid"; }
+struct Sigmoid final : Named<UnaryOp, "sigmoid"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Inputs y, dy. dx = dy y (1 - y).
-class SigmoidGrad final : public SameShapeOp {
- public:
-  std::string_view kind() const override { return "sigmoid_grad"; }
+struct SigmoidGrad final : Named<SameShapeOp, "sigmoid_grad"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // The hyperbolic tangent. Its gradient needs only the output.
-class Tanh final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "tanh"; }
+struct Tanh final : Named<UnaryOp, "tanh"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Inputs y, dy. dx = dy (1 - y²).
-class TanhGrad final : public SameShapeOp {
- public:
-  std::string_view kind() const override { return "tanh_grad"; }
+struct TanhGrad final : Named<SameShapeOp, "tanh_grad"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // log(1 + e^x), a smooth relu.
-class Softplus final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "softplus"; }
+struct Softplus final : Named<UnaryOp, "softplus"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // x clamped to [low, high]. NaN stays NaN. Infer throws std::invalid_argument unless low <= high.
-class Clip final : public UnaryOp {
- public:
+struct Clip final : Named<UnaryOp, "clip"> {
   Clip(float l, float h) : low(l), high(h) {}
-  std::string_view kind() const override { return "clip"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override {
@@ -151,10 +119,8 @@ class Clip final : public UnaryOp {
 };
 
 // Inputs x, dy. dx = dy where low < x < high, else 0; none flows at a bound, as in relu.
-class ClipGrad final : public SameShapeOp {
- public:
+struct ClipGrad final : Named<SameShapeOp, "clip_grad"> {
   ClipGrad(float l, float h) : low(l), high(h) {}
-  std::string_view kind() const override { return "clip_grad"; }
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override {
     return "low=" + graph::ToString(low) + " high=" + graph::ToString(high);

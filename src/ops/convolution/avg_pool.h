@@ -7,10 +7,8 @@ namespace leat::ops {
 
 // Input x[n, h, w, c]; output y[n, oh, ow, c]. The divisor is the number of elements in the window;
 // count_include_pad says whether padding counts.
-class AvgPool final : public Op {
- public:
+struct AvgPool final : Named<Op, "avg_pool"> {
   AvgPool(PoolAttributes a, bool include_pad) : attr(a), count_include_pad(include_pad) {}
-  std::string_view kind() const override { return "avg_pool"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -21,11 +19,9 @@ class AvgPool final : public Op {
 };
 
 // Input dy[n, oh, ow, c]; output dx[n, h, w, c]: each element of dy is spread evenly over its window.
-class AvgPoolGrad final : public Op {
- public:
+struct AvgPoolGrad final : Named<Op, "avg_pool_grad"> {
   AvgPoolGrad(PoolAttributes a, bool include_pad, Pair in)
       : attr(a), count_include_pad(include_pad), input(in) {}
-  std::string_view kind() const override { return "avg_pool_grad"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

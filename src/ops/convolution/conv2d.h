@@ -37,10 +37,8 @@ Conv2dSizes Conv2dSizesOfWeights(const Conv2dAttributes& attributes, const Shape
 std::string ToString(const Conv2dAttributes& attributes);
 
 // Inputs x[n, h, w, c], w[o, c / groups, kh, kw]; output y[n, oh, ow, o].
-class Conv2d final : public Op {
- public:
+struct Conv2d final : Named<Op, "conv2d"> {
   explicit Conv2d(Conv2dAttributes a = {}) : attr(a) {}
-  std::string_view kind() const override { return "conv2d"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return ToString(attr); }
@@ -51,10 +49,8 @@ class Conv2d final : public Op {
 
 // The gradient with respect to the input, also known as transposed convolution. Inputs y[n, oh, ow, o], w;
 // output x[n, h, w, c]. `input` is h x w; a convolution of that size must give oh x ow.
-class Conv2dGradInput final : public Op {
- public:
+struct Conv2dGradInput final : Named<Op, "conv2d_grad_input"> {
   Conv2dGradInput(Conv2dAttributes a, Pair in) : attr(a), input(in) {}
-  std::string_view kind() const override { return "conv2d_grad_input"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -66,10 +62,8 @@ class Conv2dGradInput final : public Op {
 
 // The gradient with respect to the weights. Inputs x[n, h, w, c], y[n, oh, ow, o]; output w[o, c / groups,
 // kernel].
-class Conv2dGradWeights final : public Op {
- public:
+struct Conv2dGradWeights final : Named<Op, "conv2d_grad_weights"> {
   Conv2dGradWeights(Conv2dAttributes a, Pair k) : attr(a), kernel(k) {}
-  std::string_view kind() const override { return "conv2d_grad_weights"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

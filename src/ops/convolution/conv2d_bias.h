@@ -8,11 +8,9 @@
 namespace leat::ops {
 
 // Inputs x, w as for Conv2d, b[filters].
-class Conv2dBias final : public Op {
- public:
+struct Conv2dBias final : Named<Op, "conv2d_bias"> {
   explicit Conv2dBias(Conv2dAttributes a = {}, Activation act = Activation::kNone)
       : attr(a), activation(act) {}
-  std::string_view kind() const override { return "conv2d_bias"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -23,10 +21,8 @@ class Conv2dBias final : public Op {
 };
 
 // Inputs x, y as for Conv2dGradWeights; outputs w and b[filters], the sum of y over all windows.
-class Conv2dGradWeightsBias final : public Op {
- public:
+struct Conv2dGradWeightsBias final : Named<Op, "conv2d_grad_weights_bias"> {
   Conv2dGradWeightsBias(Conv2dAttributes a, Pair k) : attr(a), kernel(k) {}
-  std::string_view kind() const override { return "conv2d_grad_weights_bias"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

@@ -10,10 +10,8 @@ DType WindowIndexType(const Pair& kernel);
 
 // Input x[n, h, w, c]; outputs y[n, oh, ow, c] and index[n, oh, ow, c], the position of the maximum in its
 // window: ky · kernel width + kx, the first if several are equal. NaN counts as larger than any number.
-class MaxPool final : public Op {
- public:
+struct MaxPool final : Named<Op, "max_pool"> {
   explicit MaxPool(PoolAttributes a) : attr(a) {}
-  std::string_view kind() const override { return "max_pool"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return ToString(attr); }
@@ -24,10 +22,8 @@ class MaxPool final : public Op {
 
 // Inputs dy[n, oh, ow, c], index; output dx[n, h, w, c]: each element of dy is added at the position that its
 // index gives, all others are zero. An index outside the window or in the padding is ignored.
-class MaxPoolGrad final : public Op {
- public:
+struct MaxPoolGrad final : Named<Op, "max_pool_grad"> {
   MaxPoolGrad(PoolAttributes a, Pair in) : attr(a), input(in) {}
-  std::string_view kind() const override { return "max_pool_grad"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return ToString(attr) + " input=" + ToString(input); }
@@ -39,10 +35,8 @@ class MaxPoolGrad final : public Op {
 
 // Inputs x[n, h, w, c], index[n, oh, ow, c]; output y[n, oh, ow, c]: the element of each window at its index,
 // 0 if the index is outside the window or in the padding.
-class MaxPoolGather final : public Op {
- public:
+struct MaxPoolGather final : Named<Op, "max_pool_gather"> {
   explicit MaxPoolGather(PoolAttributes a) : attr(a) {}
-  std::string_view kind() const override { return "max_pool_gather"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return ToString(attr); }

@@ -6,59 +6,43 @@
 namespace leat::ops {
 
 // a + b, broadcast.
-class Add final : public BinaryOp {
- public:
-  std::string_view kind() const override { return "add"; }
+struct Add final : Named<BinaryOp, "add"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // a - b, broadcast.
-class Sub final : public BinaryOp {
- public:
-  std::string_view kind() const override { return "sub"; }
+struct Sub final : Named<BinaryOp, "sub"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // a * b, broadcast.
-class Mul final : public BinaryOp {
- public:
-  std::string_view kind() const override { return "mul"; }
+struct Mul final : Named<BinaryOp, "mul"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // a / b, broadcast.
-class Div final : public BinaryOp {
- public:
-  std::string_view kind() const override { return "div"; }
+struct Div final : Named<BinaryOp, "div"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // -x.
-class Neg final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "neg"; }
+struct Neg final : Named<UnaryOp, "neg"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // |x|; its gradient is sign(x) dy, 0 at 0.
-class Abs final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "abs"; }
+struct Abs final : Named<UnaryOp, "abs"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // -1, 0 or 1 as x is negative, zero or positive. No gradient flows through it.
-class Sign final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "sign"; }
+struct Sign final : Named<UnaryOp, "sign"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // factor · x + offset, with constants factor and offset.
-class Scale final : public UnaryOp {
- public:
+struct Scale final : Named<UnaryOp, "scale"> {
   explicit Scale(float f, float o = 0) : factor(f), offset(o) {}
-  std::string_view kind() const override { return "scale"; }
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
 
@@ -67,30 +51,22 @@ class Scale final : public UnaryOp {
 };
 
 // x times x.
-class Square final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "square"; }
+struct Square final : Named<UnaryOp, "square"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // The square root of x. No gradient flows where x is 0: norms and standard deviations are square roots.
-class Sqrt final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "sqrt"; }
+struct Sqrt final : Named<UnaryOp, "sqrt"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // 1 / √x.
-class Rsqrt final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "rsqrt"; }
+struct Rsqrt final : Named<UnaryOp, "rsqrt"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // 1 / x.
-class Reciprocal final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "reciprocal"; }
+struct Reciprocal final : Named<UnaryOp, "reciprocal"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
@@ -98,18 +74,14 @@ class Reciprocal final : public UnaryOp {
 //
 // a^b, broadcast, as std::pow: NaN for a negative a unless b is a whole number. No gradient flows to b where
 // a^b is 0.
-class Pow final : public BinaryOp {
- public:
-  std::string_view kind() const override { return "pow"; }
+struct Pow final : Named<BinaryOp, "pow"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // x^exponent, with a constant exponent. For a root, an exponent between 0 and 1, no gradient flows where x is
 // 0.
-class Power final : public UnaryOp {
- public:
+struct Power final : Named<UnaryOp, "power"> {
   explicit Power(float e) : exponent(e) {}
-  std::string_view kind() const override { return "power"; }
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "exponent=" + graph::ToString(exponent); }
 
@@ -123,34 +95,21 @@ class RoundingOp : public UnaryOp {
 };
 
 // The largest whole number <= x.
-class Floor final : public RoundingOp {
- public:
-  std::string_view kind() const override { return "floor"; }
-};
+using Floor = Named<RoundingOp, "floor">;
 
 // The smallest whole number >= x.
-class Ceil final : public RoundingOp {
- public:
-  std::string_view kind() const override { return "ceil"; }
-};
+using Ceil = Named<RoundingOp, "ceil">;
 
 // The nearest whole number; ties to even.
-class Round final : public RoundingOp {
- public:
-  std::string_view kind() const override { return "round"; }
-};
+using Round = Named<RoundingOp, "round">;
 
 // The minimum and maximum of two, broadcast. NaN if either is NaN. If both are equal, each gets half of the
 // gradient.
-class Minimum final : public BinaryOp {
- public:
-  std::string_view kind() const override { return "minimum"; }
+struct Minimum final : Named<BinaryOp, "minimum"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-class Maximum final : public BinaryOp {
- public:
-  std::string_view kind() const override { return "maximum"; }
+struct Maximum final : Named<BinaryOp, "maximum"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 

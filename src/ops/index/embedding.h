@@ -7,19 +7,15 @@ namespace leat::ops {
 
 // Inputs table f32[rows, width], ids i32[...]; output f32[..., width]. An id outside [0, rows) gives zeros
 // and has no gradient; kernels must not use it as an index.
-class Embedding final : public Op {
- public:
-  std::string_view kind() const override { return "embedding"; }
+struct Embedding final : Named<Op, "embedding"> {
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Inputs ids i32[...], dy f32[..., width]; output f32[rows, width]: row i is the sum of the rows of dy with
 // id i, in order.
-class EmbeddingGrad final : public Op {
- public:
+struct EmbeddingGrad final : Named<Op, "embedding_grad"> {
   explicit EmbeddingGrad(int64_t r) : rows(r) {}
-  std::string_view kind() const override { return "embedding_grad"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "rows=" + std::to_string(rows); }

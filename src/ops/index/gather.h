@@ -17,10 +17,8 @@ void CheckIndices(const TensorType& indices);
 // Inputs x (any type), indices (i32 or i64, any shape). The axes of the indices replace the axis of x:
 // y[..., i..., ...] = x[..., indices[i...], ...]. Negative indices count from the end; an index out of range
 // gives 0.
-class Gather final : public Op {
- public:
+struct Gather final : Named<Op, "gather"> {
   explicit Gather(int a = 0) : axis(a) {}
-  std::string_view kind() const override { return "gather"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "axis=" + std::to_string(axis); }
@@ -30,10 +28,8 @@ class Gather final : public Op {
 
 // Inputs x (f32, of the shape that Gather returns for a tensor of `shape`), indices. Output f32 of `shape`:
 // each slice of x is added at its index. Indices out of range are ignored.
-class ScatterAdd final : public Op {
- public:
+struct ScatterAdd final : Named<Op, "scatter_add"> {
   ScatterAdd(Shape s, int a) : shape(s), axis(a) {}
-  std::string_view kind() const override { return "scatter_add"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

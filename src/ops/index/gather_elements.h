@@ -8,10 +8,8 @@ namespace leat::ops {
 // Inputs x (any type), indices (i32 or i64, of the same rank, no longer than x along any axis but `axis`).
 // The output has the shape of the indices: y[i, j, k] = x[i, indices[i, j, k], k] for axis 1. Negative
 // indices count from the end; an index out of range gives 0.
-class GatherElements final : public Op {
- public:
+struct GatherElements final : Named<Op, "gather_elements"> {
   explicit GatherElements(int a) : axis(a) {}
-  std::string_view kind() const override { return "gather_elements"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "axis=" + std::to_string(axis); }
@@ -21,10 +19,8 @@ class GatherElements final : public Op {
 
 // Inputs x (f32), indices of the same shape. Output f32 of `shape`: each element of x is added at its index.
 // Indices out of range are ignored.
-class ScatterElementsAdd final : public Op {
- public:
+struct ScatterElementsAdd final : Named<Op, "scatter_elements_add"> {
   ScatterElementsAdd(Shape s, int a) : shape(s), axis(a) {}
-  std::string_view kind() const override { return "scatter_elements_add"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

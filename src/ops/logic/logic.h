@@ -14,40 +14,15 @@ class CompareOp : public Op {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-class Equal final : public CompareOp {
- public:
-  std::string_view kind() const override { return "equal"; }
-};
-
-class NotEqual final : public CompareOp {
- public:
-  std::string_view kind() const override { return "not_equal"; }
-};
-
-class Less final : public CompareOp {
- public:
-  std::string_view kind() const override { return "less"; }
-};
-
-class LessEqual final : public CompareOp {
- public:
-  std::string_view kind() const override { return "less_equal"; }
-};
-
-class Greater final : public CompareOp {
- public:
-  std::string_view kind() const override { return "greater"; }
-};
-
-class GreaterEqual final : public CompareOp {
- public:
-  std::string_view kind() const override { return "greater_equal"; }
-};
+using Equal = Named<CompareOp, "equal">;
+using NotEqual = Named<CompareOp, "not_equal">;
+using Less = Named<CompareOp, "less">;
+using LessEqual = Named<CompareOp, "less_equal">;
+using Greater = Named<CompareOp, "greater">;
+using GreaterEqual = Named<CompareOp, "greater_equal">;
 
 // Input f32; output u8 of the same shape: 1 where the element is neither infinite nor NaN.
-class IsFinite final : public Op {
- public:
-  std::string_view kind() const override { return "is_finite"; }
+struct IsFinite final : Named<Op, "is_finite"> {
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
@@ -60,34 +35,19 @@ class LogicalOp : public Op {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-class LogicalAnd final : public LogicalOp {
- public:
-  std::string_view kind() const override { return "logical_and"; }
-};
-
-class LogicalOr final : public LogicalOp {
- public:
-  std::string_view kind() const override { return "logical_or"; }
-};
-
-class LogicalXor final : public LogicalOp {
- public:
-  std::string_view kind() const override { return "logical_xor"; }
-};
+using LogicalAnd = Named<LogicalOp, "logical_and">;
+using LogicalOr = Named<LogicalOp, "logical_or">;
+using LogicalXor = Named<LogicalOp, "logical_xor">;
 
 // Input: one u8 tensor.
-class LogicalNot final : public Op {
- public:
-  std::string_view kind() const override { return "logical_not"; }
+struct LogicalNot final : Named<Op, "logical_not"> {
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Inputs condition (u8), a, b (any one type). Output: a where the condition is not 0, else b; all three
 // broadcast.
-class Where final : public Op {
- public:
-  std::string_view kind() const override { return "where"; }
+struct Where final : Named<Op, "where"> {
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };

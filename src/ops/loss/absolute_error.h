@@ -6,9 +6,7 @@
 namespace leat::ops {
 
 // Inputs predictions, targets of the same shape. No gradient flows where they are equal.
-class AbsoluteError final : public SameShapeOp {
- public:
-  std::string_view kind() const override { return "absolute_error"; }
+struct AbsoluteError final : Named<SameShapeOp, "absolute_error"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 

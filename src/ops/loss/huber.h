@@ -7,10 +7,8 @@
 namespace leat::ops {
 
 // Inputs predictions, targets of the same shape. Infer throws std::invalid_argument unless delta > 0.
-class Huber final : public SameShapeOp {
- public:
+struct Huber final : Named<SameShapeOp, "huber"> {
   explicit Huber(float d = 1) : delta(d) {}
-  std::string_view kind() const override { return "huber"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "delta=" + graph::ToString(delta); }

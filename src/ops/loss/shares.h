@@ -6,9 +6,7 @@
 namespace leat::ops {
 
 // w / Σ w over all elements; w itself if the sum is 0.
-class Shares final : public UnaryOp {
- public:
-  std::string_view kind() const override { return "shares"; }
+struct Shares final : Named<UnaryOp, "shares"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 

@@ -7,9 +7,7 @@ namespace leat::ops {
 
 // Inputs logits x, targets t of the same shape. Computed as max(x, 0) - x t + log(1 + e^-|x|), which is
 // numerically stable.
-class SigmoidCrossEntropy final : public SameShapeOp {
- public:
-  std::string_view kind() const override { return "sigmoid_cross_entropy"; }
+struct SigmoidCrossEntropy final : Named<SameShapeOp, "sigmoid_cross_entropy"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 

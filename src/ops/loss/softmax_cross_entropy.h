@@ -8,18 +8,14 @@ namespace leat::ops {
 // Inputs logits[b, c], labels[b]: f32 holding class indices (fractions are truncated).
 // Outputs loss[b] = -log softmax(logits)[label], probabilities[b, c] = softmax(logits), a by-product. A label
 // outside [0, c), or NaN, makes the row's loss and gradient 0; kernels must not use it as an index.
-class SoftmaxCrossEntropy final : public Op {
- public:
-  std::string_view kind() const override { return "softmax_cross_entropy"; }
+struct SoftmaxCrossEntropy final : Named<Op, "softmax_cross_entropy"> {
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Inputs probabilities[b, c], labels[b], dloss[b]; output dlogits = (probabilities - onehot(label)) dloss by
 // row, zero where the label is not in [0, c).
-class SoftmaxCrossEntropyGrad final : public Op {
- public:
-  std::string_view kind() const override { return "softmax_cross_entropy_grad"; }
+struct SoftmaxCrossEntropyGrad final : Named<Op, "softmax_cross_entropy_grad"> {
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };

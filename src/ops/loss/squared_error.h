@@ -6,9 +6,7 @@
 namespace leat::ops {
 
 // Inputs predictions, targets of the same shape.
-class SquaredError final : public SameShapeOp {
- public:
-  std::string_view kind() const override { return "squared_error"; }
+struct SquaredError final : Named<SameShapeOp, "squared_error"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 

@@ -7,10 +7,8 @@ namespace leat::ops {
 
 // a[..., m, k] x b[..., k, n] → [..., m, n]; with transpose_a, a is [..., k, m]; with transpose_b, b is
 // [..., n, k]. The axes before the last two broadcast.
-class BatchMatMul final : public Op {
- public:
+struct BatchMatMul final : Named<Op, "batch_matmul"> {
   explicit BatchMatMul(bool ta = false, bool tb = false) : transpose_a(ta), transpose_b(tb) {}
-  std::string_view kind() const override { return "batch_matmul"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

@@ -14,10 +14,8 @@ bool GradientNeedsInput(Activation activation);
 Value ActivationGrad(Graph& graph, Activation activation, Value from, Value dy);
 
 // Inputs x and w as a and b of MatMul, then the bias b[n].
-class Dense final : public Op {
- public:
+struct Dense final : Named<Op, "dense"> {
   Dense(bool ta, bool tb, Activation act) : transpose_a(ta), transpose_b(tb), activation(act) {}
-  std::string_view kind() const override { return "dense"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

@@ -7,10 +7,8 @@ namespace leat::ops {
 
 // a[m, k] x b[k, n] → f32[m, n], both f32 or both bf16; with transpose_a, a is [k, m]; with transpose_b, b is
 // [n, k].
-class MatMul final : public Op {
- public:
+struct MatMul final : Named<Op, "matmul"> {
   explicit MatMul(bool ta = false, bool tb = false) : transpose_a(ta), transpose_b(tb) {}
-  std::string_view kind() const override { return "matmul"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

@@ -12,10 +12,8 @@ namespace leat::ops {
 // counts as two rows. The variance is divided by the sum of weights. A row of weight <= 0 is padding: it is
 // left out, even if it holds NaN, and its y is 0. If all rows are padding, mean and variance are 0. No
 // gradient flows to the weights.
-class BatchNorm final : public Op {
- public:
+struct BatchNorm final : Named<Op, "batch_norm"> {
   explicit BatchNorm(float e = 1e-5f) : epsilon(e) {}
-  std::string_view kind() const override { return "batch_norm"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -25,10 +23,8 @@ class BatchNorm final : public Op {
 };
 
 // Inputs x, scale, weights, mean, variance as above, dy. Outputs dx, dscale, doffset. dx is 0 for padding.
-class BatchNormGrad final : public Op {
- public:
+struct BatchNormGrad final : Named<Op, "batch_norm_grad"> {
   explicit BatchNormGrad(float e) : epsilon(e) {}
-  std::string_view kind() const override { return "batch_norm_grad"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

@@ -11,10 +11,8 @@ namespace leat::ops {
 // Inputs f32 x, random_seed i64[]. Output y: 0 for a fraction `rate` of the elements, x / (1 - rate) for the
 // others. The choice is a pure function of (random_seed, salt, position), so the gradient and a repeated step
 // drop the same elements. Each layer of a network has a different salt.
-class Dropout final : public Op {
- public:
+struct Dropout final : Named<Op, "dropout"> {
   Dropout(float r, uint64_t s) : rate(r), salt(s) {}
-  std::string_view kind() const override { return "dropout"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

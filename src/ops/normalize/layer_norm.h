@@ -8,10 +8,8 @@ namespace leat::ops {
 
 // Inputs f32 x[..., n] with n > 0, scale[n], offset[n]. Outputs, with mean m and variance v of a row:
 //   y[..., n] = (x - m) s · scale + offset,  m[...],  s[...] = 1 / √(v + epsilon)
-class LayerNorm final : public Op {
- public:
+struct LayerNorm final : Named<Op, "layer_norm"> {
   explicit LayerNorm(float e = 1e-5f) : epsilon(e) {}
-  std::string_view kind() const override { return "layer_norm"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -21,9 +19,7 @@ class LayerNorm final : public Op {
 };
 
 // Inputs x, scale, m, s as above, dy. Outputs dx, dscale, doffset.
-class LayerNormGrad final : public Op {
- public:
-  std::string_view kind() const override { return "layer_norm_grad"; }
+struct LayerNormGrad final : Named<Op, "layer_norm_grad"> {
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   double flops(Types inputs, Types outputs) const override;

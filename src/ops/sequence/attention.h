@@ -23,10 +23,8 @@ struct AttentionSettings {
 // Outputs, with P = softmax of q kᵀ / √d over the visible keys:
 //   y[batch, queries, heads · d] = P v,  l[batch, heads, queries] = log of the softmax denominator.
 // A query without visible keys has y = 0 and l = 0.
-class Attention final : public Op {
- public:
+struct Attention final : Named<Op, "attention"> {
   explicit Attention(AttentionSettings s) : settings(s) {}
-  std::string_view kind() const override { return "attention"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -36,10 +34,8 @@ class Attention final : public Op {
 };
 
 // Inputs: those of Attention, its outputs y and l, and dy. Outputs dq, dk, dv, or dqkv.
-class AttentionGrad final : public Op {
- public:
+struct AttentionGrad final : Named<Op, "attention_grad"> {
   explicit AttentionGrad(AttentionSettings s) : settings(s) {}
-  std::string_view kind() const override { return "attention_grad"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

@@ -14,10 +14,8 @@ namespace leat::ops {
 // gates[time, batch, 3 units] (r, u, n; zero past a row's length), inner[time, batch, units] (h wh_n +
 // new_bias, or r h; zero past the length) and states[time, batch, units], h before each step. There is no
 // second derivative.
-class Gru final : public RecurrentOp {
- public:
-  explicit Gru(RecurrentOptions o = {}, bool before = true) : RecurrentOp(o), linear_before_reset(before) {}
-  std::string_view kind() const override { return "gru"; }
+struct Gru final : Named<RecurrentOp, "gru"> {
+  explicit Gru(RecurrentOptions o = {}, bool before = true) : Named(o), linear_before_reset(before) {}
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -28,10 +26,8 @@ class Gru final : public RecurrentOp {
 // Inputs gates, wh, inner, states, optional lengths, and the given output gradients. Outputs dz[time, batch,
 // 3 units]; if linear_before_reset, also the gradient of h wh + new_bias, whose last third differs from dz by
 // the factor r; if `initial`, also dh0.
-class GruGrad final : public RecurrentGradOp {
- public:
-  GruGrad(RecurrentOptions o, bool before, unsigned g) : RecurrentGradOp(o, g), linear_before_reset(before) {}
-  std::string_view kind() const override { return "gru_grad"; }
+struct GruGrad final : Named<RecurrentGradOp, "gru_grad"> {
+  GruGrad(RecurrentOptions o, bool before, unsigned g) : Named(o, g), linear_before_reset(before) {}
   std::vector<TensorType> Infer(Types inputs) const override;
   std::string attributes() const override;
 

@@ -6,10 +6,8 @@
 namespace leat::ops {
 
 // ids i32[batch, time] → i32[batch]: the length of each row without the trailing ids equal to `padding`.
-class SequenceLengths final : public Op {
- public:
+struct SequenceLengths final : Named<Op, "sequence_lengths"> {
   explicit SequenceLengths(int32_t p) : padding(p) {}
-  std::string_view kind() const override { return "sequence_lengths"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   std::string attributes() const override { return "padding=" + std::to_string(padding); }
   // Integers have no gradient.

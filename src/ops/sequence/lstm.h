@@ -11,20 +11,16 @@ namespace leat::ops {
 // Outputs sequence[batch, time, units], hidden[batch, units] and cell[batch, units] after the last step. For
 // the gradient also gates[time, batch, 4 units] (i, f, g, o; zero past a row's length), cells and
 // states[time, batch, units], c and h before each step. There is no second derivative.
-class Lstm final : public RecurrentOp {
- public:
-  explicit Lstm(RecurrentOptions o = {}) : RecurrentOp(o) {}
-  std::string_view kind() const override { return "lstm"; }
+struct Lstm final : Named<RecurrentOp, "lstm"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Inputs gates, wh, cells, optional lengths, and the given output gradients. Outputs dz[time, batch, 4
 // units]; if `initial`, also dh0 and dc0.
-class LstmGrad final : public RecurrentGradOp {
- public:
-  LstmGrad(RecurrentOptions o, unsigned g) : RecurrentGradOp(o, g) {}
-  std::string_view kind() const override { return "lstm_grad"; }
+struct LstmGrad final : Named<RecurrentGradOp, "lstm_grad"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
 };
 

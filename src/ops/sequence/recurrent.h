@@ -31,13 +31,13 @@ struct RecurrentSizes {
 
 class RecurrentOp : public Op {
  public:
+  explicit RecurrentOp(RecurrentOptions o = {}) : options(o) {}
   std::string attributes() const override;
   double flops(Types inputs, Types outputs) const override;
 
   const RecurrentOptions options;
 
  protected:
-  explicit RecurrentOp(RecurrentOptions o) : options(o) {}
   // Checks z[time, batch, gates · units] and wh[units, gates · units] and, after `fixed` inputs, the optional
   // lengths and `states` initial states. Throws std::invalid_argument.
   RecurrentSizes Check(Types inputs, size_t fixed, int64_t gates, size_t states) const;
@@ -48,6 +48,7 @@ class RecurrentOp : public Op {
 // themselves.
 class RecurrentGradOp : public Op {
  public:
+  RecurrentGradOp(RecurrentOptions o, unsigned g) : options(o), given(g) {}
   std::string attributes() const override;
   double flops(Types inputs, Types outputs) const override;
   bool Has(size_t output) const { return (given >> output & 1) != 0; }
@@ -58,7 +59,6 @@ class RecurrentGradOp : public Op {
   const unsigned given;
 
  protected:
-  RecurrentGradOp(RecurrentOptions o, unsigned g) : options(o), given(g) {}
   // Checks only the count: these nodes are created by Gradient of the forward op, with matching shapes.
   void CheckCount(Types inputs, size_t fixed) const;
 };

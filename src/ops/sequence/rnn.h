@@ -10,10 +10,8 @@ namespace leat::ops {
 // Outputs sequence[batch, time, units] and hidden[batch, units] after the last step. For the gradient also
 // gates[time, batch, units] (h after each step; zero past a row's length) and states[time, batch, units], h
 // before each step. There is no second derivative.
-class Rnn final : public RecurrentOp {
- public:
-  explicit Rnn(RecurrentOptions o = {}, bool r = false) : RecurrentOp(o), relu(r) {}
-  std::string_view kind() const override { return "rnn"; }
+struct Rnn final : Named<RecurrentOp, "rnn"> {
+  explicit Rnn(RecurrentOptions o = {}, bool r = false) : Named(o), relu(r) {}
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -23,10 +21,8 @@ class Rnn final : public RecurrentOp {
 
 // Inputs gates, wh, optional lengths, and the given output gradients. Outputs dz[time, batch, units]; if
 // `initial`, also dh0.
-class RnnGrad final : public RecurrentGradOp {
- public:
-  RnnGrad(RecurrentOptions o, bool r, unsigned g) : RecurrentGradOp(o, g), relu(r) {}
-  std::string_view kind() const override { return "rnn_grad"; }
+struct RnnGrad final : Named<RecurrentGradOp, "rnn_grad"> {
+  RnnGrad(RecurrentOptions o, bool r, unsigned g) : Named(o, g), relu(r) {}
   std::vector<TensorType> Infer(Types inputs) const override;
   std::string attributes() const override;
 

@@ -10,7 +10,8 @@ namespace leat::ops {
 // flows.
 class ArgExtreme : public Op {
  public:
-  ArgExtreme(int a, bool keep, DType t) : axis(a), keep_dims(keep), type(t) {}
+  explicit ArgExtreme(int a = -1, bool keep = false, DType t = DType::kI64)
+      : axis(a), keep_dims(keep), type(t) {}
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -21,16 +22,7 @@ class ArgExtreme : public Op {
   const DType type;
 };
 
-class ArgMax final : public ArgExtreme {
- public:
-  explicit ArgMax(int a = -1, bool keep = false, DType t = DType::kI64) : ArgExtreme(a, keep, t) {}
-  std::string_view kind() const override { return "arg_max"; }
-};
-
-class ArgMin final : public ArgExtreme {
- public:
-  explicit ArgMin(int a = -1, bool keep = false, DType t = DType::kI64) : ArgExtreme(a, keep, t) {}
-  std::string_view kind() const override { return "arg_min"; }
-};
+using ArgMax = Named<ArgExtreme, "arg_max">;
+using ArgMin = Named<ArgExtreme, "arg_min">;
 
 }  // namespace leat::ops

@@ -12,10 +12,8 @@ Shape BroadcastShape(const Shape& a, const Shape& b);
 std::vector<int64_t> BroadcastStrides(const Shape& from, const Shape& to);
 
 // x, of any type, stretched to `shape`.
-class BroadcastTo final : public Op {
- public:
+struct BroadcastTo final : Named<Op, "broadcast_to"> {
   explicit BroadcastTo(Shape s) : shape(s) {}
-  std::string_view kind() const override { return "broadcast_to"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "shape=" + shape.ToString(); }
@@ -24,10 +22,8 @@ class BroadcastTo final : public Op {
 };
 
 // x summed to `shape`, which must broadcast to the shape of x: the gradient of BroadcastTo.
-class SumTo final : public Op {
- public:
+struct SumTo final : Named<Op, "sum_to"> {
   explicit SumTo(Shape s) : shape(s) {}
-  std::string_view kind() const override { return "sum_to"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "shape=" + shape.ToString(); }

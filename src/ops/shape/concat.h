@@ -7,10 +7,8 @@ namespace leat::ops {
 
 // One or more inputs of the same type, whose shapes may differ only along `axis` (negative: counted from the
 // end).
-class Concat final : public Op {
- public:
+struct Concat final : Named<Op, "concat"> {
   explicit Concat(int a) : axis(a) {}
-  std::string_view kind() const override { return "concat"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "axis=" + std::to_string(axis); }

@@ -8,7 +8,7 @@ namespace leat::ops {
 class ReduceOp : public Op {
  public:
   // Negative axes count from the end; no axes means all. With keep_dims, reduced axes stay with size 1.
-  explicit ReduceOp(std::vector<int> a, bool keep) : axes(std::move(a)), keep_dims(keep) {}
+  explicit ReduceOp(std::vector<int> a = {}, bool keep = false) : axes(std::move(a)), keep_dims(keep) {}
   std::vector<TensorType> Infer(Types inputs) const override;
   std::string attributes() const override;
   double flops(Types inputs, Types outputs) const override;
@@ -30,18 +30,14 @@ class ReduceOp : public Op {
   static void CheckNotEmpty(std::string_view what, const Shape& input, const Shape& output);
 };
 
-class ReduceSum final : public ReduceOp {
- public:
-  explicit ReduceSum(std::vector<int> a = {}, bool keep = false) : ReduceOp(std::move(a), keep) {}
-  std::string_view kind() const override { return "reduce_sum"; }
+struct ReduceSum final : Named<ReduceOp, "reduce_sum"> {
+  using Named::Named;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Rejects an empty input.
-class ReduceMean final : public ReduceOp {
- public:
-  explicit ReduceMean(std::vector<int> a = {}, bool keep = false) : ReduceOp(std::move(a), keep) {}
-  std::string_view kind() const override { return "reduce_mean"; }
+struct ReduceMean final : Named<ReduceOp, "reduce_mean"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };

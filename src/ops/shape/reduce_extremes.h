@@ -13,16 +13,7 @@ class ReduceExtreme : public ReduceOp {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-class ReduceMax final : public ReduceExtreme {
- public:
-  explicit ReduceMax(std::vector<int> a = {}, bool keep = false) : ReduceExtreme(std::move(a), keep) {}
-  std::string_view kind() const override { return "reduce_max"; }
-};
-
-class ReduceMin final : public ReduceExtreme {
- public:
-  explicit ReduceMin(std::vector<int> a = {}, bool keep = false) : ReduceExtreme(std::move(a), keep) {}
-  std::string_view kind() const override { return "reduce_min"; }
-};
+using ReduceMax = Named<ReduceExtreme, "reduce_max">;
+using ReduceMin = Named<ReduceExtreme, "reduce_min">;
 
 }  // namespace leat::ops

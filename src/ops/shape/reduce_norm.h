@@ -6,19 +6,15 @@
 namespace leat::ops {
 
 // log Σ e^x along axes, numerically stable. Rejects an empty input.
-class LogSumExp final : public ReduceOp {
- public:
-  explicit LogSumExp(std::vector<int> a = {}, bool keep = false) : ReduceOp(std::move(a), keep) {}
-  std::string_view kind() const override { return "log_sum_exp"; }
+struct LogSumExp final : Named<ReduceOp, "log_sum_exp"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // √Σx² along axes. No gradient flows where the result is 0.
-class ReduceL2 final : public ReduceOp {
- public:
-  explicit ReduceL2(std::vector<int> a = {}, bool keep = false) : ReduceOp(std::move(a), keep) {}
-  std::string_view kind() const override { return "reduce_l2"; }
+struct ReduceL2 final : Named<ReduceOp, "reduce_l2"> {
+  using Named::Named;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 

@@ -5,10 +5,8 @@
 
 namespace leat::ops {
 
-class Reshape final : public Op {
- public:
+struct Reshape final : Named<Op, "reshape"> {
   explicit Reshape(Shape s) : shape(s) {}
-  std::string_view kind() const override { return "reshape"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "shape=" + shape.ToString(); }

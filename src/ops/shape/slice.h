@@ -7,11 +7,9 @@ namespace leat::ops {
 
 // Elements begin[i] + j step[i], 0 <= j < size[i], along each axis i, of any type. Steps may be negative; an
 // empty list means 1.
-class Slice final : public Op {
- public:
+struct Slice final : Named<Op, "slice"> {
   Slice(std::vector<int64_t> b, std::vector<int64_t> s, std::vector<int64_t> st = {})
       : begin(std::move(b)), size(std::move(s)), step(Dropped(std::move(st))) {}
-  std::string_view kind() const override { return "slice"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -26,11 +24,9 @@ class Slice final : public Op {
 
 // The gradient of Slice: the input placed at elements begin[i] + j step[i] of an f32 tensor of `shape`, zero
 // elsewhere.
-class SliceGrad final : public Op {
- public:
+struct SliceGrad final : Named<Op, "slice_grad"> {
   SliceGrad(Shape s, std::vector<int64_t> b, std::vector<int64_t> st)
       : shape(s), begin(std::move(b)), step(std::move(st)) {}
-  std::string_view kind() const override { return "slice_grad"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -48,11 +44,9 @@ std::string_view Name(PadMode mode);
 
 // Adds before[i] elements before and after[i] after axis i, of any type. kEdge needs a non-empty axis,
 // kReflect one longer than the padding.
-class Pad final : public Op {
- public:
+struct Pad final : Named<Op, "pad"> {
   Pad(std::vector<int64_t> b, std::vector<int64_t> a, PadMode m = PadMode::kConstant, float v = 0)
       : before(std::move(b)), after(std::move(a)), mode(m), value(v) {}
-  std::string_view kind() const override { return "pad"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
@@ -64,11 +58,9 @@ class Pad final : public Op {
 };
 
 // The gradient of Pad for f32: adds each element to the one it was copied from.
-class PadGrad final : public Op {
- public:
+struct PadGrad final : Named<Op, "pad_grad"> {
   PadGrad(std::vector<int64_t> b, std::vector<int64_t> a, PadMode m)
       : before(std::move(b)), after(std::move(a)), mode(m) {}
-  std::string_view kind() const override { return "pad_grad"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

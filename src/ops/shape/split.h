@@ -7,10 +7,8 @@ namespace leat::ops {
 
 // Output i has sizes[i] elements along the axis (negative: counted from the end). The sizes must add up to
 // the axis. Any type.
-class Split final : public Op {
- public:
+struct Split final : Named<Op, "split"> {
   Split(int a, std::vector<int64_t> s) : axis(a), sizes(std::move(s)) {}
-  std::string_view kind() const override { return "split"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

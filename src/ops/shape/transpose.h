@@ -6,12 +6,10 @@
 namespace leat::ops {
 
 // Axis i of the output is axis permutation[i] of the input, which may be of any type.
-class Transpose final : public Op {
- public:
+struct Transpose final : Named<Op, "transpose"> {
   explicit Transpose(std::vector<int> p) : permutation(std::move(p)) {}
   // Transposes a matrix.
   Transpose() : Transpose({1, 0}) {}
-  std::string_view kind() const override { return "transpose"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;

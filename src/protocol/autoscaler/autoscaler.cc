@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+
+#include "base/text.h"
 
 namespace leat::protocol {
 namespace {
@@ -41,13 +42,7 @@ std::string Number(double x) {
 }
 
 std::string Tenths(Duration time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", Seconds(time));
-  return text;
-}
-
-std::string WorkersToday(uint32_t count) {
-  return std::to_string(count) + (count == 1 ? " worker" : " workers");
+  return Formatted("%.1f s", Seconds(time));
 }
 
 std::string Traffic(const LoadWindow::Rates& rates) {
@@ -97,7 +92,7 @@ void Autoscaler::Rest(const Load& load) {
   over_since_.reset();
   falling_since_.reset();
   quiet_since_.reset();
-  Stay("the job does not train now; it has " + WorkersToday(load.workers));
+  Stay("the job does not train now; it has " + Plural(load.workers, "worker"));
 }
 
 void Autoscaler::Note(Time now, const Load& load) {
@@ -188,7 +183,7 @@ bool Autoscaler::Adopt(Time now) {
     Stay("training has begun " + Tenths(now - *begun_) + " ago");
   } else {
     decision_.workers = std::clamp(workers_, config_.least, config_.most);
-    Stay("the job begins with " + WorkersToday(workers_));
+    Stay("the job begins with " + Plural(workers_, "worker"));
   }
   return true;
 }
@@ -211,8 +206,8 @@ bool Autoscaler::GiveUpUseless(Time now) {
   const uint32_t kept = std::max(limit_->workers, config_.least);
   if (kept >= workers_) return false;
   Decide(now, kept,
-         WorkersToday(added) + " more added " + Number(gain) + " events/s to " + Number(before.throughput) +
-             "; more than " + std::to_string(limit_->workers) +
+         Plural(added, "worker") + " more added " + Number(gain) + " events/s to " +
+             Number(before.throughput) + "; more than " + std::to_string(limit_->workers) +
              " are tried again in 10 minutes, or when the throughput changes by 20 %");
   return true;
 }
@@ -232,7 +227,7 @@ void Autoscaler::Grow(Time now, const Load& load) {
   if (workers_ >= config_.most) return Stay(lag + "; the job has the most workers that it may have");
   const bool again = limit_ && workers_ >= limit_->workers;
   if (again && !LimitIsOver(now)) {
-    return Stay(lag + "; more than " + WorkersToday(limit_->workers) + " did not help " +
+    return Stay(lag + "; more than " + Plural(limit_->workers, "worker") + " did not help " +
                 Tenths(now - limit_->at) + " ago");
   }
   const Duration pause = before_ && measured_ ? kLongestMeasure : kMeasure;
@@ -287,7 +282,7 @@ void Autoscaler::Shrink(Time now, const Load& load) {
   if (const auto enough = Enough(load, arrival, rates->throughput)) {
     shrunk_at_ = now;
     return Decide(now, *enough,
-                  lag + "; " + Number(arrival) + " events/s come at most, and " + WorkersToday(*enough) +
+                  lag + "; " + Number(arrival) + " events/s come at most, and " + Plural(*enough, "worker") +
                       " can train " + Number(gains_.AtLeast(*enough, workers_, rates->throughput)));
   }
   const uint32_t fewer = decision_.workers - 1;
@@ -309,13 +304,13 @@ std::optional<uint32_t> Autoscaler::Enough(const Load& load, double arrival, dou
 
 void Autoscaler::Decide(Time now, uint32_t workers, const std::string& why) {
   decision_.reason =
-      "from " + std::to_string(decision_.workers) + " to " + WorkersToday(workers) + ": " + why;
+      "from " + std::to_string(decision_.workers) + " to " + Plural(workers, "worker") + ": " + why;
   decision_.workers = workers;
   decided_at_ = now;
 }
 
 void Autoscaler::Stay(const std::string& why) {
-  const std::string workers = decision_.workers > 0 ? WorkersToday(decision_.workers) + ": " : "";
+  const std::string workers = decision_.workers > 0 ? Plural(decision_.workers, "worker") + ": " : "";
   decision_.reason = workers + why;
 }
 

@@ -1,7 +1,6 @@
 // Commands that change how many members a job has, and whether it trains.
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "protocol/coordinator/coordinator_state.h"

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "protocol/coordinator/coordinator_state.h"
 
 namespace leat::protocol {
@@ -160,9 +161,7 @@ bool Coordinator::State::Awaits(Role role) const {
 }
 
 std::string Coordinator::State::Awaited() const {
-  std::string names;
-  for (const NodeId node : awaited) names += (names.empty() ? "" : ", ") + Name(members.at(node).member);
-  return names;
+  return Joined(awaited, ", ", [this](NodeId node) { return Name(members.at(node).member); });
 }
 
 // Nothing of this input happens: the other coordinator has not seen it.

@@ -1,7 +1,6 @@
 #include "protocol/member/group_member.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "protocol/guards.h"

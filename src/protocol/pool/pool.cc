@@ -1,12 +1,11 @@
 #include "protocol/pool/pool.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <ranges>
 #include <utility>
 
 #include "base/exit_status.h"
+#include "base/text.h"
 
 namespace leat::pool {
 namespace {
@@ -24,10 +23,8 @@ constexpr int32_t kKilled = 128 + 9;
 constexpr size_t kForgottenAtOnce = 20;  // by a decision
 
 std::string ResourcesText(const Resources& resources) {
-  char text[96];
-  std::snprintf(text, sizeof text, "%.6g cores and %.6g MB", static_cast<double>(resources.millicores) / 1000,
-                static_cast<double>(resources.memory) / 1e6);
-  return text;
+  return Formatted("%.6g cores and %.6g MB", static_cast<double>(resources.millicores) / 1000,
+                   static_cast<double>(resources.memory) / 1e6);
 }
 
 Resources Least(const JobDemand& job) {
@@ -45,17 +42,14 @@ std::string Lacking(const std::vector<HostOffer>& hosts, const JobDemand& job) {
       continue;
     std::set<std::string> offered;
     for (const HostOffer& host : hosts) offered.insert(host.host_class.empty() ? "none" : host.host_class);
-    std::string classes;
-    for (const std::string& one : offered) classes += (classes.empty() ? "" : ", ") + one;
     return "hosts of class '" + wanted + "' for its " + std::string(fields::NameOf(role)) +
-           "; the classes of the pool's hosts: " + classes;
+           "; the classes of the pool's hosts: " + Joined(offered);
   }
   if (FitsAlone(hosts, job)) return "";
   Resources all;
   for (const HostOffer& host : hosts) all += host.offer;
   return "hosts with room for its minimum of " + ResourcesText(Least(job)) + "; the pool has " +
-         ResourcesText(all) + " on " + std::to_string(hosts.size()) +
-         (hosts.size() == 1 ? " host" : " hosts");
+         ResourcesText(all) + " on " + Plural(hosts.size(), "host");
 }
 
 double Cores(const Resources& resources) {
@@ -83,8 +77,7 @@ Status Check(const AgentReport& report) {
   const auto bad = [](const std::string& what) { return Status(Code::kInvalidArgument, what); };
   if (report.agent.empty()) return bad("the agent has no name");
   const bool good = std::ranges::all_of(report.host, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
-           c == '-' || c == '_' || c == ':' || c == '[' || c == ']';
+    return IsLetterOrDigit(c) || c == '.' || c == '-' || c == '_' || c == ':' || c == '[' || c == ']';
   });
   if (!good || report.host.empty() || report.host.front() == '.') return bad("host is no host");
   return {};

@@ -1,7 +1,6 @@
 #include "protocol/pool/scheduler.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -275,30 +274,6 @@ Resources& Resources::operator-=(const Resources& other) {
 
 Resources operator*(uint32_t count, const Resources& each) {
   return {count * each.millicores, count * each.memory};
-}
-
-const Resources& RoleResources::of(ProcessRole role) const {
-  switch (role) {
-    case ProcessRole::kCoordinator:
-      return coordinator;
-    case ProcessRole::kServer:
-      return server;
-    case ProcessRole::kWorker:
-      break;
-  }
-  return worker;
-}
-
-const std::string& HostClasses::of(ProcessRole role) const {
-  switch (role) {
-    case ProcessRole::kCoordinator:
-      return coordinator;
-    case ProcessRole::kServer:
-      return server;
-    case ProcessRole::kWorker:
-      break;
-  }
-  return worker;
 }
 
 uint32_t JobDemand::Count(ProcessRole role) const {

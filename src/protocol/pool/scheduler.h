@@ -48,10 +48,17 @@ struct PlacedProcess {
   friend bool operator==(const PlacedProcess&, const PlacedProcess&) = default;
 };
 
+// A role's member of a struct that has one for each.
+template <class Parts>
+const auto& PartOf(const Parts& parts, ProcessRole role) {
+  if (role == ProcessRole::kCoordinator) return parts.coordinator;
+  return role == ProcessRole::kServer ? parts.server : parts.worker;
+}
+
 // What each process of a role takes.
 struct RoleResources {
   Resources coordinator, server, worker;
-  const Resources& of(ProcessRole role) const;
+  const Resources& of(ProcessRole role) const { return PartOf(*this, role); }
   friend bool operator==(const RoleResources&, const RoleResources&) = default;
 };
 LEAT_FIELDS(RoleResources, (coordinator), (server, As("ps")), (worker));
@@ -59,7 +66,7 @@ LEAT_FIELDS(RoleResources, (coordinator), (server, As("ps")), (worker));
 // The class of the hosts that a role runs on; empty: any host.
 struct HostClasses {
   std::string coordinator, server, worker;
-  const std::string& of(ProcessRole role) const;
+  const std::string& of(ProcessRole role) const { return PartOf(*this, role); }
   friend bool operator==(const HostClasses&, const HostClasses&) = default;
 };
 LEAT_FIELDS(HostClasses, (coordinator, AtMost(256), Printable), (server, As("ps"), AtMost(256), Printable),

@@ -164,14 +164,7 @@ bool Server::State::HeldBack(HostedSlice* hosted, const PushRequest& request) {
 }
 
 SliceOutcome Server::State::OutcomeWhileMoving(const HostedSlice& hosted, const PushRequest& request) {
-  switch (ledgers.Lookup(hosted.order.slice.value)) {
-    case Ledger::Entry::kConflict:
-      return SliceOutcome::kConflict;
-    case Ledger::Entry::kDuplicate:
-      return SliceOutcome::kDuplicate;
-    case Ledger::Entry::kNew:
-      break;
-  }
+  if (const auto known = OutcomeOf(ledgers.Lookup(hosted.order.slice.value))) return *known;
   return stepped() && request.step_lane->step < hosted.slice->version ? SliceOutcome::kLate
                                                                       : SliceOutcome::kMoving;
 }

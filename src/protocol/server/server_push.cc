@@ -114,14 +114,7 @@ Status Server::Begin(const PushRequest& request, std::vector<uint64_t>* elements
 SliceOutcome Server::State::Take(Slice* slice, const PushRequest& request, const SliceRef& ref,
                                  std::span<const float> gradient, const Step** agreed) {
   if (stepped()) return TakeLane(&*hosted_slices[ref.slice.value], request, ref, gradient, agreed);
-  switch (ledgers.Record(ref.slice.value)) {
-    case Ledger::Entry::kConflict:
-      return SliceOutcome::kConflict;
-    case Ledger::Entry::kDuplicate:
-      return SliceOutcome::kDuplicate;
-    case Ledger::Entry::kNew:
-      break;
-  }
+  if (const auto known = OutcomeOf(ledgers.Record(ref.slice.value))) return *known;
   hot[ref.slice.value].ledger_outdated = true;
   if (request.disposition == Disposition::kGradient) {
     Update(slice, gradient, ref.version, request.rate);

@@ -202,14 +202,7 @@ SliceOutcome Server::State::TakeLane(HostedSlice* hosted, const PushRequest& req
                                      std::span<const float> gradient, const Step** agreed) {
   StepLane step_lane = *request.step_lane;
   const uint64_t version = hosted->slice->version;
-  switch (ledgers.Lookup(ref.slice.value)) {
-    case Ledger::Entry::kConflict:
-      return SliceOutcome::kConflict;
-    case Ledger::Entry::kDuplicate:
-      return SliceOutcome::kDuplicate;
-    case Ledger::Entry::kNew:
-      break;
-  }
+  if (const auto known = OutcomeOf(ledgers.Lookup(ref.slice.value))) return *known;
   if (step_lane.step < version) {
     // All runs that counted in the step are recorded.
     if (guards::AlreadyApplied(true)) return SliceOutcome::kLate;

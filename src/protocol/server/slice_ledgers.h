@@ -12,6 +12,7 @@
 
 #include "protocol/cut.h"
 #include "protocol/ledger.h"
+#include "protocol/messages_data.h"
 
 namespace leat::protocol {
 
@@ -20,6 +21,12 @@ struct RunId {
   uint32_t run = 0;
   friend bool operator==(const RunId&, const RunId&) = default;
 };
+
+// The outcome of a run that a slice has already, or that contradicts its ledger; none: the run is new.
+inline std::optional<SliceOutcome> OutcomeOf(Ledger::Entry entry) {
+  if (entry == Ledger::Entry::kNew) return std::nullopt;
+  return entry == Ledger::Entry::kConflict ? SliceOutcome::kConflict : SliceOutcome::kDuplicate;
+}
 
 class SliceLedgers {
  public:

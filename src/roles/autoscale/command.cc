@@ -18,6 +18,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
+
 extern char** environ;
 
 namespace leat::roles {
@@ -87,12 +89,8 @@ bool ReadSome(int fd, std::string* text) {
 }
 
 std::string LastLine(std::string_view text) {
-  const size_t end = text.find_last_not_of(" \t\r\n");
-  if (end == std::string_view::npos) return "";
-  text = text.substr(0, end + 1);
-  const size_t line = text.rfind('\n');
-  if (line != std::string_view::npos) text.remove_prefix(line + 1);
-  return std::string(text.substr(0, kLongestLine));
+  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+  return std::string(text.substr(text.rfind('\n') + 1, kLongestLine));
 }
 
 void Kill(pid_t pid) {
@@ -139,11 +137,9 @@ Status CommandRunner::Await(pid_t pid, net::Descriptor output, const Command& co
     const Duration left = until - clock.Now();
     if (left <= Duration{0}) {
       Kill(pid);
-      char limit[32];
-      std::snprintf(limit, sizeof limit, "%.3g s", Seconds(command.deadline));
       const std::string line = LastLine(text);
-      return {Code::kDeadlineExceeded,
-              std::string("took longer than ") + limit + (line.empty() ? "" : ": " + line)};
+      return {Code::kDeadlineExceeded, Formatted("took longer than %.3g s", Seconds(command.deadline)) +
+                                           (line.empty() ? "" : ": " + line)};
     }
     std::array<pollfd, 3> waits{{{.fd = abort_.get(), .events = POLLIN, .revents = 0},
                                  {.fd = end.get(), .events = POLLIN, .revents = 0},

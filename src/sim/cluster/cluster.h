@@ -16,10 +16,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "fields/fields.h"
 #include "optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/server/server.h"
@@ -96,7 +98,12 @@ enum class DeathPoint : uint8_t {
   kManifestSaved = 7,   // the coordinator, when the checkpoint is complete, before anyone knows
 };
 constexpr size_t kDeathPoints = 8;
-const char* Name(DeathPoint point);
+LEAT_ENUM(DeathPoint, (kBeforePush, "before a push"), (kPushed, "after a push has left"),
+          (kBeforeApply, "before a push is applied"), (kApplied, "between apply and acknowledgement"),
+          (kBeforeShard, "before a shard is saved"), (kShardSaved, "after a shard is saved"),
+          (kBeforeManifest, "before a checkpoint is complete"),
+          (kManifestSaved, "after a checkpoint is complete"));
+std::string_view Name(DeathPoint point);
 
 // The named points of a move of slices between two servers.
 enum class MovePoint : uint8_t {

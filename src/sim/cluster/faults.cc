@@ -7,26 +7,8 @@
 
 namespace leat::sim {
 
-const char* Name(DeathPoint point) {
-  switch (point) {
-    case DeathPoint::kBeforePush:
-      return "before a push";
-    case DeathPoint::kPushed:
-      return "after a push has left";
-    case DeathPoint::kBeforeApply:
-      return "before a push is applied";
-    case DeathPoint::kApplied:
-      return "between apply and acknowledgement";
-    case DeathPoint::kBeforeShard:
-      return "before a shard is saved";
-    case DeathPoint::kShardSaved:
-      return "after a shard is saved";
-    case DeathPoint::kBeforeManifest:
-      return "before a checkpoint is complete";
-    case DeathPoint::kManifestSaved:
-      return "after a checkpoint is complete";
-  }
-  return "unknown";
+std::string_view Name(DeathPoint point) {
+  return fields::NameOf(point);
 }
 
 namespace {
@@ -129,7 +111,7 @@ bool Cluster::State::DiesAt(DeathPoint point, const ProcessPtr& p) {
   const bool push = point <= DeathPoint::kApplied;
   if (!Chance(push ? options.faults.deaths_in_pushes : options.faults.deaths_in_checkpoints)) return false;
   ++result.deaths_at[static_cast<size_t>(point)];
-  Note(std::string("dies ") + Name(point), p.get());
+  Note("dies " + std::string(Name(point)), p.get());
   Kill(p, true);
   return true;
 }
@@ -138,7 +120,7 @@ bool Cluster::State::CoordinatorDiesAt(DeathPoint point, const std::shared_ptr<C
   // Many checkpoints do not come so far, because servers and workers die at the points before.
   if (c != coordinator || !Chance(4 * options.faults.deaths_in_checkpoints)) return false;
   ++result.deaths_at[static_cast<size_t>(point)];
-  Note(std::string("dies ") + Name(point));
+  Note("dies " + std::string(Name(point)));
   KillCoordinator();
   return true;
 }

@@ -1,7 +1,6 @@
 // Splits that workers read from elsewhere. A worker reads and decodes one after the other, ahead of its
 // training.
 #include <algorithm>
-#include <utility>
 
 #include "sim/cluster/cluster_state.h"
 

@@ -1,6 +1,5 @@
 // What servers forward to each other for the replicas of their slices, with the faults of the data plane.
 #include <algorithm>
-#include <utility>
 
 #include "sim/cluster/cluster_state.h"
 

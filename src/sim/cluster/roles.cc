@@ -1,7 +1,6 @@
 // Servers and workers: executes their machines' actions.
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <utility>
 
 #include "sim/cluster/cluster_state.h"

@@ -123,7 +123,7 @@ std::vector<Concern> Concerned() {
 std::string List(const std::map<Invariant, int>& violated) {
   std::string list;
   for (const auto& [invariant, times] : violated)
-    list += "\n  " + std::to_string(times) + " times " + Name(invariant);
+    list += "\n  " + std::to_string(times) + " times " + std::string(Name(invariant));
   return list;
 }
 

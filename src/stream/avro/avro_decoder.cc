@@ -165,10 +165,9 @@ std::vector<std::string> UseAvro(const AvroTexts& texts, Schema* schema) {
 
 std::unique_ptr<Decoder> MakeAvroDecoder(const Schema& schema) {
   if (!schema.avro.registry) return MakeAvroDecoder(schema, nullptr);
-  auto service = OpenRegistry(*schema.avro.registry);
-  if (!service.ok()) Throw(service.status());
-  return MakeAvroDecoder(
-      schema, std::make_unique<SchemaRegistry>(std::move(*service), schema.avro.registry->timeout));
+  auto service = OrThrow(OpenRegistry(*schema.avro.registry));
+  return MakeAvroDecoder(schema,
+                         std::make_unique<SchemaRegistry>(std::move(service), schema.avro.registry->timeout));
 }
 
 std::unique_ptr<Decoder> MakeAvroDecoder(const Schema& schema, std::unique_ptr<SchemaRegistry> registry) {

@@ -1,6 +1,6 @@
 #include "stream/avro/avro_settings.h"
 
-#include <charconv>
+#include "base/text.h"
 
 namespace leat::stream {
 namespace {
@@ -10,11 +10,9 @@ bool IsUrl(std::string_view text) {
 }
 
 uint32_t IdFrom(const Config& map, const std::string& key) {
-  uint32_t id;
-  const auto read = std::from_chars(key.data(), key.data() + key.size(), id);
-  if (read.ec != std::errc() || read.ptr != key.data() + key.size())
-    map.At(key).Fail("'" + key + "' is not the id of a schema, a whole number of 32 bits");
-  return id;
+  const auto id = ToNumber<uint32_t>(key);
+  if (!id) map.At(key).Fail("'" + key + "' is not the id of a schema, a whole number of 32 bits");
+  return *id;
 }
 
 std::string UrlFrom(const Config& config) {

@@ -5,7 +5,8 @@
 #include <iterator>
 #include <map>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
+#include "base/text.h"
 #include "stream/decode/text_hint.h"
 #include "stream/file/command.h"
 
@@ -190,8 +191,7 @@ std::string Describe(std::span<const Delimiter> delimiters) {
   std::string text;
   for (size_t i = 0; i < delimiters.size(); ++i) {
     text += i == 0 ? "" : i + 1 < delimiters.size() ? ", " : " and ";
-    text += DelimiterName(delimiters[i].character) + " (" + std::to_string(delimiters[i].columns) +
-            (delimiters[i].columns == 1 ? " column)" : " columns)");
+    text += DelimiterName(delimiters[i].character) + " (" + Plural(delimiters[i].columns, "column") + ")";
   }
   return text;
 }

@@ -1,9 +1,9 @@
 #include "stream/decode/decoder.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <stdexcept>
 
+#include "base/text.h"
 #include "stream/attributes/attribute_decoder.h"
 #include "stream/attributes/late_labels.h"
 #include "stream/avro/avro_decoder.h"
@@ -89,10 +89,9 @@ class TextDecoder final : public Decoder {
     const auto* const characters = reinterpret_cast<const uint8_t*>(record.data());
     const size_t written = field_.WriteCharacters(characters, row);
     if (written == whole) return {};
-    char hex[8];
-    std::snprintf(hex, sizeof(hex), "0x%02x", characters[written]);
-    return field_.name() + ": " + Quoted(AsText(record).substr(written, 1)) + " (" + hex + "), character " +
-           std::to_string(written) + " of the record, is not in the alphabet";
+    return field_.name() + ": " + Quoted(AsText(record).substr(written, 1)) +
+           Formatted(" (0x%02x), character %zu of the record, is not in the alphabet", characters[written],
+                     written);
   }
 
   const Schema schema_;

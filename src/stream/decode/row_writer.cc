@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <limits>
 #include <numbers>
 #include <utility>
 
 #include "base/multiversion.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "stream/decode/canonical.h"
 #include "stream/decode/number.h"
 #include "stream/decode/utf8.h"
@@ -34,9 +33,7 @@ bool IsWholeBelow(double x, uint32_t limit) {
 }
 
 std::string NumberSpelling(double x) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", x);
-  return text;
+  return Formatted("%.9g", x);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/config/config_text.h"
+#include "base/text.h"
 #include "stream/csv/split.h"
 #include "stream/decode/decoder.h"
 #include "stream/decode/row_writer.h"
@@ -17,15 +18,9 @@ constexpr size_t kLongestMissing = 10;
 // A field is taken for a category if at most one record fits for every ten that do not.
 constexpr uint64_t kFewFit = 10;
 
-std::string LowerText(std::string_view text) {
-  std::string lower;
-  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
-
 bool IsAmong(std::span<const std::string_view> words, std::string_view text) {
   text = TrimBlanks(text);
-  return text.size() <= kLongestMissing && std::ranges::find(words, LowerText(text)) != words.end();
+  return text.size() <= kLongestMissing && std::ranges::find(words, Lower(text)) != words.end();
 }
 
 }  // namespace
@@ -104,11 +99,8 @@ std::string TextHint::Describe() const {
   if (fitting_ * kFewFit > most->second.count) return "";
   // Texts that hardly repeat are not categories.
   if (most->second.more && most->second.repeats * 20 < most->second.count) return "";
-  std::string values;
-  for (const std::string& value : most->second.values)
-    values += (values.empty() ? "" : ", ") + YamlText(value);
-  return "; `type: category, values: [" + values + (most->second.more ? ", ..." : "") + "]` would read " +
-         Quoted(most->first);
+  return "; `type: category, values: [" + Joined(most->second.values, ", ", YamlText) +
+         (most->second.more ? ", ..." : "") + "]` would read " + Quoted(most->first);
 }
 
 }  // namespace leat::stream

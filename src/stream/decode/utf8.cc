@@ -2,7 +2,7 @@
 
 #include <simdjson.h>
 
-#include <cstdio>
+#include "base/text.h"
 
 namespace leat::stream {
 
@@ -26,10 +26,8 @@ std::string WhyNotUtf8(std::string_view text) {
     if (size > 4 || good + size > text.size()) break;
     good += size;
   }
-  char what[64];
-  std::snprintf(what, sizeof(what), "is not UTF-8 (byte 0x%02x at %zu)",
-                static_cast<unsigned>(static_cast<unsigned char>(text[good])), good);
-  return what;
+  return Formatted("is not UTF-8 (byte 0x%02x at %zu)",
+                   static_cast<unsigned>(static_cast<unsigned char>(text[good])), good);
 }
 
 }  // namespace leat::stream

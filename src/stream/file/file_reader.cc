@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/exit_status.h"
+#include "base/text.h"
 #include "stream/file/kind.h"
 
 namespace leat::stream {
@@ -23,11 +24,8 @@ constexpr size_t kUnpackBytes = size_t{1} << 17;
 constexpr size_t kHeadBytes = size_t{1} << 16;
 
 std::string PlainName(const std::string& name) {
-  std::string plain;
-  for (const char c : name) {
-    if (c != '-' && c != '_' && c != ' ')
-      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+  std::string plain = Lower(name);
+  std::erase_if(plain, [](char c) { return c == '-' || c == '_' || c == ' '; });
   return plain;
 }
 

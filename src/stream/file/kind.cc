@@ -7,6 +7,7 @@
 #include <cctype>
 #include <vector>
 
+#include "base/text.h"
 #include "stream/file/command.h"
 #include "stream/json/json_extent.h"
 
@@ -137,13 +138,6 @@ std::string WideEncoding(std::string_view head) {
 }
 
 constexpr std::string_view kBlanks = " \t\r\n";
-
-std::string LowerStart(std::string_view text) {
-  std::string lower;
-  for (const char c : text.substr(0, 16))
-    lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
 
 std::string_view FirstLine(std::string_view text) {
   std::string_view line = text.substr(0, text.find('\n'));
@@ -280,12 +274,12 @@ std::string WhyTable(std::string_view text, const std::string& path) {
 
 // Names the lines above the records of a table; empty if there are none.
 std::string WhyPreamble(std::string_view text, const std::string& path) {
-  const std::string lower = LowerStart(text);
+  const std::string lower = Lower(text.substr(0, 16));
   const std::string_view line = FirstLine(text);
   if (lower.starts_with("sep=") && line.size() <= 5)
     return "begins with " + std::string(line) + ", a line for Excel; remove it: " + FromLine(path, 2);
   while (text.starts_with('%')) text = WithoutBlanks(text.substr(std::min(text.find('\n'), text.size())));
-  if (LowerStart(text).starts_with("@relation"))
+  if (Lower(text.substr(0, 16)).starts_with("@relation"))
     return "is an ARFF file of Weka; write it as CSV: python3 -c 'import pandas, scipy.io.arff as a; "
            "pandas.DataFrame(a.loadarff(\"" +
            path + "\")[0]).to_csv(\"" + NewFile(path, ".csv") + "\", index=False)'";
@@ -326,7 +320,7 @@ std::string WrongText(std::string_view head, std::string_view format, const std:
            " > " + NewFile(path, ".csv");
   const std::string_view text = WithoutBlanks(head);
   if (text.empty()) return "";
-  const std::string lower = LowerStart(text);
+  const std::string lower = Lower(text.substr(0, 16));
   if (lower.starts_with("<!doctype html") || lower.starts_with("<html"))
     return "is an HTML page, not the data; was its address that of a page, or a login?";
   if (lower.starts_with("<?xml")) return "is XML; write its records as CSV or JSON lines";

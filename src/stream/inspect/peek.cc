@@ -3,7 +3,6 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,8 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/hex.h"
+#include "base/encoding/hex.h"
 #include "base/json/text.h"
+#include "base/text.h"
 #include "stream/decode/decoder.h"
 #include "stream/join/timed_source.h"
 
@@ -67,9 +67,7 @@ std::string Padded(std::string text, size_t width) {
 }
 
 std::string PeekNumber(float x) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.5g", static_cast<double>(x));
-  return text;
+  return Formatted("%.5g", static_cast<double>(x));
 }
 
 // A field of a decoded record: for people, and for programs.
@@ -243,9 +241,8 @@ std::string ShownTime(int64_t ms) {
   std::tm time{};
   gmtime_r(&seconds, &time);
   char text[40];
-  const size_t size = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &time);
-  std::snprintf(text + size, sizeof(text) - size, ".%03dZ", static_cast<int>(rest));
-  return text;
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &time);
+  return text + Formatted(".%03dZ", static_cast<int>(rest));
 }
 
 class RecordPrinter::Impl {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <stdexcept>
 #include <vector>
 
+#include "base/text.h"
 #include "stream/decode/row_writer.h"
 #include "stream/decode/text_hint.h"
 
@@ -43,9 +43,7 @@ std::string NumberText(double x, double spread = 0) {
   int digits = kUsual;
   if (spread > 0 && std::abs(x) > spread)
     digits = std::clamp(static_cast<int>(std::ceil(std::log10(std::abs(x) / spread))) + 4, kUsual, kAll);
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.*g", digits, x);
-  return text;
+  return Formatted("%.*g", digits, x);
 }
 
 // How a column would be read.
@@ -72,9 +70,7 @@ std::vector<std::string> ValuesOf(const Column& column) {
 }
 
 std::string ListOf(const std::vector<std::string>& values) {
-  std::string list;
-  for (const std::string& value : values) list += (list.empty() ? "" : ", ") + YamlText(value);
-  return "[" + list + "]";
+  return "[" + Joined(values, ", ", YamlText) + "]";
 }
 
 // True if its values could be classes: few, and all known.
@@ -150,9 +146,8 @@ std::string AlikeRemark(const Column& column) {
   std::map<std::string, std::string> seen;
   for (const auto& [text, count] : column.texts) {
     std::string plain;
-    for (const char c : text) {
-      if (c != ' ' && c != '\t') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
+    std::ranges::copy_if(Lower(text), std::back_inserter(plain),
+                         [](char c) { return c != ' ' && c != '\t'; });
     const auto [at, first] = seen.emplace(plain, text);
     if (!first) return Quoted(at->second) + " and " + Quoted(text) + " are two values";
   }
@@ -258,8 +253,7 @@ Proposal LabelProposal(const Column& column, uint64_t rows) {
 
 // Common names of labels.
 bool SoundsLikeLabel(std::string_view name) {
-  std::string lower;
-  for (const char c : name) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = Lower(name);
   static constexpr std::string_view kWhole[] = {"y",       "label",  "class", "target",
                                                 "outcome", "income", "result"};
   static constexpr std::string_view kParts[] = {"label", "target", "default", "churn", "fraud"};

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "stream/csv/split.h"
 #include "stream/decode/text_hint.h"
 
@@ -64,8 +65,7 @@ bool HasThousands(std::string_view text) {
 }
 
 bool IsInfinite(std::string_view text) {
-  std::string lower;
-  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = Lower(text);
   std::string_view word = lower;
   if (word.starts_with('-') || word.starts_with('+')) word.remove_prefix(1);
   return word == "inf" || word == "infinity" || word.starts_with("1.#inf") || word.starts_with("1.#qnan") ||

@@ -9,7 +9,6 @@
 #include <future>
 #include <mutex>
 #include <thread>
-#include <utility>
 
 #include "base/log.h"
 #include "threads/thread.h"

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <random>
 
+#include "base/text.h"
 #include "stream/log/log.h"
 
 namespace leat::stream {
@@ -27,9 +27,7 @@ std::string TopicPath(const std::string& directory, const std::string& topic) {
 }
 
 std::string PartitionPath(const std::string& topic_path, uint32_t partition) {
-  char name[32];
-  std::snprintf(name, sizeof(name), "/%04u.log", partition);
-  return topic_path + name;
+  return topic_path + Formatted("/%04u.log", partition);
 }
 
 Result<Database> OpenPartition(const std::string& path, LogTopic* topic) {

@@ -3,9 +3,9 @@
 #include <librdkafka/rdkafka.h>
 #include <simdjson.h>
 
-#include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "stream/csv/split.h"
 #include "stream/source.h"
 
@@ -47,8 +47,7 @@ class JsonKeyReader final : public KeyReader {
     }
     if (type != Type::number && type != Type::boolean) return std::nullopt;
     text = value.raw_json_token();
-    while (text.ends_with(' ') || text.ends_with('\t') || text.ends_with('\r')) text.remove_suffix(1);
-    return text;
+    return Trimmed(text, " \t\r");
   }
 
   std::vector<std::string> path_;

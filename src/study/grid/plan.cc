@@ -1,8 +1,8 @@
 #include "study/grid/plan.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
+
+#include "base/text.h"
 
 namespace leat::study {
 
@@ -14,15 +14,8 @@ constexpr double kMessages = 1e6;  // that are simulated in a second
 constexpr double kCopies = 5;      // of the parameters in a process: values, gradients, slots, buffers
 
 std::string PlanTimeText(double seconds) {
-  char text[40];
-  if (seconds < 90) {
-    std::snprintf(text, sizeof(text), "%.0f s", seconds);
-  } else if (seconds < 5400) {
-    std::snprintf(text, sizeof(text), "%.0f min", seconds / 60);
-  } else {
-    std::snprintf(text, sizeof(text), "%.1f h", seconds / 3600);
-  }
-  return text;
+  if (seconds < 90) return Formatted("%.0f s", seconds);
+  return seconds < 5400 ? Formatted("%.0f min", seconds / 60) : Formatted("%.1f h", seconds / 3600);
 }
 
 Mode ModeOf(const StudyFile& study, const PlanOptions& options, const GridPoint& point) {
@@ -69,12 +62,10 @@ Result<std::vector<PlannedPoint>> MakePlan(const StudyFile& study, const PlanOpt
         planned.seconds = kStart + computing / std::min(point.workers, std::max(1u, options.cores));
         planned.memory_bytes = (1.0 + point.workers + point.servers) * (kProcess + model);
         if (planned.memory_bytes > options.memory_bytes) {
-          std::array<char, 80> sizes{};
-          std::snprintf(sizes.data(), sizes.size(), "%.1f GB of memory, %.1f GB are available",
-                        planned.memory_bytes / 1e9, options.memory_bytes / 1e9);
-          return Status(Code::kInvalidArgument, study.name + ": " + KeyOf(study, point) +
-                                                    " as real processes needs " + sizes.data() +
-                                                    "; see --simulated");
+          return Status(Code::kInvalidArgument,
+                        study.name + ": " + KeyOf(study, point) + " as real processes needs " +
+                            Formatted("%.1f GB of memory, %.1f GB are available; see --simulated",
+                                      planned.memory_bytes / 1e9, options.memory_bytes / 1e9));
         }
         break;
       case Mode::kComputed:
@@ -109,12 +100,10 @@ std::string Render(const StudyFile& study, const std::vector<PlannedPoint>& plan
     if (point.mode != Mode::kReal) largest = std::max(largest, point.memory_bytes);
   }
   memory = std::max(memory, largest * cores);
-  char text[300];
-  std::snprintf(text, sizeof(text),
-                "study '%s': %zu points, %zu real and %zu simulated; about %s, at most %.1f GB of memory\n",
+  std::string all =
+      Formatted("study '%s': %zu points, %zu real and %zu simulated; about %s, at most %.1f GB of memory\n",
                 study.name.c_str(), plan.size(), real, simulated,
                 PlanTimeText(SecondsOfPlan(plan, cores)).c_str(), memory / 1e9);
-  std::string all = text;
   if (done > 0) all += "  " + std::to_string(done) + " of them are done already\n";
   return all;
 }

@@ -3,30 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <utility>
 
 #include "base/json/text.h"
+#include "base/text.h"
 
 namespace leat::study {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string FormatText(const char* format, double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
-
-std::string SecondsText(double seconds) {
-  return seconds < 120    ? FormatText("%.1f s", seconds)
-         : seconds < 7200 ? FormatText("%.1f min", seconds / 60)
-                          : FormatText("%.1f h", seconds / 3600);
-}
 
 // What a series is called: only what differs among the series of the study.
 std::string NameOf(const StudyFile& study, const GridPoint& point) {
@@ -96,11 +84,11 @@ std::string Plot(const std::string& title, const std::string& unit, const std::v
   std::string svg = "<svg viewBox=\"0 0 520 300\" role=\"img\" aria-label=\"" + Escaped(title) +
                     "\"><text x=\"8\" y=\"18\" class=\"t\">" + Escaped(title) + "</text>\n";
   for (double y = 0; y <= top * (1 + 1e-9); y += step) {
-    svg += "<line class=\"g\" x1=\"" + FormatText("%.1f", kLeft) + "\" x2=\"" +
-           FormatText("%.1f", kWidth - kRight) + "\" y1=\"" + FormatText("%.1f", py(y)) + "\" y2=\"" +
-           FormatText("%.1f", py(y)) + "\"/><text class=\"n\" text-anchor=\"end\" x=\"" +
-           FormatText("%.1f", kLeft - 6) + "\" y=\"" + FormatText("%.1f", py(y) + 4) + "\">" +
-           FormatText("%.6g", y) + "</text>\n";
+    svg += "<line class=\"g\" x1=\"" + Formatted("%.1f", kLeft) + "\" x2=\"" +
+           Formatted("%.1f", kWidth - kRight) + "\" y1=\"" + Formatted("%.1f", py(y)) + "\" y2=\"" +
+           Formatted("%.1f", py(y)) + "\"/><text class=\"n\" text-anchor=\"end\" x=\"" +
+           Formatted("%.1f", kLeft - 6) + "\" y=\"" + Formatted("%.1f", py(y) + 4) + "\">" +
+           Formatted("%.6g", y) + "</text>\n";
   }
   std::map<double, bool> ticks;
   for (const Curve& curve : curves) {
@@ -110,26 +98,26 @@ std::string Plot(const std::string& title, const std::string& unit, const std::v
   for (const auto& [x, unused] : ticks) {
     if (px(x) - last < 22) continue;
     last = px(x);
-    svg += "<text class=\"n\" text-anchor=\"middle\" x=\"" + FormatText("%.1f", px(x)) + "\" y=\"" +
-           FormatText("%.1f", kHeight - 22) + "\">" + FormatText("%.0f", x) + "</text>\n";
+    svg += "<text class=\"n\" text-anchor=\"middle\" x=\"" + Formatted("%.1f", px(x)) + "\" y=\"" +
+           Formatted("%.1f", kHeight - 22) + "\">" + Formatted("%.0f", x) + "</text>\n";
   }
   svg +=
       "<text class=\"n\" text-anchor=\"middle\" x=\"290\" y=\"294\">workers</text><text class=\"n\" "
       "text-anchor=\"end\" x=\"" +
-      FormatText("%.1f", kWidth - kRight) + "\" y=\"18\">" + Escaped(unit) + "</text>\n";
+      Formatted("%.1f", kWidth - kRight) + "\" y=\"18\">" + Escaped(unit) + "</text>\n";
   for (size_t i = 0; i < curves.size(); ++i) {
     const std::string colour = kColours[i % kColours.size()];
     std::string line;
     for (const auto& [x, y] : curves[i].points)
-      line += FormatText("%.1f", px(x)) + "," + FormatText("%.1f", py(y)) + " ";
+      line += Formatted("%.1f", px(x)) + "," + Formatted("%.1f", py(y)) + " ";
     svg += "<polyline fill=\"none\" stroke-width=\"2\" stroke=\"" + colour + "\" points=\"" + line + "\"/>\n";
     for (size_t k = 0; k < curves[i].points.size(); ++k) {
       const auto& [x, y] = curves[i].points[k];
       const bool marked = curves[i].marked == k;
-      svg += "<circle cx=\"" + FormatText("%.1f", px(x)) + "\" cy=\"" + FormatText("%.1f", py(y)) +
-             "\" r=\"" + (marked ? "6" : "3") + "\" fill=\"" + colour + "\"><title>" +
-             Escaped(curves[i].name) + ", " + FormatText("%.0f", x) + " workers: " + FormatText("%.4g", y) +
-             " " + Escaped(unit) + (marked ? " (sweet spot)" : "") + "</title></circle>\n";
+      svg += "<circle cx=\"" + Formatted("%.1f", px(x)) + "\" cy=\"" + Formatted("%.1f", py(y)) + "\" r=\"" +
+             (marked ? "6" : "3") + "\" fill=\"" + colour + "\"><title>" + Escaped(curves[i].name) + ", " +
+             Formatted("%.0f", x) + " workers: " + Formatted("%.4g", y) + " " + Escaped(unit) +
+             (marked ? " (sweet spot)" : "") + "</title></circle>\n";
     }
   }
   return svg + "</svg>\n";
@@ -166,7 +154,7 @@ std::string Outcome(const Series& series) {
   if (spot.at_end)
     return "every worker up to " + workers + " is worth it; limit: " + std::string(Name(spot.factor));
   return "sweet spot " + workers + (workers == "1" ? " worker" : " workers") + "; then a worker adds " +
-         FormatText("%.0f", 100 * spot.marginal) + " % of one; limit: " + std::string(Name(spot.factor));
+         Formatted("%.0f", 100 * spot.marginal) + " % of one; limit: " + std::string(Name(spot.factor));
 }
 
 std::string Reason(const Series& series) {
@@ -178,8 +166,8 @@ std::string Reason(const Series& series) {
 
 std::string WinnerText(const StudyFile& study, const PointResult& best) {
   std::string text = std::to_string(best.point.workers) + " workers, " + NameOf(study, best.point) + ": " +
-                     FormatText("%.0f events/s", best.events_per_s);
-  if (best.target_s) text += ", " + study.target->Text() + " after " + SecondsText(*best.target_s);
+                     Formatted("%.0f events/s", best.events_per_s);
+  if (best.target_s) text += ", " + study.target->Text() + " after " + TimeText(*best.target_s);
   return text + " (" + std::string(Name(best.mode)) + ")";
 }
 
@@ -248,9 +236,8 @@ std::string RenderText(const StudyFile& study, const std::vector<PointResult>& r
     }
     text += "  " + series.name + std::string(width - series.name.size() + 2, ' ');
     if (!speeds.empty())
-      text += Sparkline(speeds) + "  up to " +
-              FormatText("%.0f events/s", *std::ranges::max_element(speeds)) + " with " + workers +
-              " workers\n  " + std::string(width + 2, ' ');
+      text += Sparkline(speeds) + "  up to " + Formatted("%.0f events/s", *std::ranges::max_element(speeds)) +
+              " with " + workers + " workers\n  " + std::string(width + 2, ' ');
     text += Outcome(series) + "\n";
     if (const std::string reason = Reason(series); !reason.empty())
       text += "  " + std::string(width + 2, ' ') + reason + "\n";
@@ -277,11 +264,11 @@ std::string RenderCsv(const StudyFile& study, const std::vector<PointResult>& re
     for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
     return out + "\"";
   };
-  const auto number = [](double value) { return FormatText("%.6g", value); };
+  const auto number = [](double value) { return Formatted("%.6g", value); };
   const auto maybe = [&](const std::optional<double>& value) { return value ? number(*value) : ""; };
   for (const PointResult& r : results) {
     std::string bytes;
-    for (const double one : r.server_bytes) bytes += (bytes.empty() ? "" : " ") + FormatText("%.0f", one);
+    for (const double one : r.server_bytes) bytes += (bytes.empty() ? "" : " ") + Formatted("%.0f", one);
     const Usage& u = r.usage;
     for (const std::string& cell :
          {std::to_string(r.point.workers),
@@ -402,14 +389,14 @@ std::string RenderHtml(const StudyFile& study, const std::vector<PointResult>& r
       html += "<td colspan=\"11\">failed: " + Escaped(r.error) + "</td></tr>\n";
       continue;
     }
-    const auto percent = [](double share) { return FormatText("%.0f %%", 100 * share); };
-    std::vector<std::string> cells{FormatText("%.0f", r.events_per_s), SecondsText(r.seconds)};
-    if (study.target) cells.push_back(r.target_s ? SecondsText(*r.target_s) : "not reached");
+    const auto percent = [](double share) { return Formatted("%.0f %%", 100 * share); };
+    std::vector<std::string> cells{Formatted("%.0f", r.events_per_s), TimeText(r.seconds)};
+    if (study.target) cells.push_back(r.target_s ? TimeText(*r.target_s) : "not reached");
     cells.insert(cells.end(),
-                 {FormatText("%.1f", r.compute_s), FormatText("%.4g", r.cost),
-                  r.accuracy ? FormatText("%.4f", *r.accuracy) : "–", percent(r.usage.server_link),
+                 {Formatted("%.1f", r.compute_s), Formatted("%.4g", r.cost),
+                  r.accuracy ? Formatted("%.4f", *r.accuracy) : "–", percent(r.usage.server_link),
                   percent(r.usage.server_cpu), percent(r.usage.compute), percent(r.usage.wait),
-                  FormatText("%.1f", r.usage.staleness)});
+                  Formatted("%.1f", r.usage.staleness)});
     for (const std::string& cell : cells) html += "<td>" + Escaped(cell) + "</td>";
     html += "</tr>\n";
   }

@@ -44,15 +44,7 @@ constexpr std::array<std::pair<const char*, double Usage::*>, 9> kShares{
 }  // namespace
 
 std::string_view Name(Mode mode) {
-  switch (mode) {
-    case Mode::kReal:
-      return "real";
-    case Mode::kModelled:
-      return "simulated";
-    case Mode::kComputed:
-      return "simulated, real arithmetic";
-  }
-  return "unknown";
+  return fields::NameOf(mode);
 }
 
 void Fill(const nlohmann::json& summary, double bytes_per_s, double model_bytes, bool stepped,

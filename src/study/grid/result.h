@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "fields/fields.h"
 #include "study/analysis.h"
 #include "study/grid/study_file.h"
 
@@ -18,6 +19,7 @@ enum class Mode : uint8_t {
   kModelled = 1,  // simulated, steps only take time
   kComputed = 2,  // simulated, with real arithmetic
 };
+LEAT_ENUM(Mode, (kReal, "real"), (kModelled, "simulated"), (kComputed, "simulated, real arithmetic"));
 std::string_view Name(Mode mode);
 
 struct PointResult {

@@ -11,9 +11,10 @@
 #include <sstream>
 #include <utility>
 
+#include "base/encoding/hex.h"
 #include "base/exit_status.h"
-#include "base/hex.h"
 #include "base/json/text.h"
+#include "base/text.h"
 #include "launcher/output/output_file.h"
 #include "launcher/processes.h"
 #include "sim/events/distribution.h"
@@ -236,18 +237,13 @@ class Runner {
     if (!run_.say) return Status();
     const auto done = std::ranges::count_if(plan_, [](const PlannedPoint& p) { return p.done; });
     const double took = Seconds(clock_.Now() - began_);
-    char text[200];
-    if (result.error.empty()) {
-      std::snprintf(text, sizeof(text), "%.0f events/s in %.1f s", result.events_per_s, result.seconds);
-    } else {
-      std::snprintf(text, sizeof(text), "failed: %.150s", result.error.c_str());
-    }
+    const std::string text = result.error.empty()
+                                 ? Formatted("%.0f events/s in %.1f s", result.events_per_s, result.seconds)
+                                 : Formatted("failed: %.150s", result.error.c_str());
     std::string line = "[" + std::to_string(done) + "/" + std::to_string(plan_.size()) + "] " +
                        KeyOf(planned->point) + " (" + std::string(Name(planned->mode)) + "): " + text;
     if (static_cast<size_t>(done) < plan_.size()) {
-      std::snprintf(text, sizeof(text), "; about %.0f s left",
-                    SecondsLeft(plan_, estimated_, took, run_.plan.cores));
-      line += text;
+      line += Formatted("; about %.0f s left", SecondsLeft(plan_, estimated_, took, run_.plan.cores));
     }
     run_.say(line);
     return Status();

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <set>
 #include <stdexcept>
-#include <utility>
 
 #include "base/rng.h"
 #include "sim/events/distribution.h"

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/text.h"
 #include "protocol/coordinator/coordinator_state.h"
 #include "protocol/coordinator/moves/rebalance.h"
 
@@ -235,9 +236,8 @@ Status Coordinator::State::CanScaleServers(uint32_t servers) const {
                   std::to_string(most) + " (cluster.max_ps)");
   }
   if (servers < config.replicas) {
-    return refuse(std::to_string(servers) + (servers == 1 ? " server" : " servers") +
-                  ": each slice of this job is on " + std::to_string(config.replicas) +
-                  " servers (cluster.replicas)");
+    return refuse(Plural(servers, "server") + ": each slice of this job is on " +
+                  std::to_string(config.replicas) + " servers (cluster.replicas)");
   }
   const Placement& placement = config.placement;
   for (uint32_t index = 0; index < servers; ++index) {
@@ -245,8 +245,7 @@ Status Coordinator::State::CanScaleServers(uint32_t servers) const {
                             placement.weights[index] <= 0;
     if (std::ranges::count(placement.exclude, index) == 0 && !weightless) return {};
   }
-  return refuse(std::to_string(servers) + (servers == 1 ? " server" : " servers") +
-                ": the placement lets none of them hold slices");
+  return refuse(Plural(servers, "server") + ": the placement lets none of them hold slices");
 }
 
 bool Coordinator::State::MayLeave(NodeId server) const {

@@ -1,4 +1,4 @@
-#include "object_store/crc32c.h"
+#include "base/encoding/crc32c.h"
 
 #include <array>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <nmmintrin.h>
 #endif
 
-namespace leat::object_store {
+namespace leat {
 namespace {
 
 constexpr std::array<uint32_t, 256> MakeTable() {
@@ -50,14 +50,4 @@ uint32_t Crc32c(ByteView bytes) {
   return ~ByTable(~uint32_t{0}, bytes);
 }
 
-std::string Crc32cHeader(ByteView bytes) {
-  constexpr const char* kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const uint32_t crc = Crc32c(bytes);
-  std::string text;
-  // 32 bits are five digits of 6 bits and one of 2 bits.
-  for (int shift = 26; shift >= 2; shift -= 6) text += kDigits[crc >> shift & 63];
-  text += kDigits[crc << 4 & 63];
-  return text + "==";
-}
-
-}  // namespace leat::object_store
+}  // namespace leat

@@ -1,8 +1,8 @@
-#include "stream/base64.h"
+#include "base/encoding/base64.h"
 
 #include <cstdint>
 
-namespace leat::stream {
+namespace leat {
 namespace {
 
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -35,4 +35,4 @@ std::string FromBase64(std::string_view text) {
   return out;
 }
 
-}  // namespace leat::stream
+}  // namespace leat

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-namespace leat::stream {
+namespace leat {
 
 std::string ToBase64(std::string_view bytes);
 // Ends at the first character that is not in the alphabet.
 std::string FromBase64(std::string_view text);
 
-}  // namespace leat::stream
+}  // namespace leat

@@ -1,0 +1,54 @@
+// Texts, taken apart and put together. Nothing here depends on the locale.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace leat {
+
+// Of ASCII.
+constexpr bool IsLetterOrDigit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+// Whether the text has 1 to `most` characters: letters, digits and `signs`.
+bool IsWord(std::string_view text, size_t most, std::string_view signs);
+
+// Capital letters of ASCII become small ones.
+std::string Lower(std::string_view text);
+
+// The text without `blanks` at its ends.
+std::string_view Trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
+
+// The number that the whole text is, as std::from_chars reads it; `base`: of a whole number, unless it is 10.
+template <class Number>
+std::optional<Number> ToNumber(std::string_view text, auto... base) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base...);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// The text that printf would write.
+[[gnu::format(printf, 1, 2)]] std::string Formatted(const char* format, ...);
+
+// "12.5 s", "20.0 min", "3.0 h"
+std::string TimeText(double seconds);
+
+// "1 worker", "2 workers"
+std::string Plural(uint64_t count, std::string_view noun);
+
+// "a, b, c"; `text`: a member or function of an element.
+template <class Elements, class Text = std::identity>
+std::string Joined(const Elements& elements, std::string_view separator = ", ", Text text = {}) {
+  std::string all;
+  for (const auto& element : elements)
+    all.append(all.empty() ? "" : separator).append(std::invoke(text, element));
+  return all;
+}
+
+}  // namespace leat
