@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "net/security/private_file.h"
-#include "serve/file_stamp.h"
 
 namespace leat::serve {
 namespace {
@@ -29,7 +28,7 @@ std::string_view TrimLine(std::string_view text) {
 
 Result<std::unique_ptr<Tokens>> Tokens::Load(std::string path) {
   std::unique_ptr<Tokens> tokens(new Tokens(std::move(path)));
-  tokens->stamp_ = FileStamp(tokens->path_);
+  tokens->stamp_ = net::FileStamp(tokens->path_);
   LEAT_RETURN_IF_ERROR(tokens->Read());
   return tokens;
 }
@@ -58,25 +57,19 @@ Status Tokens::Read() {
   return {};
 }
 
-bool Tokens::Accepts(std::string_view authorization, Time now) {
-  constexpr std::string_view kBearer = "bearer ";
+bool Tokens::Accepts(std::string_view token, Time now) {
   constexpr Duration kLook = std::chrono::seconds(1);
-  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; };
   std::lock_guard lock(mutex_);
   if (now >= looked_ + kLook) {
     looked_ = now;
-    std::string stamp = FileStamp(path_);
+    std::string stamp = net::FileStamp(path_);
     if (stamp != stamp_) {
       stamp_ = std::move(stamp);
       const Status status = Read();
       if (!status.ok()) spdlog::warn("the former tokens stay valid: {}", status.message());
     }
   }
-  if (authorization.size() <= kBearer.size() ||
-      !std::equal(kBearer.begin(), kBearer.end(), authorization.begin(),
-                  [&same](char b, char a) { return same(a, b); }))
-    return false;
-  return digests_.contains(DigestOf(TrimLine(authorization.substr(kBearer.size()))));
+  return digests_.contains(DigestOf(token));
 }
 
 }  // namespace leat::serve
