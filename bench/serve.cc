@@ -36,9 +36,9 @@
 #include "job/job.h"
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
+#include "net/http/server.h"
 #include "ops/fuse.h"
 #include "roles/follower_role.h"
-#include "serve/http/server.h"
 #include "step/trainer.h"
 
 namespace {
@@ -67,17 +67,18 @@ engine::PlanOptions Kernels() {
 
 // ---- a server that returns a constant, in a process of its own: bench_serve --constant
 
-class Constant final : public serve::HttpHandler {
+class Constant final : public net::http::Handler {
  public:
-  void Handle(size_t, serve::HttpRequest, std::shared_ptr<serve::HttpExchange> exchange) override {
-    exchange->Reply({.body = kConstant});
+  net::http::Reply Error(int status, std::string_view) const override { return {.status = status}; }
+  void Handle(size_t, net::http::Request, std::shared_ptr<net::http::Exchange> exchange) override {
+    exchange->Send({.body = kConstant});
   }
 };
 
 int ServeConstant() {
   Constant constant;
   metrics::Registry registry;
-  const auto server = serve::HttpServer::Start({}, constant, registry);
+  const auto server = net::http::Server::Start({}, constant, registry);
   bench::Check(server.status());
   std::printf("%s\n", (*server)->address().c_str());
   std::fflush(stdout);

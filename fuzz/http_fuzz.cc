@@ -1,48 +1,80 @@
 // Bytes of an unauthenticated peer of a listener: they are refused, or are requests, each of which gets one
 // response and none what is for viewers.
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/check.h"
-#include "observe/http/exchange.h"
+#include "net/http/request_reader.h"
+#include "observe/http/listener.h"
 #include "observe/http/view_token.h"
 
 namespace {
 
 using namespace leat;
 using namespace leat::observe;
+using net::http::RequestReader;
 
 // No request can contain it, as names of hosts that are echoed could: control characters are refused.
 constexpr std::string_view kSecret = "the\x01secret";
 
-HttpService& Service() {
-  static HttpService service(
-      {{.path = "/open",
-        .access = HttpRoute::Access::kEveryone,
-        .handler = [](const HttpRequest& request) { return HttpResponse{.body = request.path}; }},
-       {.path = "/secret",
-        .handler = [](const HttpRequest&) { return HttpResponse{.body = std::string(kSecret)}; }}},
-      Access({.view_token = ViewToken("a token that is in no seed")}), 1);
-  return service;
+class CheckedExchange final : public net::http::Exchange {
+ public:
+  void Send(net::http::Reply reply) override {
+    ++replies;
+    LEAT_CHECK(reply.status >= 200 && reply.status < 600);
+    LEAT_CHECK(reply.headers.find("X-Content-Type-Options: nosniff\r\n") != std::string::npos);
+    LEAT_CHECK((reply.headers + reply.type + reply.body).find(kSecret) == std::string::npos);
+  }
+  void Post(std::function<void()> work) override { work(); }
+  int replies = 0;
+};
+
+Viewers& AllViewers() {
+  static Viewers* const viewers = [] {
+    auto* made = new Viewers(
+        {{.path = "/open",
+          .access = HttpRoute::Access::kEveryone,
+          .handler =
+              [](const HttpRequest& request) {
+                return HttpResponse{.body = request.path + std::to_string(request.query.size())};
+              }},
+         {.path = "/secret",
+          .handler = [](const HttpRequest&) { return HttpResponse{.body = std::string(kSecret)}; }}},
+        ViewToken("a token that is in no seed"), false, 1);
+    made->OnListening("127.0.0.1:9464");
+    return made;
+  }();
+  return *viewers;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  while (const auto head_bytes = net::HeadBytes(bytes)) {
-    const auto head = net::ParseHead(bytes.substr(0, *head_bytes));
-    bytes.remove_prefix(*head_bytes);
-    if (!head.ok()) break;
-    std::string response;
-    const bool authorised = Service().access.Authorised(*head, {});
-    AnswerRequest(Service(), *head, authorised, [&response](std::string_view piece) {
-      response += piece;
-      return Status();
-    });
-    LEAT_CHECK(response.starts_with("HTTP/1.1 "));
-    LEAT_CHECK(response.find("X-Content-Type-Options: nosniff\r\n") != std::string::npos);
-    LEAT_CHECK(response.find(kSecret) == std::string::npos);
+  const net::OwnNames names({"leat.example"});
+  const RequestReader::Options options{.own_names = &names, .handler = &AllViewers()};
+  RequestReader reader(options);
+  while (true) {
+    const RequestReader::Event event = reader.Next();
+    const auto exchange = std::make_shared<CheckedExchange>();
+    if (event == RequestReader::Event::kRefused) {
+      exchange->Send(reader.TakeRefusal());
+      return 0;
+    }
+    if (event == RequestReader::Event::kRequest) {
+      net::http::Request request = reader.TakeRequest();
+      LEAT_CHECK(request.body.empty() && !request.known);
+      AllViewers().Handle(0, std::move(request), exchange);
+      LEAT_CHECK(exchange->replies == 1);
+      continue;
+    }
+    if (bytes.empty()) return 0;
+    const std::span<char> space = reader.Space();
+    const size_t piece = std::min(space.size(), bytes.size());
+    std::copy_n(bytes.data(), piece, space.data());
+    reader.Commit(piece);
+    bytes.remove_prefix(piece);
   }
-  return 0;
 }

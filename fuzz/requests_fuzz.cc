@@ -1,4 +1,4 @@
-// Bytes of a client of `leat serve`, split in any way. The first byte chooses the pieces. Whatever the
+// Bytes of a client of the HTTP server, split in any way. The first byte chooses the pieces. Whatever the
 // pieces, the same requests are read and the same refusal ends them, within the limits; one that has no token
 // gets no body read.
 #include <algorithm>
@@ -11,32 +11,35 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "serve/http/request_reader.h"
+#include "net/http/request_reader.h"
 
 namespace {
 
 using namespace leat;
-using serve::Admission;
-using serve::RequestReader;
+using namespace net::http;
 
 constexpr size_t kMostBody = 300;
 
-class Door final : public serve::HttpHandler {
+class Door final : public Handler {
  public:
-  Admission Admit(std::string_view path, std::string_view authorization) override {
+  Admission Admit(const net::RequestHead& head, net::CertificateRoles) override {
+    const std::string_view path = head.path(), authorization = head.Header("authorization");
     LEAT_CHECK(path.starts_with('/') || path == "*");
     if (path.starts_with("/health")) return {.body = false, .peer = Admission::Peer::kUnknown};
     if (authorization == "Bearer t") return {.peer = Admission::Peer::kKnown};
-    return {.refusal = serve::ErrorReply(401, "no token")};
+    return {.refusal = Error(401, "no token")};
   }
-  void Handle(size_t, serve::HttpRequest, std::shared_ptr<serve::HttpExchange>) override {}
+  Reply Error(int status, std::string_view why) const override {
+    return {.status = status, .body = std::string(why)};
+  }
+  void Handle(size_t, Request, std::shared_ptr<Exchange>) override {}
 };
 
 // The outcome of a reading: a line for each request, and the refusal.
 std::vector<std::string> Read(std::string_view bytes, const std::vector<size_t>& pieces) {
   Door door;
   const net::OwnNames names({"leat.example"});
-  serve::BodyMemory bodies;
+  BodyMemory bodies;
   const RequestReader::Options options{
       .max_body = kMostBody, .max_extras = 40, .own_names = &names, .handler = &door, .bodies = &bodies};
   RequestReader reader(options);
@@ -44,7 +47,7 @@ std::vector<std::string> Read(std::string_view bytes, const std::vector<size_t>&
   for (size_t piece = 0;;) {
     const RequestReader::Event event = reader.Next();
     if (event == RequestReader::Event::kRefused) {
-      const serve::HttpReply refusal = reader.TakeRefusal();
+      const Reply refusal = reader.TakeRefusal();
       LEAT_CHECK(refusal.status >= 400 && refusal.status < 600);
       LEAT_CHECK(!reader.keep_alive());
       found.push_back(std::to_string(refusal.status) + " " + refusal.body);
@@ -52,10 +55,11 @@ std::vector<std::string> Read(std::string_view bytes, const std::vector<size_t>&
     }
     if (event == RequestReader::Event::kRequest) {
       const bool unknown = reader.peer() == Admission::Peer::kUnknown;
-      const serve::HttpRequest request = reader.TakeRequest();
+      const Request request = reader.TakeRequest();
       LEAT_CHECK(request.body.size() <= (unknown ? 0 : kMostBody));
-      LEAT_CHECK(!request.method.empty() && request.method != "HEAD");
-      found.push_back(request.method + " " + request.path + " " + request.content_type + " " + request.body +
+      LEAT_CHECK(!request.head.method.empty() && request.head.method != "HEAD");
+      found.push_back(request.head.method + " " + request.head.target + " " +
+                      std::string(request.head.Header("content-type")) + " " + request.body +
                       (reader.keep_alive() ? " stays" : " ends"));
       continue;
     }

@@ -29,7 +29,7 @@ KEPT_BY = [
     (re.compile(r"observe/tensorboard/.*\.pb\.h$"), "observe/tensorboard"),
     (re.compile(r"mpi\.h$"), "collective"),
     (re.compile(r"uc[pst]/"), "net/ucx"),
-    (re.compile(r"httplib\.h$"), "observe/http"),
+    (re.compile(r"boost/"), "net/http"),
     (re.compile(r"curl/"), "net/http_client"),
     (re.compile(r"prometheus/"), "observe/prometheus"),
 ]
@@ -367,12 +367,11 @@ TREE = {
     "src/stream/log/l_test.cc": "#include <thread>\n",
     "src/stream/s_test.cc": "#include <string>\n#include <atomic> ✗\n",
     "src/observe/tensorboard/CMakeLists.txt": 'leat_module(NAME tensorboard PURPOSE "p")\n',
-    "src/observe/http/CMakeLists.txt": 'leat_module(NAME http PURPOSE "p")\n',
     "src/net/http_client/CMakeLists.txt": 'leat_module(NAME http_client PURPOSE "p")\n',
     "src/net/http_client/c.cc": "#include <curl/curl.h>\n",
-    "src/observe/http/h.cc": "#include <httplib.h>\n",
+    "src/net/http/h.cc": "#include <boost/asio/post.hpp>\n",
     "src/observe/prometheus/CMakeLists.txt": 'leat_module(NAME prometheus PURPOSE "p")\n',
-    "src/observe/prometheus/p.cc": "#include <prometheus/family.h>\n#include <httplib.h> ✗\n",
+    "src/observe/prometheus/p.cc": "#include <prometheus/family.h>\n#include <boost/asio/post.hpp> ✗\n",
     "src/stream/protobuf/p.cc": "#include <google/protobuf/descriptor.h>\n#include <ucp/api/ucp.h> ✗\n",
     "src/net/n.cc": "#include <ucp/api/ucp.h> ✗\n#include <dnnl.hpp> ✗\n#include <grpcpp/grpcpp.h> ✗\n#include <thread>\n"
                     "#include <prometheus/family.h> ✗\n",

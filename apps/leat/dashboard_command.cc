@@ -13,12 +13,12 @@
 #include "base/log.h"
 #include "commands.h"
 #include "control/client.h"
-#include "dashboard_listener.h"
 #include "launcher/security.h"
 #include "launcher/signals.h"
 #include "launcher/token.h"
 #include "observe/history/history_file.h"
 #include "observe/http/view_token.h"
+#include "observer_listener.h"
 
 namespace leat {
 namespace {

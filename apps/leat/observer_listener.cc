@@ -1,13 +1,19 @@
 #include "observer_listener.h"
 
+#include <chrono>
 #include <utility>
+#include <vector>
 
 #include "base/exit_status.h"
 #include "net/address.h"
 #include "observe/http/view_token.h"
+#include "roles/role.h"
 
 namespace leat {
 namespace {
+
+// For viewers that are still there when the job ends.
+constexpr Duration kLastFrame = std::chrono::seconds(1);
 
 void RequireOption(const Status& status, const std::string& option) {
   ThrowIfError(status.With(option));
@@ -32,9 +38,10 @@ std::string KnownAs(const ObserverOptions& options, const std::string& listening
   return host + port;
 }
 
-}  // namespace
-
-ObserverListener ListenForObservers(const ObserverOptions& options, std::vector<observe::HttpRoute> routes) {
+// Returns the address that others are told, too.
+std::unique_ptr<observe::HttpListener> ListenForObservers(const ObserverOptions& options,
+                                                          std::vector<observe::HttpRoute> routes,
+                                                          std::string* address) {
   RequireOption(launcher::CheckListen(options.security, options.address), options.option);
   observe::HttpListener::Options listen{.address = options.address,
                                         .view_token = observe::ViewToken(options.token),
@@ -43,8 +50,33 @@ ObserverListener ListenForObservers(const ObserverOptions& options, std::vector<
     listen.hosts.push_back(std::move(host));
   auto listener = observe::HttpListener::Start(std::move(listen), std::move(routes));
   RequireOption(listener.status(), options.option);
-  std::string address = KnownAs(options, (*listener)->address());
-  return {.listener = std::move(*listener), .address = std::move(address)};
+  *address = KnownAs(options, (*listener)->address());
+  return std::move(*listener);
+}
+
+}  // namespace
+
+MetricsListener ListenForMetrics(const std::string& role, const ObserverOptions& options) {
+  if (options.address.empty()) return {};
+  MetricsListener made{
+      .metrics = std::make_shared<observe::RoleMetrics>(observe::RoleMetrics::Options{
+          .role = role, .version = roles::ProgramVersion(), .tls = options.security.tls != nullptr})};
+  std::string address;
+  made.listener = ListenForObservers(options, observe::MetricsRoutes(made.metrics), &address);
+  made.metrics->SetAddress(std::move(address));
+  return made;
+}
+
+DashboardListener ListenForDashboard(const ObserverOptions& options) {
+  if (options.address.empty()) return {};
+  DashboardListener made{.monitor = std::make_shared<observe::JobMonitor>()};
+  made.dashboard = std::make_unique<observe::Dashboard>(made.monitor);
+  made.listener = ListenForObservers(options, made.dashboard->Routes(), &made.address);
+  return made;
+}
+
+void DashboardListener::Finish() const {
+  if (dashboard != nullptr) dashboard->Finish(kLastFrame);
 }
 
 }  // namespace leat

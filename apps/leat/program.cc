@@ -28,7 +28,6 @@
 #include "base/log.h"
 #include "commands.h"
 #include "control/client.h"
-#include "dashboard_listener.h"
 #include "demo_job.h"
 #include "job/bucket.h"
 #include "job/worker_range.h"
@@ -43,9 +42,9 @@
 #include "launcher/start/ready.h"
 #include "launcher/token.h"
 #include "leat.h"
-#include "metrics_listener.h"
 #include "net/address.h"
 #include "observe/http/view_token.h"
+#include "observer_listener.h"
 #include "ops/fuse.h"
 #include "place_options.h"
 #include "pool/job_check.h"
@@ -344,12 +343,11 @@ int Coordinator(Arguments a) {
   options.pause_at = a.run.pause_at;
   options.tensorboard = a.run.tensorboard;
   options.tensorboard_gradients = a.run.tensorboard_gradients;
-  const MetricsListener metrics = ListenForMetrics({.address = a.run.metrics,
-                                                    .role = "coordinator",
-                                                    .token = options.token,
-                                                    .security = security,
-                                                    .advertise = a.coordinate.advertise,
-                                                    .coordinator = a.standby_for});
+  const MetricsListener metrics = ListenForMetrics("coordinator", {.address = a.run.metrics,
+                                                                   .token = options.token,
+                                                                   .security = security,
+                                                                   .advertise = a.coordinate.advertise,
+                                                                   .coordinator = a.standby_for});
   options.metrics = metrics.metrics;
   if (metrics.metrics != nullptr)
     metrics.metrics->NotReady(a.standby_for.empty() ? "the coordinator starts" : "it stands by");
@@ -422,12 +420,11 @@ roles::RoleOptions Role(const Arguments& a, const std::string& name, MetricsList
   options.coordinator_client.tls = security.tls;
   options.coordinator_client.data = a.run.overrides.data;
   options.coordinator_client.place = PlaceOfProcess(a.place);
-  *metrics = ListenForMetrics({.address = a.run.metrics,
-                               .role = name,
-                               .token = options.coordinator_client.token,
-                               .security = security,
-                               .advertise = a.coordinate.advertise,
-                               .coordinator = a.coordinator});
+  *metrics = ListenForMetrics(name, {.address = a.run.metrics,
+                                     .token = options.coordinator_client.token,
+                                     .security = security,
+                                     .advertise = a.coordinate.advertise,
+                                     .coordinator = a.coordinator});
   options.coordinator_client.metrics = metrics->metrics;
   options.listen = a.run.listen;
   options.advertise = a.coordinate.advertise;

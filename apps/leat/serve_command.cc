@@ -23,13 +23,12 @@
 #include "launcher/security.h"
 #include "launcher/signals.h"
 #include "launcher/token.h"
-#include "metrics_listener.h"
-#include "net/http/own_names.h"
+#include "net/http/server.h"
+#include "observer_listener.h"
 #include "place_options.h"
 #include "roles/follower_role.h"
 #include "roles/role.h"
 #include "serve/checkpoint_watch.h"
-#include "serve/http/server.h"
 #include "serve/service.h"
 
 namespace leat {
@@ -45,7 +44,7 @@ struct ServeOptions {
   std::string tokens, certificate, key;
   std::string security;
   topology::PlaceSettings place;
-  bool trusted_network = false;
+  bool trusted_network = false, allow_tls_1_2 = false;
   double refresh_ms = 100, max_wait_ms = 0, timeout_ms = 10'000;
   uint32_t max_batch = 64, threads = 1;
   size_t max_rows = 10'000, max_body = 8 << 20;
@@ -62,7 +61,7 @@ void RequireServe(const Status& status) {
 
 // What clients are asked for: TLS and tokens, or else one of the names of this host.
 struct Door {
-  std::string certificate, key;
+  std::shared_ptr<net::TlsIdentity> tls;
   std::unique_ptr<serve::Tokens> tokens;
   std::optional<net::OwnNames> names;
 };
@@ -70,19 +69,16 @@ Door DoorOf(const ServeOptions& a, const launcher::Security& security) {
   Door door;
   if (a.certificate.empty() != a.key.empty())
     throw std::invalid_argument("--tls-cert and --tls-key go together");
-  door.certificate = a.certificate;
-  door.key = a.key;
-  if (door.certificate.empty() && !security.folder.empty()) {
-    door.certificate = security.folder + "/cert.pem";
-    door.key = security.folder + "/key.pem";
-  }
-  if (door.certificate.empty()) RequireServe(launcher::CheckListen(security, a.listen));
+  door.tls = a.certificate.empty() ? security.tls : OrThrow(net::TlsIdentity::Load(a.certificate, a.key));
+  if (a.allow_tls_1_2 && door.tls == nullptr)
+    throw std::invalid_argument("--allow-tls-1.2 needs a certificate: --tls-cert or --security");
+  if (door.tls == nullptr) RequireServe(launcher::CheckListen(security, a.listen));
   if (!a.tokens.empty()) door.tokens = OrThrow(serve::Tokens::Load(a.tokens));
   // Beyond this host, somebody has to be kept out.
   const bool beyond = !launcher::CheckListen({}, a.listen).ok();
   // On this host everyone may ask, but for a page from elsewhere that a browser shows here. Other networks
   // have names of this host that it does not know.
-  if (!beyond && door.tokens == nullptr && door.certificate.empty())
+  if (!beyond && door.tokens == nullptr && door.tls == nullptr)
     door.names.emplace(std::vector<std::string>(), a.listen);
   if (beyond && door.tokens == nullptr && !security.trusted_network) {
     throw std::invalid_argument("to listen beyond this host, on " + a.listen +
@@ -120,7 +116,7 @@ class LiveValues final : public roles::ValueSink {
 // Each connection is a descriptor, and the usual limit leaves none for anything else.
 void AllowDescriptors() {
   rlimit limit{};
-  const rlim_t wanted = serve::HttpServer::Options().max_connections + 1024;
+  const rlim_t wanted = net::http::Server::Options().max_connections + 1024;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
   limit.rlim_cur = std::min(limit.rlim_max, wanted);
   (void)setrlimit(RLIMIT_NOFILE, &limit);
@@ -133,13 +129,11 @@ class Server {
       : a_(a),
         security_(security),
         door_(DoorOf(a, security)),
-        https_(!door_.certificate.empty()),
+        https_(door_.tls != nullptr),
         token_(TokenOf(a)),
-        metrics_(ListenForMetrics({.address = a.metrics,
-                                   .role = "serve",
-                                   .token = token_,
-                                   .security = security,
-                                   .coordinator = a.coordinator})),
+        metrics_(ListenForMetrics(
+            "serve",
+            {.address = a.metrics, .token = token_, .security = security, .coordinator = a.coordinator})),
         service_({.program_version = roles::ProgramVersion(),
                   .tokens = std::move(door_.tokens),
                   .threads = a.threads,
@@ -212,10 +206,10 @@ class Server {
   }
 
   void Listen(const std::string& of) {
-    server_ = OrThrow(serve::HttpServer::Start({.address = a_.listen,
+    server_ = OrThrow(net::http::Server::Start({.address = a_.listen,
                                                 .threads = a_.threads,
-                                                .certificate = door_.certificate,
-                                                .key = door_.key,
+                                                .tls = door_.tls,
+                                                .allow_tls_1_2 = a_.allow_tls_1_2,
                                                 .own_names = door_.names,
                                                 .max_body = a_.max_body},
                                                service_, registry()));
@@ -278,7 +272,7 @@ class Server {
   const MetricsListener metrics_;
   metrics::Registry own_;  // without --metrics
   serve::Service service_;
-  std::unique_ptr<serve::HttpServer> server_;
+  std::unique_ptr<net::http::Server> server_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool end_ = false;
@@ -348,6 +342,8 @@ void AddServeCommand(CLI::App& app, int* result) {
   command->add_option("--tls-cert", a->certificate,
                       "certificate for clients, PEM, with its chain (default: that of --security)");
   command->add_option("--tls-key", a->key, "key of --tls-cert, PEM");
+  command->add_flag("--allow-tls-1.2", a->allow_tls_1_2,
+                    "clients may use TLS 1.2, if they cannot use 1.3, which all others do");
   command
       ->add_option("--metrics", a->metrics,
                    "address for Prometheus: /metrics, /healthz, /readyz; port 0: any free port")

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/exit_status.h"
 #include "threads/thread.h"
 
 namespace leat::net {
@@ -137,6 +139,20 @@ std::string SocketAddress::ToString() const {
 Result<std::vector<SocketAddress>> Resolve(const std::string& address) {
   LEAT_ASSIGN_OR_RETURN(const HostPort parts, ParseAddress(address));
   return LookUp(address, parts, 0);
+}
+
+Result<ListeningSocket> ListenOn(const std::string& address) {
+  const std::string where = "cannot listen on " + address;
+  const auto resolved = Resolve(address);
+  if (!resolved.ok()) return resolved.status().With(where);
+  SocketAddress at = resolved->front();
+  Descriptor fd(socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  if (!fd.ok() || setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
+      bind(fd.get(), at.get(), at.size) != 0 || listen(fd.get(), SOMAXCONN) != 0 ||
+      getsockname(fd.get(), at.get(), &at.size) != 0)
+    return Status(CodeOfErrno(errno), where + ": " + std::strerror(errno));
+  return ListeningSocket{std::move(fd), at};
 }
 
 std::shared_ptr<void> ResolveAsync(Loop& loop, const std::string& address,

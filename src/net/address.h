@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "net/loop.h"
+#include "net/same_host/descriptor.h"
 
 namespace leat::net {
 
@@ -54,6 +55,12 @@ struct SocketAddress {
 
 // All addresses of a host, in the order to try them. Blocks during the name lookup.
 Result<std::vector<SocketAddress>> Resolve(const std::string& address);
+struct ListeningSocket {
+  Descriptor socket;      // non-blocking
+  SocketAddress address;  // with the real port
+};
+// The errors name the address: "cannot listen on 127.0.0.1:9464: Address already in use". Blocks as Resolve.
+Result<ListeningSocket> ListenOn(const std::string& address);
 // As Resolve, without blocking. `done` runs on the loop, unless the returned handle is destroyed first.
 std::shared_ptr<void> ResolveAsync(Loop& loop, const std::string& address,
                                    std::function<void(Result<std::vector<SocketAddress>>)> done);

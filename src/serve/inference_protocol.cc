@@ -219,8 +219,8 @@ Result<InferenceRequest> InferenceReader::Read(std::string_view body, std::strin
   return request;
 }
 
-HttpReply InferenceReply(const InferenceModel& model, const InferenceRequest& request,
-                         std::span<const float> scores, const Version& version, double age_seconds) {
+http::Reply InferenceReply(const InferenceModel& model, const InferenceRequest& request,
+                           std::span<const float> scores, const Version& version, double age_seconds) {
   std::string out = "{\"model_name\":";
   AppendString(model.name, &out);
   out += ",\"model_version\":\"";
@@ -248,7 +248,9 @@ HttpReply InferenceReply(const InferenceModel& model, const InferenceRequest& re
   out += "}}]}";
   const size_t json = out.size();
   out.append(reinterpret_cast<const char*>(scores.data()), scores.size_bytes());
-  return {.type = "application/octet-stream", .body = std::move(out), .json_bytes = json};
+  return {.type = "application/octet-stream",
+          .body = std::move(out),
+          .headers = "Inference-Header-Content-Length: " + std::to_string(json) + "\r\n"};
 }
 
 std::string ServerMetadata(std::string_view program_version) {

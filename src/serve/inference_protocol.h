@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "base/status.h"
-#include "serve/http/http.h"
+#include "net/http/exchange.h"
 #include "serve/versions.h"
 
 namespace leat::serve {
+
+namespace http = net::http;
 
 struct InferenceRequest {
   std::string id;
@@ -52,8 +54,8 @@ struct InferenceModel {
   uint32_t scores_per_row = 1;
 };
 
-HttpReply InferenceReply(const InferenceModel& model, const InferenceRequest& request,
-                         std::span<const float> scores, const Version& version, double age_seconds);
+http::Reply InferenceReply(const InferenceModel& model, const InferenceRequest& request,
+                           std::span<const float> scores, const Version& version, double age_seconds);
 // GET /v2 and /v2/models/NAME.
 std::string ServerMetadata(std::string_view program_version);
 std::string ModelMetadata(const InferenceModel& model, std::optional<uint64_t> version);

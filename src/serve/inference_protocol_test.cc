@@ -154,7 +154,7 @@ TEST(InferenceReplyTest, JsonAndBinary) {
   InferenceRequest request{.id = "id \"1\"", .rows = 2, .events = {}, .features = {}};
   const std::vector<float> scores{0.25f, 0.75f, 1e-9f, NAN};
   const Version version{.number = 7};
-  HttpReply reply = InferenceReply(model, request, scores, version, 0.5);
+  http::Reply reply = InferenceReply(model, request, scores, version, 0.5);
   Json json = Json::parse(reply.body);
   EXPECT_EQ(json["model_name"], "a \"b\"");
   EXPECT_EQ(json["model_version"], "7");
@@ -162,15 +162,17 @@ TEST(InferenceReplyTest, JsonAndBinary) {
   EXPECT_EQ(json["parameters"]["age_seconds"], 0.5);
   EXPECT_EQ(json["outputs"][0]["shape"], Json({2, 2}));
   EXPECT_EQ(json["outputs"][0]["data"].dump(), "[0.25,0.75,1e-09,null]");
-  EXPECT_FALSE(reply.json_bytes);
+  EXPECT_EQ(reply.headers, "");
 
   request.binary_output = true;
   reply = InferenceReply(model, request, scores, version, 0.5);
-  ASSERT_TRUE(reply.json_bytes);
-  json = Json::parse(reply.body.substr(0, *reply.json_bytes));
+  constexpr std::string_view kHeader = "Inference-Header-Content-Length: ";
+  ASSERT_TRUE(reply.headers.starts_with(kHeader));
+  const size_t json_bytes = std::stoul(reply.headers.substr(kHeader.size()));
+  json = Json::parse(reply.body.substr(0, json_bytes));
   EXPECT_EQ(json["outputs"][0]["parameters"]["binary_data_size"], 16);
-  EXPECT_EQ(reply.body.size(), *reply.json_bytes + 16);
-  EXPECT_EQ(std::memcmp(reply.body.data() + *reply.json_bytes, scores.data(), 16), 0);
+  EXPECT_EQ(reply.body.size(), json_bytes + 16);
+  EXPECT_EQ(std::memcmp(reply.body.data() + json_bytes, scores.data(), 16), 0);
 }
 
 TEST(MetadataTest, IsJson) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "serve/json_text.h"
 #include "serve/plain_events.h"
 
 namespace leat::serve {
@@ -12,26 +13,6 @@ namespace {
 constexpr std::string_view kModels = "/v2/models/";
 constexpr std::string_view kLive = "/v2/health/live", kReady = "/v2/health/ready", kServer = "/v2",
                            kPredict = "/v1/predict";
-
-// %41 becomes A. None: a percent sign without two digits.
-std::optional<std::string> Decode(std::string_view text) {
-  std::string decoded;
-  const auto digit = [](char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    const int lower = c | 32;
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-  };
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded += text[i];
-      continue;
-    }
-    if (i + 2 >= text.size() || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0) return std::nullopt;
-    decoded += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
-    i += 2;
-  }
-  return decoded;
-}
 
 // "/v2/models/NAME/versions/V/infer".
 struct ModelPath {
@@ -43,7 +24,7 @@ std::optional<ModelPath> ParseModelPath(std::string_view path) {
   std::vector<std::string> parts;
   while (true) {
     const size_t slash = path.find('/');
-    auto part = Decode(path.substr(0, slash));
+    auto part = net::DecodePercent(path.substr(0, slash));
     if (!part || part->empty()) return std::nullopt;
     parts.push_back(std::move(*part));
     if (slash == std::string_view::npos) break;
@@ -66,9 +47,16 @@ bool IsHealth(std::string_view path) {
   return path == kLive || path == kReady;
 }
 
-HttpReply WrongMethod(const char* allowed) {
-  HttpReply reply = ErrorReply(405, std::string("the method must be ") + allowed);
-  reply.allow = allowed;
+http::Reply ErrorReply(int status, std::string_view why) {
+  http::Reply reply{.status = status, .body = "{\"error\":"};
+  AppendString(why, &reply.body);
+  reply.body += '}';
+  return reply;
+}
+
+http::Reply WrongMethod(const char* allowed) {
+  http::Reply reply = ErrorReply(405, std::string("the method must be ") + allowed);
+  reply.headers = std::string("Allow: ") + allowed + "\r\n";
   return reply;
 }
 
@@ -182,7 +170,7 @@ double Service::AgeOf(const Version& version) const {
   return std::max(0.0, Seconds(clock_.Now() - version.as_of));
 }
 
-HttpReply Service::FailedReply(const Status& status) const {
+http::Reply Service::FailedReply(const Status& status) const {
   switch (status.code()) {
     case Code::kInvalidArgument:
       return ErrorReply(400, status.message());
@@ -195,9 +183,9 @@ HttpReply Service::FailedReply(const Status& status) const {
   }
 }
 
-HttpReply Service::Get(const Model* model, const std::string& path) {
+http::Reply Service::Get(const Model* model, const std::string& path) {
   const auto ready = [](const std::string& why) {
-    return why.empty() ? HttpReply{.body = "{\"ready\":true}\n"} : ErrorReply(503, why);
+    return why.empty() ? http::Reply{.body = "{\"ready\":true}\n"} : ErrorReply(503, why);
   };
   if (path == kLive) return {.body = "{\"live\":true}\n"};
   if (path == kReady) return ready(WhyNotReady());
@@ -208,20 +196,26 @@ HttpReply Service::Get(const Model* model, const std::string& path) {
   return {.body = ModelMetadata(model->inference, version ? std::optional(version->number) : std::nullopt)};
 }
 
-Admission Service::Admit(std::string_view path, std::string_view authorization) {
-  if (IsHealth(path)) return {.body = false, .peer = Admission::Peer::kUnknown};
+http::Admission Service::Admit(const net::RequestHead& head, net::CertificateRoles /*roles*/) {
+  using Peer = http::Admission::Peer;
+  if (IsHealth(head.path())) return {.body = false, .peer = Peer::kUnknown};
   if (options_.tokens == nullptr) return {};
-  if (options_.tokens->Accepts(authorization, clock_.Now())) return {.peer = Admission::Peer::kKnown};
+  if (options_.tokens->Accepts(head.BearerToken(), clock_.Now())) return {.peer = Peer::kKnown};
   return {.refusal = ErrorReply(401, "a valid token is needed: Authorization: Bearer TOKEN")};
 }
 
-void Service::Handle(size_t thread_index, HttpRequest request, Exchange exchange) {
+http::Reply Service::Error(int status, std::string_view why) const {
+  return ErrorReply(status, why);
+}
+
+void Service::Handle(size_t thread_index, http::Request request, Exchange exchange) {
   Thread& thread = *threads_[thread_index];
+  const std::string path(request.head.path());
   const auto fail = [&exchange](int status, std::string_view why) {
-    exchange->Reply(ErrorReply(status, why));
+    exchange->Send(ErrorReply(status, why));
   };
   const auto model = model_.load();
-  const auto of_model = ParseModelPath(request.path);
+  const auto of_model = ParseModelPath(path);
   if (of_model && model != nullptr) {
     if (of_model->name != model->inference.name) {
       return fail(404, "there is no model '" + of_model->name + "'; this is '" + model->inference.name + "'");
@@ -232,16 +226,16 @@ void Service::Handle(size_t thread_index, HttpRequest request, Exchange exchange
       return fail(404, "version '" + of_model->version + "' is not served; the version is now " + served);
     }
   }
-  const bool predict = request.path == kPredict, infer = of_model && of_model->what == "infer";
+  const bool predict = path == kPredict, infer = of_model && of_model->what == "infer";
   if (!predict && !infer) {
-    if (!of_model && !IsHealth(request.path) && request.path != kServer)
-      return fail(404, "there is no " + request.path);
-    if (request.method != "GET") return exchange->Reply(WrongMethod("GET, HEAD"));
-    return exchange->Reply(Get(model.get(), request.path));
+    if (!of_model && !IsHealth(path) && path != kServer) return fail(404, "there is no " + path);
+    if (request.head.method != "GET") return exchange->Send(WrongMethod("GET, HEAD"));
+    return exchange->Send(Get(model.get(), path));
   }
-  if (request.method != "POST") return exchange->Reply(WrongMethod("POST"));
-  if (!request.content_encoding.empty() && request.content_encoding != "identity")
-    return fail(415, "the content encoding '" + request.content_encoding + "' is not supported");
+  if (request.head.method != "POST") return exchange->Send(WrongMethod("POST"));
+  const std::string encoding(request.head.Header("content-encoding"));
+  if (!encoding.empty() && encoding != "identity")
+    return fail(415, "the content encoding '" + encoding + "' is not supported");
   if (model == nullptr) return fail(503, ReasonNotReady());
   if (thread.events == nullptr) {
     thread.events = std::make_unique<EventReader>(model->job, options_.max_rows);
@@ -251,44 +245,44 @@ void Service::Handle(size_t thread_index, HttpRequest request, Exchange exchange
           : Infer(*model, thread, request, std::move(exchange));
 }
 
-void Service::Predict(Model& model, Thread& thread, const HttpRequest& request, Exchange exchange) {
-  const auto read = thread.events->Read(request.content_type, request.body);
-  if (!read.ok()) return exchange->Reply(FailedReply(read.status()));
+void Service::Predict(Model& model, Thread& thread, const http::Request& request, Exchange exchange) {
+  const auto read = thread.events->Read(request.head.Header("content-type"), request.body);
+  if (!read.ok()) return exchange->Send(FailedReply(read.status()));
   EventReader::Events& events = **read;
   EventOutcomes outcomes{.single = events.single, .count = events.count, .rejected = {}};
   for (auto& dead : events.rows.dead) outcomes.rejected.push_back({dead.offset, std::move(dead.reason)});
   rejected_events_.Add(outcomes.rejected.size());
   if (events.single && !outcomes.rejected.empty())
-    return exchange->Reply(ErrorReply(400, outcomes.rejected[0].why));
+    return exchange->Send(ErrorReply(400, outcomes.rejected[0].why));
   auto reply = [this, outcomes = std::move(outcomes),
                 scores = model.predictor.scores_per_row()](const Predictor::Answer& answer) {
-    return HttpReply{.body = PlainReply(outcomes, answer, scores, AgeOf(answer.version))};
+    return http::Reply{.body = PlainReply(outcomes, answer, scores, AgeOf(answer.version))};
   };
   if (events.rows.rows == 0) {
     const Version version = model.versions.newest().value_or(Version{});
-    return exchange->Reply(reply({.status = {}, .scores = {}, .version = version}));
+    return exchange->Send(reply({.status = {}, .scores = {}, .version = version}));
   }
   Submit(thread, std::move(events.rows.features), events.rows.rows, std::move(exchange), std::move(reply));
 }
 
-void Service::Infer(Model& model, Thread& thread, const HttpRequest& request, Exchange exchange) {
-  auto read = thread.inference->Read(request.body, request.json_bytes);
-  if (!read.ok()) return exchange->Reply(FailedReply(read.status()));
+void Service::Infer(Model& model, Thread& thread, const http::Request& request, Exchange exchange) {
+  auto read = thread.inference->Read(request.body, request.head.Header("inference-header-content-length"));
+  if (!read.ok()) return exchange->Send(FailedReply(read.status()));
   std::vector<float> features = std::move(read->features);
   if (!read->events.empty()) {
     const std::vector<std::string_view> records(read->events.begin(), read->events.end());
     const auto decoded = thread.events->ReadRecords(records);
-    if (!decoded.ok()) return exchange->Reply(FailedReply(decoded.status()));
+    if (!decoded.ok()) return exchange->Send(FailedReply(decoded.status()));
     auto& rows = (*decoded)->rows;
     if (!rows.dead.empty()) {
       rejected_events_.Add(rows.dead.size());
-      return exchange->Reply(
+      return exchange->Send(
           ErrorReply(400, "event " + std::to_string(rows.dead[0].offset) + ": " + rows.dead[0].reason));
     }
     features = std::move(rows.features);
   } else {
     const Status status = thread.events->CheckFeatures(features);
-    if (!status.ok()) return exchange->Reply(FailedReply(status));
+    if (!status.ok()) return exchange->Send(FailedReply(status));
   }
   const size_t rows = read->rows;
   read->events.clear();
@@ -300,19 +294,19 @@ void Service::Infer(Model& model, Thread& thread, const HttpRequest& request, Ex
 }
 
 void Service::Submit(Thread& thread, std::vector<float> features, size_t rows, Exchange exchange,
-                     std::function<HttpReply(const Predictor::Answer&)> reply) {
+                     std::function<http::Reply(const Predictor::Answer&)> reply) {
   const Time begin = clock_.Now();
   auto done = [this, begin, exchange = std::move(exchange),
                reply = std::move(reply)](Predictor::Answer answer) mutable {
-    HttpExchange& on = *exchange;
+    http::Exchange& on = *exchange;
     on.Post(
         [this, begin, exchange = std::move(exchange), reply = std::move(reply), answer = std::move(answer)] {
           if (!answer.status.ok()) {
             // A queue that is full now is not the request's fault.
             const bool full = answer.status.code() == Code::kResourceExhausted;
-            exchange->Reply(full ? ErrorReply(503, answer.status.message()) : FailedReply(answer.status));
+            exchange->Send(full ? ErrorReply(503, answer.status.message()) : FailedReply(answer.status));
           } else {
-            exchange->Reply(reply(answer));
+            exchange->Send(reply(answer));
           }
           seconds_.Record(Seconds(clock_.Now() - begin));
         });

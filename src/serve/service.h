@@ -16,8 +16,8 @@
 
 #include "job/job.h"
 #include "metrics/metrics.h"
+#include "net/http/exchange.h"
 #include "serve/event_reader.h"
-#include "serve/http/http.h"
 #include "serve/inference_protocol.h"
 #include "serve/predictor.h"
 #include "serve/tokens.h"
@@ -25,7 +25,7 @@
 
 namespace leat::serve {
 
-class Service final : public HttpHandler {
+class Service final : public http::Handler {
  public:
   struct Options {
     std::string program_version;
@@ -58,24 +58,25 @@ class Service final : public HttpHandler {
   // The newest version and its age in the registry.
   void UpdateMetrics();
 
-  Admission Admit(std::string_view path, std::string_view authorization) override;
-  void Handle(size_t thread, HttpRequest request, std::shared_ptr<HttpExchange> exchange) override;
+  http::Admission Admit(const net::RequestHead& head, net::CertificateRoles roles) override;
+  http::Reply Error(int status, std::string_view why) const override;
+  void Handle(size_t thread, http::Request request, std::shared_ptr<http::Exchange> exchange) override;
   void OnRoundEnd(size_t thread) override;
 
  private:
   struct Model;
   struct Thread;
-  using Exchange = std::shared_ptr<HttpExchange>;
+  using Exchange = std::shared_ptr<http::Exchange>;
 
   std::string ReasonNotReady() const;
   // The path is known, and is no path for predictions.
-  HttpReply Get(const Model* model, const std::string& path);
-  void Predict(Model& model, Thread& thread, const HttpRequest& request, Exchange exchange);
-  void Infer(Model& model, Thread& thread, const HttpRequest& request, Exchange exchange);
+  http::Reply Get(const Model* model, const std::string& path);
+  void Predict(Model& model, Thread& thread, const http::Request& request, Exchange exchange);
+  void Infer(Model& model, Thread& thread, const http::Request& request, Exchange exchange);
   // Has the rows predicted; `reply` makes the reply from an answer without error.
   void Submit(Thread& thread, std::vector<float> features, size_t rows, Exchange exchange,
-              std::function<HttpReply(const Predictor::Answer&)> reply);
-  HttpReply FailedReply(const Status& status) const;
+              std::function<http::Reply(const Predictor::Answer&)> reply);
+  http::Reply FailedReply(const Status& status) const;
   double AgeOf(const Version& version) const;
 
   const Options options_;

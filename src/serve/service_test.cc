@@ -23,9 +23,9 @@ constexpr const char* kEvent = R"({"amount": 5, "hour": 6, "country": "MX", "sho
 constexpr const char* kBadEvent = R"({"amount": "abc", "hour": 6, "country": "MX", "shop": 3})";
 
 // The thread of an exchange is the test's.
-class TestExchange final : public HttpExchange {
+class TestExchange final : public http::Exchange {
  public:
-  void Reply(HttpReply its_reply) override {
+  void Send(http::Reply its_reply) override {
     EXPECT_FALSE(reply) << "a second reply";
     reply = std::move(its_reply);
   }
@@ -45,7 +45,7 @@ class TestExchange final : public HttpExchange {
       work();
     }
   }
-  std::optional<HttpReply> reply;
+  std::optional<http::Reply> reply;
 
  private:
   std::mutex mutex_;
@@ -66,19 +66,23 @@ class ServiceTest : public ::testing::Test {
     testing::Fill(set, seed);
     service->versions()->Complete(set, MonotonicClock().Now());
   }
-  HttpReply Ask(HttpRequest request) {
+  http::Reply Ask(http::Request request) {
     const auto exchange = std::make_shared<TestExchange>();
     service->Handle(0, std::move(request), exchange);
     service->OnRoundEnd(0);
     exchange->Await();
     return *exchange->reply;
   }
-  HttpReply Get(const std::string& path) { return Ask({.method = "GET", .path = path}); }
-  HttpReply Post(const std::string& path, const std::string& body,
-                 const std::string& type = "application/json") {
-    return Ask({.method = "POST", .path = path, .content_type = type, .body = body});
+  http::Admission Admit(const std::string& path, const std::string& authorization) {
+    return service->Admit({.target = path, .headers = {{"authorization", authorization}}}, {});
   }
-  static std::string ErrorOf(const HttpReply& reply) { return Json::parse(reply.body)["error"]; }
+  http::Reply Get(const std::string& path) { return Ask({.head = {.method = "GET", .target = path}}); }
+  http::Reply Post(const std::string& path, const std::string& body,
+                   const std::string& type = "application/json") {
+    return Ask(
+        {.head = {.method = "POST", .target = path, .headers = {{"content-type", type}}}, .body = body});
+  }
+  static std::string ErrorOf(const http::Reply& reply) { return Json::parse(reply.body)["error"]; }
 
   const job::Job job = testing::Payments();
   metrics::Registry registry;
@@ -91,7 +95,7 @@ TEST_F(ServiceTest, HealthFollowsTheModel) {
   EXPECT_EQ(Get("/v2/health/live").status, 200);
   EXPECT_EQ(Get("/v2").status, 200);
   for (const char* path : {"/v2/models/payments", "/v2/models/payments/ready"}) {
-    const HttpReply reply = Get(path);
+    const http::Reply reply = Get(path);
     EXPECT_EQ(reply.status, 503) << path;
     EXPECT_EQ(ErrorOf(reply), "nobody there");
   }
@@ -122,7 +126,7 @@ TEST_F(ServiceTest, EventsAreAnsweredOneByOne) {
   EXPECT_EQ(single["version"], 1);
   EXPECT_GE(single["age_seconds"], 0);
   EXPECT_GT(single["score"], 0);
-  const HttpReply reply =
+  const http::Reply reply =
       Post("/v1/predict", std::string("[") + kEvent + "," + kBadEvent + "," + kEvent + "]");
   EXPECT_EQ(reply.status, 200);
   const Json several = Json::parse(reply.body)["predictions"];
@@ -132,10 +136,10 @@ TEST_F(ServiceTest, EventsAreAnsweredOneByOne) {
   EXPECT_THAT(several[1]["error"].get<std::string>(), HasSubstr("amount"));
   EXPECT_EQ(registry.counter("leat_serve_rejected_events_total").value(), 1u);
 
-  const HttpReply bad = Post("/v1/predict", kBadEvent);
+  const http::Reply bad = Post("/v1/predict", kBadEvent);
   EXPECT_EQ(bad.status, 400);
   EXPECT_THAT(ErrorOf(bad), HasSubstr("amount"));
-  const HttpReply all_bad = Post("/v1/predict", std::string("[") + kBadEvent + "]");
+  const http::Reply all_bad = Post("/v1/predict", std::string("[") + kBadEvent + "]");
   EXPECT_EQ(all_bad.status, 200);
   EXPECT_EQ(Json::parse(all_bad.body)["predictions"].size(), 1u);
 }
@@ -146,8 +150,8 @@ TEST_F(ServiceTest, ARequestIsNotAffectedByABadOne) {
   Publish(1);
   const auto infer = [](const char* event) {
     const Json input = {{"name", "events"}, {"shape", {2}}, {"datatype", "BYTES"}, {"data", {kEvent, event}}};
-    return HttpRequest{
-        .method = "POST", .path = "/v2/models/payments/infer", .body = Json{{"inputs", {input}}}.dump()};
+    return http::Request{.head = {.method = "POST", .target = "/v2/models/payments/infer"},
+                         .body = Json{{"inputs", {input}}}.dump()};
   };
   // In one round, so in one batch.
   const auto good = std::make_shared<TestExchange>(), bad = std::make_shared<TestExchange>();
@@ -172,7 +176,7 @@ TEST_F(ServiceTest, FeaturesAndEventsHaveTheSameScores) {
                       {"shape", {1, testing::kWidth}},
                       {"datatype", "FP32"},
                       {"data", (*rows)->rows.features}};
-  const HttpReply reply = Post("/v2/models/payments/infer", Json{{"id", "7"}, {"inputs", {input}}}.dump());
+  const http::Reply reply = Post("/v2/models/payments/infer", Json{{"id", "7"}, {"inputs", {input}}}.dump());
   ASSERT_EQ(reply.status, 200) << reply.body;
   const Json json = Json::parse(reply.body);
   EXPECT_EQ(json["model_name"], "payments");
@@ -194,22 +198,24 @@ TEST_F(ServiceTest, WhatThereIsNot) {
   EXPECT_EQ(Get("/v2/models/%70ayments").status, 200);
   EXPECT_EQ(Get("/v2/models/%7").status, 404);
   EXPECT_EQ(Get("/v1/predict").status, 405);
-  EXPECT_EQ(Get("/v1/predict").allow, "POST");
+  EXPECT_EQ(Get("/v1/predict").headers, "Allow: POST\r\n");
   for (const char* path : {"/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/payments"}) {
     EXPECT_EQ(Post(path, "").status, 405) << path;
-    EXPECT_EQ(Post(path, "").allow, "GET, HEAD");
+    EXPECT_EQ(Post(path, "").headers, "Allow: GET, HEAD\r\n");
   }
   // Of a path that is not there no method is the right one.
   for (const char* path : {"/", "/nowhere", "/v1/predict/", "/v2/", "/v2/health", "/v2/health/x",
                            "/v2/models", "/v2/models/payments/x", "*"}) {
     for (const char* method : {"GET", "POST", "PUT", "OPTIONS", "BREW"})
-      EXPECT_EQ(Ask({.method = method, .path = path}).status, 404) << method << " " << path;
+      EXPECT_EQ(Ask({.head = {.method = method, .target = path}}).status, 404) << method << " " << path;
   }
   EXPECT_EQ(Post("/v1/predict", "[nope]").status, 400);
   EXPECT_EQ(Post("/v2/models/payments/infer", "{}").status, 400);
   EXPECT_EQ(Post("/v1/predict", std::string("[") + kEvent + "," + kEvent + "," + kEvent + "]").status, 413);
-  EXPECT_EQ(Ask({.method = "POST", .path = "/v1/predict", .content_encoding = "gzip", .body = "x"}).status,
-            415);
+  EXPECT_EQ(
+      Ask({.head = {.method = "POST", .target = "/v1/predict", .headers = {{"content-encoding", "gzip"}}}})
+          .status,
+      415);
 }
 
 TEST_F(ServiceTest, TokensKeepOthersOut) {
@@ -220,21 +226,21 @@ TEST_F(ServiceTest, TokensKeepOthersOut) {
   Start({.tokens = std::move(Tokens::Load(file)).value()});
   SetModel();
   Publish(1);
-  using Peer = Admission::Peer;
+  using Peer = http::Admission::Peer;
   for (const char* path : {"/v2/health/live", "/v2/health/ready"}) {
-    const Admission probe = service->Admit(path, "");
+    const http::Admission probe = Admit(path, "");
     EXPECT_FALSE(probe.refusal);
     EXPECT_FALSE(probe.body);
     EXPECT_EQ(probe.peer, Peer::kUnknown);
   }
   for (const char* path : {"/v2/models/payments", "/nowhere", "/v1/predict", "/v2/health/", "/v2/health/x",
                            "/v2/health/live/"}) {
-    const Admission client = service->Admit(path, "Bearer first-token-0000001");
+    const http::Admission client = Admit(path, "Bearer first-token-0000001");
     EXPECT_FALSE(client.refusal) << path;
     EXPECT_TRUE(client.body);
     EXPECT_EQ(client.peer, Peer::kKnown);
     for (const char* no : {"", "Bearer first-token-0000002"}) {
-      const auto refusal = service->Admit(path, no).refusal;
+      const auto refusal = Admit(path, no).refusal;
       ASSERT_TRUE(refusal) << path;
       EXPECT_EQ(refusal->status, 401);
     }
@@ -243,10 +249,10 @@ TEST_F(ServiceTest, TokensKeepOthersOut) {
 
 TEST_F(ServiceTest, WithoutTokensEveryoneMayAsk) {
   Start();
-  EXPECT_FALSE(service->Admit("/v1/predict", "").refusal);
-  EXPECT_TRUE(service->Admit("/v1/predict", "").body);
-  EXPECT_EQ(service->Admit("/v1/predict", "").peer, Admission::Peer::kAnyone);
-  EXPECT_FALSE(service->Admit("/v2/health/live", "").body);
+  EXPECT_FALSE(Admit("/v1/predict", "").refusal);
+  EXPECT_TRUE(Admit("/v1/predict", "").body);
+  EXPECT_EQ(Admit("/v1/predict", "").peer, http::Admission::Peer::kAnyone);
+  EXPECT_FALSE(Admit("/v2/health/live", "").body);
 }
 
 TEST_F(ServiceTest, WhatWaitsAtTheEndIsRefused) {
@@ -254,7 +260,7 @@ TEST_F(ServiceTest, WhatWaitsAtTheEndIsRefused) {
   SetModel();
   Publish(1);
   const auto exchange = std::make_shared<TestExchange>();
-  service->Handle(0, {.method = "POST", .path = "/v1/predict", .body = kEvent}, exchange);
+  service->Handle(0, {.head = {.method = "POST", .target = "/v1/predict"}, .body = kEvent}, exchange);
   service->OnRoundEnd(0);
   service->Stop();
   exchange->Await();

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "net/security/private_file.h"
-#include "serve/file_stamp.h"
 
 namespace leat::serve {
 namespace {
@@ -25,7 +24,7 @@ Digest DigestOf(std::string_view token) {
 
 Result<std::unique_ptr<Tokens>> Tokens::Load(std::string path) {
   std::unique_ptr<Tokens> tokens(new Tokens(std::move(path)));
-  tokens->stamp_ = FileStamp(tokens->path_);
+  tokens->stamp_ = net::FileStamp(tokens->path_);
   LEAT_RETURN_IF_ERROR(tokens->Read());
   return tokens;
 }
@@ -54,21 +53,19 @@ Status Tokens::Read() {
   return {};
 }
 
-bool Tokens::Accepts(std::string_view authorization, Time now) {
-  constexpr std::string_view kBearer = "bearer ";
+bool Tokens::Accepts(std::string_view token, Time now) {
   constexpr Duration kLook = std::chrono::seconds(1);
   std::lock_guard lock(mutex_);
   if (now >= looked_ + kLook) {
     looked_ = now;
-    std::string stamp = FileStamp(path_);
+    std::string stamp = net::FileStamp(path_);
     if (stamp != stamp_) {
       stamp_ = std::move(stamp);
       const Status status = Read();
       if (!status.ok()) spdlog::warn("the former tokens stay valid: {}", status.message());
     }
   }
-  return Lower(authorization.substr(0, kBearer.size())) == kBearer &&
-         digests_.contains(DigestOf(Trimmed(authorization.substr(kBearer.size()))));
+  return digests_.contains(DigestOf(token));
 }
 
 }  // namespace leat::serve

@@ -24,9 +24,9 @@ class Tokens {
   // if it has none.
   static Result<std::unique_ptr<Tokens>> Load(std::string path);
 
-  // Whether the header Authorization, "Bearer TOKEN", has one of them. A file that has changed is read, at
-  // most once a second; if it is refused, the former tokens stay valid, and a line in the log says why.
-  bool Accepts(std::string_view authorization, Time now);
+  // Whether it is one of them. A file that has changed is read, at most once a second; if it is refused, the
+  // former tokens stay valid, and a line in the log says why.
+  bool Accepts(std::string_view token, Time now);
 
  private:
   using Digest = std::array<unsigned char, 32>;

@@ -385,6 +385,7 @@ def test_bad_arguments(tmp_path):
         assert job.wait() == 0, job.text()
     serve = ["--directory", job.directory]
     assert "--tls-cert and --tls-key go together" in refused(*serve, "--tls-cert", "x")
+    assert "--allow-tls-1.2 needs a certificate" in refused(*serve, "--allow-tls-1.2")
     assert "nothing.pem" in refused(*serve, "--tls-cert", tmp_path / "nothing.pem", "--tls-key", tmp_path / "key.pem")
     assert "use --security DIR (TLS)" in refused(*serve, "--listen", "0.0.0.0:0")
     security = certificate(tmp_path, "serve", "serve", "127.0.0.1")

@@ -1,5 +1,4 @@
 // Accepts authenticated connections.
-#include "base/exit_status.h"
 #include "net/handshake/handshake.h"
 
 #include <sys/socket.h>
@@ -276,25 +275,11 @@ class HandshakeListener final : public Listener {
 Result<std::unique_ptr<Listener>> Listen(std::shared_ptr<TransportContext> shared, const std::string& address,
                                          std::optional<std::string> protocol,
                                          std::function<void(AuthenticatedSocket)> on_socket) {
-  const auto fail = [&](int error) {
-    return Status(CodeOfErrno(error), "cannot listen on " + address + ": " + SocketError(error));
-  };
-  auto resolved = Resolve(address);
-  if (!resolved.ok()) return resolved.status().With("cannot listen on " + address);
-  SocketAddress at = resolved->front();
-  const int fd = socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return fail(errno);
-  SetSocketOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-  if (bind(fd, at.get(), at.size) != 0 || listen(fd, SOMAXCONN) != 0 ||
-      getsockname(fd, at.get(), &at.size) != 0) {
-    const int why = errno;
-    close(fd);
-    return fail(why);
-  }
-  return std::unique_ptr<Listener>(
-      new HandshakeListener(std::make_shared<HandshakeAcceptor>(std::move(shared), fd, at.ToString(),
-                                                                std::move(protocol), std::move(on_socket)),
-                            at.ToString()));
+  LEAT_ASSIGN_OR_RETURN(ListeningSocket at, ListenOn(address));
+  return std::unique_ptr<Listener>(new HandshakeListener(
+      std::make_shared<HandshakeAcceptor>(std::move(shared), at.socket.Release(), at.address.ToString(),
+                                          std::move(protocol), std::move(on_socket)),
+      at.address.ToString()));
 }
 
 }  // namespace

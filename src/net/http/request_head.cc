@@ -97,9 +97,20 @@ std::string_view RequestHead::path() const {
   return std::string_view(target).substr(0, target.find('?'));
 }
 
+std::string_view RequestHead::query() const {
+  return std::string_view(target).substr(std::min(path().size() + 1, target.size()));
+}
+
 std::string_view RequestHead::Header(std::string_view name) const {
   const auto at = headers.find(std::string(name));
   return at == headers.end() ? std::string_view() : at->second;
+}
+
+std::string_view RequestHead::BearerToken() const {
+  constexpr std::string_view kBearer = "bearer ";
+  const std::string_view given = Header("authorization");
+  return Lower(given.substr(0, kBearer.size())) == kBearer ? TrimBlanks(given.substr(kBearer.size()))
+                                                           : std::string_view();
 }
 
 bool RequestHead::has_body() const {
@@ -119,6 +130,25 @@ bool RequestHead::accepts_gzip() const {
 bool IsTokenCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+}
+
+std::optional<std::string> DecodePercent(std::string_view text) {
+  std::string decoded;
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    const int lower = c | 32;
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    if (i + 2 >= text.size() || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0) return std::nullopt;
+    decoded += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
+    i += 2;
+  }
+  return decoded;
 }
 
 std::string Lower(std::string_view text) {

@@ -22,10 +22,13 @@ struct RequestHead {
   // target "http://host/path" is in the place of the header host.
   std::map<std::string, std::string> headers;
 
-  // The target without the query.
+  // The target without the query, and the query without its question mark.
   std::string_view path() const;
+  std::string_view query() const;
   // "" if there is no such header.
   std::string_view Header(std::string_view name) const;
+  // TOKEN of "Authorization: Bearer TOKEN"; "" without it.
+  std::string_view BearerToken() const;
   bool has_body() const;
   bool keep_alive() const;
   bool accepts_gzip() const;
@@ -33,6 +36,8 @@ struct RequestHead {
 
 // Whether a method or the name of a header may have it.
 bool IsTokenCharacter(char c);
+// %41 becomes A. None: a percent sign without two digits.
+std::optional<std::string> DecodePercent(std::string_view text);
 // ASCII letters in lower case.
 std::string Lower(std::string_view text);
 

@@ -111,5 +111,24 @@ TEST(RequestHeadTest, RefusesWhatIsNoRequest) {
   for (const auto& [text, why] : bad) EXPECT_EQ(ParseHead(text).status().message(), "bad request: " + why);
 }
 
+TEST(RequestHeadTest, TokensOfBearers) {
+  const auto token = [](const std::string& given) {
+    return std::string(RequestHead{.headers = {{"authorization", given}}}.BearerToken());
+  };
+  EXPECT_EQ(token("Bearer a-token"), "a-token");
+  EXPECT_EQ(token("bEARER  a-token "), "a-token");
+  for (const char* none : {"", "Bearer", "Bearer ", "a-token", "Basic a-token", "Bearera-token"})
+    EXPECT_EQ(token(none), "") << none;
+  EXPECT_EQ(RequestHead().BearerToken(), "");
+}
+
+TEST(RequestHeadTest, QueriesAndPercentSigns) {
+  EXPECT_EQ(RequestHead{.target = "/a?b?c"}.query(), "b?c");
+  EXPECT_EQ(RequestHead{.target = "/a?"}.query(), "");
+  EXPECT_EQ(RequestHead{.target = "/a"}.query(), "");
+  EXPECT_EQ(DecodePercent("%41b%2f%2F"), "Ab//");
+  for (const char* bad : {"%", "%4", "%4g", "a%%41"}) EXPECT_FALSE(DecodePercent(bad)) << bad;
+}
+
 }  // namespace
 }  // namespace leat::net

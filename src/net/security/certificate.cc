@@ -43,6 +43,15 @@ Certificate ParseCertificate(std::string_view pem) {
   return certificate;
 }
 
+Chain ParseChain(std::string_view pem) {
+  Chain chain;
+  const Bio text = Memory(pem);
+  while (X509* const next = PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr))
+    chain.emplace_back(next);
+  ERR_clear_error();
+  return chain;
+}
+
 Key ParseKey(std::string_view pem) {
   // Without a callback, OpenSSL would ask the terminal for the password of an encrypted key.
   const auto no_password = [](char*, int, int, void*) { return -1; };

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "net/security/certificate_roles.h"
 
@@ -29,6 +30,9 @@ using Context = std::unique_ptr<SSL_CTX, Freer<SSL_CTX_free>>;
 // Null for text that is no certificate, or no key without a password, in PEM.
 Certificate ParseCertificate(std::string_view pem);
 Key ParseKey(std::string_view pem);
+// A certificate and those that follow it; empty if the first one is none.
+using Chain = std::vector<Certificate>;
+Chain ParseChain(std::string_view pem);
 
 // The roles that a certificate names. Unknown ones are ignored.
 CertificateRoles RolesOf(const X509* certificate);

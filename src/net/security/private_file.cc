@@ -98,6 +98,14 @@ Status CreatePrivateFile(const std::filesystem::path& path, std::string_view con
   return failure == 0 ? Status() : fail(failure);
 }
 
+std::string FileStamp(const std::filesystem::path& path) {
+  struct stat found {};
+  if (stat(path.c_str(), &found) != 0) return "none";
+  return std::to_string(found.st_dev) + "." + std::to_string(found.st_ino) + "." +
+         std::to_string(found.st_size) + "." + std::to_string(found.st_mtim.tv_sec) + "." +
+         std::to_string(found.st_mtim.tv_nsec);
+}
+
 std::string RandomHex(size_t bytes) {
   std::string random(bytes, '\0');
   LEAT_CHECK(bytes <= 256 && getrandom(random.data(), bytes, 0) == static_cast<ssize_t>(bytes));

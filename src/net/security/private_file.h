@@ -24,6 +24,9 @@ Result<std::string> ReadPrivateFile(const std::filesystem::path& path);
 // As ReadPrivateFile, for a file that others may read.
 Result<std::string> ReadPublicFile(const std::filesystem::path& path);
 
+// Another one whenever the file is written or replaced; "none" if there is no file.
+std::string FileStamp(const std::filesystem::path& path);
+
 // Creates a file that only its owner can read, with this content, and the folder that it is in. Nobody ever
 // sees a part of the content. Of several processes that create the same file, one succeeds; the others leave
 // it unchanged and also return ok. The errors name the file.

@@ -1,4 +1,5 @@
-// A role's certificate and key (net/security/certificate.h), from which its TLS connections begin.
+// A certificate and its key, from which TLS connections begin: of a role (net/security/certificate.h), or for
+// clients that show none.
 #pragma once
 
 #include <filesystem>
@@ -19,6 +20,8 @@ class TlsIdentity {
  public:
   // Errors name the file, as those of ReadCertificateFolder.
   static Result<std::shared_ptr<TlsIdentity>> Load(const std::filesystem::path& folder);
+  // The certificate of any authority, with its chain, and its key, in PEM. It verifies no peer.
+  static Result<std::shared_ptr<TlsIdentity>> Load(std::string certificate, std::string key);
   ~TlsIdentity();
   TlsIdentity(const TlsIdentity&) = delete;
   TlsIdentity& operator=(const TlsIdentity&) = delete;
@@ -35,11 +38,14 @@ class TlsIdentity {
   std::unique_ptr<TlsSession> Begin(int fd, TlsSession::Options options, std::shared_ptr<TlsBuffers> buffers);
 
  private:
-  explicit TlsIdentity(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  static Result<std::shared_ptr<TlsIdentity>> Load(std::shared_ptr<TlsIdentity> identity);
+  TlsIdentity(std::filesystem::path folder, std::string certificate, std::string key)
+      : folder_(std::move(folder)), certificate_(std::move(certificate)), key_(std::move(key)) {}
   std::string Stamp() const;
   Status Read();
 
-  const std::filesystem::path folder_;
+  const std::filesystem::path folder_;  // empty: two files, and no authority
+  const std::string certificate_, key_;
   CertificateRoles roles_;
   std::mutex mutex_;
   std::string stamp_;              // of the files that were read last, whether they were good or not

@@ -123,8 +123,10 @@ TlsSession::TlsSession(SSL_CTX* context, int fd, Options options, std::shared_pt
   BIO* const bio = Callbacks::MakeBio(this);
   SSL_set_bio(ssl_, bio, bio);
   const int required = options_.certificate_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0;
-  SSL_set_verify(ssl_, SSL_VERIFY_PEER | required, Callbacks::Verify);
-  if (!options_.certificate_required) Callbacks::NameAuthority(context, ssl_);
+  const bool asks = !options_.peer_roles.empty();
+  SSL_set_verify(ssl_, asks ? SSL_VERIFY_PEER | required : SSL_VERIFY_NONE, Callbacks::Verify);
+  if (options_.allow_tls_1_2) LEAT_CHECK(SSL_set_min_proto_version(ssl_, TLS1_2_VERSION) == 1);
+  if (asks && !options_.certificate_required) Callbacks::NameAuthority(context, ssl_);
   if (const std::string& host = options_.peer_host; !host.empty()) {
     X509_VERIFY_PARAM* const rules = SSL_get0_param(ssl_);
     // An address is looked for among the certificate's addresses only.
@@ -307,7 +309,7 @@ Result<size_t> TlsSession::Write(std::span<const iovec> pieces, bool* moved) {
 
 // Short pieces share a record.
 Status TlsSession::EncryptAll(std::span<const iovec> pieces, size_t* bytes) {
-  if (encrypted_ >= options_.rekey_bytes) {
+  if (encrypted_ >= options_.rekey_bytes && SSL_version(ssl_) == TLS1_3_VERSION) {
     encrypted_ = 0;
     if (SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED) != 1) return Failure(0);
   }

@@ -1,5 +1,5 @@
-// TLS 1.3 over one connected socket: handshake, then bytes both ways. Both sides show certificates of one
-// authority. Never blocks. One thread at a time.
+// TLS 1.3 over one connected socket: handshake, then bytes both ways. Between roles both sides show
+// certificates of one authority. Never blocks. One thread at a time.
 //
 // Ciphertext is received and sent in large pieces, through buffers that all sessions of a thread share. An
 // idle session keeps no buffer.
@@ -32,7 +32,7 @@ class TlsSession {
  public:
   struct Options {
     wire::Side side = wire::Side::kConnects;
-    CertificateRoles peer_roles;  // the peer's certificate needs one of them
+    CertificateRoles peer_roles;  // the peer's certificate needs one of them; none: it is asked for none
     // False, of a side that accepts: a peer may have none, and then has no roles. One that it has is
     // verified.
     bool certificate_required = true;
@@ -40,6 +40,7 @@ class TlsSession {
     // Of a side that accepts: the protocol inside, by its name in ALPN ("h2"), for peers that ask for it;
     // empty: none is named.
     std::string protocol = {};
+    bool allow_tls_1_2 = false;  // of a side that accepts
     // The keys change after so many bytes, long before AES-GCM's limit for one key.
     uint64_t rekey_bytes = uint64_t{64} << 30;
   };

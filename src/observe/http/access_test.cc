@@ -1,45 +1,32 @@
-#include "observe/http/access.h"
+// Who is a viewer.
+#include "observe/http/listener.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "net/tls/testing.h"
 #include "observe/http/view_token.h"
 
 namespace leat::observe {
 namespace {
 
 using net::CertificateRole;
-using net::RequestHead;
 
 const std::string kAccessToken = ViewToken("token");
 
-Access MakeAccess() {
-  return Access({.view_token = kAccessToken,
-                 .address = "listen.example:9464",
-                 .hosts = {"leat.example"},
-                 .port = 9464});
-}
+// Of a listener at port 9464.
+class AccessTest : public ::testing::Test {
+ protected:
+  AccessTest() { viewers.OnListening("127.0.0.1:9464"); }
+  bool Authorised(const net::RequestHead& head, net::CertificateRoles roles = {}) {
+    return viewers.Admit(head, roles).peer == net::http::Admission::Peer::kKnown;
+  }
+  Viewers viewers{{}, kAccessToken, false, 1};
+};
 
-RequestHead From(const std::string& host, const std::string& origin = "") {
-  RequestHead head{.method = "GET", .target = "/", .headers = {{"host", host}}};
-  if (!origin.empty()) head.headers["origin"] = origin;
-  return head;
-}
-
-// The rest is in net/http/own_names_test.cc.
-TEST(AccessTest, OtherHostsAndOriginsAreRefused) {
-  EXPECT_FALSE(MakeAccess().Check(From("leat.example:9464")));
-  EXPECT_FALSE(MakeAccess().Check(From("listen.example:9464")));
-  EXPECT_EQ(MakeAccess().Check(From("attacker.example"))->status, 421);
-  EXPECT_EQ(MakeAccess().Check(From("127.0.0.1:9464", "http://attacker.example"))->status, 403);
-}
-
-TEST(AccessTest, TheViewTokenAuthorises) {
-  const Access access = MakeAccess();
+TEST_F(AccessTest, TheViewTokenAuthorises) {
   const auto with = [&](const std::string& name, const std::string& value) {
-    return access.Authorised({.headers = {{name, value}}}, {});
+    return Authorised({.headers = {{name, value}}});
   };
   EXPECT_TRUE(with("authorization", "Bearer " + kAccessToken));
   EXPECT_TRUE(with("authorization", "bearer " + kAccessToken));
@@ -53,32 +40,22 @@ TEST(AccessTest, TheViewTokenAuthorises) {
   EXPECT_FALSE(with("cookie", "leat-view-9465=" + kAccessToken));
   EXPECT_FALSE(with("cookie", "xleat-view-9464=" + kAccessToken));
   EXPECT_FALSE(with("cookie", "leat-view-9464="));
-  EXPECT_FALSE(access.Authorised({}, {}));
+  EXPECT_FALSE(Authorised({}, {}));
   // A wrong token is not made good by a cookie.
-  EXPECT_FALSE(access.Authorised(
+  EXPECT_FALSE(Authorised(
       {.headers = {{"authorization", "Bearer wrong"}, {"cookie", "leat-view-9464=" + kAccessToken}}}, {}));
 }
 
-TEST(AccessTest, AnObserversCertificateAuthorises) {
-  EXPECT_TRUE(MakeAccess().Authorised({}, {CertificateRole::kObserver}));
-  EXPECT_FALSE(MakeAccess().Authorised({}, {CertificateRole::kWorker, CertificateRole::kAdmin}));
+TEST_F(AccessTest, AnObserversCertificateAuthorises) {
+  EXPECT_TRUE(Authorised({}, {CertificateRole::kObserver}));
+  EXPECT_FALSE(Authorised({}, {CertificateRole::kWorker, CertificateRole::kAdmin}));
 }
 
-TEST(AccessTest, TheCookieIsForThisListenerAlone) {
-  EXPECT_EQ(MakeAccess().SetCookie(),
-            "leat-view-9464=" + kAccessToken + "; Path=/; HttpOnly; SameSite=Strict");
-}
-
-TEST(AccessTest, NamesOfTheCertificateAreKnown) {
-  net::testing::TestAuthority authority;
-  const Access access({.view_token = kAccessToken,
-                       .tls = authority.Identity({"coordinator"}, {"c.example", "*.leat.example"}),
-                       .port = 9464});
-  EXPECT_FALSE(access.Check(From("c.example:9464")));
-  EXPECT_FALSE(access.Check(From("worker-1.leat.example")));
-  EXPECT_TRUE(access.Check(From("leat.example")));
-  EXPECT_TRUE(access.Check(From("d.example")));
-  EXPECT_TRUE(access.SetCookie().ends_with("; Secure"));
+TEST_F(AccessTest, TheCookieIsForThisListenerAlone) {
+  EXPECT_EQ(viewers.SetCookie(), "leat-view-9464=" + kAccessToken + "; Path=/; HttpOnly; SameSite=Strict");
+  Viewers secure({}, kAccessToken, true, 1);
+  secure.OnListening("127.0.0.1:9464");
+  EXPECT_TRUE(secure.SetCookie().ends_with("; Secure"));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ struct HttpRequest {
 };
 
 // The next piece of a body without an end, such as an event of a page that follows the job. It blocks for
-// `wait` at most and returns "" if there is nothing yet, or none at the end.
+// `wait` at most, which is 0 in a listener, and returns "" if there is nothing yet, or none at the end.
 using HttpStream = std::function<std::optional<std::string>(Duration wait)>;
 
 inline constexpr const char* kEventStream = "text/event-stream";

@@ -1,225 +1,193 @@
 #include "observe/http/listener.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <zlib.h>
 
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <list>
-#include <system_error>
-#include <thread>
+#include <algorithm>
 #include <utility>
 
-#include "base/exit_status.h"
-#include "base/log.h"
+#include "base/check.h"
 #include "net/address.h"
-#include "net/http/connection_limit.h"
-#include "net/http/request_head.h"
-#include "net/same_host/descriptor.h"
-#include "observe/http/channel.h"
-#include "observe/http/exchange.h"
-#include "threads/thread.h"
+#include "observe/http/view_token.h"
 
 namespace leat::observe {
 namespace {
 
-constexpr int kBacklog = 64;
-constexpr size_t kReadBytes = 4 << 10;
-// Pause after the process or the system has run out of descriptors or memory.
-constexpr int kAcceptPauseMs = 100;
+using net::http::Admission;
+using net::http::Reply;
+using net::http::Request;
 
-class Listener final : public HttpListener {
- public:
-  // `wake`: an eventfd.
-  Listener(Options options, std::vector<HttpRoute> routes, net::Descriptor socket, std::string address,
-           net::Descriptor wake)
-      : options_(std::move(options)),
-        socket_(std::move(socket)),
-        address_(std::move(address)),
-        service_(std::move(routes),
-                 Access({.view_token = options_.view_token,
-                         .address = options_.address,
-                         .hosts = options_.hosts,
-                         .tls = options_.tls,
-                         .port = net::ParseAddress(address_).value().port}),
-                 options_.max_streams),
-        wake_(std::move(wake)),
-        limit_(options_.max_connections),
-        thread_(StartThread([this] { Accept(); })) {}
+// A handler may block for a second or two; probes are answered meanwhile.
+constexpr size_t kThreads = 4;
+constexpr const char* kText = "text/plain; charset=utf-8";
+constexpr size_t kShort = 1024;  // too short for compression
 
-  ~Listener() override {
-    service_.stopping = true;
-    const uint64_t one = 1;
-    (void)!write(wake_.get(), &one, sizeof(one));
-    thread_.join();
-    for (const auto& connection : connections_) {
-      connection->channel.Shut();
-      connection->thread.join();
-    }
+// With each response. A page may load what its own listener serves, and nothing else; no other page may show
+// or read it.
+constexpr const char* kHeaders =
+    "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
+    "X-Content-Type-Options: nosniff\r\n"
+    "X-Frame-Options: DENY\r\n"
+    "Referrer-Policy: no-referrer\r\n"
+    "Cross-Origin-Resource-Policy: same-origin\r\n"
+    "Cross-Origin-Opener-Policy: same-origin\r\n"
+    "Cache-Control: no-store\r\n";
+
+// In a stream of events without events, a comment shows whether the viewer is still there.
+constexpr Duration kSilence = std::chrono::seconds(10);
+constexpr const char* kComment = ":\n\n";
+
+std::string Compressed(const std::string& text) {
+  constexpr int kGzip = 16;  // added to the window's bits: gzip's form
+  z_stream zlib{};
+  LEAT_CHECK(deflateInit2(&zlib, Z_BEST_SPEED, Z_DEFLATED, MAX_WBITS + kGzip, MAX_MEM_LEVEL,
+                          Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string small(deflateBound(&zlib, text.size()), 0);
+  zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  zlib.avail_in = static_cast<uInt>(text.size());
+  zlib.next_out = reinterpret_cast<Bytef*>(small.data());
+  zlib.avail_out = static_cast<uInt>(small.size());
+  LEAT_CHECK(deflate(&zlib, Z_FINISH) == Z_STREAM_END);
+  small.resize(zlib.total_out);
+  deflateEnd(&zlib);
+  return small;
+}
+
+std::string_view CookieOf(std::string_view cookies, std::string_view name) {
+  while (!cookies.empty()) {
+    while (cookies.starts_with(' ')) cookies.remove_prefix(1);
+    const size_t end = std::min(cookies.find(';'), cookies.size());
+    const std::string_view cookie = cookies.substr(0, end);
+    if (cookie.size() > name.size() && cookie.starts_with(name) && cookie[name.size()] == '=')
+      return cookie.substr(name.size() + 1);
+    cookies.remove_prefix(std::min(end + 1, cookies.size()));
   }
+  return {};
+}
 
-  const std::string& address() const override { return address_; }
+// "a%26b+c" of a query.
+std::string Decoded(std::string_view part) {
+  std::string text(part);
+  std::ranges::replace(text, '+', ' ');
+  return net::DecodePercent(text).value_or(text);
+}
 
- private:
-  struct Connection {
-    explicit Connection(net::Descriptor socket) : channel(std::move(socket)) {}
-    HttpChannel channel;
-    // A peer without authorised requests can take its time to read a response: being answered makes it not
-    // known.
-    std::unique_ptr<net::ConnectionLimit<Connection>::Place> place;
-    std::atomic<bool> over{false};
-    std::thread thread;
-  };
-
-  void Accept() {
-    while (!service_.stopping) {
-      std::array<pollfd, 2> ready{pollfd{.fd = socket_.get(), .events = POLLIN, .revents = 0},
-                                  pollfd{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
-      if (poll(ready.data(), ready.size(), -1) <= 0 || ready[0].revents == 0) continue;
-      net::SocketAddress peer;
-      peer.size = sizeof(peer.storage);
-      net::Descriptor socket(accept4(socket_.get(), peer.get(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      const int error = errno;
-      DropEnded();
-      if (socket.ok()) {
-        Admit(std::move(socket), net::HostNumber(peer.get()));
-      } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
-        poll(&ready[1], 1, kAcceptPauseMs);
-      }  // otherwise the peer had closed before it was accepted
-    }
+std::multimap<std::string, std::string> ParseQuery(std::string_view query) {
+  std::multimap<std::string, std::string> parsed;
+  while (!query.empty()) {
+    const std::string_view part = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(part.size() + 1, query.size()));
+    const size_t name = std::min(part.find('='), part.size());
+    if (!part.empty())
+      parsed.emplace(Decoded(part.substr(0, name)), Decoded(part.substr(std::min(name + 1, part.size()))));
   }
-
-  void DropEnded() {
-    for (auto at = connections_.begin(); at != connections_.end();) {
-      if (!(*at)->over) {
-        ++at;
-        continue;
-      }
-      (*at)->thread.join();
-      at = connections_.erase(at);
-    }
-  }
-
-  bool MakeRoom() {
-    const auto first = limit_.FirstToEnd();
-    if (first == nullptr) return false;
-    first->channel.Shut();
-    first->thread.join();
-    connections_.remove(first);
-    return true;
-  }
-
-  // `host`: of the peer, as HostNumber.
-  void Admit(net::Descriptor socket, uint64_t host) {
-    if (limit_.full() && !MakeRoom()) {
-      if (options_.tls != nullptr) return;  // a handshake would take too long here
-      HttpChannel channel(std::move(socket));
-      // The buffer of a new socket takes it.
-      (void)SendError(503, "too many connections",
-                      [&](std::string_view bytes) { return channel.Write(bytes, Time{0}); });
-      return;
-    }
-    // A response is written in two pieces.
-    const int yes = 1;
-    setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    Connection& connection = *connections_.emplace_back(std::make_shared<Connection>(std::move(socket)));
-    connection.place = limit_.Add(connections_.back(), host);
-    try {
-      connection.thread = StartThread([this, &connection] {
-        try {
-          Serve(connection);
-        } catch (const std::exception& e) {  // memory is short: only this connection ends
-          spdlog::error("http: {}", e.what());
-        }
-        connection.channel.Shut();
-        connection.over = true;
-      });
-    } catch (const std::exception&) {  // the host has no more threads, or memory
-      connections_.pop_back();
-    }
-  }
-
-  void Serve(Connection& connection) {
-    HttpChannel& channel = connection.channel;
-    const HttpSend send = [this, &channel](std::string_view bytes) {
-      return channel.Write(bytes, clock_.Now() + options_.write_timeout);
-    };
-    net::CertificateRoles roles;  // of the peer's certificate
-    if (options_.tls != nullptr) {
-      const Status begun = channel.BeginTls(*options_.tls, clock_.Now() + options_.request_timeout);
-      if (begun.code() == Code::kInvalidArgument) (void)SendError(400, begun.message(), send);
-      if (!begun.ok()) return;
-      roles = channel.peer_roles();
-    }
-    std::string input;
-    Duration patience = options_.request_timeout;  // for the first byte
-    while (!service_.stopping) {
-      const Result<size_t> size = ReadHead(channel, patience, &input);
-      if (size.status().code() == Code::kResourceExhausted)
-        (void)SendError(431, "the head is too long", send);
-      if (!size.ok()) return;
-      const Result<net::RequestHead> head = net::ParseHead(std::string_view(input).substr(0, *size));
-      if (!head.ok()) return (void)SendError(400, head.status().message(), send);
-      input.erase(0, *size);
-      const bool authorised = service_.access.Authorised(*head, roles);
-      if (authorised) connection.place->BeginServing();
-      if (!AnswerRequest(service_, *head, authorised, send)) return;
-      if (authorised) connection.place->BeginWaiting();
-      patience = options_.idle_timeout;
-    }
-  }
-
-  // Reads until `input` begins with a whole head, and returns its size. kResourceExhausted: it is too long.
-  // Other errors: the connection has ended, or its deadline has passed.
-  Result<size_t> ReadHead(HttpChannel& channel, Duration patience, std::string* input) {
-    Time deadline = clock_.Now() + (input->empty() ? patience : options_.request_timeout);
-    while (true) {
-      if (const auto size = net::HeadBytes(*input)) return *size;
-      if (input->size() >= net::RequestHead::kMaxBytes) return Status(Code::kResourceExhausted, "too long");
-      std::array<char, kReadBytes> bytes;
-      const bool first = input->empty();
-      LEAT_ASSIGN_OR_RETURN(const size_t got, channel.Read(bytes, deadline));
-      if (got == 0) return Status(Code::kUnavailable, "closed by the peer");
-      input->append(bytes.data(), got);
-      if (first) deadline = clock_.Now() + options_.request_timeout;
-    }
-  }
-
-  const Options options_;
-  const MonotonicClock clock_;
-  const net::Descriptor socket_;
-  const std::string address_;
-  HttpService service_;
-  const net::Descriptor wake_;
-  net::ConnectionLimit<Connection> limit_;
-  std::list<std::shared_ptr<Connection>> connections_;  // the accepting thread's
-  std::thread thread_;
-};
+  return parsed;
+}
 
 }  // namespace
 
-Result<std::unique_ptr<HttpListener>> HttpListener::Start(Options options, std::vector<HttpRoute> routes) {
-  const std::string where = "cannot listen on " + options.address;
-  const auto resolved = net::Resolve(options.address);
-  if (!resolved.ok()) return resolved.status().With(where);
-  net::SocketAddress at = resolved->front();
-  net::Descriptor socket(::socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  net::Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  const int yes = 1;
-  if (!socket.ok() || !wake.ok() ||
-      setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
-      bind(socket.get(), at.get(), at.size) != 0 || listen(socket.get(), kBacklog) != 0 ||
-      getsockname(socket.get(), at.get(), &at.size) != 0) {
-    return Status(CodeOfErrno(errno), where + ": " + std::strerror(errno));
+Viewers::Viewers(std::vector<HttpRoute> routes, std::string view_token, bool tls, size_t max_streams)
+    : routes_(std::move(routes)), view_token_(std::move(view_token)), tls_(tls), max_streams_(max_streams) {
+  LEAT_CHECK(!view_token_.empty());  // everyone would have it
+}
+
+void Viewers::OnListening(const std::string& address) {
+  cookie_ = "leat-view-" + std::to_string(net::ParseAddress(address).value().port);
+}
+
+Admission Viewers::Admit(const net::RequestHead& head, net::CertificateRoles roles) {
+  const std::string_view token = head.BearerToken();
+  const bool viewer =
+      roles.Has(net::CertificateRole::kObserver) ||
+      SameSecret(token.empty() ? CookieOf(head.Header("cookie"), cookie_) : token, view_token_);
+  return {.body = false, .peer = viewer ? Admission::Peer::kKnown : Admission::Peer::kUnknown};
+}
+
+std::string Viewers::SetCookie() const {
+  return cookie_ + "=" + view_token_ + "; Path=/; HttpOnly; SameSite=Strict" + (tls_ ? "; Secure" : "");
+}
+
+Reply Viewers::Error(int status, std::string_view why) const {
+  return {.status = status, .type = kText, .body = std::string(why) + "\n", .headers = kHeaders};
+}
+
+void Viewers::Handle(size_t /*thread*/, Request request, std::shared_ptr<net::http::Exchange> exchange) {
+  exchange->Send(Answer(request));
+}
+
+Reply Viewers::Answer(const Request& request) {
+  const std::string path = net::DecodePercent(request.head.path()).value_or("");
+  std::string allowed;
+  for (const HttpRoute& route : routes_) {
+    if (route.path != path) continue;
+    if (route.method != request.head.method) {
+      allowed += (allowed.empty() ? "" : ", ") + (route.method == "GET" ? "GET, HEAD" : route.method);
+      continue;
+    }
+    if (route.access == HttpRoute::Access::kViewers && !request.known) {
+      return Error(
+          401,
+          "this needs the view token, as 'Authorization: Bearer TOKEN' (leat view-token shows it), or "
+          "a certificate for the role observer");
+    }
+    return ReplyOf(
+        route.handler({.path = path, .query = ParseQuery(request.head.query()), .authorised = request.known}),
+        request);
   }
-  return std::unique_ptr<HttpListener>(std::make_unique<Listener>(
-      std::move(options), std::move(routes), std::move(socket), at.ToString(), std::move(wake)));
+  if (allowed.empty()) return Error(404, "there is nothing at this path");
+  Reply reply = Error(405, "the method must be one of " + allowed);
+  reply.headers += "Allow: " + allowed + "\r\n";
+  return reply;
+}
+
+Reply Viewers::ReplyOf(HttpResponse response, const Request& request) {
+  Reply reply{.status = response.status,
+              .type = std::move(response.type),
+              .body = std::move(response.body),
+              .headers = kHeaders};
+  if (response.grant_cookie && request.known) reply.headers += "Set-Cookie: " + SetCookie() + "\r\n";
+  if (response.stream == nullptr) {
+    if (reply.body.size() < kShort || !request.head.accepts_gzip()) return reply;
+    reply.body = Compressed(reply.body);
+    reply.headers += "Content-Encoding: gzip\r\n";
+    return reply;
+  }
+  // Counts the stream for as long as the server has it.
+  const std::shared_ptr<void> counted(nullptr, [streams = streams_](void*) { --*streams; });
+  if (++*streams_ > max_streams_)
+    return Error(503, "there are as many viewers as there may be; close another page");
+  reply.headers += "X-Accel-Buffering: no\r\n";  // a proxy between would keep events back
+  const MonotonicClock clock;
+  reply.stream = [counted, clock, next = std::move(response.stream), last = clock.Now(),
+                  comments = reply.type == kEventStream]() mutable -> std::optional<std::string> {
+    std::optional<std::string> piece = next(Duration::zero());
+    const Time now = clock.Now();
+    if (comments && piece && piece->empty() && now - last > kSilence) piece = kComment;
+    if (piece && !piece->empty()) last = now;
+    return piece;
+  };
+  return reply;
+}
+
+Result<std::unique_ptr<HttpListener>> HttpListener::Start(Options options, std::vector<HttpRoute> routes) {
+  std::unique_ptr<HttpListener> listener(new HttpListener(options, std::move(routes)));
+  net::http::Server::Options http{
+      .address = options.address,
+      .threads = kThreads,
+      .handlers_block = true,
+      .tls = options.tls,
+      .client_roles = net::CertificateRoles::All(),
+      .own_names = net::OwnNames(
+          std::move(options.hosts), options.address,
+          options.tls == nullptr ? std::function<bool(const std::string&)>()
+                                 : [tls = options.tls](const std::string& name) { return tls->IsFor(name); }),
+      .max_connections = options.max_connections,
+      .request_timeout = options.request_timeout,
+      .write_timeout = options.write_timeout,
+      .idle_timeout = options.idle_timeout};
+  LEAT_ASSIGN_OR_RETURN(listener->server_,
+                        net::http::Server::Start(std::move(http), listener->viewers_, listener->metrics_));
+  return listener;
 }
 
 }  // namespace leat::observe

@@ -2,17 +2,52 @@
 // nobody who looks can hold up a role.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "metrics/metrics.h"
+#include "net/http/server.h"
 #include "net/tls/tls_identity.h"
 #include "observe/http/http.h"
 
 namespace leat::observe {
+
+// Routes, access, and the form of replies. It has no socket.
+//
+// A browser sends a user's cookies and certificate with the requests of any page. A page of somebody else is
+// kept out by the names under which the listener may be called, by the origin of the request
+// (net/http/own_names.h), and by cookies that other pages cannot use.
+class Viewers final : public net::http::Handler {
+ public:
+  Viewers(std::vector<HttpRoute> routes, std::string view_token, bool tls, size_t max_streams);
+
+  void OnListening(const std::string& address) override;
+  // A viewer has the view token, as "Authorization: Bearer" or as the cookie, or an observer's certificate.
+  net::http::Admission Admit(const net::RequestHead& head, net::CertificateRoles roles) override;
+  net::http::Reply Error(int status, std::string_view why) const override;
+  void Handle(size_t thread, net::http::Request request,
+              std::shared_ptr<net::http::Exchange> exchange) override;
+
+  // The value of Set-Cookie that makes a browser a viewer.
+  std::string SetCookie() const;
+
+ private:
+  net::http::Reply Answer(const net::http::Request& request);
+  net::http::Reply ReplyOf(HttpResponse response, const net::http::Request& request);
+
+  const std::vector<HttpRoute> routes_;
+  const std::string view_token_;
+  const bool tls_;
+  const size_t max_streams_;
+  std::string cookie_;  // its name, once the port is known: cookies do not distinguish the ports of a host
+  const std::shared_ptr<std::atomic<size_t>> streams_ = std::make_shared<std::atomic<size_t>>(0);
+};
 
 class HttpListener {
  public:
@@ -24,24 +59,29 @@ class HttpListener {
     std::vector<std::string> hosts = {};
     // Null: no TLS. Clients may have a certificate of the same authority, and need none.
     std::shared_ptr<net::TlsIdentity> tls = nullptr;
-    // Each connection has a thread while it is open. A further one takes the place of one without an
-    // authorised request, or of the one that has been idle for longest since (net/http/connection_limit.h).
-    // If all are serving one right now, it gets status 503.
+    // A further connection takes the place of one without an authorised request, or of the one that has been
+    // idle for longest since. If all are serving one right now, it gets status 503.
     size_t max_connections = 48;
     size_t max_streams = 16;
     Duration request_timeout = std::chrono::seconds(5);  // for TLS, and for the head of a request
-    Duration idle_timeout = std::chrono::seconds(10);    // between two requests of a connection
-    Duration write_timeout = std::chrono::seconds(5);    // for a piece of a response
+    Duration idle_timeout = std::chrono::seconds(10);    // between two requests of a viewer
+    Duration write_timeout = std::chrono::seconds(5);    // for a response, or a piece of a stream
   };
 
-  // Whether the address may be listened on is for the caller to decide (launcher::CheckListen). The error
-  // names the address: "cannot listen on 127.0.0.1:9464: Address already in use". Blocks if a name has to be
-  // looked up.
+  // Whether the address may be listened on is for the caller to decide (launcher::CheckListen). Errors are
+  // those of net::http::Server::Start.
   static Result<std::unique_ptr<HttpListener>> Start(Options options, std::vector<HttpRoute> routes);
-  // Ends all connections, and waits for handlers that run.
-  virtual ~HttpListener() = default;
 
-  virtual const std::string& address() const = 0;  // with the real port
+  const std::string& address() const { return server_->address(); }  // with the real port
+
+ private:
+  HttpListener(Options options, std::vector<HttpRoute> routes)
+      : viewers_(std::move(routes), std::move(options.view_token), options.tls != nullptr,
+                 options.max_streams) {}
+
+  metrics::Registry metrics_;  // of the server, which nobody reads
+  Viewers viewers_;
+  std::unique_ptr<net::http::Server> server_;  // ends all connections, and waits for handlers that run
 };
 
 }  // namespace leat::observe

@@ -1,4 +1,4 @@
-#include "serve/http/server.h"
+#include "net/http/server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@
 #include "net/address.h"
 #include "net/tls/testing.h"
 
-namespace leat::serve {
+namespace leat::net::http {
 namespace {
 
 namespace asio = boost::asio;
@@ -37,29 +37,45 @@ constexpr const char* kSecret = "GET /secret HTTP/1.1\r\nHost: x\r\nAuthorizatio
 constexpr const char* kHealth = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
 
 // Replies with what it was asked, at once; a request for /later is kept.
-class Echo final : public HttpHandler {
+class Echo final : public Handler {
  public:
-  Admission Admit(std::string_view path, std::string_view authorization) override {
+  Admission Admit(const RequestHead& head, CertificateRoles) override {
+    const std::string_view path = head.path(), authorization = head.Header("authorization");
     if (path == "/health") return {.body = false, .peer = Admission::Peer::kUnknown};
     if (authorization == "Bearer x") return {.peer = Admission::Peer::kKnown};
-    if (path == "/secret") return {.refusal = ErrorReply(401, "no")};
+    if (path == "/secret") return {.refusal = Error(401, "no")};
     return {};
   }
-  void Handle(size_t thread, HttpRequest request, std::shared_ptr<HttpExchange> exchange) override {
+  Reply Error(int status, std::string_view why) const override {
+    return {.status = status, .body = std::string(why)};
+  }
+  void Handle(size_t thread, Request request, std::shared_ptr<Exchange> exchange) override {
+    const std::string path(request.head.path());
     std::unique_lock lock(mutex);
     EXPECT_LT(thread, 4u);
-    if (request.path == "/later") {
+    if (path == "/later") {
       kept.push_back(std::move(exchange));
       return;
     }
-    if (request.path == "/hangs") hangs.wait(lock, [this] { return go_on; });
-    if (request.path == "/throws") throw std::bad_alloc();
-    if (request.path == "/throws-late") {
-      HttpExchange& on = *exchange;
+    if (path == "/hangs") hangs.wait(lock, [this] { return go_on; });
+    if (path == "/throws") throw std::bad_alloc();
+    if (path == "/throws-late") {
+      Exchange& on = *exchange;
       return on.Post([exchange] { throw std::runtime_error("secret reason"); });
     }
-    if (request.path == "/large") return exchange->Reply({.body = std::string(4 << 20, 'x')});
-    exchange->Reply({.body = request.method + " " + request.path + " " + request.body + "\n"});
+    if (path == "/stream") {
+      return exchange->Send({.stream = [n = 0]() mutable -> std::optional<std::string> {
+        const char* const pieces[] = {"abc", "", "", "de"};
+        return n < 4 ? std::optional<std::string>(pieces[n++]) : std::nullopt;
+      }});
+    }
+    if (path == "/endless") {
+      const std::shared_ptr<void> open(nullptr, [this](void*) { --streams; });
+      ++streams;
+      return exchange->Send({.stream = [open] { return ""; }});
+    }
+    if (path == "/large") return exchange->Send({.body = std::string(4 << 20, 'x')});
+    exchange->Send({.body = request.head.method + " " + path + " " + request.body + "\n"});
   }
   void OnRoundEnd(size_t) override { ++rounds; }
   size_t kept_now() {
@@ -67,21 +83,21 @@ class Echo final : public HttpHandler {
     return kept.size();
   }
   std::mutex mutex;
-  std::vector<std::shared_ptr<HttpExchange>> kept;
+  std::vector<std::shared_ptr<Exchange>> kept;
   std::condition_variable hangs;
   bool go_on = false;
-  std::atomic<int> rounds{0};
+  std::atomic<int> rounds{0}, streams{0};
 };
 
-class HttpServerTest : public ::testing::Test {
+class ServerTest : public ::testing::Test {
  protected:
-  void Start(HttpServer::Options options = {}) {
-    auto started = HttpServer::Start(std::move(options), echo, registry);
+  void Start(Server::Options options = {}) {
+    auto started = Server::Start(std::move(options), echo, registry);
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     server = std::move(*started);
   }
   tcp::socket Connect() {
-    const auto address = net::ParseAddress(server->address()).value();
+    const auto address = ParseAddress(server->address()).value();
     tcp::socket socket(context);
     socket.connect({asio::ip::make_address(address.host), address.port});
     return socket;
@@ -121,10 +137,10 @@ class HttpServerTest : public ::testing::Test {
   asio::io_context context;
   Echo echo;
   metrics::Registry registry;
-  std::unique_ptr<HttpServer> server;
+  std::unique_ptr<Server> server;
 };
 
-TEST_F(HttpServerTest, ManyRequestsOnOneConnection) {
+TEST_F(ServerTest, ManyRequestsOnOneConnection) {
   Start({.threads = 2});
   tcp::socket socket = Connect();
   for (int i = 0; i < 50; ++i) {
@@ -137,7 +153,7 @@ TEST_F(HttpServerTest, ManyRequestsOnOneConnection) {
   EXPECT_GT(echo.rounds, 0);
 }
 
-TEST_F(HttpServerTest, SaysWhenAThreadHangs) {
+TEST_F(ServerTest, SaysWhenAThreadHangs) {
   Start({.threads = 2});
   const Time began = server->turned();
   ASSERT_TRUE(WaitFor([&] { return server->turned() > began; }));
@@ -154,7 +170,7 @@ TEST_F(HttpServerTest, SaysWhenAThreadHangs) {
   ASSERT_TRUE(WaitFor([&] { return clock.Now() - server->turned() < std::chrono::seconds(1); }));
 }
 
-TEST_F(HttpServerTest, RequestsMayComeInPiecesOrTogether) {
+TEST_F(ServerTest, RequestsMayComeInPiecesOrTogether) {
   Start();
   tcp::socket socket = Connect();
   for (const char c : std::string("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"))
@@ -168,7 +184,7 @@ TEST_F(HttpServerTest, RequestsMayComeInPiecesOrTogether) {
   EXPECT_THAT(Receive(socket), HasSubstr("POST /c abcde"));
 }
 
-TEST_F(HttpServerTest, AClientMayWaitForContinue) {
+TEST_F(ServerTest, AClientMayWaitForContinue) {
   Start();
   tcp::socket socket = Connect();
   Send(socket, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
@@ -177,7 +193,7 @@ TEST_F(HttpServerTest, AClientMayWaitForContinue) {
   EXPECT_THAT(Receive(socket), HasSubstr("POST / abc"));
 }
 
-TEST_F(HttpServerTest, TheConnectionEndsWhenTheClientWants) {
+TEST_F(ServerTest, TheConnectionEndsWhenTheClientWants) {
   Start();
   tcp::socket socket = Connect();
   Send(socket, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -187,7 +203,7 @@ TEST_F(HttpServerTest, TheConnectionEndsWhenTheClientWants) {
   EXPECT_THAT(ReceiveAll(socket), HasSubstr("GET / \n"));
 }
 
-TEST_F(HttpServerTest, HeadHasNoBody) {
+TEST_F(ServerTest, HeadHasNoBody) {
   Start();
   tcp::socket socket = Connect();
   Send(socket, "HEAD /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -196,12 +212,12 @@ TEST_F(HttpServerTest, HeadHasNoBody) {
   EXPECT_THAT(reply, ::testing::EndsWith("\r\n\r\n"));
 }
 
-TEST_F(HttpServerTest, ALargeReplyArrivesWhole) {
+TEST_F(ServerTest, ALargeReplyArrivesWhole) {
   Start();
   EXPECT_THAT(Ask("GET /large HTTP/1.1\r\nHost: x\r\n\r\n"), ::testing::EndsWith(std::string(4 << 20, 'x')));
 }
 
-TEST_F(HttpServerTest, WhatIsTooLargeOrNoRequest) {
+TEST_F(ServerTest, WhatIsTooLargeOrNoRequest) {
   Start({.max_body = 10});
   EXPECT_THAT(Ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\nabc"),
               StartsWith("HTTP/1.1 413 "));
@@ -218,7 +234,7 @@ TEST_F(HttpServerTest, WhatIsTooLargeOrNoRequest) {
 }
 
 // The reply arrives although the body is still on its way.
-TEST_F(HttpServerTest, ARefusalIsNotLostInAReset) {
+TEST_F(ServerTest, ARefusalIsNotLostInAReset) {
   Start({.max_body = 1000});
   for (int i = 0; i < 20; ++i) {
     tcp::socket socket = Connect();
@@ -230,7 +246,7 @@ TEST_F(HttpServerTest, ARefusalIsNotLostInAReset) {
 }
 
 // Nobody has to read the body of somebody who may not ask.
-TEST_F(HttpServerTest, ARequestCanBeRefusedByItsHead) {
+TEST_F(ServerTest, ARequestCanBeRefusedByItsHead) {
   Start();
   tcp::socket socket = Connect();
   Send(socket, "POST /secret?a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc");
@@ -241,7 +257,7 @@ TEST_F(HttpServerTest, ARequestCanBeRefusedByItsHead) {
               HasSubstr("GET /secret"));
 }
 
-TEST_F(HttpServerTest, SlowAndIdleClientsAreDropped) {
+TEST_F(ServerTest, SlowAndIdleClientsAreDropped) {
   Start({.request_timeout = 100ms, .idle_timeout = 150ms});
   tcp::socket slow = Connect(), idle = Connect();
   Send(slow, "POST / HTTP/1.1\r\nHost: x\r\nContent-Le");
@@ -250,14 +266,14 @@ TEST_F(HttpServerTest, SlowAndIdleClientsAreDropped) {
   EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() == 0; }));
 }
 
-TEST_F(HttpServerTest, ClientsThatDoNotReadAreDropped) {
+TEST_F(ServerTest, ClientsThatDoNotReadAreDropped) {
   Start({.write_timeout = 200ms});
   tcp::socket socket = Connect();
   for (int i = 0; i < 8; ++i) Send(socket, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() == 0; }));
 }
 
-TEST_F(HttpServerTest, ConnectionsBeyondTheLimitAreRefused) {
+TEST_F(ServerTest, ConnectionsBeyondTheLimitAreRefused) {
   Start({.max_connections = 2});
   tcp::socket one = Connect(), two = Connect();
   for (tcp::socket* socket : {&one, &two}) Send(*socket, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -274,7 +290,7 @@ TEST_F(HttpServerTest, ConnectionsBeyondTheLimitAreRefused) {
 }
 
 // Neither those that say nothing, nor those that ask for what everyone may have.
-TEST_F(HttpServerTest, UnknownPeersKeepNobodyOut) {
+TEST_F(ServerTest, UnknownPeersKeepNobodyOut) {
   for (const size_t threads : {size_t{1}, size_t{3}}) {
     Start({.threads = threads, .max_connections = 10});
     tcp::socket known = Connect();
@@ -295,7 +311,7 @@ TEST_F(HttpServerTest, UnknownPeersKeepNobodyOut) {
 }
 
 // Far more of them than there are places come between a client's connection and its request.
-TEST_F(HttpServerTest, SilentPeersDriveOutNoneThatIsAboutToAsk) {
+TEST_F(ServerTest, SilentPeersDriveOutNoneThatIsAboutToAsk) {
   Start({.threads = 2, .max_connections = 4});
   std::atomic<bool> over = false;
   std::atomic<int> silent_peers = 0;
@@ -318,7 +334,7 @@ TEST_F(HttpServerTest, SilentPeersDriveOutNoneThatIsAboutToAsk) {
   flood.join();
 }
 
-TEST_F(HttpServerTest, IfAllAreKnownTheOneThatIsIdleForLongestEnds) {
+TEST_F(ServerTest, IfAllAreKnownTheOneThatIsIdleForLongestEnds) {
   Start({.max_connections = 2});
   tcp::socket one = Connect(), two = Connect();
   for (tcp::socket* socket : {&one, &two, &one}) {
@@ -332,7 +348,7 @@ TEST_F(HttpServerTest, IfAllAreKnownTheOneThatIsIdleForLongestEnds) {
 }
 
 // A client that may ask has time to think.
-TEST_F(HttpServerTest, UnknownPeersAreIdleForAShorterTime) {
+TEST_F(ServerTest, UnknownPeersAreIdleForAShorterTime) {
   Start({.request_timeout = 1s, .idle_timeout = std::chrono::minutes(2)});
   tcp::socket known = Connect(), unknown = Connect(), silent = Connect();
   Send(known, kSecret);
@@ -346,7 +362,7 @@ TEST_F(HttpServerTest, UnknownPeersAreIdleForAShorterTime) {
 }
 
 // Also without an end, and from a client that is not admitted to more.
-TEST_F(HttpServerTest, EndlessExtensionsAndTrailersEndTheirConnectionOnly) {
+TEST_F(ServerTest, EndlessExtensionsAndTrailersEndTheirConnectionOnly) {
   Start();
   tcp::socket good = Connect();
   const std::string many(100'000, 'a');
@@ -365,7 +381,7 @@ TEST_F(HttpServerTest, EndlessExtensionsAndTrailersEndTheirConnectionOnly) {
   }
 }
 
-TEST_F(HttpServerTest, AnExceptionIsAReply) {
+TEST_F(ServerTest, AnExceptionIsAReply) {
   Start();
   tcp::socket socket = Connect();
   for (const char* path : {"/throws", "/throws-late", "/throws"}) {
@@ -377,13 +393,13 @@ TEST_F(HttpServerTest, AnExceptionIsAReply) {
   EXPECT_THAT(Receive(socket), HasSubstr("GET /secret"));
 }
 
-TEST_F(HttpServerTest, PagesOfOtherHostsAreRefused) {
-  Start({.own_names = net::OwnNames({}, "127.0.0.1:0")});
+TEST_F(ServerTest, PagesOfOtherHostsAreRefused) {
+  Start({.own_names = OwnNames({}, "127.0.0.1:0")});
   EXPECT_THAT(Ask("GET / HTTP/1.1\r\nHost: localhost:80\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(Ask("GET / HTTP/1.1\r\nHost: attacker.example\r\n\r\n"), StartsWith("HTTP/1.1 421 "));
 }
 
-TEST_F(HttpServerTest, RepliesMayComeLaterFromAnywhere) {
+TEST_F(ServerTest, RepliesMayComeLaterFromAnywhere) {
   Start({.threads = 4});
   std::vector<tcp::socket> sockets;
   for (int i = 0; i < 8; ++i) {
@@ -393,8 +409,8 @@ TEST_F(HttpServerTest, RepliesMayComeLaterFromAnywhere) {
   ASSERT_TRUE(WaitFor([&] { return echo.kept_now() == 8; }));
   sockets[3].close();  // its reply is dropped
   for (auto& exchange : echo.kept) {
-    HttpExchange& on = *exchange;
-    on.Post([exchange = std::move(exchange)] { exchange->Reply({.body = "late\n"}); });
+    Exchange& on = *exchange;
+    on.Post([exchange = std::move(exchange)] { exchange->Send({.body = "late\n"}); });
   }
   for (int i = 0; i < 8; ++i) {
     if (i == 3) continue;
@@ -402,7 +418,24 @@ TEST_F(HttpServerTest, RepliesMayComeLaterFromAnywhere) {
   }
 }
 
-TEST_F(HttpServerTest, DrainAnswersWhatHasBegun) {
+TEST_F(ServerTest, StreamsArePolled) {
+  Start();
+  tcp::socket socket = Connect();
+  Send(socket,
+       "GET /stream HTTP/1.1\r\nHost: x\r\n\r\nGET /1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const std::string all = ReceiveAll(socket);
+  EXPECT_THAT(all, HasSubstr("Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"));
+  EXPECT_THAT(all, HasSubstr("\r\n2\r\nde\r\n0\r\n\r\nHTTP/1.1 200 OK"));
+  EXPECT_THAT(all, ::testing::EndsWith("GET /1 \n"));
+  Send(socket = Connect(), "HEAD /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(ReceiveAll(socket), ::testing::EndsWith("\r\n\r\n"));
+  Send(socket = Connect(), "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n");
+  while (echo.streams == 0) std::this_thread::sleep_for(1ms);
+  server.reset();
+  EXPECT_EQ(echo.streams, 0) << "ends with the server";
+}
+
+TEST_F(ServerTest, DrainAnswersWhatHasBegun) {
   Start();
   tcp::socket busy = Connect(), idle = Connect();
   Send(idle, kHealth);
@@ -411,14 +444,14 @@ TEST_F(HttpServerTest, DrainAnswersWhatHasBegun) {
   ASSERT_TRUE(WaitFor([&] { return echo.kept_now() == 1; }));
   std::thread drain([&] { server->Drain(30s); });
   EXPECT_EQ(ReceiveAll(idle), "");
-  HttpExchange& on = *echo.kept[0];
-  on.Post([exchange = std::move(echo.kept[0])] { exchange->Reply({.body = "late\n"}); });
+  Exchange& on = *echo.kept[0];
+  on.Post([exchange = std::move(echo.kept[0])] { exchange->Send({.body = "late\n"}); });
   echo.kept.clear();
   EXPECT_THAT(ReceiveAll(busy), HasSubstr("Connection: close\r\n"));
   drain.join();
 }
 
-TEST_F(HttpServerTest, EndsWithRequestsThatNobodyAnswers) {
+TEST_F(ServerTest, EndsWithRequestsThatNobodyAnswers) {
   Start();
   tcp::socket socket = Connect();
   Send(socket, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -428,39 +461,84 @@ TEST_F(HttpServerTest, EndsWithRequestsThatNobodyAnswers) {
   EXPECT_EQ(ReceiveAll(socket), "");
 }
 
-TEST_F(HttpServerTest, AnAddressInUseIsRefused) {
+TEST_F(ServerTest, AnAddressInUseIsRefused) {
   Start();
-  const auto again = HttpServer::Start({.address = server->address()}, echo, registry);
+  const auto again = Server::Start({.address = server->address()}, echo, registry);
   EXPECT_THAT(again.status().message(), StartsWith("cannot listen on " + server->address() + ": "));
-  EXPECT_THAT(HttpServer::Start({.address = "nonsense"}, echo, registry).status().message(),
+  EXPECT_THAT(Server::Start({.address = "nonsense"}, echo, registry).status().message(),
               HasSubstr("nonsense"));
 }
 
-class HttpsTest : public HttpServerTest {
+class HttpsTest : public ServerTest {
  protected:
-  std::string AskTls(const std::string& bytes, const std::string& trusted) {
+  // The server has the certificate in `folder`.
+  void StartTls(const std::filesystem::path& folder, Server::Options options = {}) {
+    options.tls = TlsIdentity::Load(folder / "cert.pem", folder / "key.pem").value();
+    Start(std::move(options));
+  }
+  std::string AskTls(const std::string& bytes, const std::string& trusted, int replies = 1, int version = 0) {
     asio::ssl::context tls(asio::ssl::context::tls_client);
     tls.load_verify_file(trusted);
     tls.set_verify_mode(asio::ssl::verify_peer);
+    SSL_CTX_set_max_proto_version(tls.native_handle(), version);
     asio::ssl::stream<tcp::socket> stream(Connect(), tls);
     stream.handshake(asio::ssl::stream_base::client);
     asio::write(stream, asio::buffer(bytes));
-    return Receive(stream);
+    std::string all;
+    for (int i = 0; i < replies; ++i) all += Receive(stream);
+    return all;
   }
   net::testing::TestAuthority authority;
 };
 
 TEST_F(HttpsTest, ClientsNeedNoCertificate) {
   const auto folder = authority.Issue({"worker"});
-  Start({.certificate = folder / "cert.pem", .key = folder / "key.pem"});
+  StartTls(folder);
   EXPECT_THAT(AskTls("GET /a HTTP/1.1\r\nHost: x\r\n\r\n", folder / "ca.pem"), HasSubstr("GET /a"));
-  EXPECT_THAT(Ask("GET /a HTTP/1.1\r\nHost: x\r\n\r\n"), ::testing::Not(HasSubstr("GET /a")))
-      << "without TLS";
+  EXPECT_THAT(Ask("GET /a HTTP/1.1\r\nHost: x\r\n\r\n"),
+              ::testing::AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("https")));
+}
+
+TEST_F(HttpsTest, LargeRequestsAndRepliesAndPipelines) {
+  const auto folder = authority.Issue({"worker"});
+  StartTls(folder);
+  EXPECT_THAT(AskTls("GET /large HTTP/1.1\r\nHost: x\r\n\r\n", folder / "ca.pem"),
+              ::testing::EndsWith(std::string(4 << 20, 'x')));
+  const std::string body(1 << 20, 'a');
+  EXPECT_THAT(
+      AskTls("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n" + body, folder / "ca.pem"),
+      ::testing::EndsWith("POST /b " + body + "\n"));
+  std::string many;
+  for (int i = 0; i < 5000; ++i) many += "GET /c HTTP/1.1\r\nHost: x\r\n\r\n";
+  const std::string all = AskTls(many, folder / "ca.pem", 5000);
+  EXPECT_THAT(all, ::testing::EndsWith("GET /c \n"));
+  EXPECT_EQ(registry.counter("leat_serve_requests_total").value(), 5002u);
+}
+
+TEST_F(HttpsTest, OlderTlsIsASetting) {
+  const auto folder = authority.Issue({"worker"});
+  const char* const get = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+  StartTls(folder);
+  EXPECT_THROW(AskTls(get, folder / "ca.pem", 1, TLS1_2_VERSION), boost::system::system_error);
+  StartTls(folder, {.allow_tls_1_2 = true});
+  EXPECT_THAT(AskTls(get, folder / "ca.pem", 1, TLS1_2_VERSION), HasSubstr("GET /a"));
+  EXPECT_THAT(AskTls(get, folder / "ca.pem", 1, TLS1_3_VERSION), HasSubstr("GET /a"));
+  EXPECT_THROW(AskTls(get, folder / "ca.pem", 1, TLS1_1_VERSION), boost::system::system_error);
+}
+
+TEST_F(HttpsTest, SlowClientsAreDropped) {
+  const auto folder = authority.Issue({"worker"});
+  StartTls(folder, {.request_timeout = 100ms});
+  tcp::socket silent = Connect(), begun = Connect();
+  Send(begun, "\x16\x03\x01");
+  EXPECT_EQ(ReceiveAll(silent), "");
+  EXPECT_EQ(ReceiveAll(begun), "");
+  EXPECT_TRUE(WaitFor([&] { return registry.gauge("leat_serve_connections").value() == 0; }));
 }
 
 TEST_F(HttpsTest, ACertificateThatChangesIsReadAgain) {
   const auto folder = authority.Issue({"worker"});
-  Start({.certificate = folder / "cert.pem", .key = folder / "key.pem"});
+  StartTls(folder);
   AskTls("GET /a HTTP/1.1\r\nHost: x\r\n\r\n", folder / "ca.pem");
   net::testing::TestAuthority other;
   const auto next = other.Issue({"worker"});
@@ -479,7 +557,7 @@ TEST_F(HttpsTest, ACertificateThatChangesIsReadAgain) {
 TEST_F(HttpsTest, FilesThatAreRefused) {
   const auto folder = authority.Issue({"worker"}), other = authority.Issue({"worker"});
   const auto refusal = [&](const std::string& certificate, const std::string& key) {
-    return HttpServer::Start({.certificate = certificate, .key = key}, echo, registry).status().message();
+    return TlsIdentity::Load(certificate, key).status().message();
   };
   EXPECT_THAT(refusal(folder / "nothing.pem", folder / "key.pem"), HasSubstr("nothing.pem"));
   EXPECT_THAT(refusal(folder / "key.pem", folder / "key.pem"), HasSubstr("not a certificate in PEM"));
@@ -487,4 +565,4 @@ TEST_F(HttpsTest, FilesThatAreRefused) {
 }
 
 }  // namespace
-}  // namespace leat::serve
+}  // namespace leat::net::http

@@ -1,4 +1,4 @@
-#include "serve/http/request_reader.h"
+#include "net/http/request_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace leat::serve {
+namespace leat::net::http {
 namespace {
 
 using Event = RequestReader::Event;
@@ -19,14 +19,18 @@ using ::testing::StartsWith;
 constexpr const char* kGet = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
 const std::string kChunked = "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-class Doorkeeper final : public HttpHandler {
+class Doorkeeper final : public Handler {
  public:
-  Admission Admit(std::string_view path, std::string_view authorization) override {
+  Admission Admit(const RequestHead& head, CertificateRoles) override {
+    const std::string_view path = head.path(), authorization = head.Header("authorization");
     if (path == "/health") return {.body = false, .peer = Admission::Peer::kUnknown};
-    if (path == "/secret" && authorization != "Bearer t") return {.refusal = ErrorReply(401, "no")};
+    if (path == "/secret" && authorization != "Bearer t") return {.refusal = Error(401, "no")};
     return {.peer = authorization.empty() ? Admission::Peer::kAnyone : Admission::Peer::kKnown};
   }
-  void Handle(size_t, HttpRequest, std::shared_ptr<HttpExchange>) override {}
+  Reply Error(int status, std::string_view why) const override {
+    return {.status = status, .body = std::string(why)};
+  }
+  void Handle(size_t, Request, std::shared_ptr<Exchange>) override {}
 };
 
 class RequestReaderTest : public ::testing::Test {
@@ -56,7 +60,7 @@ class RequestReaderTest : public ::testing::Test {
     if (event == Event::kRequest) return "200 " + reader.TakeRequest().body;
     if (event != Event::kRefused) return "more";
     EXPECT_FALSE(reader.keep_alive());
-    const HttpReply refusal = reader.TakeRefusal();
+    const Reply refusal = reader.TakeRefusal();
     return std::to_string(refusal.status) + " " + refusal.body;
   }
 
@@ -74,24 +78,22 @@ TEST_F(RequestReaderTest, ReadsWhatIsThere) {
             Event::kRequest);
   EXPECT_TRUE(reader.keep_alive());
   EXPECT_FALSE(reader.head_only());
-  const HttpRequest request = reader.TakeRequest();
-  EXPECT_EQ(request.method, "POST");
-  EXPECT_EQ(request.path, "/a");
-  EXPECT_EQ(request.content_type, "text/csv");
-  EXPECT_EQ(request.content_encoding, "br");
-  EXPECT_EQ(request.json_bytes, "7");
+  const Request request = reader.TakeRequest();
+  EXPECT_EQ(request.head.method, "POST");
+  EXPECT_EQ(request.head.path(), "/a");
+  EXPECT_EQ(request.head.Header("content-type"), "text/csv");
   EXPECT_EQ(request.body, "abc");
   EXPECT_FALSE(reader.idle());
   ASSERT_EQ(Give(reader, " /b HTTP/1.0\r\n\r\n"), Event::kRequest);
   EXPECT_FALSE(reader.keep_alive());
-  EXPECT_EQ(reader.TakeRequest().path, "/b");
+  EXPECT_EQ(reader.TakeRequest().head.path(), "/b");
   EXPECT_TRUE(reader.idle());
   ASSERT_EQ(Give(reader, "\r\n\r\nHEAD http://other/c?d HTTP/1.1\r\nHost: x\r\n\r\n"), Event::kRequest);
   EXPECT_TRUE(reader.head_only());
-  const HttpRequest head = reader.TakeRequest();
-  EXPECT_EQ(head.method, "GET");
-  EXPECT_EQ(head.path, "/c");
-  EXPECT_EQ(head.content_type, "");
+  const Request head = reader.TakeRequest();
+  EXPECT_EQ(head.head.method, "GET");
+  EXPECT_EQ(head.head.path(), "/c");
+  EXPECT_EQ(head.head.Header("content-type"), "");
 }
 
 TEST_F(RequestReaderTest, Chunks) {
@@ -155,6 +157,8 @@ TEST_F(RequestReaderTest, HeadsEnd) {
     EXPECT_EQ(Outcome(start + std::string(room, 'a') + end, piece), "200 ");
     EXPECT_THAT(Outcome(start + std::string(room + 1, 'a') + end, piece), StartsWith("431 "));
   }
+  EXPECT_THAT(Outcome("GET /" + std::string(10'000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n"),
+              StartsWith("414 "));
   EXPECT_THAT(Outcome("nonsense\r\n\r\n"), StartsWith("400 "));
   EXPECT_THAT(Outcome("GET / HTTP/1.1\r\n\r\n"), StartsWith("400 "));
 }
@@ -181,7 +185,7 @@ TEST_F(RequestReaderTest, HeadsAreAdmitted) {
 }
 
 TEST_F(RequestReaderTest, OtherHostsAreRefused) {
-  const net::OwnNames names({"leat.example"});
+  const OwnNames names({"leat.example"});
   options.own_names = &names;
   EXPECT_EQ(Outcome("GET / HTTP/1.1\r\nHost: leat.example:80\r\n\r\n"), "200 ");
   EXPECT_EQ(Outcome("GET http://localhost/ HTTP/1.1\r\nHost: attacker.example\r\n\r\n"), "200 ");
@@ -227,4 +231,4 @@ TEST_F(RequestReaderTest, BodiesOfAllConnectionsAreLimited) {
 }
 
 }  // namespace
-}  // namespace leat::serve
+}  // namespace leat::net::http

@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 
+#include "net/http/exchange.h"
 #include "net/http/own_names.h"
 #include "net/http/request_head.h"
-#include "serve/http/http.h"
 
-namespace leat::serve {
+namespace leat::net::http {
 
 // The bodies that all connections are reading now. Bodies up to kSmall are not counted. Thread-safe.
 struct BodyMemory {
@@ -24,12 +24,12 @@ struct BodyMemory {
 
 class RequestReader {
  public:
-  static constexpr size_t kBuffer = net::RequestHead::kMaxBytes;  // a longer head gets status 431
+  static constexpr size_t kBuffer = RequestHead::kMaxBytes;  // a longer head gets status 431
   struct Options {
-    size_t max_body = 8 << 20;                 // a longer one gets status 413
-    size_t max_extras = 8 << 10;               // chunk extensions and trailers, which are ignored; status 431
-    const net::OwnNames* own_names = nullptr;  // null: requests may name any host
-    HttpHandler* handler = nullptr;            // is asked to admit each request
+    size_t max_body = 8 << 20;            // a longer one gets status 413
+    size_t max_extras = 8 << 10;          // chunk extensions and trailers, which are ignored; status 431
+    const OwnNames* own_names = nullptr;  // null: requests may name any host
+    Handler* handler = nullptr;           // is asked to admit each request
     BodyMemory* bodies = nullptr;
   };
   enum class Event {
@@ -50,9 +50,11 @@ class RequestReader {
   void Commit(size_t bytes) { end_ += bytes; }
   Event Next();
 
-  HttpRequest TakeRequest();
-  HttpReply TakeRefusal();
+  Request TakeRequest();
+  Reply TakeRefusal();
 
+  // Of the peer's certificate, for Admit.
+  void SetRoles(CertificateRoles roles) { roles_ = roles; }
   // Nothing of a request has come.
   bool idle() const { return part_ == Part::kHead && begin_ == end_; }
   // Of the request whose head has come last.
@@ -72,7 +74,7 @@ class RequestReader {
   // A line up to its CR LF; false: it has not come whole, or is refused.
   bool TakeLine(std::string_view* line);
 
-  void BeginBody(const net::RequestHead& head);
+  void BeginBody(const RequestHead& head);
   bool Refuse(int status, std::string_view why);  // false
   bool RefuseTooLong();
   void Release();
@@ -89,9 +91,10 @@ class RequestReader {
   size_t reserved_ = 0;  // of BodyMemory
   bool wants_continue_ = false;
   bool keep_alive_ = false, head_only_ = false;
+  CertificateRoles roles_;
   Admission::Peer peer_ = Admission::Peer::kUnknown;
-  HttpRequest request_;
-  HttpReply refusal_;
+  Request request_;
+  Reply refusal_;
 };
 
-}  // namespace leat::serve
+}  // namespace leat::net::http

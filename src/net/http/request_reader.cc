@@ -1,14 +1,15 @@
-#include "serve/http/request_reader.h"
+#include "net/http/request_reader.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <utility>
 
-namespace leat::serve {
+namespace leat::net::http {
 namespace {
 
 constexpr size_t kLongestChunkSize = 16;  // hexadecimal digits
+constexpr size_t kLongestTarget = 8 << 10;
 
 // A line of chunks or trailers that another reader could take for two.
 bool HasLoneLineEnd(std::string_view line) {
@@ -63,24 +64,25 @@ bool RequestReader::ReadHead() {
   }
   const std::string_view bytes = unread();
   const size_t from = searched_ - std::min<size_t>(searched_, 3);
-  const auto found = net::HeadBytes(bytes.substr(from));
+  const auto found = HeadBytes(bytes.substr(from));
   if (!found) {
     // Such as the beginning of TLS, whose sender waits for an answer.
-    if (!bytes.empty() && !net::IsTokenCharacter(bytes[0])) return Refuse(400, "bad request: no method");
+    if (!bytes.empty() && !IsTokenCharacter(bytes[0])) return Refuse(400, "bad request: no method");
     searched_ = bytes.size();
     return bytes.size() == kBuffer ? Refuse(431, "the head is too long") : false;
   }
   searched_ = 0;
   keep_alive_ = head_only_ = false;
   peer_ = Admission::Peer::kUnknown;
-  const auto head = net::ParseHead(bytes.substr(0, from + *found));
+  auto head = ParseHead(bytes.substr(0, from + *found));
   if (!head.ok()) return Refuse(400, head.status().message());
   begin_ += from + *found;
   head_only_ = head->method == "HEAD";
+  if (head->target.size() > kLongestTarget) return Refuse(414, "the target is too long");
   if (options_.own_names != nullptr) {
     if (const auto refusal = options_.own_names->Check(*head)) return Refuse(refusal->status, refusal->why);
   }
-  Admission admission = options_.handler->Admit(head->path(), head->Header("authorization"));
+  Admission admission = options_.handler->Admit(*head, roles_);
   if (admission.refusal) {
     refusal_ = std::move(*admission.refusal);
     part_ = Part::kRefused;
@@ -89,17 +91,14 @@ bool RequestReader::ReadHead() {
   if (!admission.body && head->has_body()) return Refuse(413, "requests to this path have no body");
   peer_ = admission.peer;
   keep_alive_ = head->keep_alive();
-  request_ = {.method = head_only_ ? "GET" : head->method,
-              .path = std::string(head->path()),
-              .content_type = std::string(head->Header("content-type")),
-              .content_encoding = std::string(head->Header("content-encoding")),
-              .json_bytes = std::string(head->Header("inference-header-content-length")),
-              .body = {}};
   BeginBody(*head);
+  if (part_ == Part::kRefused) return false;
+  if (head_only_) head->method = "GET";
+  request_ = {.head = std::move(*head), .known = peer_ == Admission::Peer::kKnown};
   return true;
 }
 
-void RequestReader::BeginBody(const net::RequestHead& head) {
+void RequestReader::BeginBody(const RequestHead& head) {
   const bool has_length = head.headers.contains("content-length");
   extras_ = left_ = 0;
   part_ = Part::kDone;
@@ -107,7 +106,7 @@ void RequestReader::BeginBody(const net::RequestHead& head) {
     // Readers disagree about where such a request ends, so it could smuggle another one.
     if (has_length || head.http_1_0) {
       Refuse(400, "bad request: transfer-encoding with content-length, or in HTTP/1.0");
-    } else if (net::Lower(head.Header("transfer-encoding")) != "chunked") {
+    } else if (Lower(head.Header("transfer-encoding")) != "chunked") {
       Refuse(501, "the only transfer encoding is chunked");
     } else {
       part_ = Part::kChunkSize;
@@ -125,7 +124,7 @@ void RequestReader::BeginBody(const net::RequestHead& head) {
     }
   }
   const bool body = part_ == Part::kBody || part_ == Part::kChunkSize;
-  wants_continue_ = body && !head.http_1_0 && net::Lower(head.Header("expect")) == "100-continue";
+  wants_continue_ = body && !head.http_1_0 && Lower(head.Header("expect")) == "100-continue";
 }
 
 bool RequestReader::ReadBody() {
@@ -196,7 +195,7 @@ bool RequestReader::ReadTrailers() {
 }
 
 bool RequestReader::Refuse(int status, std::string_view why) {
-  refusal_ = ErrorReply(status, why);
+  refusal_ = options_.handler->Error(status, why);
   part_ = Part::kRefused;
   keep_alive_ = wants_continue_ = false;
   Release();
@@ -212,14 +211,14 @@ void RequestReader::Release() {
   if (options_.bodies != nullptr) options_.bodies->used -= std::exchange(reserved_, 0);
 }
 
-HttpRequest RequestReader::TakeRequest() {
+Request RequestReader::TakeRequest() {
   part_ = Part::kHead;
   Release();
   return std::exchange(request_, {});
 }
 
-HttpReply RequestReader::TakeRefusal() {
+Reply RequestReader::TakeRefusal() {
   return std::move(refusal_);
 }
 
-}  // namespace leat::serve
+}  // namespace leat::net::http
