@@ -28,7 +28,7 @@ TEMPLATE = re.compile(r"^template\s*" + ANGLES + r"\s*(?:requires\s[^{;]*?(?=\b(
 TYPE = re.compile(r"^(?:class|struct|union|enum(?: class)?)\s+(?:\[\[\w+\]\]\s*)?(?:alignas\([^)]*\)\s*)?(\w+)(?=[^=()]*[{;:])")
 ALIAS = re.compile(r"^(?:using|namespace)\s+(\w+)\s*=")
 MATCHER = re.compile(r"^MATCHER\w*\((\w+)")
-OTHER_MACRO = re.compile(r"^(?:using|static_assert|friend|extern|TEST|TYPED_TEST|INSTANTIATE|REGISTER)\b|^(?:TEST|TYPED_TEST|INSTANTIATE)_")
+OTHER_MACRO = re.compile(r"^(?:using|static_assert|friend|extern|LEAT_FIELDS|LEAT_ENUM|LEAT_KINDS|LEAT_CODECS|TEST|TYPED_TEST|INSTANTIATE|REGISTER)\b|^(?:TEST|TYPED_TEST|INSTANTIATE)_")
 ATTRIBUTES = re.compile(r"\[\[[^\]]*\]\]\s*|\b(?:alignas|decltype|noexcept|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|^LEAT_\w+\s+")
 NAME = re.compile(r"^[\w:\s*&\[\],]*?\b(\w+)\s*(?=[(={\[;,])")
 # Functions that a library finds by their names.

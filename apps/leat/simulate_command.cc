@@ -92,7 +92,7 @@ study::Costs CostsFor(const job::Job& job, const SimulateArguments& a) {
     if (!measured.ok()) Throw(measured.status());
     costs = std::move(measured).value();
   } else if (a.compute.empty()) {
-    const auto& quantiles = study::MeasureBatch(job, Kernels(), job.batch_size, 0.5).compute.quantiles;
+    const auto& quantiles = study::MeasureBatch(job, Kernels(), job.batch_size, 0.5).quantiles_s;
     costs.compute = {.mean = quantiles[quantiles.size() / 2]};
   }
   if (!a.compute.empty()) costs.compute = sim::ParseDistribution(a.compute);

@@ -32,22 +32,22 @@ std::shared_ptr<MemoryTopic> TopicOf(uint64_t keys, uint32_t partitions, int64_t
   return topic;
 }
 
-Status Check(std::shared_ptr<MemoryTopic> events, std::shared_ptr<MemoryTopic> labels,
-             int64_t window_ms = 1'000'000) {
+Status Checked(std::shared_ptr<MemoryTopic> events, std::shared_ptr<MemoryTopic> labels,
+               int64_t window_ms = 1'000'000) {
   MemoryTimedSource all_events(std::move(events)), all_labels(std::move(labels));
   return CheckCopartitioned(all_events, "topic 'e'", all_labels, "topic 'l'", window_ms);
 }
 
 TEST(Copartitioned, TopicsThatAreDividedAlike) {
-  const Status good = Check(TopicOf(5000, 8, 0, ByHash), TopicOf(4000, 8, 500, ByHash));
+  const Status good = Checked(TopicOf(5000, 8, 0, ByHash), TopicOf(4000, 8, 500, ByHash));
   EXPECT_TRUE(good.ok()) << good.ToString();
-  EXPECT_TRUE(Check(TopicOf(0, 3, 0, ByHash), TopicOf(0, 3, 0, ByHash)).ok()) << "there is nothing yet";
-  EXPECT_TRUE(Check(TopicOf(500, 3, 0, ByHash), TopicOf(0, 3, 0, ByHash)).ok());
-  EXPECT_TRUE(Check(TopicOf(0, 3, 0, ByHash), TopicOf(500, 3, 0, ByHash)).ok());
+  EXPECT_TRUE(Checked(TopicOf(0, 3, 0, ByHash), TopicOf(0, 3, 0, ByHash)).ok()) << "there is nothing yet";
+  EXPECT_TRUE(Checked(TopicOf(500, 3, 0, ByHash), TopicOf(0, 3, 0, ByHash)).ok());
+  EXPECT_TRUE(Checked(TopicOf(0, 3, 0, ByHash), TopicOf(500, 3, 0, ByHash)).ok());
 }
 
 TEST(Copartitioned, TheNumbersOfPartitionsDiffer) {
-  EXPECT_EQ(Check(TopicOf(10, 3, 0, ByHash), TopicOf(10, 4, 0, ByHash)),
+  EXPECT_EQ(Checked(TopicOf(10, 3, 0, ByHash), TopicOf(10, 4, 0, ByHash)),
             Status(Code::kInvalidArgument,
                    "topic 'e' has 3 partitions and topic 'l' 4; labels are joined "
                    "within partitions of the same number"));
@@ -56,7 +56,7 @@ TEST(Copartitioned, TheNumbersOfPartitionsDiffer) {
 TEST(Copartitioned, KeysAreInOtherPartitions) {
   for (const uint32_t partitions : {2, 5, 40}) {
     const Status status =
-        Check(TopicOf(3000, partitions, 0, ByHash), TopicOf(3000, partitions, 9, ByOtherHash));
+        Checked(TopicOf(3000, partitions, 0, ByHash), TopicOf(3000, partitions, 9, ByOtherHash));
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << partitions;
     EXPECT_THAT(status.message(),
                 HasSubstr("topic 'e' and topic 'l' are not partitioned alike: a key is in"));
@@ -67,21 +67,21 @@ TEST(Copartitioned, KeysAreInOtherPartitions) {
 TEST(Copartitioned, EventsAreLookedForInTheWindowBeforeTheLabels) {
   const auto events = TopicOf(100'000, 4, 0, ByHash);
   const auto labels = TopicOf(2000, 4, 10'000, ByOtherHash);
-  EXPECT_FALSE(Check(events, labels, 10'000).ok());
-  EXPECT_TRUE(Check(events, TopicOf(2000, 4, 10'000, ByHash), 10'000).ok());
+  EXPECT_FALSE(Checked(events, labels, 10'000).ok());
+  EXPECT_TRUE(Checked(events, TopicOf(2000, 4, 10'000, ByHash), 10'000).ok());
 }
 
 TEST(Copartitioned, SomeKeysMayHaveMoved) {
   const Place moved = [](uint64_t key, uint32_t partitions) {
     return key % 20 == 0 ? ByOtherHash(key, partitions) : ByHash(key, partitions);
   };
-  EXPECT_TRUE(Check(TopicOf(1000, 4, 0, ByHash), TopicOf(1000, 4, 0, moved)).ok());
+  EXPECT_TRUE(Checked(TopicOf(1000, 4, 0, ByHash), TopicOf(1000, 4, 0, moved)).ok());
 }
 
 TEST(Copartitioned, ATopicThatCannotBeReadIsAnError) {
   const auto labels = TopicOf(10, 3, 0, ByHash);
   labels->fails_after = 0;
-  EXPECT_EQ(Check(TopicOf(10, 3, 0, ByHash), labels).code(), Code::kUnavailable);
+  EXPECT_EQ(Checked(TopicOf(10, 3, 0, ByHash), labels).code(), Code::kUnavailable);
 }
 
 }  // namespace
