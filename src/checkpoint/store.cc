@@ -38,10 +38,6 @@ constexpr uint64_t kMaxJob = 4 << 20;
 constexpr uint64_t kMaxManifest = 256 << 20;
 constexpr uint64_t kJournalRoom = 1 << 20;  // a checkpoint leaves this much to the journal
 
-std::string DirectoryName(uint64_t id) {
-  return Formatted("checkpoint-%06llu", static_cast<unsigned long long>(id));
-}
-
 // The first line of job.yaml, a comment in YAML.
 constexpr std::string_view kJobChecksum = "# checksum ";
 
@@ -49,30 +45,8 @@ std::string JobChecksum(std::string_view yaml) {
   return std::string(kJobChecksum) + ToHex(Checksum(AsBytes(yaml))) + "\n";
 }
 
-// The id of "checkpoint-000007".
-std::optional<uint64_t> IdOf(const std::string& name) {
-  if (!name.starts_with(kDirectoryPrefix)) return std::nullopt;
-  const auto id = ToNumber<uint64_t>(name.substr(kDirectoryPrefix.size()));
-  return id && DirectoryName(*id) == name ? id : std::nullopt;
-}
-
-// Ids of all names that end in `suffix`, ascending.
-Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory, std::string_view suffix = "") {
-  DIR* dir = opendir(directory.c_str());
-  if (dir == nullptr) return SystemError(directory, "open", errno);
-  std::vector<uint64_t> ids;
-  while (const dirent* entry = readdir(dir)) {
-    const std::string name = entry->d_name;
-    if (!name.ends_with(suffix)) continue;
-    if (const auto id = IdOf(name.substr(0, name.size() - suffix.size()))) ids.push_back(*id);
-  }
-  closedir(dir);
-  std::sort(ids.begin(), ids.end());
-  return ids;
-}
-
 std::string ManifestPath(const std::string& directory, uint64_t id) {
-  return directory + "/" + DirectoryName(id) + "/" + kManifest;
+  return directory + "/" + CheckpointName(id) + "/" + kManifest;
 }
 
 // Renames a file from or to the directory of this coordinator's term, durably for `directory`.
@@ -92,7 +66,7 @@ Status RemoveCheckpoint(const std::string& path, const std::string& term) {
 }
 
 Result<Manifest> ReadManifestOf(const std::string& directory, uint64_t id) {
-  const std::string name = DirectoryName(id);
+  const std::string name = CheckpointName(id);
   const std::string path = ManifestPath(directory, id);
   LEAT_ASSIGN_OR_RETURN(const Bytes bytes, ReadFile(path, kMaxManifest));
   LEAT_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(bytes, path));
@@ -171,7 +145,7 @@ class DirectoryStore final : public Store {
 
   Status SetAside(uint64_t id) override {
     LEAT_RETURN_IF_ERROR(UnlessReplaced(term_directory_, Status()));
-    return RenameSynced(directory_, DirectoryName(id), AsideName(id));
+    return RenameSynced(directory_, CheckpointName(id), AsideName(id));
   }
 
   Status AppendJournal(std::span<const protocol::JournalRecord> records) override {
@@ -183,7 +157,7 @@ class DirectoryStore final : public Store {
   Status End() override { return SealJournal(term_directory_, term_).status(); }
 
   Result<protocol::CheckpointOrder> Prepare(uint64_t id, uint64_t bytes) override {
-    const std::string path = directory_ + "/" + DirectoryName(id);
+    const std::string path = directory_ + "/" + CheckpointName(id);
     if (Exists(path + "/" + kManifest)) {
       return Status(Code::kFailedPrecondition, path + ": there is a complete checkpoint already");
     }
@@ -197,7 +171,7 @@ class DirectoryStore final : public Store {
   Status Commit(const Manifest& manifest) override;
 
   Status Remove(uint64_t id) override {
-    return RemoveCheckpoint(directory_ + "/" + DirectoryName(id), term_directory_);
+    return RemoveCheckpoint(directory_ + "/" + CheckpointName(id), term_directory_);
   }
 
   Status DropCheckpoints(uint64_t oldest_kept) override {
@@ -238,7 +212,7 @@ Status DirectoryStore::MakeRoom(const std::string& path, uint64_t bytes) {
   uint64_t freed = 0;
   size_t count = 0;
   for (; count < old.size() && free + freed < needed; ++count)
-    freed += BytesIn(directory_ + "/" + DirectoryName(old[count]));
+    freed += BytesIn(directory_ + "/" + CheckpointName(old[count]));
   if (free + freed < needed) {
     return Status(Code::kResourceExhausted, path + ": needs " + std::to_string((needed >> 20) + 1) +
                                                 " MiB, the disk has " + std::to_string(free >> 20) +
@@ -253,7 +227,7 @@ Status DirectoryStore::Commit(const Manifest& manifest) {
   if (!lock_) {
     if (auto lock = LockDirectory(directory_); lock.ok()) lock_ = std::move(*lock);
   }
-  if (manifest.directory != DirectoryName(manifest.id)) {
+  if (manifest.directory != CheckpointName(manifest.id)) {
     return Status(Code::kInvalidArgument,
                   "checkpoint " + std::to_string(manifest.id) + " in '" + manifest.directory + "'");
   }
@@ -339,7 +313,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
     LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(path));
     for (const uint64_t id : found) {
       if (std::ranges::find(complete, id) == complete.end())
-        LEAT_RETURN_IF_ERROR(RemoveCheckpoint(path + "/" + DirectoryName(id), term.directory));
+        LEAT_RETURN_IF_ERROR(RemoveCheckpoint(path + "/" + CheckpointName(id), term.directory));
     }
   }
   auto journal = Journal::Create(term.directory, *term.former);
@@ -415,7 +389,26 @@ Result<uint64_t> CoordinatorNumber(const std::string& directory) {
 }
 
 std::string CheckpointName(uint64_t id) {
-  return DirectoryName(id);
+  return Formatted("checkpoint-%06llu", static_cast<unsigned long long>(id));
+}
+
+std::optional<uint64_t> CheckpointId(std::string_view name) {
+  const auto id = ToNumber<uint64_t>(name.substr(std::min(kDirectoryPrefix.size(), name.size())));
+  return id && CheckpointName(*id) == name ? id : std::nullopt;
+}
+
+Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory, std::string_view suffix) {
+  DIR* dir = opendir(directory.c_str());
+  if (dir == nullptr) return SystemError(directory, "open", errno);
+  std::vector<uint64_t> ids;
+  while (const dirent* entry = readdir(dir)) {
+    const std::string_view name = entry->d_name;
+    if (!name.ends_with(suffix)) continue;
+    if (const auto id = CheckpointId(name.substr(0, name.size() - suffix.size()))) ids.push_back(*id);
+  }
+  closedir(dir);
+  std::ranges::sort(ids);
+  return ids;
 }
 
 Result<std::string> ReadJob(const std::string& directory) {
@@ -442,7 +435,7 @@ Result<std::string> ReadJob(const std::string& directory) {
 }
 
 std::string AsideName(uint64_t id) {
-  return DirectoryName(id) + std::string(kAsideSuffix);
+  return CheckpointName(id) + std::string(kAsideSuffix);
 }
 
 std::string NoneLeft(const std::vector<DamagedCheckpoint>& damaged, const std::string& last) {

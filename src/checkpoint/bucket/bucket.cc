@@ -32,12 +32,7 @@ constexpr uint64_t kMaxBucketManifest = 1 << 30;
 // The id of the checkpoint of a key, "checkpoint-000007/…".
 std::optional<uint64_t> IdOfKey(const std::string& key) {
   const size_t slash = key.find('/');
-  if (slash == std::string::npos) return std::nullopt;
-  const std::string folder = key.substr(0, slash);
-  const auto id = folder.starts_with(kCheckpoints)
-                      ? ToNumber<uint64_t>(folder.substr(std::string_view(kCheckpoints).size()))
-                      : std::nullopt;
-  return id && CheckpointName(*id) == folder ? id : std::nullopt;
+  return slash == key.npos ? std::nullopt : CheckpointId(key.substr(0, slash));
 }
 
 std::string ManifestKey(uint64_t id) {

@@ -1,6 +1,5 @@
 #include "checkpoint/standby/standby_directory.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,7 +11,6 @@
 
 #include "base/path/absolute_path.h"
 #include "base/path/plain_name.h"
-#include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard.h"
 #include "checkpoint/store.h"
@@ -20,25 +18,6 @@
 
 namespace leat::checkpoint {
 namespace {
-
-// The id of "checkpoint-000007".
-std::optional<uint64_t> IdOfManifest(std::string_view name) {
-  constexpr std::string_view kPrefix = "checkpoint-";
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  const auto id = ToNumber<uint64_t>(name.substr(kPrefix.size()));
-  return id && CheckpointName(*id) == name ? id : std::nullopt;
-}
-
-Result<std::vector<uint64_t>> ListIds(const std::string& directory) {
-  DIR* dir = opendir(directory.c_str());
-  if (dir == nullptr) return SystemError(directory, "open", errno);
-  std::vector<uint64_t> ids;
-  while (const dirent* entry = readdir(dir)) {
-    if (const auto id = IdOfManifest(entry->d_name)) ids.push_back(*id);
-  }
-  closedir(dir);
-  return ids;
-}
 
 std::string PathOf(const std::string& directory, uint64_t id) {
   return directory + "/" + CheckpointName(id);
@@ -109,7 +88,7 @@ Status StandbyDirectory::Append(std::span<const protocol::JournalRecord> records
 }
 
 Result<std::vector<uint64_t>> StandbyDirectory::Checkpoints() const {
-  LEAT_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, ListIds(directory_));
+  LEAT_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, ListCheckpoints(directory_));
   std::erase_if(ids, [this](uint64_t id) { return !Exists(PathOf(directory_, id) + "/" + kManifestName); });
   std::ranges::sort(ids);
   return ids;
@@ -123,7 +102,7 @@ Status StandbyDirectory::RemoveCheckpoint(uint64_t id) {
 }
 
 Result<std::string> StandbyDirectory::Prepare(uint64_t id) {
-  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> all, ListIds(directory_));
+  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> all, ListCheckpoints(directory_));
   LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, Checkpoints());
   for (const uint64_t other : all) {
     if (std::ranges::find(complete, other) == complete.end()) LEAT_RETURN_IF_ERROR(RemoveCheckpoint(other));

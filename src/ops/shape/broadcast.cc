@@ -98,27 +98,4 @@ Value Repeat(Graph& graph, Value x, int axis, int64_t times) {
   return graph.Make<Reshape>({x}, result);
 }
 
-Value Tile(Graph& graph, Value x, std::span<const int64_t> times) {
-  const Shape shape = graph.shape(x);
-  if (times.size() != shape.rank()) {
-    throw std::invalid_argument(std::to_string(times.size()) + " repeat counts for shape " +
-                                shape.ToString());
-  }
-  std::vector<int64_t> sizes = SizesOf(shape);
-  for (size_t i = 0; i < times.size(); ++i) {
-    if (times[i] < 0 || times[i] > Shape::kMaxElements) {
-      throw std::invalid_argument("repeat count " + std::to_string(times[i]) + " is out of range");
-    }
-    if (times[i] == 1) continue;
-    const AxisView view = ViewAlong(Shape(sizes), i);
-    const Shape once{view.outer, 1, Shape{view.size, view.inner}.elements()};
-    sizes[i] = Shape{sizes[i], times[i]}.elements();
-    const Shape result(sizes);
-    x = graph.Make<Reshape>({x}, once);
-    x = graph.Make<BroadcastTo>({x}, Shape{once[0], times[i], once[2]});
-    x = graph.Make<Reshape>({x}, result);
-  }
-  return x;
-}
-
 }  // namespace leat::ops

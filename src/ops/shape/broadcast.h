@@ -40,7 +40,5 @@ Value StretchToShape(Graph& graph, Value x, const Shape& shape);
 // Repeats each element along an axis `times` times: [a, b] → [a, a, b, b]. This is nearest-neighbour
 // upsampling.
 Value Repeat(Graph& graph, Value x, int axis, int64_t times);
-// Repeats x times[i] times along each axis i: [a, b] → [a, b, a, b].
-Value Tile(Graph& graph, Value x, std::span<const int64_t> times);
 
 }  // namespace leat::ops

@@ -3,7 +3,6 @@
 #include <stdexcept>
 
 #include "ops/shape/axis.h"
-#include "ops/shape/reshape.h"
 #include "ops/shape/slice.h"
 
 namespace leat::ops {
@@ -42,12 +41,6 @@ InputGrads Concat::Gradient(Graph& graph, const Node& node, OutputGrads output_g
     begin[at] += shape[at];
   }
   return grads;
-}
-
-Value Stack(Graph& graph, std::span<const Value> values, int axis) {
-  std::vector<Value> parts;
-  for (Value v : values) parts.push_back(Unsqueeze(graph, v, std::vector<int>{axis}));
-  return graph.Make<Concat>(std::move(parts), axis);
 }
 
 }  // namespace leat::ops

@@ -16,7 +16,4 @@ struct Concat final : Named<Op, "concat"> {
   const int axis;
 };
 
-// Joins tensors of the same shape along a new axis, which becomes axis `axis` of the result.
-Value Stack(Graph& graph, std::span<const Value> values, int axis);
-
 }  // namespace leat::ops

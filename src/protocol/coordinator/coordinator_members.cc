@@ -110,16 +110,20 @@ Coordinator::State::MemberState* Coordinator::State::Seen(Time now, NodeId node,
   return &at->second;
 }
 
+// Tells a member to stop that is not known, or any once the job stops its members.
+template <class Reply>
+bool Coordinator::State::ToldToStop(MemberState* member, Reply* reply) const {
+  reply->stop = ending == Ending::kStoppingMembers;
+  reply->evicted = !member && !reply->stop;
+  if (member && reply->stop) member->told_to_stop = true;
+  return reply->stop || reply->evicted;
+}
+
 void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat& heartbeat) {
   WorkerHeartbeatReply reply;
   reply.term = config.term;
   MemberState* member = Seen(now, heartbeat.node, Role::kWorker);
-  if (!member || ending == Ending::kStoppingMembers) {
-    reply.stop = ending == Ending::kStoppingMembers;
-    reply.evicted = !reply.stop;
-    if (member) member->told_to_stop = true;
-    return Answer(call, std::move(reply));
-  }
+  if (ToldToStop(member, &reply)) return Answer(call, std::move(reply));
   if (heartbeat.term != config.term) return Answer(call, std::move(reply));
   OnReturned(now, heartbeat.node, heartbeat.claims);
   if (!std::exchange(member->ready, true)) OnWorkerReady(now, *member);
@@ -253,12 +257,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   ServerHeartbeatReply reply;
   reply.term = config.term;
   MemberState* member = Seen(now, heartbeat.node, Role::kServer);
-  if (!member || ending == Ending::kStoppingMembers) {
-    reply.stop = ending == Ending::kStoppingMembers;
-    reply.evicted = !reply.stop;
-    if (member) member->told_to_stop = true;
-    return Answer(call, std::move(reply));
-  }
+  if (ToldToStop(member, &reply)) return Answer(call, std::move(reply));
   // It reports what the former coordinator does not know yet.
   if (!knows_term) return Answer(call, std::move(reply));
   OnReturned(now, heartbeat.node, {});
@@ -324,9 +323,7 @@ void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& he
   reply.term = config.term;
   reply.standbys = view->standbys();
   MemberState* member = Seen(now, heartbeat.node, Role::kBots);
-  reply.stop = ending == Ending::kStoppingMembers;
-  reply.evicted = !member && !reply.stop;
-  if (member && reply.stop) member->told_to_stop = true;
+  (void)ToldToStop(member, &reply);
   if (member && heartbeat.term == config.term) OnReturned(now, heartbeat.node, {});
   // Finished bots leave by themselves; nobody waits for them.
   if (member && heartbeat.done) Remove(now, heartbeat.node, Gone::kLeft);

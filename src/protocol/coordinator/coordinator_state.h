@@ -135,6 +135,8 @@ struct Coordinator::State {
   // Updates last_seen and last_moved, and returns the member, or null if there is none with that node and
   // role.
   MemberState* Seen(Time now, NodeId node, Role role);
+  template <class Reply>
+  bool ToldToStop(MemberState* member, Reply* reply) const;
   using Gone = CoordinatorStatus::Departure::How;
   void Remove(Time now, NodeId node, Gone how);
   void NoteDeparture(const MemberState& member, Gone how);
