@@ -46,7 +46,7 @@ using DeferAccept = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_DEFER_
 constexpr int kDeferSeconds = 1;
 constexpr size_t kJoined = 16 << 10;  // a body up to this size is sent in one piece with its head
 
-constexpr char kTlsHandshake = 0x16;  // the first byte of a TLS connection
+constexpr char kTlsDeadline = 0x16;  // the first byte of a TLS connection
 
 void AppendHead(const Reply& reply, bool keep, std::string* out) {
   const auto reason = boost::beast::http::obsolete_reason(
@@ -218,7 +218,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     char first = 0;
     const ssize_t got = recv(socket_.native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got <= 0) return Close();
-    if (first != kTlsHandshake) return Send(shared_->handler->Error(400, "this listener uses TLS (https)"));
+    if (first != kTlsDeadline) return Send(shared_->handler->Error(400, "this listener uses TLS (https)"));
     const Server::Options& options = shared_->options;
     tls_ = options.tls->Begin(socket_.native_handle(),
                               {.side = wire::Side::kAccepts,
