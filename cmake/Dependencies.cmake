@@ -19,8 +19,7 @@ set(leat_headers
     curl/curl.h libcurl4-openssl-dev
     expat.h libexpat1-dev
     zlib.h zlib1g-dev
-    httplib.h libcpp-httplib-dev
-    prometheus/metric_family.h prometheus-cpp-dev)
+    httplib.h libcpp-httplib-dev)
 if(LEAT_TESTS)
   list(APPEND leat_headers gtest/gtest.h libgtest-dev gmock/gmock.h libgmock-dev)
 endif()

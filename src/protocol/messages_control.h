@@ -283,13 +283,16 @@ struct WorkerProgress {
   // Opaque to the protocol, as `scores`.
   Bytes share;
 };
-LEAT_FIELDS(WorkerProgress, (steps), (events), (loss_sum), (correct), (absolute_error), (rejected_batches),
-            (dead_letters), (cpu_seconds, NotNegative), (compute_seconds, NotNegative),
-            (wait_seconds, NotNegative), (longest_step_seconds, NotNegative), (input_records), (input_bytes),
-            (decode_seconds, NotNegative), (input_wait_seconds, NotNegative), (splits_ready),
-            (scores, Limits::kScores), (true_scores, Limits::kScores), (feed_bytes), (feed_retries),
-            (push_retries), (last_dead_letter, Limits::kText), (unjoined), (lost_to_retention), (first_batch),
-            (batches, Limits::kBatches), (share, Limits::kShare));
+LEAT_FIELDS(WorkerProgress, (steps), (events, Unshown), (loss_sum, Unshown), (correct, Unshown),
+            (absolute_error, Unshown), (rejected_batches, Unshown), (dead_letters, Sparse),
+            (cpu_seconds, NotNegative, Unshown), (compute_seconds, NotNegative, As("compute_s")),
+            (wait_seconds, NotNegative, As("wait_s")), (longest_step_seconds, NotNegative, Unshown),
+            (input_records, Unshown), (input_bytes), (decode_seconds, NotNegative, As("decode_s")),
+            (input_wait_seconds, NotNegative, As("input_wait_s")), (splits_ready),
+            (scores, Limits::kScores, Unshown), (true_scores, Limits::kScores, Unshown), (feed_bytes, Sparse),
+            (feed_retries, Sparse), (push_retries, Sparse), (last_dead_letter, Limits::kText, Sparse),
+            (unjoined, Unshown), (lost_to_retention, Unshown), (first_batch, Unshown),
+            (batches, Limits::kBatches, Unshown), (share, Limits::kShare, Unshown));
 
 struct SliceIncarnation {
   SliceId slice;

@@ -180,9 +180,41 @@ std::pair<std::string, int64_t> Progress::ProcessOf(NodeId node) const {
   return {known->second.host, known->second.pid};
 }
 
+void Progress::Add(const protocol::WorkerProgress& worker, protocol::WorkerProgress* sum) {
+  sum->steps += worker.steps;
+  sum->events += worker.events;
+  sum->loss_sum += worker.loss_sum;
+  sum->correct += worker.correct;
+  sum->absolute_error += worker.absolute_error;
+  sum->rejected_batches += worker.rejected_batches;
+  sum->dead_letters += worker.dead_letters;
+  sum->unjoined += worker.unjoined;
+  sum->lost_to_retention += worker.lost_to_retention;
+  sum->feed_bytes += worker.feed_bytes;
+  sum->feed_retries += worker.feed_retries;
+  sum->push_retries += worker.push_retries;
+  if (!worker.last_dead_letter.empty()) sum->last_dead_letter = worker.last_dead_letter;
+}
+
+void Progress::Add(const protocol::ServerProgress& server, protocol::ServerProgress* sum) {
+  sum->duplicates += server.duplicates;
+  sum->conflicts += server.conflicts;
+  sum->bytes_moved += server.bytes_moved;
+  sum->skipped = std::max(sum->skipped, server.skipped);
+  sum->staleness.resize(std::max(sum->staleness.size(), server.staleness.size()));
+  for (size_t i = 0; i < server.staleness.size(); ++i) sum->staleness[i] += server.staleness[i];
+  sum->staleness_sum += server.staleness_sum;
+  sum->staleness_count += server.staleness_count;
+}
+
+protocol::WorkerProgress Progress::SumOfWorkers() const {
+  protocol::WorkerProgress sum = forgotten_.workers;
+  for (const auto& [node, worker] : workers_) Add(worker, &sum);
+  return sum;
+}
+
 Progress::Totals Progress::Sum() const {
-  Totals sum = forgotten_.totals;
-  for (const auto& [node, worker] : workers_) sum.Add(worker);
+  Totals sum{SumOfWorkers(), forgotten_.scores, forgotten_.truths};
   for (const auto& [node, counts] : counts_) {
     sum.scores.Merge(counts.first);
     sum.truths.Merge(counts.second);
@@ -190,20 +222,9 @@ Progress::Totals Progress::Sum() const {
   return sum;
 }
 
-void Progress::Totals::Add(const protocol::WorkerProgress& worker) {
-  steps += worker.steps;
-  events += worker.events;
-  loss_sum += worker.loss_sum;
-  correct += worker.correct;
-  absolute_error += worker.absolute_error;
-}
-
 Progress::DeadLetters Progress::dead_letters(const protocol::CoordinatorStatus& status) const {
-  DeadLetters dead{forgotten_.dead_letters, forgotten_.last_dead_letter};
-  for (const auto& [node, worker] : workers_) {
-    dead.count += worker.dead_letters;
-    if (!worker.last_dead_letter.empty()) dead.last = worker.last_dead_letter;
-  }
+  const protocol::WorkerProgress workers = SumOfWorkers();
+  DeadLetters dead{workers.dead_letters, workers.last_dead_letter};
   const uint64_t all = std::accumulate(status.ends.begin(), status.ends.end(), uint64_t{0}) * options_.epochs;
   if (status.finished && all >= status.events) dead.count = std::min(dead.count, all - status.events);
   return dead;
@@ -212,39 +233,18 @@ Progress::DeadLetters Progress::dead_letters(const protocol::CoordinatorStatus& 
 void Progress::Forget(Time now, const protocol::View& view) {
   if (now < look_again_) return;
   look_again_ = now + kForgetAfter / 10;
-  Forgotten& sum = forgotten_;
   std::erase_if(nodes_, [&](const auto& entry) {
     const auto& [id, node] = entry;
     if (now - node.seen < kForgetAfter || view.Find(id) != nullptr) return false;
-    sum.cpu_seconds += node.cpu_seconds;
-    if (const auto worker = workers_.extract(id)) {
-      sum.totals.Add(worker.mapped());
-      sum.rejected_batches += worker.mapped().rejected_batches;
-      sum.dead_letters += worker.mapped().dead_letters;
-      sum.unjoined += worker.mapped().unjoined;
-      sum.lost_to_retention += worker.mapped().lost_to_retention;
-      sum.feed_bytes += worker.mapped().feed_bytes;
-      sum.feed_retries += worker.mapped().feed_retries;
-      sum.push_retries += worker.mapped().push_retries;
-      if (!worker.mapped().last_dead_letter.empty()) sum.last_dead_letter = worker.mapped().last_dead_letter;
+    forgotten_cpu_seconds_ += node.cpu_seconds;
+    if (const auto worker = workers_.extract(id)) Add(worker.mapped(), &forgotten_.workers);
+    if (const auto server = servers_.extract(id)) Add(server.mapped(), &forgotten_servers_);
+    if (const auto counts = counts_.extract(id)) {
+      forgotten_.scores.Merge(counts.mapped().first);
+      forgotten_.truths.Merge(counts.mapped().second);
     }
     next_batch_.erase(id);
     if (shares_) shares_->Forget(id);
-    if (const auto counts = counts_.extract(id)) {
-      sum.totals.scores.Merge(counts.mapped().first);
-      sum.totals.truths.Merge(counts.mapped().second);
-    }
-    if (const auto server = servers_.extract(id)) {
-      const auto& its = server.mapped();
-      sum.duplicates += its.duplicates;
-      sum.conflicts += its.conflicts;
-      sum.bytes_moved += its.bytes_moved;
-      sum.skipped = std::max(sum.skipped, its.skipped);
-      sum.staleness.resize(std::max(sum.staleness.size(), its.staleness.size()));
-      for (size_t i = 0; i < its.staleness.size(); ++i) sum.staleness[i] += its.staleness[i];
-      sum.staleness_sum += its.staleness_sum;
-      sum.staleness_count += its.staleness_count;
-    }
     return true;
   });
 }
@@ -266,12 +266,12 @@ void Progress::OnStatus(Time now, const protocol::CoordinatorStatus& status) {
     speed_.emplace_back(now, status.events);
   while (speed_.size() > 2 && now - speed_[1].first >= kSpeedWindow) speed_.pop_front();
 
-  uint64_t events = forgotten_.totals.events;
-  for (const auto& [node, worker] : workers_) events += worker.events;
-  if (events < moments_.back().events + std::max<uint64_t>(1, options_.window / kMomentsInWindow)) return;
+  const uint64_t events = SumOfWorkers().events;
+  if (events < moments_.back().workers.events + std::max<uint64_t>(1, options_.window / kMomentsInWindow))
+    return;
   moments_.push_back(Sum());
   // The front is the latest total that is at least a window old.
-  while (moments_.size() > 2 && moments_[1].events + options_.window <= events) moments_.pop_front();
+  while (moments_.size() > 2 && moments_[1].workers.events + options_.window <= events) moments_.pop_front();
 }
 
 }  // namespace leat::report

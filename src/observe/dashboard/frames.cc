@@ -38,7 +38,7 @@ void AppendTime(double time_s, std::string* out) {
 }
 
 // "name":[...], or "name":value.
-void AppendKey(const char* name, std::string* out) {
+void AppendKey(std::string_view name, std::string* out) {
   if (out->back() != '{') *out += ',';
   *out += '"';
   *out += name;
@@ -46,7 +46,7 @@ void AppendKey(const char* name, std::string* out) {
 }
 
 template <class F>
-void AppendColumn(const char* name, size_t size, const F& value, std::string* out) {
+void AppendColumn(std::string_view name, size_t size, const F& value, std::string* out) {
   AppendKey(name, out);
   *out += '[';
   for (size_t i = 0; i < size; ++i) {
@@ -61,16 +61,16 @@ std::string SampleJson(const Sample& sample) {
   AppendTime(sample.time_s, &out);
   out += ",\"series\":{";
   for (size_t i = 0; i < kSeries; ++i) {
-    AppendKey(Name(static_cast<Series>(i)), &out);
+    AppendKey(fields::NameOf(static_cast<Series>(i)), &out);
     AppendFigure(sample.figures[i], &out);
   }
   out += "},\"members\":{";
   for (const MemberSample& member : sample.members) {
-    AppendKey(Name(member).c_str(), &out);
+    AppendKey(Name(member), &out);
     out += '{';
-    const auto& names = FigureNames(member.role);
-    for (size_t i = 0; i < names.size(); ++i) {
-      AppendKey(names[i], &out);
+    const auto series = SeriesOf(member.role);
+    for (size_t i = 0; i < series.size(); ++i) {
+      AppendKey(series[i].name, &out);
       AppendFigure(member.figures[i], &out);
     }
     out += '}';
@@ -90,7 +90,8 @@ std::string HistoryJson(const std::vector<Sample>& samples) {
   out += "],\"series\":{";
   for (size_t s = 0; s < kSeries; ++s) {
     AppendColumn(
-        Name(static_cast<Series>(s)), samples.size(), [&](size_t i) { return samples[i].figures[s]; }, &out);
+        fields::NameOf(static_cast<Series>(s)), samples.size(),
+        [&](size_t i) { return samples[i].figures[s]; }, &out);
   }
   // By member: in each sample, its figures.
   std::map<std::pair<MemberSample::Role, uint32_t>, std::vector<const MemberSample*>> members;
@@ -105,12 +106,12 @@ std::string HistoryJson(const std::vector<Sample>& samples) {
   for (const auto& [key, its] : members) {
     MemberSample named;
     std::tie(named.role, named.index) = key;
-    AppendKey(Name(named).c_str(), &out);
+    AppendKey(Name(named), &out);
     out += '{';
-    const auto& names = FigureNames(named.role);
-    for (size_t f = 0; f < names.size(); ++f) {
+    const auto series = SeriesOf(named.role);
+    for (size_t f = 0; f < series.size(); ++f) {
       AppendColumn(
-          names[f], samples.size(),
+          series[f].name, samples.size(),
           [&](size_t i) { return its[i] != nullptr ? its[i]->figures[f] : kUnknownValue; }, &out);
     }
     out += '}';
@@ -154,14 +155,12 @@ std::string FrameJson(const JobMonitor& monitor) {
   // Only those of the members that are in the status.
   Sample sample = present->sample;
   std::set<std::string> shown;
-  for (const MemberReading& member : present->reading.members) {
-    if (member.shown) shown.insert(member.name());
-  }
+  for (const MemberStatus& member : present->trimmed.members) shown.insert(member.name.Text());
   std::erase_if(sample.members, [&](const MemberSample& m) { return !shown.contains(Name(m)); });
   std::string out = "{\"number\":" + std::to_string(present->number) + ",\"time\":";
   AppendTime(now, &out);
   out += live ? ",\"live\":true" : ",\"live\":false";
-  out += ",\"status\":" + present->status + ",\"sample\":" + SampleJson(sample) +
+  out += ",\"status\":" + report::ToJson(present->trimmed) + ",\"sample\":" + SampleJson(sample) +
          ",\"verdicts\":" + JsonText(verdicts) + "}";
   return out;
 }

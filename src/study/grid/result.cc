@@ -55,42 +55,45 @@ std::string_view Name(Mode mode) {
   return "unknown";
 }
 
-void Fill(const nlohmann::json& summary, double bytes_per_s, double model_bytes, bool stepped,
+void Fill(const report::JobStatus& summary, double bytes_per_s, double model_bytes, bool stepped,
           PointResult* result) {
-  result->events = Number(summary, "events");
-  result->seconds = Number(summary, "training_s", Number(summary, "wall_s"));
-  for (const char* key : {"steady_events_per_s", "events_per_s"}) {
-    if (result->events_per_s == 0) result->events_per_s = Number(summary, key);
-  }
+  const auto known = [](double x, double otherwise = 0) { return std::isfinite(x) ? x : otherwise; };
+  result->events = static_cast<double>(summary.events);
+  result->seconds = known(summary.training_s, known(summary.wall_s));
+  if (result->events_per_s == 0) result->events_per_s = summary.events_per_s;
   if (result->events_per_s == 0 && result->seconds > 0)
     result->events_per_s = result->events / result->seconds;
-  result->accuracy = Maybe(summary, "test_accuracy");
-  if (!result->accuracy) result->accuracy = Maybe(summary, "accuracy");
-  result->loss = Maybe(summary, "loss");
+  for (const auto& accuracy :
+       {summary.test ? summary.test->test_accuracy : std::nullopt, summary.quality.accuracy}) {
+    if (!result->accuracy && accuracy && std::isfinite(*accuracy)) result->accuracy = accuracy;
+  }
+  if (std::isfinite(summary.quality.loss)) result->loss = summary.quality.loss;
   Usage& usage = result->usage;
   usage.stepped = stepped;
-  usage.staleness = Number(summary, "staleness_mean");
+  usage.staleness = known(summary.staleness_mean);
   const double seconds = result->seconds;
-  if (!(seconds > 0) || !summary.contains("members") || !summary.at("members").is_array()) return;
+  if (!(seconds > 0)) return;
   std::vector<double> steps;
   double compute = 0, wait = 0, steps_done = 0;
   size_t workers = 0;
   result->server_bytes.clear();
-  for (const auto& member : summary.at("members")) {
-    const std::string role = member.is_object() ? member.value("role", "") : "";
-    if (role == "ps") {
-      const double in = Number(member, "bytes_in"), out = Number(member, "bytes_out");
+  for (const report::MemberStatus& member : summary.members) {
+    if (member.name.role == "ps") {
+      const auto in = static_cast<double>(member.bytes_in.value_or(0)),
+                 out = static_cast<double>(member.bytes_out.value_or(0));
       result->server_bytes.push_back(in + out);
       if (bytes_per_s > 0)
         usage.server_link = std::max(usage.server_link, std::max(in, out) / seconds / bytes_per_s);
-      usage.server_cpu = std::max(usage.server_cpu, Number(member, "cpu_s") / seconds);
-    } else if (role == "worker") {
+      usage.server_cpu = std::max(usage.server_cpu, member.cpu_s.value_or(0) / seconds);
+    } else if (member.name.role == "worker") {
       ++workers;
-      const double step = Number(member, "step_ms") * 1e-3;
+      if (!member.worker) continue;
+      const double step = known(member.worker->step_ms) * 1e-3;
+      const auto done = static_cast<double>(member.worker->progress.steps);
       if (step > 0) steps.push_back(step);
-      compute += step * Number(member, "steps");
-      wait += Number(member, "wait_s");
-      steps_done = std::max(steps_done, Number(member, "steps"));
+      compute += step * done;
+      wait += member.worker->progress.wait_seconds;
+      steps_done = std::max(steps_done, done);
     }
   }
   if (workers == 0) return;

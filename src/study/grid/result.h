@@ -36,8 +36,8 @@ struct PointResult {
 };
 
 // What a point has used, from the summary of `leat train` or `leat simulate`. `bytes_per_s`: of links, 0:
-// unlimited. `model_bytes`: of all parameters. Missing entries count as nothing.
-void Fill(const nlohmann::json& summary, double bytes_per_s, double model_bytes, bool stepped,
+// unlimited. `model_bytes`: of all parameters. A speed that `result` has is kept.
+void Fill(const report::JobStatus& summary, double bytes_per_s, double model_bytes, bool stepped,
           PointResult* result);
 // The price of the point's hosts, one for each process.
 double CostOf(const StudyFile& study, const PointResult& result);
