@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "fields/types.h"
 #include "report/job_status.h"
@@ -44,6 +47,7 @@ LEAT_ENUM(Series, (kEventsPerS, "events_per_s"), (kArrivedPerS, "arrived_per_s")
           (kInputWait, "input_wait"), (kDecode, "decode"), (kCores, "cores"), (kWorkers, "workers"),
           (kServers, "servers"), (kDeadLettersPerS, "dead_letters_per_s"));
 
+using Keyed = std::vector<std::pair<std::string, double>>;
 // A figure of a T: of the job's status, or of what a member reports.
 template <class T>
 struct Figure {
@@ -53,7 +57,16 @@ struct Figure {
   std::string_view tag = {};       // of TensorBoard; of a member, its last part
   Series series = Series::kCount;  // of the history: the value, or what it grows by in a second
   bool rate = false;
+  // A figure with several values has these in place of `value`, by their keys, and a label for the keys.
+  Keyed (*values)(const T&) = nullptr;
+  std::string_view label = {};
 };
+// Calls f(key, value) for each value; the key is empty unless the figure has several.
+template <class T, class F>
+void ForEachValue(const Figure<T>& figure, const T& from, const F& f) {
+  if (figure.values == nullptr) return f(std::string(), figure.value(from));
+  for (const auto& [key, value] : figure.values(from)) f(key, value);
+}
 
 // The member at the end of a path: Get<&JobStatus::drift, &DriftStatus::alarms>. NaN: an optional is empty.
 template <auto kFirst, auto... kRest, class T>

@@ -32,16 +32,15 @@ void Progress::OnJoin(Time now, NodeId node, const protocol::JoinRequest& reques
 }
 
 void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& progress) {
-  // Ignores heartbeats of unknown nodes, such as late ones of an evicted process.
-  const auto known = nodes_.find(node);
-  if (known == nodes_.end() || known->second.role != protocol::Role::kWorker) return;
-  known->second.seen = now;
+  Node* const known = Heard(now, node, protocol::Role::kWorker);
+  if (known == nullptr) return;
   // Sums only grow, so a report with a smaller sum arrived out of order and is ignored.
   if (progress.steps < workers_[node].steps) return;
-  known->second.done = progress.events;
-  known->second.cpu_seconds = progress.cpu_seconds;
-  MeasureStep(now, progress, &known->second);
-  MeasureInput(now, progress, &known->second);
+  known->done = progress.events;
+  known->cpu_seconds = progress.cpu_seconds;
+  MeasureStep(now, progress, known);
+  known->records.Note(now, progress.input_records);
+  known->input.Note(now, progress.input_bytes);
   workers_[node] = progress;
   workers_[node].scores.clear();
   workers_[node].true_scores.clear();
@@ -92,66 +91,52 @@ void Progress::MeasureStep(Time now, const protocol::WorkerProgress& progress, N
     node->pace = std::exchange(node->next_pace, pace);
 }
 
-void Progress::MeasureInput(Time now, const protocol::WorkerProgress& progress, Node* node) {
-  if (node->input_since >= Time{0} && now - node->input_since < kTrafficWindow) return;
-  if (node->input_since >= Time{0}) {
-    const double seconds = Seconds(now - node->input_since);
-    const auto rate = [seconds](uint64_t count, uint64_t base) {
-      return static_cast<double>(count - std::min(count, base)) / seconds;
-    };
-    node->records_per_s = rate(progress.input_records, node->base_records);
-    node->input_bytes_per_s = rate(progress.input_bytes, node->base_bytes);
-  }
-  node->input_since = now;
-  node->base_records = progress.input_records;
-  node->base_bytes = progress.input_bytes;
+void Progress::Rate::Note(Time now, uint64_t sum) {
+  if (since >= Time{0} && now - since < kTrafficWindow) return;
+  if (since >= Time{0}) per_s = static_cast<double>(sum - std::min(sum, base)) / Seconds(now - since);
+  since = now;
+  base = sum;
+}
+
+Progress::Node* Progress::Heard(Time now, NodeId node, protocol::Role role) {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end() || known->second.role != role) return nullptr;
+  known->second.seen = now;
+  return &known->second;
 }
 
 void Progress::OnServer(Time now, NodeId node, const protocol::ServerProgress& progress) {
-  const auto known = nodes_.find(node);
-  if (known == nodes_.end() || known->second.role != protocol::Role::kServer) return;
-  known->second.seen = now;
-  known->second.done = progress.pushes;
-  known->second.cpu_seconds = progress.cpu_seconds;
-  Node& traffic = known->second;
-  const uint64_t bytes = progress.bytes_in + progress.bytes_out;
-  if (traffic.since < Time{0} || now - traffic.since >= kTrafficWindow) {
-    if (traffic.since >= Time{0}) {
-      traffic.bytes_per_s =
-          static_cast<double>(bytes - std::min(bytes, traffic.base)) / Seconds(now - traffic.since);
-    }
-    traffic.since = now;
-    traffic.base = bytes;
-  }
+  Node* const known = Heard(now, node, protocol::Role::kServer);
+  if (known == nullptr) return;
+  known->done = progress.pushes;
+  known->cpu_seconds = progress.cpu_seconds;
+  known->traffic.Note(now, progress.bytes_in + progress.bytes_out);
   servers_[node] = progress;
 }
 
 void Progress::OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress) {
-  const auto known = nodes_.find(node);
-  if (known == nodes_.end() || known->second.role != protocol::Role::kBots) return;
-  known->second.seen = now;
-  known->second.done = progress.published;
-  known->second.ends = progress.done;
-  known->second.cpu_seconds = progress.cpu_seconds;
+  Node* const known = Heard(now, node, protocol::Role::kBots);
+  if (known == nullptr) return;
+  known->done = progress.published;
+  known->ends = progress.done;
+  known->cpu_seconds = progress.cpu_seconds;
   published_ = progress.published;
 }
 
 void Progress::OnFeed(Time now, NodeId node, const protocol::FeedHeartbeat& progress) {
-  const auto known = nodes_.find(node);
-  if (known == nodes_.end() || known->second.role != protocol::Role::kFeed) return;
-  known->second.seen = now;
-  known->second.done = progress.requests;
-  known->second.cpu_seconds = progress.cpu_seconds;
-  known->second.feed_bytes = progress.bytes_sent;
+  Node* const known = Heard(now, node, protocol::Role::kFeed);
+  if (known == nullptr) return;
+  known->done = progress.requests;
+  known->cpu_seconds = progress.cpu_seconds;
+  known->feed_bytes = progress.bytes_sent;
 }
 
 void Progress::OnServe(Time now, NodeId node, const protocol::ServeHeartbeat& heartbeat) {
-  const auto known = nodes_.find(node);
-  if (known == nodes_.end() || known->second.role != protocol::Role::kServe) return;
-  known->second.seen = now;
-  known->second.done = heartbeat.progress.rounds;
-  known->second.cpu_seconds = heartbeat.progress.cpu_seconds;
-  known->second.follow = heartbeat.progress;
+  Node* const known = Heard(now, node, protocol::Role::kServe);
+  if (known == nullptr) return;
+  known->done = heartbeat.progress.rounds;
+  known->cpu_seconds = heartbeat.progress.cpu_seconds;
+  known->follow = heartbeat.progress;
 }
 
 void Progress::OnMemberReport(NodeId node, const protocol::MemberReport& report) {

@@ -101,6 +101,13 @@ class Progress {
     protocol::WorkerProgress workers;
     metrics::AucCounts scores, truths;
   };
+  // What a sum grows by in a second, measured over intervals of a second or more.
+  struct Rate {
+    Time since{-1};
+    uint64_t base = 0;
+    double per_s = 0;
+    void Note(Time now, uint64_t sum);
+  };
   struct Node {
     protocol::Role role = protocol::Role::kWorker;
     std::string host;
@@ -114,16 +121,11 @@ class Progress {
       uint64_t steps = 0;
       double wait = 0;  // for servers and input
     };
-    Pace pace;              // start of the interval over which its step time is measured
-    Pace next_pace;         // of the next interval
-    double busy_share = 0;  // of the interval, without the waits
-    Time since{-1};         // start of the interval over which a server's traffic is measured
-    uint64_t base = 0;
-    double bytes_per_s = 0;
-    // The same for what a worker reads.
-    Time input_since{-1};
-    uint64_t base_records = 0, base_bytes = 0;
-    double records_per_s = 0, input_bytes_per_s = 0;
+    Pace pace;                             // start of the interval over which its step time is measured
+    Pace next_pace;                        // of the next interval
+    double busy_share = 0;                 // of the interval, without the waits
+    Rate traffic;                          // of a server
+    Rate records, input;                   // that a worker reads, and their bytes
     uint64_t feed_bytes = 0;               // sent by a feed
     protocol::FollowProgress follow = {};  // of a serve member
     // Time of a step without the waits for servers and input. 0: not known yet.
@@ -132,7 +134,8 @@ class Progress {
     std::string metrics;  // HOST:PORT of its listener; empty: none
   };
   static void MeasureStep(Time now, const protocol::WorkerProgress& progress, Node* node);
-  static void MeasureInput(Time now, const protocol::WorkerProgress& progress, Node* node);
+  // Null: a late report, such as one of an evicted process.
+  Node* Heard(Time now, NodeId node, protocol::Role role);
   void Forget(Time now, const protocol::View& view);
   // Adds what is summed over processes; of `skipped`, which all servers count, the largest.
   static void Add(const protocol::WorkerProgress& worker, protocol::WorkerProgress* sum);

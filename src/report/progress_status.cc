@@ -242,7 +242,7 @@ class Progress::StatusMaker {
         m.bytes_in = at->second.bytes_in;
         m.bytes_out = at->second.bytes_out;
         m.server = {at->second.bytes_held, Ratio(at->second.bytes_held, held),
-                    std::round(node->second.bytes_per_s)};
+                    std::round(node->second.traffic.per_s)};
       }
       if (const auto at = progress_.workers_.find(member.node); at != progress_.workers_.end())
         m.worker = FiguresOf(member.node, at->second, node->second, usual_s);
@@ -285,8 +285,8 @@ class Progress::StatusMaker {
                           double usual_s) const {
     WorkerFigures f{.progress = worker,
                     .longest_step_ms = worker.longest_step_seconds * 1e3,
-                    .input_bytes_per_s = std::round(node.input_bytes_per_s),
-                    .input_events_per_s = std::round(node.records_per_s)};
+                    .input_bytes_per_s = std::round(node.input.per_s),
+                    .input_events_per_s = std::round(node.records.per_s)};
     if (node.step_s > 0) f.step_ms = node.step_s * 1e3;
     f.slow = node.step_s > kSlow * usual_s && node.busy_share >= kSlowShare;
     if (const auto* skew = progress_.shares_ ? progress_.shares_->Find(id) : nullptr) {

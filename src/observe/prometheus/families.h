@@ -40,7 +40,12 @@ class Families {
   template <class T>
   void Add(report::Figures<T> figures, const T& from, const Labels& labels = {}) {
     for (const auto& figure : figures) {
-      if (!figure.metric.empty()) Add({figure.metric, figure.help}, figure.value(from), labels);
+      if (figure.metric.empty()) continue;
+      report::ForEachValue(figure, from, [&](const std::string& key, double value) {
+        Labels all = labels;
+        if (!key.empty()) all.emplace_back(figure.label, key);
+        Add({figure.metric, figure.help}, value, all);
+      });
     }
   }
   // The text format of Prometheus.
@@ -61,7 +66,8 @@ template <class T>
 std::vector<Metric> MetricsOf(report::Figures<T> figures, std::string_view labels = {}) {
   std::vector<Metric> metrics;
   for (const auto& figure : figures) {
-    if (!figure.metric.empty()) metrics.push_back({figure.metric, figure.help, labels});
+    if (!figure.metric.empty())
+      metrics.push_back({figure.metric, figure.help, figure.label.empty() ? labels : figure.label});
   }
   return metrics;
 }

@@ -17,11 +17,13 @@ Summary StatusSummary::Take(const report::JobStatus& status) {
   };
   const auto add = [&](const std::string& scope, const auto& figures, const auto& from) {
     for (const auto& figure : figures) {
-      const double value = figure.value(from);
-      if (figure.tag.empty() || !std::isfinite(value)) continue;
-      const std::string tag = scope + std::string(figure.tag);
-      out.scalars.emplace_back(tag, static_cast<float>(value));
-      describe(tag, figure.help);
+      if (figure.tag.empty()) continue;
+      report::ForEachValue(figure, from, [&](const std::string& key, double value) {
+        const std::string tag = scope + std::string(figure.tag) + (key.empty() ? "" : "/" + key);
+        if (!std::isfinite(value)) return;
+        out.scalars.emplace_back(tag, static_cast<float>(value));
+        describe(tag, figure.help);
+      });
     }
   };
   add("", report::kJobFigures, status);
