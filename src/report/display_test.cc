@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Json Status() {
+Json Example() {
   return Json::parse(R"({"job":"fraud","phase":"running","events":1480128,"events_per_s":40211.0,
     "events_per_s_now":39870.4,"steps":11563,"loss":0.09211,"accuracy":0.97,"auc":0.93125,"auc_possible":0.93911,
     "window":200000,"strategy":"ssp","staleness_mean":1.256,"staleness_p99":4,"step":5000,"late":0,"skipped":0,"lag":1024,"published":1481152,"dead_letters":3,"regranted_leases":2,
@@ -45,7 +45,7 @@ bool IsUtf8(const std::string& text) {
 TEST(RenderTable, AsItIs) {
   std::string rule;
   for (int i = 0; i < 79; ++i) rule += "─";
-  EXPECT_THAT(RenderTable(Read(Status()), {0.5, 0.75, 1.0}, 80, false),
+  EXPECT_THAT(RenderTable(Read(Example()), {0.5, 0.75, 1.0}, 80, false),
               ElementsAre("leat · fraud · running · 01:15 · generation 12", rule,
                           "events 1,480,128      39,870/s      lag 1,024        published 1,481,152",
                           "loss 0.0921   auc 0.9313 of 0.9391 possible   accuracy 0.9700",
@@ -58,7 +58,7 @@ TEST(RenderTable, AsItIs) {
 }
 
 TEST(RenderTable, AMemberThatCannotWorkIsMarked) {
-  Json status = Status();
+  Json status = Example();
   status["members"][0]["stuck"] = true;
   status["members"][1]["unreachable"] = {"ps 0", "ps 2"};
   EXPECT_THAT(RenderTable(Read(status), {}, 80, false),
@@ -69,7 +69,7 @@ TEST(RenderTable, AMemberThatCannotWorkIsMarked) {
 }
 
 TEST(Render, WorkersThatStandByOrLeaveAreMarked) {
-  Json status = Status();
+  Json status = Example();
   EXPECT_THAT(RenderLine(Read(status)), HasSubstr("   1 workers, 1 ps"));
   status["members"][1]["state"] = "draining";
   status["members"].push_back({{"role", "worker"}, {"index", 0}, {"pid", 105}, {"state", "standby"}});
@@ -80,7 +80,7 @@ TEST(Render, WorkersThatStandByOrLeaveAreMarked) {
 }
 
 TEST(Render, WantedNumbersAreShownIfTheyDiffer) {
-  Json status = Status();
+  Json status = Example();
   const auto table = [&] { return RenderTable(Read(status), {}, 80, false); };
   status["wanted"] = {{"workers", 1}, {"ps", 1}};
   EXPECT_THAT(table(), Not(::testing::Contains(HasSubstr("wanted"))));
@@ -101,7 +101,7 @@ TEST(Render, WantedNumbersAreShownIfTheyDiffer) {
 }
 
 TEST(Render, WorkersWithSkewedSharesAreMarked) {
-  Json status = Status();
+  Json status = Example();
   Json& worker = status["members"][1];
   worker["label_skew"] = 0.4249;
   worker["feature_skew"] = 0.93;
@@ -123,7 +123,7 @@ TEST(Render, WorkersWithSkewedSharesAreMarked) {
 }
 
 TEST(Render, DriftAndFiguresOfTheWholeRunAreShown) {
-  Json status = Status();
+  Json status = Example();
   status["drift"] = Json::parse(R"({"detector":"adwin","on":"error","alarms":0})");
   EXPECT_THAT(RenderTable(Read(status), {}, 80, false),
               ::testing::Contains("drift: 0 alarms of adwin on error"));
@@ -160,7 +160,7 @@ TEST(RenderTable, NothingIsKnownYet) {
 }
 
 TEST(RenderTable, ShowsWhatTheJobWaitsFor) {
-  Json status = Status();
+  Json status = Example();
   const size_t usual = RenderTable(Read(status), {}, 80, false).size();
   EXPECT_THAT(RenderLine(Read(status)), ::testing::Not(HasSubstr("waiting")));
   status["checkpoint_failure"] = "/jobs/j: needs 12 MiB";
@@ -175,7 +175,7 @@ TEST(RenderTable, ShowsWhatTheJobWaitsFor) {
 }
 
 TEST(RenderTable, EveryWidthCutsBetweenCharacters) {
-  Json status = Status();
+  Json status = Example();
   status["job"] = "détection·日本語";
   status["checkpoint"] = "/jobs/détection/ü";
   for (size_t columns = 0; columns < 100; ++columns) {
@@ -189,8 +189,8 @@ TEST(RenderTable, EveryWidthCutsBetweenCharacters) {
 }
 
 TEST(RenderTable, ColourChangesNothingButColour) {
-  const auto plain = RenderTable(Read(Status()), {}, 60, false);
-  auto coloured = RenderTable(Read(Status()), {}, 60, true);
+  const auto plain = RenderTable(Read(Example()), {}, 60, false);
+  auto coloured = RenderTable(Read(Example()), {}, 60, true);
   ASSERT_EQ(coloured.size(), plain.size());
   EXPECT_THAT(coloured[0], HasSubstr("\x1b["));
   for (size_t i = 0; i < plain.size(); ++i) {
@@ -205,7 +205,7 @@ TEST(RenderTable, ColourChangesNothingButColour) {
 TEST(RenderTable, TheCurveShowsTheWholeHistory) {
   std::vector<double> history(1000);
   for (size_t i = 0; i < history.size(); ++i) history[i] = static_cast<double>(i);
-  Json status = Status();
+  Json status = Example();
   status.erase("auc");
   const auto lines = RenderTable(Read(status), history, 80, false);
   EXPECT_THAT(lines[5], ::testing::StartsWith("accuracy ▁"));
@@ -221,10 +221,10 @@ TEST(RenderTable, WhatIsNoStatusIsRefused) {
 }
 
 TEST(RenderLine, AsItIs) {
-  EXPECT_EQ(RenderLine(Read(Status())),
+  EXPECT_EQ(RenderLine(Read(Example())),
             "01:15  running  events 1,480,128 (39,870/s)  loss 0.0921   auc 0.9313 of 0.9391 possible   "
             "accuracy 0.9700   staleness 1.26   lag 1,024   1 workers, 1 ps");
-  Json status = Status();
+  Json status = Example();
   status["wall_s"] = 3600 + 61;
   status["auc"] = nullptr;
   status["loss"] = nullptr;
@@ -251,7 +251,7 @@ TEST(RenderStart, SaysWhatTheFiguresMean) {
 }
 
 TEST(RenderSummary, AsItIs) {
-  Json summary = Status();
+  Json summary = Example();
   summary["phase"] = "ended";
   summary["test_accuracy"] = 0.9812;
   summary["test_loss"] = 0.0654;
@@ -274,7 +274,7 @@ TEST(RenderSummary, AsItIs) {
 
 // Counts that are 0 in most jobs are shown if they are not.
 TEST(RenderSummary, WhoWasSlowAndWhatWasLate) {
-  Json summary = Status();
+  Json summary = Example();
   summary["late"] = 1234;
   summary["skipped"] = 2;
   summary["warnings"] = {"ps 0 carries 99% of the bytes"};
@@ -326,7 +326,7 @@ class PlainDisplayTest : public ::testing::Test {
 };
 
 TEST_F(PlainDisplayTest, ALineEveryTwoSecondsOfTheJob) {
-  Json status = Status();
+  Json status = Example();
   {
     Display display(out_);
     for (double wall = 0; wall < 7; wall += 0.25) {

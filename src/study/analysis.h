@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "fields/fields.h"
+
 namespace leat::study {
 
 // How much of each resource a run has used, and what else slows it down. Shares are from 0 to 1.
@@ -22,6 +24,8 @@ struct Usage {
   double staleness = 0;    // mean
   bool stepped = false;    // all workers wait for the slowest one
 };
+LEAT_FIELDS(Usage, (server_link), (server_cpu), (source_link), (member_link, As("worker_link")), (compute),
+            (wait), (input_wait), (slowest), (staleness), (stepped));
 
 // A point of a series that differs in the number of workers only.
 struct SeriesPoint {

@@ -4,18 +4,15 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include "base/json/text.h"
+#include "fields/json.h"
 #include "observe/dashboard/verdicts.h"
 
 namespace leat::observe {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kVerdictPoints = 120;
 constexpr size_t kVerdictEvents = 100;
@@ -121,16 +118,7 @@ std::string HistoryJson(const std::vector<Sample>& samples) {
 }
 
 std::string EventsJson(const std::vector<Event>& events) {
-  Json list = Json::array();
-  for (const Event& event : events) {
-    list.push_back({{"number", event.number},
-                    {"time", event.time_s},
-                    {"kind", fields::NameOf(event.kind)},
-                    {"member", event.member},
-                    {"node", event.node},
-                    {"text", event.text}});
-  }
-  return JsonText(list);
+  return fields::ToJson(events);
 }
 
 std::string FrameJson(const JobMonitor& monitor) {
@@ -145,13 +133,8 @@ std::string FrameJson(const JobMonitor& monitor) {
                               all.end());
   });
   const Evidence evidence{present->reading, recent, events, live};
-  Json verdicts = Json::array();
-  for (const Verdict& verdict : {Health(evidence), Learning(evidence), Pace(evidence), Limit(evidence)}) {
-    verdicts.push_back({{"what", verdict.what},
-                        {"level", Name(verdict.level)},
-                        {"headline", verdict.headline},
-                        {"why", verdict.why}});
-  }
+  const std::vector<Verdict> verdicts = {Health(evidence), Learning(evidence), Pace(evidence),
+                                         Limit(evidence)};
   // Only those of the members that are in the status.
   Sample sample = present->sample;
   std::set<std::string> shown;
@@ -161,7 +144,7 @@ std::string FrameJson(const JobMonitor& monitor) {
   AppendTime(now, &out);
   out += live ? ",\"live\":true" : ",\"live\":false";
   out += ",\"status\":" + report::ToJson(present->trimmed) + ",\"sample\":" + SampleJson(sample) +
-         ",\"verdicts\":" + JsonText(verdicts) + "}";
+         ",\"verdicts\":" + fields::ToJson(verdicts) + "}";
   return out;
 }
 

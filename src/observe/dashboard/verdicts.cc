@@ -102,20 +102,6 @@ std::string AllWell(const Reading& now) {
 
 }  // namespace
 
-const char* Name(Level level) {
-  switch (level) {
-    case Level::kGood:
-      return "good";
-    case Level::kWarn:
-      return "warn";
-    case Level::kBad:
-      return "bad";
-    case Level::kNone:
-      break;
-  }
-  return "none";
-}
-
 Verdict Health(const Evidence& e) {
   const Reading& now = e.now;
   const auto is = [](Level level, std::string headline, std::string why) {

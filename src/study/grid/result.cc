@@ -1,59 +1,12 @@
 #include "study/grid/result.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
-#include "base/json/text.h"
+#include "fields/json.h"
 
 namespace leat::study {
-
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-template <class J>
-double Number(const J& in, const char* key, double fallback = 0) {
-  if (!in.is_object() || !in.contains(key) || !in.at(key).is_number()) return fallback;
-  const double value = in.at(key).template get<double>();
-  return std::isfinite(value) ? value : fallback;
-}
-
-template <class J>
-std::optional<double> Maybe(const J& in, const char* key) {
-  const double value = Number(in, key, NAN);
-  return std::isnan(value) ? std::nullopt : std::optional(value);
-}
-
-Json OrNull(const std::optional<double>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-constexpr std::array<std::pair<const char*, double Usage::*>, 9> kShares{
-    {{"server_link", &Usage::server_link},
-     {"server_cpu", &Usage::server_cpu},
-     {"source_link", &Usage::source_link},
-     {"worker_link", &Usage::member_link},
-     {"compute", &Usage::compute},
-     {"wait", &Usage::wait},
-     {"input_wait", &Usage::input_wait},
-     {"slowest", &Usage::slowest},
-     {"staleness", &Usage::staleness}}};
-
-}  // namespace
-
-std::string_view Name(Mode mode) {
-  switch (mode) {
-    case Mode::kReal:
-      return "real";
-    case Mode::kModelled:
-      return "simulated";
-    case Mode::kComputed:
-      return "simulated, real arithmetic";
-  }
-  return "unknown";
-}
 
 void Fill(const report::JobStatus& summary, double bytes_per_s, double model_bytes, bool stepped,
           PointResult* result) {
@@ -118,6 +71,7 @@ double CostOf(const StudyFile& study, const PointResult& result) {
 }
 
 nlohmann::ordered_json ToJson(const StudyFile& study, const PointResult& result) {
+  using fields::Json;
   const GridPoint& point = result.point;
   Json json{{"key", KeyOf(study, point)},
             {"workers", point.workers},
@@ -127,60 +81,24 @@ nlohmann::ordered_json ToJson(const StudyFile& study, const PointResult& result)
             {"placement", point.servers > 0 ? Json(PlacementText(study, point.placement)) : Json(nullptr)},
             {"link", study.links[point.link]},
             {"input", study.inputs[point.input]},
-            {"mode", Name(result.mode)}};
+            {"mode", fields::NameOf(result.mode)}};
   if (!result.error.empty()) {
     json["error"] = result.error;
     return json;
   }
-  json["events"] = result.events;
-  json["events_per_s"] = result.events_per_s;
-  json["seconds"] = result.seconds;
-  if (study.target) {
-    json["target_s"] = OrNull(result.target_s);
-    json["target_events"] = OrNull(result.target_events);
+  json.update(fields::JsonWriter::Value(result));
+  if (!study.target) {
+    json.erase("target_s");
+    json.erase("target_events");
   }
-  json["compute_s"] = result.compute_s;
-  json["cost"] = result.cost;
-  json["accuracy"] = OrNull(result.accuracy);
-  json["loss"] = OrNull(result.loss);
-  json["server_bytes"] = result.server_bytes;
-  for (const auto& [name, share] : kShares) json["usage"][name] = result.usage.*share;
-  json["usage"]["stepped"] = result.usage.stepped;
   return json;
 }
 
 Result<PointResult> ParseResult(std::string_view text, const GridPoint& point) {
-  const Json json = ParsedOrderedJson(text);
-  if (!json.is_object() || !json.contains("mode")) return Status(Code::kDataLoss, "not a result");
-  PointResult result{.point = point};
-  const auto mode = json.at("mode");
-  for (const Mode one : {Mode::kReal, Mode::kModelled, Mode::kComputed}) {
-    if (mode.is_string() && mode.get_ref<const std::string&>() == Name(one)) result.mode = one;
-  }
-  if (json.contains("error")) {
-    result.error = json.at("error").is_string() ? json.at("error").get<std::string>() : "unknown";
-    return result;
-  }
-  result.events = Number(json, "events");
-  result.events_per_s = Number(json, "events_per_s");
-  result.seconds = Number(json, "seconds");
-  if (!(result.seconds > 0)) return Status(Code::kDataLoss, "a result without a time");
-  result.target_s = Maybe(json, "target_s");
-  result.target_events = Maybe(json, "target_events");
-  result.compute_s = Number(json, "compute_s");
-  result.cost = Number(json, "cost");
-  result.accuracy = Maybe(json, "accuracy");
-  result.loss = Maybe(json, "loss");
-  if (json.contains("server_bytes") && json.at("server_bytes").is_array()) {
-    for (const Json& bytes : json.at("server_bytes")) {
-      if (bytes.is_number()) result.server_bytes.push_back(bytes.get<double>());
-    }
-  }
-  if (json.contains("usage")) {
-    const Json& usage = json.at("usage");
-    for (const auto& [name, share] : kShares) result.usage.*share = Number(usage, name, result.usage.*share);
-    result.usage.stepped = usage.is_object() && usage.contains("stepped") && usage.at("stepped") == true;
-  }
+  LEAT_ASSIGN_OR_RETURN(auto result, fields::FromAnyJson<PointResult>(text, "a result", Code::kDataLoss));
+  result.point = point;
+  if (result.error.empty() && !(result.seconds > 0))
+    return Status(Code::kDataLoss, "a result without a time");
   return result;
 }
 

@@ -18,7 +18,10 @@ enum class Mode : uint8_t {
   kModelled = 1,  // simulated, steps only take time
   kComputed = 2,  // simulated, with real arithmetic
 };
-std::string_view Name(Mode mode);
+LEAT_ENUM(Mode, (kReal, "real"), (kModelled, "simulated"), (kComputed, "simulated, real arithmetic"));
+inline std::string_view Name(Mode mode) {
+  return fields::NameOf(mode);
+}
 
 struct PointResult {
   GridPoint point;
@@ -34,6 +37,9 @@ struct PointResult {
   std::vector<double> server_bytes;      // received and sent, by server
   Usage usage;
 };
+LEAT_FIELDS(PointResult, (point, Unshown), (mode), (error, CutTo(1 << 16), Sparse), (events), (events_per_s),
+            (seconds), (target_s, OrNull), (target_events, OrNull), (compute_s), (cost), (accuracy, OrNull),
+            (loss, OrNull), (server_bytes, AtMost(1 << 20)), (usage));
 
 // What a point has used, from the summary of `leat train` or `leat simulate`. `bytes_per_s`: of links, 0:
 // unlimited. `model_bytes`: of all parameters. A speed that `result` has is kept.
