@@ -240,6 +240,13 @@ struct BatchScores {
 LEAT_FIELDS(BatchScores, (events), (loss_sum), (correct), (absolute_error));
 
 // Cumulative since the process started. For totals, use the last report of each node.
+// How long a worker has waited for a server: from each push to its reply.
+struct ServerWait {
+  uint32_t ps = 0;  // the server's index
+  double seconds = 0;
+};
+LEAT_FIELDS(ServerWait, (ps), (seconds, NotNegative, As("wait_s")));
+
 struct WorkerProgress {
   uint64_t steps = 0;
   uint64_t events = 0;        // scored and trained
@@ -282,6 +289,7 @@ struct WorkerProgress {
   // metrics::Share, encoded: what the worker has trained on since it joined. Empty: as in the report before.
   // Opaque to the protocol, as `scores`.
   Bytes share;
+  std::vector<ServerWait> server_waits;  // by server
 };
 LEAT_FIELDS(WorkerProgress, (steps), (events, Unshown), (loss_sum, Unshown), (correct, Unshown),
             (absolute_error, Unshown), (rejected_batches, Unshown), (dead_letters, Sparse),
@@ -292,7 +300,8 @@ LEAT_FIELDS(WorkerProgress, (steps), (events, Unshown), (loss_sum, Unshown), (co
             (scores, Limits::kScores, Unshown), (true_scores, Limits::kScores, Unshown), (feed_bytes, Sparse),
             (feed_retries, Sparse), (push_retries, Sparse), (last_dead_letter, Limits::kText, Sparse),
             (unjoined, Unshown), (lost_to_retention, Unshown), (first_batch, Unshown),
-            (batches, Limits::kBatches, Unshown), (share, Limits::kShare, Unshown));
+            (batches, Limits::kBatches, Unshown), (share, Limits::kShare, Unshown),
+            (server_waits, Limits::kMembers, Sparse));
 
 struct SliceIncarnation {
   SliceId slice;

@@ -168,6 +168,17 @@ constexpr Figure<Worker> kWorker[] = {
     {"Time in which a worker waited for parameter servers; in jobs without servers, for the others of its "
      "group.",
      Get<&Worker::wait_seconds>, "leat_worker_server_wait_seconds_total", "wait_s"},
+    {.help = "Time in which a worker waited for each parameter server, from each push to its reply.",
+     .metric = "leat_worker_wait_for_server_seconds_total",
+     .tag = "wait_s_by_server",
+     .values =
+         [](const Worker& worker) {
+           Keyed waits;
+           for (const auto& wait : worker.server_waits)
+             waits.emplace_back(std::to_string(wait.ps), wait.seconds);
+           return waits;
+         },
+     .label = "ps"},
     {"Time in which a worker had nothing to train.", Get<&Worker::input_wait_seconds>,
      "leat_worker_input_wait_seconds_total", "input_wait_s"},
     {"The longest time between the ends of two steps in the last 5 to 10 seconds, with every wait.",
