@@ -18,8 +18,7 @@ set(leat_headers
     librdkafka/rdkafka.h librdkafka-dev
     curl/curl.h libcurl4-openssl-dev
     expat.h libexpat1-dev
-    zlib.h zlib1g-dev
-    prometheus/metric_family.h prometheus-cpp-dev)
+    zlib.h zlib1g-dev)
 if(LEAT_TESTS)
   list(APPEND leat_headers gtest/gtest.h libgtest-dev gmock/gmock.h libgmock-dev)
 endif()

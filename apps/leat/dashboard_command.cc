@@ -4,15 +4,14 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
 #include "base/exit_status.h"
-#include "base/json/text.h"
 #include "base/log.h"
 #include "commands.h"
 #include "control/client.h"
+#include "launcher/admin.h"
 #include "launcher/security.h"
 #include "launcher/signals.h"
 #include "launcher/token.h"
@@ -40,10 +39,7 @@ int ShowLink(const DashboardOptions& a) {
   const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
   const std::string token = OrThrow(launcher::UserToken());
   auto client = control::ControlClient::Make(a.coordinator, token, security.tls);
-  const auto reply = OrThrow(client->Call(protocol::StatusRequest{}, std::chrono::seconds(5)));
-  const auto* status = std::get_if<protocol::StatusReply>(&reply);
-  const auto json = ParsedJson(status != nullptr ? status->json : "");
-  const std::string address = json.is_object() ? json.value("dashboard", "") : "";
+  const std::string address = OrThrow(launcher::AskStatus(*client, std::chrono::seconds(5))).dashboard;
   if (address.empty())
     throw std::invalid_argument("the coordinator at " + a.coordinator + " was started without --dashboard");
   std::printf("%s\n",

@@ -448,8 +448,9 @@ int ShowStatus(const Arguments& a) {
   if (a.run.json) {
     std::printf("%s\n", status->json.c_str());
   } else {
-    for (const auto& line : report::RenderTable(status->json, {}, 100, false))
-      std::printf("%s\n", line.c_str());
+    const auto shown = report::StatusFromJson(status->json);
+    if (!shown.ok()) return Report(shown.status());
+    for (const auto& line : report::RenderTable(*shown, {}, 100, false)) std::printf("%s\n", line.c_str());
   }
   return 0;
 }

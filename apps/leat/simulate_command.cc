@@ -167,34 +167,32 @@ void MeasureTrained(const job::Job& job, const sim::Cluster& cluster, Json* summ
   job::AddToSummary(*evaluation, summary);
 }
 
-// The job's status, in the format of `leat train`. Modelled steps have no loss.
-Json Told(const report::Progress& progress, const sim::Cluster& cluster, bool real) {
-  Json told = ParsedOrderedJson(progress.ToJson(cluster.now(), cluster.status(), 0));
+// The job's status, as `leat train` shows it. Modelled steps have no loss.
+report::JobStatus Told(const report::Progress& progress, const sim::Cluster& cluster, bool real) {
+  report::JobStatus told = progress.Show(cluster.now(), cluster.status(), 0);
   if (real) return told;
-  for (const char* key : {"loss", "accuracy", "auc"}) {
-    if (told.contains(key)) told[key] = nullptr;
-  }
+  told.quality.loss = told.quality.auc = NAN;
+  if (told.quality.accuracy) told.quality.accuracy = NAN;
   return told;
 }
 
 // Prints the traffic of each server, of the busiest ones if there are many.
-void PrintServers(const Json& summary, double seconds, std::FILE* out) {
+void PrintServers(const report::JobStatus& status, double seconds, std::FILE* out) {
   constexpr size_t kMax = 32;
-  std::vector<Json> servers;
-  for (const Json& member : summary["members"]) {
-    if (member["role"] == "ps" && member.contains("bytes_in")) servers.push_back(member);
+  std::vector<report::MemberStatus> servers;
+  for (const report::MemberStatus& member : status.members) {
+    if (member.name.role == "ps" && member.server) servers.push_back(member);
   }
   if (servers.size() > kMax) {
-    std::ranges::stable_sort(servers, std::ranges::greater(),
-                             [](const Json& m) { return m["bytes_in"].get<uint64_t>(); });
+    std::ranges::stable_sort(servers, std::ranges::greater(), &report::MemberStatus::bytes_in);
     std::fprintf(out, "  the %zu servers of %zu with the most incoming traffic:\n", kMax, servers.size());
     servers.resize(kMax);
   }
-  for (const Json& m : servers) {
-    std::fprintf(out, "  %-22s%s held (%.1f%%), %.1f MB/s in, %.1f MB/s out\n",
-                 ("ps " + JsonText(m["index"])).c_str(),
-                 protocol::BytesText(m["bytes_held"].get<uint64_t>()).c_str(), 100 * m["share"].get<double>(),
-                 m["bytes_in"].get<double>() / 1e6 / seconds, m["bytes_out"].get<double>() / 1e6 / seconds);
+  for (const report::MemberStatus& m : servers) {
+    std::fprintf(out, "  %-22s%s held (%.1f%%), %.1f MB/s in, %.1f MB/s out\n", m.name.Text().c_str(),
+                 protocol::BytesText(m.server->bytes_held).c_str(), 100 * m.server->share,
+                 static_cast<double>(*m.bytes_in) / 1e6 / seconds,
+                 static_cast<double>(*m.bytes_out) / 1e6 / seconds);
   }
 }
 
@@ -261,7 +259,7 @@ int Simulate(const SimulateArguments& a) {
     if (!a.target.empty() && !target.reached()) target.Note(Told(progress, cluster, a.real));
     if (const double now = MachineSeconds(); now - shown >= 0.5) {
       shown = now;
-      display.Show(JsonText(Told(progress, cluster, a.real)));
+      display.Show(Told(progress, cluster, a.real));
     }
     return true;
   };
@@ -277,8 +275,9 @@ int Simulate(const SimulateArguments& a) {
   if (!result.error.empty()) throw std::runtime_error(result.error);
 
   progress.OnStatus(cluster.now(), cluster.status());
-  Json summary = Told(progress, cluster, a.real);
-  summary["wall_s"] = Seconds(result.took);
+  report::JobStatus told = Told(progress, cluster, a.real);
+  told.wall_s = Seconds(result.took);
+  Json summary = ParsedOrderedJson(report::ToJson(told));
   // The same entries as in the summary of `leat train`.
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
@@ -303,10 +302,10 @@ int Simulate(const SimulateArguments& a) {
                          {"events", reached ? Json(reached->events) : Json(nullptr)}};
   }
   std::FILE* out = a.json ? stderr : stdout;
-  std::fprintf(out, "%s", report::RenderSummary(JsonText(summary)).c_str());
+  std::fprintf(out, "%s", report::RenderSummary(report::StatusFromJson(JsonText(summary)).value()).c_str());
   std::fprintf(out, "  %-22s%.1f s here, %.0f messages/s\n", "simulated in", real_s,
                static_cast<double>(result.messages) / real_s);
-  PrintServers(summary, Seconds(result.took), out);
+  PrintServers(told, Seconds(result.took), out);
   if (a.json) std::printf("%s\n", JsonText(summary).c_str());
   return 0;
 }

@@ -76,9 +76,18 @@ struct Since {
 struct As {
   std::string_view name;
 };
-// JSON has the fields of the struct in its place.
+// JSON has the fields of the struct in its place; of an optional one, if it is there.
 inline constexpr struct FlatRule {
 } Flat;
+// JSON lacks the field while it has the value of a new struct.
+inline constexpr struct SparseRule {
+} Sparse;
+// JSON lacks the field.
+inline constexpr struct UnshownRule {
+} Unshown;
+// JSON has null in place of an optional that is empty.
+inline constexpr struct OrNullRule {
+} OrNull;
 // JSON has the number of the enumerator, not its name.
 inline constexpr struct NumberedRule {
 } Numbered;

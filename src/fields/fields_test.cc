@@ -391,4 +391,38 @@ TEST(FieldsJson, AFlatStructHasItsFieldsInItsPlace) {
   EXPECT_EQ(error(R"({"id":3,"host":"a","share":0,"color":"blue"})"), "it: color is unknown");
 }
 
+struct Sides {
+  uint64_t left = 0, right = 0;
+  friend bool operator==(const Sides&, const Sides&) = default;
+};
+LEAT_FIELDS(Sides, (left), (right));
+struct Shown {
+  uint64_t secret = 0, number = 0;
+  std::vector<uint64_t> list;
+  std::optional<std::string> path;
+  std::optional<Sides> sides;
+  friend bool operator==(const Shown&, const Shown&) = default;
+};
+LEAT_FIELDS(Shown, (secret, Unshown), (number, Sparse), (list, AtMost(3), Sparse), (path, CutTo(4), OrNull),
+            (sides, Flat));
+
+TEST(FieldsJson, WhatIsNewUnshownOrNotThereIsLeftOut) {
+  const auto expect = [](const Shown& value, const std::string& text) {
+    EXPECT_EQ(fields::ToJson(value), text);
+    EXPECT_EQ(*fields::FromJson<Shown>(text, "it"), value);
+  };
+  expect({}, R"({"path":null})");
+  expect({0, 3, {1, 2}, "/a", Sides{5, 0}}, R"({"number":3,"list":[1,2],"path":"/a","left":5,"right":0})");
+  EXPECT_EQ(fields::ToJson(Shown{.secret = 7}), R"({"path":null})");
+}
+
+TEST(FieldsJson, OfAnotherVersionWhatFitsIsTaken) {
+  const auto read = [](const char* text) { return fields::FromAnyJson<Shown>(text, "it", Code::kDataLoss); };
+  EXPECT_EQ(*read("{}"), Shown());
+  EXPECT_EQ(*read(R"({"number":-1,"list":[1,"x",2],"path":"/abcdef","right":4,"other":[]})"),
+            (Shown{0, 0, {1, 2}, "/abc", Sides{0, 4}}));
+  EXPECT_EQ(*read(R"({"list":{"a":1},"path":3,"left":"many"})"), (Shown{.sides = Sides{}}));
+  for (const char* text : {"", "[]", "3", "{"}) EXPECT_EQ(read(text).status().code(), Code::kDataLoss);
+}
+
 }  // namespace leat::fields_test

@@ -4,7 +4,7 @@
 //   whole numbers, ids, Duration   a number; Fixed: a text of 16 hexadecimal digits
 //   double, float                  a number; what is not finite is null
 //   enumerator                     its name; Numbered: its number
-//   optional, Shared               the value, or no member
+//   optional, Shared               the value, or no member; OrNull: or null
 //   list, map with texts as keys   an array, an object
 //   Status                         {"code": "unavailable", "message": "..."}; ok: {"code": "ok"}
 //
@@ -40,11 +40,20 @@ class JsonWriter {
   template <class T, class... Rules>
   void operator()(std::string_view name, const T& value, const Rules&... rules) {
     if (const As* other = Find<As>(rules...)) name = other->name;
-    if constexpr (kHas<FlatRule, Rules...>) {
+    if constexpr (kHas<UnshownRule, Rules...>) {
+      return;
+    } else if constexpr (kHas<FlatRule, Rules...> && kIsOptional<T>) {
+      if (value) VisitFields(*value, *this);
+    } else if constexpr (kHas<FlatRule, Rules...>) {
       VisitFields(value, *this);
     } else if constexpr (kIsOptional<T>) {
-      if (value) object_[std::string(name)] = Value(*value, rules...);
+      if (value) {
+        object_[std::string(name)] = Value(*value, rules...);
+      } else if (kHas<OrNullRule, Rules...>) {
+        object_[std::string(name)] = nullptr;
+      }
     } else {
+      if (kHas<SparseRule, Rules...> && IsNew(value)) return;
       object_[std::string(name)] = Value(value, rules...);
     }
   }
@@ -89,6 +98,17 @@ class JsonWriter {
   }
 
  private:
+  template <class T>
+  static bool IsNew(const T& value) {
+    if constexpr (requires { value.empty(); }) {
+      return value.empty();
+    } else if constexpr (std::equality_comparable<T>) {
+      return value == T{};
+    } else {
+      return false;
+    }
+  }
+
   Json object_ = Json::object();
 };
 
@@ -99,15 +119,40 @@ class JsonReader {
   template <class T, class... Rules>
   void operator()(std::string_view name, T& value, const Rules&... rules) {
     if (!error_.ok()) return;
-    if constexpr (kHas<FlatRule, Rules...>) {
+    if constexpr (kHas<UnshownRule, Rules...>) {
+      return;
+    } else if constexpr (kHas<FlatRule, Rules...> && kIsOptional<T>) {
+      const size_t before = found_;
+      const FieldError none = error_;
+      VisitFields(value.emplace(), *this);
+      if (found_ > before) return;
+      value.reset();
+      error_ = none;
+    } else if constexpr (kHas<FlatRule, Rules...>) {
       VisitFields(value, *this);
       if (error_.ok()) error_.Keep(CheckValue(value, rules...));
       return;
+    } else {
+      ReadMember(name, value, rules...);
     }
+  }
+
+  template <class T, class... Rules>
+  void ReadMember(std::string_view name, T& value, const Rules&... rules) {
     if (const As* other = Find<As>(rules...)) name = other->name;
     const auto at = json_.find(name);
     if (at == json_.end()) {
-      if (!kIsOptional<T> && !kHas<Since, Rules...>) error_.Keep("there is no field " + std::string(name));
+      if (!kIsOptional<T> && !kHas<Since, Rules...> && !kHas<SparseRule, Rules...> && !error_.lenient())
+        error_.Keep("there is no field " + std::string(name));
+      return;
+    }
+    ++found_;
+    if (kHas<OrNullRule, Rules...> && at->is_null()) return;
+    if (error_.lenient()) {
+      T read{};
+      FieldError own(true);
+      Get(*at, &read, &own, rules...);
+      if (own.ok()) value = std::move(read);
       return;
     }
     Get(*at, &value, &error_, rules...);
@@ -147,7 +192,10 @@ class JsonReader {
       for (const nlohmann::json& one : json) {
         WithElementRules([&](const auto&... own) { Get(one, &value->emplace_back(), error, own...); },
                          rules...);
-        if (!error->ok()) return error->In("[" + std::to_string(value->size() - 1) + "]");
+        if (error->ok()) continue;
+        if (!error->lenient()) return error->In("[" + std::to_string(value->size() - 1) + "]");
+        value->pop_back();
+        *error = FieldError(true);
       }
     } else if constexpr (kIsMap<T>) {
       if (!json.is_object() || json.size() > MostElements(rules...))
@@ -187,6 +235,10 @@ class JsonReader {
   static void GetText(const nlohmann::json& json, std::string* value, FieldError* error,
                       const Rules&... rules) {
     const uint64_t most = MostText(rules...);
+    if (error->lenient() && kHas<CutTo, Rules...> && json.is_string()) {
+      *value = json.get_ref<const std::string&>().substr(0, most);
+      return;
+    }
     if (!json.is_string() || json.get_ref<const std::string&>().size() > most)
       return error->Keep("is no text of at most " + std::to_string(most) + " bytes");
     *value = json.get<std::string>();
@@ -207,6 +259,7 @@ class JsonReader {
 
   const nlohmann::json& json_;
   FieldError& error_;
+  size_t found_ = 0;  // fields
 };
 
 template <class T>
@@ -240,6 +293,18 @@ Result<T> FromJson(std::string_view text, std::string_view what, Code code = Cod
                    const Rules&... rules) {
   LEAT_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, what, code));
   return ReadJson<T>(json, what, code, rules...);
+}
+
+// An object of another version of the program: fields that are absent, or break a rule, keep the values of a
+// new struct; so do elements of lists, which are left out.
+template <class T>
+Result<T> FromAnyJson(std::string_view text, std::string_view what, Code code) {
+  LEAT_ASSIGN_OR_RETURN(const Json json, ParseJson(text, what, code));
+  T value{};
+  FieldError error(true);
+  JsonReader::Get(json, &value, &error);
+  if (error.ok()) return value;
+  return Status(code, std::string(what) + ": " + error.text());
 }
 
 }  // namespace leat::fields

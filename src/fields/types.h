@@ -204,6 +204,10 @@ std::string CheckValue(const T& value, const Rules&... rules) {
 // The first violation, and the path of the field: each level adds its name on the way out.
 class FieldError {
  public:
+  FieldError() = default;
+  // `lenient`: fields and elements that violate their rules are left out.
+  explicit FieldError(bool lenient) : lenient_(lenient) {}
+  bool lenient() const { return lenient_; }
   bool ok() const { return what_.empty(); }
   void Keep(std::string what) {
     if (ok()) what_ = std::move(what);
@@ -219,6 +223,7 @@ class FieldError {
   }
 
  private:
+  bool lenient_ = false;
   std::string path_;
   std::string what_;
 };

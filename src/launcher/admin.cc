@@ -13,7 +13,18 @@ namespace {
 constexpr Duration kLongest = std::chrono::hours(24 * 7);
 constexpr Duration kStatusTimeout = std::chrono::seconds(5);
 
+Status UnexpectedReply() {
+  return {Code::kInternal, "the coordinator sent a reply of the wrong type"};
+}
+
 }  // namespace
+
+Result<report::JobStatus> AskStatus(control::ControlClient& client, Duration deadline) {
+  LEAT_ASSIGN_OR_RETURN(const auto reply, client.Call(protocol::StatusRequest{}, deadline));
+  const auto* status = std::get_if<protocol::StatusReply>(&reply);
+  if (status == nullptr) return UnexpectedReply();
+  return report::StatusFromJson(status->json);
+}
 
 Status RunAdmin(control::ControlClient& client, const protocol::AdminRequest& request, std::FILE* out,
                 Duration interval, Duration silence) {
@@ -21,12 +32,12 @@ Status RunAdmin(control::ControlClient& client, const protocol::AdminRequest& re
   const MonotonicClock clock;
   report::AdminWait wait(clock.Now(), silence);
   while (answer.wait_for(interval) != std::future_status::ready) {
-    const auto reply = client.Call(protocol::StatusRequest{}, kStatusTimeout);
+    const auto status = AskStatus(client, kStatusTimeout);
     const Time now = clock.Now();
-    if (const auto* status = reply.ok() ? std::get_if<protocol::StatusReply>(&*reply) : nullptr) {
-      if (const auto line = wait.OnStatus(now, status->json)) std::fprintf(out, "%s\n", line->c_str());
+    if (status.ok()) {
+      if (const auto line = wait.OnStatus(now, *status)) std::fprintf(out, "%s\n", line->c_str());
     } else {
-      wait.OnSilence(reply.status());
+      wait.OnSilence(status.status());
     }
     if (Status given_up = wait.Check(now); !given_up.ok()) {
       client.Abort();
@@ -36,7 +47,7 @@ Status RunAdmin(control::ControlClient& client, const protocol::AdminRequest& re
   const auto reply = answer.get();
   if (!reply.ok()) return reply.status();
   const auto* admin = std::get_if<protocol::AdminReply>(&*reply);
-  if (admin == nullptr) return {Code::kInternal, "the coordinator sent a reply of the wrong type"};
+  if (admin == nullptr) return UnexpectedReply();
   return admin->status;
 }
 

@@ -13,6 +13,9 @@
 
 namespace leat::launcher {
 
+// What the coordinator says of its job.
+Result<report::JobStatus> AskStatus(control::ControlClient& client, Duration deadline);
+
 // Blocks until the coordinator has done what is asked, as long as there is progress (report/admin_wait.h),
 // and shows on `out` how far a checkpoint is. Returns the coordinator's answer, or why it is not waited for.
 // Aborts `client` in the latter case.

@@ -34,6 +34,7 @@
 #include "job/input/readable.h"
 #include "job/input/trained_files.h"
 #include "job/resume.h"
+#include "launcher/admin.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"
 #include "launcher/start/ready.h"
@@ -174,7 +175,7 @@ class Runner {
   void StartStandbys();
   uint32_t FreeStandby() const;
   void Resize(const WantedRoles::Order& order, const std::set<pid_t>& members);
-  void EndStuck(const Json& status);
+  void EndStuck();
   void HandleInterrupts();
   void RequestStop();
   void WaitForRest();
@@ -208,7 +209,7 @@ class Runner {
   std::string metrics_;    // where the coordinator serves them, with the real port; empty: not known
   std::string dashboard_;  // where the page of the job is; empty: not known
   std::unique_ptr<control::ControlClient> client_;
-  std::string status_;
+  std::optional<report::JobStatus> status_;  // the last one
   WantedRoles wanted_;
   uint64_t last_events_ = 0;
   bool coordinator_ended_ = false;
@@ -349,13 +350,12 @@ void Runner::StartRole(const std::string& role, uint32_t index) {
 
 // False if the process is no member, as of the last status.
 bool Runner::ReportLost(pid_t pid) {
-  const Json status = ParsedOrderedJson(status_);
-  if (status.is_discarded() || client_ == nullptr) return false;
+  if (!status_ || client_ == nullptr) return false;
   const std::string host = net::HostName();
-  for (const auto& member : status.value("members", Json::array())) {
-    if (member.value("pid", int64_t{0}) != pid || member.value("host", "") != host) continue;
+  for (const auto& member : status_->members) {
+    if (member.pid != pid || member.host != host) continue;
     protocol::AdminRequest lost{.kind = protocol::AdminRequest::Kind::kNodeLost,
-                                .node = NodeId(member.value("node", uint64_t{0}))};
+                                .node = NodeId(member.name.node)};
     // If the call fails, missing heartbeats have the same effect later.
     (void)client_->Call(lost, std::chrono::seconds(1));
     return true;
@@ -481,15 +481,12 @@ void Runner::ShowDashboard(const std::string& address) {
 }
 
 bool Runner::PollStatus() {
-  auto reply = client_->Call(protocol::StatusRequest{}, kStatusDeadline);
-  if (!reply.ok()) return false;
-  if (auto* status = std::get_if<protocol::StatusReply>(&*reply)) status_ = std::move(status->json);
-  const Json json = ParsedOrderedJson(status_);
-  if (json.is_discarded()) return false;
-  if (metrics_.empty() && json.contains("metrics")) ShowMetrics(json["metrics"].get<std::string>());
-  if (dashboard_.empty() && json.contains("dashboard")) ShowDashboard(json["dashboard"].get<std::string>());
-  const auto events = json.value("events", uint64_t{0});
-  if (events != last_events_) {
+  auto status = AskStatus(*client_, kStatusDeadline);
+  if (!status.ok()) return false;
+  status_ = std::move(*status);
+  if (metrics_.empty() && !status_->metrics.empty()) ShowMetrics(status_->metrics);
+  if (dashboard_.empty() && !status_->dashboard.empty()) ShowDashboard(status_->dashboard);
+  if (status_->events != last_events_) {
     failed_starts_.clear();
     // The progress is not that of a process which still could not be started.
     std::erase_if(retries_, [this](const auto& retry) {
@@ -497,28 +494,26 @@ bool Runner::PollStatus() {
           later_, [&](const Later& start) { return NameOf(start.role, start.index) == retry.first; });
     });
   }
-  last_events_ = events;
-  EndStuck(json);
+  last_events_ = status_->events;
+  EndStuck();
   return true;
 }
 
 // Starts and drains workers and servers, until the job has what it wants as of the last status.
 void Runner::Obey() {
   if (stopping_ || coordinator_ended_ || !failure_.empty()) return;
-  const Json status = ParsedOrderedJson(status_);
-  if (!status.is_object()) return;
+  if (!status_) return;
   const std::string host = net::HostName();
   std::set<pid_t> members;
-  for (const auto& member : status.value("members", Json::array())) {
-    if (member.value("host", "") != host) continue;
-    const auto child = children_.find(member.value("pid", pid_t{0}));
+  for (const auto& member : status_->members) {
+    if (member.host != host) continue;
+    const auto child = children_.find(static_cast<pid_t>(member.pid));
     if (child == children_.end()) continue;
     members.insert(child->first);
-    const std::string state = member.value("state", "");
-    child->second.has_place = child->second.role == "standby" && state != "standby";
-    if (state == "draining") child->second.leaves = true;
+    child->second.has_place = child->second.role == "standby" && !member.name.standby();
+    if (member.name.state == "draining") child->second.leaves = true;
   }
-  for (const WantedRoles::Order& order : wanted_.OnStatus(status)) Resize(order, members);
+  for (const WantedRoles::Order& order : wanted_.OnStatus(*status_)) Resize(order, members);
 }
 
 void Runner::Resize(const WantedRoles::Order& order, const std::set<pid_t>& members) {
@@ -577,18 +572,18 @@ uint32_t Runner::FreeStandby() const {
 }
 
 // Ends processes that are alive and do nothing, so that they are replaced like those that have died.
-void Runner::EndStuck(const Json& status) {
+void Runner::EndStuck() {
   const std::string host = net::HostName();
-  Json processes = status.value("members", Json::array());
-  for (const auto& evicted : status.value("stuck_evicted", Json::array())) processes.push_back(evicted);
-  for (const auto& member : processes) {
-    if (!member.value("stuck", false) || member.value("host", "") != host) continue;
-    const auto child = children_.find(member.value("pid", pid_t{0}));
-    if (child == children_.end()) continue;
+  const auto end = [&](const auto& process) {
+    if (!process.stuck || process.host != host) return;
+    const auto child = children_.find(static_cast<pid_t>(process.pid));
+    if (child == children_.end()) return;
     display_.Say(NameOf(child->second.role, child->second.index) +
                  " is alive but has done nothing for too long; ending it");
     kill(child->first, SIGKILL);
-  }
+  };
+  std::ranges::for_each(status_->members, end);
+  std::ranges::for_each(status_->stuck_evicted, end);
 }
 
 void Runner::HandleInterrupts() {
@@ -696,7 +691,8 @@ int Runner::Conclude() {
       std::fprintf(stderr, "leat: warning: %s\n", evaluation->warning.c_str());
     job::AddToSummary(*evaluation, &summary);
   }
-  std::fprintf(options_.json ? stderr : stdout, "%s", report::RenderSummary(JsonText(summary)).c_str());
+  const std::string text = report::RenderSummary(report::StatusFromJson(JsonText(summary)).value());
+  std::fprintf(options_.json ? stderr : stdout, "%s", text.c_str());
   if (options_.json) std::printf("%s\n", JsonText(summary).c_str());
   return 0;
 }
@@ -704,10 +700,9 @@ int Runner::Conclude() {
 // As many as are wanted from the start; a resumed job may want others than its file says.
 void Runner::StartMembers() {
   PollStatus();
-  const Json status = ParsedOrderedJson(status_);
-  const Json wanted = status.is_object() ? status.value("wanted", Json::object()) : Json::object();
-  const uint32_t servers = wanted.value("ps", job_.servers);
-  const uint32_t workers = wanted.value("workers", job_.workers);
+  const auto wanted = status_ ? status_->wanted : std::nullopt;
+  const uint32_t servers = wanted ? wanted->ps.value_or(job_.servers) : job_.servers;
+  const uint32_t workers = wanted ? wanted->workers.value_or(job_.workers) : job_.workers;
   for (uint32_t i = 0; i < servers; ++i) StartRole("ps", i);
   for (uint32_t i = 0; i < workers; ++i) StartRole("worker", i);
   StartStandbys();
@@ -754,7 +749,7 @@ int Runner::Run() {
     StartDue();
     if (clock_.Now() >= next_status) {
       if (PollStatus()) Obey();
-      if (!status_.empty()) display_.Show(status_);
+      if (status_) display_.Show(*status_);
       next_status = clock_.Now() + kStatusInterval;
     }
     processes_.Await(next_status - clock_.Now());

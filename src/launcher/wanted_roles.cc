@@ -1,29 +1,24 @@
 #include "launcher/wanted_roles.h"
 
 #include <algorithm>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
 namespace leat::launcher {
 
-std::vector<WantedRoles::Order> WantedRoles::OnStatus(const nlohmann::ordered_json& status) {
-  if (!status.is_object()) return {};
-  const std::string phase = status.value("phase", "");
-  const auto wanted = status.find("wanted");
-  if (phase == "stopping" || phase == "ended" || wanted == status.end() || !wanted->is_object()) return {};
-  const bool may_drain = phase == "running" || phase == "paused";
+std::vector<WantedRoles::Order> WantedRoles::OnStatus(const report::JobStatus& status) {
+  const auto& wanted = status.wanted;
+  if (!wanted || status.phase == "stopping" || status.phase == "ended") return {};
+  const bool may_drain = status.phase == "running" || status.phase == "paused";
   std::vector<Order> orders;
-  for (const auto& [role, key] : {std::pair{"ps", "ps"}, {"worker", "workers"}}) {
-    const auto count = wanted->find(key);
-    if (count == wanted->end() || !count->is_number_unsigned()) continue;
-    const bool chosen = std::string_view(role) == "worker" && wanted->contains("range");
+  const auto order = [&](const char* role, uint32_t number, bool chosen) {
     const auto obeyed = obeyed_.find(role);
-    const auto number = count->get<uint32_t>();
     const bool may_start = chosen || obeyed == obeyed_.end() || obeyed->second != number;
     if (may_drain) obeyed_[role] = number;
     if (may_start || may_drain) orders.push_back({role, number, may_start, may_drain});
-  }
+  };
+  if (wanted->ps) order("ps", *wanted->ps, false);
+  if (wanted->workers) order("worker", *wanted->workers, wanted->range.has_value());
   return orders;
 }
 

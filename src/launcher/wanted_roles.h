@@ -6,10 +6,11 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "report/job_status.h"
 
 namespace leat::launcher {
 
@@ -39,7 +40,7 @@ class WantedRoles {
   // fixed, so that one which has left on a signal stays away; for one that the autoscaler has chosen, again
   // and again. Those beyond a number always leave: a worker that stood by may take a place for which a
   // process was started, and an evicted one may come back.
-  std::vector<Order> OnStatus(const nlohmann::ordered_json& status);
+  std::vector<Order> OnStatus(const report::JobStatus& status);
 
   // What an order means for the processes of its role that stay. `taken`: the indexes of all of them. Those
   // that are no members leave first: they have nothing to hand over.

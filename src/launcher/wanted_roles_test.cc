@@ -6,19 +6,18 @@
 namespace leat::launcher {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Change = WantedRoles::Change;
 using Order = WantedRoles::Order;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Json Status(const char* phase, const char* wanted) {
-  return Json{{"phase", phase}, {"wanted", Json::parse(wanted)}};
+report::JobStatus Status(const std::string& phase, const std::string& wanted) {
+  return report::StatusFromJson("{\"phase\":\"" + phase + "\",\"wanted\":" + wanted + "}").value();
 }
 
 TEST(WantedRoles, AFixedNumberIsStartedOnceAndNeverExceeded) {
   WantedRoles roles;
-  const Json two = Status("running", R"({"workers":2,"ps":1})");
+  const auto two = Status("running", R"({"workers":2,"ps":1})");
   EXPECT_THAT(roles.OnStatus(two), ElementsAre(Order{"ps", 1, true, true}, Order{"worker", 2, true, true}));
   EXPECT_THAT(roles.OnStatus(two), ElementsAre(Order{"ps", 1, false, true}, Order{"worker", 2, false, true}))
       << "one that left on a signal stays away";
@@ -42,7 +41,7 @@ TEST(WantedRoles, NobodyIsDrainedBeforeTheJobRuns) {
 
 TEST(WantedRoles, WhatTheAutoscalerChoosesIsOrderedAgain) {
   WantedRoles roles;
-  const Json chosen = Status("running", R"({"workers":3,"range":"2:8","reason":"","ps":1})");
+  const auto chosen = Status("running", R"({"workers":3,"range":"2:8","reason":"","ps":1})");
   EXPECT_THAT(roles.OnStatus(chosen),
               ElementsAre(Order{"ps", 1, true, true}, Order{"worker", 3, true, true}));
   EXPECT_THAT(roles.OnStatus(chosen),
@@ -84,9 +83,9 @@ TEST(WantedRoles, NothingIsOrderedWhenTheJobEndsOrSaysNothing) {
   WantedRoles roles;
   for (const char* phase : {"stopping", "ended"})
     EXPECT_THAT(roles.OnStatus(Status(phase, R"({"workers":2,"ps":1})")), IsEmpty());
-  for (const char* text : {"{}", "[]", "null", R"({"phase":"running"})", R"({"phase":"running","wanted":3})",
+  for (const char* text : {"{}", R"({"phase":"running"})", R"({"phase":"running","wanted":3})",
                            R"({"phase":"running","wanted":{"workers":"2","ps":-1}})"})
-    EXPECT_THAT(roles.OnStatus(Json::parse(text)), IsEmpty()) << text;
+    EXPECT_THAT(roles.OnStatus(report::StatusFromJson(text).value()), IsEmpty()) << text;
 }
 
 }  // namespace

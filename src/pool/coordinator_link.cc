@@ -1,10 +1,10 @@
 #include "pool/coordinator_link.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 #include <variant>
 
-#include "base/json/text.h"
 #include "base/log.h"
+#include "launcher/admin.h"
 #include "threads/thread.h"
 
 namespace leat::pool {
@@ -17,24 +17,6 @@ constexpr Duration kLinkDeadline = std::chrono::seconds(2);
 constexpr Duration kStopDeadline = std::chrono::minutes(10);
 
 }  // namespace
-
-std::optional<JobWant> WantIn(JobId job, const std::string& status, std::string* waits) {
-  const auto json = ParsedJson(status);
-  if (!json.is_object()) return std::nullopt;
-  JobWant want{.job = job};
-  const auto number = [](const nlohmann::json& in, const char* name) {
-    const auto at = in.find(name);
-    return at != in.end() && at->is_number_unsigned() ? at->get<uint64_t>() : 0;
-  };
-  const auto wanted = json.find("wanted");
-  if (wanted == json.end() || !wanted->is_object()) return std::nullopt;
-  want.servers = static_cast<uint32_t>(std::min<uint64_t>(number(*wanted, "ps"), 100'000));
-  want.workers = static_cast<uint32_t>(std::min<uint64_t>(number(*wanted, "workers"), 100'000));
-  want.events = number(json, "events");
-  const auto waiting = json.find("waiting_for");
-  *waits = waiting != json.end() && waiting->is_string() ? waiting->get<std::string>() : "";
-  return want;
-}
 
 CoordinatorLink::CoordinatorLink(JobId job, const std::string& address, const std::string& token,
                                  std::shared_ptr<net::TlsIdentity> tls)
@@ -77,14 +59,15 @@ void CoordinatorLink::Stop(bool discard) {
 }
 
 void CoordinatorLink::AskStatus() {
-  const auto reply = client_->Call(protocol::StatusRequest{}, kLinkDeadline);
-  const auto* status = reply.ok() ? std::get_if<protocol::StatusReply>(&*reply) : nullptr;
-  std::string waits;
-  const auto want = status != nullptr ? WantIn(job_, status->json, &waits) : std::nullopt;
+  const auto status = launcher::AskStatus(*client_, kLinkDeadline);
   std::lock_guard lock(mutex_);
-  if (want) {
-    want_ = want;
-    waits_ = waits.substr(0, 1000);
+  if (status.ok() && status->wanted) {
+    constexpr uint32_t kMost = 100'000;
+    want_ = JobWant{.job = job_};
+    want_->servers = std::min(status->wanted->ps.value_or(0), kMost);
+    want_->workers = std::min(status->wanted->workers.value_or(0), kMost);
+    want_->events = status->events;
+    waits_ = status->waiting_for.substr(0, 1000);
   } else if (want_) {
     want_->lost = true;
   }

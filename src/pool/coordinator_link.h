@@ -48,7 +48,4 @@ class CoordinatorLink {
   std::thread thread_;
 };
 
-// Reads a coordinator's status. None: it is no status of a job. `waits`: CoordinatorLink::waits.
-std::optional<JobWant> WantIn(JobId job, const std::string& status, std::string* waits);
-
 }  // namespace leat::pool

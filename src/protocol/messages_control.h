@@ -240,6 +240,13 @@ struct BatchScores {
 LEAT_FIELDS(BatchScores, (events), (loss_sum), (correct), (absolute_error));
 
 // Cumulative since the process started. For totals, use the last report of each node.
+// How long a worker has waited for a server: from each push to its reply.
+struct ServerWait {
+  uint32_t ps = 0;  // the server's index
+  double seconds = 0;
+};
+LEAT_FIELDS(ServerWait, (ps), (seconds, NotNegative, As("wait_s")));
+
 struct WorkerProgress {
   uint64_t steps = 0;
   uint64_t events = 0;        // scored and trained
@@ -282,14 +289,19 @@ struct WorkerProgress {
   // metrics::Share, encoded: what the worker has trained on since it joined. Empty: as in the report before.
   // Opaque to the protocol, as `scores`.
   Bytes share;
+  std::vector<ServerWait> server_waits;  // by server
 };
-LEAT_FIELDS(WorkerProgress, (steps), (events), (loss_sum), (correct), (absolute_error), (rejected_batches),
-            (dead_letters), (cpu_seconds, NotNegative), (compute_seconds, NotNegative),
-            (wait_seconds, NotNegative), (longest_step_seconds, NotNegative), (input_records), (input_bytes),
-            (decode_seconds, NotNegative), (input_wait_seconds, NotNegative), (splits_ready),
-            (scores, Limits::kScores), (true_scores, Limits::kScores), (feed_bytes), (feed_retries),
-            (push_retries), (last_dead_letter, Limits::kText), (unjoined), (lost_to_retention), (first_batch),
-            (batches, Limits::kBatches), (share, Limits::kShare));
+LEAT_FIELDS(WorkerProgress, (steps), (events, Unshown), (loss_sum, Unshown), (correct, Unshown),
+            (absolute_error, Unshown), (rejected_batches, Unshown), (dead_letters, Sparse),
+            (cpu_seconds, NotNegative, Unshown), (compute_seconds, NotNegative, As("compute_s")),
+            (wait_seconds, NotNegative, As("wait_s")), (longest_step_seconds, NotNegative, Unshown),
+            (input_records, Unshown), (input_bytes), (decode_seconds, NotNegative, As("decode_s")),
+            (input_wait_seconds, NotNegative, As("input_wait_s")), (splits_ready),
+            (scores, Limits::kScores, Unshown), (true_scores, Limits::kScores, Unshown), (feed_bytes, Sparse),
+            (feed_retries, Sparse), (push_retries, Sparse), (last_dead_letter, Limits::kText, Sparse),
+            (unjoined, Unshown), (lost_to_retention, Unshown), (first_batch, Unshown),
+            (batches, Limits::kBatches, Unshown), (share, Limits::kShare, Unshown),
+            (server_waits, Limits::kMembers, Sparse));
 
 struct SliceIncarnation {
   SliceId slice;

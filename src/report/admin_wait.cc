@@ -1,45 +1,26 @@
 #include "report/admin_wait.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
-
-#include "base/json/text.h"
 
 namespace leat::report {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr uint64_t kMebi = 1 << 20;
 constexpr double kLongestLimit_s = 1e6;
 
-std::string Text(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-uint64_t Count(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-}
-
 }  // namespace
 
-std::optional<std::string> AdminWait::OnStatus(Time now, const std::string& status_json) {
+std::optional<std::string> AdminWait::OnStatus(Time now, const JobStatus& status) {
   heard_ = now;
-  const Json json = ParsedJson(status_json);
-  if (!json.is_object()) return std::nullopt;
   std::optional<uint64_t> checkpoint;
   uint64_t bytes = 0;
-  std::string waiting_for = Text(json, "waiting_for");
-  if (const auto saving = json.find("saving"); saving != json.end() && saving->is_object()) {
-    checkpoint = Count(*saving, "checkpoint");
-    bytes = Count(*saving, "bytes");
-    const auto limit = saving->find("limit_s");
-    if (limit != saving->end() && limit->is_number())
-      limit_ = FromSeconds(std::clamp(limit->get<double>(), 0.0, kLongestLimit_s));
-    if (waiting_for.empty()) waiting_for = Text(*saving, "waiting_for");
+  std::string waiting_for = status.waiting_for;
+  if (const auto& saving = status.saving) {
+    checkpoint = saving->checkpoint;
+    bytes = saving->bytes;
+    limit_ = FromSeconds(std::clamp(saving->limit_s, 0.0, kLongestLimit_s));
+    if (waiting_for.empty()) waiting_for = saving->waiting_for;
   }
   const bool news = checkpoint != checkpoint_ || waiting_for != waiting_for_;
   if (news || bytes != bytes_) moved_ = now;

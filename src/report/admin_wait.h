@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "report/job_status.h"
 
 namespace leat::report {
 
@@ -24,7 +25,7 @@ class AdminWait {
   explicit AdminWait(Time now, Duration silence = kSilence) : longest_(silence), heard_(now), moved_(now) {}
 
   // The coordinator's status. Returns a line for the user if there is news.
-  std::optional<std::string> OnStatus(Time now, const std::string& status_json);
+  std::optional<std::string> OnStatus(Time now, const JobStatus& status);
   // The coordinator has not answered.
   void OnSilence(Status why) { silence_ = std::move(why); }
   // Ok: go on waiting. Otherwise why not, and what the job is waiting for.

@@ -10,9 +10,10 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
-std::string Saving(uint64_t mebibytes, const std::string& what = "the shards of ps 0") {
-  return R"({"saving":{"checkpoint":7,"limit_s":100.0,"bytes":)" + std::to_string(mebibytes << 20) +
-         R"(,"waiting_for":")" + what + R"("}})";
+JobStatus Saving(uint64_t mebibytes, const std::string& what = "the shards of ps 0") {
+  JobStatus status;
+  status.saving = {.checkpoint = 7, .bytes = mebibytes << 20, .waiting_for = what, .limit_s = 100};
+  return status;
 }
 
 TEST(AdminWait, WaitsAsLongAsTheCheckpointGrows) {
@@ -55,8 +56,9 @@ TEST(AdminWait, AnotherStageIsProgress) {
 TEST(AdminWait, SaysWhatAJobWaitsForThatDoesNotEnd) {
   Time now{};
   AdminWait wait(now);
-  for (; now <= AdminWait::kPatience; now += seconds(1))
-    EXPECT_FALSE(wait.OnStatus(now, R"({"waiting_for":"space for the journal"})"));
+  JobStatus status;
+  status.waiting_for = "space for the journal";
+  for (; now <= AdminWait::kPatience; now += seconds(1)) EXPECT_FALSE(wait.OnStatus(now, status));
   EXPECT_THAT(wait.Check(now).message(), HasSubstr("waiting for space for the journal"));
 }
 
@@ -76,10 +78,12 @@ TEST(AdminWait, ACoordinatorThatIsSilentEndsTheWait) {
 }
 
 TEST(AdminWait, ALimitThatNobodyCouldWaitForIsCutOff) {
-  for (const char* limit : {"1e300", "-1e300"}) {
+  for (const double limit : {1e300, -1e300}) {
     AdminWait wait(Time{});
     const auto check = [&](Time now) {
-      wait.OnStatus(now, R"({"saving":{"checkpoint":7,"limit_s":)" + std::string(limit) + "}}");
+      JobStatus status;
+      status.saving = {.checkpoint = 7, .limit_s = limit};
+      wait.OnStatus(now, status);
       return wait.Check(now).code();
     };
     EXPECT_EQ(check(seconds(0)), Code::kOk) << limit;
@@ -90,9 +94,11 @@ TEST(AdminWait, ALimitThatNobodyCouldWaitForIsCutOff) {
 
 TEST(AdminWait, AStatusThatIsNoneIsIgnored) {
   AdminWait wait(Time{});
-  for (const char* text : {"", "[]", "{", R"({"saving":3})", R"({"saving":null,"waiting_for":4})"})
-    EXPECT_FALSE(wait.OnStatus(Time{}, text)) << text;
-  wait.OnStatus(Time{}, R"({"saving":{"checkpoint":-1,"bytes":"x","limit_s":[]}})");
+  for (const char* text : {"", "[]", "{"}) EXPECT_FALSE(StatusFromJson(text).ok()) << text;
+  for (const char* text : {R"({"saving":3})", R"({"saving":null,"waiting_for":4})"})
+    EXPECT_FALSE(wait.OnStatus(Time{}, StatusFromJson(text).value())) << text;
+  const auto status = StatusFromJson(R"({"saving":{"checkpoint":-1,"bytes":"x","limit_s":[]}})");
+  wait.OnStatus(Time{}, *status);
   EXPECT_TRUE(wait.Check(Time{}).ok());
 }
 

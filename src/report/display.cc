@@ -6,39 +6,27 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "base/json/text.h"
 #include "report/grouped.h"
 #include "topology/host_place.h"
 
 namespace leat::report {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr double kLineInterval_s = 2;
 // Maximum number of samples of the curve; at the maximum, every second one is dropped.
 constexpr size_t kHistory = 2048;
 
 std::string GroupedText(double x) {
-  return (x < 0 ? "-" : "") + report::Grouped(static_cast<uint64_t>(std::llround(std::abs(x))));
+  return (x < 0 ? "-" : "") + Grouped(static_cast<uint64_t>(std::llround(std::abs(x))));
 }
 
-std::string Fixed(const Json& x, int decimals) {
-  if (!x.is_number()) return "–";
+std::string Fixed(double x, int decimals) {
+  if (std::isnan(x)) return "–";
   char text[64];
-  std::snprintf(text, sizeof text, "%.*f", decimals, x.get<double>());
+  std::snprintf(text, sizeof text, "%.*f", decimals, x);
   return text;
-}
-
-std::string Field(const Json& status, const char* key, int decimals) {
-  return status.contains(key) ? Fixed(status[key], decimals) : "–";
-}
-
-double Value(const Json& status, const char* key) {
-  return status.contains(key) && status[key].is_number() ? status[key].get<double>() : std::nan("");
 }
 
 std::string Clock(double seconds) {
@@ -97,146 +85,106 @@ std::string Curve(const std::vector<double>& history, size_t columns) {
 }
 
 // The figure of the curve: AUC as a share of the possible AUC, or else AUC, accuracy or loss.
-std::pair<const char*, double> Main(const Json& status) {
-  const double auc = Value(status, "auc"), possible = Value(status, "auc_possible");
+std::pair<const char*, double> Main(const JobStatus& s) {
+  const double auc = s.quality.auc, possible = s.auc_possible.value_or(kUnknown);
   if (!std::isnan(auc) && possible > 0) return {"auc / possible", auc / possible};
-  for (const char* key : {"auc", "accuracy", "loss"}) {
-    const double x = Value(status, key);
-    if (!std::isnan(x)) return {key, x};
-  }
-  return {"", std::nan("")};
+  if (!std::isnan(auc)) return {"auc", auc};
+  if (const double accuracy = s.quality.accuracy.value_or(kUnknown); !std::isnan(accuracy))
+    return {"accuracy", accuracy};
+  return {"loss", s.quality.loss};
 }
 
-std::string Quality(const Json& s) {
-  std::string text = "loss " + Field(s, "loss", 4);
-  if (!std::isnan(Value(s, "auc"))) {
-    text += "   auc " + Field(s, "auc", 4);
-    if (s.contains("auc_possible")) text += " of " + Field(s, "auc_possible", 4) + " possible";
-  }
-  if (s.contains("accuracy")) text += "   accuracy " + Field(s, "accuracy", 4);
-  if (s.contains("mae")) text += "   mae " + Field(s, "mae", 4);
+// "0.9312 of 0.9391 possible"
+std::string Auc(const Quality& q, const std::optional<double>& possible) {
+  return Fixed(q.auc, 4) + (possible ? " of " + Fixed(*possible, 4) + " possible" : "");
+}
+
+std::string QualityText(const Quality& q, const std::optional<double>& possible = {}) {
+  std::string text = "loss " + Fixed(q.loss, 4);
+  if (!std::isnan(q.auc)) text += "   auc " + Auc(q, possible);
+  if (q.accuracy) text += "   accuracy " + Fixed(*q.accuracy, 4);
+  if (q.mae) text += "   mae " + Fixed(*q.mae, 4);
   return text;
 }
 
 // "3 alarms of adwin on error, the last at event 12,345 (mean before it 0.1234); learning rate × 3.00 now";
 // "" without a detector.
-std::string Drift(const Json& s) {
-  const Json drift = s.value("drift", Json());
-  if (!drift.is_object()) return "";
-  const double alarms = Value(drift, "alarms");
-  const std::string text = GroupedText(alarms) + (alarms == 1 ? " alarm of " : " alarms of ") +
-                           drift.value("detector", "") + " on " + drift.value("on", "");
-  const Json last = drift.value("last", Json());
-  if (!last.is_object()) return text;
-  return text + ", the last at event " + GroupedText(Value(last, "event")) + " (mean before it " +
-         Field(last, "mean", 4) + ")" +
-         (Value(drift, "rate") > 1 ? "; learning rate × " + Field(drift, "rate", 2) + " now" : "");
-}
-
-// "1.26 (99%: 4)"
-std::string Staleness(const Json& s) {
-  return Field(s, "staleness_mean", 2) +
-         (s.contains("staleness_p99") ? " (99%: " + Field(s, "staleness_p99", 0) + ")" : "");
+std::string Drift(const JobStatus& s) {
+  if (!s.drift) return "";
+  const DriftStatus& drift = *s.drift;
+  const std::string text = Grouped(drift.alarms) + (drift.alarms == 1 ? " alarm of " : " alarms of ") +
+                           drift.detector + " on " + drift.on;
+  if (!drift.last) return text;
+  return text + ", the last at event " + Grouped(drift.last->event) + " (mean before it " +
+         Fixed(drift.last->mean, 4) + ")" +
+         (drift.rate > 1.0 ? "; learning rate × " + Fixed(*drift.rate, 2) + " now" : "");
 }
 
 // Counts that are 0 in most jobs are shown only if they are not.
-std::string Unusual(const Json& s, const char* key, const char* words) {
-  const double count = Value(s, key);
-  return count > 0 ? "   " + std::string(words) + " " + GroupedText(count) : "";
-}
-std::string Unusual(const Json& s, const char* key) {
-  return Unusual(s, key, key);
+std::string Unusual(uint64_t count, const char* words) {
+  return count > 0 ? "   " + std::string(words) + " " + Grouped(count) : "";
 }
 
 // "12,000 published, 3,000 behind, 40 scored again"; "" if the job publishes none.
-std::string Predictions(const Json& s) {
-  const Json predictions = s.value("predictions", Json::object());
-  if (predictions.empty()) return "";
-  const auto count = [&](const char* key) { return predictions.value(key, 0.0); };
-  std::string text = GroupedText(count("published")) + " published";
-  if (count("behind") > 0) text += ", " + GroupedText(count("behind")) + " behind";
-  if (count("rescored") > 0) text += ", " + GroupedText(count("rescored")) + " scored again";
+std::string Predictions(const JobStatus& s) {
+  if (!s.predictions) return "";
+  std::string text = Grouped(s.predictions->published) + " published";
+  if (s.predictions->behind > 0) text += ", " + Grouped(s.predictions->behind) + " behind";
+  if (s.predictions->rescored > 0) text += ", " + Grouped(s.predictions->rescored) + " scored again";
   return text;
 }
 
-bool StandsBy(const Json& member) {
-  return member.value("state", "") == "standby";
-}
-
-// Whether other numbers of members are wanted than a job that trains has.
-bool Lacks(const Json& s, const Json& wanted) {
-  const std::string phase = s.value("phase", "");
-  if (phase != "running" && phase != "paused") return false;
-  double workers = 0, servers = 0;
-  for (const auto& m : s.value("members", Json::array())) {
-    if (!m.is_object()) continue;
-    workers += m.value("role", "") == "worker" && !StandsBy(m) ? 1 : 0;
-    servers += m.value("role", "") == "ps" ? 1 : 0;
-  }
-  return wanted.value("workers", workers) != workers || wanted.value("ps", servers) != servers;
-}
-
-// "4 workers, 2 ps" if the autoscaler chooses or the hook has failed, and with `lacking` if the job has other
-// numbers; "" in other jobs.
-std::string Wanted(const Json& s, bool lacking) {
-  const Json wanted = s.value("wanted", Json());
-  if (!wanted.is_object()) return "";
-  const std::string failure = wanted.value("hook_failure", "");
-  if (!wanted.contains("range") && failure.empty() && !(lacking && Lacks(s, wanted))) return "";
-  std::string text = wanted.contains("workers") ? Field(wanted, "workers", 0) + " workers, " : "";
-  text += Field(wanted, "ps", 0) + " ps";
-  return text + (failure.empty() ? "" : "; the hook failed: " + failure);
+// "4 workers, 2 ps" if the autoscaler chooses or the hook has failed, and with `lacking` if a job that trains
+// has other numbers; "" in other jobs.
+std::string Wanted(const JobStatus& s, bool lacking) {
+  if (!s.wanted) return "";
+  const WantedStatus& wanted = *s.wanted;
+  const size_t workers = s.Count("worker"), servers = s.Count("ps");
+  const bool lacks = (s.phase == "running" || s.phase == "paused") &&
+                     (wanted.workers.value_or(workers) != workers || wanted.ps.value_or(servers) != servers);
+  if (!wanted.range && wanted.hook_failure.empty() && !(lacking && lacks)) return "";
+  return (wanted.workers ? std::to_string(*wanted.workers) + " workers, " : "") +
+         std::to_string(wanted.ps.value_or(0)) + " ps" +
+         (wanted.hook_failure.empty() ? "" : "; the hook failed: " + wanted.hook_failure);
 }
 
 // What the job waits for, or why the last checkpoint failed; "" in most jobs.
-std::string Trouble(const Json& s) {
-  if (s.contains("waiting_for")) return "waiting for " + s.value("waiting_for", "");
-  if (s.contains("checkpoint_failure")) return "last checkpoint failed: " + s.value("checkpoint_failure", "");
-  return "";
-}
-
-// "ps 0", "standby 0"
-std::string NameOf(const Json& member) {
-  return (StandsBy(member) ? "standby" : member.value("role", "")) + " " +
-         std::to_string(member.value("index", 0));
+std::string Trouble(const JobStatus& s) {
+  if (!s.waiting_for.empty()) return "waiting for " + s.waiting_for;
+  return s.checkpoint_failure.empty() ? "" : "last checkpoint failed: " + s.checkpoint_failure;
 }
 
 // "  north/a (cores)"; empty: it is not known.
-std::string PlaceOf(const Json& member) {
-  const topology::HostPlace place{member.value("site", ""), member.value("zone", ""),
-                                  member.value("class", "")};
+std::string PlaceOf(const MemberStatus& member) {
+  const topology::HostPlace place{member.site, member.zone, member.host_class};
   return place == topology::HostPlace() ? "" : "  " + topology::PlaceText(place);
 }
 
-bool Slow(const Json& member) {
-  return member.contains("slow") && member["slow"].is_boolean() && member["slow"].get<bool>();
+bool Slow(const MemberStatus& member) {
+  return member.worker && member.worker->slow;
 }
 
 // "label skew 0.42, feature skew 0.93 (amount)" of a worker with a warning about them; "" of others.
-std::string Skew(const Json& member) {
-  if (!member.contains("skewed") || member["skewed"] != true) return "";
-  std::string text = "label skew " + Field(member, "label_skew", 2);
-  const Json feature = member.value("skewed_feature", Json());
-  if (feature.is_string())
-    text += ", feature skew " + Field(member, "feature_skew", 2) + " (" + feature.get<std::string>() + ")";
+std::string Skew(const MemberStatus& member) {
+  if (!member.worker || !member.worker->skewed.value_or(false)) return "";
+  const WorkerFigures& worker = *member.worker;
+  std::string text = "label skew " + Fixed(worker.label_skew.value_or(kUnknown), 2);
+  if (!worker.skewed_feature.empty())
+    text += ", feature skew " + Fixed(worker.feature_skew.value_or(kUnknown), 2) + " (" +
+            worker.skewed_feature + ")";
   return text;
 }
 
 // What keeps members from their work, and shares that are skewed: "ps 0 is stuck", "worker 1 cannot reach
 // ps 1, ps 2".
-std::vector<std::string> MemberTroubles(const Json& s) {
+std::vector<std::string> MemberTroubles(const JobStatus& s) {
   std::vector<std::string> troubles;
-  for (const auto& m : s.value("stuck_evicted", Json::array())) {
-    troubles.push_back(m.value("role", "") + " " + std::to_string(m.value("index", 0)) +
-                       " was evicted and is stuck");
-  }
-  for (const auto& m : s.value("members", Json::array())) {
-    const std::string name = NameOf(m);
-    if (m.value("stuck", false)) troubles.push_back(name + " is stuck");
+  for (const auto& m : s.stuck_evicted) troubles.push_back(m.name.Text() + " was evicted and is stuck");
+  for (const auto& m : s.members) {
+    const std::string name = m.name.Text();
+    if (m.stuck) troubles.push_back(name + " is stuck");
     std::string peers;
-    for (const auto& peer : m.value("unreachable", Json::array())) {
-      if (peer.is_string()) peers += (peers.empty() ? "" : ", ") + peer.get<std::string>();
-    }
+    for (const std::string& peer : m.unreachable) peers += (peers.empty() ? "" : ", ") + peer;
     if (!peers.empty()) troubles.push_back(name + " cannot reach " + peers);
     if (const std::string skew = Skew(m); !skew.empty()) troubles.push_back(name + ": " + skew);
   }
@@ -245,10 +193,8 @@ std::vector<std::string> MemberTroubles(const Json& s) {
 
 }  // namespace
 
-std::vector<std::string> RenderTable(const std::string& status_json, const std::vector<double>& history,
-                                     size_t columns, bool colour) {
-  const Json s = ParsedJson(status_json);
-  if (!s.is_object()) return {};
+std::vector<std::string> RenderTable(const JobStatus& s, const std::vector<double>& history, size_t columns,
+                                     bool colour) {
   const auto bold = [&](const std::string& text) { return colour ? "\x1b[1m" + text + "\x1b[0m" : text; };
   const auto dim = [&](const std::string& text) { return colour ? "\x1b[2m" + text + "\x1b[0m" : text; };
   const size_t width = std::min<size_t>(columns > 2 ? columns - 1 : 1, 90);
@@ -256,148 +202,121 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
   for (size_t i = 0; i < width; ++i) rule += "─";
 
   std::vector<std::string> lines;
-  lines.push_back(
-      bold(Cut("leat · " + s.value("job", "") + " · " + s.value("phase", "") + " · " +
-                   Clock(Value(s, "wall_s")) + " · generation " + std::to_string(s.value("generation", 0)),
-               width)));
+  const auto add = [&](const std::string& text) { lines.push_back(Cut(text, width)); };
+  const auto add_known = [&](const std::string& title, const std::string& text) {
+    if (!text.empty()) add(title + text);
+  };
+  const auto add_trouble = [&](const std::string& text) { lines.push_back(bold(Cut(text, width))); };
+  add_trouble("leat · " + s.job + " · " + s.phase + " · " + Clock(s.wall_s) + " · generation " +
+              std::to_string(s.generation));
   lines.push_back(dim(rule));
-  lines.push_back(Cut("events " + Pad(GroupedText(s.value("events", 0.0)), 13) + "  " +
-                          Pad(GroupedText(s.value("events_per_s_now", 0.0)) + "/s", 12) + "  lag " +
-                          Pad(GroupedText(s.value("lag", 0.0)), 11) + "  published " +
-                          GroupedText(s.value("published", 0.0)),
-                      width));
-  lines.push_back(Cut(Quality(s), width));
-  lines.push_back(Cut(s.value("strategy", "async") + ": staleness " + Staleness(s) + "   steps " +
-                          GroupedText(s.value("steps", 0.0)) + Unusual(s, "late") + Unusual(s, "skipped") +
-                          "   leased again " + GroupedText(s.value("regranted_leases", 0.0)) +
-                          "   dead letters " + GroupedText(s.value("dead_letters", 0.0)) +
-                          Unusual(s, "lost_to_retention", "lost to retention"),
-                      width));
-  if (const std::string predictions = Predictions(s); !predictions.empty())
-    lines.push_back(Cut("predictions " + predictions, width));
-  if (const std::string drift = Drift(s); !drift.empty()) lines.push_back(Cut("drift: " + drift, width));
-  if (const std::string wanted = Wanted(s, true); !wanted.empty())
-    lines.push_back(Cut("wanted: " + wanted, width));
-  if (const Json wanted = s.value("wanted", Json()); wanted.is_object() && wanted.contains("reason"))
-    lines.push_back(Cut("autoscaler: " + wanted.value("reason", ""), width));
-  for (const auto& warning : s.value("warnings", Json::array())) {
-    if (warning.is_string()) lines.push_back(bold(Cut("warning: " + warning.get<std::string>(), width)));
-  }
-  if (const std::string trouble = Trouble(s); !trouble.empty()) lines.push_back(bold(Cut(trouble, width)));
-  for (const std::string& trouble : MemberTroubles(s)) lines.push_back(bold(Cut(trouble, width)));
+  add("events " + Pad(Grouped(s.events), 13) + "  " + Pad(GroupedText(s.events_per_s_now) + "/s", 12) +
+      "  lag " + Pad(Grouped(s.lag), 11) + "  published " + Grouped(s.published));
+  add(QualityText(s.quality, s.auc_possible));
+  add(s.strategy + ": staleness " + Fixed(s.staleness_mean, 2) +
+      (std::isnan(s.staleness_mean) ? "" : " (99%: " + std::to_string(s.staleness_p99) + ")") + "   steps " +
+      Grouped(s.steps) + Unusual(s.late, "late") + Unusual(s.skipped, "skipped") + "   leased again " +
+      Grouped(s.regranted_leases) + "   dead letters " + Grouped(s.dead_letters) +
+      Unusual(s.lost_to_retention, "lost to retention"));
+  add_known("predictions ", Predictions(s));
+  add_known("drift: ", Drift(s));
+  add_known("wanted: ", Wanted(s, true));
+  if (s.wanted && s.wanted->reason) add("autoscaler: " + *s.wanted->reason);
+  for (const std::string& warning : s.warnings) add_trouble("warning: " + warning);
+  if (const std::string trouble = Trouble(s); !trouble.empty()) add_trouble(trouble);
+  for (const std::string& trouble : MemberTroubles(s)) add_trouble(trouble);
   if (const auto [name, now] = Main(s); !std::isnan(now) && history.size() >= 2) {
     const std::string label = std::string(name) + " ";
-    lines.push_back(Cut(label + Curve(history, width - std::min(width, label.size())), width));
+    add(label + Curve(history, width - std::min(width, label.size())));
   }
   lines.push_back(dim(rule));
   lines.push_back(dim(Cut(Pad("member", 16) + Pad("pid", 9, true) + Pad("done", 15, true) +
                               Pad("cpu s", 9, true) + Pad("held MB", 10, true) + Pad("MB/s", 9, true),
                           width)));
-  for (const auto& m : s.value("members", Json::array())) {
-    const std::string held =
-        m.contains("bytes_held") ? Fixed(Json(m["bytes_held"].get<double>() / 1e6), 2) : "";
-    const double bytes_per_s = Value(m, "bytes_per_s");
-    const std::string traffic = std::isnan(bytes_per_s) ? "" : Fixed(Json(bytes_per_s / 1e6), 1);
-    lines.push_back(Cut(Pad(NameOf(m), 16) + Pad(std::to_string(m.value("pid", int64_t{0})), 9, true) +
-                            Pad(GroupedText(m.value("done", 0.0)), 15, true) +
-                            Pad(Field(m, "cpu_s", 1), 9, true) + Pad(held, 10, true) + Pad(traffic, 9, true) +
-                            PlaceOf(m) + (Slow(m) ? "  slow" : "") +
-                            (m.value("state", "") == "draining" ? "  leaving" : ""),
-                        width));
+  for (const auto& m : s.members) {
+    const auto megabytes = [&m](auto ServerFigures::*bytes, int decimals) {
+      return m.server ? Fixed(static_cast<double>((*m.server).*bytes) / 1e6, decimals) : "";
+    };
+    add(Pad(m.name.Text(), 16) + Pad(std::to_string(m.pid), 9, true) +
+        Pad(Grouped(m.done.value_or(0)), 15, true) + Pad(Fixed(m.cpu_s.value_or(kUnknown), 1), 9, true) +
+        Pad(megabytes(&ServerFigures::bytes_held, 2), 10, true) +
+        Pad(megabytes(&ServerFigures::bytes_per_s, 1), 9, true) + PlaceOf(m) + (Slow(m) ? "  slow" : "") +
+        (m.name.state == "draining" ? "  leaving" : ""));
   }
   lines.push_back(dim(rule));
-  const std::string checkpoint = s.contains("checkpoint") && s["checkpoint"].is_string()
-                                     ? s["checkpoint"].get<std::string>()
-                                     : "none yet";
-  lines.push_back(dim(Cut("checkpoint " + checkpoint, width)));
+  lines.push_back(dim(Cut("checkpoint " + s.checkpoint.value_or("none yet"), width)));
   return lines;
 }
 
-std::string RenderLine(const std::string& status_json) {
-  const Json s = ParsedJson(status_json);
-  if (!s.is_object()) return "";
-  size_t servers = 0, workers = 0, standby = 0;
+std::string RenderLine(const JobStatus& s) {
+  const auto known = [](const std::string& title, const std::string& text) {
+    return text.empty() ? "" : "   " + title + text;
+  };
   std::string trouble;
   for (const std::string& one : MemberTroubles(s)) trouble += "   " + one;
-  for (const auto& m : s.value("members", Json::array())) {
-    const std::string role = m.value("role", "");
-    servers += role == "ps" ? 1 : 0;
-    workers += role == "worker" && !StandsBy(m) ? 1 : 0;
-    standby += StandsBy(m) ? 1 : 0;
-  }
-  return Clock(Value(s, "wall_s")) + "  " + s.value("phase", "") + "  events " +
-         GroupedText(s.value("events", 0.0)) + " (" + GroupedText(s.value("events_per_s_now", 0.0)) +
-         "/s)  " + Quality(s) + "   staleness " + Field(s, "staleness_mean", 2) + "   lag " +
-         GroupedText(s.value("lag", 0.0)) + "   " + std::to_string(workers) + " workers, " +
-         (standby > 0 ? std::to_string(standby) + " standby, " : "") + std::to_string(servers) + " ps" +
-         (Wanted(s, false).empty() ? "" : "   wanted: " + Wanted(s, false)) +
-         (Drift(s).empty() ? "" : "   drift: " + Drift(s)) + (Trouble(s).empty() ? "" : "   " + Trouble(s)) +
-         trouble;
+  const auto standby =
+      std::ranges::count_if(s.members, [](const MemberStatus& m) { return m.name.standby(); });
+  return Clock(s.wall_s) + "  " + s.phase + "  events " + Grouped(s.events) + " (" +
+         GroupedText(s.events_per_s_now) + "/s)  " + QualityText(s.quality, s.auc_possible) +
+         "   staleness " + Fixed(s.staleness_mean, 2) + "   lag " + Grouped(s.lag) + "   " +
+         std::to_string(s.Count("worker")) + " workers, " +
+         (standby > 0 ? std::to_string(standby) + " standby, " : "") + std::to_string(s.Count("ps")) + " ps" +
+         known("wanted: ", Wanted(s, false)) + known("drift: ", Drift(s)) + known("", Trouble(s)) + trouble;
 }
 
-std::string RenderSummary(const std::string& summary_json) {
-  const Json s = ParsedJson(summary_json);
-  if (!s.is_object()) return "";
+std::string RenderSummary(const JobStatus& s) {
   std::string text;
   const auto row = [&](const std::string& name, const std::string& value) {
     text += "  " + Pad(name, 22) + value + "\n";
   };
-  text += "job '" + s.value("job", "") + "' " + s.value("phase", "") + "\n";
-  row("events", GroupedText(s.value("events", 0.0)) + " in every slice, each once");
-  row("speed", GroupedText(s.value("events_per_s", 0.0)) + " events/s, " +
-                   GroupedText(s.value("steps", 0.0)) + " steps");
-  row("loss", Field(s, "loss", 4) + " over the last " + GroupedText(s.value("window", 0.0)) +
+  const auto known = [&](const std::string& name, const std::string& value) {
+    if (!value.empty()) row(name, value);
+  };
+  const auto unusual = [&](const std::string& name, uint64_t count, const char* what = "") {
+    if (count > 0) row(name, Grouped(count) + what);
+  };
+  text += "job '" + s.job + "' " + s.phase + "\n";
+  row("events", Grouped(s.events) + " in every slice, each once");
+  row("speed", GroupedText(s.events_per_s) + " events/s, " + Grouped(s.steps) + " steps");
+  row("loss", Fixed(s.quality.loss, 4) + " over the last " + Grouped(s.window) +
                   " events, scored before training on them");
-  if (!std::isnan(Value(s, "auc"))) {
-    row("AUC", Field(s, "auc", 4) +
-                   (s.contains("auc_possible") ? " of " + Field(s, "auc_possible", 4) + " possible" : ""));
-  }
-  if (s.contains("accuracy")) row("accuracy", Field(s, "accuracy", 4));
-  if (const std::string predictions = Predictions(s); !predictions.empty()) row("predictions", predictions);
-  if (s.contains("mae")) row("mean absolute error", Field(s, "mae", 4));
+  if (!std::isnan(s.quality.auc)) row("AUC", Auc(s.quality, s.auc_possible));
+  if (s.quality.accuracy) row("accuracy", Fixed(*s.quality.accuracy, 4));
+  known("predictions", Predictions(s));
+  if (s.quality.mae) row("mean absolute error", Fixed(*s.quality.mae, 4));
   // For those who look at the course of a run.
-  const bool prequential = s.contains("fading") || s.contains("drift");
-  if (const Json all = s.value("since_start", Json()); prequential && all.is_object()) {
-    row("since the start", Quality(all) + " over " + GroupedText(Value(all, "events")) + " events");
+  if (s.since_start && (s.fading || s.drift))
+    row("since the start",
+        QualityText(s.since_start->quality) + " over " + Grouped(s.since_start->events) + " events");
+  if (s.fading) row("with fading " + Fixed(s.fading->factor, 4), QualityText(s.fading->quality));
+  known("drift", Drift(s));
+  if (s.test) {
+    if (s.test->test_accuracy) row("test accuracy", Fixed(*s.test->test_accuracy, 4));
+    row("test loss", Fixed(s.test->test_loss, 4) + " over " + Grouped(s.test->test_rows) + " rows" +
+                         (s.test->test_dead_letters
+                              ? ", " + Grouped(*s.test->test_dead_letters) + " did not fit the schema"
+                              : ""));
   }
-  if (const Json fading = s.value("fading", Json()); fading.is_object())
-    row("with fading " + Field(fading, "factor", 4), Quality(fading));
-  if (const std::string drift = Drift(s); !drift.empty()) row("drift", drift);
-  if (s.contains("test_accuracy")) row("test accuracy", Field(s, "test_accuracy", 4));
-  if (s.contains("test_loss")) {
-    row("test loss",
-        Field(s, "test_loss", 4) + " over " + GroupedText(s.value("test_rows", 0.0)) + " rows" +
-            (s.contains("test_dead_letters")
-                 ? ", " + GroupedText(s["test_dead_letters"].get<double>()) + " did not fit the schema"
-                 : ""));
-  }
-  row("strategy",
-      s.value("strategy", "async") + (Value(s, "step") > 0 ? ", step " + GroupedText(Value(s, "step")) : ""));
-  row("staleness", Field(s, "staleness_mean", 2) + " updates on average" +
-                       (s.contains("staleness_p99") ? ", 99% at most " + Field(s, "staleness_p99", 0) : ""));
-  if (Value(s, "late") > 0) row("late", GroupedText(Value(s, "late")) + " runs, trained in another step");
-  if (Value(s, "skipped") > 0)
-    row("skipped", GroupedText(Value(s, "skipped")) + " updates that were not finite");
+  row("strategy", s.strategy + (s.step > 0 ? ", step " + Grouped(s.step) : ""));
+  row("staleness",
+      Fixed(s.staleness_mean, 2) + " updates on average" +
+          (std::isnan(s.staleness_mean) ? "" : ", 99% at most " + std::to_string(s.staleness_p99)));
+  unusual("late", s.late, " runs, trained in another step");
+  unusual("skipped", s.skipped, " updates that were not finite");
   std::string slow, skewed;
-  for (const auto& m : s.value("members", Json::array())) {
-    if (!m.is_object()) continue;
-    const auto name = [&m] { return m.value("role", "") + " " + std::to_string(m.value("index", 0)); };
-    if (Slow(m)) slow += (slow.empty() ? "" : ", ") + name() + " (" + Field(m, "step_ms", 1) + " ms a step)";
+  for (const auto& m : s.members) {
+    if (Slow(m))
+      slow += (slow.empty() ? "" : ", ") + m.name.Text() + " (" + Fixed(m.worker->step_ms, 1) + " ms a step)";
     if (const std::string skew = Skew(m); !skew.empty())
-      skewed += (skewed.empty() ? "" : "; ") + name() + ": " + skew;
+      skewed += (skewed.empty() ? "" : "; ") + m.name.Text() + ": " + skew;
   }
-  if (!slow.empty()) row("slow", slow);
-  if (!skewed.empty()) row("skew", skewed);
-  for (const auto& warning : s.value("warnings", Json::array())) {
-    if (warning.is_string()) row("warning", warning.get<std::string>());
-  }
-  if (s.value("dead_letters", 0.0) > 0) row("dead letters", GroupedText(s.value("dead_letters", 0.0)));
-  if (s.value("lost_to_retention", 0.0) > 0)
-    row("lost to retention", GroupedText(s.value("lost_to_retention", 0.0)));
-  row("time", Fixed(s.value("wall_s", Json()), 1) + " s, " +
-                  Fixed(s.value("aggregated_compute_s", Json()), 1) + " s of CPU time");
-  row("checkpoint",
-      s.contains("checkpoint") && s["checkpoint"].is_string() ? s["checkpoint"].get<std::string>() : "none");
+  known("slow", slow);
+  known("skew", skewed);
+  for (const std::string& warning : s.warnings) row("warning", warning);
+  unusual("dead letters", s.dead_letters);
+  unusual("lost to retention", s.lost_to_retention);
+  row("time", Fixed(s.wall_s, 1) + " s, " + Fixed(s.aggregated_compute_s, 1) + " s of CPU time");
+  row("checkpoint", s.checkpoint.value_or("none"));
   return text;
 }
 
@@ -428,14 +347,11 @@ void Display::Clear() {
   drawn_ = 0;
 }
 
-void Display::Show(const std::string& status_json) {
-  const Json s = ParsedJson(status_json);
-  if (!s.is_object()) return;
+void Display::Show(const JobStatus& s) {
   if (!live_) {
-    const double now = Value(s, "wall_s");
-    if (now - last_line_s_ < kLineInterval_s) return;
-    last_line_s_ = now;
-    std::fprintf(out_, "%s\n", RenderLine(status_json).c_str());
+    if (s.wall_s - last_line_s_ < kLineInterval_s) return;
+    last_line_s_ = s.wall_s;
+    std::fprintf(out_, "%s\n", RenderLine(s).c_str());
     std::fflush(out_);
     return;
   }
@@ -449,7 +365,7 @@ void Display::Show(const std::string& status_json) {
   winsize size{};
   const size_t columns = ioctl(fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
   Clear();
-  for (const auto& line : RenderTable(status_json, history_, columns, true)) {
+  for (const auto& line : RenderTable(s, history_, columns, true)) {
     std::fprintf(out_, "%s\n", line.c_str());
     ++drawn_;
   }

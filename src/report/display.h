@@ -1,6 +1,6 @@
 // Shows the progress of a running job: a live table in a terminal, plain lines elsewhere.
 //
-// The input is the coordinator's status JSON, so every front end shows the same figures. Not thread-safe.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "report/job_status.h"
+
 namespace leat::report {
 
 // Renders a status as the lines of the live table. `columns` is the width of the screen; `history` holds
 // earlier AUCs (or accuracies, or losses), oldest first, for the curve.
-std::vector<std::string> RenderTable(const std::string& status_json, const std::vector<double>& history,
+std::vector<std::string> RenderTable(const JobStatus& status, const std::vector<double>& history,
                                      size_t columns, bool colour);
 // Renders a status as one line: "01:15  running  events 480,128 (40,211/s)  loss 0.0921  auc 0.9312 …"
-std::string RenderLine(const std::string& status_json);
+std::string RenderLine(const JobStatus& status);
 // Renders a summary as the lines that are printed at the end of a job.
-std::string RenderSummary(const std::string& summary_json);
+std::string RenderSummary(const JobStatus& summary);
 
 // Settings of a job with bots that explain its figures.
 struct StartNotes {
@@ -35,7 +37,7 @@ class Display {
   // Shows a live table if `out` is a terminal, otherwise a line every few seconds.
   explicit Display(std::FILE* out);
   ~Display();
-  void Show(const std::string& status_json);
+  void Show(const JobStatus& status);
   // Prints a message that stays on the screen, above the table.
   void Say(const std::string& line);
   // Removes the table. Nothing is drawn after this.

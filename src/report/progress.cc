@@ -32,16 +32,15 @@ void Progress::OnJoin(Time now, NodeId node, const protocol::JoinRequest& reques
 }
 
 void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& progress) {
-  // Ignores heartbeats of unknown nodes, such as late ones of an evicted process.
-  const auto known = nodes_.find(node);
-  if (known == nodes_.end() || known->second.role != protocol::Role::kWorker) return;
-  known->second.seen = now;
+  Node* const known = Heard(now, node, protocol::Role::kWorker);
+  if (known == nullptr) return;
   // Sums only grow, so a report with a smaller sum arrived out of order and is ignored.
   if (progress.steps < workers_[node].steps) return;
-  known->second.done = progress.events;
-  known->second.cpu_seconds = progress.cpu_seconds;
-  MeasureStep(now, progress, &known->second);
-  MeasureInput(now, progress, &known->second);
+  known->done = progress.events;
+  known->cpu_seconds = progress.cpu_seconds;
+  MeasureStep(now, progress, known);
+  known->records.Note(now, progress.input_records);
+  known->input.Note(now, progress.input_bytes);
   workers_[node] = progress;
   workers_[node].scores.clear();
   workers_[node].true_scores.clear();
@@ -92,66 +91,52 @@ void Progress::MeasureStep(Time now, const protocol::WorkerProgress& progress, N
     node->pace = std::exchange(node->next_pace, pace);
 }
 
-void Progress::MeasureInput(Time now, const protocol::WorkerProgress& progress, Node* node) {
-  if (node->input_since >= Time{0} && now - node->input_since < kTrafficWindow) return;
-  if (node->input_since >= Time{0}) {
-    const double seconds = Seconds(now - node->input_since);
-    const auto rate = [seconds](uint64_t count, uint64_t base) {
-      return static_cast<double>(count - std::min(count, base)) / seconds;
-    };
-    node->records_per_s = rate(progress.input_records, node->base_records);
-    node->input_bytes_per_s = rate(progress.input_bytes, node->base_bytes);
-  }
-  node->input_since = now;
-  node->base_records = progress.input_records;
-  node->base_bytes = progress.input_bytes;
+void Progress::Rate::Note(Time now, uint64_t sum) {
+  if (since >= Time{0} && now - since < kTrafficWindow) return;
+  if (since >= Time{0}) per_s = static_cast<double>(sum - std::min(sum, base)) / Seconds(now - since);
+  since = now;
+  base = sum;
+}
+
+Progress::Node* Progress::Heard(Time now, NodeId node, protocol::Role role) {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end() || known->second.role != role) return nullptr;
+  known->second.seen = now;
+  return &known->second;
 }
 
 void Progress::OnServer(Time now, NodeId node, const protocol::ServerProgress& progress) {
-  const auto known = nodes_.find(node);
-  if (known == nodes_.end() || known->second.role != protocol::Role::kServer) return;
-  known->second.seen = now;
-  known->second.done = progress.pushes;
-  known->second.cpu_seconds = progress.cpu_seconds;
-  Node& traffic = known->second;
-  const uint64_t bytes = progress.bytes_in + progress.bytes_out;
-  if (traffic.since < Time{0} || now - traffic.since >= kTrafficWindow) {
-    if (traffic.since >= Time{0}) {
-      traffic.bytes_per_s =
-          static_cast<double>(bytes - std::min(bytes, traffic.base)) / Seconds(now - traffic.since);
-    }
-    traffic.since = now;
-    traffic.base = bytes;
-  }
+  Node* const known = Heard(now, node, protocol::Role::kServer);
+  if (known == nullptr) return;
+  known->done = progress.pushes;
+  known->cpu_seconds = progress.cpu_seconds;
+  known->traffic.Note(now, progress.bytes_in + progress.bytes_out);
   servers_[node] = progress;
 }
 
 void Progress::OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress) {
-  const auto known = nodes_.find(node);
-  if (known == nodes_.end() || known->second.role != protocol::Role::kBots) return;
-  known->second.seen = now;
-  known->second.done = progress.published;
-  known->second.ends = progress.done;
-  known->second.cpu_seconds = progress.cpu_seconds;
+  Node* const known = Heard(now, node, protocol::Role::kBots);
+  if (known == nullptr) return;
+  known->done = progress.published;
+  known->ends = progress.done;
+  known->cpu_seconds = progress.cpu_seconds;
   published_ = progress.published;
 }
 
 void Progress::OnFeed(Time now, NodeId node, const protocol::FeedHeartbeat& progress) {
-  const auto known = nodes_.find(node);
-  if (known == nodes_.end() || known->second.role != protocol::Role::kFeed) return;
-  known->second.seen = now;
-  known->second.done = progress.requests;
-  known->second.cpu_seconds = progress.cpu_seconds;
-  known->second.feed_bytes = progress.bytes_sent;
+  Node* const known = Heard(now, node, protocol::Role::kFeed);
+  if (known == nullptr) return;
+  known->done = progress.requests;
+  known->cpu_seconds = progress.cpu_seconds;
+  known->feed_bytes = progress.bytes_sent;
 }
 
 void Progress::OnServe(Time now, NodeId node, const protocol::ServeHeartbeat& heartbeat) {
-  const auto known = nodes_.find(node);
-  if (known == nodes_.end() || known->second.role != protocol::Role::kServe) return;
-  known->second.seen = now;
-  known->second.done = heartbeat.progress.rounds;
-  known->second.cpu_seconds = heartbeat.progress.cpu_seconds;
-  known->second.follow = heartbeat.progress;
+  Node* const known = Heard(now, node, protocol::Role::kServe);
+  if (known == nullptr) return;
+  known->done = heartbeat.progress.rounds;
+  known->cpu_seconds = heartbeat.progress.cpu_seconds;
+  known->follow = heartbeat.progress;
 }
 
 void Progress::OnMemberReport(NodeId node, const protocol::MemberReport& report) {
@@ -180,9 +165,41 @@ std::pair<std::string, int64_t> Progress::ProcessOf(NodeId node) const {
   return {known->second.host, known->second.pid};
 }
 
+void Progress::Add(const protocol::WorkerProgress& worker, protocol::WorkerProgress* sum) {
+  sum->steps += worker.steps;
+  sum->events += worker.events;
+  sum->loss_sum += worker.loss_sum;
+  sum->correct += worker.correct;
+  sum->absolute_error += worker.absolute_error;
+  sum->rejected_batches += worker.rejected_batches;
+  sum->dead_letters += worker.dead_letters;
+  sum->unjoined += worker.unjoined;
+  sum->lost_to_retention += worker.lost_to_retention;
+  sum->feed_bytes += worker.feed_bytes;
+  sum->feed_retries += worker.feed_retries;
+  sum->push_retries += worker.push_retries;
+  if (!worker.last_dead_letter.empty()) sum->last_dead_letter = worker.last_dead_letter;
+}
+
+void Progress::Add(const protocol::ServerProgress& server, protocol::ServerProgress* sum) {
+  sum->duplicates += server.duplicates;
+  sum->conflicts += server.conflicts;
+  sum->bytes_moved += server.bytes_moved;
+  sum->skipped = std::max(sum->skipped, server.skipped);
+  sum->staleness.resize(std::max(sum->staleness.size(), server.staleness.size()));
+  for (size_t i = 0; i < server.staleness.size(); ++i) sum->staleness[i] += server.staleness[i];
+  sum->staleness_sum += server.staleness_sum;
+  sum->staleness_count += server.staleness_count;
+}
+
+protocol::WorkerProgress Progress::SumOfWorkers() const {
+  protocol::WorkerProgress sum = forgotten_.workers;
+  for (const auto& [node, worker] : workers_) Add(worker, &sum);
+  return sum;
+}
+
 Progress::Totals Progress::Sum() const {
-  Totals sum = forgotten_.totals;
-  for (const auto& [node, worker] : workers_) sum.Add(worker);
+  Totals sum{SumOfWorkers(), forgotten_.scores, forgotten_.truths};
   for (const auto& [node, counts] : counts_) {
     sum.scores.Merge(counts.first);
     sum.truths.Merge(counts.second);
@@ -190,20 +207,9 @@ Progress::Totals Progress::Sum() const {
   return sum;
 }
 
-void Progress::Totals::Add(const protocol::WorkerProgress& worker) {
-  steps += worker.steps;
-  events += worker.events;
-  loss_sum += worker.loss_sum;
-  correct += worker.correct;
-  absolute_error += worker.absolute_error;
-}
-
 Progress::DeadLetters Progress::dead_letters(const protocol::CoordinatorStatus& status) const {
-  DeadLetters dead{forgotten_.dead_letters, forgotten_.last_dead_letter};
-  for (const auto& [node, worker] : workers_) {
-    dead.count += worker.dead_letters;
-    if (!worker.last_dead_letter.empty()) dead.last = worker.last_dead_letter;
-  }
+  const protocol::WorkerProgress workers = SumOfWorkers();
+  DeadLetters dead{workers.dead_letters, workers.last_dead_letter};
   const uint64_t all = std::accumulate(status.ends.begin(), status.ends.end(), uint64_t{0}) * options_.epochs;
   if (status.finished && all >= status.events) dead.count = std::min(dead.count, all - status.events);
   return dead;
@@ -212,39 +218,18 @@ Progress::DeadLetters Progress::dead_letters(const protocol::CoordinatorStatus& 
 void Progress::Forget(Time now, const protocol::View& view) {
   if (now < look_again_) return;
   look_again_ = now + kForgetAfter / 10;
-  Forgotten& sum = forgotten_;
   std::erase_if(nodes_, [&](const auto& entry) {
     const auto& [id, node] = entry;
     if (now - node.seen < kForgetAfter || view.Find(id) != nullptr) return false;
-    sum.cpu_seconds += node.cpu_seconds;
-    if (const auto worker = workers_.extract(id)) {
-      sum.totals.Add(worker.mapped());
-      sum.rejected_batches += worker.mapped().rejected_batches;
-      sum.dead_letters += worker.mapped().dead_letters;
-      sum.unjoined += worker.mapped().unjoined;
-      sum.lost_to_retention += worker.mapped().lost_to_retention;
-      sum.feed_bytes += worker.mapped().feed_bytes;
-      sum.feed_retries += worker.mapped().feed_retries;
-      sum.push_retries += worker.mapped().push_retries;
-      if (!worker.mapped().last_dead_letter.empty()) sum.last_dead_letter = worker.mapped().last_dead_letter;
+    forgotten_cpu_seconds_ += node.cpu_seconds;
+    if (const auto worker = workers_.extract(id)) Add(worker.mapped(), &forgotten_.workers);
+    if (const auto server = servers_.extract(id)) Add(server.mapped(), &forgotten_servers_);
+    if (const auto counts = counts_.extract(id)) {
+      forgotten_.scores.Merge(counts.mapped().first);
+      forgotten_.truths.Merge(counts.mapped().second);
     }
     next_batch_.erase(id);
     if (shares_) shares_->Forget(id);
-    if (const auto counts = counts_.extract(id)) {
-      sum.totals.scores.Merge(counts.mapped().first);
-      sum.totals.truths.Merge(counts.mapped().second);
-    }
-    if (const auto server = servers_.extract(id)) {
-      const auto& its = server.mapped();
-      sum.duplicates += its.duplicates;
-      sum.conflicts += its.conflicts;
-      sum.bytes_moved += its.bytes_moved;
-      sum.skipped = std::max(sum.skipped, its.skipped);
-      sum.staleness.resize(std::max(sum.staleness.size(), its.staleness.size()));
-      for (size_t i = 0; i < its.staleness.size(); ++i) sum.staleness[i] += its.staleness[i];
-      sum.staleness_sum += its.staleness_sum;
-      sum.staleness_count += its.staleness_count;
-    }
     return true;
   });
 }
@@ -266,12 +251,12 @@ void Progress::OnStatus(Time now, const protocol::CoordinatorStatus& status) {
     speed_.emplace_back(now, status.events);
   while (speed_.size() > 2 && now - speed_[1].first >= kSpeedWindow) speed_.pop_front();
 
-  uint64_t events = forgotten_.totals.events;
-  for (const auto& [node, worker] : workers_) events += worker.events;
-  if (events < moments_.back().events + std::max<uint64_t>(1, options_.window / kMomentsInWindow)) return;
+  const uint64_t events = SumOfWorkers().events;
+  if (events < moments_.back().workers.events + std::max<uint64_t>(1, options_.window / kMomentsInWindow))
+    return;
   moments_.push_back(Sum());
   // The front is the latest total that is at least a window old.
-  while (moments_.size() > 2 && moments_[1].events + options_.window <= events) moments_.pop_front();
+  while (moments_.size() > 2 && moments_[1].workers.events + options_.window <= events) moments_.pop_front();
 }
 
 }  // namespace leat::report

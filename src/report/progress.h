@@ -20,6 +20,7 @@
 #include "nn/loss.h"
 #include "optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"
+#include "report/job_status.h"
 #include "report/lag.h"
 #include "report/prequential.h"
 #include "report/worker_shares.h"
@@ -90,41 +91,22 @@ class Progress {
   // Where a process runs: its host and pid; empty and 0 if it is not known.
   std::pair<std::string, int64_t> ProcessOf(NodeId node) const;
   size_t nodes() const { return nodes_.size(); }  // that are not forgotten
-  // The status as one JSON object on one line. docs/jobs.md lists the entries.
-  std::string ToJson(Time now, const protocol::CoordinatorStatus& status, double own_cpu_seconds) const;
+  JobStatus Show(Time now, const protocol::CoordinatorStatus& status, double own_cpu_seconds) const;
 
  private:
-  class JsonWriter;
+  class StatusMaker;
 
   // Sums over all workers, lost ones included, at one moment.
   struct Totals {
-    uint64_t steps = 0;
-    uint64_t events = 0;
-    double loss_sum = 0;
-    uint64_t correct = 0;
-    double absolute_error = 0;
+    protocol::WorkerProgress workers;
     metrics::AucCounts scores, truths;
-    void Add(const protocol::WorkerProgress& worker);  // without its counts of scores
   };
-  // The sums over nodes that are forgotten.
-  struct Forgotten {
-    Totals totals;
-    uint64_t rejected_batches = 0;
-    uint64_t dead_letters = 0;
-    uint64_t unjoined = 0;
-    uint64_t lost_to_retention = 0;
-    uint64_t feed_bytes = 0;
-    uint64_t feed_retries = 0;
-    uint64_t push_retries = 0;
-    std::string last_dead_letter;
-    uint64_t duplicates = 0;
-    uint64_t conflicts = 0;
-    uint64_t bytes_moved = 0;
-    uint64_t skipped = 0;  // the largest
-    std::vector<uint64_t> staleness;
-    uint64_t staleness_sum = 0;
-    uint64_t staleness_count = 0;
-    double cpu_seconds = 0;
+  // What a sum grows by in a second, measured over intervals of a second or more.
+  struct Rate {
+    Time since{-1};
+    uint64_t base = 0;
+    double per_s = 0;
+    void Note(Time now, uint64_t sum);
   };
   struct Node {
     protocol::Role role = protocol::Role::kWorker;
@@ -139,16 +121,11 @@ class Progress {
       uint64_t steps = 0;
       double wait = 0;  // for servers and input
     };
-    Pace pace;              // start of the interval over which its step time is measured
-    Pace next_pace;         // of the next interval
-    double busy_share = 0;  // of the interval, without the waits
-    Time since{-1};         // start of the interval over which a server's traffic is measured
-    uint64_t base = 0;
-    double bytes_per_s = 0;
-    // The same for what a worker reads.
-    Time input_since{-1};
-    uint64_t base_records = 0, base_bytes = 0;
-    double records_per_s = 0, input_bytes_per_s = 0;
+    Pace pace;                             // start of the interval over which its step time is measured
+    Pace next_pace;                        // of the next interval
+    double busy_share = 0;                 // of the interval, without the waits
+    Rate traffic;                          // of a server
+    Rate records, input;                   // that a worker reads, and their bytes
     uint64_t feed_bytes = 0;               // sent by a feed
     protocol::FollowProgress follow = {};  // of a serve member
     // Time of a step without the waits for servers and input. 0: not known yet.
@@ -157,8 +134,13 @@ class Progress {
     std::string metrics;  // HOST:PORT of its listener; empty: none
   };
   static void MeasureStep(Time now, const protocol::WorkerProgress& progress, Node* node);
-  static void MeasureInput(Time now, const protocol::WorkerProgress& progress, Node* node);
+  // Null: a late report, such as one of an evicted process.
+  Node* Heard(Time now, NodeId node, protocol::Role role);
   void Forget(Time now, const protocol::View& view);
+  // Adds what is summed over processes; of `skipped`, which all servers count, the largest.
+  static void Add(const protocol::WorkerProgress& worker, protocol::WorkerProgress* sum);
+  static void Add(const protocol::ServerProgress& server, protocol::ServerProgress* sum);
+  protocol::WorkerProgress SumOfWorkers() const;
   Totals Sum() const;
   // The median step time of all workers, 0 if unknown. Workers that take much longer are reported as slow.
   double UsualStep(const protocol::View& view) const;
@@ -176,7 +158,10 @@ class Progress {
   std::map<NodeId, protocol::WorkerProgress> workers_;
   std::map<NodeId, std::pair<metrics::AucCounts, metrics::AucCounts>> counts_;
   std::map<NodeId, protocol::ServerProgress> servers_;
-  Forgotten forgotten_;
+  // The sums over nodes that are forgotten.
+  Totals forgotten_;
+  protocol::ServerProgress forgotten_servers_;
+  double forgotten_cpu_seconds_ = 0;
   Lag lag_;
   Time look_again_{0};  // for nodes to forget
   uint64_t members_skipped_ = 0;

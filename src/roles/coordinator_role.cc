@@ -297,8 +297,8 @@ class CoordinatorRole {
   // To those who look at the metrics.
   void ShowStatus() {
     if (options_.metrics == nullptr) return;
-    options_.metrics->status().Set([this](std::function<void(std::string)> done) {
-      loop_.Post([this, done = std::move(done)] { done(Json(loop_.Now())); });
+    options_.metrics->status().Set([this](std::function<void(report::JobStatus)> done) {
+      loop_.Post([this, done = std::move(done)] { done(Shown(loop_.Now())); });
     });
   }
 
@@ -345,7 +345,7 @@ class CoordinatorRole {
     const Time now = loop_.Now();
     if (replicator_->Take(request, reply)) return;
     if (std::holds_alternative<protocol::StatusRequest>(request)) {
-      reply(protocol::StatusReply{Json(now)});
+      reply(protocol::StatusReply{report::ToJson(Shown(now))});
       return;
     }
     if (const auto* spans = std::get_if<protocol::SpansRequest>(&request)) {
@@ -635,7 +635,7 @@ class CoordinatorRole {
       ReportMisplaced(status);
       ReportWaiting(now, status.waiting_for);
       if (tensorboard_ != nullptr && tensorboard_->Due(now) && Trains(status))
-        tensorboard_->OnStatus(now, progress_.ToJson(now, status, OwnCpuSeconds()));
+        tensorboard_->OnStatus(now, progress_.Show(now, status, OwnCpuSeconds()));
       StoreHistory(now, status);
       for (const auto& notice : progress_.TakeShareNotices()) {
         notice.over ? spdlog::info("over: {}", notice.text) : spdlog::warn("{}", notice.text);
@@ -1060,14 +1060,14 @@ class CoordinatorRole {
   void End(Status outcome) {
     ended_ = true;
     outcome_ = failure_.ok() ? std::move(outcome) : failure_;
-    summary_ = Json(loop_.Now());
+    summary_ = Shown(loop_.Now());
     loop_.Stop();
   }
 
-  std::string Json(Time now) {
+  report::JobStatus Shown(Time now) {
     const protocol::CoordinatorStatus status = JobStatus();
     progress_.OnStatus(now, status);  // or the lag of partitions would be that of the last tick
-    return progress_.ToJson(now, status, OwnCpuSeconds());
+    return progress_.Show(now, status, OwnCpuSeconds());
   }
 
   protocol::CoordinatorStatus JobStatus() const {
@@ -1090,8 +1090,8 @@ class CoordinatorRole {
       return;
     last_record_ = now;
     record_thread_.Post(
-        [this, time = UnixSeconds(now), json = progress_.ToJson(now, status, OwnCpuSeconds())] {
-          history_->OnStatus(time, json);
+        [this, time = UnixSeconds(now), shown = progress_.Show(now, status, OwnCpuSeconds())] {
+          history_->OnStatus(time, shown);
           history_busy_ = false;
         });
   }
@@ -1109,7 +1109,7 @@ class CoordinatorRole {
   void WriteSummary() {
     const std::string path = job_.directory + "/summary.json";
     std::ofstream out(path + ".tmp");
-    out << summary_ << "\n";
+    out << report::ToJson(summary_) << "\n";
     out.close();
     std::error_code error;
     if (out) std::filesystem::rename(path + ".tmp", path, error);
@@ -1165,7 +1165,7 @@ class CoordinatorRole {
   std::optional<Time> over_since_;     // the machine has ended
   Time asked_{0};                      // whether another coordinator has taken over
   std::vector<std::string> standbys_;  // addresses
-  std::string summary_;
+  report::JobStatus summary_;
   Status outcome_;
   Status failure_;                  // why the job was ended
   uint64_t reported_failures_ = 0;  // of checkpoints

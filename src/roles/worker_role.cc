@@ -134,7 +134,7 @@ class WorkerRole final : public TrainingRole {
       waiting_since_ = loop_.Now();
       busy_poll_.emplace(loop_);
     }
-    asked_.insert(a.server);
+    asked_.emplace(a.server, loop_.Now());
     RecordPush(a);
     client_.Send(a);
   }
@@ -176,12 +176,24 @@ class WorkerRole final : public TrainingRole {
     membership_.Update();
   }
   void Answered(NodeId server) {
-    if (asked_.erase(server) == 0 || !asked_.empty()) return;
+    const auto asked = asked_.extract(server);
+    if (!asked) return;
     const Time now = loop_.Now();
+    CountWait(server, now - asked.mapped());
+    if (!asked_.empty()) return;
     progress_.wait_seconds += Seconds(now - waiting_since_);
     if (compute_track_->on())
       compute_track_->Add({.kind = timeline::Kind::kWait, .begin = waiting_since_, .end = now});
     busy_poll_.reset();
+  }
+
+  void CountWait(NodeId server, Duration wait) {
+    const protocol::Member* const member = machine_.view().Find(server);
+    if (member == nullptr) return;
+    auto& waits = progress_.server_waits;
+    auto at = std::ranges::lower_bound(waits, member->index, {}, &protocol::ServerWait::ps);
+    if (at == waits.end() || at->ps != member->index) at = waits.insert(at, {.ps = member->index});
+    at->seconds += Seconds(wait);
   }
 
   // One split is being trained, one is ready, one is asked for or being decoded: asking takes a heartbeat,
@@ -193,9 +205,9 @@ class WorkerRole final : public TrainingRole {
   ps::Client client_;
   protocol::Worker machine_;
   KillPoint kill_point_{job_.debug, std::filesystem::path(membership_.joined().probe).parent_path().string()};
-  std::set<NodeId> asked_;    // servers that have not answered yet
-  std::set<NodeId> failing_;  // whose last request failed; said once
-  Time waiting_since_{0};     // for the first of them
+  std::map<NodeId, Time> asked_;  // servers that have not answered yet, and since when
+  std::set<NodeId> failing_;      // whose last request failed; said once
+  Time waiting_since_{0};         // for the first of them
   std::optional<net::Loop::BusyPoll> busy_poll_;
   bool computing_ = false;  // what follows a batch is being done
 };

@@ -14,15 +14,14 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
-#include "base/json/text.h"
 #include "checkpoint/variables.h"
 #include "control/client.h"
 #include "hosts/hosts.h"
 #include "job/resume.h"
+#include "launcher/admin.h"
 #include "launcher/token.h"
 #include "report/grouped.h"
 #include "soak/tally.h"
@@ -32,7 +31,6 @@ namespace leat::soak {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -372,17 +370,13 @@ class Round {
 
   void Poll() {
     if (over_ || clock_.Now() < next_status_) return;
-    const auto reply = client_->Call(protocol::StatusRequest{}, kStatusDeadline);
+    const auto status = launcher::AskStatus(*client_, kStatusDeadline);
     next_status_ = clock_.Now() + kStatusInterval;
-    if (!reply.ok()) return;
-    const auto* status = std::get_if<protocol::StatusReply>(&*reply);
-    const Json json = status == nullptr ? Json() : ParsedJson(status->json);
-    if (!json.is_object()) return;
-    events_ = json.value("events", uint64_t{0});
-    status_ = json.value("phase", "") + ", " + report::Grouped(events_) + " of " +
-              report::Grouped(plan_.events) + " events";
-    if (const std::string waits = json.value("waiting_for", ""); !waits.empty())
-      status_ += ", waiting for " + waits;
+    if (!status.ok()) return;
+    events_ = status->events;
+    status_ =
+        status->phase + ", " + report::Grouped(events_) + " of " + report::Grouped(plan_.events) + " events";
+    if (!status->waiting_for.empty()) status_ += ", waiting for " + status->waiting_for;
   }
 
   // After the end of the job.
@@ -404,9 +398,9 @@ class Round {
       result_.twice = tally.twice;
       result_.failure = tally.reason;
       std::ifstream in(directory_ + "/summary.json");
-      const Json summary = ParsedJson(std::string(std::istreambuf_iterator<char>(in), {}));
-      if (!summary.is_object()) return Fail("the coordinator has written no summary.json");
-      result_.counted = summary.value("events", uint64_t{0});
+      const auto summary = report::StatusFromJson(std::string(std::istreambuf_iterator<char>(in), {}));
+      if (!summary.ok()) return Fail("the coordinator has written no summary.json");
+      result_.counted = summary->events;
       if (result_.published != plan_.events) {
         Fail(report::Grouped(result_.published) + " events were published, not " +
              report::Grouped(plan_.events));

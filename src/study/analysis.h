@@ -24,6 +24,8 @@ struct Usage {
   double staleness = 0;    // mean
   bool stepped = false;    // all workers wait for the slowest one
 };
+LEAT_FIELDS(Usage, (server_link), (server_cpu), (source_link), (member_link, As("worker_link")), (compute),
+            (wait), (input_wait), (slowest), (staleness), (stepped));
 
 // A point of a series that differs in the number of workers only.
 struct SeriesPoint {

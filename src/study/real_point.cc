@@ -5,13 +5,12 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 #include <vector>
 
-#include "base/json/text.h"
 #include "control/client.h"
+#include "launcher/admin.h"
 #include "launcher/token.h"
 #include "study/throughput.h"
 
@@ -55,18 +54,14 @@ class Point {
         return Status(Code::kDeadlineExceeded, "no progress; see " + point_.folder + "/logs");
       processes_.Await(kPoll);
       LEAT_RETURN_IF_ERROR(Reap());
-      const auto reply = client_->Call(protocol::StatusRequest{}, seconds(2));
-      if (!reply.ok()) continue;
-      const auto* status = std::get_if<protocol::StatusReply>(&*reply);
-      auto json = ParsedJson(status != nullptr ? status->json : "");
-      if (!json.is_object()) continue;
-      const auto now_events = json.value("events", uint64_t{0});
-      if (now_events > events) progress = clock_.Now();
-      events = now_events;
+      auto status = launcher::AskStatus(*client_, seconds(2));
+      if (!status.ok()) continue;
+      if (status->events > events) progress = clock_.Now();
+      events = status->events;
       meter.Note(clock_.Now(), events);
-      target.Note(json);
+      target.Note(*status);
       if (meter.rate() && !ticks) ticks = ProcessorTicks::Now();
-      result.summary = std::move(json);
+      result.summary = std::move(*status);
     }
     if (ticks) {
       const ProcessorTicks now = ProcessorTicks::Now();
@@ -75,8 +70,9 @@ class Point {
     if (whole) {
       LEAT_RETURN_IF_ERROR(AwaitRest());
       std::ifstream in(point_.folder + "/job/summary.json");
-      result.summary = ParsedJson(std::string(std::istreambuf_iterator<char>(in), {}));
-      if (!result.summary.is_object()) return Status(Code::kInternal, "the job has left no summary");
+      auto summary = report::StatusFromJson(std::string(std::istreambuf_iterator<char>(in), {}));
+      if (!summary.ok()) return Status(Code::kInternal, "the job has left no summary");
+      result.summary = std::move(*summary);
       target.Note(result.summary);
     }
     result.events_per_s = meter.rate().value_or(0);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -36,10 +35,10 @@ struct RealPoint {
 };
 
 struct RealResult {
-  double events_per_s = 0;  // in the middle of the job; 0: it was too short
-  double processors = 0;    // the share of this machine's processors that was used meanwhile, by anyone
-  double cpu_s = 0;         // of all processes that have ended
-  nlohmann::json summary;   // of the whole job, or its last status
+  double events_per_s = 0;    // in the middle of the job; 0: it was too short
+  double processors = 0;      // the share of this machine's processors that was used meanwhile, by anyone
+  double cpu_s = 0;           // of all processes that have ended
+  report::JobStatus summary;  // of the whole job, or its last status
   std::optional<Reached> reached;  // the target
 };
 

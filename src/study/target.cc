@@ -22,16 +22,15 @@ Target ParseTarget(const std::string& text) {
   return target;
 }
 
-void TargetWatch::Note(const nlohmann::json& status) {
-  if (!target_ || reached_ || !status.is_object()) return;
-  const auto number = [&status](const std::string& key) {
-    const auto at = status.find(key);
-    return at != status.end() && at->is_number() ? at->get<double>() : NAN;
-  };
+void TargetWatch::Note(const report::JobStatus& status) {
   // The figure of a window that is not full may be luck.
-  const double events = number("events"), covered = number("window");
-  if (!(covered >= static_cast<double>(target_->window))) return;
-  const Moment now{number("training_s"), events, number(target_->figure)};
+  if (!target_ || reached_ || status.window < target_->window) return;
+  const report::Quality& quality = status.quality;
+  const double value = target_->figure == "loss"  ? quality.loss
+                       : target_->figure == "auc" ? quality.auc
+                                                  : quality.accuracy.value_or(NAN);
+  const auto events = static_cast<double>(status.events);
+  const Moment now{status.training_s, events, value};
   const bool there = target_->figure == "loss" ? now.value <= target_->value : now.value >= target_->value;
   if (there) {
     // As if the figure had changed evenly since the last status, which may be a tenth of a second ago.

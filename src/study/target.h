@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+
+#include "report/job_status.h"
 
 namespace leat::study {
 
@@ -30,7 +31,7 @@ struct Reached {
 class TargetWatch {
  public:
   explicit TargetWatch(std::optional<Target> target) : target_(std::move(target)) {}
-  void Note(const nlohmann::json& status);
+  void Note(const report::JobStatus& status);
   const std::optional<Reached>& reached() const { return reached_; }
 
  private:

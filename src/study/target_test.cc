@@ -2,10 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <stdexcept>
 
 namespace leat::study {
 namespace {
+
+report::JobStatus StatusOf(uint64_t events, uint64_t window, double training_s, report::Quality quality) {
+  report::JobStatus status;
+  status.events = events;
+  status.window = window;
+  status.training_s = training_s;
+  status.quality = quality;
+  return status;
+}
 
 TEST(Target, IsAFigureAndAValue) {
   EXPECT_EQ(ParseTarget("accuracy=0.95").value, 0.95);
@@ -16,13 +26,13 @@ TEST(Target, IsAFigureAndAValue) {
 
 TEST(Target, IsReachedOnceTheWindowIsFull) {
   TargetWatch watch(ParseTarget("accuracy=0.9"));
-  watch.Note({{"events", 1000}, {"window", 1000}, {"training_s", 1.0}, {"accuracy", 0.99}});
+  watch.Note(StatusOf(1000, 1000, 1.0, {.accuracy = 0.99}));
   EXPECT_FALSE(watch.reached());
-  watch.Note({{"events", 6000}, {"window", 5000}, {"training_s", 2.0}, {"accuracy", 0.89}});
-  watch.Note({{"events", 7000}, {"window", 5000}, {"training_s", 3.0}, {"accuracy", nullptr}});
+  watch.Note(StatusOf(6000, 5000, 2.0, {.accuracy = 0.89}));
+  watch.Note(StatusOf(7000, 5000, 3.0, {.accuracy = NAN}));
   EXPECT_FALSE(watch.reached());
-  watch.Note({{"events", 8000}, {"window", 5000}, {"training_s", 4.0}, {"accuracy", 0.91}});
-  watch.Note({{"events", 9000}, {"window", 5000}, {"training_s", 5.0}, {"accuracy", 0.95}});
+  watch.Note(StatusOf(8000, 5000, 4.0, {.accuracy = 0.91}));
+  watch.Note(StatusOf(9000, 5000, 5.0, {.accuracy = 0.95}));
   ASSERT_TRUE(watch.reached());
   // Half of the way from 0.89 to 0.91.
   EXPECT_NEAR(watch.reached()->seconds, 3.0, 1e-9);
@@ -31,16 +41,16 @@ TEST(Target, IsReachedOnceTheWindowIsFull) {
 
 TEST(Target, ALossFallsToIt) {
   TargetWatch watch(ParseTarget("loss=0.3"));
-  watch.Note({{"events", 6000}, {"window", 5000}, {"training_s", 2.0}, {"loss", 0.4}});
+  watch.Note(StatusOf(6000, 5000, 2.0, {.loss = 0.4}));
   EXPECT_FALSE(watch.reached());
-  watch.Note({{"events", 7000}, {"window", 5000}, {"training_s", 3.0}, {"loss", 0.3}});
+  watch.Note(StatusOf(7000, 5000, 3.0, {.loss = 0.3}));
   ASSERT_TRUE(watch.reached());
   EXPECT_EQ(watch.reached()->seconds, 3.0);
 }
 
 TEST(Target, MayBeReachedWithTheFirstFullWindow) {
   TargetWatch watch(ParseTarget("accuracy=0.9"));
-  watch.Note({{"events", 6000}, {"window", 5000}, {"training_s", 2.0}, {"accuracy", 0.95}});
+  watch.Note(StatusOf(6000, 5000, 2.0, {.accuracy = 0.95}));
   ASSERT_TRUE(watch.reached());
   EXPECT_EQ(watch.reached()->seconds, 2.0);
 }

@@ -30,7 +30,7 @@ class DashboardTest : public ::testing::Test {
     }
     return {.status = 404};
   }
-  void Report(double time_s) { monitor_->OnStatus(time_s, status_.dump()); }
+  void Report(double time_s) { monitor_->OnStatus(time_s, StatusOf(status_)); }
 
   // The messages of a stream's piece: (event, data).
   static std::vector<std::pair<std::string, json>> Messages(const std::optional<std::string>& piece) {

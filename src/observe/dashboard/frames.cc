@@ -4,18 +4,15 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include "base/json/text.h"
+#include "fields/json.h"
 #include "observe/dashboard/verdicts.h"
 
 namespace leat::observe {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kVerdictPoints = 120;
 constexpr size_t kVerdictEvents = 100;
@@ -38,7 +35,7 @@ void AppendTime(double time_s, std::string* out) {
 }
 
 // "name":[...], or "name":value.
-void AppendKey(const char* name, std::string* out) {
+void AppendKey(std::string_view name, std::string* out) {
   if (out->back() != '{') *out += ',';
   *out += '"';
   *out += name;
@@ -46,7 +43,7 @@ void AppendKey(const char* name, std::string* out) {
 }
 
 template <class F>
-void AppendColumn(const char* name, size_t size, const F& value, std::string* out) {
+void AppendColumn(std::string_view name, size_t size, const F& value, std::string* out) {
   AppendKey(name, out);
   *out += '[';
   for (size_t i = 0; i < size; ++i) {
@@ -61,16 +58,16 @@ std::string SampleJson(const Sample& sample) {
   AppendTime(sample.time_s, &out);
   out += ",\"series\":{";
   for (size_t i = 0; i < kSeries; ++i) {
-    AppendKey(Name(static_cast<Series>(i)), &out);
+    AppendKey(fields::NameOf(static_cast<Series>(i)), &out);
     AppendFigure(sample.figures[i], &out);
   }
   out += "},\"members\":{";
   for (const MemberSample& member : sample.members) {
-    AppendKey(Name(member).c_str(), &out);
+    AppendKey(Name(member), &out);
     out += '{';
-    const auto& names = FigureNames(member.role);
-    for (size_t i = 0; i < names.size(); ++i) {
-      AppendKey(names[i], &out);
+    const auto series = SeriesOf(member.role);
+    for (size_t i = 0; i < series.size(); ++i) {
+      AppendKey(series[i].name, &out);
       AppendFigure(member.figures[i], &out);
     }
     out += '}';
@@ -90,7 +87,8 @@ std::string HistoryJson(const std::vector<Sample>& samples) {
   out += "],\"series\":{";
   for (size_t s = 0; s < kSeries; ++s) {
     AppendColumn(
-        Name(static_cast<Series>(s)), samples.size(), [&](size_t i) { return samples[i].figures[s]; }, &out);
+        fields::NameOf(static_cast<Series>(s)), samples.size(),
+        [&](size_t i) { return samples[i].figures[s]; }, &out);
   }
   // By member: in each sample, its figures.
   std::map<std::pair<MemberSample::Role, uint32_t>, std::vector<const MemberSample*>> members;
@@ -105,12 +103,12 @@ std::string HistoryJson(const std::vector<Sample>& samples) {
   for (const auto& [key, its] : members) {
     MemberSample named;
     std::tie(named.role, named.index) = key;
-    AppendKey(Name(named).c_str(), &out);
+    AppendKey(Name(named), &out);
     out += '{';
-    const auto& names = FigureNames(named.role);
-    for (size_t f = 0; f < names.size(); ++f) {
+    const auto series = SeriesOf(named.role);
+    for (size_t f = 0; f < series.size(); ++f) {
       AppendColumn(
-          names[f], samples.size(),
+          series[f].name, samples.size(),
           [&](size_t i) { return its[i] != nullptr ? its[i]->figures[f] : kUnknownValue; }, &out);
     }
     out += '}';
@@ -120,16 +118,7 @@ std::string HistoryJson(const std::vector<Sample>& samples) {
 }
 
 std::string EventsJson(const std::vector<Event>& events) {
-  Json list = Json::array();
-  for (const Event& event : events) {
-    list.push_back({{"number", event.number},
-                    {"time", event.time_s},
-                    {"kind", fields::NameOf(event.kind)},
-                    {"member", event.member},
-                    {"node", event.node},
-                    {"text", event.text}});
-  }
-  return JsonText(list);
+  return fields::ToJson(events);
 }
 
 std::string FrameJson(const JobMonitor& monitor) {
@@ -144,25 +133,18 @@ std::string FrameJson(const JobMonitor& monitor) {
                               all.end());
   });
   const Evidence evidence{present->reading, recent, events, live};
-  Json verdicts = Json::array();
-  for (const Verdict& verdict : {Health(evidence), Learning(evidence), Pace(evidence), Limit(evidence)}) {
-    verdicts.push_back({{"what", verdict.what},
-                        {"level", Name(verdict.level)},
-                        {"headline", verdict.headline},
-                        {"why", verdict.why}});
-  }
+  const std::vector<Verdict> verdicts = {Health(evidence), Learning(evidence), Pace(evidence),
+                                         Limit(evidence)};
   // Only those of the members that are in the status.
   Sample sample = present->sample;
   std::set<std::string> shown;
-  for (const MemberReading& member : present->reading.members) {
-    if (member.shown) shown.insert(member.name());
-  }
+  for (const MemberStatus& member : present->trimmed.members) shown.insert(member.name.Text());
   std::erase_if(sample.members, [&](const MemberSample& m) { return !shown.contains(Name(m)); });
   std::string out = "{\"number\":" + std::to_string(present->number) + ",\"time\":";
   AppendTime(now, &out);
   out += live ? ",\"live\":true" : ",\"live\":false";
-  out += ",\"status\":" + present->status + ",\"sample\":" + SampleJson(sample) +
-         ",\"verdicts\":" + JsonText(verdicts) + "}";
+  out += ",\"status\":" + report::ToJson(present->trimmed) + ",\"sample\":" + SampleJson(sample) +
+         ",\"verdicts\":" + fields::ToJson(verdicts) + "}";
   return out;
 }
 

@@ -96,26 +96,11 @@ std::string Ago(const Evidence& e, const Event& event) {
 std::string AllWell(const Reading& now) {
   std::string text = Number(now.members.size(), "member");
   text += now.members.size() == 1 ? " is well" : " are well";
-  if (!now.checkpoint.empty())
-    text += "; " + now.checkpoint.substr(now.checkpoint.rfind('/') + 1) + " is complete";
+  if (now.checkpoint) text += "; " + now.checkpoint->substr(now.checkpoint->rfind('/') + 1) + " is complete";
   return text;
 }
 
 }  // namespace
-
-const char* Name(Level level) {
-  switch (level) {
-    case Level::kGood:
-      return "good";
-    case Level::kWarn:
-      return "warn";
-    case Level::kBad:
-      return "bad";
-    case Level::kNone:
-      break;
-  }
-  return "none";
-}
 
 Verdict Health(const Evidence& e) {
   const Reading& now = e.now;
@@ -128,10 +113,10 @@ Verdict Health(const Evidence& e) {
   if (!e.live)
     return is(Level::kBad, "No coordinator reports here",
               "it has crashed or was stopped, or another one has taken over");
-  for (const MemberReading& m : now.members) {
-    if (m.stuck) return is(Level::kBad, m.name() + " is stuck", "its process is alive and does nothing");
+  for (const MemberStatus& m : now.members) {
+    if (m.stuck) return is(Level::kBad, m.name.Text() + " is stuck", "its process is alive and does nothing");
     if (!m.unreachable.empty())
-      return is(Level::kBad, m.name() + " cannot reach " + m.unreachable.front(),
+      return is(Level::kBad, m.name.Text() + " cannot reach " + m.unreachable.front(),
                 "check the network between their hosts");
   }
   if (!now.waiting_for.empty()) return is(Level::kBad, "Waiting", "for " + now.waiting_for);
@@ -139,16 +124,15 @@ Verdict Health(const Evidence& e) {
     return is(Level::kBad, "The last checkpoint failed", now.checkpoint_failure);
   if (now.phase.starts_with("waiting")) return is(Level::kWarn, "Not training yet", now.phase);
   const size_t workers = now.Count("worker"), servers = now.Count("ps");
-  const auto lacks = [](double wanted, size_t there) {
-    return std::isfinite(wanted) && static_cast<double>(there) < wanted;
-  };
+  const size_t wanted_workers = now.wanted ? now.wanted->workers.value_or(0) : 0,
+               wanted_servers = now.wanted ? now.wanted->ps.value_or(0) : 0;
   if (Running(now) && workers == 0) return is(Level::kBad, "No worker is there", "nothing is being trained");
   const Event* died = LastOf(e, {Event::Kind::kDied}, kRecent_s);
-  if (Running(now) && (lacks(now.wanted_workers, workers) || lacks(now.wanted_servers, servers))) {
-    const bool worker = lacks(now.wanted_workers, workers);
+  if (Running(now) && (workers < wanted_workers || servers < wanted_servers)) {
+    const bool worker = workers < wanted_workers;
     return is(Level::kWarn,
-              Text("%zu of %.0f %s are there", worker ? workers : servers,
-                   worker ? now.wanted_workers : now.wanted_servers, worker ? "workers" : "servers"),
+              Text("%zu of %zu %s are there", worker ? workers : servers,
+                   worker ? wanted_workers : wanted_servers, worker ? "workers" : "servers"),
               died != nullptr ? died->text + ", " + Ago(e, *died) : "the others have not joined yet");
   }
   if (now.conflicts > 0)
@@ -167,25 +151,27 @@ Verdict Health(const Evidence& e) {
 
 Verdict Learning(const Evidence& e) {
   const Reading& now = e.now;
+  const report::Quality& q = now.quality;
   const auto is = [](Level level, std::string headline, std::string why) {
     return Verdict{level, "learning", std::move(headline), std::move(why)};
   };
-  if (now.rejected_batches > 0 && !std::isfinite(now.loss))
+  if (now.rejected_batches > 0 && !std::isfinite(q.loss))
     return is(Level::kBad, "The loss is not a number", "try a smaller learning rate, or clipping");
-  if (!std::isfinite(now.loss)) return is(Level::kNone, "Not known yet", "no event has been trained");
+  if (!std::isfinite(q.loss)) return is(Level::kNone, "Not known yet", "no event has been trained");
   std::string quality;
-  if (std::isfinite(now.auc)) {
-    quality = Text("AUC %.4f", now.auc);
-    if (std::isfinite(now.auc_possible)) quality += Text(" of a possible %.4f", now.auc_possible);
-  } else if (std::isfinite(now.accuracy)) {
-    quality = Text("accuracy %.4f", now.accuracy);
-  } else if (std::isfinite(now.mae)) {
-    quality = Text("mean absolute error %.4g", now.mae);
+  if (std::isfinite(q.auc)) {
+    quality = Text("AUC %.4f", q.auc);
+    if (std::isfinite(now.auc_possible.value_or(kUnknown)))
+      quality += Text(" of a possible %.4f", *now.auc_possible);
+  } else if (std::isfinite(q.accuracy.value_or(kUnknown))) {
+    quality = Text("accuracy %.4f", *q.accuracy);
+  } else if (std::isfinite(q.mae.value_or(kUnknown))) {
+    quality = Text("mean absolute error %.4g", *q.mae);
   }
   const auto with = [&quality](std::string text) { return quality.empty() ? text : text + "; " + quality; };
   if (const Event* drift = LastOf(e, {Event::Kind::kDrift}, kDriftRecent_s))
     return is(Level::kWarn, "The stream drifts", with(Ago(e, *drift)));
-  const std::string loss = Text("loss %.4g", now.loss);
+  const std::string loss = Text("loss %.4g", q.loss);
   const double begin = e.recent.empty() ? now.time_s : e.recent.front().time_s;
   const double fifth = (now.time_s - begin) / 5;
   const auto first = MeanOf(e.recent, Series::kLoss, begin - 1, begin + fifth);
@@ -201,23 +187,24 @@ Verdict Learning(const Evidence& e) {
 
 Verdict Pace(const Evidence& e) {
   const Reading& now = e.now;
+  const auto lag = static_cast<double>(now.lag);
   const auto is = [](Level level, std::string headline, std::string why) {
     return Verdict{level, "pace", std::move(headline), std::move(why)};
   };
   if (Over(now))
-    return is(Level::kNone, now.lag > 0 ? Count(now.lag) + " events are left" : "Everything is trained", "");
+    return is(Level::kNone, now.lag > 0 ? Count(lag) + " events are left" : "Everything is trained", "");
   const auto trained = MeanOfLast(e, Series::kEventsPerS, 30),
              arrived = MeanOfLast(e, Series::kArrivedPerS, 30);
   if (!Running(now) || !trained || !arrived) return is(Level::kNone, "Not known yet", "");
   const std::string rates = Count(*arrived) + " events/s arrive, " + Count(*trained) + " are trained";
   if (now.lag_s <= kUpToDate_s) return is(Level::kGood, "Yes: " + Span(now.lag_s) + " behind", rates);
   const double gain = *trained - *arrived;
-  const std::string left = Count(now.lag) + " events";
+  const std::string left = Count(lag) + " events";
   if (*arrived < 1 && *trained >= 1)
-    return is(Level::kGood, "About " + Span(now.lag / *trained) + " left",
+    return is(Level::kGood, "About " + Span(lag / *trained) + " left",
               left + " to train, " + Count(*trained) + " a second");
   if (gain > 0.02 * *arrived)
-    return is(Level::kWarn, "Catching up", left + " behind; done in about " + Span(now.lag / gain));
+    return is(Level::kWarn, "Catching up", left + " behind; done in about " + Span(lag / gain));
   if (gain >= -0.02 * *arrived) return is(Level::kWarn, Span(now.lag_s) + " behind, and steady", rates);
   return is(Level::kBad, "No: " + Span(now.lag_s) + " behind", rates);
 }
@@ -229,19 +216,19 @@ Verdict Limit(const Evidence& e) {
   };
   if (!Running(now) || e.recent.empty()) return is(Level::kNone, "Not known yet", "");
   std::vector<double> steps;
-  const MemberReading* slowest = nullptr;
-  for (const MemberReading& m : now.members) {
-    if (m.role != "worker" || !std::isfinite(m.step_ms)) continue;
-    steps.push_back(m.step_ms);
-    if (m.slow && (slowest == nullptr || m.step_ms > slowest->step_ms)) slowest = &m;
+  const MemberStatus* slowest = nullptr;
+  for (const MemberStatus& m : now.members) {
+    if (m.name.role != "worker" || !m.worker || !std::isfinite(m.worker->step_ms)) continue;
+    steps.push_back(m.worker->step_ms);
+    if (m.worker->slow && (slowest == nullptr || m.worker->step_ms > slowest->worker->step_ms)) slowest = &m;
   }
   if (slowest != nullptr) {
     std::ranges::sort(steps);
     const double usual = steps[(steps.size() - 1) / 2];
-    return is(
-        Level::kWarn, slowest->name() + " is slow",
-        Text("%.3g ms a step, %.1f times the usual; it is on ", slowest->step_ms, slowest->step_ms / usual) +
-            slowest->host);
+    return is(Level::kWarn, slowest->name.Text() + " is slow",
+              Text("%.3g ms a step, %.1f times the usual; it is on ", slowest->worker->step_ms,
+                   slowest->worker->step_ms / usual) +
+                  slowest->host);
   }
   // The traffic of each server over the last seconds.
   std::map<uint32_t, double> traffic;

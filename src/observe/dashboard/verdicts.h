@@ -16,7 +16,8 @@ struct Verdict {
   std::string what;  // "health", "learning", "pace", "limit"
   std::string headline, why;
 };
-const char* Name(Verdict::Level level);  // "good"
+LEAT_ENUM(Verdict::Level, (kNone, "none"), (kGood, "good"), (kWarn, "warn"), (kBad, "bad"));
+LEAT_FIELDS(Verdict, (what, report::kText), (level), (headline, report::kText), (why, report::kText));
 
 struct Evidence {
   const Reading& now;

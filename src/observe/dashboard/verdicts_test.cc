@@ -47,9 +47,7 @@ class VerdictsTest : public ::testing::Test {
     events_.push_back({.kind = kind, .time_s = kNow - ago, .text = text});
   }
   Verdict Ask(Verdict (*question)(const Evidence&)) {
-    auto reading = ReadStatus(status_.dump(), kNow);
-    EXPECT_TRUE(reading.ok());
-    return question({*reading, recent_, events_});
+    return question({Reading(kNow, StatusOf(status_)), recent_, events_});
   }
 
   nlohmann::json status_ = StatusJson();

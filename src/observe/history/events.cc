@@ -24,6 +24,11 @@ std::string HowGone(const std::string& how) {
   return "died";
 }
 
+// Empty: there was none.
+std::string LastDeadLetter(const MemberStatus* member) {
+  return member != nullptr && member->worker ? member->worker->progress.last_dead_letter : "";
+}
+
 class Comparison {
  public:
   Comparison(const Reading& before, const Reading& now, bool first)
@@ -50,6 +55,11 @@ class Comparison {
                        .text = text.substr(0, Event::kMaxText)});
   }
 
+  // What a member does, or what happened to it.
+  void AddOf(const report::MemberName& member, Kind kind, const std::string& text) {
+    Add(kind, member.Text() + " " + text, member.Text(), member.node);
+  }
+
   void CompareCoordinators() {
     if (first_) Add(Kind::kJob, "job " + now_.job + ", strategy " + now_.strategy);
     if (now_.term != before_.term && now_.term > 1)
@@ -60,38 +70,38 @@ class Comparison {
   void CompareDepartures() {
     uint64_t known = 0;
     if (now_.term == before_.term && !before_.departed.empty()) known = before_.departed.back().number;
-    for (const DepartureReading& gone : now_.departed) {
+    for (const report::DepartedStatus& gone : now_.departed) {
       if (gone.number <= known) continue;
-      explained_.insert(gone.node);
-      Add(gone.how == "left" ? Kind::kLeft : Kind::kDied, gone.member + " " + HowGone(gone.how), gone.member,
-          gone.node);
+      explained_.insert(gone.name.node);
+      AddOf(gone.name, gone.how == "left" ? Kind::kLeft : Kind::kDied, HowGone(gone.how));
     }
-    for (const MemberReading& m : before_.members) {
-      if (now_.Find(m.node) == nullptr && !explained_.contains(m.node))
-        Add(Kind::kLeft, m.name() + " is gone", m.name(), m.node);
+    for (const MemberStatus& m : before_.members) {
+      if (now_.Find(m.name.node) == nullptr && !explained_.contains(m.name.node))
+        AddOf(m.name, Kind::kLeft, "is gone");
     }
   }
 
   void CompareMembers() {
-    for (const MemberReading& m : now_.members) {
-      const MemberReading* before = before_.Find(m.node);
+    for (const MemberStatus& m : now_.members) {
+      const MemberStatus* before = before_.Find(m.name.node);
       if (before == nullptr) {
-        Add(Kind::kJoined, m.name() + " joined (pid " + std::to_string(m.pid) + " on " + m.host + ")",
-            m.name(), m.node);
+        AddOf(m.name, Kind::kJoined, "joined (pid " + std::to_string(m.pid) + " on " + m.host + ")");
         continue;
       }
-      const auto begins = [&](bool MemberReading::*what, const char* text) {
-        if (m.*what && !(before->*what)) Add(Kind::kWarning, m.name() + " " + text, m.name(), m.node);
+      const auto skewed = [](const MemberStatus& member) {
+        return member.worker && member.worker->skewed.value_or(false);
       };
-      begins(&MemberReading::stuck, "is alive and does nothing");
-      begins(&MemberReading::skewed, "gets events that are unlike those of the others");
-      if (before->state == "standby" && m.state.empty())
-        Add(Kind::kMember, before->name() + " takes part as " + m.name(), m.name(), m.node);
-      if (before->state != "draining" && m.state == "draining")
-        Add(Kind::kMember, m.name() + " hands over what it has, and leaves", m.name(), m.node);
+      if (m.stuck && !before->stuck) AddOf(m.name, Kind::kWarning, "is alive and does nothing");
+      if (skewed(m) && !skewed(*before))
+        AddOf(m.name, Kind::kWarning, "gets events that are unlike those of the others");
+      if (before->name.standby() && m.name.state.empty())
+        Add(Kind::kMember, before->name.Text() + " takes part as " + m.name.Text(), m.name.Text(),
+            m.name.node);
+      if (before->name.state != "draining" && m.name.state == "draining")
+        AddOf(m.name, Kind::kMember, "hands over what it has, and leaves");
       for (const std::string& peer : m.unreachable) {
         if (std::ranges::count(before->unreachable, peer) == 0)
-          Add(Kind::kWarning, m.name() + " cannot reach " + peer, m.name(), m.node);
+          AddOf(m.name, Kind::kWarning, "cannot reach " + peer);
       }
     }
   }
@@ -104,32 +114,36 @@ class Comparison {
 
   void CompareWishes() {
     if (first_) return;
-    const auto wish = [this](double now, double before, const char* what) {
-      if (!std::isnan(now) && !std::isnan(before) && now != before)
-        Add(Kind::kJob, Count(now, what) + (now == 1 ? " is wanted" : " are wanted") +
-                            (now_.wanted_reason.empty() ? "" : ": " + now_.wanted_reason));
+    if (!now_.wanted || !before_.wanted) return CompareMoves();
+    const std::string reason = now_.wanted->reason.value_or("");
+    const auto wish = [&](std::optional<uint32_t> now, std::optional<uint32_t> before, const char* what) {
+      if (now && before && now != before)
+        Add(Kind::kJob, Count(*now, what) + (now == 1 ? " is wanted" : " are wanted") +
+                            (reason.empty() ? "" : ": " + reason));
     };
-    wish(now_.wanted_workers, before_.wanted_workers, "worker");
-    wish(now_.wanted_servers, before_.wanted_servers, "server");
-    if (now_.planned_moves > 0 && before_.planned_moves == 0)
-      Add(Kind::kJob,
-          Count(static_cast<double>(now_.planned_moves), "slice") + " to be moved between servers");
-    if (now_.planned_moves == 0 && before_.planned_moves > 0)
-      Add(Kind::kJob, "all slices are where they should be");
+    wish(now_.wanted->workers, before_.wanted->workers, "worker");
+    wish(now_.wanted->ps, before_.wanted->ps, "server");
+    CompareMoves();
+  }
+
+  void CompareMoves() {
+    const auto planned = [](const Reading& r) { return r.moves ? r.moves->planned : 0; };
+    if (planned(now_) > 0 && planned(before_) == 0)
+      Add(Kind::kJob, Count(static_cast<double>(planned(now_)), "slice") + " to be moved between servers");
+    if (planned(now_) == 0 && planned(before_) > 0) Add(Kind::kJob, "all slices are where they should be");
   }
 
   void CompareCheckpoints() {
-    if (now_.checkpoint != before_.checkpoint && !now_.checkpoint.empty()) {
-      if (!first_) Add(Kind::kCheckpoint, CheckpointName(now_.checkpoint) + " is complete");
-    }
+    if (now_.checkpoint && now_.checkpoint != before_.checkpoint && !first_)
+      Add(Kind::kCheckpoint, CheckpointName(*now_.checkpoint) + " is complete");
     if (now_.failed_checkpoints > Same(before_.failed_checkpoints))
       Add(Kind::kCheckpointFailed, "a checkpoint failed: " + now_.checkpoint_failure);
   }
 
   void CompareWarnings() {
-    if (now_.drift_alarms > Same(before_.drift_alarms))
-      Add(Kind::kDrift, "drift: alarm " + std::to_string(now_.drift_alarms) + " at event " +
-                            std::to_string(std::llround(now_.drift_event)));
+    if (now_.drift && now_.drift->alarms > Same(before_.drift ? before_.drift->alarms : 0))
+      Add(Kind::kDrift, "drift: alarm " + std::to_string(now_.drift->alarms) + " at event " +
+                            std::to_string(now_.drift->last ? now_.drift->last->event : 0));
     if (now_.rejected_batches > Same(before_.rejected_batches))
       Add(Kind::kWarning, Count(static_cast<double>(now_.rejected_batches - Same(before_.rejected_batches)),
                                 "batch with a gradient") +
@@ -142,11 +156,10 @@ class Comparison {
   }
 
   void CompareDeadLetters() {
-    for (const MemberReading& m : now_.members) {
-      const MemberReading* before = before_.Find(m.node);
-      if (!m.last_dead_letter.empty() &&
-          (before == nullptr || before->last_dead_letter != m.last_dead_letter))
-        Add(Kind::kDeadLetter, m.last_dead_letter, m.name(), m.node);
+    for (const MemberStatus& m : now_.members) {
+      const MemberStatus* before = before_.Find(m.name.node);
+      if (!LastDeadLetter(&m).empty() && LastDeadLetter(&m) != LastDeadLetter(before))
+        Add(Kind::kDeadLetter, LastDeadLetter(&m), m.name.Text(), m.name.node);
     }
   }
 

@@ -33,8 +33,9 @@ LEAT_ENUM(Event::Kind, (kJob, "job"), (kJoined, "joined"), (kLeft, "left"), (kDi
           (kMember, "member"), (kCheckpoint, "checkpoint"), (kCheckpointFailed, "checkpoint_failed"),
           (kDrift, "drift"), (kWarning, "warning"), (kDeadLetter, "dead_letter"));
 // A larger number could leave none for the next event.
-LEAT_FIELDS(Event, (kind), (number, AtMost(uint64_t{1} << 53)), (time_s, NotNegative, AtMost(kLatest_s)),
-            (member, AtMost(512)), (node), (text, AtMost(Event::kMaxText)));
+LEAT_FIELDS(Event, (kind), (number, AtMost(uint64_t{1} << 53)),
+            (time_s, NotNegative, AtMost(kLatest_s), As("time")), (member, AtMost(512)), (node),
+            (text, AtMost(Event::kMaxText)));
 
 // What has happened between two readings, in a useful order. `before`: null for the first reading that there
 // is. A pure function.

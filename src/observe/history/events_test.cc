@@ -15,11 +15,7 @@ using Kind = Event::Kind;
 
 class EventsTest : public ::testing::Test {
  protected:
-  static Reading Read(const json& status) {
-    auto reading = ReadStatus(status.dump(), 5);
-    EXPECT_TRUE(reading.ok());
-    return std::move(*reading);
-  }
+  static Reading Read(const json& status) { return {5, StatusOf(status)}; }
   // "kind: text" of what has changed.
   std::vector<std::string> Changes() const {
     const Reading before = Read(before_);

@@ -11,39 +11,39 @@ constexpr double kLeast_s = 0.01;  // between two samples
 
 void JobMonitor::Load(History history, StoredStatus last) {
   auto present = std::make_shared<Present>();
-  auto reading = ReadStatus(last.json, last.time_s, &present->status);
+  auto status = report::StatusFromJson(last.json);
   if (!history.fine().empty()) present->sample = history.fine().back();
   std::lock_guard lock(mutex_);
   present->live = present_->live;
-  if (reading.ok()) {
+  if (status.ok()) {
     present->number = present_->number + 1;
-    present->reading = std::move(*reading);
+    present->trimmed = report::Trimmed(*status);
+    present->reading = Reading(last.time_s, std::move(*status));
   }
   history_ = std::move(history);
   present_ = std::move(present);
   changed_.notify_all();
 }
 
-std::vector<Record> JobMonitor::OnStatus(double time_s, std::string_view status) {
+std::vector<Record> JobMonitor::OnStatus(double time_s, report::JobStatus status) {
   // A clock that is behind makes no samples in the past, and none that are too short: that would make rates
   // of a second those of a moment.
   if (const double end = end_s(); time_s + shift_s_ <= end) shift_s_ = end + kLeast_s - time_s;
   time_s += shift_s_;
   auto next = std::make_shared<Present>();
-  auto reading = ReadStatus(status, time_s, &next->status);
-  if (!reading.ok()) return {};
-  next->sample = sampler_.OnReading(*reading);
+  next->trimmed = report::Trimmed(status);
+  next->reading = Reading(time_s, std::move(status));
+  next->sample = sampler_.OnReading(next->reading);
   std::vector<Record> records;
   std::lock_guard lock(mutex_);
   if (const Sample* kept = history_.Add(next->sample)) records.emplace_back(*kept);
   const bool first = present_->number == 0;
-  for (Event& event : EventsBetween(first ? nullptr : &present_->reading, *reading)) {
+  for (Event& event : EventsBetween(first ? nullptr : &present_->reading, next->reading)) {
     event.number = history_.last_event() + 1;
     records.emplace_back(event);
     history_.Add(std::move(event));
   }
   next->number = present_->number + 1;
-  next->reading = std::move(*reading);
   present_ = std::move(next);
   changed_.notify_all();
   return records;

@@ -18,8 +18,8 @@ namespace leat::observe {
 class JobMonitor {
  public:
   struct Present {
-    uint64_t number = 0;  // of the status since the start; 0: there is none yet
-    std::string status;   // as JSON, trimmed
+    uint64_t number = 0;        // of the status since the start; 0: there is none yet
+    report::JobStatus trimmed;  // what is shown and stored
     Reading reading;
     Sample sample;
     bool live = true;  // false: it is old, and no further one is expected
@@ -28,8 +28,8 @@ class JobMonitor {
   // ---- by the thread that writes
   // What is known of the job's past: before the first status, or instead of statuses.
   void Load(History history, StoredStatus last);
-  // Returns what is to be stored of it. A status that is no JSON object is ignored.
-  std::vector<Record> OnStatus(double time_s, std::string_view status);
+  // Returns what is to be stored of it.
+  std::vector<Record> OnStatus(double time_s, report::JobStatus status);
   // Whether the job goes on, for a writer who only reads of it. A status says that it does.
   void SetLive(bool live);
   // No further status will come.

@@ -23,19 +23,18 @@ Recorder::Recorder(std::string directory, std::shared_ptr<JobMonitor> monitor)
   StartFile(status);
 }
 
-void Recorder::OnStatus(double time_s, std::string_view status) {
-  const std::vector<Record> records = monitor_->OnStatus(time_s, status);
+void Recorder::OnStatus(double time_s, report::JobStatus status) {
+  const std::vector<Record> records = monitor_->OnStatus(time_s, std::move(status));
   if (records.empty()) return;
   Store(records);
   if (minute_s_ && std::abs(time_s - *minute_s_) < kMinute_s) return;
   minute_s_ = time_s;
-  const auto present = monitor_->present();
-  if (!writer_ && !replaced_) return StartFile({present->reading.time_s, present->status});
+  if (!writer_ && !replaced_) return StartFile(LastStatus());
   StoreStatus();
 }
 
-void Recorder::Finish(double time_s, std::string_view status) {
-  Store(monitor_->OnStatus(time_s, status));
+void Recorder::Finish(double time_s, report::JobStatus status) {
+  Store(monitor_->OnStatus(time_s, std::move(status)));
   StoreStatus();
   monitor_->Close();
 }
@@ -57,13 +56,16 @@ void Recorder::Store(const std::vector<Record>& records) {
   const auto outdated = writer_->Outdated();
   if (!outdated.ok()) return OnFailure(outdated.status());
   if (!*outdated) return;
+  StartFile(LastStatus());
+}
+
+StoredStatus Recorder::LastStatus() const {
   const auto present = monitor_->present();
-  StartFile({present->reading.time_s, present->status});
+  return {present->reading.time_s, report::ToJson(present->trimmed)};
 }
 
 void Recorder::StoreStatus() {
-  const auto present = monitor_->present();
-  Store({StoredStatus{present->reading.time_s, present->status}});
+  Store({LastStatus()});
 }
 
 void Recorder::OnFailure(const Status& why) {

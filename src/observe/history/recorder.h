@@ -21,13 +21,14 @@ class Recorder {
   // logged once, there is what the monitor has in memory, and another attempt every minute.
   Recorder(std::string directory, std::shared_ptr<JobMonitor> monitor);
 
-  void OnStatus(double time_s, std::string_view status);
+  void OnStatus(double time_s, report::JobStatus status);
   // The last one.
-  void Finish(double time_s, std::string_view status);
+  void Finish(double time_s, report::JobStatus status);
 
  private:
   void StartFile(const StoredStatus& status);
   void Store(const std::vector<Record>& records);
+  StoredStatus LastStatus() const;  // as JSON
   void StoreStatus();
   void OnFailure(const Status& why);
 

@@ -12,16 +12,11 @@ float Rate(double now, double before, double seconds) {
   return seconds > 0 && now >= before ? static_cast<float>((now - before) / seconds) : kUnknownValue;
 }
 
-// A share of time. Sums that are reported a moment late may make it larger than it can be.
-float Share(double now, double before, double seconds) {
-  const float share = Rate(now, before, seconds);
-  return std::isnan(share) ? share : std::min(share, 1.0f);
-}
-
-float MeanStaleness(const std::vector<double>& now, const std::vector<double>& before) {
+float MeanStaleness(const std::vector<uint64_t>& now, const std::vector<uint64_t>& before) {
   double count = 0, sum = 0;
   for (size_t i = 0; i < now.size(); ++i) {
-    const double updates = now[i] - (i < before.size() ? before[i] : 0);
+    const double updates =
+        static_cast<double>(now[i]) - static_cast<double>(i < before.size() ? before[i] : 0);
     if (updates < 0) return kUnknownValue;
     count += updates;
     sum += updates * static_cast<double>(i);
@@ -35,25 +30,41 @@ float Mean(float a, float span_a, float b, float span_b) {
   return (a * span_a + b * span_b) / (span_a + span_b);
 }
 
-MemberSample Measure(const MemberReading& now, const MemberReading* before, double seconds) {
+using enum Series;
+using report::Get;
+using M = MemberStatus;
+using protocol::WorkerProgress;
+using report::WorkerFigures;
+
+template <auto kSum>
+double OfWorker(const M& m) {
+  return Get<&M::worker, &WorkerFigures::progress, kSum>(m);
+}
+
+constexpr MemberSeries kWorker[] = {
+    {"events_per_s", Get<&M::done>},
+    {"compute", OfWorker<&WorkerProgress::compute_seconds>, true, kCompute},
+    {"wait", OfWorker<&WorkerProgress::wait_seconds>, true, kWait},
+    {"input_wait", OfWorker<&WorkerProgress::input_wait_seconds>, true, kInputWait},
+    {"decode", OfWorker<&WorkerProgress::decode_seconds>, true, kDecode},
+    {"cores", Get<&M::cpu_s>}};
+constexpr MemberSeries kServer[] = {
+    {"bytes_per_s", [](const M& m) { return Get<&M::bytes_in>(m) + Get<&M::bytes_out>(m); }, false,
+     kServerBytesPerS},
+    {"updates_per_s", Get<&M::done>},
+    {"cores", Get<&M::cpu_s>}};
+
+MemberSample Measure(const M& now, const M* before, double seconds) {
   MemberSample sample;
-  sample.role = now.role == "worker" ? MemberSample::Role::kWorker : MemberSample::Role::kServer;
-  sample.index = now.index;
+  sample.role = now.name.role == "worker" ? MemberSample::Role::kWorker : MemberSample::Role::kServer;
+  sample.index = now.name.index;
   sample.figures.fill(kUnknownValue);
   if (before == nullptr) return sample;
-  const auto rate = [&](double MemberReading::*sum) { return Rate(now.*sum, before->*sum, seconds); };
-  const auto share = [&](double MemberReading::*sum) { return Share(now.*sum, before->*sum, seconds); };
-  if (sample.role == MemberSample::Role::kWorker) {
-    sample.figures = {rate(&MemberReading::done),      share(&MemberReading::compute_s),
-                      share(&MemberReading::wait_s),   share(&MemberReading::input_wait_s),
-                      share(&MemberReading::decode_s), rate(&MemberReading::cpu_s)};
-  } else {
-    sample.figures = {rate(&MemberReading::bytes),
-                      rate(&MemberReading::done),
-                      rate(&MemberReading::cpu_s),
-                      kUnknownValue,
-                      kUnknownValue,
-                      kUnknownValue};
+  const auto series = SeriesOf(sample.role);
+  for (size_t i = 0; i < series.size(); ++i) {
+    const float rate = Rate(series[i].sum(now), series[i].sum(*before), seconds);
+    // Sums that are reported a moment late may make a share larger than it can be.
+    sample.figures[i] = series[i].share && rate > 1 ? 1 : rate;
   }
   return sample;
 }
@@ -72,34 +83,9 @@ float Combine(const std::vector<MemberSample>& members, MemberSample::Role role,
 
 }  // namespace
 
-const char* Name(Series series) {
-  static constexpr std::array<const char*, kSeries> kNames = {"events_per_s",
-                                                              "arrived_per_s",
-                                                              "loss",
-                                                              "accuracy",
-                                                              "mae",
-                                                              "auc",
-                                                              "auc_possible",
-                                                              "lag",
-                                                              "lag_s",
-                                                              "staleness",
-                                                              "server_bytes_per_s",
-                                                              "compute",
-                                                              "wait",
-                                                              "input_wait",
-                                                              "decode",
-                                                              "cores",
-                                                              "workers",
-                                                              "servers",
-                                                              "dead_letters_per_s"};
-  return kNames[static_cast<size_t>(series)];
-}
-
-const std::vector<const char*>& FigureNames(MemberSample::Role role) {
-  static const std::vector<const char*> worker = {"events_per_s", "compute", "wait",
-                                                  "input_wait",   "decode",  "cores"};
-  static const std::vector<const char*> server = {"bytes_per_s", "updates_per_s", "cores"};
-  return role == MemberSample::Role::kWorker ? worker : server;
+std::span<const MemberSeries> SeriesOf(MemberSample::Role role) {
+  if (role == MemberSample::Role::kWorker) return kWorker;
+  return kServer;
 }
 
 std::string Name(const MemberSample& member) {
@@ -140,40 +126,32 @@ Sample Sampler::OnReading(Reading reading) {
 
   Sample sample;
   sample.time_s = now.time_s;
-  sample[Series::kEventsPerS] = static_cast<float>(now.events_per_s);
-  sample[Series::kArrivedPerS] =
-      Rate(static_cast<double>(now.stream_end), static_cast<double>(before.stream_end), seconds);
-  sample[Series::kLoss] = static_cast<float>(now.loss);
-  sample[Series::kAccuracy] = static_cast<float>(now.accuracy);
-  sample[Series::kMae] = static_cast<float>(now.mae);
-  sample[Series::kAuc] = static_cast<float>(now.auc);
-  sample[Series::kAucPossible] = static_cast<float>(now.auc_possible);
-  sample[Series::kLag] = static_cast<float>(now.lag);
-  sample[Series::kLagS] = static_cast<float>(now.lag_s);
-  sample[Series::kStaleness] = MeanStaleness(now.staleness, before.staleness);
-  sample[Series::kCores] = Rate(now.cpu_s, before.cpu_s, seconds);
-  sample[Series::kWorkers] = static_cast<float>(now.Count("worker"));
-  sample[Series::kServers] = static_cast<float>(now.Count("ps"));
-  sample[Series::kDeadLettersPerS] =
-      Rate(static_cast<double>(now.dead_letters), static_cast<double>(before.dead_letters), seconds);
-  for (const MemberReading& member : now.members) {
-    if (member.state == "standby" || (member.role != "worker" && member.role != "ps")) continue;
+  for (const auto& figure : report::kJobFigures) {
+    if (figure.series == kCount) continue;
+    const double value = figure.value(now);
+    sample[figure.series] =
+        figure.rate ? Rate(value, figure.value(before), seconds) : static_cast<float>(value);
+  }
+  sample[kStaleness] = MeanStaleness(now.staleness, before.staleness);
+  for (const M& member : now.members) {
+    if (!member.name.Works("worker") && !member.name.Works("ps")) continue;
     // A member that came meanwhile has its rates since then.
-    const MemberReading* first = nullptr;
+    const M* first = nullptr;
     double since = 0;
     for (const Reading& earlier : recent_) {
-      first = earlier.Find(member.node);
+      first = earlier.Find(member.name.node);
       since = now.time_s - earlier.time_s;
       if (first != nullptr) break;
     }
     sample.members.push_back(Measure(member, since > 0 ? first : nullptr, since));
   }
-  using Role = MemberSample::Role;
-  sample[Series::kServerBytesPerS] = Combine(sample.members, Role::kServer, 0, true);
-  sample[Series::kCompute] = Combine(sample.members, Role::kWorker, 1, false);
-  sample[Series::kWait] = Combine(sample.members, Role::kWorker, 2, false);
-  sample[Series::kInputWait] = Combine(sample.members, Role::kWorker, 3, false);
-  sample[Series::kDecode] = Combine(sample.members, Role::kWorker, 4, false);
+  for (const auto role : {MemberSample::Role::kWorker, MemberSample::Role::kServer}) {
+    const auto series = SeriesOf(role);
+    for (size_t i = 0; i < series.size(); ++i) {
+      if (series[i].all != kCount)
+        sample[series[i].all] = Combine(sample.members, role, i, role == MemberSample::Role::kServer);
+    }
+  }
   return sample;
 }
 

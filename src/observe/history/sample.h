@@ -5,38 +5,16 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "observe/history/reading.h"
 
 namespace leat::observe {
 
-enum class Series : uint8_t {
-  kEventsPerS,   // trained
-  kArrivedPerS,  // that have come into the stream
-  kLoss,
-  kAccuracy,
-  kMae,
-  kAuc,
-  kAucPossible,
-  kLag,   // events
-  kLagS,  // seconds
-  kStaleness,
-  kServerBytesPerS,  // of all servers, in both directions
-  // The mean over all workers: shares of their time, and of the thread that decodes.
-  kCompute,
-  kWait,
-  kInputWait,
-  kDecode,
-  kCores,  // processors in use, by all processes of the job
-  kWorkers,
-  kServers,
-  kDeadLettersPerS,
-  kCount
-};
 inline constexpr size_t kSeries = static_cast<size_t>(Series::kCount);
-const char* Name(Series series);  // "events_per_s", as in the page's messages
 
 // Figures of one worker or server; `kUnknownValue` if there is none.
 inline constexpr float kUnknownValue = std::numeric_limits<float>::quiet_NaN();
@@ -44,16 +22,21 @@ struct MemberSample {
   static constexpr size_t kFigures = 6;
   enum class Role : uint8_t { kWorker, kServer } role = Role::kWorker;
   uint32_t index = 0;
-  // A worker: events/s; shares of its time: computing, waiting for servers, waiting for input; share of the
-  // time in which another thread decodes; processors. A server: bytes/s, updates/s, processors.
   std::array<float, kFigures> figures;
 
   bool SameMember(const MemberSample& other) const { return role == other.role && index == other.index; }
 };
 LEAT_ENUM(MemberSample::Role, (kWorker, "worker"), (kServer, "ps"));
 LEAT_FIELDS(MemberSample, (role), (index), (figures));
-// The names of a member's figures; shorter than kFigures for a server.
-const std::vector<const char*>& FigureNames(MemberSample::Role role);
+// A figure of a member: what a sum grows by in a second.
+struct MemberSeries {
+  const char* name;
+  double (*sum)(const MemberStatus&);
+  bool share = false;           // of time: at most 1
+  Series all = Series::kCount;  // the mean over all workers, or the sum over all servers
+};
+// By their places in MemberSample::figures.
+std::span<const MemberSeries> SeriesOf(MemberSample::Role role);
 std::string Name(const MemberSample& member);  // "worker 3"
 
 struct Sample {

@@ -14,11 +14,7 @@ using ::testing::IsNan;
 
 class SamplerTest : public ::testing::Test {
  protected:
-  Sample Next(double time_s) {
-    auto reading = ReadStatus(status_.dump(), time_s);
-    EXPECT_TRUE(reading.ok());
-    return sampler_.OnReading(std::move(*reading));
-  }
+  Sample Next(double time_s) { return sampler_.OnReading({time_s, StatusOf(status_)}); }
 
   json status_ = StatusJson();
   Sampler sampler_;
@@ -45,51 +41,14 @@ TEST_F(SamplerTest, FiguresAreThoseOfTheStatus) {
   EXPECT_THAT(sample.members[0].figures[0], IsNan());
 }
 
-TEST(ReadStatusTest, NestingIsLimited) {
-  const auto read = [](size_t levels, const std::string& text) {
-    std::string trimmed;
-    return ReadStatus(
-        R"({"x":")" + text + R"(","y":)" + std::string(levels, '[') + std::string(levels, ']') + "}", 1,
-        &trimmed);
-  };
-  EXPECT_EQ(read(200'000, "").status().code(), Code::kDataLoss);
-  EXPECT_EQ(read(200'000, R"(]]\"]]\\)").status().code(), Code::kDataLoss);
-  EXPECT_TRUE(read(30, R"([[\"]]\\)" + std::string(1000, '{')).ok()) << "a text has no levels";
-}
-
-TEST(ReadStatusTest, AllLongListsAreTrimmed) {
-  json status = StatusJson();
-  for (int i = 0; i < 1000; ++i) {
-    status["members"][2]["unreachable"].push_back("ps " + std::to_string(i));
-    status["bots"].push_back({{"host", "a"}, {"pid", i}});
-    status["stuck_evicted"].push_back({{"role", "worker"}, {"index", i}});
-  }
-  for (int v = 0; v < 110; ++v) {
-    json parts = json::array();
-    for (int i = 0; i < 100; ++i) parts.push_back({{"index", i}, {"bytes", i}});
-    status["variables"].push_back({{"name", "w"}, {"bytes", v}, {"ps", parts}});
-  }
-  std::string trimmed;
-  ASSERT_TRUE(ReadStatus(status.dump(), 1, &trimmed).ok());
-  EXPECT_LT(trimmed.size(), 200'000u);
-  const json kept = json::parse(trimmed);
-  EXPECT_EQ(kept["variables"].size(), 100u);
-  EXPECT_EQ(kept["variables"][0]["ps"].size(), 50u);
-  EXPECT_EQ(kept["variables"][0]["ps"][0]["index"], 50) << "the largest parts";
-  EXPECT_EQ(kept["variables"][0]["all_ps"], 100);
-  EXPECT_EQ(kept["members"][2]["unreachable"].size(), 20u);
-  EXPECT_EQ(kept["bots"].size(), 50u);
-  EXPECT_EQ(kept["stuck_evicted"].size(), 20u);
-}
-
 TEST_F(SamplerTest, SumsBecomeRatesOfTheLastSeconds) {
   for (int second = 0; second <= 10; ++second) {
     status_["stream_end"] = 1000 * second;
     status_["aggregated_compute_s"] = 1.5 * second;
     status_["dead_letters"] = 2 * second;
     auto& server = status_["members"][0];
-    server["bytes_in"] = 1e6 * second;
-    server["bytes_out"] = 2e6 * second;
+    server["bytes_in"] = 1'000'000 * second;
+    server["bytes_out"] = 2'000'000 * second;
     server["done"] = 50 * second;
     auto& worker = status_["members"][2];
     worker["done"] = 500 * second;
@@ -172,68 +131,21 @@ TEST(MergeTest, FiguresAreMeansOfWhatIsKnown) {
   EXPECT_EQ(merged.members[1].figures[0], 1);
 }
 
-TEST(ReadStatusTest, WhateverIsNotAsExpectedIsLeftOut) {
-  EXPECT_FALSE(ReadStatus("[1, 2]", 0).ok());
-  EXPECT_FALSE(ReadStatus("{\"events\": ", 0).ok());
-  EXPECT_TRUE(ReadStatus("{}", 7).ok());
-  const auto reading = ReadStatus(
-      R"({"events": "many", "loss": null, "lag": -5, "term": 1e300, "staleness": [1, "x"], "warnings": [3, "w"],
-          "members": [7, {"index": 99999999999, "unreachable": "ps 0", "slow": 1, "host": 3}], "moves": [],
-          "departed": {"number": 1}, "drift": 5, "wanted": []})",
-      0);
-  ASSERT_TRUE(reading.ok());
-  EXPECT_EQ(reading->events, 0u);
-  EXPECT_THAT(reading->loss, IsNan());
-  EXPECT_EQ(reading->term, 0u);
-  EXPECT_THAT(reading->staleness, ElementsAre(1, 0));
-  EXPECT_THAT(reading->warnings, ElementsAre("w"));
-  ASSERT_EQ(reading->members.size(), 1u);
-  EXPECT_EQ(reading->members[0].index, 4294967295u);
-  EXPECT_FALSE(reading->members[0].slow);
-}
-
-TEST(ReadStatusTest, MembersAreFoundByNode) {
+TEST(ReadingTest, MembersAreFoundByNode) {
   json status = StatusJson();
   status["members"] = {WorkerJson(9, 0), WorkerJson(3, 1), ServerJson(5, 0)};
-  const auto reading = ReadStatus(status.dump(), 0);
-  ASSERT_TRUE(reading.ok());
-  EXPECT_EQ(reading->Find(3)->index, 1u);
-  EXPECT_EQ(reading->Find(5)->role, "ps");
-  EXPECT_EQ(reading->Find(4), nullptr);
-  EXPECT_EQ(reading->Count("worker"), 2u);
-}
-
-TEST(ReadStatusTest, ATrimmedStatusKeepsWhatMattersMost) {
-  json status = StatusJson();
-  std::string text;
-  ASSERT_TRUE(ReadStatus(status.dump(), 0, &text).ok());
-  EXPECT_EQ(json::parse(text), status);
-  for (uint64_t node = 10; node < 1010; ++node)
-    status["members"].push_back(WorkerJson(node, static_cast<uint32_t>(node)));
-  status["members"][900]["slow"] = true;
-  status["members"][901] = 7;
-  for (int i = 0; i < 500; ++i) status["variables"].push_back({{"name", std::to_string(i)}, {"bytes", i}});
-  status["warnings"] = std::vector<std::string>(500, "w");
-  const auto reading = ReadStatus(status.dump(), 0, &text);
-  ASSERT_TRUE(reading.ok());
-  const json trimmed = json::parse(text);
-  ASSERT_EQ(trimmed["members"].size(), 200u);
-  EXPECT_EQ(trimmed["all_members"], 1004);
-  EXPECT_EQ(trimmed["members"][0]["role"], "ps");
-  EXPECT_TRUE(trimmed["members"][199]["slow"]);
-  ASSERT_EQ(trimmed["variables"].size(), 100u);
-  EXPECT_EQ(trimmed["variables"][0]["name"], "400");
-  EXPECT_EQ(trimmed["warnings"].size(), 20u);
-  EXPECT_EQ(reading->members.size(), 1003u);
-  EXPECT_EQ(std::ranges::count_if(reading->members, &MemberReading::shown), 200);
-  EXPECT_TRUE(reading->Find(1)->shown);
-  EXPECT_FALSE(reading->Find(1009)->shown);
+  const Reading reading(0, StatusOf(status));
+  EXPECT_EQ(reading.Find(3)->name.index, 1u);
+  EXPECT_EQ(reading.Find(5)->name.role, "ps");
+  EXPECT_EQ(reading.Find(4), nullptr);
+  EXPECT_EQ(reading.Count("worker"), 2u);
 }
 
 TEST(SeriesTest, EachHasAName) {
-  EXPECT_STREQ(Name(Series::kEventsPerS), "events_per_s");
-  EXPECT_STREQ(Name(Series::kDeadLettersPerS), "dead_letters_per_s");
-  EXPECT_EQ(FigureNames(MemberSample::Role::kWorker).size(), MemberSample::kFigures);
+  EXPECT_EQ(EnumeratorsOf(Series()).size(), kSeries);
+  EXPECT_EQ(fields::NameOf(Series::kEventsPerS), "events_per_s");
+  EXPECT_EQ(fields::NameOf(Series::kDeadLettersPerS), "dead_letters_per_s");
+  EXPECT_EQ(SeriesOf(MemberSample::Role::kWorker).size(), MemberSample::kFigures);
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ inline nlohmann::json WorkerJson(uint64_t node, uint32_t index = 0) {
 }
 
 inline nlohmann::json ServerJson(uint64_t node, uint32_t index = 0) {
-  return {{"role", "ps"}, {"index", index}, {"node", node},    {"host", "a"},      {"pid", 100 + node},
-          {"done", 0},    {"cpu_s", 0.0},   {"bytes_in", 0.0}, {"bytes_out", 0.0}, {"share", 0.5}};
+  return {{"role", "ps"}, {"index", index}, {"node", node},  {"host", "a"},    {"pid", 100 + node},
+          {"done", 0},    {"cpu_s", 0.0},   {"bytes_in", 0}, {"bytes_out", 0}, {"share", 0.5}};
 }
 
 // A job with two servers and two workers that has just begun.
@@ -45,6 +45,10 @@ inline nlohmann::json StatusJson() {
           {"checkpoint", nullptr},
           {"wanted", {{"workers", 2}, {"ps", 2}}},
           {"members", {ServerJson(1, 0), ServerJson(2, 1), WorkerJson(3, 0), WorkerJson(4, 1)}}};
+}
+
+inline report::JobStatus StatusOf(const nlohmann::json& json) {
+  return report::StatusFromJson(json.dump()).value();
 }
 
 inline Sample SampleAt(double time_s, float loss = 0.5f, size_t workers = 0) {

@@ -1,11 +1,7 @@
 #include "observe/prometheus/families.h"
 
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
-
+#include <charconv>
 #include <cmath>
-#include <functional>
-#include <map>
 #include <variant>
 
 namespace leat::observe {
@@ -16,22 +12,29 @@ constexpr uint64_t kBounds[] = {0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 // The same for times in seconds, as powers of two.
 constexpr int kLeastSeconds = -13, kMostSeconds = 6;
 
-std::vector<prometheus::ClientMetric::Label> Convert(const Labels& labels) {
-  std::vector<prometheus::ClientMetric::Label> converted;
-  for (const auto& [name, value] : labels) converted.push_back({name, value});
-  return converted;
+// Counts are written without an exponent.
+std::string NumberText(double x) {
+  if (std::isinf(x)) return x > 0 ? "+Inf" : "-Inf";
+  char text[400];
+  const bool whole = std::abs(x) < 1e15 && x == std::trunc(x);
+  const auto [end, error] = whole ? std::to_chars(text, text + sizeof text, static_cast<int64_t>(x))
+                                  : std::to_chars(text, text + sizeof text, x);
+  return {text, end};
 }
 
-prometheus::MetricType Convert(MetricType type) {
-  switch (type) {
-    case MetricType::kCounter:
-      return prometheus::MetricType::Counter;
-    case MetricType::kGauge:
-      return prometheus::MetricType::Gauge;
-    case MetricType::kHistogram:
-      return prometheus::MetricType::Histogram;
+// name{label="value",…} value
+void AppendSample(std::string_view name, const Labels& labels, double value, std::string* out) {
+  *out += name;
+  for (const auto& [label, text] : labels) {
+    *out += &label == &labels.front().first ? "{" : ",";
+    *out += label + "=\"";
+    for (const char c : text) {
+      if (c == '\\' || c == '"') *out += '\\';
+      *out += c == '\n' ? std::string("\\n") : std::string(1, c);
+    }
+    *out += '"';
   }
-  return prometheus::MetricType::Untyped;
+  *out += (labels.empty() ? " " : "} ") + NumberText(value) + "\n";
 }
 
 // `name{label="value",…}` of a registry, whose values have no quotation marks.
@@ -51,77 +54,84 @@ std::pair<std::string_view, Labels> Split(std::string_view full) {
 
 }  // namespace
 
-struct Families::Impl {
-  // A new sample of the metric.
-  prometheus::ClientMetric& AddSample(const Metric& metric) {
-    const auto [at, fresh] = by_name.try_emplace(std::string(metric.name), families.size());
-    if (fresh) {
-      families.push_back({.name = std::string(metric.name),
-                          .help = std::string(metric.help),
-                          .type = Convert(metric.type),
-                          .metric = {}});
-    }
-    return families[at->second].metric.emplace_back();
+std::string_view Metric::type() const {
+  return labels == "le" ? "histogram" : name.ends_with("_total") ? "counter" : "gauge";
+}
+
+std::string& Families::TextOf(const Metric& metric, std::string_view type) {
+  const auto [at, fresh] = by_name_.try_emplace(std::string(metric.name), texts_.size());
+  if (fresh) {
+    const std::string& name = at->first;
+    texts_.push_back("# HELP " + name + " " + std::string(metric.help) + "\n# TYPE " + name + " " +
+                     std::string(type) + "\n");
   }
-
-  std::vector<prometheus::MetricFamily> families;
-  std::map<std::string, size_t, std::less<>> by_name;
-};
-
-Families::Families() : impl_(std::make_unique<Impl>()) {}
-Families::~Families() = default;
+  return texts_[at->second];
+}
 
 void Families::Add(const Metric& metric, double value, const Labels& labels) {
-  if (!std::isfinite(value)) return;
-  auto& sample = impl_->AddSample(metric);
-  sample.label = Convert(labels);
-  sample.counter.value = sample.gauge.value = value;
+  if (std::isfinite(value)) AppendSample(metric.name, labels, value, &TextOf(metric, metric.type()));
+}
+
+void Families::AddHistogram(const Metric& metric, std::span<const std::pair<double, uint64_t>> buckets,
+                            uint64_t count, double sum, const Labels& labels) {
+  std::string& text = TextOf(metric, "histogram");
+  const std::string name(metric.name);
+  AppendSample(name + "_count", labels, static_cast<double>(count), &text);
+  AppendSample(name + "_sum", labels, sum, &text);
+  Labels bounded = labels;
+  bounded.emplace_back("le", "");
+  for (const auto& [bound, below] : buckets) {
+    bounded.back().second = NumberText(bound);
+    AppendSample(name + "_bucket", bounded, static_cast<double>(below), &text);
+  }
+  bounded.back().second = "+Inf";
+  AppendSample(name + "_bucket", bounded, static_cast<double>(count), &text);
 }
 
 void Families::AddHistogram(const Metric& metric, std::span<const uint64_t> counts, double sum) {
-  auto& histogram = impl_->AddSample(metric).histogram;
+  std::vector<std::pair<double, uint64_t>> buckets;
   size_t at = 0;
+  uint64_t count = 0;
   for (const uint64_t bound : kBounds) {
-    for (; at < counts.size() && at <= bound; ++at) histogram.sample_count += counts[at];
-    histogram.bucket.push_back({histogram.sample_count, static_cast<double>(bound)});
+    for (; at < counts.size() && at <= bound; ++at) count += counts[at];
+    buckets.emplace_back(static_cast<double>(bound), count);
   }
-  for (; at < counts.size(); ++at) histogram.sample_count += counts[at];
-  histogram.sample_sum = sum;
+  for (; at < counts.size(); ++at) count += counts[at];
+  AddHistogram(metric, buckets, count, sum, {});
 }
 
 // Powers of two, which are limits of its buckets, from a tenth of a millisecond to a minute.
 void Families::Add(const Metric& metric, const metrics::HistogramSnapshot& values, const Labels& labels) {
-  auto& sample = impl_->AddSample(metric);
-  sample.label = Convert(labels);
-  auto& histogram = sample.histogram;
-  histogram.sample_count = values.count;
-  histogram.sample_sum = values.sum;
+  std::vector<std::pair<double, uint64_t>> buckets;
   size_t at = 0;
   uint64_t below = 0;
   for (int exponent = kLeastSeconds; exponent <= kMostSeconds; ++exponent) {
     const double bound = std::ldexp(1.0, exponent);
     for (; at < values.buckets.size() && metrics::Buckets::Lower(at) < bound; ++at)
       below += values.buckets[at];
-    histogram.bucket.push_back({below, bound});
+    buckets.emplace_back(bound, below);
   }
+  AddHistogram(metric, buckets, values.count, values.sum, labels);
 }
 
 void Families::Add(const metrics::Registry& registry) {
   for (const metrics::Sample& sample : registry.Snapshot()) {
     const auto [name, labels] = Split(sample.name);
-    if (const auto* count = std::get_if<uint64_t>(&sample.value)) {
-      Add({name, MetricType::kCounter, "", sample.help}, static_cast<double>(*count), labels);
-    } else if (const auto* level = std::get_if<double>(&sample.value)) {
-      Add({name, MetricType::kGauge, "", sample.help}, *level, labels);
+    const Metric metric{name, sample.help};
+    if (const auto* times = std::get_if<metrics::HistogramSnapshot>(&sample.value)) {
+      Add(metric, *times, labels);
+    } else if (const auto* count = std::get_if<uint64_t>(&sample.value)) {
+      Add(metric, static_cast<double>(*count), labels);
     } else {
-      Add({name, MetricType::kHistogram, "", sample.help}, std::get<metrics::HistogramSnapshot>(sample.value),
-          labels);
+      Add(metric, std::get<double>(sample.value), labels);
     }
   }
 }
 
 std::string Families::Text() const {
-  return prometheus::TextSerializer().Serialize(impl_->families);
+  std::string all;
+  for (const std::string& text : texts_) all += text;
+  return all;
 }
 
 }  // namespace leat::observe

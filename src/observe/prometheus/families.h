@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,17 +11,16 @@
 #include <vector>
 
 #include "metrics/metrics.h"
+#include "report/figures.h"
 
 namespace leat::observe {
-
-enum class MetricType : uint8_t { kCounter, kGauge, kHistogram };
 
 // A metric that some role exports. docs/metrics.md lists all (AllMetrics).
 struct Metric {
   std::string_view name;
-  MetricType type = MetricType::kGauge;
-  std::string_view labels;  // their names, "role, index"
   std::string_view help;
+  std::string_view labels = {};   // their names, "role, index"; "le" of a histogram
+  std::string_view type() const;  // "counter", "gauge" or "histogram"
 };
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
@@ -28,9 +28,6 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 // What is exported at one moment.
 class Families {
  public:
-  Families();
-  ~Families();
-
   // Values that are not finite are left out: they are not known.
   void Add(const Metric& metric, double value, const Labels& labels = {});
   // `counts[i]`: how often the value was i; the last one includes all higher values.
@@ -39,12 +36,40 @@ class Families {
   void Add(const Metric& metric, const metrics::HistogramSnapshot& values, const Labels& labels);
   // All metrics of a registry, whose names may have labels.
   void Add(const metrics::Registry& registry);
+  // The figures of `from` that are metrics.
+  template <class T>
+  void Add(report::Figures<T> figures, const T& from, const Labels& labels = {}) {
+    for (const auto& figure : figures) {
+      if (figure.metric.empty()) continue;
+      report::ForEachValue(figure, from, [&](const std::string& key, double value) {
+        Labels all = labels;
+        if (!key.empty()) all.emplace_back(figure.label, key);
+        Add({figure.metric, figure.help}, value, all);
+      });
+    }
+  }
   // The text format of Prometheus.
   std::string Text() const;
 
  private:
-  struct Impl;  // of the library that writes the text
-  std::unique_ptr<Impl> impl_;
+  // Of the metric, to which samples are appended.
+  std::string& TextOf(const Metric& metric, std::string_view type);
+  void AddHistogram(const Metric& metric, std::span<const std::pair<double, uint64_t>> buckets,
+                    uint64_t count, double sum, const Labels& labels);
+
+  std::vector<std::string> texts_;
+  std::map<std::string, size_t, std::less<>> by_name_;
 };
+
+// The rows that are metrics, for the documentation.
+template <class T>
+std::vector<Metric> MetricsOf(report::Figures<T> figures, std::string_view labels = {}) {
+  std::vector<Metric> metrics;
+  for (const auto& figure : figures) {
+    if (!figure.metric.empty())
+      metrics.push_back({figure.metric, figure.help, figure.label.empty() ? labels : figure.label});
+  }
+  return metrics;
+}
 
 }  // namespace leat::observe

@@ -13,8 +13,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(FamiliesTest, SamplesOfOneMetricStandTogether) {
-  constexpr Metric kOne = {"leat_one_total", MetricType::kCounter, "role", "One."};
-  constexpr Metric kTwo = {"leat_two", MetricType::kGauge, "", "Two."};
+  constexpr Metric kOne = {"leat_one_total", "One.", "role"};
+  constexpr Metric kTwo = {"leat_two", "Two."};
   Families families;
   families.Add(kOne, 3, {{"role", "ps"}});
   families.Add(kTwo, 0.5);
@@ -30,14 +30,14 @@ TEST(FamiliesTest, SamplesOfOneMetricStandTogether) {
 }
 
 TEST(FamiliesTest, LargeCountsAreExact) {
-  constexpr Metric kBytes = {"leat_bytes_total", MetricType::kCounter, "", "Bytes."};
+  constexpr Metric kBytes = {"leat_bytes_total", "Bytes."};
   Families families;
   families.Add(kBytes, 1234567890123.0);
   EXPECT_THAT(families.Text(), HasSubstr("leat_bytes_total 1234567890123\n"));
 }
 
 TEST(FamiliesTest, WhatIsNotKnownIsLeftOut) {
-  constexpr Metric kLoss = {"leat_loss", MetricType::kGauge, "", "Loss."};
+  constexpr Metric kLoss = {"leat_loss", "Loss."};
   Families families;
   families.Add(kLoss, NAN);
   families.Add(kLoss, INFINITY);
@@ -45,7 +45,7 @@ TEST(FamiliesTest, WhatIsNotKnownIsLeftOut) {
 }
 
 TEST(FamiliesTest, HistogramsAreCumulative) {
-  constexpr Metric kStaleness = {"leat_staleness", MetricType::kHistogram, "le", "Updates."};
+  constexpr Metric kStaleness = {"leat_staleness", "Updates.", "le"};
   std::vector<uint64_t> counts(2000);
   counts[0] = 5;
   counts[1] = 3;

@@ -16,13 +16,11 @@
 namespace leat::observe {
 namespace {
 
-using enum MetricType;
-
-constexpr Metric kCpu = {"process_cpu_seconds_total", kCounter, "", "Processor time of the process."};
-constexpr Metric kResident = {"process_resident_memory_bytes", kGauge, "", "Memory that is resident."};
-constexpr Metric kStart = {"process_start_time_seconds", kGauge, "", "When it started, since 1970."};
-constexpr Metric kOpen = {"process_open_fds", kGauge, "", "Open file descriptors."};
-constexpr Metric kMost = {"process_max_fds", kGauge, "", "The limit of open file descriptors."};
+constexpr Metric kCpu = {"process_cpu_seconds_total", "Processor time of the process."};
+constexpr Metric kResident = {"process_resident_memory_bytes", "Memory that is resident."};
+constexpr Metric kStart = {"process_start_time_seconds", "When it started, since 1970."};
+constexpr Metric kOpen = {"process_open_fds", "Open file descriptors."};
+constexpr Metric kMost = {"process_max_fds", "The limit of open file descriptors."};
 
 double Resident() {
   std::ifstream in("/proc/self/statm");

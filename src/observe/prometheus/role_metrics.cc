@@ -1,7 +1,6 @@
 #include "observe/prometheus/role_metrics.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "net/address.h"
@@ -11,64 +10,77 @@
 namespace leat::observe {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using enum MetricType;
-
 constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
 
-constexpr Metric kBuild = {"leat_build_info", kGauge, "version, role", "Always 1."};
-constexpr Metric kReady = {"leat_ready", kGauge, "", "Whether /readyz answers with status 200."};
+constexpr Metric kBuild = {"leat_build_info", "Always 1.", "version, role"};
+constexpr Metric kReady = {"leat_ready", "Whether /readyz answers with status 200."};
 // Of the registry (net/transport_context.cc, net/ucx/ucx.cc, roles/), by their names there.
 constexpr Metric kNetwork[] = {
-    {"leat_net_bytes_sent_total", kCounter, "", "Bytes sent on the tensor plane."},
-    {"leat_net_bytes_received_total", kCounter, "", "Bytes received on the tensor plane."},
-    {"leat_net_connections_refused_total", kCounter, "", "Connections closed before authentication."},
-    {"leat_net_connections_stalled_total", kCounter, "", "Connections closed because they made no progress."},
-    {"leat_net_ucx_connections", kGauge, "", "Connections over UCX."},
+    {"leat_net_bytes_sent_total", "Bytes sent on the tensor plane."},
+    {"leat_net_bytes_received_total", "Bytes received on the tensor plane."},
+    {"leat_net_connections_refused_total", "Connections closed before authentication."},
+    {"leat_net_connections_stalled_total", "Connections closed because they made no progress."},
+    {"leat_net_ucx_connections", "Connections over UCX."},
 };
 // Of the registry, too (serve/).
 constexpr Metric kServe[] = {
-    {"leat_serve_age_seconds", kGauge, "",
+    {"leat_serve_age_seconds",
      "Time since the newest version's values were those of the job, for all that is known."},
-    {"leat_serve_version", kGauge, "", "Number of the newest version of the parameters."},
-    {"leat_serve_requests_total", kCounter, "", "Requests that were read."},
-    {"leat_serve_request_seconds", kHistogram, "le",
-     "From the end of a request for predictions to its reply."},
-    {"leat_serve_rows_total", kCounter, "", "Rows that were predicted."},
-    {"leat_serve_batches_total", kCounter, "", "Batches that were computed."},
-    {"leat_serve_waiting_rows", kGauge, "", "Rows that wait for a batch."},
-    {"leat_serve_rejected_events_total", kCounter, "",
-     "Events that did not fit the schema, and got no prediction."},
-    {"leat_serve_connections", kGauge, "", "Open connections."},
-    {"leat_serve_connections_refused_total", kCounter, "",
+    {"leat_serve_version", "Number of the newest version of the parameters."},
+    {"leat_serve_requests_total", "Requests that were read."},
+    {"leat_serve_request_seconds", "From the end of a request for predictions to its reply.", "le"},
+    {"leat_serve_rows_total", "Rows that were predicted."},
+    {"leat_serve_batches_total", "Batches that were computed."},
+    {"leat_serve_waiting_rows", "Rows that wait for a batch."},
+    {"leat_serve_rejected_events_total", "Events that did not fit the schema, and got no prediction."},
+    {"leat_serve_connections", "Open connections."},
+    {"leat_serve_connections_refused_total",
      "Connections beyond the limit: they, or others for them, have ended."},
 };
 // Of the registry, too (object_store/s3.cc).
 constexpr Metric kObjectStore[] = {
-    {"leat_object_store_requests_total", kCounter, "", "Requests to the object store."},
-    {"leat_object_store_retries_total", kCounter, "", "Requests to the object store that were made again."},
-    {"leat_object_store_sent_bytes_total", kCounter, "", "Bytes that the object store has received."},
-    {"leat_object_store_received_bytes_total", kCounter, "", "Bytes that the object store has sent."},
+    {"leat_object_store_requests_total", "Requests to the object store."},
+    {"leat_object_store_retries_total", "Requests to the object store that were made again."},
+    {"leat_object_store_sent_bytes_total", "Bytes that the object store has received."},
+    {"leat_object_store_received_bytes_total", "Bytes that the object store has sent."},
 };
 constexpr Metric kCoordinator[] = {
-    {"leat_wanted_workers", kGauge, "", "Workers that the job wants; 0: not known yet."},
-    {"leat_wanted_ps", kGauge, "", "Parameter servers that the job wants."},
-    {"leat_job_checkpoints_total", kCounter, "", "Complete checkpoints."},
-    {"leat_job_last_checkpoint_time_seconds", kGauge, "",
+    {"leat_wanted_workers", "Workers that the job wants; 0: not known yet."},
+    {"leat_wanted_ps", "Parameter servers that the job wants."},
+    {"leat_job_checkpoints_total", "Complete checkpoints."},
+    {"leat_job_last_checkpoint_time_seconds",
      "When the last one was complete, since 1970; 0: none was since the start."},
 };
 
+constexpr Metric kServerStaleness = {"leat_server_staleness",
+                                     "Updates of a slice between a worker's pull and its push.", "le"};
+
+// The text of what a heartbeat says, as far as it is exported; empty: other requests say nothing.
+std::string TextOf(const protocol::ControlRequest& heartbeat) {
+  Families families;
+  if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&heartbeat)) {
+    families.Add(report::kWorkerFigures, worker->progress);
+    if (worker->member_report) families.Add(report::kGroupMemberFigures, *worker->member_report);
+  } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&heartbeat)) {
+    families.Add(report::kServerFigures, server->progress);
+    families.AddHistogram(kServerStaleness, server->progress.staleness,
+                          static_cast<double>(server->progress.staleness_sum));
+  } else if (const auto* feed = std::get_if<protocol::FeedHeartbeat>(&heartbeat)) {
+    families.Add(report::kFeedFigures, *feed);
+  } else if (const auto* serve = std::get_if<protocol::ServeHeartbeat>(&heartbeat)) {
+    families.Add(report::kFollowFigures, serve->progress);
+  } else if (const auto* bots = std::get_if<protocol::BotsHeartbeat>(&heartbeat)) {
+    families.Add(report::kBotsFigures, *bots);
+  }
+  return families.Text();
+}
+
 // Whether the job could train, as far as its coordinator knows. Without names and paths: everyone may ask.
-std::string WhyNotReady(const Json& status, bool needs_workers) {
-  const std::string phase = status.value("phase", "");
-  if (phase != "running" && phase != "paused") return phase.empty() ? "no status" : "the job: " + phase;
-  if (!status.value("waiting_for", "").empty()) return "the job is blocked; its status has the reason";
-  if (!needs_workers) return "";
-  const Json members = status.value("members", Json::array());
-  const bool trains = std::ranges::any_of(members, [](const Json& member) {
-    return member.value("role", "") == "worker" && member.value("state", "") != "standby";
-  });
-  return trains ? "" : "the job has no worker";
+std::string WhyNotReady(const report::JobStatus& status, bool needs_workers) {
+  if (status.phase != "running" && status.phase != "paused")
+    return status.phase.empty() ? "no status" : "the job: " + status.phase;
+  if (!status.waiting_for.empty()) return "the job is blocked; its status has the reason";
+  return !needs_workers || status.Count("worker") > 0 ? "" : "the job has no worker";
 }
 
 HttpResponse Unavailable(const std::string& why) {
@@ -93,9 +105,10 @@ void RoleMetrics::NotReady(std::string why) {
 }
 
 void RoleMetrics::OnHeartbeat(const protocol::ControlRequest& heartbeat) {
+  std::string text = TextOf(heartbeat);
   std::lock_guard lock(mutex_);
   not_ready_.clear();
-  figures_.Take(heartbeat);
+  if (!text.empty()) member_text_ = std::move(text);
 }
 
 bool RoleMetrics::Alive(Time now) {
@@ -116,14 +129,11 @@ std::string RoleMetrics::Text() {
   Families families;
   families.Add(kBuild, 1, {{"version", options_.version}, {"role", options_.role}});
   families.Add(kReady, not_ready.empty() ? 1 : 0);
-  {
-    std::lock_guard lock(mutex_);
-    figures_.AddTo(&families);
-    if (status.ok()) job_.Add(**status, &families);
-  }
   families.Add(registry_);
   AddProcess(&families);
-  return families.Text();
+  std::lock_guard lock(mutex_);
+  if (status.ok()) job_.Add(**status, &families);
+  return families.Text() + member_text_;
 }
 
 std::string RoleMetrics::Targets() {
@@ -164,23 +174,24 @@ std::vector<MetricGroup> AllMetrics() {
   std::vector<MetricGroup> groups = {
       {"Every role", {kBuild, kReady}},
       {"Coordinator: the job", JobMetrics()},
-      {"Coordinator: each member", JobMemberMetrics()},
-      {"Worker", WorkerMetrics()},
-      {"Worker of a job without servers, in addition", GroupMemberMetrics()},
-      {"Parameter server", ServerMetrics()},
-      {"Feed", FeedMetrics()},
-      {"Serve: the values that it follows", FollowMetrics()},
-      {"Bots", BotsMetrics()},
+      {"Coordinator: each member", MetricsOf(report::kMemberFigures, "role, index")},
+      {"Worker", MetricsOf(report::kWorkerFigures)},
+      {"Worker of a job without servers, in addition", MetricsOf(report::kGroupMemberFigures)},
+      {"Parameter server", MetricsOf(report::kServerFigures)},
+      {"Feed", MetricsOf(report::kFeedFigures)},
+      {"Serve: the values that it follows", MetricsOf(report::kFollowFigures)},
+      {"Bots", MetricsOf(report::kBotsFigures)},
+      {"`leat serve`", {std::begin(kServe), std::end(kServe)}},
+      {"Connections on the tensor plane", {std::begin(kNetwork), std::end(kNetwork)}},
+      {"Checkpoints in object storage: each role that reads or writes them",
+       {std::begin(kObjectStore), std::end(kObjectStore)}},
   };
   auto& every = groups[0].metrics;
   const auto process = ProcessMetrics();
   every.insert(every.end(), process.begin(), process.end());
   auto& job = groups[1].metrics;
   job.insert(job.end(), std::begin(kCoordinator), std::end(kCoordinator));
-  groups.push_back({"`leat serve`", {std::begin(kServe), std::end(kServe)}});
-  groups.push_back({"Connections on the tensor plane", {std::begin(kNetwork), std::end(kNetwork)}});
-  groups.push_back({"Checkpoints in object storage: each role that reads or writes them",
-                    {std::begin(kObjectStore), std::end(kObjectStore)}});
+  groups[5].metrics.push_back(kServerStaleness);
   return groups;
 }
 

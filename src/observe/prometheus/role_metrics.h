@@ -11,7 +11,6 @@
 #include "metrics/metrics.h"
 #include "observe/http/http.h"
 #include "observe/prometheus/liveness.h"
-#include "observe/prometheus/member_families.h"
 #include "observe/prometheus/status_families.h"
 #include "observe/prometheus/status_source.h"
 #include "protocol/messages_control.h"
@@ -65,7 +64,7 @@ class RoleMetrics {
   mutable std::mutex mutex_;  // of what follows
   std::string address_;
   std::string not_ready_ = "it has not joined the job";
-  MemberFigures figures_;
+  std::string member_text_;  // of the last heartbeat
   StatusFamilies job_;
 };
 

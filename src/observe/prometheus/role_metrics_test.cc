@@ -35,7 +35,7 @@ HttpResponse Get(const std::shared_ptr<RoleMetrics>& metrics, const std::string&
 
 // Answers with this status.
 StatusSource::Ask Always(const std::string& status) {
-  return [status](const auto& done) { done(status); };
+  return [status](const auto& done) { done(report::StatusFromJson(status).value()); };
 }
 
 TEST(RoleMetricsTest, ARoleThatHangsIsNotAlive) {
@@ -148,7 +148,7 @@ TEST(StatusSourceTest, ManyWhoAskAreOneQuestion) {
   std::atomic<int> asked{0};
   source.Set([&asked](const auto& done) {
     ++asked;
-    done("{}");
+    done({});
   });
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -170,23 +170,20 @@ TEST(StatusSourceTest, AQuestionThatIsDroppedHasAnAnswer) {
 
 TEST(StatusSourceTest, ACoordinatorThatIsBusyHoldsNobodyUp) {
   StatusSource source;
-  std::function<void(std::string)> kept;
+  std::function<void(report::JobStatus)> kept;
   source.Set([&kept](auto done) { kept = std::move(done); });
   const auto answer = source.Get();
   EXPECT_EQ(answer.status().message(), "the coordinator is busy");
-  kept("{}");  // too late; nobody is there any more
+  kept({});  // too late; nobody is there any more
 }
 
 // The table of docs/metrics.md.
 std::string Table() {
-  const auto name = [](MetricType type) {
-    return type == MetricType::kCounter ? "counter" : type == MetricType::kGauge ? "gauge" : "histogram";
-  };
   std::string table;
   for (const MetricGroup& group : AllMetrics()) {
     table += "\n## " + group.title + "\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n";
     for (const Metric& metric : group.metrics) {
-      table += "| `" + std::string(metric.name) + "` | " + name(metric.type) + " | " +
+      table += "| `" + std::string(metric.name) + "` | " + std::string(metric.type()) + " | " +
                std::string(metric.labels) + " | " + std::string(metric.help) + " |\n";
     }
   }
@@ -214,7 +211,7 @@ TEST(AllMetricsTest, NamesFollowTheConventions) {
   for (const MetricGroup& group : AllMetrics()) {
     for (const Metric& metric : group.metrics) {
       EXPECT_TRUE(names.insert(metric.name).second) << metric.name << " is listed twice";
-      EXPECT_EQ(metric.name.ends_with("_total"), metric.type == MetricType::kCounter) << metric.name;
+      EXPECT_EQ(metric.name.ends_with("_total"), metric.type() == "counter") << metric.name;
       EXPECT_TRUE(metric.name.starts_with("leat_") || metric.name.starts_with("process_")) << metric.name;
       EXPECT_TRUE(metric.help.ends_with('.')) << metric.name;
     }

@@ -1,8 +1,7 @@
-// The metrics of a job, from its status (report/progress.h, docs/jobs.md), which the coordinator exports.
+// The metrics of a job, from its status (docs/jobs.md), which the coordinator exports.
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <vector>
 
@@ -16,8 +15,7 @@ class StatusFamilies {
   // Members beyond so many have no metrics of their own.
   static constexpr size_t kMostMembers = 1000;
 
-  // Entries that are missing, or of another type, are left out.
-  void Add(const nlohmann::ordered_json& status, Families* families);
+  void Add(const report::JobStatus& status, Families* families);
 
  private:
   // After the loss of a server its events come back from the stream. They are counted once.
@@ -26,6 +24,5 @@ class StatusFamilies {
 };
 
 std::vector<Metric> JobMetrics();
-std::vector<Metric> JobMemberMetrics();  // with the labels role and index
 
 }  // namespace leat::observe

@@ -2,14 +2,9 @@
 
 #include <chrono>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/json/text.h"
-
 namespace leat::observe {
-
-using Json = nlohmann::ordered_json;
 
 void StatusSource::Set(Ask ask) {
   std::lock_guard lock(ask_mutex_);
@@ -17,7 +12,7 @@ void StatusSource::Set(Ask ask) {
   ++coordinators_;
 }
 
-Result<std::shared_ptr<const Json>> StatusSource::Get() {
+Result<std::shared_ptr<const report::JobStatus>> StatusSource::Get() {
   std::lock_guard lock(get_mutex_);
   const uint64_t coordinators = coordinators_;
   if (coordinators != answered_by_ || clock_.Now() - asked_ >= kFresh) {
@@ -31,20 +26,18 @@ Result<std::shared_ptr<const Json>> StatusSource::Get() {
   return last_;
 }
 
-Result<std::shared_ptr<const Json>> StatusSource::AskNow() {
-  auto promise = std::make_shared<std::promise<std::string>>();
-  std::future<std::string> answer = promise->get_future();
+Result<std::shared_ptr<const report::JobStatus>> StatusSource::AskNow() {
+  auto promise = std::make_shared<std::promise<report::JobStatus>>();
+  std::future<report::JobStatus> answer = promise->get_future();
   {
     std::lock_guard lock(ask_mutex_);
     if (ask_ == nullptr) return Status(Code::kNotFound, "no coordinator");
-    ask_([promise = std::move(promise)](std::string status) { promise->set_value(std::move(status)); });
+    ask_([promise = std::move(promise)](report::JobStatus status) { promise->set_value(std::move(status)); });
   }
   if (answer.wait_for(kDeadline) != std::future_status::ready)
     return Status(Code::kUnavailable, "the coordinator is busy");
   try {
-    const auto json = std::make_shared<const Json>(ParsedOrderedJson(answer.get()));
-    if (!json->is_object()) return Status(Code::kUnavailable, "no status");
-    return json;
+    return std::make_shared<const report::JobStatus>(answer.get());
   } catch (const std::future_error&) {  // the question was dropped
     return Status(Code::kUnavailable, "the coordinator ends");
   }

@@ -6,11 +6,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json_fwd.hpp>
-#include <string>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "report/job_status.h"
 
 namespace leat::observe {
 
@@ -23,18 +22,18 @@ class StatusSource {
   // For a loop that is busy.
   static constexpr Duration kDeadline = std::chrono::seconds(2);
 
-  // Calls `done` with the status as JSON, from any thread, or drops it. It must not block.
-  using Ask = std::function<void(std::function<void(std::string status)> done)>;
+  // Calls `done` with the status, from any thread, or drops it. It must not block.
+  using Ask = std::function<void(std::function<void(report::JobStatus status)> done)>;
   // Null, as before the first call: there is no coordinator. The former one is not called any more once this
   // returns.
   void Set(Ask ask);
 
   // Blocks for kDeadline at most, and as long for an attempt of another thread. kNotFound: there is
   // no coordinator here. kUnavailable: it does not answer.
-  Result<std::shared_ptr<const nlohmann::ordered_json>> Get();
+  Result<std::shared_ptr<const report::JobStatus>> Get();
 
  private:
-  Result<std::shared_ptr<const nlohmann::ordered_json>> AskNow();
+  Result<std::shared_ptr<const report::JobStatus>> AskNow();
 
   const MonotonicClock clock_;
   std::mutex ask_mutex_;
@@ -44,7 +43,7 @@ class StatusSource {
   Time asked_{0};
   uint64_t answered_by_ = 0;  // value of coordinators_
   Status failure_;            // of the last attempt
-  std::shared_ptr<const nlohmann::ordered_json> last_;
+  std::shared_ptr<const report::JobStatus> last_;
 };
 
 }  // namespace leat::observe

@@ -16,29 +16,27 @@ bool OnLoopback(const std::string& address) {
 
 }  // namespace
 
-std::string TargetsJson(const Json& status, const std::string& own, const std::string& host, bool tls) {
+std::string TargetsJson(const report::JobStatus& status, const std::string& own, const std::string& host,
+                        bool tls) {
   Json targets = Json::array();
-  const std::string job = status.value("job", "");
   // The names differ from those of the labels of metrics.
   const auto add = [&](const std::string& address, const std::string& role, uint64_t index) {
-    Json labels{{"leat_job", job}, {"leat_role", role}, {"leat_index", std::to_string(index)}};
+    Json labels{{"leat_job", status.job}, {"leat_role", role}, {"leat_index", std::to_string(index)}};
     if (tls) labels["__scheme__"] = "https";
     targets.push_back({{"targets", {address}}, {"labels", std::move(labels)}});
   };
   add(own, "coordinator", 0);
-  const auto reachable = [&](const Json& process) {
-    const std::string address = process.value("metrics", "");
-    return !address.empty() && (!OnLoopback(address) || process.value("host", host) == host);
+  const auto reachable = [&](const auto& process) {
+    return !process.metrics.empty() &&
+           (!OnLoopback(process.metrics) || process.host.empty() || process.host == host);
   };
-  for (const Json& member : status.value("members", Json::array())) {
-    if (!reachable(member)) continue;
-    std::string role = member.value("role", "");
+  for (const report::MemberStatus& m : status.members) {
     // Both are counted by themselves.
-    if (role == "coordinator" || member.value("state", "") == "standby") role += "-standby";
-    add(member.value("metrics", ""), role, member.value("index", uint64_t{0}));
+    const bool apart = m.name.role == "coordinator" || m.name.standby();
+    if (reachable(m)) add(m.metrics, m.name.role + (apart ? "-standby" : ""), m.name.index);
   }
-  for (const Json& bots : status.value("bots", Json::array())) {
-    if (reachable(bots)) add(bots.value("metrics", ""), "bots", 0);
+  for (const report::BotsStatus& bots : status.bots) {
+    if (reachable(bots)) add(bots.metrics, "bots", 0);
   }
   return JsonText(targets, 2) + "\n";
 }

@@ -9,14 +9,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const Json kStatus = Json::parse(R"({"job": "fraud", "members": [
+const report::JobStatus kStatus = report::StatusFromJson(R"({"job": "fraud", "members": [
     {"role": "ps", "index": 1, "host": "here", "metrics": "127.0.0.1:4001"},
     {"role": "worker", "index": 0, "host": "there", "metrics": "10.0.0.7:4002"},
     {"role": "worker", "index": 1, "host": "there", "metrics": "127.0.0.1:4003"},
     {"role": "worker", "index": 0, "host": "here", "state": "standby", "metrics": "[::1]:4004"},
     {"role": "coordinator", "index": 0, "host": "there", "metrics": "there:4005"},
     {"role": "worker", "index": 2, "host": "here"}],
-  "bots": [{"host": "here", "metrics": "127.0.0.1:4006"}, {"host": "there", "metrics": "127.0.0.1:4007"}]})");
+  "bots": [{"host": "here", "metrics": "127.0.0.1:4006"}, {"host": "there", "metrics": "127.0.0.1:4007"}]})")
+                                      .value();
 
 TEST(TargetsTest, ListsTheMembersThatCanBeReached) {
   const Json targets = Json::parse(TargetsJson(kStatus, "10.0.0.5:9464", "here", false));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <utility>
@@ -54,7 +53,7 @@ class Names {
 class Builder {
  public:
   Builder(const nn::StepGraph& step, const std::vector<nn::VariableSpec>& variables,
-          const std::optional<std::vector<VariablePlacement>>& placement, std::string_view optimizer)
+          const Placement& placement, std::string_view optimizer)
       : step_(step), variables_(variables), placement_(placement), apply_("apply_" + std::string(optimizer)) {
     for (const graph::Node& node : step.graph.nodes()) names_.push_back(unique_.Unique(node.name));
   }
@@ -101,10 +100,10 @@ class Builder {
       Add(name + "/" + apply_, apply_, {name, reduced}, kWorker);
       return;
     }
-    const auto placed = std::ranges::find(*placement_, variables_[index].name, &VariablePlacement::name);
-    const auto parts = placed != placement_->end() ? placed->parts : std::vector<VariablePlacement::Part>();
+    const auto placed = std::ranges::find(*placement_, variables_[index].name, &report::VariableStatus::name);
+    const auto parts = placed != placement_->end() ? placed->ps : std::vector<report::VariableStatus::Part>();
     if (parts.size() < 2) {
-      made.device = parts.empty() ? "" : Server(parts[0].server);
+      made.device = parts.empty() ? "" : Server(parts[0].index);
       if (!parts.empty()) made.attributes["bytes"] = std::to_string(parts[0].bytes);
       const std::string device = made.device;
       graph_.nodes.push_back(std::move(made));
@@ -113,8 +112,8 @@ class Builder {
     }
     made.op = "concat";
     for (const auto& part : parts) {
-      const std::string device = Server(part.server);
-      const std::string own = Add(name + "/ps_" + std::to_string(part.server), "variable", {}, device);
+      const std::string device = Server(part.index);
+      const std::string own = Add(name + "/ps_" + std::to_string(part.index), "variable", {}, device);
       graph_.nodes.back().attributes["bytes"] = std::to_string(part.bytes);
       if (gradient) Add(own + "/" + apply_, apply_, {own, *gradient}, device);
       made.inputs.push_back(own);
@@ -132,7 +131,7 @@ class Builder {
 
   const nn::StepGraph& step_;
   const std::vector<nn::VariableSpec>& variables_;
-  const std::optional<std::vector<VariablePlacement>>& placement_;
+  const Placement& placement_;
   const std::string apply_;
   Names unique_;
   std::vector<std::string> names_;  // by node
@@ -141,21 +140,8 @@ class Builder {
 
 }  // namespace
 
-std::optional<std::vector<VariablePlacement>> PlacementIn(const nlohmann::json& status) {
-  const auto variables = status.find("variables");
-  if (variables == status.end()) return std::nullopt;
-  std::vector<VariablePlacement> found;
-  for (const auto& variable : *variables) {
-    VariablePlacement placed{.name = variable.at("name").get<std::string>()};
-    for (const auto& part : variable.at("ps"))
-      placed.parts.push_back({part.at("index").get<uint32_t>(), part.at("bytes").get<uint64_t>()});
-    found.push_back(std::move(placed));
-  }
-  return found;
-}
-
 Graph JobGraph(const nn::StepGraph& step, const std::vector<nn::VariableSpec>& variables,
-               const std::optional<std::vector<VariablePlacement>>& placement, std::string_view optimizer) {
+               const Placement& placement, std::string_view optimizer) {
   return Builder(step, variables, placement, optimizer).Build();
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,24 +9,12 @@
 
 #include "nn/model.h"
 #include "observe/tensorboard/events.h"
+#include "report/job_status.h"
 
 namespace leat::tensorboard {
 
-// The servers that a variable is on.
-struct VariablePlacement {
-  struct Part {
-    uint32_t server = 0;  // index
-    uint64_t bytes = 0;
-    friend bool operator==(const Part&, const Part&) = default;
-  };
-  std::string name;
-  std::vector<Part> parts;  // ascending by server
-  friend bool operator==(const VariablePlacement&, const VariablePlacement&) = default;
-};
-
-// As in a job's status; none: the job has no servers, its workers have the variables. Throws
-// nlohmann::json::exception if it is no status.
-std::optional<std::vector<VariablePlacement>> PlacementIn(const nlohmann::json& status);
+// As in a job's status; none: the job has no servers, its workers have the variables.
+using Placement = std::optional<std::vector<report::VariableStatus>>;
 
 // The graph of a training step. All workers run the same one; its ops are on "/job:worker/task:0".
 //
@@ -36,6 +23,6 @@ std::optional<std::vector<VariablePlacement>> PlacementIn(const nlohmann::json& 
 // parts. A gradient goes to a node NAME/apply_OPTIMIZER on the server, or by way of NAME/all_reduce to one on
 // the worker. `placement`: as above.
 Graph JobGraph(const nn::StepGraph& step, const std::vector<nn::VariableSpec>& variables,
-               const std::optional<std::vector<VariablePlacement>>& placement, std::string_view optimizer);
+               const Placement& placement, std::string_view optimizer);
 
 }  // namespace leat::tensorboard

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/config/config.h"
@@ -18,8 +17,6 @@ nn::Model MakeModel() {
                     "job.yaml"),
       {});
 }
-
-using Placement = std::optional<std::vector<VariablePlacement>>;
 
 Graph GraphOf(const Placement& placement) {
   const nn::Model model = MakeModel();
@@ -46,8 +43,9 @@ void ExpectWhole(const Graph& graph) {
 }
 
 TEST(JobGraph, VariablesAreOnTheirServers) {
-  const Graph graph = GraphOf(Placement(
-      {{"dense1/weight", {{1, 48}}}, {"dense1/bias", {{0, 12}}}, {"dense2/weight", {{0, 16}, {2, 8}}}}));
+  const Graph graph = GraphOf(Placement({{"dense1/weight", 0, {{1, 48}}},
+                                         {"dense1/bias", 0, {{0, 12}}},
+                                         {"dense2/weight", 0, {{0, 16}, {2, 8}}}}));
   ExpectWhole(graph);
   EXPECT_EQ(Node(graph, "dense1/weight").device, "/job:ps/task:1");
   EXPECT_EQ(Node(graph, "dense1/weight").op, "variable");
@@ -68,7 +66,7 @@ TEST(JobGraph, VariablesAreOnTheirServers) {
 TEST(JobGraph, GradientsGoToTheServers) {
   const nn::Model model = MakeModel();
   const nn::StepGraph step = model.Build(8);
-  const Graph graph = GraphOf(Placement({{"dense1/weight", {{1, 48}}}}));
+  const Graph graph = GraphOf(Placement({{"dense1/weight", 0, {{1, 48}}}}));
   const GraphNode& apply = Node(graph, "dense1/weight/apply_adam");
   EXPECT_EQ(apply.op, "apply_adam");
   EXPECT_EQ(apply.device, "/job:ps/task:1");
@@ -77,7 +75,7 @@ TEST(JobGraph, GradientsGoToTheServers) {
 }
 
 TEST(JobGraph, OpsAreOnTheWorker) {
-  const Graph graph = GraphOf(Placement(std::vector<VariablePlacement>()));
+  const Graph graph = GraphOf(Placement(std::vector<report::VariableStatus>()));
   EXPECT_EQ(Node(graph, "features").device, "/job:worker/task:0");
   EXPECT_EQ(Node(graph, "dense1/matmul").device, "/job:worker/task:0");
   EXPECT_EQ(Node(graph, "dense1/matmul").inputs, (std::vector<std::string>{"features", "dense1/weight"}));
@@ -92,16 +90,6 @@ TEST(JobGraph, WithoutServers) {
     EXPECT_TRUE(node.device.starts_with("/job:worker/task:0")) << node.name;
   EXPECT_EQ(Node(graph, "dense1/weight/apply_adam").inputs,
             (std::vector<std::string>{"dense1/weight", "dense1/weight/all_reduce"}));
-}
-
-TEST(JobGraph, PlacementOfAStatus) {
-  const auto status = nlohmann::json::parse(R"({"variables": [
-    {"name": "w", "bytes": 24, "ps": [{"index": 0, "bytes": 16}, {"index": 3, "bytes": 8}]},
-    {"name": "b", "bytes": 4, "ps": []}]})");
-  EXPECT_EQ(PlacementIn(status), Placement({{"w", {{0, 16}, {3, 8}}}, {"b", {}}}));
-  EXPECT_EQ(PlacementIn(nlohmann::json::parse("{}")), std::nullopt);
-  EXPECT_THROW(PlacementIn(nlohmann::json::parse(R"({"variables": [{"name": 3, "ps": []}]})")),
-               nlohmann::json::exception);
 }
 
 }  // namespace

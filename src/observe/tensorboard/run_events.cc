@@ -1,16 +1,13 @@
 #include "observe/tensorboard/run_events.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-
-#include "base/json/text.h"
 
 namespace leat::tensorboard {
 namespace {
 
 // Every variable is somewhere.
-bool Complete(const std::optional<std::vector<VariablePlacement>>& placement) {
-  return !placement || std::ranges::none_of(*placement, [](const auto& v) { return v.parts.empty(); });
+bool Complete(const Placement& placement) {
+  return !placement || std::ranges::none_of(*placement, [](const auto& v) { return v.ps.empty(); });
 }
 
 Event Histograms(const std::string& scope, double wall_time, uint64_t events,
@@ -39,28 +36,23 @@ bool RunEvents::WantsGraph(Time now, const Placement& placement, bool last) {
   return last || (Complete(placement) && (first || settled || now - changed_ >= kGraphPause));
 }
 
-Result<std::vector<Event>> RunEvents::OnStatus(Time now, double wall_time, std::string_view json,
-                                               bool last) try {
-  const auto status = ParsedJson(json);
-  if (status.value("phase", std::string()).starts_with("waiting") && !last) return std::vector<Event>();
-  const Placement placement = PlacementIn(status);
-  StatusSummary::Step step = summary_.Take(status);
+std::vector<Event> RunEvents::OnStatus(Time now, double wall_time, const report::JobStatus& status,
+                                       bool last) {
+  if (status.phase.starts_with("waiting") && !last) return {};
   std::vector<Event> events;
   const auto add = [&](auto what) {
     events.push_back(
-        {.wall_time = wall_time, .step = static_cast<int64_t>(step.events), .what = std::move(what)});
+        {.wall_time = wall_time, .step = static_cast<int64_t>(status.events), .what = std::move(what)});
   };
-  if (!events_ || step.events < *events_) add(RunStart{});
-  events_ = step.events;
-  if (WantsGraph(now, placement, last)) {
-    add(make_graph_(placement));
-    written_ = placement;
+  if (!events_ || status.events < *events_) add(RunStart{});
+  events_ = status.events;
+  if (WantsGraph(now, status.variables, last)) {
+    add(make_graph_(status.variables));
+    written_ = status.variables;
     changed_ = Time{0};
   }
-  add(std::move(step.summary));
+  add(summary_.Take(status));
   return events;
-} catch (const nlohmann::json::exception& e) {
-  return Status(Code::kDataLoss, std::string("this is not the status of a job: ") + e.what());
 }
 
 void RunEvents::OnLost() {

@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,14 +27,13 @@ class RunEvents {
   // A graph is written when the placement has not changed between two statuses, or after this time.
   static constexpr Duration kGraphPause = std::chrono::seconds(10);
 
-  using MakeGraph = std::function<Graph(const std::optional<std::vector<VariablePlacement>>&)>;
+  using MakeGraph = std::function<Graph(const Placement&)>;
   explicit RunEvents(MakeGraph make_graph) : make_graph_(std::move(make_graph)) {}
 
   // The events of a status. `now`: any clock that does not go back. `last`: no other status follows. A job
   // that waits for its servers has none: it does not know how far it is. When a job falls back, because a
-  // server's slices return from a checkpoint, what was written from there on is declared obsolete. kDataLoss
-  // if it is no status.
-  Result<std::vector<Event>> OnStatus(Time now, double wall_time, std::string_view json, bool last = false);
+  // server's slices return from a checkpoint, what was written from there on is declared obsolete.
+  std::vector<Event> OnStatus(Time now, double wall_time, const report::JobStatus& status, bool last = false);
   // The events of the last status could not be written: the next ones have what must not be missing.
   void OnLost();
   // Those of a checkpoint of `events`, with the histograms of its variables.
@@ -49,7 +47,6 @@ class RunEvents {
   bool started() const { return events_.has_value(); }
 
  private:
-  using Placement = std::optional<std::vector<VariablePlacement>>;
   bool WantsGraph(Time now, const Placement& placement, bool last);
 
   const MakeGraph make_graph_;

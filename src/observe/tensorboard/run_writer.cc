@@ -24,7 +24,7 @@ constexpr int kNice = 10;
 struct Point {
   Time now{0};
   double wall_time = 0;
-  std::string status;
+  report::JobStatus status;
   bool last = false;
 };
 
@@ -130,7 +130,7 @@ class RunWriter::State {
  private:
   void Write(const Point& point) {
     const auto events = events_.OnStatus(point.now, point.wall_time, point.status, point.last);
-    const Status written = events.ok() ? append_(*events) : events.status();
+    const Status written = append_(events);
     if (!written.ok()) events_.OnLost();
     Report(written);
   }
@@ -192,7 +192,7 @@ RunWriter::~RunWriter() {
   state_->End(kLimit) ? thread_.join() : thread_.detach();
 }
 
-void RunWriter::OnStatus(Time now, std::string status) {
+void RunWriter::OnStatus(Time now, report::JobStatus status) {
   if (!start_) start_ = now;
   due_ = now + PauseAfter(now - *start_);
   state_->Add(Point{now, WallTime(), std::move(status)});
@@ -206,7 +206,7 @@ void RunWriter::OnGradients(Bytes gradients) {
   state_->Add(std::move(gradients));
 }
 
-void RunWriter::Finish(Time now, std::string status, Duration limit) {
+void RunWriter::Finish(Time now, report::JobStatus status, Duration limit) {
   state_->Add(Point{now, WallTime(), std::move(status), true});
   if (state_->End(limit)) return thread_.join();
   spdlog::warn("tensorboard: the disk did not take all of the last points within {} s", Seconds(limit));

@@ -38,13 +38,13 @@ class RunWriter {
 
   // Whether the next point is due. It then wants a status.
   bool Due(Time now) const { return now >= due_; }
-  void OnStatus(Time now, std::string status);
+  void OnStatus(Time now, report::JobStatus status);
   // A checkpoint is complete. `directory`: of the checkpoint.
   void OnCheckpoint(std::string directory, protocol::Manifest manifest);
   // What a worker has sent (gradients.h). A receiver need not check it.
   void OnGradients(Bytes gradients);
   // The last status. Waits at most `limit` until all is written; what is left then is dropped.
-  void Finish(Time now, std::string status, Duration limit);
+  void Finish(Time now, report::JobStatus status, Duration limit);
 
  private:
   class State;

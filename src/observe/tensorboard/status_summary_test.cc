@@ -1,30 +1,29 @@
 #include "observe/tensorboard/status_summary.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 
 namespace leat::tensorboard {
 namespace {
-
-using Json = nlohmann::json;
 
 std::map<std::string, float> Scalars(const Summary& summary) {
   return {summary.scalars.begin(), summary.scalars.end()};
 }
 
 TEST(StatusSummary, HasTheFiguresOfTheStatus) {
-  const Json status = Json::parse(R"({"events": 1200, "loss": 0.5, "accuracy": 0.75, "auc": null, "lag": 30,
+  const auto status =
+      report::StatusFromJson(R"({"events": 1200, "loss": 0.5, "accuracy": 0.75, "auc": null, "lag": 30,
     "auc_possible": 0.875, "events_per_s_now": 64, "staleness_mean": 1.5, "learning_rate": 0.125, "step": 3,
     "fading": {"factor": 0.9, "loss": 0.25}, "members": [
       {"role": "ps", "index": 1, "share": 0.5, "bytes_per_s": 1000},
       {"role": "worker", "index": 0, "step_ms": 2, "wait_s": 1}, {"role": "worker", "index": 16, "step_ms": 2},
       {"role": "worker", "index": 0, "state": "standby"}, {"role": "coordinator", "index": 0},
       {"role": "feed", "index": 0}, {"role": "bots", "index": 0}]})");
+  ASSERT_TRUE(status.ok());
   StatusSummary made;
-  const auto step = made.Take(status);
-  EXPECT_EQ(step.events, 1200u);
+  const Summary summary = made.Take(*status);
   const std::map<std::string, float> expected = {{"learning/loss", 0.5f},
                                                  {"learning/accuracy", 0.75f},
                                                  {"learning/auc_possible", 0.875f},
@@ -43,36 +42,33 @@ TEST(StatusSummary, HasTheFiguresOfTheStatus) {
                                                  {"servers/1/bytes_per_s", 1000},
                                                  {"workers/0/step_ms", 2},
                                                  {"workers/0/wait_s", 1}};
-  EXPECT_EQ(Scalars(step.summary), expected);
-  for (const auto& [tag, value] : expected) EXPECT_TRUE(step.summary.descriptions.contains(tag)) << tag;
-  EXPECT_TRUE(made.Take(status).summary.descriptions.empty()) << "once is enough";
+  const auto scalars = Scalars(summary);
+  EXPECT_THAT(scalars, ::testing::IsSupersetOf(expected));
+  EXPECT_FALSE(scalars.contains("learning/auc") || scalars.contains("learning/mae"));
+  EXPECT_FALSE(scalars.contains("workers/16/step_ms"));
+  for (const auto& [tag, value] : scalars) EXPECT_TRUE(summary.descriptions.contains(tag)) << tag;
+  EXPECT_TRUE(made.Take(*status).descriptions.empty()) << "once is enough";
 }
 
 TEST(StatusSummary, StalenessSinceTheLastStatus) {
   StatusSummary made;
-  const auto take = [&](const char* staleness) {
-    return made.Take(Json::parse(R"({"events": 1, "staleness": )" + std::string(staleness) + "}"))
-        .summary.histograms;
+  const auto take = [&](const std::vector<uint64_t>& staleness) {
+    report::JobStatus status;
+    status.staleness = staleness;
+    return made.Take(status).histograms;
   };
-  auto found = take("[10, 2]");
+  auto found = take({10, 2});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].first, "updates/staleness");
   EXPECT_EQ(found[0].second.counts, (std::vector<double>{10, 2}));
-  found = take("[11, 2, 0, 7]");
+  found = take({11, 2, 0, 7});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].second.counts, (std::vector<double>{1, 0, 7}));
-  EXPECT_TRUE(take("[11, 2, 0, 7]").empty());
+  EXPECT_TRUE(take({11, 2, 0, 7}).empty());
   // Another coordinator may not know the servers of before.
-  found = take("[3]");
+  found = take({3});
   EXPECT_TRUE(found.empty());
-  EXPECT_EQ(take("[5]")[0].second.counts, (std::vector<double>{2}));
-}
-
-TEST(StatusSummary, RefusesWhatIsNoStatus) {
-  for (const char* text : {"[]", "{}", R"({"events": "many"})", R"({"events": 1, "members": [{"index": 0}]})",
-                           R"({"events": 1, "staleness": ["x"]})"}) {
-    EXPECT_THROW(StatusSummary().Take(Json::parse(text)), Json::exception) << text;
-  }
+  EXPECT_EQ(take({5})[0].second.counts, (std::vector<double>{2}));
 }
 
 }  // namespace

@@ -272,6 +272,11 @@ struct CoordinatorStatus {
   std::optional<Saving> saving;
 };
 
+LEAT_ENUM(CoordinatorStatus::Phase, (kWaitingForServers, "waiting for servers"),
+          (kWaitingForWorkers, "waiting for workers"), (kRunning, "running"), (kPaused, "paused"),
+          (kStopping, "stopping"), (kEnded, "ended"));
+LEAT_ENUM(CoordinatorStatus::Departure::How, (kLeft, "left"), (kLost, "lost"), (kEvicted, "evicted"));
+
 class Coordinator {
  public:
   // Throws std::invalid_argument if the restored state contradicts itself or the job.

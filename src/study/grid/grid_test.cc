@@ -197,14 +197,14 @@ TEST_F(StudyTest, AResultIsTheSameAfterAFile) {
 
 TEST(Usage, ComesFromTheSummary) {
   const auto summary =
-      nlohmann::json::parse(R"({"events": 1000, "training_s": 10, "staleness_mean": 3.5, "members": [
+      report::StatusFromJson(R"({"events": 1000, "training_s": 10, "staleness_mean": 3.5, "members": [
       {"role": "ps", "bytes_in": 900, "bytes_out": 100, "cpu_s": 2},
       {"role": "ps", "bytes_in": 10, "bytes_out": 10, "cpu_s": 1},
       {"role": "worker", "steps": 50, "step_ms": 100, "wait_s": 4},
       {"role": "worker", "steps": 50, "step_ms": 100, "wait_s": 3},
       {"role": "worker", "steps": 20, "step_ms": 300, "wait_s": 4}]})");
   PointResult result;
-  Fill(summary, 100, 0, true, &result);
+  Fill(*summary, 100, 0, true, &result);
   EXPECT_DOUBLE_EQ(result.events_per_s, 100);
   EXPECT_DOUBLE_EQ(result.usage.server_link, 0.9);
   EXPECT_DOUBLE_EQ(result.usage.server_cpu, 0.2);
@@ -212,7 +212,7 @@ TEST(Usage, ComesFromTheSummary) {
   EXPECT_NEAR(result.usage.wait, 11.0 / 30, 1e-9);
   EXPECT_NEAR(result.usage.slowest, 3, 1e-9);
   EXPECT_EQ(result.server_bytes, (std::vector<double>{1000, 20}));
-  Fill(nlohmann::json::object(), 100, 0, true, &result);  // nothing to take from it
+  Fill({}, 100, 0, true, &result);  // nothing to take from it
 }
 
 TEST(Sparklines, AreRelativeToTheLargest) {

@@ -20,7 +20,9 @@ enum class Mode : uint8_t {
   kComputed = 2,  // simulated, with real arithmetic
 };
 LEAT_ENUM(Mode, (kReal, "real"), (kModelled, "simulated"), (kComputed, "simulated, real arithmetic"));
-std::string_view Name(Mode mode);
+inline std::string_view Name(Mode mode) {
+  return fields::NameOf(mode);
+}
 
 struct PointResult {
   GridPoint point;
@@ -36,10 +38,13 @@ struct PointResult {
   std::vector<double> server_bytes;      // received and sent, by server
   Usage usage;
 };
+LEAT_FIELDS(PointResult, (point, Unshown), (mode), (error, CutTo(1 << 16), Sparse), (events), (events_per_s),
+            (seconds), (target_s, OrNull), (target_events, OrNull), (compute_s), (cost), (accuracy, OrNull),
+            (loss, OrNull), (server_bytes, AtMost(1 << 20)), (usage));
 
 // What a point has used, from the summary of `leat train` or `leat simulate`. `bytes_per_s`: of links, 0:
-// unlimited. `model_bytes`: of all parameters. Missing entries count as nothing.
-void Fill(const nlohmann::json& summary, double bytes_per_s, double model_bytes, bool stepped,
+// unlimited. `model_bytes`: of all parameters. A speed that `result` has is kept.
+void Fill(const report::JobStatus& summary, double bytes_per_s, double model_bytes, bool stepped,
           PointResult* result);
 // The price of the point's hosts, one for each process.
 double CostOf(const StudyFile& study, const PointResult& result);

@@ -196,10 +196,11 @@ class Runner {
     PointResult result{.point = planned.point, .mode = planned.mode};
     const std::string log = ContentOf(LogOf(planned));
     const size_t begin = log.rfind("\n{");
-    const auto summary = ParsedJson(log.starts_with("{") && begin == std::string::npos ? log
-                                    : begin == std::string::npos                       ? ""
-                                                                 : log.substr(begin + 1));
-    if (end.exit_code != 0 || !summary.is_object()) {
+    const std::string text = log.starts_with("{") && begin == std::string::npos ? log
+                             : begin == std::string::npos                       ? ""
+                                                                                : log.substr(begin + 1);
+    const auto summary = report::StatusFromJson(text);
+    if (end.exit_code != 0 || !summary.ok()) {
       result.error = !end.last_error.empty() ? end.last_error
                      : end.exit_code > 128
                          ? "signal " + std::to_string(end.exit_code - 128)
@@ -207,21 +208,21 @@ class Runner {
       return result;
     }
     const double bytes_per_s = sim::ParseBandwidth(study_.links[planned.point.link]);
-    Fill(summary, bytes_per_s, run_.facts.model_bytes, Stepped(planned.point), &result);
-    if (const double source = sim::ParseBandwidth(study_.inputs[planned.point.input]); source > 0)
-      result.usage.source_link = result.events_per_s * run_.facts.event_bytes / source;
+    // The entries that only `leat simulate` has.
+    const auto json = ParsedJson(text);
     const auto number = [](const nlohmann::json& in, const char* key) {
       return in.is_object() && in.contains(key) && in.at(key).is_number()
                  ? std::optional(in.at(key).get<double>())
                  : std::nullopt;
     };
-    double cpu = 0;
-    for (const auto& member : summary.value("members", nlohmann::json::array()))
-      cpu += number(member, "cpu_s").value_or(0);
-    result.compute_s = cpu;
-    if (summary.contains("target")) {
-      result.target_s = number(summary.at("target"), "reached_s");
-      result.target_events = number(summary.at("target"), "events");
+    result.events_per_s = number(json, "steady_events_per_s").value_or(0);
+    Fill(*summary, bytes_per_s, run_.facts.model_bytes, Stepped(planned.point), &result);
+    if (const double source = sim::ParseBandwidth(study_.inputs[planned.point.input]); source > 0)
+      result.usage.source_link = result.events_per_s * run_.facts.event_bytes / source;
+    for (const report::MemberStatus& member : summary->members) result.compute_s += member.cpu_s.value_or(0);
+    if (json.contains("target")) {
+      result.target_s = number(json.at("target"), "reached_s");
+      result.target_events = number(json.at("target"), "events");
     }
     return result;
   }

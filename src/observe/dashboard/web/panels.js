@@ -111,11 +111,13 @@ export function showSplit(frame) {
     const { row, bars } = barRow(`worker ${m.index}`, format.milliseconds(m.step_ms) + (m.slow ? " · slow" : " a step"));
     if (m.slow) row.classList.add("slow");
     const track = make("div", "track");
+    const longest = (m.server_waits || []).reduce((a, b) => (b.wait_s > a.wait_s ? b : a), { wait_s: 0 });
+    const details = { wait: longest.wait_s > 0 ? `, longest for ps ${longest.ps}: ${format.seconds(longest.wait_s)} in all` : "" };
     let left = 1;
     for (const [figure, label, background] of parts) {
       const share = Math.min(left, figures[figure] || 0);
       left -= share;
-      track.append(segment(share, background, `${label}: ${format.percent(share)}`));
+      track.append(segment(share, background, `${label}: ${format.percent(share)}${details[figure] || ""}`));
     }
     if (format.known(figures.compute)) track.append(segment(left, idle(), `other: ${format.percent(left)}`));
     const decoding = make("div", "track thin");
