@@ -23,6 +23,13 @@
 
 namespace leat::nn {
 
+// Short names for this folder.
+using graph::Graph;
+using graph::Value;
+using optim::InitKind;
+using optim::InitSpec;
+using optim::VariableSpec;
+
 // The data passed from layer to layer.
 struct Flow {
   graph::Value x;                       // f32[batch, ...]

@@ -13,8 +13,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Value;
-
 // More parameters than any f32 network has, and few enough that sizes in bytes cannot overflow.
 constexpr uint64_t kMaxParameters = uint64_t{1} << 36;
 

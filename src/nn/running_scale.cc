@@ -5,9 +5,6 @@
 
 namespace leat::nn {
 
-using graph::Graph;
-using graph::Value;
-
 RunningScale::RunningScale(std::vector<uint32_t> columns) : columns_(columns.begin(), columns.end()) {
   LEAT_CHECK(!columns_.empty());
 }

@@ -10,8 +10,6 @@
 namespace leat::onnx {
 namespace {
 
-using graph::Value;
-
 // Limits on the elements that constant folding reads and writes in total, and on the elements of a value per
 // row.
 constexpr int64_t kMaxFoldedTotal = int64_t{1} << 26;

@@ -19,6 +19,9 @@
 
 namespace leat::onnx {
 
+using graph::Graph;
+using graph::Value;
+
 // A value of the file while the graph is built.
 struct OnnxValue {
   DType type = DType::kF32;

@@ -8,8 +8,6 @@
 namespace leat::onnx {
 namespace {
 
-using graph::Graph;
-using graph::Value;
 using ops::Padding;
 using ops::Pair;
 

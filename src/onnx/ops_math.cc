@@ -10,9 +10,6 @@
 namespace leat::onnx {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-
 [[noreturn]] void FailMath(const std::string& message) {
   throw std::invalid_argument(message);
 }

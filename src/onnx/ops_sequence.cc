@@ -9,9 +9,6 @@
 namespace leat::onnx {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-
 [[noreturn]] void FailSequence(const std::string& message) {
   throw std::invalid_argument(message);
 }

@@ -11,9 +11,6 @@
 namespace leat::onnx {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-
 [[noreturn]] void FailShape(const std::string& message) {
   throw std::invalid_argument(message);
 }

@@ -8,9 +8,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-
 class ActivationLayer final : public Layer {
  public:
   ActivationLayer(const LayerRequest& request, std::shared_ptr<const graph::Op> op)

@@ -9,12 +9,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-using optim::InitKind;
-using optim::InitSpec;
-using optim::VariableSpec;
-
 class AttentionLayer final : public Layer {
  public:
   explicit AttentionLayer(const LayerRequest& request) : Layer(request), row_(request.inputs) {

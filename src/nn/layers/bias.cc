@@ -7,9 +7,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-
 class BiasLayer final : public Layer {
  public:
   explicit BiasLayer(const LayerRequest& request) : Layer(request) {

@@ -19,12 +19,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-using optim::InitKind;
-using optim::InitSpec;
-using optim::VariableSpec;
-
 constexpr int64_t kMaxFilters = 1 << 20;
 
 // Common base: settings, bias and activation.

@@ -9,12 +9,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-using optim::InitKind;
-using optim::InitSpec;
-using optim::VariableSpec;
-
 class DenseLayer final : public Layer {
  public:
   explicit DenseLayer(const LayerRequest& request) : Layer(request), row_(request.inputs) {

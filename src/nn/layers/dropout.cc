@@ -9,9 +9,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-
 class DropoutLayer final : public Layer {
  public:
   explicit DropoutLayer(const LayerRequest& request) : Layer(request), row_(request.inputs) {

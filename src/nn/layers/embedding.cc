@@ -11,9 +11,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-
 class EmbeddingLayer final : public Layer {
  public:
   explicit EmbeddingLayer(const LayerRequest& request) : Layer(request), row_(request.inputs) {

@@ -12,12 +12,7 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-using optim::InitKind;
-using optim::InitSpec;
 using optim::VariableRole;
-using optim::VariableSpec;
 
 constexpr double kEpsilon = 1e-5;
 

@@ -13,9 +13,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-
 enum class Pooling : uint8_t { kMax, kAvg };
 
 Value Pool(Graph& graph, Pooling pooling, Value x, const ops::PoolAttributes& attr) {

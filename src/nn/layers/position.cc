@@ -7,9 +7,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-
 class PositionLayer final : public Layer {
  public:
   explicit PositionLayer(const LayerRequest& request) : Layer(request), row_(request.inputs) {

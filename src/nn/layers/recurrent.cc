@@ -15,12 +15,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-using optim::InitKind;
-using optim::InitSpec;
-using optim::VariableSpec;
-
 enum class Cell : uint8_t { kLstm, kGru, kRnn };
 
 uint32_t GatesOf(Cell cell) {

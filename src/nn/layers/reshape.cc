@@ -9,9 +9,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-
 class ReshapeLayer final : public Layer {
  public:
   ReshapeLayer(const LayerRequest& request, Shape row) : Layer(request), row_(row) {

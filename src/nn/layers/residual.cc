@@ -7,9 +7,6 @@
 namespace leat::nn {
 namespace {
 
-using graph::Graph;
-using graph::Value;
-
 class ResidualLayer final : public Layer {
  public:
   explicit ResidualLayer(const LayerRequest& request)

@@ -10,9 +10,6 @@
 
 namespace leat::nn {
 
-using optim::InitKind;
-using optim::InitSpec;
-
 // Upper limit on the width of a layer; wider rows would not fit in memory.
 constexpr int64_t kMaxUnits = 1 << 20;
 

@@ -9,9 +9,6 @@
 namespace leat::nn {
 namespace {
 
-using optim::InitKind;
-using optim::InitSpec;
-
 InitSpec Read(const std::string& init) {
   return ReadInit(Config::Parse("{init: " + init + "}", "job.yaml"), InitKind::kZeros, 3, 5);
 }
