@@ -77,39 +77,39 @@ struct As {
   std::string_view name;
 };
 // JSON has the fields of the struct in its place; of an optional one, if it is there.
-inline constexpr struct FlatRule {
+[[maybe_unused]] inline constexpr struct FlatRule {
 } Flat;
 // JSON lacks the field while it has the value of a new struct.
-inline constexpr struct SparseRule {
+[[maybe_unused]] inline constexpr struct SparseRule {
 } Sparse;
 // JSON lacks the field.
-inline constexpr struct UnshownRule {
+[[maybe_unused]] inline constexpr struct UnshownRule {
 } Unshown;
 // JSON has null in place of an optional that is empty.
-inline constexpr struct OrNullRule {
+[[maybe_unused]] inline constexpr struct OrNullRule {
 } OrNull;
 // JSON has the number of the enumerator, not its name.
-inline constexpr struct NumberedRule {
+[[maybe_unused]] inline constexpr struct NumberedRule {
 } Numbered;
 
 // A double is finite and not below 0.
-inline constexpr struct NotNegativeRule {
+[[maybe_unused]] inline constexpr struct NotNegativeRule {
 } NotNegative;
 // A double is finite.
-inline constexpr struct FiniteRule {
+[[maybe_unused]] inline constexpr struct FiniteRule {
 } Finite;
 // A text has no control characters. For names that are shown and logged.
-inline constexpr struct PrintableRule {
+[[maybe_unused]] inline constexpr struct PrintableRule {
 } Printable;
 // A list ascends, without equal elements.
-inline constexpr struct AscendingRule {
+[[maybe_unused]] inline constexpr struct AscendingRule {
 } Ascending;
 // An array is written with its count, since a later version may have more elements: a reader has no place for
 // them, and keeps its own where an earlier version has fewer.
-inline constexpr struct CountedRule {
+[[maybe_unused]] inline constexpr struct CountedRule {
 } Counted;
 // A number is written in all its bytes. For random ones, which have no short form.
-inline constexpr struct FixedRule {
+[[maybe_unused]] inline constexpr struct FixedRule {
 } Fixed;
 
 // The first of the rules that is a Rule, or null.
@@ -191,6 +191,27 @@ constexpr std::string_view NameOf(E value) {
 #define LEAT_FIELD_VISIT(field) LEAT_FIELD_VISIT_OF field
 #define LEAT_FIELD_VISIT_OF(name, ...) visitor(std::string_view(#name), self.name __VA_OPT__(, ) __VA_ARGS__);
 
+// The names of rules in a list, whatever else has such a name around it.
+#define LEAT_RULES                   \
+  using ::leat::fields::AtMost;      \
+  using ::leat::fields::AtLeast;     \
+  using ::leat::fields::Between;     \
+  using ::leat::fields::CutTo;       \
+  using ::leat::fields::Each;        \
+  using ::leat::fields::Since;       \
+  using ::leat::fields::As;          \
+  using ::leat::fields::Flat;        \
+  using ::leat::fields::Sparse;      \
+  using ::leat::fields::Unshown;     \
+  using ::leat::fields::OrNull;      \
+  using ::leat::fields::Numbered;    \
+  using ::leat::fields::NotNegative; \
+  using ::leat::fields::Finite;      \
+  using ::leat::fields::Printable;   \
+  using ::leat::fields::Ascending;   \
+  using ::leat::fields::Counted;     \
+  using ::leat::fields::Fixed;
+
 // The structured binding counts the members, and the visits name them, so each is there once.
 #define LEAT_FIELDS(Type, ...)                                               \
   constexpr std::string_view NameOfFields(const Type*) {                     \
@@ -199,7 +220,7 @@ constexpr std::string_view NameOf(E value) {
   template <class Self, class Visitor>                                       \
   requires std::same_as<std::remove_const_t<Self>, Type>                     \
   constexpr void VisitFields(Self& self, Visitor&& visitor) {                \
-    using namespace ::leat::fields; /* NOLINT: the names of rules */         \
+    LEAT_RULES                                                               \
     [[maybe_unused]] auto& [LEAT_LIST(LEAT_FIELD_NAME, __VA_ARGS__)] = self; \
     LEAT_EACH(LEAT_FIELD_VISIT, __VA_ARGS__)                                 \
   }                                                                          \

@@ -17,6 +17,14 @@
 
 namespace leat::fields_test {
 
+// Helpers of other sources in a batch may have the names of rules.
+[[maybe_unused]] std::string Flat(uint32_t x) {
+  return std::to_string(x);
+}
+[[maybe_unused]] std::string Fixed(double x) {
+  return std::to_string(x);
+}
+
 enum class Color : uint8_t { kRed = 1, kBlue = 4 };
 LEAT_ENUM(Color, (kRed, "red"), (kBlue, "blue"));
 
