@@ -133,9 +133,28 @@ void Cluster::State::Watch() {
 // ---- the coordinator and the stream
 
 CoordinatorConfig Cluster::State::Config() const {
-  CoordinatorConfig config = options;
+  CoordinatorConfig config;
+  config.table = options.table;
+  config.placement = options.placement;
+  config.servers = options.servers;
+  config.max_servers = options.max_servers;
+  config.replicas = options.replicas;
+  config.topology = options.topology;
+  config.workers = options.workers;
+  config.strategy = options.strategy;
+  config.cuts = options.cuts;
   for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) config.partitions.push_back(p);
+  config.heartbeat_interval = options.heartbeat_interval;
+  config.heartbeat_timeout = options.heartbeat_timeout;
+  config.leases = options.leases;
+  config.checkpoint_interval = options.checkpoint_interval;
+  config.checkpoint_timeout = options.checkpoint_timeout;
+  config.server_wait = options.server_wait;
+  config.standby_wait = options.standby_wait;
+  config.tail_wait = options.tail_wait;
+  config.keep_checkpoints = options.keep_checkpoints;
   config.late_labels = LateLabels();
+  if (options.alarm_interval > Duration(0)) config.raise = options.raise;
   return config;
 }
 
