@@ -23,7 +23,7 @@ using ::testing::UnorderedElementsAre;
 
 constexpr NodeId kWorker(1), kOther(2), kServer(3), kBots(4);
 
-std::string ToJson(const Progress& progress, Time now, const CoordinatorStatus& status, double cpu_seconds) {
+std::string JsonOf(const Progress& progress, Time now, const CoordinatorStatus& status, double cpu_seconds) {
   return report::ToJson(progress.Show(now, status, cpu_seconds));
 }
 
@@ -61,7 +61,7 @@ class ProgressTest : public ::testing::Test {
   }
   void Status(uint64_t events) { progress_->OnStatus(now_, Running(events)); }
   ProgressJson Show(uint64_t events = 0) {
-    return ProgressJson::parse(ToJson(*progress_, now_, Running(events), 0));
+    return ProgressJson::parse(JsonOf(*progress_, now_, Running(events), 0));
   }
 
   // A worker's sums, which the tests add to.
@@ -93,7 +93,7 @@ class ProgressTest : public ::testing::Test {
 
 TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
   Progress progress({.job = "j", .task = nn::Task::kBinary, .truth = true, .directory = "/d"});
-  const ProgressJson json = ProgressJson::parse(ToJson(progress, now_, CoordinatorStatus(), 0.5));
+  const ProgressJson json = ProgressJson::parse(JsonOf(progress, now_, CoordinatorStatus(), 0.5));
   for (const char* key : {"job",
                           "phase",
                           "events",
@@ -142,21 +142,21 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
   full.waiting_for = "the journal";
   full.checkpoint_failure = "no space";
   full.saving = {.id = 7, .waiting_for = "its manifest", .limit = std::chrono::seconds(60), .bytes = 5};
-  const ProgressJson waiting = ProgressJson::parse(ToJson(progress, now_, full, 0.5));
+  const ProgressJson waiting = ProgressJson::parse(JsonOf(progress, now_, full, 0.5));
   EXPECT_EQ(waiting["waiting_for"], "the journal");
   EXPECT_EQ(waiting["checkpoint_failure"], "no space");
   EXPECT_EQ(waiting["saving"],
             ProgressJson::parse(R"({"checkpoint":7,"bytes":5,"waiting_for":"its manifest","limit_s":60.0})"));
   CoordinatorStatus without_servers;
   without_servers.phase = CoordinatorStatus::Phase::kWaitingForWorkers;
-  EXPECT_EQ(ProgressJson::parse(ToJson(progress, now_, without_servers, 0))["phase"], "waiting for workers");
+  EXPECT_EQ(ProgressJson::parse(JsonOf(progress, now_, without_servers, 0))["phase"], "waiting for workers");
   for (const char* key : {"loss", "accuracy", "auc", "auc_possible", "checkpoint"})
     EXPECT_TRUE(json[key].is_null()) << key;
   for (const char* key : {"events", "events_per_s", "steps", "wall_s", "training_s", "published"})
     EXPECT_EQ(json[key], 0) << key;
   EXPECT_EQ(json["aggregated_compute_s"], 0.5);
   EXPECT_EQ(json["members"], ProgressJson::array());
-  EXPECT_EQ(ToJson(progress, now_, CoordinatorStatus(), 0).find('\n'), std::string::npos) << "one line";
+  EXPECT_EQ(JsonOf(progress, now_, CoordinatorStatus(), 0).find('\n'), std::string::npos) << "one line";
 }
 
 TEST_F(ProgressTest, AccuracyIsAShareOfAllLabels) {
@@ -472,7 +472,7 @@ TEST_F(ProgressTest, EventsWithoutLabelsAreToldOfInJobsWithLateLabels) {
   EXPECT_FALSE(without.contains("unlabelled"));
   CoordinatorStatus status = Running(100);
   status.unlabelled = 12;
-  const ProgressJson json = ProgressJson::parse(ToJson(*progress_, now_, status, 0));
+  const ProgressJson json = ProgressJson::parse(JsonOf(*progress_, now_, status, 0));
   EXPECT_EQ(json["unjoined"], 7);
   EXPECT_EQ(json["unlabelled"], 12);
 }
@@ -516,7 +516,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
                        {9, {NodeId(13), Role::kFeed, 0, ""}, How::kLeft}};
   status.checkpoint = 6;
   status.checkpoint_directory = "/jobs/fraud/checkpoint-000006";
-  const ProgressJson json = ProgressJson::parse(ToJson(*progress_, now_, status, 0.25));
+  const ProgressJson json = ProgressJson::parse(JsonOf(*progress_, now_, status, 0.25));
   EXPECT_DOUBLE_EQ(json["staleness_mean"], 1.0);
   EXPECT_EQ(json["duplicates"], 4);
   EXPECT_EQ(json["conflicts"], 8);
@@ -526,7 +526,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   ASSERT_EQ(json["bots"].size(), 1u);
   EXPECT_EQ(json["bots"][0]["metrics"], "10.0.0.9:4001");
   progress_->OnBots(now_, kBots, {.node = kBots, .published = 500, .done = true, .cpu_seconds = 0.25});
-  EXPECT_FALSE(ProgressJson::parse(ToJson(*progress_, now_, status, 0.25)).contains("bots"))
+  EXPECT_FALSE(ProgressJson::parse(JsonOf(*progress_, now_, status, 0.25)).contains("bots"))
       << "they are about to end";
   EXPECT_DOUBLE_EQ(json["aggregated_compute_s"], 1.5 + 0.25 + 2 + 0.25);
   EXPECT_EQ(json["lag"], 490);
@@ -576,7 +576,7 @@ TEST_F(ProgressTest, WantedNumbersOfMembers) {
   CoordinatorStatus status = Running(0);
   status.wanted = {.workers = {3, 3}, .servers = 2};
   const auto wanted = [&] {
-    return ProgressJson::parse(ToJson(*progress_, now_, status, 0))["wanted"].dump();
+    return ProgressJson::parse(JsonOf(*progress_, now_, status, 0))["wanted"].dump();
   };
   EXPECT_EQ(wanted(), R"({"ps":2,"workers":3})");
   status.wanted.workers = {2, 8};
@@ -608,7 +608,7 @@ TEST_F(ProgressTest, TheInputOfAWorkerIsMeasured) {
   status.ends = {100};
   progress_->OnStatus(now_, status);
   Pass(3);
-  const ProgressJson json = ProgressJson::parse(ToJson(*progress_, now_, status, 0));
+  const ProgressJson json = ProgressJson::parse(JsonOf(*progress_, now_, status, 0));
   EXPECT_EQ(json["members"][1]["input_events_per_s"], 1000);
   EXPECT_EQ(json["members"][1]["input_bytes_per_s"], 50'000);
   EXPECT_EQ(json["members"][1]["input_wait_s"], 0.5);
@@ -638,7 +638,7 @@ TEST_F(ProgressTest, StepsThatWereLateOrSkippedAreTold) {
   auto status = Running(1);
   status.step = 90;
   status.late = 7;
-  const ProgressJson json = ProgressJson::parse(ToJson(*progress_, now_, status, 0));
+  const ProgressJson json = ProgressJson::parse(JsonOf(*progress_, now_, status, 0));
   EXPECT_EQ(json["strategy"], "async");
   EXPECT_EQ(json["step"], 90);
   EXPECT_EQ(json["late"], 7);
@@ -652,7 +652,7 @@ TEST_F(ProgressTest, WhoIsSlowIsSeenByWhatItsStepsTake) {
   Make();
   auto status = Running(1);
   status.view.members = {{kWorker, Role::kWorker, 0, ""}, {kOther, Role::kWorker, 1, ""}};
-  const auto members = [&] { return ProgressJson::parse(ToJson(*progress_, now_, status, 0))["members"]; };
+  const auto members = [&] { return ProgressJson::parse(JsonOf(*progress_, now_, status, 0))["members"]; };
   // In step with each other: both make 100 steps in 10 s, and one of them waits for most of the time.
   Sums fast, slow;
   fast.Train(1, 1, 0);
@@ -702,7 +702,7 @@ TEST_F(ProgressTest, AWorkerThatBecomesSlowIsSeenSoon) {
     Pass(1);
     Report(kWorker, fast);
     Report(kOther, slow);
-    return ProgressJson::parse(ToJson(*progress_, now_, status, 0))["members"][1];
+    return ProgressJson::parse(JsonOf(*progress_, now_, status, 0))["members"][1];
   };
   for (int i = 0; i < 3600; ++i) EXPECT_EQ(second(100)["slow"], false);
   int seconds = 1;
@@ -780,7 +780,7 @@ TEST_F(ProgressTest, SharesOfWorkersAreCompared) {
   Join(kOther, Role::kWorker);
   auto status = Running(1);
   status.view.members = {{kWorker, Role::kWorker, 0, ""}, {kOther, Role::kWorker, 1, ""}};
-  const auto show = [&] { return ProgressJson::parse(ToJson(*progress_, now_, status, 0)); };
+  const auto show = [&] { return ProgressJson::parse(JsonOf(*progress_, now_, status, 0)); };
   ProgressJson json = show();
   EXPECT_EQ(json["skew_warnings"], 0);
   for (const char* key : {"label_skew", "feature_skew", "skewed"})
@@ -888,7 +888,7 @@ TEST_F(ProgressTest, NodesThatLeftLongAgoAreForgottenAndStayCounted) {
   EXPECT_EQ(after["steps"], before["steps"].get<uint64_t>() + 2000);
   CoordinatorStatus late = Running(150);
   late.unlabelled = 0;
-  EXPECT_EQ(ProgressJson::parse(ToJson(*progress_, now_, late, 0))["unjoined"], 5);
+  EXPECT_EQ(ProgressJson::parse(JsonOf(*progress_, now_, late, 0))["unjoined"], 5);
   EXPECT_EQ(after["push_retries"], 3);
   EXPECT_EQ(after["lost_to_retention"], 6);
   for (const char* same : {"dead_letters", "last_dead_letter", "rejected_batches", "duplicates", "staleness",
@@ -911,12 +911,12 @@ TEST_F(ProgressTest, ServersOfEachVariable) {
   status.view.members.push_back({kOther, Role::kServer, 3, ""});
   const NodeId nowhere(0), gone(77);
   status.view.slices = {{kOther}, {kServer}, {kOther}, {kServer}, {gone}};
-  EXPECT_EQ(ProgressJson::parse(ToJson(*progress_, now_, status, 0))["variables"], ProgressJson::parse(R"([
+  EXPECT_EQ(ProgressJson::parse(JsonOf(*progress_, now_, status, 0))["variables"], ProgressJson::parse(R"([
     {"name": "w", "bytes": 48, "ps": [{"index": 0, "bytes": 16}, {"index": 3, "bytes": 32}]},
     {"name": "b", "bytes": 12, "ps": [{"index": 0, "bytes": 12}]},
     {"name": "c", "bytes": 8, "ps": []}])"));
   status.view.slices = {{nowhere}};
-  const ProgressJson nobody = ProgressJson::parse(ToJson(*progress_, now_, status, 0));
+  const ProgressJson nobody = ProgressJson::parse(JsonOf(*progress_, now_, status, 0));
   for (const ProgressJson& variable : nobody["variables"]) EXPECT_TRUE(variable["ps"].empty()) << variable;
   Make();
   EXPECT_FALSE(Show().contains("variables")) << "a job without servers";
@@ -933,7 +933,7 @@ TEST_F(ProgressTest, LearningRate) {
   progress_.emplace(Progress::Options{.optimizer = optimizer});
   CoordinatorStatus status = Running(0);
   const auto rate = [&] {
-    return ProgressJson::parse(ToJson(*progress_, now_, status, 0))["learning_rate"].get<double>();
+    return ProgressJson::parse(JsonOf(*progress_, now_, status, 0))["learning_rate"].get<double>();
   };
   EXPECT_DOUBLE_EQ(rate(), 0.5);
   // Updates of the servers, or the step of a stepped strategy.

@@ -23,7 +23,7 @@ namespace {
 using std::chrono::seconds;
 constexpr Duration kLimit = std::chrono::minutes(1);
 
-report::JobStatus StatusOf(uint64_t events) {
+report::JobStatus StatusAt(uint64_t events) {
   report::JobStatus status;
   status.phase = "running";
   status.events = events;
@@ -133,11 +133,11 @@ TEST(RunWriter, WritesAllPoints) {
   const auto file = MakeFile(directory.path());
   RunWriter writer(Options(), To(file));
   EXPECT_TRUE(writer.Due(seconds(5)));
-  writer.OnStatus(seconds(5), StatusOf(1));
+  writer.OnStatus(seconds(5), StatusAt(1));
   EXPECT_FALSE(writer.Due(seconds(5)));
   EXPECT_TRUE(writer.Due(seconds(6)));
-  writer.OnStatus(seconds(6), StatusOf(2));
-  writer.Finish(seconds(7), StatusOf(3), kLimit);
+  writer.OnStatus(seconds(6), StatusAt(2));
+  writer.Finish(seconds(7), StatusAt(3), kLimit);
   EXPECT_EQ(StepsOfPoints(Read(file->path())), (std::vector<int64_t>{1, 2, 3}));
 }
 
@@ -165,17 +165,17 @@ TEST(RunWriter, ReadsWeightsFromACheckpoint) {
     manifest.events = events;
     writer.OnCheckpoint(directory.path(), manifest);
   };
-  writer.OnStatus(seconds(6), StatusOf(60));
+  writer.OnStatus(seconds(6), StatusAt(60));
   add(60);
   ASSERT_TRUE(collected.Await("weights/w", 60));
   // However soon the last ones come, the last is written.
   add(65);
   add(70);
   for (int64_t point = 71; point < 80; ++point) {
-    writer.OnStatus(seconds(7), StatusOf(static_cast<uint64_t>(point)));
+    writer.OnStatus(seconds(7), StatusAt(static_cast<uint64_t>(point)));
     ASSERT_TRUE(collected.Await("stream/events", point));
   }
-  writer.Finish(seconds(8), StatusOf(80), kLimit);
+  writer.Finish(seconds(8), StatusAt(80), kLimit);
   const auto histogram = collected.Of("weights/w", 70);
   ASSERT_TRUE(histogram);
   EXPECT_EQ(histogram->count, 3);
@@ -194,8 +194,8 @@ std::vector<std::pair<std::string, double>> WrittenGradients(const std::string& 
   writer.OnGradients(EncodeGradients({{.name = variable, .shape = {3}}},
                                      [&](size_t) { return std::span<const float>(gradient); }));
   std::this_thread::yield();
-  writer.OnStatus(seconds(5), StatusOf(60));
-  writer.Finish(seconds(7), StatusOf(70), kLimit);
+  writer.OnStatus(seconds(5), StatusAt(60));
+  writer.Finish(seconds(7), StatusAt(70), kLimit);
   std::vector<std::pair<std::string, double>> found;
   for (const Event& event : Read(file->path())) {
     const auto* summary = std::get_if<Summary>(&event.what);
@@ -245,21 +245,21 @@ class StuckDisk {
 TEST(RunWriter, AStuckDiskHoldsNobodyUp) {
   const auto disk = std::make_shared<StuckDisk>();
   RunWriter writer(Options(), [disk](const auto& events) { return disk->Append(events); });
-  writer.OnStatus(seconds(1), StatusOf(1));
+  writer.OnStatus(seconds(1), StatusAt(1));
   disk->AwaitWrite();
-  for (int i = 2; i < 100; ++i) writer.OnStatus(seconds(i), StatusOf(static_cast<uint64_t>(i)));
-  writer.Finish(seconds(100), StatusOf(100), std::chrono::milliseconds(20));
+  for (int i = 2; i < 100; ++i) writer.OnStatus(seconds(i), StatusAt(static_cast<uint64_t>(i)));
+  writer.Finish(seconds(100), StatusAt(100), std::chrono::milliseconds(20));
   disk->Free();
 }
 
 TEST(RunWriter, AFewPointsWaitForASlowDisk) {
   const auto disk = std::make_shared<StuckDisk>();
   RunWriter writer(Options(), [disk](const auto& events) { return disk->Append(events); });
-  writer.OnStatus(seconds(1), StatusOf(1));
+  writer.OnStatus(seconds(1), StatusAt(1));
   disk->AwaitWrite();
-  for (int i = 2; i < 100; ++i) writer.OnStatus(seconds(i), StatusOf(1));
+  for (int i = 2; i < 100; ++i) writer.OnStatus(seconds(i), StatusAt(1));
   disk->Free();
-  writer.Finish(seconds(100), StatusOf(1), kLimit);
+  writer.Finish(seconds(100), StatusAt(1), kLimit);
   // The first one with a start and a graph, those that waited, and the last one.
   EXPECT_EQ(disk->taken(), 3 + RunWriter::kMostWaiting + 1);
 }
@@ -268,7 +268,7 @@ TEST(RunWriter, EndsWithoutALastPoint) {
   const auto disk = std::make_shared<StuckDisk>();
   {
     RunWriter writer(Options(), [disk](const auto& events) { return disk->Append(events); });
-    writer.OnStatus(seconds(1), StatusOf(1));
+    writer.OnStatus(seconds(1), StatusAt(1));
     disk->AwaitWrite();
   }
   disk->Free();
