@@ -171,7 +171,7 @@ class Reader {
     } else if constexpr (kIsOptional<T>) {
       bool there = false;
       Get(&there);
-      if (there && ok()) Get(&value->emplace(), rules...);
+      if (there && ok()) Get(&Emplaced(value), rules...);
     } else if constexpr (kIsVector<T>) {
       GetVector(value, rules...);
     } else if constexpr (kIsArray<T>) {

@@ -124,7 +124,7 @@ class JsonReader {
     } else if constexpr (kHas<FlatRule, Rules...> && kIsOptional<T>) {
       const size_t before = found_;
       const FieldError none = error_;
-      VisitFields(value.emplace(), *this);
+      VisitFields(Emplaced(&value), *this);
       if (found_ > before) return;
       value.reset();
       error_ = none;
@@ -184,7 +184,7 @@ class JsonReader {
       GetNumber(json, &count, error);
       *value = T(count);
     } else if constexpr (kIsOptional<T>) {
-      Get(json, &value->emplace(), error, rules...);
+      Get(json, &Emplaced(value), error, rules...);
     } else if constexpr (kIsVector<T>) {
       if (!json.is_array() || json.size() > MostElements(rules...))
         return error->Keep("is no list, or too long");

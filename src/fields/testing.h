@@ -117,7 +117,7 @@ class Fill {
       *value = code == Code::kOk ? Status() : Status(code, Text(Below(40)));
     } else if constexpr (kIsOptional<T>) {
       *value = {};
-      if (Chance(0.5)) Set(&value->emplace(), rules...);
+      if (Chance(0.5)) Set(&Emplaced(value), rules...);
     } else if constexpr (kIsVector<T>) {
       value->resize(Size(MostElements(rules...), 4));
       SetElements(value, rules...);

@@ -69,6 +69,15 @@ concept WithOwnCodec = requires(const T& value, Writer* out, const Rules&... rul
 // The value inside an optional or Shared.
 template <class T>
 using Inside = std::decay_t<decltype(*std::declval<const T&>())>;
+// A new one. For clang, a struct inside another has no constructor that an optional of it would find.
+template <class T>
+T& Emplaced(std::optional<T>* value) {
+  return value->emplace(T());
+}
+template <class T>
+T& Emplaced(Shared<T>* value) {
+  return value->emplace();
+}
 
 // Calls `with` with the rules that Each has.
 template <class With>
