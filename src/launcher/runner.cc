@@ -507,7 +507,7 @@ void Runner::Obey() {
   std::set<pid_t> members;
   for (const auto& member : status_->members) {
     if (member.host != host) continue;
-    const auto child = children_.find(static_cast<pid_t>(member.pid.value_or(0)));
+    const auto child = children_.find(static_cast<pid_t>(member.pid));
     if (child == children_.end()) continue;
     members.insert(child->first);
     child->second.has_place = child->second.role == "standby" && !member.name.standby();

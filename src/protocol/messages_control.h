@@ -239,7 +239,6 @@ struct BatchScores {
 };
 LEAT_FIELDS(BatchScores, (events), (loss_sum), (correct), (absolute_error));
 
-// Cumulative since the process started. For totals, use the last report of each node.
 // How long a worker has waited for a server: from each push to its reply.
 struct ServerWait {
   uint32_t ps = 0;  // the server's index
@@ -247,6 +246,7 @@ struct ServerWait {
 };
 LEAT_FIELDS(ServerWait, (ps), (seconds, NotNegative, As("wait_s")));
 
+// Cumulative since the process started. For totals, use the last report of each node.
 struct WorkerProgress {
   uint64_t steps = 0;
   uint64_t events = 0;        // scored and trained

@@ -237,7 +237,7 @@ std::vector<std::string> RenderTable(const JobStatus& s, const std::vector<doubl
     const auto megabytes = [&m](auto ServerFigures::*bytes, int decimals) {
       return m.server ? Fixed(static_cast<double>((*m.server).*bytes) / 1e6, decimals) : "";
     };
-    add(Pad(m.name.Text(), 16) + Pad(std::to_string(m.pid.value_or(0)), 9, true) +
+    add(Pad(m.name.Text(), 16) + Pad(std::to_string(m.pid), 9, true) +
         Pad(Grouped(m.done.value_or(0)), 15, true) + Pad(Fixed(m.cpu_s.value_or(kUnknown), 1), 9, true) +
         Pad(megabytes(&ServerFigures::bytes_held, 2), 10, true) +
         Pad(megabytes(&ServerFigures::bytes_per_s, 1), 9, true) + PlaceOf(m) + (Slow(m) ? "  slow" : "") +

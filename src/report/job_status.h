@@ -139,8 +139,8 @@ LEAT_FIELDS(WorkerFigures, (progress, Flat), (longest_step_ms), (input_bytes_per
 struct MemberStatus {
   MemberName name;
   // Of a process that has joined this coordinator.
-  std::optional<std::string> host;
-  std::optional<int64_t> pid;
+  std::string host;
+  int64_t pid = 0;
   std::optional<uint64_t> done;
   std::optional<double> cpu_s;
   std::string metrics;
@@ -154,10 +154,11 @@ struct MemberStatus {
   std::optional<ServeFigures> serve;
   std::optional<WorkerFigures> worker;
 };
-LEAT_FIELDS(MemberStatus, (name, Flat), (host, kText), (pid), (done), (cpu_s), (metrics, kText, Sparse),
-            (bytes_in), (bytes_out), (stuck, Sparse), (unreachable, kList, Each(kText), Sparse),
-            (all_unreachable, Sparse), (round_trip_ms), (site, kText, Sparse), (zone, kText, Sparse),
-            (host_class, As("class"), kText, Sparse), (server, Flat), (serve, Flat), (worker, Flat));
+LEAT_FIELDS(MemberStatus, (name, Flat), (host, kText, Sparse), (pid, Sparse), (done), (cpu_s),
+            (metrics, kText, Sparse), (bytes_in), (bytes_out), (stuck, Sparse),
+            (unreachable, kList, Each(kText), Sparse), (all_unreachable, Sparse), (round_trip_ms),
+            (site, kText, Sparse), (zone, kText, Sparse), (host_class, As("class"), kText, Sparse),
+            (server, Flat), (serve, Flat), (worker, Flat));
 
 struct DepartedStatus {
   uint64_t number = 0;  // since the coordinator started

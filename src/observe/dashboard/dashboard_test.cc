@@ -8,6 +8,7 @@
 
 #include "observe/dashboard/page_files.h"
 #include "observe/history/testing.h"
+#include "report/job_status.h"
 
 namespace leat::observe {
 namespace {
@@ -139,7 +140,7 @@ TEST_F(DashboardTest, AStreamBeginsWithTheLogAndFollows) {
                                          {"text", "ps 0 joined (pid 101 on a)"}}));
   EXPECT_EQ(messages[1].first, "frame");
   const json& frame = messages[1].second;
-  EXPECT_EQ(frame["status"], status_);
+  EXPECT_EQ(frame["status"], json::parse(report::ToJson(*report::StatusFromJson(status_.dump()))));
   EXPECT_EQ(frame["live"], true);
   EXPECT_EQ(frame["sample"]["t"], 100);
   EXPECT_EQ(frame["sample"]["series"]["loss"], 0.5);

@@ -85,8 +85,7 @@ class Comparison {
     for (const MemberStatus& m : now_.members) {
       const MemberStatus* before = before_.Find(m.name.node);
       if (before == nullptr) {
-        AddOf(m.name, Kind::kJoined,
-              "joined (pid " + std::to_string(m.pid.value_or(0)) + " on " + m.host.value_or("") + ")");
+        AddOf(m.name, Kind::kJoined, "joined (pid " + std::to_string(m.pid) + " on " + m.host + ")");
         continue;
       }
       const auto skewed = [](const MemberStatus& member) {

@@ -258,6 +258,7 @@ TEST_F(RecorderTest, ThoseWhoLookWaitForTheNextStatus) {
 }
 
 TEST_F(RecorderTest, NonsenseThatIsLoadedShowsNothing) {
+  auto recorder = Make();
   monitor_->Load(History(), {2, "no JSON"});
   EXPECT_EQ(monitor_->present()->number, 0u);
 }
