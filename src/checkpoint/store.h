@@ -120,7 +120,7 @@ Status WriteRun(const std::string& directory, uint32_t run);
 // A random number by which members and other coordinators know a coordinator with this directory.
 Result<uint64_t> CoordinatorNumber(const std::string& directory);
 std::string CheckpointName(uint64_t id);  // "checkpoint-000007"
-// Of a name that CheckpointName returns.
+// The id in a name that CheckpointName has made; none for other names.
 std::optional<uint64_t> CheckpointId(std::string_view name);
 // Ids of the checkpoints in a directory whose names end in `suffix`, ascending.
 Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory, std::string_view suffix = "");

@@ -22,7 +22,7 @@ struct Texts {
 };
 LEAT_FIELDS(Texts, (name, AtMost(10), Printable), (others, AtMost(2), Each(AtMost(3))));
 
-// What is read, as it is written, or why it is not.
+// The text is read and written again; the result is that, or why it was not read.
 template <class T>
 std::string Again(const std::string& text) {
   const auto read = fields::FromJson<T>(text, "it");

@@ -13,7 +13,7 @@
 
 namespace leat::launcher {
 
-// What the coordinator says of its job.
+// Asks the coordinator for the status of its job.
 Result<report::JobStatus> AskStatus(control::ControlClient& client, Duration deadline);
 
 // Blocks until the coordinator has done what is asked, as long as there is progress (report/admin_wait.h),

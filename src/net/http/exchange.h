@@ -31,8 +31,8 @@ struct Reply {
   Stream stream = nullptr;   // instead of `body`
 };
 
-// One request that waits for its reply. It may outlive its connection: then the reply is dropped. It does not
-// outlive the server.
+// A request and the place for its reply. It may outlive its connection, and the reply is dropped then, but
+// not the server.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -42,7 +42,7 @@ class Exchange {
   virtual void Post(std::function<void()> work) = 0;
 };
 
-// What the head of a request decides, before its body is read.
+// The decision about a request by its head, before its body is read.
 struct Admission {
   enum class Peer {
     kUnknown,  // has not shown that it may ask for more, such as a probe

@@ -53,7 +53,7 @@ class RequestReader {
   Request TakeRequest();
   Reply TakeRefusal();
 
-  // Of the peer's certificate, for Admit.
+  // The roles in the peer's certificate, for Admit.
   void SetRoles(CertificateRoles roles) { roles_ = roles; }
   // Nothing of a request has come.
   bool idle() const { return part_ == Part::kHead && begin_ == end_; }

@@ -340,7 +340,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
       error ? self->Close() : self->Discard();
     });
   }
-  // Of a stream. Without one, Look asks again, and until then the connection keeps itself.
+  // Sends what the stream has next. If it has nothing, Look asks again, and until then the connection keeps
+  // itself alive.
   void NextPiece() {
     if (stream_ == nullptr) return;  // it has ended
     std::optional<std::string> piece;

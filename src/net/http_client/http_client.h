@@ -15,7 +15,7 @@
 
 namespace leat::net {
 
-// One request at a time. Tests have their own.
+// Makes one request at a time. Tests have clients of their own.
 class HttpClient {
  public:
   using Fields = std::vector<std::pair<std::string, std::string>>;
