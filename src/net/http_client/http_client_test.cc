@@ -109,15 +109,9 @@ TEST(HttpClient, ErrorsNameTheHostAndTheReason) {
 }
 
 TEST(HttpClient, DoesNotWaitForASilentServer) {
-  const int silent = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  ASSERT_EQ(bind(silent, reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(listen(silent, 5), 0);
-  ASSERT_EQ(getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  const std::string url = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/";
+  uint16_t port = 0;
+  const int silent = testing::ListenOnLoopback(&port);
+  const std::string url = "http://127.0.0.1:" + std::to_string(port) + "/";
   EXPECT_EQ(MakeHttpClient({})->Do({.url = url, .timeout = milliseconds(50)}).status().code(),
             Code::kDeadlineExceeded);
   std::atomic<bool> stop = false;

@@ -18,6 +18,20 @@
 
 namespace leat::net::testing {
 
+// A socket that listens on a free port of loopback, and accepts nothing by itself.
+inline int ListenOnLoopback(uint16_t* port) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(listen(listener, 5), 0);
+  EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  *port = ntohs(address.sin_port);
+  return listener;
+}
+
 // Answers on a port of loopback, one connection and one request at a time.
 class HttpStub {
  public:
@@ -27,15 +41,7 @@ class HttpStub {
   };
   // The replies by paths; 404 for others.
   explicit HttpStub(std::map<std::string, Reply> replies) : replies_(std::move(replies)) {
-    socket_ = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(listen(socket_, 5), 0);
-    EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    port_ = ntohs(address.sin_port);
+    socket_ = ListenOnLoopback(&port_);
     thread_ = std::thread([this] { Serve(); });
   }
   ~HttpStub() {
