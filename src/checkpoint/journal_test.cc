@@ -154,7 +154,7 @@ TEST(Journal, EachKindHasItsBytes) {
       {GroupNamed{9, {NodeId(2), NodeId(1)}}, "0a09020201"},
       {CheckpointBegun{7}, "0b07"},
       {LanesSet{300, 4}, "0cac0204"},
-      {ScaleSet{{2, 8}, 3, true, 5}, "0d0208030105"},
+      {ScaleSet{{2, 8}, 3, true, 5}, "0d020803010500"},
       {protocol::JournalAgreed{{NodeId(1), NodeId(2)}}, "0e020102"},
       {protocol::PassesPlanned{{{{2, 0, 9}, {1, 9, ~uint64_t{0}}}}}, "0f01020200090109ffffffffffffffffff01"},
       {protocol::PublishersGrouped{8}, "1008"}};
@@ -165,6 +165,10 @@ TEST(Journal, EachKindHasItsBytes) {
     ASSERT_TRUE(read.ok()) << bytes << ": " << read.status().ToString();
     EXPECT_EQ(EncodePayload(*read), *FromHex(bytes));
   }
+  // One that was written before the last field was added.
+  const auto older = DecodePayload(*FromHex("0d0208030105"));
+  ASSERT_TRUE(older.ok()) << older.status().ToString();
+  EXPECT_EQ(std::get<ScaleSet>(*older), (ScaleSet{{2, 8}, 3, true, 5}));
 }
 
 TEST(Journal, RandomRecordsComeBackAndNothingElseDoes) {

@@ -70,7 +70,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
     throw std::invalid_argument("late labels allow one pass over the stream, not " +
                                 std::to_string(config.cuts.epochs));
   }
-  cursors.PauseAt(config.pause_at);
+  if (config.pause_at > 0) cursors.PauseAt(config.pause_at);
   splits.SetPartitionPlaces(config.partition_places);
 
   std::vector<Cut> cuts;
@@ -207,7 +207,7 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
       if (members.contains(admin->node)) Remove(now, admin->node, Gone::kLost);
       return Answer(call, AdminReply{});
     case AdminRequest::Kind::kContinue:
-      cursors.PauseAt(0);
+      cursors.PauseAt(std::nullopt);
       Continue(now);
       return Answer(call, AdminReply{});
     case AdminRequest::Kind::kDiscard:
@@ -297,6 +297,7 @@ void Coordinator::State::Step(Time now) {
   StepMoves(now);
   StepCheckpoint(now);
   StepEnding(now);
+  NotePauseReached();
   NoteBegun();
   RefreshView();
 }

@@ -1,6 +1,7 @@
 // Commands that change how many members a job has, and whether it trains.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "protocol/coordinator/coordinator_state.h"
@@ -30,9 +31,12 @@ void Coordinator::State::RestoreScale(const ScaleSet& former) {
   } else {
     scale.paused = former.paused;
     scale.begun = former.begun;
-    // The next coordinator may keep them.
-    if (scale != former) journals.push_back({scale});
   }
+  // Each run counts its events anew.
+  scale.pause_reached = former.pause_reached && config.take_over;
+  if (scale.pause_reached) cursors.PauseAt(0);
+  // The next coordinator may keep them.
+  if (scale != former) journals.push_back({scale});
 }
 
 // Slices are placed on those that are wanted: further ones may never come.
@@ -154,10 +158,16 @@ void Coordinator::State::OnPause(uint64_t call) {
 }
 
 void Coordinator::State::Continue(Time now) {
-  if (!scale.paused) return;
-  scale.paused = false;
+  if (!scale.paused && !scale.pause_reached) return;
+  if (std::exchange(scale.paused, false)) rounds.Continue(now);
   scale.begun = 0;
-  rounds.Continue(now);
+  scale.pause_reached = false;
+  journals.push_back({scale});
+}
+
+void Coordinator::State::NotePauseReached() {
+  if (!cursors.Paused() || scale.pause_reached || ending != Ending::kNone) return;
+  scale.pause_reached = true;
   journals.push_back({scale});
 }
 

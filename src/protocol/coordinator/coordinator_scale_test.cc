@@ -10,6 +10,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Le;
+using ::testing::SizeIs;
 using Kind = AdminRequest::Kind;
 
 class CoordinatorScaleTest : public CoordinatorTest {
@@ -391,6 +393,37 @@ TEST_F(CoordinatorScaleTest, ACoordinatorThatTakesOverKeepsWhatCommandsHaveSet) 
   Admin(Kind::kContinue);
   EXPECT_EQ(SendHeartbeat(worker_, 2).leases.size(), 2u);
   EXPECT_THAT(SendHeartbeat(other, 2).leases, IsEmpty());
+}
+
+TEST_F(CoordinatorScaleTest, APauseThatIsReachedLastsAsLongAsTheRun) {
+  config_.term = 1;
+  config_.pause_at = 50;
+  Start({});
+  Run(400);
+  ASSERT_EQ(SendHeartbeat(worker_, 8).leases.size(), 3u) << "splits of 20 events";
+  EXPECT_THAT(Journaled(), ElementsAre(ScaleSet{{2, 2}, 2, false, 0, true}));
+  config_.term = 2;
+  config_.take_over = config_.keep_scale = true;
+  Restart();
+  Stream(400, 1000);
+  for (int i = 0; i < 2; ++i) {
+    SendServerHeartbeat(a_);
+    SendServerHeartbeat(b_);
+  }
+  EXPECT_EQ(coordinator_->status().phase, Phase::kPaused);
+  EXPECT_THAT(SendHeartbeat(worker_, 8).leases, SizeIs(Le(3u))) << "what was cut before";
+  Admin(Kind::kContinue);
+  EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
+  EXPECT_FALSE(Journaled().back().pause_reached);
+
+  config_.pause_at = 50;
+  config_.take_over = config_.keep_scale = false;
+  config_.term = 0;
+  Restart();
+  Run(400);
+  ASSERT_EQ(SendHeartbeat(worker_, 8).leases.size(), 6u) << "three of before, and three of this run";
+  Restart();
+  EXPECT_FALSE(Journaled().back().pause_reached) << "another run";
 }
 
 TEST_F(CoordinatorScaleTest, RoundsThatHaveBegunAreFinished) {

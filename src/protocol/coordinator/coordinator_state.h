@@ -230,6 +230,7 @@ struct Coordinator::State {
   void ReleaseBeyondGrant(Time now, Role role, uint32_t granted);
   void OnPause(uint64_t call);
   void Continue(Time now);  // ends a pause
+  void NotePauseReached();
   void NoteBegun();
   // Why a command comes too late; ok if it does not.
   Status CheckNotEnding() const;

@@ -52,9 +52,9 @@ class PartitionCursors {
   std::vector<Cut> Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts);
   // Reports that a cut was made at the partition's cursor.
   void Advance(Time now, const Cut& cut);
-  // Pauses after Advance has passed this many events; 0: no limit.
-  void PauseAt(uint64_t events) { pause_at_ = events; }
-  bool Paused() const { return pause_at_ > 0 && advanced_ >= pause_at_; }
+  // Pauses once Advance has passed this many events; nothing: no limit.
+  void PauseAt(std::optional<uint64_t> events) { pause_at_ = events; }
+  bool Paused() const { return pause_at_ && advanced_ >= *pause_at_; }
   // From now on no cut begins while so many events of all partitions together are ahead of what is released,
   // nor in a partition of which nothing has been released. It may end behind the limit.
   void LimitAhead(uint64_t events) { max_ahead_ = events; }
@@ -105,7 +105,7 @@ class PartitionCursors {
   CutRules rules_;
   Duration tail_wait_;
   bool started_ = false;
-  uint64_t pause_at_ = 0;
+  std::optional<uint64_t> pause_at_;
   uint64_t advanced_ = 0;  // events passed by Advance
   std::optional<uint64_t> max_ahead_;
   uint64_t ahead_ = 0;   // the sum over all partitions

@@ -159,9 +159,10 @@ struct ScaleSet {
   bool paused = false;  // no new leases
   // Stepped strategies, while paused: nothing of the rounds from this step on has been leased.
   uint64_t begun = 0;
+  bool pause_reached = false;  // CoordinatorConfig::pause_at: nothing more is cut
   friend bool operator==(const ScaleSet&, const ScaleSet&) = default;
 };
-LEAT_FIELDS(ScaleSet, (workers), (servers), (paused), (begun));
+LEAT_FIELDS(ScaleSet, (workers), (servers), (paused), (begun), (pause_reached, Since(3)));
 Status Check(const ScaleSet& scale);
 
 // Other coordinators have copies of this journal in directories of their own. A coordinator does not go on
