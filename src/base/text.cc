@@ -23,6 +23,36 @@ std::string_view Trimmed(std::string_view text, std::string_view blanks) {
   return text.substr(0, text.find_last_not_of(blanks) + 1);
 }
 
+size_t Utf8Length(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  const size_t length = lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : 4;
+  if (lead < 0xc2 || lead > 0xf4) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
+  const bool surrogate = lead == 0xed && byte(1) >= 0xa0;
+  const bool too_large = lead == 0xf4 && byte(1) >= 0x90;
+  return overlong || surrogate || too_large ? 0 : length;
+}
+
+std::string Quoted(std::string_view text, size_t most) {
+  std::string quoted = "'";
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text), size = std::max<size_t>(length, 1);
+    if (size > most) return quoted + "...'";
+    const auto first = static_cast<unsigned char>(text[0]);
+    const bool controls =
+        first < 0x20 || first == 0x7f || (first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0);
+    quoted.append(length == 0 || controls ? "?" : text.substr(0, size));
+    text.remove_prefix(size);
+    most -= size;
+  }
+  return quoted + "'";
+}
+
 std::string Formatted(const char* format, ...) {
   va_list arguments, again;
   va_start(arguments, format);
