@@ -39,7 +39,7 @@ TEST(Text, ForPeople) {
 
 TEST(Text, QuotedIsShortAndReadable) {
   EXPECT_EQ(Quoted(""), "''");
-  EXPECT_EQ(Quoted("año\n\xc2\x9b\xff"), "'año???'");
+  EXPECT_EQ(Quoted("año\n\xc2\x9b\xff z"), "'año??? z'");
   EXPECT_EQ(Quoted("añ", 3), "'añ'");
   EXPECT_EQ(Quoted("añ", 2), "'a...'") << "before a character";
   EXPECT_EQ(Quoted(std::string(61, 'x')), "'" + std::string(60, 'x') + "...'");
