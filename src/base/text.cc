@@ -38,19 +38,25 @@ size_t Utf8Length(std::string_view text) {
   return overlong || surrogate || too_large ? 0 : length;
 }
 
+std::string_view CutUtf8(std::string_view text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
 std::string Quoted(std::string_view text, size_t most) {
+  const std::string_view kept = CutUtf8(text, most);
   std::string quoted = "'";
-  while (!text.empty()) {
-    const size_t length = Utf8Length(text), size = std::max<size_t>(length, 1);
-    if (size > most) return quoted + "...'";
-    const auto first = static_cast<unsigned char>(text[0]);
-    const bool controls =
-        first < 0x20 || first == 0x7f || (first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0);
-    quoted.append(length == 0 || controls ? "?" : text.substr(0, size));
-    text.remove_prefix(size);
-    most -= size;
+  for (size_t at = 0, size = 0; at < kept.size(); at += size) {
+    const std::string_view rest = kept.substr(at);
+    const size_t length = Utf8Length(rest);
+    size = std::max<size_t>(length, 1);
+    const auto first = static_cast<unsigned char>(rest[0]);
+    const bool controls = first < 0x20 || first == 0x7f ||
+                          (length == 2 && first == 0xc2 && static_cast<unsigned char>(rest[1]) < 0xa0);
+    quoted.append(length == 0 || controls ? "?" : rest.substr(0, size));
   }
-  return quoted + "'";
+  return quoted + (kept.size() < text.size() ? "...'" : "'");
 }
 
 std::string Formatted(const char* format, ...) {
