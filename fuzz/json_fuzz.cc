@@ -1,8 +1,7 @@
 // The scanner and simdjson agree on all records.
 #include "base/check.h"
 #include "records.h"
-#include "stream/decode/decoder.h"
-#include "stream/json/json_decoder.h"
+#include "stream/decode/formats.h"
 
 using leat::stream::Schema;
 

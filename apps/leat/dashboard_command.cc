@@ -81,7 +81,7 @@ int ServeDashboard(const DashboardOptions& a) {
   std::fflush(stdout);
   std::unique_lock lock(mutex);
   const MonotonicClock clock;
-  const double unix_s = Seconds(std::chrono::system_clock::now().time_since_epoch());
+  const double unix_s = Seconds(UnixTime());
   observe::HistoryGrowth growth(clock.Now(), unix_s - reader.history().end_s());
   do {
     page.monitor->SetLive(growth.live(clock.Now()));

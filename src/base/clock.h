@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace leat {
 
@@ -37,6 +38,14 @@ inline double Seconds(Duration d) {
 }
 inline Duration FromSeconds(double s) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(s));
+}
+
+// The wall clock: since 1970, without leap seconds.
+inline Duration UnixTime() {
+  return std::chrono::system_clock::now().time_since_epoch();
+}
+inline int64_t UnixMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(UnixTime()).count();
 }
 
 }  // namespace leat

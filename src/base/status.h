@@ -75,6 +75,8 @@ class [[nodiscard]] Result {
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
+  // The same with Status::With, if there is no value.
+  Result With(std::string_view context) && { return ok() ? std::move(*this) : Result(status_.With(context)); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 

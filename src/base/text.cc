@@ -23,6 +23,42 @@ std::string_view Trimmed(std::string_view text, std::string_view blanks) {
   return text.substr(0, text.find_last_not_of(blanks) + 1);
 }
 
+size_t Utf8Length(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  const size_t length = lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : 4;
+  if (lead < 0xc2 || lead > 0xf4) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
+  const bool surrogate = lead == 0xed && byte(1) >= 0xa0;
+  const bool too_large = lead == 0xf4 && byte(1) >= 0x90;
+  return overlong || surrogate || too_large ? 0 : length;
+}
+
+std::string_view CutUtf8(std::string_view text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
+std::string Quoted(std::string_view text, size_t most) {
+  const std::string_view kept = CutUtf8(text, most);
+  std::string quoted = "'";
+  for (size_t at = 0, size = 0; at < kept.size(); at += size) {
+    const std::string_view rest = kept.substr(at);
+    const size_t length = Utf8Length(rest);
+    size = std::max<size_t>(length, 1);
+    const auto first = static_cast<unsigned char>(rest[0]);
+    const bool controls = first < 0x20 || first == 0x7f ||
+                          (length == 2 && first == 0xc2 && static_cast<unsigned char>(rest[1]) < 0xa0);
+    quoted.append(length == 0 || controls ? "?" : rest.substr(0, size));
+  }
+  return quoted + (kept.size() < text.size() ? "...'" : "'");
+}
+
 std::string Formatted(const char* format, ...) {
   va_list arguments, again;
   va_start(arguments, format);

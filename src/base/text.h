@@ -24,6 +24,16 @@ std::string Lower(std::string_view text);
 // The text without `blanks` at its ends.
 std::string_view Trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
 
+// Bytes of the UTF-8 character that the text begins with; 0 if it is invalid (RFC 3629).
+size_t Utf8Length(std::string_view text);
+
+// The beginning of a text, at most so many bytes, cut before a character.
+std::string_view CutUtf8(std::string_view text, size_t most);
+
+// "'abc'", for messages: at most so many bytes, cut before a character, with ? for characters that control a
+// terminal and for bytes that are not UTF-8.
+std::string Quoted(std::string_view text, size_t most = 60);
+
 // The number that the whole text is, as std::from_chars reads it; `base`: of a whole number, unless it is 10.
 template <class Number>
 std::optional<Number> ToNumber(std::string_view text, auto... base) {

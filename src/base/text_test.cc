@@ -37,6 +37,16 @@ TEST(Text, ForPeople) {
   EXPECT_EQ(Plural(1, "worker") + ", " + Plural(0, "server"), "1 worker, 0 servers");
 }
 
+TEST(Text, QuotedIsShortAndReadable) {
+  EXPECT_EQ(Quoted(""), "''");
+  EXPECT_EQ(Quoted("año\n\xc2\x9b\xff z"), "'año??? z'");
+  EXPECT_EQ(Quoted("añ", 3), "'añ'");
+  EXPECT_EQ(Quoted("añ", 2), "'a...'") << "before a character";
+  EXPECT_EQ(Quoted(std::string(61, 'x')), "'" + std::string(60, 'x') + "...'");
+  EXPECT_EQ(Utf8Length("ñ"), 2u);
+  EXPECT_EQ(Utf8Length("\xc3"), 0u);
+}
+
 TEST(Text, Joined) {
   EXPECT_EQ(Joined(std::vector<std::string>{"a", "b"}), "a, b");
   EXPECT_EQ(Joined(std::vector<int>{1, 2, 3}, "x", [](int n) { return std::to_string(n); }), "1x2x3");

@@ -23,46 +23,27 @@ Status SystemError(const std::string& path, const char* what, int error) {
 }
 
 Result<File> File::Open(const std::string& path, int flags) {
-  int fd = -1;
+  Descriptor fd;
   do {
-    fd = open(path.c_str(), flags | O_CLOEXEC, 0600);
-  } while (fd < 0 && errno == EINTR);
-  if (fd < 0) return SystemError(path, "open", errno);
-  return File(path, fd);
-}
-
-File& File::operator=(File&& other) noexcept {
-  if (this != &other) {
-    if (fd_ >= 0) close(fd_);
-    path_ = std::move(other.path_);
-    fd_ = std::exchange(other.fd_, -1);
-  }
-  return *this;
-}
-
-File::~File() {
-  if (fd_ >= 0) close(fd_);
+    fd = Descriptor(open(path.c_str(), flags | O_CLOEXEC, 0600));
+  } while (!fd.ok() && errno == EINTR);
+  if (!fd.ok()) return SystemError(path, "open", errno);
+  return File(path, std::move(fd));
 }
 
 Result<uint64_t> File::Size() const {
   struct stat info;
-  if (fstat(fd_, &info) != 0) return SystemError(path_, "stat", errno);
+  if (fstat(fd(), &info) != 0) return SystemError(path_, "stat", errno);
   return static_cast<uint64_t>(info.st_size);
 }
 
 Status File::Write(ByteView bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd_, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return SystemError(path_, "write", errno);
-    bytes = bytes.subspan(static_cast<size_t>(n));
-  }
-  return {};
+  return WriteAll(fd(), bytes) ? Status() : SystemError(path_, "write", errno);
 }
 
 Status File::WriteAt(uint64_t offset, ByteView bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t n = pwrite(fd(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return SystemError(path_, "write", errno);
     bytes = bytes.subspan(static_cast<size_t>(n));
@@ -73,7 +54,7 @@ Status File::WriteAt(uint64_t offset, ByteView bytes) {
 
 Status File::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   while (!out.empty()) {
-    const ssize_t n = pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
+    const ssize_t n = pread(fd(), out.data(), out.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return SystemError(path_, "read", errno);
     if (n == 0) {
@@ -95,12 +76,12 @@ Result<uint64_t> File::ReadChecksum() const {
 }
 
 Status File::Truncate(uint64_t size) {
-  if (ftruncate(fd_, static_cast<off_t>(size)) != 0) return SystemError(path_, "truncate", errno);
+  if (ftruncate(fd(), static_cast<off_t>(size)) != 0) return SystemError(path_, "truncate", errno);
   return {};
 }
 
 Status File::Sync() {
-  if (SyncData(fd_) != 0) return SystemError(path_, "sync", errno);
+  if (SyncData(fd()) != 0) return SystemError(path_, "sync", errno);
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "files/descriptor.h"
 
 namespace leat::checkpoint {
 
@@ -18,14 +19,10 @@ class File {
  public:
   // A new file is private to its owner (0600).
   static Result<File> Open(const std::string& path, int flags);
-  File(File&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
-  File& operator=(File&& other) noexcept;
-  ~File();
-
   const std::string& path() const { return path_; }
   // After a rename.
   void set_path(std::string path) { path_ = std::move(path); }
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   Result<uint64_t> Size() const;
   // Writes all bytes at the current position.
   Status Write(ByteView bytes);
@@ -39,9 +36,9 @@ class File {
   Status Sync();
 
  private:
-  File(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  File(std::string path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   std::string path_;
-  int fd_ = -1;
+  Descriptor fd_;
 };
 
 // Creates a directory and missing parents, all private to their owner (0700). Each new entry is synced,

@@ -32,11 +32,12 @@ Status Check(const TensorEntry& entry) {
 }  // namespace
 
 Result<std::string> EncodeSafetensorsHeader(const SafetensorsHeader& head) {
-  fields::Json json;
-  json["__metadata__"] = head.metadata;
+  fields::Json json = {{"__metadata__", head.metadata}};
+  // Names differ. By name, each new member would be searched for among all others.
+  auto& members = json.get_ref<fields::Json::object_t&>();
   for (const auto& tensor : head.tensors) {
-    json[tensor.name] =
-        fields::JsonWriter::Value(TensorEntry{tensor.type, {tensor.elements()}, {tensor.begin, tensor.end}});
+    const TensorEntry entry{tensor.type, {tensor.elements()}, {tensor.begin, tensor.end}};
+    members.emplace_back(tensor.name, fields::JsonWriter::Value(entry));
   }
   std::string text;
   try {

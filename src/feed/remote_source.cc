@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "feed/server.h"
+#include "files/descriptor.h"
 #include "stream/identity.h"
 
 namespace leat::feed {
@@ -113,31 +114,21 @@ class PartialFile {
  public:
   static Result<PartialFile> Make(const std::string& path) {
     PartialFile file(path + ".tmp");
-    file.fd_ = ::open(file.path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (file.fd_ < 0) return file.Error();
+    file.fd_ = Descriptor(::open(file.path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file.fd_.ok()) return file.Error();
     return file;
   }
   ~PartialFile() {
-    if (fd_ < 0) return;
-    ::close(fd_);
-    ::unlink(path_.c_str());
+    if (fd_.ok()) ::unlink(path_.c_str());
   }
-  PartialFile(PartialFile&& other) noexcept : path_(other.path_), fd_(std::exchange(other.fd_, -1)) {}
+  PartialFile(PartialFile&& other) noexcept = default;
   PartialFile& operator=(PartialFile&&) = delete;
 
   const std::string& path() const { return path_; }
-  Status Append(ByteView bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return Error();
-      bytes = bytes.subspan(static_cast<size_t>(written));
-    }
-    return {};
-  }
+  Status Append(ByteView bytes) const { return WriteAll(fd_.get(), bytes) ? Status() : Error(); }
   Status Publish(const std::string& path) {
-    if (::fsync(fd_) != 0 || ::rename(path_.c_str(), path.c_str()) != 0) return Error();
-    ::close(std::exchange(fd_, -1));
+    if (::fsync(fd_.get()) != 0 || ::rename(path_.c_str(), path.c_str()) != 0) return Error();
+    fd_ = Descriptor();
     return {};
   }
 
@@ -146,7 +137,7 @@ class PartialFile {
   Status Error() const { return {Code::kPermissionDenied, path_ + ": " + std::strerror(errno)}; }
 
   std::string path_;
-  int fd_ = -1;
+  Descriptor fd_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "files/descriptor.h"
 
 namespace leat::feed {
 
@@ -235,18 +236,17 @@ Status Server::ReadAsset(const Request& request, Bytes* payload) const {
     return Status(Code::kNotFound, "this feed has no file with the identity " + request.name);
   if (request.begin > request.end || request.end - request.begin > kMaxAssetBytes)
     return Status(Code::kInvalidArgument, asset->path + ": too many bytes at once");
-  const int fd = ::open(asset->path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return Status(Code::kNotFound, asset->path + ": " + std::strerror(errno));
+  const Descriptor fd(::open(asset->path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return Status(Code::kNotFound, asset->path + ": " + std::strerror(errno));
   payload->resize(request.end - request.begin);
   size_t done = 0;
   while (done < payload->size()) {
-    const ssize_t got =
-        ::pread(fd, payload->data() + done, payload->size() - done, static_cast<off_t>(request.begin + done));
+    const ssize_t got = ::pread(fd.get(), payload->data() + done, payload->size() - done,
+                                static_cast<off_t>(request.begin + done));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     done += static_cast<size_t>(got);
   }
-  ::close(fd);
   if (done == payload->size()) return Status();
   payload->clear();
   return Status(Code::kDataLoss, asset->path + ": cannot be read up to byte " + std::to_string(request.end));

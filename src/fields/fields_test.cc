@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/testing.h"
 #include "fields/codec.h"
 #include "fields/json.h"
 #include "fields/most_bytes.h"
 #include "fields/testing.h"
+#include "fields/word.h"
 
 namespace leat::fields_test {
 
@@ -422,6 +424,15 @@ TEST(FieldsJson, WhatIsNewUnshownOrNotThereIsLeftOut) {
   expect({}, R"({"path":null})");
   expect({0, 3, {1, 2}, "/a", Sides{5, 0}}, R"({"number":3,"list":[1,2],"path":"/a","left":5,"right":0})");
   EXPECT_EQ(fields::ToJson(Shown{.secret = 7}), R"({"path":null})");
+}
+
+TEST(FieldsWord, NamesAnEnumerator) {
+  const Config map = Config::Parse("a: blue\nb: blu\n", "job.yaml");
+  EXPECT_EQ(fields::FromWord<Color>(map.At("a"), "color"), Color::kBlue);
+  EXPECT_EQ(fields::FromWord(map, "a", Color::kRed), Color::kBlue);
+  EXPECT_EQ(fields::FromWord(map, "c", Color::kRed), Color::kRed);
+  EXPECT_EQ(Mistake([&] { (void)fields::FromWord<Color>(map.At("b"), "color"); }),
+            "job.yaml:2: unknown color 'blu'; did you mean 'blue'?");
 }
 
 TEST(FieldsJson, OfAnotherVersionWhatFitsIsTaken) {

@@ -28,11 +28,12 @@ void CheckInputCount(std::span<const TensorType> inputs, size_t count) {
   throw std::invalid_argument("takes " + Plural(count, "input") + ", not " + std::to_string(inputs.size()));
 }
 
-void CheckF32(std::span<const TensorType> inputs) {
+void CheckTypes(std::span<const TensorType> inputs, DType type, std::optional<size_t> count) {
+  if (count) CheckInputCount(inputs, *count);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].dtype == DType::kF32) continue;
-    throw std::invalid_argument("input " + std::to_string(i) + " is " + inputs[i].ToString() +
-                                "; must be f32");
+    if (inputs[i].dtype == type) continue;
+    throw std::invalid_argument("input " + std::to_string(i) + " is " + inputs[i].ToString() + "; must be " +
+                                std::string(Name(type)));
   }
 }
 

@@ -1,6 +1,7 @@
 // The ops that the graph itself needs: its leaves, and the sum that accumulates gradients.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "graph/graph.h"
@@ -63,8 +64,12 @@ bool NeedsKernel(const Op& op);
 
 // Checks for Op::Infer. Throws std::invalid_argument: "takes 2 inputs, not 3".
 void CheckInputCount(std::span<const TensorType> inputs, size_t count);
-// Throws std::invalid_argument: "input 1 is i32[4]; must be f32".
-void CheckF32(std::span<const TensorType> inputs);
+// Throws std::invalid_argument: "input 1 is i32[4]; must be f32". With `count`, their number is checked
+// first.
+void CheckTypes(std::span<const TensorType> inputs, DType type, std::optional<size_t> count = {});
+inline void CheckF32(std::span<const TensorType> inputs, std::optional<size_t> count = {}) {
+  CheckTypes(inputs, DType::kF32, count);
+}
 // The shortest decimal text that parses back to the same float.
 std::string ToString(float value);
 

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <functional>
 
+#include "files/descriptor.h"
+
 namespace leat::hosts {
 namespace {
 
@@ -23,12 +25,8 @@ Status Failed(const std::string& what) {
 }
 
 Status WriteTo(const char* path, const std::string& text) {
-  const int fd = open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return Failed(path);
-  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const Status status = written ? Status() : Failed(path);
-  close(fd);
-  return status;
+  const Descriptor fd(open(path, O_WRONLY | O_CLOEXEC));
+  return fd.ok() && WriteAll(fd.get(), AsBytes(text)) ? Status() : Failed(path);
 }
 
 bool Enter(const std::vector<int>& namespaces) {

@@ -1,26 +1,19 @@
 #include "metrics/drift.h"
 
-#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <iterator>
 #include <string>
 #include <vector>
 
+#include "fields/word.h"
+
 namespace leat::metrics {
 namespace {
 
 constexpr std::string_view kDetectors[] = {"adwin", "page_hinkley"};  // in the order of the variant
-constexpr std::string_view kOn[] = {"loss", "error", "absolute_error"};
 constexpr double kSmallest = 1e-12;
 constexpr int64_t kMany = 1 << 30;
-
-template <class T>
-T OneOf(const Config& map, std::string_view key, const std::vector<std::string>& names, T fallback) {
-  if (!map.Has(key)) return fallback;
-  const std::string name = map.At(key).OneOf(key, names);
-  return static_cast<T>(std::ranges::find(names, name) - names.begin());
-}
 
 void Allow(const Config& map, std::initializer_list<std::string> settings) {
   std::vector<std::string> known = {"detector", "on", "alarm", "factor", "events"};
@@ -50,15 +43,11 @@ PageHinkleyOptions PageHinkleyFrom(const Config& map) {
   options.delta = map.Number("delta", options.delta, 0, 1e9);
   options.threshold = map.Number("threshold", options.threshold, 0, 1e9);
   options.alpha = map.Number("alpha", options.alpha, 0, 1);
-  options.mode = OneOf(map, "mode", {"up", "down", "both"}, options.mode);
+  options.mode = fields::FromWord(map, "mode", options.mode);
   return options;
 }
 
 }  // namespace
-
-std::string_view Name(DriftConfig::On on) {
-  return kOn[static_cast<size_t>(on)];
-}
 
 std::string_view DriftConfig::detector_name() const {
   return kDetectors[detector.index()];
@@ -74,8 +63,8 @@ DriftConfig DriftConfig::FromConfig(const Config& config) {
   } else {
     drift.detector = PageHinkleyFrom(map);
   }
-  drift.on = OneOf(map, "on", {std::begin(kOn), std::end(kOn)}, drift.on);
-  drift.alarm = OneOf(map, "alarm", {"report", "checkpoint", "raise_rate"}, drift.alarm);
+  drift.on = fields::FromWord(map, "on", drift.on);
+  drift.alarm = fields::FromWord(map, "alarm", drift.alarm);
   for (const char* key : {"factor", "events"}) {
     if (map.Has(key) && drift.alarm != Alarm::kRaiseRate)
       map.At(key).Fail(std::string(key) + " is a setting of alarm: raise_rate");

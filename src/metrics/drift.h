@@ -36,7 +36,8 @@ struct DriftConfig {
   static DriftConfig FromConfig(const Config& config);
   std::string_view detector_name() const;
 };
-std::string_view Name(DriftConfig::On on);
+LEAT_ENUM(DriftConfig::On, (kLoss, "loss"), (kError, "error"), (kAbsoluteError, "absolute_error"));
+LEAT_ENUM(DriftConfig::Alarm, (kReport, "report"), (kCheckpoint, "checkpoint"), (kRaiseRate, "raise_rate"));
 
 class DriftDetector {
  public:

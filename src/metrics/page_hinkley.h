@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "fields/fields.h"
+
 namespace leat::metrics {
 
 struct PageHinkleyOptions {
@@ -20,6 +22,7 @@ struct PageHinkleyOptions {
   Mode mode = Mode::kBoth;
   friend bool operator==(const PageHinkleyOptions&, const PageHinkleyOptions&) = default;
 };
+LEAT_ENUM(PageHinkleyOptions::Mode, (kUp, "up"), (kDown, "down"), (kBoth, "both"));
 
 class PageHinkley {
  public:

@@ -85,13 +85,12 @@ std::string LocalHostTowards(const std::string& address) {
   const auto found = Resolve(address);
   if (!found.ok()) return "";
   for (const SocketAddress& to : *found) {
-    const int fd = socket(to.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
+    const Descriptor fd(socket(to.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
     SocketAddress own;
     own.size = sizeof(own.storage);
-    const bool known = connect(fd, to.get(), to.size) == 0 && getsockname(fd, own.get(), &own.size) == 0;
-    close(fd);
-    if (known) return std::string(HostOf(own.ToString()));
+    if (fd.ok() && connect(fd.get(), to.get(), to.size) == 0 &&
+        getsockname(fd.get(), own.get(), &own.size) == 0)
+      return std::string(HostOf(own.ToString()));
   }
   return "";
 }

@@ -1,9 +1,9 @@
 #include "nn/loss.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <vector>
 
+#include "fields/word.h"
 #include "ops/ops.h"
 
 namespace leat::nn {
@@ -11,10 +11,6 @@ namespace {
 
 using graph::Graph;
 using graph::Value;
-
-constexpr std::string_view kNames[] = {
-    "softmax_cross_entropy", "sigmoid_cross_entropy", "squared_error", "absolute_error", "huber",
-    "negative_sum"};
 
 // Factors of the rows' losses: w / Σ w for a mean, w for a sum.
 Value RowFactors(Graph& graph, const LossSpec& loss, Value weights) {
@@ -29,26 +25,18 @@ Value AsRows(Graph& graph, Value x, const Shape& shape) {
 
 }  // namespace
 
-std::string_view Name(LossKind kind) {
-  return kNames[static_cast<size_t>(kind)];
-}
-
 LossSpec LossSpec::FromConfig(const Config& config) {
-  const std::vector<std::string> names(std::begin(kNames), std::end(kNames));
   LossSpec loss;
   loss.where = config.where();
   if (config.IsMap()) config.Allow({"type", "reduction", "weight", "delta"});
-  const auto name = (config.IsMap() ? config.At("type") : config).OneOf("loss", names);
-  loss.kind = static_cast<LossKind>(std::ranges::find(names, name) - names.begin());
+  loss.kind = fields::FromWord<LossKind>(config.IsMap() ? config.At("type") : config, "loss");
   if (loss.kind == LossKind::kNegativeSum) loss.reduction = Reduction::kSum;
   if (!config.IsMap()) return loss;
-  if (config.Has("reduction")) {
-    const auto reduction = config.At("reduction").OneOf("reduction", {"mean", "sum"});
-    loss.reduction = reduction == "mean" ? Reduction::kMean : Reduction::kSum;
-  }
+  loss.reduction = fields::FromWord(config, "reduction", loss.reduction);
   loss.weight = static_cast<float>(config.Number("weight", 1, 1e-6, 1e6));
   if (loss.kind != LossKind::kHuber && config.Has("delta")) {
-    config.At("delta").Fail("loss " + name + " has no delta; only huber has one");
+    config.At("delta").Fail("loss " + std::string(fields::NameOf(loss.kind)) +
+                            " has no delta; only huber has one");
   }
   loss.delta = static_cast<float>(config.Number("delta", 1, 1e-6, 1e6));
   return loss;
@@ -56,8 +44,8 @@ LossSpec LossSpec::FromConfig(const Config& config) {
 
 Task TaskOf(const LossSpec& loss, const Shape& outputs, uint32_t labels, std::string_view layer) {
   const auto fail = [&](const std::string& needs) {
-    throw std::invalid_argument(loss.where + ": loss " + std::string(Name(loss.kind)) + " needs " + needs +
-                                "; the last layer, " + std::string(layer) + ", has " +
+    throw std::invalid_argument(loss.where + ": loss " + std::string(fields::NameOf(loss.kind)) + " needs " +
+                                needs + "; the last layer, " + std::string(layer) + ", has " +
                                 (outputs.rank() == 1 ? std::to_string(outputs[0]) : outputs.ToString()));
   };
   const std::string each = labels == 1 ? "" : " for each of the " + std::to_string(labels) + " labels";

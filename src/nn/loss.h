@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/config/config.h"
+#include "fields/fields.h"
 #include "graph/graph.h"
 
 namespace leat::nn {
@@ -19,9 +20,12 @@ enum class LossKind : uint8_t {
   kHuber,
   kNegativeSum
 };
-std::string_view Name(LossKind kind);
+LEAT_ENUM(LossKind, (kSoftmaxCrossEntropy, "softmax_cross_entropy"),
+          (kSigmoidCrossEntropy, "sigmoid_cross_entropy"), (kSquaredError, "squared_error"),
+          (kAbsoluteError, "absolute_error"), (kHuber, "huber"), (kNegativeSum, "negative_sum"));
 
 enum class Reduction : uint8_t { kMean, kSum };
+LEAT_ENUM(Reduction, (kMean, "mean"), (kSum, "sum"));
 
 struct LossSpec {
   LossKind kind = LossKind::kSoftmaxCrossEntropy;

@@ -43,7 +43,7 @@ void CheckActivation(const LossSpec& loss, const std::vector<std::shared_ptr<con
       std::find_if(layers.rbegin(), layers.rend(), [](const auto& l) { return !l->keeps_values(); });
   if (!own || last == layers.rend() || !(*last)->has_activation()) return;
   throw std::invalid_argument((*last)->where() + ": layer " + (*last)->name() +
-                              " has an activation, but loss " + std::string(Name(loss.kind)) +
+                              " has an activation, but loss " + std::string(fields::NameOf(loss.kind)) +
                               " expects the last layer without one");
 }
 
@@ -180,7 +180,8 @@ std::string Model::ToString() const {
   };
   std::string text = sizes(input_shape_);
   for (const auto& layer : layers_.all()) text += "-" + sizes(layer->outputs());
-  return text + " " + std::string(Name(loss_.kind)) + ", " + std::to_string(parameters()) + " parameters";
+  return text + " " + std::string(fields::NameOf(loss_.kind)) + ", " + std::to_string(parameters()) +
+         " parameters";
 }
 
 uint64_t CountCorrect(const Model& model, std::span<const float> scores, std::span<const float> labels) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,11 @@
 #include "onnx/file.h"
 
 namespace leat::onnx {
+
+// Throws std::invalid_argument. Callers put the file and the node before the message.
+[[noreturn]] inline void Fail(const std::string& message) {
+  throw std::invalid_argument(message);
+}
 
 // Attributes of a node. Each throws std::invalid_argument if the attribute has another type.
 int64_t IntAttribute(const FileNode& node, std::string_view name, int64_t fallback);
@@ -41,7 +47,6 @@ struct SliceRange {
 SliceRange SliceOf(int64_t start, int64_t end, int64_t step, int64_t size);
 // The sizes of the parts of a Split. `given`: its input of sizes, nullptr: parts of equal size.
 std::vector<int64_t> SplitSizes(int64_t size, size_t parts, const Tensor* given);
-Shape ShapeFrom(const std::vector<int64_t>& sizes);
 // The result shape of Reshape. Size 0 copies the input size (unless allow_zero), -1 is inferred.
 Shape ReshapeTarget(const Shape& from, std::span<const int64_t> target, bool allow_zero);
 // The shape with axes of size 1 inserted or removed. Without `axes`, Squeezed removes all axes of size 1.

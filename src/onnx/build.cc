@@ -15,18 +15,14 @@ namespace {
 constexpr int64_t kMaxFoldedTotal = int64_t{1} << 26;
 constexpr int64_t kMaxElements = int64_t{1} << 26;
 
-[[noreturn]] void FailBuild(const std::string& message) {
-  throw std::invalid_argument(message);
-}
-
 Shape FirstFromLast(const Shape& s) {
   return Shape{s[0], s[3], s[1], s[2]};
 }
 
 void CheckSize(const Shape& shape, int64_t batch) {
   if (shape.elements() > kMaxElements * batch) {
-    FailBuild("result is " + shape.ToString() + " for " + std::to_string(batch) +
-              " rows; at most 2^26 elements per row are supported");
+    Fail("result is " + shape.ToString() + " for " + std::to_string(batch) +
+         " rows; at most 2^26 elements per row are supported");
   }
 }
 
@@ -45,7 +41,7 @@ bool NodeContext::IsBounded(size_t i) const {
 }
 
 OnnxValue& NodeContext::Find(size_t i) const {
-  if (!Has(i)) FailBuild("has no input " + std::to_string(i));
+  if (!Has(i)) Fail("has no input " + std::to_string(i));
   return builder_.Find(node.inputs[i]);
 }
 
@@ -59,16 +55,16 @@ Value NodeContext::ChannelsLast(size_t i) const {
 
 Value NodeContext::F32(size_t i) const {
   if (In(i).type != DType::kF32) {
-    FailBuild("input " + std::to_string(i) + " is " + TensorType{In(i).type, In(i).shape}.ToString() +
-              "; must be f32");
+    Fail("input " + std::to_string(i) + " is " + TensorType{In(i).type, In(i).shape}.ToString() +
+         "; must be f32");
   }
   return Plain(i);
 }
 
 Value NodeContext::F32Last(size_t i) const {
   if (In(i).type != DType::kF32 || In(i).shape.rank() != 4) {
-    FailBuild("input " + std::to_string(i) + " is " + TensorType{In(i).type, In(i).shape}.ToString() +
-              "; must be f32 of 4 axes");
+    Fail("input " + std::to_string(i) + " is " + TensorType{In(i).type, In(i).shape}.ToString() +
+         "; must be f32 of 4 axes");
   }
   return ChannelsLast(i);
 }
@@ -76,8 +72,8 @@ Value NodeContext::F32Last(size_t i) const {
 const Tensor& NodeContext::Known(size_t i) const {
   const OnnxValue& val = In(i);
   if (!val.known) {
-    FailBuild("input " + std::to_string(i) + " " + Quoted(node.inputs[i]) +
-              " depends on data; it must be a constant");
+    Fail("input " + std::to_string(i) + " " + Quoted(node.inputs[i]) +
+         " depends on data; it must be a constant");
   }
   return *val.known;
 }
@@ -89,7 +85,7 @@ std::vector<int64_t> NodeContext::KnownInts(size_t i) const {
 float NodeContext::KnownScalar(size_t i) const {
   const Tensor& tensor = Known(i);
   if (tensor.elements() != 1 || tensor.dtype() != DType::kF32) {
-    FailBuild("input " + std::to_string(i) + " is " + tensor.type().ToString() + "; must be one f32 number");
+    Fail("input " + std::to_string(i) + " is " + tensor.type().ToString() + "; must be one f32 number");
   }
   return tensor.as<float>()[0];
 }
@@ -164,8 +160,7 @@ void Builder::SetLast(const std::string& name, Value last) {
 OnnxValue& Builder::Find(const std::string& name) {
   if (const auto at = values_.find(name); at != values_.end()) return at->second;
   const auto initializer = file_.values.find(name);
-  if (initializer == file_.values.end())
-    FailBuild("reads " + Quoted(name) + ", which its node does not compute");
+  if (initializer == file_.values.end()) Fail("reads " + Quoted(name) + ", which its node does not compute");
   const Tensor& tensor = initializer->second;
   return values_[name] = {.type = tensor.dtype(), .shape = tensor.shape(), .known = tensor};
 }
@@ -177,7 +172,7 @@ Value Builder::MakePlain(OnnxValue& val) {
 }
 
 Value Builder::MakeLast(OnnxValue& val) {
-  if (val.shape.rank() != 4) FailBuild("needs four axes, not " + val.shape.ToString());
+  if (val.shape.rank() != 4) Fail("needs four axes, not " + val.shape.ToString());
   if (!val.last) val.last = graph_.Make<ops::Transpose>({MakePlain(val)}, std::vector<int>{0, 2, 3, 1});
   return *val.last;
 }
@@ -209,7 +204,7 @@ bool Builder::FoldNode(const FileNode& node) {
   folded_ += made->shape().elements();
   for (const Tensor* input : inputs) folded_ += input != nullptr ? input->shape().elements() : 0;
   if (folded_ > kMaxFoldedTotal) {
-    FailBuild("the folded constants have more than 2^26 elements in total");
+    Fail("the folded constants have more than 2^26 elements in total");
   }
   NodeContext(*this, node).OutKnown(0, *made);
   return true;

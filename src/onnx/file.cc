@@ -359,15 +359,6 @@ std::string TypeName(int64_t type) {
   return "type " + std::to_string(type);
 }
 
-std::string Quoted(std::string_view name) {
-  constexpr size_t kMax = 80;
-  std::string text = "'";
-  for (const char c : name.substr(0, kMax)) {
-    text += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f ? '?' : c;
-  }
-  return text + (name.size() > kMax ? "...'" : "'");
-}
-
 std::string File::Place(const FileNode& node) const {
   const std::string op = Quoted(node.op);
   return name + ": node " + Quoted(node.name) + " (" + op.substr(1, op.size() - 2) + "): ";

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/text.h"
 #include "tensor/tensor.h"
 
 namespace leat::onnx {
@@ -83,7 +84,9 @@ std::string TypeName(int64_t type);
 
 File ParseFile(std::string_view bytes, const std::string& name);
 
-// A name in quotes for messages, truncated, without control characters.
-std::string Quoted(std::string_view name);
+// A name for messages.
+inline std::string Quoted(std::string_view name) {
+  return leat::Quoted(name, 80);
+}
 
 }  // namespace leat::onnx

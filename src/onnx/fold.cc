@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <stdexcept>
 #include <unordered_map>
 
 #include "onnx/attributes.h"
@@ -14,14 +13,10 @@
 namespace leat::onnx {
 namespace {
 
-[[noreturn]] void FailFold(const std::string& message) {
-  throw std::invalid_argument(message);
-}
-
 using Inputs = std::span<const Tensor* const>;
 
 const Tensor& In(Inputs inputs, size_t i) {
-  if (i >= inputs.size() || inputs[i] == nullptr) FailFold("has no input " + std::to_string(i));
+  if (i >= inputs.size() || inputs[i] == nullptr) Fail("has no input " + std::to_string(i));
   return *inputs[i];
 }
 
@@ -29,19 +24,19 @@ const Tensor& In(Inputs inputs, size_t i) {
 
 int64_t Plus(int64_t a, int64_t b) {
   int64_t c = 0;
-  if (__builtin_add_overflow(a, b, &c)) FailFold("overflows 64 bits");
+  if (__builtin_add_overflow(a, b, &c)) Fail("overflows 64 bits");
   return c;
 }
 
 int64_t Minus(int64_t a, int64_t b) {
   int64_t c = 0;
-  if (__builtin_sub_overflow(a, b, &c)) FailFold("overflows 64 bits");
+  if (__builtin_sub_overflow(a, b, &c)) Fail("overflows 64 bits");
   return c;
 }
 
 int64_t Times(int64_t a, int64_t b) {
   int64_t c = 0;
-  if (__builtin_mul_overflow(a, b, &c)) FailFold("overflows 64 bits");
+  if (__builtin_mul_overflow(a, b, &c)) Fail("overflows 64 bits");
   return c;
 }
 
@@ -50,21 +45,21 @@ int64_t Negate(int64_t a) {
 }
 
 int64_t Divide(int64_t a, int64_t b) {
-  if (b == 0) FailFold("divides by 0");
+  if (b == 0) Fail("divides by 0");
   if (b == -1) return Negate(a);
   return a / b;
 }
 
 // Has the sign of the divisor, as ONNX Mod with fmod = 0.
 int64_t Modulo(int64_t a, int64_t b) {
-  if (b == 0) FailFold("divides by 0");
+  if (b == 0) Fail("divides by 0");
   if (b == -1) return 0;
   const int64_t rest = a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 int64_t Power(int64_t a, int64_t b) {
-  if (b < 0) FailFold("negative exponent " + std::to_string(b) + " of an integer");
+  if (b < 0) Fail("negative exponent " + std::to_string(b) + " of an integer");
   int64_t result = 1;
   if (a == 1 || a == 0 || a == -1) return b == 0 || a == 1 ? 1 : a == 0 ? 0 : b % 2 == 0 ? 1 : -1;
   for (int64_t i = 0; i < b; ++i) result = Times(result, a);  // overflows soon
@@ -98,8 +93,8 @@ const std::unordered_map<std::string_view, Arithmetic>& ArithmeticOps() {
 std::pair<Elements, Elements> FoldedOperands(Inputs inputs) {
   const Elements a = ReadElements(In(inputs, 0)), b = ReadElements(In(inputs, 1));
   if (a.is_real() != b.is_real()) {
-    FailFold("takes " + std::string(Name(a.type)) + " and " + std::string(Name(b.type)) +
-             "; both must have the same type");
+    Fail("takes " + std::string(Name(a.type)) + " and " + std::string(Name(b.type)) +
+         "; both must have the same type");
   }
   const Shape shape = ops::BroadcastShape(a.shape, b.shape);
   return {Stretch(a, shape), Stretch(b, shape)};
@@ -156,7 +151,7 @@ const std::unordered_map<std::string_view, OneToOne>& UnaryOps() {
 Tensor FoldUnary(const OneToOne& op, Inputs inputs) {
   Elements x = ReadElements(In(inputs, 0));
   if (x.is_real() ? op.real == nullptr : op.whole == nullptr) {
-    FailFold("does not support " + std::string(Name(x.type)));
+    Fail("does not support " + std::string(Name(x.type)));
   }
   for (auto& element : x.whole) element = op.whole(element);
   for (auto& element : x.real) element = static_cast<float>(op.real(element));
@@ -167,7 +162,7 @@ Tensor FoldUnary(const OneToOne& op, Inputs inputs) {
 
 Tensor ReshapedTensor(const Tensor& from, const Shape& shape) {
   if (from.shape().elements() != shape.elements()) {
-    FailFold(from.shape().ToString() + " cannot be reshaped to " + shape.ToString());
+    Fail(from.shape().ToString() + " cannot be reshaped to " + shape.ToString());
   }
   Tensor to(from.dtype(), shape);
   if (from.bytes() > 0) std::memcpy(to.raw(), from.raw(), from.bytes());
@@ -177,14 +172,14 @@ Tensor ReshapedTensor(const Tensor& from, const Shape& shape) {
 Tensor FoldGather(const FileNode& node, Inputs inputs) {
   const Elements data = ReadElements(In(inputs, 0));
   const Elements indices = ReadElements(In(inputs, 1));
-  if (indices.is_real()) FailFold("indices are f32; must be integers");
+  if (indices.is_real()) Fail("indices are f32; must be integers");
   const size_t axis = AxisOf(IntAttribute(node, "axis", 0), data.shape.rank());
   std::vector<int64_t> sizes(data.shape.sizes().begin(),
                              data.shape.sizes().begin() + static_cast<long>(axis));
   sizes.insert(sizes.end(), indices.shape.sizes().begin(), indices.shape.sizes().end());
   sizes.insert(sizes.end(), data.shape.sizes().begin() + static_cast<long>(axis) + 1,
                data.shape.sizes().end());
-  Elements made = MakeElements(data.type, ShapeFrom(sizes));
+  Elements made = MakeElements(data.type, Shape(sizes));
   int64_t inner = 1;
   for (size_t a = axis + 1; a < data.shape.rank(); ++a) inner *= data.shape[a];
   const int64_t size = data.shape[axis];
@@ -193,8 +188,7 @@ Tensor FoldGather(const FileNode& node, Inputs inputs) {
     const auto at = static_cast<int64_t>(i);
     const int64_t index = indices.whole[static_cast<size_t>(at / inner % count)];
     if (index < -size || index >= size) {
-      FailFold("index " + std::to_string(index) + " is out of range for an axis of size " +
-               std::to_string(size));
+      Fail("index " + std::to_string(index) + " is out of range for an axis of size " + std::to_string(size));
     }
     const int64_t outer = at / inner / count;
     CopyElement(data,
@@ -213,17 +207,17 @@ Tensor FoldConcat(const FileNode& node, Inputs inputs) {
     const Elements& part = parts.back();
     std::vector<int64_t> own(part.shape.sizes().begin(), part.shape.sizes().end());
     if (part.type != parts[0].type || own.size() != parts[0].shape.rank())
-      FailFold("inputs must have the same type and rank");
+      Fail("inputs must have the same type and rank");
     if (p == 0) {
       sizes = own;
       continue;
     }
     const int64_t sum = sizes[axis] + own[axis];
     sizes[axis] = own[axis];
-    if (sizes != own) FailFold("inputs may differ only along axis " + std::to_string(axis));
+    if (sizes != own) Fail("inputs may differ only along axis " + std::to_string(axis));
     sizes[axis] = sum;
   }
-  Elements made = MakeElements(parts[0].type, ShapeFrom(sizes));
+  Elements made = MakeElements(parts[0].type, Shape(sizes));
   const auto strides = StridesOf(made.shape);
   int64_t begin = 0;
   for (const auto& part : parts) {
@@ -241,7 +235,7 @@ Tensor FoldSlice(Inputs inputs) {
   if (inputs.size() > 3 && inputs[3] != nullptr) axes = Integers(*inputs[3]);
   if (inputs.size() > 4 && inputs[4] != nullptr) steps = Integers(*inputs[4]);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
-    FailFold("starts, ends, axes and steps differ in length");
+    Fail("starts, ends, axes and steps differ in length");
   }
   std::vector<int64_t> sizes(data.shape.sizes().begin(), data.shape.sizes().end());
   auto strides = StridesOf(data.shape);
@@ -253,7 +247,7 @@ Tensor FoldSlice(Inputs inputs) {
     sizes[axis] = range.count;
     strides[axis] *= range.step;
   }
-  Elements made = MakeElements(data.type, ShapeFrom(sizes));
+  Elements made = MakeElements(data.type, Shape(sizes));
   Walk(made.shape, strides, begin, [&](size_t i, size_t at) { CopyElement(data, at, &made, i); });
   return ToTensor(made);
 }
@@ -268,24 +262,24 @@ Tensor FoldTranspose(const FileNode& node, Inputs inputs) {
   std::vector<int64_t> sizes, strides;
   const auto own = StridesOf(data.shape);
   if (order.size() != rank)
-    FailFold("perm has " + std::to_string(order.size()) + " axes, its input " + std::to_string(rank));
+    Fail("perm has " + std::to_string(order.size()) + " axes, its input " + std::to_string(rank));
   for (const int64_t axis : order) {
     const size_t a = AxisOf(axis, rank);
-    if (seen[a]) FailFold("perm lists axis " + std::to_string(axis) + " twice");
+    if (seen[a]) Fail("perm lists axis " + std::to_string(axis) + " twice");
     seen[a] = true;
     sizes.push_back(data.shape[a]);
     strides.push_back(own[a]);
   }
-  Elements made = MakeElements(data.type, ShapeFrom(sizes));
+  Elements made = MakeElements(data.type, Shape(sizes));
   Walk(made.shape, strides, 0, [&](size_t i, size_t at) { CopyElement(data, at, &made, i); });
   return ToTensor(made);
 }
 
 Tensor FoldConstantOfShape(const FileNode& node, Inputs inputs) {
-  const Shape shape = ShapeFrom(Integers(In(inputs, 0)));
+  const Shape shape = Shape(Integers(In(inputs, 0)));
   const Tensor* given = TensorAttribute(node, "value");
   if (given != nullptr && given->elements() != 1)
-    FailFold("value has " + std::to_string(given->elements()) + " elements, not 1");
+    Fail("value has " + std::to_string(given->elements()) + " elements, not 1");
   CheckCount(shape);
   if (given == nullptr) return Tensor(DType::kF32, shape);
   return ToTensor(Stretch(ReadElements(ReshapedTensor(*given, Shape{})), shape));
@@ -295,14 +289,13 @@ Tensor FoldRange(Inputs inputs) {
   const Elements start = ReadElements(In(inputs, 0)), limit = ReadElements(In(inputs, 1)),
                  delta = ReadElements(In(inputs, 2));
   if (start.count() != 1 || limit.count() != 1 || delta.count() != 1)
-    FailFold("start, limit and delta must be scalars");
-  if (start.is_real() || limit.is_real() || delta.is_real())
-    FailFold("start, limit and delta must be integers");
+    Fail("start, limit and delta must be scalars");
+  if (start.is_real() || limit.is_real() || delta.is_real()) Fail("start, limit and delta must be integers");
   const int64_t step = delta.whole[0];
-  if (step == 0) FailFold("delta is 0");
+  if (step == 0) Fail("delta is 0");
   const auto wide = static_cast<__int128>(limit.whole[0]) - start.whole[0];
   const __int128 count = std::max<__int128>((wide + step + (step > 0 ? -1 : 1)) / step, 0);
-  if (count > kMaxFolded) FailFold("computes more than " + std::to_string(kMaxFolded) + " elements");
+  if (count > kMaxFolded) Fail("computes more than " + std::to_string(kMaxFolded) + " elements");
   Elements made = MakeElements(start.type, Shape{static_cast<int64_t>(count)});
   for (size_t i = 0; i < made.count(); ++i) made.whole[i] = start.whole[0] + static_cast<int64_t>(i) * step;
   return ToTensor(made);
@@ -312,7 +305,7 @@ Tensor FoldWhere(Inputs inputs) {
   const Elements condition = ReadElements(In(inputs, 0)), a = ReadElements(In(inputs, 1)),
                  b = ReadElements(In(inputs, 2));
   if (condition.is_real() || a.type != b.type)
-    FailFold("needs a bool condition and two tensors of the same type");
+    Fail("needs a bool condition and two tensors of the same type");
   const Shape shape = ops::BroadcastShape(ops::BroadcastShape(condition.shape, a.shape), b.shape);
   const Elements c = Stretch(condition, shape), left = Stretch(a, shape), right = Stretch(b, shape);
   Elements made = MakeElements(a.type, shape);
@@ -322,18 +315,18 @@ Tensor FoldWhere(Inputs inputs) {
 
 Tensor FoldExpand(Inputs inputs) {
   const Elements data = ReadElements(In(inputs, 0));
-  const Shape shape = ops::BroadcastShape(data.shape, ShapeFrom(Integers(In(inputs, 1))));
+  const Shape shape = ops::BroadcastShape(data.shape, Shape(Integers(In(inputs, 1))));
   return ToTensor(Stretch(data, shape));
 }
 
 Tensor FoldTrilu(const FileNode& node, Inputs inputs) {
   Elements data = ReadElements(In(inputs, 0));
   const size_t rank = data.shape.rank();
-  if (rank < 2) FailFold("needs at least two axes, not " + data.shape.ToString());
+  if (rank < 2) Fail("needs at least two axes, not " + data.shape.ToString());
   int64_t k = 0;
   if (inputs.size() > 1 && inputs[1] != nullptr) {
     const auto given = Integers(*inputs[1]);
-    if (given.size() != 1) FailFold("k must be one number");
+    if (given.size() != 1) Fail("k must be one number");
     k = std::clamp(given[0], -kMaxFolded, kMaxFolded);
   }
   const bool upper = IntAttribute(node, "upper", 1) != 0;
@@ -357,8 +350,8 @@ Tensor FoldReduce(const FileNode& node, Inputs inputs) {
   std::optional<std::vector<int64_t>> axes = IntsAttribute(node, "axes");
   if (inputs.size() > 1 && inputs[1] != nullptr) axes = Integers(*inputs[1]);
   if (axes && !axes->empty() && axes->size() != data.shape.rank())
-    FailFold("of a constant is supported only over all axes");
-  if (data.is_real() || data.count() == 0) FailFold("of a constant is supported only for integers");
+    Fail("of a constant is supported only over all axes");
+  if (data.is_real() || data.count() == 0) Fail("of a constant is supported only for integers");
   int64_t total = data.whole[0];
   const auto& op = ArithmeticOps().at(node.op == "ReduceProd"  ? "Mul"
                                       : node.op == "ReduceSum" ? "Add"
@@ -367,7 +360,7 @@ Tensor FoldReduce(const FileNode& node, Inputs inputs) {
   for (size_t i = 1; i < data.count(); ++i) total = op.whole(total, data.whole[i]);
   const bool keep = IntAttribute(node, "keepdims", 1) != 0;
   std::vector<int64_t> sizes(keep ? data.shape.rank() : 0, 1);
-  Elements made = MakeElements(data.type, ShapeFrom(sizes));
+  Elements made = MakeElements(data.type, Shape(sizes));
   made.whole[0] = total;
   return ToTensor(made);
 }
@@ -387,7 +380,7 @@ std::optional<std::vector<int64_t>> AxesInput(Inputs inputs) {
 std::optional<Tensor> Fold(const FileNode& node, std::span<const Tensor* const> inputs) {
   const std::string_view op = node.op;
   if (const auto at = ArithmeticOps().find(op); at != ArithmeticOps().end()) {
-    if (inputs.size() != 2) FailFold("of " + std::to_string(inputs.size()) + " constants is not supported");
+    if (inputs.size() != 2) Fail("of " + std::to_string(inputs.size()) + " constants is not supported");
     return FoldArithmetic(at->second, inputs);
   }
   if (const auto at = Comparisons().find(op); at != Comparisons().end()) return at->second(inputs);

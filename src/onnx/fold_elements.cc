@@ -1,19 +1,15 @@
 #include "onnx/fold_elements.h"
 
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 
+#include "onnx/attributes.h"
 #include "ops/shape/broadcast.h"
 #include "tensor/convert.h"
 
 namespace leat::onnx {
 namespace {
-
-[[noreturn]] void FailElements(const std::string& message) {
-  throw std::invalid_argument(message);
-}
 
 template <class F>
 void WithType(DType type, F f) {
@@ -29,15 +25,15 @@ void WithType(DType type, F f) {
     case DType::kBf16:
       break;
   }
-  FailElements("bf16 constants are not supported");
+  Fail("bf16 constants are not supported");
 }
 
 }  // namespace
 
 void CheckCount(const Shape& shape) {
   if (shape.elements() > kMaxFolded) {
-    FailElements("computes a constant " + shape.ToString() + "; at most " + std::to_string(kMaxFolded) +
-                 " elements are supported");
+    Fail("computes a constant " + shape.ToString() + "; at most " + std::to_string(kMaxFolded) +
+         " elements are supported");
   }
 }
 
@@ -78,7 +74,7 @@ Tensor ToTensor(const Elements& from) {
       } else {
         if (from.whole[i] < int64_t{std::numeric_limits<T>::min()} ||
             from.whole[i] > int64_t{std::numeric_limits<T>::max()}) {
-          FailElements(std::to_string(from.whole[i]) + " does not fit " + std::string(Name(from.type)));
+          Fail(std::to_string(from.whole[i]) + " does not fit " + std::string(Name(from.type)));
         }
         to[i] = static_cast<T>(from.whole[i]);
       }

@@ -1,5 +1,4 @@
 // Convolutions, pools and norms: ops that depend on the position of the channel axis.
-#include <stdexcept>
 
 #include "onnx/attributes.h"
 #include "onnx/build.h"
@@ -11,15 +10,11 @@ namespace {
 using ops::Padding;
 using ops::Pair;
 
-[[noreturn]] void FailImage(const std::string& message) {
-  throw std::invalid_argument(message);
-}
-
 // Input 0 as images with channels last: [N, C, H, W], or [N, C, L] as images of one row.
 Value Images(const NodeContext& call) {
   const Shape& shape = call.ShapeOf(0);
   if (shape.rank() == 4) return call.F32Last(0);
-  if (shape.rank() != 3) FailImage("takes [N, C, H, W] or [N, C, L], not " + shape.ToString());
+  if (shape.rank() != 3) Fail("takes [N, C, H, W] or [N, C, L], not " + shape.ToString());
   const Value x = call.graph().Make<ops::Transpose>({call.F32(0)}, std::vector<int>{0, 2, 1});
   return call.graph().Make<ops::Reshape>({x}, Shape{shape[0], 1, shape[2], shape[1]});
 }
@@ -28,7 +23,7 @@ void PutImages(const NodeContext& call, Value y) {
   Graph& graph = call.graph();
   if (call.ShapeOf(0).rank() == 4) return call.OutLast(0, y);
   const Shape shape = graph.shape(y);
-  if (shape[1] != 1) FailImage("1-D input gives " + shape.ToString() + "; must have height 1");
+  if (shape[1] != 1) Fail("1-D input gives " + shape.ToString() + "; must have height 1");
   y = graph.Make<ops::Reshape>({y}, Shape{shape[0], shape[2], shape[3]});
   call.Out(0, graph.Make<ops::Transpose>({y}, std::vector<int>{0, 2, 1}));
 }
@@ -38,8 +33,8 @@ Pair PairOf(const NodeContext& call, std::string_view name, int64_t fallback, in
   const size_t axes = call.ShapeOf(0).rank() - 2;
   const auto given = IntsAttribute(call.node, name);
   if (given && given->size() != axes) {
-    FailImage(std::string(name) + " has " + std::to_string(given->size()) + " values for " +
-              std::to_string(axes) + " axes");
+    Fail(std::string(name) + " has " + std::to_string(given->size()) + " values for " + std::to_string(axes) +
+         " axes");
   }
   if (axes == 1) return {row, given ? (*given)[0] : fallback};
   return {given ? (*given)[0] : fallback, given ? (*given)[1] : fallback};
@@ -48,8 +43,8 @@ Pair PairOf(const NodeContext& call, std::string_view name, int64_t fallback, in
 void CheckPair(std::string_view name, const Pair& pair, int64_t least) {
   constexpr int64_t kMax = INT32_MAX;
   if (pair.height < least || pair.width < least || pair.height > kMax || pair.width > kMax) {
-    FailImage(std::string(name) + " is " + ops::ToString(pair) + "; must be between " +
-              std::to_string(least) + " and " + std::to_string(kMax));
+    Fail(std::string(name) + " is " + ops::ToString(pair) + "; must be between " + std::to_string(least) +
+         " and " + std::to_string(kMax));
   }
 }
 
@@ -70,13 +65,13 @@ Padding PaddingOf(const NodeContext& call, const Pair& image, const Pair& extent
                   left = upper ? width / 2 : width - width / 2;
     return {.top = top, .left = left, .bottom = height - top, .right = width - left};
   }
-  if (mode != "NOTSET") FailImage("auto_pad " + Quoted(mode) + " is not supported");
+  if (mode != "NOTSET") Fail("auto_pad " + Quoted(mode) + " is not supported");
   if (!pads) return {};
   if (pads->size() != 2 * axes) {
-    FailImage("pads has " + std::to_string(pads->size()) + " values for " + std::to_string(axes) + " axes");
+    Fail("pads has " + std::to_string(pads->size()) + " values for " + std::to_string(axes) + " axes");
   }
   for (const int64_t pad : *pads) {
-    if (pad < 0 || pad > INT32_MAX) FailImage("pad " + std::to_string(pad) + " is out of range");
+    if (pad < 0 || pad > INT32_MAX) Fail("pad " + std::to_string(pad) + " is out of range");
   }
   if (axes == 1) return {.top = 0, .left = (*pads)[0], .bottom = 0, .right = (*pads)[1]};
   return {.top = (*pads)[0], .left = (*pads)[1], .bottom = (*pads)[2], .right = (*pads)[3]};
@@ -94,7 +89,7 @@ struct Filters {
 Filters FiltersOf(const NodeContext& call) {
   const Shape& w = call.ShapeOf(1);
   if (w.rank() != call.ShapeOf(0).rank()) {
-    FailImage("filters " + w.ToString() + " do not match input " + call.ShapeOf(0).ToString());
+    Fail("filters " + w.ToString() + " do not match input " + call.ShapeOf(0).ToString());
   }
   Filters filters{.w = call.F32(1), .kernel = {1, w[w.rank() - 1]}};
   if (w.rank() == 4) {
@@ -104,7 +99,7 @@ Filters FiltersOf(const NodeContext& call) {
   }
   const Pair given = PairOf(call, "kernel_shape", 0, 1);
   if (call.node.attributes.contains("kernel_shape") && given != filters.kernel) {
-    FailImage("kernel_shape is " + ops::ToString(given) + ", its filters are " + w.ToString());
+    Fail("kernel_shape is " + ops::ToString(given) + ", its filters are " + w.ToString());
   }
   CheckPair("kernel", filters.kernel, 1);
   return filters;
@@ -149,14 +144,14 @@ Spread SpreadOf(int64_t in, int64_t stride, int64_t extent, int64_t more, int64_
   }
   const __int128 size = static_cast<__int128>(in - 1) * stride + more + extent - before - after;
   if (size < 1 || size > INT32_MAX)
-    FailImage("output size for an input axis of " + std::to_string(in) + " is out of range");
+    Fail("output size for an input axis of " + std::to_string(in) + " is out of range");
   return {static_cast<int64_t>(size), before, after};
 }
 
 void BuildConvTranspose(const NodeContext& call) {
   Graph& graph = call.graph();
   if (call.node.attributes.contains("output_shape"))
-    FailImage("output_shape is not supported; use pads and output_padding");
+    Fail("output_shape is not supported; use pads and output_padding");
   const Value x = Images(call);
   const Filters filters = FiltersOf(call);
   ops::Conv2dAttributes attributes = AttributesOf(call);
@@ -184,13 +179,13 @@ struct Pool {
 Pool PoolOf(const NodeContext& call) {
   Pool pool{.x = Images(call), .attributes = {}};
   auto& attributes = pool.attributes;
-  if (!call.node.attributes.contains("kernel_shape")) FailImage("has no kernel_shape");
+  if (!call.node.attributes.contains("kernel_shape")) Fail("has no kernel_shape");
   attributes.kernel = PairOf(call, "kernel_shape", 1, 1);
   attributes.strides = PairOf(call, "strides", 1, 1);
   const Pair dilations = PairOf(call, "dilations", 1, 1);
   CheckPair("kernel_shape", attributes.kernel, 1);
   CheckPair("strides", attributes.strides, 1);
-  if (dilations != Pair{1, 1}) FailImage("dilations " + ops::ToString(dilations) + " are not supported");
+  if (dilations != Pair{1, 1}) Fail("dilations " + ops::ToString(dilations) + " are not supported");
   const Pair image = ops::ImageSize(call.graph().shape(pool.x));
   auto& padding = attributes.padding;
   padding = PaddingOf(call, image, attributes.kernel, attributes.strides);
@@ -210,7 +205,7 @@ Pool PoolOf(const NodeContext& call) {
 }
 
 void BuildMaxPool(const NodeContext& call) {
-  if (call.Wants(1)) FailImage("its indices are not supported");
+  if (call.Wants(1)) Fail("its indices are not supported");
   const Pool pool = PoolOf(call);
   PutImages(call, call.graph().Make<ops::MaxPool>({pool.x}, pool.attributes));
 }
@@ -218,8 +213,7 @@ void BuildMaxPool(const NodeContext& call) {
 void BuildAveragePool(const NodeContext& call) {
   const bool include = IntAttribute(call.node, "count_include_pad", 0) != 0;
   const Pool pool = PoolOf(call);
-  if (include && pool.grown)
-    FailImage("count_include_pad with a ceil_mode that adds windows is not supported");
+  if (include && pool.grown) Fail("count_include_pad with a ceil_mode that adds windows is not supported");
   PutImages(call, call.graph().Make<ops::AvgPool>({pool.x}, pool.attributes, include));
 }
 
@@ -270,40 +264,39 @@ Value Normalised(const NodeContext& call, Value x) {
 void BuildBatchNormalization(const NodeContext& call) {
   const Shape& shape = call.ShapeOf(0);
   for (size_t i = 1; i < call.node.outputs.size(); ++i) {
-    if (call.Wants(i)) FailImage("its statistics outputs are not supported");
+    if (call.Wants(i)) Fail("its statistics outputs are not supported");
   }
-  if (shape.rank() < 2) FailImage("takes [N, C, ...], not " + shape.ToString());
+  if (shape.rank() < 2) Fail("takes [N, C, ...], not " + shape.ToString());
   for (size_t i = 1; i < 5; ++i) {
     if (call.ShapeOf(i) != Shape{shape[1]}) {
-      FailImage("input " + std::to_string(i) + " is " + call.ShapeOf(i).ToString() + " for " +
-                std::to_string(shape[1]) + " channels");
+      Fail("input " + std::to_string(i) + " is " + call.ShapeOf(i).ToString() + " for " +
+           std::to_string(shape[1]) + " channels");
     }
   }
   if (shape.rank() == 2) return call.Out(0, Normalised(call, call.F32(0)));
-  if (shape.rank() > 4) FailImage("of " + shape.ToString() + " is not supported");
+  if (shape.rank() > 4) Fail("of " + shape.ToString() + " is not supported");
   PutImages(call, Normalised(call, Images(call)));
 }
 
 Value Filled(Graph& graph, int64_t size, float value) {
   constexpr int64_t kMax = int64_t{1} << 24;
-  if (size > kMax)
-    FailImage("normalises over " + std::to_string(size) + " elements; at most 2^24 are supported");
+  if (size > kMax) Fail("normalises over " + std::to_string(size) + " elements; at most 2^24 are supported");
   return graph.Make<graph::Constant>({}, Shape{size}, value);
 }
 
 void BuildLayerNormalization(const NodeContext& call) {
   Graph& graph = call.graph();
-  if (call.Wants(1) || call.Wants(2)) FailImage("its mean and deviation outputs are not supported");
+  if (call.Wants(1) || call.Wants(2)) Fail("its mean and deviation outputs are not supported");
   const Shape shape = call.ShapeOf(0);
   const size_t axis = AxisOf(IntAttribute(call.node, "axis", -1), shape.rank());
   int64_t inner = 1;
   for (size_t i = axis; i < shape.rank(); ++i) inner *= shape[i];
-  if (inner == 0) FailImage("normalises over no elements");
+  if (inner == 0) Fail("normalises over no elements");
   const auto flat = [&](size_t i) {
     const Value v = call.F32(i);
     if (graph.shape(v).elements() != inner) {
-      FailImage("input " + std::to_string(i) + " is " + graph.shape(v).ToString() + "; must have " +
-                std::to_string(inner) + " elements");
+      Fail("input " + std::to_string(i) + " is " + graph.shape(v).ToString() + "; must have " +
+           std::to_string(inner) + " elements");
     }
     return graph.shape(v).rank() == 1 ? v : graph.Make<ops::Reshape>({v}, Shape{inner});
   };
@@ -321,15 +314,14 @@ Value NormalisedGroups(const NodeContext& call, int64_t groups, float epsilon) {
   Graph& graph = call.graph();
   const Shape shape = call.ShapeOf(0);
   if (shape.rank() < 2 || shape.elements() == 0)
-    FailImage("needs a non-empty [N, C, ...], not " + shape.ToString());
+    Fail("needs a non-empty [N, C, ...], not " + shape.ToString());
   if (groups < 1 || shape[1] % groups != 0) {
-    FailImage(std::to_string(shape[1]) + " channels cannot be divided into " + std::to_string(groups) +
-              " groups");
+    Fail(std::to_string(shape[1]) + " channels cannot be divided into " + std::to_string(groups) + " groups");
   }
   for (const size_t i : {size_t{1}, size_t{2}}) {
     if (call.ShapeOf(i) != Shape{shape[1]}) {
-      FailImage("input " + std::to_string(i) + " is " + call.ShapeOf(i).ToString() + " for " +
-                std::to_string(shape[1]) + " channels");
+      Fail("input " + std::to_string(i) + " is " + call.ShapeOf(i).ToString() + " for " +
+           std::to_string(shape[1]) + " channels");
     }
   }
   const int64_t rows = shape[0] * groups, inner = shape.elements() / rows;
@@ -342,12 +334,12 @@ Value NormalisedGroups(const NodeContext& call, int64_t groups, float epsilon) {
 }
 
 void BuildInstanceNormalization(const NodeContext& call) {
-  if (call.ShapeOf(0).rank() < 2) FailImage("takes [N, C, ...], not " + call.ShapeOf(0).ToString());
+  if (call.ShapeOf(0).rank() < 2) Fail("takes [N, C, ...], not " + call.ShapeOf(0).ToString());
   call.Out(0, NormalisedGroups(call, call.ShapeOf(0)[1], FloatAttribute(call.node, "epsilon", 1e-5f)));
 }
 
 void BuildGroupNormalization(const NodeContext& call) {
-  if (call.opset() < 21) FailImage("is supported since opset 21");
+  if (call.opset() < 21) Fail("is supported since opset 21");
   const int64_t groups = IntAttribute(call.node, "num_groups", 0);
   call.Out(0, NormalisedGroups(call, groups, FloatAttribute(call.node, "epsilon", 1e-5f)));
 }

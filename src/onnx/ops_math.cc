@@ -1,7 +1,6 @@
 // Element-wise ops, matrix products and reductions.
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 
 #include "onnx/attributes.h"
 #include "onnx/build.h"
@@ -9,10 +8,6 @@
 
 namespace leat::onnx {
 namespace {
-
-[[noreturn]] void FailMath(const std::string& message) {
-  throw std::invalid_argument(message);
-}
 
 // Moves an element-wise op before a reshape, where it can be fused with a product and bias.
 template <class Make>
@@ -48,7 +43,7 @@ Value AlignLast(const NodeContext& call, size_t i) {
   if (shape.elements() == 1) return graph.Make<ops::Reshape>({x}, Shape{});
   std::vector<int64_t> sizes(4 - shape.rank(), 1);
   sizes.insert(sizes.end(), shape.sizes().begin(), shape.sizes().end());
-  const Value four = graph.Make<ops::Reshape>({x}, Shape(std::span<const int64_t>(sizes)));
+  const Value four = graph.Make<ops::Reshape>({x}, Shape(sizes));
   return graph.Make<ops::Transpose>({four}, std::vector<int>{0, 2, 3, 1});
 }
 
@@ -145,7 +140,7 @@ void BuildPow(const NodeContext& call) {
 // Min, Max, Sum, Mean of any number of tensors.
 template <class O>
 void Variadic(const NodeContext& call) {
-  if (call.inputs() == 0) FailMath("has no inputs");
+  if (call.inputs() == 0) Fail("has no inputs");
   if (call.inputs() == 2) return Binary<O>(call);
   Value total = call.F32(0);
   for (size_t i = 1; i < call.inputs(); ++i) total = call.graph().Make<O>({total, call.F32(i)});
@@ -222,7 +217,7 @@ void BuildPRelu(const NodeContext& call) {
 
 void BuildGelu(const NodeContext& call) {
   const auto how = StringAttribute(call.node, "approximate", "none");
-  if (how != "none" && how != "tanh") FailMath("approximate is " + Quoted(how) + "; must be none or tanh");
+  if (how != "none" && how != "tanh") Fail("approximate is " + Quoted(how) + "; must be none or tanh");
   Unary<ops::Gelu>(call, how == "tanh");
 }
 
@@ -275,10 +270,6 @@ void AlongAxis(const NodeContext& call) {
 
 // Products of matrices.
 
-Shape ShapeOfSizes(const std::vector<int64_t>& sizes) {
-  return Shape(std::span<const int64_t>(sizes));
-}
-
 // The matrices that x is the transpose of (then *transposed is set), or x.
 Value Untransposed(const Graph& graph, Value x, bool* transposed) {
   const auto& node = graph.node(x);
@@ -297,7 +288,7 @@ void BuildMatMul(const NodeContext& call) {
   Graph& graph = call.graph();
   const Shape a = call.ShapeOf(0), b = call.ShapeOf(1);
   if (a.rank() == 0 || b.rank() == 0)
-    FailMath("does not support scalars: " + a.ToString() + " x " + b.ToString());
+    Fail("does not support scalars: " + a.ToString() + " x " + b.ToString());
   Value x = call.F32(0), w = call.F32(1);
   if (a.rank() == 1) x = graph.Make<ops::Reshape>({x}, Shape{1, a[0]});
   if (b.rank() == 1) w = graph.Make<ops::Reshape>({w}, Shape{b[0], 1});
@@ -307,13 +298,13 @@ void BuildMatMul(const NodeContext& call) {
     bool transposed = false;
     w = Untransposed(graph, w, &transposed);
     const int64_t inner = xs[xs.rank() - 1];
-    if (inner == 0) FailMath("has no columns: " + a.ToString() + " x " + b.ToString());
+    if (inner == 0) Fail("has no columns: " + a.ToString() + " x " + b.ToString());
     if (xs.rank() > 2) x = graph.Make<ops::Reshape>({x}, Shape{xs.elements() / inner, inner});
     y = graph.Make<ops::MatMul>({x, w}, false, transposed);
     if (xs.rank() > 2) {
       std::vector<int64_t> sizes(xs.sizes().begin(), xs.sizes().end());
       sizes.back() = graph.shape(y)[1];
-      y = graph.Make<ops::Reshape>({y}, ShapeOfSizes(sizes));
+      y = graph.Make<ops::Reshape>({y}, Shape(sizes));
     }
   } else {
     bool ta = false, tb = false;
@@ -325,7 +316,7 @@ void BuildMatMul(const NodeContext& call) {
     std::vector<int64_t> sizes(graph.shape(y).sizes().begin(), graph.shape(y).sizes().end());
     if (a.rank() == 1) sizes.erase(sizes.end() - 2);
     if (b.rank() == 1) sizes.pop_back();
-    y = graph.Make<ops::Reshape>({y}, ShapeOfSizes(sizes));
+    y = graph.Make<ops::Reshape>({y}, Shape(sizes));
   }
   call.Out(0, y);
 }
@@ -344,7 +335,7 @@ void BuildGemm(const NodeContext& call) {
       y = graph.Make<ops::BiasAdd>({y, c});
     } else {
       if (ops::BroadcastShape(bias, product) != product) {
-        FailMath("C " + bias.ToString() + " does not broadcast to " + product.ToString());
+        Fail("C " + bias.ToString() + " does not broadcast to " + product.ToString());
       }
       y = graph.Make<ops::Add>({y, c});
     }
@@ -367,7 +358,7 @@ void Reduce(const NodeContext& call) {
   std::vector<int> axes;
   for (const int64_t axis : AxesOf(call)) axes.push_back(static_cast<int>(AxisOf(axis, rank)));
   if (axes.empty() && IntAttribute(call.node, "noop_with_empty_axes", 0) != 0) {
-    if (squared) FailMath("over no axes is not supported");
+    if (squared) Fail("over no axes is not supported");
     return call.Forward(0, 0);
   }
   const bool keep = IntAttribute(call.node, "keepdims", 1) != 0;

@@ -1,6 +1,5 @@
 // Recurrent layers and embeddings.
 #include <algorithm>
-#include <stdexcept>
 
 #include "onnx/attributes.h"
 #include "onnx/build.h"
@@ -8,10 +7,6 @@
 
 namespace leat::onnx {
 namespace {
-
-[[noreturn]] void FailSequence(const std::string& message) {
-  throw std::invalid_argument(message);
-}
 
 // Elements [begin, begin + size) of the first axis.
 Value Rows(Graph& graph, Value x, int64_t begin, int64_t size) {
@@ -38,8 +33,8 @@ std::string ShapeText(const std::vector<int64_t>& sizes) {
 
 void CheckShape(const NodeContext& call, size_t i, const std::vector<int64_t>& sizes) {
   if (call.ShapeOf(i) != Shape(std::span<const int64_t>(sizes))) {
-    FailSequence("input " + std::to_string(i) + " is " + call.ShapeOf(i).ToString() + "; must be " +
-                 ShapeText(sizes));
+    Fail("input " + std::to_string(i) + " is " + call.ShapeOf(i).ToString() + "; must be " +
+         ShapeText(sizes));
   }
 }
 
@@ -60,8 +55,7 @@ bool AllZero(const OnnxValue& val) {
 std::optional<Value> LengthsOf(const NodeContext& call, size_t i, const Shape& x) {
   if (!call.Has(i)) return std::nullopt;
   const OnnxValue& val = call.In(i);
-  if (val.type == DType::kF32 || val.shape.rank() != 1)
-    FailSequence("sequence_lens must be integers, one per row");
+  if (val.type == DType::kF32 || val.shape.rank() != 1) Fail("sequence_lens must be integers, one per row");
   if (val.known) {
     const auto lengths = Integers(*val.known);
     if (std::ranges::all_of(lengths, [&](int64_t length) { return length == x[0]; })) return std::nullopt;
@@ -75,11 +69,11 @@ std::optional<Value> LengthsOf(const NodeContext& call, size_t i, const Shape& x
 // Rejects attributes that change what a step computes.
 void RefuseRest(const NodeContext& call) {
   for (const auto* name : {"clip", "activation_alpha", "activation_beta"}) {
-    if (call.node.attributes.contains(name)) FailSequence(std::string(name) + " is not supported");
+    if (call.node.attributes.contains(name)) Fail(std::string(name) + " is not supported");
   }
-  if (IntAttribute(call.node, "input_forget", 0) != 0) FailSequence("input_forget is not supported");
-  if (IntAttribute(call.node, "layout", 0) != 0) FailSequence("layout 1 is not supported");
-  if (call.Has(7)) FailSequence("peepholes are not supported");
+  if (IntAttribute(call.node, "input_forget", 0) != 0) Fail("input_forget is not supported");
+  if (IntAttribute(call.node, "layout", 0) != 0) Fail("layout 1 is not supported");
+  if (call.Has(7)) Fail("peepholes are not supported");
 }
 
 std::vector<std::string> ActivationsOf(const NodeContext& call, const std::vector<std::string>& usual,
@@ -90,7 +84,7 @@ std::vector<std::string> ActivationsOf(const NodeContext& call, const std::vecto
   if (at == call.node.attributes.end()) return all;
   const auto* given = std::get_if<std::vector<std::string>>(&at->second.value);
   if (given == nullptr || given->size() != all.size()) {
-    FailSequence("activations must have " + std::to_string(all.size()) + " names");
+    Fail("activations must have " + std::to_string(all.size()) + " names");
   }
   return *given;
 }
@@ -98,8 +92,7 @@ std::vector<std::string> ActivationsOf(const NodeContext& call, const std::vecto
 void CheckActivations(const NodeContext& call, const std::vector<std::string>& usual, int64_t directions) {
   const auto given = ActivationsOf(call, usual, directions);
   for (size_t i = 0; i < given.size(); ++i) {
-    if (given[i] != usual[i % usual.size()])
-      FailSequence("activation " + Quoted(given[i]) + " is not supported");
+    if (given[i] != usual[i % usual.size()]) Fail("activation " + Quoted(given[i]) + " is not supported");
   }
 }
 
@@ -107,21 +100,20 @@ Recurrent RecurrentOf(const NodeContext& call, int64_t gates) {
   RefuseRest(call);
   Recurrent r{.x = call.ShapeOf(0)};
   r.gates = gates;
-  if (r.x.rank() != 3) FailSequence("takes [time, batch, inputs], not " + r.x.ToString());
-  if (r.x.elements() == 0) FailSequence("of " + r.x.ToString());
+  if (r.x.rank() != 3) Fail("takes [time, batch, inputs], not " + r.x.ToString());
+  if (r.x.elements() == 0) Fail("of " + r.x.ToString());
   const auto direction = StringAttribute(call.node, "direction", "forward");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
-    FailSequence("direction " + Quoted(direction) + " is not supported");
+    Fail("direction " + Quoted(direction) + " is not supported");
   }
   r.directions = direction == "bidirectional" ? 2 : 1;
   r.reverse_first = direction == "reverse";
   const Shape& state = call.ShapeOf(2);
-  if (state.rank() != 3 || state[2] < 1) FailSequence("R is " + state.ToString());
+  if (state.rank() != 3 || state[2] < 1) Fail("R is " + state.ToString());
   r.units = state[2];
   const int64_t hidden = IntAttribute(call.node, "hidden_size", r.units);
-  if (hidden != r.units)
-    FailSequence("hidden_size is " + std::to_string(hidden) + ", R is " + state.ToString());
-  if (r.units > INT32_MAX) FailSequence("has too many units: R is " + state.ToString());
+  if (hidden != r.units) Fail("hidden_size is " + std::to_string(hidden) + ", R is " + state.ToString());
+  if (r.units > INT32_MAX) Fail("has too many units: R is " + state.ToString());
   CheckShape(call, 1, {r.directions, gates * r.units, r.x[2]});
   CheckShape(call, 2, {r.directions, gates * r.units, r.units});
   if (call.Has(3)) CheckShape(call, 3, {r.directions, 2 * gates * r.units});
@@ -256,7 +248,7 @@ void BuildRnn(const NodeContext& call) {
   for (int64_t d = 0; d < r.directions; ++d) {
     const auto& activation = activations[static_cast<size_t>(d)];
     if (activation != "Tanh" && activation != "Relu")
-      FailSequence("activation " + Quoted(activation) + " is not supported");
+      Fail("activation " + Quoted(activation) + " is not supported");
     auto in = InputsOf(call, r, d, {0});
     if (call.Has(3)) {
       const auto [first, second] = BiasesOf(call, r, d, {0});

@@ -1,23 +1,18 @@
 // Ops that move elements without changing them, and shape computations.
 #include <algorithm>
-#include <stdexcept>
+#include <numeric>
 
 #include "base/rng.h"
 #include "onnx/attributes.h"
 #include "onnx/build.h"
 #include "onnx/fold_elements.h"
 #include "ops/ops.h"
+#include "ops/shape/axis.h"
 
 namespace leat::onnx {
 namespace {
 
-[[noreturn]] void FailShape(const std::string& message) {
-  throw std::invalid_argument(message);
-}
-
-std::vector<int64_t> SizesOf(const Shape& shape) {
-  return {shape.sizes().begin(), shape.sizes().end()};
-}
+using ops::SizesOf;
 
 // Adds a reshape; replaces a preceding one.
 Value Reshaped(Graph& graph, Value x, const Shape& shape) {
@@ -70,14 +65,14 @@ std::optional<Shape> Rebatched(const FixedBatch& fixed, const FileNode& node, co
   const auto& choice = !exact.empty() ? exact : !covers.empty() ? covers : within;
   // Several exact matches are adjacent axes of size 1: take the first.
   if (choice.empty() || (exact.empty() && choice.size() > 1)) {
-    FailShape("reshapes " + there.ToString() + " to " + made.ToString() +
-              "; it is unclear which axis is the batch; export with a symbolic batch axis");
+    Fail("reshapes " + there.ToString() + " to " + made.ToString() +
+         "; it is unclear which axis is the batch; export with a symbolic batch axis");
   }
   auto sizes = SizesOf(made);
   const auto wide = static_cast<__int128>(sizes[choice[0]]) * here[*axis];
   if (wide % there[*axis] != 0 || wide / there[*axis] > Shape::kMaxElements) return std::nullopt;
   sizes[choice[0]] = static_cast<int64_t>(wide / there[*axis]);
-  return ShapeFrom(sizes);
+  return Shape(sizes);
 }
 
 void BuildReshape(const NodeContext& call) {
@@ -93,7 +88,7 @@ void BuildFlatten(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   int64_t axis = IntAttribute(call.node, "axis", 1);
   const auto rank = static_cast<int64_t>(from.rank());
-  if (axis < -rank || axis > rank) FailShape("axis " + std::to_string(axis) + " of " + from.ToString());
+  if (axis < -rank || axis > rank) Fail("axis " + std::to_string(axis) + " of " + from.ToString());
   if (axis < 0) axis += rank;
   const auto split = static_cast<size_t>(axis);
   PutReshaped(call, Shape{Product(from, 0, split), Product(from, split, from.rank())});
@@ -134,8 +129,7 @@ void BuildTranspose(const NodeContext& call) {
   for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int>(rank - 1 - i);
   if (const auto given = IntsAttribute(call.node, "perm")) {
     if (given->size() != rank) {
-      FailShape("perm has " + std::to_string(given->size()) + " axes, its input " +
-                call.ShapeOf(0).ToString());
+      Fail("perm has " + std::to_string(given->size()) + " axes, its input " + call.ShapeOf(0).ToString());
     }
     for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int>(AxisOf((*given)[i], rank));
   }
@@ -149,7 +143,7 @@ void BuildTranspose(const NodeContext& call) {
 constexpr int kPlaceOfLast[] = {0, 3, 1, 2};
 
 void BuildConcat(const NodeContext& call) {
-  if (call.inputs() == 0) FailShape("has no inputs");
+  if (call.inputs() == 0) Fail("has no inputs");
   const size_t axis = AxisOf(IntAttribute(call.node, "axis", 0), call.ShapeOf(0).rank());
   bool last = true;
   for (size_t i = 0; i < call.inputs(); ++i) last = last && call.IsLast(i);
@@ -159,32 +153,40 @@ void BuildConcat(const NodeContext& call) {
   call.Out(0, call.graph().Make<ops::Concat>(std::move(parts), static_cast<int>(axis)));
 }
 
+// With the channels last.
+std::vector<int64_t> Moved(const std::vector<int64_t>& v) {
+  return {v[0], v[2], v[3], v[1]};
+}
+
+// The axes in input `i`, or all of `count` without it.
+std::vector<int64_t> AxesIn(const NodeContext& call, size_t i, size_t count) {
+  if (call.Has(i)) return call.KnownInts(i);
+  std::vector<int64_t> axes(count);
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
 // Sets an output to a slice of input 0, in either layout.
 void PutSlice(const NodeContext& call, size_t output, const std::vector<int64_t>& begin,
               const std::vector<int64_t>& size) {
   if (!call.IsLast(0)) return call.Out(output, call.graph().Make<ops::Slice>({call.Plain(0)}, begin, size));
-  const auto moved = [](const std::vector<int64_t>& v) {
-    return std::vector<int64_t>{v[0], v[2], v[3], v[1]};
-  };
-  call.OutLast(output, call.graph().Make<ops::Slice>({call.ChannelsLast(0)}, moved(begin), moved(size)));
+  call.OutLast(output, call.graph().Make<ops::Slice>({call.ChannelsLast(0)}, Moved(begin), Moved(size)));
 }
 
 void BuildSlice(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   const auto starts = call.KnownInts(1), ends = call.KnownInts(2);
-  std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);
-  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
-  if (call.Has(3)) axes = call.KnownInts(3);
+  const auto axes = AxesIn(call, 3, starts.size());
+  std::vector<int64_t> steps(starts.size(), 1);
   if (call.Has(4)) steps = call.KnownInts(4);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
-    FailShape("starts, ends, axes and steps differ in length");
+    Fail("starts, ends, axes and steps differ in length");
   }
   std::vector<int64_t> begin(from.rank()), size = SizesOf(from), step(from.rank(), 1);
   for (size_t i = 0; i < starts.size(); ++i) {
     const size_t axis = AxisOf(axes[i], from.rank());
     const auto range = SliceOf(starts[i], ends[i], steps[i], from[axis]);
-    if (range.step != 1 && range.count > 1)
-      FailShape("step " + std::to_string(range.step) + " is not supported");
+    if (range.step != 1 && range.count > 1) Fail("step " + std::to_string(range.step) + " is not supported");
     begin[axis] = range.begin;
     size[axis] = range.count;
   }
@@ -203,18 +205,18 @@ void BuildSplit(const NodeContext& call) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int64_t own = sizes[i];
     if (own < 0 || own > from[axis] - at)
-      FailShape("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
+      Fail("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
     begin[axis] = at;
     size[axis] = own;
     at += own;
     if (call.Wants(i)) PutSlice(call, i, begin, size);
   }
   if (at != from[axis])
-    FailShape("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
+    Fail("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
 }
 
 void BuildExpand(const NodeContext& call) {
-  const Shape shape = ops::BroadcastShape(call.ShapeOf(0), ShapeFrom(call.KnownInts(1)));
+  const Shape shape = ops::BroadcastShape(call.ShapeOf(0), Shape(call.KnownInts(1)));
   if (shape == call.ShapeOf(0)) return call.Forward(0, 0);
   call.Out(0, call.graph().Make<ops::BroadcastTo>({call.F32(0)}, shape));
 }
@@ -253,7 +255,7 @@ void BuildConstant(const NodeContext& call) {
       return call.OutKnown(0, Tensor::Of<float>(Shape{static_cast<int64_t>(values->size())}, *values));
     }
   }
-  FailShape("its kind of value is not supported");
+  Fail("its kind of value is not supported");
 }
 
 void BuildIdentity(const NodeContext& call) {
@@ -261,11 +263,10 @@ void BuildIdentity(const NodeContext& call) {
 }
 
 void BuildDropout(const NodeContext& call) {
-  if (call.Wants(1)) FailShape("its mask is not supported");
+  if (call.Wants(1)) Fail("its mask is not supported");
   float rate = 0.5f;
   if (call.Has(1)) rate = call.KnownScalar(1);
-  if (!(rate >= 0 && rate < 1))
-    FailShape("ratio is " + std::to_string(rate) + "; must be at least 0 and below 1");
+  if (!(rate >= 0 && rate < 1)) Fail("ratio is " + std::to_string(rate) + "; must be at least 0 and below 1");
   if (!call.step().training || rate == 0) return call.Forward(0, 0);
   const uint64_t salt = HashName(call.node.name + "/" + call.node.outputs[0]);
   const Value random_seed = call.step().random_seed;
@@ -294,21 +295,14 @@ void BuildCastLike(const NodeContext& call) {
 void BuildPad(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   const auto name = StringAttribute(call.node, "mode", "constant");
-  ops::PadMode mode = ops::PadMode::kConstant;
-  if (name == "edge") {
-    mode = ops::PadMode::kEdge;
-  } else if (name == "reflect") {
-    mode = ops::PadMode::kReflect;
-  } else if (name != "constant") {
-    FailShape("mode " + Quoted(name) + " is not supported");
-  }
+  const auto modes = EnumeratorsOf(ops::PadMode());
+  const auto mode = std::ranges::find(modes, name, &fields::Enumerator<ops::PadMode>::name);
+  if (mode == modes.end()) Fail("mode " + Quoted(name) + " is not supported");
   const float fill = call.Has(2) ? call.KnownScalar(2) : 0;
   const auto pads = call.KnownInts(1);
-  std::vector<int64_t> axes(from.rank());
-  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
-  if (call.Has(3)) axes = call.KnownInts(3);
+  const auto axes = AxesIn(call, 3, from.rank());
   if (pads.size() != 2 * axes.size()) {
-    FailShape("has " + std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
+    Fail("has " + std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
   }
   std::vector<int64_t> before(from.rank()), after(from.rank());
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -317,16 +311,13 @@ void BuildPad(const NodeContext& call) {
     after[axis] = pads[i + axes.size()];
   }
   for (const int64_t pad : pads) {
-    if (pad < 0 || pad > INT32_MAX) FailShape("pad " + std::to_string(pad) + " is not supported");
+    if (pad < 0 || pad > INT32_MAX) Fail("pad " + std::to_string(pad) + " is not supported");
   }
   if (call.IsLast(0)) {
-    const auto moved = [](const std::vector<int64_t>& v) {
-      return std::vector<int64_t>{v[0], v[2], v[3], v[1]};
-    };
     return call.OutLast(
-        0, call.graph().Make<ops::Pad>({call.F32Last(0)}, moved(before), moved(after), mode, fill));
+        0, call.graph().Make<ops::Pad>({call.F32Last(0)}, Moved(before), Moved(after), mode->value, fill));
   }
-  call.Out(0, call.graph().Make<ops::Pad>({call.F32(0)}, before, after, mode, fill));
+  call.Out(0, call.graph().Make<ops::Pad>({call.F32(0)}, before, after, mode->value, fill));
 }
 
 // Gather with constant indices: each run of consecutive indices becomes a slice.
@@ -338,8 +329,8 @@ void GatherKnown(const NodeContext& call, size_t axis) {
   constexpr size_t kMaxPieces = 256;
   for (auto& index : indices) {
     if (index < -from[axis] || index >= from[axis]) {
-      FailShape("index " + std::to_string(index) + " is out of range for axis " + std::to_string(axis) +
-                " of " + from.ToString());
+      Fail("index " + std::to_string(index) + " is out of range for axis " + std::to_string(axis) + " of " +
+           from.ToString());
     }
     if (index < 0) index += from[axis];
   }
@@ -353,16 +344,16 @@ void GatherKnown(const NodeContext& call, size_t axis) {
     size[axis] = static_cast<int64_t>(end - i);
     pieces.push_back(size == SizesOf(from) ? x : graph.Make<ops::Slice>({x}, begin, size));
     if (pieces.size() > kMaxPieces)
-      FailShape("more than " + std::to_string(kMaxPieces) + " runs of consecutive indices are not supported");
+      Fail("more than " + std::to_string(kMaxPieces) + " runs of consecutive indices are not supported");
     i = end;
   }
-  if (pieces.empty()) FailShape("has no indices");
+  if (pieces.empty()) Fail("has no indices");
   const Value all =
       pieces.size() == 1 ? pieces[0] : graph.Make<ops::Concat>(std::move(pieces), static_cast<int>(axis));
   std::vector<int64_t> sizes(from.sizes().begin(), from.sizes().begin() + static_cast<long>(axis));
   sizes.insert(sizes.end(), shape.sizes().begin(), shape.sizes().end());
   sizes.insert(sizes.end(), from.sizes().begin() + static_cast<long>(axis) + 1, from.sizes().end());
-  call.Out(0, Reshaped(graph, all, ShapeFrom(sizes)));
+  call.Out(0, Reshaped(graph, all, Shape(sizes)));
 }
 
 // Indices of which the negative ones count from the end of an axis.
@@ -381,7 +372,7 @@ void BuildGather(const NodeContext& call) {
   if (call.In(1).known) return GatherKnown(call, axis);
   Graph& graph = call.graph();
   const TensorType table{call.In(0).type, call.ShapeOf(0)};
-  if (call.In(1).type != DType::kI32 && call.In(1).type != DType::kI64) FailShape("indices must be integers");
+  if (call.In(1).type != DType::kI32 && call.In(1).type != DType::kI64) Fail("indices must be integers");
   Value indices = call.Plain(1);
   if (!call.IsBounded(1)) indices = CountedFromEnd(graph, indices, table.shape[axis]);
   if (axis != 0 || table.dtype != DType::kF32 || table.shape.rank() != 2) {
@@ -401,7 +392,7 @@ void BuildKnownAlone(const NodeContext& call) {
   for (size_t i = 0; i < call.inputs(); ++i) {
     if (call.Has(i)) call.Known(i);
   }
-  FailShape("these constant inputs are not supported");
+  Fail("these constant inputs are not supported");
 }
 
 constexpr OpRow kShapeOps[] = {

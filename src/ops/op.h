@@ -42,6 +42,15 @@ struct Named : Base {
   std::string_view kind() const override { return kKind.text; }
 };
 
+// `Base` as an op that no gradient flows through.
+template <class Base>
+struct WithoutGradient : Base {
+  using Base::Base;
+  InputGrads Gradient(Graph&, const Node& node, OutputGrads) const override {
+    return InputGrads(node.inputs.size());
+  }
+};
+
 // One f32 input; the output has the same shape.
 class UnaryOp : public Op {
  public:

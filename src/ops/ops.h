@@ -2,10 +2,9 @@
 #pragma once
 
 #include "ops/activation/activation.h"       // IWYU pragma: export
-#include "ops/convolution/avg_pool.h"        // IWYU pragma: export
 #include "ops/convolution/conv2d.h"          // IWYU pragma: export
 #include "ops/convolution/conv2d_bias.h"     // IWYU pragma: export
-#include "ops/convolution/max_pool.h"        // IWYU pragma: export
+#include "ops/convolution/pool.h"            // IWYU pragma: export
 #include "ops/elementwise/arithmetic.h"      // IWYU pragma: export
 #include "ops/elementwise/cast.h"            // IWYU pragma: export
 #include "ops/elementwise/transcendental.h"  // IWYU pragma: export
@@ -15,14 +14,10 @@
 #include "ops/index/one_hot.h"               // IWYU pragma: export
 #include "ops/index/range.h"                 // IWYU pragma: export
 #include "ops/logic/logic.h"                 // IWYU pragma: export
-#include "ops/loss/absolute_error.h"         // IWYU pragma: export
-#include "ops/loss/huber.h"                  // IWYU pragma: export
+#include "ops/loss/errors.h"                 // IWYU pragma: export
 #include "ops/loss/shares.h"                 // IWYU pragma: export
-#include "ops/loss/sigmoid_cross_entropy.h"  // IWYU pragma: export
 #include "ops/loss/softmax.h"                // IWYU pragma: export
 #include "ops/loss/softmax_cross_entropy.h"  // IWYU pragma: export
-#include "ops/loss/squared_error.h"          // IWYU pragma: export
-#include "ops/matrix/batch_matmul.h"         // IWYU pragma: export
 #include "ops/matrix/bias_add.h"             // IWYU pragma: export
 #include "ops/matrix/dense.h"                // IWYU pragma: export
 #include "ops/matrix/matmul.h"               // IWYU pragma: export
@@ -41,9 +36,6 @@
 #include "ops/shape/concat.h"                // IWYU pragma: export
 #include "ops/shape/cumsum.h"                // IWYU pragma: export
 #include "ops/shape/reduce.h"                // IWYU pragma: export
-#include "ops/shape/reduce_extremes.h"       // IWYU pragma: export
-#include "ops/shape/reduce_norm.h"           // IWYU pragma: export
-#include "ops/shape/reduce_prod.h"           // IWYU pragma: export
 #include "ops/shape/reshape.h"               // IWYU pragma: export
 #include "ops/shape/slice.h"                 // IWYU pragma: export
 #include "ops/shape/split.h"                 // IWYU pragma: export

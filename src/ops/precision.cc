@@ -6,7 +6,6 @@
 
 #include "ops/convolution/conv2d_bias.h"
 #include "ops/elementwise/cast.h"
-#include "ops/matrix/batch_matmul.h"
 #include "ops/matrix/dense.h"
 #include "ops/matrix/matmul.h"
 

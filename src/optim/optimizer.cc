@@ -8,47 +8,37 @@
 #include <vector>
 
 #include "base/check.h"
+#include "fields/word.h"
 #include "optim/update.h"
 
 namespace leat::optim {
 namespace {
 
 struct KindRow {
-  std::string_view name;
   std::vector<std::string_view> slots;     // that every optimizer of the kind keeps
   std::vector<std::string_view> settings;  // besides those of all kinds
 };
 
 const KindRow& Row(Kind kind) {
   static const std::array<KindRow, 8> kRows = {{
-      {"sgd", {}, {}},
-      {"momentum", {"velocity"}, {"momentum"}},
-      {"adagrad", {"accumulator"}, {"epsilon", "initial_accumulator"}},
-      {"adam", {"moment1", "moment2"}, {"beta1", "beta2", "epsilon"}},
-      {"nesterov", {"velocity"}, {"momentum"}},
-      {"rmsprop", {"square"}, {"alpha", "epsilon", "momentum", "centered"}},
-      {"adamw", {"moment1", "moment2"}, {"beta1", "beta2", "epsilon"}},
-      {"lamb", {"moment1", "moment2"}, {"beta1", "beta2", "epsilon"}},
+      {{}, {}},
+      {{"velocity"}, {"momentum"}},
+      {{"accumulator"}, {"epsilon", "initial_accumulator"}},
+      {{"moment1", "moment2"}, {"beta1", "beta2", "epsilon"}},
+      {{"velocity"}, {"momentum"}},
+      {{"square"}, {"alpha", "epsilon", "momentum", "centered"}},
+      {{"moment1", "moment2"}, {"beta1", "beta2", "epsilon"}},
+      {{"moment1", "moment2"}, {"beta1", "beta2", "epsilon"}},
   }};
   const auto index = static_cast<size_t>(kind);
   LEAT_CHECK(index < kRows.size());
   return kRows[index];
 }
 
-constexpr std::array kKinds = {Kind::kSgd,     Kind::kMomentum, Kind::kNesterov, Kind::kAdagrad,
-                               Kind::kRmsprop, Kind::kAdam,     Kind::kAdamW,    Kind::kLamb};
-
 // The largest value of any setting: far above any use.
 constexpr double kMax = 1e6;
 // A decay of 1 would never forget and divide adam's bias correction by zero.
 constexpr double kMaxDecay = 0.9999999;
-
-Kind ReadKind(const Config& config) {
-  std::vector<std::string> names;
-  for (const Kind kind : kKinds) names.emplace_back(Name(kind));
-  const std::string name = config.At("type").OneOf("optimizer", names);
-  return kKinds[static_cast<size_t>(std::ranges::find(names, name) - names.begin())];
-}
 
 void Allow(const Config& config, Kind kind) {
   std::vector<std::string> known = {"type",          "learning_rate", "schedule",  "weight_decay",
@@ -129,7 +119,7 @@ OptimizerConfig Defaults(Kind kind) {
 }
 
 OptimizerConfig FromConfig(const Config& config) {
-  OptimizerConfig out = Defaults(ReadKind(config));
+  OptimizerConfig out = Defaults(fields::FromWord<Kind>(config.At("type"), "optimizer"));
   Allow(config, out.kind);
   const auto read = [&](std::string_view key, float& setting, double most) {
     setting = static_cast<float>(config.Number(key, setting, 0, most));
@@ -160,7 +150,7 @@ OptimizerConfig FromConfig(const Config& config) {
 }
 
 std::string_view Name(Kind kind) {
-  return Row(kind).name;
+  return fields::NameOf(kind);
 }
 
 OptimizerConfig RuleFor(const OptimizerConfig& config, const VariableSpec& variable) {

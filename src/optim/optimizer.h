@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/config/config.h"
+#include "fields/fields.h"
 #include "optim/init.h"
 #include "optim/norm.h"
 #include "optim/schedule.h"
@@ -28,6 +29,9 @@ enum class Kind : uint8_t {
   kAdamW = 6,
   kLamb = 7,
 };
+// In the order in which messages list them.
+LEAT_ENUM(Kind, (kSgd, "sgd"), (kMomentum, "momentum"), (kNesterov, "nesterov"), (kAdagrad, "adagrad"),
+          (kRmsprop, "rmsprop"), (kAdam, "adam"), (kAdamW, "adamw"), (kLamb, "lamb"));
 
 struct OptimizerConfig {
   Kind kind = Kind::kSgd;

@@ -1,18 +1,14 @@
 #include "optim/schedule.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 #include <string>
-#include <vector>
 
 #include "base/check.h"
+#include "fields/word.h"
 
 namespace leat::optim {
 namespace {
-
-constexpr std::array<std::string_view, 5> kNames = {"constant", "step", "exponential", "linear", "cosine"};
 
 // More than any training takes, and exact as a double.
 constexpr int64_t kMaxSteps = int64_t{1} << 50;
@@ -26,9 +22,7 @@ uint64_t ReadSteps(const Config& config, std::string_view key, int64_t least) {
 
 Schedule Schedule::FromConfig(const Config& config) {
   Schedule out;
-  const std::vector<std::string> names(kNames.begin(), kNames.end());
-  const std::string name = config.At("type").OneOf("schedule", names);
-  out.type = static_cast<Type>(std::ranges::find(names, name) - names.begin());
+  out.type = fields::FromWord<Type>(config.At("type"), "schedule");
   if (config.Has("warmup")) out.warmup = ReadSteps(config, "warmup", 0);
   switch (out.type) {
     case Type::kConstant:
@@ -52,12 +46,6 @@ Schedule Schedule::FromConfig(const Config& config) {
       return out;
   }
   return out;
-}
-
-std::string_view Name(Schedule::Type type) {
-  const auto index = static_cast<size_t>(type);
-  LEAT_CHECK(index < kNames.size());
-  return kNames[index];
 }
 
 double ShareAt(const Schedule& schedule, uint64_t step) {

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "base/config/config.h"
+#include "fields/fields.h"
 
 namespace leat::optim {
 
@@ -25,7 +25,8 @@ struct Schedule {
   // std::invalid_argument on any other setting.
   static Schedule FromConfig(const Config& config);
 };
-std::string_view Name(Schedule::Type type);
+LEAT_ENUM(Schedule::Type, (kConstant, "constant"), (kStep, "step"), (kExponential, "exponential"),
+          (kLinear, "linear"), (kCosine, "cosine"));
 
 // The factor for update `step`, in [0, 1]; the first step is 1. During warm-up it is step / warmup (Goyal et
 // al. 2017). After that, with t updates since the warm-up:

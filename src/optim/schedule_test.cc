@@ -82,7 +82,7 @@ TEST(Schedule, ReadsEachType) {
   EXPECT_EQ(ReadSchedule("{type: linear, steps: 5}"), (Schedule{.type = Type::kLinear, .steps = 5}));
   EXPECT_EQ(ReadSchedule("{type: cosine, steps: 5, warmup: 4, final: 0.5}"),
             (Schedule{.type = Type::kCosine, .warmup = 4, .steps = 5, .final = 0.5}));
-  EXPECT_EQ(Name(Type::kCosine), "cosine");
+  EXPECT_EQ(fields::NameOf(Type::kCosine), "cosine");
 }
 
 TEST(Schedule, RefusesWhatDoesNotBelong) {

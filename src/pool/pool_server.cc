@@ -53,9 +53,7 @@ class PoolProcess {
   PoolConfig ConfigOf() const {
     PoolConfig config = options_.config;
     config.run = store_->run();
-    config.start_s =
-        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-            .count();
+    config.start_s = std::chrono::duration_cast<std::chrono::seconds>(UnixTime()).count();
     return config;
   }
   static std::vector<JobRecord> RecordsOf(const std::vector<StoredJob>& jobs) {

@@ -115,7 +115,7 @@ class Progress::StatusMaker {
     }
     if (const auto& drift = progress_.options_.drift) {
       to_.drift = {.detector = std::string(drift->detector_name()),
-                   .on = std::string(metrics::Name(drift->on)),
+                   .on = std::string(fields::NameOf(drift->on)),
                    .alarms = figures.alarms()};
       if (const auto& last = figures.last_alarm()) to_.drift->last = {last->event, last->mean};
       if (drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate)

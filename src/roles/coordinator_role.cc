@@ -528,7 +528,7 @@ class CoordinatorRole {
     if (alarms.empty()) return;
     for (const auto& alarm : alarms) {
       spdlog::warn("drift: alarm {} of {} on {} at event {}; the mean before it was {:.4f}", alarm.number,
-                   job_.drift->detector_name(), metrics::Name(job_.drift->on), alarm.event, alarm.mean);
+                   job_.drift->detector_name(), fields::NameOf(job_.drift->on), alarm.event, alarm.mean);
     }
     // Later, because the request with the alarm is not handled yet.
     using Alarm = metrics::DriftConfig::Alarm;
@@ -927,7 +927,7 @@ class CoordinatorRole {
     replicator_->OnCheckpoint(manifest.id);
     checkpoints_.Add();
     durable_ = manifest.id;
-    last_checkpoint_.Set(Seconds(std::chrono::system_clock::now().time_since_epoch()));
+    last_checkpoint_.Set(Seconds(UnixTime()));
     if (tensorboard_ != nullptr) tensorboard_->OnCheckpoint(manifest.directory, manifest);
   }
   void Act(protocol::DropCheckpoints& a) { replicator_->Drop(a); }
@@ -1190,7 +1190,7 @@ class CoordinatorRole {
   const std::unique_ptr<tensorboard::RunWriter> tensorboard_;  // null: nobody has asked for it
   std::optional<Replicator> replicator_;  // once the service of checkpoints has an address
   const Time clocks_compared_at_ = loop_.Now();
-  const double clock_at_comparison_ = Seconds(std::chrono::system_clock::now().time_since_epoch());
+  const double clock_at_comparison_ = Seconds(UnixTime());
   const std::shared_ptr<observe::JobMonitor> monitor_;
   Time last_record_{0};
   std::atomic<bool> history_busy_ = false;

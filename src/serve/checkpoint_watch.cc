@@ -19,8 +19,7 @@ Duration AgeOf(const std::string& path) {
   if (stat(path.c_str(), &found) != 0) return Duration{0};
   const auto written =
       std::chrono::seconds(found.st_mtim.tv_sec) + std::chrono::nanoseconds(found.st_mtim.tv_nsec);
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::max<Duration>(Duration{0}, std::chrono::duration_cast<Duration>(now) - written);
+  return std::max<Duration>(Duration{0}, UnixTime() - written);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "stream/dead_letters.h"
 
 #include <fcntl.h>
-#include <simdjson.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,8 @@
 
 #include "base/encoding/base64.h"
 #include "base/text.h"
+#include "fields/json.h"
+#include "stream/decode/utf8.h"
 
 namespace leat::stream {
 namespace {
@@ -44,87 +45,53 @@ Result<uint64_t> BytesIn(const std::string& directory) {
   return bytes;
 }
 
-void AppendJsonString(std::string_view text, std::string* out) {
-  *out += '"';
-  for (char c : text) {
-    if (c == '"' || c == '\\') {
-      *out += '\\';
-      *out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      *out += Formatted("\\u%04x", c);
-    } else {
-      *out += c;
-    }
-  }
-  *out += '"';
-}
-
-// At most `size` bytes, not ending inside a UTF-8 sequence.
-std::string_view CutText(std::string_view text, size_t size) {
-  if (text.size() <= size) return text;
-  while (size > 0 && (text[size] & 0xc0) == 0x80) --size;
-  return text.substr(0, size);
-}
-
-bool ParseLine(simdjson::dom::parser& parser, const std::string& line, DeadLetter* letter) {
-  simdjson::dom::element root;
-  uint64_t partition;
-  std::string_view text;
-  if (parser.parse(line).get(root) || root["partition"].get(partition) ||
-      root["offset"].get(letter->offset) || root["reason"].get(text)) {
-    return false;
-  }
-  letter->partition = static_cast<uint32_t>(partition);
-  letter->reason = text;
-  letter->record.clear();
-  if (!root["record"].get(text)) letter->record = text;
-  if (!root["record_base64"].get(text)) letter->record = FromBase64(text);
-  return true;
-}
+// A line of a file.
+struct Line {
+  uint32_t partition = 0;
+  uint64_t offset = 0;
+  std::string reason;
+  std::string record, record_base64;
+};
+LEAT_FIELDS(Line, (partition), (offset), (reason, AtMost(DeadLetterFile::kMaxRecordBytes)),
+            (record, Sparse, AtMost(DeadLetterFile::kMaxRecordBytes)),
+            (record_base64, Sparse, AtMost(2 * DeadLetterFile::kMaxRecordBytes)));
 
 }  // namespace
 
 DeadLetterFile::DeadLetterFile(std::string directory, const std::string& name, uint64_t max_bytes)
     : directory_(std::move(directory)), path_(directory_ + "/" + name + ".jsonl"), max_bytes_(max_bytes) {}
 
-DeadLetterFile::~DeadLetterFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 Status DeadLetterFile::Open() {
   std::error_code ignored;
   if (std::filesystem::create_directories(directory_, ignored))
     std::filesystem::permissions(directory_, std::filesystem::perms::owner_all, ignored);
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  if (fd_ < 0) return {Code::kPermissionDenied, path_ + ": " + std::strerror(errno)};
+  fd_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd_.ok()) return {Code::kPermissionDenied, path_ + ": " + std::strerror(errno)};
   struct stat info;
   // After a torn line, begins a new one.
-  if (::fstat(fd_, &info) == 0 && info.st_size > 0 && ::write(fd_, "\n", 1) != 1)
+  if (::fstat(fd_.get(), &info) == 0 && info.st_size > 0 && ::write(fd_.get(), "\n", 1) != 1)
     return {Code::kResourceExhausted, path_ + ": cannot be written"};
   return {};
 }
 
 Status DeadLetterFile::Append(uint32_t partition, uint64_t offset, std::string_view reason,
                               std::string_view record) {
-  std::string line = "{\"partition\":" + std::to_string(partition) + ",\"offset\":" + std::to_string(offset) +
-                     ",\"reason\":";
-  reason = CutText(reason, kMaxRecordBytes);
-  AppendJsonString(simdjson::validate_utf8(reason.data(), reason.size()) ? reason : "not UTF-8", &line);
-  const std::string_view text = CutText(record, kMaxRecordBytes);
-  if (!simdjson::validate_utf8(text.data(), text.size())) {
-    line += ",\"record_base64\":\"" + ToBase64(record.substr(0, kMaxRecordBytes)) + '"';
-  } else if (!text.empty()) {
-    line += ",\"record\":";
-    AppendJsonString(text, &line);
+  Line letter{.partition = partition, .offset = offset, .reason = {}, .record = {}, .record_base64 = {}};
+  letter.reason = CutUtf8(reason, kMaxRecordBytes);
+  if (!ValidUtf8(letter.reason)) letter.reason = "not UTF-8";
+  letter.record = CutUtf8(record, kMaxRecordBytes);
+  if (!ValidUtf8(letter.record)) {
+    letter.record.clear();
+    letter.record_base64 = ToBase64(record.substr(0, kMaxRecordBytes));
   }
-  line += "}\n";
+  const std::string line = fields::ToJson(letter) + "\n";
   if (all_bytes_ >= next_look_) {
     LEAT_ASSIGN_OR_RETURN(all_bytes_, BytesIn(directory_));
     next_look_ = all_bytes_ + kLook;
   }
   if (all_bytes_ + line.size() > max_bytes_) return {};
-  if (fd_ < 0) LEAT_RETURN_IF_ERROR(Open());
-  const ssize_t written = ::write(fd_, line.data(), line.size());
+  if (!fd_.ok()) LEAT_RETURN_IF_ERROR(Open());
+  const ssize_t written = ::write(fd_.get(), line.data(), line.size());
   if (written == static_cast<ssize_t>(line.size())) {
     all_bytes_ += line.size();
     return {};
@@ -137,13 +104,14 @@ Result<std::vector<DeadLetter>> ReadDeadLetters(const std::string& directory, si
   LEAT_ASSIGN_OR_RETURN(auto paths, FilesIn(directory));
   std::sort(paths.begin(), paths.end());
   std::map<std::pair<uint32_t, uint64_t>, DeadLetter> letters;
-  simdjson::dom::parser parser;
   for (const auto& path : paths) {
     std::ifstream file(path);
-    DeadLetter letter;
-    for (std::string line; letters.size() < limit && std::getline(file, line);) {
-      if (ParseLine(parser, line, &letter))
-        letters.emplace(std::pair(letter.partition, letter.offset), letter);
+    for (std::string text; letters.size() < limit && std::getline(file, text);) {
+      auto line = fields::FromJson<Line>(text, "a dead letter");
+      if (!line.ok()) continue;  // torn
+      std::string record = line->record_base64.empty() ? line->record : FromBase64(line->record_base64);
+      letters.emplace(std::pair(line->partition, line->offset),
+                      DeadLetter{line->partition, line->offset, std::move(line->reason), std::move(record)});
     }
   }
   std::vector<DeadLetter> all;

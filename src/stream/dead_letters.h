@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "files/descriptor.h"
 
 namespace leat::stream {
 
@@ -28,9 +29,6 @@ class DeadLetterFile {
   // `directory`/`name`.jsonl. The first line creates both if necessary, private to their owner. `max_bytes`
   // is kMaxBytes except in tests.
   DeadLetterFile(std::string directory, const std::string& name, uint64_t max_bytes = kMaxBytes);
-  ~DeadLetterFile();
-  DeadLetterFile(const DeadLetterFile&) = delete;
-  DeadLetterFile& operator=(const DeadLetterFile&) = delete;
 
   // Writes one whole line with one system call: a kill tears at most the last line.
   Status Append(uint32_t partition, uint64_t offset, std::string_view reason, std::string_view record = {});
@@ -40,7 +38,7 @@ class DeadLetterFile {
 
   const std::string directory_, path_;
   const uint64_t max_bytes_;
-  int fd_ = -1;
+  Descriptor fd_;
   uint64_t all_bytes_ = 0;  // of all files: as they were at the last look, and lines since
   uint64_t next_look_ = 0;  // at this number of bytes, because others write, too
 };

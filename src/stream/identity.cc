@@ -13,6 +13,7 @@
 #include "base/encoding/hex.h"
 #include "base/exit_status.h"
 #include "base/rng.h"
+#include "files/descriptor.h"
 
 namespace leat::stream {
 namespace {
@@ -23,19 +24,14 @@ constexpr uint64_t kSamples = 16;
 class File {
  public:
   explicit File(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
 
   // Adds [begin, begin + size) to the hash.
   Status Hash(uint64_t begin, uint64_t size, uint64_t* hash) {
     buffer_.resize(kHashedBlock);
     while (size > 0) {
       const ssize_t got =
-          ::pread(fd_, buffer_.data(), std::min(size, kHashedBlock), static_cast<off_t>(begin));
+          ::pread(fd(), buffer_.data(), std::min(size, kHashedBlock), static_cast<off_t>(begin));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return {CodeOfErrno(errno), std::string("cannot be read: ") + std::strerror(errno)};
       if (got == 0) return {Code::kDataLoss, "has become shorter"};
@@ -47,7 +43,7 @@ class File {
   }
 
  private:
-  const int fd_;
+  const Descriptor fd_;
   Bytes buffer_;
 };
 

@@ -84,6 +84,7 @@
 #include <vector>
 
 #include "base/config/config.h"
+#include "fields/fields.h"
 #include "stream/avro/avro_settings.h"
 #include "stream/csv/split.h"
 #include "stream/protobuf/protobuf_settings.h"
@@ -93,12 +94,15 @@
 namespace leat::stream {
 
 enum class Role : uint8_t { kFeature, kLabel, kTruth, kIgnore };
+LEAT_ENUM(Role, (kFeature, "feature"), (kLabel, "label"), (kTruth, "truth"), (kIgnore, "ignore"));
 
 // Keys as messages show them: `customer.address.country`. A key that has a dot is in double quotes.
 std::string PathText(std::span<const std::string> keys);
 
 // An element of a field of the format tensor.
 enum class Element : uint8_t { kF32, kF64, kBf16, kF16, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64 };
+LEAT_ENUM(Element, (kF32, "f32"), (kF64, "f64"), (kBf16, "bf16"), (kF16, "f16"), (kI8, "i8"), (kI16, "i16"),
+          (kI32, "i32"), (kI64, "i64"), (kU8, "u8"), (kU16, "u16"), (kU32, "u32"), (kU64, "u64"));
 
 struct Field {
   std::string name;
@@ -209,5 +213,12 @@ struct Schema {
   // Changes whenever a record could decode to other numbers; part of the cut hash.
   uint64_t hash() const;
 };
+
+// In the order in which messages list them.
+LEAT_ENUM(Field::Type, (kNumber, "number"), (kCategory, "category"), (kString, "string"), (kBytes, "bytes"),
+          (kId, "id"), (kCharacters, "characters"), (kText, "text"));
+LEAT_ENUM(Field::Tokens, (kWords, "words"), (kCharacters, "characters"), (kBytes, "bytes"));
+LEAT_ENUM(Schema::Format, (kJson, "json"), (kCsv, "csv"), (kAvro, "avro"), (kProtobuf, "protobuf"),
+          (kTensor, "tensor"), (kIdx, "idx"), (kText, "text"));
 
 }  // namespace leat::stream

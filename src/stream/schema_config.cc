@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "fields/word.h"
 #include "stream/csv/csv_settings.h"
 #include "stream/decode/canonical.h"
 #include "stream/decode/tokenizer.h"
@@ -30,36 +31,9 @@ bool HasLists(Schema::Format format) {
   return format == Format::kJson || format == Format::kAvro || format == Format::kProtobuf;
 }
 
-Schema::Format FormatFrom(const Config& config) {
-  using Format = Schema::Format;
-  const std::string name =
-      config.OneOf("format", {"json", "csv", "avro", "protobuf", "tensor", "idx", "text"});
-  if (name == "csv") return Format::kCsv;
-  if (name == "avro") return Format::kAvro;
-  if (name == "protobuf") return Format::kProtobuf;
-  if (name == "tensor") return Format::kTensor;
-  if (name == "idx") return Format::kIdx;
-  return name == "text" ? Format::kText : Format::kJson;
-}
-
-Role RoleFrom(const Config& config) {
-  if (!config.Has("role")) return Role::kFeature;
-  const std::string name = config.At("role").OneOf("role", {"feature", "label", "truth", "ignore"});
-  if (name == "label") return Role::kLabel;
-  if (name == "truth") return Role::kTruth;
-  return name == "ignore" ? Role::kIgnore : Role::kFeature;
-}
-
 Field::Type TypeFrom(const Config& config, Role role) {
   if (role == Role::kIgnore && !config.Has("type")) return Field::Type::kString;
-  const std::string name =
-      config.At("type").OneOf("type", {"number", "category", "string", "bytes", "id", "characters", "text"});
-  if (name == "number") return Field::Type::kNumber;
-  if (name == "category") return Field::Type::kCategory;
-  if (name == "id") return Field::Type::kId;
-  if (name == "characters") return Field::Type::kCharacters;
-  if (name == "text") return Field::Type::kText;
-  return name == "bytes" ? Field::Type::kBytes : Field::Type::kString;
+  return fields::FromWord<Field::Type>(config.At("type"), "type");
 }
 
 std::vector<std::string> NamesFrom(const Config& list, std::string_view what) {
@@ -225,10 +199,7 @@ void ReadText(const Config& config, Schema::Format format, Field* field) {
     config.Fail("field '" + field->name + "': a text cannot be in the formats idx, text and tensor");
   if (field->role == Role::kLabel)
     config.Fail("label '" + field->name + "' cannot be a text; a category can");
-  if (config.Has("tokens")) {
-    const std::string name = config.At("tokens").OneOf("tokens", {"words", "characters", "bytes"});
-    field->tokens = name == "words" ? T::kWords : name == "bytes" ? T::kBytes : T::kCharacters;
-  }
+  field->tokens = fields::FromWord(config, "tokens", T::kWords);
   for (const auto& [key, tokens] :
        {std::pair{"buckets", T::kWords}, {"values", T::kWords}, {"alphabet", T::kCharacters}}) {
     if (config.Has(key) && field->tokens != tokens) {
@@ -374,7 +345,7 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   config.Allow({"type",   "role",    "log",   "mean",    "std",    "scale",    "period",   "classes",
                 "values", "buckets", "width", "below",   "length", "pad",      "alphabet", "sequence",
                 "dtype",  "shape",   "path",  "default", "tokens", "truncate", "from"});
-  field.role = RoleFrom(config);
+  field.role = fields::FromWord(config, "role", Role::kFeature);
   field.type = TypeFrom(config, field.role);
   field.from = FromFrom(config);
   CheckKeys(config, format, field);
@@ -485,7 +456,7 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   Schema schema;
   schema.max_record_bytes =
       static_cast<uint64_t>(config.Integer("max_record_bytes", kDefaultRecordBytes, 1, int64_t{1} << 30));
-  schema.format = FormatFrom(config.At("format"));
+  schema.format = fields::FromWord<Format>(config.At("format"), "format");
   const Config fields = config.At("fields");
   if (!fields.IsMap()) fields.Fail("fields must be a map from name to {type: ...}");
   const std::vector<std::string> names = fields.Keys();

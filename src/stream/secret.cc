@@ -28,9 +28,8 @@ Result<std::string> ReadSecretValue(const Secret& secret) {
     return Status(Code::kInvalidArgument,
                   "'" + secret.setting + "': the environment has no variable " + secret.variable);
   }
-  auto read = ReadFirstBytes(secret.file, kMaxSecretBytes + 1);
-  if (!read.ok()) return read.status().With("'" + secret.setting + "'");
-  std::string value = std::move(read).value();
+  LEAT_ASSIGN_OR_RETURN(std::string value,
+                        ReadFirstBytes(secret.file, kMaxSecretBytes + 1).With("'" + secret.setting + "'"));
   if (value.size() > kMaxSecretBytes)
     return Status(Code::kInvalidArgument, "'" + secret.setting + "': " + secret.file + " has more than " +
                                               std::to_string(kMaxSecretBytes) + " bytes");

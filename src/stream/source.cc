@@ -17,6 +17,10 @@ Status Check(const PartitionRange& range) {
   return {};
 }
 
+size_t IndexOf(std::span<const Attribute> attributes, Attribute::Kind kind) {
+  return static_cast<size_t>(std::ranges::find(attributes, kind, &Attribute::kind) - attributes.begin());
+}
+
 bool RecordBatch::IsAbsent(size_t record) const {
   const auto after = std::ranges::upper_bound(absent, record, {}, &Absent::begin);
   return after != absent.begin() && record < std::prev(after)->end;

@@ -62,6 +62,9 @@ struct Attribute {
 LEAT_ENUM(Attribute::Kind, (kKey, "key"), (kTimestamp, "timestamp"), (kHeader, "header"), (kLabel, "label"));
 LEAT_FIELDS(Attribute, (kind), (header, AtMost(4096)));
 
+// The index of the first of this kind; their number if there is none.
+size_t IndexOf(std::span<const Attribute> attributes, Attribute::Kind kind);
+
 // One attribute of consecutive records, some of which may lack it.
 class AttributeValues {
  public:

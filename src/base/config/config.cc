@@ -15,7 +15,6 @@ using config_text::Hint;
 using config_text::ParseNumber;
 using config_text::ParseWhole;
 using config_text::Printed;
-using config_text::Quoted;
 
 namespace {
 

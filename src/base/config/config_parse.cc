@@ -95,8 +95,8 @@ class Config::Builder final : public YAML::EventHandler {
     if (key.empty()) config_text::FailAt(*file_, Line(mark), "empty key");
     if (key.size() > kMaxKeyBytes) {
       config_text::FailAt(*file_, Line(mark),
-                          "key " + config_text::Quoted(key) + " has " + std::to_string(key.size()) +
-                              " bytes; at most " + std::to_string(kMaxKeyBytes) + " are allowed");
+                          "key " + Quoted(key) + " has " + std::to_string(key.size()) + " bytes; at most " +
+                              std::to_string(kMaxKeyBytes) + " are allowed");
     }
     const auto [old, added] = map.node->index.emplace(key, map.node->keys.size());
     if (!added) {

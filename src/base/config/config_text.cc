@@ -55,22 +55,6 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& known
 namespace leat::config_text {
 namespace {
 
-// Length in bytes of the UTF-8 character at the start of `text`, 0 if it is invalid (RFC 3629).
-size_t Utf8Length(std::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : 4;
-  if (lead < 0xc2 || lead > 0xf4) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
-  const bool surrogate = lead == 0xed && byte(1) >= 0xa0;
-  const bool too_large = lead == 0xf4 && byte(1) >= 0x90;
-  return overlong || surrogate || too_large ? 0 : length;
-}
-
 // Whether YAML reads `text` back unchanged without quotes, in any position.
 bool IsPlainWord(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -112,13 +96,6 @@ void Check(std::string_view text, std::string_view name) {
     line += c == '\n';
     i += length;
   }
-}
-
-std::string Quoted(std::string_view text) {
-  constexpr size_t kMax = 60;
-  std::string out = "'";
-  for (char c : text.substr(0, kMax)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return out + (text.size() > kMax ? "...'" : "'");
 }
 
 std::string Hint(std::string_view word, const std::vector<std::string>& known, std::string_view list_title) {

@@ -21,8 +21,6 @@ constexpr size_t kMaxBytes = size_t{1} << 20;
 // at some control characters.
 void Check(std::string_view text, std::string_view name);
 
-// A value in quotes for a message, truncated, without control characters.
-std::string Quoted(std::string_view text);
 // "; did you mean 'dense'?", or `list_title` and all known words if none is close.
 std::string Hint(std::string_view word, const std::vector<std::string>& known,
                  std::string_view list_title = "; expected one of: ");

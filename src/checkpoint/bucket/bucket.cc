@@ -45,7 +45,7 @@ std::optional<uint64_t> TermOf(const std::string& key) {
 }
 
 // Reads an object into a file, in pieces by several connections. Not synced.
-Status Download(object_store::ObjectStore& store, const std::string& key, const File& file, uint64_t size) {
+Status Download(object_store::ObjectStore& store, const std::string& key, File& file, uint64_t size) {
   const uint64_t piece = store.settings().part_bytes;
   const uint64_t pieces = (size + piece - 1) / piece;
   std::atomic<uint64_t> next = 0;
@@ -54,12 +54,7 @@ Status Download(object_store::ObjectStore& store, const std::string& key, const 
     for (uint64_t i = next++; i < pieces; i = next++) {
       const std::span<std::byte> part(memory.data(), std::min(piece, size - i * piece));
       Status status = store.Read(key, i * piece, part);
-      for (size_t at = 0; status.ok() && at < part.size();) {
-        const ssize_t n =
-            pwrite(file.fd(), part.data() + at, part.size() - at, static_cast<off_t>(i * piece + at));
-        if (n < 0 && errno != EINTR) status = SystemError(file.path(), "write", errno);
-        if (n > 0) at += static_cast<size_t>(n);
-      }
+      if (status.ok()) status = file.WriteAt(i * piece, part);
       if (status.ok()) continue;
       next = pieces;
       return status;

@@ -28,7 +28,7 @@ Result<stream::KafkaOptions> WithSecrets(const KafkaStream& kafka) {
 // Whether a topic keeps each record for so long. Adds to the warning if not.
 Status CheckKept(const stream::KafkaOptions& options, double checkpoint_interval_s, double window_s,
                  std::string* warning) {
-  const std::string name = "Kafka topic '" + options.topic + "'";
+  const std::string name = options.Where();
   const auto warn = [warning](const std::string& text) { *warning += (warning->empty() ? "" : "; ") + text; };
   const auto settings = stream::DescribeKafkaTopic(options);
   if (settings.status().code() == Code::kPermissionDenied) {

@@ -15,7 +15,8 @@ namespace {
 void FitLabels(const Config& config, const nn::Model& model, stream::Schema* schema) {
   if (model.task() == nn::Task::kNone) return;
   if (!schema->has_label())
-    config.Fail("the loss " + std::string(nn::Name(model.loss().kind)) + " needs a field with role: label");
+    config.Fail("the loss " + std::string(fields::NameOf(model.loss().kind)) +
+                " needs a field with role: label");
   if (model.classes() == 0) return;
   for (auto& field : schema->fields) {
     if (field.labels() == 0) continue;

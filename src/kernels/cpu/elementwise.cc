@@ -7,7 +7,7 @@
 #include "kernels/cpu/math.h"
 #include "ops/activation/activation.h"
 #include "ops/elementwise/arithmetic.h"
-#include "ops/loss/huber.h"
+#include "ops/loss/errors.h"
 #include "ops/shape/broadcast.h"
 
 namespace leat::cpu {

@@ -5,8 +5,7 @@
 #include "base/multiversion.h"
 #include "kernels/cpu/inline.h"
 #include "kernels/cpu/kernels.h"
-#include "ops/convolution/avg_pool.h"
-#include "ops/convolution/max_pool.h"
+#include "ops/convolution/pool.h"
 
 namespace leat::cpu {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "kernels/reference/kernels.h"
-#include "ops/loss/huber.h"
+#include "ops/loss/errors.h"
 #include "ops/loss/softmax_cross_entropy.h"
 
 namespace leat::reference {

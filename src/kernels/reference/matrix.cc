@@ -4,7 +4,6 @@
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/walk.h"
 #include "kernels/reference/widen.h"
-#include "ops/matrix/batch_matmul.h"
 #include "ops/matrix/dense.h"
 #include "ops/matrix/matmul.h"
 #include "ops/shape/broadcast.h"

@@ -1,8 +1,7 @@
 #include <cmath>
 
 #include "kernels/reference/kernels.h"
-#include "ops/convolution/avg_pool.h"
-#include "ops/convolution/max_pool.h"
+#include "ops/convolution/pool.h"
 
 namespace leat::reference {
 namespace {

@@ -14,6 +14,7 @@
 
 #include "base/exit_status.h"
 #include "base/text.h"
+#include "files/descriptor.h"
 
 namespace leat::launcher {
 namespace {
@@ -40,17 +41,6 @@ std::optional<std::string> LinkOf(const std::string& path) {
   std::string to(buffer, static_cast<size_t>(size));
   const size_t slash = path.rfind('/');
   return to.starts_with('/') || slash == std::string::npos ? to : path.substr(0, slash + 1) + to;
-}
-
-bool WriteAll(int fd, std::string_view text, int* error) {
-  while (!text.empty()) {
-    const ssize_t n = write(fd, text.data(), text.size());
-    if (n > 0) text.remove_prefix(static_cast<size_t>(n));
-    if (n >= 0 || errno == EINTR) continue;
-    *error = errno;
-    return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -155,15 +145,13 @@ Status OutputFile::Write(std::string_view text) {
     held_ += text;
     return {};
   }
-  int error = 0;
-  return WriteAll(fd_, text, &error) ? Status() : Failed(error);
+  return WriteAll(fd_, AsBytes(text)) ? Status() : Failed(errno);
 }
 
 Status OutputFile::Close() {
-  int error = 0;
   if (holds_) {
     if (ftruncate(fd_, 0) != 0) return Failed(errno);
-    if (!WriteAll(fd_, held_, &error)) return Failed(error);
+    if (!WriteAll(fd_, AsBytes(held_))) return Failed(errno);
   }
   if (!temporary_.empty() && fsync(fd_) != 0) return Failed(errno);
   // Some file systems tell only now that there is no space.

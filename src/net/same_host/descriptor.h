@@ -1,36 +1,16 @@
-// File descriptors of this process, and files that other processes have open.
+// Files that other processes have open.
 #pragma once
 
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <optional>
-#include <utility>
+
+#include "files/descriptor.h"
 
 namespace leat::net {
 
-// Owns a descriptor and closes it.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-
-  bool ok() const { return fd_ >= 0; }
-  int get() const { return fd_; }
-  // Transfers ownership to the caller.
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
+using leat::Descriptor;
 
 struct PeerFile {
   Descriptor descriptor;  // read-only

@@ -21,16 +21,6 @@ Code CodeOf(int error) {
   return error == ENOSPC || error == EDQUOT ? Code::kResourceExhausted : Code::kPermissionDenied;
 }
 
-bool WriteAll(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    content.remove_prefix(static_cast<size_t>(written));
-  }
-  return fsync(fd) == 0;
-}
-
 Result<std::string> Read(const std::filesystem::path& path, bool is_private) {
   const auto fail = [&path](Code code, const std::string& why) {
     return Status(code, path.string() + ": " + why);
@@ -92,7 +82,8 @@ Status CreatePrivateFile(const std::filesystem::path& path, std::string_view con
   if (file.get() < 0) return fail(errno);
   // A link, unlike a rename, does not replace the file of another process.
   int failure = 0;
-  if (!WriteAll(file.get(), content) || (link(temporary.c_str(), path.c_str()) != 0 && errno != EEXIST))
+  if (!WriteAll(file.get(), AsBytes(content)) || fsync(file.get()) != 0 ||
+      (link(temporary.c_str(), path.c_str()) != 0 && errno != EEXIST))
     failure = errno;
   unlink(temporary.c_str());
   return failure == 0 ? Status() : fail(failure);

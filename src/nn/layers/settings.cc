@@ -1,11 +1,10 @@
 #include "nn/layers/settings.h"
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "fields/word.h"
 #include "ops/ops.h"
 
 namespace leat::nn {
@@ -52,13 +51,7 @@ InitSpec ReadInit(const Config& settings, InitKind fallback, uint32_t fan_in, ui
 }
 
 ops::Activation ReadActivation(const Config& settings) {
-  if (!settings.Has("activation")) return ops::Activation::kNone;
-  constexpr std::array kAll = {ops::Activation::kNone, ops::Activation::kRelu, ops::Activation::kSigmoid,
-                               ops::Activation::kTanh, ops::Activation::kGelu, ops::Activation::kGeluTanh};
-  std::vector<std::string> names;
-  for (auto a : kAll) names.emplace_back(ops::Name(a));
-  const auto name = settings.At("activation").OneOf("activation", names);
-  return kAll[static_cast<size_t>(std::ranges::find(names, name) - names.begin())];
+  return fields::FromWord(settings, "activation", ops::Activation::kNone);
 }
 
 graph::Value Activate(graph::Graph& graph, graph::Value x, ops::Activation activation) {

@@ -29,7 +29,7 @@ bool HasEventFiles(const std::string& directory) {
 }  // namespace
 
 double WallTime() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return Seconds(UnixTime());
 }
 
 Result<EventFile> EventFile::Create(const std::string& directory, const std::string& host, bool resumed) {

@@ -92,7 +92,7 @@ void WritePad(Writer& w, const Node& node) {
   std::vector<std::string> inputs = {w.Plain(node.inputs[0]), w.Ints(pads, node.name + "/pads")};
   if (pad.mode == ops::PadMode::kConstant) inputs.push_back(w.Scalar(pad.value, node.name + "/value"));
   w.Put(Out(node), false, w.Node("Pad", inputs, node.name));
-  w.Attribute("mode", std::string(ops::Name(pad.mode)));
+  w.Attribute("mode", std::string(fields::NameOf(pad.mode)));
 }
 
 void WriteEmbedding(Writer& w, const Node& node) {

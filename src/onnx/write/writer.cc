@@ -68,39 +68,34 @@ std::string Writer::Node(std::string_view op, const std::vector<std::string>& in
   return name;
 }
 
-void Writer::Attribute(const std::string& name, int64_t value) {
+proto::AttributeProto& Writer::AddAttribute(const std::string& name,
+                                            proto::AttributeProto::AttributeType type) {
   auto* attribute = file_->mutable_node(file_->node_size() - 1)->add_attribute();
   attribute->set_name(name);
-  attribute->set_type(proto::AttributeProto::INT);
-  attribute->set_i(value);
+  attribute->set_type(type);
+  return *attribute;
+}
+
+void Writer::Attribute(const std::string& name, int64_t value) {
+  AddAttribute(name, proto::AttributeProto::INT).set_i(value);
 }
 
 void Writer::Attribute(const std::string& name, float value) {
-  auto* attribute = file_->mutable_node(file_->node_size() - 1)->add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(proto::AttributeProto::FLOAT);
-  attribute->set_f(value);
+  AddAttribute(name, proto::AttributeProto::FLOAT).set_f(value);
 }
 
 void Writer::Attribute(const std::string& name, const std::string& value) {
-  auto* attribute = file_->mutable_node(file_->node_size() - 1)->add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(proto::AttributeProto::STRING);
-  attribute->set_s(value);
+  AddAttribute(name, proto::AttributeProto::STRING).set_s(value);
 }
 
 void Writer::Attribute(const std::string& name, const std::vector<int64_t>& values) {
-  auto* attribute = file_->mutable_node(file_->node_size() - 1)->add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(proto::AttributeProto::INTS);
-  for (const int64_t value : values) attribute->add_ints(value);
+  auto& attribute = AddAttribute(name, proto::AttributeProto::INTS);
+  for (const int64_t value : values) attribute.add_ints(value);
 }
 
 void Writer::Attribute(const std::string& name, const std::vector<std::string>& values) {
-  auto* attribute = file_->mutable_node(file_->node_size() - 1)->add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(proto::AttributeProto::STRINGS);
-  for (const auto& value : values) attribute->add_strings(value);
+  auto& attribute = AddAttribute(name, proto::AttributeProto::STRINGS);
+  for (const auto& value : values) attribute.add_strings(value);
 }
 
 std::string Writer::Output(const std::string& hint) {

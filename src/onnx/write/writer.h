@@ -65,6 +65,8 @@ class Writer {
 
  private:
   void CheckOps(const std::vector<bool>& needed) const;
+  // Of the last node.
+  proto::AttributeProto& AddAttribute(const std::string& name, proto::AttributeProto::AttributeType type);
   std::string Fresh(const std::string& hint);
 
   const graph::Graph& graph_;

@@ -32,7 +32,7 @@ InputGrads Conv2dBias::Gradient(Graph& graph, const Node& node, OutputGrads outp
 
 std::string Conv2dBias::attributes() const {
   const std::string text = ToString(attr);
-  return text + (text.empty() ? "" : " ") + "activation=" + std::string(Name(activation));
+  return text + (text.empty() ? "" : " ") + "activation=" + std::string(fields::NameOf(activation));
 }
 
 double Conv2dBias::flops(Types inputs, Types) const {

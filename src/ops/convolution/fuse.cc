@@ -5,7 +5,7 @@
 
 #include "ops/activation/activation.h"
 #include "ops/convolution/conv2d_bias.h"
-#include "ops/convolution/max_pool.h"
+#include "ops/convolution/pool.h"
 #include "ops/fuse.h"
 #include "ops/shape/broadcast.h"
 

@@ -36,9 +36,7 @@ struct Abs final : Named<UnaryOp, "abs"> {
 };
 
 // -1, 0 or 1 as x is negative, zero or positive. No gradient flows through it.
-struct Sign final : Named<UnaryOp, "sign"> {
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-};
+using Sign = Named<WithoutGradient<UnaryOp>, "sign">;
 
 // factor · x + offset, with constants factor and offset.
 struct Scale final : Named<UnaryOp, "scale"> {
@@ -89,19 +87,15 @@ struct Power final : Named<UnaryOp, "power"> {
 };
 
 // Rounding to a whole number. No gradient flows.
-class RoundingOp : public UnaryOp {
- public:
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-};
-
+//
 // The largest whole number <= x.
-using Floor = Named<RoundingOp, "floor">;
+using Floor = Named<WithoutGradient<UnaryOp>, "floor">;
 
 // The smallest whole number >= x.
-using Ceil = Named<RoundingOp, "ceil">;
+using Ceil = Named<WithoutGradient<UnaryOp>, "ceil">;
 
 // The nearest whole number; ties to even.
-using Round = Named<RoundingOp, "round">;
+using Round = Named<WithoutGradient<UnaryOp>, "round">;
 
 // The minimum and maximum of two, broadcast. NaN if either is NaN. If both are equal, each gets half of the
 // gradient.

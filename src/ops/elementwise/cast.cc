@@ -10,10 +10,6 @@ std::vector<TensorType> Cast::Infer(Types inputs) const {
   return {{to, inputs[0].shape}};
 }
 
-InputGrads Cast::Gradient(Graph&, const Node&, OutputGrads) const {
-  return {std::nullopt};
-}
-
 std::string Cast::attributes() const {
   return to == DType::kF32 ? "" : "to=" + std::string(Name(to));
 }

@@ -7,10 +7,9 @@ namespace leat::ops {
 
 // Converts any type to any other. Conversions to f32 and bf16 round to nearest. Conversions to integers
 // truncate towards zero and clamp to the range; NaN becomes 0. No gradient flows.
-struct Cast final : Named<Op, "cast"> {
+struct Cast final : Named<WithoutGradient<Op>, "cast"> {
   explicit Cast(DType t = DType::kF32) : to(t) {}
   std::vector<TensorType> Infer(Types inputs) const override;
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
 
   const DType to;

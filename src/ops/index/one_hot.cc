@@ -13,8 +13,4 @@ std::vector<TensorType> OneHot::Infer(Types inputs) const {
   return {{DType::kF32, Shape(sizes)}};
 }
 
-InputGrads OneHot::Gradient(Graph&, const Node&, OutputGrads) const {
-  return {std::nullopt};
-}
-
 }  // namespace leat::ops

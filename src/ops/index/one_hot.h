@@ -7,10 +7,9 @@ namespace leat::ops {
 
 // Input indices (i32 or i64) of any shape; output f32[..., depth]. Negative indices count from the end; an
 // index out of range gives a row of zeros. No gradient flows.
-struct OneHot final : Named<Op, "one_hot"> {
+struct OneHot final : Named<WithoutGradient<Op>, "one_hot"> {
   explicit OneHot(int64_t d) : depth(d) {}
   std::vector<TensorType> Infer(Types inputs) const override;
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "depth=" + std::to_string(depth); }
 
   const int64_t depth;

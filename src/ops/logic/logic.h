@@ -8,10 +8,9 @@ namespace leat::ops {
 // Comparisons. Inputs: two tensors of the same type, f32 or integer. Output: u8 of their broadcast shape, 1
 // where the comparison holds, else 0. NaN is unequal to everything, and neither less nor greater. No gradient
 // flows.
-class CompareOp : public Op {
+class CompareOp : public WithoutGradient<Op> {
  public:
   std::vector<TensorType> Infer(Types inputs) const override;
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 using Equal = Named<CompareOp, "equal">;
@@ -22,17 +21,15 @@ using Greater = Named<CompareOp, "greater">;
 using GreaterEqual = Named<CompareOp, "greater_equal">;
 
 // Input f32; output u8 of the same shape: 1 where the element is neither infinite nor NaN.
-struct IsFinite final : Named<Op, "is_finite"> {
+struct IsFinite final : Named<WithoutGradient<Op>, "is_finite"> {
   std::vector<TensorType> Infer(Types inputs) const override;
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Logic. Inputs: two u8 tensors, where any value but 0 is true. Output: u8 of their broadcast shape, 0 or 1.
 // No gradient flows.
-class LogicalOp : public Op {
+class LogicalOp : public WithoutGradient<Op> {
  public:
   std::vector<TensorType> Infer(Types inputs) const override;
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 using LogicalAnd = Named<LogicalOp, "logical_and">;
@@ -40,9 +37,8 @@ using LogicalOr = Named<LogicalOp, "logical_or">;
 using LogicalXor = Named<LogicalOp, "logical_xor">;
 
 // Input: one u8 tensor.
-struct LogicalNot final : Named<Op, "logical_not"> {
+struct LogicalNot final : Named<WithoutGradient<Op>, "logical_not"> {
   std::vector<TensorType> Infer(Types inputs) const override;
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Inputs condition (u8), a, b (any one type). Output: a where the condition is not 0, else b; all three

@@ -18,8 +18,7 @@ void CheckShapes(std::string_view matrix, const Shape& logits, const Shape& labe
 }  // namespace
 
 std::vector<TensorType> SoftmaxCrossEntropy::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 2);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 2);
   CheckShapes("logits", inputs[0].shape, inputs[1].shape);
   return {inputs[1], inputs[0]};
 }
@@ -38,8 +37,7 @@ InputGrads SoftmaxCrossEntropy::Gradient(Graph& graph, const Node& node, OutputG
 }
 
 std::vector<TensorType> SoftmaxCrossEntropyGrad::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 3);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 3);
   CheckShapes("probabilities", inputs[0].shape, inputs[1].shape);
   if (inputs[2].shape != inputs[1].shape) {
     throw std::invalid_argument("labels" + inputs[1].shape.ToString() + " and dloss" +

@@ -7,8 +7,7 @@
 namespace leat::ops {
 
 std::vector<TensorType> BiasAdd::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 2);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 2);
   const Shape &x = inputs[0].shape, &b = inputs[1].shape;
   if (x.rank() == 0 || b.rank() != 1 || b[0] != x[x.rank() - 1]) {
     throw std::invalid_argument("x" + x.ToString() + " + b" + b.ToString() +

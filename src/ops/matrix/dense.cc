@@ -9,24 +9,6 @@
 
 namespace leat::ops {
 
-std::string_view Name(Activation activation) {
-  switch (activation) {
-    case Activation::kNone:
-      return "none";
-    case Activation::kRelu:
-      return "relu";
-    case Activation::kSigmoid:
-      return "sigmoid";
-    case Activation::kTanh:
-      return "tanh";
-    case Activation::kGelu:
-      return "gelu";
-    case Activation::kGeluTanh:
-      return "gelu_tanh";
-  }
-  return "?";
-}
-
 bool GradientNeedsInput(Activation activation) {
   return activation == Activation::kGelu || activation == Activation::kGeluTanh;
 }
@@ -74,7 +56,7 @@ InputGrads Dense::Gradient(Graph& graph, const Node& node, OutputGrads output_gr
 
 std::string Dense::attributes() const {
   std::string text = MatMul(transpose_a, transpose_b).attributes();
-  return text + (text.empty() ? "" : " ") + "activation=" + std::string(Name(activation));
+  return text + (text.empty() ? "" : " ") + "activation=" + std::string(fields::NameOf(activation));
 }
 
 double Dense::flops(Types inputs, Types outputs) const {

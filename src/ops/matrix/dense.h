@@ -1,13 +1,14 @@
 // activation(x w + b) in one kernel. The pass FuseDense creates it from matmul, bias_add and an activation.
 #pragma once
 
+#include "fields/fields.h"
 #include "ops/op.h"
 
 namespace leat::ops {
 
 enum class Activation : uint8_t { kNone, kRelu, kSigmoid, kTanh, kGelu, kGeluTanh };
-// "none", "relu", "sigmoid", "tanh", "gelu", "gelu_tanh"
-std::string_view Name(Activation activation);
+LEAT_ENUM(Activation, (kNone, "none"), (kRelu, "relu"), (kSigmoid, "sigmoid"), (kTanh, "tanh"),
+          (kGelu, "gelu"), (kGeluTanh, "gelu_tanh"));
 // Whether the gradient of the activation needs its input; otherwise it needs its output.
 bool GradientNeedsInput(Activation activation);
 // The gradient with respect to the activation's input. `from` is its input or output, see GradientNeedsInput.

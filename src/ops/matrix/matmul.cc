@@ -3,8 +3,27 @@
 #include <stdexcept>
 
 #include "ops/matrix/operands.h"
+#include "ops/shape/broadcast.h"
 
 namespace leat::ops {
+namespace {
+
+Shape MatrixOf(const Shape& shape) {
+  return Shape(shape.sizes().last(2));
+}
+
+// With A = a or aᵀ, B likewise and y = A B: dA = dy Bᵀ and dB = Aᵀ dy, each transposed back.
+template <class Product>
+std::pair<Value, Value> ProductGrads(Graph& graph, const Node& node, const Product& op, Value dy) {
+  const Value a = node.inputs[0], b = node.inputs[1];
+  const Value da = op.transpose_a ? graph.Make<Product>({b, dy}, op.transpose_b, true)
+                                  : graph.Make<Product>({dy, b}, false, !op.transpose_b);
+  const Value db = op.transpose_b ? graph.Make<Product>({dy, a}, true, op.transpose_a)
+                                  : graph.Make<Product>({a, dy}, !op.transpose_a, false);
+  return {da, db};
+}
+
+}  // namespace
 
 MatMulSizes MatMulSizesOf(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
   const std::string operands =
@@ -26,12 +45,7 @@ std::vector<TensorType> MatMul::Infer(Types inputs) const {
 }
 
 InputGrads MatMul::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // With A = a or aᵀ, B likewise and y = A B: dA = dy Bᵀ and dB = Aᵀ dy, each transposed back.
-  const Value a = node.inputs[0], b = node.inputs[1], dy = *output_grads[0];
-  const Value da = transpose_a ? graph.Make<MatMul>({b, dy}, transpose_b, true)
-                               : graph.Make<MatMul>({dy, b}, false, !transpose_b);
-  const Value db = transpose_b ? graph.Make<MatMul>({dy, a}, true, transpose_a)
-                               : graph.Make<MatMul>({a, dy}, !transpose_a, false);
+  const auto [da, db] = ProductGrads(graph, node, *this, *output_grads[0]);
   return {da, db};
 }
 
@@ -43,8 +57,42 @@ std::string MatMul::attributes() const {
 }
 
 double MatMul::flops(Types inputs, Types outputs) const {
-  const int64_t k = inputs[0].shape[transpose_a ? 0 : 1];
+  const Shape& a = inputs[0].shape;
+  const int64_t k = a[a.rank() - (transpose_a ? 2 : 1)];
   return 2.0 * static_cast<double>(outputs[0].shape.elements()) * static_cast<double>(k);
+}
+
+Shape BatchOf(const Shape& shape) {
+  return Shape(shape.sizes().first(shape.rank() - 2));
+}
+
+std::vector<TensorType> BatchMatMul::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 2);
+  CheckOperands(inputs);
+  const Shape &a = inputs[0].shape, &b = inputs[1].shape;
+  if (a.rank() < 2 || b.rank() < 2) {
+    throw std::invalid_argument("a" + a.ToString() + " x b" + b.ToString() + ": both need at least two axes");
+  }
+  const MatMulSizes sizes = MatMulSizesOf(MatrixOf(a), MatrixOf(b), transpose_a, transpose_b);
+  const Shape batch = BroadcastShape(BatchOf(a), BatchOf(b));
+  std::vector<int64_t> all(batch.sizes().begin(), batch.sizes().end());
+  all.insert(all.end(), {sizes.m, sizes.n});
+  return {{DType::kF32, Shape(all)}};
+}
+
+InputGrads BatchMatMul::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // The gradient of a broadcast input is summed over the batch.
+  const auto [da, db] = ProductGrads(graph, node, *this, *output_grads[0]);
+  return {ReduceToShape(graph, da, graph.shape(node.inputs[0])),
+          ReduceToShape(graph, db, graph.shape(node.inputs[1]))};
+}
+
+std::string BatchMatMul::attributes() const {
+  return MatMul(transpose_a, transpose_b).attributes();
+}
+
+double BatchMatMul::flops(Types inputs, Types outputs) const {
+  return MatMul(transpose_a, transpose_b).flops(inputs, outputs);
 }
 
 }  // namespace leat::ops

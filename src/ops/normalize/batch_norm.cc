@@ -95,8 +95,7 @@ void CheckEpsilon(float epsilon) {
 }  // namespace
 
 std::vector<TensorType> BatchNorm::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 4);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 4);
   CheckInputs(inputs[0], inputs[3], inputs.subspan(1, 2));
   CheckEpsilon(epsilon);
   return {inputs[0], inputs[1], inputs[1]};
@@ -125,8 +124,7 @@ double BatchNorm::flops(Types inputs, Types) const {
 }
 
 std::vector<TensorType> BatchNormGrad::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 6);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 6);
   CheckInputs(inputs[0], inputs[2], std::vector{inputs[1], inputs[3], inputs[4]});
   CheckEpsilon(epsilon);
   if (inputs[5] != inputs[0]) {

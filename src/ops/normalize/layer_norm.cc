@@ -59,8 +59,7 @@ std::vector<Value> ComposeLayerNormGrad(Graph& graph, const std::vector<Value>& 
 }  // namespace
 
 std::vector<TensorType> LayerNorm::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 3);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 3);
   const Shape& x = inputs[0].shape;
   const int64_t n = x.rank() == 0 ? 0 : x[x.rank() - 1];
   if (n == 0) throw std::invalid_argument("x" + x.ToString() + " has no elements along its last axis");

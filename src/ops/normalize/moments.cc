@@ -25,10 +25,6 @@ std::vector<TensorType> Moments::Infer(Types inputs) const {
   return {MomentsOf(inputs[2])};
 }
 
-InputGrads Moments::Gradient(Graph&, const Node&, OutputGrads) const {
-  return {std::nullopt, std::nullopt, std::nullopt};
-}
-
 double Moments::flops(Types inputs, Types outputs) const {
   const int64_t rows = inputs[0].shape[0], columns = outputs[0].shape[1];
   return 5.0 * static_cast<double>(rows) * static_cast<double>(columns);
@@ -44,10 +40,6 @@ std::vector<TensorType> MomentsScaling::Infer(Types inputs) const {
   }
   const TensorType out{DType::kF32, row};
   return {out, out, out};
-}
-
-InputGrads MomentsScaling::Gradient(Graph&, const Node&, OutputGrads) const {
-  return {std::nullopt, std::nullopt, std::nullopt};
 }
 
 }  // namespace leat::ops

@@ -11,19 +11,17 @@ namespace leat::ops {
 
 // Inputs f32 x[batch, ...], weights[batch], columns. Output: the moments of the columns over the rows with a
 // weight above 0, each of which counts once. Values that are not finite are left out.
-struct Moments final : Named<Op, "moments"> {
+struct Moments final : Named<WithoutGradient<Op>, "moments"> {
   std::vector<TensorType> Infer(Types inputs) const override;
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   double flops(Types inputs, Types outputs) const override;
 };
 
 // Inputs: running moments and those of a batch, f32[3, k, 2], and the columns. Outputs f32 shift, rest and
 // factor (optim::Scaling), each of the shape of a row: by the running moments, or by the batch's for a column
 // whose running count is 0. All other columns are left as they are: shift and rest 0, factor 1.
-struct MomentsScaling final : Named<Op, "moments_scaling"> {
+struct MomentsScaling final : Named<WithoutGradient<Op>, "moments_scaling"> {
   explicit MomentsScaling(Shape r) : row(r) {}
   std::vector<TensorType> Infer(Types inputs) const override;
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override { return "row=" + row.ToString(); }
 
   const Shape row;

@@ -9,7 +9,7 @@
 #include "ops/elementwise/arithmetic.h"
 #include "ops/elementwise/cast.h"
 #include "ops/elementwise/transcendental.h"
-#include "ops/matrix/batch_matmul.h"
+#include "ops/matrix/matmul.h"
 #include "ops/shape/concat.h"
 #include "ops/shape/reduce.h"
 #include "ops/shape/reshape.h"

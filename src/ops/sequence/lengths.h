@@ -6,12 +6,10 @@
 namespace leat::ops {
 
 // ids i32[batch, time] → i32[batch]: the length of each row without the trailing ids equal to `padding`.
-struct SequenceLengths final : Named<Op, "sequence_lengths"> {
+struct SequenceLengths final : Named<WithoutGradient<Op>, "sequence_lengths"> {
   explicit SequenceLengths(int32_t p) : padding(p) {}
   std::vector<TensorType> Infer(Types inputs) const override;
   std::string attributes() const override { return "padding=" + std::to_string(padding); }
-  // Integers have no gradient.
-  InputGrads Gradient(Graph&, const Node&, OutputGrads) const override { return {std::nullopt}; }
 
   const int32_t padding;
 };

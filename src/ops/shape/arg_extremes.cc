@@ -7,8 +7,7 @@
 namespace leat::ops {
 
 std::vector<TensorType> ArgExtreme::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 1);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 1);
   if (type != DType::kI32 && type != DType::kI64) {
     throw std::invalid_argument("the index type is " + std::string(Name(type)) + "; must be i32 or i64");
   }
@@ -25,10 +24,6 @@ std::vector<TensorType> ArgExtreme::Infer(Types inputs) const {
     sizes.erase(sizes.begin() + static_cast<ptrdiff_t>(at));
   }
   return {{type, Shape(sizes)}};
-}
-
-InputGrads ArgExtreme::Gradient(Graph&, const Node&, OutputGrads) const {
-  return {std::nullopt};
 }
 
 std::string ArgExtreme::attributes() const {

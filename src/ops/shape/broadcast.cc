@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "ops/shape/axis.h"
-#include "ops/shape/reshape.h"
-
 namespace leat::ops {
 namespace {
 
@@ -60,8 +57,7 @@ InputGrads BroadcastTo::Gradient(Graph& graph, const Node& node, OutputGrads out
 }
 
 std::vector<TensorType> SumTo::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 1);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 1);
   CheckBroadcasts(shape, inputs[0].shape);
   return {{DType::kF32, shape}};
 }
@@ -80,22 +76,6 @@ Value ReduceToShape(Graph& graph, Value x, const Shape& shape) {
 
 Value StretchToShape(Graph& graph, Value x, const Shape& shape) {
   return graph.shape(x) == shape ? x : graph.Make<BroadcastTo>({x}, shape);
-}
-
-Value Repeat(Graph& graph, Value x, int axis, int64_t times) {
-  const Shape shape = graph.shape(x);
-  const size_t at = AxisOf(axis, shape.rank());
-  if (times < 0 || times > Shape::kMaxElements) {
-    throw std::invalid_argument("repeat count " + std::to_string(times) + " is out of range");
-  }
-  if (times == 1) return x;
-  const AxisView view = ViewAlong(shape, at);
-  std::vector<int64_t> sizes = SizesOf(shape);
-  sizes[at] = Shape{view.size, times}.elements();
-  const Shape result(sizes);
-  x = graph.Make<Reshape>({x}, Shape{view.outer, view.size, 1, view.inner});
-  x = graph.Make<BroadcastTo>({x}, Shape{view.outer, view.size, times, view.inner});
-  return graph.Make<Reshape>({x}, result);
 }
 
 }  // namespace leat::ops

@@ -37,8 +37,4 @@ Value ReduceToShape(Graph& graph, Value x, const Shape& shape);
 // Adds a BroadcastTo unless x has that shape already.
 Value StretchToShape(Graph& graph, Value x, const Shape& shape);
 
-// Repeats each element along an axis `times` times: [a, b] → [a, a, b, b]. This is nearest-neighbour
-// upsampling.
-Value Repeat(Graph& graph, Value x, int axis, int64_t times);
-
 }  // namespace leat::ops

@@ -5,8 +5,7 @@
 namespace leat::ops {
 
 std::vector<TensorType> CumSum::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 1);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 1);
   AxisOf(axis, inputs[0].shape.rank());
   return {inputs[0]};
 }

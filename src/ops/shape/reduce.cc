@@ -3,11 +3,15 @@
 #include <stdexcept>
 
 #include "ops/elementwise/arithmetic.h"
+#include "ops/elementwise/cast.h"
+#include "ops/elementwise/transcendental.h"
+#include "ops/logic/logic.h"
 #include "ops/shape/axis.h"
 #include "ops/shape/broadcast.h"
 #include "ops/shape/reshape.h"
 
 namespace leat::ops {
+
 Value ReduceOp::SpreadBack(Graph& graph, Value x, Value dy) const {
   const Shape shape = graph.shape(x), kept = KeptShape(shape);
   if (graph.shape(dy) != kept) dy = graph.Make<Reshape>({dy}, kept);
@@ -37,8 +41,7 @@ Shape ReduceOp::KeptShape(const Shape& input) const {
 }
 
 std::vector<TensorType> ReduceOp::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 1);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 1);
   const Shape& shape = inputs[0].shape;
   if (keep_dims) return {{DType::kF32, KeptShape(shape)}};
   const std::vector<bool> reduced = Reduced(shape.rank());
@@ -77,6 +80,59 @@ InputGrads ReduceMean::Gradient(Graph& graph, const Node& node, OutputGrads outp
   const auto count =
       static_cast<float>(graph.shape(x).elements()) / static_cast<float>(graph.shape(dy).elements());
   return {SpreadBack(graph, x, graph.Make<Scale>({dy}, 1 / count))};
+}
+
+std::vector<TensorType> ReduceExtreme::Infer(Types inputs) const {
+  std::vector<TensorType> types = ReduceOp::Infer(inputs);
+  CheckNotEmpty("extreme", inputs[0].shape, types[0].shape);
+  return types;
+}
+
+InputGrads ReduceExtreme::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value x = node.inputs[0], y = SpreadBack(graph, x, {node.index, 0});
+  const Value chosen = graph.Make<Cast>({graph.Make<Equal>({x, y})});
+  const Value count = graph.Make<ReduceSum>({chosen}, axes, keep_dims);
+  const Value share = graph.Make<Div>({*output_grads[0], count});
+  return {graph.Make<Mul>({chosen, SpreadBack(graph, x, share)})};
+}
+
+std::vector<TensorType> LogSumExp::Infer(Types inputs) const {
+  std::vector<TensorType> types = ReduceOp::Infer(inputs);
+  CheckNotEmpty("logarithm of a sum", inputs[0].shape, types[0].shape);
+  return types;
+}
+
+InputGrads LogSumExp::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value x = node.inputs[0], y = SpreadBack(graph, x, {node.index, 0});
+  const Value share = graph.Make<Exp>({graph.Make<Sub>({x, y})});
+  return {graph.Make<Mul>({SpreadBack(graph, x, *output_grads[0]), share})};
+}
+
+InputGrads ReduceL2::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value x = node.inputs[0], y{node.index, 0};
+  const Value zero = graph.Make<Constant>({}, 0.0f);
+  const Value share =
+      graph.Make<Where>({graph.Make<Equal>({y, zero}), zero, graph.Make<Div>({*output_grads[0], y})});
+  return {graph.Make<Mul>({x, SpreadBack(graph, x, share)})};
+}
+
+InputGrads ReduceProd::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value x = node.inputs[0];
+  const Value others = graph.Make<ProdOfOthers>({x}, axes);
+  return {graph.Make<Mul>({SpreadBack(graph, x, *output_grads[0]), others})};
+}
+
+std::vector<TensorType> ProdOfOthers::Infer(Types inputs) const {
+  ReduceOp::Infer(inputs);
+  return {inputs[0]};
+}
+
+InputGrads ProdOfOthers::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // Without elements i and j the product is y_i / x_j: the sum of dy_i y_i over all i but j, divided by x_j.
+  const Value x = node.inputs[0], y{node.index, 0};
+  const Value terms = graph.Make<Mul>({*output_grads[0], y});
+  const Value sum = SpreadBack(graph, x, graph.Make<ReduceSum>({terms}, axes, true));
+  return {graph.Make<Div>({graph.Make<Sub>({sum, terms}), x})};
 }
 
 }  // namespace leat::ops

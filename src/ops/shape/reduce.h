@@ -1,4 +1,4 @@
-// Sums and means along axes.
+// Sums, means, extremes, norms and products along axes.
 #pragma once
 
 #include "ops/op.h"
@@ -38,6 +38,45 @@ struct ReduceSum final : Named<ReduceOp, "reduce_sum"> {
 // Rejects an empty input.
 struct ReduceMean final : Named<ReduceOp, "reduce_mean"> {
   using Named::Named;
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// The largest and the smallest element along axes. NaN if any element is NaN. Equal extremes share the
+// gradient. Rejects an empty input.
+class ReduceExtreme : public ReduceOp {
+ public:
+  using ReduceOp::ReduceOp;
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+using ReduceMax = Named<ReduceExtreme, "reduce_max">;
+using ReduceMin = Named<ReduceExtreme, "reduce_min">;
+
+// log Σ e^x along axes, numerically stable. Rejects an empty input.
+struct LogSumExp final : Named<ReduceOp, "log_sum_exp"> {
+  using Named::Named;
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// √Σx² along axes. No gradient flows where the result is 0.
+struct ReduceL2 final : Named<ReduceOp, "reduce_l2"> {
+  using Named::Named;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// The product of no elements is 1.
+struct ReduceProd final : Named<ReduceOp, "reduce_prod"> {
+  using Named::Named;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// For each element of x, the product of the others along the axes. Correct for zeros too, but its own
+// gradient is not, since it divides by x.
+struct ProdOfOthers final : Named<ReduceOp, "prod_of_others"> {
+  explicit ProdOfOthers(std::vector<int> a = {}) : Named(std::move(a), true) {}
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };

@@ -30,7 +30,7 @@ void CheckBox(const Shape& shape, const std::vector<int64_t>& begin, const std::
 
 std::string Borders(const std::vector<int64_t>& before, const std::vector<int64_t>& after, PadMode mode) {
   return "before=" + ListOf(before) + " after=" + ListOf(after) +
-         (mode == PadMode::kConstant ? "" : " mode=" + std::string(Name(mode)));
+         (mode == PadMode::kConstant ? "" : " mode=" + std::string(fields::NameOf(mode)));
 }
 
 // Whether the padding is valid for an axis of `size` elements.
@@ -68,8 +68,7 @@ std::string Slice::attributes() const {
 }
 
 std::vector<TensorType> SliceGrad::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 1);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 1);
   CheckBox(shape, begin, SizesOf(inputs[0].shape), step, inputs[0].shape.ToString() + " " + attributes());
   return {{DType::kF32, shape}};
 }
@@ -80,18 +79,6 @@ InputGrads SliceGrad::Gradient(Graph& graph, const Node& node, OutputGrads outpu
 
 std::string SliceGrad::attributes() const {
   return "shape=" + shape.ToString() + " begin=" + ListOf(begin) + " step=" + ListOf(step);
-}
-
-std::string_view Name(PadMode mode) {
-  switch (mode) {
-    case PadMode::kConstant:
-      return "constant";
-    case PadMode::kEdge:
-      return "edge";
-    case PadMode::kReflect:
-      return "reflect";
-  }
-  return "?";
 }
 
 std::vector<TensorType> Pad::Infer(Types inputs) const {
@@ -118,8 +105,7 @@ std::string Pad::attributes() const {
 }
 
 std::vector<TensorType> PadGrad::Infer(Types inputs) const {
-  graph::CheckInputCount(inputs, 1);
-  graph::CheckF32(inputs);
+  graph::CheckF32(inputs, 1);
   const Shape& shape = inputs[0].shape;
   bool fits = before.size() == shape.rank() && after.size() == shape.rank() && mode != PadMode::kConstant;
   std::vector<int64_t> sizes;

@@ -1,6 +1,7 @@
 // Slicing and padding, and their gradients.
 #pragma once
 
+#include "fields/fields.h"
 #include "ops/op.h"
 
 namespace leat::ops {
@@ -39,8 +40,7 @@ struct SliceGrad final : Named<Op, "slice_grad"> {
 // The content of the padding: a constant, the nearest element, or a reflection that does not repeat the
 // outermost element: c b | a b c | b a.
 enum class PadMode : uint8_t { kConstant, kEdge, kReflect };
-// "constant", "edge", "reflect"
-std::string_view Name(PadMode mode);
+LEAT_ENUM(PadMode, (kConstant, "constant"), (kEdge, "edge"), (kReflect, "reflect"));
 
 // Adds before[i] elements before and after[i] after axis i, of any type. kEdge needs a non-empty axis,
 // kReflect one longer than the padding.

@@ -1,4 +1,4 @@
-#include "stream/attributes/attribute_decoder.h"
+#include "stream/decode/formats.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,5 @@
-#include "stream/attributes/late_labels.h"
+#include "stream/decode/formats.h"
 
-#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -32,10 +31,8 @@ class LateLabelDecoder final : public Decoder {
       : events_(std::move(events)),
         labels_(MakeDecoder(schema.LateLabels())),
         negative_(schema.label_records->negative),
-        shape_(schema) {
-    const auto attributes = schema.attributes();
-    attribute_ = static_cast<size_t>(
-        std::ranges::find(attributes, Attribute::Kind::kLabel, &Attribute::kind) - attributes.begin());
+        shape_(schema),
+        attribute_(IndexOf(schema.attributes(), Attribute::Kind::kLabel)) {
     uint32_t label = 0;
     for (const Field& field : schema.fields) {
       if (field.is_late()) places_.push_back(label);
@@ -95,7 +92,7 @@ class LateLabelDecoder final : public Decoder {
   const std::unique_ptr<Decoder> events_, labels_;
   const bool negative_;
   const RowShape shape_;
-  size_t attribute_ = 0;          // in `wanted`
+  const size_t attribute_;        // in `wanted`
   std::vector<uint32_t> places_;  // of the labels in a row
   RecordBatch records_;
   DecodedRows found_;

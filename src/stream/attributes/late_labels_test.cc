@@ -1,4 +1,4 @@
-#include "stream/attributes/late_labels.h"
+#include "stream/decode/formats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

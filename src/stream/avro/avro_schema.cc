@@ -159,9 +159,9 @@ class Builder {
         return Bad("a field of the record " + name + " lacks name or type");
       }
       LEAT_RETURN_IF_ERROR(AddName(TextMember(field, "name"), "field", name, &record));
-      auto part = Read(of, space, depth + 1);
-      if (!part.ok()) return part.status().With("field " + Quoted(record.names.back()));
-      record.parts.push_back(*part);
+      LEAT_ASSIGN_OR_RETURN(const uint32_t part,
+                            Read(of, space, depth + 1).With("field " + Quoted(record.names.back())));
+      record.parts.push_back(part);
     }
     LEAT_RETURN_IF_ERROR(CheckDistinct(record.names, "field", name));
     schema_.types[type].names = std::move(record.names);

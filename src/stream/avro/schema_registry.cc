@@ -49,11 +49,7 @@ Result<std::string> HttpSchemaService::Get(uint32_t id, Duration timeout) {
                    .headers = {{"Accept", "application/vnd.schemaregistry.v1+json, application/json"}},
                    .timeout = timeout,
                    .name = url}));
-  if (reply.status == 200) {
-    auto schema = SchemaIn(AsText(reply.body));
-    if (!schema.ok()) return schema.status().With(url);
-    return schema;
-  }
+  if (reply.status == 200) return SchemaIn(AsText(reply.body)).With(url);
   const std::string said = url + ": the registry answers " + std::to_string(reply.status);
   if (reply.status == 404) return Status(Code::kNotFound, said);
   const bool later = reply.status >= 500 || reply.status == 429;

@@ -1,5 +1,4 @@
-#include "stream/csv/csv_decoder.h"
-#include "stream/decode/decoder.h"
+#include "stream/decode/formats.h"
 
 #include <algorithm>
 

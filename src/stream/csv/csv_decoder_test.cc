@@ -1,4 +1,4 @@
-#include "stream/csv/csv_decoder.h"
+#include "stream/decode/formats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,15 +4,9 @@
 #include <stdexcept>
 
 #include "base/text.h"
-#include "stream/attributes/attribute_decoder.h"
-#include "stream/attributes/late_labels.h"
 #include "stream/avro/avro_decoder.h"
-#include "stream/csv/csv_decoder.h"
+#include "stream/decode/formats.h"
 #include "stream/decode/row_writer.h"
-#include "stream/json/json_decoder.h"
-#include "stream/protobuf/protobuf_decoder.h"
-#include "stream/schema.h"
-#include "stream/tensor/tensor_decoder.h"
 
 namespace leat::stream {
 namespace {

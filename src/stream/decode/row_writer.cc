@@ -38,24 +38,6 @@ std::string NumberSpelling(double x) {
 
 }  // namespace
 
-std::string Quoted(std::string_view text) {
-  constexpr size_t kMax = 60;
-  const std::string_view kept = CutUtf8(text, kMax);
-  const bool readable = ValidUtf8(kept);
-  std::string out = "'";
-  for (const char c : kept) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !readable)) {
-      out += '?';
-    } else if (byte < 0xa0 && out.back() == '\xc2') {  // U+0080 to U+009F control terminals, too
-      out.back() = '?';
-    } else {
-      out += c;
-    }
-  }
-  return out + (kept.size() < text.size() ? "...'" : "'");
-}
-
 FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label, char decimal)
     : first_(first),
       label_(label),

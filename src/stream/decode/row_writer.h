@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/text.h"
 #include "stream/decode/decoder.h"
 #include "stream/decode/log_scale.h"
 #include "stream/decode/text_start.h"
@@ -241,9 +242,5 @@ class RowSink {
   uint64_t max_bytes_;
   bool truth_;
 };
-
-// "'abc'", cut before a character, and with ? for those that control a terminal, because dead letters are
-// shown there, and for bytes that are not UTF-8.
-std::string Quoted(std::string_view text);
 
 }  // namespace leat::stream

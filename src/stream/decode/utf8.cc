@@ -10,12 +10,6 @@ bool ValidUtf8(std::string_view text) {
   return simdjson::validate_utf8(text.data(), text.size());
 }
 
-std::string_view CutUtf8(std::string_view text, size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
-  return text.substr(0, most);
-}
-
 std::string WhyNotUtf8(std::string_view text) {
   if (ValidUtf8(text)) return "";
   // Character by character, to the first that is none.

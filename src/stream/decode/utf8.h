@@ -7,8 +7,6 @@
 namespace leat::stream {
 
 bool ValidUtf8(std::string_view text);
-// The beginning of a text, at most so many bytes, cut before a character.
-std::string_view CutUtf8(std::string_view text, size_t most);
 // "is not UTF-8 (byte 0xe1 at 4)" for the first byte that is wrong; empty if there is none.
 std::string WhyNotUtf8(std::string_view text);
 

@@ -15,6 +15,7 @@
 
 #include "base/exit_status.h"
 #include "base/text.h"
+#include "files/descriptor.h"
 #include "stream/file/kind.h"
 
 namespace leat::stream {
@@ -102,10 +103,9 @@ class FileReader::Converter {
 // whatever follows a member, such as one whose header is damaged, for the end.
 class FileReader::File {
  public:
-  File(int fd, uint64_t bytes) : fd_(fd), bytes_(bytes), buffer_(kUnpackBytes, '\0') {}
+  File(Descriptor fd, uint64_t bytes) : fd_(std::move(fd)), bytes_(bytes), buffer_(kUnpackBytes, '\0') {}
   ~File() {
     if (gzip_) inflateEnd(&zlib_);
-    ::close(fd_);
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -133,7 +133,7 @@ class FileReader::File {
 
   Result<size_t> ReadSome(char* out, size_t size) {
     ssize_t read = -1;
-    do read = ::read(fd_, out, std::min<uint64_t>(size, bytes_ - at_));
+    do read = ::read(fd_.get(), out, std::min<uint64_t>(size, bytes_ - at_));
     while (read < 0 && errno == EINTR);
     if (read < 0) return Status(CodeOfErrno(errno), std::string("cannot be read: ") + std::strerror(errno));
     at_ += static_cast<uint64_t>(read);
@@ -181,7 +181,7 @@ class FileReader::File {
             "cannot be unpacked: " + why + " (gzip, byte " + std::to_string(at_ - next_.size()) + ")"};
   }
 
-  const int fd_;
+  const Descriptor fd_;
   const uint64_t bytes_;
   std::string buffer_;
   std::string_view next_;  // of the buffer, not taken yet
@@ -200,9 +200,10 @@ Result<std::unique_ptr<FileReader>> FileReader::Open(const std::string& path, co
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) return Status(Code::kNotFound, path + ": " + std::strerror(errno));
   if (!S_ISREG(info.st_mode)) return Status(Code::kNotFound, path + ": is not a file");
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
-  std::unique_ptr<FileReader> reader(new FileReader(std::make_unique<File>(fd, options.bytes), path));
+  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
+  std::unique_ptr<FileReader> reader(
+      new FileReader(std::make_unique<File>(std::move(fd), options.bytes), path));
   LEAT_RETURN_IF_ERROR(reader->file_->Begin().With(path));
 
   const bool encoded = !IsUtf8Name(options.encoding);
@@ -231,9 +232,7 @@ Result<std::unique_ptr<FileReader>> FileReader::Open(const std::string& path, co
 }
 
 Result<size_t> FileReader::Unpack(char* out, size_t size) {
-  auto read = file_->Read(out, size);
-  if (!read.ok()) return read.status().With(path_);
-  return read;
+  return file_->Read(out, size).With(path_);
 }
 
 Result<bool> FileReader::Convert() {

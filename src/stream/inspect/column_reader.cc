@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/rng.h"
+#include "base/text.h"
 #include "stream/csv/split.h"
 #include "stream/decode/canonical.h"
 #include "stream/decode/number.h"

@@ -15,6 +15,7 @@
 #include "stream/inspect/column_reader.h"
 #include "stream/inspect/peek.h"
 #include "stream/json/json_extent.h"
+#include "stream/json/json_parser.h"
 
 namespace leat::stream {
 namespace {
@@ -86,8 +87,7 @@ class TopicRecords final : public Records {
 };
 
 namespace ondemand = simdjson::ondemand;
-static_assert(LineReader::kPadding >= simdjson::SIMDJSON_PADDING);
-static_assert(RecordBatch::kPadding >= simdjson::SIMDJSON_PADDING);
+static_assert(LineReader::kPadding >= RecordBatch::kPadding);
 
 // A value of a JSON object that is no object itself, as decoders read it.
 struct Leaf {
@@ -286,7 +286,10 @@ class Inspector {
     keys_.clear();
     leaves_.clear();
     std::string wrong;
-    if (const auto error = ReadDocument(line, &wrong)) {
+    const auto error = ReadJsonObject(
+        &parser_, line, [&](ondemand::object object) { return ReadMembers(object, &wrong); },
+        [&] { return !wrong.empty(); });
+    if (error) {
       const std::string why = WhyNoObject(line);
       return "is not a JSON object: " + (why.empty() ? simdjson::error_message(error) : why);
     }
@@ -299,19 +302,6 @@ class Inspector {
       if (column.seen() == made_.rows) column.AddAbsent();
     }
     return std::string();
-  }
-
-  simdjson::error_code ReadDocument(std::string_view line, std::string* wrong) {
-    ondemand::document document;
-    const simdjson::padded_string_view padded(line, line.size() + LineReader::kPadding);
-    if (const auto error = parser_.iterate(padded).get(document)) return error;
-    ondemand::object object;
-    if (const auto error = document.get_object().get(object)) return error;
-    if (const auto error = ReadMembers(object, wrong)) return error;
-    if (!wrong->empty()) return simdjson::SUCCESS;
-    const char* behind;
-    return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
-                                                                              : simdjson::TRAILING_CONTENT;
   }
 
   // The members of the object that `keys_` lead to. Decoders take no object that has a key twice.
@@ -336,17 +326,11 @@ class Inspector {
     return simdjson::SUCCESS;
   }
 
-  // The spelling of the value.
-  static std::string_view TokenOf(ondemand::value& value) {
-    const std::string_view token = value.raw_json_token();
-    return token.substr(0, token.find_last_not_of(" \t\r\n") + 1);
-  }
-
   simdjson::error_code ReadValue(ondemand::value value, std::string* wrong) {
     using Type = ondemand::json_type;
     Type type;
     if (value.type().get(type)) {
-      const std::string_view token = TokenOf(value);
+      const std::string_view token = TextOf(value);
       if (!IsNaN(token) && !IsInfinity(token)) {
         *wrong = PathText(keys_) + ": " + WhyNoJson(token);
         return simdjson::SUCCESS;
@@ -363,7 +347,7 @@ class Inspector {
     if (type == Type::string) {
       if (const auto error = value.get_string().get(leaf.text)) return error;
     } else if (type != Type::object && type != Type::array) {
-      leaf.text = TokenOf(value);
+      leaf.text = TextOf(value);
     }
     if (type == Type::null && leaf.text != "null") return simdjson::N_ATOM_ERROR;
     if (type == Type::boolean) {

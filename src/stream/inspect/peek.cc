@@ -260,14 +260,14 @@ class RecordPrinter::Impl {
     std::vector<Attribute> wanted;
     if (schema_) wanted = schema_->attributes();
     for (const auto kind : {Attribute::Kind::kKey, Attribute::Kind::kTimestamp}) {
-      if (std::ranges::find(wanted, kind, &Attribute::kind) == wanted.end()) wanted.push_back({kind, ""});
+      if (IndexOf(wanted, kind) == wanted.size()) wanted.push_back({kind, ""});
     }
     return wanted;
   }
 
   void Print(const RecordBatch& batch, std::string* out) {
-    key_ = IndexOf(batch, Attribute::Kind::kKey);
-    time_ = IndexOf(batch, Attribute::Kind::kTimestamp);
+    key_ = IndexOf(batch.wanted, Attribute::Kind::kKey);
+    time_ = IndexOf(batch.wanted, Attribute::Kind::kTimestamp);
     rows_.clear();
     if (decoder_) decoder_->Decode(batch, &rows_);
     size_t row = 0, dead = 0;
@@ -279,11 +279,6 @@ class RecordPrinter::Impl {
   }
 
  private:
-  // Beyond the last one if the records do not have it.
-  static size_t IndexOf(const RecordBatch& batch, Attribute::Kind kind) {
-    return static_cast<size_t>(std::ranges::find(batch.wanted, kind, &Attribute::kind) -
-                               batch.wanted.begin());
-  }
   std::string KeyOf(const RecordBatch& batch, size_t record) const {
     const auto key = batch.Value(key_, record);
     return key ? ShownRecord(*key, kKey) : "";

@@ -23,12 +23,6 @@ constexpr uint64_t kIndexBytes = 128;                    // of a label in an ind
 constexpr Duration kHoldTime = std::chrono::seconds(1);  // between two looks at records that wait for a clock
 constexpr uint64_t kNewest = 64;                         // records that say whether others are strays
 
-int64_t WallMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 // How many of the first records a clock can judge that takes times after `latest` for wrong: from the next
 // one on, most are. They may be right, and the clock behind.
 size_t Judged(const RecordTimes& times, int64_t latest) {
@@ -305,7 +299,7 @@ class MarkFinder {
                                  " times instead of " + std::to_string(end - begin)};
   }
 
-  int64_t ClockMs() const { return options_.wall_ms ? options_.wall_ms() : WallMs(); }
+  int64_t ClockMs() const { return options_.wall_ms ? options_.wall_ms() : UnixMs(); }
 
   void WarnOfJump(Time now) {
     const int64_t clock = ClockMs();
@@ -398,9 +392,8 @@ class JoinSource final : public Source {
  private:
   // The index of the attribute among those that are wanted, where it may have to be added.
   static size_t Want(Attribute::Kind kind, RecordBatch* out) {
-    const auto at = std::ranges::find(out->wanted, kind, &Attribute::kind);
-    const auto index = static_cast<size_t>(at - out->wanted.begin());
-    if (at == out->wanted.end()) out->wanted.push_back({kind, ""});
+    const size_t index = IndexOf(out->wanted, kind);
+    if (index == out->wanted.size()) out->wanted.push_back({kind, ""});
     return index;
   }
 

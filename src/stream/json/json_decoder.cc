@@ -1,5 +1,4 @@
-#include "stream/json/json_decoder.h"
-#include "stream/decode/decoder.h"
+#include "stream/decode/formats.h"
 
 #include "stream/decode/row_writer.h"
 #include "stream/json/json_fields.h"

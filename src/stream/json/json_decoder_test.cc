@@ -1,5 +1,4 @@
-#include "stream/json/json_decoder.h"
-#include "stream/decode/decoder.h"
+#include "stream/decode/formats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,12 +10,6 @@ namespace {
 namespace ondemand = simdjson::ondemand;
 static_assert(RecordBatch::kPadding >= simdjson::SIMDJSON_PADDING);
 
-// The spelling of the value.
-std::string_view TextOf(ondemand::value& value) {
-  const std::string_view text = value.raw_json_token();
-  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
-}
-
 // Our own parser: simdjson before 3.6.3 misreads "0." and more than 19 digits.
 bool NumberFrom(const FieldWriter& field, std::string_view text, double* number, Misfit* reason) {
   if (ParseNumber(text.data(), number) == text.data() + text.size()) return true;
@@ -151,7 +145,9 @@ const char* NameOf(ondemand::json_type type) {
 bool JsonParser::Parse(std::string_view record, const Row& row, Misfit* reason) {
   fields_.BeginRecord();
   *reason = {};
-  const simdjson::error_code error = ParseRecord(record, row, reason);
+  const simdjson::error_code error = ReadJsonObject(
+      &parser_, record, [&](ondemand::object object) { return ParseObject(0, object, row, reason); },
+      [&] { return !reason->empty(); });
   if (!reason->empty()) return false;
   if (error) {
     const std::string why = WhyNoObject(record);
@@ -161,19 +157,6 @@ bool JsonParser::Parse(std::string_view record, const Row& row, Misfit* reason) 
   const FieldWriter* const missing = fields_.FillDefaults(row);
   if (missing != nullptr) *reason = missing->name() + ": is missing";
   return missing == nullptr;
-}
-
-simdjson::error_code JsonParser::ParseRecord(std::string_view record, const Row& row, Misfit* reason) {
-  ondemand::document document;
-  const simdjson::padded_string_view padded(record, record.size() + RecordBatch::kPadding);
-  if (const auto error = parser_.iterate(padded).get(document)) return error;
-  ondemand::object object;
-  if (const auto error = document.get_object().get(object)) return error;
-  if (const auto error = ParseObject(0, object, row, reason)) return error;
-  if (!reason->empty()) return simdjson::SUCCESS;
-  const char* behind;
-  return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
-                                                                            : simdjson::TRAILING_CONTENT;
 }
 
 simdjson::error_code JsonParser::ParseObject(size_t index, ondemand::object object, const Row& row,

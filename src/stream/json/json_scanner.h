@@ -1,4 +1,4 @@
-// The fast parser of typical JSON records. See json_decoder.h.
+// The fast parser of typical JSON records. See MakeJsonDecoder.
 #pragma once
 
 #include <climits>

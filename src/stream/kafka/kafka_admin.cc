@@ -8,17 +8,6 @@
 namespace leat::stream {
 namespace {
 
-struct AdminDeleter {
-  void operator()(rd_kafka_NewTopic_t* topic) const { rd_kafka_NewTopic_destroy(topic); }
-  void operator()(rd_kafka_AdminOptions_t* options) const { rd_kafka_AdminOptions_destroy(options); }
-  void operator()(rd_kafka_ConfigResource_t* resource) const { rd_kafka_ConfigResource_destroy(resource); }
-  void operator()(rd_kafka_event_t* event) const { rd_kafka_event_destroy(event); }
-  void operator()(rd_kafka_error_t* error) const { rd_kafka_error_destroy(error); }
-  void operator()(rd_kafka_ListConsumerGroupOffsets_t* request) const {
-    rd_kafka_ListConsumerGroupOffsets_destroy(request);
-  }
-};
-
 // A request, and where its answer comes. `options`: of the client; their topic is named in errors.
 class Request {
  public:
@@ -39,18 +28,17 @@ class Request {
   rd_kafka_queue_t* queue() { return queue_.get(); }
   rd_kafka_AdminOptions_t* limits() { return limits_.get(); }
 
-  Status Error(rd_kafka_resp_err_t error) const { return client_.Error(error, Where()); }
-  std::string Where() const { return "Kafka topic '" + options_.topic + "'"; }
+  Status Error(rd_kafka_resp_err_t error) const { return client_.Error(error, options_.Where()); }
 
   // The brokers' answer.
-  Result<std::unique_ptr<rd_kafka_event_t, AdminDeleter>> Await() {
-    std::unique_ptr<rd_kafka_event_t, AdminDeleter> event(
+  Result<KafkaPtr<rd_kafka_event_t>> Await() {
+    KafkaPtr<rd_kafka_event_t> event(
         rd_kafka_queue_poll(queue_.get(), Milliseconds(options_.timeout + std::chrono::seconds(5))));
     if (event == nullptr) return NoAnswer();
     LEAT_RETURN_IF_ERROR(Error(rd_kafka_event_error(event.get())));
     return event;
   }
-  Status NoAnswer() const { return {Code::kUnavailable, Where() + ": no broker has answered"}; }
+  Status NoAnswer() const { return {Code::kUnavailable, options_.Where() + ": no broker has answered"}; }
 
   // The outcome of a change of the topic. `results` finds it in the answer.
   template <class Results>
@@ -65,14 +53,14 @@ class Request {
     const bool ours =
         error == RD_KAFKA_RESP_ERR_INVALID_PARTITIONS || error == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION;
     return {ours ? Code::kInvalidArgument : client_.Error(error, "").code(),
-            Where() + ": " + (why != nullptr ? why : rd_kafka_err2str(error))};
+            options_.Where() + ": " + (why != nullptr ? why : rd_kafka_err2str(error))};
   }
 
  private:
   const KafkaClient& client_;
   const KafkaOptions& options_;
   KafkaPtr<rd_kafka_queue_t> queue_;
-  std::unique_ptr<rd_kafka_AdminOptions_t, AdminDeleter> limits_;
+  KafkaPtr<rd_kafka_AdminOptions_t> limits_;
 };
 
 }  // namespace
@@ -86,7 +74,7 @@ Status CreateKafkaTopic(const KafkaClient& client, const KafkaOptions& options, 
   Request request(client, options);
   LEAT_RETURN_IF_ERROR(request.Prepare());
   char why[512] = "";
-  const std::unique_ptr<rd_kafka_NewTopic_t, AdminDeleter> topic(
+  const KafkaPtr<rd_kafka_NewTopic_t> topic(
       rd_kafka_NewTopic_new(options.topic.c_str(), static_cast<int>(partitions), -1, why, sizeof(why)));
   if (topic == nullptr) return {Code::kInvalidArgument, why};
   rd_kafka_NewTopic_t* one = topic.get();
@@ -103,7 +91,7 @@ namespace {
 Result<KafkaTopicSettings> DescribeTopicOnce(const KafkaClient& client, const KafkaOptions& options) {
   Request request(client, options);
   LEAT_RETURN_IF_ERROR(request.Prepare());
-  const std::unique_ptr<rd_kafka_ConfigResource_t, AdminDeleter> topic(
+  const KafkaPtr<rd_kafka_ConfigResource_t> topic(
       rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, options.topic.c_str()));
   rd_kafka_ConfigResource_t* one = topic.get();
   rd_kafka_DescribeConfigs(request.client(), &one, 1, request.limits(), request.queue());
@@ -145,7 +133,7 @@ Result<std::map<uint32_t, uint64_t>> FindCommitted(const KafkaClient& client, co
   Request request(client, options);
   LEAT_RETURN_IF_ERROR(request.Prepare());
   const std::string where = "the offsets of consumer group '" + group + "' for '" + topic + "'";
-  const std::unique_ptr<rd_kafka_error_t, AdminDeleter> refused(
+  const KafkaPtr<rd_kafka_error_t> refused(
       rd_kafka_AdminOptions_set_require_stable_offsets(request.limits(), 1));
   if (refused != nullptr)
     return Status(Code::kInvalidArgument, where + ": " + rd_kafka_error_string(refused.get()));
@@ -153,7 +141,7 @@ Result<std::map<uint32_t, uint64_t>> FindCommitted(const KafkaClient& client, co
       rd_kafka_topic_partition_list_new(static_cast<int>(partitions.size())));
   for (const uint32_t partition : partitions)
     rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), static_cast<int32_t>(partition));
-  const std::unique_ptr<rd_kafka_ListConsumerGroupOffsets_t, AdminDeleter> offsets(
+  const KafkaPtr<rd_kafka_ListConsumerGroupOffsets_t> offsets(
       rd_kafka_ListConsumerGroupOffsets_new(group.c_str(), list.get()));
   rd_kafka_ListConsumerGroupOffsets_t* one = offsets.get();
   rd_kafka_ListConsumerGroupOffsets(request.client(), &one, 1, request.limits(), request.queue());

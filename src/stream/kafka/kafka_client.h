@@ -36,6 +36,10 @@ struct KafkaOptions {
   std::string group;
   // Of memory for records that a source fetches ahead, over all partitions, about.
   uint64_t prefetch_bytes = uint64_t{256} << 20;
+
+  // "Kafka topic 'payments'", "Kafka topic 'payments' partition 3"
+  std::string Where() const { return "Kafka topic '" + topic + "'"; }
+  std::string Where(uint32_t partition) const { return Where() + " partition " + std::to_string(partition); }
 };
 
 // kInvalidArgument if a job may not set it, or librdkafka does not know it.
@@ -54,6 +58,17 @@ struct KafkaDeleter {
     rd_kafka_topic_partition_list_destroy(list);
   }
   void operator()(const rd_kafka_metadata_t* metadata) const { rd_kafka_metadata_destroy(metadata); }
+  void operator()(rd_kafka_consumer_group_metadata_t* group) const {
+    rd_kafka_consumer_group_metadata_destroy(group);
+  }
+  void operator()(rd_kafka_event_t* event) const { rd_kafka_event_destroy(event); }
+  void operator()(rd_kafka_error_t* error) const { rd_kafka_error_destroy(error); }
+  void operator()(rd_kafka_NewTopic_t* topic) const { rd_kafka_NewTopic_destroy(topic); }
+  void operator()(rd_kafka_AdminOptions_t* options) const { rd_kafka_AdminOptions_destroy(options); }
+  void operator()(rd_kafka_ConfigResource_t* resource) const { rd_kafka_ConfigResource_destroy(resource); }
+  void operator()(rd_kafka_ListConsumerGroupOffsets_t* request) const {
+    rd_kafka_ListConsumerGroupOffsets_destroy(request);
+  }
 };
 template <class T>
 using KafkaPtr = std::unique_ptr<T, KafkaDeleter>;

@@ -1,6 +1,5 @@
 #include "stream/kafka/kafka_dead_letters.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -34,7 +33,7 @@ class KafkaDeadLetters final : public DeadLetterSink {
   }
 
  private:
-  std::string Where() const { return "dead letters to Kafka topic '" + options_.topic + "'"; }
+  std::string Where() const { return "dead letters to " + options_.Where(); }
 
   Status Send(const RecordBatch& batch, const DecodedRows::DeadLetter& letter, uint32_t index, bool whole,
               Time until) {
@@ -44,7 +43,7 @@ class KafkaDeadLetters final : public DeadLetterSink {
          {"leat.partition", std::to_string(batch.partition)},
          {"leat.offset", std::to_string(letter.offset)},
          {"leat.reason", letter.reason}}};
-    const auto key = batch.Value(KeyOf(batch), record);
+    const auto key = batch.Value(IndexOf(batch.wanted, Attribute::Kind::kKey), record);
     const auto error = producer_.Produce({.value = whole ? AsText(batch[record]) : letter.record,
                                           .key = key ? AsText(*key) : std::string_view(),
                                           .headers = headers,
@@ -66,11 +65,6 @@ class KafkaDeadLetters final : public DeadLetterSink {
     } else if (report.error != RD_KAFKA_RESP_ERR_NO_ERROR) {
       failed_ = report.error;
     }
-  }
-
-  static size_t KeyOf(const RecordBatch& batch) {
-    return static_cast<size_t>(std::ranges::find(batch.wanted, Attribute::Kind::kKey, &Attribute::kind) -
-                               batch.wanted.begin());
   }
 
   const KafkaOptions options_;

@@ -21,7 +21,7 @@ Result<KafkaProducer> KafkaProducer::Make(const KafkaOptions& options, const Set
   all["enable.idempotence"] = "true";
   LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_PRODUCER, complete, all));
   KafkaPtr<rd_kafka_topic_t> topic(rd_kafka_topic_new(client.get(), options.topic.c_str(), nullptr));
-  if (topic == nullptr) return client.Error(rd_kafka_last_error(), "Kafka topic '" + options.topic + "'");
+  if (topic == nullptr) return client.Error(rd_kafka_last_error(), options.Where());
   KafkaPtr<rd_kafka_queue_t> reports(rd_kafka_queue_get_main(client.get()));
   return KafkaProducer(std::move(client), std::move(topic), std::move(reports));
 }
@@ -67,8 +67,7 @@ rd_kafka_resp_err_t KafkaProducer::TryProduce(const Record& record) const {
 }
 
 bool KafkaProducer::TakeReports(Duration timeout) {
-  const std::unique_ptr<rd_kafka_event_t, decltype(&rd_kafka_event_destroy)> event(
-      rd_kafka_queue_poll(reports_.get(), Milliseconds(timeout)), rd_kafka_event_destroy);
+  const KafkaPtr<rd_kafka_event_t> event(rd_kafka_queue_poll(reports_.get(), Milliseconds(timeout)));
   if (event == nullptr || rd_kafka_event_type(event.get()) != RD_KAFKA_EVENT_DR) return false;
   while (const rd_kafka_message_t* message = rd_kafka_event_message_next(event.get())) {
     const auto id = reinterpret_cast<uintptr_t>(message->_private);

@@ -357,8 +357,7 @@ class KafkaSource final : public TimedSource {
     return known;
   }
 
-  std::string Where() const { return "Kafka topic '" + options_.topic + "'"; }
-  std::string Where(uint32_t partition) const { return Where() + " partition " + std::to_string(partition); }
+  std::string Where(auto... partition) const { return options_.Where(partition...); }
 
   Result<PartitionRange> Range(uint32_t id) { return Range(id, options_.timeout); }
   Result<PartitionRange> Range(uint32_t id, Duration patience) {
@@ -599,7 +598,7 @@ Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options, size_t pa
   if (!options.group.empty()) own.insert({{"group.id", options.group}, {"socket.timeout.ms", "10000"}});
   LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, complete, own));
   KafkaPtr<rd_kafka_topic_t> topic(rd_kafka_topic_new(client.get(), options.topic.c_str(), nullptr));
-  if (topic == nullptr) return client.Error(rd_kafka_last_error(), "Kafka topic '" + options.topic + "'");
+  if (topic == nullptr) return client.Error(rd_kafka_last_error(), options.Where());
   auto source = std::make_unique<KafkaSource>(options, std::move(client), std::move(topic));
   LEAT_RETURN_IF_ERROR(source->AwaitTopic());
   return source;
@@ -623,8 +622,7 @@ Result<std::string> KafkaClusterId(const KafkaOptions& options) {
   LEAT_ASSIGN_OR_RETURN(const auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, options, {}));
   const std::unique_ptr<char, decltype(&free)> id(
       rd_kafka_clusterid(client.get(), Milliseconds(options.timeout)), free);
-  if (id == nullptr)
-    return Status(Code::kUnavailable, "Kafka topic '" + options.topic + "': no broker answers");
+  if (id == nullptr) return Status(Code::kUnavailable, options.Where() + ": no broker answers");
   return std::string(id.get());
 }
 

@@ -7,17 +7,11 @@
 namespace leat::stream {
 namespace {
 
-struct ErrorDeleter {
-  void operator()(rd_kafka_error_t* error) const { rd_kafka_error_destroy(error); }
-};
-using KafkaError = std::unique_ptr<rd_kafka_error_t, ErrorDeleter>;
-
 class Transactions final : public KafkaTransactions {
  public:
   explicit Transactions(const KafkaTransactionOptions& options)
       : options_(options),
-        where_("predictions to Kafka topic '" + options.kafka.topic + "', transactional id '" + options.id +
-               "'") {}
+        where_("predictions to " + options.kafka.Where() + ", transactional id '" + options.id + "'") {}
   ~Transactions() override {
     if (!producer_) return;
     // What is not acknowledged belongs to a transaction that was not committed.
@@ -48,10 +42,8 @@ class Transactions final : public KafkaTransactions {
       rd_kafka_topic_partition_list_add(list.get(), options_.topic.c_str(), static_cast<int32_t>(partition))
           ->offset = static_cast<int64_t>(offset);
     }
-    const std::unique_ptr<rd_kafka_consumer_group_metadata_t,
-                          decltype(&rd_kafka_consumer_group_metadata_destroy)>
-        group(rd_kafka_consumer_group_metadata_new(options_.group.c_str()),
-              rd_kafka_consumer_group_metadata_destroy);
+    const KafkaPtr<rd_kafka_consumer_group_metadata_t> group(
+        rd_kafka_consumer_group_metadata_new(options_.group.c_str()));
     LEAT_RETURN_IF_ERROR(
         ToStatus(rd_kafka_send_offsets_to_transaction(producer_.get(), list.get(), group.get(), Timeout())));
     return ToStatus(rd_kafka_commit_transaction(producer_.get(), Timeout()));
@@ -77,7 +69,7 @@ class Transactions final : public KafkaTransactions {
   }
 
   Status ToStatus(rd_kafka_error_t* raw) const {
-    const KafkaError error(raw);
+    const KafkaPtr<rd_kafka_error_t> error(raw);
     if (error == nullptr) return {};
     const auto code = rd_kafka_error_code(error.get());
     if (code == RD_KAFKA_RESP_ERR__FENCED || code == RD_KAFKA_RESP_ERR_PRODUCER_FENCED ||

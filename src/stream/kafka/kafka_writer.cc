@@ -59,8 +59,7 @@ class KafkaWriter final : public TopicWriter {
   uint32_t partitions() const override { return partitions_; }
 
  private:
-  std::string Where() const { return "Kafka topic '" + options_.topic + "'"; }
-  std::string Where(uint32_t partition) const { return Where() + " partition " + std::to_string(partition); }
+  std::string Where(auto... partition) const { return options_.Where(partition...); }
 
   Status CheckPartition(uint32_t partition, bool empty) const {
     if (partition < partitions_ && !empty) return {};

@@ -11,6 +11,7 @@
 #include <map>
 #include <numeric>
 
+#include "files/descriptor.h"
 #include "stream/log/log_layout.h"
 #include "stream/log/log_writer.h"
 
@@ -84,9 +85,8 @@ class EmbeddedLogSource final : public Source {
   Result<std::vector<PartitionRange>> Ranges() override {
     std::vector<PartitionRange> ranges;
     for (uint32_t i = 0; i < partitions_.size(); ++i) {
-      auto range = RangeOf(i);
-      if (!range.ok()) return range.status().With(Place(i));
-      ranges.push_back(*range);
+      LEAT_ASSIGN_OR_RETURN(const PartitionRange range, RangeOf(i));
+      ranges.push_back(range);
     }
     return ranges;
   }
@@ -119,36 +119,33 @@ class EmbeddedLogSource final : public Source {
     p.pin.Bind(2, static_cast<int64_t>(offset));
     LEAT_RETURN_IF_ERROR(p.pin.Run().With(Place(partition)));
     // Read after the pin is in force: `begin` cannot pass it from now on.
-    auto range = RangeOf(partition);
-    if (!range.ok()) return range.status().With(Place(partition));
-    if (offset >= range->begin) return Status();
+    LEAT_ASSIGN_OR_RETURN(const PartitionRange range, RangeOf(partition));
+    if (offset >= range.begin) return Status();
     return Status(Code::kNotFound, Place(partition) + ": pinned at " + std::to_string(offset) +
-                                       ", but retention has taken all below " + std::to_string(range->begin));
+                                       ", but retention has taken all below " + std::to_string(range.begin));
   }
 
   Status Sync(uint32_t partition, uint64_t end) override {
     if (partition >= partitions_.size()) return Status(Code::kInvalidArgument, Place(partition) + " is none");
     LogPartition& p = partitions_[partition];
     if (end <= p.synced) return Status();
-    auto range = RangeOf(partition);
-    if (!range.ok()) return range.status().With(Place(partition));
-    if (end > range->end) {
-      return Status(Code::kFailedPrecondition, Place(partition) + ": ends at " + std::to_string(range->end) +
+    LEAT_ASSIGN_OR_RETURN(const PartitionRange range, RangeOf(partition));
+    if (end > range.end) {
+      return Status(Code::kFailedPrecondition, Place(partition) + ": ends at " + std::to_string(range.end) +
                                                    ", records before " + std::to_string(end) +
                                                    " are to be synced");
     }
     LEAT_RETURN_IF_ERROR((p.sync_failed ? CopyWal(&p) : SyncWal(&p)).With(Place(partition)));
-    p.synced = range->end;
+    p.synced = range.end;
     return Status();
   }
 
   Status Advance(uint32_t partition, uint64_t end) override {
     LEAT_ASSIGN_OR_RETURN(const auto writer, LogWriter::Open(directory_, topic_, {.sync_each_append = true}));
     while (true) {
-      auto range = RangeOf(partition);
-      if (!range.ok()) return range.status().With(Place(partition));
-      if (range->end >= end) return Status();
-      const std::vector<std::string_view> lost(std::min<uint64_t>(end - range->end, kChunkRecords));
+      LEAT_ASSIGN_OR_RETURN(const PartitionRange range, RangeOf(partition));
+      if (range.end >= end) return Status();
+      const std::vector<std::string_view> lost(std::min<uint64_t>(end - range.end, kChunkRecords));
       LEAT_RETURN_IF_ERROR(writer->Append(partition, lost).status());
     }
   }
@@ -162,9 +159,7 @@ class EmbeddedLogSource final : public Source {
   }
 
  private:
-  std::string Place(uint32_t partition) const {
-    return "topic '" + topic_ + "' partition " + std::to_string(partition);
-  }
+  std::string Place(uint32_t partition) const { return PartitionName(topic_, partition); }
 
   // Syncs the WAL through SQLite's own handle. A committed transaction is in the WAL, or in the database,
   // which SQLite syncs before it restarts the WAL.
@@ -192,7 +187,9 @@ class EmbeddedLogSource final : public Source {
     return Status();
   }
 
-  Result<PartitionRange> RangeOf(uint32_t partition) {
+  Result<PartitionRange> RangeOf(uint32_t partition) { return ReadState(partition).With(Place(partition)); }
+
+  Result<PartitionRange> ReadState(uint32_t partition) {
     LogPartition& p = partitions_[partition];
     LEAT_ASSIGN_OR_RETURN(const bool row, p.state.Step());
     const PartitionRange range{partition, static_cast<uint64_t>(p.state.Integer(0)),
@@ -219,7 +216,7 @@ class EmbeddedLogSource final : public Source {
 
   Status ReadChunks(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) {
     LogPartition& p = partitions_[partition];
-    LEAT_ASSIGN_OR_RETURN(const PartitionRange range, RangeOf(partition));
+    LEAT_ASSIGN_OR_RETURN(const PartitionRange range, ReadState(partition));
     if (begin < range.begin) {
       return Status(Code::kNotFound, "retention has taken all below " + std::to_string(range.begin));
     }
@@ -344,12 +341,9 @@ class EmbeddedLogSource final : public Source {
 };
 
 Status SyncDirectory(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const int rc = fd < 0 ? -1 : ::fsync(fd);
-  const int why = errno;
-  if (fd >= 0) ::close(fd);
-  if (rc == 0) return Status();
-  return Status(Code::kPermissionDenied, path + ": sync: " + std::strerror(why));
+  const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.ok() && ::fsync(directory.get()) == 0) return Status();
+  return Status(Code::kPermissionDenied, path + ": sync: " + std::strerror(errno));
 }
 
 Status MakePartition(const std::string& path, uint32_t partition, const TopicOptions& options) {

@@ -30,6 +30,10 @@ std::string PartitionPath(const std::string& topic_path, uint32_t partition) {
   return topic_path + Formatted("/%04u.log", partition);
 }
 
+std::string PartitionName(const std::string& topic, uint32_t partition) {
+  return "topic '" + topic + "' partition " + std::to_string(partition);
+}
+
 Result<Database> OpenPartition(const std::string& path, LogTopic* topic) {
   LEAT_ASSIGN_OR_RETURN(Database db, Database::Open(path, /*create=*/false));
   const auto read = [&]() -> Status {

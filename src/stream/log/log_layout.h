@@ -23,6 +23,8 @@ inline constexpr size_t kChunkBytes = 1 << 20;
 Status CheckTopicName(const std::string& topic);
 std::string TopicPath(const std::string& directory, const std::string& topic);
 std::string PartitionPath(const std::string& topic_path, uint32_t partition);
+// "topic 'clicks' partition 3"
+std::string PartitionName(const std::string& topic, uint32_t partition);
 
 // The options of a topic: the single row of the table `topic`.
 struct LogTopic {

@@ -11,12 +11,6 @@
 namespace leat::stream {
 namespace {
 
-int64_t SystemNowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 // An append must leave this much free: a full disk affects the whole machine.
 Status CheckDisk(const std::string& path, uint64_t appended, uint64_t least_free) {
   struct statvfs disk;
@@ -100,7 +94,7 @@ class EmbeddedLogWriter final : public LogWriter {
   EmbeddedLogWriter(std::string path, std::string topic, const LogTopic& made,
                     const LogWriterOptions& options)
       : path_(std::move(path)), topic_(std::move(topic)), made_(made), options_(options) {
-    if (!options_.now_ms) options_.now_ms = SystemNowMs;
+    if (!options_.now_ms) options_.now_ms = UnixMs;
   }
 
   Status Open(std::vector<Database> databases) {
@@ -151,9 +145,7 @@ class EmbeddedLogWriter final : public LogWriter {
   }
 
  private:
-  std::string Place(uint32_t partition) const {
-    return "topic '" + topic_ + "' partition " + std::to_string(partition);
-  }
+  std::string Place(uint32_t partition) const { return PartitionName(topic_, partition); }
 
   Result<uint64_t> AppendTransaction(WriterPartition& p, std::span<const std::string_view> records) {
     LEAT_RETURN_IF_ERROR(p.db.Run("BEGIN IMMEDIATE"));

@@ -1,5 +1,4 @@
-#include "stream/protobuf/protobuf_decoder.h"
-#include "stream/decode/decoder.h"
+#include "stream/decode/formats.h"
 
 #include <simdjson.h>
 

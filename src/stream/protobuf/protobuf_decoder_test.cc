@@ -1,4 +1,4 @@
-#include "stream/protobuf/protobuf_decoder.h"
+#include "stream/decode/formats.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.pb.h>

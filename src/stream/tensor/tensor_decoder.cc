@@ -6,17 +6,13 @@
 #include <utility>
 
 #include "base/multiversion.h"
-#include "stream/decode/decoder.h"
+#include "fields/word.h"
+#include "stream/decode/formats.h"
 #include "stream/decode/row_writer.h"
 #include "tensor/bf16.h"
 
 namespace leat::stream {
 namespace {
-
-constexpr std::pair<const char*, Element> kElements[] = {
-    {"f32", Element::kF32}, {"f64", Element::kF64}, {"bf16", Element::kBf16}, {"f16", Element::kF16},
-    {"i8", Element::kI8},   {"i16", Element::kI16}, {"i32", Element::kI32},   {"i64", Element::kI64},
-    {"u8", Element::kU8},   {"u16", Element::kU16}, {"u32", Element::kU32},   {"u64", Element::kU64}};
 
 size_t SizeOf(Element element) {
   switch (element) {
@@ -227,13 +223,8 @@ uint32_t WidthFrom(const Config& config) {
 }  // namespace
 
 void ReadTensor(const Config& config, Field* field) {
-  std::vector<std::string> names;
-  for (const auto& [name, element] : kElements) names.emplace_back(name);
   const Config dtype = config.At("dtype");
-  const std::string name = dtype.OneOf("dtype", names);
-  for (const auto& [known, element] : kElements) {
-    if (name == known) field->element = element;
-  }
+  field->element = fields::FromWord<Element>(dtype, "dtype");
   field->width = WidthFrom(config);
   if (field->role == Role::kIgnore) return;
   const bool single = field->role != Role::kFeature || field->type == Field::Type::kCategory;
@@ -242,7 +233,7 @@ void ReadTensor(const Config& config, Field* field) {
                 " elements; only features of type number or id have more than one");
   }
   if (field->type == Field::Type::kCategory && IsReal(field->element))
-    dtype.Fail("a category is a whole number; '" + field->name + "' is " + name);
+    dtype.Fail("a category is a whole number; '" + field->name + "' is " + dtype.String());
 }
 
 std::unique_ptr<Decoder> MakeTensorDecoder(const Schema& schema) {

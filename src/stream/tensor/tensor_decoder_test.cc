@@ -7,7 +7,7 @@
 #include <limits>
 #include <numbers>
 
-#include "stream/decode/decoder.h"
+#include "stream/decode/formats.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

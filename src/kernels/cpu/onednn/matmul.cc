@@ -3,7 +3,6 @@
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/onednn/primitive.h"
-#include "ops/matrix/batch_matmul.h"
 #include "ops/matrix/dense.h"
 #include "ops/matrix/matmul.h"
 #include "ops/shape/broadcast.h"

@@ -6,6 +6,30 @@
 
 namespace leat::ops {
 
+std::vector<TensorType> CompareOp::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 2);
+  if (inputs[0].dtype != inputs[1].dtype || inputs[0].dtype == DType::kBf16) {
+    throw std::invalid_argument("inputs are " + inputs[0].ToString() + " and " + inputs[1].ToString() +
+                                "; must have the same type, f32 or whole numbers");
+  }
+  return {{DType::kU8, BroadcastShape(inputs[0].shape, inputs[1].shape)}};
+}
+
+std::vector<TensorType> IsFinite::Infer(Types inputs) const {
+  graph::CheckF32(inputs, 1);
+  return {{DType::kU8, inputs[0].shape}};
+}
+
+std::vector<TensorType> LogicalOp::Infer(Types inputs) const {
+  graph::CheckTypes(inputs, DType::kU8, 2);
+  return {{DType::kU8, BroadcastShape(inputs[0].shape, inputs[1].shape)}};
+}
+
+std::vector<TensorType> LogicalNot::Infer(Types inputs) const {
+  graph::CheckTypes(inputs, DType::kU8, 1);
+  return {inputs[0]};
+}
+
 std::vector<TensorType> Where::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 3);
   if (inputs[0].dtype != DType::kU8) {
