@@ -341,7 +341,7 @@ bool Coordinator::State::FinalCheckpointDone() const {
 
 // No worker holds a lease. In stepped strategies the slices have also reported since the last one ended.
 bool Coordinator::State::Drained() {
-  if (Leased() > 0) return false;
+  if (Queue().leased() > 0) return false;
   if (!Stepped()) return true;
   if (!drained) drained = heartbeat_counts;
   return AllReportedSince(*drained, heartbeat_counts);
@@ -366,7 +366,7 @@ bool Coordinator::State::Even(Time now) {
   const Time idle_deadline = now + std::max(config.heartbeat_timeout, kEndingWait);
   if (!unevenness || runs < unevenness->runs)
     unevenness = {runs, now + 3 * config.checkpoint_timeout, idle_deadline};
-  if (Leased() > 0) unevenness->idle_deadline = idle_deadline;
+  if (Queue().leased() > 0) unevenness->idle_deadline = idle_deadline;
   return now >= std::min(unevenness->deadline, unevenness->idle_deadline);
 }
 
@@ -381,7 +381,7 @@ void Coordinator::State::StepEnding(Time now) {
   if (ending == Ending::kDraining && (Drained() || now >= ending_deadline)) {
     // A worker that has not been heard of in time may still hold some.
     for (const auto& [node, member] : members) {
-      if (!Stepped() && member.member.role == Role::kWorker) splits.Reclaim(node);
+      if (!Stepped() && member.member.role == Role::kWorker) splits.Reclaim(now, node);
     }
     ending = Ending::kFinalCheckpoint;
     ending_deadline = now + 3 * config.checkpoint_timeout;
@@ -572,9 +572,9 @@ CoordinatorStatus Coordinator::status() const {
     status.ends.push_back(s.cursors[p].end);
     status.rate = std::max(status.rate, s.cursors.rates().At(p, s.cursors[p].at));
   }
-  status.leases = s.Leased();
-  status.regranted_leases = s.Stepped() ? s.rounds.regranted() : s.splits.regranted();
-  status.overdue_leases = s.overdue_members + (s.Stepped() ? s.rounds.overdue() : s.splits.overdue());
+  status.leases = s.Queue().leased();
+  status.regranted_leases = s.Queue().regranted();
+  status.overdue_leases = s.overdue_members + s.Queue().overdue();
   for (const auto& [node, member] : s.evicted) {
     if (s.Stuck(member)) status.stuck_evicted.push_back({member.member, member.host, member.pid});
   }

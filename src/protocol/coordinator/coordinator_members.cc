@@ -127,14 +127,10 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   if (heartbeat.term != config.term) return Answer(call, std::move(reply));
   OnReturned(now, heartbeat.node, heartbeat.claims);
   if (!std::exchange(member->ready, true)) OnWorkerReady(now, *member);
-  Stepped() ? rounds.OnHeartbeat(now, heartbeat.node, heartbeat.waiting)
-            : splits.OnHeartbeat(now, heartbeat.node, heartbeat.waiting);
+  Queue().OnHeartbeat(now, heartbeat.node, heartbeat.waiting);
   if (publications.enabled())
     publications.OnWorker(now, heartbeat.node, heartbeat.unsent, heartbeat.rescoring);
-  for (uint64_t lease : heartbeat.released) {
-    Stepped() ? rounds.Release(now, lease, heartbeat.node, heartbeat_counts)
-              : splits.Release(now, lease, heartbeat.node, heartbeat_counts);
-  }
+  for (uint64_t lease : heartbeat.released) Queue().Release(now, lease, heartbeat.node, heartbeat_counts);
   if (heartbeat.leaving) {
     Remove(now, heartbeat.node, Gone::kLeft);
     reply.stop = true;
@@ -151,8 +147,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   }
   if (Stepped()) rounds.OnProgress(now, heartbeat.node, heartbeat.progress);
   Isolate(now, heartbeat.node, heartbeat.unreachable);
-  reply.revoked = Stepped() ? rounds.Reconcile(now, heartbeat.node, heartbeat.held)
-                            : splits.Reconcile(heartbeat.node, heartbeat.held);
+  reply.revoked = Queue().Reconcile(now, heartbeat.node, heartbeat.held);
   if (reply.revoked.empty()) member->generation = std::max(member->generation, heartbeat.generation);
   // Nothing is leased any more but what only some of the slices have trained.
   const bool evens = stop_requested && ending == Ending::kFinalCheckpoint && (Stepped() || !pending);
@@ -197,7 +192,7 @@ void Coordinator::State::Isolate(Time now, NodeId worker, const std::vector<Node
   });
   if (isolated == member.isolated) return;
   member.isolated = isolated;
-  if (isolated) Stepped() ? rounds.Reclaim(now, worker) : splits.Reclaim(worker);
+  if (isolated) Queue().Reclaim(now, worker);
   view_changed = true;
 }
 
@@ -294,10 +289,9 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   // A replica that takes a lost server's place may have made them ready before this report.
   if (slices.ready() && !std::exchange(settled, true)) {
     replicas_changed = true;
-    Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
+    Queue().Reconsider(now, slices);
   }
-  Stepped() ? rounds.OnServerReport(now, slices, heartbeat_counts)
-            : splits.OnServerReport(slices, heartbeat_counts);
+  Queue().OnServerReport(now, slices, heartbeat_counts);
   if (heartbeat.shard) OnShard(now, heartbeat.node, *heartbeat.shard);
   if (heartbeat.consecutive_rejected >= std::max(config.max_consecutive_rejected, 1u)) {
     StopMembers(now, Rejected(heartbeat));
@@ -462,7 +456,7 @@ void Coordinator::State::Remove(Time now, NodeId node, Gone how) {
     member_pace.Forget(node);
     return groups.Remove(now, node, how == Gone::kLeft);
   }
-  Stepped() ? rounds.Reclaim(now, node) : splits.Reclaim(node);
+  Queue().Reclaim(now, node);
   heartbeat_counts.erase(node);
   if (role == Role::kServer) {
     servers_changed = true;
@@ -502,7 +496,7 @@ void Coordinator::State::EvictSilent(Time now) {
 }
 
 void Coordinator::State::FreeOverdue(Time now) {
-  if (!AllReduce()) return Stepped() ? rounds.FreeOverdue(now) : splits.FreeOverdue(now);
+  if (!AllReduce()) return Queue().FreeOverdue(now);
   // The other members wait for it, and its part of a step cannot be given to them.
   for (uint64_t node : member_pace.Overdue(now)) {
     if (!members.contains(NodeId(node))) continue;

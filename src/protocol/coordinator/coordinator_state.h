@@ -160,7 +160,9 @@ struct Coordinator::State {
   void OnPublishers(Time now, NodeId feed, const std::vector<PublisherReport>& reports);
   Status Rejected(const ServerHeartbeat& heartbeat) const;
   bool Stepped() const { return config.strategy.stepped(); }
-  size_t Leased() const { return Stepped() ? rounds.leased() : splits.leased(); }
+  // What workers lease, but in all-reduce jobs.
+  LeaseBook& Queue() { return Stepped() ? static_cast<LeaseBook&>(rounds) : splits; }
+  const LeaseBook& Queue() const { return Stepped() ? static_cast<const LeaseBook&>(rounds) : splits; }
   void RefreshView();
   bool AllHaveView(Generation generation) const;  // this one, or a later one: servers and workers
   // `standby`: among workers that stand by.
