@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -30,6 +28,7 @@
 #include "roles/role.h"
 #include "serve/checkpoint_watch.h"
 #include "serve/service.h"
+#include "threads/stop_event.h"
 
 namespace leat {
 namespace {
@@ -55,10 +54,6 @@ Duration Milliseconds(double ms) {
   return FromSeconds(ms / 1000);
 }
 
-void RequireServe(const Status& status) {
-  ThrowIfError(status);
-}
-
 // What clients are asked for: TLS and tokens, or else one of the names of this host.
 struct Door {
   std::shared_ptr<net::TlsIdentity> tls;
@@ -72,7 +67,7 @@ Door DoorOf(const ServeOptions& a, const launcher::Security& security) {
   door.tls = a.certificate.empty() ? security.tls : OrThrow(net::TlsIdentity::Load(a.certificate, a.key));
   if (a.allow_tls_1_2 && door.tls == nullptr)
     throw std::invalid_argument("--allow-tls-1.2 needs a certificate: --tls-cert or --security");
-  if (door.tls == nullptr) RequireServe(launcher::CheckListen(security, a.listen));
+  if (door.tls == nullptr) ThrowIfError(launcher::CheckListen(security, a.listen));
   if (!a.tokens.empty()) door.tokens = OrThrow(serve::Tokens::Load(a.tokens));
   // Beyond this host, somebody has to be kept out.
   const bool beyond = !launcher::CheckListen({}, a.listen).ok();
@@ -197,7 +192,7 @@ class Server {
       } catch (const std::exception& error) {
         outcome = StatusOf(error);
       }
-      End();
+      end_.Set();
     });
     AwaitEnd();
     follower.request_stop();
@@ -240,23 +235,16 @@ class Server {
     for (const Part part : {Part::kRequests, Part::kPredictions}) metrics_.metrics->liveness(part).Unwatch();
   }
 
-  void End() {
-    std::lock_guard lock(mutex_);
-    end_ = true;
-    wake_.notify_all();
-  }
-
   // Requests that have begun are answered, and then there is no server.
   void AwaitEnd() {
-    const launcher::SignalWatch signals([this](int) { End(); });
-    const launcher::LifeWatch life(a_.life_fd, [this] { End(); });
+    const launcher::SignalWatch signals([this](int) { end_.Set(); });
+    const launcher::LifeWatch life(a_.life_fd, [this] { end_.Set(); });
     WatchLiveness();
-    std::unique_lock lock(mutex_);
     do {
       service_.UpdateMetrics();
       LookAtLiveness();
       if (metrics_.metrics != nullptr) metrics_.metrics->NotReady(service_.WhyNotReady());
-    } while (!wake_.wait_for(lock, kLookAtMetrics, [this] { return end_; }));
+    } while (!end_.Await(kLookAtMetrics));
     UnwatchLiveness();
     server_->Drain(kDrain);
     service_.Stop();
@@ -273,9 +261,7 @@ class Server {
   metrics::Registry own_;  // without --metrics
   serve::Service service_;
   std::unique_ptr<net::http::Server> server_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool end_ = false;
+  StopEvent end_;
 };
 
 int ServePredictions(const ServeOptions& a) {
@@ -287,7 +273,7 @@ int ServePredictions(const ServeOptions& a) {
   launcher::BlockSignals();
   AllowDescriptors();
   const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
-  RequireServe(Server(a, security).Run());
+  ThrowIfError(Server(a, security).Run());
   return 0;
 }
 

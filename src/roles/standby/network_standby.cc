@@ -1,9 +1,6 @@
 #include "roles/standby/network_standby.h"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <utility>
@@ -23,6 +20,7 @@
 #include "roles/standby/checkpoint_copy.h"
 #include "roles/standby/election.h"
 #include "roles/standby/member_calls.h"
+#include "threads/stop_event.h"
 #include "wire/transfer.h"
 
 namespace leat::roles {
@@ -80,7 +78,10 @@ class NetworkStandby {
   };
   // Until the members have elected this coordinator. kAborted: the job is over, or a signal came.
   Result<Elected> Run() {
-    launcher::SignalWatch signals([this](int) { Stop(); });
+    launcher::SignalWatch signals([this](int) {
+      stopped_.Set();
+      client_.Abort();
+    });
     LEAT_RETURN_IF_ERROR(ReadOwnJournal());
     heard_ = begun_ = stepped_ = clock_.Now();
     while (true) {
@@ -123,7 +124,7 @@ class NetworkStandby {
     const Time now = clock_.Now();
     // This process may have been stopped for a while. That says nothing about the coordinator.
     if (now - std::exchange(stepped_, now) > 2 * kCall + kSilence) heard_ = now;
-    if (standing_ && now < next_try_) return Pause(kLook) ? Status() : Stopped();
+    if (standing_ && now < next_try_) return Pause(kLook);
     // It cannot follow before it knows the job.
     if (job_.empty()) {
       const auto joined = client_.Call(MakeJoin(), standing_ ? kShortCall : kCall);
@@ -137,7 +138,7 @@ class NetworkStandby {
     auto received = journal_.OnReply(std::get<protocol::FollowReply>(*reply));
     if (!received.ok()) {
       spdlog::warn("{}", received.status().message());
-      return Pause(kCallRetry) ? Status() : Stopped();
+      return Pause(kCallRetry);
     }
     heard_ = clock_.Now();
     if (standing_) election_.Withdraw();
@@ -146,7 +147,7 @@ class NetworkStandby {
       if (kept.code() == Code::kStale || kept.code() == Code::kInvalidArgument) return kept;
       spdlog::error("the journal cannot be written: {}", kept.message());
       journal_.Restart();
-      return Pause(kCopyRetry) ? Status() : Stopped();
+      return Pause(kCopyRetry);
     }
     journal_.OnSynced();
     return CopyCheckpoints(std::get<protocol::FollowReply>(*reply));
@@ -202,7 +203,7 @@ class NetworkStandby {
 
   // There was no answer.
   Status Missed(const Status& why) {
-    if (why.code() == Code::kAborted) return over_ || stopped_ ? Stopped() : why;
+    if (why.code() == Code::kAborted) return over_ || stopped_.is_set() ? Stopped() : why;
     const Time now = clock_.Now();
     if (!Unreachable(why) && why.code() != Code::kStale) {
       // A coordinator may have too many standbys for a while, or refuse this one.
@@ -221,7 +222,7 @@ class NetworkStandby {
                        .term = directory_->term()},
                       *electorate_);
     }
-    return Pause(kCallRetry) ? Status() : Stopped();
+    return Pause(kCallRetry);
   }
 
   // The members know a set of coordinators without this one: what it has is not enough.
@@ -325,19 +326,7 @@ class NetworkStandby {
     return {};
   }
 
-  // False: a signal came.
-  bool Pause(Duration duration) {
-    std::unique_lock lock(mutex_);
-    return !wake_.wait_for(lock, duration, [this] { return stopped_.load(); });
-  }
-  void Stop() {
-    {
-      std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    wake_.notify_one();
-    client_.Abort();
-  }
+  Status Pause(Duration duration) { return stopped_.Await(duration) ? Stopped() : Status(); }
 
   const StandbyOptions& options_;
   const std::unique_ptr<checkpoint::StandbyDirectory> directory_;
@@ -363,9 +352,7 @@ class NetworkStandby {
   bool over_ = false;  // the job
   uint64_t dropped_ = 0;
   CheckpointCopy copy_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::atomic<bool> stopped_ = false;
+  StopEvent stopped_;  // a signal came
 };
 
 }  // namespace
