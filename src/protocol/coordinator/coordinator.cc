@@ -309,7 +309,8 @@ bool Coordinator::State::NeedsTerm(const ControlReply& reply) const {
   return ending == Ending::kStoppingMembers;
 }
 
-CoordinatorActions Coordinator::State::Take() {
+CoordinatorActions Coordinator::State::Take(Time now) {
+  Step(now);
   CoordinatorActions actions;
   if (auto places = slices.TakePlaced(); !places.empty())
     journals.push_back({SlicesPlaced{std::move(places)}});
@@ -440,45 +441,38 @@ Coordinator::~Coordinator() = default;
 
 CoordinatorActions Coordinator::OnRequest(Time now, uint64_t call, const ControlRequest& request) {
   state_->Dispatch(now, call, request);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnStream(Time now, const std::vector<StreamRange>& ranges) {
   for (const StreamRange& range : ranges) state_->OnRange(now, range);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnNodeLost(Time now, NodeId node) {
   if (state_->members.contains(node)) state_->Remove(now, node, State::Gone::kLost);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnCheckpointPrepared(Time now, uint64_t id, Result<CheckpointOrder> order) {
   state_->OnPrepared(now, id, order);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnManifestCommitted(Time now, uint64_t id, const Status& status) {
   state_->OnCommitted(now, id, status);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnCheckpointVerified(Time now, uint64_t id, const Status& status) {
   state_->OnVerified(now, id, status);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnPublishers(Time now, const std::vector<PublisherReport>& reports) {
   if (state_->ending == State::Ending::kEnded) return {};
   state_->OnPublishers(now, NodeId(), reports);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 std::vector<PublisherOrder> Coordinator::publisher_orders() const {
@@ -493,14 +487,13 @@ std::vector<LabelMarksWanted> Coordinator::label_marks() const {
 CoordinatorActions Coordinator::OnDrift(Time now) {
   if (state_->ending == State::Ending::kEnded) return {};
   state_->RaiseRate();
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnReplaced(const Status& why) {
   if (state_->ending == State::Ending::kEnded) return {};
   state_->Replaced(why);
-  return state_->Take();
+  return state_->Take(Time(0));  // it has ended, so nothing is due
 }
 
 CoordinatorActions Coordinator::OnTimer(Time now) {
@@ -523,8 +516,7 @@ CoordinatorActions Coordinator::OnTimer(Time now) {
     // One that has nothing to journal also finds out that it was replaced.
     if (s.config.term != 0) s.later.emplace_back(ConfirmTerm{});
   }
-  s.Step(now);
-  return s.Take();
+  return s.Take(now);
 }
 
 const std::vector<MemberJoined>& Coordinator::taken_over() const {

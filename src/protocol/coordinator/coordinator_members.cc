@@ -1,11 +1,10 @@
 // Membership, placement of slices, and heartbeats.
 #include <algorithm>
-#include <iomanip>
 #include <ranges>
-#include <sstream>
 #include <utility>
 #include <vector>
 
+#include "base/encoding/hex.h"
 #include "protocol/coordinator/coordinator_state.h"
 
 namespace leat::protocol {
@@ -16,12 +15,6 @@ namespace {
 constexpr uint32_t kMaxLeases = 64;
 // The limit of cuts made ahead.
 constexpr size_t kMaxAhead = 1024;
-
-std::string Hex(uint64_t value) {
-  std::ostringstream out;
-  out << std::hex << std::setw(16) << std::setfill('0') << value;
-  return out.str();
-}
 
 }  // namespace
 
@@ -38,8 +31,8 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
                                                  "\", the coordinator is version \"" + config.version + "\"");
   }
   if (config.job_hash != 0 && request.job_hash != 0 && request.job_hash != config.job_hash) {
-    return reject(Code::kFailedPrecondition, who + " was started for job " + Hex(request.job_hash) +
-                                                 ", the coordinator has job " + Hex(config.job_hash));
+    return reject(Code::kFailedPrecondition, who + " was started for job " + ToHex(request.job_hash) +
+                                                 ", the coordinator has job " + ToHex(config.job_hash));
   }
   if (request.role > Role::kServe) {
     return reject(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
@@ -272,13 +265,13 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   member->version = heartbeat.version;
   OnLostReplicas(heartbeat);
   settled = settled && slices.ready();
+  const auto stop_job = [&](const Status& why) {
+    StopMembers(now, why);
+    reply.stop = member->told_to_stop = true;
+    Answer(call, std::move(reply));
+  };
   const Result<bool> changed = slices.Report(heartbeat, Servers());
-  if (!changed.ok() && !Suspect(changed.status())) {
-    StopMembers(now, changed.status());
-    reply.stop = true;
-    member->told_to_stop = true;
-    return Answer(call, std::move(reply));
-  }
+  if (!changed.ok() && !Suspect(changed.status())) return stop_job(changed.status());
   if (changed.ok() && *changed) view_changed = true;
   if (slices.TakeOutdated() && Stepped()) {
     slices.RestoreAll();
@@ -293,12 +286,8 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   }
   Queue().OnServerReport(now, slices, heartbeat_counts);
   if (heartbeat.shard) OnShard(now, heartbeat.node, *heartbeat.shard);
-  if (heartbeat.consecutive_rejected >= std::max(config.max_consecutive_rejected, 1u)) {
-    StopMembers(now, Rejected(heartbeat));
-    reply.stop = true;
-    member->told_to_stop = true;
-    return Answer(call, std::move(reply));
-  }
+  if (heartbeat.consecutive_rejected >= std::max(config.max_consecutive_rejected, 1u))
+    return stop_job(Rejected(heartbeat));
 
   PlaceSlices(now);
   RefreshView();

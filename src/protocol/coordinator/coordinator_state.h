@@ -113,7 +113,8 @@ struct Coordinator::State {
   void End(Status status);
   // It leases something, ends a role, or says that a command was obeyed.
   bool NeedsTerm(const ControlReply& reply) const;
-  CoordinatorActions Take();
+  // Does what follows from the input, and returns what is to be done.
+  CoordinatorActions Take(Time now);
 
   // ---- coordinator_members.cc
   void OnJoin(Time now, uint64_t call, const JoinRequest& request);
