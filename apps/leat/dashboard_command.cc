@@ -7,6 +7,7 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "commands.h"
+#include "common_options.h"
 #include "control/client.h"
 #include "launcher/admin.h"
 #include "launcher/security.h"
@@ -27,14 +28,13 @@ struct DashboardOptions {
   std::string listen = "127.0.0.1:0";
   bool link = false;
   std::string coordinator;
-  std::string security;
-  bool trusted_network = false;
+  SecurityOptions security;
 };
 
 int ShowLink(const DashboardOptions& a) {
   if (a.coordinator.empty())
     throw std::invalid_argument("dashboard --link needs --coordinator, the address of the running job");
-  const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
+  const launcher::Security security = a.security.Read();
   const std::string token = OrThrow(launcher::UserToken());
   auto client = control::ControlClient::Make(a.coordinator, token, security.tls);
   const std::string address = OrThrow(launcher::AskStatus(*client, std::chrono::seconds(5))).dashboard;
@@ -48,7 +48,7 @@ int ShowLink(const DashboardOptions& a) {
 // Serves the page from the job's directory. If the job still runs, the page follows it.
 int ServeDashboard(const DashboardOptions& a) {
   launcher::BlockSignals();
-  const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
+  const launcher::Security security = a.security.Read();
   observe::HistoryReader reader(a.directory);
   if (const auto read = reader.Update(); !read.ok()) {
     if (read.status().code() != Code::kDataLoss || reader.history().empty())
@@ -102,7 +102,7 @@ void AddDashboardCommand(CLI::App& app, int* result) {
           "token")
       ->excludes(directory);
   command->add_option("--coordinator", a->coordinator, "address of the running job, HOST:PORT, for --link");
-  AddSecurity(command, &a->security, &a->trusted_network);
+  AddSecurity(command, &a->security);
   command->callback([a, result] {
     if (!a->link && a->directory.empty()) {
       throw std::invalid_argument(

@@ -1,6 +1,5 @@
 // leat serve: predictions over HTTP, with the parameters of a job that runs, or of its newest checkpoint.
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -15,15 +14,16 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "commands.h"
+#include "common_options.h"
 #include "engine/plan.h"
 #include "engine/run/progress.h"
 #include "job/job.h"
 #include "launcher/security.h"
 #include "launcher/signals.h"
+#include "launcher/start/ready.h"
 #include "launcher/token.h"
 #include "net/http/server.h"
 #include "observer_listener.h"
-#include "place_options.h"
 #include "roles/follower_role.h"
 #include "roles/role.h"
 #include "serve/checkpoint_watch.h"
@@ -41,9 +41,9 @@ struct ServeOptions {
   std::string listen = "127.0.0.1:8000";
   std::string metrics = MetricsVariable();
   std::string tokens, certificate, key;
-  std::string security;
+  SecurityOptions security;
   topology::PlaceSettings place;
-  bool trusted_network = false, allow_tls_1_2 = false;
+  bool allow_tls_1_2 = false;
   double refresh_ms = 100, max_wait_ms = 0, timeout_ms = 10'000;
   uint32_t max_batch = 64, threads = 1;
   size_t max_rows = 10'000, max_body = 8 << 20;
@@ -158,11 +158,7 @@ class Server {
   metrics::Registry& registry() { return metrics_.metrics != nullptr ? metrics_.metrics->registry() : own_; }
 
   Status RunFromDirectory() {
-    job::JobSource source;
-    source.resume = a_.directory;
-    job::JobOverrides overrides;
-    overrides.data = a_.data;
-    const job::Job job = job::Job::Load(source, overrides);
+    const job::Job job = job::Job::Load({.resume = a_.directory}, {.data = a_.data});
     service_.NotReady("job '" + job.name + "' has no complete checkpoint yet");
     Listen("the checkpoints in " + a_.directory);
     LEAT_RETURN_IF_ERROR(service_.SetModel(job, Plan()));
@@ -209,11 +205,8 @@ class Server {
                                                 .max_body = a_.max_body},
                                                service_, registry()));
     spdlog::info("predictions by {} at {}://{}", of, https_ ? "https" : "http", server_->address());
-    if (a_.ready_fd < 0) return;
-    const std::string line = server_->address() + "\n";
-    if (write(a_.ready_fd, line.data(), line.size()) < 0)
-      spdlog::warn("cannot write the address to file descriptor {} (--ready-fd)", a_.ready_fd);
-    close(a_.ready_fd);
+    const Status said = launcher::SayReady(a_.ready_fd, server_->address());
+    if (!said.ok()) spdlog::warn("{}", said.message());
   }
 
   // Predictions depend on two kinds of threads, beside the one that follows a job.
@@ -272,7 +265,7 @@ int ServePredictions(const ServeOptions& a) {
   }
   launcher::BlockSignals();
   AllowDescriptors();
-  const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
+  const launcher::Security security = a.security.Read();
   ThrowIfError(Server(a, security).Run());
   return 0;
 }
@@ -287,8 +280,7 @@ void AddServeCommand(CLI::App& app, int* result) {
                       "follow the running job at this address, HOST:PORT, or several with commas between");
   command->add_option("--directory", a->directory, "serve the newest checkpoint of the job in this directory")
       ->check(CLI::ExistingDirectory);
-  command->add_option("--data", a->data, "directory of the job's input files (default: the job's)")
-      ->check(CLI::ExistingDirectory);
+  AddData(command, &a->data, "directory of the job's input files (default: the job's)");
   command->add_option("--scratch", a->scratch,
                       "where copies of ONNX files from a feed are (default: $TMPDIR)");
   command->add_option("--listen", a->listen, "address for requests; port 0: any free port")
@@ -334,7 +326,7 @@ void AddServeCommand(CLI::App& app, int* result) {
       ->add_option("--metrics", a->metrics,
                    "address for Prometheus: /metrics, /healthz, /readyz; port 0: any free port")
       ->type_name("HOST:PORT");
-  AddSecurity(command, &a->security, &a->trusted_network);
+  AddSecurity(command, &a->security);
   AddPlaceOptions(command, &a->place);
   command->add_option("--ready-fd", a->ready_fd, "file descriptor to write the address to")->group("");
   command
