@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <random>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -44,10 +43,6 @@ constexpr Duration kTurn = std::chrono::milliseconds(400);
 // The members have ended by then, too.
 constexpr Duration kPatience = std::chrono::seconds(120);
 
-bool Unreachable(const Status& status) {
-  return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded;
-}
-
 // A member of the job that follows its coordinator, until the members elect this one.
 class NetworkStandby {
  public:
@@ -67,10 +62,7 @@ class NetworkStandby {
           return net::MakeTcpTransport(loop, {.token = options.coordinator.token,
                                               .port = wire::TransferPort(),
                                               .tls = options.coordinator.tls});
-        }) {
-    std::random_device random;
-    process_ = uint64_t{random()} << 32 | random() | 1;
-  }
+        }) {}
 
   struct Elected {
     uint64_t term = 0;             // its number
@@ -156,10 +148,8 @@ class NetworkStandby {
   Status Stopped() const { return {Code::kAborted, over_ ? "the job is over" : "stopped"}; }
 
   protocol::JoinRequest MakeJoin() const {
-    auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place);
-    request.process = process_;
-    request.local_host = net::LocalHostTowards(client_.address());
-    return request;
+    return MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place, process_,
+                           client_.address());
   }
   Status OnJoined(const protocol::ControlReply& reply) {
     const auto& joined = std::get<protocol::JoinReply>(reply);
@@ -205,7 +195,7 @@ class NetworkStandby {
   Status Missed(const Status& why) {
     if (why.code() == Code::kAborted) return over_ || stopped_.is_set() ? Stopped() : why;
     const Time now = clock_.Now();
-    if (!Unreachable(why) && why.code() != Code::kStale) {
+    if (!NoAnswer(why) && why.code() != Code::kStale) {
       // A coordinator may have too many standbys for a while, or refuse this one.
       if (job_.empty() || why.code() == Code::kFailedPrecondition) return why;
       journal_.Restart();
@@ -337,7 +327,7 @@ class NetworkStandby {
   control::ControlClient& client_;
   MemberCalls member_calls_;
   const MonotonicClock clock_;
-  uint64_t process_ = 0;
+  const uint64_t process_ = NewProcess();
   protocol::FollowedJournal journal_;
   std::optional<protocol::Electorate> electorate_;  // by the directory's journal; none: it has none
   bool complete_ = false;  // the directory has had every agreed record; the members know whether it still has

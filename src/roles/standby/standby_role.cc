@@ -1,7 +1,6 @@
 #include "roles/standby/standby_role.h"
 
 #include <algorithm>
-#include <random>
 #include <stdexcept>
 #include <utility>
 #include <variant>
@@ -27,10 +26,6 @@ constexpr Duration kStandbyTurn = std::chrono::seconds(1);
 constexpr Duration kStandbyJoinRetry = std::chrono::milliseconds(100);
 constexpr Duration kStandbyJoinDeadline = std::chrono::seconds(10);
 
-bool IsUnreachable(const Status& status) {
-  return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded;
-}
-
 // A member of the job, until it is to take over.
 class Standby {
  public:
@@ -39,10 +34,7 @@ class Standby {
         address_(std::move(address)),
         metrics_(options.coordinator.metrics != nullptr ? options.coordinator.metrics->address() : ""),
         client_(control::ControlClient::Make(options.leader, options.coordinator.token,
-                                             options.coordinator.tls)) {
-    std::random_device random;
-    process_ = uint64_t{random()} << 32 | random() | 1;
-  }
+                                             options.coordinator.tls)) {}
 
   // Ok: the coordinator is lost. kAborted: the job is over, or a signal came.
   Status Run() {
@@ -62,7 +54,7 @@ class Standby {
         term_ = std::max(term_, protocol::NumberOf(joined->term));
         found = Watch(*joined);
       } else {
-        if (term_ == 0 || !IsUnreachable(joined.status())) return joined.status();
+        if (term_ == 0 || !NoAnswer(joined.status())) return joined.status();
         found = LookForOthers();
       }
       if (found == Found::kOver) return {Code::kAborted, "the job is over"};
@@ -74,9 +66,8 @@ class Standby {
   enum class Found { kLost, kOther, kOver };  // kOther: a coordinator of which it is to be a member
 
   Result<protocol::JoinReply> Join() {
-    auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place);
-    request.process = process_;
-    request.local_host = net::LocalHostTowards(client_->address());
+    const auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place,
+                                         process_, client_->address());
     const Time until = clock_.Now() + kStandbyJoinDeadline;
     while (true) {
       loop_->Turned();
@@ -87,7 +78,7 @@ class Standby {
         if (joined.status.ok()) return std::move(joined);
         status = joined.status;
       }
-      if (!IsUnreachable(status) || clock_.Now() + kStandbyJoinRetry >= until)
+      if (!NoAnswer(status) || clock_.Now() + kStandbyJoinRetry >= until)
         return status.With("cannot join the coordinator at " + options_.leader);
       if (stopped_.Await(kStandbyJoinRetry)) return Status(Code::kAborted, "stopped");
     }
@@ -146,7 +137,7 @@ class Standby {
   const MonotonicClock clock_;
   const std::unique_ptr<control::ControlClient> client_;
   observe::WatchedLoop* loop_ = nullptr;  // while it runs
-  uint64_t process_ = 0;
+  const uint64_t process_ = NewProcess();
   uint64_t term_ = 0;  // the highest that it knows; 0: it has not joined yet
   StopEvent stopped_;  // a signal came
 };
