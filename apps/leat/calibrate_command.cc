@@ -6,6 +6,7 @@
 
 #include "base/exit_status.h"
 #include "commands.h"
+#include "common_options.h"
 #include "job/job.h"
 #include "launcher/output/output_file.h"
 #include "launcher/security.h"
@@ -22,8 +23,7 @@ struct CalibrateArguments {
   study::CalibrationOptions options;
   std::string out;
   std::string listen;
-  std::string security;
-  bool trusted_network = false;
+  SecurityOptions security;
 };
 
 void Print(const study::Profile& profile, std::FILE* out) {
@@ -61,18 +61,16 @@ int Calibrate(CalibrateArguments a) {
   const bool link = !a.options.to.empty() || !a.listen.empty();
   if (link) {
     a.options.token = OrThrow(launcher::UserToken());
-    a.options.security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
+    a.options.security = a.security.Read();
   }
   if (!a.listen.empty()) {
     if (!a.source.file.empty()) throw std::invalid_argument("--listen answers another host; it takes no job");
-    const Status allowed = launcher::CheckListen(a.options.security, a.listen);
-    ThrowIfError(allowed);
-    const Status served =
+    ThrowIfError(launcher::CheckListen(a.options.security, a.listen));
+    ThrowIfError(
         study::ServeLinkTest(a.listen, a.options.token, a.options.security, [](const std::string& address) {
           std::printf("serves on %s (end with Ctrl-C)\n", address.c_str());
           std::fflush(stdout);
-        });
-    ThrowIfError(served);
+        }));
     return 0;
   }
   if (a.source.file.empty()) throw std::invalid_argument("calibrate needs a job file, or --listen");
@@ -97,10 +95,7 @@ void AddCalibrateCommand(CLI::App& app, int* result) {
       "measure a job's batches and messages on this machine, for simulate --profile, study and advise");
   command->add_option("job", a->source.file, "job file (YAML)");
   command->add_option("--out", a->out, "file that the profile is written to (JSON)");
-  command
-      ->add_option("--data", a->overrides.data,
-                   "directory of the job's input files (default: the current directory)")
-      ->check(CLI::ExistingDirectory);
+  AddData(command, &a->overrides.data);
   command
       ->add_option("--batch", a->options.batches,
                    "sizes of batches (default: the job's); times between are interpolated")
@@ -115,12 +110,7 @@ void AddCalibrateCommand(CLI::App& app, int* result) {
       "also measure the link to another host: the address on which leat calibrate --listen answers there");
   command->add_option("--listen", a->listen,
                       "answer the calibration of another host on this address, HOST:PORT");
-  command->add_option(
-      "--security", a->security,
-      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
-  command->add_flag(
-      "--trusted-network", a->trusted_network,
-      "the networks between the hosts are trusted, so no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+  AddSecurity(command, &a->security);
   command->callback([a, result] { *result = Calibrate(*a); });
 }
 

@@ -15,8 +15,6 @@ namespace leat {
 engine::PlanOptions Kernels();
 // $LEAT_METRICS, the address of --metrics if none is given; empty: none.
 std::string MetricsVariable();
-// --security and --trusted-network, for launcher::UserSecurity.
-void AddSecurity(CLI::App* command, std::string* folder, bool* trusted_network);
 
 // leat advise: recommend machines and a strategy for a job, by simulation.
 void AddAdviseCommand(CLI::App& app, int* result);

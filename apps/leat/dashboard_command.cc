@@ -1,15 +1,13 @@
 // leat dashboard: the page of a job that is over, and the way to that of one that runs.
-
-#include <condition_variable>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "commands.h"
+#include "common_options.h"
 #include "control/client.h"
 #include "launcher/admin.h"
 #include "launcher/security.h"
@@ -18,6 +16,7 @@
 #include "observe/history/history_file.h"
 #include "observe/http/view_token.h"
 #include "observer_listener.h"
+#include "threads/stop_event.h"
 
 namespace leat {
 namespace {
@@ -29,14 +28,13 @@ struct DashboardOptions {
   std::string listen = "127.0.0.1:0";
   bool link = false;
   std::string coordinator;
-  std::string security;
-  bool trusted_network = false;
+  SecurityOptions security;
 };
 
 int ShowLink(const DashboardOptions& a) {
   if (a.coordinator.empty())
     throw std::invalid_argument("dashboard --link needs --coordinator, the address of the running job");
-  const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
+  const launcher::Security security = a.security.Read();
   const std::string token = OrThrow(launcher::UserToken());
   auto client = control::ControlClient::Make(a.coordinator, token, security.tls);
   const std::string address = OrThrow(launcher::AskStatus(*client, std::chrono::seconds(5))).dashboard;
@@ -50,7 +48,7 @@ int ShowLink(const DashboardOptions& a) {
 // Serves the page from the job's directory. If the job still runs, the page follows it.
 int ServeDashboard(const DashboardOptions& a) {
   launcher::BlockSignals();
-  const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
+  const launcher::Security security = a.security.Read();
   observe::HistoryReader reader(a.directory);
   if (const auto read = reader.Update(); !read.ok()) {
     if (read.status().code() != Code::kDataLoss || reader.history().empty())
@@ -62,14 +60,8 @@ int ServeDashboard(const DashboardOptions& a) {
   const std::string token = user.ok() ? *user : launcher::RandomToken();
   const DashboardListener page =
       ListenForDashboard({.option = "--listen", .address = a.listen, .token = token, .security = security});
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool stop = false;
-  const launcher::SignalWatch signals([&](int) {
-    std::lock_guard lock(mutex);
-    stop = true;
-    wake.notify_all();
-  });
+  StopEvent stop;
+  const launcher::SignalWatch signals([&](int) { stop.Set(); });
   const auto show = [&] {
     page.monitor->Load(reader.history(), reader.status());
     if (page.monitor->present()->reading.phase == "ended") page.monitor->Close();
@@ -79,7 +71,6 @@ int ServeDashboard(const DashboardOptions& a) {
       "%s\n",
       observe::DashboardLink(page.address, security.tls != nullptr, observe::ViewToken(token)).c_str());
   std::fflush(stdout);
-  std::unique_lock lock(mutex);
   const MonotonicClock clock;
   const double unix_s = Seconds(UnixTime());
   observe::HistoryGrowth growth(clock.Now(), unix_s - reader.history().end_s());
@@ -89,7 +80,7 @@ int ServeDashboard(const DashboardOptions& a) {
     if (!changed.ok() || !*changed) continue;
     growth.OnGrowth(clock.Now());
     show();
-  } while (!wake.wait_for(lock, kLookAtFile, [&] { return stop; }));
+  } while (!stop.Await(kLookAtFile));
   return 0;
 }
 
@@ -111,7 +102,7 @@ void AddDashboardCommand(CLI::App& app, int* result) {
           "token")
       ->excludes(directory);
   command->add_option("--coordinator", a->coordinator, "address of the running job, HOST:PORT, for --link");
-  AddSecurity(command, &a->security, &a->trusted_network);
+  AddSecurity(command, &a->security);
   command->callback([a, result] {
     if (!a->link && a->directory.empty()) {
       throw std::invalid_argument(

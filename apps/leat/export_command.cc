@@ -7,10 +7,10 @@
 
 #include "base/exit_status.h"
 #include "commands.h"
+#include "common_options.h"
 #include "job/export.h"
 #include "job/job.h"
 #include "launcher/output/output_file.h"
-#include "launcher/security.h"
 #include "launcher/token.h"
 #include "roles/follow/fetch_values.h"
 
@@ -18,27 +18,22 @@ namespace leat {
 namespace {
 
 struct ExportOptions {
-  std::string directory, coordinator, security, data, to;
-  bool trusted_network = false;
+  std::string directory, coordinator, data, to;
+  SecurityOptions security;
   int64_t batch = 0;
 };
 
 job::Exported ExportCheckpoint(const ExportOptions& a) {
-  job::JobSource source;
-  source.resume = a.directory;
-  job::JobOverrides overrides;
-  overrides.data = a.data;
-  return OrThrow(job::ExportOnnx(job::Job::Load(source, overrides), a.batch));
+  return OrThrow(job::ExportOnnx(job::Job::Load({.resume = a.directory}, {.data = a.data}), a.batch));
 }
 
 job::Exported ExportRunning(const ExportOptions& a) {
   // For a transfer of some GB.
   constexpr Duration kDeadline = std::chrono::minutes(2);
-  const auto security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
   roles::RoleOptions options;
   options.coordinator_client.coordinator = a.coordinator;
   options.coordinator_client.token = OrThrow(launcher::UserToken());
-  options.coordinator_client.tls = security.tls;
+  options.coordinator_client.tls = a.security.Read().tls;
   options.coordinator_client.data = a.data;
   const auto fetched = OrThrow(roles::FetchValues(options, kDeadline));
   return {job::OnnxOf(fetched.job, fetched.variables, a.batch), ""};
@@ -58,19 +53,18 @@ void AddExportCommand(CLI::App& app, int* result) {
           ->excludes(directory);
   command
       ->add_option(
-          "--security", a->security,
+          "--security", a->security.folder,
           "folder of ca.pem, cert.pem and key.pem for TLS, of the role serve (default: $LEAT_SECURITY)")
       ->needs(coordinator);
   command
-      ->add_flag("--trusted-network", a->trusted_network,
+      ->add_flag("--trusted-network", a->security.trusted_network,
                  "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)")
       ->needs(coordinator);
   command->add_option("--to", a->to, "ONNX file to write, or a pipe or device, such as /dev/stdout")
       ->required();
   command->add_option("--batch", a->batch, "fixed batch size (default: any, a symbolic axis)")
       ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
-  command->add_option("--data", a->data, "directory of the job's input files (default: the job's)")
-      ->check(CLI::ExistingDirectory);
+  AddData(command, &a->data, "directory of the job's input files (default: the job's)");
   command->callback([a, result] {
     if (a->directory.empty() && a->coordinator.empty())
       throw std::invalid_argument("export needs --directory, or --coordinator for a running job");

@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "commands.h"
+#include "common_options.h"
 #include "engine/lower.h"
 #include "job/job.h"
 #include "job/precision.h"
@@ -151,10 +152,7 @@ void AddGraphCommand(CLI::App& app, int* result) {
   auto* command = app.add_subcommand(
       "graph", "show a job's compute graph before and after optimization, and its kernels");
   command->add_option("job", a->source.file, "job file (YAML)");
-  command
-      ->add_option("--data", a->overrides.data,
-                   "directory of the job's input files (default: the current directory)")
-      ->check(CLI::ExistingDirectory);
+  AddData(command, &a->overrides.data);
   command->add_option("--batch", a->batch, "batch size (default: the job's)")
       ->check(CLI::Range(1u, 1'000'000u));
   command->add_flag("--scoring", a->scoring, "show the graph that only scores, without gradients");

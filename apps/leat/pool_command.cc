@@ -18,11 +18,13 @@
 #include "base/path/absolute_path.h"
 #include "checkpoint/file.h"
 #include "commands.h"
+#include "common_options.h"
 #include "control/client.h"
 #include "job/job.h"
 #include "job/worker_range.h"
 #include "launcher/security.h"
 #include "launcher/signals.h"
+#include "launcher/start/ready.h"
 #include "launcher/token.h"
 #include "net/address.h"
 #include "net/security/private_file.h"
@@ -40,8 +42,8 @@ using Json = nlohmann::ordered_json;
 using PoolKind = protocol::PoolRequest::Kind;
 
 struct PoolArguments {
-  std::string pool, directory, listen = "127.0.0.1:0", security;
-  bool trusted_network = false;
+  std::string pool, directory, listen = "127.0.0.1:0";
+  SecurityOptions security;
   int ready_fd = -1;
   // Of an agent.
   std::string name, host = "127.0.0.1", host_class, data;
@@ -60,18 +62,6 @@ struct PoolArguments {
   uint32_t over = pool::ListRequest().over;
 };
 
-std::string PoolToken() {
-  auto token = launcher::UserToken();
-  ThrowIfError(token.status());
-  return std::move(*token);
-}
-
-launcher::Security SecurityOf(const PoolArguments& a) {
-  auto security = launcher::UserSecurity(a.security, a.trusted_network);
-  ThrowIfError(security.status());
-  return std::move(*security);
-}
-
 int Ended(const Status& status) {
   if (!status.ok()) std::fprintf(stderr, "leat: %s\n", status.message().c_str());
   return ExitStatusOf(status.code());
@@ -84,25 +74,20 @@ pool::Resources ResourcesOf(double cores, double megabytes) {
 
 int RunPoolCommand(const PoolArguments& a) {
   launcher::BlockSignals();
-  const launcher::Security security = SecurityOf(a);
+  const launcher::Security security = a.security.Read();
   ThrowIfError(launcher::CheckListen(security, a.listen));
   pool::PoolOptions options;
   options.directory = AbsolutePathOrThrow(a.directory);
   options.listen = a.listen;
-  options.token = PoolToken();
+  options.token = OrThrow(launcher::UserToken());
   options.tls = security.tls;
-  options.on_ready = [&a](const std::string& address) {
-    if (a.ready_fd < 0) return;
-    const std::string line = address + "\n";
-    if (write(a.ready_fd, line.data(), line.size()) < 0) return;
-    close(a.ready_fd);
-  };
+  options.on_ready = [&a](const std::string& address) { (void)launcher::SayReady(a.ready_fd, address); };
   return Ended(pool::RunPool(options));
 }
 
 int RunAgentCommand(PoolArguments a) {
   launcher::BlockSignals();
-  const launcher::Security security = SecurityOf(a);
+  const launcher::Security security = a.security.Read();
   ThrowIfError(launcher::CheckListen(security, a.host + ":0"));
   ThrowIfError(net::ParseAddress(a.pool).status());
   if (a.cores == 0) a.cores = get_nprocs();
@@ -112,7 +97,7 @@ int RunAgentCommand(PoolArguments a) {
   }
   pool::AgentOptions options;
   options.pool = a.pool;
-  options.token = PoolToken();
+  options.token = OrThrow(launcher::UserToken());
   options.tls = security.tls;
   options.trusted_network = security.trusted_network;
   options.name = a.name.empty() ? net::HostName() : a.name;
@@ -129,10 +114,10 @@ int RunAgentCommand(PoolArguments a) {
 
 // Throws std::invalid_argument with what the pool says.
 std::string Ask(const PoolArguments& a, PoolKind kind, const std::string& body) {
-  const auto client = control::ControlClient::Make(a.pool, PoolToken(), SecurityOf(a).tls, pool::PoolPort());
-  auto reply = client->Call(protocol::PoolRequest{kind, body}, std::chrono::seconds(10));
-  ThrowIfError(reply.status());
-  auto* said = std::get_if<protocol::PoolReply>(&*reply);
+  const auto client = control::ControlClient::Make(a.pool, OrThrow(launcher::UserToken()),
+                                                   a.security.Read().tls, pool::PoolPort());
+  auto reply = OrThrow(client->Call(protocol::PoolRequest{kind, body}, std::chrono::seconds(10)));
+  auto* said = std::get_if<protocol::PoolReply>(&reply);
   if (said == nullptr) throw std::invalid_argument(a.pool + " is no pool");
   ThrowIfError(said->status);
   return std::move(said->body);
@@ -143,16 +128,15 @@ void WriteAccess(const PoolArguments& a, pool::JobId job) {
   if (fs::exists(a.access) && !fs::is_empty(a.access))
     throw std::invalid_argument("--access: " + a.access + " has files already");
   const auto access =
-      pool::FromJson<pool::UserAccess>(Ask(a, PoolKind::kAccess, ToJson(pool::JobNumber{job})));
-  ThrowIfError(access.status());
+      OrThrow(pool::FromJson<pool::UserAccess>(Ask(a, PoolKind::kAccess, ToJson(pool::JobNumber{job}))));
   ThrowIfError(checkpoint::MakeDirectory(a.access));
   const auto write = [&](const char* name, const std::string& text) {
     if (!text.empty()) ThrowIfError(checkpoint::ReplaceFile(a.access, name, AsBytes(text)));
   };
-  write("token", access->token + "\n");
-  write("ca.pem", access->admin.ca);
-  write("cert.pem", access->admin.certificate);
-  write("key.pem", access->admin.key);
+  write("token", access.token + "\n");
+  write("ca.pem", access.admin.ca);
+  write("cert.pem", access.admin.certificate);
+  write("key.pem", access.admin.key);
 }
 
 int Submit(const PoolArguments& a) {
@@ -168,8 +152,6 @@ int Submit(const PoolArguments& a) {
   if (a.servers > 0) overrides.servers = a.servers;
   const job::Job job = job::Job::Load(source, overrides);
   ThrowIfError(pool::CheckJob(job));
-  auto text = net::ReadPublicFile(a.file);
-  ThrowIfError(text.status());
 
   pool::SubmitRequest request;
   request.spec.name = job.name;
@@ -187,7 +169,7 @@ int Submit(const PoolArguments& a) {
   if (!job.strategy.on_servers() && request.spec.least_workers < 2)
     throw std::invalid_argument("--min-workers: allreduce needs 2 or more workers");
   ThrowIfError(Check(request.spec));
-  request.payload.file = std::move(*text);
+  request.payload.file = OrThrow(net::ReadPublicFile(a.file));
   request.payload.data = a.data.empty() ? "" : AbsolutePathOrThrow(a.data);
   request.payload.workers = ToString(protocol::WorkerRange{job.workers, job.max_workers});
   request.wait = a.wait;
@@ -199,10 +181,9 @@ int Submit(const PoolArguments& a) {
       if (const char* value = std::getenv(variable)) request.payload.environment[variable] = value;
     }
   }
-  const auto made = pool::FromJson<pool::JobNumber>(Ask(a, PoolKind::kSubmit, ToJson(request)));
-  ThrowIfError(made.status());
-  if (!a.access.empty()) WriteAccess(a, made->job);
-  std::printf("%llu\n", static_cast<unsigned long long>(made->job));
+  const auto made = OrThrow(pool::FromJson<pool::JobNumber>(Ask(a, PoolKind::kSubmit, ToJson(request))));
+  if (!a.access.empty()) WriteAccess(a, made.job);
+  std::printf("%llu\n", static_cast<unsigned long long>(made.job));
   return 0;
 }
 
@@ -252,7 +233,7 @@ void AddPoolCommands(CLI::App& app, int* result) {
   const auto a = std::make_shared<PoolArguments>();
   const auto add = [&](const char* name, const char* what, std::function<int()> run) {
     auto* command = app.add_subcommand(name, what);
-    AddSecurity(command, &a->security, &a->trusted_network);
+    AddSecurity(command, &a->security);
     command->callback([result, run = std::move(run)] { *result = run(); });
     return command;
   };
@@ -283,8 +264,7 @@ void AddPoolCommands(CLI::App& app, int* result) {
             return name.empty() || name.size() > 64 ? "it has 1 to 64 characters" : "";
           },
           ""));
-  agent->add_option("--data", a->data, "directory of the jobs' input files (default: what leat submit says)")
-      ->check(CLI::ExistingDirectory);
+  AddData(agent, &a->data, "directory of the jobs' input files (default: what leat submit says)");
   agent
       ->add_option("--first-user", a->first_user,
                    "where the agent is root: the user of job N has this number plus N")
@@ -304,8 +284,7 @@ void AddPoolCommands(CLI::App& app, int* result) {
   submit->add_option("--min-workers", a->least_workers,
                      "the job does not run with fewer workers (default: the least of --workers)");
   submit->add_option("--ps", a->servers, "number of parameter servers (default, or 0: the job's)");
-  submit->add_option("--data", a->data, "directory of the job's input files, on each host")
-      ->check(CLI::ExistingDirectory);
+  AddData(submit, &a->data, "directory of the job's input files, on each host");
   submit->add_option("--coordinator-cores", a->coordinator_cores, "cores of the coordinator")
       ->capture_default_str();
   submit->add_option("--ps-cores", a->server_cores, "cores of a server")->capture_default_str();

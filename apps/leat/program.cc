@@ -27,6 +27,7 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "commands.h"
+#include "common_options.h"
 #include "control/client.h"
 #include "demo_job.h"
 #include "job/bucket.h"
@@ -46,7 +47,6 @@
 #include "observe/http/view_token.h"
 #include "observer_listener.h"
 #include "ops/fuse.h"
-#include "place_options.h"
 #include "pool/job_check.h"
 #include "report/display.h"
 #include "roles/bots_role.h"
@@ -69,23 +69,11 @@ engine::PlanOptions Kernels() {
   return options;
 }
 
-void AddSecurity(CLI::App* command, std::string* folder, bool* trusted_network) {
-  command->add_option(
-      "--security", *folder,
-      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
-  command->add_flag("--trusted-network", *trusted_network,
-                    "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
-}
-
 namespace {
 
 // The token for a command that cannot do without.
 std::string Token() {
   return OrThrow(launcher::UserToken());
-}
-
-void Require(const Status& status) {
-  ThrowIfError(status);
 }
 
 // Allows as many descriptors as the system does. Each member costs the coordinator two.
@@ -122,8 +110,7 @@ struct Arguments {
   bool on_kafka = false;  // the demo
   std::string brokers;    // of a running cluster for it
   std::string coordinator;
-  std::string security;  // folder
-  bool trusted_network = false;
+  SecurityOptions security;
   std::string scratch;
   topology::PlaceSettings place;
   double rate = -1;
@@ -142,12 +129,6 @@ struct Arguments {
   double seconds = 5;
   std::string out = "trace.json";
 };
-
-launcher::Security Security(const Arguments& a) {
-  auto security = launcher::UserSecurity(a.security, a.trusted_network);
-  Require(security.status());
-  return std::move(*security);
-}
 
 void AddMetrics(CLI::App* app, Arguments* a, const std::string& what) {
   app->add_option("--metrics", a->run.metrics, what)->type_name("HOST:PORT");
@@ -169,9 +150,7 @@ void AddDashboard(CLI::App* app, Arguments* a) {
 }
 
 void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_default) {
-  app->add_option("--data", a->run.overrides.data,
-                  "directory of the job's input files (default: the current directory)")
-      ->check(CLI::ExistingDirectory);
+  AddData(app, &a->run.overrides.data);
   app->add_option_function<std::string>(
          "--workers",
          [a](const std::string& text) {
@@ -208,7 +187,7 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
              "address for Prometheus: the coordinator's /metrics, /healthz, /readyz, and all roles at "
              "/targets; port 0: any free port");
   AddDashboard(app, a);
-  AddSecurity(app, &a->security, &a->trusted_network);
+  AddSecurity(app, &a->security);
   AddPlaceOptions(app, &a->place);
 }
 
@@ -254,7 +233,7 @@ int Train(Arguments a) {
     throw std::invalid_argument("train needs a job file, or --resume with the directory of an earlier run");
   }
   options.plan = Kernels();
-  options.security = Security(a);
+  options.security = a.security.Read();
   options.place = PlaceOfProcess(a.place);
   options.dashboard = a.dashboard.value_or("");
   options.dashboard_link = [tls = options.security.tls != nullptr](const std::string& address,
@@ -322,8 +301,8 @@ int Coordinator(Arguments a) {
         "coordinator needs --directory, or --resume with the directory of an earlier run");
   }
   if (a.auto_resume) ResumeWhatIsThere(&a);
-  const launcher::Security security = Security(a);
-  Require(launcher::CheckListen(security, a.run.listen));
+  const launcher::Security security = a.security.Read();
+  ThrowIfError(launcher::CheckListen(security, a.run.listen));
   roles::CoordinatorOptions& options = a.coordinate;
   options.tls = security.tls;
   options.place = PlaceOfProcess(a.place);
@@ -372,18 +351,13 @@ int Coordinator(Arguments a) {
       metrics->NotReady(what.empty() ? "the coordinator starts" : "it waits for its stream or bucket");
   };
   options.on_ready = [&a](const std::string& address) {
-    if (a.run.ready_fd < 0) return;
-    const std::string line = address + "\n";
-    if (write(a.run.ready_fd, line.data(), line.size()) < 0) {
-      spdlog::warn("cannot write the address to file descriptor {} (--ready-fd)", a.run.ready_fd);
-    }
-    close(a.run.ready_fd);
-    a.run.ready_fd = -1;
+    const Status said = launcher::SayReady(std::exchange(a.run.ready_fd, -1), address);
+    if (!said.ok()) spdlog::warn("{}", said.message());
   };
   const auto load = [&a, &security] {
     auto job = job::Job::Load(a.run.source, a.run.overrides);
-    Require(launcher::CheckJob(security, job));
-    if (a.coordinate.pool) Require(pool::CheckJob(job));
+    ThrowIfError(launcher::CheckJob(security, job));
+    if (a.coordinate.pool) ThrowIfError(pool::CheckJob(job));
     return job;
   };
   Status outcome;
@@ -401,7 +375,7 @@ int Coordinator(Arguments a) {
       options.listen = found->listen;
       options.feed = found->address;
       a.run.overrides.found = found->found;
-      Require(roles::FetchAssets(options, job::Job::WithoutFiles(a.run.source, a.run.overrides)));
+      ThrowIfError(roles::FetchAssets(options, job::Job::WithoutFiles(a.run.source, a.run.overrides)));
     }
     outcome = roles::RunCoordinator(load(), options);
   }
@@ -415,8 +389,8 @@ roles::RoleOptions Role(const Arguments& a, const std::string& name, MetricsList
   roles::RoleOptions options;
   options.coordinator_client.coordinator = a.coordinator;
   options.coordinator_client.token = Token();
-  const launcher::Security security = Security(a);
-  Require(launcher::CheckListen(security, a.run.listen));
+  const launcher::Security security = a.security.Read();
+  ThrowIfError(launcher::CheckListen(security, a.run.listen));
   options.coordinator_client.tls = security.tls;
   options.coordinator_client.data = a.run.overrides.data;
   options.coordinator_client.place = PlaceOfProcess(a.place);
@@ -435,16 +409,16 @@ roles::RoleOptions Role(const Arguments& a, const std::string& name, MetricsList
   return options;
 }
 
-Status UnexpectedReply() {
-  return {Code::kInternal, "the coordinator sent a reply of the wrong type"};
+std::unique_ptr<control::ControlClient> Client(const Arguments& a) {
+  return control::ControlClient::Make(a.coordinator, Token(), a.security.Read().tls);
 }
 
 int ShowStatus(const Arguments& a) {
-  auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
+  const auto client = Client(a);
   auto reply = client->Call(protocol::StatusRequest{}, std::chrono::seconds(5));
   if (!reply.ok()) return Report(reply.status());
   const auto* status = std::get_if<protocol::StatusReply>(&*reply);
-  if (status == nullptr) return Report(UnexpectedReply());
+  if (status == nullptr) return Report({Code::kInternal, "the coordinator sent a reply of the wrong type"});
   if (a.run.json) {
     std::printf("%s\n", status->json.c_str());
   } else {
@@ -456,12 +430,12 @@ int ShowStatus(const Arguments& a) {
 }
 
 int Admin(const Arguments& a, const protocol::AdminRequest& request) {
-  auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
+  const auto client = Client(a);
   return Report(launcher::RunAdmin(*client, request, stderr));
 }
 
 int Timeline(const Arguments& a) {
-  auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
+  const auto client = Client(a);
   return Report(RecordTimeline(*client, a.seconds, a.out));
 }
 
@@ -482,7 +456,7 @@ int Drain(const Arguments& a) {
   std::string name;
   for (const std::string& word : a.member) name += (name.empty() ? "" : " ") + word;
   const auto request = launcher::DrainRequest(name);
-  Require(request.status());
+  ThrowIfError(request.status());
   return Admin(a, *request);
 }
 
@@ -581,7 +555,7 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
                             const char* listens) {
     auto* role = app.add_subcommand(name, what);
     role->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
-    AddSecurity(role, &a.security, &a.trusted_network);
+    AddSecurity(role, &a.security);
     AddPlaceOptions(role, &a.place);
     if (listens != nullptr) {
       role->add_option("--listen", a.run.listen, listens)->capture_default_str();
@@ -598,9 +572,8 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
     return role;
   };
   const auto add_data = [&](CLI::App* role) {
-    role->add_option("--data", a.run.overrides.data,
-                     "directory of this host's copies of the job's input files (default: the job's --data)")
-        ->check(CLI::ExistingDirectory);
+    AddData(role, &a.run.overrides.data,
+            "directory of this host's copies of the job's input files (default: the job's --data)");
   };
   add_data(add_role("ps", "start a parameter server", roles::RunServer,
                     "address that workers connect to; port 0: any free port"));
@@ -621,7 +594,7 @@ void AddAdminCommands(CLI::App& app, Arguments& a, int& result) {
   const auto add = [&](const char* name, const char* what, std::function<int()> run) {
     auto* command = app.add_subcommand(name, what);
     command->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
-    AddSecurity(command, &a.security, &a.trusted_network);
+    AddSecurity(command, &a.security);
     command->callback([&result, run = std::move(run)] { result = run(); });
     return command;
   };

@@ -1,12 +1,9 @@
 // leat serve: predictions over HTTP, with the parameters of a job that runs, or of its newest checkpoint.
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -17,19 +14,21 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "commands.h"
+#include "common_options.h"
 #include "engine/plan.h"
 #include "engine/run/progress.h"
 #include "job/job.h"
 #include "launcher/security.h"
 #include "launcher/signals.h"
+#include "launcher/start/ready.h"
 #include "launcher/token.h"
 #include "net/http/server.h"
 #include "observer_listener.h"
-#include "place_options.h"
 #include "roles/follower_role.h"
 #include "roles/role.h"
 #include "serve/checkpoint_watch.h"
 #include "serve/service.h"
+#include "threads/stop_event.h"
 
 namespace leat {
 namespace {
@@ -42,9 +41,9 @@ struct ServeOptions {
   std::string listen = "127.0.0.1:8000";
   std::string metrics = MetricsVariable();
   std::string tokens, certificate, key;
-  std::string security;
+  SecurityOptions security;
   topology::PlaceSettings place;
-  bool trusted_network = false, allow_tls_1_2 = false;
+  bool allow_tls_1_2 = false;
   double refresh_ms = 100, max_wait_ms = 0, timeout_ms = 10'000;
   uint32_t max_batch = 64, threads = 1;
   size_t max_rows = 10'000, max_body = 8 << 20;
@@ -53,10 +52,6 @@ struct ServeOptions {
 
 Duration Milliseconds(double ms) {
   return FromSeconds(ms / 1000);
-}
-
-void RequireServe(const Status& status) {
-  ThrowIfError(status);
 }
 
 // What clients are asked for: TLS and tokens, or else one of the names of this host.
@@ -72,7 +67,7 @@ Door DoorOf(const ServeOptions& a, const launcher::Security& security) {
   door.tls = a.certificate.empty() ? security.tls : OrThrow(net::TlsIdentity::Load(a.certificate, a.key));
   if (a.allow_tls_1_2 && door.tls == nullptr)
     throw std::invalid_argument("--allow-tls-1.2 needs a certificate: --tls-cert or --security");
-  if (door.tls == nullptr) RequireServe(launcher::CheckListen(security, a.listen));
+  if (door.tls == nullptr) ThrowIfError(launcher::CheckListen(security, a.listen));
   if (!a.tokens.empty()) door.tokens = OrThrow(serve::Tokens::Load(a.tokens));
   // Beyond this host, somebody has to be kept out.
   const bool beyond = !launcher::CheckListen({}, a.listen).ok();
@@ -163,11 +158,7 @@ class Server {
   metrics::Registry& registry() { return metrics_.metrics != nullptr ? metrics_.metrics->registry() : own_; }
 
   Status RunFromDirectory() {
-    job::JobSource source;
-    source.resume = a_.directory;
-    job::JobOverrides overrides;
-    overrides.data = a_.data;
-    const job::Job job = job::Job::Load(source, overrides);
+    const job::Job job = job::Job::Load({.resume = a_.directory}, {.data = a_.data});
     service_.NotReady("job '" + job.name + "' has no complete checkpoint yet");
     Listen("the checkpoints in " + a_.directory);
     LEAT_RETURN_IF_ERROR(service_.SetModel(job, Plan()));
@@ -197,7 +188,7 @@ class Server {
       } catch (const std::exception& error) {
         outcome = StatusOf(error);
       }
-      End();
+      end_.Set();
     });
     AwaitEnd();
     follower.request_stop();
@@ -214,11 +205,8 @@ class Server {
                                                 .max_body = a_.max_body},
                                                service_, registry()));
     spdlog::info("predictions by {} at {}://{}", of, https_ ? "https" : "http", server_->address());
-    if (a_.ready_fd < 0) return;
-    const std::string line = server_->address() + "\n";
-    if (write(a_.ready_fd, line.data(), line.size()) < 0)
-      spdlog::warn("cannot write the address to file descriptor {} (--ready-fd)", a_.ready_fd);
-    close(a_.ready_fd);
+    const Status said = launcher::SayReady(a_.ready_fd, server_->address());
+    if (!said.ok()) spdlog::warn("{}", said.message());
   }
 
   // Predictions depend on two kinds of threads, beside the one that follows a job.
@@ -240,23 +228,16 @@ class Server {
     for (const Part part : {Part::kRequests, Part::kPredictions}) metrics_.metrics->liveness(part).Unwatch();
   }
 
-  void End() {
-    std::lock_guard lock(mutex_);
-    end_ = true;
-    wake_.notify_all();
-  }
-
   // Requests that have begun are answered, and then there is no server.
   void AwaitEnd() {
-    const launcher::SignalWatch signals([this](int) { End(); });
-    const launcher::LifeWatch life(a_.life_fd, [this] { End(); });
+    const launcher::SignalWatch signals([this](int) { end_.Set(); });
+    const launcher::LifeWatch life(a_.life_fd, [this] { end_.Set(); });
     WatchLiveness();
-    std::unique_lock lock(mutex_);
     do {
       service_.UpdateMetrics();
       LookAtLiveness();
       if (metrics_.metrics != nullptr) metrics_.metrics->NotReady(service_.WhyNotReady());
-    } while (!wake_.wait_for(lock, kLookAtMetrics, [this] { return end_; }));
+    } while (!end_.Await(kLookAtMetrics));
     UnwatchLiveness();
     server_->Drain(kDrain);
     service_.Stop();
@@ -273,9 +254,7 @@ class Server {
   metrics::Registry own_;  // without --metrics
   serve::Service service_;
   std::unique_ptr<net::http::Server> server_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool end_ = false;
+  StopEvent end_;
 };
 
 int ServePredictions(const ServeOptions& a) {
@@ -286,8 +265,8 @@ int ServePredictions(const ServeOptions& a) {
   }
   launcher::BlockSignals();
   AllowDescriptors();
-  const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
-  RequireServe(Server(a, security).Run());
+  const launcher::Security security = a.security.Read();
+  ThrowIfError(Server(a, security).Run());
   return 0;
 }
 
@@ -301,8 +280,7 @@ void AddServeCommand(CLI::App& app, int* result) {
                       "follow the running job at this address, HOST:PORT, or several with commas between");
   command->add_option("--directory", a->directory, "serve the newest checkpoint of the job in this directory")
       ->check(CLI::ExistingDirectory);
-  command->add_option("--data", a->data, "directory of the job's input files (default: the job's)")
-      ->check(CLI::ExistingDirectory);
+  AddData(command, &a->data, "directory of the job's input files (default: the job's)");
   command->add_option("--scratch", a->scratch,
                       "where copies of ONNX files from a feed are (default: $TMPDIR)");
   command->add_option("--listen", a->listen, "address for requests; port 0: any free port")
@@ -348,7 +326,7 @@ void AddServeCommand(CLI::App& app, int* result) {
       ->add_option("--metrics", a->metrics,
                    "address for Prometheus: /metrics, /healthz, /readyz; port 0: any free port")
       ->type_name("HOST:PORT");
-  AddSecurity(command, &a->security, &a->trusted_network);
+  AddSecurity(command, &a->security);
   AddPlaceOptions(command, &a->place);
   command->add_option("--ready-fd", a->ready_fd, "file descriptor to write the address to")->group("");
   command

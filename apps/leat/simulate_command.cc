@@ -17,6 +17,7 @@
 #include "base/exit_status.h"
 #include "base/json/text.h"
 #include "commands.h"
+#include "common_options.h"
 #include "job/evaluate.h"
 #include "job/input/readable.h"
 #include "job/job.h"
@@ -88,9 +89,7 @@ std::vector<double> Slowness(const std::string& text, uint32_t workers) {
 study::Costs CostsFor(const job::Job& job, const SimulateArguments& a) {
   study::Costs costs;
   if (!a.profile.empty()) {
-    Result<study::Costs> measured = study::CostsOf(study::ReadProfile(a.profile), job, a.profile);
-    if (!measured.ok()) Throw(measured.status());
-    costs = std::move(measured).value();
+    costs = OrThrow(study::CostsOf(study::ReadProfile(a.profile), job, a.profile));
   } else if (a.compute.empty()) {
     const auto& quantiles = study::MeasureBatch(job, Kernels(), job.batch_size, 0.5).quantiles_s;
     costs.compute = {.mean = quantiles[quantiles.size() / 2]};
@@ -316,10 +315,7 @@ void AddSimulateCommand(CLI::App& app, int* result) {
   const auto a = std::make_shared<SimulateArguments>();
   auto* command = app.add_subcommand("simulate", "run a job on a simulated cluster, in virtual time");
   auto* job = command->add_option("job", a->source.file, "job file (YAML); not with --faults");
-  command
-      ->add_option("--data", a->overrides.data,
-                   "directory of the job's input files (default: the current directory)")
-      ->check(CLI::ExistingDirectory);
+  AddData(command, &a->overrides.data);
   command->add_option("--workers", a->overrides.workers, "number of workers (default: the job's)")
       ->check(CLI::Range(1u, 10'000u));
   command->add_option("--ps", a->overrides.servers, "number of parameter servers (default: the job's)")

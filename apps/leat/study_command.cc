@@ -18,6 +18,7 @@
 #include "base/processors.h"
 #include "base/text.h"
 #include "commands.h"
+#include "common_options.h"
 #include "hosts/hosts.h"
 #include "job/job.h"
 #include "launcher/output/output_file.h"
@@ -117,10 +118,6 @@ study::JobFacts FactsOf(const study::StudyFile& study, const StudyArguments& a) 
   return facts;
 }
 
-void Write(const std::string& path, const std::string& text) {
-  ThrowIfError(launcher::WriteOutput(path, text));
-}
-
 int Study(const StudyArguments& a) {
   launcher::BlockSignals();
   if (a.real && !a.simulated)
@@ -146,7 +143,7 @@ int Study(const StudyArguments& a) {
   if (a.plan_only) {
     for (const study::PlannedPoint& point : plan) {
       std::fprintf(out, "  %-44s %-28s about %.0f s, %.0f MB%s\n", study::KeyOf(study, point.point).c_str(),
-                   std::string(study::Name(point.mode)).c_str(), point.seconds, point.memory_bytes / 1e6,
+                   std::string(fields::NameOf(point.mode)).c_str(), point.seconds, point.memory_bytes / 1e6,
                    point.done ? ", done" : "");
     }
     return 0;
@@ -161,9 +158,10 @@ int Study(const StudyArguments& a) {
   const Status status = study::RunStudy(study, run, &plan);
   const std::vector<study::PointResult> results = study::ReadResults(study, run, plan);
   if (!results.empty()) {
-    Write(run.folder + "/results.csv", study::RenderCsv(study, results));
-    Write(run.folder + "/results.json", study::RenderJson(study, results) + "\n");
-    Write(run.folder + "/report.html", study::RenderHtml(study, results));
+    for (const auto& [file, text] : {std::pair("/results.csv", study::RenderCsv(study, results)),
+                                     {"/results.json", study::RenderJson(study, results) + "\n"},
+                                     {"/report.html", study::RenderHtml(study, results)}})
+      ThrowIfError(launcher::WriteOutput(run.folder + file, text));
   }
   if (status.code() == Code::kAborted) {
     std::fprintf(stderr, "leat: interrupted; %zu results are in %s, the same command goes on\n",
@@ -267,9 +265,7 @@ void AddStudyCommand(CLI::App& app, int* result) {
   command->add_option("study", a->file, "study file (YAML)")->required();
   command->add_option("--out", a->out,
                       "folder of the results (default: leat-studies/NAME); a study there goes on");
-  command
-      ->add_option("--data", a->data, "directory of the job's input files (default: the current directory)")
-      ->check(CLI::ExistingDirectory);
+  AddData(command, &a->data);
   command->add_option("--profile", a->profile,
                       "times that leat calibrate has measured, for simulated points");
   command->add_flag("--simulated", a->simulated,
@@ -291,9 +287,7 @@ void AddAdviseCommand(CLI::App& app, int* result) {
       ->check(CLI::IsMember({"time", "cost"}))
       ->capture_default_str();
   command->add_option("--deadline", a->deadline, "for all events of the job: 90s, 10m, 2h")->check(ATime());
-  command
-      ->add_option("--data", a->data, "directory of the job's input files (default: the current directory)")
-      ->check(CLI::ExistingDirectory);
+  AddData(command, &a->data);
   command->add_option("--profile", a->profile,
                       "times that leat calibrate has measured (default: measured now)");
   command->add_option("--link", a->link, "bandwidth of each host, per direction")

@@ -40,7 +40,6 @@ struct PieceHeader {
 // kReady; kProbe: the bucket waited for.
 struct BucketHeader {
   uint64_t bucket = 0;
-  friend bool operator==(const BucketHeader&, const BucketHeader&) = default;
 };
 LEAT_FIELDS(BucketHeader, (bucket));
 
@@ -49,7 +48,6 @@ struct Alive {
   uint64_t bucket = 0;           // the bucket asked for
   bool started = false;          // this member has started that bucket
   uint32_t waits_for = kNobody;  // the rank that this member waits for
-  friend bool operator==(const Alive&, const Alive&) = default;
 };
 LEAT_FIELDS(Alive, (bucket), (started), (waits_for));
 
@@ -57,7 +55,6 @@ struct AbortMessage {
   static constexpr uint32_t kNobody = ~uint32_t{0};
   Status why = Status(Code::kAborted, "");  // an error
   uint32_t lost = kNobody;
-  friend bool operator==(const AbortMessage&, const AbortMessage&) = default;
 };
 LEAT_FIELDS(AbortMessage, (why, CutTo(4096)), (lost));
 Status Check(const AbortMessage& message);

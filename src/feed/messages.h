@@ -40,7 +40,6 @@ LEAT_ENUM(RequestKind, (kRanges, "ranges"), (kRecords, "records"), (kSync, "sync
 struct KnownMarks {
   stream::LabelMark last;
   uint64_t room = 0;
-  friend bool operator==(const KnownMarks&, const KnownMarks&) = default;
 };
 LEAT_FIELDS(KnownMarks, (last), (room));
 
@@ -58,7 +57,6 @@ struct Request {
   uint64_t labels_end = 0;
   std::vector<KnownMarks> marks;  // kRanges: of each partition, from 0; empty: the sender wants no marks
   uint64_t checksum = 0;          // of the payload; only kScores has one
-  friend bool operator==(const Request&, const Request&) = default;
 };
 LEAT_FIELDS(Request, (sequence), (content, Fixed), (kind), (partition), (begin), (end), (name, AtMost(4096)),
             (wanted, AtMost(256)), (offsets, AtMost(1 << 20)), (labels_begin),

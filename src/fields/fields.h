@@ -1,6 +1,6 @@
 // The fields of a struct, listed once beside it: LEAT_FIELDS names each member and the rules for its values.
-// Binary and JSON codecs, limits, random values for tests, the hash by which two builds compare what they
-// speak, and the tables in docs/formats/ are derived from the list (codec.h, json.h, description.h,
+// Operator ==, binary and JSON codecs, limits, random values for tests, the hash by which two builds compare
+// what they speak, and the tables in docs/formats/ are derived from the list (codec.h, json.h, description.h,
 // testing.h).
 //
 //   struct Progress {
@@ -188,6 +188,8 @@ constexpr std::string_view NameOf(E value) {
 
 #define LEAT_FIELD_NAME(field) LEAT_FIELD_NAME_OF field
 #define LEAT_FIELD_NAME_OF(name, ...) name
+#define LEAT_FIELD_EQUAL(field) LEAT_FIELD_EQUAL_OF field
+#define LEAT_FIELD_EQUAL_OF(name, ...) &&one.name == other.name
 #define LEAT_FIELD_VISIT(field) LEAT_FIELD_VISIT_OF field
 #define LEAT_FIELD_VISIT_OF(name, ...) visitor(std::string_view(#name), self.name __VA_OPT__(, ) __VA_ARGS__);
 
@@ -213,17 +215,22 @@ constexpr std::string_view NameOf(E value) {
   using ::leat::fields::Fixed;
 
 // The structured binding counts the members, and the visits name them, so each is there once.
-#define LEAT_FIELDS(Type, ...)                                               \
-  constexpr std::string_view NameOfFields(const Type*) {                     \
-    return #Type;                                                            \
-  }                                                                          \
-  template <class Self, class Visitor>                                       \
-  requires std::same_as<std::remove_const_t<Self>, Type>                     \
-  constexpr void VisitFields(Self& self, Visitor&& visitor) {                \
-    LEAT_RULES                                                               \
-    [[maybe_unused]] auto& [LEAT_LIST(LEAT_FIELD_NAME, __VA_ARGS__)] = self; \
-    LEAT_EACH(LEAT_FIELD_VISIT, __VA_ARGS__)                                 \
-  }                                                                          \
+#define LEAT_FIELDS(Type, ...)                                                                      \
+  constexpr std::string_view NameOfFields(const Type*) {                                            \
+    return #Type;                                                                                   \
+  }                                                                                                 \
+  template <class Self, class Visitor>                                                              \
+  requires std::same_as<std::remove_const_t<Self>, Type>                                            \
+  constexpr void VisitFields(Self& self, Visitor&& visitor) {                                       \
+    LEAT_RULES                                                                                      \
+    [[maybe_unused]] auto& [LEAT_LIST(LEAT_FIELD_NAME, __VA_ARGS__)] = self;                        \
+    LEAT_EACH(LEAT_FIELD_VISIT, __VA_ARGS__)                                                        \
+  }                                                                                                 \
+  template <class Self>                                                                             \
+  requires std::same_as<Self, Type>                                                                 \
+  constexpr bool operator==([[maybe_unused]] const Self& one, [[maybe_unused]] const Self& other) { \
+    return true LEAT_EACH(LEAT_FIELD_EQUAL, __VA_ARGS__);                                           \
+  }                                                                                                 \
   static_assert(true)
 
 // LEAT_ENUM(Role, (kServer, "ps"), (kWorker, "worker")): the enumerators that may be read, with their names.

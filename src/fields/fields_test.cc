@@ -33,7 +33,6 @@ LEAT_ENUM(Color, (kRed, "red"), (kBlue, "blue"));
 struct Point {
   int32_t x = 0;
   double y = 0;
-  friend bool operator==(const Point&, const Point&) = default;
 };
 LEAT_FIELDS(Point, (x), (y, NotNegative));
 
@@ -84,7 +83,6 @@ struct Everything {
   std::array<uint32_t, 2> pair{};
   uint32_t letters = 0;
   Letters word;
-  friend bool operator==(const Everything&, const Everything&) = default;
 };
 LEAT_FIELDS(Everything, (flag), (small, AtMost(1000)), (large), (sign), (random, Fixed), (rate), (color),
             (node), (length), (text, AtMost(5)), (reason, CutTo(4)), (bytes, AtMost(3)), (status), (maybe),
@@ -94,7 +92,6 @@ LEAT_FIELDS(Everything, (flag), (small, AtMost(1000)), (large), (sign), (random,
 
 struct Range {
   uint64_t begin = 0, end = 0;
-  friend bool operator==(const Range&, const Range&) = default;
 };
 LEAT_FIELDS(Range, (begin), (end));
 Status Check(const Range& range) {
@@ -103,7 +100,6 @@ Status Check(const Range& range) {
 }
 struct Ranges {
   std::vector<Range> all;
-  friend bool operator==(const Ranges&, const Ranges&) = default;
 };
 LEAT_FIELDS(Ranges, (all, AtMost(1 << 20)));
 
@@ -158,6 +154,12 @@ TEST(Fields, EveryTypeComesBack) {
     ASSERT_TRUE(read.ok()) << read.status().ToString();
     EXPECT_EQ(*read, value);
   }
+}
+
+TEST(Fields, EqualMeansEveryField) {
+  static_assert(Point{1, 2.5} == Point{1, 2.5});
+  EXPECT_NE((Point{1, 2.5}), (Point{3, 2.5}));
+  EXPECT_NE((Point{1, 2.5}), (Point{1, 2.0}));
 }
 
 TEST(Fields, BytesAreThoseOfTheTable) {
@@ -321,7 +323,6 @@ struct Document {
   std::vector<Point> points;
   std::map<std::string, std::string> environment;
   uint32_t added = 7;
-  friend bool operator==(const Document&, const Document&) = default;
 };
 LEAT_FIELDS(Document, (number, AtMost(10)), (random, Fixed), (name, AtMost(5), As("class")), (color), (maybe),
             (points, AtMost(3)), (environment, AtMost(2), Each(AtMost(3))), (added, Since(2)));
@@ -371,7 +372,6 @@ TEST(FieldsJson, AViolationNamesTheField) {
 struct Place {
   std::string host;
   double share = 0;
-  friend bool operator==(const Place&, const Place&) = default;
 };
 LEAT_FIELDS(Place, (host, AtMost(10), Printable), (share, NotNegative, AtMost(1)));
 Status Check(const Place& place) {
@@ -381,7 +381,6 @@ struct Placed {
   uint32_t id = 0;
   Place place;
   Color color = Color::kRed;
-  friend bool operator==(const Placed&, const Placed&) = default;
 };
 LEAT_FIELDS(Placed, (id), (place, Flat), (color, Numbered));
 
@@ -403,7 +402,6 @@ TEST(FieldsJson, AFlatStructHasItsFieldsInItsPlace) {
 
 struct Sides {
   uint64_t left = 0, right = 0;
-  friend bool operator==(const Sides&, const Sides&) = default;
 };
 LEAT_FIELDS(Sides, (left), (right));
 struct Shown {
@@ -411,7 +409,6 @@ struct Shown {
   std::vector<uint64_t> list;
   std::optional<std::string> path;
   std::optional<Sides> sides;
-  friend bool operator==(const Shown&, const Shown&) = default;
 };
 LEAT_FIELDS(Shown, (secret, Unshown), (number, Sparse), (list, AtMost(3), Sparse), (path, CutTo(4), OrNull),
             (sides, Flat));

@@ -12,7 +12,6 @@ struct Numbers {
   uint64_t large = 0;
   int32_t sign = 0;
   double real = 0;
-  friend bool operator==(const Numbers&, const Numbers&) = default;
 };
 LEAT_FIELDS(Numbers, (large), (sign), (real, Finite));
 

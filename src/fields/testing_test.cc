@@ -86,7 +86,6 @@ TEST(FieldsTesting, ATypeWhoseCheckRefusesRandomValuesIsNamed) {
 
 struct Inner {
   float rate = 0;
-  friend bool operator==(const Inner&, const Inner&) = default;
 };
 LEAT_FIELDS(Inner, (rate));
 struct Outer {

@@ -652,12 +652,8 @@ void Runner::ReportPlacement() {
 }
 
 void Runner::TellStarter() const {
-  if (options_.ready_fd < 0) return;
-  const std::string line = address_ + "\n";
-  if (write(options_.ready_fd, line.data(), line.size()) < 0)
-    std::fprintf(stderr, "leat: warning: cannot write the address to file descriptor %d (--ready-fd)\n",
-                 options_.ready_fd);
-  close(options_.ready_fd);
+  const Status said = SayReady(options_.ready_fd, address_);
+  if (!said.ok()) std::fprintf(stderr, "leat: warning: %s\n", said.message().c_str());
 }
 
 int Runner::Conclude() {
@@ -781,13 +777,9 @@ int RunLocally(const RunnerOptions& options) {
                                topology::CheckOneHost(job.topology, net::HostName(), options.place)}) {
     ThrowIfError(status);
   }
-  if (!options.metrics.empty()) {
-    const Status allowed = CheckListen(options.security, options.metrics);
-    ThrowIfError(allowed.With("--metrics"));
-  }
-  if (!options.dashboard.empty()) {
-    const Status allowed = CheckListen(options.security, options.dashboard);
-    ThrowIfError(allowed.With("--dashboard"));
+  for (const auto& [option, address] :
+       {std::pair("--metrics", options.metrics), {"--dashboard", options.dashboard}}) {
+    if (!address.empty()) ThrowIfError(CheckListen(options.security, address).With(option));
   }
   const bool resume = !options.source.resume.empty();
   if (resume) job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);

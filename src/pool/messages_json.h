@@ -19,7 +19,6 @@ namespace leat::pool {
 struct Certificate {
   std::string ca, certificate, key;  // PEM
   bool empty() const { return ca.empty(); }
-  friend bool operator==(const Certificate&, const Certificate&) = default;
 };
 LEAT_FIELDS(Certificate, (ca, AtMost(64 << 10)), (certificate, AtMost(64 << 10)), (key, AtMost(64 << 10)));
 
@@ -39,7 +38,6 @@ struct JobPayload {
   std::string token;    // of the job; made by the pool
   std::map<std::string, std::string>
       environment;  // of the coordinator and the members: AWS_… of the submitter
-  friend bool operator==(const JobPayload&, const JobPayload&) = default;
 };
 // `leat submit` reads files of up to 64 KiB.
 LEAT_FIELDS(JobPayload, (file, AtMost(256 << 10)), (data, AtMost(4096)), (workers, AtMost(256)), (bots),

@@ -65,7 +65,6 @@ struct Cut {
   Position next() const { return {begin.epoch, end}; }
   // Non-empty, within the limits, with `begin` where `after` allows it. Check every cut from a peer or file.
   bool valid() const;
-  friend bool operator==(const Cut&, const Cut&) = default;
 };
 LEAT_FIELDS(Cut, (partition, AtMost(Cut::kMaxPartitions - 1)), (after), (begin), (end), (hash, Fixed),
             (batch_size), (shuffle_seed, Fixed), (run));
@@ -92,7 +91,6 @@ struct PassSpan {
   uint32_t epochs = 1;
   uint64_t begin = 0;
   uint64_t end = UINT64_MAX;  // as far as the partition goes
-  friend bool operator==(const PassSpan&, const PassSpan&) = default;
 };
 LEAT_FIELDS(PassSpan, (epochs, AtLeast(1)), (begin), (end));
 Status Check(const PassSpan& span);
@@ -132,7 +130,6 @@ bool Exhausted(const Passes& passes, Position at, uint64_t end, bool sealed);
 struct LabelRange {
   uint64_t begin = 0;
   uint64_t end = 0;
-  friend bool operator==(const LabelRange&, const LabelRange&) = default;
 };
 LEAT_FIELDS(LabelRange, (begin), (end));
 Status Check(const LabelRange& labels);
@@ -148,7 +145,6 @@ struct LabelMark {
     return events > before.events && labels_begin >= before.labels_begin && labels_end >= before.labels_end &&
            labels_begin <= labels_end;
   }
-  friend bool operator==(const LabelMark&, const LabelMark&) = default;
 };
 LEAT_FIELDS(LabelMark, (events), (labels_begin), (labels_end));
 

@@ -17,14 +17,12 @@ namespace leat::protocol {
 struct OpenSplit {
   Cut cut;
   RunSet batches;  // runs that the slice has
-  friend bool operator==(const OpenSplit&, const OpenSplit&) = default;
 };
 LEAT_FIELDS(OpenSplit, (cut), (batches, RunsOf(self.cut)));
 
 struct PartitionLedger {
   Position done;                // every run of every cut before it is recorded
   std::vector<OpenSplit> open;  // ordered by cut.begin; cuts never overlap
-  friend bool operator==(const PartitionLedger&, const PartitionLedger&) = default;
 };
 LEAT_FIELDS(PartitionLedger, (done), (open, AtMost(1 << 16)));
 Status Check(const PartitionLedger& partition);

@@ -78,7 +78,6 @@ struct Member {
   uint32_t index = 0;   // worker 0, 1, …: the lowest free one; standby workers are counted by themselves
   std::string address;  // of its data plane, "127.0.0.1:40123"; empty if it has none
   State state = State::kActive;
-  friend bool operator==(const Member&, const Member&) = default;
 };
 LEAT_ENUM(Member::State, (kActive, "active"), (kDraining, "draining"), (kStandby, "standby"));
 LEAT_FIELDS(Member, (node), (role), (index), (address, Limits::kName), (state));
@@ -90,7 +89,6 @@ struct WorkerRange {
   uint32_t least = 0, most = 0;
   bool fixed() const { return least == most; }
   bool valid() const { return least >= 1 && least <= most && most <= kMost; }
-  friend bool operator==(const WorkerRange&, const WorkerRange&) = default;
 };
 LEAT_FIELDS(WorkerRange, (least), (most));
 std::string ToString(const WorkerRange& workers);  // "4", "2:8"
@@ -99,7 +97,6 @@ struct SliceLocation {
   NodeId server;  // 0: currently none
   Incarnation incarnation;
   bool live = false;  // the server has reported this incarnation, so it answers
-  friend bool operator==(const SliceLocation&, const SliceLocation&) = default;
 };
 LEAT_FIELDS(SliceLocation, (server), (incarnation), (live));
 
@@ -114,7 +111,6 @@ struct View {
   bool ready() const;                         // there are slices, and all are live
   std::vector<std::string> standbys() const;  // addresses of the members that are standby coordinators
   const Member* Find(NodeId node) const;
-  friend bool operator==(const View&, const View&) = default;
 };
 LEAT_FIELDS(View, (generation), (members, Limits::kMembers), (slices, Limits::kSlices),
             (publishers, Limits::kPartitions, Each(Limits::kName)));
@@ -123,7 +119,6 @@ LEAT_FIELDS(View, (generation), (members, Limits::kMembers), (slices, Limits::kS
 struct MpiRank {
   uint32_t rank = 0;
   uint32_t members = 0;
-  friend bool operator==(const MpiRank&, const MpiRank&) = default;
 };
 LEAT_FIELDS(MpiRank, (rank), (members));
 
@@ -189,7 +184,6 @@ struct Lease {
   RunSet assigned;
   float rate = 1;                         // as PushHeader::rate, for all runs
   std::optional<LabelRange> labels = {};  // of the cut; exactly if the job has late labels
-  friend bool operator==(const Lease&, const Lease&) = default;
 };
 LEAT_FIELDS(Lease, (id), (cut), (missing, RunsOf(self.cut)), (first_step, Limits::kFirstStep), (lane),
             (width), (needed), (assigned, MaybeRunsOf(self.cut)), (rate), (labels));
@@ -203,7 +197,6 @@ struct PublisherOrder {
   uint64_t assignment = 0;  // of the group: unique; one that replaces it is larger
   uint64_t start = 0;       // where the job began to read the partition
   bool fresh = false;       // nothing of the partition has been cut, so nothing of it can be published
-  friend bool operator==(const PublisherOrder&, const PublisherOrder&) = default;
 };
 LEAT_FIELDS(PublisherOrder, (partition, Limits::kPartition), (group, Limits::kPartition), (assignment),
             (start), (fresh));
@@ -216,7 +209,6 @@ struct PublisherReport {
   std::vector<OpenSplit> held;        // the first splits from there on, at most kMaxHeld: runs with scores
   uint64_t rescored = 0;              // events in the topic with RunScores::rescored, of this assignment
   Status status;  // why nothing can be published now; kDataLoss and kFailedPrecondition end the job
-  friend bool operator==(const PublisherReport&, const PublisherReport&) = default;
 };
 LEAT_FIELDS(PublisherReport, (partition, Limits::kPartition), (assignment), (published),
             (held, AtMost(PublisherReport::kMaxHeld)), (rescored), (status));
@@ -226,7 +218,6 @@ Status Check(const PublisherReport& report);
 struct UnsentScores {
   uint32_t partition = 0;
   uint64_t begin = 0;
-  friend bool operator==(const UnsentScores&, const UnsentScores&) = default;
 };
 LEAT_FIELDS(UnsentScores, (partition, Limits::kPartition), (begin));
 
@@ -315,7 +306,6 @@ struct RejectedRun {
   NodeId worker;
   Cut cut;
   uint32_t run = 0;
-  friend bool operator==(const RejectedRun&, const RejectedRun&) = default;
 };
 LEAT_FIELDS(RejectedRun, (worker), (cut), (run));
 Status Check(const RejectedRun& rejected);
@@ -328,7 +318,6 @@ struct ShardReport {
   uint64_t bytes = 0;
   uint64_t checksum = 0;  // of its head, which has those of all else
   std::vector<SliceIncarnation> slices;
-  friend bool operator==(const ShardReport&, const ShardReport&) = default;
 };
 LEAT_FIELDS(ShardReport, (checkpoint), (status), (file, Limits::kPath), (bytes), (checksum, Fixed),
             (slices, Limits::kSlices));
@@ -344,7 +333,6 @@ struct SliceOrder {
   // It has come by this move (MoveOrder::id), and the checkpoint does not matter; 0: by none. Of a replica
   // that takes the place of its primary: the epoch.
   uint64_t move = 0;
-  friend bool operator==(const SliceOrder&, const SliceOrder&) = default;
 };
 LEAT_FIELDS(SliceOrder, (slice, Limits::kSlice), (incarnation), (directory, Limits::kPath),
             (file, Limits::kPath), (file_checksum, Fixed), (move));
@@ -364,7 +352,6 @@ struct MoveOrder {
   std::vector<SliceIncarnation> slices;  // ascending
   uint64_t version = 0;                  // stepped strategies: every slice of the job has reached it
   Kind kind = Kind::kMove;
-  friend bool operator==(const MoveOrder&, const MoveOrder&) = default;
 };
 LEAT_ENUM(MoveOrder::Kind, (kMove, "move"), (kCopy, "copy"), (kHandOver, "hand over"));
 LEAT_FIELDS(MoveOrder, (id), (to), (address, Limits::kName), (slices, Limits::kSlices), (version), (kind));
@@ -379,7 +366,6 @@ struct MoveReport {
   uint64_t id = 0;
   Stage stage = Stage::kFrozen;
   std::string failure;
-  friend bool operator==(const MoveReport&, const MoveReport&) = default;
 };
 LEAT_ENUM(MoveReport::Stage, (kFrozen, "frozen"), (kArrived, "arrived"), (kFailed, "failed"));
 LEAT_FIELDS(MoveReport, (id), (stage), (failure, Limits::kText));
@@ -392,7 +378,6 @@ struct ReplicaGroup {
   NodeId server;                         // the other one
   std::string address;                   // of the replica's server
   std::vector<SliceIncarnation> slices;  // ascending
-  friend bool operator==(const ReplicaGroup&, const ReplicaGroup&) = default;
 };
 LEAT_FIELDS(ReplicaGroup, (epoch), (server), (address, Limits::kName), (slices, Limits::kSlices));
 
@@ -400,7 +385,6 @@ LEAT_FIELDS(ReplicaGroup, (epoch), (server), (address, Limits::kName), (slices, 
 struct LostReplica {
   SliceIncarnation slice;
   uint64_t epoch = 0;
-  friend bool operator==(const LostReplica&, const LostReplica&) = default;
 };
 LEAT_FIELDS(LostReplica, (slice), (epoch));
 
@@ -409,7 +393,6 @@ struct SliceTraffic {
   SliceId slice;
   uint64_t pushes = 0;  // and pulls
   uint64_t bytes = 0;   // gradients and values
-  friend bool operator==(const SliceTraffic&, const SliceTraffic&) = default;
 };
 LEAT_FIELDS(SliceTraffic, (slice, Limits::kSlice), (pushes), (bytes));
 
@@ -417,7 +400,6 @@ struct CheckpointOrder {
   uint64_t id = 0;
   std::string directory;  // exists and is writable
   uint64_t version = 0;   // stepped strategies: each slice is saved at this version
-  friend bool operator==(const CheckpointOrder&, const CheckpointOrder&) = default;
 };
 LEAT_FIELDS(CheckpointOrder, (id), (directory, Limits::kPath), (version));
 
@@ -430,7 +412,6 @@ struct Group {
   uint64_t step = 0;  // all continue from this step
   NodeId holder;      // the member that has it; 0: none, all load `orders`
   std::vector<SliceOrder> orders;
-  friend bool operator==(const Group&, const Group&) = default;
 };
 LEAT_FIELDS(Group, (id), (members, Limits::kMembers), (decided), (step), (holder), (orders, Limits::kSlices));
 
@@ -441,13 +422,11 @@ struct Round {
     Cut cut;
     RunSet assigned;
     std::optional<LabelRange> labels = {};  // as Lease::labels
-    friend bool operator==(const Lane&, const Lane&) = default;
   };
   uint64_t first_step = 0;
   float rate = 1;           // as PushHeader::rate, of all steps
   std::vector<Lane> lanes;  // by lane; all with the same number of runs
   uint64_t end() const { return first_step + (lanes.empty() ? 0 : lanes.front().assigned.count()); }
-  friend bool operator==(const Round&, const Round&) = default;
 };
 LEAT_FIELDS(Round::Lane, (cut), (assigned, RunsOf(self.cut)), (labels));
 LEAT_FIELDS(Round, (first_step, Limits::kFirstStep), (rate), (lanes, Limits::kLanes));
@@ -470,7 +449,6 @@ struct MemberReport {
   uint64_t skipped = 0;  // steps recorded but not applied
   bool waiting = false;  // for others, or for work
   bool started = false;  // it has the state that `group` starts from
-  friend bool operator==(const MemberReport&, const MemberReport&) = default;
 };
 LEAT_FIELDS(MemberReport, (group), (holds), (connected), (step), (events), (partitions, Limits::kPartitions),
             (rounds_until), (failure, Limits::kText), (shard), (consecutive_rejected), (rejected), (skipped),
@@ -492,7 +470,6 @@ struct CoordinatorSet {
   std::vector<uint64_t> coordinators;  // ascending
   bool Contains(uint64_t coordinator) const;
   bool NewerThan(const CoordinatorSet& other) const;
-  friend bool operator==(const CoordinatorSet&, const CoordinatorSet&) = default;
 };
 LEAT_FIELDS(CoordinatorSet, (term), (epoch), (coordinators, Limits::kCoordinators, Ascending, Each(Fixed)));
 
@@ -501,7 +478,6 @@ struct ElectorState {
   uint64_t promised = 0;  // it follows no coordinator of a lower term
   uint64_t set_term = 0;  // of the newest CoordinatorSet that it knows
   uint64_t set_epoch = 0;
-  friend bool operator==(const ElectorState&, const ElectorState&) = default;
 };
 LEAT_FIELDS(ElectorState, (promised), (set_term), (set_epoch));
 
@@ -523,7 +499,6 @@ struct LeaseClaim {
   Position begin;
   uint64_t first_step = 0;  // stepped strategies, as in Lease
   uint32_t lane = 0;
-  friend bool operator==(const LeaseClaim&, const LeaseClaim&) = default;
 };
 LEAT_FIELDS(LeaseClaim, (lease), (partition, Limits::kPartition), (begin), (first_step), (lane));
 
@@ -566,7 +541,6 @@ LEAT_FIELDS(WorkerHeartbeat, (node), (metrics, Limits::kName), (term), (generati
 struct RecordOrder {
   uint64_t recording = 0;  // unique; a later one has a larger number
   Duration length{};
-  friend bool operator==(const RecordOrder&, const RecordOrder&) = default;
 };
 LEAT_FIELDS(RecordOrder, (recording), (length));
 
@@ -594,7 +568,6 @@ struct WorkerHeartbeatReply {
   std::optional<RecordOrder> record = {};  // repeated while it holds; filled in by the coordinator's shell
   // One of the next heartbeats is to have `gradients`; filled in by the coordinator's shell.
   bool gradients_wanted = false;
-  friend bool operator==(const WorkerHeartbeatReply&, const WorkerHeartbeatReply&) = default;
 };
 LEAT_FIELDS(WorkerHeartbeatReply, (term), (evicted), (stop), (drain), (view), (leases, Limits::kLeases),
             (revoked, Limits::kLeases), (rescores, Limits::kLeases), (group), (rounds, Limits::kRounds),
@@ -612,7 +585,6 @@ struct LedgerReport {
   uint64_t version = 0;  // the minimum over the slices: the next step in stepped strategies
   uint32_t first_partition = 0;
   bool more = false;  // the rest about these slices follows, and the slices are not live until then
-  friend bool operator==(const LedgerReport&, const LedgerReport&) = default;
 };
 LEAT_FIELDS(LedgerReport, (slices, Limits::kSlices), (events), (partitions, Limits::kPartitions), (version),
             (first_partition, Limits::kPartitions), (more));
@@ -749,7 +721,6 @@ struct FollowProgress {
   uint64_t retries = 0;         // requests that failed or were not answered in time
   double interval_seconds = 0;  // from the beginning of one round to that of the next, at present
   double cpu_seconds = 0;
-  friend bool operator==(const FollowProgress&, const FollowProgress&) = default;
 };
 LEAT_FIELDS(FollowProgress, (rounds), (changed), (stretched), (bytes_in), (retries),
             (interval_seconds, NotNegative), (cpu_seconds, NotNegative));
@@ -842,7 +813,6 @@ struct ClockSample {
   Time at{0};
   Duration offset{0};  // negative: behind
   Duration error{0};
-  friend bool operator==(const ClockSample&, const ClockSample&) = default;
 };
 LEAT_FIELDS(ClockSample, (at, Limits::kTime), (offset, Limits::kDifference), (error));
 
@@ -875,7 +845,6 @@ struct TimelineProcess {
   std::vector<ClockSample> clock;  // as in SpansRequest
   uint64_t dropped = 0;
   std::string missing;  // why its spans are not complete; empty: they are
-  friend bool operator==(const TimelineProcess&, const TimelineProcess&) = default;
 };
 LEAT_FIELDS(TimelineProcess, (node), (name, Limits::kName), (host, Limits::kName), (pid),
             (clock, Limits::kClockSamples), (dropped), (missing, Limits::kName));

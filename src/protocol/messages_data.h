@@ -118,7 +118,6 @@ struct ForwardHeader {
   std::vector<uint64_t> epochs;      // by slice of the push: ReplicaGroup::epoch
   std::vector<uint64_t> versions;    // likewise: that the slice has reached by it
   std::vector<DecidedStep> decided;  // backup workers: before the push
-  friend bool operator==(const ForwardHeader&, const ForwardHeader&) = default;
 };
 LEAT_FIELDS(ForwardHeader, (from), (link), (number), (epochs, AtMost(1 << 20)), (versions, AtMost(1 << 20)),
             (decided, AtMost(1 << 20)));
@@ -138,7 +137,6 @@ struct ForwardReply {
   bool broken = false;  // something before the request is missing: the link is useless
   std::vector<SliceId>
       refused;  // slices of the request that are no replicas of the sender's, or not any more
-  friend bool operator==(const ForwardReply&, const ForwardReply&) = default;
 };
 LEAT_FIELDS(ForwardReply, (link), (number), (broken), (refused, AtMost(1 << 20)));
 

@@ -31,7 +31,6 @@ struct DecidedStep {
   uint64_t step = 0;
   uint32_t width = 1, needed = 1;  // as StepLane's
   std::vector<uint64_t> counted;
-  friend bool operator==(const DecidedStep&, const DecidedStep&) = default;
 };
 LEAT_FIELDS(DecidedStep, (step), (width), (needed), (counted, AtMost(1 << 10), Each(Fixed)));
 

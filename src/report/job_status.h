@@ -78,7 +78,6 @@ struct ReplicasStatus {
   struct Pair {
     uint32_t ps = 0, replica = 0;
     uint64_t slices = 0;
-    friend bool operator==(const Pair&, const Pair&) = default;
   };
   uint64_t slices = 0, of = 0;
   std::vector<Pair> on;
@@ -179,13 +178,11 @@ struct VariableStatus {
   struct Part {
     uint32_t index = 0;  // of the server
     uint64_t bytes = 0;
-    friend bool operator==(const Part&, const Part&) = default;
   };
   std::string name;
   uint64_t bytes = 0;
   std::vector<Part> ps = {};  // ascending
   uint64_t all_ps = 0;        // as all_members
-  friend bool operator==(const VariableStatus&, const VariableStatus&) = default;
 };
 LEAT_FIELDS(VariableStatus::Part, (index), (bytes));
 LEAT_FIELDS(VariableStatus, (name, kText), (bytes), (ps, kList), (all_ps, Sparse));

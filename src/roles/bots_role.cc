@@ -222,13 +222,11 @@ Status RunBotsOnce(net::Loop& loop, Membership& membership, std::optional<double
   const job::Job& job = *joined;
   if (job.stream.bots() == nullptr)
     return Status(Code::kInvalidArgument, "job '" + job.name + "' has no bots in its stream");
-  auto source = job.stream.Open();
-  if (!source.ok()) return source.status();
-  auto ranges = (*source)->Ranges();
-  if (!ranges.ok()) return ranges.status();
+  LEAT_ASSIGN_OR_RETURN(const auto source, job.stream.Open());
+  LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
   uint64_t published = 0;
   bool sealed = true;
-  for (const auto& range : *ranges) {
+  for (const auto& range : ranges) {
     published += range.end;
     sealed = sealed && range.sealed;
   }
@@ -237,11 +235,10 @@ Status RunBotsOnce(net::Loop& loop, Membership& membership, std::optional<double
   } else {
     spdlog::info("bots go on at event {}", published);
   }
-  auto writer = job.stream.OpenWriter();
-  if (!writer.ok()) return writer.status();
+  LEAT_ASSIGN_OR_RETURN(auto writer, job.stream.OpenWriter());
   stream::BotsConfig config = *job.stream.bots();
   config.rate = rate.value_or(config.rate);
-  return BotsRole(loop, membership, config, std::move(*writer), published, sealed).Run();
+  return BotsRole(loop, membership, config, std::move(writer), published, sealed).Run();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/log.h"
+#include "roles/role.h"
 
 namespace leat::roles {
 namespace {
@@ -18,11 +19,6 @@ constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
 // A coordinator that cannot be reached is waited for so many times as long as one that refuses for a while.
 constexpr int kAwayDeadlines = 6;
 constexpr const char* kToldToLeave = "told to leave before it had joined the job";
-
-// Another attempt may succeed.
-bool MayPass(const Status& status) {
-  return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded;
-}
 
 }  // namespace
 
@@ -64,13 +60,13 @@ bool CoordinatorClient::JoinAborted() {
 // True once a coordinator has answered that acts.
 bool CoordinatorClient::Vote(protocol::Role role, protocol::Promises* former) {
   const auto reply = client_->Call(former->MakeHeartbeat(role), call_deadline_);
-  if (!reply.ok()) return !MayPass(reply.status());
+  if (!reply.ok()) return !NoAnswer(reply.status());
   const auto* candidacy = std::get_if<protocol::Candidacy>(&*reply);
   // One that was just elected waits for its electors; this may be one of them.
   if (candidacy == nullptr) return former->OnReply(*reply);
   // If the promise is lost, the next heartbeat asks for it again.
   const auto taken = client_->Call(former->OnCandidacy(*candidacy), call_deadline_);
-  return !taken.ok() && !MayPass(taken.status());
+  return !taken.ok() && !NoAnswer(taken.status());
 }
 
 Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest request, Time until,
@@ -118,7 +114,7 @@ Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest r
       return std::move(*join);
     }
     if (JoinAborted()) return Status(Code::kAborted, kToldToLeave);
-    if (!MayPass(reply.status()) || loop_.Now() + kJoinRetry >= until_back) {
+    if (!NoAnswer(reply.status()) || loop_.Now() + kJoinRetry >= until_back) {
       return reply.status().With("cannot join the coordinator at " + options_.coordinator);
     }
     if (!std::exchange(said, true))

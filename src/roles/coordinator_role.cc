@@ -632,7 +632,7 @@ class CoordinatorRole {
       MeasureSaving(status);
       Record(now, status.view);
       ReportUnreachable(status);
-      ReportMisplaced(status);
+      Report(status.misplaced, &misplaced_);  // each rule of places
       ReportWaiting(now, status.waiting_for);
       if (tensorboard_ != nullptr && tensorboard_->Due(now) && Trains(status))
         tensorboard_->OnStatus(now, progress_.Show(now, status, OwnCpuSeconds()));
@@ -700,13 +700,19 @@ class CoordinatorRole {
       now[{worker, peer}] =
           protocol::Name(*from) + " cannot reach " + protocol::Name(*to) + " at " + to->address;
     }
-    for (const auto& [pair, text] : now) {
-      if (!unreachable_.contains(pair)) spdlog::warn("{}", text);
+    Report(std::move(now), &unreachable_);
+  }
+
+  // Says what has come, and what is over. `said`: what there was before.
+  template <class About>
+  static void Report(std::map<About, std::string> now, std::map<About, std::string>* said) {
+    for (const auto& [about, text] : now) {
+      if (!said->contains(about)) spdlog::warn("{}", text);
     }
-    for (const auto& [pair, text] : unreachable_) {
-      if (!now.contains(pair)) spdlog::info("over: {}", text);
+    for (const auto& [about, text] : *said) {
+      if (!now.contains(about)) spdlog::info("over: {}", text);
     }
-    unreachable_ = std::move(now);
+    *said = std::move(now);
   }
 
   // Once, when partitions cannot be asked, and when all of them can again.
@@ -716,17 +722,6 @@ class CoordinatorRole {
     if (!unasked_.empty() && now.empty()) spdlog::info("over: {}", unasked_);
     progress_.SetStreamWarning(now);
     unasked_ = std::move(now);
-  }
-
-  // Each rule of places once, when it begins not to hold, and when it does again.
-  void ReportMisplaced(const protocol::CoordinatorStatus& status) {
-    for (const auto& [about, text] : status.misplaced) {
-      if (!misplaced_.contains(about)) spdlog::warn("{}", text);
-    }
-    for (const auto& [about, text] : misplaced_) {
-      if (!status.misplaced.contains(about)) spdlog::info("over: {}", text);
-    }
-    misplaced_ = status.misplaced;
   }
 
   // Once for each reason that lasts.
@@ -1290,9 +1285,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   if (bucket != nullptr && !goes_on) LEAT_RETURN_IF_ERROR(patiently([&] { return bucket->Claim(); }));
   protocol::RecoveredState restored;
   if (options.resume) {
-    auto found = (*store)->Restore(intact.damaged);
-    if (!found.ok()) return found.status();
-    restored = std::move(*found);
+    LEAT_ASSIGN_OR_RETURN(restored, (*store)->Restore(intact.damaged));
     if (restored.manifest) {
       restored.manifest->directory = (*store)->directory() + "/" + restored.manifest->directory;
     }

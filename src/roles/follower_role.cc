@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <utility>
 #include <variant>
 
@@ -215,8 +214,7 @@ Once FollowOnce(net::Loop& loop, Membership& membership, const FollowOptions& op
 Status Follow(const FollowOptions& options, ValueSink& sink, std::stop_token stop) {
   CoordinatorClientOptions client = options.role.coordinator_client;
   client.join_deadline = std::min(client.join_deadline, kFollowerJoinDeadline);
-  std::random_device random;
-  FormerNode former{.process = uint64_t{random()} << 32 | random() | 1};
+  FormerNode former{.process = NewProcess()};
   Connected connected(sink);
   Duration pause = kFirstFollowPause;
   std::string said;

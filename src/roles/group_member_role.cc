@@ -199,8 +199,7 @@ class GroupMemberRole final : public TrainingRole {
     computing_ = a.lease;
     const auto compute = [this, a, split, epoch = reducer_.epoch(), batches = progress_.steps] {
       const auto& cut = split->lease.cut;
-      const step::Rows rows{
-          .features = split->rows.features, .labels = split->rows.labels, .truth = split->rows.truth};
+      const step::Rows rows = RowsOf(*split);
       const Time begin = loop_.Now();
       DelayBatch(job_.debug, batches);
       const auto step =

@@ -1,12 +1,10 @@
 #include "roles/membership.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 #include <variant>
 
 #include "base/log.h"
-#include "net/address.h"
 #include "roles/feed/job_feeds.h"
 #include "roles/role.h"
 
@@ -78,11 +76,9 @@ Membership::~Membership() {
 }
 
 Result<job::Job> Membership::Join(const std::string& address, bool standby) {
-  auto request = MakeJoinRequest(role_, address, place_);
+  auto request = MakeJoinRequest(role_, address, place_, former_.process, client_.address());
   request.job_hash = job_hash_;
-  request.process = former_.process;
   request.standby = standby;
-  request.local_host = net::LocalHostTowards(client_.address());
   if (role_ != protocol::Role::kServe) {
     signals_.emplace([this](int) {
       client_.AbortJoin();
@@ -263,8 +259,7 @@ void Membership::End(Status outcome) {
 
 Status RejoinWhileEvicted(const CoordinatorClientOptions& options, protocol::Role role,
                           const std::function<Status(net::Loop&, Membership&)>& run_once) {
-  std::random_device random;
-  FormerNode former{.process = uint64_t{random()} << 32 | random() | 1, .files = MakeModelFiles(options)};
+  FormerNode former{.process = NewProcess(), .files = MakeModelFiles(options)};
   while (true) {
     net::Loop loop;
     Membership membership(loop, options, role, former);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <random>
 #include <thread>
 
 #include "collective/mpi.h"
@@ -11,18 +12,30 @@
 
 namespace leat::roles {
 
+uint64_t NewProcess() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random() | 1;
+}
+
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address,
-                                      const topology::HostPlace& place) {
+                                      const topology::HostPlace& place, uint64_t process,
+                                      const std::string& coordinator) {
   protocol::JoinRequest request;
   request.role = role;
   request.version = ProgramVersion();
   request.address = address;
   request.host = net::HostName();
   request.pid = getpid();
+  request.process = process;
   request.network = net::NetworkId();
+  request.local_host = net::LocalHostTowards(coordinator);
   request.place = place;
   if (role == protocol::Role::kWorker) request.mpi = collective::FindMpiRank();
   return request;
+}
+
+bool NoAnswer(const Status& status) {
+  return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded;
 }
 
 std::string ZoneOf(const job::Job& job, const topology::HostPlace& own) {

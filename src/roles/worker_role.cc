@@ -118,8 +118,7 @@ class WorkerRole final : public TrainingRole {
     const auto& cut = split.lease.cut;
     const Time begin = loop_.Now();
     DelayBatch(job_.debug, progress_.steps);
-    const step::Rows rows{
-        .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
+    const step::Rows rows = RowsOf(split);
     const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch),
                                  {.first = a.first, .last = a.last, .version = a.version, .rate = a.rate});
     if (gradients_.wanted() && a.last && step.finite && step.events > 0) gradients_.Take(parameters_);

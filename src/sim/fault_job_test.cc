@@ -86,7 +86,7 @@ TEST(FaultJob, CountsEveryEventOnceWhateverGoesWrong) {
     all.drained += outcome.result.drained;
   }
   for (size_t point = 0; point < kDeathPoints && seeds >= 100; ++point)
-    EXPECT_GT(deaths[point], 0u) << Name(static_cast<DeathPoint>(point));
+    EXPECT_GT(deaths[point], 0u) << fields::NameOf(static_cast<DeathPoint>(point));
   for (const uint64_t count :
        {all.isolations, all.moves, all.promotions, all.overtaken, all.servers_left, all.drained})
     EXPECT_GE(count, seeds / 10);

@@ -8,13 +8,9 @@
 
 namespace leat::sim {
 
-std::string_view Name(Invariant invariant) {
-  return fields::NameOf(invariant);
-}
-
 std::string Violation::ToString() const {
-  return "violated after " + std::to_string(Seconds(at)) + " s: " + std::string(Name(invariant)) + ": " +
-         what;
+  return "violated after " + std::to_string(Seconds(at)) + " s: " + std::string(fields::NameOf(invariant)) +
+         ": " + what;
 }
 
 void Cluster::State::Violate(Invariant invariant, std::string what) {

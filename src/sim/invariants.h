@@ -54,7 +54,6 @@ LEAT_ENUM(Invariant, (kAppliedOnce, "no batch is applied twice on a slice"),
           (kCover, "cuts cover the stream without gap or overlap"),
           (kCount, "every slice counts every event exactly once"),
           (kLedgers, "no slice has an open split left"));
-std::string_view Name(Invariant invariant);
 
 struct Violation {
   Invariant invariant = Invariant::kDeadline;

@@ -29,7 +29,7 @@ TEST(Invariants, AJobThatStopsIsNamedByTheDeadlineForProgress) {
     ASSERT_TRUE(result.violation.has_value());
     EXPECT_EQ(result.violation->invariant, Invariant::kProgress) << result.error;
     EXPECT_LE(result.took, seconds(17));
-    EXPECT_NE(result.error.find(Name(Invariant::kProgress)), std::string::npos) << result.error;
+    EXPECT_NE(result.error.find(fields::NameOf(Invariant::kProgress)), std::string::npos) << result.error;
     EXPECT_FALSE(result.ended);
   }
 }
@@ -65,7 +65,7 @@ TEST(Invariants, AWrongCountIsNamed) {
 TEST(Invariants, HaveNamesOfTheirOwn) {
   std::set<std::string> names;
   for (int i = 0; i <= static_cast<int>(Invariant::kLedgers); ++i)
-    names.emplace(Name(static_cast<Invariant>(i)));
+    names.emplace(fields::NameOf(static_cast<Invariant>(i)));
   EXPECT_EQ(names.size(), static_cast<size_t>(Invariant::kLedgers) + 1);
   EXPECT_FALSE(names.contains("?"));
 }

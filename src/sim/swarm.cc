@@ -118,7 +118,8 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   Rng alarms(Mix(job.seed, 5));
   if (job.strategy.backup == 0 && !job.strategy.deterministic && alarms.Chance(0.5)) {
     options.alarm_interval = FromSeconds(0.2 + 2 * alarms.Uniform());
-    options.raise = {.factor = static_cast<float>(2 + alarms.Below(3)), .events = 50 + alarms.Below(1000)};
+    options.raise =
+        RateRaise{.factor = static_cast<float>(2 + alarms.Below(3)), .events = 50 + alarms.Below(1000)};
   }
   // One that is damaged needs another one before it.
   if (options.keep_checkpoints > 1 && Rng(Mix(job.seed, 7)).Chance(0.8)) faults.damaged = 0.5;

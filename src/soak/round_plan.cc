@@ -129,16 +129,8 @@ std::string SecondsText(Duration d) {
 
 }  // namespace
 
-std::string_view Name(Part part) {
-  return fields::NameOf(part);
-}
-
-std::string_view Name(FaultKind kind) {
-  return fields::NameOf(kind);
-}
-
 std::string RoundFault::Describe() const {
-  std::string who(Name(part));
+  std::string who(fields::NameOf(part));
   if (part == Part::kWorker || part == Part::kServer) who += " " + std::to_string(index);
   if (kind == FaultKind::kDie) return "a process dies at '" + point + "' (" + std::to_string(after) + ")";
   const std::string at = " at " + std::to_string(moment) + " events";
@@ -155,7 +147,7 @@ std::string RoundFault::Describe() const {
     case FaultKind::kReplace:
       return who + " leaves" + at + ", and another one joins";
     case FaultKind::kJoin:
-      return "another " + std::string(Name(part)) + " joins" + at;
+      return "another " + std::string(fields::NameOf(part)) + " joins" + at;
     case FaultKind::kTakeOver:
       return who + " stopped for " + SecondsText(lasts) + at + ", another one takes over";
     case FaultKind::kRolling:

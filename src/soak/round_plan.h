@@ -14,7 +14,6 @@ namespace leat::soak {
 
 enum class Part : uint8_t { kWorker = 0, kServer = 1, kCoordinator = 2, kAll = 3 };
 LEAT_ENUM(Part, (kWorker, "worker"), (kServer, "server"), (kCoordinator, "coordinator"), (kAll, "all"));
-std::string_view Name(Part part);
 
 enum class FaultKind : uint8_t {
   kKill = 0,  // kill -9, and started again after `lasts`; the coordinator at the same or at the other address
@@ -30,7 +29,6 @@ enum class FaultKind : uint8_t {
 LEAT_ENUM(FaultKind, (kKill, "killed"), (kStop, "stopped"), (kCut, "cut off"), (kFullDisk, "full disk"),
           (kReplace, "replaced"), (kJoin, "joins"), (kTakeOver, "overtaken"), (kRolling, "rolling restart"),
           (kDie, "dies"));
-std::string_view Name(FaultKind kind);
 
 struct RoundFault {
   FaultKind kind = FaultKind::kKill;

@@ -49,7 +49,7 @@ TEST(RoundPlan, DrawsEveryFaultOfEveryPart) {
   }
   EXPECT_EQ(drawn.size(), 19u) << "kinds of faults";
   for (const auto& [fault, times] : drawn)
-    EXPECT_GT(times, 30) << Name(fault.first) << " " << Name(fault.second);
+    EXPECT_GT(times, 30) << fields::NameOf(fault.first) << " " << fields::NameOf(fault.second);
   EXPECT_EQ(points.size(), 9u);
   for (const auto& [point, times] : points) EXPECT_GT(times, 10) << point;
   EXPECT_EQ(strategies.size(), RoundStrategies().size());

@@ -26,7 +26,6 @@ struct LabelMark {
   uint64_t events = 0;
   uint64_t labels_begin = 0;
   uint64_t labels_end = 0;
-  friend bool operator==(const LabelMark&, const LabelMark&) = default;
 };
 LEAT_FIELDS(LabelMark, (events), (labels_begin), (labels_end, AtLeast(self.labels_begin)));
 // Whether a mark may come after another one (PartitionRange::marks).
@@ -45,7 +44,6 @@ struct PartitionRange {
   std::vector<LabelMark> marks = {};
   // Why the partition cannot be asked at present: the rest is as last known. Empty: it has been asked.
   std::string unasked = {};
-  friend bool operator==(const PartitionRange&, const PartitionRange&) = default;
 };
 LEAT_FIELDS(PartitionRange, (partition), (begin), (end, AtLeast(self.begin)), (sealed),
             (marks, AtMost(1 << 20)), (unasked, CutTo(4096)));
@@ -57,7 +55,6 @@ struct Attribute {
   // A label is the u64 offset of its record, then the record's bytes.
   enum class Kind : uint8_t { kKey = 1, kTimestamp = 2, kHeader = 3, kLabel = 4 } kind = Kind::kKey;
   std::string header;  // kHeader: its name; of several with that name the last counts
-  friend bool operator==(const Attribute&, const Attribute&) = default;
 };
 LEAT_ENUM(Attribute::Kind, (kKey, "key"), (kTimestamp, "timestamp"), (kHeader, "header"), (kLabel, "label"));
 LEAT_FIELDS(Attribute, (kind), (header, AtMost(4096)));
@@ -102,7 +99,6 @@ struct RecordBatch {
   struct Absent {
     size_t begin = 0;
     size_t end = 0;
-    friend bool operator==(const Absent&, const Absent&) = default;
   };
   std::vector<Absent> absent;
   bool IsAbsent(size_t record) const;

@@ -28,10 +28,6 @@ std::string Percent(double share) {
 
 }  // namespace
 
-std::string_view Name(Factor factor) {
-  return fields::NameOf(factor);
-}
-
 std::string Explain(Factor factor, const SeriesPoint& point) {
   const Usage& usage = point.usage;
   switch (factor) {

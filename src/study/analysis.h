@@ -50,7 +50,6 @@ enum class Factor : uint8_t {
 LEAT_ENUM(Factor, (kInput, "input"), (kServerLink, "server link"), (kServerCpu, "server cpu"),
           (kWorkerLink, "worker link"), (kSlowestWorker, "slowest worker"), (kStaleness, "staleness"),
           (kBatch, "batch"), (kModel, "model"));
-std::string_view Name(Factor factor);
 // In a sentence: "the servers' links are full: …".
 std::string Explain(Factor factor, const SeriesPoint& point);
 

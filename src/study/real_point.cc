@@ -1,7 +1,5 @@
 #include "study/real_point.h"
 
-#include <signal.h>
-
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -29,15 +27,6 @@ constexpr const char* kPort = ":7001";
 class Point {
  public:
   explicit Point(const RealPoint& point) : point_(point), token_(launcher::RandomToken()) {}
-  ~Point() {
-    processes_.Signal(SIGKILL);
-    while (!processes_.empty()) {
-      processes_.Await(seconds(1));
-      processes_.Reap();
-    }
-  }
-  Point(const Point&) = delete;
-  Point& operator=(const Point&) = delete;
 
   Result<RealResult> Run() {
     LEAT_RETURN_IF_ERROR(Start());
@@ -178,7 +167,7 @@ class Point {
   const std::string token_;
   MonotonicClock clock_;
   hosts::Hosts hosts_;
-  launcher::Processes processes_;
+  launcher::Processes processes_;  // those that are left end with it
   std::unique_ptr<control::ControlClient> client_;
   bool over_ = false;  // the coordinator has ended
 };

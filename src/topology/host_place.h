@@ -18,7 +18,6 @@ struct HostPlace {
   std::string site;        // empty: the one site of hosts that name none
   std::string zone;        // empty: not known. Zones of the same name in two sites are different zones.
   std::string host_class;  // empty: none
-  friend bool operator==(const HostPlace&, const HostPlace&) = default;
 };
 LEAT_FIELDS(HostPlace, (site, AtMost(HostPlace::kMaxBytes)), (zone, AtMost(HostPlace::kMaxBytes)),
             (host_class, AtMost(HostPlace::kMaxBytes)));

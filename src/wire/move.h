@@ -29,7 +29,6 @@ struct MoveRequest {
   uint64_t events = 0;
   uint64_t saved = 0;  // protocol::MovedSlice::saved
   uint64_t state_bytes = 0;
-  friend bool operator==(const MoveRequest&, const MoveRequest&) = default;
 };
 LEAT_FIELDS(MoveRequest, (move), (index, AtMost(kMaxMovedSlices - 1)),
             (count, AtLeast(self.index + uint64_t{1}), AtMost(kMaxMovedSlices)), (slice), (incarnation),
@@ -39,7 +38,6 @@ LEAT_FIELDS(MoveRequest, (move), (index, AtMost(kMaxMovedSlices - 1)),
 struct MoveReply {
   uint64_t move = 0;
   Status status;
-  friend bool operator==(const MoveReply&, const MoveReply&) = default;
 };
 LEAT_FIELDS(MoveReply, (move), (status, CutTo(4096)));
 
@@ -47,7 +45,6 @@ LEAT_FIELDS(MoveReply, (move), (status, CutTo(4096)));
 struct SliceState {
   protocol::Ledger ledger;
   std::vector<protocol::DecidedStep> decided;
-  friend bool operator==(const SliceState&, const SliceState&) = default;
 };
 LEAT_FIELDS(SliceState, (ledger), (decided, AtMost(1 << 20)));
 

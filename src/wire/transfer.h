@@ -31,7 +31,6 @@ struct TransferRequest {
   uint64_t offset = 0;    // kRead, kWrite
   uint64_t bytes = 0;     // kRead, kWrite: at most kMaxTransferBytes; kOpenUpload: of the whole file
   uint64_t checksum = 0;  // Checksum: kWrite: of the payload; kOpenUpload: of the whole file
-  friend bool operator==(const TransferRequest&, const TransferRequest&) = default;
 };
 LEAT_FIELDS(TransferRequest, (sequence), (op), (name, AtMost(kMaxTransferName)), (folder), (offset), (bytes),
             (checksum, Fixed));
@@ -44,7 +43,6 @@ struct TransferReply {
   Status status;
   uint64_t position = 0;  // kRead: the size of the file; uploads: bytes of the file that are there
   uint64_t checksum = 0;  // kRead: Checksum of the payload
-  friend bool operator==(const TransferReply&, const TransferReply&) = default;
 };
 LEAT_FIELDS(TransferReply, (sequence), (status, CutTo(kMaxTransferError)), (position), (checksum, Fixed));
 Status Check(const TransferReply& reply);

@@ -207,10 +207,6 @@ Result<std::vector<std::string>> FileStream::Identify() const {
   return identities;
 }
 
-Status FileStream::Prepare() const {
-  return {};
-}
-
 Result<std::unique_ptr<stream::Source>> FileStream::Open() const {
   return stream::OpenFiles(options);
 }
@@ -277,15 +273,6 @@ SourceIdentity OwnStream::Identity() const {
   return {.topic = "source " + name + ": " + request.settings.ToYaml(), .partitions = 0, .windows = ""};
 }
 
-// Unknown: the program alone can tell.
-Result<std::vector<std::string>> OwnStream::Identify() const {
-  return std::vector<std::string>();
-}
-
-Status OwnStream::Prepare() const {
-  return {};
-}
-
 Result<std::unique_ptr<stream::Source>> OwnStream::Open() const {
   try {
     auto source = open(request);
@@ -296,10 +283,6 @@ Result<std::unique_ptr<stream::Source>> OwnStream::Open() const {
   } catch (const std::exception& error) {
     return Status(Code::kUnavailable, Describe() + ": " + error.what());
   }
-}
-
-Status OwnStream::CheckEmpty() const {
-  return {};
 }
 
 Result<std::unique_ptr<stream::TopicWriter>> OwnStream::OpenWriter() const {
@@ -316,34 +299,6 @@ const stream::BotsConfig* StreamSpec::bots() const {
 
 stream::BotsConfig* StreamSpec::bots() {
   return const_cast<stream::BotsConfig*>(std::as_const(*this).bots());  // NOLINT: this object is not const
-}
-
-std::string StreamSpec::Describe() const {
-  return std::visit([](const auto& kind) { return kind.Describe(); }, source);
-}
-
-SourceIdentity StreamSpec::Identity() const {
-  return std::visit([](const auto& kind) { return kind.Identity(); }, source);
-}
-
-Result<std::vector<std::string>> StreamSpec::Identify() const {
-  return std::visit([](const auto& kind) { return kind.Identify(); }, source);
-}
-
-Status StreamSpec::Prepare() const {
-  return std::visit([](const auto& kind) { return kind.Prepare(); }, source);
-}
-
-Result<std::unique_ptr<stream::Source>> StreamSpec::Open() const {
-  return std::visit([](const auto& kind) { return kind.Open(); }, source);
-}
-
-Status StreamSpec::CheckEmpty() const {
-  return std::visit([](const auto& kind) { return kind.CheckEmpty(); }, source);
-}
-
-Result<std::unique_ptr<stream::TopicWriter>> StreamSpec::OpenWriter() const {
-  return std::visit([](const auto& kind) { return kind.OpenWriter(); }, source);
 }
 
 Status StreamSpec::Create(uint32_t count) const {

@@ -40,7 +40,7 @@ struct FileStream {
   // Identities of what is read, as it is on this host: of each file, or of the topic. The errors of Open.
   Result<std::vector<std::string>> Identify() const;
   // Creates what the job writes to and reads from. The coordinator calls it before any role opens the source.
-  Status Prepare() const;
+  Status Prepare() const { return {}; }
   Result<std::unique_ptr<stream::Source>> Open() const;
   // Returns why a job cannot start without records; ok if it can wait for them.
   Status CheckEmpty() const;
@@ -79,10 +79,11 @@ struct OwnStream {
 
   std::string Describe() const;  // "source 'ticks'"
   SourceIdentity Identity() const;
-  Result<std::vector<std::string>> Identify() const;
-  Status Prepare() const;
+  // Unknown: the program alone can tell.
+  Result<std::vector<std::string>> Identify() const { return std::vector<std::string>(); }
+  Status Prepare() const { return {}; }
   Result<std::unique_ptr<stream::Source>> Open() const;
-  Status CheckEmpty() const;
+  Status CheckEmpty() const { return {}; }
   Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
 };
 
@@ -100,14 +101,29 @@ struct StreamSpec {
   const stream::BotsConfig* bots() const;
   stream::BotsConfig* bots();
 
-  std::string Describe() const;
-  SourceIdentity Identity() const;
-  Result<std::vector<std::string>> Identify() const;
-  Status Prepare() const;
+  // ---- the functions of the source
+  auto Describe() const {
+    return std::visit([](const auto& kind) { return kind.Describe(); }, source);
+  }
+  auto Identity() const {
+    return std::visit([](const auto& kind) { return kind.Identity(); }, source);
+  }
+  auto Identify() const {
+    return std::visit([](const auto& kind) { return kind.Identify(); }, source);
+  }
+  auto Prepare() const {
+    return std::visit([](const auto& kind) { return kind.Prepare(); }, source);
+  }
   // The one place that opens the stream. Errors name files, or directory and topic.
-  Result<std::unique_ptr<stream::Source>> Open() const;
-  Status CheckEmpty() const;
-  Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
+  auto Open() const {
+    return std::visit([](const auto& kind) { return kind.Open(); }, source);
+  }
+  auto CheckEmpty() const {
+    return std::visit([](const auto& kind) { return kind.CheckEmpty(); }, source);
+  }
+  auto OpenWriter() const {
+    return std::visit([](const auto& kind) { return kind.OpenWriter(); }, source);
+  }
   // For writers that are no bots: makes the topic unless it exists, with `count` partitions; 0: as the job
   // would. kFailedPrecondition: the stream is no topic. kPermissionDenied: the user makes no topics.
   Status Create(uint32_t count) const;

@@ -1,5 +1,7 @@
 #include "launcher/start/ready.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 namespace leat::launcher {
@@ -26,6 +28,16 @@ ReadyNews TakeReady(std::string_view bytes, std::string* rest) {
   // Nothing that a coordinator writes is so long.
   if (rest->size() > 4 * kMostText) rest->clear();
   return news;
+}
+
+Status SayReady(int fd, const std::string& address) {
+  if (fd < 0) return {};
+  const std::string line = address + "\n";
+  const bool written = write(fd, line.data(), line.size()) >= 0;
+  close(fd);
+  if (written) return {};
+  return {Code::kUnavailable,
+          "cannot write the address to file descriptor " + std::to_string(fd) + " (--ready-fd)"};
 }
 
 std::string WaitsLine(std::string_view what) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/status.h"
+
 namespace leat::launcher {
 
 struct ReadyNews {
@@ -14,6 +16,9 @@ struct ReadyNews {
 };
 // `rest` keeps what follows the last whole line, until the next call.
 ReadyNews TakeReady(std::string_view bytes, std::string* rest);
+
+// Writes the address to the pipe, and closes it; -1: nobody waits for it. Returns why it cannot be written.
+Status SayReady(int fd, const std::string& address);
 
 // The line, for the pipe. Line ends within the text become spaces; a long text is cut.
 std::string WaitsLine(std::string_view what);

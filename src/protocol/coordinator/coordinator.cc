@@ -310,7 +310,8 @@ bool Coordinator::State::NeedsTerm(const ControlReply& reply) const {
   return ending == Ending::kStoppingMembers;
 }
 
-CoordinatorActions Coordinator::State::Take() {
+CoordinatorActions Coordinator::State::Take(Time now) {
+  Step(now);
   CoordinatorActions actions;
   if (auto places = slices.TakePlaced(); !places.empty())
     journals.push_back({SlicesPlaced{std::move(places)}});
@@ -342,7 +343,7 @@ bool Coordinator::State::FinalCheckpointDone() const {
 
 // No worker holds a lease. In stepped strategies the slices have also reported since the last one ended.
 bool Coordinator::State::Drained() {
-  if (Leased() > 0) return false;
+  if (Queue().leased() > 0) return false;
   if (!Stepped()) return true;
   if (!drained) drained = heartbeat_counts;
   return AllReportedSince(*drained, heartbeat_counts);
@@ -367,7 +368,7 @@ bool Coordinator::State::Even(Time now) {
   const Time idle_deadline = now + std::max(config.heartbeat_timeout, kEndingWait);
   if (!unevenness || runs < unevenness->runs)
     unevenness = {runs, now + 3 * config.checkpoint_timeout, idle_deadline};
-  if (Leased() > 0) unevenness->idle_deadline = idle_deadline;
+  if (Queue().leased() > 0) unevenness->idle_deadline = idle_deadline;
   return now >= std::min(unevenness->deadline, unevenness->idle_deadline);
 }
 
@@ -382,7 +383,7 @@ void Coordinator::State::StepEnding(Time now) {
   if (ending == Ending::kDraining && (Drained() || now >= ending_deadline)) {
     // A worker that has not been heard of in time may still hold some.
     for (const auto& [node, member] : members) {
-      if (!Stepped() && member.member.role == Role::kWorker) splits.Reclaim(node);
+      if (!Stepped() && member.member.role == Role::kWorker) splits.Reclaim(now, node);
     }
     ending = Ending::kFinalCheckpoint;
     ending_deadline = now + 3 * config.checkpoint_timeout;
@@ -441,45 +442,38 @@ Coordinator::~Coordinator() = default;
 
 CoordinatorActions Coordinator::OnRequest(Time now, uint64_t call, const ControlRequest& request) {
   state_->Dispatch(now, call, request);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnStream(Time now, const std::vector<StreamRange>& ranges) {
   for (const StreamRange& range : ranges) state_->OnRange(now, range);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnNodeLost(Time now, NodeId node) {
   if (state_->members.contains(node)) state_->Remove(now, node, State::Gone::kLost);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnCheckpointPrepared(Time now, uint64_t id, Result<CheckpointOrder> order) {
   state_->OnPrepared(now, id, order);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnManifestCommitted(Time now, uint64_t id, const Status& status) {
   state_->OnCommitted(now, id, status);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnCheckpointVerified(Time now, uint64_t id, const Status& status) {
   state_->OnVerified(now, id, status);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnPublishers(Time now, const std::vector<PublisherReport>& reports) {
   if (state_->ending == State::Ending::kEnded) return {};
   state_->OnPublishers(now, NodeId(), reports);
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 std::vector<PublisherOrder> Coordinator::publisher_orders() const {
@@ -494,14 +488,13 @@ std::vector<LabelMarksWanted> Coordinator::label_marks() const {
 CoordinatorActions Coordinator::OnDrift(Time now) {
   if (state_->ending == State::Ending::kEnded) return {};
   state_->RaiseRate();
-  state_->Step(now);
-  return state_->Take();
+  return state_->Take(now);
 }
 
 CoordinatorActions Coordinator::OnReplaced(const Status& why) {
   if (state_->ending == State::Ending::kEnded) return {};
   state_->Replaced(why);
-  return state_->Take();
+  return state_->Take(Time(0));  // it has ended, so nothing is due
 }
 
 CoordinatorActions Coordinator::OnTimer(Time now) {
@@ -524,8 +517,7 @@ CoordinatorActions Coordinator::OnTimer(Time now) {
     // One that has nothing to journal also finds out that it was replaced.
     if (s.config.term != 0) s.later.emplace_back(ConfirmTerm{});
   }
-  s.Step(now);
-  return s.Take();
+  return s.Take(now);
 }
 
 const std::vector<MemberJoined>& Coordinator::taken_over() const {
@@ -573,9 +565,9 @@ CoordinatorStatus Coordinator::status() const {
     status.ends.push_back(s.cursors[p].end);
     status.rate = std::max(status.rate, s.cursors.rates().At(p, s.cursors[p].at));
   }
-  status.leases = s.Leased();
-  status.regranted_leases = s.Stepped() ? s.rounds.regranted() : s.splits.regranted();
-  status.overdue_leases = s.overdue_members + (s.Stepped() ? s.rounds.overdue() : s.splits.overdue());
+  status.leases = s.Queue().leased();
+  status.regranted_leases = s.Queue().regranted();
+  status.overdue_leases = s.overdue_members + s.Queue().overdue();
   for (const auto& [node, member] : s.evicted) {
     if (s.Stuck(member)) status.stuck_evicted.push_back({member.member, member.host, member.pid});
   }

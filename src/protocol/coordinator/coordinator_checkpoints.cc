@@ -40,7 +40,7 @@ void Coordinator::State::BeginSaving(Time now) {
   pending->manifest.id = pending->id;
   pending->manifest.directory = pending->order.directory;
   pending->manifest.watermark = slices.Watermarks();
-  pending->manifest.open = Stepped() ? rounds.Open(slices.Watermarks()) : splits.Open(slices.Watermarks());
+  pending->manifest.open = Queue().Open(slices.Watermarks());
   pending->manifest.events = slices.Events();
   pending->incarnations = slices.Incarnations();
   if (!Stepped()) return;

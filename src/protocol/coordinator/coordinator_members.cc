@@ -1,11 +1,10 @@
 // Membership, placement of slices, and heartbeats.
 #include <algorithm>
-#include <iomanip>
 #include <ranges>
-#include <sstream>
 #include <utility>
 #include <vector>
 
+#include "base/encoding/hex.h"
 #include "protocol/coordinator/coordinator_state.h"
 
 namespace leat::protocol {
@@ -16,12 +15,6 @@ namespace {
 constexpr uint32_t kMaxLeases = 64;
 // The limit of cuts made ahead.
 constexpr size_t kMaxAhead = 1024;
-
-std::string Hex(uint64_t value) {
-  std::ostringstream out;
-  out << std::hex << std::setw(16) << std::setfill('0') << value;
-  return out.str();
-}
 
 }  // namespace
 
@@ -38,8 +31,8 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
                                                  "\", the coordinator is version \"" + config.version + "\"");
   }
   if (config.job_hash != 0 && request.job_hash != 0 && request.job_hash != config.job_hash) {
-    return reject(Code::kFailedPrecondition, who + " was started for job " + Hex(request.job_hash) +
-                                                 ", the coordinator has job " + Hex(config.job_hash));
+    return reject(Code::kFailedPrecondition, who + " was started for job " + ToHex(request.job_hash) +
+                                                 ", the coordinator has job " + ToHex(config.job_hash));
   }
   if (request.role > Role::kServe) {
     return reject(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
@@ -127,14 +120,10 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   if (heartbeat.term != config.term) return Answer(call, std::move(reply));
   OnReturned(now, heartbeat.node, heartbeat.claims);
   if (!std::exchange(member->ready, true)) OnWorkerReady(now, *member);
-  Stepped() ? rounds.OnHeartbeat(now, heartbeat.node, heartbeat.waiting)
-            : splits.OnHeartbeat(now, heartbeat.node, heartbeat.waiting);
+  Queue().OnHeartbeat(now, heartbeat.node, heartbeat.waiting);
   if (publications.enabled())
     publications.OnWorker(now, heartbeat.node, heartbeat.unsent, heartbeat.rescoring);
-  for (uint64_t lease : heartbeat.released) {
-    Stepped() ? rounds.Release(now, lease, heartbeat.node, heartbeat_counts)
-              : splits.Release(now, lease, heartbeat.node, heartbeat_counts);
-  }
+  for (uint64_t lease : heartbeat.released) Queue().Release(now, lease, heartbeat.node, heartbeat_counts);
   if (heartbeat.leaving) {
     Remove(now, heartbeat.node, Gone::kLeft);
     reply.stop = true;
@@ -151,8 +140,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   }
   if (Stepped()) rounds.OnProgress(now, heartbeat.node, heartbeat.progress);
   Isolate(now, heartbeat.node, heartbeat.unreachable);
-  reply.revoked = Stepped() ? rounds.Reconcile(now, heartbeat.node, heartbeat.held)
-                            : splits.Reconcile(heartbeat.node, heartbeat.held);
+  reply.revoked = Queue().Reconcile(now, heartbeat.node, heartbeat.held);
   if (reply.revoked.empty()) member->generation = std::max(member->generation, heartbeat.generation);
   // Nothing is leased any more but what only some of the slices have trained.
   const bool evens = stop_requested && ending == Ending::kFinalCheckpoint && (Stepped() || !pending);
@@ -197,7 +185,7 @@ void Coordinator::State::Isolate(Time now, NodeId worker, const std::vector<Node
   });
   if (isolated == member.isolated) return;
   member.isolated = isolated;
-  if (isolated) Stepped() ? rounds.Reclaim(now, worker) : splits.Reclaim(worker);
+  if (isolated) Queue().Reclaim(now, worker);
   view_changed = true;
 }
 
@@ -277,13 +265,13 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   member->version = heartbeat.version;
   OnLostReplicas(heartbeat);
   settled = settled && slices.ready();
+  const auto stop_job = [&](const Status& why) {
+    StopMembers(now, why);
+    reply.stop = member->told_to_stop = true;
+    Answer(call, std::move(reply));
+  };
   const Result<bool> changed = slices.Report(heartbeat, Servers());
-  if (!changed.ok() && !Suspect(changed.status())) {
-    StopMembers(now, changed.status());
-    reply.stop = true;
-    member->told_to_stop = true;
-    return Answer(call, std::move(reply));
-  }
+  if (!changed.ok() && !Suspect(changed.status())) return stop_job(changed.status());
   if (changed.ok() && *changed) view_changed = true;
   if (slices.TakeOutdated() && Stepped()) {
     slices.RestoreAll();
@@ -294,17 +282,12 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   // A replica that takes a lost server's place may have made them ready before this report.
   if (slices.ready() && !std::exchange(settled, true)) {
     replicas_changed = true;
-    Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
+    Queue().Reconsider(now, slices);
   }
-  Stepped() ? rounds.OnServerReport(now, slices, heartbeat_counts)
-            : splits.OnServerReport(slices, heartbeat_counts);
+  Queue().OnServerReport(now, slices, heartbeat_counts);
   if (heartbeat.shard) OnShard(now, heartbeat.node, *heartbeat.shard);
-  if (heartbeat.consecutive_rejected >= std::max(config.max_consecutive_rejected, 1u)) {
-    StopMembers(now, Rejected(heartbeat));
-    reply.stop = true;
-    member->told_to_stop = true;
-    return Answer(call, std::move(reply));
-  }
+  if (heartbeat.consecutive_rejected >= std::max(config.max_consecutive_rejected, 1u))
+    return stop_job(Rejected(heartbeat));
 
   PlaceSlices(now);
   RefreshView();
@@ -462,7 +445,7 @@ void Coordinator::State::Remove(Time now, NodeId node, Gone how) {
     member_pace.Forget(node);
     return groups.Remove(now, node, how == Gone::kLeft);
   }
-  Stepped() ? rounds.Reclaim(now, node) : splits.Reclaim(node);
+  Queue().Reclaim(now, node);
   heartbeat_counts.erase(node);
   if (role == Role::kServer) {
     servers_changed = true;
@@ -502,7 +485,7 @@ void Coordinator::State::EvictSilent(Time now) {
 }
 
 void Coordinator::State::FreeOverdue(Time now) {
-  if (!AllReduce()) return Stepped() ? rounds.FreeOverdue(now) : splits.FreeOverdue(now);
+  if (!AllReduce()) return Queue().FreeOverdue(now);
   // The other members wait for it, and its part of a step cannot be given to them.
   for (uint64_t node : member_pace.Overdue(now)) {
     if (!members.contains(NodeId(node))) continue;

@@ -113,7 +113,8 @@ struct Coordinator::State {
   void End(Status status);
   // It leases something, ends a role, or says that a command was obeyed.
   bool NeedsTerm(const ControlReply& reply) const;
-  CoordinatorActions Take();
+  // Does what follows from the input, and returns what is to be done.
+  CoordinatorActions Take(Time now);
 
   // ---- coordinator_members.cc
   void OnJoin(Time now, uint64_t call, const JoinRequest& request);
@@ -160,7 +161,9 @@ struct Coordinator::State {
   void OnPublishers(Time now, NodeId feed, const std::vector<PublisherReport>& reports);
   Status Rejected(const ServerHeartbeat& heartbeat) const;
   bool Stepped() const { return config.strategy.stepped(); }
-  size_t Leased() const { return Stepped() ? rounds.leased() : splits.leased(); }
+  // What workers lease, but in all-reduce jobs.
+  LeaseBook& Queue() { return Stepped() ? static_cast<LeaseBook&>(rounds) : splits; }
+  const LeaseBook& Queue() const { return Stepped() ? static_cast<const LeaseBook&>(rounds) : splits; }
   void RefreshView();
   bool AllHaveView(Generation generation) const;  // this one, or a later one: servers and workers
   // `standby`: among workers that stand by.

@@ -137,14 +137,13 @@ void Coordinator::State::TakeOver(const Former& former) {
     rounds.Rollback(slices.Version());
   }
   if (!goes_back) rounds.GoOn();
-  if (Awaits(Role::kWorker) && !goes_back) Stepped() ? rounds.Await() : splits.Await();
+  if (Awaits(Role::kWorker) && !goes_back) Queue().Await();
   if (!AllReduce()) ShareLanes();
 }
 
 void Coordinator::State::OnReturned(Time now, NodeId node, const std::vector<LeaseClaim>& claims) {
   for (const LeaseClaim& claim : claims) {
-    if (claim.lease >= first_id) continue;
-    Stepped() ? rounds.Adopt(now, node, claim) : splits.Adopt(now, node, claim);
+    if (claim.lease < first_id) Queue().Adopt(now, node, claim);
   }
   const MemberState& member = members.at(node);
   if (awaited.contains(node) && member.member.role == Role::kWorker && member.ready) NoteWorkers(now);
@@ -153,7 +152,7 @@ void Coordinator::State::OnReturned(Time now, NodeId node, const std::vector<Lea
 
 void Coordinator::State::StopAwaiting(Time now, NodeId node, Role role) {
   if (awaited.erase(node) == 0 || role != Role::kWorker || Awaits(role)) return;
-  Stepped() ? rounds.EndAwait(now, heartbeat_counts) : splits.EndAwait(heartbeat_counts);
+  Queue().EndAwait(now, heartbeat_counts);
 }
 
 bool Coordinator::State::Awaits(Role role) const {

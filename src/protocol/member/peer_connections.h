@@ -24,7 +24,6 @@ struct Greet {
   uint32_t members = 0;
   uint32_t rank = 0;  // of the sender
   ChannelKind kind = ChannelKind::kData;
-  friend bool operator==(const Greet&, const Greet&) = default;
 };
 LEAT_FIELDS(Greet, (group), (members, AtLeast(1)), (rank, AtMost(self.members - uint64_t{1})), (kind));
 

@@ -27,7 +27,6 @@ class TrainingState {
     uint64_t step = 0;    // steps completed, including skipped ones
     uint64_t events = 0;  // good records in the steps applied
     Ledger ledger;
-    friend bool operator==(const Header&, const Header&) = default;
   };
 
   // `parameters` must outlive the state; null: only sizes, without computation (modelled steps).

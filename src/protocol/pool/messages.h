@@ -31,7 +31,6 @@ struct JobWant {
   uint32_t servers = 0, workers = 0;  // 0 workers: not known yet
   uint64_t events = 0;                // trained
   bool lost = false;                  // the coordinator does not answer
-  friend bool operator==(const JobWant&, const JobWant&) = default;
 };
 LEAT_FIELDS(JobWant, (job), (servers, AtMost(100'000)), (workers, AtMost(100'000)), (events), (lost));
 
@@ -47,7 +46,6 @@ struct AgentReport {
     ProcessId id;
     std::string address;  // of a coordinator that accepts calls; else empty
     std::string waits;    // what a coordinator waits for, such as its brokers; empty: nothing
-    friend bool operator==(const Running&, const Running&) = default;
   };
   std::vector<Running> running;
   struct Ended {
@@ -57,7 +55,6 @@ struct AgentReport {
     std::string error;      // its last error line; may be empty
     // The host is to blame: it could not start the process, or its disk is full or takes no writes.
     bool host_failed = false;
-    friend bool operator==(const Ended&, const Ended&) = default;
   };
   std::vector<Ended> ended;  // that no reply has acknowledged
   std::vector<JobWant> wants;
@@ -83,20 +80,17 @@ struct AgentOrders {
     bool again = false;
     bool resumes = false;  // the job has begun there: without its directory nothing is started
     std::string bucket;    // the coordinator resumes the job from here, and not from a directory; empty: none
-    friend bool operator==(const StartProcess&, const StartProcess&) = default;
   };
   std::vector<StartProcess> starts;
   // For the coordinators of this agent.
   struct Grant {
     JobId job = 0;
     uint32_t servers = 0, workers = 0;
-    friend bool operator==(const Grant&, const Grant&) = default;
   };
   std::vector<Grant> grants;
   struct Stop {
     JobId job = 0;
     bool discard = false;  // without another checkpoint
-    friend bool operator==(const Stop&, const Stop&) = default;
   };
   std::vector<Stop> stops;      // jobs whose coordinators, at this agent, should end them
   std::vector<ProcessId> ends;  // processes to end by a signal

@@ -42,7 +42,6 @@ struct JobSpec {
   uint32_t workers = 1;  // that it wants at first
   // "s3://bucket/prefix": has its checkpoints, and its events are on no host. Empty: they are on one host.
   std::string bucket;
-  friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 LEAT_FIELDS(JobSpec, (name, AtMost(256), Printable), (priority), (share), (resources, Flat), (classes),
             (servers), (least_workers), (workers), (bucket, AtMost(4096)));
@@ -75,7 +74,6 @@ struct JobRecord {
   std::string reason;    // kStopping, kFailed: why, one line; a cancelled job has none
   uint32_t preemptions = 0;
   int64_t over_s = 0;  // when it ended, in seconds since 1970; 0: it has not
-  friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 LEAT_FIELDS(JobRecord, (id), (spec), (state, Numbered), (home, AtMost(256)), (begun, Since(3)), (saved),
             (address, AtMost(256)), (discard), (reason, AtMost(8192)), (preemptions),

@@ -33,7 +33,6 @@ struct Resources {
   Resources& operator+=(const Resources& other);
   Resources& operator-=(const Resources& other);  // down to 0
   friend Resources operator+(Resources a, const Resources& b) { return a += b; }
-  friend bool operator==(const Resources&, const Resources&) = default;
 };
 LEAT_FIELDS(Resources, (millicores, AtMost(1'000'000'000)), (memory, AtMost(uint64_t{1} << 50)));
 Resources operator*(uint32_t count, const Resources& each);
@@ -59,7 +58,6 @@ const auto& PartOf(const Parts& parts, ProcessRole role) {
 struct RoleResources {
   Resources coordinator, server, worker;
   const Resources& of(ProcessRole role) const { return PartOf(*this, role); }
-  friend bool operator==(const RoleResources&, const RoleResources&) = default;
 };
 LEAT_FIELDS(RoleResources, (coordinator), (server, As("ps")), (worker));
 
@@ -67,7 +65,6 @@ LEAT_FIELDS(RoleResources, (coordinator), (server, As("ps")), (worker));
 struct HostClasses {
   std::string coordinator, server, worker;
   const std::string& of(ProcessRole role) const { return PartOf(*this, role); }
-  friend bool operator==(const HostClasses&, const HostClasses&) = default;
 };
 LEAT_FIELDS(HostClasses, (coordinator, AtMost(256), Printable), (server, As("ps"), AtMost(256), Printable),
             (worker, AtMost(256), Printable));

@@ -12,10 +12,6 @@
 namespace leat::roles {
 namespace {
 
-step::Rows RowsOf(const PreparedSplit& split) {
-  return {.features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
-}
-
 ScoreSender::Options SenderOptions(const job::Job& job, const RoleOptions& options,
                                    std::function<void()> on_room) {
   auto feeds = FeedsOf(options.coordinator_client, TransportOf(options, feed::FeedPort()), job.InputsHash());

@@ -19,6 +19,10 @@
 
 namespace leat::roles {
 
+inline step::Rows RowsOf(const PreparedSplit& split) {
+  return {.features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
+}
+
 // The scores of a run, put together from those of its batches.
 class RunScoring {
  public:

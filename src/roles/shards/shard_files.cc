@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -18,42 +19,20 @@ namespace {
 
 using checkpoint::ShardReader;
 
-// A shard in the job's directory on another host.
-class PublishedShard final : public checkpoint::ShardSource {
+// A shard in the job's directory on another host, or in the bucket.
+class RemoteShard final : public checkpoint::ShardSource {
  public:
-  PublishedShard(transfer::Client& client, std::string name, uint64_t size)
-      : client_(client), name_(std::move(name)), size_(size) {}
-  const std::string& path() const override { return name_; }
-  uint64_t size() const override { return size_; }
-  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
-    return client_.Read(name_, offset, out);
-  }
-
- private:
-  transfer::Client& client_;
-  const std::string name_;
-  const uint64_t size_;
-};
-
-// A shard in the bucket.
-class ShardInBucket final : public checkpoint::ShardSource {
- public:
-  ShardInBucket(std::shared_ptr<object_store::ObjectStore> store, std::string key, uint64_t size)
-      : store_(std::move(store)),
-        key_(std::move(key)),
-        path_(object_store::Location(store_->settings()) + "/" + key_),
-        size_(size) {}
+  using Read = std::function<Status(uint64_t offset, std::span<std::byte> out)>;
+  RemoteShard(std::string path, uint64_t size, Read read)
+      : path_(std::move(path)), size_(size), read_(std::move(read)) {}
   const std::string& path() const override { return path_; }
   uint64_t size() const override { return size_; }
-  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
-    return store_->Read(key_, offset, out);
-  }
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override { return read_(offset, out); }
 
  private:
-  const std::shared_ptr<object_store::ObjectStore> store_;
-  const std::string key_;
   const std::string path_;
   const uint64_t size_;
+  const Read read_;
 };
 
 // The parts of a bucket's uploads and downloads take turns with what trains.
@@ -63,10 +42,12 @@ constexpr Duration kLoadDeadline = std::chrono::minutes(10);
 
 Result<std::unique_ptr<ShardReader>> OpenPublished(transfer::Client& client,
                                                    const protocol::SliceOrder& order) {
-  std::string name = PublishedName(order.directory, order.file);
+  const std::string name = PublishedName(order.directory, order.file);
   LEAT_ASSIGN_OR_RETURN(const uint64_t size, client.Size(name));
-  return ShardReader::Open(std::make_unique<PublishedShard>(client, std::move(name), size),
-                           order.file_checksum);
+  const auto read = [&client, name](uint64_t offset, std::span<std::byte> out) {
+    return client.Read(name, offset, out);
+  };
+  return ShardReader::Open(std::make_unique<RemoteShard>(name, size, read), order.file_checksum);
 }
 
 bool SeesDirectory(const protocol::JoinReply& joined) {
@@ -200,11 +181,14 @@ Result<protocol::Slice> ShardFiles::LoadFromBucket(const protocol::SliceOrder& o
     }
     store = loads_;
   }
-  std::string key = checkpoint::ShardKey(order.directory, order.file);
+  const std::string key = checkpoint::ShardKey(order.directory, order.file);
   LEAT_ASSIGN_OR_RETURN(const uint64_t size, store->Size(key));
-  LEAT_ASSIGN_OR_RETURN(
-      const auto reader,
-      ShardReader::Open(std::make_unique<ShardInBucket>(store, std::move(key), size), order.file_checksum));
+  const auto read = [store, key](uint64_t offset, std::span<std::byte> out) {
+    return store->Read(key, offset, out);
+  };
+  const std::string path = object_store::Location(store->settings()) + "/" + key;
+  LEAT_ASSIGN_OR_RETURN(const auto reader, ShardReader::Open(std::make_unique<RemoteShard>(path, size, read),
+                                                             order.file_checksum));
   return reader->Read(table, order.slice, slots);
 }
 

@@ -1,6 +1,5 @@
 #include "roles/standby/election.h"
 
-#include <condition_variable>
 #include <map>
 #include <random>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "checkpoint/terms.h"
 #include "control/client.h"
 #include "launcher/signals.h"
+#include "threads/stop_event.h"
 
 namespace leat::roles {
 namespace {
@@ -141,26 +141,17 @@ Result<uint64_t> ElectRestarted(const std::string& directory, protocol::Role ele
   spdlog::info("standbys may have the journal, too: asking the members for their promises at {}",
                election->address());
   election->Stand(config, std::move(electorate));
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool stopped = false;
-  launcher::SignalWatch signals([&](int) {
-    std::lock_guard lock(mutex);
-    stopped = true;
-    wake.notify_one();
-  });
+  StopEvent stopped;
+  launcher::SignalWatch signals([&](int) { stopped.Set(); });
   const MonotonicClock clock;
   const Time until = clock.Now() + kElectionPatience;
   Time ask = clock.Now() + kElectionAsk;
-  std::unique_lock lock(mutex);
-  while (!wake.wait_for(lock, kElectionLook, [&] { return stopped; })) {
+  while (!stopped.Await(kElectionLook)) {
     const Election::Outcome outcome = election->Look();
     if (outcome.elected) return protocol::NumberOf(*outcome.elected);
     bool replaced = outcome.excluded;
     if (!replaced && !others.empty() && clock.Now() >= ask) {
-      lock.unlock();
       replaced = AskForLaterTerm(others, config.coordinator, config.term, options).has_value();
-      lock.lock();
       ask = clock.Now() + kElectionAsk;
     }
     if (replaced) {

@@ -1,11 +1,7 @@
 #include "roles/standby/network_standby.h"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
-#include <random>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,6 +19,7 @@
 #include "roles/standby/checkpoint_copy.h"
 #include "roles/standby/election.h"
 #include "roles/standby/member_calls.h"
+#include "threads/stop_event.h"
 #include "wire/transfer.h"
 
 namespace leat::roles {
@@ -46,10 +43,6 @@ constexpr Duration kTurn = std::chrono::milliseconds(400);
 // The members have ended by then, too.
 constexpr Duration kPatience = std::chrono::seconds(120);
 
-bool Unreachable(const Status& status) {
-  return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded;
-}
-
 // A member of the job that follows its coordinator, until the members elect this one.
 class NetworkStandby {
  public:
@@ -69,10 +62,7 @@ class NetworkStandby {
           return net::MakeTcpTransport(loop, {.token = options.coordinator.token,
                                               .port = wire::TransferPort(),
                                               .tls = options.coordinator.tls});
-        }) {
-    std::random_device random;
-    process_ = uint64_t{random()} << 32 | random() | 1;
-  }
+        }) {}
 
   struct Elected {
     uint64_t term = 0;             // its number
@@ -80,7 +70,10 @@ class NetworkStandby {
   };
   // Until the members have elected this coordinator. kAborted: the job is over, or a signal came.
   Result<Elected> Run() {
-    launcher::SignalWatch signals([this](int) { Stop(); });
+    launcher::SignalWatch signals([this](int) {
+      stopped_.Set();
+      client_.Abort();
+    });
     LEAT_RETURN_IF_ERROR(ReadOwnJournal());
     heard_ = begun_ = stepped_ = clock_.Now();
     while (true) {
@@ -123,7 +116,7 @@ class NetworkStandby {
     const Time now = clock_.Now();
     // This process may have been stopped for a while. That says nothing about the coordinator.
     if (now - std::exchange(stepped_, now) > 2 * kCall + kSilence) heard_ = now;
-    if (standing_ && now < next_try_) return Pause(kLook) ? Status() : Stopped();
+    if (standing_ && now < next_try_) return Pause(kLook);
     // It cannot follow before it knows the job.
     if (job_.empty()) {
       const auto joined = client_.Call(MakeJoin(), standing_ ? kShortCall : kCall);
@@ -137,7 +130,7 @@ class NetworkStandby {
     auto received = journal_.OnReply(std::get<protocol::FollowReply>(*reply));
     if (!received.ok()) {
       spdlog::warn("{}", received.status().message());
-      return Pause(kCallRetry) ? Status() : Stopped();
+      return Pause(kCallRetry);
     }
     heard_ = clock_.Now();
     if (standing_) election_.Withdraw();
@@ -146,7 +139,7 @@ class NetworkStandby {
       if (kept.code() == Code::kStale || kept.code() == Code::kInvalidArgument) return kept;
       spdlog::error("the journal cannot be written: {}", kept.message());
       journal_.Restart();
-      return Pause(kCopyRetry) ? Status() : Stopped();
+      return Pause(kCopyRetry);
     }
     journal_.OnSynced();
     return CopyCheckpoints(std::get<protocol::FollowReply>(*reply));
@@ -155,10 +148,8 @@ class NetworkStandby {
   Status Stopped() const { return {Code::kAborted, over_ ? "the job is over" : "stopped"}; }
 
   protocol::JoinRequest MakeJoin() const {
-    auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place);
-    request.process = process_;
-    request.local_host = net::LocalHostTowards(client_.address());
-    return request;
+    return MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place, process_,
+                           client_.address());
   }
   Status OnJoined(const protocol::ControlReply& reply) {
     const auto& joined = std::get<protocol::JoinReply>(reply);
@@ -202,9 +193,9 @@ class NetworkStandby {
 
   // There was no answer.
   Status Missed(const Status& why) {
-    if (why.code() == Code::kAborted) return over_ || stopped_ ? Stopped() : why;
+    if (why.code() == Code::kAborted) return over_ || stopped_.is_set() ? Stopped() : why;
     const Time now = clock_.Now();
-    if (!Unreachable(why) && why.code() != Code::kStale) {
+    if (!NoAnswer(why) && why.code() != Code::kStale) {
       // A coordinator may have too many standbys for a while, or refuse this one.
       if (job_.empty() || why.code() == Code::kFailedPrecondition) return why;
       journal_.Restart();
@@ -221,7 +212,7 @@ class NetworkStandby {
                        .term = directory_->term()},
                       *electorate_);
     }
-    return Pause(kCallRetry) ? Status() : Stopped();
+    return Pause(kCallRetry);
   }
 
   // The members know a set of coordinators without this one: what it has is not enough.
@@ -325,19 +316,7 @@ class NetworkStandby {
     return {};
   }
 
-  // False: a signal came.
-  bool Pause(Duration duration) {
-    std::unique_lock lock(mutex_);
-    return !wake_.wait_for(lock, duration, [this] { return stopped_.load(); });
-  }
-  void Stop() {
-    {
-      std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    wake_.notify_one();
-    client_.Abort();
-  }
+  Status Pause(Duration duration) { return stopped_.Await(duration) ? Stopped() : Status(); }
 
   const StandbyOptions& options_;
   const std::unique_ptr<checkpoint::StandbyDirectory> directory_;
@@ -348,7 +327,7 @@ class NetworkStandby {
   control::ControlClient& client_;
   MemberCalls member_calls_;
   const MonotonicClock clock_;
-  uint64_t process_ = 0;
+  const uint64_t process_ = NewProcess();
   protocol::FollowedJournal journal_;
   std::optional<protocol::Electorate> electorate_;  // by the directory's journal; none: it has none
   bool complete_ = false;  // the directory has had every agreed record; the members know whether it still has
@@ -363,9 +342,7 @@ class NetworkStandby {
   bool over_ = false;  // the job
   uint64_t dropped_ = 0;
   CheckpointCopy copy_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::atomic<bool> stopped_ = false;
+  StopEvent stopped_;  // a signal came
 };
 
 }  // namespace

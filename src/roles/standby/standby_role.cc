@@ -1,9 +1,6 @@
 #include "roles/standby/standby_role.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
-#include <random>
 #include <stdexcept>
 #include <utility>
 #include <variant>
@@ -16,6 +13,7 @@
 #include "launcher/signals.h"
 #include "net/address.h"
 #include "roles/role.h"
+#include "threads/stop_event.h"
 
 namespace leat::roles {
 namespace {
@@ -28,10 +26,6 @@ constexpr Duration kStandbyTurn = std::chrono::seconds(1);
 constexpr Duration kStandbyJoinRetry = std::chrono::milliseconds(100);
 constexpr Duration kStandbyJoinDeadline = std::chrono::seconds(10);
 
-bool IsUnreachable(const Status& status) {
-  return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded;
-}
-
 // A member of the job, until it is to take over.
 class Standby {
  public:
@@ -40,14 +34,14 @@ class Standby {
         address_(std::move(address)),
         metrics_(options.coordinator.metrics != nullptr ? options.coordinator.metrics->address() : ""),
         client_(control::ControlClient::Make(options.leader, options.coordinator.token,
-                                             options.coordinator.tls)) {
-    std::random_device random;
-    process_ = uint64_t{random()} << 32 | random() | 1;
-  }
+                                             options.coordinator.tls)) {}
 
   // Ok: the coordinator is lost. kAborted: the job is over, or a signal came.
   Status Run() {
-    launcher::SignalWatch signals([this](int) { Stop(); });
+    launcher::SignalWatch signals([this](int) {
+      stopped_.Set();
+      client_->Abort();
+    });
     observe::RoleMetrics* const metrics = options_.coordinator.metrics.get();
     observe::WatchedLoop loop(metrics != nullptr ? &metrics->liveness() : nullptr);
     loop_ = &loop;
@@ -60,7 +54,7 @@ class Standby {
         term_ = std::max(term_, protocol::NumberOf(joined->term));
         found = Watch(*joined);
       } else {
-        if (term_ == 0 || !IsUnreachable(joined.status())) return joined.status();
+        if (term_ == 0 || !NoAnswer(joined.status())) return joined.status();
         found = LookForOthers();
       }
       if (found == Found::kOver) return {Code::kAborted, "the job is over"};
@@ -72,9 +66,8 @@ class Standby {
   enum class Found { kLost, kOther, kOver };  // kOther: a coordinator of which it is to be a member
 
   Result<protocol::JoinReply> Join() {
-    auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place);
-    request.process = process_;
-    request.local_host = net::LocalHostTowards(client_->address());
+    const auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place,
+                                         process_, client_->address());
     const Time until = clock_.Now() + kStandbyJoinDeadline;
     while (true) {
       loop_->Turned();
@@ -85,9 +78,9 @@ class Standby {
         if (joined.status.ok()) return std::move(joined);
         status = joined.status;
       }
-      if (!IsUnreachable(status) || clock_.Now() + kStandbyJoinRetry >= until)
+      if (!NoAnswer(status) || clock_.Now() + kStandbyJoinRetry >= until)
         return status.With("cannot join the coordinator at " + options_.leader);
-      if (!Pause(kStandbyJoinRetry)) return Status(Code::kAborted, "stopped");
+      if (stopped_.Await(kStandbyJoinRetry)) return Status(Code::kAborted, "stopped");
     }
   }
 
@@ -123,7 +116,7 @@ class Standby {
         if (found != Found::kOther) return found;
         heard = clock_.Now();
       }
-    } while (Pause(kInterval));
+    } while (!stopped_.Await(kInterval));
     return Found::kOver;
   }
 
@@ -138,31 +131,15 @@ class Standby {
     return claimed->ended ? Found::kOver : Found::kLost;
   }
 
-  // False: a signal came.
-  bool Pause(Duration duration) {
-    std::unique_lock lock(mutex_);
-    return !wake_.wait_for(lock, duration, [this] { return stopped_; });
-  }
-  void Stop() {
-    {
-      std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    wake_.notify_one();
-    client_->Abort();
-  }
-
   const StandbyOptions& options_;
   const std::string address_;
   const std::string metrics_;  // as in protocol::KeepAlive
   const MonotonicClock clock_;
   const std::unique_ptr<control::ControlClient> client_;
   observe::WatchedLoop* loop_ = nullptr;  // while it runs
-  uint64_t process_ = 0;
+  const uint64_t process_ = NewProcess();
   uint64_t term_ = 0;  // the highest that it knows; 0: it has not joined yet
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopped_ = false;
+  StopEvent stopped_;  // a signal came
 };
 
 // Nothing listens there before the job is taken over, so that roles that try the address go on at once.

@@ -133,28 +133,9 @@ void Cluster::State::Watch() {
 // ---- the coordinator and the stream
 
 CoordinatorConfig Cluster::State::Config() const {
-  CoordinatorConfig config;
-  config.table = options.table;
-  config.placement = options.placement;
-  config.servers = options.servers;
-  config.max_servers = options.max_servers;
-  config.replicas = options.replicas;
-  config.topology = options.topology;
-  config.workers = options.workers;
-  config.strategy = options.strategy;
-  config.cuts = options.cuts;
+  CoordinatorConfig config = static_cast<const CoordinatorConfig&>(options);
   for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) config.partitions.push_back(p);
-  config.heartbeat_interval = options.heartbeat_interval;
-  config.heartbeat_timeout = options.heartbeat_timeout;
-  config.leases = options.leases;
-  config.checkpoint_interval = options.checkpoint_interval;
-  config.checkpoint_timeout = options.checkpoint_timeout;
-  config.server_wait = options.server_wait;
-  config.standby_wait = options.standby_wait;
-  config.tail_wait = options.tail_wait;
-  config.keep_checkpoints = options.keep_checkpoints;
   config.late_labels = LateLabels();
-  if (options.alarm_interval > Duration(0)) config.raise = options.raise;
   return config;
 }
 
@@ -192,11 +173,11 @@ void Cluster::State::KillCoordinator(Duration absent, uint32_t next_address) {
 }
 
 // It has found out that a later one has taken over.
-void Cluster::State::OnReplaced(const std::shared_ptr<CoordinatorProcess>& c) {
+void Cluster::State::OnReplaced(const CoordinatorPtr& c) {
   Do(c, c->machine->OnReplaced(Status(Code::kStale, "another coordinator has taken over")));
 }
 
-void Cluster::State::Tick(const std::shared_ptr<CoordinatorProcess>& c) {
+void Cluster::State::Tick(const CoordinatorPtr& c) {
   if (c->replication) {
     if (c->machine->next_timer() == Time::max() && !c->over_since) c->over_since = now();
     c->replication->OnTimer(now());
@@ -207,7 +188,7 @@ void Cluster::State::Tick(const std::shared_ptr<CoordinatorProcess>& c) {
   ScheduleIn(c, kTick, [this, c] { Tick(c); });
 }
 
-void Cluster::State::Poll(const std::shared_ptr<CoordinatorProcess>& c) {
+void Cluster::State::Poll(const CoordinatorPtr& c) {
   Do(c, c->machine->OnStream(now(), Ranges(c.get())));
   ScheduleIn(c, kPoll, [this, c] { Poll(c); });
 }
@@ -234,7 +215,7 @@ std::vector<StreamRange> Cluster::State::Ranges(CoordinatorProcess* c) {
   return ranges;
 }
 
-void Cluster::State::Do(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions) {
+void Cluster::State::Do(const CoordinatorPtr& c, CoordinatorActions actions) {
   if (c->replication) return DoAgreed(c, std::move(actions));
   for (CoordinatorAction& action : actions) {
     if (!c->alive || c->ended) return;
@@ -265,7 +246,7 @@ void Cluster::State::NoteRecord(const JournalRecord& record) {
   }
 }
 
-void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorAction& action) {
+void Cluster::State::Act(const CoordinatorPtr& c, CoordinatorAction& action) {
   const Faults& faults = options.faults;
   if (auto* reply = std::get_if<Reply>(&action)) {
     if (options.check && LateLabels()) CheckLabels(reply->reply);

@@ -103,7 +103,6 @@ LEAT_ENUM(DeathPoint, (kBeforePush, "before a push"), (kPushed, "after a push ha
           (kBeforeShard, "before a shard is saved"), (kShardSaved, "after a shard is saved"),
           (kBeforeManifest, "before a checkpoint is complete"),
           (kManifestSaved, "after a checkpoint is complete"));
-std::string_view Name(DeathPoint point);
 
 // The named points of a move of slices between two servers.
 enum class MovePoint : uint8_t {
@@ -190,27 +189,25 @@ struct ReduceOptions {
   bool one_shot = false;
 };
 
-struct ClusterOptions {
+// The coordinator's configuration, and the world around it. The cluster itself sets what depends on the
+// stream (partitions, late_labels) and on the coordinators before this one (term, take_over, keep_scale).
+struct ClusterOptions : protocol::CoordinatorConfig {
+  ClusterOptions() {
+    placement = protocol::Placement::kGreedy;
+    heartbeat_interval = std::chrono::milliseconds(100);  // of busy roles; here all are
+  }
+
   uint64_t seed = 1;
-  uint32_t servers = 1;      // allreduce: 0
-  uint32_t max_servers = 0;  // CoordinatorConfig::max_servers
-  uint32_t replicas = 1;     // CoordinatorConfig::replicas
-  topology::TopologySettings topology;
   // Where the first, second, … server process is, if there are no `hosts`; further ones start again with the
   // first place. Empty: it is not known.
   std::vector<topology::HostPlace> server_places;
-  uint32_t workers = 1;
   uint32_t standby = 0;    // workers that stand by; so do then all that replace a worker
   uint32_t followers = 0;  // members that follow the parameters, and how often
   Duration refresh = std::chrono::milliseconds(100);
   // Standby coordinators, each on a host of its own with its own directory. 0: coordinators share a
   // directory.
   uint32_t coordinator_standbys = 0;
-  protocol::SliceTable table;
-  protocol::Placement placement = protocol::Placement::kGreedy;
   optim::OptimizerConfig optimizer;
-  protocol::StrategyConfig strategy;
-  protocol::CutRules cuts;
   StreamPlan stream;
 
   // Outgoing bytes queue at the sender in the order of sending, incoming ones at the receiver in the order of
@@ -246,25 +243,15 @@ struct ClusterOptions {
   Input input;
   double disk_bytes_per_s = 0;  // of checkpoints; 0: unlimited
 
-  Duration heartbeat_interval = std::chrono::milliseconds(100);  // of busy roles; here all are
-  Duration heartbeat_timeout = std::chrono::seconds(2);
   Duration reply_timeout = std::chrono::seconds(10);   // also the timeout of all operations of a group
   Duration parked_timeout = std::chrono::seconds(5);   // how long a server keeps a parked request
   Duration forward_timeout = std::chrono::seconds(2);  // until a server gives up a link to another one
   uint32_t leases_ahead = 2;
-  protocol::LeaseLimits leases;
   Duration unreachable_after = std::chrono::seconds(2);
-  Duration checkpoint_interval{0};
-  Duration checkpoint_timeout = std::chrono::seconds(60);
-  Duration server_wait = std::chrono::seconds(2);
-  Duration standby_wait = std::chrono::seconds(5);
-  Duration tail_wait = std::chrono::milliseconds(200);
-  uint32_t keep_checkpoints = 2;
   uint64_t max_report_bytes = 1 << 20;  // ServerConfig::max_report_bytes
 
   // An alarm of drift at this interval raises the learning rate (Coordinator::OnDrift). 0: none.
   Duration alarm_interval{0};
-  protocol::RateRaise raise;
 
   Faults faults;
   Deaths deaths;

@@ -233,6 +233,8 @@ struct ToldRun {
 struct Cluster::State {
   using ProcessPtr = std::shared_ptr<RoleProcess>;
   using FollowerPtr = std::shared_ptr<FollowerProcess>;
+  using CoordinatorPtr = std::shared_ptr<CoordinatorProcess>;
+  using StandbyPtr = std::shared_ptr<StandbyProcess>;
   using PullAnswer = std::function<void(PushReply reply, std::vector<float> values)>;
   // The progress of the job.
   struct Reached {
@@ -330,13 +332,13 @@ struct Cluster::State {
   // The coordinator dies. Another one starts after a while, unless the job was resumed meanwhile.
   void KillCoordinator(Duration absent, uint32_t next_address);
   void KillCoordinator() { KillCoordinator(Between(10, 500), rng.Chance(0.5) ? 0 : 1); }
-  void OnReplaced(const std::shared_ptr<CoordinatorProcess>& c);
+  void OnReplaced(const CoordinatorPtr& c);
   CoordinatorConfig Config() const;
-  void Do(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions);
-  void Act(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorAction& action);
+  void Do(const CoordinatorPtr& c, CoordinatorActions actions);
+  void Act(const CoordinatorPtr& c, CoordinatorAction& action);
   void NoteRecord(const JournalRecord& record);  // it is acted on
-  void Tick(const std::shared_ptr<CoordinatorProcess>& c);
-  void Poll(const std::shared_ptr<CoordinatorProcess>& c);
+  void Tick(const CoordinatorPtr& c);
+  void Poll(const CoordinatorPtr& c);
   void Alarm();
   std::vector<StreamRange> Ranges(CoordinatorProcess* c);
   void JobEnds(const Status& status);
@@ -351,21 +353,21 @@ struct Cluster::State {
   void StartStandby(uint32_t address);
   // `electors`: of a coordinator that was elected, those that it knows to be agreed.
   void StartElected(uint32_t address, uint64_t term, const std::vector<NodeId>& electors);
-  void DoAgreed(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions);
-  void Flush(const std::shared_ptr<CoordinatorProcess>& c);
+  void DoAgreed(const CoordinatorPtr& c, CoordinatorActions actions);
+  void Flush(const CoordinatorPtr& c);
   void Observe(const CoordinatorProcess& c, uint64_t record);
-  void AppendOwn(const std::shared_ptr<CoordinatorProcess>& c, JournalRecord record);
-  void OnFollow(const std::shared_ptr<CoordinatorProcess>& c, uint64_t call, const FollowRequest& request);
-  void NoteElector(const std::shared_ptr<CoordinatorProcess>& c, uint64_t call, ControlRequest* request);
+  void AppendOwn(const CoordinatorPtr& c, JournalRecord record);
+  void OnFollow(const CoordinatorPtr& c, uint64_t call, const FollowRequest& request);
+  void NoteElector(const CoordinatorPtr& c, uint64_t call, ControlRequest* request);
   void Stamp(CoordinatorProcess* c, uint64_t call, ControlReply* reply);
   CheckpointOrder PrepareCheckpointOf(const CoordinatorProcess& c, uint64_t id);
   bool CommitCheckpointOf(const CoordinatorProcess& c, const Manifest& manifest);
-  void Follow(const std::shared_ptr<StandbyProcess>& s);
-  void OnFollowReply(const std::shared_ptr<StandbyProcess>& s, const FollowReply& reply);
-  void CopyCheckpoint(const std::shared_ptr<StandbyProcess>& s, const FollowReply& reply);
-  void OnMissed(const std::shared_ptr<StandbyProcess>& s);
-  void WatchElection(const std::shared_ptr<StandbyProcess>& s);
-  ControlReply AnswerAsStandby(const std::shared_ptr<StandbyProcess>& s, const ControlRequest& request);
+  void Follow(const StandbyPtr& s);
+  void OnFollowReply(const StandbyPtr& s, const FollowReply& reply);
+  void CopyCheckpoint(const StandbyPtr& s, const FollowReply& reply);
+  void OnMissed(const StandbyPtr& s);
+  void WatchElection(const StandbyPtr& s);
+  ControlReply AnswerAsStandby(const StandbyPtr& s, const ControlRequest& request);
   std::shared_ptr<Process> ProcessAt(uint32_t address) const;
   void KillAt(uint32_t address, Duration absent);
   bool ElectorsAreWhole() const;
@@ -396,8 +398,22 @@ struct Cluster::State {
   void Wake(const ProcessPtr& p);
   void WakeAt(const ProcessPtr& p, Time at);
   void OnExit(const ProcessPtr& p);
-  void Do(const ProcessPtr& p, std::vector<ServerAction> actions);
-  void Do(const ProcessPtr& p, const WorkerActions& actions);
+  bool Urgent(const RoleProcess& p) const;  // its next heartbeat
+  // Executes a machine's actions, as long as the process is in this incarnation.
+  template <class Actions>
+  void DoAll(const ProcessPtr& p, const Actions& actions) {
+    const uint32_t incarnation = p->incarnation;
+    for (const auto& action : actions) {
+      if (!p->alive || p->incarnation != incarnation) return;
+      std::visit([&](const auto& a) { Act(p, a); }, action);
+    }
+  }
+  // Those of a worker or a member of a group.
+  template <class Actions>
+  void Do(const ProcessPtr& p, const Actions& actions) {
+    DoAll(p, actions);
+    if (p->alive && p->joined && !p->heartbeat_in_flight && Urgent(*p)) MaybeSendHeartbeat(p);
+  }
   void Act(const ProcessPtr& p, const LoadSlices& a);
   void Act(const ProcessPtr& p, const SaveShard& a);
   void Act(const ProcessPtr& p, const StopRole& a);
@@ -417,8 +433,8 @@ struct Cluster::State {
   void Act(const ProcessPtr& p, const SendMove& a);
   void Act(const ProcessPtr& p, const DropMove& a);
   void Act(const ProcessPtr& p, const AnswerMove& a);
-  // An input about moves of the server's machine.
-  void LaterMove(const ProcessPtr& p, Duration delay, std::function<void(Server&)> input);
+  // An input of the server's machine, about moves or replicas.
+  void Later(const ProcessPtr& p, Duration delay, std::function<void(Server&)> input);
   void ArriveMove(uint32_t address_id, const ProcessPtr& from, uint64_t id,
                   const std::vector<MovedSlice>& slices);
   // One of those who take part may die here.
@@ -465,7 +481,6 @@ struct Cluster::State {
   // ---- group_members.cc
   void StartGroupMember(const ProcessPtr& p);
   void ForgetGroups(const ProcessPtr& p);
-  void Do(const ProcessPtr& p, GroupMemberActions actions);
   void Later(const ProcessPtr& p, Duration delay, std::function<GroupMemberActions(GroupMember&)> input);
   void ReadAgain(const ProcessPtr& p, uint64_t lease);
   void Act(const ProcessPtr& p, const LeaveGroup& a);
@@ -584,9 +599,12 @@ struct Cluster::State {
   Duration DrawPause();
   // True if it dies here.
   bool DiesAt(DeathPoint point, const ProcessPtr& p);
-  bool CoordinatorDiesAt(DeathPoint point, const std::shared_ptr<CoordinatorProcess>& c);
+  bool CoordinatorDiesAt(DeathPoint point, const CoordinatorPtr& c);
   void TroubleCoordinator();
   std::shared_ptr<Process> Admin() const;
+  void Tell(const AdminRequest& command) {
+    Call(Admin(), command, [](const auto&) {});
+  }
   void Carry(const PlannedFault& planned);
   void CarryToCoordinator(const PlannedFault& planned);
   void Kill(const ProcessPtr& p, bool replace);
@@ -632,10 +650,10 @@ struct Cluster::State {
   uint64_t elements = 0;
   uint64_t moment_words = 0;  // of the variable of moments, if the table has one
   bool modelled = false;
-  std::shared_ptr<CoordinatorProcess> coordinator;  // the newest
+  CoordinatorPtr coordinator;  // the newest
   // By address. A member that gets no answer at one calls the next.
-  std::array<std::shared_ptr<CoordinatorProcess>, kAddresses> coordinators;
-  std::array<std::shared_ptr<StandbyProcess>, kAddresses> standbys;
+  std::array<CoordinatorPtr, kAddresses> coordinators;
+  std::array<StandbyPtr, kAddresses> standbys;
   std::array<CoordinatorHost, kAddresses> hosts;
   std::vector<JournalRecord> records;  // of all journals with directories of their own, by number
   std::set<uint64_t> acted_on;         // numbers of records

@@ -7,10 +7,6 @@
 
 namespace leat::sim {
 
-std::string_view Name(DeathPoint point) {
-  return fields::NameOf(point);
-}
-
 namespace {
 
 std::string For(Duration lasts) {
@@ -74,10 +70,9 @@ void Cluster::State::InjectFault() {
     } else if (what < 0.90 && on_servers) {
       if (auto p = Any(Role::kServer); p && p->joined) rng.Chance(0.5) ? Leave(p) : Drain(*p);
     } else {
-      AdminRequest request;
-      request.kind = what < 0.95 ? AdminRequest::Kind::kCheckpoint : AdminRequest::Kind::kStop;
-      Note(what < 0.95 ? "is asked for a checkpoint" : "is told to stop, and the job is resumed");
-      Call(Admin(), request, [](const auto&) {});
+      const bool save = what < 0.95;
+      Note(save ? "is asked for a checkpoint" : "is told to stop, and the job is resumed");
+      Tell({.kind = save ? AdminRequest::Kind::kCheckpoint : AdminRequest::Kind::kStop});
     }
   });
 }
@@ -111,16 +106,16 @@ bool Cluster::State::DiesAt(DeathPoint point, const ProcessPtr& p) {
   const bool push = point <= DeathPoint::kApplied;
   if (!Chance(push ? options.faults.deaths_in_pushes : options.faults.deaths_in_checkpoints)) return false;
   ++result.deaths_at[static_cast<size_t>(point)];
-  Note("dies " + std::string(Name(point)), p.get());
+  Note("dies " + std::string(fields::NameOf(point)), p.get());
   Kill(p, true);
   return true;
 }
 
-bool Cluster::State::CoordinatorDiesAt(DeathPoint point, const std::shared_ptr<CoordinatorProcess>& c) {
+bool Cluster::State::CoordinatorDiesAt(DeathPoint point, const CoordinatorPtr& c) {
   // Many checkpoints do not come so far, because servers and workers die at the points before.
   if (c != coordinator || !Chance(4 * options.faults.deaths_in_checkpoints)) return false;
   ++result.deaths_at[static_cast<size_t>(point)];
-  Note("dies " + std::string(Name(point)));
+  Note("dies " + std::string(fields::NameOf(point)));
   KillCoordinator();
   return true;
 }
@@ -192,12 +187,7 @@ void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
   ++result.deaths;
   Note(replace ? "kill, replaced" : "kill", p.get());
   OnExit(p);
-  if (p->joined && rng.Chance(0.5)) {
-    AdminRequest request;
-    request.kind = AdminRequest::Kind::kNodeLost;
-    request.node = p->node;
-    Call(Admin(), request, [](const auto&) {});
-  }
+  if (p->joined && rng.Chance(0.5)) Tell({.kind = AdminRequest::Kind::kNodeLost, .node = p->node});
   if (!replace) return;
   const std::string address = rng.Chance(0.5) ? address_slots[p->address_id].address : "";
   queue.After(Between(10, 2000),

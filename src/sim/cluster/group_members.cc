@@ -42,16 +42,6 @@ void Cluster::State::ForgetGroups(const ProcessPtr& p) {
   }
 }
 
-void Cluster::State::Do(const ProcessPtr& p, GroupMemberActions actions) {
-  const uint64_t incarnation = p->incarnation;
-  for (const GroupMemberAction& action : actions) {
-    if (!p->alive || p->incarnation != incarnation) return;
-    std::visit([&](const auto& a) { Act(p, a); }, action);
-  }
-  if (p->alive && p->joined && !p->heartbeat_in_flight && p->group_member->machine->HeartbeatUrgent())
-    MaybeSendHeartbeat(p);
-}
-
 // Runs later, not inside another action, and only within this incarnation.
 void Cluster::State::Later(const ProcessPtr& p, Duration delay,
                            std::function<GroupMemberActions(GroupMember&)> input) {

@@ -33,15 +33,10 @@ std::vector<MovedSlice> CopyOfMoved(const std::vector<MovedSlice>& slices) {
 }  // namespace
 
 void Cluster::State::DoMoves(const ProcessPtr& p) {
-  if (!p->alive || !p->server) return;
-  const uint32_t incarnation = p->incarnation;
-  for (const MoveAction& action : p->server->TakeMoveActions()) {
-    if (!p->alive || p->incarnation != incarnation) return;
-    std::visit([&](const auto& a) { Act(p, a); }, action);
-  }
+  if (p->alive && p->server) DoAll(p, p->server->TakeMoveActions());
 }
 
-void Cluster::State::LaterMove(const ProcessPtr& p, Duration delay, std::function<void(Server&)> input) {
+void Cluster::State::Later(const ProcessPtr& p, Duration delay, std::function<void(Server&)> input) {
   ScheduleIn(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
     if (incarnation != p->incarnation) return;
     input(*p->server);
@@ -79,15 +74,12 @@ void Cluster::State::Act(const ProcessPtr& p, const ConnectMove& a) {
                     Isolated(p.get(), slot == AddressSlot::kNobody ? nullptr : roles[slot].get());
   const Duration takes =
       Latency(p->host->latency) + Latency(p->host->latency) + (lost ? Between(50, 300) : Duration(0));
-  ScheduleIn(p, takes, [this, p, incarnation = p->incarnation, lost, address, id = a.id] {
-    if (incarnation != p->incarnation) return;
+  Later(p, takes, [this, lost, address, id = a.id](Server& server) {
     if (lost || address_slots[address].slot == AddressSlot::kNobody) {
-      p->server->OnMoveFailed(id, Status(Code::kUnavailable, "cannot connect"));
+      server.OnMoveFailed(id, Status(Code::kUnavailable, "cannot connect"));
     } else {
-      p->server->OnMoveConnected(id);
+      server.OnMoveConnected(id);
     }
-    TakeReady(p);
-    MaybeSendHeartbeat(p);
   });
 }
 
@@ -120,11 +112,11 @@ void Cluster::State::Act(const ProcessPtr& p, const SendMove& a) {
   if (Chance(options.faults.duplicated)) send(&arrives);
   if (Chance(options.faults.lost)) {
     // Without a broken connection, only the coordinator finds out.
-    if (!rng.Chance(0.3)) LaterMove(p, Between(1, 100), fail);
+    if (!rng.Chance(0.3)) Later(p, Between(1, 100), fail);
     return;
   }
   send(&arrives);
-  if (address_slots[address].slot == AddressSlot::kNobody) LaterMove(p, arrives - now(), fail);
+  if (address_slots[address].slot == AddressSlot::kNobody) Later(p, arrives - now(), fail);
 }
 
 void Cluster::State::ArriveMove(uint32_t address, const ProcessPtr& from, uint64_t id,
@@ -136,8 +128,8 @@ void Cluster::State::ArriveMove(uint32_t address, const ProcessPtr& from, uint64
   move_senders[{slot, id}] = from;
   const Status status = to->server->OnMoveArrived(id, CopyOfMoved(slices));
   if (!status.ok() && from->alive && from->server) {
-    LaterMove(from, Latency(to->host->latency),
-              [id, status](Server& server) { server.OnMoveFailed(id, status); });
+    Later(from, Latency(to->host->latency),
+          [id, status](Server& server) { server.OnMoveFailed(id, status); });
   }
   AtMovePoint(MovePoint::kArrived, from, address);
   TakeReady(to);
@@ -151,12 +143,12 @@ void Cluster::State::Act(const ProcessPtr& p, const AnswerMove& a) {
   const ProcessPtr from = sender.mapped();
   if (a.status.ok()) AtMovePoint(MovePoint::kMade, from, p->address_id);
   if (Isolated(from.get(), p.get()) || Chance(options.faults.lost)) return;
-  LaterMove(from, Latency(p->host->latency),
-            [this, from, to = p->address_id, id = a.id, status = a.status](Server& server) {
-              if (!status.ok()) return server.OnMoveFailed(id, status);
-              server.OnMoveTaken(id);
-              AtMovePoint(MovePoint::kReleased, from, to);
-            });
+  Later(from, Latency(p->host->latency),
+        [this, from, to = p->address_id, id = a.id, status = a.status](Server& server) {
+          if (!status.ok()) return server.OnMoveFailed(id, status);
+          server.OnMoveTaken(id);
+          AtMovePoint(MovePoint::kReleased, from, to);
+        });
 }
 
 // What is on its way may arrive all the same.

@@ -12,12 +12,7 @@ constexpr uint64_t kForwardBytes = 160, kForwardReplyBytes = 32;
 }  // namespace
 
 void Cluster::State::DoForwards(const ProcessPtr& p) {
-  if (!p->alive || !p->server) return;
-  const uint32_t incarnation = p->incarnation;
-  for (const ForwardAction& action : p->server->TakeForwards()) {
-    if (!Sound(p, incarnation)) return;
-    std::visit([&](const auto& a) { Act(p, a); }, action);
-  }
+  if (p->alive && p->server) DoAll(p, p->server->TakeForwards());
 }
 
 bool Cluster::State::DiesAt(ForwardPoint point, const ProcessPtr& primary, const ProcessPtr& replica) {
@@ -41,11 +36,8 @@ bool Cluster::State::DiesAt(ForwardPoint point, const ProcessPtr& primary, const
 }
 
 void Cluster::State::FailForward(const ProcessPtr& p, Duration delay, NodeId to, uint64_t link) {
-  ScheduleIn(p, delay, [this, p, incarnation = p->incarnation, to, link] {
-    if (!Sound(p, incarnation)) return;
-    p->server->OnForwardFailed(to, link, Status(Code::kUnavailable, "connection lost"));
-    TakeReady(p);
-    MaybeSendHeartbeat(p);
+  Later(p, delay, [to, link](Server& server) {
+    server.OnForwardFailed(to, link, Status(Code::kUnavailable, "connection lost"));
   });
 }
 

@@ -162,7 +162,7 @@ void Cluster::State::OnHeartbeatReply(const ProcessPtr& p, const std::optional<C
         replicas = ReplicasOf(*p);
       }
       const uint32_t incarnation = p->incarnation;
-      Do(p, p->server->OnHeartbeatReply(*server));
+      DoAll(p, p->server->OnHeartbeatReply(*server));
       if (options.check && Sound(p, incarnation)) CheckTakenOver(*p, before, replicas);
       if (p->alive && p->server) TakeReady(p);
     } else if (const auto* worker = std::get_if<WorkerHeartbeatReply>(&*reply)) {
@@ -181,12 +181,15 @@ uint64_t Cluster::State::TermOf(const RoleProcess& p) const {
   return p.server ? p.server->term() : p.worker ? p.worker->term() : p.group_member->machine->term();
 }
 
+bool Cluster::State::Urgent(const RoleProcess& p) const {
+  return p.worker         ? p.worker->HeartbeatUrgent()
+         : p.group_member ? p.group_member->machine->HeartbeatUrgent()
+                          : p.server->HeartbeatUrgent();
+}
+
 void Cluster::State::MaybeSendHeartbeat(const ProcessPtr& p) {
   if (!p->alive || !p->joined || p->heartbeat_in_flight) return;
-  const bool urgent = p->worker         ? p->worker->HeartbeatUrgent()
-                      : p->group_member ? p->group_member->machine->HeartbeatUrgent()
-                                        : p->server->HeartbeatUrgent();
-  const Time due = p->last_heartbeat + (urgent ? kUrgentGap : options.heartbeat_interval);
+  const Time due = p->last_heartbeat + (Urgent(*p) ? kUrgentGap : options.heartbeat_interval);
   if (due <= now()) return SendHeartbeat(p);
   WakeAt(p, due);
 }
@@ -240,23 +243,6 @@ void Cluster::State::OnExit(const ProcessPtr& p) {
   if (AddressSlot& address_id = address_slots[p->address_id]; address_id.slot == p->slot)
     address_id.slot = AddressSlot::kNobody;
   roles[p->slot] = nullptr;
-}
-
-void Cluster::State::Do(const ProcessPtr& p, std::vector<ServerAction> actions) {
-  const uint64_t incarnation = p->incarnation;
-  for (const ServerAction& action : actions) {
-    if (!p->alive || p->incarnation != incarnation) return;
-    std::visit([&](const auto& a) { Act(p, a); }, action);
-  }
-}
-
-void Cluster::State::Do(const ProcessPtr& p, const WorkerActions& actions) {
-  const uint64_t incarnation = p->incarnation;
-  for (const WorkerAction& action : actions) {
-    if (!p->alive || p->incarnation != incarnation) return;
-    std::visit([&](const auto& a) { Act(p, a); }, action);
-  }
-  if (p->alive && p->joined && !p->heartbeat_in_flight && p->worker->HeartbeatUrgent()) MaybeSendHeartbeat(p);
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const StopRole& a) {

@@ -113,7 +113,7 @@ void Cluster::State::StartElected(uint32_t address, uint64_t term, const std::ve
   if (c->alive && !c->ended) Poll(c);
 }
 
-void Cluster::State::AppendOwn(const std::shared_ptr<CoordinatorProcess>& c, JournalRecord record) {
+void Cluster::State::AppendOwn(const CoordinatorPtr& c, JournalRecord record) {
   const uint64_t number = records.size();
   records.push_back(std::move(record));
   hosts[c->address].journal.push_back(number);
@@ -122,7 +122,7 @@ void Cluster::State::AppendOwn(const std::shared_ptr<CoordinatorProcess>& c, Jou
   c->disagreed.emplace_back(c->position, number);
 }
 
-void Cluster::State::DoAgreed(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions) {
+void Cluster::State::DoAgreed(const CoordinatorPtr& c, CoordinatorActions actions) {
   for (CoordinatorAction& action : actions) {
     if (!c->alive || c->ended) return;
     if (auto* journal = std::get_if<AppendJournal>(&action)) {
@@ -157,7 +157,7 @@ void Cluster::State::Observe(const CoordinatorProcess& c, uint64_t number) {
 }
 
 // Executes what is agreed.
-void Cluster::State::Flush(const std::shared_ptr<CoordinatorProcess>& c) {
+void Cluster::State::Flush(const CoordinatorPtr& c) {
   if (c->flushing) return;
   c->flushing = true;
   JournalReplication& replication = *c->replication;
@@ -201,16 +201,14 @@ void Cluster::State::Flush(const std::shared_ptr<CoordinatorProcess>& c) {
   c->flushing = false;
 }
 
-void Cluster::State::OnFollow(const std::shared_ptr<CoordinatorProcess>& c, uint64_t call,
-                              const FollowRequest& request) {
+void Cluster::State::OnFollow(const CoordinatorPtr& c, uint64_t call, const FollowRequest& request) {
   if (const Status good = c->replication->OnFollow(now(), call, request); !good.ok()) {
     if (auto at = c->calls.extract(call)) at.mapped()(Refusal{good});
   }
   Flush(c);
 }
 
-void Cluster::State::NoteElector(const std::shared_ptr<CoordinatorProcess>& c, uint64_t call,
-                                 ControlRequest* request) {
+void Cluster::State::NoteElector(const CoordinatorPtr& c, uint64_t call, ControlRequest* request) {
   const ElectorState* state = ElectorOf(*request);
   if (state == nullptr) return;
   c->electors[call] = *state;
@@ -221,20 +219,16 @@ void Cluster::State::NoteElector(const std::shared_ptr<CoordinatorProcess>& c, u
   if (!set) return;
   // It hears of the set before the journal is agreed, and of nothing else.
   auto at = c->calls.extract(call);
-  if (auto* worker = std::get_if<WorkerHeartbeat>(request)) {
-    worker->leases_wanted = 0;
-    WorkerHeartbeatReply reply;
+  const auto answer = [&](auto reply) {
     reply.term = c->term;
     reply.coordinators = set;
     reply.waiting = true;
     at.mapped()(std::move(reply));
-  } else {
-    ServerHeartbeatReply reply;
-    reply.term = c->term;
-    reply.coordinators = set;
-    reply.waiting = true;
-    at.mapped()(std::move(reply));
-  }
+  };
+  auto* const worker = std::get_if<WorkerHeartbeat>(request);
+  if (worker == nullptr) return answer(ServerHeartbeatReply());
+  worker->leases_wanted = 0;
+  answer(WorkerHeartbeatReply());
 }
 
 void Cluster::State::Stamp(CoordinatorProcess* c, uint64_t call, ControlReply* reply) {
@@ -277,7 +271,7 @@ void Cluster::State::StartStandby(uint32_t address) {
   Follow(s);
 }
 
-void Cluster::State::Follow(const std::shared_ptr<StandbyProcess>& s) {
+void Cluster::State::Follow(const StandbyPtr& s) {
   if (s->calls == s->address) s->calls = (s->address + 1) % (1 + options.coordinator_standbys);
   const auto& manifests = hosts[s->address].manifests;
   const uint64_t checkpoint = manifests.empty() ? 0 : manifests.rbegin()->first;
@@ -288,7 +282,7 @@ void Cluster::State::Follow(const std::shared_ptr<StandbyProcess>& s) {
   });
 }
 
-void Cluster::State::OnFollowReply(const std::shared_ptr<StandbyProcess>& s, const FollowReply& reply) {
+void Cluster::State::OnFollowReply(const StandbyPtr& s, const FollowReply& reply) {
   CoordinatorHost& host = hosts[s->address];
   const auto received = s->journal->OnReply(reply);
   if (!received.ok() || received->term < host.term ||
@@ -321,7 +315,7 @@ void Cluster::State::OnFollowReply(const std::shared_ptr<StandbyProcess>& s, con
   });
 }
 
-void Cluster::State::CopyCheckpoint(const std::shared_ptr<StandbyProcess>& s, const FollowReply& reply) {
+void Cluster::State::CopyCheckpoint(const StandbyPtr& s, const FollowReply& reply) {
   auto& mine = hosts[s->address].manifests;
   if (s->copying || reply.checkpoint == 0 || mine.contains(reply.checkpoint)) return;
   const uint32_t from = s->calls;
@@ -337,7 +331,7 @@ void Cluster::State::CopyCheckpoint(const std::shared_ptr<StandbyProcess>& s, co
   });
 }
 
-void Cluster::State::OnMissed(const std::shared_ptr<StandbyProcess>& s) {
+void Cluster::State::OnMissed(const StandbyPtr& s) {
   const CoordinatorHost& host = hosts[s->address];
   if (s->complete && s->electorate && !s->candidate && now() - s->heard >= kSilence + s->address * kTurn) {
     s->candidate.emplace(CandidateConfig{.coordinator = NumberAt(s->address),
@@ -351,7 +345,7 @@ void Cluster::State::OnMissed(const std::shared_ptr<StandbyProcess>& s) {
   ScheduleIn(s, kRetry, [this, s] { Follow(s); });
 }
 
-void Cluster::State::WatchElection(const std::shared_ptr<StandbyProcess>& s) {
+void Cluster::State::WatchElection(const StandbyPtr& s) {
   if (!s->candidate) return;
   s->candidate->OnTimer(now());
   if (s->candidate->excluded()) {
@@ -364,8 +358,7 @@ void Cluster::State::WatchElection(const std::shared_ptr<StandbyProcess>& s) {
   ScheduleIn(s, kLook, [this, s] { WatchElection(s); });
 }
 
-ControlReply Cluster::State::AnswerAsStandby(const std::shared_ptr<StandbyProcess>& s,
-                                             const ControlRequest& request) {
+ControlReply Cluster::State::AnswerAsStandby(const StandbyPtr& s, const ControlRequest& request) {
   const Refusal standby{Status(Code::kUnavailable, "this is a standby")};
   if (!s->candidate) return standby;
   if (const auto* promise = std::get_if<Promise>(&request)) {
@@ -440,9 +433,7 @@ void Cluster::State::InjectStandbyFault() {
                role != ElectorRole() || ElectorsAreWhole()) {
       if (auto p = Any(role)) Kill(p, true);
     } else {
-      AdminRequest request;
-      request.kind = AdminRequest::Kind::kCheckpoint;
-      Call(Admin(), request, [](const auto&) {});
+      Tell({.kind = AdminRequest::Kind::kCheckpoint});
     }
   });
 }

@@ -123,7 +123,7 @@ std::vector<Concern> Concerned() {
 std::string List(const std::map<Invariant, int>& violated) {
   std::string list;
   for (const auto& [invariant, times] : violated)
-    list += "\n  " + std::to_string(times) + " times " + std::string(Name(invariant));
+    list += "\n  " + std::to_string(times) + " times " + std::string(fields::NameOf(invariant));
   return list;
 }
 
@@ -154,7 +154,8 @@ TEST(Mutant, IsFound) {
       if (!found) ++others[result.violation->invariant];
       if (found) std::cout << name << ", seed " << seed << ": " << *result.violation << "\n";
     }
-    EXPECT_TRUE(found) << name << ": in " << kSeeds << " runs without the check, \"" << Name(found_by.front())
+    EXPECT_TRUE(found) << name << ": in " << kSeeds << " runs without the check, \""
+                       << fields::NameOf(found_by.front())
                        << "\" was never violated; others were:" << List(others);
   }
 }

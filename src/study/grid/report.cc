@@ -15,6 +15,7 @@ namespace leat::study {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using fields::NameOf;
 
 // What a series is called: only what differs among the series of the study.
 std::string NameOf(const StudyFile& study, const GridPoint& point) {
@@ -31,22 +32,11 @@ std::string NameOf(const StudyFile& study, const GridPoint& point) {
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
+    escaped += c == '&'   ? "&amp;"
+               : c == '<' ? "&lt;"
+               : c == '>' ? "&gt;"
+               : c == '"' ? "&quot;"
+                          : std::string(1, c);
   }
   return escaped;
 }
@@ -152,9 +142,9 @@ std::string Outcome(const Series& series) {
   const SweetSpot& spot = *series.sweet_spot;
   const std::string workers = std::to_string(series.values[spot.index].workers);
   if (spot.at_end)
-    return "every worker up to " + workers + " is worth it; limit: " + std::string(Name(spot.factor));
+    return "every worker up to " + workers + " is worth it; limit: " + std::string(NameOf(spot.factor));
   return "sweet spot " + workers + (workers == "1" ? " worker" : " workers") + "; then a worker adds " +
-         Formatted("%.0f", 100 * spot.marginal) + " % of one; limit: " + std::string(Name(spot.factor));
+         Formatted("%.0f", 100 * spot.marginal) + " % of one; limit: " + std::string(NameOf(spot.factor));
 }
 
 std::string Reason(const Series& series) {
@@ -168,7 +158,7 @@ std::string WinnerText(const StudyFile& study, const PointResult& best) {
   std::string text = std::to_string(best.point.workers) + " workers, " + NameOf(study, best.point) + ": " +
                      Formatted("%.0f events/s", best.events_per_s);
   if (best.target_s) text += ", " + study.target->Text() + " after " + TimeText(*best.target_s);
-  return text + " (" + std::string(Name(best.mode)) + ")";
+  return text + " (" + std::string(NameOf(best.mode)) + ")";
 }
 
 }  // namespace
@@ -229,11 +219,9 @@ std::string RenderText(const StudyFile& study, const std::vector<PointResult>& r
   std::string text;
   for (const Series& series : all) {
     std::vector<double> speeds;
-    std::string workers;
-    for (const SeriesPoint& point : series.values) {
-      speeds.push_back(point.events_per_s);
-      workers += (workers.empty() ? "" : " ") + std::to_string(point.workers);
-    }
+    for (const SeriesPoint& point : series.values) speeds.push_back(point.events_per_s);
+    const std::string workers =
+        Joined(series.values, " ", [](const SeriesPoint& point) { return std::to_string(point.workers); });
     text += "  " + series.name + std::string(width - series.name.size() + 2, ' ');
     if (!speeds.empty())
       text += Sparkline(speeds) + "  up to " + Formatted("%.0f events/s", *std::ranges::max_element(speeds)) +
@@ -254,11 +242,9 @@ std::string RenderText(const StudyFile& study, const std::vector<PointResult>& r
 
 std::string RenderCsv(const StudyFile& study, const std::vector<PointResult>& results) {
   std::string csv =
-      "workers,ps,batch,strategy,placement,link,input,mode,events,events_per_s,seconds,target_s,target_"
-      "events,"
-      "compute_s,cost,"
-      "accuracy,loss,server_link,server_cpu,worker_link,compute,wait,input_wait,slowest,staleness,server_"
-      "bytes,error\n";
+      "workers,ps,batch,strategy,placement,link,input,mode,events,events_per_s,seconds,target_s,"
+      "target_events,compute_s,cost,accuracy,loss,server_link,server_cpu,worker_link,compute,wait,input_wait,"
+      "slowest,staleness,server_bytes,error\n";
   const auto quoted = [](std::string text) {
     std::string out = "\"";
     for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
@@ -267,8 +253,7 @@ std::string RenderCsv(const StudyFile& study, const std::vector<PointResult>& re
   const auto number = [](double value) { return Formatted("%.6g", value); };
   const auto maybe = [&](const std::optional<double>& value) { return value ? number(*value) : ""; };
   for (const PointResult& r : results) {
-    std::string bytes;
-    for (const double one : r.server_bytes) bytes += (bytes.empty() ? "" : " ") + Formatted("%.0f", one);
+    const std::string bytes = Joined(r.server_bytes, " ", [](double one) { return Formatted("%.0f", one); });
     const Usage& u = r.usage;
     for (const std::string& cell :
          {std::to_string(r.point.workers),
@@ -278,7 +263,7 @@ std::string RenderCsv(const StudyFile& study, const std::vector<PointResult>& re
           r.point.servers > 0 ? quoted(PlacementText(study, r.point.placement)) : "",
           study.links[r.point.link],
           study.inputs[r.point.input],
-          quoted(std::string(Name(r.mode))),
+          quoted(std::string(NameOf(r.mode))),
           number(r.events),
           number(r.events_per_s),
           number(r.seconds),
@@ -316,7 +301,7 @@ std::string RenderJson(const StudyFile& study, const std::vector<PointResult>& r
       one["sweet_spot"] = series.values[series.sweet_spot->index].workers;
       one["at_end"] = series.sweet_spot->at_end;
       one["marginal"] = series.sweet_spot->marginal;
-      one["limit"] = Name(series.sweet_spot->factor);
+      one["limit"] = NameOf(series.sweet_spot->factor);
     } else {
       one["sweet_spot"] = nullptr;
     }
@@ -384,7 +369,7 @@ std::string RenderHtml(const StudyFile& study, const std::vector<PointResult>& r
       "<th>CPU s</th><th>cost</th><th>accuracy</th><th>server link</th><th>server CPU</th><th>computing</th>"
       "<th>waiting</th><th>staleness</th></tr>\n";
   for (const PointResult& r : results) {
-    html += "<tr><td>" + Escaped(KeyOf(study, r.point)) + "</td><td>" + Escaped(Name(r.mode)) + "</td>";
+    html += "<tr><td>" + Escaped(KeyOf(study, r.point)) + "</td><td>" + Escaped(NameOf(r.mode)) + "</td>";
     if (!r.error.empty()) {
       html += "<td colspan=\"11\">failed: " + Escaped(r.error) + "</td></tr>\n";
       continue;

@@ -20,9 +20,6 @@ enum class Mode : uint8_t {
   kComputed = 2,  // simulated, with real arithmetic
 };
 LEAT_ENUM(Mode, (kReal, "real"), (kModelled, "simulated"), (kComputed, "simulated, real arithmetic"));
-inline std::string_view Name(Mode mode) {
-  return fields::NameOf(mode);
-}
 
 struct PointResult {
   GridPoint point;

@@ -26,6 +26,7 @@ namespace leat::study {
 namespace {
 
 namespace fs = std::filesystem;
+using fields::NameOf;
 using std::chrono::milliseconds;
 
 constexpr Duration kStudyPoll = milliseconds(200);
@@ -230,7 +231,7 @@ class Runner {
   Status Keep(PlannedPoint* planned, PointResult result) {
     result.cost = CostOf(study_, result);
     auto json = ToJson(study_, result);
-    json["hash"] = ToHex(HashOf(study_, planned->point, Name(planned->mode)));
+    json["hash"] = ToHex(HashOf(study_, planned->point, NameOf(planned->mode)));
     LEAT_RETURN_IF_ERROR(launcher::WriteOutput(run_.folder + "/points/" + KeyOf(planned->point) + ".json",
                                                JsonText(json, 2) + "\n"));
     planned->done = true;
@@ -242,7 +243,7 @@ class Runner {
                                  ? Formatted("%.0f events/s in %.1f s", result.events_per_s, result.seconds)
                                  : Formatted("failed: %.150s", result.error.c_str());
     std::string line = "[" + std::to_string(done) + "/" + std::to_string(plan_.size()) + "] " +
-                       KeyOf(planned->point) + " (" + std::string(Name(planned->mode)) + "): " + text;
+                       KeyOf(planned->point) + " (" + std::string(NameOf(planned->mode)) + "): " + text;
     if (static_cast<size_t>(done) < plan_.size()) {
       line += Formatted("; about %.0f s left", SecondsLeft(plan_, estimated_, took, run_.plan.cores));
     }
@@ -263,7 +264,8 @@ std::optional<PointResult> Read(const StudyFile& study, const StudyRun& run, con
   const std::string text = ContentOf(run.folder + "/points/" + KeyOf(study, planned.point) + ".json");
   if (text.empty()) return std::nullopt;
   const auto json = ParsedJson(text);
-  if (!json.is_object() || json.value("hash", "") != ToHex(HashOf(study, planned.point, Name(planned.mode))))
+  if (!json.is_object() ||
+      json.value("hash", "") != ToHex(HashOf(study, planned.point, NameOf(planned.mode))))
     return std::nullopt;
   auto result = ParseResult(text, planned.point);
   if (!result.ok()) return std::nullopt;

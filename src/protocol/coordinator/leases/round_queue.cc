@@ -37,20 +37,9 @@ void RoundQueue::Restore(const std::vector<Position>& watermark, uint64_t step, 
   Rollback(step);
 }
 
-void RoundQueue::ForgetLeases() {
-  leases_.clear();
-  workers_.clear();
-  released_.clear();
-  pace_.Clear();
-}
-
-void RoundQueue::ForgetRounds() {
-  ForgetLeases();
-  rounds_.clear();
-}
-
 void RoundQueue::Rollback(uint64_t step) {
   ForgetLeases();
+  released_.clear();
   take_back_.reset();
   left_.clear();
   version_ = step;
@@ -59,9 +48,9 @@ void RoundQueue::Rollback(uint64_t step) {
   for (auto& [first_step, round] : rounds_) {
     round.touched = false;
     round.shares.clear();
-    for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
-      round.parts[lane].holders.clear();
-      Free(Time(0), {first_step, lane});
+    for (Lane& part : round.parts) {
+      part.holders.clear();
+      Free(Time(0), &part);
     }
   }
 }
@@ -115,7 +104,9 @@ void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
   version_ = slices.Version();
   const bool usable = std::exchange(go_on_, true) ? Fits(slices) && !AssignsTwice() : Replays(slices);
   if (!usable) {
-    ForgetRounds();
+    ForgetLeases();
+    released_.clear();
+    rounds_.clear();
     awaiting_ = false;  // leases of the forgotten rounds do not fit those to come
   }
   next_step_ = rounds_.empty() ? version_ : End(std::prev(rounds_.end()));
@@ -123,11 +114,9 @@ void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
 
   std::map<std::pair<uint32_t, Position>, RunSet> assigned;
   for (auto& [first_step, round] : rounds_) {
-    for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
-      Lane& part = round.parts[lane];
+    for (Lane& part : round.parts) {
       if (first_step + round.length <= version_) {
-        Finish(&round, lane);
-        released_.erase({first_step, lane});
+        Finish(&part);
         continue;
       }
       part.free_since = now;
@@ -158,31 +147,24 @@ void RoundQueue::Await() {
 
 void RoundQueue::Adopt(Time now, NodeId worker, const LeaseClaim& claim) {
   const auto at = rounds_.find(claim.first_step);
-  if (!awaiting_ || at == rounds_.end() || claim.lane >= at->second.parts.size()) return;
+  if (at == rounds_.end() || claim.lane >= at->second.parts.size()) return;
   Lane& part = at->second.parts[claim.lane];
-  const bool may_hold = part.stage == Stage::kAwaited || part.stage == Stage::kLeased;
-  if (!may_hold || part.holders.size() > 1 || Holds(part, worker) || leases_.contains(claim.lease)) return;
   if (part.cut.partition != claim.partition || part.cut.begin != claim.begin) return;
-  part.stage = Stage::kLeased;
-  part.granted = true;
-  part.holders.push_back({claim.lease, worker});
+  if (!MayAdopt(part, worker, claim.lease)) return;
   ++at->second.shares[worker];
-  leases_[claim.lease] = {claim.first_step, claim.lane};
-  workers_[worker].insert(claim.lease);
-  pace_.OnGranted(now, worker, claim.lease);
+  Lend(now, &part, claim.lease, worker);
 }
 
 void RoundQueue::EndAwait(Time now, const HeartbeatCounts& heartbeat_counts) {
   awaiting_ = false;
   for (auto& [first_step, round] : rounds_) {
     for (uint32_t lane : round.free) round.parts[lane].free_since = now;
-    for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
-      Lane& part = round.parts[lane];
+    for (Lane& part : round.parts) {
       if (part.stage != Stage::kAwaited) continue;
       part.stage = Stage::kReleased;
       part.released_by = NodeId();
       part.released_at = heartbeat_counts;
-      released_.insert({first_step, lane});
+      released_.insert(part.key);
     }
   }
 }
@@ -224,9 +206,13 @@ void RoundQueue::Enter(Time now, const RoundMade& made) {
   round.needed = made.needed;
   round.length = made.lanes.empty() ? 0 : made.lanes.front().assigned.count();
   for (const RoundMade::Lane& lane : made.lanes) {
-    round.free.insert(static_cast<uint32_t>(round.parts.size()));
-    round.parts.push_back({lane.cut, lane.assigned});
-    round.parts.back().free_since = now;
+    const auto number = static_cast<uint32_t>(round.parts.size());
+    round.free.insert(number);
+    Lane& part = round.parts.emplace_back();
+    part.cut = lane.cut;
+    part.key = {made.first_step, number};
+    part.assigned = lane.assigned;
+    part.free_since = now;
   }
 }
 
@@ -285,11 +271,7 @@ void RoundQueue::DropBefore(const std::vector<Position>& watermark, uint64_t ste
                 [&](const auto& entry) { return entry.second.next() <= watermark[entry.second.partition]; });
   // A server may save a step before it has reported the whole of its ledgers: a round is closed first.
   while (!rounds_.empty() && End(rounds_.begin()) <= std::min(step, version_)) {
-    Round& round = rounds_.begin()->second;
-    for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
-      released_.erase({rounds_.begin()->first, lane});
-      Finish(&round, lane);
-    }
+    for (Lane& part : rounds_.begin()->second.parts) Finish(&part);
     rounds_.erase(rounds_.begin());
   }
 }
@@ -340,8 +322,8 @@ void RoundQueue::StopAt(Time now, uint64_t step) {
   if (stop_at_ == step) return;
   stop_at_ = step;
   for (auto at = FirstOpen(); at != rounds_.end(); ++at) {
-    for (uint32_t lane = 0; lane < at->second.parts.size(); ++lane) {
-      if (at->second.parts[lane].stage == Stage::kDone) Free(now, {at->first, lane});
+    for (Lane& part : at->second.parts) {
+      if (part.stage == Stage::kDone) Free(now, &part);
     }
   }
 }
@@ -355,10 +337,10 @@ float RoundQueue::RateOf(uint64_t first_step, const Round& round) const {
   return std::min(rate * lanes_.RateAt(first_step), kMaxRate);
 }
 
-RunSet RoundQueue::Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const {
+RunSet RoundQueue::Wanted(const Lane& part, const SliceMap& slices) const {
   const RunSet missing = slices.Missing(part.cut);
   RunSet wanted(missing.size());
-  ForEachRun(first_step, part.assigned, [&](uint32_t run, uint64_t step) {
+  ForEachRun(part.key.first, part.assigned, [&](uint32_t run, uint64_t step) {
     if (step >= version_ && (!stop_at_ || step < *stop_at_) && missing.Has(run)) wanted.Add(run);
   });
   return wanted;
@@ -367,9 +349,9 @@ RunSet RoundQueue::Wanted(uint64_t first_step, const Lane& part, const SliceMap&
 // The lanes of a worker's rank are its own. A lane given back goes to anyone with less than its share, an
 // unclaimed one to anyone. A worker that joins, or is found to be fast, takes lanes from those that have more
 // than they should.
-std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* round) {
+RoundQueue::Lane* RoundQueue::LaneFor(Time now, NodeId worker, Round* round) {
   const auto rank = ranks_.find(worker);
-  if (rank == ranks_.end()) return std::nullopt;
+  if (rank == ranks_.end()) return nullptr;
   const auto width = static_cast<uint32_t>(round->parts.size());
   const auto [fewest, most] = shares_.CountOf(rank->second, width);
   const uint64_t has = ShareOf(*round, worker);
@@ -378,27 +360,26 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
   for (uint32_t lane = begin; less && lane < end; ++lane) {
     Lane& part = round->parts[lane];
     if (Holds(part, worker)) continue;
-    if (part.stage == Stage::kFree && round->free.contains(lane)) return lane;
-    if (MayTake(*round, part, has)) return TakeLane(round, lane);
+    if (part.stage == Stage::kFree && round->free.contains(lane)) return &part;
+    if (MayTake(*round, part, has)) return TakeLane(&part);
   }
   for (uint32_t lane : round->free) {
-    const Lane& part = round->parts[lane];
+    Lane& part = round->parts[lane];
     if (Holds(part, worker)) continue;
     // A worker that does not know this coordinator yet is not slow.
     const bool unclaimed = !awaiting_ && now - part.free_since >= lane_wait_;
-    if ((less && part.granted) || unclaimed) return lane;
+    if ((less && part.granted) || unclaimed) return &part;
   }
   // Its own ones may be held by others that have no more than they should.
-  if (has >= fewest) return std::nullopt;
-  for (uint32_t lane = 0; lane < width; ++lane) {
-    const Lane& part = round->parts[lane];
+  if (has >= fewest) return nullptr;
+  for (Lane& part : round->parts) {
     if (!MayTake(*round, part, has)) continue;
     const auto holder = ranks_.find(part.holders[0].worker);
     if (holder == ranks_.end()) continue;
     const auto [first, last] = shares_.LanesOf(holder->second, width);
-    if (lane < first || lane >= last) return TakeLane(round, lane);
+    if (part.key.second < first || part.key.second >= last) return TakeLane(&part);
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 uint32_t RoundQueue::ShareOf(const Round& round, NodeId worker) {
@@ -406,7 +387,7 @@ uint32_t RoundQueue::ShareOf(const Round& round, NodeId worker) {
   return at == round.shares.end() ? 0 : at->second;
 }
 
-// By a worker that has so many, and should have more.
+// Whether a worker that has so many, and should have more, may take this lane from its holder.
 bool RoundQueue::MayTake(const Round& round, const Lane& part, uint64_t has) const {
   if (part.stage != Stage::kLeased || part.holders.size() != 1) return false;
   const auto width = static_cast<uint32_t>(round.parts.size());
@@ -416,12 +397,11 @@ bool RoundQueue::MayTake(const Round& round, const Lane& part, uint64_t has) con
   return held > shares_.CountOf(holder->second, width).second;
 }
 
-uint32_t RoundQueue::TakeLane(Round* round, uint32_t lane) {
-  Lane& part = round->parts[lane];
-  Drop(part.holders[0].lease);
-  round->free.insert(lane);
-  part.stage = Stage::kFree;
-  part.granted = false;  // not after a loss
+RoundQueue::Lane* RoundQueue::TakeLane(Lane* lane) {
+  DropHolders(lane);
+  RoundOf(*lane).free.insert(lane->key.second);
+  lane->stage = Stage::kFree;
+  lane->granted = false;  // not after a loss
   return lane;
 }
 
@@ -433,34 +413,28 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
     auto& [first_step, round] = *at;
     if (Suspended(first_step)) break;
     if (take_back_ && first_step >= take_back_->from) break;
-    while (const auto lane = LaneFor(now, worker, &round)) {
-      Lane& part = round.parts[*lane];
-      RunSet wanted = Wanted(first_step, part, slices);
+    while (Lane* const lane = LaneFor(now, worker, &round)) {
+      RunSet wanted = Wanted(*lane, slices);
       if (wanted.empty()) {
-        Finish(&round, *lane);
+        Finish(lane);
         continue;
       }
-      if (part.granted) ++regranted_;
-      round.free.erase(*lane);
+      if (lane->granted) ++regranted_;
+      round.free.erase(lane->key.second);
       round.touched = true;
       ++round.shares[worker];
-      part.stage = Stage::kLeased;
-      part.granted = true;
       const uint64_t id = next_id();
-      part.holders.push_back({id, worker});
-      leases_[id] = {first_step, *lane};
-      workers_[worker].insert(id);
-      pace_.OnGranted(now, worker, id);
+      Lend(now, lane, id, worker);
       return Lease{.id = id,
-                   .cut = part.cut,
+                   .cut = lane->cut,
                    .missing = std::move(wanted),
                    .first_step = first_step,
-                   .lane = *lane,
+                   .lane = lane->key.second,
                    .width = static_cast<uint32_t>(round.parts.size()),
                    .needed = round.needed,
-                   .assigned = part.assigned,
+                   .assigned = lane->assigned,
                    .rate = RateOf(first_step, round),
-                   .labels = cursors_->LabelsOf(part.cut)};
+                   .labels = cursors_->LabelsOf(lane->cut)};
     }
     if (std::ranges::any_of(round.parts, Unsettled)) break;
   }
@@ -472,118 +446,46 @@ void RoundQueue::TakeShare(Round* round, NodeId worker) {
   if (share != round->shares.end() && share->second > 0) --share->second;
 }
 
-void RoundQueue::Free(Time now, LaneKey key) {
-  Round& round = rounds_.at(key.first);
-  Lane& part = round.parts[key.second];
-  if (part.stage == Stage::kReleased) TakeShare(&round, part.released_by);
-  part.stage = Stage::kFree;
-  part.free_since = now;
-  part.released_at.clear();
-  round.free.insert(key.second);
-}
-
-// Frees the lane for another worker if it has no lease, or a single one that is overdue.
-void RoundQueue::FreeIfAbandoned(Time now, LaneKey key) {
-  Round& round = rounds_.at(key.first);
-  Lane& part = round.parts[key.second];
-  if (part.holders.size() > 1 || (part.holders.size() == 1 && !part.holders[0].overdue)) {
-    if (part.stage == Stage::kReleased) TakeShare(&round, part.released_by);
-    part.stage = Stage::kLeased;
-    return;
-  }
+void RoundQueue::Free(Time now, Item* item) {
+  Lane& part = static_cast<Lane&>(*item);
   const bool overdue = !part.holders.empty();
-  Free(now, key);
-  if (overdue) part.free_since = now - lane_wait_;  // for anyone, at once
+  part.stage = Stage::kFree;
+  part.free_since = overdue ? now - lane_wait_ : now;  // an overdue one is for anyone, at once
+  part.released_at.clear();
+  RoundOf(part).free.insert(part.key.second);
 }
 
 // The lane needs no worker any more.
-void RoundQueue::Finish(Round* round, uint32_t lane) {
-  Lane& part = round->parts[lane];
-  while (!part.holders.empty()) Drop(part.holders.back().lease);
-  round->free.erase(lane);
-  part.stage = Stage::kDone;
+void RoundQueue::Finish(Lane* lane) {
+  DropHolders(lane);
+  RoundOf(*lane).free.erase(lane->key.second);
+  released_.erase(lane->key);
+  lane->stage = Stage::kDone;
 }
 
-// Removes the lease; its worker learns of it by Reconcile.
-void RoundQueue::Drop(uint64_t lease) {
-  const auto at = leases_.find(lease);
-  if (at == leases_.end()) return;
-  Round& round = rounds_.at(at->second.first);
-  Lane& part = round.parts[at->second.second];
-  const auto holder = std::ranges::find(part.holders, lease, &LeaseHolder::lease);
-  if (const auto own = workers_.find(holder->worker); own != workers_.end()) own->second.erase(lease);
-  TakeShare(&round, holder->worker);
-  pace_.OnTaken(holder->worker, lease);
-  part.holders.erase(holder);
-  leases_.erase(at);
+void RoundQueue::OnDropped(Item* item, NodeId worker) {
+  TakeShare(&RoundOf(static_cast<Lane&>(*item)), worker);
 }
 
-void RoundQueue::FreeOverdue(Time now) {
-  for (uint64_t id : pace_.Overdue(now)) {
-    const LaneKey key = leases_.at(id);
-    Lane& part = rounds_.at(key.first).parts[key.second];
-    std::ranges::find(part.holders, id, &LeaseHolder::lease)->overdue = true;
-    ++overdue_;
-    if (part.stage == Stage::kLeased) FreeIfAbandoned(now, key);
-  }
-}
-
-void RoundQueue::Release(Time now, uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts) {
-  const auto own = workers_.find(worker);
-  if (own == workers_.end() || !own->second.contains(id)) return;
-  const LaneKey key = leases_.at(id);
-  Round& round = rounds_.at(key.first);
-  Lane& part = round.parts[key.second];
-  pace_.OnEnded(now, worker, id);
-  Drop(id);
+void RoundQueue::OnReleased(Item* item, NodeId worker) {
+  Lane& part = static_cast<Lane&>(*item);
+  Round& round = RoundOf(part);
   ++round.shares[worker];  // completed lanes count, too
-  round.free.erase(key.second);
-  part.stage = Stage::kReleased;
+  round.free.erase(part.key.second);
   part.released_by = worker;
-  part.released_at = heartbeat_counts;
-  released_.insert(key);
-}
-
-std::vector<uint64_t> RoundQueue::Reconcile(Time now, NodeId worker, std::vector<uint64_t> held) {
-  std::sort(held.begin(), held.end());
-  std::vector<uint64_t> revoked, lost;
-  const auto own = workers_.find(worker);
-  if (own == workers_.end()) return held;
-  for (uint64_t id : held) {
-    if (!own->second.contains(id)) revoked.push_back(id);
-  }
-  std::ranges::set_difference(own->second, held, std::back_inserter(lost));
-  for (uint64_t id : lost) {
-    const LaneKey key = leases_.at(id);
-    Lane& part = rounds_.at(key.first).parts[key.second];
-    Drop(id);
-    if (part.stage == Stage::kLeased) FreeIfAbandoned(now, key);
-    if (part.holders.empty()) part.granted = false;
-  }
-  return revoked;
+  released_.insert(part.key);
 }
 
 void RoundQueue::Reclaim(Time now, NodeId worker) {
   shares_.Forget(worker);
-  const auto own = workers_.find(worker);
-  if (own == workers_.end()) return;
-  while (!own->second.empty()) {
-    const uint64_t id = *own->second.begin();
-    const LaneKey key = leases_.at(id);
-    Drop(id);
-    if (rounds_.at(key.first).parts[key.second].stage == Stage::kLeased) FreeIfAbandoned(now, key);
-  }
-  workers_.erase(own);
-  pace_.Forget(worker);
+  LeaseBook::Reclaim(now, worker);
 }
 
 // Every slice has the round's steps. Runs that no ledger has become leftovers.
 void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
   auto& [first_step, round] = *at;
-  for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
-    Lane& part = round.parts[lane];
-    Finish(&round, lane);
-    released_.erase({first_step, lane});
+  for (Lane& part : round.parts) {
+    Finish(&part);
     RunSet late = slices.Missing(part.cut);
     late &= part.assigned;
     if (late.empty()) continue;
@@ -602,18 +504,16 @@ void RoundQueue::OnServerReport(Time now, const SliceMap& slices, const Heartbea
 
   for (auto at = released_.begin(); at != released_.end();) {
     Lane& part = rounds_.at(at->first).parts[at->second];
-    if (!AllReportedSince(part.released_at, heartbeat_counts)) {
-      ++at;
+    ++at;
+    if (!AllReportedSince(part.released_at, heartbeat_counts)) continue;
+    part.released_at.clear();
+    if (Wanted(part, slices).empty()) {
+      Finish(&part);
       continue;
     }
-    if (Wanted(at->first, part, slices).empty()) {
-      Finish(&rounds_.at(at->first), at->second);
-    } else {
-      part.stage = Stage::kReleased;
-      FreeIfAbandoned(now, *at);
-    }
-    part.released_at.clear();
-    at = released_.erase(at);
+    released_.erase(part.key);
+    TakeShare(&RoundOf(part), part.released_by);
+    FreeIfAbandoned(now, &part);
   }
 }
 

@@ -19,28 +19,26 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/coordinator/leases/heartbeat_counts.h"
 #include "protocol/coordinator/leases/lane_count.h"
 #include "protocol/coordinator/leases/lane_shares.h"
-#include "protocol/coordinator/leases/lease_pace.h"
+#include "protocol/coordinator/leases/lease_book.h"
 #include "protocol/coordinator/leases/partition_cursors.h"
 #include "protocol/coordinator/leases/rounds.h"
-#include "protocol/coordinator/slice_map.h"
 
 namespace leat::protocol {
 
-class RoundQueue {
+class RoundQueue final : public LeaseBook {
  public:
   // `open_steps`: the minimum number of steps in open rounds.
   RoundQueue(PartitionCursors* cursors, const StrategyConfig& strategy, uint32_t open_steps,
              Duration lane_wait, Duration tail_wait, const LeaseLimits& limits = {})
-      : cursors_(cursors),
+      : LeaseBook(limits),
+        cursors_(cursors),
         strategy_(strategy),
         open_steps_(open_steps),
         lane_wait_(lane_wait),
         tail_wait_(tail_wait),
-        lanes_(strategy),
-        pace_(limits) {}
+        lanes_(strategy) {}
 
   // ---- recovery. After each of these, nothing is made or granted before Reconsider.
   // A journaled number of lanes; in journal order, before Restore.
@@ -56,24 +54,23 @@ class RoundQueue {
   // rounds cannot be repeated: runs that slices lack become leftovers for new rounds. If no slice has gone
   // back, because another coordinator or the replica of a slice has taken over, the rounds go on: some slices
   // may have recorded the runs of a step that others have not.
-  void Reconsider(Time now, const SliceMap& slices);
+  void Reconsider(Time now, const SliceMap& slices) override;
 
   // The slices are as the former coordinator has left them.
   void GoOn() { go_on_ = true; }
 
-  // ---- workers of a former coordinator, who may hold lanes of restored rounds; as in SplitQueue. Until
-  // EndAwait, no worker gets lanes that another one has not claimed in time.
-  void Await();
-  void Adopt(Time now, NodeId worker, const LeaseClaim& claim);
-  void EndAwait(Time now, const HeartbeatCounts& heartbeat_counts);
+  // ---- workers of a former coordinator. Until EndAwait, no worker gets lanes that another one has not
+  // claimed in time.
+  void Await() override;
+  void Adopt(Time now, NodeId worker, const LeaseClaim& claim) override;
+  void EndAwait(Time now, const HeartbeatCounts& heartbeat_counts) override;
 
   // ---- rounds
   // The workers that take lanes, by rank.
   void SetWorkers(const std::map<uint32_t, NodeId>& workers);
   // The next round, if another may be open and there is material for it. Journal it before calling Grant.
   std::optional<RoundMade> Make(Time now);
-  // The cuts that are not entirely before the watermark.
-  std::vector<Cut> Open(const std::vector<Position>& watermark) const;
+  std::vector<Cut> Open(const std::vector<Position>& watermark) const override;
   // Forgets what lies before a durable step and its watermark: no Rollback goes further back.
   void DropBefore(const std::vector<Position>& watermark, uint64_t step);
   // The lowest known step such that no run of it or of a later step was leased.
@@ -110,43 +107,26 @@ class RoundQueue {
   uint32_t lanes() const { return lanes_.At(next_step_); }
 
   // ---- leases
-  size_t leased() const { return leases_.size(); }
-  uint64_t regranted() const { return regranted_; }
   uint64_t made() const { return made_; }
-  uint64_t late() const { return late_; }        // runs that missed their step
-  uint64_t overdue() const { return overdue_; }  // leases that were overdue, since the start
-  void OnHeartbeat(Time now, NodeId worker, bool waiting) { pace_.OnHeartbeat(now, worker, waiting); }
+  uint64_t late() const { return late_; }  // runs that missed their step
   // sync and averaging: faster workers get more lanes (lane_shares.h).
   void OnProgress(Time now, NodeId worker, const WorkerProgress& progress) {
     shares_.OnProgress(now, worker, progress.steps, progress.wait_seconds + progress.input_wait_seconds);
   }
-  // Frees lanes whose lease is overdue for another worker.
-  void FreeOverdue(Time now);
   // A lane for the worker, if one is available to it.
   std::optional<Lease> Grant(Time now, NodeId worker, const SliceMap& slices,
                              const std::function<uint64_t()>& next_id);
-  // The worker has ended the lease. It is leased again if slices still lack some of it according to
-  // heartbeats that servers made after this.
-  void Release(Time now, uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts);
-  // Frees leases of the worker that are not in `held`: they never reached it. Returns the leases in `held`
-  // that do not belong to it, to be revoked.
-  std::vector<uint64_t> Reconcile(Time now, NodeId worker, std::vector<uint64_t> held);
-  // The worker is gone: frees all its lanes.
-  void Reclaim(Time now, NodeId worker);
-  // A server has reported: rounds may be complete, and released lanes trained or free.
-  void OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts);
+  void Reclaim(Time now, NodeId worker) override;
+  // Rounds may be complete, and released lanes trained or free.
+  void OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) override;
 
  private:
-  enum class Stage : uint8_t { kAwaited, kFree, kLeased, kReleased, kDone };
-  struct Lane {
-    Cut cut;
+  using LaneKey = std::pair<uint64_t, uint32_t>;  // the first step of the round, and the lane in it
+  struct Lane : Item {
+    LaneKey key;
     RunSet assigned;
-    Stage stage = Stage::kFree;
-    bool granted = false;              // before, in this term
-    std::vector<LeaseHolder> holders;  // at most two; a free lane has one if its lease is overdue
     NodeId released_by;
     Time free_since{0};
-    HeartbeatCounts released_at;
   };
   struct Round {
     uint32_t length = 0;
@@ -161,7 +141,6 @@ class RoundQueue {
     uint32_t lanes = 1;  // of the rounds that are made instead
   };
   using Rounds = std::map<uint64_t, Round>;  // by first step
-  using LaneKey = std::pair<uint64_t, uint32_t>;
 
   uint64_t End(Rounds::const_iterator round) const { return round->first + round->second.length; }
   Rounds::iterator FirstOpen();
@@ -170,8 +149,7 @@ class RoundQueue {
   bool Suspended(uint64_t first_step) const {
     return (hold_from_ && first_step >= *hold_from_) || (paused_from_ && first_step >= *paused_from_);
   }
-  void ForgetLeases();
-  void ForgetRounds();
+  Round& RoundOf(const Lane& lane) { return rounds_.at(lane.key.first); }
   void Enter(Time now, const RoundMade& made);
   bool Replays(const SliceMap& slices) const;
   bool Fits(const SliceMap& slices) const;
@@ -183,22 +161,19 @@ class RoundQueue {
   }
   bool TakeBackRounds(Time now, uint32_t lanes);
   static void TakeShare(Round* round, NodeId worker);
-  void Free(Time now, LaneKey key);
+  void Free(Time now, Item* item) override;
+  void OnDropped(Item* item, NodeId worker) override;
+  void OnReleased(Item* item, NodeId worker) override;
   void WaitAnew(Time now, uint64_t from);  // free lanes from this step on are for their workers first
-  void FreeIfAbandoned(Time now, LaneKey key);
-  void Finish(Round* round, uint32_t lane);
-  void Drop(uint64_t lease);
-  static bool Holds(const Lane& lane, NodeId worker) {
-    return std::ranges::count(lane.holders, worker, &LeaseHolder::worker) > 0;
-  }
+  void Finish(Lane* lane);
   void Close(Time now, Rounds::iterator round, const SliceMap& slices);
   float RateOf(uint64_t first_step, const Round& round) const;
   // The lane's runs that its worker still has to train.
-  RunSet Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const;
-  std::optional<uint32_t> LaneFor(Time now, NodeId worker, Round* round);
+  RunSet Wanted(const Lane& part, const SliceMap& slices) const;
+  Lane* LaneFor(Time now, NodeId worker, Round* round);
   static uint32_t ShareOf(const Round& round, NodeId worker);
   bool MayTake(const Round& round, const Lane& part, uint64_t has) const;
-  uint32_t TakeLane(Round* round, uint32_t lane);
+  Lane* TakeLane(Lane* lane);
 
   PartitionCursors* cursors_;
   StrategyConfig strategy_;
@@ -212,20 +187,16 @@ class RoundQueue {
   uint64_t next_step_ = 0;  // of the next round
   uint64_t version_ = 0;    // of all slices
   bool settled_ = false;    // Reconsider has been called
-  bool awaiting_ = false;
-  bool go_on_ = false;  // no slice has gone back since the rounds were made
+  bool go_on_ = false;      // no slice has gone back since the rounds were made
 
   LaneCount lanes_;
   std::optional<TakeBack> take_back_;
   std::optional<uint32_t> gave_up_;  // the number of lanes for which rounds could not be taken back
   std::map<NodeId, uint32_t> ranks_;
   LaneShares shares_;
-  std::map<uint64_t, LaneKey> leases_;
-  std::map<NodeId, std::set<uint64_t>> workers_;  // leases by worker
   std::set<LaneKey> released_;
-  LeasePace pace_;
   std::optional<uint64_t> hold_from_, paused_from_, stop_at_;
-  uint64_t regranted_ = 0, made_ = 0, late_ = 0, overdue_ = 0;
+  uint64_t made_ = 0, late_ = 0;
 };
 
 }  // namespace leat::protocol

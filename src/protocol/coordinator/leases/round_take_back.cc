@@ -48,10 +48,9 @@ bool RoundQueue::TakeBackRounds(Time now, uint32_t lanes) {
   if (first == rounds_.end() || next_step_ - first->first <= margin) return false;
   take_back_ = TakeBack{first->first, lanes};
   for (; first != rounds_.end(); ++first) {
-    for (uint32_t lane = 0; lane < first->second.parts.size(); ++lane) {
-      Lane& part = first->second.parts[lane];
-      while (!part.holders.empty()) Drop(part.holders.back().lease);
-      Free(now, {first->first, lane});
+    for (Lane& part : first->second.parts) {
+      DropHolders(&part);
+      Free(now, &part);
       part.granted = false;
     }
   }

@@ -1,22 +1,17 @@
 #include "protocol/coordinator/leases/split_queue.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace leat::protocol {
 
 namespace {
 
-// Of a vector in order, which stays so.
+// Inserts into a sorted vector.
 template <class T>
 void Insert(const T& value, std::vector<T>* values) {
   const auto at = std::ranges::lower_bound(*values, value);
   if (at == values->end() || *at != value) values->insert(at, value);
-}
-
-bool HeldBy(NodeId worker, const std::vector<LeaseHolder>& holders) {
-  return std::ranges::count(holders, worker, &LeaseHolder::worker) > 0;
 }
 
 }  // namespace
@@ -132,21 +127,13 @@ void SplitQueue::Await() {
 }
 
 void SplitQueue::Adopt(Time now, NodeId worker, const LeaseClaim& claim) {
-  if (!awaiting_ || claim.partition >= splits_.size() || leases_.contains(claim.lease)) return;
+  if (claim.partition >= splits_.size()) return;
   const auto at = splits_[claim.partition].find(claim.begin);
-  if (at == splits_[claim.partition].end()) return;
-  Split& split = at->second;
-  const bool may_hold = split.stage == Stage::kAwaited || split.stage == Stage::kLeased;
-  if (!may_hold || split.holders.size() > 1 || HeldBy(worker, split.holders)) return;
-  split.stage = Stage::kLeased;
-  split.granted = true;
-  split.holders.push_back({claim.lease, worker});
-  leases_[claim.lease] = {claim.partition, claim.begin};
-  workers_[worker].insert(claim.lease);
-  pace_.OnGranted(now, worker, claim.lease);
+  if (at == splits_[claim.partition].end() || !MayAdopt(at->second, worker, claim.lease)) return;
+  Lend(now, &at->second, claim.lease, worker);
 }
 
-void SplitQueue::EndAwait(const HeartbeatCounts& heartbeat_counts) {
+void SplitQueue::EndAwait(Time, const HeartbeatCounts& heartbeat_counts) {
   awaiting_ = false;
   for (auto& splits : splits_) {
     for (auto& [begin, split] : splits) {
@@ -159,16 +146,6 @@ void SplitQueue::EndAwait(const HeartbeatCounts& heartbeat_counts) {
 }
 
 // ---- leases
-
-size_t SplitQueue::FreeFor(NodeId worker) const {
-  const auto own = workers_.find(worker);
-  if (own == workers_.end()) return free();
-  const auto overdue = std::ranges::count_if(own->second, [this](uint64_t id) {
-    const SplitKey& key = leases_.at(id);
-    return splits_[key.first].at(key.second).stage == Stage::kFree;
-  });
-  return free() - static_cast<size_t>(overdue);
-}
 
 template <class Visit>
 void SplitQueue::ForEachShare(NodeId worker, Visit visit) const {
@@ -188,7 +165,7 @@ void SplitQueue::ForEachShare(NodeId worker, Visit visit) const {
 
 std::optional<SplitQueue::SplitKey> SplitQueue::FindOwn(NodeId worker) const {
   for (const auto& [place, key] : again_) {
-    if (!HeldBy(worker, splits_[key.first].at(key.second).holders)) return key;
+    if (!Holds(splits_[key.first].at(key.second), worker)) return key;
   }
   if (fresh_count_ == 0) return std::nullopt;
   const FreeSplits* least = nullptr;
@@ -269,12 +246,7 @@ std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, con
 Lease SplitQueue::GrantRuns(Time now, uint64_t id, NodeId worker, const SplitKey& key, RunSet runs) {
   Split& split = At(key);
   if (split.granted) ++regranted_;
-  split.stage = Stage::kLeased;
-  split.granted = true;
-  split.holders.push_back({id, worker});
-  leases_[id] = key;
-  workers_[worker].insert(id);
-  pace_.OnGranted(now, worker, id);
+  Lend(now, &split, id, worker);
   Lease lease{id, split.cut, std::move(runs)};
   lease.rate = cursors_->rates().Of(split.cut);
   lease.labels = cursors_->LabelsOf(split.cut);
@@ -284,7 +256,7 @@ Lease SplitQueue::GrantRuns(Time now, uint64_t id, NodeId worker, const SplitKey
 std::optional<Lease> SplitQueue::GrantUneven(Time now, uint64_t id, NodeId worker, const SliceMap& slices) {
   for (const auto& splits : splits_) {
     for (const auto& [begin, split] : splits) {
-      if (split.stage != Stage::kFree || HeldBy(worker, split.holders)) continue;
+      if (split.stage != Stage::kFree || Holds(split, worker)) continue;
       RunSet uneven = slices.Uneven(split.cut);
       if (uneven.empty()) continue;
       Unfree(split);
@@ -302,100 +274,30 @@ uint64_t SplitQueue::Uneven(const SliceMap& slices) const {
   return runs;
 }
 
-void SplitQueue::FreeOverdue(Time now) {
-  for (uint64_t id : pace_.Overdue(now)) {
-    Split& split = At(leases_.at(id));
-    std::ranges::find(split.holders, id, &LeaseHolder::lease)->overdue = true;
-    ++overdue_;
-    if (split.stage == Stage::kLeased) FreeIfAbandoned(&split);
-  }
-}
-
-// Frees the split for another worker if it has no lease, or a single one that is overdue.
-void SplitQueue::FreeIfAbandoned(Split* split) {
-  if (split->holders.empty() || (split->holders.size() == 1 && split->holders[0].overdue)) {
-    Free(split);
-  } else {
-    split->stage = Stage::kLeased;
-  }
-}
-
 void SplitQueue::Complete(Split* split) {
-  split->stage = Stage::kComplete;
+  split->stage = Stage::kDone;
   DropHolders(split);
 }
 
-// The holders learn of it by Reconcile.
-void SplitQueue::DropHolders(Split* split) {
-  while (!split->holders.empty()) {
-    const LeaseHolder holder = split->holders.back();
-    pace_.OnTaken(holder.worker, holder.lease);
-    Remove(holder.lease);
-  }
+void SplitQueue::OnReleased(Split* split, NodeId) {
+  if (split->stage == Stage::kFree) Unfree(*split);
+  released_.insert({split->cut.partition, split->cut.begin});
 }
 
-void SplitQueue::Remove(uint64_t lease) {
-  const auto at = leases_.find(lease);
-  Split& split = At(at->second);
-  const auto holder = std::ranges::find(split.holders, lease, &LeaseHolder::lease);
-  workers_[holder->worker].erase(lease);
-  split.holders.erase(holder);
-  leases_.erase(at);
-}
-
-void SplitQueue::Release(Time now, uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts) {
-  const auto own = workers_.find(worker);
-  if (own == workers_.end() || !own->second.contains(id)) return;
-  const SplitKey key = leases_.at(id);
-  Split& split = At(key);
-  pace_.OnEnded(now, worker, id);
-  Remove(id);
-  if (split.stage == Stage::kFree) Unfree(split);
-  split.stage = Stage::kReleased;
-  split.released_at = heartbeat_counts;
-  released_.insert(key);
-}
-
-std::vector<uint64_t> SplitQueue::Reconcile(NodeId worker, std::vector<uint64_t> held) {
-  std::sort(held.begin(), held.end());
-  std::vector<uint64_t> revoked, lost;
-  auto& own = workers_[worker];
-  for (uint64_t id : held) {
-    if (!own.contains(id)) revoked.push_back(id);
-  }
-  std::ranges::set_difference(own, held, std::back_inserter(lost));
-  for (uint64_t id : lost) {
-    Split& split = At(leases_.at(id));
-    pace_.OnTaken(worker, id);
-    Remove(id);
-    if (split.holders.empty()) split.granted = false;
-    if (split.stage == Stage::kLeased) FreeIfAbandoned(&split);
-  }
-  return revoked;
-}
-
-void SplitQueue::Reclaim(NodeId worker) {
+void SplitQueue::Reclaim(Time now, NodeId worker) {
   std::erase(readers_, worker);
   worker_places_.erase(worker);
-  const auto own = workers_.find(worker);
-  if (own == workers_.end()) return;
-  while (!own->second.empty()) {
-    Split& split = At(leases_.at(*own->second.begin()));
-    Remove(*own->second.begin());
-    if (split.stage == Stage::kLeased) FreeIfAbandoned(&split);
-  }
-  workers_.erase(own);
-  pace_.Forget(worker);
+  LeaseBook::Reclaim(now, worker);
 }
 
-void SplitQueue::OnServerReport(const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
+void SplitQueue::OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
   if (!slices.ready()) return;
   for (auto at = released_.begin(); at != released_.end();) {
     Split& split = At(*at);
     if (slices.Complete(split.cut)) {
       Complete(&split);
     } else if (AllReportedSince(split.released_at, heartbeat_counts)) {
-      FreeIfAbandoned(&split);
+      FreeIfAbandoned(now, &split);
     } else {
       ++at;
       continue;
@@ -405,10 +307,10 @@ void SplitQueue::OnServerReport(const SliceMap& slices, const HeartbeatCounts& h
   }
 }
 
-void SplitQueue::Reconsider(const SliceMap& slices) {
+void SplitQueue::Reconsider(Time, const SliceMap& slices) {
   for (auto& splits : splits_) {
     for (auto& [begin, split] : splits) {
-      if (split.stage == Stage::kComplete && !slices.Complete(split.cut)) Free(&split);
+      if (split.stage == Stage::kDone && !slices.Complete(split.cut)) Free(&split);
     }
   }
 }

@@ -41,7 +41,7 @@ class SplitQueueTest : public ::testing::Test {
     }
     ASSERT_TRUE(slices_.Report(heartbeat, {}).ok());
     heartbeat_counts_[kOnlyServer].Add(heartbeat);
-    queue_.OnServerReport(slices_, heartbeat_counts_);
+    queue_.OnServerReport(now_, slices_, heartbeat_counts_);
   }
 
   void Range(uint32_t partition, uint64_t end, bool sealed = false) {
@@ -92,7 +92,7 @@ TEST_F(SplitQueueTest, WorkersStayWithTheirPartitions) {
   EXPECT_TRUE(queue_.HasOwn(kLaterHolder));
   EXPECT_EQ(offset(kHolder), 1040u) << "it would be idle";
   EXPECT_EQ(offset(kLaterHolder), 1060u);
-  queue_.Reclaim(kLaterHolder);
+  queue_.Reclaim(now_, kLaterHolder);
   EXPECT_TRUE(queue_.HasOwn(kHolder));
   for (const uint64_t again : {1000, 1020, 1060}) EXPECT_EQ(offset(kHolder), again) << "leased before";
   EXPECT_TRUE(queue_.HasOwn(kHolder)) << "both partitions are its own now";
@@ -121,7 +121,7 @@ TEST_F(SplitQueueTest, PartitionsAreSharedUntilTheyAreCutToTheirEnd) {
   EXPECT_EQ(only.cut.begin.offset, 0u);
   EXPECT_EQ(Grant(kLaterHolder)->cut.begin.offset, 1000u);
   EXPECT_TRUE(queue_.HasOwn(kHolder)) << "both read partition 1";
-  queue_.Reconcile(kHolder, {});
+  queue_.Reconcile(now_, kHolder, {});
   EXPECT_EQ(Grant(kLaterHolder)->cut.begin.offset, 1020u);
   EXPECT_EQ(Grant(kHolder)->cut, only.cut) << "the grant was lost";
 }
@@ -172,7 +172,7 @@ TEST_F(SplitQueueTest, ALeaseCarriesWhatAnySliceLacks) {
   ledgers_[0].Record(lease.cut, 1);
   ledgers_[1].Record(lease.cut, 0);
   Report();
-  queue_.Reclaim(kHolder);
+  queue_.Reclaim(now_, kHolder);
   const Lease again = *Grant(kLaterHolder);
   EXPECT_EQ(again.cut, lease.cut);
   EXPECT_FALSE(again.missing.Has(0));
@@ -216,11 +216,11 @@ TEST_F(SplitQueueTest, AGrantThatWasLostIsFreeAndWhatIsNotItsOwnIsRevoked) {
   Range(0, 60);
   queue_.CutMore(now_, 3, 3);
   const Lease a = *Grant(), b = *Grant(), c = *Grant(kLaterHolder);
-  EXPECT_THAT(queue_.Reconcile(kHolder, {b.id, c.id, 999}), ElementsAre(c.id, 999u));
+  EXPECT_THAT(queue_.Reconcile(now_, kHolder, {b.id, c.id, 999}), ElementsAre(c.id, 999u));
   EXPECT_EQ(queue_.free(), 1u);
   EXPECT_EQ(Grant(kLaterHolder)->cut, a.cut);
   EXPECT_EQ(queue_.regranted(), 0u) << "it was never worked on";
-  queue_.Reclaim(kLaterHolder);
+  queue_.Reclaim(now_, kLaterHolder);
   EXPECT_EQ(queue_.free(), 2u);
   EXPECT_EQ(queue_.leased(), 1u);
 }
@@ -243,7 +243,7 @@ TEST_F(SplitQueueTest, WhatASliceLosesIsTrainedAgain) {
   ledgers_[1] = Ledger(std::vector<Position>{{0, 0}, {0, 1000}});
   Report();
   ASSERT_TRUE(slices_.ready());
-  queue_.Reconsider(slices_);
+  queue_.Reconsider(now_, slices_);
   EXPECT_EQ(queue_.free(), 2u);
   EXPECT_EQ(Grant()->cut.begin, (Position{0, 0}));
 }
@@ -307,7 +307,7 @@ TEST_F(OverdueTest, AnOverdueSplitIsLeasedASecondTimeToAnotherWorker) {
   const Lease second = *Grant(kLaterHolder);
   EXPECT_EQ(second.cut, first_.cut);
   EXPECT_EQ(queue_.regranted(), 1u);
-  EXPECT_THAT(queue_.Reconcile(kHolder, {first_.id}), IsEmpty()) << "the first one stays valid";
+  EXPECT_THAT(queue_.Reconcile(now_, kHolder, {first_.id}), IsEmpty()) << "the first one stays valid";
   EXPECT_EQ(queue_.leased(), 2u);
 }
 
@@ -317,7 +317,7 @@ TEST_F(OverdueTest, NeverAThirdAtOnce) {
   Pass();
   EXPECT_EQ(queue_.overdue(), 2u);
   EXPECT_FALSE(Grant(NodeId(9)));
-  queue_.Reclaim(kHolder);
+  queue_.Reclaim(now_, kHolder);
   EXPECT_TRUE(Grant(NodeId(9))) << "one of the two is gone, the other is overdue";
 }
 
@@ -332,7 +332,7 @@ TEST_F(OverdueTest, TheFirstResultCountsAndTheOtherLeaseIsRevoked) {
     Report();
     const NodeId loser = first_wins ? kLaterHolder : kHolder;
     const uint64_t lost = first_wins ? second.id : first_.id;
-    EXPECT_THAT(queue_.Reconcile(loser, {lost}), ElementsAre(lost));
+    EXPECT_THAT(queue_.Reconcile(now_, loser, {lost}), ElementsAre(lost));
     ExpectOver();
     if (!first_wins) break;
     Range(0, 40);
@@ -360,8 +360,8 @@ TEST_F(OverdueTest, AWorkerThatGivesUpLeavesTheSplitToTheOther) {
   Report();
   Report();
   EXPECT_TRUE(Grant(kLaterHolder)) << "the first one is still overdue";
-  queue_.Reclaim(kLaterHolder);
-  queue_.Reclaim(kHolder);
+  queue_.Reclaim(now_, kLaterHolder);
+  queue_.Reclaim(now_, kHolder);
   EXPECT_EQ(queue_.free(), 1u);
   EXPECT_EQ(queue_.leased(), 0u);
 }
@@ -369,7 +369,7 @@ TEST_F(OverdueTest, AWorkerThatGivesUpLeavesTheSplitToTheOther) {
 TEST_F(OverdueTest, ALostSecondLeaseFreesTheSplitAgain) {
   Pass();
   ASSERT_TRUE(Grant(kLaterHolder));
-  EXPECT_THAT(queue_.Reconcile(kLaterHolder, {}), IsEmpty());
+  EXPECT_THAT(queue_.Reconcile(now_, kLaterHolder, {}), IsEmpty());
   EXPECT_EQ(queue_.FreeFor(kLaterHolder), 1u);
   EXPECT_EQ(queue_.FreeFor(kHolder), 0u);
 }
@@ -377,7 +377,7 @@ TEST_F(OverdueTest, ALostSecondLeaseFreesTheSplitAgain) {
 TEST_F(OverdueTest, ADurableWatermarkForgetsAFreeSplitAndItsLease) {
   Pass();
   queue_.DropBefore({{0, 20}, {0, 1000}});
-  EXPECT_THAT(queue_.Reconcile(kHolder, {first_.id}), ElementsAre(first_.id));
+  EXPECT_THAT(queue_.Reconcile(now_, kHolder, {first_.id}), ElementsAre(first_.id));
   ExpectOver();
 }
 

@@ -33,12 +33,10 @@ struct RoundMade {
   struct Lane {
     Cut cut;
     RunSet assigned;  // all runs of a new cut, or the late runs of a former round
-    friend bool operator==(const Lane&, const Lane&) = default;
   };
   uint64_t first_step = 0;
   uint32_t needed = 1;      // lanes required for a step
   std::vector<Lane> lanes;  // by lane
-  friend bool operator==(const RoundMade&, const RoundMade&) = default;
 };
 LEAT_FIELDS(RoundMade::Lane, (cut), (assigned, RunsOf(self.cut)));
 LEAT_FIELDS(RoundMade, (first_step), (needed), (lanes, AtMost(StrategyConfig::kMaxLanes)));
@@ -54,7 +52,6 @@ LEAT_FIELDS(StreamStart, (start, AtMost(kMaxRecordBytes)));
 // stream once needs none.
 struct PassesPlanned {
   std::vector<Passes> partitions;
-  friend bool operator==(const PassesPlanned&, const PassesPlanned&) = default;
 };
 LEAT_FIELDS(PassesPlanned, (partitions, AtMost(kMaxRecordBytes), Each(AtMost(kMaxRecordBytes))));
 Status Check(const PassesPlanned& planned);
@@ -74,7 +71,6 @@ struct RateRaised {
   std::vector<Position> first, last;
   // Every state that has all cuts before `watermark` has the whole span.
   bool Before(const std::vector<Position>& watermark) const;
-  friend bool operator==(const RateRaised&, const RateRaised&) = default;
 };
 LEAT_FIELDS(RateRaised, (factor), (first, AtMost(kMaxRecordBytes)), (last, AtMost(kMaxRecordBytes)));
 Status Check(const RateRaised& raised);
@@ -83,7 +79,6 @@ Status Check(const RateRaised& raised);
 struct LabelsMarked {
   uint32_t partition = 0;
   std::vector<LabelMark> marks;
-  friend bool operator==(const LabelsMarked&, const LabelsMarked&) = default;
 };
 LEAT_FIELDS(LabelsMarked, (partition), (marks, AtMost(kMaxRecordBytes)));
 Status Check(const LabelsMarked& marked);
@@ -98,14 +93,12 @@ struct MemberJoined {
   uint64_t process = 0;  // as JoinRequest::process
   uint64_t network = 0;  // as JoinRequest::network
   topology::HostPlace place = {};
-  friend bool operator==(const MemberJoined&, const MemberJoined&) = default;
 };
 LEAT_FIELDS(MemberJoined, (member), (host, Limits::kName), (pid), (process, Fixed), (network, Fixed),
             (place, Since(3)));
 
 struct MembersLeft {  // or were evicted
   std::vector<NodeId> nodes;
-  friend bool operator==(const MembersLeft&, const MembersLeft&) = default;
 };
 LEAT_FIELDS(MembersLeft, (nodes, AtMost(kMaxRecordBytes)));
 
@@ -119,10 +112,8 @@ struct SlicesPlaced {
     uint64_t move = 0;   // as SliceOrder::move
     NodeId replica;      // the server that has its replica; 0: none
     uint64_t epoch = 0;  // of the replica (ReplicaGroup)
-    friend bool operator==(const Place&, const Place&) = default;
   };
   std::vector<Place> places;
-  friend bool operator==(const SlicesPlaced&, const SlicesPlaced&) = default;
 };
 LEAT_FIELDS(SlicesPlaced::Place, (slice), (server), (incarnation), (move), (replica), (epoch));
 LEAT_FIELDS(SlicesPlaced, (places, AtMost(kMaxRecordBytes)));
@@ -131,14 +122,12 @@ LEAT_FIELDS(SlicesPlaced, (places, AtMost(kMaxRecordBytes)));
 struct GroupNamed {
   uint64_t id = 0;
   std::vector<NodeId> members;
-  friend bool operator==(const GroupNamed&, const GroupNamed&) = default;
 };
 LEAT_FIELDS(GroupNamed, (id), (members, AtMost(kMaxRecordBytes)));
 
 // Ids of checkpoints up to this one may be in use. Synced before anything of the checkpoint is made.
 struct CheckpointBegun {
   uint64_t id = 0;
-  friend bool operator==(const CheckpointBegun&, const CheckpointBegun&) = default;
 };
 LEAT_FIELDS(CheckpointBegun, (id));
 
@@ -147,7 +136,6 @@ LEAT_FIELDS(CheckpointBegun, (id));
 struct LanesSet {
   uint64_t first_step = 0;
   uint32_t lanes = 1;
-  friend bool operator==(const LanesSet&, const LanesSet&) = default;
 };
 LEAT_FIELDS(LanesSet, (first_step), (lanes, AtLeast(1), AtMost(StrategyConfig::kMaxLanes)));
 
@@ -160,7 +148,6 @@ struct ScaleSet {
   // Stepped strategies, while paused: nothing of the rounds from this step on has been leased.
   uint64_t begun = 0;
   bool pause_reached = false;  // CoordinatorConfig::pause_at: nothing more is cut
-  friend bool operator==(const ScaleSet&, const ScaleSet&) = default;
 };
 LEAT_FIELDS(ScaleSet, (workers), (servers), (paused), (begun), (pause_reached, Since(3)));
 Status Check(const ScaleSet& scale);
@@ -169,7 +156,6 @@ Status Check(const ScaleSet& scale);
 // with it unless the members elect it (standby/).
 struct JournalAgreed {
   std::vector<NodeId> electors;  // ascending: who elects from here on; the last such record was agreed
-  friend bool operator==(const JournalAgreed&, const JournalAgreed&) = default;
 };
 LEAT_FIELDS(JournalAgreed, (electors, AtMost(kMaxRecordBytes)));
 
@@ -178,7 +164,6 @@ LEAT_FIELDS(JournalAgreed, (electors, AtMost(kMaxRecordBytes)));
 // for each partition.
 struct PublishersGrouped {
   uint32_t groups = 1;
-  friend bool operator==(const PublishersGrouped&, const PublishersGrouped&) = default;
 };
 LEAT_FIELDS(PublishersGrouped, (groups, AtLeast(1)));
 

@@ -20,7 +20,6 @@ struct ManifestShard {
   uint64_t bytes = 0;
   uint64_t checksum = 0;  // as ShardReport::checksum
   std::vector<SliceIncarnation> slices;
-  friend bool operator==(const ManifestShard&, const ManifestShard&) = default;
 };
 LEAT_FIELDS(ManifestShard, (file, AtMost(255)), (bytes), (checksum, Fixed),
             (slices, AtMost(kMaxManifestEntries)));
@@ -30,7 +29,6 @@ Status Check(const ManifestShard& shard);
 struct Fingerprint {
   uint64_t offset = 0;
   uint64_t hash = 0;  // 0: unknown
-  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };
 LEAT_FIELDS(Fingerprint, (offset), (hash, Fixed));
 
@@ -46,7 +44,6 @@ struct Manifest {
   uint64_t step = 0;    // stepped strategies: the version of all saved slices
   uint64_t events = 0;  // the minimum over all slices
   uint64_t next_incarnation = 1;
-  friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 LEAT_FIELDS(Manifest, (id), (directory, AtMost(255)), (step), (events), (next_incarnation),
             (watermark, AtMost(kMaxManifestEntries)), (open, AtMost(kMaxManifestEntries)),

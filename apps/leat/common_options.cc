@@ -1,12 +1,10 @@
-#include "place_options.h"
+#include "common_options.h"
 
 #include <cstdlib>
-#include <string>
 
 #include "base/exit_status.h"
 
 namespace leat {
-
 namespace {
 
 std::string Variable(const char* name) {
@@ -15,6 +13,18 @@ std::string Variable(const char* name) {
 }
 
 }  // namespace
+
+launcher::Security SecurityOptions::Read() const {
+  return OrThrow(launcher::UserSecurity(folder, trusted_network));
+}
+
+void AddSecurity(CLI::App* command, SecurityOptions* options) {
+  command->add_option(
+      "--security", options->folder,
+      "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
+  command->add_flag("--trusted-network", options->trusted_network,
+                    "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+}
 
 void AddPlaceOptions(CLI::App* command, topology::PlaceSettings* options) {
   command->add_option("--site", options->site,
@@ -28,6 +38,10 @@ void AddPlaceOptions(CLI::App* command, topology::PlaceSettings* options) {
 topology::HostPlace PlaceOfProcess(const topology::PlaceSettings& options) {
   return OrThrow(topology::MakeHostPlace(
       options, {Variable("LEAT_SITE"), Variable("LEAT_ZONE"), Variable("LEAT_CLASS")}));
+}
+
+void AddData(CLI::App* command, std::string* directory, const std::string& what) {
+  command->add_option("--data", *directory, what)->check(CLI::ExistingDirectory);
 }
 
 }  // namespace leat
