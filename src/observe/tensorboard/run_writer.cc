@@ -44,30 +44,20 @@ class RunWriter::State {
 
   // ---- the caller's thread
   void Add(Point point) {
-    {
-      std::lock_guard lock(mutex_);
+    Change([&] {
       // The last one is written, if any.
-      if (points_.size() >= kMostWaiting && !point.last) {
+      if (points_.size() < kMostWaiting || point.last) {
+        points_.push_back(std::move(point));
+      } else {
         ++lost_;
-        return;
       }
-      points_.push_back(std::move(point));
-    }
-    wake_.notify_one();
+    });
   }
   void Add(Checkpoint checkpoint) {
-    {
-      std::lock_guard lock(mutex_);
-      checkpoint_ = std::move(checkpoint);
-    }
-    wake_.notify_one();
+    Change([&] { checkpoint_ = std::move(checkpoint); });
   }
   void Add(Bytes gradients) {
-    {
-      std::lock_guard lock(mutex_);
-      gradients_ = std::move(gradients);
-    }
-    wake_.notify_one();
+    Change([&] { gradients_ = std::move(gradients); });
   }
   // Whether the thread has written everything and is about to end.
   bool End(Duration limit) {
@@ -77,12 +67,12 @@ class RunWriter::State {
     return ended_changed_.wait_for(lock, limit, [this] { return ended_; });
   }
   void Abandon() {
-    std::lock_guard lock(mutex_);
-    abandoned_ = ending_ = true;
-    points_.clear();
-    checkpoint_.reset();
-    gradients_.reset();
-    wake_.notify_one();
+    Change([&] {
+      abandoned_ = ending_ = true;
+      points_.clear();
+      checkpoint_.reset();
+      gradients_.reset();
+    });
   }
 
   // ---- the writing thread
@@ -100,24 +90,19 @@ class RunWriter::State {
       } else {
         wake_.wait(lock, [&] { return any() || (checkpoint_ && started); });
       }
+      const auto write = [&](auto what) {
+        lock.unlock();
+        Write(what);
+        lock.lock();
+      };
       if (!points_.empty()) {
-        const Point point = std::move(points_.front());
+        Point point = std::move(points_.front());
         points_.pop_front();
-        lock.unlock();
-        Write(point);
-        lock.lock();
+        write(std::move(point));
       } else if (gradients_ && started) {
-        const Bytes gradients = std::move(*gradients_);
-        gradients_.reset();
-        lock.unlock();
-        Write(gradients);
-        lock.lock();
+        write(*std::exchange(gradients_, std::nullopt));
       } else if (due()) {
-        const Checkpoint checkpoint = std::move(*checkpoint_);
-        checkpoint_.reset();
-        lock.unlock();
-        Write(checkpoint);
-        lock.lock();
+        write(*std::exchange(checkpoint_, std::nullopt));
       } else if (ending_) {
         break;
       }
@@ -128,6 +113,16 @@ class RunWriter::State {
   }
 
  private:
+  // Does it, and wakes the writing thread.
+  template <class F>
+  void Change(const F& f) {
+    {
+      std::lock_guard lock(mutex_);
+      f();
+    }
+    wake_.notify_one();
+  }
+
   void Write(const Point& point) {
     const auto events = events_.OnStatus(point.now, point.wall_time, point.status, point.last);
     const Status written = append_(events);
