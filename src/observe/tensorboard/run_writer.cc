@@ -10,9 +10,10 @@
 #include <utility>
 
 #include "base/log.h"
+#include "checkpoint/shard.h"
+#include "observe/tensorboard/distribution.h"
 #include "observe/tensorboard/event_file.h"
 #include "observe/tensorboard/gradients.h"
-#include "observe/tensorboard/weights.h"
 #include "threads/thread.h"
 
 namespace leat::tensorboard {
@@ -32,6 +33,34 @@ struct Checkpoint {
   std::string directory;
   protocol::Manifest manifest;
 };
+
+// The distribution of each variable's values in a checkpoint, by the names of the variables; moments, whose
+// words are not numbers, are left out. Reads one slice at a time, so it needs little memory. kNotFound or
+// kDataLoss if a shard is gone or damaged.
+Result<std::vector<std::pair<std::string, Histogram>>> WeightHistograms(const Checkpoint& checkpoint,
+                                                                        const protocol::SliceTable& table) {
+  std::vector<Distribution> values(table.variables.size());
+  std::vector<float> slice;
+  for (const auto& shard : checkpoint.manifest.shards) {
+    LEAT_ASSIGN_OR_RETURN(const auto reader, checkpoint::ShardReader::Open(
+                                                 checkpoint.directory + "/" + shard.file, shard.checksum));
+    for (const auto& [id, incarnation] : shard.slices) {
+      if (id.value >= table.slices.size())
+        return Status(Code::kDataLoss, checkpoint.directory + ": has slice " + std::to_string(id.value) +
+                                           ", the job has " + std::to_string(table.slices.size()));
+      const auto& spec = table.slices[id.value];
+      if (table.variables[spec.variable].role == optim::VariableRole::kMoments) continue;
+      slice.resize(spec.elements());
+      LEAT_RETURN_IF_ERROR(reader->ReadValues(table, id, slice));
+      values[spec.variable].Add(slice);
+    }
+  }
+  std::vector<std::pair<std::string, Histogram>> found;
+  for (size_t v = 0; v < values.size(); ++v) {
+    if (values[v].count() > 0) found.emplace_back(table.variables[v].name, values[v].ToHistogram());
+  }
+  return found;
+}
 
 }  // namespace
 
@@ -132,7 +161,7 @@ class RunWriter::State {
 
   void Write(const Checkpoint& checkpoint) {
     const Time begin = clock_.Now();
-    auto weights = WeightHistograms(checkpoint.directory, checkpoint.manifest, table_);
+    auto weights = WeightHistograms(checkpoint, table_);
     next_weights_ = clock_.Now() + kPauseOfWeights * (clock_.Now() - begin);
     if (weights.ok()) {
       Report(append_(events_.OnWeights(WallTime(), checkpoint.manifest.events, std::move(*weights))));
