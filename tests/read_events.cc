@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/file.h"
-#include "observe/tensorboard/events.h"
+#include "observe/tensorboard/testing.h"
 
 using namespace leat::tensorboard;
 using Json = nlohmann::ordered_json;

@@ -6,6 +6,7 @@
 //   enumerator                     its name; Numbered: its number
 //   optional, Shared               the value, or no member; OrNull: or null
 //   list, map with texts as keys   an array, an object
+//   std::string_view               a text, which is only written
 //   Status                         {"code": "unavailable", "message": "..."}; ok: {"code": "ok"}
 //
 // A variant has no JSON. Input is untrusted: each rule is checked, and the first violation is the
@@ -67,6 +68,8 @@ class JsonWriter {
     } else if constexpr (std::is_same_v<T, std::string>) {
       const CutTo* cut = Find<CutTo>(rules...);
       return cut == nullptr ? value : value.substr(0, cut->most);
+    } else if constexpr (std::is_same_v<T, std::string_view>) {
+      return value;
     } else if constexpr (Enumerated<T> && kHas<NumberedRule, Rules...>) {
       return static_cast<std::underlying_type_t<T>>(value);
     } else if constexpr (Enumerated<T>) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace leat::fields_json_test {
 
@@ -20,6 +21,12 @@ struct Texts {
   std::map<std::string, std::string> others;
 };
 LEAT_FIELDS(Texts, (name, AtMost(10), Printable), (others, AtMost(2), Each(AtMost(3))));
+
+// Which is only written.
+struct Title {
+  std::string_view text;
+};
+LEAT_FIELDS(Title, (text, Sparse));
 
 // The text is read and written again; the result is that, or why it was not read.
 template <class T>
@@ -58,6 +65,11 @@ TEST(FieldsJson, TextsOfAnyBytesAreWritten) {
   EXPECT_EQ(text, "{\"name\":\"a\\u0000\xef\xbf\xbd\",\"others\":{}}");
   EXPECT_EQ(Again<Texts>(text), "it: name has control characters");
   EXPECT_EQ(Again<Texts>("{\"name\":\"\xff\",\"others\":{}}"), "it: it is no JSON");
+}
+
+TEST(FieldsJson, TextsOfOthersAreWritten) {
+  EXPECT_EQ(fields::ToJson(Title{"a\"b"}), R"({"text":"a\"b"})");
+  EXPECT_EQ(fields::ToJson(Title{}), "{}");
 }
 
 // With a search among its members for each new one, an object of others would take minutes.

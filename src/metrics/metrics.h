@@ -1,9 +1,8 @@
 // Counters, gauges and histograms, cheap enough for hot paths, and a registry of them by name.
 //
 // There is no global registry. A module that does I/O receives a Registry, looks up its metrics once and
-// keeps the references. Names follow Prometheus: `leat_net_bytes_sent_total`, units in seconds and bytes,
-// labels in the name: `leat_pushes_total{server="3"}`. Everything is thread-safe. A snapshot is not atomic
-// across metrics: values may be some nanoseconds apart.
+// keeps the references. Names follow Prometheus: `leat_net_bytes_sent_total`, units in seconds and bytes.
+// Everything is thread-safe. A snapshot is not atomic across metrics: values may be some nanoseconds apart.
 #pragma once
 
 #include <array>

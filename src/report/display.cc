@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <numeric>
 
+#include "base/text.h"
 #include "report/grouped.h"
 #include "topology/host_place.h"
 
@@ -23,23 +24,13 @@ std::string GroupedText(double x) {
 }
 
 std::string Fixed(double x, int decimals) {
-  if (std::isnan(x)) return "–";
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", decimals, x);
-  return text;
+  return std::isnan(x) ? "–" : Formatted("%.*f", decimals, x);
 }
 
 std::string Clock(double seconds) {
-  const auto s = static_cast<int64_t>(std::max(0.0, seconds));
-  char text[32];
-  if (s >= 3600) {
-    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", static_cast<long long>(s / 3600),
-                  static_cast<long long>(s / 60 % 60), static_cast<long long>(s % 60));
-  } else {
-    std::snprintf(text, sizeof text, "%02lld:%02lld", static_cast<long long>(s / 60),
-                  static_cast<long long>(s % 60));
-  }
-  return text;
+  const auto s = static_cast<long long>(std::max(0.0, seconds));
+  if (s < 3600) return Formatted("%02lld:%02lld", s / 60, s % 60);
+  return Formatted("%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
 }
 
 // The number of characters on the screen, which differs from the number of bytes.
@@ -183,9 +174,7 @@ std::vector<std::string> MemberTroubles(const JobStatus& s) {
   for (const auto& m : s.members) {
     const std::string name = m.name.Text();
     if (m.stuck) troubles.push_back(name + " is stuck");
-    std::string peers;
-    for (const std::string& peer : m.unreachable) peers += (peers.empty() ? "" : ", ") + peer;
-    if (!peers.empty()) troubles.push_back(name + " cannot reach " + peers);
+    if (!m.unreachable.empty()) troubles.push_back(name + " cannot reach " + Joined(m.unreachable));
     if (const std::string skew = Skew(m); !skew.empty()) troubles.push_back(name + ": " + skew);
   }
   return troubles;

@@ -1,5 +1,5 @@
-// The table of figures: what each is called, and where it is shown. Prometheus, TensorBoard, the history and
-// docs/metrics.md are made from it. A new figure is a row in figures.cc.
+// The table of figures: what each is called, and where it is shown. Prometheus, TensorBoard, the history, the
+// job's page, docs/metrics.md and docs/tensorboard.md are made from it. A new figure is a row in figures.cc.
 #pragma once
 
 #include <cmath>
@@ -47,19 +47,57 @@ LEAT_ENUM(Series, (kEventsPerS, "events_per_s"), (kArrivedPerS, "arrived_per_s")
           (kInputWait, "input_wait"), (kDecode, "decode"), (kCores, "cores"), (kWorkers, "workers"),
           (kServers, "servers"), (kDeadLettersPerS, "dead_letters_per_s"));
 
+// The charts of the job's page, in their order, with their titles.
+enum class Chart : uint8_t { kEvents, kLoss, kQuality, kLag, kTraffic, kStaleness, kTime, kNone };
+LEAT_ENUM(Chart, (kEvents, "Events per second"), (kLoss, "Loss"), (kQuality, "Quality"), (kLag, "Lag"),
+          (kTraffic, "Traffic of each server"), (kStaleness, "Staleness of updates"),
+          (kTime, "Time of all workers"));
+// The columns of its table of members.
+enum class Column : uint8_t { kSpeed, kStep, kProcessors, kDone, kNone };
+LEAT_ENUM(Column, (kSpeed, "Speed"), (kStep, "Step"), (kProcessors, "CPU"), (kDone, "Done"));
+
+// How the page shows a figure.
+struct Shown {
+  enum class As : uint8_t {
+    kCell,  // in the column alone
+    // A line of the chart; kRight: with an axis of its own.
+    kLine,
+    kFilled,
+    kDashed,
+    kRight,
+    kPart,      // what it has of all servers, or of the time of a worker: stacked in the chart, and a bar
+    kBar,       // below the parts of a member
+    kDetail,    // of the part or bar with this name: the value or, of several, the largest
+    kFact,      // above the charts
+    kRareFact,  // the same, unless it is 0
+    kFactPerS,  // what it grows by in a second
+  } as = As::kCell;
+  std::string_view label = {};
+  Chart chart = Chart::kNone;
+  int color = -1;  // of the theme; -1: grey
+  Column column = Column::kNone;
+};
+LEAT_FIELDS(Shown, (as), (label), (chart, Unshown), (color), (column, Unshown));
+LEAT_ENUM(Shown::As, (kCell, "cell"), (kLine, "line"), (kFilled, "filled"), (kDashed, "dashed"),
+          (kRight, "right"), (kPart, "part"), (kBar, "bar"), (kDetail, "detail"), (kFact, "fact"),
+          (kRareFact, "rare fact"), (kFactPerS, "fact per s"));
+
 using Keyed = std::vector<std::pair<std::string, double>>;
 // A figure of a T: of the job's status, or of what a member reports.
 template <class T>
 struct Figure {
-  std::string_view help;           // one sentence that can be read alone
-  double (*value)(const T&);       // NaN: not known
-  std::string_view metric = {};    // of Prometheus; a counter if it ends with "_total"
-  std::string_view tag = {};       // of TensorBoard; of a member, its last part
+  std::string_view help;         // one sentence that can be read alone
+  std::string_view unit;         // "seconds", "bytes", "events"; empty: a number without one
+  double (*value)(const T&);     // NaN: not known
+  std::string_view metric = {};  // of Prometheus; a counter if it ends with "_total"
+  std::string_view tag = {};     // of TensorBoard; of a member, its last part; of a rate, its name
+  Shown shown = {};
   Series series = Series::kCount;  // of the history: the value, or what it grows by in a second
   bool rate = false;
   // A figure with several values has these in place of `value`, by their keys, and a label for the keys.
   Keyed (*values)(const T&) = nullptr;
   std::string_view label = {};
+  std::string_view name = {};  // of a member's entry in the status, for the page; empty: the tag
 };
 // Calls f(key, value) for each value; the key is empty unless the figure has several.
 template <class T, class F>
@@ -86,11 +124,23 @@ double Get(const T& from) {
   }
 }
 
+// The values of a list of structs with these members, by their keys.
+template <auto kList, auto kKey, auto kValue, class T>
+Keyed Each(const T& from) {
+  Keyed all;
+  for (const auto& one : from.*kList)
+    all.emplace_back(std::to_string(one.*kKey), static_cast<double>(one.*kValue));
+  return all;
+}
+
 template <class T>
 using Figures = std::span<const Figure<T>>;
 
 extern const Figures<JobStatus> kJobFigures;
 extern const Figures<MemberStatus> kMemberFigures;  // as the coordinator shows them
+// The history has what these grow by in a second, in this order. `series`: their mean over all workers, or
+// their sum over all servers.
+extern const Figures<MemberStatus> kWorkerRates, kServerRates;
 // As the member shows them.
 extern const Figures<protocol::WorkerProgress> kWorkerFigures;
 extern const Figures<protocol::MemberReport> kGroupMemberFigures;

@@ -21,6 +21,9 @@ void ExpectWhole(Figures<T> figures) {
   for (const auto& figure : figures) {
     EXPECT_TRUE(figure.help.ends_with('.')) << figure.help;
     EXPECT_NE(figure.value == nullptr, figure.values == nullptr) << figure.help;
+    EXPECT_EQ(figure.values == nullptr, figure.label.empty()) << figure.help;
+    EXPECT_EQ(figure.shown.as == Shown::As::kCell, figure.shown.label.empty()) << figure.help;
+    EXPECT_TRUE(figure.shown.chart == Chart::kNone || figure.series != Series::kCount) << figure.help;
     EXPECT_TRUE(figure.metric.empty() || metrics.insert(figure.metric).second) << figure.metric;
     EXPECT_TRUE(figure.tag.empty() || tags.insert(figure.tag).second) << figure.tag;
   }
@@ -29,8 +32,21 @@ void ExpectWhole(Figures<T> figures) {
 TEST(Figures, AreReadInOneWayAndNamedOnce) {
   ExpectWhole(kJobFigures);
   ExpectWhole(kMemberFigures);
+  ExpectWhole(kWorkerRates);
+  ExpectWhole(kServerRates);
   ExpectWhole(kWorkerFigures);
   ExpectWhole(kServerFigures);
+}
+
+TEST(Figures, EachSeriesHasOne) {
+  std::multiset<Series> seen;
+  for (const auto& figure : kJobFigures) seen.insert(figure.series);
+  for (const auto& figure : kWorkerRates) seen.insert(figure.series);
+  for (const auto& figure : kServerRates) seen.insert(figure.series);
+  for (const auto& [series, name] : EnumeratorsOf(Series())) {
+    // The sampler makes it from the histogram.
+    EXPECT_EQ(seen.count(series), series == Series::kStaleness ? 0u : 1u) << name;
+  }
 }
 
 TEST(Figures, WhatAWorkerWaitedForEachServer) {

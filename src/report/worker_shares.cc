@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+
+#include "base/text.h"
 
 namespace leat::report {
 namespace {
-
-std::string TwoDigits(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", x);
-  return text;
-}
 
 // What a skew does to a job with this strategy.
 std::string Consequence(const protocol::StrategyConfig& strategy) {
@@ -51,9 +46,9 @@ struct WorkerShares::Comparison {
   double ratio() const { return skew / limit; }
   // "0.42, above 0.18 (total variation distance over 130 splits)"
   std::string Text() const {
-    return TwoDigits(skew) + ", above " + TwoDigits(limit) + " (" +
-           (number ? "standardised mean difference" : "total variation distance") + " over " +
-           std::to_string(static_cast<uint64_t>(splits)) + " splits)";
+    return Formatted("%.2f, above %.2f (%s over %.0f splits)", skew, limit,
+                     number ? "standardised mean difference" : "total variation distance",
+                     std::floor(splits));
   }
 };
 

@@ -22,7 +22,7 @@ ALL = "coordinator,server,worker,bots,admin"
 TOKEN = "known to all"
 ENVIRONMENT = {**os.environ, "LEAT_TOKEN": TOKEN}
 EVENTS = 60_000
-ROW = re.compile(r"\| `(\w+)` \| (\w+) \| ([\w, ]*) \| .+ \|")
+ROW = re.compile(r"\| `(\w+)` \| (\w+) \| [\w ]* \| ([\w, ]*) \| .+ \|")
 
 
 def documented():

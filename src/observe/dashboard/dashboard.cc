@@ -1,11 +1,11 @@
 #include "observe/dashboard/dashboard.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "base/text.h"
 #include "observe/dashboard/page_files.h"
 
 namespace leat::observe {
@@ -18,10 +18,8 @@ constexpr size_t kMostEvents = 1200;  // all that there are
 double QueryNumber(const HttpRequest& request, const std::string& name, double most, double otherwise) {
   const auto at = request.query.find(name);
   if (at == request.query.end()) return otherwise;
-  double number = -1;
-  const char* const end = at->second.data() + at->second.size();
-  const auto [stop, error] = std::from_chars(at->second.data(), end, number);
-  return error == std::errc() && stop == end && number >= 0 && number <= most ? number : otherwise;
+  const auto number = ToNumber<double>(at->second);
+  return number && *number >= 0 && *number <= most ? *number : otherwise;
 }
 
 HttpResponse JsonResponse(std::string body) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "observe/dashboard/page_files.h"
@@ -79,6 +80,41 @@ TEST_F(DashboardTest, ThePageIsSmallAndNeedsNothingElse) {
     EXPECT_THAT(std::string(file.content), Not(HasSubstr("innerHTML"))) << file.path;
     EXPECT_THAT(std::string(file.content), Not(HasSubstr("insertAdjacentHTML"))) << file.path;
   }
+}
+
+TEST_F(DashboardTest, ThePageHasTheTableOfFigures) {
+  const std::string script = Get("/figures.js", {}, false).body;
+  const size_t begin = script.find("= ") + 2;
+  const json page = json::parse(script.substr(begin, script.rfind(';') - begin));
+  std::vector<std::string> charts, columns;
+  for (const json& chart : page["charts"]) {
+    charts.push_back(chart["title"]);
+    // The histogram is no series.
+    EXPECT_EQ(chart["figures"].empty(), chart["title"] == "Staleness of updates");
+  }
+  for (const json& column : page["columns"]) columns.push_back(column["title"]);
+  EXPECT_THAT(charts, ElementsAre("Events per second", "Loss", "Quality", "Lag", "Traffic of each server",
+                                  "Staleness of updates", "Time of all workers"));
+  EXPECT_THAT(columns, ElementsAre("Speed", "Step", "CPU", "Done"));
+  EXPECT_EQ(page["charts"][0]["figures"][1], json({{"name", "arrived_per_s"},
+                                                   {"label", "arriving"},
+                                                   {"unit", "events/s"},
+                                                   {"as", "dashed"},
+                                                   {"color", 2}}));
+  EXPECT_EQ(page["charts"][4]["figures"][0]["total"], "server_bytes_per_s");
+  std::set<std::string> bars;
+  for (const json& bar : page["bars"]) bars.insert(bar["name"]);
+  for (const json& detail : page["details"]) EXPECT_TRUE(bars.contains(detail["label"])) << detail;
+}
+
+TEST_F(DashboardTest, FactsAreThoseThatAreKnown) {
+  status_["predictions"] = {{"published", 0}};
+  Report(100);
+  const json facts = Messages(Get("/events").stream(milliseconds(0))).back().second["facts"];
+  std::vector<std::string> labels;
+  for (const json& fact : facts) labels.push_back(fact["label"]);
+  EXPECT_THAT(labels, ElementsAre("Events trained", "Steps", "Dead letters", "Predictions"));
+  EXPECT_EQ(facts[0]["unit"], "events");
 }
 
 TEST_F(DashboardTest, TheJobIsForThoseWithTheToken) {

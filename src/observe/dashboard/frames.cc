@@ -4,9 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
-#include <tuple>
-#include <utility>
 
 #include "fields/json.h"
 #include "observe/dashboard/verdicts.h"
@@ -17,104 +16,97 @@ namespace {
 constexpr size_t kVerdictPoints = 120;
 constexpr size_t kVerdictEvents = 100;
 
-// Five digits are more than a chart shows.
-void AppendFigure(float value, std::string* out) {
-  if (!std::isfinite(value)) {
-    *out += "null";
-    return;
-  }
+// The same number with five digits: more than a chart shows.
+double Short(float value) {
   char text[32];
-  const auto [end, error] = std::to_chars(text, text + sizeof(text), value, std::chars_format::general, 5);
-  out->append(text, end);
+  const auto [end, error] = std::to_chars(text, text + sizeof text, value, std::chars_format::general, 5);
+  double number = kUnknown;
+  std::from_chars(text, end, number);
+  return number;
 }
 
-void AppendTime(double time_s, std::string* out) {
-  char text[64];
-  const auto [end, error] = std::to_chars(text, text + sizeof(text), time_s, std::chars_format::fixed, 2);
-  *out += error == std::errc() ? std::string_view(text, end) : "null";
+// Hundredths of a second.
+double ShortTime(double time_s) {
+  return std::round(time_s * 100) / 100;
 }
 
-// "name":[...], or "name":value.
-void AppendKey(std::string_view name, std::string* out) {
-  if (out->back() != '{') *out += ',';
-  *out += '"';
-  *out += name;
-  *out += "\":";
-}
+// What samples have: a V for the times, for each series, and for each rate of a member.
+template <class V>
+struct Columns {
+  V t{};
+  std::map<std::string, V> series;
+  std::map<std::string, std::map<std::string, V>> members;
+};
+using Moment = Columns<double>;
+LEAT_FIELDS(Moment, (t), (series), (members));
+using Past = Columns<std::vector<double>>;
+LEAT_FIELDS(Past, (t), (series), (members));
 
-template <class F>
-void AppendColumn(std::string_view name, size_t size, const F& value, std::string* out) {
-  AppendKey(name, out);
-  *out += '[';
-  for (size_t i = 0; i < size; ++i) {
-    if (i > 0) *out += ',';
-    AppendFigure(value(i), out);
-  }
-  *out += ']';
-}
-
-std::string SampleJson(const Sample& sample) {
-  std::string out = "{\"t\":";
-  AppendTime(sample.time_s, &out);
-  out += ",\"series\":{";
-  for (size_t i = 0; i < kSeries; ++i) {
-    AppendKey(fields::NameOf(static_cast<Series>(i)), &out);
-    AppendFigure(sample.figures[i], &out);
-  }
-  out += "},\"members\":{";
+// Calls put(column, value) for all that the sample has.
+template <class V, class F>
+void Put(const Sample& sample, Columns<V>* columns, const F& put) {
+  put(&columns->t, ShortTime(sample.time_s));
+  for (size_t i = 0; i < kSeries; ++i)
+    put(&columns->series[std::string(fields::NameOf(static_cast<Series>(i)))], Short(sample.figures[i]));
   for (const MemberSample& member : sample.members) {
-    AppendKey(Name(member), &out);
-    out += '{';
-    const auto series = SeriesOf(member.role);
-    for (size_t i = 0; i < series.size(); ++i) {
-      AppendKey(series[i].name, &out);
-      AppendFigure(member.figures[i], &out);
-    }
-    out += '}';
+    auto& its = columns->members[Name(member)];
+    size_t place = 0;
+    for (const auto& figure : RatesOf(member.role))
+      put(&its[std::string(figure.tag)], Short(member.figures[place++]));
   }
-  out += "}}";
-  return out;
 }
+
+struct Fact {
+  std::string_view label;
+  std::string unit;
+  double value = 0;
+};
+LEAT_FIELDS(Fact, (label), (unit), (value));
+
+// What is known of those figures that the page has above its charts.
+std::vector<Fact> FactsOf(const report::JobStatus& status, const Sample& sample) {
+  using As = report::Shown::As;
+  std::vector<Fact> facts;
+  for (const auto& figure : report::kJobFigures) {
+    const As as = figure.shown.as;
+    if (as != As::kFact && as != As::kRareFact && as != As::kFactPerS) continue;
+    const bool rate = as == As::kFactPerS;
+    const double value = rate ? Short(sample[figure.series]) : figure.value(status);
+    if (std::isfinite(value) && (as != As::kRareFact || value != 0))
+      facts.push_back({figure.shown.label, std::string(figure.unit) + (rate ? "/s" : ""), value});
+  }
+  return facts;
+}
+
+struct Content {
+  uint64_t number = 0;
+  double time = 0;
+  bool live = true;
+  std::optional<report::JobStatus> status;
+  std::optional<Moment> sample;
+  std::vector<Verdict> verdicts;
+  std::vector<Fact> facts;
+};
+LEAT_FIELDS(Content, (number, Sparse), (time, Sparse), (live), (status), (sample), (verdicts, Sparse),
+            (facts, Sparse));
 
 }  // namespace
 
 std::string HistoryJson(const std::vector<Sample>& samples) {
-  std::string out = "{\"t\":[";
-  for (size_t i = 0; i < samples.size(); ++i) {
-    if (i > 0) out += ',';
-    AppendTime(samples[i].time_s, &out);
+  Past past;
+  // A member that came later has a column that begins with unknown values, or that ends with them.
+  size_t row = 0;
+  for (const Sample& sample : samples) {
+    Put(sample, &past, [row](std::vector<double>* column, double value) {
+      column->resize(row, kUnknown);
+      column->push_back(value);
+    });
+    ++row;
   }
-  out += "],\"series\":{";
-  for (size_t s = 0; s < kSeries; ++s) {
-    AppendColumn(
-        fields::NameOf(static_cast<Series>(s)), samples.size(),
-        [&](size_t i) { return samples[i].figures[s]; }, &out);
+  for (auto& [name, columns] : past.members) {
+    for (auto& [figure, column] : columns) column.resize(row, kUnknown);
   }
-  // By member: in each sample, its figures.
-  std::map<std::pair<MemberSample::Role, uint32_t>, std::vector<const MemberSample*>> members;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    for (const MemberSample& member : samples[i].members) {
-      auto& its = members[{member.role, member.index}];
-      its.resize(samples.size());
-      its[i] = &member;
-    }
-  }
-  out += "},\"members\":{";
-  for (const auto& [key, its] : members) {
-    MemberSample named;
-    std::tie(named.role, named.index) = key;
-    AppendKey(Name(named), &out);
-    out += '{';
-    const auto series = SeriesOf(named.role);
-    for (size_t f = 0; f < series.size(); ++f) {
-      AppendColumn(
-          series[f].name, samples.size(),
-          [&](size_t i) { return its[i] != nullptr ? its[i]->figures[f] : kUnknownValue; }, &out);
-    }
-    out += '}';
-  }
-  out += "}}";
-  return out;
+  return fields::ToJson(past);
 }
 
 std::string EventsJson(const std::vector<Event>& events) {
@@ -123,8 +115,8 @@ std::string EventsJson(const std::vector<Event>& events) {
 
 std::string FrameJson(const JobMonitor& monitor) {
   const auto present = monitor.present();
-  const bool live = !monitor.closed() && present->live;
-  if (present->number == 0) return live ? R"({"live":true})" : R"({"live":false})";
+  Content content{.number = present->number, .live = !monitor.closed() && present->live};
+  if (present->number == 0) return fields::ToJson(content);
   const double now = present->reading.time_s;
   const auto recent = monitor.Query(now - kVerdictSpan_s, now, kVerdictPoints);
   const auto events = monitor.With([](const History& history) {
@@ -132,20 +124,18 @@ std::string FrameJson(const JobMonitor& monitor) {
     return std::vector<Event>(all.end() - static_cast<ptrdiff_t>(std::min(all.size(), kVerdictEvents)),
                               all.end());
   });
-  const Evidence evidence{present->reading, recent, events, live};
-  const std::vector<Verdict> verdicts = {Health(evidence), Learning(evidence), Pace(evidence),
-                                         Limit(evidence)};
+  const Evidence evidence{present->reading, recent, events, content.live};
+  content.verdicts = Verdicts(evidence);
+  content.facts = FactsOf(present->reading, present->sample);
   // Only those of the members that are in the status.
   Sample sample = present->sample;
   std::set<std::string> shown;
   for (const MemberStatus& member : present->trimmed.members) shown.insert(member.name.Text());
   std::erase_if(sample.members, [&](const MemberSample& m) { return !shown.contains(Name(m)); });
-  std::string out = "{\"number\":" + std::to_string(present->number) + ",\"time\":";
-  AppendTime(now, &out);
-  out += live ? ",\"live\":true" : ",\"live\":false";
-  out += ",\"status\":" + report::ToJson(present->trimmed) + ",\"sample\":" + SampleJson(sample) +
-         ",\"verdicts\":" + fields::ToJson(verdicts) + "}";
-  return out;
+  Put(sample, &content.sample.emplace(), [](double* at, double value) { *at = value; });
+  content.time = ShortTime(now);
+  content.status = present->trimmed;
+  return fields::ToJson(content);
 }
 
 std::shared_ptr<const Frames::Frame> Frames::Latest() {

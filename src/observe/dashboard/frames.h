@@ -17,7 +17,7 @@ std::string HistoryJson(const std::vector<Sample>& samples);
 // [{"number", "time", "kind", "member", "node", "text"}, ...]
 std::string EventsJson(const std::vector<Event>& events);
 
-// {"number", "time", "live", "status", "sample", "verdicts"}; without a status: {"live"}.
+// {"number", "time", "live", "status", "sample", "verdicts", "facts"}; without a status: {"live"}.
 std::string FrameJson(const JobMonitor& monitor);
 
 // Makes each frame once, for all who look. Thread-safe.

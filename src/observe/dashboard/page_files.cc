@@ -27,22 +27,23 @@ constexpr const char* kScript = "text/javascript; charset=utf-8";
 #define LEAT_CONTENT(name) \
   { name, static_cast<size_t>(name##_end - name) }
 
-const PageFile kFiles[] = {
-    {"/", kHtml, LEAT_CONTENT(leat_page_index)},
-    {"/style.css", kCss, LEAT_CONTENT(leat_page_style)},
-    {"/icon.svg", "image/svg+xml", LEAT_CONTENT(leat_page_icon)},
-    {"/theme.js", kScript, LEAT_CONTENT(leat_page_theme)},
-    {"/format.js", kScript, LEAT_CONTENT(leat_page_format)},
-    {"/charts.js", kScript, LEAT_CONTENT(leat_page_charts)},
-    {"/panels.js", kScript, LEAT_CONTENT(leat_page_panels)},
-    {"/main.js", kScript, LEAT_CONTENT(leat_page_main)},
-    {"/chart.js", kScript, LEAT_CONTENT(leat_page_chart)},
-};
-
 }  // namespace
 
 std::span<const PageFile> PageFiles() {
-  return kFiles;
+  static const std::string figures = FiguresScript();
+  static const PageFile files[] = {
+      {"/", kHtml, LEAT_CONTENT(leat_page_index)},
+      {"/style.css", kCss, LEAT_CONTENT(leat_page_style)},
+      {"/icon.svg", "image/svg+xml", LEAT_CONTENT(leat_page_icon)},
+      {"/theme.js", kScript, LEAT_CONTENT(leat_page_theme)},
+      {"/figures.js", kScript, figures},
+      {"/format.js", kScript, LEAT_CONTENT(leat_page_format)},
+      {"/charts.js", kScript, LEAT_CONTENT(leat_page_charts)},
+      {"/panels.js", kScript, LEAT_CONTENT(leat_page_panels)},
+      {"/main.js", kScript, LEAT_CONTENT(leat_page_main)},
+      {"/chart.js", kScript, LEAT_CONTENT(leat_page_chart)},
+  };
+  return files;
 }
 
 }  // namespace leat::observe

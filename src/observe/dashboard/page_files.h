@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace leat::observe {
@@ -12,5 +13,7 @@ struct PageFile {
   std::string_view content;
 };
 std::span<const PageFile> PageFiles();
+// The script that tells the others what the page shows of which figures (report/figures.h).
+std::string FiguresScript();
 
 }  // namespace leat::observe

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <optional>
+
+#include "base/text.h"
 
 namespace leat::observe {
 namespace {
@@ -24,37 +25,25 @@ constexpr double kUneven = 1.5;
 // From this share of the workers' time on, something limits the job.
 constexpr double kMost = 0.5;
 
-template <class... Args>
-std::string Text(const char* format, Args... args) {
-  char text[200];
-  std::snprintf(text, sizeof(text), format, args...);
-  return text;
-}
-
 std::string Count(double x) {
   if (!std::isfinite(x)) return "?";
-  if (x >= 999'500) return Text("%.3g M", x / 1e6);
-  if (x >= 9'995) return Text("%.3gk", x / 1e3);
-  return Text("%.0f", x);
+  if (x >= 999'500) return Formatted("%.3g M", x / 1e6);
+  if (x >= 9'995) return Formatted("%.3gk", x / 1e3);
+  return Formatted("%.0f", x);
 }
 
 std::string Span(double s) {
-  if (s < 1) return Text("%.0f ms", s * 1000);
-  if (s < 10) return Text("%.1f s", s);
-  if (s < 90) return Text("%.0f s", s);
-  if (s < 5400) return Text("%.0f min", s / 60);
-  if (s < 36 * 3600.0) return Text("%.0f h", s / 3600);
-  return Text("%.0f days", s / 86400);
+  if (s < 1) return Formatted("%.0f ms", s * 1000);
+  if (s < 10) return Formatted("%.1f s", s);
+  if (s < 90) return Formatted("%.0f s", s);
+  if (s < 5400) return Formatted("%.0f min", s / 60);
+  if (s < 36 * 3600.0) return Formatted("%.0f h", s / 3600);
+  return Formatted("%.0f days", s / 86400);
 }
 
 // A share.
 std::string Percent(double x) {
-  return x > 0 && x < 0.01 ? "under 1 %" : Text("%.0f %%", x * 100);
-}
-
-// "1 member", "3 members".
-std::string Number(size_t n, const char* what) {
-  return Text("%zu %s%s", n, what, n == 1 ? "" : "s");
+  return x > 0 && x < 0.01 ? "under 1 %" : Formatted("%.0f %%", x * 100);
 }
 
 // The mean of the known figures of the samples that end in (from, to]; none if there are none.
@@ -94,7 +83,7 @@ std::string Ago(const Evidence& e, const Event& event) {
 }
 
 std::string AllWell(const Reading& now) {
-  std::string text = Number(now.members.size(), "member");
+  std::string text = Plural(now.members.size(), "member");
   text += now.members.size() == 1 ? " is well" : " are well";
   if (now.checkpoint) text += "; " + now.checkpoint->substr(now.checkpoint->rfind('/') + 1) + " is complete";
   return text;
@@ -104,117 +93,105 @@ std::string AllWell(const Reading& now) {
 
 Verdict Health(const Evidence& e) {
   const Reading& now = e.now;
-  const auto is = [](Level level, std::string headline, std::string why) {
-    return Verdict{level, "health", std::move(headline), std::move(why)};
-  };
   if (Over(now))
-    return is(Level::kNone, "The job has ended",
-              Count(static_cast<double>(now.events)) + " events are trained");
+    return {Level::kNone, "The job has ended",
+            Count(static_cast<double>(now.events)) + " events are trained"};
   if (!e.live)
-    return is(Level::kBad, "No coordinator reports here",
-              "it has crashed or was stopped, or another one has taken over");
+    return {Level::kBad, "No coordinator reports here",
+            "it has crashed or was stopped, or another one has taken over"};
   for (const MemberStatus& m : now.members) {
-    if (m.stuck) return is(Level::kBad, m.name.Text() + " is stuck", "its process is alive and does nothing");
+    if (m.stuck) return {Level::kBad, m.name.Text() + " is stuck", "its process is alive and does nothing"};
     if (!m.unreachable.empty())
-      return is(Level::kBad, m.name.Text() + " cannot reach " + m.unreachable.front(),
-                "check the network between their hosts");
+      return {Level::kBad, m.name.Text() + " cannot reach " + m.unreachable.front(),
+              "check the network between their hosts"};
   }
-  if (!now.waiting_for.empty()) return is(Level::kBad, "Waiting", "for " + now.waiting_for);
+  if (!now.waiting_for.empty()) return {Level::kBad, "Waiting", "for " + now.waiting_for};
   if (!now.checkpoint_failure.empty())
-    return is(Level::kBad, "The last checkpoint failed", now.checkpoint_failure);
-  if (now.phase.starts_with("waiting")) return is(Level::kWarn, "Not training yet", now.phase);
+    return {Level::kBad, "The last checkpoint failed", now.checkpoint_failure};
+  if (now.phase.starts_with("waiting")) return {Level::kWarn, "Not training yet", now.phase};
   const size_t workers = now.Count("worker"), servers = now.Count("ps");
   const size_t wanted_workers = now.wanted ? now.wanted->workers.value_or(0) : 0,
                wanted_servers = now.wanted ? now.wanted->ps.value_or(0) : 0;
-  if (Running(now) && workers == 0) return is(Level::kBad, "No worker is there", "nothing is being trained");
+  if (Running(now) && workers == 0) return {Level::kBad, "No worker is there", "nothing is being trained"};
   const Event* died = LastOf(e, {Event::Kind::kDied}, kRecent_s);
   if (Running(now) && (workers < wanted_workers || servers < wanted_servers)) {
     const bool worker = workers < wanted_workers;
-    return is(Level::kWarn,
-              Text("%zu of %zu %s are there", worker ? workers : servers,
-                   worker ? wanted_workers : wanted_servers, worker ? "workers" : "servers"),
-              died != nullptr ? died->text + ", " + Ago(e, *died) : "the others have not joined yet");
+    return {Level::kWarn,
+            Formatted("%zu of %zu %s are there", worker ? workers : servers,
+                      worker ? wanted_workers : wanted_servers, worker ? "workers" : "servers"),
+            died != nullptr ? died->text + ", " + Ago(e, *died) : "the others have not joined yet"};
   }
   if (now.conflicts > 0)
-    return is(Level::kBad, "Batches contradict each other",
-              Count(static_cast<double>(now.conflicts)) + " were refused by ledgers");
-  if (died != nullptr) return is(Level::kWarn, died->text, Ago(e, *died) + "; " + AllWell(now));
+    return {Level::kBad, "Batches contradict each other",
+            Count(static_cast<double>(now.conflicts)) + " were refused by ledgers"};
+  if (died != nullptr) return {Level::kWarn, died->text, Ago(e, *died) + "; " + AllWell(now)};
   if (const Event* failed = LastOf(e, {Event::Kind::kCheckpointFailed}, kRecent_s))
-    return is(Level::kWarn, "A checkpoint failed", Ago(e, *failed) + ": " + failed->text);
+    return {Level::kWarn, "A checkpoint failed", Ago(e, *failed) + ": " + failed->text};
   if (const auto dead = MeanOfLast(e, Series::kDeadLettersPerS, kRecent_s); dead && *dead > 0)
-    return is(Level::kWarn, "Some records do not fit",
-              Count(static_cast<double>(now.dead_letters)) + " dead letters so far");
-  if (now.phase == "paused") return is(Level::kWarn, "Paused", "leat continue goes on with it");
-  if (!now.warnings.empty()) return is(Level::kWarn, "Yes, with a warning", now.warnings.front());
-  return is(Level::kGood, "Yes", AllWell(now));
+    return {Level::kWarn, "Some records do not fit",
+            Count(static_cast<double>(now.dead_letters)) + " dead letters so far"};
+  if (now.phase == "paused") return {Level::kWarn, "Paused", "leat continue goes on with it"};
+  if (!now.warnings.empty()) return {Level::kWarn, "Yes, with a warning", now.warnings.front()};
+  return {Level::kGood, "Yes", AllWell(now)};
 }
 
 Verdict Learning(const Evidence& e) {
   const Reading& now = e.now;
   const report::Quality& q = now.quality;
-  const auto is = [](Level level, std::string headline, std::string why) {
-    return Verdict{level, "learning", std::move(headline), std::move(why)};
-  };
   if (now.rejected_batches > 0 && !std::isfinite(q.loss))
-    return is(Level::kBad, "The loss is not a number", "try a smaller learning rate, or clipping");
-  if (!std::isfinite(q.loss)) return is(Level::kNone, "Not known yet", "no event has been trained");
+    return {Level::kBad, "The loss is not a number", "try a smaller learning rate, or clipping"};
+  if (!std::isfinite(q.loss)) return {Level::kNone, "Not known yet", "no event has been trained"};
   std::string quality;
   if (std::isfinite(q.auc)) {
-    quality = Text("AUC %.4f", q.auc);
+    quality = Formatted("AUC %.4f", q.auc);
     if (std::isfinite(now.auc_possible.value_or(kUnknown)))
-      quality += Text(" of a possible %.4f", *now.auc_possible);
+      quality += Formatted(" of a possible %.4f", *now.auc_possible);
   } else if (std::isfinite(q.accuracy.value_or(kUnknown))) {
-    quality = Text("accuracy %.4f", *q.accuracy);
+    quality = Formatted("accuracy %.4f", *q.accuracy);
   } else if (std::isfinite(q.mae.value_or(kUnknown))) {
-    quality = Text("mean absolute error %.4g", *q.mae);
+    quality = Formatted("mean absolute error %.4g", *q.mae);
   }
   const auto with = [&quality](std::string text) { return quality.empty() ? text : text + "; " + quality; };
   if (const Event* drift = LastOf(e, {Event::Kind::kDrift}, kDriftRecent_s))
-    return is(Level::kWarn, "The stream drifts", with(Ago(e, *drift)));
-  const std::string loss = Text("loss %.4g", q.loss);
+    return {Level::kWarn, "The stream drifts", with(Ago(e, *drift))};
+  const std::string loss = Formatted("loss %.4g", q.loss);
   const double begin = e.recent.empty() ? now.time_s : e.recent.front().time_s;
   const double fifth = (now.time_s - begin) / 5;
   const auto first = MeanOf(e.recent, Series::kLoss, begin - 1, begin + fifth);
   const auto last = MeanOf(e.recent, Series::kLoss, now.time_s - fifth, now.time_s);
-  if (now.time_s - begin < 5 || !first || !last) return is(Level::kGood, "It begins: " + loss, quality);
+  if (now.time_s - begin < 5 || !first || !last) return {Level::kGood, "It begins: " + loss, quality};
   const double change = (*last - *first) / std::max(std::abs(*first), 1e-12);
   const std::string in = " in " + Span(now.time_s - begin);
   if (change > kWorse)
-    return is(Level::kWarn, "The loss grows", with(Text("from %.4g to %.4g", *first, *last) + in));
-  if (change < -kSteady) return is(Level::kGood, "Yes: " + loss, with(Text("from %.4g", *first) + in));
-  return is(Level::kGood, "Steady: " + loss, with(Text("changed by %.1f %%", change * 100) + in));
+    return {Level::kWarn, "The loss grows", with(Formatted("from %.4g to %.4g", *first, *last) + in)};
+  if (change < -kSteady) return {Level::kGood, "Yes: " + loss, with(Formatted("from %.4g", *first) + in)};
+  return {Level::kGood, "Steady: " + loss, with(Formatted("changed by %.1f %%", change * 100) + in)};
 }
 
 Verdict Pace(const Evidence& e) {
   const Reading& now = e.now;
   const auto lag = static_cast<double>(now.lag);
-  const auto is = [](Level level, std::string headline, std::string why) {
-    return Verdict{level, "pace", std::move(headline), std::move(why)};
-  };
   if (Over(now))
-    return is(Level::kNone, now.lag > 0 ? Count(lag) + " events are left" : "Everything is trained", "");
+    return {Level::kNone, now.lag > 0 ? Count(lag) + " events are left" : "Everything is trained", ""};
   const auto trained = MeanOfLast(e, Series::kEventsPerS, 30),
              arrived = MeanOfLast(e, Series::kArrivedPerS, 30);
-  if (!Running(now) || !trained || !arrived) return is(Level::kNone, "Not known yet", "");
+  if (!Running(now) || !trained || !arrived) return {Level::kNone, "Not known yet", ""};
   const std::string rates = Count(*arrived) + " events/s arrive, " + Count(*trained) + " are trained";
-  if (now.lag_s <= kUpToDate_s) return is(Level::kGood, "Yes: " + Span(now.lag_s) + " behind", rates);
+  if (now.lag_s <= kUpToDate_s) return {Level::kGood, "Yes: " + Span(now.lag_s) + " behind", rates};
   const double gain = *trained - *arrived;
   const std::string left = Count(lag) + " events";
   if (*arrived < 1 && *trained >= 1)
-    return is(Level::kGood, "About " + Span(lag / *trained) + " left",
-              left + " to train, " + Count(*trained) + " a second");
+    return {Level::kGood, "About " + Span(lag / *trained) + " left",
+            left + " to train, " + Count(*trained) + " a second"};
   if (gain > 0.02 * *arrived)
-    return is(Level::kWarn, "Catching up", left + " behind; done in about " + Span(lag / gain));
-  if (gain >= -0.02 * *arrived) return is(Level::kWarn, Span(now.lag_s) + " behind, and steady", rates);
-  return is(Level::kBad, "No: " + Span(now.lag_s) + " behind", rates);
+    return {Level::kWarn, "Catching up", left + " behind; done in about " + Span(lag / gain)};
+  if (gain >= -0.02 * *arrived) return {Level::kWarn, Span(now.lag_s) + " behind, and steady", rates};
+  return {Level::kBad, "No: " + Span(now.lag_s) + " behind", rates};
 }
 
 Verdict Limit(const Evidence& e) {
   const Reading& now = e.now;
-  const auto is = [](Level level, std::string headline, std::string why) {
-    return Verdict{level, "limit", std::move(headline), std::move(why)};
-  };
-  if (!Running(now) || e.recent.empty()) return is(Level::kNone, "Not known yet", "");
+  if (!Running(now) || e.recent.empty()) return {Level::kNone, "Not known yet", ""};
   std::vector<double> steps;
   const MemberStatus* slowest = nullptr;
   for (const MemberStatus& m : now.members) {
@@ -225,10 +202,10 @@ Verdict Limit(const Evidence& e) {
   if (slowest != nullptr) {
     std::ranges::sort(steps);
     const double usual = steps[(steps.size() - 1) / 2];
-    return is(Level::kWarn, slowest->name.Text() + " is slow",
-              Text("%.3g ms a step, %.1f times the usual; it is on ", slowest->worker->step_ms,
-                   slowest->worker->step_ms / usual) +
-                  slowest->host);
+    return {Level::kWarn, slowest->name.Text() + " is slow",
+            Formatted("%.3g ms a step, %.1f times the usual; it is on ", slowest->worker->step_ms,
+                      slowest->worker->step_ms / usual) +
+                slowest->host};
   }
   // The traffic of each server over the last seconds.
   std::map<uint32_t, double> traffic;
@@ -247,23 +224,36 @@ Verdict Limit(const Evidence& e) {
     const auto most = std::ranges::max_element(traffic, {}, [](const auto& entry) { return entry.second; });
     const double share = most->second / all, even = 1.0 / static_cast<double>(traffic.size());
     if (share > kUneven * even && wait && *wait > 0.1)
-      return is(Level::kWarn, Text("ps %u has %.0f %% of the traffic", most->first, share * 100),
-                Text("an even share is %.0f %%; workers wait for servers %.0f %% of their time. Try "
-                     "placement: partitioned",
-                     even * 100, *wait * 100));
+      return {Level::kWarn, Formatted("ps %u has %.0f %% of the traffic", most->first, share * 100),
+              Formatted("an even share is %.0f %%; workers wait for servers %.0f %% of their time. Try "
+                        "placement: partitioned",
+                        even * 100, *wait * 100)};
   }
-  if (!compute || !wait || !input) return is(Level::kNone, "Not known yet", "");
+  if (!compute || !wait || !input) return {Level::kNone, "Not known yet", ""};
   const std::string split = "computing " + Percent(*compute) + ", waiting for servers " + Percent(*wait) +
                             ", for input " + Percent(*input);
   if (*input >= kMost) {
     // Workers that have trained all there is wait for more.
     const bool idle = now.lag_s <= kUpToDate_s;
-    return is(idle ? Level::kGood : Level::kWarn,
-              idle ? "The stream: workers have time left" : "Reading and decoding", split);
+    return {idle ? Level::kGood : Level::kWarn,
+            idle ? "The stream: workers have time left" : "Reading and decoding", split};
   }
-  if (*wait >= kMost) return is(Level::kWarn, "The servers, or the network", split);
-  if (*compute >= kMost) return is(Level::kGood, "Computing", split);
-  return is(Level::kGood, "Nothing stands out", split);
+  if (*wait >= kMost) return {Level::kWarn, "The servers, or the network", split};
+  if (*compute >= kMost) return {Level::kGood, "Computing", split};
+  return {Level::kGood, "Nothing stands out", split};
+}
+
+std::vector<Verdict> Verdicts(const Evidence& evidence) {
+  std::vector<Verdict> verdicts;
+  const auto ask = [&](const char* what, Verdict (*question)(const Evidence&)) {
+    verdicts.push_back(question(evidence));
+    verdicts.back().what = what;
+  };
+  ask("health", Health);
+  ask("learning", Learning);
+  ask("pace", Pace);
+  ask("limit", Limit);
+  return verdicts;
 }
 
 }  // namespace leat::observe

@@ -13,11 +13,11 @@ namespace leat::observe {
 
 struct Verdict {
   enum class Level { kNone, kGood, kWarn, kBad } level = Level::kNone;
-  std::string what;  // "health", "learning", "pace", "limit"
   std::string headline, why;
+  std::string what = {};  // "health", "learning", "pace", "limit"
 };
 LEAT_ENUM(Verdict::Level, (kNone, "none"), (kGood, "good"), (kWarn, "warn"), (kBad, "bad"));
-LEAT_FIELDS(Verdict, (what, report::kText), (level), (headline, report::kText), (why, report::kText));
+LEAT_FIELDS(Verdict, (level), (headline), (why), (what));
 
 struct Evidence {
   const Reading& now;
@@ -28,6 +28,7 @@ struct Evidence {
 };
 inline constexpr double kVerdictSpan_s = 600;
 
+std::vector<Verdict> Verdicts(const Evidence& evidence);  // all four, with what they are about
 Verdict Health(const Evidence& evidence);
 Verdict Learning(const Evidence& evidence);
 Verdict Pace(const Evidence& evidence);

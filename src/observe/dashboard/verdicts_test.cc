@@ -59,7 +59,6 @@ TEST_F(VerdictsTest, AJobIsHealthy) {
   status_["checkpoint"] = "/jobs/fraud/checkpoint-000007";
   const Verdict verdict = Ask(Health);
   EXPECT_EQ(verdict.level, Level::kGood);
-  EXPECT_EQ(verdict.what, "health");
   EXPECT_EQ(verdict.headline, "Yes");
   EXPECT_EQ(verdict.why, "4 members are well; checkpoint-000007 is complete");
 }

@@ -1,17 +1,14 @@
 #include "observe/history/events.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
+
+#include "base/text.h"
 
 namespace leat::observe {
 namespace {
 
 using Kind = Event::Kind;
-
-std::string Count(double count, const char* what) {
-  return std::to_string(std::llround(count)) + " " + what + (count == 1 ? "" : "s");
-}
 
 // Without the directory.
 std::string CheckpointName(const std::string& path) {
@@ -118,7 +115,7 @@ class Comparison {
     const std::string reason = now_.wanted->reason.value_or("");
     const auto wish = [&](std::optional<uint32_t> now, std::optional<uint32_t> before, const char* what) {
       if (now && before && now != before)
-        Add(Kind::kJob, Count(*now, what) + (now == 1 ? " is wanted" : " are wanted") +
+        Add(Kind::kJob, Plural(*now, what) + (now == 1 ? " is wanted" : " are wanted") +
                             (reason.empty() ? "" : ": " + reason));
     };
     wish(now_.wanted->workers, before_.wanted->workers, "worker");
@@ -129,7 +126,7 @@ class Comparison {
   void CompareMoves() {
     const auto planned = [](const Reading& r) { return r.moves ? r.moves->planned : 0; };
     if (planned(now_) > 0 && planned(before_) == 0)
-      Add(Kind::kJob, Count(static_cast<double>(planned(now_)), "slice") + " to be moved between servers");
+      Add(Kind::kJob, Plural(planned(now_), "slice") + " to be moved between servers");
     if (planned(now_) == 0 && planned(before_) > 0) Add(Kind::kJob, "all slices are where they should be");
   }
 
@@ -145,9 +142,9 @@ class Comparison {
       Add(Kind::kDrift, "drift: alarm " + std::to_string(now_.drift->alarms) + " at event " +
                             std::to_string(now_.drift->last ? now_.drift->last->event : 0));
     if (now_.rejected_batches > Same(before_.rejected_batches))
-      Add(Kind::kWarning, Count(static_cast<double>(now_.rejected_batches - Same(before_.rejected_batches)),
-                                "batch with a gradient") +
-                              " that is not finite");
+      Add(Kind::kWarning,
+          Plural(now_.rejected_batches - Same(before_.rejected_batches), "batch with a gradient") +
+              " that is not finite");
     if (now_.conflicts > Same(before_.conflicts))
       Add(Kind::kWarning, "ledgers refused batches that contradict them");
     for (const std::string& warning : now_.warnings) {

@@ -31,28 +31,7 @@ float Mean(float a, float span_a, float b, float span_b) {
 }
 
 using enum Series;
-using report::Get;
 using M = MemberStatus;
-using protocol::WorkerProgress;
-using report::WorkerFigures;
-
-template <auto kSum>
-double OfWorker(const M& m) {
-  return Get<&M::worker, &WorkerFigures::progress, kSum>(m);
-}
-
-constexpr MemberSeries kWorker[] = {
-    {"events_per_s", Get<&M::done>},
-    {"compute", OfWorker<&WorkerProgress::compute_seconds>, true, kCompute},
-    {"wait", OfWorker<&WorkerProgress::wait_seconds>, true, kWait},
-    {"input_wait", OfWorker<&WorkerProgress::input_wait_seconds>, true, kInputWait},
-    {"decode", OfWorker<&WorkerProgress::decode_seconds>, true, kDecode},
-    {"cores", Get<&M::cpu_s>}};
-constexpr MemberSeries kServer[] = {
-    {"bytes_per_s", [](const M& m) { return Get<&M::bytes_in>(m) + Get<&M::bytes_out>(m); }, false,
-     kServerBytesPerS},
-    {"updates_per_s", Get<&M::done>},
-    {"cores", Get<&M::cpu_s>}};
 
 MemberSample Measure(const M& now, const M* before, double seconds) {
   MemberSample sample;
@@ -60,11 +39,12 @@ MemberSample Measure(const M& now, const M* before, double seconds) {
   sample.index = now.name.index;
   sample.figures.fill(kUnknownValue);
   if (before == nullptr) return sample;
-  const auto series = SeriesOf(sample.role);
-  for (size_t i = 0; i < series.size(); ++i) {
-    const float rate = Rate(series[i].sum(now), series[i].sum(*before), seconds);
-    // Sums that are reported a moment late may make a share larger than it can be.
-    sample.figures[i] = series[i].share && rate > 1 ? 1 : rate;
+  size_t place = 0;
+  for (const auto& figure : RatesOf(sample.role)) {
+    const float rate = Rate(figure.value(now), figure.value(*before), seconds);
+    // Sums that are reported a moment late may make a share of the time larger than it can be.
+    const bool share = figure.unit == "seconds" && figure.series != kCount;
+    sample.figures[place++] = share && rate > 1 ? 1 : rate;
   }
   return sample;
 }
@@ -83,9 +63,8 @@ float Combine(const std::vector<MemberSample>& members, MemberSample::Role role,
 
 }  // namespace
 
-std::span<const MemberSeries> SeriesOf(MemberSample::Role role) {
-  if (role == MemberSample::Role::kWorker) return kWorker;
-  return kServer;
+report::Figures<M> RatesOf(MemberSample::Role role) {
+  return role == MemberSample::Role::kWorker ? report::kWorkerRates : report::kServerRates;
 }
 
 std::string Name(const MemberSample& member) {
@@ -146,10 +125,11 @@ Sample Sampler::OnReading(Reading reading) {
     sample.members.push_back(Measure(member, since > 0 ? first : nullptr, since));
   }
   for (const auto role : {MemberSample::Role::kWorker, MemberSample::Role::kServer}) {
-    const auto series = SeriesOf(role);
-    for (size_t i = 0; i < series.size(); ++i) {
-      if (series[i].all != kCount)
-        sample[series[i].all] = Combine(sample.members, role, i, role == MemberSample::Role::kServer);
+    size_t place = 0;
+    for (const auto& figure : RatesOf(role)) {
+      if (figure.series != kCount)
+        sample[figure.series] = Combine(sample.members, role, place, role == MemberSample::Role::kServer);
+      ++place;
     }
   }
   return sample;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -28,15 +27,8 @@ struct MemberSample {
 };
 LEAT_ENUM(MemberSample::Role, (kWorker, "worker"), (kServer, "ps"));
 LEAT_FIELDS(MemberSample, (role), (index), (figures));
-// A figure of a member: what a sum grows by in a second.
-struct MemberSeries {
-  const char* name;
-  double (*sum)(const MemberStatus&);
-  bool share = false;           // of time: at most 1
-  Series all = Series::kCount;  // the mean over all workers, or the sum over all servers
-};
-// By their places in MemberSample::figures.
-std::span<const MemberSeries> SeriesOf(MemberSample::Role role);
+// What MemberSample::figures has, by place.
+report::Figures<MemberStatus> RatesOf(MemberSample::Role role);
 std::string Name(const MemberSample& member);  // "worker 3"
 
 struct Sample {

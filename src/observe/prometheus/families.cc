@@ -37,26 +37,7 @@ void AppendSample(std::string_view name, const Labels& labels, double value, std
   *out += (labels.empty() ? " " : "} ") + NumberText(value) + "\n";
 }
 
-// `name{label="value",…}` of a registry, whose values have no quotation marks.
-std::pair<std::string_view, Labels> Split(std::string_view full) {
-  const size_t brace = full.find('{');
-  std::pair<std::string_view, Labels> split{full.substr(0, brace), {}};
-  if (brace == std::string_view::npos) return split;
-  std::string_view rest = full.substr(brace + 1);
-  while (true) {
-    const size_t begin = rest.find("=\""), end = rest.find('"', begin + 2);
-    if (begin == std::string_view::npos || end == std::string_view::npos) return split;
-    split.second.emplace_back(rest.substr(0, begin), rest.substr(begin + 2, end - begin - 2));
-    rest.remove_prefix(end + 1);
-    if (rest.starts_with(',')) rest.remove_prefix(1);
-  }
-}
-
 }  // namespace
-
-std::string_view Metric::type() const {
-  return labels == "le" ? "histogram" : name.ends_with("_total") ? "counter" : "gauge";
-}
 
 std::string& Families::TextOf(const Metric& metric, std::string_view type) {
   const auto [at, fresh] = by_name_.try_emplace(std::string(metric.name), texts_.size());
@@ -69,17 +50,18 @@ std::string& Families::TextOf(const Metric& metric, std::string_view type) {
 }
 
 void Families::Add(const Metric& metric, double value, const Labels& labels) {
-  if (std::isfinite(value)) AppendSample(metric.name, labels, value, &TextOf(metric, metric.type()));
+  if (std::isfinite(value))
+    AppendSample(metric.name, labels, value,
+                 &TextOf(metric, metric.name.ends_with("_total") ? "counter" : "gauge"));
 }
 
 void Families::AddHistogram(const Metric& metric, std::span<const std::pair<double, uint64_t>> buckets,
-                            uint64_t count, double sum, const Labels& labels) {
+                            uint64_t count, double sum) {
   std::string& text = TextOf(metric, "histogram");
   const std::string name(metric.name);
-  AppendSample(name + "_count", labels, static_cast<double>(count), &text);
-  AppendSample(name + "_sum", labels, sum, &text);
-  Labels bounded = labels;
-  bounded.emplace_back("le", "");
+  AppendSample(name + "_count", {}, static_cast<double>(count), &text);
+  AppendSample(name + "_sum", {}, sum, &text);
+  Labels bounded = {{"le", ""}};
   for (const auto& [bound, below] : buckets) {
     bounded.back().second = NumberText(bound);
     AppendSample(name + "_bucket", bounded, static_cast<double>(below), &text);
@@ -97,11 +79,11 @@ void Families::AddHistogram(const Metric& metric, std::span<const uint64_t> coun
     buckets.emplace_back(static_cast<double>(bound), count);
   }
   for (; at < counts.size(); ++at) count += counts[at];
-  AddHistogram(metric, buckets, count, sum, {});
+  AddHistogram(metric, buckets, count, sum);
 }
 
 // Powers of two, which are limits of its buckets, from a tenth of a millisecond to a minute.
-void Families::Add(const Metric& metric, const metrics::HistogramSnapshot& values, const Labels& labels) {
+void Families::Add(const Metric& metric, const metrics::HistogramSnapshot& values) {
   std::vector<std::pair<double, uint64_t>> buckets;
   size_t at = 0;
   uint64_t below = 0;
@@ -111,19 +93,18 @@ void Families::Add(const Metric& metric, const metrics::HistogramSnapshot& value
       below += values.buckets[at];
     buckets.emplace_back(bound, below);
   }
-  AddHistogram(metric, buckets, values.count, values.sum, labels);
+  AddHistogram(metric, buckets, values.count, values.sum);
 }
 
 void Families::Add(const metrics::Registry& registry) {
   for (const metrics::Sample& sample : registry.Snapshot()) {
-    const auto [name, labels] = Split(sample.name);
-    const Metric metric{name, sample.help};
+    const Metric metric{sample.name, sample.help};
     if (const auto* times = std::get_if<metrics::HistogramSnapshot>(&sample.value)) {
-      Add(metric, *times, labels);
+      Add(metric, *times);
     } else if (const auto* count = std::get_if<uint64_t>(&sample.value)) {
-      Add(metric, static_cast<double>(*count), labels);
+      Add(metric, static_cast<double>(*count));
     } else {
-      Add(metric, std::get<double>(sample.value), labels);
+      Add(metric, std::get<double>(sample.value));
     }
   }
 }

@@ -15,12 +15,11 @@
 
 namespace leat::observe {
 
-// A metric that some role exports. docs/metrics.md lists all (AllMetrics).
+// A metric that some role exports: a histogram, or a counter if its name ends with "_total", or a gauge.
+// docs/metrics.md lists all.
 struct Metric {
   std::string_view name;
   std::string_view help;
-  std::string_view labels = {};   // their names, "role, index"; "le" of a histogram
-  std::string_view type() const;  // "counter", "gauge" or "histogram"
 };
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
@@ -33,8 +32,8 @@ class Families {
   // `counts[i]`: how often the value was i; the last one includes all higher values.
   void AddHistogram(const Metric& metric, std::span<const uint64_t> counts, double sum);
   // `values`: times in seconds.
-  void Add(const Metric& metric, const metrics::HistogramSnapshot& values, const Labels& labels);
-  // All metrics of a registry, whose names may have labels.
+  void Add(const Metric& metric, const metrics::HistogramSnapshot& values);
+  // All metrics of a registry.
   void Add(const metrics::Registry& registry);
   // The figures of `from` that are metrics.
   template <class T>
@@ -55,21 +54,14 @@ class Families {
   // Of the metric, to which samples are appended.
   std::string& TextOf(const Metric& metric, std::string_view type);
   void AddHistogram(const Metric& metric, std::span<const std::pair<double, uint64_t>> buckets,
-                    uint64_t count, double sum, const Labels& labels);
+                    uint64_t count, double sum);
 
   std::vector<std::string> texts_;
   std::map<std::string, size_t, std::less<>> by_name_;
 };
 
-// The rows that are metrics, for the documentation.
-template <class T>
-std::vector<Metric> MetricsOf(report::Figures<T> figures, std::string_view labels = {}) {
-  std::vector<Metric> metrics;
-  for (const auto& figure : figures) {
-    if (!figure.metric.empty())
-      metrics.push_back({figure.metric, figure.help, figure.label.empty() ? labels : figure.label});
-  }
-  return metrics;
-}
+// What the kernel says about this process, by the names that all programs with metrics use. Reads /proc; does
+// not block.
+void AddProcess(Families* families);
 
 }  // namespace leat::observe

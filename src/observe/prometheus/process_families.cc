@@ -1,5 +1,3 @@
-#include "observe/prometheus/process_families.h"
-
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 #include <string>
 
 #include "metrics/process.h"
+#include "observe/prometheus/families.h"
 
 namespace leat::observe {
 namespace {
@@ -70,10 +69,6 @@ void AddProcess(Families* families) {
   families->Add(kOpen, OpenDescriptors());
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) families->Add(kMost, static_cast<double>(limit.rlim_cur));
-}
-
-std::vector<Metric> ProcessMetrics() {
-  return {kCpu, kResident, kStart, kOpen, kMost};
 }
 
 }  // namespace leat::observe

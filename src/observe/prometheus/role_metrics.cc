@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "net/address.h"
-#include "observe/prometheus/process_families.h"
 #include "observe/prometheus/targets.h"
 
 namespace leat::observe {
@@ -12,48 +11,10 @@ namespace {
 
 constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
 
-constexpr Metric kBuild = {"leat_build_info", "Always 1.", "version, role"};
+constexpr Metric kBuild = {"leat_build_info", "Always 1."};
 constexpr Metric kReady = {"leat_ready", "Whether /readyz answers with status 200."};
-// Of the registry (net/transport_context.cc, net/ucx/ucx.cc, roles/), by their names there.
-constexpr Metric kNetwork[] = {
-    {"leat_net_bytes_sent_total", "Bytes sent on the tensor plane."},
-    {"leat_net_bytes_received_total", "Bytes received on the tensor plane."},
-    {"leat_net_connections_refused_total", "Connections closed before authentication."},
-    {"leat_net_connections_stalled_total", "Connections closed because they made no progress."},
-    {"leat_net_ucx_connections", "Connections over UCX."},
-};
-// Of the registry, too (serve/).
-constexpr Metric kServe[] = {
-    {"leat_serve_age_seconds",
-     "Time since the newest version's values were those of the job, for all that is known."},
-    {"leat_serve_version", "Number of the newest version of the parameters."},
-    {"leat_serve_requests_total", "Requests that were read."},
-    {"leat_serve_request_seconds", "From the end of a request for predictions to its reply.", "le"},
-    {"leat_serve_rows_total", "Rows that were predicted."},
-    {"leat_serve_batches_total", "Batches that were computed."},
-    {"leat_serve_waiting_rows", "Rows that wait for a batch."},
-    {"leat_serve_rejected_events_total", "Events that did not fit the schema, and got no prediction."},
-    {"leat_serve_connections", "Open connections."},
-    {"leat_serve_connections_refused_total",
-     "Connections beyond the limit: they, or others for them, have ended."},
-};
-// Of the registry, too (object_store/s3.cc).
-constexpr Metric kObjectStore[] = {
-    {"leat_object_store_requests_total", "Requests to the object store."},
-    {"leat_object_store_retries_total", "Requests to the object store that were made again."},
-    {"leat_object_store_sent_bytes_total", "Bytes that the object store has received."},
-    {"leat_object_store_received_bytes_total", "Bytes that the object store has sent."},
-};
-constexpr Metric kCoordinator[] = {
-    {"leat_wanted_workers", "Workers that the job wants; 0: not known yet."},
-    {"leat_wanted_ps", "Parameter servers that the job wants."},
-    {"leat_job_checkpoints_total", "Complete checkpoints."},
-    {"leat_job_last_checkpoint_time_seconds",
-     "When the last one was complete, since 1970; 0: none was since the start."},
-};
-
 constexpr Metric kServerStaleness = {"leat_server_staleness",
-                                     "Updates of a slice between a worker's pull and its push.", "le"};
+                                     "Updates of a slice between a worker's pull and its push."};
 
 // The text of what a heartbeat says, as far as it is exported; empty: other requests say nothing.
 std::string TextOf(const protocol::ControlRequest& heartbeat) {
@@ -168,31 +129,6 @@ std::vector<HttpRoute> MetricsRoutes(const std::shared_ptr<RoleMetrics>& metrics
              if (targets.empty()) return Unavailable("the coordinator of the job has the targets");
              return HttpResponse{.type = "application/json", .body = std::move(targets)};
            }}};
-}
-
-std::vector<MetricGroup> AllMetrics() {
-  std::vector<MetricGroup> groups = {
-      {"Every role", {kBuild, kReady}},
-      {"Coordinator: the job", JobMetrics()},
-      {"Coordinator: each member", MetricsOf(report::kMemberFigures, "role, index")},
-      {"Worker", MetricsOf(report::kWorkerFigures)},
-      {"Worker of a job without servers, in addition", MetricsOf(report::kGroupMemberFigures)},
-      {"Parameter server", MetricsOf(report::kServerFigures)},
-      {"Feed", MetricsOf(report::kFeedFigures)},
-      {"Serve: the values that it follows", MetricsOf(report::kFollowFigures)},
-      {"Bots", MetricsOf(report::kBotsFigures)},
-      {"`leat serve`", {std::begin(kServe), std::end(kServe)}},
-      {"Connections on the tensor plane", {std::begin(kNetwork), std::end(kNetwork)}},
-      {"Checkpoints in object storage: each role that reads or writes them",
-       {std::begin(kObjectStore), std::end(kObjectStore)}},
-  };
-  auto& every = groups[0].metrics;
-  const auto process = ProcessMetrics();
-  every.insert(every.end(), process.begin(), process.end());
-  auto& job = groups[1].metrics;
-  job.insert(job.end(), std::begin(kCoordinator), std::end(kCoordinator));
-  groups[5].metrics.push_back(kServerStaleness);
-  return groups;
 }
 
 }  // namespace leat::observe

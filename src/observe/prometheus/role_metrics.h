@@ -71,11 +71,4 @@ class RoleMetrics {
 // /metrics, /healthz, /readyz; of a coordinator also /targets.
 std::vector<HttpRoute> MetricsRoutes(const std::shared_ptr<RoleMetrics>& metrics);
 
-// All metrics, for the documentation.
-struct MetricGroup {
-  std::string title;
-  std::vector<Metric> metrics;
-};
-std::vector<MetricGroup> AllMetrics();
-
 }  // namespace leat::observe

@@ -7,13 +7,16 @@
 #include <atomic>
 #include <fstream>
 #include <functional>
-#include <iterator>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "fields/files/testing.h"
 
 namespace leat::observe {
 namespace {
@@ -177,43 +180,88 @@ TEST(StatusSourceTest, ACoordinatorThatIsBusyHoldsNobodyUp) {
   kept({});  // too late; nobody is there any more
 }
 
-// The table of docs/metrics.md.
-std::string Table() {
-  std::string table;
-  for (const MetricGroup& group : AllMetrics()) {
-    table += "\n## " + group.title + "\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n";
-    for (const Metric& metric : group.metrics) {
-      table += "| `" + std::string(metric.name) + "` | " + std::string(metric.type()) + " | " +
-               std::string(metric.labels) + " | " + std::string(metric.help) + " |\n";
-    }
+// ---- docs/metrics.md
+
+template <class T>
+std::string TableOf(report::Figures<T> figures, const std::string& labels = "") {
+  std::string table = "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n";
+  for (const auto& figure : figures) {
+    if (figure.metric.empty()) continue;
+    for (const std::string& cell :
+         {"`" + std::string(figure.metric) + "`",
+          std::string(figure.metric.ends_with("_total") ? "counter" : "gauge"), std::string(figure.unit),
+          figure.label.empty() ? labels : std::string(figure.label), std::string(figure.help)})
+      table += "| " + cell + " ";
+    table += "|\n";
   }
   return table;
 }
 
-// LEAT_WRITE_DOCS=1 writes it.
-TEST(AllMetricsTest, TheDocumentationListsThem) {
-  constexpr std::string_view kBegin = "<!-- metrics: written by prometheus_test with LEAT_WRITE_DOCS=1 -->\n",
-                             kEnd = "\n<!-- end of metrics -->";
-  std::ifstream in(LEAT_METRICS_PAGE);
-  std::string page((std::istreambuf_iterator<char>(in)), {});
-  const size_t begin = page.find(kBegin), end = page.find(kEnd);
-  ASSERT_TRUE(begin != std::string::npos && end != std::string::npos) << LEAT_METRICS_PAGE;
-  const size_t from = begin + kBegin.size();
-  if (std::getenv("LEAT_WRITE_DOCS") != nullptr) {
-    std::ofstream(LEAT_METRICS_PAGE) << page.replace(from, end - from, Table());
-  } else {
-    EXPECT_EQ(page.substr(from, end - from), Table()) << "run with LEAT_WRITE_DOCS=1";
+TEST(MetricsPageTest, HasTheFigures) {
+  fields::DocPage page(LEAT_METRICS_PAGE);
+  const auto put = [&page](const std::string& of, const std::string& table) {
+    EXPECT_EQ(page.Put("<!-- figures: " + of + " -->", of, table), "");
+  };
+  put("job", TableOf(report::kJobFigures));
+  put("member", TableOf(report::kMemberFigures, "role, index"));
+  put("worker", TableOf(report::kWorkerFigures));
+  put("group member", TableOf(report::kGroupMemberFigures));
+  put("server", TableOf(report::kServerFigures));
+  put("feed", TableOf(report::kFeedFigures));
+  put("follower", TableOf(report::kFollowFigures));
+  put("bots", TableOf(report::kBotsFigures));
+  EXPECT_EQ(page.Fault("figures", fields::DocPage::Writes()), "");
+}
+
+struct Row {
+  std::string type, unit, labels, help;
+};
+// By metric.
+std::map<std::string, Row> RowsOfThePage() {
+  std::map<std::string, Row> rows;
+  std::ifstream page(LEAT_METRICS_PAGE);
+  for (std::string line; std::getline(page, line);) {
+    static const std::regex kRow(R"(\| `(\w+)` \| (\w+) \| (.*) \| (.*) \| (.*) \|)");
+    std::smatch cells;
+    if (!std::regex_match(line, cells, kRow)) continue;
+    EXPECT_TRUE(rows.emplace(cells[1], Row{cells[2], cells[3], cells[4], cells[5]}).second)
+        << cells[1] << " is listed twice";
+  }
+  return rows;
+}
+
+TEST(MetricsPageTest, HasWhatRolesExport) {
+  const auto rows = RowsOfThePage();
+  const auto coordinator = Make("coordinator"), server = Make("ps");
+  coordinator->status().Set(Always(R"({"job": "fraud", "phase": "running", "staleness_mean": 0.5,
+    "staleness": [1, 1], "partitions": [{"partition": 0, "lag": 1, "lag_s": 1}],
+    "members": [{"role": "worker"}]})"));
+  server->OnHeartbeat(protocol::ServerHeartbeat{});
+  for (const auto& role : {coordinator, server}) {
+    std::istringstream text(role->Text());
+    for (std::string line; std::getline(text, line);) {
+      const bool type = line.starts_with("# TYPE ");
+      if (!type && !line.starts_with("# HELP ")) continue;
+      const size_t end = line.find(' ', 7);
+      const std::string name = line.substr(7, end - 7), rest = line.substr(end + 1);
+      ASSERT_TRUE(rows.contains(name)) << name;
+      EXPECT_EQ(rest, type ? rows.at(name).type : rows.at(name).help) << name;
+    }
   }
 }
 
-TEST(AllMetricsTest, NamesFollowTheConventions) {
-  std::set<std::string_view> names;
-  for (const MetricGroup& group : AllMetrics()) {
-    for (const Metric& metric : group.metrics) {
-      EXPECT_TRUE(names.insert(metric.name).second) << metric.name << " is listed twice";
-      EXPECT_EQ(metric.name.ends_with("_total"), metric.type() == "counter") << metric.name;
-      EXPECT_TRUE(metric.name.starts_with("leat_") || metric.name.starts_with("process_")) << metric.name;
-      EXPECT_TRUE(metric.help.ends_with('.')) << metric.name;
+TEST(MetricsPageTest, NamesFollowTheConventions) {
+  for (const auto& [name, row] : RowsOfThePage()) {
+    EXPECT_EQ(name.ends_with("_total"), row.type == "counter") << name;
+    EXPECT_TRUE(name.starts_with("leat_") || name.starts_with("process_")) << name;
+    EXPECT_TRUE(row.help.ends_with('.')) << name;
+    for (const std::string unit : {"seconds", "bytes", "ratio", "events"}) {
+      if (name.ends_with("_" + unit) || name.ends_with("_" + unit + "_total")) {
+        EXPECT_EQ(row.unit, unit) << name;
+      }
+      if (row.unit == unit) {
+        EXPECT_THAT(name + "_", HasSubstr("_" + unit + "_"));
+      }
     }
   }
 }

@@ -10,19 +10,19 @@
 namespace leat::observe {
 namespace {
 
-constexpr Metric kInfo = {"leat_job_info", "Always 1.", "name, strategy"};
+constexpr Metric kInfo = {"leat_job_info", "Always 1."};
 constexpr Metric kEvents = {"leat_job_events_total",
                             "Events that were trained, each counted once, since this process was first asked "
                             "for metrics of the job."};
-constexpr Metric kPhase = {"leat_job_phase", "1 for the phase that the job is in, else 0.", "phase"};
+constexpr Metric kPhase = {"leat_job_phase", "1 for the phase that the job is in, else 0."};
 constexpr Metric kStaleness = {"leat_job_staleness",
-                               "Updates of a slice between a worker's pull and its push.", "le"};
-constexpr Metric kMembers = {"leat_job_members", "Members of the job.", "role, state"};
+                               "Updates of a slice between a worker's pull and its push."};
+constexpr Metric kMembers = {"leat_job_members", "Members of the job."};
 constexpr Metric kPartitionLag = {
     "leat_job_partition_lag_events",
-    "The lag of those partitions, at most 16, whose events have waited longest.", "partition"};
+    "The lag of those partitions, at most 16, whose events have waited longest."};
 constexpr Metric kPartitionAge = {"leat_job_partition_lag_seconds",
-                                  "How long the oldest event of such a partition has waited.", "partition"};
+                                  "How long the oldest event of such a partition has waited."};
 
 void AddMembers(const report::JobStatus& status, Families* families) {
   std::map<std::pair<std::string, std::string>, double> numbers;
@@ -60,13 +60,6 @@ void StatusFamilies::Add(const report::JobStatus& status, Families* families) {
     families->Add(kPartitionAge, partition.seconds, labels);
   }
   AddMembers(status, families);
-}
-
-std::vector<Metric> JobMetrics() {
-  std::vector<Metric> metrics = MetricsOf(report::kJobFigures);
-  metrics.insert(metrics.begin(), {kInfo, kPhase, kEvents});
-  metrics.insert(metrics.end(), {kStaleness, kPartitionLag, kPartitionAge, kMembers});
-  return metrics;
 }
 
 }  // namespace leat::observe

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "observe/prometheus/families.h"
 
@@ -22,7 +21,5 @@ class StatusFamilies {
   std::optional<uint64_t> first_events_;
   uint64_t most_events_ = 0;
 };
-
-std::vector<Metric> JobMetrics();
 
 }  // namespace leat::observe

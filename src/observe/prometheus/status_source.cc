@@ -16,13 +16,10 @@ Result<std::shared_ptr<const report::JobStatus>> StatusSource::Get() {
   std::lock_guard lock(get_mutex_);
   const uint64_t coordinators = coordinators_;
   if (coordinators != answered_by_ || clock_.Now() - asked_ >= kFresh) {
-    auto answer = AskNow();
-    failure_ = answer.status();
-    last_ = answer.ok() ? *answer : nullptr;
+    last_ = AskNow();
     asked_ = clock_.Now();
     answered_by_ = coordinators;
   }
-  if (!failure_.ok()) return failure_;
   return last_;
 }
 

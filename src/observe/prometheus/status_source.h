@@ -42,8 +42,7 @@ class StatusSource {
   std::mutex get_mutex_;                   // of what follows
   Time asked_{0};
   uint64_t answered_by_ = 0;  // value of coordinators_
-  Status failure_;            // of the last attempt
-  std::shared_ptr<const report::JobStatus> last_;
+  Result<std::shared_ptr<const report::JobStatus>> last_ = Status(Code::kNotFound, "no coordinator");
 };
 
 }  // namespace leat::observe

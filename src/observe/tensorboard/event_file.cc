@@ -3,12 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 
-#include "observe/tensorboard/records.h"
+#include "base/encoding/crc32c.h"
+#include "base/text.h"
 
 namespace leat::tensorboard {
 namespace {
@@ -32,6 +31,20 @@ double WallTime() {
   return Seconds(UnixTime());
 }
 
+uint32_t MaskedCrc32c(ByteView bytes) {
+  const uint32_t crc = Crc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+void AppendRecord(ByteView data, std::string* file) {
+  ByteWriter head;
+  head.Put(uint64_t{data.size()});
+  head.Put(MaskedCrc32c(head.view()));
+  ByteWriter tail;
+  tail.Put(MaskedCrc32c(data));
+  file->append(AsText(head.view())).append(AsText(data)).append(AsText(tail.view()));
+}
+
 Result<EventFile> EventFile::Create(const std::string& directory, const std::string& host, bool resumed) {
   if (!resumed && HasEventFiles(directory)) {
     return Status(
@@ -40,10 +53,8 @@ Result<EventFile> EventFile::Create(const std::string& directory, const std::str
   }
   LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(directory));
   const double wall_time = WallTime();
-  std::array<char, 32> seconds{};
-  std::snprintf(seconds.data(), seconds.size(), "%010.0f", wall_time);
-  const std::string base =
-      directory + "/" + kPrefix + seconds.data() + "." + host + "." + std::to_string(getpid()) + ".";
+  const std::string base = directory + "/" + kPrefix + Formatted("%010.0f.", wall_time) + host + "." +
+                           std::to_string(getpid()) + ".";
   std::string path;
   for (int n = 0; n < kMostNames; ++n) {
     path = base + std::to_string(n);

@@ -1,10 +1,17 @@
-// An event file on disk.
+// An event file on disk: TensorFlow's TFRecord format.
+//
+//   file   = record*
+//   record = length:u64 checksum(length):u32 data checksum(data):u32      little-endian
+//
+// A checksum is the CRC-32C of the bytes, rotated right by 15 bits, plus 0xa282ead8: a file that contains
+// checksums of its own parts stays well distributed.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/status.h"
 #include "checkpoint/file.h"
 #include "observe/tensorboard/events.h"
@@ -13,6 +20,10 @@ namespace leat::tensorboard {
 
 // Seconds since 1970, for Event::wall_time.
 double WallTime();
+
+uint32_t MaskedCrc32c(ByteView bytes);
+// Appends a record to the bytes of a file.
+void AppendRecord(ByteView data, std::string* file);
 
 // A new file that events are appended to. Not thread-safe; every call may block on the disk.
 class EventFile {

@@ -8,9 +8,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/bytes.h"
-#include "base/status.h"
-
 namespace leat::tensorboard {
 
 // A distribution. Bucket i has counts[i] values in [limits[i - 1], limits[i]); the first one begins at −∞.
@@ -63,10 +60,5 @@ struct Event {
 
 // As the data of a record. Texts other than the values of attributes are UTF-8.
 std::string Encode(const Event& event);
-// kDataLoss if it is none of these events, or contradicts itself.
-Result<Event> Decode(ByteView data);
-
-// All events of a file; kDataLoss at the first record that is damaged or no event. `path` is for messages.
-Result<std::vector<Event>> DecodeFile(ByteView file, const std::string& path);
 
 }  // namespace leat::tensorboard

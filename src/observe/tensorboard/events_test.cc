@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "observe/tensorboard/event.pb.h"
-#include "observe/tensorboard/records.h"
+#include "observe/tensorboard/testing.h"
 
 namespace leat::tensorboard {
 namespace {

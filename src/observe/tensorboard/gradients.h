@@ -18,6 +18,10 @@ namespace leat::tensorboard {
 // second or third one.
 inline constexpr uint64_t kMostGradients = 4 << 20;
 inline constexpr size_t kMostGradientBytes = 512 << 10;
+inline constexpr size_t kMostBuckets = 1 << 14;  // of a histogram
+
+// kDataLoss: its limits do not ascend, or it has not as many counts.
+Status Check(const Histogram& histogram);
 
 // `gradient`: of the variable with this index. Moments are left out, and so are the last variables if the
 // rest takes kMostGradientBytes.

@@ -48,15 +48,31 @@ TEST(Gradients, AreBounded) {
 }
 
 TEST(Gradients, OthersAreRefused) {
-  const auto refused = [](const Event& event) {
-    return DecodeGradients(AsBytes(Encode(event)), Variables()).status().code() == Code::kDataLoss;
+  const std::vector<float> gradient = {1, 2, 3, 4};
+  const auto encoded = [&](const std::vector<std::string>& names) {
+    std::vector<optim::VariableSpec> variables;
+    for (const std::string& name : names) variables.push_back({.name = name, .shape = {4}});
+    return EncodeGradients(variables, [&](size_t) { return std::span<const float>(gradient); });
   };
-  EXPECT_TRUE(refused({.what = RunStart{}}));
-  EXPECT_TRUE(refused({.what = Summary{.scalars = {{"w", 1.0f}}}}));
-  EXPECT_TRUE(refused({.what = Summary{.histograms = {{"other", {}}}}}));
-  EXPECT_TRUE(refused({.what = Summary{.histograms = {{"w", {}}, {"w", {}}, {"w", {}}, {"w", {}}}}}));
-  EXPECT_FALSE(refused({.what = Summary{.histograms = {{"w", {}}}}}));
-  EXPECT_EQ(DecodeGradients(AsBytes("\x09"), Variables()).status().code(), Code::kDataLoss);
+  const auto refused = [](ByteView bytes) {
+    return DecodeGradients(bytes, Variables()).status().code() == Code::kDataLoss;
+  };
+  EXPECT_TRUE(refused(encoded({"other"})));
+  EXPECT_TRUE(refused(encoded({"w", "w", "w", "w"})));
+  EXPECT_FALSE(refused(encoded({"w"})));
+  const Bytes bytes = encoded({"w", "b"});
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_TRUE(refused(ByteView(bytes).first(size))) << size;
+  EXPECT_TRUE(refused(AsBytes("\x09")));
+}
+
+TEST(Gradients, HistogramsAreChecked) {
+  const double nan = std::nan("");
+  EXPECT_TRUE(Check({.limits = {1, 2}, .counts = {3, 4}}).ok());
+  EXPECT_EQ(Check({.limits = {1}, .counts = {3, 4}}).message(),
+            "a histogram has more limits than counts, or fewer");
+  EXPECT_EQ(Check({.limits = {1, 1}, .counts = {3, 4}}).message(), "the limits of a histogram do not ascend");
+  EXPECT_FALSE(Check({.limits = {nan, 1}, .counts = {3, 4}}).ok());
 }
 
 }  // namespace

@@ -10,9 +10,10 @@
 #include <utility>
 
 #include "base/log.h"
+#include "checkpoint/shard.h"
+#include "observe/tensorboard/distribution.h"
 #include "observe/tensorboard/event_file.h"
 #include "observe/tensorboard/gradients.h"
-#include "observe/tensorboard/weights.h"
 #include "threads/thread.h"
 
 namespace leat::tensorboard {
@@ -33,6 +34,34 @@ struct Checkpoint {
   protocol::Manifest manifest;
 };
 
+// The distribution of each variable's values in a checkpoint, by the names of the variables; moments, whose
+// words are not numbers, are left out. Reads one slice at a time, so it needs little memory. kNotFound or
+// kDataLoss if a shard is gone or damaged.
+Result<std::vector<std::pair<std::string, Histogram>>> WeightHistograms(const Checkpoint& checkpoint,
+                                                                        const protocol::SliceTable& table) {
+  std::vector<Distribution> values(table.variables.size());
+  std::vector<float> slice;
+  for (const auto& shard : checkpoint.manifest.shards) {
+    LEAT_ASSIGN_OR_RETURN(const auto reader, checkpoint::ShardReader::Open(
+                                                 checkpoint.directory + "/" + shard.file, shard.checksum));
+    for (const auto& [id, incarnation] : shard.slices) {
+      if (id.value >= table.slices.size())
+        return Status(Code::kDataLoss, checkpoint.directory + ": has slice " + std::to_string(id.value) +
+                                           ", the job has " + std::to_string(table.slices.size()));
+      const auto& spec = table.slices[id.value];
+      if (table.variables[spec.variable].role == optim::VariableRole::kMoments) continue;
+      slice.resize(spec.elements());
+      LEAT_RETURN_IF_ERROR(reader->ReadValues(table, id, slice));
+      values[spec.variable].Add(slice);
+    }
+  }
+  std::vector<std::pair<std::string, Histogram>> found;
+  for (size_t v = 0; v < values.size(); ++v) {
+    if (values[v].count() > 0) found.emplace_back(table.variables[v].name, values[v].ToHistogram());
+  }
+  return found;
+}
+
 }  // namespace
 
 class RunWriter::State {
@@ -44,30 +73,20 @@ class RunWriter::State {
 
   // ---- the caller's thread
   void Add(Point point) {
-    {
-      std::lock_guard lock(mutex_);
+    Change([&] {
       // The last one is written, if any.
-      if (points_.size() >= kMostWaiting && !point.last) {
+      if (points_.size() < kMostWaiting || point.last) {
+        points_.push_back(std::move(point));
+      } else {
         ++lost_;
-        return;
       }
-      points_.push_back(std::move(point));
-    }
-    wake_.notify_one();
+    });
   }
   void Add(Checkpoint checkpoint) {
-    {
-      std::lock_guard lock(mutex_);
-      checkpoint_ = std::move(checkpoint);
-    }
-    wake_.notify_one();
+    Change([&] { checkpoint_ = std::move(checkpoint); });
   }
   void Add(Bytes gradients) {
-    {
-      std::lock_guard lock(mutex_);
-      gradients_ = std::move(gradients);
-    }
-    wake_.notify_one();
+    Change([&] { gradients_ = std::move(gradients); });
   }
   // Whether the thread has written everything and is about to end.
   bool End(Duration limit) {
@@ -77,12 +96,12 @@ class RunWriter::State {
     return ended_changed_.wait_for(lock, limit, [this] { return ended_; });
   }
   void Abandon() {
-    std::lock_guard lock(mutex_);
-    abandoned_ = ending_ = true;
-    points_.clear();
-    checkpoint_.reset();
-    gradients_.reset();
-    wake_.notify_one();
+    Change([&] {
+      abandoned_ = ending_ = true;
+      points_.clear();
+      checkpoint_.reset();
+      gradients_.reset();
+    });
   }
 
   // ---- the writing thread
@@ -100,24 +119,19 @@ class RunWriter::State {
       } else {
         wake_.wait(lock, [&] { return any() || (checkpoint_ && started); });
       }
+      const auto write = [&](auto what) {
+        lock.unlock();
+        Write(what);
+        lock.lock();
+      };
       if (!points_.empty()) {
-        const Point point = std::move(points_.front());
+        Point point = std::move(points_.front());
         points_.pop_front();
-        lock.unlock();
-        Write(point);
-        lock.lock();
+        write(std::move(point));
       } else if (gradients_ && started) {
-        const Bytes gradients = std::move(*gradients_);
-        gradients_.reset();
-        lock.unlock();
-        Write(gradients);
-        lock.lock();
+        write(*std::exchange(gradients_, std::nullopt));
       } else if (due()) {
-        const Checkpoint checkpoint = std::move(*checkpoint_);
-        checkpoint_.reset();
-        lock.unlock();
-        Write(checkpoint);
-        lock.lock();
+        write(*std::exchange(checkpoint_, std::nullopt));
       } else if (ending_) {
         break;
       }
@@ -128,6 +142,16 @@ class RunWriter::State {
   }
 
  private:
+  // Does it, and wakes the writing thread.
+  template <class F>
+  void Change(const F& f) {
+    {
+      std::lock_guard lock(mutex_);
+      f();
+    }
+    wake_.notify_one();
+  }
+
   void Write(const Point& point) {
     const auto events = events_.OnStatus(point.now, point.wall_time, point.status, point.last);
     const Status written = append_(events);
@@ -137,7 +161,7 @@ class RunWriter::State {
 
   void Write(const Checkpoint& checkpoint) {
     const Time begin = clock_.Now();
-    auto weights = WeightHistograms(checkpoint.directory, checkpoint.manifest, table_);
+    auto weights = WeightHistograms(checkpoint, table_);
     next_weights_ = clock_.Now() + kPauseOfWeights * (clock_.Now() - begin);
     if (weights.ok()) {
       Report(append_(events_.OnWeights(WallTime(), checkpoint.manifest.events, std::move(*weights))));

@@ -16,6 +16,7 @@
 #include "checkpoint/shard.h"
 #include "observe/tensorboard/event_file.h"
 #include "observe/tensorboard/gradients.h"
+#include "observe/tensorboard/testing.h"
 
 namespace leat::tensorboard {
 namespace {

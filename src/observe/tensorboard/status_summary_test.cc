@@ -5,6 +5,9 @@
 
 #include <map>
 
+#include "fields/files/testing.h"
+#include "report/figures.h"
+
 namespace leat::tensorboard {
 namespace {
 
@@ -69,6 +72,34 @@ TEST(StatusSummary, StalenessSinceTheLastStatus) {
   found = take({3});
   EXPECT_TRUE(found.empty());
   EXPECT_EQ(take({5})[0].second.counts, (std::vector<double>{2}));
+}
+
+// The rows of a table for those figures that `from` has.
+template <class T>
+std::string RowsOf(report::Figures<T> figures, const std::string& scope, const T& from) {
+  std::string rows;
+  for (const auto& figure : figures) {
+    if (figure.tag.empty() || (figure.value != nullptr && !scope.empty() && std::isnan(figure.value(from))))
+      continue;
+    std::string tag = scope + std::string(figure.tag);
+    if (!figure.label.empty()) tag += "/" + std::string(figure.label);
+    rows += "| `" + tag + "` | " + std::string(figure.unit) + " | " + std::string(figure.help) + " |\n";
+  }
+  return rows;
+}
+
+TEST(StatusSummary, ThePageHasTheTags) {
+  report::MemberStatus server, worker;
+  server.server.emplace();
+  worker.worker.emplace().step_ms = 1;
+  fields::DocPage page(LEAT_TENSORBOARD_PAGE);
+  EXPECT_EQ(page.Put("<!-- figures: scalars -->", "scalars",
+                     "| tag | unit | meaning |\n|---|---|---|\n" + RowsOf(report::kJobFigures, "", {}) +
+                         RowsOf(report::kMemberFigures, "servers/N/", server) +
+                         RowsOf(report::kMemberFigures, "workers/N/", worker) +
+                         RowsOf(report::kWorkerFigures, "workers/N/", worker.worker->progress)),
+            "");
+  EXPECT_EQ(page.Fault("figures", fields::DocPage::Writes()), "");
 }
 
 }  // namespace

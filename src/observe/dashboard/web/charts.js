@@ -1,50 +1,6 @@
 // Charts over time, and the histogram of staleness.
+import * as figures from "./figures.js";
 import * as format from "./format.js";
-
-const percentTick = (x) => Math.round(x * 100) + " %";
-
-// What each chart shows. `series` are names of the job's figures.
-const TIME_CHARTS = {
-  events: {
-    title: "Events per second", tick: format.count, value: format.perSecond, zero: true,
-    series: [
-      { name: "events_per_s", label: "trained", color: 0, fill: true },
-      { name: "arrived_per_s", label: "arriving", color: 2, dash: true },
-    ],
-  },
-  loss: {
-    title: "Loss", tick: format.plain, value: format.figure,
-    series: [{ name: "loss", label: "before training on the event", color: 3, fill: true }],
-  },
-  quality: {
-    title: "Quality", tick: format.plain, value: format.figure,
-    series: [
-      { name: "auc", label: "AUC", color: 0 },
-      { name: "auc_possible", label: "possible AUC", color: 0, dash: true },
-      { name: "accuracy", label: "accuracy", color: 1 },
-      { name: "mae", label: "mean absolute error", color: 2 },
-    ],
-  },
-  lag: {
-    title: "Lag", tick: format.count, value: format.count, zero: true, second: { tick: format.seconds, value: format.seconds },
-    series: [
-      { name: "lag", label: "events", color: 4, fill: true },
-      { name: "lag_s", label: "oldest", color: 2, second: true },
-    ],
-  },
-  traffic: {
-    title: "Traffic of each server", tick: format.bytesPerSecond, value: format.bytesPerSecond, zero: true, stacked: true, total: "server_bytes_per_s",
-    members: { role: "ps", figure: "bytes_per_s" },
-  },
-  time: {
-    title: "Time of all workers", tick: percentTick, value: format.percent, zero: true, most: 1, stacked: true,
-    series: [
-      { name: "compute", label: "computing", color: 0 },
-      { name: "wait", label: "server wait", color: 2 },
-      { name: "input_wait", label: "input wait", color: 1 },
-    ],
-  },
-};
 
 const MOST_MEMBERS = 12;
 
@@ -112,7 +68,7 @@ function timeAxis() {
   };
 }
 
-function valueAxis(tick, position, zero) {
+function valueAxis({ tick, zero }, position) {
   return {
     position, beginAtZero: Boolean(zero), grace: zero ? "8%" : "12%",
     grid: { drawBorder: false, drawTicks: false, display: position === "left" },
@@ -163,17 +119,21 @@ export function legendEntry(parent, label, background, value, dashed) {
 }
 
 class TimeChart {
-  constructor(panel, spec) {
-    this.spec = spec;
-    this.parts = build(panel, spec.title);
-    const scales = { x: timeAxis(), y: valueAxis(spec.tick, "left", spec.zero) };
-    scales.y.stacked = Boolean(spec.stacked);
-    if (spec.most) {
-      scales.y.max = spec.most;
+  // `lines`: the figures that it shows.
+  constructor(panel, title, lines) {
+    this.lines = lines;
+    this.stacked = lines[0].as === "part";
+    this.parts = build(panel, title);
+    const unit = format.unit(lines[0].unit);
+    const scales = { x: timeAxis(), y: valueAxis(unit, "left") };
+    scales.y.stacked = this.stacked;
+    if (unit.most) {
+      scales.y.max = unit.most;
       scales.y.grace = 0;
-      scales.y.ticks.stepSize = spec.most / 4;
+      scales.y.ticks.stepSize = unit.most / 4;
     }
-    if (spec.second) scales.y2 = valueAxis(spec.second.tick, "right", true);
+    const right = lines.find((line) => line.as === "right");
+    if (right) scales.y2 = valueAxis(format.unit(right.unit), "right");
     this.chart = new Chart(this.parts.canvas, {
       type: "line",
       data: { datasets: [] },
@@ -197,42 +157,42 @@ class TimeChart {
     all.push(this.chart);
   }
 
+  // A line for each figure, or for each member.
   series(data) {
-    const { spec } = this;
-    if (spec.series) {
-      return spec.series.map((s) => ({ ...s, values: data.series[s.name] || [] })).filter((s) => s.values.some(format.known));
-    }
-    const names = Object.keys(data.members).filter((name) => name.startsWith(spec.members.role + " "));
-    names.sort((a, b) => Number(a.split(" ")[1]) - Number(b.split(" ")[1]));
-    return names.slice(0, MOST_MEMBERS).map((name) => ({
-      label: name, color: Number(name.split(" ")[1]), values: data.members[name][spec.members.figure] || [],
-    })).filter((s) => s.values.some(format.known));
+    return this.lines.flatMap((line) => {
+      if (!line.role) return [{ ...line, values: data.series[line.name] || [] }];
+      const names = Object.keys(data.members).filter((name) => name.startsWith(line.role + " "));
+      names.sort((a, b) => Number(a.split(" ")[1]) - Number(b.split(" ")[1]));
+      return names.slice(0, MOST_MEMBERS).map((name) => (
+        { ...line, label: name, color: Number(name.split(" ")[1]), values: data.members[name][line.name] || [] }));
+    }).filter((s) => s.values.some(format.known));
   }
 
   update(data, from, to) {
-    const { spec, chart, parts } = this;
+    const { chart, parts, stacked } = this;
     const series = this.series(data);
     while (chart.data.datasets.length > series.length) chart.data.datasets.pop();
     parts.legend.replaceChildren();
     series.forEach((s, i) => {
       const line = color(s.color);
-      const fill = s.fill || spec.stacked;
-      const value = s.second ? spec.second.value : spec.value;
+      const dashed = s.as === "dashed";
+      const filled = s.as === "filled";
+      const { value } = format.unit(s.unit);
       const dataset = chart.data.datasets[i] || (chart.data.datasets[i] = {});
       Object.assign(dataset, {
-        label: s.label, format: value, yAxisID: s.second ? "y2" : "y",
+        label: s.label, format: value, yAxisID: s.as === "right" ? "y2" : "y",
         data: data.t.map((x, k) => ({ x, y: format.known(s.values[k]) ? s.values[k] : null })),
-        borderColor: line, backgroundColor: faded(line, spec.stacked ? 0.55 : s.fill ? 0.13 : 1),
-        borderWidth: spec.stacked ? 1 : 1.8, borderDash: s.dash ? [5, 4] : [], pointRadius: 0, pointHoverRadius: 3,
+        borderColor: line, backgroundColor: faded(line, stacked ? 0.55 : filled ? 0.13 : 1),
+        borderWidth: stacked ? 1 : 1.8, borderDash: dashed ? [5, 4] : [], pointRadius: 0, pointHoverRadius: 3,
         pointHoverBackgroundColor: line, cubicInterpolationMode: "monotone",
-        fill: !fill ? false : spec.stacked ? (i === 0 ? "origin" : "-1") : "origin",
+        fill: stacked && i > 0 ? "-1" : stacked || filled ? "origin" : false,
       });
       const last = value(s.values.findLast(format.known));
-      legendEntry(parts.legend, s.label, line, last, s.dash);
-      if (i === 0 && !spec.stacked) parts.value.textContent = last;
+      legendEntry(parts.legend, s.label, line, last, dashed);
+      if (i === 0 && !stacked) parts.value.textContent = last;
     });
-    const total = data.series[spec.total];
-    if (total) parts.value.textContent = spec.value(total.findLast(format.known));
+    const { total, unit } = this.lines[0];
+    if (data.series[total]) parts.value.textContent = format.unit(unit).value(data.series[total].findLast(format.known));
     parts.none.hidden = series.length > 0;
     chart.options.scales.x.min = from;
     chart.options.scales.x.max = to;
@@ -253,8 +213,8 @@ function bars(histogram) {
 }
 
 class StalenessChart {
-  constructor(panel) {
-    this.parts = build(panel, "Staleness of updates");
+  constructor(panel, title) {
+    this.parts = build(panel, title);
     this.chart = new Chart(this.parts.canvas, {
       type: "bar",
       data: { labels: [], datasets: [{ data: [], backgroundColor: () => color(4), borderRadius: 3, barPercentage: 0.92, categoryPercentage: 0.98 }] },
@@ -320,9 +280,14 @@ export class Charts {
   constructor(root) {
     Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
     this.timed = [];
-    for (const panel of root.querySelectorAll("[data-chart]")) {
-      if (panel.dataset.chart === "staleness") this.staleness = new StalenessChart(panel);
-      else this.timed.push(new TimeChart(panel, TIME_CHARTS[panel.dataset.chart]));
+    const others = root.firstChild;
+    for (const { title, figures: lines } of figures.charts) {
+      const panel = document.createElement("article");
+      panel.className = "panel chart";
+      root.insertBefore(panel, others);
+      // The histogram is of the status; all others are of the history.
+      if (lines.length === 0) this.staleness = new StalenessChart(panel, title);
+      else this.timed.push(new TimeChart(panel, title, lines));
     }
   }
 

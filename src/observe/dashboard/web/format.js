@@ -39,6 +39,22 @@ export function seconds(x) {
   return Math.floor(x / 86400) + " d " + Math.floor((x % 86400) / 3600) + " h";
 }
 
+// How figures of a unit are written: at an axis, elsewhere, and as a fact above the charts.
+const COUNT = { tick: count, value: count, fact: exact, zero: true };
+const PER_SECOND = { ...COUNT, value: perSecond };
+const NUMBER = { tick: plain, value: figure, fact: figure };
+const UNITS = {
+  "": NUMBER,
+  ratio: NUMBER,
+  seconds: { tick: seconds, value: seconds, fact: seconds, zero: true },
+  milliseconds: { tick: milliseconds, value: milliseconds, fact: milliseconds, zero: true },
+  bytes: { tick: bytes, value: bytes, fact: bytes, zero: true },
+  "bytes/s": { tick: bytesPerSecond, value: bytesPerSecond, fact: bytesPerSecond, zero: true },
+  // A share of the time; of processors: how many are in use.
+  "seconds/s": { tick: (x) => Math.round(x * 100) + " %", value: percent, fact: (x) => x.toFixed(1), zero: true, most: 1 },
+};
+export const unit = (name) => UNITS[name] || (name.endsWith("/s") ? PER_SECOND : COUNT);
+
 const two = (x) => String(x).padStart(2, "0");
 
 // The time of day of seconds since 1970.

@@ -129,7 +129,7 @@ function follow() {
     state.frame = frame;
     if (frame.status) {
       byId("board").hidden = false;
-      if (!charts) charts = new Charts(document);
+      if (!charts) charts = new Charts(byId("charts"));
       notice("");
       append(frame.sample);
       show();

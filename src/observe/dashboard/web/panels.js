@@ -1,5 +1,6 @@
 // The parts of the page that are no charts. Whatever comes from the job is inserted as text.
 import { color, legendEntry } from "./charts.js";
+import * as figures from "./figures.js";
 import * as format from "./format.js";
 
 const byId = (id) => document.getElementById(id);
@@ -45,20 +46,10 @@ export function showHeader(status) {
   phase.className = "pill " + (PHASES[status.phase] || "");
 }
 
-export function showFacts(frame) {
-  const { status, sample } = frame;
+export function showFacts({ status, facts: known }) {
+  const facts = known.map(({ label, unit, value }) => [label, format.unit(unit).fact(value)]);
   const checkpoint = status.checkpoint ? status.checkpoint.split("/").pop().replace("checkpoint-", "").replace(/^0+/, "") : "none";
-  const facts = [
-    ["Events trained", format.exact(status.events)],
-    ["Running for", format.seconds(status.wall_s)],
-    ["Steps", format.exact(status.steps)],
-    ["Checkpoint", status.saving ? `${checkpoint} (saving ${status.saving.checkpoint})` : checkpoint],
-    ["Processors in use", format.known(sample.series.cores) ? sample.series.cores.toFixed(1) : "–"],
-    ["Dead letters", format.exact(status.dead_letters)],
-  ];
-  if (status.lost_to_retention) facts.push(["Lost to retention", format.exact(status.lost_to_retention)]);
-  if (status.predictions) facts.push(["Predictions", format.exact(status.predictions.published)]);
-  if (status.drift) facts.push(["Drift alarms", format.exact(status.drift.alarms)]);
+  facts.splice(3, 0, ["Checkpoint", status.saving ? `${checkpoint} (saving ${status.saving.checkpoint})` : checkpoint]);
   const list = byId("facts");
   while (list.children.length > facts.length) list.lastChild.remove();
   facts.forEach(([name, value], i) => {
@@ -94,35 +85,48 @@ function barRow(name, value) {
 const MOST_ROWS = 24;
 const idle = () => getComputedStyle(document.documentElement).getPropertyValue("--idle").trim();
 
+// The title of a figure's bar, with what belongs to it.
+function barTitle({ name, label }, member, share) {
+  const details = figures.details.filter((detail) => detail.label === name && member[detail.name] !== undefined);
+  return [`${label}: ${format.percent(share)}`, ...details.map((detail) => {
+    const { value } = format.unit(detail.unit);
+    if (!detail.key) return value(member[detail.name]);
+    const [key, most] = member[detail.name].map(Object.values).reduce((a, b) => (b[1] > a[1] ? b : a));
+    return `longest for ${detail.key} ${key}: ${value(most)} in all`;
+  })].join(", ");
+}
+
+const barsOf = (role, as) => figures.bars.filter((bar) => bar.role === role && bar.as === as);
+
 export function showSplit(frame) {
-  const parts = [
-    ["compute", "computing", color(0)], ["wait", "waits for servers", color(2)], ["input_wait", "waits for input", color(1)],
-  ];
+  const parts = barsOf("worker", "part");
+  const others = barsOf("worker", "bar");
   const legend = byId("split-legend");
   legend.replaceChildren();
-  for (const [, label, background] of parts) legendEntry(legend, label, background);
+  for (const part of parts) legendEntry(legend, part.label, color(part.color));
   legendEntry(legend, "other", idle());
-  legendEntry(legend, "decoding, on a thread of its own", color(4));
+  for (const bar of others) legendEntry(legend, bar.label, color(bar.color));
   const workers = (frame.status.members || []).filter((m) => m.role === "worker" && !standsBy(m)).sort(inOrder);
   const shown = workers.length <= MOST_ROWS ? workers
     : [...workers].sort((a, b) => Number(Boolean(b.slow)) - Number(Boolean(a.slow)) || inOrder(a, b)).slice(0, MOST_ROWS);
   const rows = shown.map((m) => {
-    const figures = frame.sample.members[`worker ${m.index}`] || {};
+    const rates = frame.sample.members[`worker ${m.index}`] || {};
     const { row, bars } = barRow(`worker ${m.index}`, format.milliseconds(m.step_ms) + (m.slow ? " · slow" : " a step"));
     if (m.slow) row.classList.add("slow");
     const track = make("div", "track");
-    const longest = (m.server_waits || []).reduce((a, b) => (b.wait_s > a.wait_s ? b : a), { wait_s: 0 });
-    const details = { wait: longest.wait_s > 0 ? `, longest for ps ${longest.ps}: ${format.seconds(longest.wait_s)} in all` : "" };
     let left = 1;
-    for (const [figure, label, background] of parts) {
-      const share = Math.min(left, figures[figure] || 0);
+    for (const part of parts) {
+      const share = Math.min(left, rates[part.name] || 0);
       left -= share;
-      track.append(segment(share, background, `${label}: ${format.percent(share)}${details[figure] || ""}`));
+      track.append(segment(share, color(part.color), barTitle(part, m, share)));
     }
-    if (format.known(figures.compute)) track.append(segment(left, idle(), `other: ${format.percent(left)}`));
-    const decoding = make("div", "track thin");
-    decoding.append(segment(figures.decode || 0, color(4), `decoding: ${format.percent(figures.decode)}`));
-    bars.append(track, decoding);
+    if (format.known(rates[parts[0].name])) track.append(segment(left, idle(), `other: ${format.percent(left)}`));
+    bars.append(track);
+    for (const bar of others) {
+      const thin = make("div", "track thin");
+      thin.append(segment(rates[bar.name] || 0, color(bar.color), barTitle(bar, m, rates[bar.name])));
+      bars.append(thin);
+    }
     return row;
   });
   byId("split-rows").replaceChildren(...(rows.length ? rows : [make("p", "empty", "no worker yet")]));
@@ -132,24 +136,26 @@ export function showShares(frame) {
   const servers = (frame.status.members || []).filter((m) => m.role === "ps").sort(inOrder);
   const panel = byId("shares");
   panel.hidden = servers.length === 0;
-  const traffic = (m) => (frame.sample.members[`ps ${m.index}`] || {}).bytes_per_s || 0;
+  const [part] = barsOf("ps", "part");
+  const [held] = barsOf(undefined, "bar");
+  const traffic = (m) => (frame.sample.members[`ps ${m.index}`] || {})[part.name] || 0;
   const total = servers.reduce((sum, m) => sum + traffic(m), 0);
   const legend = byId("shares-legend");
   legend.replaceChildren();
-  legendEntry(legend, "traffic", color(0));
-  legendEntry(legend, "memory", idle());
+  legendEntry(legend, part.label, color(part.color));
+  legendEntry(legend, held.label, idle());
   if (servers.length > 1) legend.append(make("span", "", `even: ${format.percent(1 / servers.length)}`));
   byId("shares-rows").replaceChildren(...servers.slice(0, MOST_ROWS).map((m) => {
     const share = total > 0 ? traffic(m) / total : 0;
-    const { row, bars } = barRow(`ps ${m.index}`, `${format.percent(total > 0 ? share : NaN)} · ${format.bytesPerSecond(traffic(m))}`);
+    const { row, bars } = barRow(`ps ${m.index}`, `${format.percent(total > 0 ? share : NaN)} · ${format.unit(part.unit).value(traffic(m))}`);
     bars.classList.add("over");
     const track = make("div", "track");
     const even = 1 / servers.length;
     const much = servers.length > 1 && share > 1.5 * even;
-    track.append(segment(share, much ? color(2) : color(m.index), `traffic: ${format.percent(share)}`));
-    const held = make("div", "track thin");
-    held.append(segment(m.share || 0, idle(), `memory: ${format.percent(m.share)}, ${format.bytes(m.bytes_held)}`));
-    bars.append(track, held);
+    track.append(segment(share, much ? color(2) : color(m.index), barTitle(part, m, share)));
+    const thin = make("div", "track thin");
+    thin.append(segment(m[held.name] || 0, idle(), barTitle(held, m, m[held.name])));
+    bars.append(track, thin);
     if (servers.length > 1) {
       const line = make("span", "fair");
       line.style.left = even * 100 + "%";
@@ -238,10 +244,33 @@ function stateCell(row, level, text) {
   return cell(row, "", state);
 }
 
+const TREND = 2;  // place of the trend of the first column among the others
+
+// The cells of the table's columns, after the state.
+function figureCells(row, m, rates, past) {
+  const cells = figures.columns.map((column) => {
+    const figure = column.figures.find(({ role }) => !role || role === m.role);
+    return make("td", "number", figure ? format.unit(figure.unit).value((figure.role ? rates : m)[figure.name]) : "–");
+  });
+  const speed = figures.columns[0].figures.find(({ role }) => role === m.role);
+  cells.splice(TREND, 0, make("td", "trend"));
+  cells[TREND].append(trend((speed && past[speed.name]) || []));
+  row.append(...cells);
+}
+
+function showHead() {
+  const head = document.querySelector("#members thead tr");
+  if (head.children.length > 0) return;
+  const titles = figures.columns.map(({ title }) => make("th", "number", title));
+  titles.splice(TREND, 0, make("th", "trend", "Last minutes"));
+  head.append(make("th", "", "Member"), make("th", "", "State"), ...titles, make("th", "", "Process"));
+}
+
 const MOST_GONE = 12;
 
 // `log`: of the job, oldest first. Members that are gone are known from it.
 export function showMembers(frame, data, log, ended) {
+  showHead();
   const members = [...(frame.status.members || [])].sort(inOrder);
   const steps = members.filter((m) => m.role === "worker" && format.known(m.step_ms)).map((m) => m.step_ms).sort((a, b) => a - b);
   const usual = steps.length ? steps[Math.floor((steps.length - 1) / 2)] : 0;
@@ -253,7 +282,6 @@ export function showMembers(frame, data, log, ended) {
     if ((event.kind === "died" || event.kind === "left") && !live.has(event.node)) gone.push(event);
   }
   const rows = members.map((m) => {
-    const figures = (!standsBy(m) && frame.sample.members[`${m.role} ${m.index}`]) || {};
     const row = make("tr", m.slow ? "slow" : "");
     row.dataset.node = m.node;
     cell(row, "member", nameOf(m));
@@ -266,13 +294,8 @@ export function showMembers(frame, data, log, ended) {
       state.append(badge);
     }
     if (m.skewed) state.append(make("span", "badge", "skewed share"));
-    const speed = m.role === "worker" ? format.perSecond(figures.events_per_s) : m.role === "ps" ? format.bytesPerSecond(figures.bytes_per_s) : "–";
-    cell(row, "number", speed);
-    cell(row, "number", format.milliseconds(m.step_ms));
-    const past = (!standsBy(m) && data.members[`${m.role} ${m.index}`]) || {};
-    cell(row, "trend", trend(past.events_per_s || past.bytes_per_s || []));
-    cell(row, "number", format.percent(figures.cores));
-    cell(row, "number", format.count(m.done));
+    const of = (members) => (!standsBy(m) && members[`${m.role} ${m.index}`]) || {};
+    figureCells(row, m, of(frame.sample.members), of(data.members));
     cell(row, "process", `node ${m.node}, pid ${m.pid ?? "?"} on ${m.host ?? "?"}`);
     return row;
   });
@@ -281,7 +304,7 @@ export function showMembers(frame, data, log, ended) {
     row.dataset.node = event.node;
     cell(row, "member", event.member);
     stateCell(row, event.kind === "died" ? "bad" : "", event.kind === "died" ? "dead" : "left");
-    for (let i = 0; i < 5; i += 1) cell(row, "", "");
+    for (let i = 0; i <= figures.columns.length; i += 1) cell(row, "", "");
     cell(row, "process", `node ${event.node}, ${event.kind === "died" ? "died" : "left"} at ${format.clock(event.time)}`);
     rows.push(row);
   }

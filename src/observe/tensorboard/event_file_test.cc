@@ -1,6 +1,6 @@
-#include "observe/tensorboard/records.h"
-
 #include <gtest/gtest.h>
+
+#include "observe/tensorboard/testing.h"
 
 namespace leat::tensorboard {
 namespace {
