@@ -219,8 +219,8 @@ Status Server::TakeScores(const Request& request, ByteView sent) const {
   if (!contents_.on_scores) return {Code::kNotFound, "this feed publishes no predictions"};
   if (Checksum(sent, request.sequence) != request.checksum)
     return {Code::kUnavailable, "scores with a wrong checksum"};
-  LEAT_ASSIGN_OR_RETURN(auto scores, DecodeScores(sent));
-  return contents_.on_scores(std::move(scores));
+  LEAT_ASSIGN_OR_RETURN(Scores scores, fields::Decode<Scores>(sent, "scores"));
+  return contents_.on_scores(std::move(scores.runs));
 }
 
 // Peers try again and again.

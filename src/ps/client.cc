@@ -5,7 +5,6 @@
 
 #include "ps/server_link.h"
 #include "wire/frame.h"
-#include "wire/messages.h"
 
 namespace leat::ps {
 
@@ -27,7 +26,7 @@ class Client::ServerConnection final : public ServerLink {
       return Status(Code::kDataLoss,
                     "unexpected frame type " + std::to_string(type) + ": a worker takes push replies only");
     }
-    auto reply = wire::DecodePushReply(header);
+    auto reply = fields::Decode<protocol::PushReply>(header, "push reply");
     if (!reply.ok()) return reply.status();
     if (!request_ || reply->sequence != request_->sequence) {
       return Status(Code::kDataLoss, "a reply to a push that is not pending");
@@ -76,7 +75,7 @@ class Client::ServerConnection final : public ServerLink {
       }
     }
     if (!payload.empty()) lent_ = std::make_shared<Buffer>(client_.parameters_->gradient_buffer());
-    connection().Send(static_cast<uint8_t>(wire::FrameType::kPush), wire::Encode(*request_),
+    connection().Send(static_cast<uint8_t>(wire::FrameType::kPush), fields::Encode(*request_),
                       std::move(payload), [held = lent_](const Status&) {});
   }
 

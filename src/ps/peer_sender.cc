@@ -6,7 +6,6 @@
 
 #include "ps/server_link.h"
 #include "wire/frame.h"
-#include "wire/messages.h"
 #include "wire/move.h"
 
 namespace leat::ps {
@@ -131,7 +130,7 @@ class PeerSender::ForwardLink final : public ServerLink {
       AppendSpan<const std::byte>(std::as_bytes(gradient), &payload);
       sender_.bytes_forwarded_ += gradient.size_bytes();
     }
-    connection().Send(static_cast<uint8_t>(wire::FrameType::kForward), wire::Encode(*a.request),
+    connection().Send(static_cast<uint8_t>(wire::FrameType::kForward), fields::Encode(*a.request),
                       std::move(payload), [held = a.memory](const Status&) {});
   }
 

@@ -8,7 +8,6 @@
 
 #include "ps/move_receiver.h"
 #include "wire/frame.h"
-#include "wire/messages.h"
 #include "wire/move.h"
 
 namespace leat::ps {
@@ -144,7 +143,7 @@ class ServerShell::Session : public net::Receiver {
       return Status(Code::kResourceExhausted, "the worker has not read " + std::to_string(*unsent_) +
                                                   " replies and sends another push");
     }
-    auto request = wire::DecodePushRequest(header);
+    auto request = fields::Decode<protocol::PushRequest>(header, "push");
     if (!request.ok()) return request.status();
     const bool pull = request->disposition == protocol::Disposition::kPull && !request->step_lane;
     if (!pull && !connection_->peer_roles().Has(net::CertificateRole::kWorker))
@@ -188,7 +187,7 @@ class ServerShell::Session : public net::Receiver {
     if (*unsent_ >= kMaxUnsentForwards)
       return Status(Code::kResourceExhausted, "the server has not read " + std::to_string(*unsent_) +
                                                   " answers and forwards another push");
-    LEAT_ASSIGN_OR_RETURN(forward_, wire::DecodeForwardRequest(header));
+    LEAT_ASSIGN_OR_RETURN(forward_, fields::Decode<protocol::ForwardRequest>(header, "forward"));
     LEAT_RETURN_IF_ERROR(shell_.machine_.BeginForward(forward_, &elements_));
     views_.clear();
     segments_.clear();
@@ -269,7 +268,7 @@ class ServerShell::Session : public net::Receiver {
       owner = std::make_shared<std::vector<Buffer>>(std::move(memories));
     }
     ++*unsent_;
-    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), wire::Encode(reply),
+    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), fields::Encode(reply),
                       std::move(payload),
                       [owner = std::move(owner), unsent = unsent_](const Status&) { --*unsent; });
   }
