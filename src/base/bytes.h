@@ -5,6 +5,7 @@
 // Done() once at the end. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace leat {
@@ -36,16 +38,10 @@ class ByteWriter {
  public:
   template <class T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-  void Put(T value) {
-    if constexpr (sizeof(T) == 1) {
-      bytes_.push_back(static_cast<std::byte>(value));
-    } else {
-      const size_t at = bytes_.size();
-      bytes_.resize(at + sizeof(T));
-      std::memcpy(bytes_.data() + at, &value, sizeof(T));
-    }
+  void Put(T value) { std::memcpy(Extend(sizeof(T)), &value, sizeof(T)); }
+  void PutRaw(ByteView bytes) {
+    if (!bytes.empty()) std::memcpy(Extend(bytes.size()), bytes.data(), bytes.size());
   }
-  void PutRaw(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   // Writes a u32 length, then the bytes.
   void PutString(std::string_view text) {
     Put(static_cast<uint32_t>(text.size()));
@@ -56,12 +52,22 @@ class ByteWriter {
   void PatchAt(size_t offset, T value) {
     std::memcpy(bytes_.data() + offset, &value, sizeof(T));
   }
-  size_t size() const { return bytes_.size(); }
-  ByteView view() const { return bytes_; }
-  Bytes Take() { return std::move(bytes_); }
+  size_t size() const { return size_; }
+  ByteView view() const { return ByteView(bytes_).first(size_); }
+  Bytes Take() {
+    bytes_.resize(std::exchange(size_, 0));
+    return std::move(bytes_);
+  }
 
  private:
-  Bytes bytes_;
+  std::byte* Extend(size_t by) {
+    constexpr size_t kLeast = 64;
+    if (bytes_.size() < size_ + by) bytes_.resize(std::max({kLeast, 2 * bytes_.size(), size_ + by}));
+    return bytes_.data() + std::exchange(size_, size_ + by);
+  }
+
+  Bytes bytes_;  // longer than what is written: a vector takes long to grow by each number
+  size_t size_ = 0;
 };
 
 class ByteReader {

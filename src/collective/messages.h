@@ -26,7 +26,7 @@ enum class MessageType : uint8_t {
 using protocol::ChannelKind;
 using protocol::Greet;
 
-// A piece of a bucket. Its header has a form of its own, of one size, for speed.
+// A piece of a bucket.
 struct PieceHeader {
   uint64_t bucket = 0;  // counted from 0 within the group
   uint64_t bytes = 0;   // of the whole bucket
@@ -36,6 +36,7 @@ struct PieceHeader {
   uint32_t piece = 0;
   friend bool operator==(const PieceHeader&, const PieceHeader&) = default;
 };
+LEAT_FIELDS(PieceHeader, (bucket, Fixed), (bytes, Fixed), (path), (reduce), (phase, Fixed), (piece, Fixed));
 
 // kReady; kProbe: the bucket waited for.
 struct BucketHeader {
@@ -58,10 +59,6 @@ struct AbortMessage {
 };
 LEAT_FIELDS(AbortMessage, (why, CutTo(4096)), (lost));
 Status Check(const AbortMessage& message);
-
-Bytes Encode(const PieceHeader& message);
-// Returns kDataLoss for malformed headers.
-Result<PieceHeader> DecodePiece(ByteView header);
 
 // The port of a member of a group.
 wire::Port MemberPort();

@@ -224,7 +224,7 @@ void PeerAllReduce::Combine(Running& running, const ReduceAction& action) {
 
 void PeerAllReduce::SendPiece(Running& running, const Hop& hop) {
   const auto range = running.reduction.piece(hop.piece);
-  group_.SendPiece(hop.peer, Encode(HeaderOf(running, hop)),
+  group_.SendPiece(hop.peer, fields::Encode(HeaderOf(running, hop)),
                    ByteView(running.bucket.data).subspan(range.begin, range.bytes),
                    [this, index = running.index, hop, memory = running.bucket.memory](const Status& status) {
                      Running* sent = Find(index);
@@ -320,7 +320,7 @@ Status PeerAllReduce::CheckEarly(uint32_t peer, const PieceHeader& piece, uint64
 
 Result<std::vector<std::span<std::byte>>> PeerAllReduce::OnPieceHeader(uint32_t peer, ByteView header,
                                                                        uint64_t payload_bytes) {
-  LEAT_ASSIGN_OR_RETURN(const PieceHeader piece, DecodePiece(header));
+  LEAT_ASSIGN_OR_RETURN(const PieceHeader piece, fields::Decode<PieceHeader>(header, "piece of a bucket"));
   const Hop hop{peer, piece.phase, piece.piece};
   Arriving& arriving = arriving_[peer];
   arriving = {.header = piece, .buffered_piece = {.hop = hop, .memory = {}, .bytes = payload_bytes}};

@@ -115,63 +115,12 @@ Status DecodeRecords(ByteView payload, uint32_t count, stream::RecordBatch* out)
   return {};
 }
 
-Bytes EncodeScores(const std::vector<protocol::RunScores>& scores) {
-  ByteWriter out;
-  out.Put(static_cast<uint32_t>(scores.size()));
-  for (const auto& run : scores) {
-    protocol::Encode(run.cut, &out);
-    out.Put(run.run);
-    out.Put(static_cast<uint8_t>(run.rescored));
-    out.Put(run.width);
-    out.Put(static_cast<uint32_t>(run.events.size()));
-    for (const uint32_t event : run.events) out.Put(event);
-    for (const float score : run.scores) out.Put(score);
-    for (const auto& key : run.keys) {
-      out.Put(static_cast<uint8_t>(key.has_value()));
-      if (key) out.PutString(*key);
-    }
-  }
-  return out.Take();
-}
-
-Result<std::vector<protocol::RunScores>> DecodeScores(ByteView payload) {
-  constexpr uint32_t kMaxKey = 1 << 20;
-  constexpr uint64_t kLeastRunBytes = 4 + 1 + 4 + 4;
-  const Status malformed(Code::kDataLoss, "malformed scores");
-  ByteReader in(payload);
-  std::vector<protocol::RunScores> scores;
-  for (uint32_t i = 0, n = in.GetCount(kLeastRunBytes); i < n && in.ok(); ++i) {
-    auto& run = scores.emplace_back();
-    run.cut = protocol::DecodeCut(&in);
-    run.run = in.Get<uint32_t>();
-    const auto rescored = in.Get<uint8_t>();
-    run.rescored = rescored == 1;
-    if (rescored > 1) in.Fail();
-    run.width = in.Get<uint32_t>();
-    const uint32_t events = in.GetCount(sizeof(uint32_t));
-    // Before there is memory for them.
-    if (!in.ok() || uint64_t{events} * run.width * sizeof(float) > payload.size()) return malformed;
-    for (uint32_t event = 0; event < events; ++event) run.events.push_back(in.Get<uint32_t>());
-    for (uint64_t score = 0; score < uint64_t{events} * run.width; ++score)
-      run.scores.push_back(in.Get<float>());
-    for (uint32_t event = 0; event < events && in.ok(); ++event) {
-      run.keys.emplace_back();
-      const auto has_key = in.Get<uint8_t>();
-      if (has_key > 1) in.Fail();
-      if (has_key == 1) run.keys.back() = in.GetString(kMaxKey);
-    }
-    if (!in.ok() || !run.valid()) return malformed;
-  }
-  if (!in.Done()) return malformed;
-  return scores;
-}
-
 wire::Port FeedPort() {
-  return {wire::PortKind::kFeed, fields::HashOf<Request, Reply>()};
+  return {wire::PortKind::kFeed, fields::HashOf<Request, Reply, Scores>()};
 }
 
 }  // namespace leat::feed
 
 namespace leat {
-LEAT_CODECS(feed::Request, feed::Reply);
+LEAT_CODECS(feed::Request, feed::Reply, feed::Scores);
 }

@@ -80,6 +80,12 @@ LEAT_FIELDS(Reply, (sequence), (status, CutTo(4096)), (checksum, Fixed), (ranges
             (fingerprint, Fixed), (records), (lost, AtMost(1 << 20)), (absent, AtMost(1 << 20)), (expired));
 Status Check(const Reply& reply);
 
+// The payload of kScores.
+struct Scores {
+  std::vector<protocol::RunScores> runs;
+};
+LEAT_FIELDS(Scores, (runs, AtMost(1 << 20)));
+
 // The payload of a reply with these records.
 Bytes EncodeRecords(const stream::RecordBatch& records);
 // Appends a payload's `count` records to `out`, which has no padding. The payload has the attributes that
@@ -88,9 +94,5 @@ Status DecodeRecords(ByteView payload, uint32_t count, stream::RecordBatch* out)
 
 // The port of a feed.
 wire::Port FeedPort();
-
-// The payload of kScores.
-Bytes EncodeScores(const std::vector<protocol::RunScores>& scores);
-Result<std::vector<protocol::RunScores>> DecodeScores(ByteView payload);
 
 }  // namespace leat::feed

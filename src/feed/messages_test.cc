@@ -68,9 +68,11 @@ protocol::RunScores SomeScores(uint32_t run, uint32_t width) {
 
 TEST(FeedMessages, ScoresComeBackWholeOrNotAtAll) {
   const std::vector<protocol::RunScores> scores{SomeScores(0, 1), SomeScores(1, 3)};
-  const Bytes bytes = EncodeScores(scores);
-  const auto back = DecodeScores(bytes);
-  ASSERT_TRUE(back.ok()) << back.status().ToString();
+  const auto decode = [](ByteView bytes) { return fields::Decode<Scores>(bytes, "scores"); };
+  const Bytes bytes = fields::Encode(Scores{scores});
+  const auto decoded = decode(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
+  const auto* back = &decoded->runs;
   ASSERT_EQ(back->size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ((*back)[i].cut, scores[i].cut);
@@ -82,15 +84,17 @@ TEST(FeedMessages, ScoresComeBackWholeOrNotAtAll) {
     EXPECT_EQ((*back)[i].keys, scores[i].keys);
   }
   for (size_t size = 0; size < bytes.size(); ++size)
-    EXPECT_EQ(DecodeScores(ByteView(bytes).first(size)).status().code(), Code::kDataLoss) << size;
+    EXPECT_EQ(decode(ByteView(bytes).first(size)).status().code(), Code::kDataLoss) << size;
   auto wrong = SomeScores(0, 1);
   wrong.events[1] = wrong.events[0];
-  EXPECT_EQ(DecodeScores(EncodeScores({wrong})).status().code(), Code::kDataLoss);
+  const Status refused = decode(fields::Encode(Scores{{wrong}})).status();
+  EXPECT_EQ(refused.code(), Code::kDataLoss);
+  EXPECT_EQ(refused.message(), "scores: runs[0]: not the scores of a run of its cut");
 }
 
 TEST(FeedMessages, TheDocumentsHaveItsFields) {
-  EXPECT_EQ((fields::PageFault<Request, Reply, stream::PartitionRange, stream::RecordBatch::Lost>(LEAT_FORMATS
-                                                                                                  "feed.md")),
+  EXPECT_EQ((fields::PageFault<Request, Reply, stream::PartitionRange, stream::RecordBatch::Lost, Scores,
+                               protocol::RunScores>(LEAT_FORMATS "feed.md")),
             "");
 }
 

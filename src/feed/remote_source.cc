@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/file.h"
 #include "feed/server.h"
-#include "files/descriptor.h"
 #include "stream/identity.h"
 
 namespace leat::feed {
@@ -109,36 +108,33 @@ class RemoteSource final : public stream::Source {
   Bytes payload_;
 };
 
-// A file that is removed unless it is published.
-class PartialFile {
- public:
-  static Result<PartialFile> Make(const std::string& path) {
-    PartialFile file(path + ".tmp");
-    file.fd_ = Descriptor(::open(file.path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (!file.fd_.ok()) return file.Error();
-    return file;
-  }
-  ~PartialFile() {
-    if (fd_.ok()) ::unlink(path_.c_str());
-  }
-  PartialFile(PartialFile&& other) noexcept = default;
-  PartialFile& operator=(PartialFile&&) = delete;
+// A failure of this host's disk: another feed would not help.
+Status OfDisk(const Status& status) {
+  return status.ok() ? status : Status(Code::kPermissionDenied, status.message());
+}
 
-  const std::string& path() const { return path_; }
-  Status Append(ByteView bytes) const { return WriteAll(fd_.get(), bytes) ? Status() : Error(); }
-  Status Publish(const std::string& path) {
-    if (::fsync(fd_.get()) != 0 || ::rename(path_.c_str(), path.c_str()) != 0) return Error();
-    fd_ = Descriptor();
-    return {};
+Status FetchInto(const std::string& path, Client& client, const std::string& identity) {
+  LEAT_ASSIGN_OR_RETURN(const stream::FileIdentity wanted, stream::ParseIdentity(identity));
+  if (wanted.bytes > kMaxAssetBytes)
+    return Status(Code::kResourceExhausted, "an asset of " + std::to_string(wanted.bytes) + " bytes");
+  auto file = checkpoint::File::Open(path, O_WRONLY | O_CREAT | O_TRUNC);
+  LEAT_RETURN_IF_ERROR(OfDisk(file.status()));
+  Reply reply;
+  Bytes payload;
+  for (uint64_t at = 0; at < wanted.bytes;) {
+    const uint64_t end = std::min(wanted.bytes, at + Server::kMaxAssetBytes);
+    LEAT_RETURN_IF_ERROR(client.Call({.kind = RequestKind::kAsset, .begin = at, .end = end, .name = identity},
+                                     &reply, &payload));
+    if (payload.size() != end - at)
+      return Status(Code::kDataLoss, "a feed has sent " + std::to_string(payload.size()) + " of " +
+                                         std::to_string(end - at) + " bytes");
+    LEAT_RETURN_IF_ERROR(OfDisk(file->Write(payload)));
+    at = end;
   }
-
- private:
-  explicit PartialFile(std::string path) : path_(std::move(path)) {}
-  Status Error() const { return {Code::kPermissionDenied, path_ + ": " + std::strerror(errno)}; }
-
-  std::string path_;
-  Descriptor fd_;
-};
+  LEAT_ASSIGN_OR_RETURN(const stream::FileIdentity got, stream::IdentifyFile(path));
+  if (got != wanted) return Status(Code::kDataLoss, "what a feed has sent is not the file " + identity);
+  return OfDisk(file->Sync());
+}
 
 }  // namespace
 
@@ -154,25 +150,12 @@ Result<std::string> Describe(Client& client) {
 }
 
 Status FetchAsset(Client& client, const std::string& identity, const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const stream::FileIdentity wanted, stream::ParseIdentity(identity));
-  if (wanted.bytes > kMaxAssetBytes)
-    return Status(Code::kResourceExhausted, "an asset of " + std::to_string(wanted.bytes) + " bytes");
-  LEAT_ASSIGN_OR_RETURN(PartialFile file, PartialFile::Make(path));
-  Reply reply;
-  Bytes payload;
-  for (uint64_t at = 0; at < wanted.bytes;) {
-    const uint64_t end = std::min(wanted.bytes, at + Server::kMaxAssetBytes);
-    LEAT_RETURN_IF_ERROR(client.Call({.kind = RequestKind::kAsset, .begin = at, .end = end, .name = identity},
-                                     &reply, &payload));
-    if (payload.size() != end - at)
-      return Status(Code::kDataLoss, "a feed has sent " + std::to_string(payload.size()) + " of " +
-                                         std::to_string(end - at) + " bytes");
-    LEAT_RETURN_IF_ERROR(file.Append(payload));
-    at = end;
-  }
-  LEAT_ASSIGN_OR_RETURN(const stream::FileIdentity got, stream::IdentifyFile(file.path()));
-  if (got != wanted) return Status(Code::kDataLoss, "what a feed has sent is not the file " + identity);
-  return file.Publish(path);
+  const std::string partial = path + ".tmp";
+  Status fetched = FetchInto(partial, client, identity);
+  if (fetched.ok() && ::rename(partial.c_str(), path.c_str()) != 0)
+    fetched = OfDisk(checkpoint::SystemError(partial, "rename", errno));
+  if (!fetched.ok()) ::unlink(partial.c_str());
+  return fetched;
 }
 
 }  // namespace leat::feed

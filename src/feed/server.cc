@@ -113,65 +113,47 @@ Result<stream::Source*> Server::Source() {
 Reply Server::Answer(const Request& request, ByteView sent, net::CertificateRoles peer, Bytes* payload) {
   ++requests_;
   Reply reply;
-  if (reply.status = CheckPermission(peer, request); !reply.status.ok()) return reply;
-  if (request.content != 0 && contents_.id != 0 && request.content != contents_.id) {
-    reply.status = Status(Code::kStale, "this feed serves another job's stream");
-    return reply;
-  }
-  if (request.kind == RequestKind::kAsset) {
-    reply.status = ReadAsset(request, payload);
-    WarnOnce(reply.status);
-    return reply;
-  }
+  reply.status = CheckPermission(peer, request);
+  if (reply.status.ok()) reply.status = Serve(request, sent, &reply, payload);
+  return reply;
+}
+
+Status Server::Serve(const Request& request, ByteView sent, Reply* reply, Bytes* payload) {
+  if (request.content != 0 && contents_.id != 0 && request.content != contents_.id)
+    return Status(Code::kStale, "this feed serves another job's stream");
+  if (request.kind == RequestKind::kAsset) return ReadAsset(request, payload);
+  if (request.kind == RequestKind::kScores) return TakeScores(request, sent);
   if (request.kind == RequestKind::kDescribe) {
     const ByteView text = AsBytes(contents_.description);
     payload->assign(text.begin(), text.end());
-    return reply;
+    return {};
   }
-  if (request.kind == RequestKind::kScores) {
-    reply.status = TakeScores(request, sent);
-    return reply;
-  }
-  const auto opened = Source();
-  if (!opened.ok()) {
-    reply.status = opened.status();
-    return reply;
-  }
-  stream::Source& source = **opened;
+  LEAT_ASSIGN_OR_RETURN(stream::Source* const source, Source());
   switch (request.kind) {
     case RequestKind::kRanges:
-      reply.status = FindRanges(request, source, &reply);
-      break;
+      return FindRanges(request, *source, reply);
     case RequestKind::kRecords:
-      reply.status = ReadRecords(request, &reply, payload);
-      break;
+      return ReadRecords(request, reply, payload);
     case RequestKind::kSync:
-      reply.status = source.Sync(request.partition, request.end);
-      break;
+      return source->Sync(request.partition, request.end);
     case RequestKind::kAdvance:
-      reply.status = source.Advance(request.partition, request.end);
-      break;
+      return source->Advance(request.partition, request.end);
     case RequestKind::kPin:
-      reply.status = source.Pin(request.name, request.partition, request.begin);
-      break;
+      return source->Pin(request.name, request.partition, request.begin);
     case RequestKind::kUnpin:
-      reply.status = source.Unpin(request.name);
-      break;
+      return source->Unpin(request.name);
     case RequestKind::kCommit:
-      reply.status = source.CommitOffsets(request.name, request.offsets);
-      break;
+      return source->CommitOffsets(request.name, request.offsets);
     case RequestKind::kFingerprint: {
-      const auto fingerprint = source.Fingerprint(request.partition, request.end);
-      reply.status = fingerprint.status();
-      if (fingerprint.ok()) reply.fingerprint = *fingerprint;
-      break;
+      LEAT_ASSIGN_OR_RETURN(reply->fingerprint, source->Fingerprint(request.partition, request.end));
+      return {};
     }
     case RequestKind::kAsset:
     case RequestKind::kDescribe:
     case RequestKind::kScores:
       break;
   }
-  return reply;
+  return {};
 }
 
 // The sender says which marks it has: it may have lost the last reply, and may have asked another feed
@@ -220,17 +202,19 @@ Status Server::TakeScores(const Request& request, ByteView sent) const {
   if (!contents_.on_scores) return {Code::kNotFound, "this feed publishes no predictions"};
   if (Checksum(sent, request.sequence) != request.checksum)
     return {Code::kUnavailable, "scores with a wrong checksum"};
-  LEAT_ASSIGN_OR_RETURN(auto scores, DecodeScores(sent));
-  return contents_.on_scores(std::move(scores));
+  LEAT_ASSIGN_OR_RETURN(Scores scores, fields::Decode<Scores>(sent, "scores"));
+  return contents_.on_scores(std::move(scores.runs));
 }
 
-// Peers try again and again.
-void Server::WarnOnce(const Status& status) {
-  if (!status.ok() && status.message() != last_warning_) spdlog::warn("{}", status.message());
-  last_warning_ = status.message();
+Status Server::ReadAsset(const Request& request, Bytes* payload) {
+  const Status read = ReadFile(request, payload);
+  // Peers try again and again.
+  if (!read.ok() && read.message() != last_warning_) spdlog::warn("{}", read.message());
+  last_warning_ = read.message();
+  return read;
 }
 
-Status Server::ReadAsset(const Request& request, Bytes* payload) const {
+Status Server::ReadFile(const Request& request, Bytes* payload) const {
   const auto asset = std::ranges::find(contents_.assets, request.name, &Asset::identity);
   if (asset == contents_.assets.end())
     return Status(Code::kNotFound, "this feed has no file with the identity " + request.name);

@@ -57,12 +57,13 @@ class Server {
   class Session;
 
   Reply Answer(const Request& request, ByteView sent, net::CertificateRoles peer, Bytes* payload);
+  Status Serve(const Request& request, ByteView sent, Reply* reply, Bytes* payload);
   Status TakeScores(const Request& request, ByteView sent) const;
   Result<stream::Source*> Source();
   static Status FindRanges(const Request& request, stream::Source& source, Reply* reply);
   Status ReadRecords(const Request& request, Reply* reply, Bytes* payload);
-  Status ReadAsset(const Request& request, Bytes* payload) const;
-  void WarnOnce(const Status& status);
+  Status ReadAsset(const Request& request, Bytes* payload);
+  Status ReadFile(const Request& request, Bytes* payload) const;
 
   Contents contents_;
   std::unique_ptr<stream::Source> source_;

@@ -216,8 +216,9 @@ class Reader {
   template <class E>
   void GetEnumerator(E* value) {
     static_assert(Enumerated<E>, "the type has no LEAT_ENUM");
+    static constexpr auto kEnumerators = EnumeratorsOf(E{});
     const uint64_t number = GetVarint(&in_);
-    for (const auto& one : EnumeratorsOf(E{})) {
+    for (const auto& one : kEnumerators) {
       if (static_cast<uint64_t>(one.value) != number) continue;
       *value = one.value;
       return;

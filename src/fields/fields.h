@@ -108,7 +108,7 @@ struct As {
 // them, and keeps its own where an earlier version has fewer.
 [[maybe_unused]] inline constexpr struct CountedRule {
 } Counted;
-// A number is written in all its bytes. For random ones, which have no short form.
+// A number is written in all its bytes. For random ones, which have no short form, and where speed matters.
 [[maybe_unused]] inline constexpr struct FixedRule {
 } Fixed;
 
@@ -231,6 +231,21 @@ constexpr std::string_view NameOf(E value) {
   constexpr bool operator==([[maybe_unused]] const Self& one, [[maybe_unused]] const Self& other) { \
     return true LEAT_EACH(LEAT_FIELD_EQUAL, __VA_ARGS__);                                           \
   }                                                                                                 \
+  static_assert(true)
+
+// The fields of a struct with a base: those of the base, then these. The compiler does not notice a member
+// that this list lacks.
+#define LEAT_MORE_FIELDS(Type, Base, ...)                                                                  \
+  constexpr std::string_view NameOfFields(const Type*) {                                                   \
+    return #Type;                                                                                          \
+  }                                                                                                        \
+  template <class Self, class Visitor>                                                                     \
+  requires std::same_as<std::remove_const_t<Self>, Type>                                                   \
+  constexpr void VisitFields(Self& self, Visitor&& visitor) {                                              \
+    LEAT_RULES                                                                                             \
+    VisitFields(static_cast<std::conditional_t<std::is_const_v<Self>, const Base, Base>&>(self), visitor); \
+    LEAT_EACH(LEAT_FIELD_VISIT, __VA_ARGS__)                                                               \
+  }                                                                                                        \
   static_assert(true)
 
 // LEAT_ENUM(Role, (kServer, "ps"), (kWorker, "worker")): the enumerators that may be read, with their names.

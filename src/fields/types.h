@@ -200,7 +200,7 @@ std::string CheckValue(const T& value, const Rules&... rules) {
     if (std::ranges::adjacent_find(value, std::ranges::greater_equal()) != value.end())
       return "does not ascend";
   }
-  if constexpr (std::is_class_v<T>) {
+  if constexpr (std::is_class_v<T> && !WithOwnCodec<T, Rules...>) {
     if constexpr (requires {
                     { Check(value) } -> std::same_as<Status>;
                   }) {

@@ -207,33 +207,4 @@ void GetField(RunSet* set, fields::Reader* in, const MaybeRunsOf& rule) {
   if (there && in->ok()) GetField(set, in, static_cast<const RunsOf&>(rule));
 }
 
-void Encode(const Cut& cut, ByteWriter* out) {
-  out->Put(cut.partition);
-  out->Put(cut.after.epoch);
-  out->Put(cut.after.offset);
-  out->Put(cut.begin.epoch);
-  out->Put(cut.begin.offset);
-  out->Put(cut.end);
-  out->Put(cut.hash);
-  out->Put(cut.batch_size);
-  out->Put(cut.shuffle_seed);
-  out->Put(cut.run);
-}
-
-Cut DecodeCut(ByteReader* in) {
-  Cut cut;
-  cut.partition = in->Get<uint32_t>();
-  cut.after.epoch = in->Get<uint32_t>();
-  cut.after.offset = in->Get<uint64_t>();
-  cut.begin.epoch = in->Get<uint32_t>();
-  cut.begin.offset = in->Get<uint64_t>();
-  cut.end = in->Get<uint64_t>();
-  cut.hash = in->Get<uint64_t>();
-  cut.batch_size = in->Get<uint32_t>();
-  cut.shuffle_seed = in->Get<uint64_t>();
-  cut.run = in->Get<uint32_t>();
-  if (!cut.valid()) in->Fail();
-  return in->ok() ? cut : Cut{};
-}
-
 }  // namespace leat::protocol

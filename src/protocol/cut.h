@@ -208,8 +208,4 @@ constexpr uint64_t MostBytesOf(const RunSet* type, const MaybeRunsOf&) {
   return 1 + MostBytesOf(type);
 }
 
-// Binary encoding for pushes and scores. Decoding an invalid cut fails the reader.
-void Encode(const Cut& cut, ByteWriter* out);
-Cut DecodeCut(ByteReader* in);
-
 }  // namespace leat::protocol

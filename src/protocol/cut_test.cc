@@ -290,24 +290,17 @@ TEST(RunSet, OfAPeersWordsHasNothingBeyondItsSize) {
 }
 
 TEST(Cut, ComesBackFromItsBytes) {
+  const auto decode = [](ByteView bytes) { return fields::Decode<Cut>(bytes, "cut"); };
   const Cut cut = Some();
-  ByteWriter writer;
-  Encode(cut, &writer);
-  ByteReader reader(writer.view());
-  EXPECT_EQ(DecodeCut(&reader), cut);
-  EXPECT_TRUE(reader.Done());
-  for (size_t size = 0; size < writer.size(); ++size) {
-    ByteReader cut_short(writer.view().first(size));
-    EXPECT_EQ(DecodeCut(&cut_short), Cut());
-    EXPECT_FALSE(cut_short.ok());
-  }
-  ByteWriter bad;
+  const Bytes bytes = fields::Encode(cut);
+  const auto back = decode(bytes);
+  ASSERT_TRUE(back.ok()) << back.status().ToString();
+  EXPECT_EQ(*back, cut);
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(decode(ByteView(bytes).first(size)).ok()) << size;
   Cut none = cut;
   none.end = 0;
-  Encode(none, &bad);
-  ByteReader refuses(bad.view());
-  DecodeCut(&refuses);
-  EXPECT_FALSE(refuses.ok());
+  EXPECT_FALSE(decode(fields::Encode(none)).ok());
 }
 
 TEST(Encoding, OfAnOpenSplitHasTheWordsOfItsRuns) {

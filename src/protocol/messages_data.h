@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/status.h"
 #include "fields/fields.h"
 #include "protocol/cut.h"
 #include "protocol/slice.h"
@@ -22,6 +24,7 @@ enum class Disposition : uint8_t {
   kEmpty = 2,     // the run had no good record: recorded in the ledger, nothing to apply
   kRejected = 3,  // the gradient was not finite: recorded in the ledger, nothing to apply
 };
+LEAT_ENUM(Disposition, (kPull, "pull"), (kGradient, "gradient"), (kEmpty, "empty"), (kRejected, "rejected"));
 
 struct SliceRef {
   SliceId slice;
@@ -29,6 +32,7 @@ struct SliceRef {
   uint64_t version = 0;  // of the values the gradient was computed from: staleness = version at apply − this
   friend bool operator==(const SliceRef&, const SliceRef&) = default;
 };
+LEAT_FIELDS(SliceRef, (slice, Fixed), (incarnation, Fixed), (version, Fixed));
 
 // The position of a run among the steps of a stepped strategy.
 struct StepLane {
@@ -41,12 +45,30 @@ struct StepLane {
   bool valid() const { return width <= kMaxWidth && lane < width && needed >= 1 && needed <= width; }
   friend bool operator==(const StepLane&, const StepLane&) = default;
 };
+LEAT_FIELDS(StepLane, (step), (lane), (width, AtMost(StepLane::kMaxWidth)), (needed));
+Status Check(const StepLane& step_lane);
 
 // A factor on the learning rate of an update, as the coordinator sets it. Check every one from a peer or
 // file.
 inline constexpr float kMaxRate = 1000;
 inline bool ValidRate(float rate) {
   return rate > 0 && rate <= kMaxRate;
+}
+
+// The rule of the cut of a push: a pull has none.
+struct UnlessPull {
+  Disposition disposition;
+};
+template <class Writer>
+void PutField(const Cut& cut, Writer* out, const UnlessPull& rule) {
+  if (rule.disposition != Disposition::kPull) out->Put(cut);
+}
+template <class Reader>
+void GetField(Cut* cut, Reader* in, const UnlessPull& rule) {
+  if (rule.disposition != Disposition::kPull) in->Get(cut);
+}
+constexpr std::string_view FormatOf(const Cut*, const UnlessPull&) {
+  return "Cut, unless it is a pull";
 }
 
 // A push without its lists.
@@ -68,6 +90,9 @@ struct PushHeader {
   bool exact = false;
   friend bool operator==(const PushHeader&, const PushHeader&) = default;
 };
+LEAT_FIELDS(PushHeader, (sequence), (worker), (generation), (disposition),
+            (cut, UnlessPull{self.disposition}), (run), (events), (rate), (want_values), (step_lane),
+            (version_wanted), (exact));
 
 struct PushRequest : PushHeader {
   // Backup workers: the lanes that count in `step_lane->step`, as chosen by the server that decides (bit i %
@@ -76,6 +101,9 @@ struct PushRequest : PushHeader {
   std::vector<SliceRef> slices;  // on this server, ordered by slice id, without duplicates
   friend bool operator==(const PushRequest&, const PushRequest&) = default;
 };
+LEAT_MORE_FIELDS(PushRequest, PushHeader, (counted, AtMost(StepLane::kMaxWidth / 64), Each(Fixed)),
+                 (slices, AtMost(1 << 20)));
+Status Check(const PushRequest& push);
 
 enum class SliceOutcome : uint8_t {
   kApplied = 0,    // recorded, and applied if there was anything to apply
@@ -89,6 +117,9 @@ enum class SliceOutcome : uint8_t {
   // server
   kMoving = 7,
 };
+LEAT_ENUM(SliceOutcome, (kApplied, "applied"), (kDuplicate, "duplicate"), (kNotHere, "not_here"),
+          (kConflict, "conflict"), (kPulled, "pulled"), (kHeld, "held"), (kLate, "late"),
+          (kMoving, "moving"));
 
 struct SliceReply {
   SliceId slice;
@@ -98,6 +129,7 @@ struct SliceReply {
   uint64_t version = 0;  // updates applied to the slice by now
   friend bool operator==(const SliceReply&, const SliceReply&) = default;
 };
+LEAT_FIELDS(SliceReply, (slice, Fixed), (outcome), (values), (incarnation, Fixed), (version, Fixed));
 
 struct PushReply {
   uint64_t sequence = 0;
@@ -109,6 +141,9 @@ struct PushReply {
   std::vector<SliceReply> slices;
   friend bool operator==(const PushReply&, const PushReply&) = default;
 };
+LEAT_FIELDS(PushReply, (sequence), (generation), (evicted),
+            (counted, AtMost(StepLane::kMaxWidth / 64), Each(Fixed)), (slices, AtMost(1 << 20)));
+Status Check(const PushReply& reply);
 
 // A forward without its push.
 struct ForwardHeader {
@@ -130,6 +165,7 @@ struct ForwardRequest : ForwardHeader {
   PushRequest push;
   friend bool operator==(const ForwardRequest&, const ForwardRequest&) = default;
 };
+LEAT_MORE_FIELDS(ForwardRequest, ForwardHeader, (push));
 
 struct ForwardReply {
   uint64_t link = 0;

@@ -3,62 +3,30 @@
 #include <memory>
 #include <utility>
 
+#include "ps/server_link.h"
 #include "wire/frame.h"
-#include "wire/messages.h"
 
 namespace leat::ps {
 
-namespace {
-
-// Slices of one variable are adjacent in memory. Merging adjacent spans sends many small slices with one
-// system call.
-template <class T>
-void Append(std::span<T> span, std::vector<std::span<T>>* spans) {
-  if (!spans->empty() && spans->back().data() + spans->back().size() == span.data()) {
-    spans->back() = {spans->back().data(), spans->back().size() + span.size()};
-  } else {
-    spans->push_back(span);
-  }
-}
-
-}  // namespace
-
 // The connection to one server, with at most one pending request.
-class Client::ServerConnection : public net::Receiver,
-                                 public std::enable_shared_from_this<Client::ServerConnection> {
+class Client::ServerConnection final : public ServerLink {
  public:
-  ServerConnection(Client& client, NodeId server) : client_(&client), server_(server) {}
+  ServerConnection(Client& client, NodeId server) : client_(client), server_(server) {}
 
   void Send(const protocol::SendPush& push) {
     request_ = push.request;
-    if (connection_ != nullptr) {
-      Transmit();
-      return;
-    }
-    client_->transport_.Connect(
-        push.address, this, client_->connect_deadline_,
-        [self = shared_from_this()](Result<std::unique_ptr<net::Connection>> connection) {
-          if (self->client_ == nullptr) return;
-          if (!connection.ok()) return self->NotConnected(connection.status());
-          self->connection_ = std::move(*connection);
-          self->Transmit();
-          self->OnSilence(*self->connection_, false);
-        });
+    if (connected()) return Transmit();
+    Connect(client_.transport_, push.address, client_.connect_deadline_);
   }
 
-  // No event and no memory access from here on.
-  void Detach() {
-    client_ = nullptr;
-    connection_.reset();
-  }
-
+ private:
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
     if (type != static_cast<uint8_t>(wire::FrameType::kPushReply)) {
       return Status(Code::kDataLoss,
                     "unexpected frame type " + std::to_string(type) + ": a worker takes push replies only");
     }
-    auto reply = wire::DecodePushReply(header);
+    auto reply = fields::Decode<protocol::PushReply>(header, "push reply");
     if (!reply.ok()) return reply.status();
     if (!request_ || reply->sequence != request_->sequence) {
       return Status(Code::kDataLoss, "a reply to a push that is not pending");
@@ -73,8 +41,8 @@ class Client::ServerConnection : public net::Receiver,
       if (reply->slices[i].slice != request_->slices[i].slice)
         return Status(Code::kDataLoss, "a reply with other slices than the push");
       if (!reply->slices[i].values) continue;
-      const auto values = std::as_writable_bytes(client_->parameters_->values(reply->slices[i].slice));
-      Append<std::byte>(values, &segments);
+      const auto values = std::as_writable_bytes(client_.parameters_->values(reply->slices[i].slice));
+      AppendSpan<std::byte>(values, &segments);
       total += values.size();
     }
     if (total != payload_bytes) {
@@ -90,50 +58,46 @@ class Client::ServerConnection : public net::Receiver,
     request_.reset();
     if (lent_ != nullptr) *std::exchange(lent_, nullptr) = {};
     const auto reply = std::move(reply_);
-    client_->events_.on_reply(server_, reply);
+    client_.events_.on_reply(server_, reply);
   }
 
-  void OnSilence(net::Connection&, bool silent) override {
-    if (client_->events_.on_silence) client_->events_.on_silence(server_, silent);
+  void OnSilence(net::Connection&, bool silent) override { ReportSilence(silent); }
+  void ReportSilence(bool silent) {
+    if (client_.events_.on_silence) client_.events_.on_silence(server_, silent);
   }
 
-  void OnClosed(net::Connection&, const Status& why) override {
-    const auto self = shared_from_this();
-    const Status reason = why;  // a copy: the event may destroy the connection
-    connection_.reset();
-    Fail(reason);
-  }
-
- private:
   void Transmit() {
     std::vector<ByteView> payload;
     if (request_->disposition == protocol::Disposition::kGradient) {
       for (const auto& slice : request_->slices) {
-        const std::span<const float> gradients = client_->parameters_->gradients(slice.slice);
-        Append<const std::byte>(std::as_bytes(gradients), &payload);
+        const std::span<const float> gradients = client_.parameters_->gradients(slice.slice);
+        AppendSpan<const std::byte>(std::as_bytes(gradients), &payload);
       }
     }
-    if (!payload.empty()) lent_ = std::make_shared<Buffer>(client_->parameters_->gradient_buffer());
-    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPush), wire::Encode(*request_),
+    if (!payload.empty()) lent_ = std::make_shared<Buffer>(client_.parameters_->gradient_buffer());
+    connection().Send(static_cast<uint8_t>(wire::FrameType::kPush), fields::Encode(*request_),
                       std::move(payload), [held = lent_](const Status&) {});
   }
 
-  void NotConnected(const Status& why) {
-    if (why.code() == Code::kDeadlineExceeded && client_->events_.on_silence)
-      client_->events_.on_silence(server_, true);
-    if (client_ != nullptr) Fail(why);  // the event may have disconnected
+  void OnConnected() override {
+    Transmit();
+    ReportSilence(false);
   }
 
-  void Fail(const Status& why) {
+  void OnUnreachable(const Status& why) override {
+    if (why.code() == Code::kDeadlineExceeded) ReportSilence(true);
+    if (!detached()) OnLost(why);  // the event may have disconnected
+  }
+
+  void OnLost(const Status& why) override {
     if (!request_) return;
     const uint64_t sequence = request_->sequence;
     request_.reset();
-    client_->events_.on_failed(server_, sequence, why);
+    client_.events_.on_failed(server_, sequence, why);
   }
 
-  Client* client_;  // null once detached
-  NodeId server_;
-  std::unique_ptr<net::Connection> connection_;
+  Client& client_;
+  const NodeId server_;
   std::shared_ptr<const protocol::PushRequest> request_;  // null: none pending
   // Keeps the memory of the gradients until the reply, after which the server no longer reads it. If the
   // connection ends first, the connection keeps it.

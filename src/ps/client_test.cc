@@ -9,7 +9,6 @@
 
 #include "ps/testing.h"
 #include "wire/frame.h"
-#include "wire/messages.h"
 
 namespace leat::ps {
 namespace {
@@ -512,7 +511,7 @@ TEST_P(MaliciousServerTest, IsDisconnectedAndReportedOnce) {
       reply.slices.push_back({slice, SliceOutcome::kPulled, true, testing::kIncarnation, 0});
     Bytes payload(elements * sizeof(float));
     lie.tell(&type, &reply, &payload);
-    connection->Send(type, wire::Encode(reply), {ByteView(payload)});
+    connection->Send(type, fields::Encode(reply), {ByteView(payload)});
     ASSERT_TRUE(Run([&] { return liar.closed.has_value(); })) << lie.name << ": the client hangs up";
     Settle();
     EXPECT_EQ(failures.size(), 1u) << lie.name;
@@ -539,7 +538,7 @@ TEST_P(MaliciousServerTest, AnUnrequestedReplyEndsOnlyItsConnection) {
   PushReply reply{.sequence = last_sequence};
   reply.slices.push_back({SliceId(0), SliceOutcome::kNotHere, false, testing::kIncarnation, 0});
   for (int i = 0; i < 2; ++i)
-    connections[0]->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), wire::Encode(reply), {});
+    connections[0]->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), fields::Encode(reply), {});
   ASSERT_TRUE(Run([&] { return liars[0].closed.has_value(); }));
   Settle();
   EXPECT_EQ(replies.size(), 1u);

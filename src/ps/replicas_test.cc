@@ -3,7 +3,6 @@
 
 #include "ps/testing.h"
 #include "wire/frame.h"
-#include "wire/messages.h"
 
 namespace leat::ps {
 namespace {
@@ -25,7 +24,7 @@ class Worker final : public Peer {
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
     if (type != static_cast<uint8_t>(wire::FrameType::kPushReply)) return std::vector<std::span<std::byte>>();
-    LEAT_ASSIGN_OR_RETURN(const auto reply, wire::DecodePushReply(header));
+    LEAT_ASSIGN_OR_RETURN(const auto reply, fields::Decode<protocol::PushReply>(header, "push reply"));
     replies_.push_back(reply);
     values_.resize(payload_bytes);
     return std::vector<std::span<std::byte>>{std::span(values_)};
@@ -72,7 +71,8 @@ class ReplicasTest : public TwoServersTest {
     request.sequence = batch + 1;
     uint64_t elements = 0;
     for (const auto& slice : table.slices) elements += slice.elements();
-    worker->Send(wire::FrameType::kPush, wire::Encode(request), BytesOf(std::vector<float>(elements, 1.0f)));
+    worker->Send(wire::FrameType::kPush, fields::Encode(request),
+                 BytesOf(std::vector<float>(elements, 1.0f)));
   }
 
   std::vector<protocol::SliceIncarnation> all;
@@ -141,7 +141,7 @@ TEST_P(ReplicasTest, WrongForwardsEndTheConnection) {
     Peer peer;
     peer.Connect(*client, there.address());
     EXPECT_TRUE(Run([&] { return peer.connected(); }));
-    peer.Send(wire::FrameType::kForward, wire::Encode(wrong), BytesOf(payload));
+    peer.Send(wire::FrameType::kForward, fields::Encode(wrong), BytesOf(payload));
     return Run([&] { return !peer.closed().ok(); });
   };
   EXPECT_TRUE(ends(request, {}));

@@ -8,7 +8,6 @@
 
 #include "ps/move_receiver.h"
 #include "wire/frame.h"
-#include "wire/messages.h"
 #include "wire/move.h"
 
 namespace leat::ps {
@@ -144,7 +143,7 @@ class ServerShell::Session : public net::Receiver {
       return Status(Code::kResourceExhausted, "the worker has not read " + std::to_string(*unsent_) +
                                                   " replies and sends another push");
     }
-    auto request = wire::DecodePushRequest(header);
+    auto request = fields::Decode<protocol::PushRequest>(header, "push");
     if (!request.ok()) return request.status();
     const bool pull = request->disposition == protocol::Disposition::kPull && !request->step_lane;
     if (!pull && !connection_->peer_roles().Has(net::CertificateRole::kWorker))
@@ -188,7 +187,7 @@ class ServerShell::Session : public net::Receiver {
     if (*unsent_ >= kMaxUnsentForwards)
       return Status(Code::kResourceExhausted, "the server has not read " + std::to_string(*unsent_) +
                                                   " answers and forwards another push");
-    LEAT_ASSIGN_OR_RETURN(forward_, wire::DecodeForwardRequest(header));
+    LEAT_ASSIGN_OR_RETURN(forward_, fields::Decode<protocol::ForwardRequest>(header, "forward"));
     LEAT_RETURN_IF_ERROR(shell_.machine_.BeginForward(forward_, &elements_));
     views_.clear();
     segments_.clear();
@@ -227,7 +226,7 @@ class ServerShell::Session : public net::Receiver {
     if (!*arrived) return;
     shell_.at_point_(Point::kMoveArrived);
     shell_.arrived_moves_[(*arrived)->move] = this;
-    if (!(*arrived)->status.ok()) shell_.Act(protocol::AnswerMove{(*arrived)->move, (*arrived)->status});
+    if (!(*arrived)->status.ok()) shell_.AnswerMove((*arrived)->move, (*arrived)->status);
     shell_.SendReady();
     shell_.on_urgent_();
   }
@@ -269,7 +268,7 @@ class ServerShell::Session : public net::Receiver {
       owner = std::make_shared<std::vector<Buffer>>(std::move(memories));
     }
     ++*unsent_;
-    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), wire::Encode(reply),
+    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), fields::Encode(reply),
                       std::move(payload),
                       [owner = std::move(owner), unsent = unsent_](const Status&) { --*unsent; });
   }
@@ -335,12 +334,11 @@ std::vector<protocol::ServerAction> ServerShell::OnHeartbeatReply(
 
 void ServerShell::SendMovesBy(net::Transport& transport, std::function<void()> on_urgent) {
   on_urgent_ = std::move(on_urgent);
-  const auto on_input = [this] {
+  const auto on_move = [this] {
     SendReady();
     on_urgent_();
   };
-  move_sender_.emplace(transport, machine_, on_input);
-  replica_sender_.emplace(loop_, transport, machine_, [this] {
+  peers_.emplace(loop_, transport, machine_, on_move, [this] {
     at_point_(Point::kAcknowledged);
     SendReady();
     if (machine_.HeartbeatUrgent()) on_urgent_();
@@ -361,44 +359,29 @@ Buffer ServerShell::TakeGradients(uint64_t bytes) {
 
 void ServerShell::DoForwards() {
   for (const protocol::ForwardAction& action : machine_.TakeForwards()) {
-    std::visit([this](const auto& a) { Act(a); }, action);
+    if (!peers_) continue;
+    std::visit([this](const auto& a) { peers_->Act(a); }, action);
+    if (std::holds_alternative<protocol::Forward>(action)) at_point_(Point::kForwarded);
   }
-}
-
-void ServerShell::Act(const protocol::Forward& a) {
-  if (!replica_sender_) return;
-  replica_sender_->Act(a);
-  at_point_(Point::kForwarded);
-}
-
-void ServerShell::Act(const protocol::DropLink& a) {
-  if (replica_sender_) replica_sender_->Act(a);
 }
 
 void ServerShell::DoMoves() {
-  for (auto actions = machine_.TakeMoveActions(); !actions.empty(); actions = machine_.TakeMoveActions()) {
-    for (const protocol::MoveAction& action : actions) {
-      std::visit([this](const auto& a) { Act(a); }, action);
+  const auto act = [this]<class Action>(const Action& a) {
+    if constexpr (std::is_same_v<Action, protocol::AnswerMove>) {
+      AnswerMove(a.id, a.status);
+    } else {
+      if (std::is_same_v<Action, protocol::ConnectMove>) at_point_(Point::kMoveOrdered);
+      if (std::is_same_v<Action, protocol::SendMove>) at_point_(Point::kMoveFrozen);
+      if (peers_) peers_->Act(a);
     }
+  };
+  for (auto actions = machine_.TakeMoveActions(); !actions.empty(); actions = machine_.TakeMoveActions()) {
+    for (const protocol::MoveAction& action : actions) std::visit(act, action);
   }
 }
 
-void ServerShell::Act(const protocol::AnswerMove& a) {
-  if (const auto session = arrived_moves_.extract(a.id)) session.mapped()->AnswerMove(a.id, a.status);
-}
-
-void ServerShell::Act(const protocol::ConnectMove& a) {
-  at_point_(Point::kMoveOrdered);
-  if (move_sender_) move_sender_->Act(a);
-}
-
-void ServerShell::Act(const protocol::SendMove& a) {
-  at_point_(Point::kMoveFrozen);
-  if (move_sender_) move_sender_->Act(a);
-}
-
-void ServerShell::Act(const protocol::DropMove& a) {
-  if (move_sender_) move_sender_->Act(a);
+void ServerShell::AnswerMove(uint64_t move, const Status& status) {
+  if (const auto session = arrived_moves_.extract(move)) session.mapped()->AnswerMove(move, status);
 }
 
 void ServerShell::SendReady() {

@@ -5,9 +5,9 @@
 // a slice while it is being sent; its version is the one at which sending began. In stepped strategies,
 // updates wait until a slice is sent.
 //
-// Slices that move to other servers are sent by a MoveSender, and pushes to slices that have a replica by a
-// ReplicaSender; what comes from other servers arrives on connections that they make. A push that is to be
-// forwarded is applied when all of it has arrived, so that it is forwarded in the same order.
+// A PeerSender sends slices that move to other servers, and pushes to slices that have a replica; what comes
+// from other servers arrives on connections that they make. A push that is to be forwarded is applied when
+// all of it has arrived, so that it is forwarded in the same order.
 //
 // A request that waits for a version is answered when the version is reached. It is answered without values
 // if its worker sends another request or after `parked_timeout`, and dropped if the connection closes.
@@ -25,8 +25,7 @@
 #include "net/transport.h"
 #include "observe/timeline/recorder.h"
 #include "protocol/server/server.h"
-#include "ps/move_sender.h"
-#include "ps/replica_sender.h"
+#include "ps/peer_sender.h"
 
 namespace leat::ps {
 
@@ -62,23 +61,18 @@ class ServerShell {
   // Bytes of headers and payloads received and sent so far.
   uint64_t bytes_in() const { return bytes_in_; }
   uint64_t bytes_out() const { return bytes_out_; }
-  uint64_t bytes_moved() const { return move_sender_ ? move_sender_->bytes() : 0; }
-  uint64_t bytes_forwarded() const { return replica_sender_ ? replica_sender_->bytes() : 0; }
+  uint64_t bytes_moved() const { return peers_ ? peers_->bytes_moved() : 0; }
+  uint64_t bytes_forwarded() const { return peers_ ? peers_->bytes_forwarded() : 0; }
 
  private:
   class Session;
 
   void SendReady();
   void DoForwards();
-  void Act(const protocol::Forward& a);
-  void Act(const protocol::DropLink& a);
   // Memory for a push that is forwarded from it.
   Buffer TakeGradients(uint64_t bytes);
   void DoMoves();
-  void Act(const protocol::AnswerMove& a);
-  void Act(const protocol::ConnectMove& a);
-  void Act(const protocol::SendMove& a);
-  void Act(const protocol::DropMove& a);
+  void AnswerMove(uint64_t move, const Status& status);
   void Park(uint64_t ticket, Session* session);
   void ExpireParked();
 
@@ -90,8 +84,7 @@ class ServerShell {
   std::deque<std::pair<Time, uint64_t>> parked_since_;  // includes tickets that are no longer parked
   uint64_t timer_ = 0;                                  // 0: nothing is parked
   std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;
-  std::optional<MoveSender> move_sender_;
-  std::optional<ReplicaSender> replica_sender_;
+  std::optional<PeerSender> peers_;
   Allocate allocate_;
   std::vector<Buffer> gradients_;  // of forwarded pushes; those that nobody references are free
   std::function<void()> on_urgent_ = [] {};

@@ -5,7 +5,6 @@
 
 #include "ps/testing.h"
 #include "wire/frame.h"
-#include "wire/messages.h"
 
 namespace leat::ps {
 namespace {
@@ -61,9 +60,9 @@ class ServerShellTest : public testing::PsTest {
   void ExpectServes(uint32_t batch) {
     const auto worker = Connect();
     const Bytes payload = Payload(0);
-    worker->connection->Send(kPush, wire::Encode(Batch(batch, AllSlices(table))), {ByteView(payload)});
+    worker->connection->Send(kPush, fields::Encode(Batch(batch, AllSlices(table))), {ByteView(payload)});
     ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
-    const auto reply = wire::DecodePushReply(worker->at.messages[0].header);
+    const auto reply = fields::Decode<protocol::PushReply>(worker->at.messages[0].header, "push reply");
     ASSERT_TRUE(reply.ok());
     for (const auto& slice : reply->slices) EXPECT_EQ(slice.outcome, SliceOutcome::kApplied);
   }
@@ -117,7 +116,7 @@ TEST_P(ServerShellTest, InvalidPushesEndTheirConnectionOnly) {
     PushRequest push = Batch(1, AllSlices(table));
     Bytes header(1), payload = Payload(1);
     lie.tell(&type, &push, &header, &payload);
-    if (header.size() == 1) header = wire::Encode(push);
+    if (header.size() == 1) header = fields::Encode(push);
     liar->connection->Send(type, header, {ByteView(payload)});
     ASSERT_TRUE(Run([&] { return liar->at.closed.has_value(); })) << lie.name;
     EXPECT_TRUE(liar->at.messages.empty()) << lie.name;
@@ -134,7 +133,7 @@ TEST_P(ServerShellTest, AWorkerThatReadsNoRepliesCannotAskForMoreAndMore) {
   const auto worker = Connect();
   PushRequest pull = Batch(1, AllSlices(table), Disposition::kPull);
   pull.want_values = true;
-  for (int i = 0; i < 200; ++i) worker->connection->Send(kPush, wire::Encode(pull), {});
+  for (int i = 0; i < 200; ++i) worker->connection->Send(kPush, fields::Encode(pull), {});
   for (int i = 0; i < 5000; ++i) server_loop.RunOnce(Duration(0));  // the worker reads nothing
   ASSERT_TRUE(Run([&] { return worker->at.closed.has_value(); }));
   EXPECT_LT(worker->at.messages.size(), 100u);
@@ -147,7 +146,7 @@ TEST_P(ServerShellTest, AnIncompletePushHarmsNobody) {
   // The batch is applied to the slices that had arrived.
   for (int turns : {1, 3, 5, 8}) {
     auto worker = Connect();
-    worker->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
+    worker->connection->Send(kPush, fields::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
     for (int i = 0; i < turns; ++i) {
       client_loop.RunOnce(Duration(0));
       server_loop.RunOnce(Duration(0));
@@ -158,7 +157,7 @@ TEST_P(ServerShellTest, AnIncompletePushHarmsNobody) {
   ExpectServes(100);
   // Slices that have the batch are reported as such when it is repeated.
   const auto worker = Connect();
-  worker->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
+  worker->connection->Send(kPush, fields::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
   ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
   for (const SliceId slice : AllSlices(table)) {
     EXPECT_EQ(Version(slice.value), 2u);
@@ -169,7 +168,7 @@ TEST_P(ServerShellTest, AnIncompletePushHarmsNobody) {
 TEST_P(ServerShellTest, ValuesThatLeaveStayAliveWhenTheirSlicesAreDropped) {
   MakeServer(testing::LargeTable(16 << 20));
   auto worker = Connect();
-  worker->connection->Send(kPush, wire::Encode(Batch(0, AllSlices(table), Disposition::kPull)), {});
+  worker->connection->Send(kPush, fields::Encode(Batch(0, AllSlices(table), Disposition::kPull)), {});
   // The worker does not read: the reply stays with the server.
   ASSERT_TRUE(net::testing::RunUntil(server_loop, [&] {
     client_loop.RunOnce(Duration(0));
@@ -188,13 +187,13 @@ TEST_P(ServerShellTest, SlicesDroppedInTheMiddleOfAPush) {
   MakeServer(testing::LargeTable(8 << 20));
   const Bytes payload = Payload(1);
   auto worker = Connect();
-  worker->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
+  worker->connection->Send(kPush, fields::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
   ASSERT_TRUE(Run([&] { return Version() == 1; }));
   ASSERT_TRUE(worker->at.messages.empty());
   auto& machine = server->shell.machine();
   machine.OnHeartbeatReply(testing::Orders(kServer, {SliceId(1)}));
   ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
-  const auto reply = wire::DecodePushReply(worker->at.messages[0].header);
+  const auto reply = fields::Decode<protocol::PushReply>(worker->at.messages[0].header, "push reply");
   ASSERT_TRUE(reply.ok());
   size_t values = 0;
   for (const auto& slice : reply->slices)
@@ -213,7 +212,7 @@ TEST_P(ServerShellTest, AnUpdateWhileASliceIsSavedLeavesTheSavedOneAlone) {
   ASSERT_NE(save, nullptr);
   auto worker = Connect();
   const Bytes payload = Payload(1);
-  worker->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
+  worker->connection->Send(kPush, fields::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
   ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
   EXPECT_TRUE(testing::All(save->slices[0]->values(), kInitial));
   EXPECT_EQ(worker->at.messages[0].payload.size(), payload.size());
@@ -226,7 +225,7 @@ TEST_P(ServerShellTest, TwoWorkersInTurns) {
   const Bytes payload = Payload(1);
   for (uint32_t batch = 0; batch < 20; ++batch) {
     const auto& worker = batch % 2 == 0 ? first : second;
-    worker->connection->Send(kPush, wire::Encode(Batch(batch, AllSlices(table))), {ByteView(payload)});
+    worker->connection->Send(kPush, fields::Encode(Batch(batch, AllSlices(table))), {ByteView(payload)});
   }
   ASSERT_TRUE(Run([&] { return first->at.messages.size() == 10 && second->at.messages.size() == 10; }));
   for (const SliceId slice : AllSlices(table)) {
@@ -244,7 +243,7 @@ TEST_P(ServerShellTest, APushLargerThanTheRingArrivesWhole) {
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = static_cast<float>(i % 9973);
   constexpr uint32_t kPushes = 2;
   for (uint32_t batch = 0; batch < kPushes; ++batch) {
-    worker->connection->Send(kPush, wire::Encode(Batch(batch, AllSlices(table))),
+    worker->connection->Send(kPush, fields::Encode(Batch(batch, AllSlices(table))),
                              {std::as_bytes(std::span(gradients))});
   }
   ASSERT_TRUE(Run([&] { return worker->at.messages.size() == kPushes; }));
@@ -264,9 +263,9 @@ TEST_P(ServerShellTest, WorkersOutsideTheViewAreEvicted) {
   auto push = Batch(0, AllSlices(table));
   push.worker = NodeId(4);
   const Bytes payload = Payload(1);
-  worker->connection->Send(kPush, wire::Encode(push), {ByteView(payload)});
+  worker->connection->Send(kPush, fields::Encode(push), {ByteView(payload)});
   ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
-  const auto reply = wire::DecodePushReply(worker->at.messages[0].header);
+  const auto reply = fields::Decode<protocol::PushReply>(worker->at.messages[0].header, "push reply");
   ASSERT_TRUE(reply.ok());
   EXPECT_TRUE(reply->evicted);
   EXPECT_TRUE(worker->at.messages[0].payload.empty());
@@ -277,8 +276,8 @@ TEST_P(ServerShellTest, DestroyedWithConnectionsOpenAndMessagesUnderWay) {
   MakeServer(testing::LargeTable(8 << 20));
   const auto idle = Connect(), pushing = Connect(), pulling = Connect();
   const Bytes payload = Payload(1);
-  pushing->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
-  pulling->connection->Send(kPush, wire::Encode(Batch(0, AllSlices(table), Disposition::kPull)), {});
+  pushing->connection->Send(kPush, fields::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
+  pulling->connection->Send(kPush, fields::Encode(Batch(0, AllSlices(table), Disposition::kPull)), {});
   ASSERT_TRUE(Run([&] { return server->shell.bytes_out() > 0 && Version() == 1; }));
   server.reset();
   ASSERT_TRUE(Run([&] { return idle->at.closed && pushing->at.closed && pulling->at.closed; }));
@@ -289,7 +288,7 @@ TEST_P(ServerShellTest, AWorkerThatStopsReadingIsGivenUp) {
   MakeServer(testing::LargeTable(16 << 20),
              {.stall_timeout = std::chrono::milliseconds(30), .metrics = &metrics});
   auto worker = Connect();
-  worker->connection->Send(kPush, wire::Encode(Batch(0, AllSlices(table), Disposition::kPull)), {});
+  worker->connection->Send(kPush, fields::Encode(Batch(0, AllSlices(table), Disposition::kPull)), {});
   client_loop.RunOnce(std::chrono::milliseconds(1));
   // The worker's loop does not run: only the kernel's buffers fill.
   ASSERT_TRUE(net::testing::RunUntil(
@@ -318,7 +317,7 @@ PushRequest LaneOf(const protocol::SliceTable& table, uint64_t step, uint32_t la
 }
 
 PushReply ReplyAt(const RawWorker& worker, size_t i) {
-  auto reply = wire::DecodePushReply(worker.at.messages.at(i).header);
+  auto reply = fields::Decode<protocol::PushReply>(worker.at.messages.at(i).header, "push reply");
   EXPECT_TRUE(reply.ok());
   return reply.ok() ? *reply : PushReply{};
 }
@@ -333,10 +332,10 @@ TEST_P(ServerShellTest, AnswersWaitingRequestsWhenTheStepIsComplete) {
   const auto first = Connect(), second = Connect();
   const Bytes one = Payload(1), three = Payload(3);
   for (uint64_t step = 0; step < 20; ++step) {
-    first->connection->Send(kPush, wire::Encode(LaneOf(table, step, 0)), {ByteView(one)});
+    first->connection->Send(kPush, fields::Encode(LaneOf(table, step, 0)), {ByteView(one)});
     Settle();
     EXPECT_EQ(first->at.messages.size(), step);
-    second->connection->Send(kPush, wire::Encode(LaneOf(table, step, 1)), {ByteView(three)});
+    second->connection->Send(kPush, fields::Encode(LaneOf(table, step, 1)), {ByteView(three)});
     ASSERT_TRUE(
         Run([&] { return first->at.messages.size() == step + 1 && second->at.messages.size() == step + 1; }));
     for (const auto& worker : {&first, &second}) {
@@ -353,12 +352,12 @@ TEST_P(ServerShellTest, AConnectionThatClosesWhileItWaitsHarmsNobody) {
   MakeServer(testing::SmallTable(), {}, TwoLanes());
   const Bytes payload = Payload(1);
   auto gone = Connect();
-  gone->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
+  gone->connection->Send(kPush, fields::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
   Settle();
   gone->connection.reset();
   Settle();
   const auto second = Connect();
-  second->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 1)), {ByteView(payload)});
+  second->connection->Send(kPush, fields::Encode(LaneOf(table, 0, 1)), {ByteView(payload)});
   ASSERT_TRUE(Run([&] { return second->at.messages.size() == 1; }));
   EXPECT_EQ(Version(), 1u) << "what it had pushed counts";
   EXPECT_TRUE(AllOf(second->at.messages[0].payload, kInitial - 1));
@@ -371,9 +370,9 @@ TEST_P(ServerShellTest, PatienceEnds) {
   const Bytes payload = Payload(1);
   const auto first = Connect(), second = Connect();
   for (uint64_t round = 0; round < 3; ++round) {
-    first->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
+    first->connection->Send(kPush, fields::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
     Settle();
-    second->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
+    second->connection->Send(kPush, fields::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
     ASSERT_TRUE(Run(
         [&] { return first->at.messages.size() == round + 1 && second->at.messages.size() == round + 1; }));
     for (const auto& slice : ReplyAt(*first, round).slices) {
@@ -391,13 +390,13 @@ TEST_P(ServerShellTest, RepeatedRequestsAreAnsweredInOrder) {
   PushRequest pull = Batch(0, AllSlices(table), Disposition::kPull);
   pull.sequence = 77;
   pull.version_wanted = 1;
-  worker->connection->Send(kPush, wire::Encode(pull), {});
-  worker->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
+  worker->connection->Send(kPush, fields::Encode(pull), {});
+  worker->connection->Send(kPush, fields::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
   ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
   EXPECT_EQ(ReplyAt(*worker, 0).sequence, 77u);
   EXPECT_TRUE(worker->at.messages[0].payload.empty());
   const auto other = Connect();
-  other->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 1)), {ByteView(payload)});
+  other->connection->Send(kPush, fields::Encode(LaneOf(table, 0, 1)), {ByteView(payload)});
   ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 2; }));
   EXPECT_EQ(ReplyAt(*worker, 1).sequence, 0u);
   EXPECT_TRUE(AllOf(worker->at.messages[1].payload, kInitial - 1));
@@ -407,7 +406,7 @@ TEST_P(ServerShellTest, WaitingRequestsLearnOfTheCoordinatorsChanges) {
   MakeServer(testing::SmallTable(), {}, TwoLanes(), std::chrono::minutes(5));
   const Bytes payload = Payload(1);
   const auto worker = Connect();
-  worker->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
+  worker->connection->Send(kPush, fields::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
   Settle();
   EXPECT_TRUE(worker->at.messages.empty());
   server->shell.OnHeartbeatReply(testing::Orders(kServer, {}));
@@ -422,11 +421,11 @@ TEST_P(ServerShellTest, APushOfAStepThatBrokeOffIsFinishedByARetry) {
   const auto first = Connect();
   for (const int turns : {2, 4, 6, 9}) {
     const uint64_t step = Version();
-    first->connection->Send(kPush, wire::Encode(LaneOf(table, step, 0)), {ByteView(payload)});
+    first->connection->Send(kPush, fields::Encode(LaneOf(table, step, 0)), {ByteView(payload)});
     ASSERT_TRUE(Run([&] { return server->shell.bytes_in() > 0; }));
     Settle();
     auto dying = Connect();
-    dying->connection->Send(kPush, wire::Encode(LaneOf(table, step, 1)), {ByteView(payload)});
+    dying->connection->Send(kPush, fields::Encode(LaneOf(table, step, 1)), {ByteView(payload)});
     for (int i = 0; i < turns; ++i) {
       client_loop.RunOnce(Duration(0));
       server_loop.RunOnce(Duration(0));
@@ -434,7 +433,7 @@ TEST_P(ServerShellTest, APushOfAStepThatBrokeOffIsFinishedByARetry) {
     dying->connection.reset();
     Settle();
     const auto second = Connect();
-    second->connection->Send(kPush, wire::Encode(LaneOf(table, step, 1)), {ByteView(payload)});
+    second->connection->Send(kPush, fields::Encode(LaneOf(table, step, 1)), {ByteView(payload)});
     ASSERT_TRUE(Run([&] { return second->at.messages.size() == 1; }));
     for (const SliceId slice : AllSlices(table)) {
       EXPECT_EQ(Version(slice.value), step + 1);
@@ -451,7 +450,7 @@ TEST_P(ServerShellTest, ValuesOfAStepAreNotTorn) {
   MakeServer(testing::LargeTable(4 << 20), {}, TwoLanes());
   const auto slow = Connect();
   PushRequest pull = Batch(0, AllSlices(table), Disposition::kPull);
-  slow->connection->Send(kPush, wire::Encode(pull), {});
+  slow->connection->Send(kPush, fields::Encode(pull), {});
   ASSERT_TRUE(Run([&] { return server->shell.bytes_out() > 0; }));
   ASSERT_TRUE(slow->at.messages.empty()) << "it has not read it yet";
   auto& machine = server->shell.machine();

@@ -14,7 +14,7 @@
 #include "ps/client.h"
 #include "roles/membership.h"
 #include "roles/role.h"
-#include "wire/messages.h"
+#include "wire/frame.h"
 
 namespace leat::roles {
 namespace {

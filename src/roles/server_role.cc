@@ -25,7 +25,7 @@
 #include "roles/shards/prepared_memory.h"
 #include "roles/shards/saved_slices.h"
 #include "roles/shards/shard_files.h"
-#include "wire/messages.h"
+#include "wire/frame.h"
 
 namespace leat::roles {
 namespace {

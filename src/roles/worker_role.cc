@@ -24,7 +24,7 @@
 #include "roles/role.h"
 #include "roles/training/training_role.h"
 #include "step/run_trainer.h"
-#include "wire/messages.h"
+#include "wire/frame.h"
 
 namespace leat::roles {
 namespace {

@@ -24,7 +24,7 @@
 #include "roles/role.h"
 #include "step/trainer.h"
 #include "threads/thread.h"
-#include "wire/messages.h"
+#include "wire/frame.h"
 
 namespace leat::study {
 

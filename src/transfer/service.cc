@@ -1,62 +1,23 @@
 #include "transfer/service.h"
 
-#include <future>
-#include <map>
-#include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "threads/thread.h"
-#include "transfer/upload_files.h"
 #include "wire/frame.h"
 #include "wire/transfer.h"
 
 namespace leat::transfer {
-namespace {
 
 using wire::TransferOp;
 using wire::TransferReply;
 using wire::TransferRequest;
 
-// What the service has, for its own thread and those of its owner.
-class Files {
- public:
-  void Publish(const std::string& name, std::shared_ptr<const Content> content) {
-    std::lock_guard lock(mutex_);
-    contents_[name] = std::move(content);
-  }
-  void Withdraw(const std::string& name) {
-    std::lock_guard lock(mutex_);
-    contents_.erase(name);
-  }
-  std::shared_ptr<const Content> Find(const std::string& name) {
-    std::lock_guard lock(mutex_);
-    const auto found = contents_.find(name);
-    return found == contents_.end() ? nullptr : found->second;
-  }
-  template <class Use>
-  auto WithUploads(const Use& use) {
-    std::lock_guard lock(uploads_mutex_);
-    return use(uploads_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const Content>> contents_;  // guarded by mutex_
-  std::mutex uploads_mutex_;
-  UploadFiles uploads_;  // guarded by uploads_mutex_
-};
-
 // One peer. Requests are answered in order, each before the next is read.
-class Session final : public net::Receiver {
+class Service::Session final : public net::Receiver {
  public:
-  Session(Files& files, uint32_t most_replies, std::unique_ptr<net::Connection> connection,
-          std::function<void(Session*)> ended)
-      : files_(files),
-        most_replies_(most_replies),
-        connection_(std::move(connection)),
-        ended_(std::move(ended)) {}
+  Session(Service& service, std::unique_ptr<net::Connection> connection)
+      : service_(service), connection_(std::move(connection)) {}
 
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
@@ -68,7 +29,7 @@ class Session final : public net::Receiver {
                                          " bytes; its request names " +
                                          std::to_string(wire::PayloadBytes(request_)));
     }
-    if (*unread_ >= most_replies_)
+    if (*unread_ >= service_.most_replies_)
       return Status(Code::kResourceExhausted, "more requests than replies that the peer reads");
     if (payload_bytes == 0) return std::vector<std::span<std::byte>>();
     arriving_.resize(payload_bytes);
@@ -94,11 +55,11 @@ class Session final : public net::Receiver {
                     std::move(pieces), [payload, unread = unread_](const Status&) { --*unread; });
   }
 
-  void OnClosed(net::Connection&, const Status&) override { ended_(this); }
+  void OnClosed(net::Connection&, const Status&) override { service_.sessions_.erase(this); }
 
  private:
   Result<uint64_t> Read(Bytes* payload) {
-    const auto content = files_.Find(request_.name);
+    const auto content = Published();
     if (content == nullptr) return Status(Code::kNotFound, "is not published");
     const uint64_t size = content->size();
     if (request_.offset < size) {
@@ -108,94 +69,70 @@ class Session final : public net::Receiver {
     return size;
   }
 
+  std::shared_ptr<const Content> Published() {
+    const std::lock_guard lock(service_.mutex_);
+    const auto found = service_.contents_.find(request_.name);
+    return found == service_.contents_.end() ? nullptr : found->second;
+  }
+
   Result<uint64_t> Upload() {
     const TransferRequest& r = request_;
     if (r.op == TransferOp::kWrite && Checksum(arriving_) != r.checksum)
       return Status(Code::kDataLoss, "a chunk does not match its checksum");
-    return files_.WithUploads([&](UploadFiles& uploads) {
-      if (r.op == TransferOp::kOpenUpload) return uploads.Open(r.folder, r.name, r.bytes, r.checksum);
-      if (r.op == TransferOp::kWrite) return uploads.Write(r.folder, r.name, r.offset, arriving_);
-      return uploads.Commit(r.folder, r.name);
-    });
+    const std::lock_guard lock(service_.uploads_mutex_);
+    UploadFiles& uploads = service_.uploads_;
+    if (r.op == TransferOp::kOpenUpload) return uploads.Open(r.folder, r.name, r.bytes, r.checksum);
+    if (r.op == TransferOp::kWrite) return uploads.Write(r.folder, r.name, r.offset, arriving_);
+    return uploads.Commit(r.folder, r.name);
   }
 
-  Files& files_;
-  const uint32_t most_replies_;
+  Service& service_;
   std::unique_ptr<net::Connection> connection_;
-  std::function<void(Session*)> ended_;
   TransferRequest request_;
   Bytes arriving_;
   // Replies that are not sent; a transport may keep its callbacks for longer than the connection.
   std::shared_ptr<uint32_t> unread_ = std::make_shared<uint32_t>(0);
 };
 
-}  // namespace
-
-struct Service::Impl {
-  explicit Impl(Options its_options) : options(std::move(its_options)) {}
-
-  void Run(std::promise<Result<std::string>> started) {
-    const auto transport = options.make_transport(loop);
-    std::map<Session*, std::unique_ptr<Session>> sessions;
-    auto listener = transport->Listen(options.listen, [&](std::unique_ptr<net::Connection> connection) {
-      auto session = std::make_unique<Session>(files, options.most_replies, std::move(connection),
-                                               [&](Session* ended) { sessions.erase(ended); });
-      Session* const receiver = session.get();
-      sessions.emplace(receiver, std::move(session));
-      return receiver;
-    });
-    if (!listener.ok()) return started.set_value(listener.status());
-    started.set_value((*listener)->address());
-    loop.Run();
-    listener->reset();
-    sessions.clear();
-  }
-
-  const Options options;
-  Files files;
-  std::string address;
-  net::Loop loop;
-  std::thread thread;
-};
-
-Result<std::unique_ptr<Service>> Service::Start(Options options) {
-  auto impl = std::make_unique<Impl>(std::move(options));
-  std::promise<Result<std::string>> started;
-  auto address = started.get_future();
-  impl->thread = StartThread(
-      [impl = impl.get(), started = std::move(started)]() mutable { impl->Run(std::move(started)); });
-  Result<std::string> listening = address.get();
-  if (listening.ok()) impl->address = *listening;
-  std::unique_ptr<Service> service(new Service(std::move(impl)));
-  if (!listening.ok()) return listening.status();
+Result<std::unique_ptr<Service>> Service::Start(const Options& options) {
+  std::unique_ptr<Service> service(new Service(options.most_replies));
+  service->transport_ = options.make_transport(service->loop_);
+  const auto accept = [its = service.get()](std::unique_ptr<net::Connection> connection) {
+    auto session = std::make_unique<Session>(*its, std::move(connection));
+    Session* const receiver = session.get();
+    its->sessions_.emplace(receiver, std::move(session));
+    return receiver;
+  };
+  LEAT_ASSIGN_OR_RETURN(service->listener_, service->transport_->Listen(options.listen, accept));
+  service->thread_ = StartThread([loop = &service->loop_] { loop->Run(); });
   return service;
 }
 
-Service::Service(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Service::Service(uint32_t most_replies) : most_replies_(most_replies) {}
 
 Service::~Service() {
-  impl_->loop.Stop();
-  impl_->thread.join();
-}
-
-const std::string& Service::address() const {
-  return impl_->address;
+  loop_.Stop();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Service::Publish(const std::string& name, std::shared_ptr<const Content> content) {
-  impl_->files.Publish(name, std::move(content));
+  const std::lock_guard lock(mutex_);
+  contents_[name] = std::move(content);
 }
 
 void Service::Withdraw(const std::string& name) {
-  impl_->files.Withdraw(name);
+  const std::lock_guard lock(mutex_);
+  contents_.erase(name);
 }
 
 void Service::AcceptUploads(uint64_t folder, const std::string& directory, uint64_t max_bytes) {
-  impl_->files.WithUploads([&](UploadFiles& uploads) { uploads.Accept(folder, directory, max_bytes); });
+  const std::lock_guard lock(uploads_mutex_);
+  uploads_.Accept(folder, directory, max_bytes);
 }
 
 void Service::StopUploads(uint64_t folder) {
-  impl_->files.WithUploads([&](UploadFiles& uploads) { uploads.Stop(folder); });
+  const std::lock_guard lock(uploads_mutex_);
+  uploads_.Stop(folder);
 }
 
 }  // namespace leat::transfer

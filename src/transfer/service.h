@@ -7,16 +7,21 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 
 #include "base/status.h"
+#include "net/loop.h"
 #include "net/transport.h"
 #include "transfer/content.h"
+#include "transfer/upload_files.h"
 
 namespace leat::transfer {
 
-// Makes a transport on the loop's thread. Its port must be wire::TransferPort().
+// Makes a transport for the loop. Its port must be wire::TransferPort().
 using MakeTransport = std::function<std::unique_ptr<net::Transport>(net::Loop&)>;
 
 class Service {
@@ -28,13 +33,13 @@ class Service {
   };
 
   // Errors are those of net::Transport::Listen.
-  static Result<std::unique_ptr<Service>> Start(Options options);
+  static Result<std::unique_ptr<Service>> Start(const Options& options);
   // Closes all connections.
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  const std::string& address() const;  // with the chosen port
+  const std::string& address() const { return listener_->address(); }  // with the chosen port
 
   // The functions below are thread-safe. A request that arrives after one of them returns sees its effect.
   //
@@ -46,9 +51,19 @@ class Service {
   void StopUploads(uint64_t folder);
 
  private:
-  struct Impl;
-  explicit Service(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  class Session;
+  explicit Service(uint32_t most_replies);
+
+  const uint32_t most_replies_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Content>> contents_;  // guarded by mutex_
+  std::mutex uploads_mutex_;
+  UploadFiles uploads_;  // guarded by uploads_mutex_
+  net::Loop loop_;
+  std::unique_ptr<net::Transport> transport_;
+  std::unique_ptr<net::Listener> listener_;
+  std::map<Session*, std::unique_ptr<Session>> sessions_;  // of the loop's thread
+  std::thread thread_;
 };
 
 }  // namespace leat::transfer

@@ -1,10 +1,9 @@
-#include "wire/messages.h"
-
 #include <gtest/gtest.h>
 
 #include "base/encoding/hex.h"
 #include "fields/files/testing.h"
 #include "fields/testing.h"
+#include "protocol/messages_data.h"
 #include "wire/testing.h"
 
 namespace leat::wire {
@@ -32,12 +31,16 @@ protocol::ForwardRequest ForwardedRequest() {
   return request;
 }
 
+Result<protocol::ForwardRequest> Decode(ByteView bytes) {
+  return fields::Decode<protocol::ForwardRequest>(bytes, "forward");
+}
+
 TEST(ForwardMessageTest, SurvivesItsEncoding) {
   protocol::ForwardRequest decided;
   decided.from = NodeId(3);
   decided.decided = ForwardedRequest().decided;
   for (const protocol::ForwardRequest& request : {ForwardedRequest(), decided}) {
-    const auto decoded = DecodeForwardRequest(Encode(request));
+    const auto decoded = Decode(fields::Encode(request));
     ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
     EXPECT_EQ(*decoded, request);
   }
@@ -47,23 +50,25 @@ TEST(ForwardMessageTest, SurvivesItsEncoding) {
 
 TEST(ForwardMessageTest, BytesAreThoseOfTheTable) {
   const auto request = ForwardedRequest();
-  EXPECT_EQ(ToHex(Encode(request)), "0380808080802007020b0c020709010446410201000000000000000200000000000000" +
-                                        ToHex(Encode(request.push)));
+  EXPECT_EQ(ToHex(fields::Encode(request)),
+            "0380808080802007020b0c020709010446410201000000000000000200000000000000" +
+                ToHex(fields::Encode(request.push)));
   EXPECT_EQ(ToHex(fields::Encode(protocol::ForwardReply{7, 300, true, {SliceId(1), SliceId(200)}})),
             "07ac02010201c801");
 }
 
 TEST(ForwardMessageTest, TheDocumentsHaveItsFields) {
-  EXPECT_EQ((fields::PageFault<protocol::ForwardHeader, protocol::DecidedStep, protocol::ForwardReply>(
-                LEAT_FORMATS "frame.md")),
+  EXPECT_EQ((fields::PageFault<protocol::PushRequest, protocol::StepLane, protocol::SliceRef,
+                               protocol::PushReply, protocol::SliceReply, protocol::ForwardRequest,
+                               protocol::DecidedStep, protocol::ForwardReply>(LEAT_FORMATS "frame.md")),
             "");
 }
 
 TEST(ForwardMessageTest, RefusesWhatIsNotOne) {
-  RefusesOtherLengths(Encode(ForwardedRequest()), DecodeForwardRequest);
-  Bytes many = Encode(ForwardedRequest());
+  RefusesOtherLengths(fields::Encode(ForwardedRequest()), Decode);
+  Bytes many = fields::Encode(ForwardedRequest());
   many[8] = std::byte{0xff};  // epochs, and the first of them
-  const auto refused = DecodeForwardRequest(many).status();
+  const auto refused = Decode(many).status();
   EXPECT_EQ(refused.code(), Code::kDataLoss);
   EXPECT_EQ(refused.message(), "forward: epochs has 1535 elements, and is cut off");
 }

@@ -10,11 +10,12 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "wire/handshake.h"
 
 namespace leat::wire {
 
-// Increment with every change of an encoding that no list of fields describes: pushes, forwards, pieces of
-// buckets, payloads, the handshake. Both ends must have the same version.
+// Increment with every change of an encoding that no list of fields describes: payloads, the handshake. Both
+// ends must have the same version.
 constexpr uint32_t kVersion = 6;
 
 enum class FrameType : uint8_t {
@@ -27,6 +28,9 @@ enum class FrameType : uint8_t {
   kForward = 7,
   kForwardReply = 8,
 };
+
+// The port of a parameter server.
+Port ServerPort();
 
 // ---- prefix
 struct FramePrefix {

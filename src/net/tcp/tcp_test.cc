@@ -15,8 +15,8 @@
 
 #include "net/tcp/tcp.h"
 #include "net/testing.h"
+#include "protocol/messages_data.h"
 #include "wire/frame.h"
-#include "wire/messages.h"
 
 namespace leat::net {
 namespace {
@@ -100,7 +100,7 @@ class Sessions {
     explicit Session(Sessions& its_owner) : owner(its_owner) {}
     Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t, ByteView header,
                                                        uint64_t payload_bytes) override {
-      if (auto push = wire::DecodePushRequest(header); !push.ok()) return push.status();
+      if (auto push = fields::Decode<protocol::PushRequest>(header, "push"); !push.ok()) return push.status();
       if (payload_bytes > 1 << 20) return Status(Code::kDataLoss, "too much");
       payload.resize(payload_bytes);
       return std::vector<std::span<std::byte>>{payload};
@@ -145,7 +145,7 @@ class TcpTest : public ::testing::Test {
     outgoing->Connect(listener->address(), &recorder, std::chrono::seconds(60), [&](auto result) {
       ASSERT_TRUE(result.ok()) << result.status().ToString();
       connection = std::move(*result);
-      connection->Send(1, wire::Encode(protocol::PushRequest{}), {});
+      connection->Send(1, fields::Encode(protocol::PushRequest{}), {});
     });
     EXPECT_TRUE(RunUntil({&mine, &loop}, [&] { return recorder.messages.size() == 1; }));
   }
@@ -167,7 +167,7 @@ Bytes With(const Bytes& first, const Bytes& then) {
 // One connection of the flood: random bytes, or a valid beginning. `*authenticated` tells whether a handshake
 // precedes them.
 Bytes Attack(Rng& rng, bool* authenticated) {
-  const Bytes push = wire::Encode(protocol::PushRequest{});
+  const Bytes push = fields::Encode(protocol::PushRequest{});
   const uint64_t huge = ~uint64_t{0} >> rng.Below(20);
   const uint64_t kind = rng.Below(9);
   *authenticated = kind >= 5;
@@ -283,7 +283,7 @@ TEST_F(TcpTest, AHeaderInDribblesEndsByTheStallTimeout) {
 TEST_F(TcpTest, AHeaderThatIsNotTheOneSentEnds) {
   Listen({});
   Raw raw(listener->address());
-  const Bytes push = wire::Encode(protocol::PushRequest{});
+  const Bytes push = fields::Encode(protocol::PushRequest{});
   const wire::FramePrefix prefix = wire::MakePrefix(1, push, 0);
   Bytes flipped = push;
   flipped[0] ^= std::byte{1};  // of the sequence: would decode
@@ -325,7 +325,7 @@ TEST_F(TcpTest, NothingIsPacedOnThisHost) {
 TEST_F(TcpTest, AnIdleConnectionIsLeftAlone) {
   Listen({.stall_timeout = milliseconds(20)});
   Raw quiet(listener->address());
-  const Bytes push = wire::Encode(protocol::PushRequest{});
+  const Bytes push = fields::Encode(protocol::PushRequest{});
   ASSERT_TRUE(quiet.Handshake(&loop).ok());
   quiet.Send(Frame(wire::MakePrefix(1, push, 0), push));
   const Time until = loop.Now() + milliseconds(150);
@@ -336,7 +336,7 @@ TEST_F(TcpTest, AnIdleConnectionIsLeftAlone) {
 
 TEST_F(TcpTest, FramesInPiecesOfEverySize) {
   Listen({});
-  const Bytes push = wire::Encode(protocol::PushRequest{});
+  const Bytes push = fields::Encode(protocol::PushRequest{});
   Bytes stream;
   for (int i = 0; i < 20; ++i) {
     stream = With(stream, With(Frame(wire::MakePrefix(1, push, 50), push), Bytes(50)));

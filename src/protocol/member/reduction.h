@@ -25,9 +25,12 @@
 #include <deque>
 #include <vector>
 
+#include "fields/fields.h"
+
 namespace leat::protocol {
 
 enum class ReducePath : uint8_t { kRing = 0, kExchange = 1, kChain = 2, kOneShot = 3 };
+LEAT_ENUM(ReducePath, (kRing, "ring"), (kExchange, "exchange"), (kChain, "chain"), (kOneShot, "one_shot"));
 // The maximum number of members for one shot: each reads members - 1 times the size.
 inline constexpr uint32_t kMaxOneShotMembers = 4;
 

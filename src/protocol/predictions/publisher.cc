@@ -15,6 +15,10 @@ bool RunScores::valid() const {
          (sorted.empty() || sorted.back() < cut.events());
 }
 
+Status Check(const RunScores& scores) {
+  return scores.valid() ? Status() : Status(Code::kDataLoss, "not the scores of a run of its cut");
+}
+
 Status PartitionPublisher::Take(RunScores scores) {
   const Cut& cut = scores.cut;
   if (cut.partition != partition_ || cut.begin.offset < published_)

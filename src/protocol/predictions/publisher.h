@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "fields/fields.h"
 #include "protocol/cut.h"
 #include "protocol/ledger.h"
 
@@ -33,6 +34,9 @@ struct RunScores {
   // Whether it is consistent: a run of the cut, events within it, each once. Check all from a peer.
   bool valid() const;
 };
+LEAT_FIELDS(RunScores, (cut), (run), (rescored), (width), (events, AtMost(Cut::kMaxEvents)),
+            (scores, AtMost(Cut::kMaxEvents)), (keys, AtMost(Cut::kMaxEvents), Each(AtMost(1 << 20))));
+Status Check(const RunScores& scores);
 
 class PartitionPublisher {
  public:

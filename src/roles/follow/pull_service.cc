@@ -6,7 +6,6 @@
 
 #include "net/same_host/shared_memory.h"
 #include "wire/frame.h"
-#include "wire/messages.h"
 
 namespace leat::roles {
 
@@ -40,7 +39,7 @@ Result<std::vector<std::span<std::byte>>> PullService::OnHeader(collective::Chan
     return Status(Code::kDataLoss, "unexpected frame type " + std::to_string(type) + " of one that follows");
   if (*follower->unsent > 1)
     return Status(Code::kResourceExhausted, "it has not read the last replies, and pulls again");
-  LEAT_ASSIGN_OR_RETURN(follower->request, wire::DecodePushRequest(header));
+  LEAT_ASSIGN_OR_RETURN(follower->request, fields::Decode<protocol::PushRequest>(header, "push"));
   LEAT_RETURN_IF_ERROR(protocol::CheckPull(follower->request, parameters_.table().slices.size()));
   return std::vector<std::span<std::byte>>{};
 }
@@ -67,7 +66,7 @@ void PullService::OnMessage(collective::Channel& channel) {
     }
   }
   ++*follower->unsent;
-  channel.connection->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), wire::Encode(reply),
+  channel.connection->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), fields::Encode(reply),
                            std::move(payload),
                            [copy, unsent = follower->unsent](const Status&) { --*unsent; });
 }

@@ -146,7 +146,7 @@ void ScoreSender::Run() {
 Status ScoreSender::SendBatch(const std::string& address, const std::vector<protocol::RunScores>& batch) {
   feed::Reply reply;
   Bytes payload;
-  const Bytes sent = feed::EncodeScores(batch);
+  const Bytes sent = fields::Encode(feed::Scores{batch});
   return client_->Call({.kind = feed::RequestKind::kScores}, kCallDeadline, &reply, &payload, sent)
       .With("feed " + address);
 }

@@ -1,9 +1,9 @@
-#include "protocol/messages_control.h"
-
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <variant>
 
+#include "protocol/messages_control.h"
 #include "protocol/messages_data.h"
 
 namespace leat::protocol {
@@ -14,7 +14,37 @@ Status Invalid(std::string why) {
   return {Code::kInvalidArgument, std::move(why)};
 }
 
+template <class T>
+Status CheckOrder(const std::vector<T>& slices) {
+  const auto at = std::ranges::adjacent_find(slices, std::ranges::greater_equal(), &T::slice);
+  if (at == slices.end()) return {};
+  return {Code::kDataLoss, "slices do not ascend after slice " + ToString(at->slice)};
+}
+
 }  // namespace
+
+// ---- pushes
+
+Status Check(const StepLane& step_lane) {
+  if (step_lane.valid()) return {};
+  return {Code::kDataLoss, "lane " + std::to_string(step_lane.lane) + " of " +
+                               std::to_string(step_lane.width) + ", " + std::to_string(step_lane.needed) +
+                               " needed"};
+}
+
+Status Check(const PushRequest& push) {
+  if (push.disposition != Disposition::kPull && !ValidRate(push.rate))
+    return {Code::kDataLoss, "rate is " + std::to_string(push.rate)};
+  if (push.counted.size() > (push.step_lane ? (push.step_lane->width + 63) / 64 : 0))
+    return {Code::kDataLoss, "counted has " + std::to_string(push.counted.size()) + " words"};
+  return CheckOrder(push.slices);
+}
+
+Status Check(const PushReply& reply) {
+  return CheckOrder(reply.slices);
+}
+
+// ---- control
 
 std::string Name(const Member& member) {
   const bool standby = member.state == Member::State::kStandby;
