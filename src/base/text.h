@@ -24,6 +24,9 @@ std::string Lower(std::string_view text);
 // The text without `blanks` at its ends.
 std::string_view Trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
 
+// Takes the part before the first `separator` off the text, and the separator with it; all if there is none.
+std::string_view TakeUntil(std::string_view separator, std::string_view* text);
+
 // The number that the whole text is, as std::from_chars reads it; `base`: of a whole number, unless it is 10.
 template <class Number>
 std::optional<Number> ToNumber(std::string_view text, auto... base) {
