@@ -55,10 +55,6 @@ Duration Milliseconds(double ms) {
   return FromSeconds(ms / 1000);
 }
 
-void RequireServe(const Status& status) {
-  ThrowIfError(status);
-}
-
 // What clients are asked for: TLS and tokens, or else one of the names of this host.
 struct Door {
   std::shared_ptr<net::TlsIdentity> tls;
@@ -72,7 +68,7 @@ Door DoorOf(const ServeOptions& a, const launcher::Security& security) {
   door.tls = a.certificate.empty() ? security.tls : OrThrow(net::TlsIdentity::Load(a.certificate, a.key));
   if (a.allow_tls_1_2 && door.tls == nullptr)
     throw std::invalid_argument("--allow-tls-1.2 needs a certificate: --tls-cert or --security");
-  if (door.tls == nullptr) RequireServe(launcher::CheckListen(security, a.listen));
+  if (door.tls == nullptr) ThrowIfError(launcher::CheckListen(security, a.listen));
   if (!a.tokens.empty()) door.tokens = OrThrow(serve::Tokens::Load(a.tokens));
   // Beyond this host, somebody has to be kept out.
   const bool beyond = !launcher::CheckListen({}, a.listen).ok();
@@ -287,7 +283,7 @@ int ServePredictions(const ServeOptions& a) {
   launcher::BlockSignals();
   AllowDescriptors();
   const launcher::Security security = OrThrow(launcher::UserSecurity(a.security, a.trusted_network));
-  RequireServe(Server(a, security).Run());
+  ThrowIfError(Server(a, security).Run());
   return 0;
 }
 

@@ -12,10 +12,6 @@
 #include "job/job.h"
 #include "stream/decode/decoder.h"
 
-namespace simdjson::dom {
-class parser;
-}
-
 namespace leat::serve {
 
 // Not thread-safe.

@@ -129,15 +129,8 @@ Result<bool> BoolParameter(dom::object of, std::string_view key) {
 
 }  // namespace
 
-struct InferenceReader::Parser {
-  dom::parser json;
-};
-
-InferenceReader::InferenceReader(uint32_t features, size_t max_rows)
-    : features_(features), max_rows_(max_rows), parser_(std::make_unique<Parser>()) {}
-InferenceReader::~InferenceReader() = default;
-
-Result<InferenceRequest> InferenceReader::Read(std::string_view body, std::string_view json_bytes) {
+Result<InferenceRequest> ReadInference(std::string_view body, std::string_view json_bytes, uint32_t features,
+                                       size_t max_rows) {
   size_t head = body.size();
   if (!json_bytes.empty()) {
     head = ToNumber<size_t>(json_bytes).value_or(SIZE_MAX);
@@ -147,8 +140,9 @@ Result<InferenceRequest> InferenceReader::Read(std::string_view body, std::strin
   }
   std::string_view binary = body.substr(head);
   LEAT_ASSIGN_OR_RETURN(const std::string_view json, TextOf(body.substr(0, head)));
+  thread_local dom::parser parser;  // keeps its memory
   dom::element document;
-  if (const auto error = parser_->json.parse(json.data(), json.size()).get(document))
+  if (const auto error = parser.parse(json.data(), json.size()).get(document))
     return Bad(std::string("not JSON: ") + simdjson::error_message(error));
   dom::object root;
   if (document.get(root) != simdjson::SUCCESS) return Bad("the request is not a JSON object");
@@ -184,18 +178,18 @@ Result<InferenceRequest> InferenceReader::Read(std::string_view body, std::strin
     return Bad(where + " has datatype " + Quoted(type) + "; it must be " + std::string(wanted));
   LEAT_ASSIGN_OR_RETURN(const auto shape, ShapeOf(input, where));
   const bool fits = events ? (shape.size() == 1 || (shape.size() == 2 && shape[1] == 1))
-                           : (shape.size() == 2 && shape[1] == features_);
+                           : (shape.size() == 2 && shape[1] == features);
   if (!fits) {
     return Bad(where + " has shape " + ShapeText(shape) + "; it must be " +
-               (events ? "[n]" : "[n, " + std::to_string(features_) + "]"));
+               (events ? "[n]" : "[n, " + std::to_string(features) + "]"));
   }
   if (shape[0] == 0) return Bad(where + " has no rows");
-  if (shape[0] > max_rows_) {
+  if (shape[0] > max_rows) {
     return Status(Code::kResourceExhausted, where + " has " + std::to_string(shape[0]) + " rows; at most " +
-                                                std::to_string(max_rows_) + " go into a request");
+                                                std::to_string(max_rows) + " go into a request");
   }
   request.rows = shape[0];
-  const size_t count = request.rows * (events ? 1 : features_);
+  const size_t count = request.rows * (events ? 1 : features);
 
   dom::object parameters;
   uint64_t bytes = 0;

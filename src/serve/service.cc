@@ -92,11 +92,8 @@ std::string PlainReply(const EventReader::Events& events, const Predictor::Answe
 
 // A thread's part, which only it uses.
 struct Service::Thread {
-  size_t index = 0;
   std::vector<Predictor::Request> requests;  // of this round
-  // Made with the first request after SetModel.
-  std::unique_ptr<EventReader> events;
-  std::unique_ptr<InferenceReader> inference;
+  std::unique_ptr<EventReader> events;       // made with the first request after SetModel
 };
 
 struct Service::Model {
@@ -126,10 +123,7 @@ Service::Service(Options options, metrics::Registry& registry)
                                         "Events that did not fit the schema, and got no prediction.")),
       seconds_(registry.histogram("leat_serve_request_seconds",
                                   "From the end of a request for predictions to its reply.")) {
-  for (size_t i = 0; i < options_.threads; ++i) {
-    threads_.push_back(std::make_unique<Thread>());
-    threads_.back()->index = i;
-  }
+  for (size_t i = 0; i < options_.threads; ++i) threads_.push_back(std::make_unique<Thread>());
 }
 
 Service::~Service() = default;
@@ -261,10 +255,7 @@ void Service::Handle(size_t thread_index, http::Request request, Exchange exchan
   if (!encoding.empty() && encoding != "identity")
     return fail(415, "the content encoding '" + encoding + "' is not supported");
   if (model == nullptr) return fail(503, ReasonNotReady());
-  if (thread.events == nullptr) {
-    thread.events = std::make_unique<EventReader>(model->job, options_.max_rows);
-    thread.inference = std::make_unique<InferenceReader>(model->inference.features, options_.max_rows);
-  }
+  if (thread.events == nullptr) thread.events = std::make_unique<EventReader>(model->job, options_.max_rows);
   predict ? Predict(*model, thread, request, std::move(exchange))
           : Infer(*model, thread, request, std::move(exchange));
 }
@@ -290,7 +281,8 @@ void Service::Predict(Model& model, Thread& thread, const http::Request& request
 }
 
 void Service::Infer(Model& model, Thread& thread, const http::Request& request, Exchange exchange) {
-  auto read = thread.inference->Read(request.body, request.head.Header("inference-header-content-length"));
+  auto read = ReadInference(request.body, request.head.Header("inference-header-content-length"),
+                            model.inference.features, options_.max_rows);
   if (!read.ok()) return exchange->Send(FailedReply(read.status()));
   std::vector<float> features = std::move(read->features);
   if (!read->events.empty()) {

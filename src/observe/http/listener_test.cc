@@ -369,6 +369,20 @@ TEST_F(ListenerTest, StreamsAreLimitedAndEndWithTheListener) {
   Receive(viewer);  // until the end of the connection
 }
 
+// There are more of them than threads.
+TEST_F(ListenerTest, PagesThatStayOpenKeepNobodyOut) {
+  Start();
+  std::vector<net::Descriptor> viewers;
+  for (int i = 0; i < 10; ++i) {
+    viewers.push_back(Connect());
+    Send(viewers.back(),
+         "GET /endless HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + kToken + "\r\n\r\n");
+    EXPECT_THAT(Receive(viewers.back(), "data: first"), StartsWith("HTTP/1.1 200"));
+  }
+  EXPECT_EQ(Get("/secret", Bearer()).status, 200);
+  EXPECT_EQ(Get("/count", Bearer()).body, "data: 0\n\ndata: 1\n\ndata: 2\n\n");
+}
+
 TEST_F(ListenerTest, AStreamEndsWhenItsViewerHasGone) {
   Start({.max_streams = 1});
   {
