@@ -1,9 +1,7 @@
 // leat dashboard: the page of a job that is over, and the way to that of one that runs.
 
-#include <condition_variable>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 
@@ -18,6 +16,7 @@
 #include "observe/history/history_file.h"
 #include "observe/http/view_token.h"
 #include "observer_listener.h"
+#include "threads/stop_flag.h"
 
 namespace leat {
 namespace {
@@ -62,14 +61,8 @@ int ServeDashboard(const DashboardOptions& a) {
   const std::string token = user.ok() ? *user : launcher::RandomToken();
   const DashboardListener page =
       ListenForDashboard({.option = "--listen", .address = a.listen, .token = token, .security = security});
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool stop = false;
-  const launcher::SignalWatch signals([&](int) {
-    std::lock_guard lock(mutex);
-    stop = true;
-    wake.notify_all();
-  });
+  StopFlag stop;
+  const launcher::SignalWatch signals([&](int) { stop.Set(); });
   const auto show = [&] {
     page.monitor->Load(reader.history(), reader.status());
     if (page.monitor->present()->reading.phase == "ended") page.monitor->Close();
@@ -79,7 +72,6 @@ int ServeDashboard(const DashboardOptions& a) {
       "%s\n",
       observe::DashboardLink(page.address, security.tls != nullptr, observe::ViewToken(token)).c_str());
   std::fflush(stdout);
-  std::unique_lock lock(mutex);
   const MonotonicClock clock;
   const double unix_s = Seconds(std::chrono::system_clock::now().time_since_epoch());
   observe::HistoryGrowth growth(clock.Now(), unix_s - reader.history().end_s());
@@ -89,7 +81,7 @@ int ServeDashboard(const DashboardOptions& a) {
     if (!changed.ok() || !*changed) continue;
     growth.OnGrowth(clock.Now());
     show();
-  } while (!wake.wait_for(lock, kLookAtFile, [&] { return stop; }));
+  } while (!stop.WaitFor(kLookAtFile));
   return 0;
 }
 

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -20,6 +18,7 @@
 #include "stream/csv/delimiter.h"
 #include "stream/publish/publish.h"
 #include "stream/publish/rows.h"
+#include "threads/stop_flag.h"
 #include "topic_options.h"
 
 namespace leat {
@@ -40,32 +39,6 @@ std::string BytesText(uint64_t bytes) {
   return bytes < 1'000'000 ? Formatted("%.1f kB", static_cast<double>(bytes) / 1e3)
                            : Formatted("%.1f MB", static_cast<double>(bytes) / 1e6);
 }
-
-// Ctrl-C, once; the second time the process ends.
-class Interrupt {
- public:
-  Interrupt()
-      : watch_([this](int) {
-          std::lock_guard lock(mutex_);
-          if (stopped_) _exit(ExitStatus::kInterrupted);
-          stopped_ = true;
-          changed_.notify_all();
-        }) {}
-  void Wait(Duration time) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, time, [this] { return stopped_; });
-  }
-  bool stopped() {
-    std::lock_guard lock(mutex_);
-    return stopped_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopped_ = false;
-  launcher::SignalWatch watch_;  // ends first
-};
 
 // The line of a terminal that says how far it is.
 class Progress {
@@ -136,7 +109,12 @@ int RunPublish(PublishOptions a) {
 
   const uint64_t total = rows->source->Ranges()->at(0).end;
   const MonotonicClock clock;
-  Interrupt interrupt;
+  StopFlag stop;
+  // The second time, the process ends.
+  const launcher::SignalWatch signals([&stop](int) {
+    if (stop.is_set()) _exit(ExitStatus::kInterrupted);
+    stop.Set();
+  });
   Progress progress(total, clock);
   stream::Published done;
   const Time begin = clock.Now();
@@ -144,8 +122,8 @@ int RunPublish(PublishOptions a) {
       *rows->source, *writer,
       {.rate = a.rate, .shuffle = a.shuffle ? std::optional(a.seed) : std::nullopt, .key = rows->key.get()},
       {.clock = clock,
-       .wait = [&](Duration time) { interrupt.Wait(time); },
-       .stopped = [&] { return interrupt.stopped(); },
+       .wait = [&](Duration time) { stop.WaitFor(time); },
+       .stopped = [&] { return stop.is_set(); },
        .progress = [&](const stream::Published& now) { progress.Show(now); }},
       &done);
   const double seconds = Seconds(clock.Now() - begin);

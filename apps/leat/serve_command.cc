@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -30,6 +28,7 @@
 #include "roles/role.h"
 #include "serve/checkpoint_watch.h"
 #include "serve/service.h"
+#include "threads/stop_flag.h"
 
 namespace leat {
 namespace {
@@ -193,7 +192,7 @@ class Server {
       } catch (const std::exception& error) {
         outcome = StatusOf(error);
       }
-      End();
+      end_.Set();
     });
     AwaitEnd();
     follower.request_stop();
@@ -236,23 +235,16 @@ class Server {
     for (const Part part : {Part::kRequests, Part::kPredictions}) metrics_.metrics->liveness(part).Unwatch();
   }
 
-  void End() {
-    std::lock_guard lock(mutex_);
-    end_ = true;
-    wake_.notify_all();
-  }
-
   // Requests that have begun are answered, and then there is no server.
   void AwaitEnd() {
-    const launcher::SignalWatch signals([this](int) { End(); });
-    const launcher::LifeWatch life(a_.life_fd, [this] { End(); });
+    const launcher::SignalWatch signals([this](int) { end_.Set(); });
+    const launcher::LifeWatch life(a_.life_fd, [this] { end_.Set(); });
     WatchLiveness();
-    std::unique_lock lock(mutex_);
     do {
       service_.UpdateMetrics();
       LookAtLiveness();
       if (metrics_.metrics != nullptr) metrics_.metrics->NotReady(service_.WhyNotReady());
-    } while (!wake_.wait_for(lock, kLookAtMetrics, [this] { return end_; }));
+    } while (!end_.WaitFor(kLookAtMetrics));
     UnwatchLiveness();
     server_->Drain(kDrain);
     service_.Stop();
@@ -269,9 +261,7 @@ class Server {
   metrics::Registry own_;  // without --metrics
   serve::Service service_;
   std::unique_ptr<net::http::Server> server_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool end_ = false;
+  StopFlag end_;
 };
 
 int ServePredictions(const ServeOptions& a) {

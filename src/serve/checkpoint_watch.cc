@@ -34,24 +34,17 @@ CheckpointWatch::CheckpointWatch(std::string directory, protocol::SliceTable tab
       thread_(StartThread([this] { Run(); })) {}
 
 CheckpointWatch::~CheckpointWatch() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
+  stop_.Set();
   thread_.join();
 }
 
 void CheckpointWatch::Run() {
-  std::unique_lock lock(mutex_);
   do {
-    lock.unlock();
     const Status status = Look();
     // The same message again says nothing new.
     if (!status.ok() && status.message() != last_error_) spdlog::warn("{}", status.message());
     last_error_ = status.message();
-    lock.lock();
-  } while (!wake_.wait_for(lock, interval_, [this] { return stop_; }));
+  } while (!stop_.WaitFor(interval_));
 }
 
 Status CheckpointWatch::Look() {

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -12,6 +10,7 @@
 #include "base/status.h"
 #include "protocol/slices.h"
 #include "serve/versions.h"
+#include "threads/stop_flag.h"
 
 namespace leat::serve {
 
@@ -37,9 +36,7 @@ class CheckpointWatch {
   uint64_t looked_at_ = 0;  // the newest checkpoint, whether it was damaged or not
   uint64_t served_ = 0;
   std::string last_error_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false;
+  StopFlag stop_;
   std::thread thread_;
 };
 

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "threads/stop_flag.h"
+
 namespace leat {
 namespace {
 
@@ -37,6 +39,18 @@ TEST(RunOnThreads, ReturnsTheFirstErrorAlsoOfAnException) {
   });
   EXPECT_EQ(failed.code(), Code::kResourceExhausted);
   EXPECT_EQ(calls, 8);
+}
+
+TEST(StopFlag, WakesThoseThatWait) {
+  StopFlag stop;
+  EXPECT_FALSE(stop.is_set());
+  EXPECT_FALSE(stop.WaitFor(Duration(1)));
+  std::thread sets = StartThread([&stop] { stop.Set(); });
+  EXPECT_TRUE(stop.WaitFor(std::chrono::minutes(1)));
+  sets.join();
+  EXPECT_TRUE(stop.is_set());
+  stop.Set(false);
+  EXPECT_FALSE(stop.WaitFor(Duration(0)));
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 #include "launcher/start/await_healing.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 
 #include "base/exit_status.h"
 #include "launcher/signals.h"
+#include "threads/stop_flag.h"
 
 namespace leat::launcher {
 namespace {
@@ -22,31 +21,25 @@ Status Attempt(const std::function<Status()>& attempt) {
 }  // namespace
 
 Status AwaitHealing(const HealingOptions& options, const std::function<Status()>& attempt) {
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool stopped = false;
+  StopFlag stopped;
   std::string said;
   std::optional<SignalWatch> signals;
   signals.emplace([&](int) {
     if (options.on_signal) options.on_signal();
-    const std::lock_guard lock(mutex);
-    stopped = true;
-    wake.notify_one();
+    stopped.Set();
   });
   for (Duration pause = options.first_pause;; pause = std::min(2 * pause, options.longest_pause)) {
     const Status status = Attempt(attempt);
     if (ExitStatusOf(status.code()) != ExitStatus::kMayHeal) {
       if (!said.empty() && options.on_wait) options.on_wait("");
       signals.reset();
-      return status.ok() && stopped ? Status(Code::kAborted, "interrupted") : status;
+      return status.ok() && stopped.is_set() ? Status(Code::kAborted, "interrupted") : status;
     }
     if (status.message() != said) {
       said = status.message();
       if (options.on_wait) options.on_wait(said);
     }
-    std::unique_lock lock(mutex);
-    if (wake.wait_for(lock, pause, [&] { return stopped; }))
-      return {Code::kAborted, "interrupted while it waited for " + said};
+    if (stopped.WaitFor(pause)) return {Code::kAborted, "interrupted while it waited for " + said};
   }
 }
 

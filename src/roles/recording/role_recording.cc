@@ -36,7 +36,7 @@ void RoleRecording::OnReply(NodeId node, const protocol::ControlReply& reply,
   if (!order || order->recording == recording_) return;
   Stop();
   recording_ = order->recording;
-  stop_ = false;
+  stop_.Set(false);
   clock_.clear();
   client_ = control::ControlClient::Make(coordinator, options_.token, options_.tls);
   spdlog::info("recording for {:.1f} s", Seconds(order->length));
@@ -45,18 +45,9 @@ void RoleRecording::OnReply(NodeId node, const protocol::ControlReply& reply,
 
 void RoleRecording::Stop() {
   if (!thread_.joinable()) return;
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_one();
+  stop_.Set();
   client_->Abort();
   thread_.join();
-}
-
-bool RoleRecording::Pause(Duration pause) {
-  std::unique_lock lock(mutex_);
-  return !wake_.wait_for(lock, pause, [this] { return stop_; });
 }
 
 bool RoleRecording::Send(const protocol::SpansRequest& request, bool* taken) {
@@ -112,14 +103,14 @@ void RoleRecording::Run(const protocol::RecordOrder& order, NodeId node) {
   };
   AskForTime(request, timeline::kQuestions);
   bool wanted = true;
-  while (wanted && clock.Now() < end && Pause(std::min(kChunkPause, end - clock.Now()))) {
+  while (wanted && clock.Now() < end && !stop_.WaitFor(std::min(kChunkPause, end - clock.Now()))) {
     take();
     wanted = send();
     AskForTime(request, 1);
   }
   recorder_.End();
   take();
-  if (!wanted || !Pause(Duration::zero())) return;
+  if (!wanted || stop_.is_set()) return;
   AskForTime(request, timeline::kQuestions);
   // The coordinator waits no longer.
   while (clock.Now() < end + timeline::Collector::kGrace && send()) {
@@ -131,7 +122,7 @@ void RoleRecording::Run(const protocol::RecordOrder& order, NodeId node) {
       bool taken = false;
       if (!Send(request, &taken) || taken) return;
     }
-    if (!Pause(kRecordingRetry)) return;
+    if (stop_.WaitFor(kRecordingRetry)) return;
   }
 }
 

@@ -1,9 +1,7 @@
 // Records what a role does while the coordinator asks for it (observe/timeline/), and sends it there.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "observe/timeline/recorder.h"
 #include "protocol/messages_control.h"
 #include "roles/coordinator_client.h"
+#include "threads/stop_flag.h"
 
 namespace leat::roles {
 
@@ -33,7 +32,6 @@ class RoleRecording {
   void Stop();
   // ---- the thread
   void Run(const protocol::RecordOrder& order, NodeId node);
-  bool Pause(Duration pause);  // false: it is to stop
   // Asks for the coordinator's time, or hands a chunk over. False if nobody wants any more.
   bool Send(const protocol::SpansRequest& request, bool* taken);
   void AskForTime(protocol::SpansRequest request, size_t times);
@@ -44,9 +42,7 @@ class RoleRecording {
   std::thread thread_;
   std::shared_ptr<control::ControlClient> client_;  // of the thread
   std::vector<protocol::ClockSample> clock_;        // likewise
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false;
+  StopFlag stop_;
 };
 
 }  // namespace leat::roles

@@ -1,9 +1,6 @@
 #include "roles/standby/network_standby.h"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <utility>
@@ -23,6 +20,7 @@
 #include "roles/standby/checkpoint_copy.h"
 #include "roles/standby/election.h"
 #include "roles/standby/member_calls.h"
+#include "threads/stop_flag.h"
 #include "wire/transfer.h"
 
 namespace leat::roles {
@@ -123,7 +121,7 @@ class NetworkStandby {
     const Time now = clock_.Now();
     // This process may have been stopped for a while. That says nothing about the coordinator.
     if (now - std::exchange(stepped_, now) > 2 * kCall + kSilence) heard_ = now;
-    if (standing_ && now < next_try_) return Pause(kLook) ? Status() : Stopped();
+    if (standing_ && now < next_try_) return stopped_.WaitFor(kLook) ? Stopped() : Status();
     // It cannot follow before it knows the job.
     if (job_.empty()) {
       const auto joined = client_.Call(MakeJoin(), standing_ ? kShortCall : kCall);
@@ -137,7 +135,7 @@ class NetworkStandby {
     auto received = journal_.OnReply(std::get<protocol::FollowReply>(*reply));
     if (!received.ok()) {
       spdlog::warn("{}", received.status().message());
-      return Pause(kCallRetry) ? Status() : Stopped();
+      return stopped_.WaitFor(kCallRetry) ? Stopped() : Status();
     }
     heard_ = clock_.Now();
     if (standing_) election_.Withdraw();
@@ -146,7 +144,7 @@ class NetworkStandby {
       if (kept.code() == Code::kStale || kept.code() == Code::kInvalidArgument) return kept;
       spdlog::error("the journal cannot be written: {}", kept.message());
       journal_.Restart();
-      return Pause(kCopyRetry) ? Status() : Stopped();
+      return stopped_.WaitFor(kCopyRetry) ? Stopped() : Status();
     }
     journal_.OnSynced();
     return CopyCheckpoints(std::get<protocol::FollowReply>(*reply));
@@ -202,7 +200,7 @@ class NetworkStandby {
 
   // There was no answer.
   Status Missed(const Status& why) {
-    if (why.code() == Code::kAborted) return over_ || stopped_ ? Stopped() : why;
+    if (why.code() == Code::kAborted) return over_ || stopped_.is_set() ? Stopped() : why;
     const Time now = clock_.Now();
     if (!Unreachable(why) && why.code() != Code::kStale) {
       // A coordinator may have too many standbys for a while, or refuse this one.
@@ -221,7 +219,7 @@ class NetworkStandby {
                        .term = directory_->term()},
                       *electorate_);
     }
-    return Pause(kCallRetry) ? Status() : Stopped();
+    return stopped_.WaitFor(kCallRetry) ? Stopped() : Status();
   }
 
   // The members know a set of coordinators without this one: what it has is not enough.
@@ -325,17 +323,8 @@ class NetworkStandby {
     return {};
   }
 
-  // False: a signal came.
-  bool Pause(Duration duration) {
-    std::unique_lock lock(mutex_);
-    return !wake_.wait_for(lock, duration, [this] { return stopped_.load(); });
-  }
   void Stop() {
-    {
-      std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    wake_.notify_one();
+    stopped_.Set();
     client_.Abort();
   }
 
@@ -363,9 +352,7 @@ class NetworkStandby {
   bool over_ = false;  // the job
   uint64_t dropped_ = 0;
   CheckpointCopy copy_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::atomic<bool> stopped_ = false;
+  StopFlag stopped_;  // by a signal
 };
 
 }  // namespace

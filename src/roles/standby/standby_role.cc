@@ -1,8 +1,6 @@
 #include "roles/standby/standby_role.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <random>
 #include <stdexcept>
 #include <utility>
@@ -16,6 +14,7 @@
 #include "launcher/signals.h"
 #include "net/address.h"
 #include "roles/role.h"
+#include "threads/stop_flag.h"
 
 namespace leat::roles {
 namespace {
@@ -87,7 +86,7 @@ class Standby {
       }
       if (!IsUnreachable(status) || clock_.Now() + kStandbyJoinRetry >= until)
         return status.With("cannot join the coordinator at " + options_.leader);
-      if (!Pause(kStandbyJoinRetry)) return Status(Code::kAborted, "stopped");
+      if (stopped_.WaitFor(kStandbyJoinRetry)) return Status(Code::kAborted, "stopped");
     }
   }
 
@@ -123,7 +122,7 @@ class Standby {
         if (found != Found::kOther) return found;
         heard = clock_.Now();
       }
-    } while (Pause(kInterval));
+    } while (!stopped_.WaitFor(kInterval));
     return Found::kOver;
   }
 
@@ -138,17 +137,8 @@ class Standby {
     return claimed->ended ? Found::kOver : Found::kLost;
   }
 
-  // False: a signal came.
-  bool Pause(Duration duration) {
-    std::unique_lock lock(mutex_);
-    return !wake_.wait_for(lock, duration, [this] { return stopped_; });
-  }
   void Stop() {
-    {
-      std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    wake_.notify_one();
+    stopped_.Set();
     client_->Abort();
   }
 
@@ -160,9 +150,7 @@ class Standby {
   observe::WatchedLoop* loop_ = nullptr;  // while it runs
   uint64_t process_ = 0;
   uint64_t term_ = 0;  // the highest that it knows; 0: it has not joined yet
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopped_ = false;
+  StopFlag stopped_;   // by a signal
 };
 
 // Nothing listens there before the job is taken over, so that roles that try the address go on at once.
