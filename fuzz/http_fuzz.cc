@@ -38,7 +38,8 @@ Viewers& AllViewers() {
           .access = HttpRoute::Access::kEveryone,
           .handler =
               [](const Request& request) {
-                return Reply{.body = request.head.target + request.head.QueryValue("name").value_or("")};
+                const std::string name = request.head.QueryValue("name").value_or("");
+                return Reply{.body = request.head.target + std::to_string(name.size())};
               }},
          {.path = "/secret", .handler = [](const Request&) { return Reply{.body = std::string(kSecret)}; }}},
         ViewToken("a token that is in no seed"), false, 1);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <ctime>
 #include <iterator>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "object_store/credentials.h"
 #include "object_store/object_store.h"
 #include "object_store/sigv4.h"
+#include "threads/stop_flag.h"
 #include "threads/thread.h"
 
 namespace leat::object_store {
@@ -85,13 +85,7 @@ class S3 final : public ObjectStore {
   Result<std::vector<OpenUpload>> OpenUploads(const std::string& prefix) override;
   Status GiveUp(const OpenUpload& upload) override { return Delete(upload.key, {{"uploadId", upload.id}}); }
 
-  void Abort() override {
-    {
-      std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_all();
-  }
+  void Abort() override { stop_.Set(); }
   Counts counts() const override { return {requests_.own, retries_.own, bytes_up_.own, bytes_down_.own}; }
 
  private:
@@ -161,9 +155,8 @@ class S3 final : public ObjectStore {
   const Settings settings_;
   const StoreOptions options_;
   const BucketAddress address_;
-  std::atomic<bool> stop_ = false;
+  StopFlag stop_;
   std::mutex mutex_;
-  std::condition_variable wake_;
   std::vector<std::unique_ptr<HttpClient>> idle_;
   CredentialSource credentials_;
   Count requests_, retries_, bytes_up_, bytes_down_;
@@ -203,7 +196,7 @@ Result<HttpClient::Reply> S3::Do(const Call& call) {
   auto http = TakeConnection();
   bool renewed = false;
   for (uint32_t attempt = 1;; ++attempt) {
-    if (stop_) return Status(Code::kAborted, Name(call.key) + ": given up");
+    if (stop_.is_set()) return Status(Code::kAborted, Name(call.key) + ": given up");
     Credentials used;
     auto reply = Attempt(*http, call, retries.Left(Now()), &used);
     Outcome outcome;
@@ -248,8 +241,7 @@ Result<HttpClient::Reply> S3::Do(const Call& call) {
       return Status(outcome.status.code(), Name(call.key) + ": " + outcome.status.message() + tried);
     }
     retries_.Add(1);
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, pause, [this] { return stop_.load(); });
+    stop_.WaitFor(pause);
   }
 }
 

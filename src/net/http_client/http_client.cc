@@ -65,7 +65,7 @@ class CurlClient final : public HttpClient {
     return bytes;
   }
   static int OnProgress(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-    return static_cast<const std::atomic<bool>*>(stop)->load() ? 1 : 0;
+    return static_cast<const StopFlag*>(stop)->is_set() ? 1 : 0;
   }
   static int OnSocket(void*, curl_socket_t socket, curlsocktype) {
     // Best effort: one of the two fails, by the family.
