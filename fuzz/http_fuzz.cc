@@ -37,11 +37,11 @@ Viewers& AllViewers() {
         {{.path = "/open",
           .access = HttpRoute::Access::kEveryone,
           .handler =
-              [](const HttpRequest& request) {
-                return HttpResponse{.body = request.path + std::to_string(request.query.size())};
+              [](const Request& request) {
+                const std::string name = request.head.QueryValue("name").value_or("");
+                return Reply{.body = request.head.target + std::to_string(name.size())};
               }},
-         {.path = "/secret",
-          .handler = [](const HttpRequest&) { return HttpResponse{.body = std::string(kSecret)}; }}},
+         {.path = "/secret", .handler = [](const Request&) { return Reply{.body = std::string(kSecret)}; }}},
         ViewToken("a token that is in no seed"), false, 1);
     made->OnListening("127.0.0.1:9464");
     return made;

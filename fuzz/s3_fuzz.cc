@@ -8,10 +8,10 @@ using namespace leat::object_store;
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const leat::ByteView body(reinterpret_cast<const std::byte*>(data), size);
   if (const auto list = ParseList(body); list.ok()) {
-    for (const auto& object : list->objects) LEAT_CHECK(!object.key.empty());
+    for (const auto& object : list->items) LEAT_CHECK(!object.key.empty());
   }
   if (const auto uploads = ParseUploads(body); uploads.ok()) {
-    for (const auto& upload : uploads->uploads) LEAT_CHECK(!upload.id.empty());
+    for (const auto& upload : uploads->items) LEAT_CHECK(!upload.id.empty());
   }
   if (const auto begun = ParseBegun(body); begun.ok()) LEAT_CHECK(!begun->empty());
   (void)ParseCompleted(body);

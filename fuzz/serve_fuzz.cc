@@ -37,7 +37,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace leat;
   static const job::Job job = job::Job::FromText(kJob, "job.yaml");
   static serve::EventReader events(job, kMaxRows);
-  static serve::InferenceReader inference(events.features(), kMaxRows);
   if (size == 0) return 0;
   const std::string body(reinterpret_cast<const char*>(data + 1), size - 1);
   constexpr std::string_view kTypes[] = {"application/json", "application/x-ndjson",
@@ -51,7 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const size_t json = std::min<size_t>(body.size(), data[0]);
-  const auto read = inference.Read(body, data[0] == 255 ? "" : std::to_string(json));
+  const std::string json_bytes = data[0] == 255 ? "" : std::to_string(json);
+  const auto read = serve::ReadInference(body, json_bytes, events.features(), kMaxRows);
   if (!read.ok()) return 0;
   LEAT_CHECK(read->rows >= 1 && read->rows <= kMaxRows);
   if (read->events.empty()) {

@@ -15,10 +15,6 @@ namespace {
 // For viewers that are still there when the job ends.
 constexpr Duration kLastFrame = std::chrono::seconds(1);
 
-void RequireOption(const Status& status, const std::string& option) {
-  ThrowIfError(status.With(option));
-}
-
 // The host of --advertise, which may come with a port.
 std::string AdvertisedHost(const std::string& advertise) {
   return std::string(net::ParseAddress(advertise).ok() ? net::HostOf(advertise) : advertise);
@@ -42,14 +38,14 @@ std::string KnownAs(const ObserverOptions& options, const std::string& listening
 std::unique_ptr<observe::HttpListener> ListenForObservers(const ObserverOptions& options,
                                                           std::vector<observe::HttpRoute> routes,
                                                           std::string* address) {
-  RequireOption(launcher::CheckListen(options.security, options.address), options.option);
+  ThrowIfError(launcher::CheckListen(options.security, options.address).With(options.option));
   observe::HttpListener::Options listen{.address = options.address,
                                         .view_token = observe::ViewToken(options.token),
                                         .tls = options.security.tls};
   if (std::string host = AdvertisedHost(options.advertise); !host.empty())
     listen.hosts.push_back(std::move(host));
   auto listener = observe::HttpListener::Start(std::move(listen), std::move(routes));
-  RequireOption(listener.status(), options.option);
+  ThrowIfError(listener.status().With(options.option));
   *address = KnownAs(options, (*listener)->address());
   return std::move(*listener);
 }

@@ -59,6 +59,13 @@ std::string Quoted(std::string_view text, size_t most) {
   return quoted + (kept.size() < text.size() ? "...'" : "'");
 }
 
+std::string_view TakeUntil(std::string_view separator, std::string_view* text) {
+  const size_t end = std::min(text->find(separator), text->size());
+  const std::string_view part = text->substr(0, end);
+  text->remove_prefix(std::min(end + separator.size(), text->size()));
+  return part;
+}
+
 std::string Formatted(const char* format, ...) {
   va_list arguments, again;
   va_start(arguments, format);

@@ -34,6 +34,9 @@ std::string_view CutUtf8(std::string_view text, size_t most);
 // terminal and for bytes that are not UTF-8.
 std::string Quoted(std::string_view text, size_t most = 60);
 
+// Takes the part before the first `separator` off the text, and the separator with it; all if there is none.
+std::string_view TakeUntil(std::string_view separator, std::string_view* text);
+
 // The number that the whole text is, as std::from_chars reads it; `base`: of a whole number, unless it is 10.
 template <class Number>
 std::optional<Number> ToNumber(std::string_view text, auto... base) {

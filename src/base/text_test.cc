@@ -14,6 +14,16 @@ TEST(Text, Trimmed) {
   EXPECT_EQ(Trimmed("\na ", " "), "\na");
 }
 
+TEST(Text, TakenApart) {
+  std::string_view text = "a, b,c";
+  EXPECT_EQ(TakeUntil(", ", &text), "a");
+  EXPECT_EQ(TakeUntil(",", &text), "b");
+  EXPECT_EQ(text, "c");
+  EXPECT_EQ(TakeUntil(",", &text), "c");
+  EXPECT_EQ(text, "");
+  EXPECT_EQ(TakeUntil(",", &text), "");
+}
+
 TEST(Text, WordsAndCase) {
   EXPECT_EQ(Lower("Ab-Z\xc3\x84"), "ab-z\xc3\x84");
   EXPECT_TRUE(IsWord("a-Z9", 4, "-"));

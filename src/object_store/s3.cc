@@ -3,8 +3,8 @@
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <ctime>
+#include <iterator>
 #include <mutex>
 #include <random>
 #include <span>
@@ -12,9 +12,11 @@
 
 #include "base/encoding/base64.h"
 #include "base/encoding/crc32c.h"
+#include "base/text.h"
 #include "object_store/credentials.h"
 #include "object_store/object_store.h"
 #include "object_store/sigv4.h"
+#include "threads/stop_event.h"
 #include "threads/thread.h"
 
 namespace leat::object_store {
@@ -32,6 +34,7 @@ struct Call {
   ByteView body;
   std::span<std::byte> into = {};
   bool sign_body = true;
+  bool completes = false;  // an upload: a reply that accepts it has a body that may be an error
 };
 
 struct Count {
@@ -78,23 +81,11 @@ class S3 final : public ObjectStore {
   Status Read(const std::string& key, uint64_t offset, std::span<std::byte> out) override;
   Result<uint64_t> Size(const std::string& key) override;
   Result<std::vector<ObjectInfo>> List(const std::string& prefix) override;
-  Status Remove(const std::string& key) override {
-    const auto reply = Do({.method = "DELETE", .key = key});
-    return reply.status().code() == Code::kNotFound ? Status() : reply.status();
-  }
+  Status Remove(const std::string& key) override { return Delete(key, {}); }
   Result<std::vector<OpenUpload>> OpenUploads(const std::string& prefix) override;
-  Status GiveUp(const OpenUpload& upload) override {
-    const auto reply = Do({.method = "DELETE", .key = upload.key, .query = {{"uploadId", upload.id}}});
-    return reply.status().code() == Code::kNotFound ? Status() : reply.status();
-  }
+  Status GiveUp(const OpenUpload& upload) override { return Delete(upload.key, {{"uploadId", upload.id}}); }
 
-  void Abort() override {
-    {
-      std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_all();
-  }
+  void Abort() override { stop_.Set(); }
   Counts counts() const override { return {requests_.own, retries_.own, bytes_up_.own, bytes_down_.own}; }
 
  private:
@@ -132,6 +123,26 @@ class S3 final : public ObjectStore {
     return Status(Code::kDataLoss, Location(settings_) + ": the store names an object outside the prefix");
   }
 
+  // Ok if there is none.
+  Status Delete(const std::string& key, Fields query) {
+    const auto reply = Do({.method = "DELETE", .key = key, .query = std::move(query)});
+    return reply.status().code() == Code::kNotFound ? Status() : reply.status();
+  }
+  template <class Item>
+  Result<std::vector<Item>> AllPages(const Fields& query, Result<Page<Item>> (*parse)(ByteView)) {
+    std::vector<Item> all;
+    Fields next;
+    do {
+      next.insert(next.end(), query.begin(), query.end());
+      LEAT_ASSIGN_OR_RETURN(const HttpClient::Reply reply,
+                            Do({.method = "GET", .key = "", .query = std::move(next)}));
+      auto page = parse(reply.body);
+      if (!page.ok()) return page.status().With(Location(settings_));
+      std::ranges::move(page->items, std::back_inserter(all));
+      next = std::move(page->next);
+    } while (!next.empty());
+    return all;
+  }
   Result<HttpClient::Reply> Attempt(HttpClient& http, const Call& call, Duration left, Credentials* used);
   Result<HttpClient::Reply> Do(const Call& call);
   Status UploadParts(const std::string& key, const std::string& id, uint64_t size, uint64_t part_bytes,
@@ -144,9 +155,8 @@ class S3 final : public ObjectStore {
   const Settings settings_;
   const StoreOptions options_;
   const BucketAddress address_;
-  std::atomic<bool> stop_ = false;
+  StopEvent stop_;
   std::mutex mutex_;
-  std::condition_variable wake_;
   std::vector<std::unique_ptr<HttpClient>> idle_;
   CredentialSource credentials_;
   Count requests_, retries_, bytes_up_, bytes_down_;
@@ -186,13 +196,17 @@ Result<HttpClient::Reply> S3::Do(const Call& call) {
   auto http = TakeConnection();
   bool renewed = false;
   for (uint32_t attempt = 1;; ++attempt) {
-    if (stop_) return Status(Code::kAborted, Name(call.key) + ": given up");
+    if (stop_.is_set()) return Status(Code::kAborted, Name(call.key) + ": given up");
     Credentials used;
     auto reply = Attempt(*http, call, retries.Left(Now()), &used);
     Outcome outcome;
     if (reply.ok()) {
-      const ErrorReply error = reply->status / 100 == 2 ? ErrorReply() : ParseError(reply->body);
-      outcome = Judge(Status(), reply->status, error.code, error.message);
+      const bool accepted = reply->status / 100 == 2;
+      const Result<ErrorReply> error = accepted && call.completes ? ParseCompleted(reply->body)
+                                       : accepted                 ? ErrorReply()
+                                                                  : ParseError(reply->body);
+      if (!error.ok()) return error.status().With(Name(call.key));
+      outcome = Judge(Status(), reply->status, error->code, error->message);
       const std::string region = reply->Header("x-amz-bucket-region");
       if (!outcome.status.ok() && !region.empty() && region != settings_.region) {
         outcome.status =
@@ -227,8 +241,7 @@ Result<HttpClient::Reply> S3::Do(const Call& call) {
       return Status(outcome.status.code(), Name(call.key) + ": " + outcome.status.message() + tried);
     }
     retries_.Add(1);
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, pause, [this] { return stop_.load(); });
+    stop_.Await(pause);
   }
 }
 
@@ -252,51 +265,25 @@ Status S3::Read(const std::string& key, uint64_t offset, std::span<std::byte> ou
 
 Result<uint64_t> S3::Size(const std::string& key) {
   LEAT_ASSIGN_OR_RETURN(const HttpClient::Reply reply, Do({.method = "HEAD", .key = key}));
-  const std::string text = reply.Header("content-length");
-  char* end = nullptr;
-  const uint64_t size = std::strtoull(text.c_str(), &end, 10);
-  if (text.empty() || *end != 0) return Status(Code::kDataLoss, Name(key) + ": the reply has no size");
-  return size;
+  const auto size = ToNumber<uint64_t>(reply.Header("content-length"));
+  if (!size) return Status(Code::kDataLoss, Name(key) + ": the reply has no size");
+  return *size;
 }
 
 Result<std::vector<ObjectInfo>> S3::List(const std::string& prefix) {
-  std::vector<ObjectInfo> all;
-  std::string next;
-  do {
-    Fields query = {{"list-type", "2"}, {"prefix", WholeKey(prefix)}};
-    if (!next.empty()) query.emplace_back("continuation-token", next);
-    LEAT_ASSIGN_OR_RETURN(const HttpClient::Reply reply,
-                          Do({.method = "GET", .key = "", .query = std::move(query)}));
-    auto page = ParseList(reply.body);
-    if (!page.ok()) return page.status().With(Location(settings_));
-    for (ObjectInfo& object : page->objects) {
-      LEAT_ASSIGN_OR_RETURN(object.key, BelowPrefix(object.key));
-      all.push_back(std::move(object));
-    }
-    next = std::move(page->next);
-  } while (!next.empty());
+  LEAT_ASSIGN_OR_RETURN(auto all, AllPages({{"list-type", "2"}, {"prefix", WholeKey(prefix)}}, ParseList));
+  for (ObjectInfo& object : all) {
+    LEAT_ASSIGN_OR_RETURN(object.key, BelowPrefix(object.key));
+  }
   return all;
 }
 
 Result<std::vector<OpenUpload>> S3::OpenUploads(const std::string& prefix) {
-  std::vector<OpenUpload> all;
-  std::string key, id;
-  do {
-    Fields query = {{"uploads", ""}, {"prefix", WholeKey(prefix)}};
-    if (!key.empty()) query.emplace_back("key-marker", key);
-    if (!id.empty()) query.emplace_back("upload-id-marker", id);
-    LEAT_ASSIGN_OR_RETURN(const HttpClient::Reply reply,
-                          Do({.method = "GET", .key = "", .query = std::move(query)}));
-    auto page = ParseUploads(reply.body);
-    if (!page.ok()) return page.status().With(Location(settings_));
-    for (OpenUpload& upload : page->uploads) {
-      auto below = BelowPrefix(upload.key);
-      if (!below.ok() || !below->starts_with(prefix)) continue;  // some stores list them all
-      all.push_back({std::move(*below), std::move(upload.id)});
-    }
-    key = std::move(page->next_key);
-    id = std::move(page->next_id);
-  } while (!key.empty());
+  LEAT_ASSIGN_OR_RETURN(auto all, AllPages({{"uploads", ""}, {"prefix", WholeKey(prefix)}}, ParseUploads));
+  // Some stores list them all.
+  std::erase_if(
+      all, [whole = WholeKey(prefix)](const OpenUpload& upload) { return !upload.key.starts_with(whole); });
+  for (OpenUpload& upload : all) upload.key.erase(0, WholeKey("").size());
   return all;
 }
 
@@ -363,25 +350,16 @@ Status S3::UploadParts(const std::string& key, const std::string& id, uint64_t s
 Status S3::Complete(const std::string& key, const std::string& id, const std::vector<PartInfo>& parts,
                     uint64_t size) {
   const std::string body = WriteComplete(parts);
-  const Retries retries(options_.retries, Now());
-  for (uint32_t attempt = 1;; ++attempt) {
-    const auto reply = Do({.method = "POST", .key = key, .query = {{"uploadId", id}}, .body = AsBytes(body)});
-    if (reply.status().code() == Code::kNotFound) {
-      // An earlier attempt may have completed it, and its reply was lost.
-      const auto there = Size(key);
-      return there.ok() && *there == size ? Status() : reply.status();
-    }
-    LEAT_RETURN_IF_ERROR(reply.status());
-    const auto error = ParseCompleted(reply->body);
-    if (!error.ok()) return error.status().With(Name(key));
-    const Outcome outcome = Judge(Status(), reply->status, error->code, error->message);
-    if (outcome.status.ok()) return {};
-    const Duration pause = outcome.again ? retries.Pause(Now(), attempt, attempt) : Duration(-1);
-    if (pause < Duration(0)) return outcome.status.With(Name(key));
-    retries_.Add(1);
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, pause, [this] { return stop_.load(); });
-  }
+  const Status done = Do({.method = "POST",
+                          .key = key,
+                          .query = {{"uploadId", id}},
+                          .body = AsBytes(body),
+                          .completes = true})
+                          .status();
+  if (done.code() != Code::kNotFound) return done;
+  // An earlier attempt may have completed it, and its reply was lost.
+  const auto there = Size(key);
+  return there.ok() && *there == size ? Status() : done;
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 
 #include "base/text.h"
 
@@ -57,9 +56,10 @@ Result<Settings> ParseLocation(const std::string& text) {
     return bad("the prefix has an empty part");
   if (settings.prefix.size() > kMaxPrefix)
     return bad("the prefix has more than " + std::to_string(kMaxPrefix) + " bytes");
-  std::stringstream parts(settings.prefix);
-  for (std::string part; std::getline(parts, part, '/');)
+  for (std::string_view parts = settings.prefix; !parts.empty();) {
+    const std::string part(TakeUntil("/", &parts));
     if (part == "." || part == "..") return bad("the prefix has the part '" + part + "'");
+  }
   if (std::ranges::any_of(settings.prefix,
                           [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }))
     return bad("the prefix has a control character");
@@ -82,21 +82,18 @@ Status CheckEndpoint(const std::string& endpoint) {
 
 std::optional<std::string> ProfileValue(const std::string& text, const std::string& section,
                                         const std::string& key) {
-  std::stringstream lines(text);
   bool inside = false;
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string_view rest = text; !rest.empty();) {
+    std::string_view line = TakeUntil("\n", &rest);
     // Indented lines belong to a nested section.
     if (line.starts_with(' ') || line.starts_with('\t')) continue;
-    const std::string plain(Trimmed(line));
-    if (plain.empty() || plain[0] == '#' || plain[0] == ';') continue;
-    if (plain[0] == '[') {
-      inside = plain.back() == ']' && Trimmed(plain.substr(1, plain.size() - 2)) == section;
-      continue;
+    line = Trimmed(line);
+    if (line.empty() || line[0] == '#' || line[0] == ';') continue;
+    if (line[0] == '[') {
+      inside = line.back() == ']' && Trimmed(line.substr(1, line.size() - 2)) == section;
+    } else if (inside && Trimmed(TakeUntil("=", &line)) == key && !Trimmed(line).empty()) {
+      return std::string(Trimmed(line));
     }
-    const size_t equals = plain.find('=');
-    if (!inside || equals == std::string::npos || Trimmed(plain.substr(0, equals)) != key) continue;
-    std::string value(Trimmed(std::string_view(plain).substr(equals + 1)));
-    if (!value.empty()) return value;
   }
   return std::nullopt;
 }

@@ -45,9 +45,7 @@ Fields Sorted(Fields fields) {
 }
 
 std::string SignedHeaders(const RequestToSign& request) {
-  std::string names;
-  for (const auto& [name, value] : Sorted(request.headers)) names += (names.empty() ? "" : ";") + name;
-  return names;
+  return Joined(Sorted(request.headers), ";", &Fields::value_type::first);
 }
 
 std::string CredentialScope(const Scope& scope, const std::string& date) {
@@ -57,19 +55,10 @@ std::string CredentialScope(const Scope& scope, const std::string& date) {
 }  // namespace
 
 std::string UriEncode(std::string_view text, bool slashes) {
-  constexpr const char* kDigits = "0123456789ABCDEF";
   std::string encoded;
   for (const char c : text) {
-    const bool plain =
-        IsLetterOrDigit(c) || c == '-' || c == '_' || c == '.' || c == '~' || (slashes && c == '/');
-    if (plain) {
-      encoded += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      encoded += '%';
-      encoded += kDigits[byte >> 4];
-      encoded += kDigits[byte & 15];
-    }
+    const bool plain = IsWord({&c, 1}, 1, slashes ? "-_.~/" : "-_.~");
+    encoded += plain ? std::string(1, c) : Formatted("%%%02X", static_cast<unsigned char>(c));
   }
   return encoded;
 }

@@ -53,6 +53,22 @@ Status Unexpected(const Element& element, const char* wanted) {
   return {Code::kDataLoss, "the reply is a <" + element.name + ">, not a <" + wanted + ">"};
 }
 
+// The document's element, which has to have this name.
+Result<Element> ParseElement(ByteView text, const char* wanted) {
+  LEAT_ASSIGN_OR_RETURN(Element parsed, ParseXml(text));
+  if (parsed.name != wanted) return Unexpected(parsed, wanted);
+  return parsed;
+}
+
+// Adds the field of the query for the next page, if there is one.
+Status AddMarker(const Element& parsed, const char* child, const char* field, net::HttpClient::Fields* next) {
+  if (parsed.Text("IsTruncated") != "true") return {};
+  std::string marker = parsed.Text(child);
+  if (marker.empty()) return {Code::kDataLoss, "the reply has more pages, but does not name the next one"};
+  next->emplace_back(field, std::move(marker));
+  return {};
+}
+
 std::string OneLine(std::string text) {
   constexpr size_t kMost = 300;
   for (char& c : text)
@@ -102,10 +118,9 @@ ErrorReply ParseError(ByteView body) {
   return {OneLine(error.Text("Code")), OneLine(error.Text("Message"))};
 }
 
-Result<ListReply> ParseList(ByteView body) {
-  LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseXml(body));
-  if (parsed.name != "ListBucketResult") return Unexpected(parsed, "ListBucketResult");
-  ListReply reply;
+Result<Page<ObjectInfo>> ParseList(ByteView body) {
+  LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseElement(body, "ListBucketResult"));
+  Page<ObjectInfo> reply;
   for (const Element& child : parsed.children) {
     if (child.name != "Contents") continue;
     const std::string key = child.Text("Key"), size = child.Text("Size");
@@ -113,40 +128,30 @@ Result<ListReply> ParseList(ByteView body) {
     if (key.empty() || !bytes)
       return Status(Code::kDataLoss,
                     "the reply has an object '" + OneLine(key) + "' of '" + OneLine(size) + "' bytes");
-    reply.objects.push_back({key, *bytes});
+    reply.items.push_back({key, *bytes});
   }
-  if (parsed.Text("IsTruncated") == "true") {
-    reply.next = parsed.Text("NextContinuationToken");
-    if (reply.next.empty())
-      return Status(Code::kDataLoss, "the reply has more pages, but does not name the next one");
-  }
+  LEAT_RETURN_IF_ERROR(AddMarker(parsed, "NextContinuationToken", "continuation-token", &reply.next));
   return reply;
 }
 
-Result<UploadsReply> ParseUploads(ByteView body) {
-  LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseXml(body));
-  if (parsed.name != "ListMultipartUploadsResult") return Unexpected(parsed, "ListMultipartUploadsResult");
-  UploadsReply reply;
+Result<Page<OpenUpload>> ParseUploads(ByteView body) {
+  LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseElement(body, "ListMultipartUploadsResult"));
+  Page<OpenUpload> reply;
   for (const Element& child : parsed.children) {
     if (child.name != "Upload") continue;
     OpenUpload upload{child.Text("Key"), child.Text("UploadId")};
     if (upload.key.empty() || upload.id.empty())
       return Status(Code::kDataLoss, "the reply has an upload without key or id");
-    reply.uploads.push_back(std::move(upload));
+    reply.items.push_back(std::move(upload));
   }
-  if (parsed.Text("IsTruncated") == "true") {
-    reply.next_key = parsed.Text("NextKeyMarker");
-    reply.next_id = parsed.Text("NextUploadIdMarker");
-    if (reply.next_key.empty())
-      return Status(Code::kDataLoss, "the reply has more pages, but does not name the next one");
-  }
+  LEAT_RETURN_IF_ERROR(AddMarker(parsed, "NextKeyMarker", "key-marker", &reply.next));
+  if (std::string id = parsed.Text("NextUploadIdMarker"); !reply.next.empty() && !id.empty())
+    reply.next.emplace_back("upload-id-marker", std::move(id));
   return reply;
 }
 
 Result<std::string> ParseBegun(ByteView body) {
-  LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseXml(body));
-  if (parsed.name != "InitiateMultipartUploadResult")
-    return Unexpected(parsed, "InitiateMultipartUploadResult");
+  LEAT_ASSIGN_OR_RETURN(const Element parsed, ParseElement(body, "InitiateMultipartUploadResult"));
   std::string id = parsed.Text("UploadId");
   if (id.empty()) return Status(Code::kDataLoss, "the reply names no upload");
   return id;
@@ -164,17 +169,8 @@ Result<ErrorReply> ParseCompleted(ByteView body) {
 std::string WriteComplete(const std::vector<PartInfo>& parts) {
   const auto escaped = [](const std::string& text) {
     std::string out;
-    for (const char c : text) {
-      if (c == '&') {
-        out += "&amp;";
-      } else if (c == '<') {
-        out += "&lt;";
-      } else if (c == '>') {
-        out += "&gt;";
-      } else {
-        out += c;
-      }
-    }
+    for (const char c : text)
+      out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
     return out;
   };
   std::string text = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "net/http_client/http_client.h"
 
 namespace leat::object_store {
 
@@ -31,28 +32,24 @@ struct ErrorReply {
 };
 ErrorReply ParseError(ByteView body);
 
+template <class Item>
+struct Page {
+  std::vector<Item> items;
+  net::HttpClient::Fields next;  // what the query for the next page has besides; empty: this is the last one
+};
 struct ObjectInfo {
   std::string key;
   uint64_t size = 0;
   friend bool operator==(const ObjectInfo&, const ObjectInfo&) = default;
 };
-struct ListReply {
-  std::vector<ObjectInfo> objects;
-  std::string next;  // the token of the next page; empty: this is the last one
-};
-Result<ListReply> ParseList(ByteView body);
+Result<Page<ObjectInfo>> ParseList(ByteView body);
 
 struct OpenUpload {
   std::string key;
   std::string id;
   friend bool operator==(const OpenUpload&, const OpenUpload&) = default;
 };
-struct UploadsReply {
-  std::vector<OpenUpload> uploads;
-  std::string next_key;  // markers of the next page; empty: this is the last one
-  std::string next_id;
-};
-Result<UploadsReply> ParseUploads(ByteView body);
+Result<Page<OpenUpload>> ParseUploads(ByteView body);
 
 // The id of an upload that was begun.
 Result<std::string> ParseBegun(ByteView body);

@@ -12,8 +12,8 @@ TEST(Xml, ListsObjectsAndPages) {
       "<Contents><Key>a/b&lt;c</Key><Size>17</Size></Contents><Contents><Key>d</Key><Size>0</Size></Contents>"
       "</ListBucketResult>"));
   ASSERT_TRUE(list.ok()) << list.status().ToString();
-  EXPECT_EQ(list->objects, (std::vector<ObjectInfo>{{"a/b<c", 17}, {"d", 0}}));
-  EXPECT_EQ(list->next, "t&1");
+  EXPECT_EQ(list->items, (std::vector<ObjectInfo>{{"a/b<c", 17}, {"d", 0}}));
+  EXPECT_EQ(list->next, (net::HttpClient::Fields{{"continuation-token", "t&1"}}));
 }
 
 TEST(Xml, RefusesWhatItShould) {
@@ -46,7 +46,13 @@ TEST(Xml, ReadsUploads) {
       ParseUploads(AsBytes("<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>7</UploadId>"
                            "</Upload></ListMultipartUploadsResult>"));
   ASSERT_TRUE(uploads.ok());
-  EXPECT_EQ(uploads->uploads, (std::vector<OpenUpload>{{"k", "7"}}));
+  EXPECT_TRUE(uploads->next.empty());
+  const auto more = ParseUploads(
+      AsBytes("<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker>"
+              "<NextUploadIdMarker>7</NextUploadIdMarker></ListMultipartUploadsResult>"));
+  ASSERT_TRUE(more.ok());
+  EXPECT_EQ(more->next, (net::HttpClient::Fields{{"key-marker", "k"}, {"upload-id-marker", "7"}}));
+  EXPECT_EQ(uploads->items, (std::vector<OpenUpload>{{"k", "7"}}));
   EXPECT_EQ(ParseCompleted(AsBytes("<CompleteMultipartUploadResult/>"))->code, "");
   EXPECT_EQ(ParseCompleted(AsBytes("<Error><Code>SlowDown</Code></Error>"))->code, "SlowDown");
   EXPECT_EQ(ParseCompleted(AsBytes("<Error/>"))->code, "InternalError");

@@ -7,7 +7,7 @@
 
 #include "base/json/text.h"
 #include "base/text.h"
-#include "serve/json_text.h"
+#include "stream/file/file_reader.h"
 
 namespace leat::serve {
 namespace {
@@ -42,6 +42,13 @@ Status TooMany(size_t most) {
 }
 
 }  // namespace
+
+Result<std::string_view> TextOf(std::string_view body) {
+  if (body.starts_with("\xFF\xFE") || body.starts_with("\xFE\xFF"))
+    return Status(Code::kInvalidArgument, "the body is in UTF-16; send UTF-8");
+  if (body.starts_with(stream::kByteOrderMark)) body.remove_prefix(stream::kByteOrderMark.size());
+  return body;
+}
 
 bool HasNames(const stream::Schema& schema) {
   return schema.format == Format::kJson || schema.format == Format::kCsv || schema.format == Format::kAvro ||

@@ -12,10 +12,6 @@
 #include "job/job.h"
 #include "stream/decode/decoder.h"
 
-namespace simdjson::dom {
-class parser;
-}
-
 namespace leat::serve {
 
 // Not thread-safe.
@@ -73,5 +69,7 @@ class EventReader {
 stream::Schema PredictionSchema(const stream::Schema& schema, bool json);
 // Whether the events can be JSON objects.
 bool HasNames(const stream::Schema& schema);
+// A text of a request without the byte order mark that it may begin with. kInvalidArgument: it is in UTF-16.
+Result<std::string_view> TextOf(std::string_view body);
 
 }  // namespace leat::serve

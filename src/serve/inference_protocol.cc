@@ -3,10 +3,12 @@
 #include <simdjson.h>
 
 #include <bit>
-#include <charconv>
 #include <cstring>
 
-#include "serve/json_text.h"
+#include "base/json/append.h"
+#include "base/json/text.h"
+#include "base/text.h"
+#include "serve/event_reader.h"
 
 namespace leat::serve {
 namespace {
@@ -31,9 +33,7 @@ Result<T> Get(dom::object object, std::string_view key, std::string_view where, 
 }
 
 std::string ShapeText(const std::vector<uint64_t>& shape) {
-  std::string text = "[";
-  for (const uint64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  return text + "]";
+  return "[" + Joined(shape, ", ", [](uint64_t extent) { return std::to_string(extent); }) + "]";
 }
 
 Result<std::vector<uint64_t>> ShapeOf(dom::object input, std::string_view where) {
@@ -129,26 +129,20 @@ Result<bool> BoolParameter(dom::object of, std::string_view key) {
 
 }  // namespace
 
-struct InferenceReader::Parser {
-  dom::parser json;
-};
-
-InferenceReader::InferenceReader(uint32_t features, size_t max_rows)
-    : features_(features), max_rows_(max_rows), parser_(std::make_unique<Parser>()) {}
-InferenceReader::~InferenceReader() = default;
-
-Result<InferenceRequest> InferenceReader::Read(std::string_view body, std::string_view json_bytes) {
+Result<InferenceRequest> ReadInference(std::string_view body, std::string_view json_bytes, uint32_t features,
+                                       size_t max_rows) {
   size_t head = body.size();
   if (!json_bytes.empty()) {
-    const auto end = std::from_chars(json_bytes.data(), json_bytes.data() + json_bytes.size(), head);
-    if (end.ec != std::errc() || end.ptr != json_bytes.data() + json_bytes.size() || head > body.size())
+    head = ToNumber<size_t>(json_bytes).value_or(SIZE_MAX);
+    if (head > body.size())
       return Bad("the header Inference-Header-Content-Length is " + Quoted(json_bytes) + ", the body has " +
                  std::to_string(body.size()) + " bytes");
   }
   std::string_view binary = body.substr(head);
   LEAT_ASSIGN_OR_RETURN(const std::string_view json, TextOf(body.substr(0, head)));
+  thread_local dom::parser parser;  // keeps its memory
   dom::element document;
-  if (const auto error = parser_->json.parse(json.data(), json.size()).get(document))
+  if (const auto error = parser.parse(json.data(), json.size()).get(document))
     return Bad(std::string("not JSON: ") + simdjson::error_message(error));
   dom::object root;
   if (document.get(root) != simdjson::SUCCESS) return Bad("the request is not a JSON object");
@@ -184,18 +178,18 @@ Result<InferenceRequest> InferenceReader::Read(std::string_view body, std::strin
     return Bad(where + " has datatype " + Quoted(type) + "; it must be " + std::string(wanted));
   LEAT_ASSIGN_OR_RETURN(const auto shape, ShapeOf(input, where));
   const bool fits = events ? (shape.size() == 1 || (shape.size() == 2 && shape[1] == 1))
-                           : (shape.size() == 2 && shape[1] == features_);
+                           : (shape.size() == 2 && shape[1] == features);
   if (!fits) {
     return Bad(where + " has shape " + ShapeText(shape) + "; it must be " +
-               (events ? "[n]" : "[n, " + std::to_string(features_) + "]"));
+               (events ? "[n]" : "[n, " + std::to_string(features) + "]"));
   }
   if (shape[0] == 0) return Bad(where + " has no rows");
-  if (shape[0] > max_rows_) {
+  if (shape[0] > max_rows) {
     return Status(Code::kResourceExhausted, where + " has " + std::to_string(shape[0]) + " rows; at most " +
-                                                std::to_string(max_rows_) + " go into a request");
+                                                std::to_string(max_rows) + " go into a request");
   }
   request.rows = shape[0];
-  const size_t count = request.rows * (events ? 1 : features_);
+  const size_t count = request.rows * (events ? 1 : features);
 
   dom::object parameters;
   uint64_t bytes = 0;
@@ -221,31 +215,17 @@ Result<InferenceRequest> InferenceReader::Read(std::string_view body, std::strin
 
 http::Reply InferenceReply(const InferenceModel& model, const InferenceRequest& request,
                            std::span<const float> scores, const Version& version, double age_seconds) {
-  std::string out = "{\"model_name\":";
-  AppendString(model.name, &out);
-  out += ",\"model_version\":\"";
-  AppendNumber(version.number, &out);
-  out += '"';
-  if (!request.id.empty()) {
-    out += ",\"id\":";
-    AppendString(request.id, &out);
-  }
-  out += ",\"parameters\":{\"age_seconds\":";
-  AppendNumber(static_cast<float>(age_seconds), &out);
-  out += "},\"outputs\":[{\"name\":\"scores\",\"datatype\":\"FP32\",\"shape\":[";
-  AppendNumber(request.rows, &out);
-  out += ',';
-  AppendNumber(model.scores_per_row, &out);
-  out += ']';
+  std::string out;
+  AppendJson(&out, R"({"model_name":)", JsonString(model.name), R"(,"model_version":")", version.number,
+             R"(")", request.id.empty() ? "" : R"(,"id":)" + JsonString(request.id),
+             R"(,"parameters":{"age_seconds":)", static_cast<float>(age_seconds),
+             R"(},"outputs":[{"name":"scores","datatype":"FP32","shape":[)", request.rows, ",",
+             model.scores_per_row, "]");
   if (!request.binary_output) {
-    out += ",\"data\":[";
-    AppendScores(scores, &out);
-    out += "]}]}";
+    AppendJson(&out, R"(,"data":[)", scores, "]}]}");
     return {.body = std::move(out)};
   }
-  out += ",\"parameters\":{\"binary_data_size\":";
-  AppendNumber(scores.size_bytes(), &out);
-  out += "}}]}";
+  AppendJson(&out, R"(,"parameters":{"binary_data_size":)", scores.size_bytes(), "}}]}");
   const size_t json = out.size();
   out.append(reinterpret_cast<const char*>(scores.data()), scores.size_bytes());
   return {.type = "application/octet-stream",
@@ -254,28 +234,18 @@ http::Reply InferenceReply(const InferenceModel& model, const InferenceRequest& 
 }
 
 std::string ServerMetadata(std::string_view program_version) {
-  std::string out = "{\"name\":\"leat\",\"version\":";
-  AppendString(program_version, &out);
-  out += ",\"extensions\":[\"binary_tensor_data\"]}\n";
-  return out;
+  return R"({"name":"leat","version":)" + JsonString(program_version) +
+         R"(,"extensions":["binary_tensor_data"]})" + "\n";
 }
 
 std::string ModelMetadata(const InferenceModel& model, std::optional<uint64_t> version) {
-  std::string out = "{\"name\":";
-  AppendString(model.name, &out);
-  out += ",\"versions\":[";
-  if (version) {
-    out += '"';
-    AppendNumber(*version, &out);
-    out += '"';
-  }
-  out +=
-      "],\"platform\":\"leat\",\"inputs\":[{\"name\":\"events\",\"datatype\":\"BYTES\",\"shape\":[-1]},"
-      "{\"name\":\"features\",\"datatype\":\"FP32\",\"shape\":[-1,";
-  AppendNumber(model.features, &out);
-  out += "]}],\"outputs\":[{\"name\":\"scores\",\"datatype\":\"FP32\",\"shape\":[-1,";
-  AppendNumber(model.scores_per_row, &out);
-  out += "]}]}\n";
+  std::string out;
+  AppendJson(&out, R"({"name":)", JsonString(model.name), R"(,"versions":[)",
+             version ? JsonString(std::to_string(*version)) : "",
+             R"(],"platform":"leat","inputs":[{"name":"events","datatype":"BYTES","shape":[-1]},)"
+             R"({"name":"features","datatype":"FP32","shape":[-1,)",
+             model.features, R"(]}],"outputs":[{"name":"scores","datatype":"FP32","shape":[-1,)",
+             model.scores_per_row, "]}]}\n");
   return out;
 }
 

@@ -7,8 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,23 +30,10 @@ struct InferenceRequest {
   bool binary_output = false;
 };
 
-// Reads requests. Not thread-safe.
-class InferenceReader {
- public:
-  // `features`: of a row.
-  InferenceReader(uint32_t features, size_t max_rows);
-  ~InferenceReader();
-
-  // `json_bytes`: the header Inference-Header-Content-Length; empty: the whole body is JSON. kInvalidArgument
-  // with the input and the values; kResourceExhausted: too many rows.
-  Result<InferenceRequest> Read(std::string_view body, std::string_view json_bytes);
-
- private:
-  struct Parser;
-  const uint32_t features_;
-  const size_t max_rows_;
-  std::unique_ptr<Parser> parser_;
-};
+// `features`: of a row. `json_bytes`: the header Inference-Header-Content-Length; empty: the whole body is
+// JSON. kInvalidArgument with the input and the values; kResourceExhausted: too many rows. Thread-safe.
+Result<InferenceRequest> ReadInference(std::string_view body, std::string_view json_bytes, uint32_t features,
+                                       size_t max_rows);
 
 struct InferenceModel {
   std::string name;

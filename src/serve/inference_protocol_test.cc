@@ -17,15 +17,14 @@ using Json = nlohmann::json;
 class InferenceReaderTest : public ::testing::Test {
  protected:
   InferenceRequest Read(const std::string& body, const std::string& json_bytes = "") {
-    auto read = reader.Read(body, json_bytes);
+    auto read = ReadInference(body, json_bytes, 2, 10);
     EXPECT_TRUE(read.ok()) << read.status().ToString();
     return std::move(read).value();
   }
   std::string Refusal(const std::string& body, const std::string& json_bytes = "") {
-    const auto read = reader.Read(body, json_bytes);
+    const auto read = ReadInference(body, json_bytes, 2, 10);
     return read.ok() ? "" : read.status().message();
   }
-  InferenceReader reader{2, 10};
 };
 
 TEST_F(InferenceReaderTest, FeaturesAsJson) {

@@ -4,8 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "serve/json_text.h"
-#include "serve/plain_events.h"
+#include "base/json/append.h"
+#include "base/json/text.h"
+#include "base/text.h"
 
 namespace leat::serve {
 namespace {
@@ -19,16 +20,13 @@ struct ModelPath {
   std::string name, version, what;  // what: "", "ready", "infer"
 };
 std::optional<ModelPath> ParseModelPath(std::string_view path) {
-  if (!path.starts_with(kModels)) return std::nullopt;
+  if (!path.starts_with(kModels) || path.ends_with('/')) return std::nullopt;
   path.remove_prefix(kModels.size());
   std::vector<std::string> parts;
-  while (true) {
-    const size_t slash = path.find('/');
-    auto part = net::DecodePercent(path.substr(0, slash));
+  while (!path.empty()) {
+    auto part = net::DecodePercent(TakeUntil("/", &path));
     if (!part || part->empty()) return std::nullopt;
     parts.push_back(std::move(*part));
-    if (slash == std::string_view::npos) break;
-    path.remove_prefix(slash + 1);
   }
   ModelPath parsed{.name = parts[0], .version = {}, .what = {}};
   size_t at = 1;
@@ -48,10 +46,7 @@ bool IsHealth(std::string_view path) {
 }
 
 http::Reply ErrorReply(int status, std::string_view why) {
-  http::Reply reply{.status = status, .body = "{\"error\":"};
-  AppendString(why, &reply.body);
-  reply.body += '}';
-  return reply;
+  return {.status = status, .body = R"({"error":)" + JsonString(why) + "}"};
 }
 
 http::Reply WrongMethod(const char* allowed) {
@@ -60,15 +55,45 @@ http::Reply WrongMethod(const char* allowed) {
   return reply;
 }
 
+// The body of a reply of /v1/predict, {"score":0.03,"version":7,"age_seconds":0.08}, for a single event; with
+// "scores", a list, if there is more than one for an event. Otherwise
+// {"predictions":[{"score":0.03},{"error":"…"}],"version":…,…}, in the order of the events.
+std::string PlainReply(const EventReader::Events& events, const Predictor::Answer& answer,
+                       uint32_t scores_per_row, double age_seconds) {
+  std::string out = "{";
+  std::span<const float> rest = answer.scores;
+  const auto append_row = [&] {
+    const bool single = scores_per_row == 1;
+    AppendJson(&out, single ? R"("score":)" : R"("scores":[)", rest.first(scores_per_row), single ? "" : "]");
+    rest = rest.subspan(scores_per_row);
+  };
+  if (events.single) {
+    append_row();
+  } else {
+    out += R"("predictions":[)";
+    auto dead = events.rows.dead.begin();
+    for (size_t event = 0; event < events.count; ++event) {
+      out += event > 0 ? ",{" : "{";
+      if (dead != events.rows.dead.end() && dead->offset == event) {
+        AppendJson(&out, R"("error":)", JsonString(dead++->reason));
+      } else {
+        append_row();
+      }
+      out += '}';
+    }
+    out += ']';
+  }
+  AppendJson(&out, R"(,"version":)", answer.version.number, R"(,"age_seconds":)",
+             static_cast<float>(age_seconds), "}\n");
+  return out;
+}
+
 }  // namespace
 
 // A thread's part, which only it uses.
 struct Service::Thread {
-  size_t index = 0;
   std::vector<Predictor::Request> requests;  // of this round
-  // Made with the first request after SetModel.
-  std::unique_ptr<EventReader> events;
-  std::unique_ptr<InferenceReader> inference;
+  std::unique_ptr<EventReader> events;       // made with the first request after SetModel
 };
 
 struct Service::Model {
@@ -98,10 +123,7 @@ Service::Service(Options options, metrics::Registry& registry)
                                         "Events that did not fit the schema, and got no prediction.")),
       seconds_(registry.histogram("leat_serve_request_seconds",
                                   "From the end of a request for predictions to its reply.")) {
-  for (size_t i = 0; i < options_.threads; ++i) {
-    threads_.push_back(std::make_unique<Thread>());
-    threads_.back()->index = i;
-  }
+  for (size_t i = 0; i < options_.threads; ++i) threads_.push_back(std::make_unique<Thread>());
 }
 
 Service::~Service() = default;
@@ -171,16 +193,12 @@ double Service::AgeOf(const Version& version) const {
 }
 
 http::Reply Service::FailedReply(const Status& status) const {
-  switch (status.code()) {
-    case Code::kInvalidArgument:
-      return ErrorReply(400, status.message());
-    case Code::kResourceExhausted:
-      return ErrorReply(413, status.message());
-    case Code::kDeadlineExceeded:
-      return ErrorReply(504, status.message());
-    default:
-      return ErrorReply(503, status.message());
-  }
+  const Code code = status.code();
+  const int reply = code == Code::kInvalidArgument     ? 400
+                    : code == Code::kResourceExhausted ? 413
+                    : code == Code::kDeadlineExceeded  ? 504
+                                                       : 503;
+  return ErrorReply(reply, status.message());
 }
 
 http::Reply Service::Get(const Model* model, const std::string& path) {
@@ -237,10 +255,7 @@ void Service::Handle(size_t thread_index, http::Request request, Exchange exchan
   if (!encoding.empty() && encoding != "identity")
     return fail(415, "the content encoding '" + encoding + "' is not supported");
   if (model == nullptr) return fail(503, ReasonNotReady());
-  if (thread.events == nullptr) {
-    thread.events = std::make_unique<EventReader>(model->job, options_.max_rows);
-    thread.inference = std::make_unique<InferenceReader>(model->inference.features, options_.max_rows);
-  }
+  if (thread.events == nullptr) thread.events = std::make_unique<EventReader>(model->job, options_.max_rows);
   predict ? Predict(*model, thread, request, std::move(exchange))
           : Infer(*model, thread, request, std::move(exchange));
 }
@@ -248,25 +263,26 @@ void Service::Handle(size_t thread_index, http::Request request, Exchange exchan
 void Service::Predict(Model& model, Thread& thread, const http::Request& request, Exchange exchange) {
   const auto read = thread.events->Read(request.head.Header("content-type"), request.body);
   if (!read.ok()) return exchange->Send(FailedReply(read.status()));
-  EventReader::Events& events = **read;
-  EventOutcomes outcomes{.single = events.single, .count = events.count, .rejected = {}};
-  for (auto& dead : events.rows.dead) outcomes.rejected.push_back({dead.offset, std::move(dead.reason)});
-  rejected_events_.Add(outcomes.rejected.size());
-  if (events.single && !outcomes.rejected.empty())
-    return exchange->Send(ErrorReply(400, outcomes.rejected[0].why));
-  auto reply = [this, outcomes = std::move(outcomes),
+  EventReader::Events events = std::move(**read);
+  rejected_events_.Add(events.rows.dead.size());
+  if (events.single && !events.rows.dead.empty())
+    return exchange->Send(ErrorReply(400, events.rows.dead[0].reason));
+  const size_t rows = events.rows.rows;
+  std::vector<float> features = std::move(events.rows.features);
+  auto reply = [this, events = std::move(events),
                 scores = model.predictor.scores_per_row()](const Predictor::Answer& answer) {
-    return http::Reply{.body = PlainReply(outcomes, answer, scores, AgeOf(answer.version))};
+    return http::Reply{.body = PlainReply(events, answer, scores, AgeOf(answer.version))};
   };
-  if (events.rows.rows == 0) {
+  if (rows == 0) {
     const Version version = model.versions.newest().value_or(Version{});
     return exchange->Send(reply({.status = {}, .scores = {}, .version = version}));
   }
-  Submit(thread, std::move(events.rows.features), events.rows.rows, std::move(exchange), std::move(reply));
+  Submit(thread, std::move(features), rows, std::move(exchange), std::move(reply));
 }
 
 void Service::Infer(Model& model, Thread& thread, const http::Request& request, Exchange exchange) {
-  auto read = thread.inference->Read(request.body, request.head.Header("inference-header-content-length"));
+  auto read = ReadInference(request.body, request.head.Header("inference-header-content-length"),
+                            model.inference.features, options_.max_rows);
   if (!read.ok()) return exchange->Send(FailedReply(read.status()));
   std::vector<float> features = std::move(read->features);
   if (!read->events.empty()) {

@@ -34,10 +34,8 @@ Status Tokens::Read() {
   std::set<Digest> digests;
   std::string_view rest = text;
   for (size_t number = 1; !rest.empty(); ++number) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    const std::string_view token = Trimmed(line.substr(0, line.find('#')));
+    std::string_view line = TakeUntil("\n", &rest);
+    const std::string_view token = Trimmed(TakeUntil("#", &line));
     if (token.empty()) continue;
     const auto bad = [](char c) { return c <= ' ' || c >= '\x7f'; };
     const std::string where = path_ + ":" + std::to_string(number) + ": ";

@@ -9,6 +9,7 @@ namespace {
 
 TEST(StopEvent, IsAwaitedForALimitedTime) {
   StopEvent stop;
+  EXPECT_FALSE(stop.is_set());
   EXPECT_FALSE(stop.Await(std::chrono::milliseconds(1)));
   std::thread setter = StartThread([&stop] { stop.Set(); });
   EXPECT_TRUE(stop.Await(std::chrono::hours(1)));

@@ -19,6 +19,10 @@ ordered_json ParsedOrderedJson(std::string_view text) {
   return ordered_json::parse(text, nullptr, false);
 }
 
+std::string JsonString(std::string_view text) {
+  return JsonText(json(text));
+}
+
 std::string JsonText(const json& value, int indentation) {
   return value.dump(indentation, ' ', false, json::error_handler_t::replace);
 }

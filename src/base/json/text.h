@@ -15,6 +15,8 @@ bool IsJson(std::string_view text);
 nlohmann::json ParsedJson(std::string_view text);
 nlohmann::ordered_json ParsedOrderedJson(std::string_view text);  // keeps the order of names
 
+// In quotation marks. Bytes that are not UTF-8 become U+FFFD.
+std::string JsonString(std::string_view text);
 // Bytes that are not UTF-8 become U+FFFD. With an indentation, each value is on a line of its own.
 std::string JsonText(const nlohmann::json& value, int indentation = -1);
 std::string JsonText(const nlohmann::ordered_json& value, int indentation = -1);

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/json/append.h"
 
 namespace leat {
 namespace {
@@ -23,6 +27,14 @@ TEST(JsonTextTest, OtherBytesAreDiscardedOrReplaced) {
   for (const char* text : {"5", "null", "\"x\"", "[1, {}]", " {\"a\": 99999999999999999999} "})
     EXPECT_TRUE(IsJson(text)) << text;
   EXPECT_EQ(JsonText(nlohmann::json("a\xff")), "\"a\xef\xbf\xbd\"");
+  EXPECT_EQ(JsonString("a\xff\n"), "\"a\xef\xbf\xbd\\n\"");
+}
+
+TEST(JsonTextTest, PiecesAreAppended) {
+  std::string out = "[";
+  AppendJson(&out, 7, ",", 0.1f, ",", uint64_t{1} << 63, ",", NAN, std::string(",["),
+             std::vector<float>{1, INFINITY, -0.5f}, "],[", std::vector<float>(), "]]");
+  EXPECT_EQ(out, "[7,0.1,9223372036854775808,null,[1,null,-0.5],[]]");
 }
 
 }  // namespace

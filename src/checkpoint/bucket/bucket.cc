@@ -98,11 +98,9 @@ Result<std::vector<std::string>> FoldersOfInterrupted(const std::string& directo
   const auto list = ReadFile(directory + "/" + kFetching, 4096);
   if (!list.ok() && list.status().code() != Code::kNotFound) return list.status();
   for (std::string_view text = list.ok() ? AsText(*list) : ""; !text.empty();) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string name(text.substr(0, end));
-    if (!IsPlainName(name)) return Status(Code::kDataLoss, directory + "/" + kFetching + ": is damaged");
-    made.push_back(name);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    made.emplace_back(TakeUntil("\n", &text));
+    if (!IsPlainName(made.back()))
+      return Status(Code::kDataLoss, directory + "/" + kFetching + ": is damaged");
   }
   std::error_code error;
   for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;

@@ -17,19 +17,11 @@ std::optional<Number> Parse(std::string_view text) {
   return ToNumber<Number>(Trimmed(text));
 }
 
-// Removes and returns the part of *rest before the first `separator`, and drops the separator.
-std::string_view Cut(std::string_view* rest, char separator) {
-  const size_t at = std::min(rest->find(separator), rest->size());
-  const std::string_view part = rest->substr(0, at);
-  rest->remove_prefix(std::min(at + 1, rest->size()));
-  return part;
-}
-
 // The value of the first line "key : value" or "key: value".
 std::string_view Field(std::string_view text, std::string_view key) {
   while (!text.empty()) {
-    std::string_view line = Cut(&text, '\n');
-    const std::string_view name = Cut(&line, ':');
+    std::string_view line = TakeUntil("\n", &text);
+    const std::string_view name = TakeUntil(":", &line);
     if (Trimmed(name) == key) return Trimmed(line);
   }
   return "";
@@ -52,12 +44,12 @@ std::vector<std::string> GroupDirectories(const ReadText& read, std::string_view
   std::vector<std::string> directories;
   std::string_view rest = groups;
   while (!rest.empty()) {
-    std::string_view line = Cut(&rest, '\n');
-    Cut(&line, ':');
-    std::string_view controllers = Cut(&line, ':');
+    std::string_view line = TakeUntil("\n", &rest);
+    TakeUntil(":", &line);
+    std::string_view controllers = TakeUntil(":", &line);
     const bool unified = controllers.empty();
     bool found = unified;
-    while (!controllers.empty()) found = Cut(&controllers, ',') == controller || found;
+    while (!controllers.empty()) found = TakeUntil(",", &controllers) == controller || found;
     if (!found) continue;
     const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + std::string(controller);
     std::string path(Trimmed(line));
@@ -84,8 +76,8 @@ std::vector<int> ParseCpuList(std::string_view text) {
   std::vector<int> cores;
   text = Trimmed(text);
   while (!text.empty()) {
-    std::string_view range = Cut(&text, ',');
-    const std::optional<int> first = Parse<int>(Cut(&range, '-'));
+    std::string_view range = TakeUntil(",", &text);
+    const std::optional<int> first = Parse<int>(TakeUntil("-", &range));
     const std::optional<int> last = range.empty() ? first : Parse<int>(range);
     if (!first || !last || *first < 0 || *last < *first || *last >= kMaxCores) break;
     for (int core = *first; core <= *last; ++core) cores.push_back(core);
@@ -118,7 +110,7 @@ bool HasCpuFlag(std::string_view cpuinfo, std::string_view flag) {
   std::string_view flags = Field(cpuinfo, "flags");
   if (flags.empty()) flags = Field(cpuinfo, "Features");  // Arm
   while (!flags.empty()) {
-    if (Cut(&flags, ' ') == flag) return true;
+    if (TakeUntil(" ", &flags) == flag) return true;
   }
   return false;
 }
@@ -196,7 +188,7 @@ std::optional<double> CpuQuota(const ReadText& read) {
   for (const std::string& directory : GroupDirectories(read, "cpu")) {
     const std::string both = read(directory + "/cpu.max").value_or("");  // "200000 100000", "max 100000"
     std::string_view rest = both;
-    const auto quota = Parse<int64_t>(Cut(&rest, ' '));
+    const auto quota = Parse<int64_t>(TakeUntil(" ", &rest));
     limit(quota, Parse<int64_t>(rest));
     limit(Parse<int64_t>(read(directory + "/cpu.cfs_quota_us").value_or("")),
           Parse<int64_t>(read(directory + "/cpu.cfs_period_us").value_or("")));

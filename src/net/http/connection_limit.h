@@ -2,9 +2,8 @@
 // that have not shown that they may ask keep nobody out. Thread-safe.
 #pragma once
 
-#include <sys/socket.h>
-
 #include <algorithm>
+#include <boost/asio/ip/address.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -17,7 +16,7 @@ namespace leat::net {
 
 // Peers with the same number are one host: an IPv4 address, or a /64 network of IPv6, since whoever has an
 // address of it has all.
-uint64_t HostNumber(const sockaddr* address);
+uint64_t HostNumber(const boost::asio::ip::address& address);
 
 template <class Connection>
 class ConnectionLimit {

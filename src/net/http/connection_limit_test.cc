@@ -1,8 +1,6 @@
 #include "net/http/connection_limit.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 
 #include <memory>
 #include <thread>
@@ -101,11 +99,7 @@ TEST(ConnectionLimitTest, PlacesOfManyThreads) {
 }
 
 uint64_t NumberOf(const char* address) {
-  sockaddr_in v4{.sin_family = AF_INET};
-  sockaddr_in6 v6{.sin6_family = AF_INET6};
-  if (inet_pton(AF_INET, address, &v4.sin_addr) == 1) return HostNumber(reinterpret_cast<sockaddr*>(&v4));
-  EXPECT_EQ(inet_pton(AF_INET6, address, &v6.sin6_addr), 1);
-  return HostNumber(reinterpret_cast<sockaddr*>(&v6));
+  return HostNumber(boost::asio::ip::make_address(address));
 }
 
 TEST(HostNumberTest, AddressesOfOneHost) {

@@ -14,6 +14,7 @@ namespace leat::net {
 struct RequestHead {
   // A longer head is refused. Browsers send the cookies of all servers of a host, whatever their ports.
   static constexpr size_t kMaxBytes = 16 << 10;
+  static constexpr std::string_view kEnd = "\r\n\r\n";
 
   std::string method;     // "GET"
   std::string target;     // "/metrics?x=1"; "*" of OPTIONS
@@ -25,6 +26,8 @@ struct RequestHead {
   // The target without the query, and the query without its question mark.
   std::string_view path() const;
   std::string_view query() const;
+  // "a b" of "/path?name=a+b%20"; none: the query does not have the name.
+  std::optional<std::string> QueryValue(std::string_view name) const;
   // "" if there is no such header.
   std::string_view Header(std::string_view name) const;
   // TOKEN of "Authorization: Bearer TOKEN"; "" without it.
@@ -34,19 +37,13 @@ struct RequestHead {
   bool accepts_gzip() const;
 };
 
-// Whether a method or the name of a header may have it.
-bool IsTokenCharacter(char c);
+// Whether a method or a header may have this name.
+bool IsToken(std::string_view text);
 // %41 becomes A. None: a percent sign without two digits.
 std::optional<std::string> DecodePercent(std::string_view text);
-// ASCII letters in lower case.
-std::string Lower(std::string_view text);
 
-// The size of the head at the beginning of `bytes`, with the empty line that ends it; none: it is not
-// complete.
-std::optional<size_t> HeadBytes(std::string_view bytes);
-
-// kInvalidArgument with what is wrong: a line that is no header, a control character, a header that may come
-// once only and came twice, a target that is no path.
+// Of a head with its end. kInvalidArgument with what is wrong: a line that is no header, a control character,
+// a header that may come once only and came twice, a target that is no path.
 Result<RequestHead> ParseHead(std::string_view head);
 
 }  // namespace leat::net

@@ -1,9 +1,12 @@
 #include "net/http/request_reader.h"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
+#include <cstdint>
 #include <cstring>
 #include <utility>
+
+#include "base/text.h"
 
 namespace leat::net::http {
 namespace {
@@ -27,29 +30,11 @@ std::span<char> RequestReader::Space() {
 }
 
 RequestReader::Event RequestReader::Next() {
-  bool more = false;
-  while (!more && part_ != Part::kDone && part_ != Part::kRefused) {
-    switch (part_) {
-      case Part::kHead:
-        more = !ReadHead();
-        break;
-      case Part::kBody:
-      case Part::kChunk:
-        more = !ReadBody();
-        break;
-      case Part::kChunkSize:
-        more = !ReadChunkSize();
-        break;
-      case Part::kChunkEnd:
-        more = !ReadChunkEnd();
-        break;
-      case Part::kTrailers:
-        more = !ReadTrailers();
-        break;
-      case Part::kDone:
-      case Part::kRefused:
-        break;
-    }
+  using R = RequestReader;
+  // By Part.
+  constexpr std::array kRead = {&R::ReadHead, &R::ReadBody,     &R::ReadChunkSize,
+                                &R::ReadBody, &R::ReadChunkEnd, &R::ReadTrailers};
+  while (part_ < Part::kDone && (this->*kRead[static_cast<size_t>(part_)])()) {
   }
   if (part_ == Part::kRefused) return Event::kRefused;
   if (part_ == Part::kDone) return Event::kRequest;
@@ -64,19 +49,20 @@ bool RequestReader::ReadHead() {
   }
   const std::string_view bytes = unread();
   const size_t from = searched_ - std::min<size_t>(searched_, 3);
-  const auto found = HeadBytes(bytes.substr(from));
-  if (!found) {
+  const size_t found = bytes.find(RequestHead::kEnd, from);
+  if (found == std::string_view::npos) {
     // Such as the beginning of TLS, whose sender waits for an answer.
-    if (!bytes.empty() && !IsTokenCharacter(bytes[0])) return Refuse(400, "bad request: no method");
+    if (!bytes.empty() && !IsToken(bytes.substr(0, 1))) return Refuse(400, "bad request: no method");
     searched_ = bytes.size();
     return bytes.size() == kBuffer ? Refuse(431, "the head is too long") : false;
   }
   searched_ = 0;
   keep_alive_ = head_only_ = false;
   peer_ = Admission::Peer::kUnknown;
-  auto head = ParseHead(bytes.substr(0, from + *found));
+  const size_t size = found + RequestHead::kEnd.size();
+  auto head = ParseHead(bytes.substr(0, size));
   if (!head.ok()) return Refuse(400, head.status().message());
-  begin_ += from + *found;
+  begin_ += size;
   head_only_ = head->method == "HEAD";
   if (head->target.size() > kLongestTarget) return Refuse(414, "the target is too long");
   if (options_.own_names != nullptr) {
@@ -114,10 +100,10 @@ void RequestReader::BeginBody(const RequestHead& head) {
   } else if (has_length) {
     const std::string_view length = head.Header("content-length");
     const bool digits = !length.empty() && length.find_first_not_of("0123456789") == std::string_view::npos;
-    const auto read = std::from_chars(length.data(), length.data() + length.size(), left_);
+    left_ = ToNumber<size_t>(length).value_or(SIZE_MAX);
     if (!digits) {
       Refuse(400, "bad request: content-length is not a number");
-    } else if (read.ec != std::errc() || left_ > options_.max_body) {
+    } else if (left_ > options_.max_body) {
       RefuseTooLong();
     } else if (left_ > 0) {
       part_ = Part::kBody;
@@ -170,8 +156,8 @@ bool RequestReader::ReadChunkSize() {
   if (digits == 0 || (blanks < extension.size() && extension[blanks] != ';'))
     return Refuse(400, "bad request: not the size of a chunk");
   extras_ += extension.size();
-  const auto read = std::from_chars(line.data(), line.data() + digits, left_, 16);
-  if (read.ec != std::errc() || left_ > options_.max_body - request_.body.size()) return RefuseTooLong();
+  left_ = ToNumber<size_t>(line.substr(0, digits), 16).value_or(SIZE_MAX);
+  if (left_ > options_.max_body - request_.body.size()) return RefuseTooLong();
   part_ = left_ == 0 ? Part::kTrailers : Part::kChunk;
   return true;
 }

@@ -65,7 +65,7 @@ class RequestReader {
  private:
   enum class Part { kHead, kBody, kChunkSize, kChunk, kChunkEnd, kTrailers, kDone, kRefused };
 
-  // They return false if they need more bytes.
+  // They return false if they need more bytes, or refuse the request.
   bool ReadHead();
   bool ReadBody();  // of a known length, or a chunk
   bool ReadChunkSize();

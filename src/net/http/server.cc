@@ -529,9 +529,9 @@ class AsioServer final : public Server {
   void Admit(Thread& thread, tcp::socket socket) {
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    const auto peer = socket.remote_endpoint(ignored);
+    const auto peer = socket.remote_endpoint(ignored).address();
     const auto connection = std::make_shared<Connection>(shared_, threads_[thread.index], std::move(socket));
-    connection->TakePlace(HostNumber(peer.data()));
+    connection->TakePlace(HostNumber(peer));
     asio::post(thread.context, [connection, &thread] {
       thread.connections.push_back(connection);
       connection->Begin();

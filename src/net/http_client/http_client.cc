@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <chrono>
 #include <cstring>
 #include <mutex>
 #include <string_view>
 #include <utility>
+
+#include "base/text.h"
 
 namespace leat::net {
 namespace {
@@ -56,21 +57,15 @@ class CurlClient final : public HttpClient {
   }
   static size_t OnHeader(const char* in, size_t, size_t bytes, void* data) {
     Fields& headers = static_cast<CurlClient*>(data)->reply_.headers;
-    const std::string_view line(in, bytes);
+    std::string_view line(in, bytes);
     if (line.starts_with("HTTP/")) headers.clear();  // of an interim reply
-    const size_t colon = line.find(':');
-    if (colon == std::string_view::npos || headers.size() >= kMostHeaders) return bytes;
-    std::string name(line.substr(0, colon));
-    std::ranges::transform(name, name.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    std::string value(line.substr(colon + 1));
-    while (!value.empty() && std::isspace(static_cast<unsigned char>(value.back()))) value.pop_back();
-    value.erase(0, value.find_first_not_of(" \t"));
-    headers.emplace_back(std::move(name), std::move(value));
+    const std::string_view name = TakeUntil(":", &line);
+    if (name.size() == bytes || headers.size() >= kMostHeaders) return bytes;
+    headers.emplace_back(Lower(name), Trimmed(line));
     return bytes;
   }
   static int OnProgress(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-    return static_cast<const std::atomic<bool>*>(stop)->load() ? 1 : 0;
+    return static_cast<const StopEvent*>(stop)->is_set() ? 1 : 0;
   }
   static int OnSocket(void*, curl_socket_t socket, curlsocktype) {
     // Best effort: one of the two fails, by the family.

@@ -1,7 +1,6 @@
 // HTTP requests, by libcurl.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -12,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "threads/stop_event.h"
 
 namespace leat::net {
 
@@ -23,12 +23,12 @@ class HttpClient {
   struct Options {
     std::string ca, certificate, key;  // files; empty: the system's authorities, no certificate
     std::string key_password;
-    std::string user;                         // NAME:PASSWORD of basic authentication
-    bool verify = true;                       // false: any certificate of the server will do
-    bool proxy = true;                        // as the environment says
-    bool background = false;                  // networks carry it after everything else
-    size_t max_body = 16 << 20;               // bytes of Reply::body
-    const std::atomic<bool>* stop = nullptr;  // set: requests end with kAborted
+    std::string user;                 // NAME:PASSWORD of basic authentication
+    bool verify = true;               // false: any certificate of the server will do
+    bool proxy = true;                // as the environment says
+    bool background = false;          // networks carry it after everything else
+    size_t max_body = 16 << 20;       // bytes of Reply::body
+    const StopEvent* stop = nullptr;  // set: requests end with kAborted
   };
   struct Request {
     std::string method = "GET";

@@ -114,10 +114,10 @@ TEST(HttpClient, DoesNotWaitForASilentServer) {
   const std::string url = "http://127.0.0.1:" + std::to_string(port) + "/";
   EXPECT_EQ(MakeHttpClient({})->Do({.url = url, .timeout = milliseconds(50)}).status().code(),
             Code::kDeadlineExceeded);
-  std::atomic<bool> stop = false;
+  StopEvent stop;
   std::thread stopper([&] {
     std::this_thread::sleep_for(milliseconds(50));
-    stop = true;
+    stop.Set();
   });
   EXPECT_EQ(MakeHttpClient({.stop = &stop})->Do({.url = url, .timeout = seconds(30)}).status().code(),
             Code::kAborted);

@@ -15,15 +15,9 @@ constexpr size_t kMostPoints = 2000;
 constexpr size_t kMostEvents = 1200;  // all that there are
 
 // A number of the query in [0, most]; `otherwise` if it is absent or anything else.
-double QueryNumber(const HttpRequest& request, const std::string& name, double most, double otherwise) {
-  const auto at = request.query.find(name);
-  if (at == request.query.end()) return otherwise;
-  const auto number = ToNumber<double>(at->second);
+double QueryNumber(const Request& request, std::string_view name, double most, double otherwise) {
+  const auto number = ToNumber<double>(request.head.QueryValue(name).value_or(""));
   return number && *number >= 0 && *number <= most ? *number : otherwise;
-}
-
-HttpResponse JsonResponse(std::string body) {
-  return {.type = "application/json", .body = std::move(body)};
 }
 
 std::string Message(const char* event, const std::string& data) {
@@ -42,9 +36,8 @@ class Viewer {
   Viewer(const Viewer&) = delete;
   Viewer& operator=(const Viewer&) = delete;
 
-  std::optional<std::string> Next(Duration wait) {
+  std::optional<std::string> Next() {
     if (over_) return std::nullopt;
-    if (begun_) monitor_->WaitFor(frame_, wait);
     const bool closed = monitor_->closed();  // before the last frame is fetched
     std::string messages;
     if (const auto frame = frames_->Latest(); !begun_ || frame->number != frame_ || closed) {
@@ -82,38 +75,32 @@ std::vector<HttpRoute> Dashboard::Routes() {
   std::vector<HttpRoute> routes;
   // Without the token there is a page that asks for it.
   for (const PageFile& file : PageFiles()) {
-    routes.push_back({.path = file.path, .access = Access::kEveryone, .handler = [&file](const HttpRequest&) {
-                        return HttpResponse{.type = file.type, .body = std::string(file.content)};
+    routes.push_back({.path = file.path, .access = Access::kEveryone, .handler = [&file](const Request&) {
+                        return Reply{.type = file.type, .body = std::string(file.content)};
                       }});
   }
+  const auto session = [](const Request& request) {
+    return Reply{.body = request.known ? R"({"authorised":true})" : R"({"authorised":false})"};
+  };
+  routes.push_back({.path = "/session", .access = Access::kEveryone, .handler = session});
+  routes.push_back({.method = "POST", .path = "/session", .grants_cookie = true, .handler = session});
   routes.push_back(
-      {.path = "/session", .access = Access::kEveryone, .handler = [](const HttpRequest& request) {
-         return JsonResponse(request.authorised ? R"({"authorised":true})" : R"({"authorised":false})");
-       }});
-  routes.push_back({.method = "POST", .path = "/session", .handler = [](const HttpRequest&) {
-                      HttpResponse response = JsonResponse(R"({"authorised":true})");
-                      response.grant_cookie = true;
-                      return response;
-                    }});
-  routes.push_back(
-      {.path = "/history", .handler = [this](const HttpRequest& request) { return History(request); }});
-  routes.push_back({.path = "/events", .handler = [this](const HttpRequest&) { return Events(); }});
+      {.path = "/history", .handler = [this](const Request& request) { return History(request); }});
+  routes.push_back({.path = "/events", .handler = [this](const Request&) { return Events(); }});
   return routes;
 }
 
-HttpResponse Dashboard::History(const HttpRequest& request) const {
+Reply Dashboard::History(const Request& request) const {
   const double seconds = QueryNumber(request, "seconds", 1e9, 300);
   const auto points = static_cast<size_t>(QueryNumber(request, "points", kMostPoints, 300));
   const double end = monitor_->end_s();
   const double begin = seconds > 0 ? std::max(monitor_->begin_s(), end - seconds) : monitor_->begin_s();
-  return JsonResponse(HistoryJson(monitor_->Query(begin, end, std::max<size_t>(points, 2))));
+  return {.body = HistoryJson(monitor_->Query(begin, end, std::max<size_t>(points, 2)))};
 }
 
-HttpResponse Dashboard::Events() {
-  return {.type = kEventStream,
-          .stream = [viewer = std::make_shared<Viewer>(monitor_, frames_, viewers_)](Duration wait) {
-            return viewer->Next(wait);
-          }};
+Reply Dashboard::Events() {
+  const auto viewer = std::make_shared<Viewer>(monitor_, frames_, viewers_);
+  return {.type = kEventStream, .stream = [viewer] { return viewer->Next(); }};
 }
 
 void Dashboard::Finish(Duration at_most) const {

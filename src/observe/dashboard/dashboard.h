@@ -26,8 +26,8 @@ class Dashboard {
   void Finish(Duration at_most) const;
 
  private:
-  HttpResponse History(const HttpRequest& request) const;
-  HttpResponse Events();
+  Reply History(const Request& request) const;
+  Reply Events();
 
   const std::shared_ptr<const JobMonitor> monitor_;
   const std::shared_ptr<Frames> frames_;

@@ -22,7 +22,6 @@ void JobMonitor::Load(History history, StoredStatus last) {
   }
   history_ = std::move(history);
   present_ = std::move(present);
-  changed_.notify_all();
 }
 
 std::vector<Record> JobMonitor::OnStatus(double time_s, report::JobStatus status) {
@@ -45,7 +44,6 @@ std::vector<Record> JobMonitor::OnStatus(double time_s, report::JobStatus status
   }
   next->number = present_->number + 1;
   present_ = std::move(next);
-  changed_.notify_all();
   return records;
 }
 
@@ -56,13 +54,11 @@ void JobMonitor::SetLive(bool live) {
   next->live = live;
   if (next->number > 0) ++next->number;
   present_ = std::move(next);
-  changed_.notify_all();
 }
 
 void JobMonitor::Close() {
   std::lock_guard lock(mutex_);
   closed_ = true;
-  changed_.notify_all();
 }
 
 std::shared_ptr<const JobMonitor::Present> JobMonitor::present() const {
@@ -73,11 +69,6 @@ std::shared_ptr<const JobMonitor::Present> JobMonitor::present() const {
 bool JobMonitor::closed() const {
   std::lock_guard lock(mutex_);
   return closed_;
-}
-
-void JobMonitor::WaitFor(uint64_t number, Duration wait) const {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, wait, [&] { return closed_ || present_->number > number; });
 }
 
 std::vector<Sample> JobMonitor::Query(double from_s, double to_s, size_t points) const {

@@ -1,14 +1,12 @@
 // A job's past and present, for those who look at it while it runs. Written by one thread, read by several.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "observe/history/history.h"
 #include "observe/history/records.h"
 
@@ -38,8 +36,6 @@ class JobMonitor {
   // ---- by those who look
   std::shared_ptr<const Present> present() const;  // never null
   bool closed() const;
-  // Blocks until there is a status after `number`, or the monitor is closed, or for `wait`.
-  void WaitFor(uint64_t number, Duration wait) const;
   std::vector<Sample> Query(double from_s, double to_s, size_t points) const;
   std::vector<Event> EventsAfter(uint64_t number, size_t limit) const;
   double begin_s() const;
@@ -54,7 +50,6 @@ class JobMonitor {
 
  private:
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
   History history_;
   Sampler sampler_;
   // Added to all times: the clock of the host may be behind that of a former coordinator's.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "net/address.h"
 #include "observe/http/view_token.h"
 
@@ -13,12 +14,9 @@ namespace leat::observe {
 namespace {
 
 using net::http::Admission;
-using net::http::Reply;
-using net::http::Request;
 
 // A handler may block for a second or two; probes are answered meanwhile.
 constexpr size_t kThreads = 4;
-constexpr const char* kText = "text/plain; charset=utf-8";
 constexpr size_t kShort = 1024;  // too short for compression
 
 // With each response. A page may load what its own listener serves, and nothing else; no other page may show
@@ -55,33 +53,10 @@ std::string Compressed(const std::string& text) {
 
 std::string_view CookieOf(std::string_view cookies, std::string_view name) {
   while (!cookies.empty()) {
-    while (cookies.starts_with(' ')) cookies.remove_prefix(1);
-    const size_t end = std::min(cookies.find(';'), cookies.size());
-    const std::string_view cookie = cookies.substr(0, end);
-    if (cookie.size() > name.size() && cookie.starts_with(name) && cookie[name.size()] == '=')
-      return cookie.substr(name.size() + 1);
-    cookies.remove_prefix(std::min(end + 1, cookies.size()));
+    std::string_view cookie = Trimmed(TakeUntil(";", &cookies), " ");
+    if (TakeUntil("=", &cookie) == name) return cookie;
   }
   return {};
-}
-
-// "a%26b+c" of a query.
-std::string Decoded(std::string_view part) {
-  std::string text(part);
-  std::ranges::replace(text, '+', ' ');
-  return net::DecodePercent(text).value_or(text);
-}
-
-std::multimap<std::string, std::string> ParseQuery(std::string_view query) {
-  std::multimap<std::string, std::string> parsed;
-  while (!query.empty()) {
-    const std::string_view part = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(part.size() + 1, query.size()));
-    const size_t name = std::min(part.find('='), part.size());
-    if (!part.empty())
-      parsed.emplace(Decoded(part.substr(0, name)), Decoded(part.substr(std::min(name + 1, part.size()))));
-  }
-  return parsed;
 }
 
 }  // namespace
@@ -130,9 +105,9 @@ Reply Viewers::Answer(const Request& request) {
           "this needs the view token, as 'Authorization: Bearer TOKEN' (leat view-token shows it), or "
           "a certificate for the role observer");
     }
-    return ReplyOf(
-        route.handler({.path = path, .query = ParseQuery(request.head.query()), .authorised = request.known}),
-        request);
+    Reply reply = route.handler(request);
+    if (route.grants_cookie && request.known) reply.headers += "Set-Cookie: " + SetCookie() + "\r\n";
+    return Completed(std::move(reply), request);
   }
   if (allowed.empty()) return Error(404, "there is nothing at this path");
   Reply reply = Error(405, "the method must be one of " + allowed);
@@ -140,13 +115,9 @@ Reply Viewers::Answer(const Request& request) {
   return reply;
 }
 
-Reply Viewers::ReplyOf(HttpResponse response, const Request& request) {
-  Reply reply{.status = response.status,
-              .type = std::move(response.type),
-              .body = std::move(response.body),
-              .headers = kHeaders};
-  if (response.grant_cookie && request.known) reply.headers += "Set-Cookie: " + SetCookie() + "\r\n";
-  if (response.stream == nullptr) {
+Reply Viewers::Completed(Reply reply, const Request& request) {
+  reply.headers += kHeaders;
+  if (reply.stream == nullptr) {
     if (reply.body.size() < kShort || !request.head.accepts_gzip()) return reply;
     reply.body = Compressed(reply.body);
     reply.headers += "Content-Encoding: gzip\r\n";
@@ -158,9 +129,9 @@ Reply Viewers::ReplyOf(HttpResponse response, const Request& request) {
     return Error(503, "there are as many viewers as there may be; close another page");
   reply.headers += "X-Accel-Buffering: no\r\n";  // a proxy between would keep events back
   const MonotonicClock clock;
-  reply.stream = [counted, clock, next = std::move(response.stream), last = clock.Now(),
+  reply.stream = [counted, clock, next = std::move(reply.stream), last = clock.Now(),
                   comments = reply.type == kEventStream]() mutable -> std::optional<std::string> {
-    std::optional<std::string> piece = next(Duration::zero());
+    std::optional<std::string> piece = next();
     const Time now = clock.Now();
     if (comments && piece && piece->empty() && now - last > kSilence) piece = kComment;
     if (piece && !piece->empty()) last = now;

@@ -30,16 +30,16 @@ class Viewers final : public net::http::Handler {
   void OnListening(const std::string& address) override;
   // A viewer has the view token, as "Authorization: Bearer" or as the cookie, or an observer's certificate.
   net::http::Admission Admit(const net::RequestHead& head, net::CertificateRoles roles) override;
-  net::http::Reply Error(int status, std::string_view why) const override;
-  void Handle(size_t thread, net::http::Request request,
-              std::shared_ptr<net::http::Exchange> exchange) override;
+  Reply Error(int status, std::string_view why) const override;
+  void Handle(size_t thread, Request request, std::shared_ptr<net::http::Exchange> exchange) override;
 
   // The value of Set-Cookie that makes a browser a viewer.
   std::string SetCookie() const;
 
  private:
-  net::http::Reply Answer(const net::http::Request& request);
-  net::http::Reply ReplyOf(HttpResponse response, const net::http::Request& request);
+  Reply Answer(const Request& request);
+  // With the headers that protect pages; compressed, or counted as one of the streams.
+  Reply Completed(Reply reply, const Request& request);
 
   const std::vector<HttpRoute> routes_;
   const std::string view_token_;

@@ -36,54 +36,49 @@ std::vector<HttpRoute> Routes() {
       {.path = "/open",
        .access = HttpRoute::Access::kEveryone,
        .handler =
-           [](const HttpRequest& request) {
-             return HttpResponse{.body = request.authorised ? "open, authorised\n" : "open\n"};
+           [](const Request& request) {
+             return Reply{.body = request.known ? "open, authorised\n" : "open\n"};
            }},
       {.path = "/secret",
        .handler =
-           [](const HttpRequest& request) {
-             const auto at = request.query.find("name");
-             return HttpResponse{.body = "hello " + (at == request.query.end() ? "nobody" : at->second)};
+           [](const Request& request) {
+             return Reply{.type = kText,
+                          .body = "hello " + request.head.QueryValue("name").value_or("nobody")};
            }},
       {.method = "POST",
        .path = "/session",
-       .handler = [](const HttpRequest&) { return HttpResponse{.grant_cookie = true}; }},
+       .grants_cookie = true,
+       .handler = [](const Request&) { return Reply{}; }},
       {.path = "/broken",
-       .handler = [](const HttpRequest&) -> HttpResponse { throw std::runtime_error("secret reason"); }},
-      {.path = "/long",
-       .handler = [](const HttpRequest&) { return HttpResponse{.body = std::string(1 << 20, 'x')}; }},
+       .handler = [](const Request&) -> Reply { throw std::runtime_error("secret reason"); }},
+      {.path = "/long", .handler = [](const Request&) { return Reply{.body = std::string(1 << 20, 'x')}; }},
       {.path = "/page",  // more than the buffers of a connection hold
        .access = HttpRoute::Access::kEveryone,
-       .handler = [](const HttpRequest&) { return HttpResponse{.body = std::string(16 << 20, 'x')}; }},
+       .handler = [](const Request&) { return Reply{.body = std::string(16 << 20, 'x')}; }},
       {.path = "/breaks",
        .handler =
-           [](const HttpRequest&) {
-             return HttpResponse{.type = kEventStream,
-                                 .stream = [first = true](Duration) mutable -> std::optional<std::string> {
-                                   if (!std::exchange(first, false))
-                                     throw std::runtime_error("secret reason");
-                                   return "data: first\n\n";
-                                 }};
+           [](const Request&) {
+             return Reply{.type = kEventStream,
+                          .stream = [first = true]() mutable -> std::optional<std::string> {
+                            if (!std::exchange(first, false)) throw std::runtime_error("secret reason");
+                            return "data: first\n\n";
+                          }};
            }},
       {.path = "/count",
        .handler =
-           [](const HttpRequest&) {
-             return HttpResponse{.type = kEventStream,
-                                 .stream = [n = 0](Duration) mutable -> std::optional<std::string> {
-                                   if (n == 3) return std::nullopt;
-                                   return "data: " + std::to_string(n++) + "\n\n";
-                                 }};
+           [](const Request&) {
+             return Reply{.type = kEventStream, .stream = [n = 0]() mutable -> std::optional<std::string> {
+                            if (n == 3) return std::nullopt;
+                            return "data: " + std::to_string(n++) + "\n\n";
+                          }};
            }},
       {.path = "/endless",
        .handler =
-           [](const HttpRequest&) {
-             return HttpResponse{
-                 .type = kEventStream,
-                 .stream = [first = true](Duration wait) mutable -> std::optional<std::string> {
-                   if (std::exchange(first, false)) return "data: first\n\n";
-                   std::this_thread::sleep_for(wait);  // as one without news
-                   return "";
-                 }};
+           [](const Request&) {
+             return Reply{.type = kEventStream,
+                          .stream = [first = true]() mutable -> std::optional<std::string> {
+                            return std::exchange(first, false) ? "data: first\n\n" : "";
+                          }};
            }},
   };
 }
@@ -372,6 +367,20 @@ TEST_F(ListenerTest, StreamsAreLimitedAndEndWithTheListener) {
   EXPECT_EQ(Get("/open").status, 200);
   listener_.reset();
   Receive(viewer);  // until the end of the connection
+}
+
+// There are more of them than threads.
+TEST_F(ListenerTest, PagesThatStayOpenKeepNobodyOut) {
+  Start();
+  std::vector<net::Descriptor> viewers;
+  for (int i = 0; i < 10; ++i) {
+    viewers.push_back(Connect());
+    Send(viewers.back(),
+         "GET /endless HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + kToken + "\r\n\r\n");
+    EXPECT_THAT(Receive(viewers.back(), "data: first"), StartsWith("HTTP/1.1 200"));
+  }
+  EXPECT_EQ(Get("/secret", Bearer()).status, 200);
+  EXPECT_EQ(Get("/count", Bearer()).body, "data: 0\n\ndata: 1\n\ndata: 2\n\n");
 }
 
 TEST_F(ListenerTest, AStreamEndsWhenItsViewerHasGone) {

@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 HttpRoute Open(const std::string& path, int status, const std::string& body) {
-  return {.path = path, .access = HttpRoute::Access::kEveryone, .handler = [=](const HttpRequest&) {
-            return HttpResponse{.status = status, .body = body};
+  return {.path = path, .access = HttpRoute::Access::kEveryone, .handler = [=](const Request&) {
+            return Reply{.status = status, .type = kText, .body = body};
           }};
 }
 

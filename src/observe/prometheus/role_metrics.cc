@@ -44,8 +44,8 @@ std::string WhyNotReady(const report::JobStatus& status, bool needs_workers) {
   return !needs_workers || status.Count("worker") > 0 ? "" : "the job has no worker";
 }
 
-HttpResponse Unavailable(const std::string& why) {
-  return {.status = 503, .body = why + "\n"};
+Reply Unavailable(const std::string& why) {
+  return {.status = 503, .type = kText, .body = why + "\n"};
 }
 
 }  // namespace
@@ -104,31 +104,24 @@ std::string RoleMetrics::Targets() {
 
 std::vector<HttpRoute> MetricsRoutes(const std::shared_ptr<RoleMetrics>& metrics) {
   using enum HttpRoute::Access;
-  return {{.path = "/metrics",
-           .handler =
-               [metrics](const HttpRequest&) {
-                 return HttpResponse{.type = kTextFormat, .body = metrics->Text()};
-               }},
-          {.path = "/healthz",
-           .access = kEveryone,
-           .handler =
-               [metrics](const HttpRequest&) {
-                 return metrics->Alive(MonotonicClock().Now())
-                            ? HttpResponse{.body = "ok\n"}
-                            : Unavailable("it hangs: it has done nothing for a minute");
-               }},
-          {.path = "/readyz",
-           .access = kEveryone,
-           .handler =
-               [metrics](const HttpRequest&) {
-                 const std::string why = metrics->WhyNotReady();
-                 return why.empty() ? HttpResponse{.body = "ready\n"} : Unavailable(why);
-               }},
-          {.path = "/targets", .handler = [metrics](const HttpRequest&) {
-             std::string targets = metrics->Targets();
-             if (targets.empty()) return Unavailable("the coordinator of the job has the targets");
-             return HttpResponse{.type = "application/json", .body = std::move(targets)};
-           }}};
+  const auto text = [metrics](const Request&) { return Reply{.type = kTextFormat, .body = metrics->Text()}; };
+  const auto alive = [metrics](const Request&) {
+    if (metrics->Alive(MonotonicClock().Now())) return Reply{.type = kText, .body = "ok\n"};
+    return Unavailable("it hangs: it has done nothing for a minute");
+  };
+  const auto ready = [metrics](const Request&) {
+    const std::string why = metrics->WhyNotReady();
+    return why.empty() ? Reply{.type = kText, .body = "ready\n"} : Unavailable(why);
+  };
+  const auto targets = [metrics](const Request&) {
+    std::string known = metrics->Targets();
+    return known.empty() ? Unavailable("the coordinator of the job has the targets")
+                         : Reply{.body = std::move(known)};
+  };
+  return {{.path = "/metrics", .handler = text},
+          {.path = "/healthz", .access = kEveryone, .handler = alive},
+          {.path = "/readyz", .access = kEveryone, .handler = ready},
+          {.path = "/targets", .handler = targets}};
 }
 
 }  // namespace leat::observe

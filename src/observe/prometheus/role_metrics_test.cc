@@ -29,11 +29,11 @@ std::shared_ptr<RoleMetrics> Make(const std::string& role = "worker") {
   return std::make_shared<RoleMetrics>(RoleMetrics::Options{.role = role, .version = "1.2"});
 }
 
-HttpResponse Get(const std::shared_ptr<RoleMetrics>& metrics, const std::string& path) {
+Reply Get(const std::shared_ptr<RoleMetrics>& metrics, const std::string& path) {
   const auto routes = MetricsRoutes(metrics);
   const auto at = std::ranges::find(routes, path, &HttpRoute::path);
   EXPECT_NE(at, routes.end());
-  return at->handler({.path = path});
+  return at->handler({});
 }
 
 // Answers with this status.
@@ -114,7 +114,7 @@ TEST(RoleMetricsTest, ACoordinatorIsReadyOnceTheJobCanTrain) {
     const auto metrics = Make("coordinator");
     metrics->NeedsWorkers(needs_workers);
     metrics->status().Set(Always(status.dump()));
-    const HttpResponse response = Get(metrics, "/readyz");
+    const Reply response = Get(metrics, "/readyz");
     EXPECT_EQ(response.status == 200, response.body == "ready\n");
     return response.body;
   };
@@ -140,7 +140,7 @@ TEST(RoleMetricsTest, ACoordinatorListsTargets) {
   EXPECT_EQ(Get(metrics, "/targets").status, 503);
   metrics->SetAddress("10.0.0.5:9464");
   metrics->status().Set(Always(R"({"job": "fraud", "members": []})"));
-  const HttpResponse response = Get(metrics, "/targets");
+  const Reply response = Get(metrics, "/targets");
   EXPECT_EQ(response.status, 200);
   EXPECT_EQ(response.type, "application/json");
   EXPECT_EQ(Json::parse(response.body)[0]["targets"][0], "10.0.0.5:9464");

@@ -1,10 +1,10 @@
 #include "roles/predictions/publisher_service.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
+#include <span>
 #include <utility>
 
+#include "base/json/append.h"
 #include "base/log.h"
 #include "threads/thread.h"
 
@@ -15,21 +15,6 @@ constexpr Duration kFirstBackoff = std::chrono::milliseconds(100);
 constexpr Duration kMaxBackoff = std::chrono::seconds(5);
 // Events of one transaction.
 constexpr size_t kMaxEvents = 1 << 16;
-
-template <class T>
-void AppendNumber(T value, std::string* out) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value);
-  out->append(text, end.ptr);
-}
-
-void AppendScore(float score, std::string* out) {
-  if (std::isfinite(score)) {
-    AppendNumber(score, out);
-  } else {
-    *out += "null";
-  }
-}
 
 std::string NameOf(uint32_t partition) {
   return "the predictions of partition " + std::to_string(partition);
@@ -67,23 +52,10 @@ class Records {
 
 void AppendPrediction(uint32_t partition, const protocol::PartitionPublisher::Prediction& prediction,
                       std::string* out) {
-  *out += "{\"partition\":";
-  AppendNumber(partition, out);
-  *out += ",\"offset\":";
-  AppendNumber(prediction.offset, out);
-  if (prediction.width == 1) {
-    *out += ",\"score\":";
-    AppendScore(prediction.scores[0], out);
-  } else {
-    *out += ",\"scores\":[";
-    for (uint32_t i = 0; i < prediction.width; ++i) {
-      if (i > 0) *out += ',';
-      AppendScore(prediction.scores[i], out);
-    }
-    *out += ']';
-  }
-  if (prediction.rescored) *out += ",\"rescored\":true";
-  *out += '}';
+  const bool single = prediction.width == 1;
+  AppendJson(out, R"({"partition":)", partition, R"(,"offset":)", prediction.offset,
+             single ? R"(,"score":)" : R"(,"scores":[)", std::span(prediction.scores, prediction.width),
+             single ? "" : "]", prediction.rescored ? R"(,"rescored":true})" : "}");
 }
 
 PublisherService::PublisherService(Open open)
