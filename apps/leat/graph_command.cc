@@ -30,7 +30,7 @@ struct GraphArguments {
   std::optional<int> cpu_devices, inter_op, intra_op;  // unset: the job's
 };
 
-std::string Quoted(const std::string& text) {
+std::string DotString(const std::string& text) {
   std::string quoted = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
@@ -48,9 +48,9 @@ std::string Dot(const graph::Graph& graph) {
     if (!node.device.empty()) label += " on " + node.device;
     for (size_t at = label.find('\n'); at != std::string::npos; at = label.find('\n'))
       label.replace(at, 1, " | ");
-    text += id + " [label=" + Quoted(label) + (node.inputs.empty() ? ", shape=box" : "") + "];\n";
+    text += id + " [label=" + DotString(label) + (node.inputs.empty() ? ", shape=box" : "") + "];\n";
     for (graph::Value v : node.inputs) {
-      text += "  n" + std::to_string(v.node) + " ->" + id + " [label=" + Quoted(graph.type(v).ToString()) +
+      text += "  n" + std::to_string(v.node) + " ->" + id + " [label=" + DotString(graph.type(v).ToString()) +
               "];\n";
     }
     for (graph::NodeIndex c : node.control)

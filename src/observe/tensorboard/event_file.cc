@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 
+#include "base/clock.h"
 #include "base/encoding/crc32c.h"
 #include "base/text.h"
 
