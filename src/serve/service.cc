@@ -263,12 +263,15 @@ void Service::Handle(size_t thread_index, http::Request request, Exchange exchan
 void Service::Predict(Model& model, Thread& thread, const http::Request& request, Exchange exchange) {
   const auto read = thread.events->Read(request.head.Header("content-type"), request.body);
   if (!read.ok()) return exchange->Send(FailedReply(read.status()));
-  EventReader::Events events = std::move(**read);
-  rejected_events_.Add(events.rows.dead.size());
-  if (events.single && !events.rows.dead.empty())
-    return exchange->Send(ErrorReply(400, events.rows.dead[0].reason));
-  const size_t rows = events.rows.rows;
-  std::vector<float> features = std::move(events.rows.features);
+  stream::DecodedRows& decoded = (*read)->rows;
+  rejected_events_.Add(decoded.dead.size());
+  if ((*read)->single && !decoded.dead.empty())
+    return exchange->Send(ErrorReply(400, decoded.dead[0].reason));
+  const size_t rows = decoded.rows;
+  // What the reply needs of them while it waits for its batch.
+  EventReader::Events events{.single = (*read)->single, .count = (*read)->count};
+  for (auto& dead : decoded.dead)
+    events.rows.dead.push_back({.offset = dead.offset, .reason = std::move(dead.reason)});
   auto reply = [this, events = std::move(events),
                 scores = model.predictor.scores_per_row()](const Predictor::Answer& answer) {
     return http::Reply{.body = PlainReply(events, answer, scores, AgeOf(answer.version))};
@@ -277,7 +280,7 @@ void Service::Predict(Model& model, Thread& thread, const http::Request& request
     const Version version = model.versions.newest().value_or(Version{});
     return exchange->Send(reply({.status = {}, .scores = {}, .version = version}));
   }
-  Submit(thread, std::move(features), rows, std::move(exchange), std::move(reply));
+  Submit(thread, std::move(decoded.features), rows, std::move(exchange), std::move(reply));
 }
 
 void Service::Infer(Model& model, Thread& thread, const http::Request& request, Exchange exchange) {

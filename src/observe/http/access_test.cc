@@ -37,6 +37,7 @@ TEST_F(AccessTest, TheViewTokenAuthorises) {
   EXPECT_FALSE(with("authorization", "Bearer token"));  // the job's own is not sent around
   EXPECT_TRUE(with("cookie", "leat-view-9464=" + kAccessToken));
   EXPECT_TRUE(with("cookie", "a=b; leat-view-9464=" + kAccessToken + "; c=d"));
+  EXPECT_TRUE(with("cookie", "leat-view-9464; leat-view-9464=" + kAccessToken));
   EXPECT_FALSE(with("cookie", "leat-view-9465=" + kAccessToken));
   EXPECT_FALSE(with("cookie", "xleat-view-9464=" + kAccessToken));
   EXPECT_FALSE(with("cookie", "leat-view-9464="));

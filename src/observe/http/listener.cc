@@ -54,7 +54,7 @@ std::string Compressed(const std::string& text) {
 std::string_view CookieOf(std::string_view cookies, std::string_view name) {
   while (!cookies.empty()) {
     std::string_view cookie = Trimmed(TakeUntil(";", &cookies), " ");
-    if (TakeUntil("=", &cookie) == name) return cookie;
+    if (TakeUntil("=", &cookie) == name && !cookie.empty()) return cookie;
   }
   return {};
 }
