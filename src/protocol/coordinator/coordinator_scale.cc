@@ -32,8 +32,8 @@ void Coordinator::State::RestoreScale(const ScaleSet& former) {
     scale.paused = former.paused;
     scale.begun = former.begun;
   }
-  // Each run counts its events anew.
-  scale.pause_reached = former.pause_reached && config.take_over;
+  // Each run counts its events anew, and with MPI a resumption is another run.
+  scale.pause_reached = former.pause_reached && config.take_over && !config.strategy.mpi;
   if (scale.pause_reached) cursors.PauseAt(0);
   // The next coordinator may keep them.
   if (scale != former) journals.push_back({scale});
