@@ -58,6 +58,13 @@ struct Limits {
   static constexpr fields::Between kDifference{-kLatest - 1, kLatest};
 };
 
+// A request's kPermission: the certificates that allow it. Rules about its content are in
+// control/permission.cc.
+struct Permission {
+  std::string_view roles;  // as certificates name them: "server, worker"; "all": any certificate
+  std::string_view name;   // of the request, in logs: "worker's heartbeat"
+};
+
 // kCoordinator joins as a standby: it takes over when the coordinator does not answer any more.
 // kServe answers predictions with a copy of the parameters, and changes nothing.
 enum class Role : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2, kBots = 3, kFeed = 4, kServe = 5 };
@@ -503,6 +510,7 @@ struct LeaseClaim {
 LEAT_FIELDS(LeaseClaim, (lease), (partition, Limits::kPartition), (begin), (first_step), (lane));
 
 struct WorkerHeartbeat {
+  static constexpr Permission kPermission{"worker", "worker's heartbeat"};
   NodeId node;
   std::string metrics;  // HOST:PORT of the role's listener for observers; empty: it has none
   uint64_t term = 0;
@@ -610,6 +618,7 @@ LEAT_FIELDS(ServerProgress, (pushes), (pulls), (bytes_in), (bytes_out), (bytes_h
             (skipped), (conflicts), (bytes_moved), (refused));
 
 struct ServerHeartbeat {
+  static constexpr Permission kPermission{"server", "server's heartbeat"};
   NodeId node;
   std::string metrics;  // as in WorkerHeartbeat
   uint64_t term = 0;
@@ -671,6 +680,7 @@ LEAT_FIELDS(ServerHeartbeatReply, (term), (evicted), (stop), (drain), (view), (s
             (coordinators), (waiting), (record));
 
 struct BotsHeartbeat {
+  static constexpr Permission kPermission{"bots", "bots' heartbeat"};
   NodeId node;
   uint64_t published = 0;
   bool done = false;
@@ -690,6 +700,7 @@ LEAT_FIELDS(BotsHeartbeatReply, (evicted), (stop), (term), (standbys, Limits::kM
 
 // From a feed that is a process of its own.
 struct FeedHeartbeat {
+  static constexpr Permission kPermission{"feed", "feed's heartbeat"};
   NodeId node;
   uint64_t requests = 0;  // answered since the process started
   uint64_t bytes_sent = 0;
@@ -727,6 +738,7 @@ LEAT_FIELDS(FollowProgress, (rounds), (changed), (stretched), (bytes_in), (retri
 
 // From a member that follows the parameters (follower/follower.h).
 struct ServeHeartbeat {
+  static constexpr Permission kPermission{"serve", "heartbeat of a serve member"};
   NodeId node;
   uint64_t term = 0;
   Generation generation;  // of its view
@@ -746,6 +758,7 @@ LEAT_FIELDS(ServeHeartbeatReply, (term), (evicted), (stop), (drain), (view));
 
 // Any role, from a thread of its own: the process is alive, although its loop may be busy with a long batch.
 struct KeepAlive {
+  static constexpr Permission kPermission{"coordinator, worker, server, bots, feed, serve", "keep-alive"};
   NodeId node;
   uint64_t progress = 0;     // kernels that have finished since the process started
   std::string metrics = {};  // of a standby: as in WorkerHeartbeat
@@ -762,6 +775,7 @@ LEAT_FIELDS(KeepAliveReply, (evicted), (stop), (standbys, Limits::kMembers, Each
 
 // A member's answer to a Candidacy.
 struct Promise {
+  static constexpr Permission kPermission{"server, worker", "promise to a standby"};
   NodeId node;
   uint64_t term = 0;  // as in the Candidacy, as `candidate`
   uint64_t candidate = 0;
@@ -780,6 +794,7 @@ LEAT_FIELDS(PromiseReply, (term));
 // them are the journal as it was when the stream began. An empty record asks the standby to confirm that it
 // still follows.
 struct FollowRequest {
+  static constexpr Permission kPermission{"coordinator", "request to follow the journal"};
   uint64_t coordinator = 0;  // number of its directory
   uint64_t term = 0;         // that it follows; 0: none yet
   uint64_t stream = 0;       // of that term; 0: a new one is wanted
@@ -819,6 +834,7 @@ LEAT_FIELDS(ClockSample, (at, Limits::kTime), (offset, Limits::kDifference), (er
 // From a member that records: what its threads have done since the last chunk
 // (observe/timeline/spans_codec.h). Opaque to the protocol. Without spans it only asks for the time.
 struct SpansRequest {
+  static constexpr Permission kPermission{"server, worker", "spans of a recording"};
   NodeId node;
   uint64_t recording = 0;
   uint64_t chunk = 0;  // 0, 1, …: repeated until it is answered
@@ -851,6 +867,7 @@ LEAT_FIELDS(TimelineProcess, (node), (name, Limits::kName), (host, Limits::kName
 
 // `leat timeline`: records what all processes do, and fetches it, part by part.
 struct TimelineRequest {
+  static constexpr Permission kPermission{"admin", "timeline request"};  // takes time of all processes
   enum class Kind : uint8_t { kStart = 0, kFetch = 1 } kind = Kind::kStart;
   Duration length{};       // kStart: to record
   uint64_t recording = 0;  // kFetch
@@ -874,6 +891,7 @@ LEAT_FIELDS(TimelineReply, (status), (recording), (left), (begin, Limits::kTime)
 // What the job is, and where it can be read. Needs no membership: a feed asks before it joins, others ask
 // again when they have lost a feed.
 struct JobRequest {
+  static constexpr Permission kPermission{"worker, server, bots, feed, serve", "request for the job"};
   std::string version;  // as in JoinRequest
 };
 LEAT_FIELDS(JobRequest, (version, Limits::kName));
@@ -885,6 +903,7 @@ struct JobReply {
 LEAT_FIELDS(JobReply, (status), (job, Limits::kDocument), (feeds, Limits::kMembers, Each(Limits::kName)));
 
 struct StatusRequest {
+  static constexpr Permission kPermission{"all", "status request"};
   bool with_view = true;
 };
 LEAT_FIELDS(StatusRequest, (with_view));
@@ -896,6 +915,7 @@ struct StatusReply {
 LEAT_FIELDS(StatusReply, (json, Limits::kDocument));
 
 struct AdminRequest {
+  static constexpr Permission kPermission{"admin", "admin request"};  // by kind also, or only, pool
   enum class Kind : uint8_t {
     kCheckpoint = 0,
     kStop = 1,      // checkpoint, then end the job
@@ -926,6 +946,7 @@ LEAT_FIELDS(AdminReply, (status));
 
 // To a pool, not to a coordinator (src/pool). The bodies are JSON.
 struct PoolRequest {
+  static constexpr Permission kPermission{"admin", "request to a pool"};  // by kind instead agent, or all
   enum class Kind : uint8_t {
     kReport = 0,  // of an agent
     kSubmit = 1,

@@ -125,13 +125,13 @@ Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest r
 
 void CoordinatorClient::Send(protocol::ControlRequest request,
                              std::function<void(Result<protocol::ControlReply>)> done) {
-  busy_ = true;
+  ++calls_;
   background_.Post([this, alive = alive_, client = client_, request = std::move(request), sent = loop_.Now(),
                     deadline = call_deadline_, done = std::move(done)]() mutable {
     auto reply = client->Call(request, deadline);
     loop_.Post([this, alive, sent, reply = std::move(reply), done = std::move(done)]() mutable {
       if (!*alive) return;
-      busy_ = false;
+      --calls_;
       if (reply.ok()) {
         failing_since_.reset();
         if (keep_alive_) keep_alive_->OnAnswer();

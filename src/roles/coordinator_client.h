@@ -58,11 +58,11 @@ class CoordinatorClient {
   // its request already: then it still returns the coordinator's answer, which may be that this is a member.
   // Nothing happens once it has joined. Thread-safe.
   void AbortJoin();
-  // Sends a request; `done` runs on the loop. One call at a time: busy() is true until `done`. The timeout of
-  // a call is a fraction of the coordinator's heartbeat timeout, so a role that retries a failed call is not
-  // evicted.
+  // Sends a request; `done` runs on the loop. One call at a time: further requests wait in order, and busy()
+  // is true until the last `done`. The timeout of a call is a fraction of the coordinator's heartbeat
+  // timeout, so a role that retries a failed call is not evicted.
   void Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done);
-  bool busy() const { return busy_; }
+  bool busy() const { return calls_ > 0; }
   // Of one call, once joined.
   Duration call_deadline() const { return call_deadline_; }
   // Where it may be found, too.
@@ -87,7 +87,7 @@ class CoordinatorClient {
   Duration call_deadline_;  // known once joined
   std::mutex join_mutex_;
   enum class Joining { kOpen, kJoined, kAborted } joining_ = Joining::kOpen;
-  bool busy_ = false;
+  size_t calls_ = 0;  // without an answer
   std::optional<Time> failing_since_;
   std::optional<KeepAliveThread> keep_alive_;  // once joined
   BackgroundThread background_;

@@ -242,6 +242,13 @@ void Membership::RequestHeartbeat() {
   Update();
 }
 
+void Membership::Send(protocol::ControlRequest request,
+                      std::function<void(Result<protocol::ControlReply>)> done) {
+  client_.Send(std::move(request), [this, done = std::move(done)](Result<protocol::ControlReply> reply) {
+    if (!over_) done(std::move(reply));
+  });
+}
+
 void Membership::Stop(bool evicted) {
   evicted_ = evicted;
   End(Status());

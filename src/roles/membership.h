@@ -127,6 +127,9 @@ class Membership {
   void Update();
   // Makes the next heartbeat urgent, regardless of the role's callback.
   void RequestHeartbeat();
+  // Sends another request than a heartbeat, after those that are under way; call it after Join. `done` is not
+  // called once the membership is over. A failed call is not repeated.
+  void Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done);
   void Stop(bool evicted);
   void Fail(Status why);
   bool over() const { return over_; }

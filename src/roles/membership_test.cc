@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -320,6 +321,24 @@ TEST_F(MembershipTest, ARequestedHeartbeatIsSentOnce) {
   };
   EXPECT_EQ(membership_->Run(std::move(callbacks)), Status());
   EXPECT_EQ(heartbeats_, 2);
+}
+
+TEST_F(MembershipTest, AnotherRequestIsAnsweredToo) {
+  interval_ = hours(1);
+  Serve(Ok);
+  Join();
+  auto callbacks = StopAfter(0);
+  bool answered = false;
+  callbacks.on_reply = [&](const auto&) {
+    membership_->Send(protocol::KeepAlive{.progress = 7}, [&](const Result<ControlReply>& reply) {
+      answered = reply.ok() && std::holds_alternative<protocol::KeepAliveReply>(*reply);
+      membership_->Stop(false);
+    });
+    membership_->RequestHeartbeat();
+  };
+  EXPECT_EQ(membership_->Run(std::move(callbacks)), Status());
+  EXPECT_TRUE(answered);
+  EXPECT_EQ(std::ranges::count(KeepAlives(), 7u, &protocol::KeepAlive::progress), 1);
 }
 
 TEST_F(MembershipTest, AFailedHeartbeatIsRepeated) {

@@ -63,7 +63,7 @@ class CertificateRoles {
 };
 
 // None for a name that is no role's.
-inline std::optional<CertificateRole> FindCertificateRole(std::string_view name) {
+constexpr std::optional<CertificateRole> FindCertificateRole(std::string_view name) {
   for (size_t i = 0; i < kCertificateRoleNames.size(); ++i) {
     if (kCertificateRoleNames[i] == name) return static_cast<CertificateRole>(i);
   }

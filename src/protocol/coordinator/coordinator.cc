@@ -182,17 +182,18 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
         Status(Code::kStale, "this coordinator, of term " + std::to_string(NumberOf(config.term)) +
                                  ", was replaced by one of term " + std::to_string(NumberOf(term))));
   }
-  if (const auto* join = std::get_if<JoinRequest>(&request)) return OnJoin(now, call, *join);
-  if (const auto* worker = std::get_if<WorkerHeartbeat>(&request)) return OnWorker(now, call, *worker);
-  if (const auto* server = std::get_if<ServerHeartbeat>(&request)) return OnServer(now, call, *server);
-  if (const auto* bots = std::get_if<BotsHeartbeat>(&request)) return OnBots(now, call, *bots);
-  if (const auto* feed = std::get_if<FeedHeartbeat>(&request)) return OnFeed(now, call, *feed);
-  if (const auto* serve = std::get_if<ServeHeartbeat>(&request)) return OnServe(now, call, *serve);
-  if (const auto* job = std::get_if<JobRequest>(&request)) return OnJob(call, *job);
-  if (const auto* alive = std::get_if<KeepAlive>(&request)) return OnKeepAlive(now, call, *alive);
-  const auto* admin = std::get_if<AdminRequest>(&request);
-  if (!admin) return Refuse(call, Code::kInvalidArgument, "this request is not handled by the coordinator");
-  switch (admin->kind) {
+  const auto handle = [&]<class Request>(const Request& one) {
+    if constexpr (requires { On(now, call, one); }) {
+      On(now, call, one);
+    } else {
+      Refuse(call, Code::kInvalidArgument, "this request is not handled by the coordinator");
+    }
+  };
+  std::visit(handle, request);
+}
+
+void Coordinator::State::On(Time now, uint64_t call, const AdminRequest& request) {
+  switch (request.kind) {
     case AdminRequest::Kind::kCheckpoint:
       if (!pending && !slices.ready()) {
         return Answer(call, AdminReply{Status(Code::kUnavailable, "not all slices are live")});
@@ -204,7 +205,7 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
       stop_calls.push_back(call);
       return RequestStop(now);
     case AdminRequest::Kind::kNodeLost:
-      if (members.contains(admin->node)) Remove(now, admin->node, Gone::kLost);
+      if (members.contains(request.node)) Remove(now, request.node, Gone::kLost);
       return Answer(call, AdminReply{});
     case AdminRequest::Kind::kContinue:
       cursors.PauseAt(std::nullopt);
@@ -214,13 +215,13 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
       stop_calls.push_back(call);
       return Discard(now);
     case AdminRequest::Kind::kScale:
-      return OnScale(call, *admin);
+      return OnScale(call, request);
     case AdminRequest::Kind::kDrain:
-      return OnDrain(now, call, *admin);
+      return OnDrain(now, call, request);
     case AdminRequest::Kind::kPause:
       return OnPause(call);
     case AdminRequest::Kind::kGrant:
-      return OnGrant(now, call, *admin);
+      return OnGrant(now, call, request);
   }
   Refuse(call, Code::kInvalidArgument, "unknown request");
 }

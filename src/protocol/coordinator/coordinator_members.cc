@@ -18,7 +18,7 @@ constexpr size_t kMaxAhead = 1024;
 
 }  // namespace
 
-void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& request) {
+void Coordinator::State::On(Time now, uint64_t call, const JoinRequest& request) {
   const auto reject = [&](Code code, std::string why) {
     JoinReply reply;
     reply.status = Status(code, std::move(why));
@@ -112,7 +112,7 @@ bool Coordinator::State::ToldToStop(MemberState* member, Reply* reply) const {
   return reply->stop || reply->evicted;
 }
 
-void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat& heartbeat) {
+void Coordinator::State::On(Time now, uint64_t call, const WorkerHeartbeat& heartbeat) {
   WorkerHeartbeatReply reply;
   reply.term = config.term;
   MemberState* member = Seen(now, heartbeat.node, Role::kWorker);
@@ -235,7 +235,7 @@ void Coordinator::State::GrantLanes(Time now, NodeId worker, std::vector<Lease>*
   }
 }
 
-void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat& heartbeat) {
+void Coordinator::State::On(Time now, uint64_t call, const ServerHeartbeat& heartbeat) {
   const bool knows_term = heartbeat.term == config.term;
   // A step that no slice can have is rejected, together with the whole report.
   if (const Status steps = Stepped() && knows_term ? slices.CheckFirstSteps(heartbeat) : Status();
@@ -301,7 +301,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   Answer(call, std::move(reply));
 }
 
-void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& heartbeat) {
+void Coordinator::State::On(Time now, uint64_t call, const BotsHeartbeat& heartbeat) {
   BotsHeartbeatReply reply;
   reply.term = config.term;
   reply.standbys = view->standbys();
@@ -313,7 +313,7 @@ void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& he
   Answer(call, reply);
 }
 
-void Coordinator::State::OnFeed(Time now, uint64_t call, const FeedHeartbeat& heartbeat) {
+void Coordinator::State::On(Time now, uint64_t call, const FeedHeartbeat& heartbeat) {
   FeedHeartbeatReply reply;
   reply.term = config.term;
   reply.standbys = view->standbys();
@@ -334,7 +334,7 @@ void Coordinator::State::OnFeed(Time now, uint64_t call, const FeedHeartbeat& he
   Answer(call, std::move(reply));
 }
 
-void Coordinator::State::OnServe(Time now, uint64_t call, const ServeHeartbeat& heartbeat) {
+void Coordinator::State::On(Time now, uint64_t call, const ServeHeartbeat& heartbeat) {
   ServeHeartbeatReply reply;
   reply.term = config.term;
   MemberState* member = Seen(now, heartbeat.node, Role::kServe);
@@ -386,7 +386,7 @@ void Coordinator::State::JournalCuts(RoundMade made) {
   journals.push_back({std::move(made)});
 }
 
-void Coordinator::State::OnJob(uint64_t call, const JobRequest& request) {
+void Coordinator::State::On(Time, uint64_t call, const JobRequest& request) {
   JobReply reply;
   if (!config.version.empty() && request.version != config.version) {
     reply.status =
@@ -402,7 +402,7 @@ void Coordinator::State::OnJob(uint64_t call, const JobRequest& request) {
   Answer(call, std::move(reply));
 }
 
-void Coordinator::State::OnKeepAlive(Time now, uint64_t call, const KeepAlive& keep_alive) {
+void Coordinator::State::On(Time now, uint64_t call, const KeepAlive& keep_alive) {
   KeepAliveReply reply;
   reply.standbys = view->standbys();
   const bool here = members.contains(keep_alive.node);

@@ -94,7 +94,9 @@ struct Coordinator::State {
   void Refuse(uint64_t call, Code code, std::string why) {
     Answer(call, Refusal{Status(code, std::move(why))});
   }
+  // Calls the request's `On`, and refuses a request that has none.
   void Dispatch(Time now, uint64_t call, const ControlRequest& request);
+  void On(Time now, uint64_t call, const AdminRequest& request);
   void DispatchOfOtherRun(Time now, uint64_t call, ControlRequest request);
   void OnRange(Time now, const StreamRange& range);
   void StartStream();
@@ -117,7 +119,7 @@ struct Coordinator::State {
   CoordinatorActions Take(Time now);
 
   // ---- coordinator_members.cc
-  void OnJoin(Time now, uint64_t call, const JoinRequest& request);
+  void On(Time now, uint64_t call, const JoinRequest& request);
   // Whether other members connect to the address of a member of this role.
   bool Listens(Role role) const;
   // Returns why the members could not all reach each other if this one joined: kInvalidArgument if its own
@@ -126,13 +128,13 @@ struct Coordinator::State {
   // Removes the former self of a process that joins again. Returns kUnavailable while another process has its
   // address.
   Status ReplaceFormerSelf(Time now, const JoinRequest& request);
-  void OnWorker(Time now, uint64_t call, const WorkerHeartbeat& heartbeat);
-  void OnServer(Time now, uint64_t call, const ServerHeartbeat& heartbeat);
-  void OnBots(Time now, uint64_t call, const BotsHeartbeat& heartbeat);
-  void OnFeed(Time now, uint64_t call, const FeedHeartbeat& heartbeat);
-  void OnServe(Time now, uint64_t call, const ServeHeartbeat& heartbeat);
-  void OnJob(uint64_t call, const JobRequest& request);
-  void OnKeepAlive(Time now, uint64_t call, const KeepAlive& keep_alive);
+  void On(Time now, uint64_t call, const WorkerHeartbeat& heartbeat);
+  void On(Time now, uint64_t call, const ServerHeartbeat& heartbeat);
+  void On(Time now, uint64_t call, const BotsHeartbeat& heartbeat);
+  void On(Time now, uint64_t call, const FeedHeartbeat& heartbeat);
+  void On(Time now, uint64_t call, const ServeHeartbeat& heartbeat);
+  void On(Time now, uint64_t call, const JobRequest& request);
+  void On(Time now, uint64_t call, const KeepAlive& keep_alive);
   // Updates last_seen and last_moved, and returns the member, or null if there is none with that node and
   // role.
   MemberState* Seen(Time now, NodeId node, Role role);
