@@ -165,7 +165,7 @@ TEST(Journal, EachKindHasItsBytes) {
     ASSERT_TRUE(read.ok()) << bytes << ": " << read.status().ToString();
     EXPECT_EQ(EncodePayload(*read), *FromHex(bytes));
   }
-  // One that was written before the last field was added.
+  // A record from before the last field was added.
   const auto older = DecodePayload(*FromHex("0d0208030105"));
   ASSERT_TRUE(older.ok()) << older.status().ToString();
   EXPECT_EQ(std::get<ScaleSet>(*older), (ScaleSet{{2, 8}, 3, true, 5}));

@@ -42,8 +42,8 @@ bool IsToken(std::string_view text);
 // %41 becomes A. None: a percent sign without two digits.
 std::optional<std::string> DecodePercent(std::string_view text);
 
-// Of a head with its end. kInvalidArgument with what is wrong: a line that is no header, a control character,
-// a header that may come once only and came twice, a target that is no path.
+// Parses a whole head, its end included. kInvalidArgument with what is wrong: a line that is no header, a
+// control character, a header that may come once only and came twice, a target that is no path.
 Result<RequestHead> ParseHead(std::string_view head);
 
 }  // namespace leat::net

@@ -30,7 +30,7 @@ double ShortTime(double time_s) {
   return std::round(time_s * 100) / 100;
 }
 
-// What samples have: a V for the times, for each series, and for each rate of a member.
+// The columns of a table of samples: a V for the times, for each series, and for each rate of a member.
 template <class V>
 struct Columns {
   V t{};
@@ -63,7 +63,7 @@ struct Fact {
 };
 LEAT_FIELDS(Fact, (label), (unit), (value));
 
-// What is known of those figures that the page has above its charts.
+// The figures above the charts of the page, without those that are unknown.
 std::vector<Fact> FactsOf(const report::JobStatus& status, const Sample& sample) {
   using As = report::Shown::As;
   std::vector<Fact> facts;

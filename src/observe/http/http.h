@@ -1,4 +1,4 @@
-// What a listener for observers serves.
+// The routes that a listener for observers serves.
 #pragma once
 
 #include <functional>

@@ -60,8 +60,8 @@ class Families {
   std::map<std::string, size_t, std::less<>> by_name_;
 };
 
-// What the kernel says about this process, by the names that all programs with metrics use. Reads /proc; does
-// not block.
+// Adds the kernel's figures of this process, by the names that all programs with metrics use. Reads /proc;
+// does not block.
 void AddProcess(Families* families);
 
 }  // namespace leat::observe

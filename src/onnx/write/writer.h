@@ -65,7 +65,7 @@ class Writer {
 
  private:
   void CheckOps(const std::vector<bool>& needed) const;
-  // Of the last node.
+  // The attribute is added to the last node.
   proto::AttributeProto& AddAttribute(const std::string& name, proto::AttributeProto::AttributeType type);
   std::string Fresh(const std::string& hint);
 

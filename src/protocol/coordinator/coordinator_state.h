@@ -163,7 +163,7 @@ struct Coordinator::State {
   void OnPublishers(Time now, NodeId feed, const std::vector<PublisherReport>& reports);
   Status Rejected(const ServerHeartbeat& heartbeat) const;
   bool Stepped() const { return config.strategy.stepped(); }
-  // What workers lease, but in all-reduce jobs.
+  // The queue from which workers lease; those of all-reduce jobs do not lease.
   LeaseBook& Queue() { return Stepped() ? static_cast<LeaseBook&>(rounds) : splits; }
   const LeaseBook& Queue() const { return Stepped() ? static_cast<const LeaseBook&>(rounds) : splits; }
   void RefreshView();
