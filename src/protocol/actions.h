@@ -56,8 +56,8 @@ struct Forward {
   NodeId to;
   std::string address;
   std::shared_ptr<const ForwardRequest> request;
-  std::vector<std::span<const float>> gradients;  // of the push's slices, if it has any
-  Buffer memory;                                  // that contains them
+  std::vector<std::span<const float>> gradients;  // gradients of the push's slices, if it has any
+  Buffer memory;                                  // memory of the gradients
 };
 // The link is not used any more.
 struct DropLink {

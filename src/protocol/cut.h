@@ -33,16 +33,16 @@ struct Position {
 };
 LEAT_FIELDS(Position, (epoch), (offset));
 
-// One split, ready to be leased: events [begin.offset, end) of a partition in one epoch.
+// A split that is ready to be leased: events [begin.offset, end) of a partition in one epoch.
 struct Cut {
   static constexpr uint32_t kMaxBatches = 1 << 16;
   static constexpr uint32_t kMaxEvents = 1 << 24;
   static constexpr uint32_t kMaxPartitions = 1 << 16;
 
   uint32_t partition = 0;
-  Position
-      // end of the preceding cut: begin itself, or, for the first cut of a pass, the end of the previous pass
-      after;
+  // The end of the preceding cut: begin itself, or, for the first cut of a pass, the end of the previous
+  // pass.
+  Position after;
   Position begin;
   uint64_t end = 0;
   uint64_t hash = 0;  // covers batch size, run length, shuffle seed, schema, decoder version
@@ -103,13 +103,13 @@ inline Passes PassesFrom(uint64_t first, uint32_t epochs) {
 // be sealed, of a job that passes over all events `epochs` times.
 Passes Continued(Passes passes, uint32_t epochs, Position at, uint64_t end, bool sealed);
 
-// What can be cut after a position.
+// The events that can be cut after a position.
 struct PassRest {
   Position begin;       // in the next pass, if the current one is over
-  uint64_t end = 0;     // of the events that are there
+  uint64_t end = 0;     // end of the available events
   bool closed = false;  // the pass ends there
 };
-// In a partition that currently ends at `end`. None: it is sealed, and there is no further pass.
+// Finds the rest in a partition that currently ends at `end`; none if it is sealed and has no further pass.
 std::optional<PassRest> RestAfter(const Passes& passes, Position at, uint64_t end, bool sealed);
 
 // The cut of [begin.offset, end) by the rules.

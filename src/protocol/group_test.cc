@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr uint32_t kPartitions = 2;
-constexpr uint64_t kEvents = 240;  // of a partition
+constexpr uint64_t kEvents = 240;  // events per partition
 
 SliceTable Table() {
   return MakeSlices({{"seen", Shape{kPartitions * kEvents}, {}}, {"sum", Shape{64}, {}}}, 1, 1);

@@ -81,7 +81,7 @@ inline size_t GuessIndex(const PartitionLedger& partition, const Cut& cut) {
 // As Held, for a ledger reported by a peer: contradicting or missing entries count as not recorded.
 RunSet HeldRuns(const std::vector<PartitionLedger>& partitions, const Cut& cut);
 
-// What `now` has and `before`, an earlier state of the same ledger, has not: `done`, and the open splits with
+// The growth from `before`, an earlier state of the same ledger, to `now`: `done`, and the open splits with
 // more runs.
 PartitionLedger Growth(const PartitionLedger& before, const PartitionLedger& now);
 // Adds what a peer has reported about the same ledger. Both are true of it, in any order of reporting. At

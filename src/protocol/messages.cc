@@ -132,7 +132,7 @@ Status Check(const Refusal& refusal) {
   return refusal.status.ok() ? Invalid("a refusal without an error") : Status();
 }
 
-// ---- what messages say
+// ---- accessors
 
 bool CoordinatorSet::Contains(uint64_t coordinator) const {
   return std::ranges::binary_search(coordinators, coordinator);

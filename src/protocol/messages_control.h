@@ -36,9 +36,9 @@ struct Limits {
   static constexpr AtMost kPartition{Cut::kMaxPartitions - 1};
   static constexpr AtMost kLeases{1 << 16};
   static constexpr AtMost kRounds{1 << 12};
-  static constexpr AtMost kLanes{1 << 12};  // of one all-reduce round
+  static constexpr AtMost kLanes{1 << 12};  // lanes of an all-reduce round
   static constexpr AtMost kBins{1 << 16};
-  static constexpr AtMost kMoves{1 << 10};    // of slices, in a heartbeat or reply
+  static constexpr AtMost kMoves{1 << 10};    // slice moves in a heartbeat or reply
   static constexpr AtMost kBatches{1 << 16};  // scores of batches in a worker's heartbeat
   static constexpr AtMost kCoordinators{1 << 10};
   static constexpr AtMost kClockSamples{16};
@@ -62,7 +62,7 @@ struct Limits {
 // control/permission.cc.
 struct Permission {
   std::string_view roles;  // as certificates name them: "server, worker"; "all": any certificate
-  std::string_view name;   // of the request, in logs: "worker's heartbeat"
+  std::string_view name;   // the request's name in logs: "worker's heartbeat"
 };
 
 // kCoordinator joins as a standby: it takes over when the coordinator does not answer any more.
@@ -83,7 +83,7 @@ struct Member {
   NodeId node;
   Role role = Role::kWorker;
   uint32_t index = 0;   // worker 0, 1, …: the lowest free one; standby workers are counted by themselves
-  std::string address;  // of its data plane, "127.0.0.1:40123"; empty if it has none
+  std::string address;  // data-plane address, "127.0.0.1:40123"; empty if it has none
   State state = State::kActive;
 };
 LEAT_ENUM(Member::State, (kActive, "active"), (kDraining, "draining"), (kStandby, "standby"));
@@ -131,20 +131,20 @@ LEAT_FIELDS(MpiRank, (rank), (members));
 
 struct JoinRequest {
   Role role = Role::kWorker;
-  std::string version;  // of the program and its protocols
-  std::string address;  // of the data plane
+  std::string version;  // version of the program and its protocols
+  std::string address;  // data-plane address
   std::string host;
   int64_t pid = 0;
-  uint64_t job_hash = 0;  // of the job that the process was built for; 0: none yet
+  uint64_t job_hash = 0;  // hash of the job that the process was built for; 0: none yet
   std::optional<MpiRank> mpi;
-  // Random, of this process. A role is identified by it: several processes may have one address by mistake,
-  // and a process that joins again may have another address. 0: unknown.
+  // A random number of this process, which identifies the role: several processes may have one address by
+  // mistake, and a process that joins again may have another address. 0: unknown.
   uint64_t process = 0;
-  uint64_t network = 0;    // of the host and its network namespace, in which loopback works; 0: unknown
-  std::string local_host;  // this host's address on the way to the coordinator; empty: unknown
-  bool standby = false;    // a worker that takes the place of another one
-  topology::HostPlace place = {};  // as the process was told; what is empty, the job's zone map may know
-  // To the coordinator, of the attempts to join before this one: the least (RoundTrips), and their number.
+  uint64_t network = 0;            // id of the host's network namespace, in which loopback works; 0: unknown
+  std::string local_host;          // this host's address on the way to the coordinator; empty: unknown
+  bool standby = false;            // a worker that takes the place of another one
+  topology::HostPlace place = {};  // as the process was told; the job's zone map may fill in the rest
+  // Earlier attempts to join: the least round trip to the coordinator (RoundTrips), and their number.
   Duration round_trip{};
   uint32_t attempts = 0;
 };
@@ -154,7 +154,7 @@ LEAT_FIELDS(JoinRequest, (role), (version, Limits::kName), (address, Limits::kNa
 
 struct JoinReply {
   Status status;
-  uint64_t term = 0;  // of the coordinator
+  uint64_t term = 0;  // the coordinator's term
   NodeId node;
   uint32_t index = 0;
   std::string job;                // the whole job as resolved YAML, from which every role builds its parts
@@ -190,7 +190,7 @@ struct Lease {
   uint32_t needed = 1;
   RunSet assigned;
   float rate = 1;                         // as PushHeader::rate, for all runs
-  std::optional<LabelRange> labels = {};  // of the cut; exactly if the job has late labels
+  std::optional<LabelRange> labels = {};  // late labels of the cut; set if and only if the job has them
 };
 LEAT_FIELDS(Lease, (id), (cut), (missing, RunsOf(self.cut)), (first_step, Limits::kFirstStep), (lane),
             (width), (needed), (assigned, MaybeRunsOf(self.cut)), (rate), (labels));
@@ -201,7 +201,7 @@ Status Check(const Lease& lease);
 struct PublisherOrder {
   uint32_t partition = 0;
   uint32_t group = 0;
-  uint64_t assignment = 0;  // of the group: unique; one that replaces it is larger
+  uint64_t assignment = 0;  // the group's assignment: unique; one that replaces it is larger
   uint64_t start = 0;       // where the job began to read the partition
   bool fresh = false;       // nothing of the partition has been cut, so nothing of it can be published
 };
@@ -211,7 +211,7 @@ LEAT_FIELDS(PublisherOrder, (partition, Limits::kPartition), (group, Limits::kPa
 struct PublisherReport {
   static constexpr size_t kMaxHeld = 64;
   uint32_t partition = 0;
-  uint64_t assignment = 0;            // of the order that it answers
+  uint64_t assignment = 0;            // assignment of the order that it answers
   std::optional<uint64_t> published;  // all events before it are in the topic; none: not known yet
   std::vector<OpenSplit> held;        // the first splits from there on, at most kMaxHeld: runs with scores
   uint64_t rescored = 0;              // events in the topic with RunScores::rescored, of this assignment
@@ -317,13 +317,13 @@ struct RejectedRun {
 LEAT_FIELDS(RejectedRun, (worker), (cut), (run));
 Status Check(const RejectedRun& rejected);
 
-// One server's file of a checkpoint, written and synced.
+// A server's file of a checkpoint, written and synced.
 struct ShardReport {
   uint64_t checkpoint = 0;
   Status status;
   std::string file;  // in the checkpoint's directory
   uint64_t bytes = 0;
-  uint64_t checksum = 0;  // of its head, which has those of all else
+  uint64_t checksum = 0;  // checksum of the file's head, which has the checksums of the rest
   std::vector<SliceIncarnation> slices;
 };
 LEAT_FIELDS(ShardReport, (checkpoint), (status), (file, Limits::kPath), (bytes), (checksum, Fixed),
@@ -334,11 +334,11 @@ LEAT_FIELDS(ShardReport, (checkpoint), (status), (file, Limits::kPath), (bytes),
 struct SliceOrder {
   SliceId slice;
   Incarnation incarnation;
-  std::string directory;  // of the checkpoint; empty: initial values, empty ledger
+  std::string directory;  // the checkpoint's directory; empty: initial values, empty ledger
   std::string file;
   uint64_t file_checksum = 0;  // as ShardReport::checksum
-  // It has come by this move (MoveOrder::id), and the checkpoint does not matter; 0: by none. Of a replica
-  // that takes the place of its primary: the epoch.
+  // The move that brought the slice (MoveOrder::id), in which case the checkpoint does not matter; 0: none.
+  // For a replica that takes the place of its primary: the epoch.
   uint64_t move = 0;
 };
 LEAT_FIELDS(SliceOrder, (slice, Limits::kSlice), (incarnation), (directory, Limits::kPath),
@@ -355,7 +355,7 @@ struct MoveOrder {
   };
   uint64_t id = 0;  // unique; a later one has a larger number
   NodeId to;
-  std::string address;                   // of `to`
+  std::string address;                   // address of `to`
   std::vector<SliceIncarnation> slices;  // ascending
   uint64_t version = 0;                  // stepped strategies: every slice of the job has reached it
   Kind kind = Kind::kMove;
@@ -383,7 +383,7 @@ LEAT_FIELDS(MoveReport, (id), (stage), (failure, Limits::kText));
 struct ReplicaGroup {
   uint64_t epoch = 0;
   NodeId server;                         // the other one
-  std::string address;                   // of the replica's server
+  std::string address;                   // address of the replica's server
   std::vector<SliceIncarnation> slices;  // ascending
 };
 LEAT_FIELDS(ReplicaGroup, (epoch), (server), (address, Limits::kName), (slices, Limits::kSlices));
@@ -472,7 +472,7 @@ Status Check(const MemberReport& report);
 
 // The coordinators that may take the job over: the directory of each has every record that was acted on.
 struct CoordinatorSet {
-  uint64_t term = 0;                   // of the coordinator that names it; 0: none is known
+  uint64_t term = 0;                   // term of the coordinator that names it; 0: none is known
   uint64_t epoch = 0;                  // grows within the term
   std::vector<uint64_t> coordinators;  // ascending
   bool Contains(uint64_t coordinator) const;
@@ -480,10 +480,10 @@ struct CoordinatorSet {
 };
 LEAT_FIELDS(CoordinatorSet, (term), (epoch), (coordinators, Limits::kCoordinators, Ascending, Each(Fixed)));
 
-// What a member has promised, in its heartbeats.
+// A member's promise to coordinators, part of its heartbeats.
 struct ElectorState {
   uint64_t promised = 0;  // it follows no coordinator of a lower term
-  uint64_t set_term = 0;  // of the newest CoordinatorSet that it knows
+  uint64_t set_term = 0;  // term of the newest CoordinatorSet that it knows
   uint64_t set_epoch = 0;
 };
 LEAT_FIELDS(ElectorState, (promised), (set_term), (set_epoch));
@@ -493,8 +493,8 @@ LEAT_FIELDS(ElectorState, (promised), (set_term), (set_epoch));
 struct Candidacy {
   uint64_t term = 0;       // higher than all that the standby has heard of
   uint64_t candidate = 0;  // number of its directory
-  // The newest set that members have told it of. One that knows an older set only, which never became that of
-  // a majority, would not promise anything to a later coordinator's standbys.
+  // The newest set that members have told it of. A member that knows only an older set, which never became
+  // that of a majority, would otherwise promise nothing to a later coordinator's standbys.
   CoordinatorSet coordinators = {};
 };
 LEAT_FIELDS(Candidacy, (term), (candidate, Fixed), (coordinators));
@@ -502,7 +502,7 @@ LEAT_FIELDS(Candidacy, (term), (candidate, Fixed), (coordinators));
 // A lease that a worker has from the former coordinator.
 struct LeaseClaim {
   uint64_t lease = 0;
-  uint32_t partition = 0;  // of the cut, as `begin`
+  uint32_t partition = 0;  // partition of the cut, as `begin`
   Position begin;
   uint64_t first_step = 0;  // stepped strategies, as in Lease
   uint32_t lane = 0;
@@ -514,7 +514,7 @@ struct WorkerHeartbeat {
   NodeId node;
   std::string metrics;  // HOST:PORT of the role's listener for observers; empty: it has none
   uint64_t term = 0;
-  Generation generation;  // of its view
+  Generation generation;  // generation of its view
   // The number of splits that it can take. Stepped strategies: the number of additional rounds that it can
   // take; it also gets free lanes of the rounds it works on and of earlier ones, because it waits for these.
   // In all stepped strategies only whether it is positive matters, or whether leases are held: the worker
@@ -559,7 +559,7 @@ struct WorkerHeartbeatReply {
   bool drain = false;    // leave as soon as possible
   Shared<View> view;     // if newer than the sender's
   std::vector<Lease> leases;
-  std::vector<uint64_t> revoked;  // of `held`: drop them
+  std::vector<uint64_t> revoked;  // leases in `held` that the worker has to drop
   // Score the runs in `missing`, without training: their scores are lost.
   std::vector<Lease> rescores;
   // All-reduce.
@@ -574,7 +574,7 @@ struct WorkerHeartbeatReply {
   std::optional<CoordinatorSet> coordinators = {};
   bool waiting = false;                    // for its journal: only `term` and `coordinators` count
   std::optional<RecordOrder> record = {};  // repeated while it holds; filled in by the coordinator's shell
-  // One of the next heartbeats is to have `gradients`; filled in by the coordinator's shell.
+  // Asks for `gradients` in a later heartbeat; filled in by the coordinator's shell.
   bool gradients_wanted = false;
 };
 LEAT_FIELDS(WorkerHeartbeatReply, (term), (evicted), (stop), (drain), (view), (leases, Limits::kLeases),
@@ -638,8 +638,8 @@ struct ServerHeartbeat {
   std::optional<RejectedRun> rejected;
   ServerProgress progress;
   std::vector<MoveReport> moves;
-  std::vector<SliceTraffic> traffic;  // of some slices, now and then
-  // Of slices with a replica, the server of the replica reports the ledgers: the primary has them, too.
+  std::vector<SliceTraffic> traffic;  // traffic of some slices, now and then
+  // Ledgers of slices with a replica are reported by the replica's server: the primary has those runs, too.
   std::vector<LostReplica> lost_replicas;  // here, or of primaries here; repeated until the orders change
   uint64_t version = 0;                    // the highest of a primary here
   ElectorState elector;
@@ -665,13 +665,13 @@ struct ServerHeartbeatReply {
   std::string transfers = {};      // as in WorkerHeartbeatReply
   std::vector<MoveOrder> moves;    // from this server
   std::vector<uint64_t> incoming;  // moves to it; what has arrived by others, and is not ordered, is dropped
-  // Of `orders`: those with a replica. All others have none, so nobody's answer is waited for.
+  // Ordered slices that have a replica. All others have none, so their pushes wait for no acknowledgement.
   std::vector<ReplicaGroup> replicated;
   std::vector<ReplicaGroup> replicas;               // all that this server has; others are dropped
   std::string probe = {}, probe_content = {};       // as in WorkerHeartbeatReply
-  std::optional<CoordinatorSet> coordinators = {};  // likewise
-  bool waiting = false;                             // likewise
-  std::optional<RecordOrder> record = {};           // likewise
+  std::optional<CoordinatorSet> coordinators = {};  // as in WorkerHeartbeatReply
+  bool waiting = false;                             // as in WorkerHeartbeatReply
+  std::optional<RecordOrder> record = {};           // as in WorkerHeartbeatReply
 };
 LEAT_FIELDS(ServerHeartbeatReply, (term), (evicted), (stop), (drain), (view), (start, Limits::kPartitions),
             (orders, Limits::kSlices), (checkpoint), (report), (part), (transfers, Limits::kName),
@@ -725,9 +725,9 @@ LEAT_FIELDS(FeedHeartbeatReply, (evicted), (stop), (drain), (publish, Limits::kP
 
 // Cumulative since the process started, but `interval_seconds`.
 struct FollowProgress {
-  uint64_t rounds = 0;          // after each of them it had all slices
-  uint64_t changed = 0;         // of them, those that brought other values
-  uint64_t stretched = 0;       // of them, those that began later than wanted, to spare servers and links
+  uint64_t rounds = 0;          // completed rounds, each over all slices
+  uint64_t changed = 0;         // completed rounds that brought other values
+  uint64_t stretched = 0;       // completed rounds that began later than wanted, to spare servers and links
   uint64_t bytes_in = 0;        // values received
   uint64_t retries = 0;         // requests that failed or were not answered in time
   double interval_seconds = 0;  // from the beginning of one round to that of the next, at present
@@ -741,7 +741,7 @@ struct ServeHeartbeat {
   static constexpr Permission kPermission{"serve", "heartbeat of a serve member"};
   NodeId node;
   uint64_t term = 0;
-  Generation generation;  // of its view
+  Generation generation;  // generation of its view
   bool leaving = false;
   FollowProgress progress;
   std::string metrics = {};  // as in WorkerHeartbeat
@@ -761,7 +761,7 @@ struct KeepAlive {
   static constexpr Permission kPermission{"coordinator, worker, server, bots, feed, serve", "keep-alive"};
   NodeId node;
   uint64_t progress = 0;     // kernels that have finished since the process started
-  std::string metrics = {};  // of a standby: as in WorkerHeartbeat
+  std::string metrics = {};  // a standby's listener, as in WorkerHeartbeat
   Duration round_trip{};     // to the coordinator, the least of the last ones (RoundTrips); 0: unknown
 };
 LEAT_FIELDS(KeepAlive, (node), (progress), (metrics, Limits::kName), (round_trip));
@@ -769,7 +769,7 @@ struct KeepAliveReply {
   bool evicted = false;
   bool stop = false;
   std::vector<std::string> standbys = {};
-  bool known = false;  // of a standby: all servers and workers have its address
+  bool known = false;  // all servers and workers have the standby's address
 };
 LEAT_FIELDS(KeepAliveReply, (evicted), (stop), (standbys, Limits::kMembers, Each(Limits::kName)), (known));
 
@@ -785,7 +785,7 @@ struct Promise {
 };
 LEAT_FIELDS(Promise, (node), (term), (candidate, Fixed), (granted), (promised), (coordinators));
 struct PromiseReply {
-  uint64_t term = 0;  // for which the standby stands now
+  uint64_t term = 0;  // the term that the standby stands for now
 };
 LEAT_FIELDS(PromiseReply, (term));
 
@@ -796,8 +796,8 @@ LEAT_FIELDS(PromiseReply, (term));
 struct FollowRequest {
   static constexpr Permission kPermission{"coordinator", "request to follow the journal"};
   uint64_t coordinator = 0;  // number of its directory
-  uint64_t term = 0;         // that it follows; 0: none yet
-  uint64_t stream = 0;       // of that term; 0: a new one is wanted
+  uint64_t term = 0;         // the term that it follows; 0: none yet
+  uint64_t stream = 0;       // a stream of that term; 0: a new one is wanted
   uint64_t received = 0;     // bytes of the stream
   uint64_t synced = 0;       // bytes whose records are on its disk
   uint64_t checkpoint = 0;   // the newest complete one that it has; 0: none
@@ -808,7 +808,7 @@ struct FollowReply {
   uint64_t term = 0;
   uint64_t stream = 0;  // its number; another one than before begins anew
   uint64_t snapshot = 0;
-  uint64_t offset = 0;  // of `bytes` in the stream
+  uint64_t offset = 0;  // position of `bytes` in the stream
   Bytes bytes = {};
   uint64_t agreed = 0;      // bytes of the stream whose records may have been acted on
   bool in_set = false;      // the standby is in the set of coordinators
@@ -841,14 +841,14 @@ struct SpansRequest {
   Bytes spans;
   // With the last chunk.
   bool last = false;
-  std::vector<ClockSample> clock;  // of the coordinator's clock
+  std::vector<ClockSample> clock;  // samples of the coordinator's clock
   uint64_t dropped = 0;            // spans for which there was no room
 };
 LEAT_FIELDS(SpansRequest, (node), (recording), (chunk), (spans, Limits::kSpans), (last),
             (clock, Limits::kClockSamples), (dropped));
 struct SpansReply {
   Status status;  // kNotFound: nobody wants the rest
-  Time now{0};    // of the coordinator's clock, when it answered
+  Time now{0};    // the coordinator's clock when it answered
 };
 LEAT_FIELDS(SpansReply, (status), (now, Limits::kTime));
 
@@ -879,17 +879,17 @@ struct TimelineReply {
   Status status;
   uint64_t recording = 0;
   Duration left{};        // kFetch: until it is complete, at the latest; then there are parts
-  Time begin{0}, end{0};  // of what is recorded, by the coordinator's clock
+  Time begin{0}, end{0};  // the recorded time, by the coordinator's clock
   uint64_t parts = 0;     // 0: it is not complete
   std::vector<TimelineProcess> processes;  // part 0
-  NodeId node;                             // of the process whose `spans` the part has
+  NodeId node;                             // the process whose `spans` the part has
   Bytes spans;                             // as in SpansRequest
 };
 LEAT_FIELDS(TimelineReply, (status), (recording), (left), (begin, Limits::kTime), (end, Limits::kTime),
             (parts), (processes, Limits::kMembers), (node), (spans, Limits::kSpans));
 
-// What the job is, and where it can be read. Needs no membership: a feed asks before it joins, others ask
-// again when they have lost a feed.
+// Asks for the job, and for the feeds to read it from. Needs no membership: a feed asks before it joins,
+// others ask again when they have lost a feed.
 struct JobRequest {
   static constexpr Permission kPermission{"worker, server, bots, feed, serve", "request for the job"};
   std::string version;  // as in JoinRequest
@@ -948,11 +948,11 @@ LEAT_FIELDS(AdminReply, (status));
 struct PoolRequest {
   static constexpr Permission kPermission{"admin", "request to a pool"};  // by kind instead agent, or all
   enum class Kind : uint8_t {
-    kReport = 0,  // of an agent
+    kReport = 0,  // an agent's report
     kSubmit = 1,
     kList = 2,
     kCancel = 3,
-    kAccess = 4,  // what a user needs to reach a job
+    kAccess = 4,  // a job's address and token, for a user
   } kind = Kind::kList;
   std::string body;
 };
@@ -1007,11 +1007,11 @@ constexpr uint64_t NumberOf(uint64_t term) {
   return term & 0xffffffff;
 }
 
-uint64_t TermOf(const ControlRequest& request);  // of a heartbeat; 0 for other requests
-// Of the heartbeat of a server or worker; null for other requests.
+uint64_t TermOf(const ControlRequest& request);  // a heartbeat's term; 0 for other requests
+// Returns the elector's state in the heartbeat of a server or worker; null for other requests.
 const ElectorState* ElectorOf(const ControlRequest& request);
-NodeId NodeOf(const ControlRequest& request);  // of a heartbeat or keep-alive; 0 for other requests
-// WorkerHeartbeat::metrics, and as in other requests. Those that have no such field are left alone.
+NodeId NodeOf(const ControlRequest& request);  // sender of a heartbeat or keep-alive; 0 for other requests
+// WorkerHeartbeat::metrics, and as in other requests. Requests without such a field are left alone.
 std::string MetricsIn(const ControlRequest& request);
 void SetMetrics(const std::string& address, ControlRequest* request);
 // The addresses of standby coordinators that a heartbeat's reply names, in its view if it has one.

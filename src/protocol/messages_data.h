@@ -29,7 +29,7 @@ LEAT_ENUM(Disposition, (kPull, "pull"), (kGradient, "gradient"), (kEmpty, "empty
 struct SliceRef {
   SliceId slice;
   Incarnation incarnation;
-  uint64_t version = 0;  // of the values the gradient was computed from: staleness = version at apply − this
+  uint64_t version = 0;  // version of the values behind the gradient; staleness = version at apply − this
   friend bool operator==(const SliceRef&, const SliceRef&) = default;
 };
 LEAT_FIELDS(SliceRef, (slice, Fixed), (incarnation, Fixed), (version, Fixed));
@@ -73,11 +73,11 @@ constexpr std::string_view FormatOf(const Cut*, const UnlessPull&) {
 
 // A push without its lists.
 struct PushHeader {
-  uint64_t sequence = 0;  // of this worker, echoed by the reply
+  uint64_t sequence = 0;  // number of the push at this worker; the reply echoes it
   NodeId worker;
   Generation generation;
   Disposition disposition = Disposition::kPull;
-  Cut cut;  // of the run; unused by kPull
+  Cut cut;  // cut of the run; unused by kPull
   uint32_t run = 0;
   uint32_t events = 0;  // good records in the run: its weight
   float rate = 1;       // factor on the learning rate; equal for all lanes of a step
@@ -133,7 +133,7 @@ LEAT_FIELDS(SliceReply, (slice, Fixed), (outcome), (values), (incarnation, Fixed
 
 struct PushReply {
   uint64_t sequence = 0;
-  Generation generation;  // of the server's view
+  Generation generation;  // generation of the server's view
   bool evicted = false;   // the worker is no longer a member; nothing was applied
   // Backup workers, from the server that decides (the one with slice 0): the lanes that count in the
   // request's step. Empty until decided.
@@ -151,14 +151,14 @@ struct ForwardHeader {
   uint64_t link = 0;                 // unique among those of the sender; a later one has a larger number
   uint64_t number = 0;               // on the link: 1, 2, …
   std::vector<uint64_t> epochs;      // by slice of the push: ReplicaGroup::epoch
-  std::vector<uint64_t> versions;    // likewise: that the slice has reached by it
-  std::vector<DecidedStep> decided;  // backup workers: before the push
+  std::vector<uint64_t> versions;    // by slice of the push: the version that the slice reached by it
+  std::vector<DecidedStep> decided;  // backup workers: the steps decided before the push
 };
 LEAT_FIELDS(ForwardHeader, (from), (link), (number), (epochs, AtMost(1 << 20)), (versions, AtMost(1 << 20)),
             (decided, AtMost(1 << 20)));
 
-// What a primary has taken for slices that have a replica on one other server, to be taken there in the same
-// order.
+// A push that the primary has taken, for one server with replicas of its slices. That server takes forwards
+// in the same order.
 struct ForwardRequest : ForwardHeader {
   // The push with the slices that have taken it; kPull: slices that have completed steps because of
   // `decided`.
@@ -169,10 +169,9 @@ LEAT_MORE_FIELDS(ForwardRequest, ForwardHeader, (push));
 
 struct ForwardReply {
   uint64_t link = 0;
-  uint64_t number = 0;  // all up to this one are taken
-  bool broken = false;  // something before the request is missing: the link is useless
-  std::vector<SliceId>
-      refused;  // slices of the request that are no replicas of the sender's, or not any more
+  uint64_t number = 0;           // all up to this one are taken
+  bool broken = false;           // something before the request is missing: the link is useless
+  std::vector<SliceId> refused;  // slices that are not (or no longer) replicas of the sender
 };
 LEAT_FIELDS(ForwardReply, (link), (number), (broken), (refused, AtMost(1 << 20)));
 

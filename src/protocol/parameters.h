@@ -16,12 +16,12 @@ namespace leat::protocol {
 // order. Empty: the parameters' gradients are final.
 using GradientTerms = std::vector<std::span<const float>>;
 
-// Which values parameters have, for those who follow them (follower/follower.h).
+// The versions of a follower's parameters (follower/follower.h).
 struct FollowedValues {
   explicit FollowedValues(size_t count = 0);
   void Forget();  // none is known
 
-  uint64_t term = 0;             // of a coordinator of the job's run that they are of
+  uint64_t term = 0;             // a term of the job's run that the values are from
   std::vector<SliceRef> slices;  // by slice id; incarnation 0: unknown values, or none
 };
 

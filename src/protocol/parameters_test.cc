@@ -92,7 +92,7 @@ TEST(Parameters, GradientsThatAreHeldForAWhileTakeTurns) {
   for (int step = 0; step < 10; ++step) {
     parameters.AcquireGradientBuffer();
     held.push_back(parameters.gradient_buffer());
-    if (held.size() > 1) held.erase(held.begin());  // of the previous step
+    if (held.size() > 1) held.erase(held.begin());  // the previous step's buffer
   }
   EXPECT_EQ(allocated, 2u);
   for (int step = 0; step < 3; ++step) {

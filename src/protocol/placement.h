@@ -63,13 +63,13 @@ struct PlacementReport {
   };
   struct Server {
     uint64_t bytes = 0;                    // values and slots
-    double share = 0;                      // of all bytes
+    double share = 0;                      // fraction of all bytes
     double fair = 0;                       // its intended share
     std::vector<VariableBytes> variables;  // with a part on this server, largest first
   };
   uint64_t bytes = 0;
   std::vector<Server> servers;
-  // One line for each server with more than twice its fair share, with its largest variables. If twice the
+  // A line for each server with more than twice its fair share, with its largest variables. If twice the
   // share would be everything (two servers), the limit is its share plus half of the other's. Empty if all is
   // well.
   std::vector<std::string> warnings;

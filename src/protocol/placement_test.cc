@@ -264,7 +264,7 @@ TEST(Placement, RequestedWeightsCauseNoWarning) {
   EXPECT_NE(all_on_one.warnings[0].find("ps 2 carries 100% of the bytes (fair: 33%)"), std::string::npos);
 }
 
-// One indivisible variable is larger than all others together: no placement helps, and none is suggested.
+// An indivisible variable is larger than all others together: no placement helps, and none is suggested.
 TEST(Placement, NothingIsSuggestedIfNothingHelps) {
   const SliceTable table = MakeWholeSlices(Dense({784, 512, 10}), 1);
   const auto report = Reported(table, Placement::kRoundRobin, 2);

@@ -19,11 +19,11 @@ struct Cut;
 struct PushRequest;
 
 struct PrefetchHints {
-  // What recording the push will access.
+  // Prefetches the ledger entry that recording the push will access.
   static void Push(const Server& server, const PushRequest& request);
-  // What handling the reply to a push will access.
+  // Prefetches the worker's memory that handling the reply to a push will access.
   static void Reply(const Worker& worker, NodeId server, uint64_t sequence, int hop);
-  // What making the next pushes will access.
+  // Prefetches the worker's memory that making the next pushes will access.
   static void Pushes(const Worker& worker, int hop);
 
  private:

@@ -24,7 +24,7 @@ struct SliceSpec {
 };
 
 struct SliceTable {
-  uint64_t seed = 0;  // of the variables' initial values
+  uint64_t seed = 0;  // seed of the variables' initial values
   std::vector<optim::VariableSpec> variables;
   std::vector<SliceSpec> slices;  // by slice id; ordered by variable, then begin
   friend bool operator==(const SliceTable&, const SliceTable&) = default;
@@ -39,7 +39,7 @@ SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed,
 // The variable of the role kMoments, if there is one.
 std::optional<size_t> MomentsVariable(const SliceTable& table);
 
-// One slice per variable, for an optimizer that needs whole variables (optim::NeedsWholeVariables).
+// Makes each variable one slice, for an optimizer that needs whole variables (optim::NeedsWholeVariables).
 SliceTable MakeWholeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed);
 
 }  // namespace leat::protocol

@@ -19,7 +19,7 @@ namespace leat::protocol {
 
 enum class StrategyKind : uint8_t {
   kAsync = 0,  // each run is applied on arrival
-  kSync = 1,   // one update from the mean of all lanes of a step
+  kSync = 1,   // a step is one update, from the mean of all its lanes
   kSsp = 2,    // as sync, but workers may be `staleness` steps ahead (Ho et al. 2013); -1: async
   // Asynchronous, with separate periods for fetching values and pushing gradients (Dean et al. 2012).
   kDownpour = 3,
@@ -40,7 +40,7 @@ struct StrategyConfig {
   StrategyKind kind = StrategyKind::kAsync;
   uint32_t lanes = 1;       // stepped: runs per step; the effective batch size is this times the batch size
   bool auto_lanes = false;  // stepped: the job begins with `lanes`, and then they follow the workers
-  RateScale rate_scale = RateScale::kNone;  // of the learning rate with the lanes, if they are automatic
+  RateScale rate_scale = RateScale::kNone;  // scales the learning rate with the lanes, if they are automatic
   uint32_t backup = 0;    // sync: additional lanes per step; the first `lanes` to arrive count
   int32_t staleness = 0;  // ssp
   // async, downpour, ssp -1: the learning rate is divided by the staleness, if above 1.

@@ -11,18 +11,18 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// The first workers of a job, and those that come back to a new coordinator.
+// Wait this long for the first workers of a job, and for workers that come back to a new coordinator.
 constexpr Duration kArrivals = seconds(5);
-// What has to last for so long is no accident.
+// A condition must hold this long before we act on it.
 constexpr Duration kSustained = seconds(2);
 constexpr Duration kMeasure = seconds(10);
 constexpr Duration kLongestMeasure = seconds(30);
 // A job falls behind if it will exceed its limit within this time.
 constexpr Duration kForecast = seconds(15);
 constexpr double kFalling = 1.1;  // arrivals per trained event
-// In which a lag should be worked off.
+// A lag should be worked off within this time.
 constexpr Duration kCatchUp = seconds(60);
-// Of a worker's fair share of the throughput.
+// Least gain of an added worker, relative to its fair share of the throughput.
 constexpr double kLeastGain = 0.2;
 // A gain below this one is measured for longer.
 constexpr double kCertainGain = 0.5;
@@ -31,10 +31,10 @@ constexpr double kOtherBottleneck = 0.2;
 // Workers are given up if the others can train this many times what comes.
 constexpr double kHeadroom = 1.25;
 constexpr Duration kPatience = seconds(8), kMostPatience = minutes(10);
-// That was too early if workers are missed within this time.
+// Workers were given up too early if more are wanted within this time.
 constexpr Duration kRegret = minutes(2);
 constexpr Duration kForget = std::chrono::hours(1);
-// If it is not known what fewer workers can do.
+// Try one worker less after this time if it is not known what fewer workers can do.
 constexpr Duration kTrial = seconds(60);
 
 std::string Number(double x) {
@@ -81,7 +81,7 @@ const ScaleDecision& Autoscaler::OnLoad(Time now, const Load& load) {
   return decision_;
 }
 
-// What was seen before says nothing about what comes after.
+// Restarts measuring: earlier samples are not comparable.
 void Autoscaler::Rest(const Load& load) {
   resting_ = true;
   window_.Clear();
@@ -128,7 +128,7 @@ void Autoscaler::OnServers(Time now, uint32_t servers) {
   lag_since_.reset();
 }
 
-// What the workers trained until now, if all of them had work.
+// Rates since the job fell behind, while all workers have had work; none if it keeps up.
 std::optional<LoadWindow::Rates> Autoscaler::WhileBehind(Time now) const {
   if (!lag_since_ && !falling_since_) return std::nullopt;
   const Time since = std::min(lag_since_.value_or(now), falling_since_.value_or(now));
@@ -188,7 +188,7 @@ bool Autoscaler::Adopt(Time now) {
   return true;
 }
 
-// Of workers that were added together, as many stay as it would have taken at the former ones' pace.
+// Keeps as many of the workers added together as the gain would have taken at the former workers' pace.
 bool Autoscaler::GiveUpUseless(Time now) {
   if (!before_ || !measured_ || workers_ <= before_->workers) return false;
   const Before before = *before_;

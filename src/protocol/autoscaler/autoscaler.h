@@ -42,7 +42,7 @@ struct Load {
 
 struct ScaleDecision {
   uint32_t workers = 0;  // wanted; 0: not known yet
-  std::string reason;    // one line
+  std::string reason;    // a single line
 };
 
 class Autoscaler {
@@ -60,7 +60,7 @@ class Autoscaler {
   // The workers beyond this number have not helped.
   struct Limit {
     uint32_t workers = 0;
-    double throughput = 0;  // of so many, as measured first
+    double throughput = 0;  // throughput that was measured when the limit was set
     Time at{0};
   };
   struct Before {  // the last change of the number of workers
@@ -96,17 +96,17 @@ class Autoscaler {
   WorkerGains gains_;
 
   bool resting_ = true;
-  std::optional<Time> begun_;  // of training
+  std::optional<Time> begun_;  // start of training
   uint32_t workers_ = 0, servers_ = 0;
   Time changed_at_{0};                // the number of workers or servers
   std::optional<Before> before_;      // until the gain is certain
   std::optional<Before> decided_on_;  // the same for a change that was decided and has not come
-  std::optional<Measured> measured_;  // of this size, while there is lag
+  std::optional<Measured> measured_;  // measurement with this number of workers, while there is lag
   std::optional<Limit> limit_;
   std::optional<Time> lag_since_;      // there is lag, of half the limit or more
   std::optional<Time> over_since_;     // the limit of the lag is exceeded
   std::optional<Time> falling_since_;  // more events come than are trained, and the limit is near
-  std::optional<Time> quiet_since_;    // none of the last two
+  std::optional<Time> quiet_since_;    // neither of the last two holds
   std::optional<Time> decided_at_;
   std::optional<Time> shrunk_at_, regretted_at_;
   Duration patience_{0};  // before workers are given up; 0: the shortest

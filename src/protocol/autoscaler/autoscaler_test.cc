@@ -120,7 +120,7 @@ TEST(Autoscaler, TriesAgainWhenTheBottleneckIsAnother) {
 TEST(Autoscaler, GivesUpWhatIsNotNeededWithoutAMeasurement) {
   JobModel job({.throughput = Linear(1000), .autoscaler = {.least = 1, .most = 8}, .workers = 6});
   job.Run(minutes(12), 1700);
-  // One by one, until the job falls behind.
+  // The autoscaler removes workers singly, until the job falls behind.
   EXPECT_EQ(job.workers(), 2u) << job.reason();
   EXPECT_EQ(job.changes().back().from, 1u);
   const size_t changes = job.changes().size();

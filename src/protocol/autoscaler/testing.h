@@ -86,7 +86,7 @@ class JobModel {
     }
     worker_seconds_ += workers_ * dt;
     while (came_.size() > 1 && came_.front().second <= trained_) came_.pop_front();
-    // What is known of progress is a little old.
+    // Progress is known a little late.
     oldest_ = now_ - came_.front().first + FromSeconds(0.5 * rng_.Uniform());
     lags_.push_back(oldest_);
     if (!options_.fixed) Decide();

@@ -1,5 +1,5 @@
-// What was measured about how a job's throughput depends on the number of its workers. Pure state, part of
-// the autoscaler.
+// Measurements of how a job's throughput depends on the number of its workers. Pure state, part of the
+// autoscaler.
 #pragma once
 
 #include <cstdint>

@@ -84,7 +84,7 @@ void Follower::TakeView(const Shared<View>& view) {
   }
   if (!config_.on_servers) ChooseMember();
   if (held_ == nullptr || !Placed()) return;
-  // What was restored since it was answered is asked for again, so that a round does not mix the two.
+  // Asks again for slices that were restored after their answer, so that a round does not mix incarnations.
   for (size_t i = 0; i < done_.size(); ++i) {
     if (!done_[i] || !(held_->slices[i].incarnation < view_->slices[i].incarnation)) continue;
     done_[i] = false;
@@ -92,7 +92,7 @@ void Follower::TakeView(const Shared<View>& view) {
   }
 }
 
-// One of those that have a slice, as members of the group.
+// Chooses a member with slices, which is in the group; keeps the present one while it has any.
 void Follower::ChooseMember() {
   std::vector<NodeId> members;
   for (const SliceLocation& place : view_->slices) {

@@ -79,7 +79,7 @@ class Follower {
   Time next_timer() const;  // Time::max(): never
 
   const View& view() const { return *view_; }
-  uint64_t term() const { return term_; }  // of the coordinator that it follows
+  uint64_t term() const { return term_; }  // term of the coordinator that it follows
   const FollowProgress& progress() const { return progress_; }
   // Since when the round has been under way; none: no round is.
   std::optional<Time> asked() const;

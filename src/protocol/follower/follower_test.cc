@@ -116,7 +116,7 @@ TEST_F(FollowerTest, SaysWhatItHasAndWhetherAnythingChanged) {
   for (const SendPush& push : Begin()) Reply(push, Answer(push, 7));
   EXPECT_FALSE(Round(7).changed);
   EXPECT_TRUE(Round(8).changed);
-  // Other memory has older values. What comes into it is nothing new.
+  // Other memory has older values. Filling it is no change.
   held_.Forget();
   EXPECT_FALSE(Round(8).changed);
   EXPECT_EQ(held_.slices[0].version, 8u);

@@ -3,8 +3,8 @@
 //
 // Workers send the scores of a run before they push its gradients. Scores wait until their split is whole and
 // all events before it are published. Then they are written in one transaction, which also commits how far
-// the partition is published; so the topic itself says where to go on after any failure. Of a run that is
-// scored again the first scores stand.
+// the partition is published; so the topic itself says where to go on after any failure. If a run is scored
+// again, the first scores stand.
 //
 // Pure state; the shell writes. Not thread-safe.
 #pragma once
@@ -30,7 +30,7 @@ struct RunScores {
   uint32_t width = 1;                            // scores of each event
   std::vector<uint32_t> events;                  // their offsets after cut.begin, in any order
   std::vector<float> scores;                     // events × width
-  std::vector<std::optional<std::string>> keys;  // one for each event
+  std::vector<std::optional<std::string>> keys;  // a key for each event
   // Whether it is consistent: a run of the cut, events within it, each once. Check all from a peer.
   bool valid() const;
 };
@@ -53,7 +53,8 @@ class PartitionPublisher {
     uint32_t width = 0;
     bool rescored = false;
   };
-  // What can be written now: the events of [begin, end), without dead letters, in the order of offsets.
+  // The predictions that can be written now: the events of [begin, end), without dead letters, in the order
+  // of offsets.
   struct Publication {
     uint64_t begin = 0;
     uint64_t end = 0;
