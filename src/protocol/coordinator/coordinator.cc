@@ -146,7 +146,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
   } else if (start) {
     splits.Restore(slices.Watermarks(), std::move(cuts));
   }
-  // What the members of a former run have begun is lost with them.
+  // Steps that the members of a former run have begun are lost with them.
   if (scale.paused) rounds.Pause(config.take_over ? scale.begun : slices.Version());
   first_id = ids.next;
   TakeOver(former);
@@ -416,7 +416,7 @@ void Coordinator::State::StepEnding(Time now) {
 
 // From now on every reply announces the end of the job.
 void Coordinator::State::StopMembers(Time now, Status how) {
-  // Nobody would finish it. One whose manifest is being written is complete.
+  // Nobody would finish it. A checkpoint whose manifest is being written is complete.
   if (pending && pending->stage != PendingCheckpoint::Stage::kCommitting) AbandonCheckpoint(now);
   ending = Ending::kStoppingMembers;
   ending_deadline = now + std::max(config.heartbeat_timeout, kEndingWait);
@@ -515,7 +515,7 @@ CoordinatorActions Coordinator::OnTimer(Time now) {
     s.next_sweep = now + BusyInterval(s.config.heartbeat_interval);
     s.EvictSilent(now);
     s.FreeOverdue(now);
-    // One that has nothing to journal also finds out that it was replaced.
+    // A coordinator without anything to journal also finds out that it was replaced.
     if (s.config.term != 0) s.later.emplace_back(ConfirmTerm{});
   }
   return s.Take(now);

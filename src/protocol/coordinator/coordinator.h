@@ -46,10 +46,10 @@ struct CoordinatorConfig {
   uint32_t max_servers = 0;
   // 2: each slice also has a replica on another server, as long as there is one.
   uint32_t replicas = 1;
-  uint32_t workers = 1;  // of the job when it starts; MPI: all its workers
+  uint32_t workers = 1;  // workers when the job starts; MPI: all its workers
   StrategyConfig strategy;
   CutRules cuts;
-  std::vector<uint32_t> partitions;  // of the stream: 0, 1, …
+  std::vector<uint32_t> partitions;  // numbers of the stream's partitions: 0, 1, …
   Duration heartbeat_interval = std::chrono::milliseconds(500);
   Duration heartbeat_timeout = std::chrono::seconds(2);
   // An overdue lease is granted a second time. All-reduce: an overdue member leaves the job.
@@ -57,8 +57,8 @@ struct CoordinatorConfig {
   // A role that is alive, but has finished no kernel and sent no heartbeat for this long, is stuck.
   Duration stuck_timeout = std::chrono::minutes(15);
   Duration checkpoint_interval{0};  // 0: only at the end and on demand
-  // Of one checkpoint, in addition to the time that its bytes take at kSlowestDisk. Also for how long the end
-  // of the job waits, three times over, for servers that hold the trained state.
+  // Limit for a checkpoint, in addition to the time that its bytes take at kSlowestDisk. The end of the job
+  // waits three times as long for servers that hold the trained state.
   Duration checkpoint_timeout = std::chrono::seconds(60);
   // Slices of a lost server move to a spare at once, or to the next server that joins; after this time, to
   // the remaining servers.
@@ -74,17 +74,17 @@ struct CoordinatorConfig {
   uint32_t max_consecutive_rejected = 5;  // consecutive non-finite gradients that end the job
   // After splits with this many events no split is made until AdminRequest::kContinue. 0: no limit.
   uint64_t pause_at = 0;
-  std::optional<RateRaise> raise;  // what OnDrift does
+  std::optional<RateRaise> raise;  // the raise of the learning rate by OnDrift
   uint32_t keep_checkpoints = 2;
   // The predictions of each event are published by feeds, and no cut begins while this many events of all
   // partitions together are cut and not published. 0: the job publishes none.
   uint64_t max_unpublished = 0;
-  uint32_t publishing_groups = 8;  // of a job that begins, at most
+  uint32_t publishing_groups = 8;  // limit for a job that begins
   // Labels come on a topic of their own, later than the events, and cuts reach up to the last label mark
   // only. Needs cuts.epochs = 1.
   bool late_labels = false;
-  // Of this coordinator: higher than those of all former ones of this run (MakeTerm). 0: in tests that have
-  // only one.
+  // This coordinator's term: higher than those of all former ones of this run (MakeTerm). 0: in tests with a
+  // single coordinator.
   uint64_t term = 0;
   // The members in the journal may be alive and follow this coordinator, with all that they hold. False:
   // their processes are gone, or were started for another job.
@@ -96,12 +96,11 @@ struct CoordinatorConfig {
   bool keep_scale = false;         // the wanted numbers of the journal count instead
   bool pool = false;               // the job's processes are started by a pool, whose grants count
   std::string job;                 // sent to each process that joins
-  std::vector<std::string> feeds;  // that are no members: of the coordinator's process
-  // Of the coordinator's program and job. Processes with other values are rejected. Empty and 0: not
-  // compared.
+  std::vector<std::string> feeds;  // addresses of the feeds in the coordinator's process
+  // The coordinator's program and job. Processes with other values are rejected. Empty and 0: not compared.
   std::string version;
   uint64_t job_hash = 0;
-  uint64_t network = 0;  // of the coordinator, as JoinRequest::network; 0: unknown
+  uint64_t network = 0;  // the coordinator's network, as JoinRequest::network; 0: unknown
   topology::TopologySettings topology;
   // By partition; empty: not known. Workers prefer the splits of partitions near them.
   std::vector<topology::PartitionPlaces> partition_places;
@@ -128,7 +127,8 @@ struct CommitManifest {  // write, sync and rename, the manifest last; answer On
 struct DropCheckpoints {  // remove checkpoints older than this id; the journal may drop records before
                           // `watermark`
   uint64_t oldest_kept = 0;
-  std::vector<Position> watermark;  // of the oldest kept one, or where predictions are still to be published
+  // Position of the oldest kept checkpoint, or of predictions that are still to be published.
+  std::vector<Position> watermark;
 };
 struct RemoveCheckpoint {  // remove one that was given up
   uint64_t id = 0;
@@ -179,15 +179,15 @@ struct CoordinatorStatus {
   uint64_t events = 0;  // applied by every slice, since the job was created
   uint64_t lag = 0;     // available events that are not below the watermark
   std::vector<Position> watermark;
-  std::vector<uint64_t> ends;     // of the partitions, as of now
+  std::vector<uint64_t> ends;     // ends of the partitions, as of now
   bool finished = false;          // every slice has every event of every epoch
   uint64_t leases = 0;            // currently held by workers
   uint64_t regranted_leases = 0;  // leases granted again after a worker or server was lost
   uint64_t overdue_leases = 0;    // since the start
   std::vector<NodeId> stuck;      // members that are alive and do nothing
-  // Likewise processes that have been evicted, and have not joined again.
+  // Stuck processes that have been evicted and have not joined again.
   struct Evicted {
-    Member member;  // that it was
+    Member member;  // the member as it was
     std::string host;
     int64_t pid = 0;
   };
@@ -195,7 +195,7 @@ struct CoordinatorStatus {
   // Workers and the servers that they cannot reach.
   std::vector<std::pair<NodeId, NodeId>> unreachable;
   uint64_t step = 0;    // stepped strategies: reached by every slice
-  uint32_t lanes = 0;   // of the next round, without backups
+  uint32_t lanes = 0;   // lanes of the next round, without backups
   uint64_t rounds = 0;  // since the start
   uint64_t late = 0;    // runs that missed their step and are trained in another
   float rate = 1;       // factor on the learning rate of the next cuts; the highest of all partitions
@@ -203,7 +203,7 @@ struct CoordinatorStatus {
   // The last members that are gone, at most kDepartures, oldest first.
   struct Departure {
     uint64_t number = 0;  // counts all departures since the start, from 1 on
-    Member member;        // that it was
+    Member member;        // the member as it was
     enum class How : uint8_t {
       kLeft,    // in order
       kLost,    // its process has ended, or another one has its place
@@ -214,7 +214,7 @@ struct CoordinatorStatus {
   std::vector<Departure> departures;
   uint64_t failed_checkpoints = 0;  // failed since the start: a lost server, a disk error or a deadline
   std::string checkpoint_failure;   // why the last one failed; empty after a success
-  std::string waiting_for;          // what keeps the job from ending, or from training; empty: nothing
+  std::string waiting_for;          // reason why the job does not end, or does not train; empty: none
   struct Predictions {
     uint64_t published = 0;  // offsets, from where the job began to read
     uint64_t behind = 0;     // offsets that every slice has, and that are not published
@@ -233,7 +233,7 @@ struct CoordinatorStatus {
   // The numbers of members that are wanted.
   struct Wanted {
     WorkerRange workers;  // as the job or a command has set them
-    // Of a range, what the autoscaler has chosen, and why; 0: not known yet. Both are filled in by the shell.
+    // The autoscaler's choice from a range, and why; 0: not known yet. Both are filled in by the shell.
     uint32_t chosen = 0;
     std::string reason;
     uint32_t servers = 0;
@@ -254,7 +254,7 @@ struct CoordinatorStatus {
     Duration round_trip{};  // 0: unknown
   };
   std::vector<Whereabouts> whereabouts;
-  // One line for each rule of places that does not hold, by what it is about: replicas in one zone, a member
+  // A line for each rule of places that does not hold, by what it is about: replicas in one zone, a member
   // that is too far away, a class that no host offers.
   std::map<std::string, std::string> misplaced;
   uint32_t replicas = 1;    // CoordinatorConfig::replicas
@@ -304,7 +304,7 @@ class Coordinator {
   // The member is to leave: the answer to its next heartbeat says so, and it gets no more leases. Returns why
   // that is impossible.
   Status Drain(Time now, NodeId node);
-  // Of a range of workers, how many the autoscaler has chosen; 0: not known yet.
+  // Sets the number that the autoscaler has chosen from a range of workers; 0: not known yet.
   void SetChosen(uint32_t workers);
   CoordinatorActions OnTimer(Time now);
   Time next_timer() const;

@@ -29,7 +29,7 @@ void Coordinator::State::OnPrepared(Time now, uint64_t id, const Result<Checkpoi
   pending->order = *order;
   pending->order.id = id;
   pending->prepared = true;
-  // Each slice is to be on one server while it is saved. What is frozen already has moved soon.
+  // Each slice is to be on one server while it is saved. Slices that are frozen already will have moved soon.
   if (moves.active() && !moves.active()->frozen) moves.Cancel(now, false);
   if (!moves.active()) BeginSaving(now);
 }
@@ -234,7 +234,7 @@ void Coordinator::State::GiveUpCheckpoint(Time now, const Status& why) {
   retry_checkpoint = now + (10 << (failed_in_a_row - 1)) * BusyInterval(config.heartbeat_interval);
 }
 
-// What has been written of it frees its space.
+// Drops the pending checkpoint; removing its files frees their space.
 void Coordinator::State::AbandonCheckpoint(Time now) {
   later.emplace_back(RemoveCheckpoint{pending->id});
   pending.reset();

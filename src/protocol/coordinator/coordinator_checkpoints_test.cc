@@ -343,7 +343,7 @@ class UnevenSlicesTest : public CoordinatorTest {
     std::swap(ledger_, restored_);
   }
   std::vector<Lease> leases_;
-  Ledger restored_;  // of b_
+  Ledger restored_;  // ledger of b_
 };
 
 TEST_F(UnevenSlicesTest, AStopTrainsWhatSomeSlicesLack) {
@@ -354,7 +354,7 @@ TEST_F(UnevenSlicesTest, AStopTrainsWhatSomeSlicesLack) {
   EXPECT_TRUE(again[0].missing.Has(1));
   EXPECT_THAT(SendHeartbeat(worker_, 1, {again[0].id}).revoked, IsEmpty());
   EXPECT_EQ(prepared_, 1u);
-  SendServerHeartbeat(b_);  // which has the run now
+  SendServerHeartbeat(b_);  // b_ has the run now
   EXPECT_EQ(prepared_, 2u);
   EXPECT_THAT(SendHeartbeat(worker_, 1, {again[0].id}).revoked, ElementsAre(again[0].id));
   EXPECT_EQ(SaveAll().watermark[0], (Position{0, 20}));

@@ -154,7 +154,7 @@ TEST_F(CoordinatorDamageTest, WithoutACheckpointBeforeTheJobEndsWithEachReason) 
   ASSERT_TRUE(verify);
   EXPECT_EQ(verify->id, older.id);
   EXPECT_FALSE(verify->before);
-  Verified(newer.id, kDamaged);  // of another
+  Verified(newer.id, kDamaged);  // another checkpoint than the one asked for
   EXPECT_NE(coordinator_->status().phase, Phase::kStopping);
   Verified(older.id, Status(Code::kDataLoss, "older/shard-1: is missing"));
   const Status outcome = Outcome();

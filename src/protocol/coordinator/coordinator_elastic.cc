@@ -46,7 +46,7 @@ uint32_t Coordinator::State::Staying(Role role) const {
   }));
 }
 
-// Those on hosts of the class for workers come first.
+// Standbys on hosts of the class for workers come first.
 Coordinator::State::MemberState* Coordinator::State::NextStandby() {
   MemberState* other = nullptr;
   for (auto& [node, its] : members) {

@@ -82,7 +82,7 @@ TEST_F(StandbyTest, TakesAPlaceThatIsFreeWhenItJoins) {
 }
 
 TEST_F(StandbyTest, WaitsForTheWorkersWhenTheJobStarts) {
-  Run(400);  // one of two
+  Run(400);  // a single worker of two
   const NodeId standby = JoinStandby();
   now_ += config_.standby_wait - milliseconds(1);
   Take(coordinator_->OnTimer(now_));

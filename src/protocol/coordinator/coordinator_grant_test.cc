@@ -1,4 +1,4 @@
-// What a pool grants a job.
+// Grants of a pool to a job.
 #include <gmock/gmock.h>
 
 #include "protocol/coordinator/testing.h"

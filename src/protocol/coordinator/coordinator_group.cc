@@ -1,7 +1,7 @@
 // All-reduce: there are no servers, and each member of a group has all slices.
 //
 // For progress and checkpoints, each slice is assigned to the member that saves it, and each group is a new
-// incarnation of all slices. What all members have is what each slice has.
+// incarnation of all slices. Each slice has the runs that all members have.
 #include <algorithm>
 #include <utility>
 

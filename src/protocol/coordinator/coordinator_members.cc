@@ -523,7 +523,7 @@ void Coordinator::State::PlaceSlices(Time now) {
   const auto unwilling = [this](NodeId server) { return !Takes(server); };
   if (!std::ranges::all_of(servers, unwilling)) std::erase_if(servers, unwilling);
   for (NodeId former : slices.Orphaned()) {
-    // One of another site has to wait for those of this one to come back.
+    // A spare of another site has to wait: servers of this site may come back.
     const auto spare =
         LeavesSite() ? servers.end()
                      : std::ranges::find_if(servers, [&](NodeId server) { return !slices.Holds(server); });
@@ -585,7 +585,7 @@ Status Coordinator::State::Rejected(const ServerHeartbeat& heartbeat) const {
 }
 
 uint32_t Coordinator::State::LowestFreeIndex(Role role, bool standby) const {
-  // One of as many indexes as there are members, and one more, is free.
+  // There is one index more than members, so at least one is free.
   std::vector<bool> taken(members.size() + 1);
   for (const auto& [node, member] : members) {
     const bool stands_by = member.member.state == Member::State::kStandby;

@@ -148,9 +148,9 @@ TEST_F(CoordinatorMpiTest, FailingBecauseOfALossIsNotTheNamedCause) {
 
 TEST_F(CoordinatorMpiTest, TheFirstSilentOfSeveralIsNamed) {
   Form();
-  Pass(milliseconds(100), {rank1_});  // whose node is the lower one
+  Pass(milliseconds(100), {rank1_});  // a member with the lower node
   Pass(seconds(4), {});
-  // One sweep finds both.
+  // A single sweep finds both.
   now_ += milliseconds(1050);
   Take(coordinator_->OnTimer(now_));
   Record();

@@ -43,7 +43,7 @@ class CoordinatorRoundsTest : public CoordinatorTest {
     SendServerHeartbeat(a_);
     SendServerHeartbeat(b_);
   }
-  // Of three workers, each with a lane, the last one is too late for both steps of the first round.
+  // Makes a round of three workers with a lane each: the last one is too late for both steps of it.
   std::vector<NodeId> MakeRoundWithoutTheLast() {
     std::vector<NodeId> workers = {worker_, JoinWorker(), JoinWorker()};
     std::vector<Lease> leases;
@@ -82,7 +82,7 @@ class CoordinatorRoundsTest : public CoordinatorTest {
     return All<CommitManifest>(actions_).at(0).manifest;
   }
 
-  // of the slices on server a, if further than the others
+  // version and ledger of the slices on server a, if further than the others
   uint64_t other_version_ = 0;
   Ledger other_ledger_;
 };
@@ -386,7 +386,7 @@ TEST_F(AutoLanesTest, FollowTheWorkersAtTheNextRound) {
     EXPECT_EQ(round.lanes.size(), round.first_step >= Sets()[1].first_step ? 3u : 2u) << round.first_step;
     EXPECT_EQ(round.needed, round.lanes.size());
   }
-  // One leaves for good.
+  // A worker leaves for good.
   Take(coordinator_->OnNodeLost(now_, workers_.back()));
   workers_.pop_back();
   Pass(seconds(0));

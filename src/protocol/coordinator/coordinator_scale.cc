@@ -131,8 +131,8 @@ void Coordinator::State::OnGrant(Time now, uint64_t call, const AdminRequest& re
   Answer(call, AdminReply{good});
 }
 
-// Those with the highest indexes leave. A server that cannot, for now, is asked again with the next grant. A
-// member that has become silent may have died, and the one that replaces it may be here already.
+// Asks the members with the highest indexes to leave. A server that cannot, for now, is asked again with the
+// next grant. A member that has become silent may have died, and its replacement may be here already.
 void Coordinator::State::ReleaseBeyondGrant(Time now, Role role, uint32_t granted) {
   std::vector<const Member*> staying;
   for (const auto& [node, its] : members) {

@@ -348,7 +348,7 @@ TEST_F(CoordinatorScaleTest, APausedJobLeasesNothingAndCanBeSaved) {
   Admin(Kind::kCheckpoint);
   Commit(SaveAll());
   EXPECT_EQ(coordinator_->status().checkpoint, 1u);
-  // What one that is lost had waits, too.
+  // The leases of a lost worker wait, too.
   Take(coordinator_->OnNodeLost(now_, worker_));
   worker_ = JoinWorker();
   EXPECT_THAT(SendHeartbeat(worker_, 2).leases, IsEmpty());
@@ -515,7 +515,7 @@ TEST_F(CoordinatorScaleTest, APausedJobThatIsTakenOverBeginsNoRound) {
   ServersReport();
   EXPECT_EQ(coordinator_->status().phase, Phase::kPaused);
   EXPECT_THAT(SendHeartbeat(worker_, 1, held_ids).leases, IsEmpty());
-  // What has begun is finished, and can be saved.
+  // Steps that have begun are finished, and can be saved.
   Admin(Kind::kCheckpoint);
   Checkpoint();
   EXPECT_EQ(SendServerHeartbeat(a_).checkpoint->version, 4u);

@@ -32,15 +32,15 @@ struct Coordinator::State {
     uint64_t network = 0;
     topology::HostPlace place;
     Duration round_trip{};  // to here; 0: unknown
-    Time last_seen{0};      // of the process: a heartbeat or a keep-alive
-    Time last_moved{0};     // of its work: a heartbeat, or kernels that have finished
+    Time last_seen{0};      // last message of the process: a heartbeat or a keep-alive
+    Time last_moved{0};     // last sign of work: a heartbeat, or kernels that have finished
     uint64_t progress = 0;
     // A worker that has sent a heartbeat: it has opened the stream and compiled its graph.
     bool ready = false;
     uint64_t step = 0;     // all-reduce, as reported
     uint64_t version = 0;  // a server's, as reported
     bool paced = false;
-    Generation generation;  // of the view that it has; a worker's when it last held its own leases alone
+    Generation generation;  // generation of its view; a worker's when it last held its own leases alone
     std::optional<Generation> shown;  // the first view that has it
     bool told_to_stop = false;
     std::vector<NodeId> unreachable;  // a worker's servers, as it reports
@@ -76,7 +76,7 @@ struct Coordinator::State {
   // Progress of the end of the job. If the stream was finished rather than the job stopped, the loss of a
   // server may undo everything up to kFinalCheckpoint.
   enum class Ending : uint8_t { kNone, kDraining, kFinalCheckpoint, kStoppingMembers, kEnded };
-  // What the journal says about the members of the former coordinator.
+  // The journal's records about the members of the former coordinator.
   struct Former {
     std::map<NodeId, MemberJoined> members;
     std::vector<SlicesPlaced::Place> places;  // in the order of the journal
@@ -228,7 +228,7 @@ struct Coordinator::State {
   bool MayLeave(NodeId server) const;
 
   // ---- coordinator_scale.cc: commands
-  void RestoreScale(const ScaleSet& former);  // of the journal
+  void RestoreScale(const ScaleSet& former);  // `former`: as journaled
   void OnScale(uint64_t call, const AdminRequest& request);
   void OnDrain(Time now, uint64_t call, const AdminRequest& request);
   void OnGrant(Time now, uint64_t call, const AdminRequest& request);
@@ -237,9 +237,9 @@ struct Coordinator::State {
   void Continue(Time now);  // ends a pause
   void NotePauseReached();
   void NoteBegun();
-  // Why a command comes too late; ok if it does not.
+  // Returns why a command comes too late; ok if it does not.
   Status CheckNotEnding() const;
-  // Why so many are not possible.
+  // Returns why so many workers are not possible.
   Status CheckWorkers(const WorkerRange& workers) const;
   void WantFewer(Role role);
   void AwaitFewerServers();
@@ -266,7 +266,7 @@ struct Coordinator::State {
   bool LoseServer(Time now, NodeId server);
   void AddReplicas(NodeId server, ServerHeartbeatReply* reply) const;
   void PlanReplicas();
-  uint64_t HighestVersion() const;  // of any slice on any server, as far as reported
+  uint64_t HighestVersion() const;  // the highest of any slice on any server, as far as reported
 
   // ---- coordinator_group.cc: all-reduce
   bool AllReduce() const { return !config.strategy.on_servers(); }
@@ -317,23 +317,23 @@ struct Coordinator::State {
   bool settled = false;           // the queues know the slices, all of which have been live since
   Time next_balance{0};           // when the load of the servers is compared next
   ScaleSet scale;                 // as wanted by the job or by commands
-  std::optional<CoordinatorStatus::Grant> grant;  // of a pool, which repeats it
-  uint32_t chosen = 0;      // of a range of workers, by the autoscaler; 0: not known yet
+  std::optional<CoordinatorStatus::Grant> grant;  // grant of a pool, which repeats it
+  uint32_t chosen = 0;      // the autoscaler's choice from a range of workers; 0: not known yet
   GroupCoordinator groups;  // all-reduce
   LeasePace member_pace;    // all-reduce: of each member's share of a step
   uint64_t overdue_members = 0;
 
   std::map<NodeId, MemberState> members;
-  std::map<NodeId, MemberState> evicted;  // whose processes are alive and have not joined again
+  std::map<NodeId, MemberState> evicted;  // members whose processes are alive and have not joined again
   std::vector<MemberJoined> taken_over;   // from the former coordinator
-  std::set<NodeId> awaited;               // of them: those that have not sent anything yet
-  uint64_t first_id = 0;                  // of this term; those below are of former ones
+  std::set<NodeId> awaited;               // members in taken_over that have not sent anything yet
+  uint64_t first_id = 0;                  // first id of this term; lower ones are of former terms
   std::optional<LaneChange> lane_change;
   std::optional<Time> first_worker;  // when the first one was ready
   bool all_workers_came = false;     // as many as are wanted
   uint32_t standing_by = 0;          // workers
   HeartbeatCounts heartbeat_counts;
-  std::optional<std::string> slice_site;  // of most servers with slices; kept when the last of them is lost
+  std::optional<std::string> slice_site;  // site of most servers with slices; kept when all are lost
   std::optional<Time> servers_came;       // when there were as many as are wanted, in all sites
   std::map<NodeId, Time> orphans_since;   // since when slices are without a server, by former server
   bool view_changed = true;
@@ -358,7 +358,7 @@ struct Coordinator::State {
   Time retry_checkpoint{0};             // after one that failed
   uint64_t failed_checkpoints = 0;
   uint32_t failed_in_a_row = 0;
-  Status checkpoint_failure;  // of the last one
+  Status checkpoint_failure;  // failure of the last one
   std::vector<uint64_t> checkpoint_calls;
 
   Ending ending = Ending::kNone;

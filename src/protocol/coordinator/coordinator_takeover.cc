@@ -23,7 +23,7 @@ void DropReplaced(std::vector<JournalRecord>* records) {
   std::optional<JournalAgreed> agreed;
   std::optional<PassesPlanned> passes;
   std::optional<PublishersGrouped> grouped;
-  std::map<NodeId, const JournalRecord*> newest;  // of each member
+  std::map<NodeId, const JournalRecord*> newest;  // newest record of each member
   for (JournalRecord& record : *records) {
     if (const auto* member = std::get_if<MemberJoined>(&record)) {
       newest[member->member.node] = &record;

@@ -16,7 +16,7 @@ class TakeoverTest : public CoordinatorTest {
   }
   struct TwoLanes {
     NodeId other;                  // the worker of one lane
-    std::vector<Lease> mine, its;  // of worker_, and of that one
+    std::vector<Lease> mine, its;  // leases of worker_, and of `other`
   };
   void TakeOverTwoLanes(TwoLanes* lanes) {
     config_.strategy = {.kind = StrategyKind::kSync, .lanes = 2};
@@ -181,7 +181,7 @@ TEST_F(TakeoverTest, SlicesComeBackAsTheyAreByTheFirstReportOfTheTerm) {
   TakeOver();
   EXPECT_EQ(coordinator_->status().phase, Phase::kWaitingForServers);
   EXPECT_EQ(coordinator_->status().waiting_for, "members of the former coordinator: ps 0, ps 1, worker 0");
-  // What a server says in the former term is only what the former coordinator did not know.
+  // A server's heartbeat in the former term has only what the former coordinator did not know.
   ServerHeartbeat former;
   former.node = a_;
   former.term = 1;

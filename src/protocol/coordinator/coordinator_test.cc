@@ -411,7 +411,7 @@ TEST_F(CoordinatorTest, AStreamThatHasGrownHasAllPassesOverWhatWasAdded) {
   EXPECT_THAT(SendHeartbeat(worker_, 20).leases, ::testing::SizeIs(8));
   EXPECT_THAT(cut_begins(1), ::testing::ElementsAre(Position{2, 1030}, Position{3, 1030}));
   EXPECT_EQ(coordinator_->status().lag, 2u * (20 + 40));
-  // Of another number of partitions.
+  // The record is for another number of partitions.
   restored.journal.push_back(PassesPlanned{{{{2, 0, 20}}}});
   EXPECT_THROW(Start(restored), std::invalid_argument);
 }

@@ -143,7 +143,7 @@ void SliceMap::Orphan(NodeId server) {
     if (slice.server != server) continue;
     if (slice.replica != NodeId()) {
       Promote(slice);
-      // What it has is known, unless it is still to come back.
+      // The replica goes live if its server has reported it. Otherwise it is still to come back.
       if (slice.returning && slice.report) GoLive(&slice);
       continue;
     }
@@ -418,7 +418,7 @@ bool SliceMap::Add(NodeId server, uint64_t number, const LedgerReport& report) {
   std::vector<Learned> learned;
   for (const SliceIncarnation& slice_incarnation : report.slices) {
     State* slice = Find(slice_incarnation);
-    // Of one that is nowhere, whoever reports it: its next incarnation has less.
+    // Ignore reports about an unassigned slice: it will be restored from older state.
     if (!slice || slice->server == NodeId()) continue;
     if (!Learn(slice, server, number, report, &learned)) continue;
     const bool by_replica = slice->replica == server && slice->returned;

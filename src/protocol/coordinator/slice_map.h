@@ -77,7 +77,7 @@ class SliceMap {
   void DropReplica(SliceId slice);
   NodeId ReplicaOf(SliceId slice) const { return slices_[slice.value].replica; }  // 0: none
   uint64_t EpochOf(SliceId slice) const { return slices_[slice.value].epoch; }
-  // Of the slices of `server` that have one, and of those whose replicas it has; without addresses.
+  // Groups of the slices on `server` that have a replica, and of the replicas on it; without addresses.
   std::vector<ReplicaGroup> ReplicatedOn(NodeId server) const;
   std::vector<ReplicaGroup> ReplicasOn(NodeId server) const;
   size_t replicated() const;  // slices
@@ -86,22 +86,22 @@ class SliceMap {
   bool Holds(NodeId server) const;  // slices
   bool HoldsReplicas(NodeId server) const;
   std::vector<SliceOrder> OrdersFor(NodeId server) const;
-  std::vector<SliceOrder> Orders() const;  // of all slices, by id
+  std::vector<SliceOrder> Orders() const;  // orders of all slices, by id
   std::vector<SliceLocation> Locations() const;
   std::vector<Incarnation> Incarnations() const;
   NodeId ServerOf(SliceId slice) const { return slices_[slice.value].server; }
   Incarnation IncarnationOf(SliceId slice) const { return slices_[slice.value].incarnation; }
   // It is to come by a move, or has come by one.
   bool HandedOver(SliceId slice) const { return slices_[slice.value].order.move != 0; }
-  uint64_t BytesOf(SliceId slice) const { return slices_[slice.value].bytes; }  // of its values
+  uint64_t BytesOf(SliceId slice) const { return slices_[slice.value].bytes; }  // bytes of its values
   size_t size() const { return slices_.size(); }
 
   // ---- reports
-  // Adds a part of a server's report to what is known of the slices. Ignores former incarnations. What any
-  // server says of the current one is true, because a slice that moves keeps its ledger. A slice becomes live
-  // when its server reports it without `more`. Returns true if a slice became live or was ordered again: from
-  // one of `servers` if this one keeps failing. Fails if each of `servers` has failed for a slice, which then
-  // stays ordered from this one.
+  // Adds a part of a server's report to what is known of the slices. Ignores former incarnations. Reports of
+  // all servers about the current one are true, because a slice that moves keeps its ledger. A slice becomes
+  // live when its server reports it without `more`. Returns true if a slice became live or was ordered again:
+  // from one of `servers` if this one keeps failing. Fails if each of `servers` has failed for a slice, which
+  // then stays ordered from this one.
   Result<bool> Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers);
   // Stepped strategies: an incarnation starts at the step it is restored from. Returns kInvalidArgument if a
   // server's first report of one differs, except of slices that it has from the former coordinator.
@@ -114,8 +114,8 @@ class SliceMap {
   Position Watermark(uint32_t partition) const { return watermark_[partition]; }
   const std::vector<Position>& Watermarks() const { return watermark_; }
   uint64_t Events() const;
-  uint64_t Version() const { return version_; }         // of all slices
-  uint64_t HighestVersion() const { return highest_; }  // of any slice
+  uint64_t Version() const { return version_; }         // the version that all slices have reached
+  uint64_t HighestVersion() const { return highest_; }  // the highest of any slice
   // Runs of the cut that at least one slice lacks.
   RunSet Missing(const Cut& cut) const;
   // True if Missing is empty. Ends at the first slice that lacks a run.
@@ -127,11 +127,10 @@ class SliceMap {
   using Known = std::shared_ptr<const LedgerReport>;
   struct Parts {
     uint64_t report = 0;  // its number
-    Known before;         // what was known when the report began
+    Known before;         // the sum when the report began
     Known sum;            // with the parts so far
   };
-  // Slices of which the same was known share what is known now, and so do those of which the same is known
-  // now.
+  // A memo: slices with equal `before` and `other` share one `now`, and equal results are shared, too.
   struct Learned {
     Known before, other, now;
   };
@@ -146,12 +145,12 @@ class SliceMap {
     bool returning = false;              // placed by the former coordinator, and not reported yet
     bool returned = false;               // returning: its server is here, and the replica's is to report it
     bool placed = false;                 // since TakePlaced
-    uint32_t failures = 0;               // of its server, in a row
+    uint32_t failures = 0;               // failures of its server in a row
     std::vector<NodeId> failed_servers;  // cannot restore it
     SliceOrder order;
     // The sum of the reports about the incarnation, with `slices` empty. Null before the first report.
     Known report;
-    std::map<NodeId, Parts> parts;  // of a server's report that is not complete
+    std::map<NodeId, Parts> parts;  // incomplete reports, by server
   };
 
   void Give(State& slice, NodeId server);
@@ -159,7 +158,7 @@ class SliceMap {
   void Promote(State& slice);
   // Orders the slice in its current incarnation: from the source, or from a move.
   void Order(State& slice, uint64_t move);
-  // One of `servers` that has not failed to restore the slice, with the fewest bytes; 0 if there is none.
+  // Returns the server with the fewest bytes that has not failed to restore the slice; 0 if there is none.
   NodeId Replacement(const State& slice, const std::vector<NodeId>& servers) const;
   void Forget(State& slice);
   // Null if this is not its incarnation.

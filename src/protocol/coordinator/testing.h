@@ -167,16 +167,16 @@ class CoordinatorTest : public ::testing::Test {
   CoordinatorActions actions_;
   std::vector<JournalRecord> journal_;
   Ledger ledger_{std::vector<Position>{{0, 0}, {0, 1000}}};
-  uint64_t version_ = 0;  // of all slices
+  uint64_t version_ = 0;  // version of all slices
   std::map<NodeId, std::vector<SliceOrder>> orders_;
-  std::map<NodeId, Generation> generations_;  // of the views that servers have
-  // In their heartbeats.
+  std::map<NodeId, Generation> generations_;  // generations of the servers' views
+  // Contents of the servers' heartbeats.
   std::map<NodeId, std::vector<MoveReport>> move_reports_;
   std::map<NodeId, std::vector<SliceTraffic>> traffic_;
   std::set<NodeId> leaving_;
   uint64_t last_call_ = 0;
   uint64_t prepared_ = 0;                // the newest checkpoint requested
-  std::string directory_ = "directory";  // of the next checkpoint
+  std::string directory_ = "directory";  // directory of the next checkpoint
   NodeId a_, b_, worker_;
 };
 

@@ -10,7 +10,7 @@
 namespace leat::protocol {
 namespace {
 
-// One failure may be the cut of a moment.
+// A single failure may be a connection that broke for a moment.
 constexpr uint32_t kFailuresOfPair = 2;
 
 }  // namespace

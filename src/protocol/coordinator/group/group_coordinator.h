@@ -33,7 +33,7 @@ namespace leat::protocol {
 struct GroupCoordinatorConfig {
   uint32_t workers = 1;  // the first group waits for this many, but at most first_wait
   Duration first_wait = std::chrono::seconds(10);
-  Duration join_wait = std::chrono::milliseconds(300);  // so that workers that start together join together
+  Duration join_wait = std::chrono::milliseconds(300);  // lets workers that start together join together
   // Consecutive groups that failed without a step, before the job fails. The pause between them doubles.
   uint32_t max_failures = 8;
   Duration first_pause = std::chrono::milliseconds(50);
@@ -132,7 +132,7 @@ class GroupCoordinator {
   bool GoOn();
 
   GroupCoordinatorConfig config_;
-  std::map<NodeId, Waiting> members_;  // of the job, in the group or not
+  std::map<NodeId, Waiting> members_;  // the job's members, in the group or not
   std::optional<Time> first_since_;
   std::optional<Group> group_;
   std::map<NodeId, InGroup> in_group_;
@@ -148,7 +148,7 @@ class GroupCoordinator {
   std::map<uint64_t, Exclusion> exclusions_;  // by process
   std::vector<NodeId> excluded_;              // for TakeExcluded
   uint64_t best_ = 0;                         // the highest step that all members of a group have held
-  std::optional<Ending> ending_;              // of MPI's group
+  std::optional<Ending> ending_;              // end of MPI's group
   Status failure_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace leat::protocol {
 
-// Of one server, so far.
+// Counts of a server's heartbeats so far.
 struct HeartbeatCount {
   uint64_t heartbeats = 0;
   uint64_t report = 0;    // number of the newest report
@@ -27,7 +27,7 @@ struct HeartbeatCount {
     report = heartbeat.report;
     if (!heartbeat.more) complete = begun;
   }
-  // It is to report slices itself, of which others have reported until now.
+  // From now on, the server has to report slices itself that others have reported until now.
   void Rely() { silent = heartbeats; }
 };
 

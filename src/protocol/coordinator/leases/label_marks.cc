@@ -34,7 +34,7 @@ Result<std::vector<LabelMark>> LabelMarks::Add(uint32_t partition, uint64_t cut,
       last = mark;
       continue;
     }
-    // One that is sent again. Those before the first known one are forgotten.
+    // The mark is sent again. Marks before the first known one are forgotten.
     const auto at = std::ranges::lower_bound(known, mark.events, {}, &LabelMark::events);
     if (at != known.end() && (*at == mark || (at == known.begin() && mark.events < at->events))) continue;
     return Contradiction(partition, mark, at == known.end() ? last : *at);

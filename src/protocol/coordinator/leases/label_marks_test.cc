@@ -98,7 +98,7 @@ TEST(LabelMarks, AreTheSameForEveryCutWhateverIsForgottenAndRestored) {
     Rng rng(seed);
     std::vector<LabelMark> all;
     std::vector<JournalRecord> journal;
-    std::map<std::pair<uint64_t, uint64_t>, LabelRange> ranges;  // of cuts, when they were made
+    std::map<std::pair<uint64_t, uint64_t>, LabelRange> ranges;  // label ranges of cuts, when they were made
     std::vector<Cut> cuts;
     auto marks = std::make_unique<LabelMarks>(1);
     uint64_t at = 0, needed = 0;

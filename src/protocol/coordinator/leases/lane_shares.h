@@ -1,8 +1,8 @@
 // How many lanes of a step each worker has, and which.
 //
 // Shares are even until the workers' speeds are known. Then a worker that is faster than others has more
-// lanes than they, if steps take a shorter time so, and each still has one. Whoever computes a lane, the
-// result is the same.
+// lanes than they, if steps take a shorter time so, and each still has one. The result is the same whichever
+// worker computes a lane.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
@@ -28,7 +28,7 @@ class LaneShares {
   // The workers that take lanes, by rank.
   void SetWorkers(std::vector<NodeId> workers);
   size_t workers() const { return workers_.size(); }
-  // What a worker has reported since it joined: batches, and the time in which it had none to compute.
+  // Takes a worker's progress since it joined: batches, and the time in which it had none to compute.
   void OnProgress(Time now, NodeId worker, uint64_t batches, double waited_s);
   void Forget(NodeId worker) { paces_.erase(worker); }
   // Chooses the shares of steps of this width anew, if speeds have been measured since the last time.

@@ -64,11 +64,11 @@ class LeasePace {
   };
   struct Worker {
     std::deque<Held> held;  // in the order of granting
-    Time last_end{0};       // of a lease
+    Time last_end{0};       // end of its last lease
     Duration waited{0};
-    Time last_heartbeat{0};  // of the coordinator's time
+    Time last_heartbeat{0};  // by the coordinator's clock
     std::array<Duration, kLast> times{};
-    size_t count = 0;  // of `times` ever recorded
+    size_t count = 0;  // number of `times` ever recorded
 
     Time Own(Time now) const { return now - waited; }
   };

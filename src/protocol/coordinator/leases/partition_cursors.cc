@@ -161,10 +161,10 @@ uint64_t PartitionCursors::Lag(const std::vector<Position>& watermark) const {
   uint64_t lag = 0;
   for (size_t p = 0; p < partitions_.size() && started_; ++p) {
     const Position at = watermark[p];
-    uint64_t epoch = 0;  // of the span's first pass
+    uint64_t epoch = 0;  // epoch of the span's first pass
     for (const PassSpan& span : partitions_[p].passes) {
       const uint64_t end = std::min(span.end, partitions_[p].end), begin = std::min(span.begin, end);
-      uint64_t passes = span.epochs;  // not begun
+      uint64_t passes = span.epochs;  // passes that have not begun
       if (at.epoch >= epoch) {
         const uint64_t begun = at.epoch + uint64_t{1} - epoch;
         if (begun <= passes) lag += end - std::min(at.offset, end);

@@ -28,7 +28,7 @@ class PartitionCursors {
     std::optional<Time> tail_since;    // since when uncut events are available
     std::optional<uint64_t> released;  // as by Release
     uint64_t labelled = UINT64_MAX;    // late labels: no cut reaches past this offset
-    // What can be cut now, and whether the partition ends there for good.
+    // The end of the events that can be cut now, and whether the partition ends there for good.
     uint64_t cut_end() const { return std::min(end, std::max(labelled, first)); }
     bool complete() const { return sealed && cut_end() == end; }
     // Events that are cut and not released.

@@ -330,7 +330,7 @@ void RoundQueue::StopAt(Time now, uint64_t step) {
 
 // ---- leases
 
-// One for all lanes, because a step is one update.
+// All lanes have one rate, because a step is one update.
 float RoundQueue::RateOf(uint64_t first_step, const Round& round) const {
   float rate = 1;
   for (const Lane& part : round.parts) rate = std::max(rate, cursors_->rates().Of(part.cut));
@@ -387,7 +387,7 @@ uint32_t RoundQueue::ShareOf(const Round& round, NodeId worker) {
   return at == round.shares.end() ? 0 : at->second;
 }
 
-// Whether a worker that has so many, and should have more, may take this lane from its holder.
+// True if a worker with `has` lanes, which should have more, may take this lane from its holder.
 bool RoundQueue::MayTake(const Round& round, const Lane& part, uint64_t has) const {
   if (part.stage != Stage::kLeased || part.holders.size() != 1) return false;
   const auto width = static_cast<uint32_t>(round.parts.size());

@@ -79,8 +79,8 @@ class RoundQueue final : public LeaseBook {
   void Hold(uint64_t step) { hold_from_ = step; }
   bool held() const { return hold_from_.has_value(); }
   void LiftHold(Time now);
-  // Until Continue no round is made, and none from this step on is leased. Those before it may be half done.
-  // After a Rollback, that is none.
+  // Until Continue no round is made, and no round from this step on is leased. Earlier rounds may be half
+  // done. After a Rollback, that is none.
   void Pause(uint64_t step) { paused_from_ = step; }
   std::optional<uint64_t> paused_from() const { return paused_from_; }
   void Continue(Time now);
@@ -138,7 +138,7 @@ class RoundQueue final : public LeaseBook {
   };
   struct TakeBack {
     uint64_t from = 0;   // a round begins with this step
-    uint32_t lanes = 1;  // of the rounds that are made instead
+    uint32_t lanes = 1;  // lanes of the rounds that are made instead
   };
   using Rounds = std::map<uint64_t, Round>;  // by first step
 
@@ -184,8 +184,8 @@ class RoundQueue final : public LeaseBook {
   Rounds rounds_;
   std::map<PartitionCursors::Key, Leftover> left_;
   Time left_since_{0};
-  uint64_t next_step_ = 0;  // of the next round
-  uint64_t version_ = 0;    // of all slices
+  uint64_t next_step_ = 0;  // first step of the next round
+  uint64_t version_ = 0;    // version that all slices have reached
   bool settled_ = false;    // Reconsider has been called
   bool go_on_ = false;      // no slice has gone back since the rounds were made
 

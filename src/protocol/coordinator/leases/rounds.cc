@@ -43,7 +43,7 @@ class Maker {
   // The next material of a partition: its position and the number of runs in this pass.
   struct Rest {
     Position begin;
-    uint64_t end = 0;  // of the events that may be cut now
+    uint64_t end = 0;  // end of the events that may be cut now
     uint32_t runs = 0;
   };
 
@@ -121,7 +121,7 @@ class Maker {
   const RoundInput& material_;
   size_t lanes_;
   uint32_t batch_ = 1;
-  uint64_t run_events_ = 1;  // of a full run
+  uint64_t run_events_ = 1;  // events of a full run
   uint32_t most_ = 1;        // runs of a full split
   bool sealed_ = true;
 };

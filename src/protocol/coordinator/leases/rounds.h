@@ -29,7 +29,7 @@ struct RoundInput {
     bool overdue = false;  // not sealed: the available events have waited long enough to be cut short
   };
   std::vector<Leftover> left;         // in the order of use
-  std::vector<Partition> partitions;  // of the stream, by number
+  std::vector<Partition> partitions;  // partitions of the stream, by number
   bool drain = false;                 // use the rest of a live stream, although it makes no full round
 };
 

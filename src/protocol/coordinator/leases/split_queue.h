@@ -91,7 +91,7 @@ class SplitQueue final : public LeaseBook {
   template <class Visit>
   void ForEachShare(NodeId worker, Visit visit) const;
   std::vector<size_t> NearShares(size_t number, const std::vector<NodeId>& readers) const;
-  // One of the partition with the most free splits.
+  // Returns a split of the partition with the most free splits.
   std::optional<SplitKey> FindAny() const;
   Lease GrantRuns(Time now, uint64_t id, NodeId worker, const SplitKey& key, RunSet runs);
   void Complete(Split* split);

@@ -181,7 +181,7 @@ TEST_F(SplitQueueTest, ALeaseCarriesWhatAnySliceLacks) {
   EXPECT_NE(again.id, lease.id);
 }
 
-// One heartbeat may have been made before the last acknowledgement, the next one cannot.
+// The first heartbeat may have been made before the last acknowledgement, the second one cannot.
 TEST_F(SplitQueueTest, AReleasedSplitWaitsForTwoHeartbeatsOfEachServer) {
   Range(0, 20);
   queue_.CutMore(now_, 1, 1);
@@ -286,7 +286,7 @@ class OverdueTest : public SplitQueueTest {
     now_ += LeaseLimits{}.first;
     queue_.FreeOverdue(now_);
   }
-  // Everything is trained: who still holds the split drops it.
+  // Everything is trained: workers that still hold the split drop it.
   void ExpectOver() {
     EXPECT_EQ(queue_.free(), 0u);
     EXPECT_EQ(queue_.leased(), 0u);

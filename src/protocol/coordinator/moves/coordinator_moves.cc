@@ -112,7 +112,7 @@ double Coordinator::State::WeightOf(const MemberState& member) const {
     return 0;
   if (placement.kind != Placement::kWeighted) return 1;
   if (index < placement.weights.size()) return placement.weights[index];
-  // Of a server that the job does not know: as many as the others.
+  // A server that the job does not know weighs as much as the others on average.
   const double sum = std::accumulate(placement.weights.begin(), placement.weights.end(), 0.0);
   const auto some = std::ranges::count_if(placement.weights, [](double weight) { return weight > 0; });
   return some > 0 ? sum / static_cast<double>(some) : 1;
@@ -121,7 +121,7 @@ double Coordinator::State::WeightOf(const MemberState& member) const {
 std::vector<std::pair<NodeId, double>> Coordinator::State::WeighServers() const {
   std::vector<NodeId> servers = Servers();
   const auto holds = [this](NodeId server) { return slices.Holds(server); };
-  // Those that hold slices come first: further ones are spares.
+  // Servers that hold slices come first: further ones are spares.
   std::ranges::stable_sort(servers, [&](NodeId a, NodeId b) {
     return std::pair(!holds(a), members.at(a).member.index) <
            std::pair(!holds(b), members.at(b).member.index);

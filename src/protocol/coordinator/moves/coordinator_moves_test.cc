@@ -113,7 +113,7 @@ TEST_F(CoordinatorMovesTest, AMoveIsMadeByTheServerThatHasTheSlices) {
   EXPECT_EQ(std::ranges::count(SendServerHeartbeat(c).incoming, order->id), 0);
 }
 
-// What the former server has taken is known before the move is made: its own reports end with it.
+// Runs that the former server has taken are known before the move is made: its own reports end with it.
 TEST_F(CoordinatorMovesTest, WhatHasArrivedIsReportedWithTheMove) {
   Run(20, 1000, true);
   const Lease lease = SendHeartbeat(worker_, 1).leases.at(0);
@@ -350,7 +350,7 @@ TEST_F(CoordinatorMovesTest, UnevenTrafficIsLevelledOnce) {
 }
 
 TEST_F(CoordinatorMovesTest, APlacementThatTheUserHasChosenIsNotLevelled) {
-  config_.placement = Placement::kRoundRobin;  // of one variable: all slices on one server
+  config_.placement = Placement::kRoundRobin;  // a single variable: all slices are on one server
   Start({});
   Run();
   EXPECT_THAT(MakeAll({a_, b_}), IsEmpty());

@@ -16,7 +16,7 @@
 namespace leat::protocol {
 
 void Coordinator::State::LoseReplica(SliceId slice) {
-  // What a worker has been told lately, only the replica's server would have reported.
+  // Lately, only the replica's server would have reported the runs that workers were told of.
   if (const auto at = heartbeat_counts.find(slices.ServerOf(slice)); at != heartbeat_counts.end())
     at->second.Rely();
   slices.DropReplica(slice);

@@ -116,7 +116,7 @@ class CoordinatorZonesTest : public CoordinatorReplicasTest {
     zones_[node] = zone;
     return node;
   }
-  // Of all replicas: those in the zone of their slice.
+  // Counts the replicas in the zone of their slice.
   uint64_t InOneZone() {
     uint64_t slices = 0;
     for (const auto& [servers, count] : coordinator_->status().replica_servers) {
@@ -195,7 +195,7 @@ TEST_F(CoordinatorReplicasTest, AServerThatCannotReachAReplicaIsToldToGoOnAlone)
   EXPECT_EQ(std::ranges::count(Beat(a_).replicated, groups[0].epoch, &ReplicaGroup::epoch),
             groups[0].slices.size() > 1 ? 1 : 0);
   EXPECT_EQ(coordinator_->status().replicated, 11u);
-  // Of another epoch, it says nothing.
+  // A report about another epoch says nothing.
   lost_[a_] = {{groups[0].slices.back(), groups[0].epoch + 1000}};
   Beat(a_);
   EXPECT_EQ(coordinator_->status().replicated, 11u);

@@ -25,7 +25,7 @@ class MovesTakeoverTest : public CoordinatorTest {
     Take(coordinator_->OnTimer(now_));
     Stream(100, 1000);
   }
-  // One of the first two servers is to hand slices over to the third.
+  // Begins a move: one of the first two servers is to hand slices over to the third.
   MoveOrder BeginMove() {
     for (int i = 0; i < 100; ++i, now_ += milliseconds(100)) {
       for (NodeId server : {a_, b_}) {

@@ -38,7 +38,7 @@ class Servers {
   double Share(uint32_t server) const { return shares_[server]; }
   size_t size() const { return loads_.size(); }
 
-  // Of servers with a share: the one that has least of it, with so much more.
+  // Returns the server with a share that would be the least full with so much more.
   uint32_t LeastWith(double more) const {
     std::optional<uint32_t> least;
     const auto fullness = [&](uint32_t server) { return (loads_[server] + more) / shares_[server]; };

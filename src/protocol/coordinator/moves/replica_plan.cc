@@ -95,7 +95,7 @@ class ReplicaPlan {
   }
 
   const ReplicaBalance& balance_;
-  std::vector<double> loads_;                   // of replicas, by server
+  std::vector<double> loads_;                   // loads of replicas, by server
   std::vector<std::optional<uint32_t>> place_;  // by slice
   double total_ = 0;
 };

@@ -14,7 +14,7 @@ namespace leat::protocol {
 struct ReplicaBalance {
   struct Slice {
     uint32_t server = 0;              // index
-    std::optional<uint32_t> replica;  // likewise; none: it has none
+    std::optional<uint32_t> replica;  // index of its replica's server; none: it has none
     double load = 0;
   };
   std::vector<Slice> slices;

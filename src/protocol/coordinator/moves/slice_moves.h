@@ -84,7 +84,7 @@ class SliceMoves {
   bool levels_ = false;
   std::optional<Move> active_;
   Time next_{0};
-  uint64_t most_bytes_ = 1 << 20;                           // of one move
+  uint64_t most_bytes_ = 1 << 20;                           // limit of one move
   std::map<std::pair<NodeId, NodeId>, Failures> failures_;  // from, to
   uint64_t moved_slices_ = 0, moved_bytes_ = 0, failed_ = 0;
 };

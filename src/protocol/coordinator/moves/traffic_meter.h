@@ -21,7 +21,7 @@ class TrafficMeter {
 
  private:
   struct Slice {
-    NodeId server;  // of the last report
+    NodeId server;  // server of the last report
     double total = 0;
     Time at{0};
     double rate = -1;  // unknown

@@ -4,9 +4,9 @@
 // Partitions belong to publishing groups, so that few producers are needed. A group is assigned as a whole.
 //
 // Scores reach a publisher before their batch is pushed, and wait there until all events before them are
-// published (predictions/publisher.h). A publisher that is lost takes them along. What every slice has is not
-// trained again, so such splits are leased to be scored only. What waits is bounded: no cut begins while the
-// events of all partitions that are cut and not published are a limit or more.
+// published (predictions/publisher.h). A publisher that is lost takes them along. Batches that every slice
+// has are not trained again, so such splits are leased to be scored only. The waiting scores are bounded: no
+// cut begins while the events of all partitions that are cut and not published are a limit or more.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
@@ -37,7 +37,7 @@ class Publications {
   void Restore(PublishersGrouped grouped);
   // The record to journal before the first cut, once; none if it was restored.
   std::optional<PublishersGrouped> TakeGrouped();
-  // A cut that was made or restored. One that is known already is ignored.
+  // Adds a cut that was made or restored, unless it is known already.
   void OnCut(const Cut& cut);
   // Assigns groups with events to these feeds, evenly, and takes them from others. Returns true if anything
   // changed.
@@ -81,7 +81,7 @@ class Publications {
     bool more_held = false;              // there may be more than were reported
     Status status;
     uint64_t rescored = 0, rescored_before = 0;  // by this publisher, and by those before it
-    std::map<uint64_t, Cut> cuts;                // that are not published, by begin
+    std::map<uint64_t, Cut> cuts;                // unpublished cuts, by begin
     std::map<uint64_t, Time> lacking_since;      // by begin
     void OnPublisher();                          // it has another one
   };

@@ -111,7 +111,7 @@ struct SlicesPlaced {
     Incarnation incarnation;
     uint64_t move = 0;   // as SliceOrder::move
     NodeId replica;      // the server that has its replica; 0: none
-    uint64_t epoch = 0;  // of the replica (ReplicaGroup)
+    uint64_t epoch = 0;  // epoch of the replica (ReplicaGroup)
   };
   std::vector<Place> places;
 };

@@ -78,8 +78,8 @@ bool Candidate::Excludes(const CoordinatorSet& set) const {
 void Candidate::OnTimer(Time now) {
   if (!standing_ || elected() || now - *standing_ < config_.attempt) return;
   standing_.reset();
-  // Members that know a set without it elect another one, which needs their calls for that. So does a
-  // majority that knows of no set: the coordinator of its term.
+  // Members that know a set without it elect another one, which needs their calls for that. A majority that
+  // knows of no set does the same: it elects the coordinator of its term.
   const bool outsider =
       !refused_.empty() || electorate_.Majority([this](NodeId node) { return promises_.contains(node); });
   resume_ = now + (outsider ? 3 * config_.defer : Duration::zero()) + config_.least_pause +

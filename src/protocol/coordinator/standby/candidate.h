@@ -25,7 +25,7 @@ struct CandidateConfig {
   // has been the only coordinator.
   bool founder = false;
   uint64_t term = 0;  // the highest that its directory knows
-  uint64_t seed = 1;  // of the pauses between attempts
+  uint64_t seed = 1;  // seed of the pauses between attempts
   // Members that have called within this time are without a coordinator.
   Duration recent = std::chrono::milliseconds(1500);
   Duration attempt = std::chrono::seconds(1);  // for promises; another term follows after a pause
@@ -50,7 +50,7 @@ class Candidate {
   // A majority knows a set of coordinators without it: it lacks records. A set of an earlier term than that
   // of its directory says nothing about it: the later coordinator was elected without it.
   bool excluded() const { return excluded_; }
-  uint64_t term() const { return term_; }  // for which it stands, or the highest that it has heard of
+  uint64_t term() const { return term_; }  // the term that it stands for, or the highest that it has heard of
 
  private:
   void Hear(uint64_t term);
@@ -64,9 +64,9 @@ class Candidate {
   std::optional<Time> standing_;   // since when
   Time resume_{0};
   uint64_t term_ = 0;
-  CoordinatorSet newest_;                      // that a member has told it of
+  CoordinatorSet newest_;                      // the newest set that a member has told it of
   std::map<NodeId, CoordinatorSet> promises_;  // for this term: what they know
-  std::map<NodeId, CoordinatorSet> refused_;   // likewise: sets without it
+  std::map<NodeId, CoordinatorSet> refused_;   // for this term: sets without it
   bool excluded_ = false;
   bool eligible_ = false;  // by the newest set that a majority knows
 };

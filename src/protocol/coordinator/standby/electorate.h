@@ -1,4 +1,4 @@
-// Who elects the coordinators of a job: some of its servers, or of its workers if it has no servers.
+// The electors of a job's coordinators: some of its servers, or of its workers if it has no servers.
 //
 // Their number is odd (JournalReplication): a majority of 2n is one more than of 2n - 1, and bears as many
 // losses.
@@ -44,7 +44,7 @@ class Electorate {
   bool Majority(const std::function<bool(NodeId)>& has) const;
   bool Empty() const { return versions_.front().nodes.empty(); }
   bool Settled() const { return versions_.size() == 1; }  // the agreed one is the current one
-  bool Contains(NodeId node) const;                       // one of them
+  bool Contains(NodeId node) const;                       // as an elector of any version
   std::vector<NodeId> agreed() const;
   std::vector<NodeId> newest() const;
 
@@ -55,7 +55,7 @@ class Electorate {
 
  private:
   struct Version {
-    uint64_t position = 0;  // of the record by which it began
+    uint64_t position = 0;  // position of the record by which it began
     std::set<NodeId> nodes;
   };
 

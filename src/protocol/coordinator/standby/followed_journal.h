@@ -23,17 +23,17 @@ class FollowedJournal {
     bool anew = false;
     uint64_t term = 0;
     std::vector<Bytes> records;  // encoded
-    std::vector<uint64_t> ends;  // of each in the stream
+    std::vector<uint64_t> ends;  // end of each record in the stream
   };
   // The records that are whole now; of a new stream, none before the snapshot is whole. kStale: the
   // coordinator has a lower term. kDataLoss: the reply contradicts itself, or a checksum is wrong; the
   // next request asks for a new stream.
   Result<Received> OnReply(const FollowReply& reply);
-  // What was returned last is of this stream; else it still receives the snapshot.
+  // The records that were returned last are of this stream; else it still receives the snapshot.
   bool began() const { return began_; }
   // Everything that OnReply has returned is on disk.
   void OnSynced() { synced_ = whole_; }
-  // What was received last is not: it will be asked for again.
+  // The records that were received last are not on disk: they will be asked for again.
   void Restart() { stream_ = 0; }
 
  private:

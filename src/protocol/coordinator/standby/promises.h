@@ -1,9 +1,9 @@
-// What a member promises to coordinators with directories of their own: a state machine beside the member's.
+// Promises of a member to coordinators with directories of their own: a state machine beside the member's.
 //
-// A member whose coordinator does not answer calls the standbys. One that wants to be its coordinator answers
-// with a Candidacy; the member promises a term to one candidate, and from then on ignores every reply of a
-// lower term. It does not promise anything to a candidate outside the newest set of coordinators that it
-// knows. It forgets nothing while the process is this node.
+// A member whose coordinator does not answer calls the standbys. A standby that wants to be its coordinator
+// answers with a Candidacy; the member promises a term to one candidate, and from then on ignores every reply
+// of a lower term. It promises nothing to a candidate outside the newest set of coordinators that it knows.
+// It forgets nothing while the process is this node.
 //
 // An evicted member may still be an elector in the journal of a standby, and the coordinator may be lost
 // before it names others. So the process goes on voting as this node until it has joined again; afterwards

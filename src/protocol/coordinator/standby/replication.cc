@@ -54,7 +54,7 @@ std::vector<NodeId> JournalReplication::NextElectors() const {
   const auto was = [&before](NodeId node) { return std::ranges::binary_search(before, node); };
   std::vector<NodeId> next;
   for (const NodeId node : electorate_.joined()) {
-    // One that does not know that it is a member could elect nobody.
+    // A process that does not know that it is a member could elect nobody.
     if (was(node) || heard_.contains(node)) next.push_back(node);
   }
   if (next.empty()) return before;
@@ -115,7 +115,7 @@ Status JournalReplication::OnFollow(Time now, uint64_t call, const FollowRequest
   const bool coming = request.stream == 0 && follower.stream != 0 && !follower.snapshot;
   const bool needed = set_.Contains(request.coordinator) || (next_ && next_->Contains(request.coordinator));
   if (!known && !coming) {
-    // One that begins anew and is needed has to get further for that within its time.
+    // A required standby that restarts its copy keeps its old deadline.
     const Time heard = needed ? follower.heard : now;
     Dismiss(&follower);
     follower = Follower{.stream = ++streams_, .needed_checkpoint = newest_checkpoint_, .heard = heard};
@@ -272,7 +272,7 @@ void JournalReplication::Update(Time now) {
   Trim();
 }
 
-// Those that are silent, or too far behind, and not in the set.
+// Drops standbys outside the set that are silent or too far behind.
 void JournalReplication::ForgetFollowers(Time now) {
   const std::vector<uint64_t> required = Required();
   for (auto at = followers_.begin(); at != followers_.end();) {
@@ -304,7 +304,7 @@ void JournalReplication::Trim() {
 
 // ---- electors
 
-// One that was sent away, or leaves, is an elector until others are named.
+// A member that was sent away, or leaves, is an elector until others are named.
 bool JournalReplication::Counts(NodeId node) const {
   return electorate_.joined().contains(node) || electorate_.Contains(node);
 }

@@ -77,14 +77,14 @@ class JournalReplication {
   // ---- electors
   // From the heartbeat of a member.
   void OnElector(Time now, NodeId node, const ElectorState& state);
-  // What a member in this state is to be told.
+  // Returns the set that a member in this state is to be told; none if there is nothing new for it.
   std::optional<CoordinatorSet> SetFor(const ElectorState& state) const;
   // A member, or a standby, knows a coordinator of a higher term.
   std::optional<uint64_t> replaced_by() const { return replaced_by_; }
 
   void OnTimer(Time now);
   bool founded() const { return founded_; }  // it may act on what is agreed
-  // What keeps records from being agreed; empty: nothing.
+  // Describes the step that records wait for to be agreed; empty: none.
   std::string WaitsFor() const;
   const CoordinatorSet& set() const { return set_; }
   const Electorate& electorate() const { return electorate_; }

@@ -38,7 +38,7 @@ JournalRecord Joined(uint64_t node, Role role = Role::kServer) {
   return joined;
 }
 
-// What a standby has on its disk.
+// A standby, with the journal and the checkpoint on its disk.
 struct Standby {
   Standby(uint64_t number, uint64_t term = 0) : journal(number, term) {}
 
@@ -63,7 +63,7 @@ class ReplicationTest : public ::testing::Test {
  protected:
   ReplicationTest() { Start({.term = 1, .coordinator = kActive}); }
 
-  // Of a coordinator with three servers.
+  // Starts a coordinator with three servers.
   void Start(ReplicationConfig config) {
     Electorate electorate(Role::kServer);
     for (uint64_t node = 1; node <= 3; ++node) electorate.OnRecord(0, Joined(node));
@@ -261,7 +261,7 @@ TEST_F(ReplicationTest, APromiseToAnotherOneReplacesIt) {
   EXPECT_EQ(active_->replaced_by(), 2u);
 }
 
-// As many losses as one elector less, and one vote more for a majority: an even number has no use.
+// An even number has no use: it bears as many losses as one elector less, and needs one more vote.
 TEST_F(ReplicationTest, TheNumberOfElectorsIsOdd) {
   Add(kFirstElector);
   TellAll();
@@ -527,7 +527,7 @@ TEST(Electorate, TheNextRecordSaysThatTheOneBeforeWasAgreed) {
   EXPECT_TRUE(electorate.Settled());
 }
 
-// ---- what is received
+// ---- received records
 
 TEST(FollowedJournal, WhatContradictsItselfIsRefused) {
   FollowedJournal journal(kFirstElector, 2);
