@@ -42,7 +42,7 @@ struct GroupMemberConfig {
   // Memory of the model's parameters; null: modelled steps. Must outlive the member.
   Parameters* parameters = nullptr;
   Allocate allocate = {};    // for the copies that are saved; null: ordinary memory
-  bool late_labels = false;  // of the job: each lane has its labels; another round is a failure
+  bool late_labels = false;  // the job has late labels: each lane has its own; any other round is a failure
 };
 
 // ---- actions, in addition to those of actions.h
@@ -91,7 +91,7 @@ struct ReduceStep {
   uint64_t token = 0;
   uint64_t group = 0;
   uint64_t step = 0;
-  std::vector<LaneOutcome> lanes;  // of all; other members fill in theirs
+  std::vector<LaneOutcome> lanes;  // outcomes of all lanes; other members fill in theirs
   uint32_t first_lane = 0, end_lane = 0;
   // True if a lane of this member was computed for this step. If not, its gradients are of an earlier step.
   bool computed_any() const {
@@ -100,11 +100,11 @@ struct ReduceStep {
   }
 };
 struct ReducedStep {
-  std::vector<LaneOutcome> lanes;  // of all
+  std::vector<LaneOutcome> lanes;  // outcomes of all lanes
   bool finite = true;              // all sums are
   GradientTerms terms = {};        // valid during OnReduced
-  // Of the lanes with gradients, merged in the order of lanes, if the job has moments. The gradients and
-  // terms have none.
+  // Moments of the lanes with gradients, merged in the order of lanes, if the job has moments. The gradients
+  // and terms have none.
   std::vector<float> moments = {};
 };
 using GroupMemberAction = std::variant<PrepareSplit, DropSplit, LeaveGroup, JoinGroup, BroadcastState,
@@ -159,7 +159,7 @@ class GroupMember {
   void OnShardSaved(ShardReport report);
 
   const View& view() const;
-  uint64_t term() const;  // of the coordinator that it follows
+  uint64_t term() const;  // term of the coordinator that it follows
   bool holds() const;
   // The parameters of the group as of the last step; none while it does not have the state that the group
   // starts from. They change in OnReduced, and while it has none.

@@ -16,15 +16,15 @@ struct GroupMember::State {
   struct Known {
     Round round;
     std::vector<std::vector<uint32_t>> runs;  // by lane: the run of each step
-    std::map<uint32_t, uint64_t> leases;      // of own lanes
+    std::map<uint32_t, uint64_t> leases;      // leases of its own lanes
   };
   // The current step.
   struct Work {
-    uint64_t token = 0;  // of the pending action
+    uint64_t token = 0;  // token of the pending action
     std::vector<LaneOutcome> lanes;
     uint32_t first_lane = 0, end_lane = 0;
     uint32_t lane = 0;   // being computed; end_lane: all are
-    uint32_t batch = 0;  // of that lane's run
+    uint32_t batch = 0;  // batch of that lane's run
     bool begun = false;
     bool reducing = false;
   };
@@ -57,12 +57,12 @@ struct GroupMember::State {
   void ComputeNext();
   void Complete(const ReducedStep& step);
   void Save();
-  std::vector<SliceId> OwnSlices() const;  // of its shard
+  std::vector<SliceId> OwnSlices() const;  // slices of its shard
   GroupMemberActions Take() { return std::exchange(actions, {}); }
 
   GroupMemberConfig config;
   NodeId node;
-  uint64_t term = 0;  // of the coordinator that it follows
+  uint64_t term = 0;  // term of the coordinator that it follows
   Shared<View> view = View();
   std::vector<Position> start;
   TrainingState held;

@@ -22,16 +22,16 @@ LEAT_ENUM(ChannelKind, (kData, "data"), (kControl, "control"));
 struct Greet {
   uint64_t group = 0;
   uint32_t members = 0;
-  uint32_t rank = 0;  // of the sender
+  uint32_t rank = 0;  // rank of the sender
   ChannelKind kind = ChannelKind::kData;
 };
 LEAT_FIELDS(Greet, (group), (members, AtLeast(1)), (rank, AtMost(self.members - uint64_t{1})), (kind));
 
 // How a process treats an incoming connection, by the group in its greeting.
 enum class CallVerdict : uint8_t {
-  kAccept,  // of the newest group known here
-  kKeep,    // of a group not known here yet: the caller waits
-  kReject,  // of an earlier group
+  kAccept,  // the group is the newest one known here
+  kKeep,    // the group is not known here yet: the caller waits
+  kReject,  // the group is an earlier one
 };
 CallVerdict JudgeCall(uint64_t said, uint64_t newest);
 

@@ -23,7 +23,7 @@ PushReply AnswerPull(const PushRequest& request, const View& view,
                      const std::optional<MemberValues>& values) {
   PushReply reply{request.sequence, view.generation, false, {}, {}};
   const Member* const member = view.Find(request.worker);
-  // One with a newer view has joined after ours was made.
+  // A requester with a newer view has joined after ours was made.
   const bool follows = member ? member->role == Role::kServe : request.generation > view.generation;
   reply.evicted = !guards::IsMember(follows);
   reply.slices.reserve(request.slices.size());

@@ -197,7 +197,7 @@ void Reduction::Arrived(const Hop& hop) {
     AdvanceExchange();
   } else if (shape_.path != ReducePath::kOneShot) {
     const bool ring = shape_.path == ReducePath::kRing;
-    const bool last = ring ? Distance(hop.piece) + 1 == n : rank_ + 1 == n;  // of phase 0
+    const bool last = ring ? Distance(hop.piece) + 1 == n : rank_ + 1 == n;  // the last rank of phase 0
     if (hop.phase == 0) {
       actions_.push_back({ReduceAction::Kind::kCombine, hop});
       if (ring) {

@@ -1,4 +1,4 @@
-// One member's part in one all-reduce, without memory and sockets: what to send when, and how to combine what
+// A member's part in an all-reduce, without memory and sockets: what to send when, and how to combine what
 // arrives. The caller (a shell with a transport, or a simulator) reports what happened and executes the
 // resulting actions in order.
 //
@@ -95,7 +95,7 @@ class Reduction {
   };
   Verdict Expects(const Hop& hop) const;
 
-  // ---- what happened
+  // ---- events
   void Begin();
   void Arrived(const Hop& hop);  // a hop that Expects accepted
   void Sent(const Hop& hop);     // a kSend no longer uses the memory
@@ -110,7 +110,7 @@ class Reduction {
   struct Window {
     uint32_t peer = 0;
     bool ready = false;
-    uint64_t left = 0;  // of eager_bytes
+    uint64_t left = 0;  // rest of eager_bytes
     std::deque<Hop> waiting;
   };
 
@@ -132,14 +132,14 @@ class Reduction {
   uint32_t pieces_per_block_ = 0;
   uint64_t block_bytes_ = 0, piece_bytes_ = 0;
   uint32_t pieces_ = 0;
-  uint32_t power_ = 1, rounds_ = 0;  // of the exchange
+  uint32_t power_ = 1, rounds_ = 0;  // exchange: largest power of two up to the members, its logarithm
 
   std::vector<uint32_t> arrived_;  // by piece: a bit for each phase; for one shot, for each peer
   std::deque<uint32_t> starts_;    // pieces that start at this rank and are not in transit yet
   uint32_t starting_ = 0;          // pieces in transit without Sent
   uint64_t to_arrive_ = 0;
   uint64_t sending_ = 0;
-  uint32_t round_ = 0;       // of the exchange: the current phase
+  uint32_t round_ = 0;       // exchange: the current phase
   bool round_sent_ = false;  // its own message of this phase
   bool finished_ = false;
   std::deque<ReduceAction> actions_;

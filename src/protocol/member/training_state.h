@@ -67,7 +67,7 @@ class TrainingState {
   // `allocate`: for its memory; null: ordinary memory.
   std::shared_ptr<const Slice> Copy(SliceId slice, Incarnation incarnation,
                                     const Allocate& allocate = {}) const;
-  uint64_t BytesOf(SliceId slice) const;  // of its values and slots
+  uint64_t BytesOf(SliceId slice) const;  // bytes of its values and slots
 
  private:
   struct Part {
