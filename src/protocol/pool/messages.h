@@ -1,4 +1,4 @@
-// What agents and the pool tell each other. The pool's replies say what should be, again and again, so a
+// Messages between agents and the pool. The pool's replies describe the wanted state, again and again, so a
 // message that is lost is repeated by the next one.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace leat::pool {
 
 using JobId = uint64_t;  // 1, 2, …
 
-inline constexpr uint64_t kMostEntries = 100'000;  // of a list in a message
+inline constexpr uint64_t kMostEntries = 100'000;  // entries of a list in a message
 
 // A process of a job. Its number is never used again in the pool; its index is for people: ps 0, ps 1.
 struct ProcessId {
@@ -25,7 +25,7 @@ struct ProcessId {
 };
 LEAT_FIELDS(ProcessId, (job), (role), (number), (index));
 
-// What a coordinator asks for, as its agent has read it from the status.
+// The wants of a coordinator, as its agent has read them from the status.
 struct JobWant {
   JobId job = 0;
   uint32_t servers = 0, workers = 0;  // 0 workers: not known yet
@@ -38,14 +38,14 @@ struct AgentReport {
   std::string pool;       // the id of the pool whose jobs its directory has; empty: it has none
   std::string agent;      // its name, unique in the pool
   uint64_t instance = 0;  // a random number of the agent's process
-  uint64_t sequence = 0;  // of this report, in the instance
+  uint64_t sequence = 0;  // number of this report in the instance
   std::string host;       // name or address that others reach its processes at
   Resources offer;
   std::string host_class;  // empty: none
   struct Running {
     ProcessId id;
-    std::string address;  // of a coordinator that accepts calls; else empty
-    std::string waits;    // what a coordinator waits for, such as its brokers; empty: nothing
+    std::string address;  // address of a coordinator that accepts calls; else empty
+    std::string waits;    // condition that a coordinator waits for, such as its brokers; empty: none
   };
   std::vector<Running> running;
   struct Ended {
@@ -56,7 +56,7 @@ struct AgentReport {
     // The host is to blame: it could not start the process, or its disk is full or takes no writes.
     bool host_failed = false;
   };
-  std::vector<Ended> ended;  // that no reply has acknowledged
+  std::vector<Ended> ended;  // exits that no reply has acknowledged
   std::vector<JobWant> wants;
   std::vector<JobId> renews;  // half of the life of their certificates there is over
 };

@@ -10,7 +10,7 @@
 namespace leat::pool {
 namespace {
 
-constexpr uint32_t kMostFailures = 5;  // of a job's processes in a row, without progress
+constexpr uint32_t kMostFailures = 5;  // failures of a job's processes in a row, without progress
 constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 constexpr Duration kMostPause = std::chrono::seconds(10);
 // A host that cannot start processes is left out for so long; twice as long each time in a row.
@@ -32,7 +32,7 @@ Resources Least(const JobDemand& job) {
   return each.coordinator + job.least_servers * each.server + job.least_workers * each.worker;
 }
 
-// What the hosts lack for the least of a job that is alone; empty: nothing.
+// Returns what the hosts lack for the minimum of a job that is alone; empty: nothing.
 std::string Lacking(const std::vector<HostOffer>& hosts, const JobDemand& job) {
   if (hosts.empty()) return "agents: the pool has none";
   for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {
@@ -228,7 +228,7 @@ void Pool::Forget(Time now) {
   }
 }
 
-// Those that an agent does not know yet are not started at all.
+// Processes that an agent does not know yet are not started at all.
 void Pool::EndProcesses(const Job& job) {
   for (const auto& [number, process] : job.processes) ending_.insert(number);
 }
@@ -469,7 +469,7 @@ void Pool::Account(Time now) {
   }
 }
 
-// Who is owed most is looked at from time to time only: workers that come and go cost time.
+// Ranks jobs by what they are owed, from time to time only: workers that come and go cost time.
 void Pool::Rank(Time now) {
   std::vector<JobId> running;
   for (const auto& [id, job] : jobs_) {

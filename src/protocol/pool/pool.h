@@ -39,13 +39,13 @@ struct JobSpec {
   HostClasses classes;
   uint32_t servers = 0;
   uint32_t least_workers = 1;
-  uint32_t workers = 1;  // that it wants at first
+  uint32_t workers = 1;  // number of workers that it wants at first
   // "s3://bucket/prefix": has its checkpoints, and its events are on no host. Empty: they are on one host.
   std::string bucket;
 };
 LEAT_FIELDS(JobSpec, (name, AtMost(256), Printable), (priority), (share), (resources, Flat), (classes),
             (servers), (least_workers), (workers), (bucket, AtMost(4096)));
-// One line with the value that cannot be; ok if there is none.
+// Returns an error, in one line, with the value that cannot be; ok if there is none.
 Status Check(const JobSpec& spec);
 
 enum class JobState : uint8_t {
@@ -61,15 +61,16 @@ LEAT_ENUM(JobState, (kQueued, "queued"), (kRunning, "running"), (kPreempting, "p
           (kStopping, "stopping"), (kDone, "done"), (kFailed, "failed"), (kCancelled, "cancelled"));
 bool IsOver(JobState state);
 
-// What has to survive the pool.
+// The state of a job that has to survive the pool.
 struct JobRecord {
   JobId id = 0;
   JobSpec spec;
   JobState state = JobState::kQueued;
-  std::string home;      // the agent whose host has its directory; empty: none yet
-  bool begun = false;    // its coordinator has had an address, so the job has a directory at its home
-  bool saved = false;    // it was preempted, and all of it is in its bucket: any host can resume it
-  std::string address;   // of its coordinator, also of one that is to be started again there; empty: none
+  std::string home;    // the agent whose host has its directory; empty: none yet
+  bool begun = false;  // its coordinator has had an address, so the job has a directory at its home
+  bool saved = false;  // it was preempted, and all of it is in its bucket: any host can resume it
+  // The address of its coordinator, also of one that is to be started again there; empty: none.
+  std::string address;
   bool discard = false;  // kStopping: without another checkpoint
   std::string reason;    // kStopping, kFailed: why, one line; a cancelled job has none
   uint32_t preemptions = 0;
@@ -80,7 +81,7 @@ LEAT_FIELDS(JobRecord, (id), (spec), (state, Numbered), (home, AtMost(256)), (be
             (over_s, Since(2), Between(0, int64_t{1} << 40)));
 
 struct PoolConfig {
-  uint64_t run = 1;                                   // one higher than of the pool before, below 2^31
+  uint64_t run = 1;  // number of the pool's run: one higher than the run before, below 2^31
   Duration agent_timeout = std::chrono::seconds(10);  // without a report
   Duration quantum = std::chrono::seconds(30);        // between two looks at who is owed most
   Duration grace = std::chrono::seconds(60);          // to give back what is not granted any more
@@ -91,7 +92,7 @@ struct PoolConfig {
   Duration keep_over = std::chrono::hours(7 * 24);    // how long they are not
 };
 
-// One job as it is now, for people.
+// A job as it is now, for people.
 struct JobStatus {
   JobRecord record;
   std::string coordinator;  // address; empty: none
@@ -153,9 +154,9 @@ class Pool {
     JobGrant grant;
     bool granted = false;  // there is a decision
     double owed = 0, ranked = 0, core_seconds = 0;
-    uint32_t failures = 0;  // of its processes, since it last trained events
-    uint32_t retries = 0;   // likewise, of those that may heal
-    std::string trouble;    // of the last of both
+    uint32_t failures = 0;  // failures of its processes since it last trained events
+    uint32_t retries = 0;   // failures since then that may heal
+    std::string trouble;    // the last failure of either kind
     Time retry_at{0};
     std::optional<Time> over_since;  // it has more than is granted
     std::optional<Time> stopping_since;
@@ -168,8 +169,8 @@ class Pool {
   struct Agent {
     AgentReport last;
     Time heard{0};
-    std::vector<ProcessId> orphans;  // of jobs that have been forgotten
-    uint32_t failures = 0;           // of the host, in a row
+    std::vector<ProcessId> orphans;  // processes of jobs that have been forgotten
+    uint32_t failures = 0;           // failures of the host in a row
     std::string trouble;             // the last of them
     Time out_until{0};               // no process is started there before
     bool IsOut(Time now) const { return now < out_until; }
@@ -222,14 +223,14 @@ class Pool {
   std::map<std::string, Agent> agents_;
   std::set<uint64_t> ending_;  // numbers of the processes that a signal should end
   std::vector<JobId> changed_;
-  std::vector<JobId> ranked_jobs_;  // that ran then
+  std::vector<JobId> ranked_jobs_;  // jobs that ran at the time of the ranking
   Time ranked_at_{0};
   Time accounted_at_{0};
   bool settled_ = false;
   uint64_t last_number_ = 0;
   // The last schedule, and what it follows from.
   struct Inputs {
-    std::vector<HostOffer> hosts;  // those that are left out offer what their processes have
+    std::vector<HostOffer> hosts;  // hosts that are left out offer what their processes have
     std::vector<HostOffer> whole;  // none is left out
     std::vector<JobDemand> jobs;
     friend bool operator==(const Inputs&, const Inputs&) = default;

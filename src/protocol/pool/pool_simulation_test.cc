@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kCores = 8;
 
-// What a job may get, in cores.
+// A job's claim, in cores.
 struct Claim {
   JobId id;
   int priority;
@@ -240,7 +240,7 @@ TEST(PoolSimulation, JobsEndWhateverDies) {
   }
 }
 
-// What the program ends with when brokers are away, and hosts whose disks are full.
+// Brokers that are away, for which the program has an exit status, and hosts whose disks are full.
 TEST(PoolSimulation, JobsEndWhateverIsAwayForAWhile) {
   const uint64_t seeds = LongTier() ? 1000 : 50;
   for (uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {

@@ -1,4 +1,4 @@
-// What the pool makes of processes that end, and of hosts that cannot start them, one report at a time.
+// Reactions of the pool to processes that end, and to hosts that cannot start them, one report at a time.
 #include "protocol/pool/pool.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class PoolTest : public ::testing::Test {
     std::set<uint64_t> started;
     uint32_t attempts = 0;  // starts that it was asked for
     bool full = false;
-    std::string waits;  // of its coordinators, which accept no calls
+    std::string waits;  // condition that its coordinators wait for: they accept no calls
   };
 
   PoolTest() : pool_(now_, {}, {}) {}

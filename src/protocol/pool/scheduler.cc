@@ -22,7 +22,7 @@ std::vector<size_t> Order(const std::vector<JobDemand>& jobs) {
   return order;
 }
 
-// What is left of the hosts while processes are placed on them.
+// The resources that are left of the hosts while processes are placed on them.
 class Room {
  public:
   // All that the hosts offer; with `only_free`, what they have free.
@@ -57,7 +57,7 @@ class Room {
     hosts_[*best].free -= what;
     return best;
   }
-  // Of the hosts of a class; empty: of all.
+  // The sum over the hosts of a class; empty: over all.
   Resources Total(const std::string& host_class) const {
     Resources total;
     for (const HostOffer& host : hosts_) {
@@ -135,7 +135,7 @@ class SchedulePlan {
   }
 
   const JobDemand* job_;
-  std::vector<PlacedProcess> waiting_;  // that exist and have no place yet
+  std::vector<PlacedProcess> waiting_;  // existing processes that have no place yet
   std::optional<uint32_t> home_;
 };
 
@@ -216,7 +216,7 @@ class FairShares {
   bool Satisfied(double level) const {
     return std::ranges::all_of(entries_, [&](const Entry& e) { return WorkersNow(e, level) >= e.most; });
   }
-  // `low` fits. Those whom `high` does not leave room for stay at `low`; if it fits, all of them.
+  // `low` fits. Jobs that have no room at `high` stay at `low`; if `high` fits, all of them stay.
   void Settle(double low, double high) {
     std::vector<Entry*> stay;
     const bool all = Fits(high) || !Fits(high, "");

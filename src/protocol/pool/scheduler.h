@@ -54,7 +54,7 @@ const auto& PartOf(const Parts& parts, ProcessRole role) {
   return role == ProcessRole::kServer ? parts.server : parts.worker;
 }
 
-// What each process of a role takes.
+// The resources that each process of a role takes.
 struct RoleResources {
   Resources coordinator, server, worker;
   const Resources& of(ProcessRole role) const { return PartOf(*this, role); }
@@ -71,14 +71,14 @@ LEAT_FIELDS(HostClasses, (coordinator, AtMost(256), Printable), (server, As("ps"
 
 struct HostOffer {
   Resources offer;
-  Resources free;  // what no process has at present; new ones are planned where most is free
+  Resources free;  // resources that no process has at present; new processes are planned where most is free
   std::string host_class;
   friend bool operator==(const HostOffer&, const HostOffer&) = default;
 };
 
 // A job that runs or waits.
 struct JobDemand {
-  uint64_t id = 0;  // of an older job: lower
+  uint64_t id = 0;  // lower for an older job
   int32_t priority = 0;
   double share = 1;  // > 0
   RoleResources resources;
@@ -86,7 +86,7 @@ struct JobDemand {
   uint32_t least_servers = 0, servers = 0;  // minimum and want
   uint32_t least_workers = 1, workers = 1;
   std::optional<uint32_t> home;  // the host that has its directory; none: any host may
-  bool lost_home = false;        // that host is not there
+  bool lost_home = false;        // the home host is not there
   bool leaves = false;           // it is being preempted: it starts again once its processes have ended
   std::vector<PlacedProcess> processes;
   double owed = 0;  // core-seconds that it has had less than its fair share

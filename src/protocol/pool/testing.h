@@ -32,7 +32,7 @@ struct SimulatedJob {
   JobId id = 0;
   uint64_t trained = 0, saved = 0;  // saved: in a checkpoint; it is trained again when its processes die
   uint64_t lost = 0;                // trained, and not in the checkpoint that the job has gone on from
-  double part = 0;                  // of an event
+  double part = 0;                  // fraction of an event
   bool has_directory = false;       // at `home`
   bool over = false;
   uint32_t want = 1;
@@ -236,7 +236,7 @@ class Simulation {
   void Tick(Agent* agent) {
     if (now_ < agent->back_at) return;
     if (rng_.Uniform() < faults_.agent_dies * kStep) {
-      // Its processes die with it. What the coordinator's host has is on its disk.
+      // Its processes die with it. The job's directory stays on its host's disk.
       for (const auto& [number, process] : agent->processes) {
         SimulatedJob* const job = Find(process.id.job);
         if (process.id.role == ProcessRole::kCoordinator) {
