@@ -1,4 +1,4 @@
-// What a server reports about its ledgers, and what the coordinator has acknowledged of it.
+// Reports of a server about its ledgers, and their acknowledgement by the coordinator.
 //
 // A report contains the growth of the ledgers since the last complete report. A heartbeat carries a limited
 // number of its bytes. A report that does not fit is divided into parts, and the next report is made when all
@@ -41,7 +41,7 @@ class LedgerReports {
   uint64_t report_ = 0;                                       // number
   std::vector<std::shared_ptr<const LedgerReport>> ledgers_;  // at its beginning
   std::vector<std::vector<LedgerReport>> parts_;
-  uint64_t last_bytes_ = 0;  // of the last of them
+  uint64_t last_bytes_ = 0;  // bytes of the last part
   size_t part_ = 0;          // acknowledged parts
 };
 

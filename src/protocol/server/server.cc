@@ -305,7 +305,7 @@ std::vector<LedgerReport> Server::State::ReportLedgers() {
     }
     whole.push_back(std::move(report));
   }
-  // What has arrived is reported before it is held, so that the coordinator knows all runs that the former
+  // Arrived slices are reported before they are held, so that the coordinator knows all runs that the former
   // server has taken when it makes the move.
   for (auto& [id, move] : arrived) {
     move.in_report = true;

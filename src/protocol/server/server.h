@@ -41,7 +41,7 @@ struct ServerConfig {
   // Calls part(0) … part(count − 1) in any order and on any threads, and returns when all have returned;
   // null: sequentially. Results are bit-identical in all cases.
   std::function<void(size_t count, const std::function<void(size_t)>& part)> run_parts = {};
-  // Of the ledgers in one heartbeat, encoded. The rest follows in the next heartbeats.
+  // Limit of the encoded ledgers in one heartbeat. The rest follows in the next heartbeats.
   uint64_t max_report_bytes = 1 << 20;
 };
 
@@ -95,7 +95,7 @@ class Server {
   bool forwards() const;
   void OnForwarded(NodeId server, const ForwardReply& reply);
   void OnForwardFailed(NodeId server, uint64_t link, const Status& why);
-  // What another server forwards. As Begin and ApplyAll.
+  // Take a push that another server forwards, as Begin and ApplyAll take one of a worker.
   Status BeginForward(const ForwardRequest& request, std::vector<uint64_t>* elements = nullptr);
   ForwardReply TakeForward(const ForwardRequest& request, std::span<const std::span<const float>> gradients);
 
@@ -139,13 +139,13 @@ class Server {
   const Slice* Find(SliceId slice) const;
   // The version of a slice on this server, without the cost of Find.
   std::optional<SliceRef> VersionOf(SliceId slice) const;
-  // The slice has come by a move that the server does not know to be made yet. What it has of the incarnation
-  // otherwise is from before it was handed over.
+  // The slice has come by a move that the server does not know to be made yet. Any other copy of the
+  // incarnation here is from before it was handed over.
   bool HasArrived(const SliceIncarnation& which) const;
-  // Of a slice of another server.
+  // True if the replica of another server's slice is here.
   bool HasReplica(SliceId slice) const;
   const View& view() const;
-  uint64_t term() const;  // of the coordinator that it follows
+  uint64_t term() const;  // term of the coordinator that it follows
 
  private:
   friend struct PrefetchHints;

@@ -1,4 +1,4 @@
-// What a server answers members that follow its values.
+// Answers of a server to members that follow its values.
 #include <gmock/gmock.h>
 
 #include "protocol/server/testing.h"

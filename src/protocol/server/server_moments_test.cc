@@ -17,7 +17,7 @@ constexpr uint32_t kMomentsBatch = 8;
 constexpr size_t kFeatures = 3;
 constexpr SliceId kMoments(0);
 
-// What a batch of one lane pushes for the moments: numbers that every merge rounds.
+// The numbers that a batch of one lane pushes for the moments: every merge rounds them.
 std::vector<float> Pushed(uint64_t step, uint32_t lane) {
   Rng rng(step * 1009 + lane);
   std::vector<float> words(kFeatures * optim::kMomentWords);

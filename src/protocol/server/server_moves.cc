@@ -19,7 +19,7 @@ namespace {
 
 // Arrived moves that are kept without an order: the coordinator makes one at a time.
 constexpr size_t kMaxArrived = 4;
-// The traffic of so many slices is reported in every so many heartbeats.
+// Every kTrafficInterval heartbeats, report the traffic of kMaxTraffic slices.
 constexpr uint32_t kMaxTraffic = 8192;
 constexpr uint64_t kTrafficInterval = 32;
 

@@ -18,9 +18,9 @@ namespace leat::protocol {
 
 namespace {
 
-// What is sent and not acknowledged on a link, at most. Each worker waits for its push.
+// Limit of unacknowledged forwards per link. Each worker waits for its push.
 constexpr uint64_t kMaxUnacknowledged = 8192;
-// Primaries whose last number is known, at most. One that is forgotten begins anew.
+// Limit of primaries whose last number is known. A forgotten primary begins anew.
 constexpr size_t kMaxPrimaries = 4096;
 
 Status BadReplica(std::string what) {
@@ -233,7 +233,7 @@ bool Server::State::GoesOn(const HostedSlice& hosted, const SliceIncarnation& wh
 
 void Server::State::Promote(HostedSlice* hosted, const SliceOrder& order) {
   hosted->order = order;
-  // What it has refused, nobody was told.
+  // Nobody was told of the runs that it has refused.
   hosted->is_replica = hosted->diverged = false;
   --held_replicas;
   HotSlice& its = hot[order.slice.value];

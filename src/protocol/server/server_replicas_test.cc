@@ -193,7 +193,7 @@ TEST_F(ServerReplicasTest, WhatIsMissingOnALinkIsFoundOut) {
   EXPECT_TRUE(replies[0].broken);
   EXPECT_THAT(Hear(a_).lost_replicas, SizeIs(all_.size()));
   EXPECT_THAT(Late(a_), IsEmpty());
-  // One that comes twice is no news.
+  // A forward that comes twice is no news.
   const auto first = b_.server->TakeForward(*forwards[0].request, forwards[0].gradients);
   const auto again = b_.server->TakeForward(*forwards[0].request, forwards[0].gradients);
   EXPECT_EQ(first, again);

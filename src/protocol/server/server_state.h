@@ -28,7 +28,7 @@ struct Server::State {
   // The maximum number of steps that are open or remembered. Peers cannot exceed it.
   static constexpr size_t kMaxSteps = 64;
 
-  // One lane of a step at one slice. Small, because there are slices × lanes of them.
+  // A lane of a step at one slice. Small, because there are slices × lanes of them.
   struct Lane {
     bool in = false;
     Disposition disposition = Disposition::kEmpty;
@@ -54,7 +54,7 @@ struct Server::State {
     NodeId server;
     uint64_t link = 0;
     uint64_t taken = 0;    // the last number with a run of the slice
-    uint64_t changed = 0;  // that brought it to its version
+    uint64_t changed = 0;  // the number that brought it to its version
     bool lost = false;     // it lacks something, for good
   };
   // A slice ordered on this server: being read, failed, or live.
@@ -64,13 +64,13 @@ struct Server::State {
     // It takes what its primary forwards and nothing else. Its epoch is `order.move`.
     bool is_replica = false;
     bool diverged = false;  // it has refused something, or is not what its primary is
-    uint64_t reach = 0;     // of a replica: it completes no step that its primary has not completed
-    RemoteReplica replica;  // of a primary
+    uint64_t reach = 0;     // a replica's limit: it completes no step that its primary has not completed
+    RemoteReplica replica;  // the replica of a primary
     // Stepped: the previous version's values, at the beginning of the buffer (modelled: none), and whether
     // they are known.
     Buffer previous;
     bool has_previous = false;
-    bool updating = false;                 // one of its updates is in `updates`
+    bool updating = false;                 // `updates` has an update of it
     std::vector<OpenStep> open;            // version, version + 1, … version + ahead
     std::shared_ptr<const Slice> to_save;  // its state at the version of `waiting_save`
     LinkNumber to_save_at;                 // its replica has reached it
@@ -85,13 +85,13 @@ struct Server::State {
   };
   // The fields that every push needs, kept together because a HostedSlice is large.
   struct HotSlice {
-    Slice* alive = nullptr;    // of its HostedSlice
-    Slice* replica = nullptr;  // likewise, if it is one; `alive` is null then
+    Slice* alive = nullptr;    // the slice of its HostedSlice
+    Slice* replica = nullptr;  // the slice if it is a replica; `alive` is null then
     bool ledger_outdated = false;
     bool replicated = false;  // another server has its replica
     bool moving = false;      // frozen, or as soon as no step of it is half done
     uint32_t requests = 0;
-    uint64_t bytes = 0;  // of gradients and values
+    uint64_t bytes = 0;  // bytes of gradients and values
   };
   // A move from this server.
   struct OutgoingMove {
@@ -106,9 +106,9 @@ struct Server::State {
   struct ArrivedMove {
     std::vector<MovedSlice> slices;
     bool in_report = false;  // the current report of the ledgers has them
-    bool reported = false;   // so the coordinator may make the move
+    bool reported = false;   // a heartbeat has reported it, so the coordinator may make the move
   };
-  // To a server with replicas of slices of this one.
+  // A connection to a server with replicas of slices of this one.
   struct Link {
     uint64_t id = 0;
     std::string address;
@@ -122,7 +122,7 @@ struct Server::State {
     std::vector<std::optional<RunId>> runs;  // by lane, once a push has delivered it
     std::vector<NodeId> workers;             // by lane, the first worker to deliver it
     std::vector<uint64_t> whole;             // on the deciding server: lanes that have arrived for all slices
-    std::vector<uint64_t> chosen;            // likewise: the lanes that are to count
+    std::vector<uint64_t> chosen;            // on the deciding server: the lanes that are to count
     LinkNumber chosen_at;                    // the replica of the deciding slice knows them
     std::vector<uint64_t> counted;           // needed < width: the lanes that count, once decided
     std::vector<RunId> recorded;             // the runs that count, once a slice has completed the step
@@ -154,7 +154,7 @@ struct Server::State {
     struct Part {
       std::span<const float> numbers;
       float weight = 0;
-      Buffer memory;  // that contains the numbers; empty: the receive buffer
+      Buffer memory;  // memory of the numbers; empty: the receive buffer
     };
     HostedSlice* hosted = nullptr;
     const Rule* rule = nullptr;
@@ -164,7 +164,7 @@ struct Server::State {
     Buffer sum;               // empty: nothing was added yet, and chunks suffice
     bool has_sum = false;     // the sum has a value
     std::vector<Part> parts;  // not in the sum, in lane order
-    Buffer from, to;          // of the slice: equal if updated in place
+    Buffer from, to;          // memory of the slice: equal if updated in place
     Buffer previous;          // in place: receives the previous values
   };
   struct Save {
@@ -178,7 +178,7 @@ struct Server::State {
     bool expired = false;
     PushHeader request;
     std::vector<SliceReply> slices;
-    std::vector<LinkNumber> numbers;  // that replicas have to acknowledge
+    std::vector<LinkNumber> numbers;  // numbers that replicas have to acknowledge
   };
   explicit State(ServerConfig c);
 
@@ -211,7 +211,7 @@ struct Server::State {
   void MakeLive(HostedSlice* hosted, std::shared_ptr<Slice> slice);  // it is live
   void DropHostedSlice(std::optional<HostedSlice>* hosted);
   std::shared_ptr<Slice> Make(const SliceOrder& order) const;
-  void MoveToNewMemory(Slice* slice) const;  // whoever holds the old memory keeps it unchanged
+  void MoveToNewMemory(Slice* slice) const;  // other owners of the old memory keep it unchanged
   Status Fits(const Slice& slice) const;
   const Slice& WithLedger(HostedSlice* hosted);  // the slice, with its ledger updated
   std::optional<SaveShard> TakeSave(const std::optional<CheckpointOrder>& order);
@@ -260,7 +260,7 @@ struct Server::State {
   bool Confirmed(const OutgoingMove& move) const;
   // The replica may lack what the reply says of its slice.
   bool Unconfirmed(const SliceReply& reply, const std::vector<LinkNumber>& numbers) const;
-  // That the replicas of the slices have to acknowledge before a push is answered.
+  // The numbers that the replicas of the slices have to acknowledge before a push is answered.
   std::vector<LinkNumber> NumbersOf(const std::vector<SliceReply>& slices) const;
   bool SaveConfirmed(const HostedSlice& hosted) const;
 
@@ -365,18 +365,18 @@ struct Server::State {
   ServerConfig config;
   std::vector<Rule> rules;  // by variable
   NodeId node;
-  uint64_t term = 0;  // of the coordinator that it follows
+  uint64_t term = 0;  // term of the coordinator that it follows
   Shared<View> view = View();
-  std::vector<NodeId> members;        // of the view, ordered
-  std::vector<NodeId> followers;      // those of the role kServe, ordered
+  std::vector<NodeId> members;        // members of the view, ordered
+  std::vector<NodeId> followers;      // members with the role kServe, ordered
   bool none_missing = false;          // members are contiguous
   std::optional<NodeId> last_member;  // the last one found: every slice of a push asks for the same
   std::vector<Position> start;
   std::vector<std::optional<HostedSlice>> hosted_slices;  // by slice id
   std::vector<HotSlice> hot;                              // by slice id
   size_t count_alive = 0;
-  SliceLedgers ledgers;   // of live slices
-  LedgerReports reports;  // of `ledgers`
+  SliceLedgers ledgers;   // ledgers of live slices
+  LedgerReports reports;  // reports of `ledgers`
   std::string failure;
   std::optional<Save> saving;
   std::optional<CheckpointOrder> waiting_save;  // stepped: not all slices have reached its version
@@ -396,9 +396,9 @@ struct Server::State {
   std::vector<LostReplica> lost_here;              // ordered, and not here
   std::vector<ForwardAction> forward_actions;      // in order
   std::vector<std::pair<size_t, bool>> taken_now;  // slices of a push, and whether their versions changed
-  std::vector<DecidedStep> decided_news;           // that replicas do not know
+  std::vector<DecidedStep> decided_news;           // decided steps that replicas do not know
   size_t held_replicas = 0;
-  bool forwarding = false;  // what comes from a primary counts there
+  bool forwarding = false;  // a forwarded push is applied: the primary measures its staleness
   uint64_t heartbeats = 0;
   uint32_t traffic_reported = 0;  // slices before it, in the current round of reports
 

@@ -47,7 +47,7 @@ std::vector<float> Gradient(uint64_t step, uint32_t lane, uint32_t slice, uint64
   return numbers;
 }
 
-// One server and its replies to parked requests.
+// A server and its replies to parked requests.
 struct Node {
   NodeId node;
   std::unique_ptr<Server> server;
@@ -271,7 +271,7 @@ TEST_F(ServerStepsTest, GradientsThatComeTogetherAreSharedOutAndComeToTheSame) {
         config_.run_parts = together ? std::function(backwards) : nullptr;
         Make(strategy, 1, optim::Defaults(kind), kElements);
         shared_out = 0;
-        std::vector<std::pair<uint64_t, uint32_t>> order;  // of steps and lanes
+        std::vector<std::pair<uint64_t, uint32_t>> order;  // order of steps and lanes
         for (uint64_t step = 0; step < 3; ++step) {
           for (uint32_t lane = 0; lane < strategy.total_lanes(); ++lane) order.emplace_back(step, lane);
         }
@@ -484,7 +484,7 @@ TEST_F(ServerStepsTest, MemoryThatSomebodyHoldsIsLeftAsItIs) {
       TakeStep(node(), step);
       expected.Step(step, 0, {kStepsBatch, kStepsBatch});
       ASSERT_EQ(ValuesOf(node()), expected.values) << step;
-      // Of the newest and the previous version, for some steps.
+      // Values of the newest and the previous version, for some steps.
       for (const uint64_t version : {step, step + 1}) {
         if (step % 3 == 2) break;
         auto values = node().server->Values(SliceId(0), version);

@@ -265,7 +265,7 @@ TEST_F(ServerTest, OnlyMembersOfTheViewCount) {
   EXPECT_EQ(reply.slices[0].outcome, SliceOutcome::kNotHere);
   EXPECT_TRUE(server_->Find(SliceId(0))->ledger.Held(push.cut).empty());
 
-  push.generation = Generation(11);  // of a view newer than the server's
+  push.generation = Generation(11);  // generation of a view newer than the server's
   reply = Take(push);
   EXPECT_FALSE(reply.evicted);
   EXPECT_EQ(reply.slices[0].outcome, SliceOutcome::kApplied);

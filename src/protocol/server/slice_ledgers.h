@@ -93,10 +93,10 @@ class SliceLedgers {
     uint32_t count = 0;
   };
   struct LedgerClass {
-    Ledger ledger;  // what all of them have
+    Ledger ledger;  // the runs that all members have
     Mask members;
     uint32_t count = 0;
-    uint64_t changes = 0;  // of `ledger`, and of indices in `pending`
+    uint64_t changes = 0;  // changes of `ledger`, and of indices in `pending`
     std::vector<Pending> pending;
   };
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -120,7 +120,7 @@ class SliceLedgers {
 
   size_t words_ = 0;
   std::vector<uint32_t> class_of_;    // by slice
-  std::vector<LedgerClass> classes_;  // those without members are free
+  std::vector<LedgerClass> classes_;  // classes without members are free
   std::vector<Pending> spare_;        // reused memory
   // Cache of the last run, its entry in a class's ledger, and where it was recorded since: a push asks the
   // same for each slice.

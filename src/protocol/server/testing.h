@@ -22,9 +22,9 @@ class TwoServersTest : public ::testing::Test {
   struct Node {
     NodeId node;
     std::unique_ptr<Server> server;
-    ServerHeartbeatReply reply;          // of the coordinator, from now on
-    std::vector<MoveAction> actions;     // of the last input
-    std::vector<Forward> forwards;       // that are not delivered
+    ServerHeartbeatReply reply;          // the coordinator's reply, from now on
+    std::vector<MoveAction> actions;     // actions of the last input
+    std::vector<Forward> forwards;       // undelivered forwards
     std::map<uint64_t, PushReply> late;  // by ticket
   };
 
@@ -61,7 +61,7 @@ class TwoServersTest : public ::testing::Test {
     node.actions = node.server->TakeMoveActions();
     for (auto& ready : node.server->TakeReady()) node.late[ready.ticket] = std::move(ready.reply);
   }
-  // One heartbeat and its reply.
+  // Makes a heartbeat and takes its reply.
   ServerHeartbeat Hear(Node& node) {
     ServerHeartbeat heartbeat = node.server->MakeHeartbeat();
     node.reply.report = heartbeat.report;

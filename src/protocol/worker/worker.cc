@@ -58,7 +58,7 @@ void Worker::State::TakeView(const Shared<View>& newer) {
 }
 
 void Worker::State::TakeLease(const Lease& granted) {
-  // One that leaves does not begin it: it belongs to others once the worker has left.
+  // A worker that leaves does not begin the lease: it belongs to others once the worker has left.
   if (leaving || held.contains(granted.id)) return;
   const uint32_t runs = granted.cut.valid() ? granted.cut.runs() : 0;
   bool fits = runs > 0 && granted.missing.size() == runs && granted.labels.has_value() == config.late_labels;
@@ -103,8 +103,9 @@ void Worker::State::ReleaseAll() {
   while (!order.empty()) Release(order.front());
 }
 
-// What it has not begun, and all that others wait for, belongs to others as soon as the worker has left.
-// Servers are asked first about what they may have a part of.
+// All leases belong to others once the worker has left. Splits that it has begun are released, so that
+// servers are asked first about the runs that they may have. Other splits are dropped, and so are lanes,
+// because the other workers wait for them.
 void Worker::State::GiveUpLeases() {
   while (!order.empty()) {
     const uint64_t id = order.front();

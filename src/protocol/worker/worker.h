@@ -37,7 +37,7 @@ struct WorkerConfig {
   // Values are pulled even if there is nothing to train: the shell scores events with them (has_values), or
   // the worker stands by, with a connection to each server.
   bool always_pull = false;
-  bool late_labels = false;  // of the job: each lease has its labels; others are released
+  bool late_labels = false;  // the job has late labels: each lease has its own; others are released
   Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before the request is repeated
   // After a request to a server has failed it is repeated in retry_interval; after each further failure in a
   // row, in twice as long, up to max_retry_interval, and half as long again at most, at random.
@@ -62,9 +62,9 @@ struct Compute {
   uint64_t token = 0;
   uint64_t lease = 0;
   uint32_t batch = 0;
-  bool first = true;     // of its run: discard what an earlier run has left to push
-  bool last = true;      // of its run: afterwards the data to push must be ready
-  uint64_t version = 0;  // of the values that the run started from; the lowest if slices differ
+  bool first = true;     // first batch of its run: discard what an earlier run has left to push
+  bool last = true;      // last batch of its run: afterwards the data to push must be ready
+  uint64_t version = 0;  // version of the values that the run started from; the lowest if slices differ
   float rate = 1;        // factor on the learning rate of local steps
 };
 using WorkerAction = std::variant<PrepareSplit, DropSplit, Compute, SendPush, Disconnect, StopRole>;
@@ -103,7 +103,7 @@ class Worker {
   Time next_timer() const;
 
   const View& view() const;
-  uint64_t term() const;  // of the coordinator that it follows
+  uint64_t term() const;  // term of the coordinator that it follows
   // The lease while it is held, else null.
   const Lease* FindLease(uint64_t lease) const;
   bool idle() const;  // nothing leased

@@ -32,7 +32,7 @@ Worker::State::Exchange& Worker::State::ExchangeWith(NodeId server) {
 // the slices.
 void Worker::State::ArrangeExchanges() {
   for (const SliceLocation& index : view->slices) ExchangeWith(index.server);
-  // Of a slice: its exchange, or their number if it has none.
+  // The exchange of each slice, or the number of exchanges if it has none.
   std::vector<size_t> exchange_of(known.size(), exchanges.size());
   std::vector<uint32_t> next(exchanges.size() + 2);
   for (size_t i = 0; i < known.size(); ++i) {
@@ -307,7 +307,7 @@ void Worker::State::OnConflict(Time now) {
   PauseUntil(now + BackOff(conflicts_in_a_row++, config.max_conflict_pause));
 }
 
-// Repeats requests that timed out, and those that are due. One that leaves does not: see Interrupt.
+// Repeats requests that timed out, or are due. A worker that leaves does not: see Interrupt.
 void Worker::State::OnLate(Time now) {
   for (Exchange& exchange : exchanges) {
     if (!exchange.open || exchange.at > now) continue;

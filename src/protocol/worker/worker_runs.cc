@@ -156,7 +156,7 @@ void Worker::State::BeginPush(Time now, const HeldLease& split) {
   Begin(now, Phase::kPushing);
 }
 
-// All servers have answered. What has not been taken is pushed again, and then the run is over.
+// All servers have answered. Pushes again to slices that have not taken the run, and then ends the run.
 void Worker::State::FinishPush(Time now) {
   if (!untaken.empty()) RepeatPush(now);
   if (open > 0 || !untaken.empty()) return;

@@ -58,8 +58,8 @@ struct Worker::State {
     bool active = false;
     uint64_t lease = 0;
     uint32_t index = 0;  // index in HeldLease::runs
-    uint32_t run = 0;    // of the cut
-    uint32_t begin = 0;  // of its batches
+    uint32_t run = 0;    // index in the cut
+    uint32_t begin = 0;  // first of its batches
     uint32_t end = 0;
     uint32_t batch = 0;  // the next, or the current one
     uint32_t events = 0;
@@ -68,7 +68,7 @@ struct Worker::State {
     bool conflict = false;       // a slice has refused it
     std::vector<SliceRef> from;  // by index: the values of its first batch; empty: still equal to `known`
     uint64_t version = 0;        // lowest of them
-    float rate = 1;              // of its lease
+    float rate = 1;              // rate of its lease
     bool fetch = true;           // its push requests values
   };
   // A slice that has not taken the run that is pushed, because it moves.
@@ -176,14 +176,14 @@ struct Worker::State {
 
   // The fields that every reply needs come first, within kNearBytes.
   static constexpr size_t kNearBytes = 256;
-  std::vector<Exchange> exchanges;  // one per server, ordered; those of an earlier pull or push are not open
-  size_t open = 0;                  // of them
-  uint64_t first_sequence = 0;      // of the current pull or push
+  std::vector<Exchange> exchanges;  // by server, ordered; exchanges of an earlier pull or push are not open
+  size_t open = 0;                  // open exchanges
+  uint64_t first_sequence = 0;      // first sequence of the current pull or push
   // Slices are indexed by server, then id, so that those of one reply are adjacent. Slices without a server
   // come last.
   std::vector<SliceRef> known;     // by index: the slice, and which of its values are in memory
   std::vector<uint64_t> released;  // not acknowledged by the coordinator yet
-  size_t reported = 0;             // of `released`, in the pending heartbeat
+  size_t reported = 0;             // entries of `released` in the pending heartbeat
   uint32_t ended = 0;              // splits since the last answered heartbeat; not stepped
   bool view_wanted = false;
   bool leaving = false;
@@ -195,7 +195,7 @@ struct Worker::State {
   WorkerConfig config;
 
   NodeId node;
-  uint64_t term = 0;         // of the coordinator that it follows
+  uint64_t term = 0;         // term of the coordinator that it follows
   bool introduces = false;   // a new one has not answered with its term yet: its leases are reported in full
   uint32_t since_fetch = 0;  // downpour: batches since values were requested
   uint64_t last_sequence = 0;
@@ -218,19 +218,19 @@ struct Worker::State {
   std::map<NodeId, Failing> failing;
   Shared<View> view = View();
   std::map<uint64_t, HeldLease> held;
-  std::deque<uint64_t> order;  // of `held`, in the order of leasing
+  std::deque<uint64_t> order;  // leases in `held`, in the order of leasing
   uint64_t last_token = 0;
 
   // Every slice has completed the steps before this one, as a server's answer has shown.
   uint64_t settled = 0;
-  // What is being waited for allows steps from here on; a lower available step goes first.
+  // The awaited versions allow steps from here on; a lower available step goes first.
   uint64_t goal = 0;
   std::optional<Time> interrupt_at;
   std::optional<LaneDecision> decided;
   std::optional<Time> ask_at;  // query the versions of slices not before this
   // the step and time of the last pull that returned no newer values
   std::optional<std::pair<uint64_t, Time>> last_pull;
-  Rng rng{0};  // of pauses
+  Rng rng{0};  // randomness of pauses
 };
 
 }  // namespace leat::protocol

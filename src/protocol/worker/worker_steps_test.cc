@@ -466,7 +466,7 @@ TEST_F(BackupTest, AWorkerWithoutALaneInTheNextStepInformsOtherServers) {
 TEST_F(BackupTest, ALateWorkerContinuesAtTheCurrentStep) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 2, 8)}));
   Hold(pushes[1], 3, SliceOutcome::kLate);
-  PushReply late = Ok(*pushes[0].request, 4);  // of version 1 nothing is left
+  PushReply late = Ok(*pushes[0].request, 4);  // nothing is left of version 1
   for (SliceReply& slice : late.slices) slice.outcome = SliceOutcome::kLate;
   const auto asked = All<SendPush>(worker_.OnPushReply(now_, kA, late));
   // Whether lane 2 of step 3 counts, which B may lack. Nobody has pushed it, but that is not known here.

@@ -145,7 +145,7 @@ class Swarm {
       reply.slices.push_back(said);
     }
     parked_.push_back({server, request, std::move(reply), std::move(answer)});
-    for (int twice = 0; twice < 2; ++twice) {  // what the deciding server says holds for its other slices
+    for (int twice = 0; twice < 2; ++twice) {  // the deciding server's answer holds for its other slices
       for (size_t i = 0; i < kSwarmSlices; ++i) Complete(i);
     }
     Unpark();
@@ -254,7 +254,7 @@ class Swarm {
   }
   void Act(const ProcessPtr& p, const Disconnect& a) {
     ++p->connection[a.server];
-    // What was being received when the connection was lost is undefined.
+    // Values in transit when the connection was lost are undefined.
     for (const SliceRef& ref : p->asked[a.server].slices) {
       if (p->asked[a.server].want_values && rng_.Chance(0.5)) p->memory[ref.slice.value] = kTorn;
     }
