@@ -119,7 +119,7 @@ class Searcher {
     if (value(b) * kEqual < value(a)) return false;
     const auto processes = [](const Advice::Tried& t) { return t.choice.workers + t.choice.servers; };
     if (processes(a) != processes(b)) return processes(a) < processes(b);
-    // Of choices that are equal in cost, the faster one.
+    // Costs and processes are equal here: the faster choice is better.
     return a.prediction.seconds < b.prediction.seconds;
   }
 

@@ -20,7 +20,7 @@ struct Choice {
 
 struct Prediction {
   double seconds = 0;  // for all events
-  double cost = 0;     // of the hosts in this time
+  double cost = 0;     // price of the hosts for this time
 };
 
 enum class Goal : uint8_t { kTime = 0, kCost = 1 };
@@ -37,8 +37,8 @@ struct Advice {
     Prediction prediction;
   };
   std::optional<Tried> best;      // none: nothing meets the deadline, or nothing could be predicted
-  std::optional<Tried> fastest;   // of all
-  std::vector<Tried> neighbours;  // of the best: fewer and more workers and servers, another strategy
+  std::optional<Tried> fastest;   // shortest time of all, even beyond the deadline
+  std::vector<Tried> neighbours;  // variations of the best: fewer, more workers and servers, another strategy
   std::vector<Tried> tried;       // all, in this order
 };
 

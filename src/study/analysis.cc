@@ -14,7 +14,7 @@ constexpr double kFull = 0.8;
 // Waiting for input or for messages matters from here on.
 constexpr double kMuchWaiting = 0.2;
 constexpr double kSlow = 1.3;
-// So many more events than with fewer workers.
+// Least ratio of the events to the target, with more workers and with fewer, that counts as more events.
 constexpr double kMoreEvents = 1.1;
 
 double Worth(const SeriesPoint& point, bool target) {
@@ -99,7 +99,7 @@ std::optional<SweetSpot> FindSweetSpot(const std::vector<SeriesPoint>& series, d
     if (rest) ++rest->index;
     return rest;
   }
-  // What each worker between two points adds.
+  // Worth that each worker between two points adds.
   const auto added = [&](size_t from, size_t to) {
     const double more = Worth(series[to], target) - Worth(series[from], target);
     return more / (static_cast<double>(series[to].workers) - series[from].workers) / first;

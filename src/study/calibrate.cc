@@ -36,7 +36,7 @@ constexpr Generation kGeneration(1);
 constexpr uint32_t kBatchesOfCut = 1 << 12;
 constexpr Duration kAnswerWithin = std::chrono::seconds(30);
 constexpr size_t kLeastBatches = 8, kMostBatches = 500;
-constexpr int kGradientBatches = 5;  // that are watched for their first gradient
+constexpr int kGradientBatches = 5;  // batches timed up to their first gradient
 // The largest message of the test of a link, and how long an exchange of it should take.
 constexpr uint64_t kMostLinkBytes = uint64_t{64} << 20;
 constexpr double kLinkSeconds = 1;
@@ -183,7 +183,7 @@ uint64_t BytesOf(const protocol::SliceTable& table, size_t slices) {
 }
 
 struct Exchanges {
-  double server_s = 0, worker_s = 0, wall_s = 0;  // of one
+  double server_s = 0, worker_s = 0, wall_s = 0;  // means for one exchange
 };
 
 // `server`: null if it is on another host.

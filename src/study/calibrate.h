@@ -19,8 +19,8 @@ struct CalibrationOptions {
   std::string to;                 // where another host answers (ServeLinkTest); empty: no link is measured
   double seconds = 1;             // for each figure, about; a large batch may take longer
   engine::PlanOptions kernels;
-  std::string token;            // with `to`: that of the other host
-  launcher::Security security;  // likewise
+  std::string token;            // with `to`: the other host's
+  launcher::Security security;  // with `to`: the other host's
 };
 
 // The time of batches of this size, measured for about so many seconds.

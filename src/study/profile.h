@@ -1,4 +1,4 @@
-// What the simulator has to know about a job and a machine, as `leat calibrate` measures it.
+// Costs of a job on a machine, as `leat calibrate` measures them for the simulator.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct BatchProfile {
   uint32_t size = 0;
   double compute_s = 0;
   double first_gradient = 0;        // the part of the time before the first gradient is known
-  std::vector<double> quantiles_s;  // of the time: two or more
+  std::vector<double> quantiles_s;  // quantiles of the time: two or more
   sim::Distribution compute() const {
     return {sim::Distribution::Kind::kMeasured, compute_s, 0, quantiles_s};
   }
@@ -30,7 +30,7 @@ LEAT_FIELDS(BatchProfile, (size, AtLeast(1), AtMost(1'000'000'000)), (compute_s,
 Status Check(const BatchProfile& batch);
 
 struct InputProfile {
-  double event_bytes = 0;  // of a record in the stream; 0: unknown
+  double event_bytes = 0;  // size of a record in the stream; 0: unknown
   double decode_s = 0;     // per event
 };
 LEAT_FIELDS(InputProfile, (event_bytes, NotNegative, AtMost(1'000'000'000)),
@@ -45,8 +45,8 @@ Status Check(const CostProfile& cost);
 
 struct LinkProfile {
   std::string to;          // the other host's address
-  double bytes_per_s = 0;  // of payload, in each direction, while both are busy
-  double latency_s = 0;    // one way
+  double bytes_per_s = 0;  // rate of payload in each direction, while both are busy
+  double latency_s = 0;    // in one direction
 };
 LEAT_FIELDS(LinkProfile, (to, AtMost(1000)),
             (bytes_per_s, NotNegative, AtLeast(1), AtMost(1'000'000'000'000'000)),
@@ -57,12 +57,12 @@ struct Profile {
   uint64_t job_hash = 0;  // ProfiledHash
   std::string machine;    // the processor's name
   uint32_t cores = 0;
-  std::string build;                  // of the program
+  std::string build;                  // version of the program
   std::vector<BatchProfile> batches;  // by size, each once, at least one
   InputProfile input;
-  CostProfile server;  // of a push and its reply
-  CostProfile worker;  // of a message to or from a server
-  CostProfile member;  // all-reduce: of a piece that another worker sends
+  CostProfile server;  // cost of a push and its reply
+  CostProfile worker;  // cost of a message to or from a server
+  CostProfile member;  // all-reduce: cost of a piece that another worker sends
   std::optional<LinkProfile> link;
 };
 LEAT_FIELDS(Profile, (job, AtMost(1000)), (job_hash, Fixed), (machine, AtMost(1000)),

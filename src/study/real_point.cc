@@ -167,7 +167,7 @@ class Point {
   const std::string token_;
   MonotonicClock clock_;
   hosts::Hosts hosts_;
-  launcher::Processes processes_;  // those that are left end with it
+  launcher::Processes processes_;  // ends the processes that are left
   std::unique_ptr<control::ControlClient> client_;
   bool over_ = false;  // the coordinator has ended
 };

@@ -37,8 +37,8 @@ struct RealPoint {
 struct RealResult {
   double events_per_s = 0;    // in the middle of the job; 0: it was too short
   double processors = 0;      // the share of this machine's processors that was used meanwhile, by anyone
-  double cpu_s = 0;           // of all processes that have ended
-  report::JobStatus summary;  // of the whole job, or its last status
+  double cpu_s = 0;           // CPU time of all processes that have ended
+  report::JobStatus summary;  // summary of the whole job, or its last status
   std::optional<Reached> reached;  // the target
 };
 

@@ -16,15 +16,15 @@ namespace leat::study {
 struct SimulationSettings {
   uint64_t seed = 1;
   uint64_t steps = 0;   // batches for each worker; 0: 100, unless `events`
-  uint64_t events = 0;  // of the stream, instead of `steps`
-  sim::Link link{.bytes_per_s = 1.25e8, .latency = std::chrono::microseconds(100)};  // of each host
-  std::vector<double> slowness = {};                                                 // of the first workers
+  uint64_t events = 0;  // length of the stream, instead of `steps`
+  sim::Link link{.bytes_per_s = 1.25e8, .latency = std::chrono::microseconds(100)};  // each host's
+  std::vector<double> slowness = {};                                                 // first workers' factors
   std::optional<ClusterFile> cluster = {};                                           // instead of `link`
 };
 
 // The times that a simulation needs, from a profile, or else what is usual.
 struct Costs {
-  sim::Distribution compute;  // of a batch
+  sim::Distribution compute;  // time of a batch
   double first_gradient = 1.0 / 3;
   sim::MessageCost server{std::chrono::microseconds(3), 2e-10};
   sim::MessageCost worker;

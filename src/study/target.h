@@ -23,8 +23,8 @@ struct Target {
 Target ParseTarget(const std::string& text);
 
 struct Reached {
-  double seconds = 0;  // of training
-  double events = 0;   // that every slice has
+  double seconds = 0;  // training time
+  double events = 0;   // events that every slice has
 };
 
 // Finds out from a job's status when the target was reached.

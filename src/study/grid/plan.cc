@@ -10,8 +10,8 @@ namespace {
 
 constexpr double kStart = 3;       // seconds to start the processes of a real point, and to end them
 constexpr double kProcess = 40e6;  // bytes of a process without its job
-constexpr double kMessages = 1e6;  // that are simulated in a second
-constexpr double kCopies = 5;      // of the parameters in a process: values, gradients, slots, buffers
+constexpr double kMessages = 1e6;  // messages that are simulated in a second
+constexpr double kCopies = 5;      // copies of the parameters in a process: values, gradients, slots, buffers
 
 std::string PlanTimeText(double seconds) {
   if (seconds < 90) return Formatted("%.0f s", seconds);

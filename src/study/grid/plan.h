@@ -1,5 +1,4 @@
-// What a study is going to do: how each point is run, how long it takes, and how much memory it needs. Pure
-// functions.
+// Plan of a study: how each point is run, how long it takes, and how much memory it needs. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +18,15 @@ struct PlanOptions {
   bool oversubscribe = false;  // real points may have more processes than there are cores
   bool on_hosts = false;       // real points may have slow links: hosts can be emulated
   uint32_t cores = 1;
-  double memory_bytes = 0;  // that is available
+  double memory_bytes = 0;  // available to real points
 };
 
-// What the plan has to know about the job.
+// Facts about the job that the plan depends on.
 struct JobFacts {
-  double events = 0;                   // of the whole stream
+  double events = 0;                   // length of the whole stream
   std::map<uint32_t, double> batch_s;  // compute time, by size
-  double model_bytes = 0;              // of the parameters
-  double event_bytes = 0;              // of a record in the stream
+  double model_bytes = 0;              // size of the parameters
+  double event_bytes = 0;              // size of a record in the stream
 };
 
 struct PlannedPoint {
@@ -35,7 +34,7 @@ struct PlannedPoint {
   Mode mode = Mode::kReal;
   double events = 0;
   double seconds = 0;       // estimated
-  double memory_bytes = 0;  // likewise
+  double memory_bytes = 0;  // estimated
   bool done = false;        // its result is there already
 };
 

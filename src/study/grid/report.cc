@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using fields::NameOf;
 
-// What a series is called: only what differs among the series of the study.
+// Names a series by the settings that differ among the series of the study.
 std::string NameOf(const StudyFile& study, const GridPoint& point) {
   std::string name = StrategyText(study, point.strategy);
   const auto add = [&name](const std::string& part) { name += ", " + part; };

@@ -13,15 +13,15 @@ namespace leat::study {
 // Points that differ in the number of workers only.
 struct Series {
   GridPoint common;                        // workers: of the first one
-  std::string name;                        // what distinguishes it from the other series
-  std::vector<const PointResult*> points;  // those that have succeeded, by workers
-  std::vector<SeriesPoint> values;         // likewise
+  std::string name;                        // settings that distinguish it from the other series
+  std::vector<const PointResult*> points;  // succeeded points, by workers
+  std::vector<SeriesPoint> values;         // values of `points`, in the same order
   std::optional<SweetSpot> sweet_spot;
 };
 
 // `results` must outlive the series.
 std::vector<Series> SeriesOf(const StudyFile& study, const std::vector<PointResult>& results);
-// Of points that have succeeded: the one with the shortest time to the target, or the highest speed. Null:
+// The succeeded point with the shortest time to the target or, without a target, the highest speed. Null:
 // none.
 const PointResult* Winner(const StudyFile& study, const std::vector<PointResult>& results);
 

@@ -27,10 +27,10 @@ struct PointResult {
   std::string error;  // empty: it has succeeded
   double events = 0;
   double events_per_s = 0;
-  double seconds = 0;  // of training
+  double seconds = 0;  // training time
   std::optional<double> target_s, target_events;
   double compute_s = 0;  // CPU time of all processes together
-  double cost = 0;       // of the hosts until the target is reached, or else for all of its events
+  double cost = 0;       // price of the hosts until the target is reached, or else for all of its events
   std::optional<double> accuracy, loss;  // at the end
   std::vector<double> server_bytes;      // received and sent, by server
   Usage usage;
@@ -39,8 +39,8 @@ LEAT_FIELDS(PointResult, (point, Unshown), (mode), (error, CutTo(1 << 16), Spars
             (seconds), (target_s, OrNull), (target_events, OrNull), (compute_s), (cost), (accuracy, OrNull),
             (loss, OrNull), (server_bytes, AtMost(1 << 20)), (usage));
 
-// What a point has used, from the summary of `leat train` or `leat simulate`. `bytes_per_s`: of links, 0:
-// unlimited. `model_bytes`: of all parameters. A speed that `result` has is kept.
+// Sets the measurements of a point, from the summary of `leat train` or `leat simulate`. `bytes_per_s`: rate
+// of a link, 0: unlimited. `model_bytes`: size of all parameters. Keeps a speed that `result` already has.
 void Fill(const report::JobStatus& summary, double bytes_per_s, double model_bytes, bool stepped,
           PointResult* result);
 // The price of the point's hosts, one for each process.

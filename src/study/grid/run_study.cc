@@ -76,7 +76,7 @@ class Runner {
     LEAT_ASSIGN_OR_RETURN(const std::string job, WriteJob(*planned));
     const std::string folder = run_.folder + "/runs/" + KeyOf(planned->point);
     std::error_code ignored;
-    fs::remove_all(folder, ignored);  // of a study that was interrupted
+    fs::remove_all(folder, ignored);  // an interrupted study may have left it
     PointResult result{.point = planned->point, .mode = Mode::kReal};
     const double bits = 8 * sim::ParseBandwidth(study_.links[planned->point.link]);
     const Result<RealResult> real =
@@ -256,7 +256,7 @@ class Runner {
   std::vector<PlannedPoint>& plan_;
   MonotonicClock clock_;
   Time began_{0};
-  double estimated_ = 0;  // of the points that this run has done
+  double estimated_ = 0;  // estimated time of the points that this run has done
 };
 
 // The result of a point, if it is there and of this point.

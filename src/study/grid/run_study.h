@@ -13,7 +13,7 @@
 namespace leat::study {
 
 struct StudyRun {
-  std::string folder;  // of results and logs; made if it is missing
+  std::string folder;  // results and logs; made if it is missing
   std::string data;    // --data
   PlanOptions plan;
   JobFacts facts;

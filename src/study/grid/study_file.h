@@ -18,7 +18,7 @@ struct GridPoint {
   uint32_t servers = 1;  // 0: the strategy has none
   uint32_t batch = 0;
   size_t strategy = 0;   // index in StudyFile::strategies
-  size_t placement = 0;  // likewise
+  size_t placement = 0;  // index in StudyFile::placements
   size_t link = 0;
   size_t input = 0;
   friend auto operator<=>(const GridPoint&, const GridPoint&) = default;
@@ -26,19 +26,19 @@ struct GridPoint {
 
 struct StudyFile {
   std::string name;
-  Config job = Config::EmptyMap("job");  // of the job's file
+  Config job = Config::EmptyMap("job");  // content of `job_file`
   std::string job_file;
   // The axes, each with at least one value.
   std::vector<uint32_t> workers, servers, batches;
   std::vector<Config> strategies, placements;  // as in the job; a word or a map
   std::vector<std::string> links, inputs;
-  std::string latency = "100us", burst = "0b", compute;  // of simulated points; compute: empty: measured
-  std::string slow;                                      // as of leat simulate
+  std::string latency = "100us", burst = "0b", compute;  // for simulated points; compute: empty: measured
+  std::string slow;                                      // simulated points: --slow of leat simulate
   uint64_t steps = 0;                                    // batches of a worker in modelled points, or
-  uint64_t events = 0;                                   // of the whole job
+  uint64_t events = 0;                                   // length of the whole job
   std::optional<Target> target;
   double gain = 0.5;                          // the least share that a worker of the sweet spot adds
-  double worker_price = 1, server_price = 1;  // of a host for an hour
+  double worker_price = 1, server_price = 1;  // price of a host for an hour
 };
 
 // Reads a study's file and its job's. Throws std::invalid_argument with line and values.
