@@ -19,14 +19,14 @@ struct ProcessSpec {
   std::vector<std::string> arguments;              // command line, without the program
   std::map<std::string, std::string> environment;  // added to the parent's
   std::string log;                                 // file that stdout and stderr are appended to: kMostLog
-  std::vector<int> namespaces;                     // descriptors of those that it enters
+  std::vector<int> namespaces;                     // descriptors; the process enters them
   std::string program;                             // empty: this one
   std::optional<uint32_t> user;  // it runs as this user and group, in no other group; needs root
   bool own_environment = false;  // it gets nothing but `environment`
-  std::string directory;         // that it works in; empty: this process's
+  std::string directory;         // working directory; empty: this process's
 };
 
-// A log that has become longer, in bytes, begins again. What it had replaces the file "<log>.1".
+// A log that grows longer, in bytes, begins again. Its former content replaces the file "<log>.1".
 inline constexpr uint64_t kMostLog = 16 << 20;
 
 struct ProcessEnd {
@@ -53,7 +53,7 @@ class Processes {
 
   // Starts the program with the given arguments.
   Result<pid_t> Start(const ProcessSpec& spec);
-  // To one of them; nothing happens if it has ended.
+  // Signals a child; does nothing if it has ended.
   void Signal(pid_t pid, int signal);
   // Returns the children that have ended since the last call. Does not block. Keeps their logs short.
   std::vector<ProcessEnd> Reap();
@@ -63,7 +63,7 @@ class Processes {
   void Wake();
   void Signal(int signal);  // to all children
   bool empty() const { return running_.empty(); }
-  double cpu_seconds() const { return cpu_seconds_; }  // of all children that have ended
+  double cpu_seconds() const { return cpu_seconds_; }  // CPU time of all children that have ended
 
  private:
   struct Process {
@@ -78,7 +78,7 @@ class Processes {
 };
 
 // The reason why a role failed: the last line of its log, from byte `from` on, that begins with "leat: ".
-// Returns the line without this prefix, or "" if there is none. Of a long log the end counts.
+// Returns the line without this prefix, or "" if there is none. Only the end of a long log is read.
 std::string LastErrorLine(const std::string& log, uint64_t from = 0);
 
 }  // namespace leat::launcher

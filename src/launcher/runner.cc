@@ -58,8 +58,8 @@ constexpr Duration kStatusInterval = std::chrono::milliseconds(250);
 // A coordinator that does not answer may have died, which is noticed after the call.
 constexpr Duration kStatusDeadline = std::chrono::seconds(1);
 constexpr Duration kEndDeadline = std::chrono::seconds(10);
-// For roles to end by themselves when the job is over, before they are told. Those that have not joined do
-// not know that it is.
+// Time for roles to end by themselves when the job is over, before they are told. A role that has not joined
+// does not know that it is over.
 constexpr Duration kEndGrace = std::chrono::seconds(1);
 // Consecutive failures of one role, without progress of the job, before the job is given up.
 constexpr int kMaxFailedStarts = 5;
@@ -134,7 +134,7 @@ class Runner {
   struct Child {
     std::string role;  // "standby" is a worker that stands by
     uint32_t index = 0;
-    bool has_place = false;  // one that stood by is a worker now
+    bool has_place = false;  // a standby has become a worker
     bool leaves = false;     // it was told to
     std::string work() const { return has_place ? "worker" : role; }
   };
@@ -196,14 +196,14 @@ class Runner {
   std::map<pid_t, Child> children_;
   // By the name of a process, since the job last made progress.
   std::map<std::string, int> failed_starts_;
-  std::map<std::string, int> retries_;  // of those that may heal
+  std::map<std::string, int> retries_;  // restarts after ends that may heal
   struct Later {
     Time due;
     std::string role;
     uint32_t index = 0;
   };
   std::vector<Later> later_;             // roles to start again
-  std::optional<Time> coordinator_due_;  // likewise
+  std::optional<Time> coordinator_due_;  // the coordinator's next start
   std::map<std::string, uint64_t> peak_rss_;
   std::string address_;
   std::string metrics_;    // where the coordinator serves them, with the real port; empty: not known
@@ -307,7 +307,7 @@ Status Runner::StartCoordinator(bool again) {
   return Status();
 }
 
-// The coordinator has ended, or is to. One that was started again is reaped like any other.
+// The coordinator has ended, or is to. A restarted coordinator is reaped like any other process.
 Status Runner::OnNotReady(pid_t pid, bool again, bool over, const std::string& log) {
   const bool interrupted = interrupts_ > (again ? 1 : 0);
   if (again) {
@@ -546,13 +546,14 @@ void Runner::Resize(const WantedRoles::Order& order, const std::set<pid_t>& memb
     child.leaves = true;
     kill(pid, SIGTERM);
   }
-  // One that is no member has left already, on a drain: then the job has one fewer process.
+  // A non-member has already left the job, on a drain: the job has one fewer process, and no standby replaces
+  // it.
   const bool changed =
       order.may_start || std::ranges::any_of(change.drains, [&](pid_t pid) { return members.contains(pid); });
   if (order.role == "worker" && changed) StartStandbys();
 }
 
-// As many as the job has, besides those that have become workers.
+// Starts standbys up to the job's number, in which those that have become workers do not count.
 void Runner::StartStandbys() {
   auto count = std::ranges::count_if(
       children_, [](const auto& entry) { return entry.second.work() == "standby" && !entry.second.leaves; });

@@ -21,11 +21,11 @@ struct RunnerOptions {
   // Authenticates all roles, and commands such as `leat status`. Empty: a random token that only this job's
   // processes know.
   std::string token;
-  Security security;               // of all roles
-  topology::HostPlace place = {};  // of this host
+  Security security;               // shared by all roles
+  topology::HostPlace place = {};  // this host's
   std::string metrics;             // where the coordinator serves metrics, HOST:PORT; empty: no role does
   std::string dashboard;  // where the coordinator serves the page of the job, HOST:PORT; empty: nowhere
-  // A link to the page, of its address and the job's token.
+  // Makes a link to the page from its address and the job's token.
   std::function<std::string(const std::string& address, const std::string& token)> dashboard_link = nullptr;
   uint64_t pause_at = 0;    // CoordinatorOptions::pause_at
   std::string tensorboard;  // CoordinatorOptions::tensorboard

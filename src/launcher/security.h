@@ -12,13 +12,13 @@
 namespace leat::launcher {
 
 struct Security {
-  std::string folder;  // of ca.pem, cert.pem, key.pem; empty: no TLS
+  std::string folder;  // holds ca.pem, cert.pem, key.pem; empty: no TLS
   bool trusted_network = false;
-  std::shared_ptr<net::TlsIdentity> tls = nullptr;  // of the folder
+  std::shared_ptr<net::TlsIdentity> tls = nullptr;  // read from `folder`
 };
 
-// What the command line says; if it says nothing, $LEAT_SECURITY or $LEAT_TRUSTED_NETWORK=1. Reads the
-// folder. Returns kInvalidArgument if both are said, and the errors of TlsIdentity::Load.
+// The command line's choice; without one, that of $LEAT_SECURITY or $LEAT_TRUSTED_NETWORK=1. Reads the
+// folder. Returns kInvalidArgument if both are chosen, and the errors of TlsIdentity::Load.
 Result<Security> UserSecurity(const std::string& folder, bool trusted_network);
 
 // Returns kInvalidArgument for an address beyond loopback that may not be listened on: there is neither TLS

@@ -42,7 +42,7 @@ Result<std::string> UserToken() {
   if (const char* named = std::getenv("LEAT_TOKEN_FILE"); named != nullptr && *named != '\0') {
     const auto content = net::ReadPrivateFile(named);
     if (content.ok()) return FirstLine(named, *content);
-    // One that is named has to be there: nobody else would have a token that is made up.
+    // A named token file must exist: a generated token would match no other process.
     const Code code = content.status().code();
     return Status(code == Code::kNotFound ? Code::kInvalidArgument : code,
                   "LEAT_TOKEN_FILE: " + content.status().message());

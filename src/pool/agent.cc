@@ -86,15 +86,15 @@ class Agent {
   struct Local {
     ProcessId id;
     pid_t pid = 0;
-    net::Descriptor ready;  // of a coordinator that has not said its address
-    std::string said;       // by it, the last line that is not complete
-    std::string waits;      // for what, before it has an address
+    net::Descriptor ready;  // pipe of a coordinator that has not said its address
+    std::string said;       // last line of the pipe that is not complete
+    std::string waits;      // reason for its wait, before it has an address
     std::string address;
     std::unique_ptr<CoordinatorLink> link;
-    pid_t bots = 0;               // of a coordinator whose job has them
+    pid_t bots = 0;               // process of the bots, beside a coordinator whose job has them
     std::optional<Time> bots_at;  // when they are to be started; none: they run, or there are none
     uint32_t bots_failures = 0;
-    std::optional<Time> told;  // to end
+    std::optional<Time> told;  // time of the order to end
   };
 
   void Reap() {
@@ -120,8 +120,8 @@ class Agent {
   }
 
   // Why no process can do better here at present; ok: the host is not to blame. A disk that takes no writes
-  // ends processes with 75, 2 or 1, by the error, and with a signal if their files are mapped. One probe is
-  // for all that have ended at the same time: a slow disk would hold up the agent's reports.
+  // ends processes with 75, 2 or 1, by the error, and with a signal if their files are mapped. Processes that
+  // have ended at the same time share a probe: a slow disk would hold up the agent's reports.
   Status HostFailure(const launcher::ProcessEnd& end) {
     if (end.exit_code == ExitStatus::kDone) return {};
     if (end.exit_code == launcher::kNotStarted)
@@ -171,7 +171,7 @@ class Agent {
     return options_.directory + "/" + part + "/" + std::to_string(job);
   }
 
-  // What coordinators say while they start: launcher/start/ready.h.
+  // Reads the lines that coordinators write while they start: launcher/start/ready.h.
   void ReadAddresses() {
     for (auto& [number, local] : locals_) {
       if (local.ready.get() < 0) continue;
@@ -286,7 +286,7 @@ class Agent {
           {++events_, start.id, ExitStatus::kMayHeal, started.message().substr(0, 1000), kept.ok()});
     }
     for (const JobAccess& access : reply->jobs)
-      ForgetUnlessRuns(access.job);  // those that could not be started
+      ForgetUnlessRuns(access.job);  // jobs that could not be started
     for (const auto& grant : reply->orders.grants) {
       if (CoordinatorLink* const link = LinkOf(grant.job)) link->Grant(grant);
     }
@@ -363,7 +363,7 @@ class Agent {
     return WriteSecret(folder, "key.pem", certificate.key, of_job, job);
   }
 
-  // The folders of a job. Those that it owns are below folders that it does not.
+  // Makes the folders of a job. Folders that the job's user owns lie below folders that it does not own.
   Status Prepare(const JobAccess& access) {
     const JobId job = access.job;
     if (has_users() && job > 100'000'000)
@@ -446,8 +446,8 @@ class Agent {
     return {};
   }
 
-  // For a coordinator. One that dies is started again at its address, so the port is none of those that the
-  // system gives to connections.
+  // A new address for a coordinator. A coordinator that dies is started again at its address, so the port
+  // lies below the range that the system gives to connections.
   std::string NewAddress() {
     uint32_t most = 32'768;
     std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> most;
@@ -481,7 +481,7 @@ class Agent {
       add({"--resume", directory});
       if (!start.again) add({"--new-members"});
     } else {
-      // What a coordinator that died at once has left is no job yet.
+      // A coordinator that died at once has left files that are no job yet.
       fs::remove_all(directory, ignored);
       add({"--directory", directory, "--workers", access.payload.workers, "--ps",
            std::to_string(access.servers), job_file});
@@ -513,11 +513,11 @@ class Agent {
   std::map<JobId, JobAccess> access_;
   std::map<JobId, int64_t> renewals_;  // when to ask for new certificates, in seconds since 1970
   std::vector<AgentReport::Ended> ended_;
-  std::set<uint64_t> started_;  // also those of which the pool does not know yet that they have ended
+  std::set<uint64_t> started_;  // with processes whose end the pool does not know yet
   uint64_t sequence_ = 0, events_ = 0;
   bool heard_ = false;
   std::optional<Time> silent_since_;
-  std::optional<Status> probed_;  // of the directory, since the last Reap
+  std::optional<Status> probed_;  // state of the directory, probed since the last Reap
   std::string complaint_;         // the last failure of a report
   std::string pool_id_;           // empty: no pool has answered yet
   launcher::SignalWatch signals_;

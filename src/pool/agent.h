@@ -26,7 +26,7 @@ struct AgentOptions {
   std::shared_ptr<net::TlsIdentity> tls = nullptr;
   bool trusted_network = false;    // jobs run without TLS on all addresses
   std::string name;                // unique in the pool
-  std::string host = "127.0.0.1";  // that its processes listen on, and others reach them at
+  std::string host = "127.0.0.1";  // address that its processes listen on, and others reach them at
   Resources offer;
   std::string host_class;  // empty: none
   std::string directory;

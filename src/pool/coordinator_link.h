@@ -25,9 +25,9 @@ class CoordinatorLink {
   CoordinatorLink(const CoordinatorLink&) = delete;
   CoordinatorLink& operator=(const CoordinatorLink&) = delete;
 
-  // What the job wanted when it was asked last; none: it has not answered yet.
+  // The job's wishes in its last answer; none: it has not answered yet.
   std::optional<JobWant> want() const;
-  // What the job waited for then; empty: nothing.
+  // The reason for the job's wait in that answer; empty: it does not wait.
   std::string waits() const;
   void Grant(const AgentOrders::Grant& grant);
   void Stop(bool discard);

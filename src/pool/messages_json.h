@@ -29,27 +29,27 @@ inline constexpr std::array kSentVariables = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_A
                                               "AWS_ENDPOINT_URL",  "AWS_REGION",
                                               "AWS_DEFAULT_REGION"};
 
-// What a submitted job is, apart from what the scheduler needs.
+// A submitted job, without the fields that the scheduler needs.
 struct JobPayload {
   std::string file;     // text of the job file
   std::string data;     // directory of the input files, on the hosts; empty: the agent's
   std::string workers;  // "4" or "2:8", for the coordinator
   bool bots = false;    // simulated customers publish its events
-  std::string token;    // of the job; made by the pool
+  std::string token;    // authenticates the job's roles; made by the pool
   std::map<std::string, std::string>
-      environment;  // of the coordinator and the members: AWS_… of the submitter
+      environment;  // for the coordinator and the members: AWS_… of the submitter
 };
 // `leat submit` reads files of up to 64 KiB.
 LEAT_FIELDS(JobPayload, (file, AtMost(256 << 10)), (data, AtMost(4096)), (workers, AtMost(256)), (bots),
             (token, AtMost(256)), (environment, AtMost(kSentVariables.size()), Each(AtMost(4096))));
 Status Check(const JobPayload& payload);
 
-// What an agent needs to start processes of a job.
+// Access to a job, for an agent that starts its processes.
 struct JobAccess {
   JobId job = 0;
   JobPayload payload;
   uint32_t servers = 0;
-  Certificate roles;  // of the job's processes on this host
+  Certificate roles;  // for the job's processes on this host
   Certificate pool;   // for grants, known to the agent only
 };
 LEAT_FIELDS(JobAccess, (job), (payload), (servers), (roles), (pool));
@@ -57,7 +57,7 @@ LEAT_FIELDS(JobAccess, (job), (payload), (servers), (roles), (pool));
 struct AgentReply {
   std::string pool;  // its id
   AgentOrders orders;
-  std::vector<JobAccess> jobs;  // of all orders to start something, and of renewals; see ReplyJson
+  std::vector<JobAccess> jobs;  // jobs of all orders to start something, and of renewals; see ReplyJson
 };
 LEAT_FIELDS(AgentReply, (pool, AtMost(256), Printable), (orders, Flat), (jobs, AtMost(kMostEntries)));
 
@@ -111,8 +111,8 @@ Result<ListRequest> ListFromJson(std::string_view text);
 // Jobs that do not fit into a reply are left out, the last ones first. Their orders wait for a later reply:
 // what has not been done is ordered, or asked for, again.
 std::string ReplyJson(AgentReply reply);
-// For people and programs; no secret is in it. What does not fit into a reply is left out, first the oldest
-// of the jobs that are over, then agents, then the newest jobs: "left_out" has their numbers.
+// For people and programs; no secret is in it. Entries that do not fit into a reply are left out, first the
+// oldest of the jobs that are over, then agents, then the newest jobs: "left_out" has their numbers.
 std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<AgentStatus>& agents,
                        const ListRequest& request = {});
 

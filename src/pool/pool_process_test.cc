@@ -146,7 +146,7 @@ class PoolProcessTest : public ::testing::Test {
   TempDir dir_;
   uint64_t worker_millicores_ = 1000;  // the agent has 3000
   std::unique_ptr<net::testing::TestAuthority> authority_;
-  std::shared_ptr<net::TlsIdentity> tls_;  // of the one who asks
+  std::shared_ptr<net::TlsIdentity> tls_;  // identity of the client
   std::string address_;
   launcher::Processes processes_;
 };
@@ -225,7 +225,7 @@ TEST_F(PoolProcessTest, JobsWaitForBrokersThatAreAway) {
   std::ofstream(away) << "x";
   Kill(agent);
   agent = StartAgent();
-  // One that resumes waits, a new one is started again and again.
+  // A resumed job waits, a new job is started again and again.
   const JobId fresh = Submit(0, 1, 50, away);
   for (const JobId job : {running, fresh}) {
     Await([&, job] { return JobNow(job).value("waits_for", "").find("no broker") != std::string::npos; },

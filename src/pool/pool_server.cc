@@ -133,7 +133,7 @@ class PoolProcess {
     }
     AgentReply answer{.pool = store_->id()};
     LEAT_ASSIGN_OR_RETURN(answer.orders, pool_.OnReport(now, report));
-    // What the agent needs to start processes, and to talk to the coordinators that it has.
+    // Access for starting processes, and for talking to the coordinators that the agent has.
     std::set<JobId> jobs;
     for (const auto& start : answer.orders.starts) jobs.insert(start.id.job);
     for (const JobId id : report.renews) {

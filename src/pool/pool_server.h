@@ -17,7 +17,7 @@ struct PoolOptions {
   std::string listen = "127.0.0.1:0";
   std::string token;
   std::shared_ptr<net::TlsIdentity> tls = nullptr;
-  std::chrono::seconds certificate_life = std::chrono::hours(24 * 365);  // of those that it issues
+  std::chrono::seconds certificate_life = std::chrono::hours(24 * 365);  // lifetime of its certificates
   PoolConfig config;                                                     // `run` comes from the directory
   std::function<void(const std::string& address)> on_ready;              // may be empty
 };

@@ -8,10 +8,10 @@
 namespace leat::pool {
 
 inline constexpr const char* kTestToken = "token-of-the-test-pool";
-inline constexpr std::chrono::seconds kCertificateLife{6};  // of those that a pool with TLS issues
+inline constexpr std::chrono::seconds kCertificateLife{6};  // lifetime of a TLS pool's certificates
 
-// What a process that was started as `arguments` does; its exit status. The job file of a played job is the
-// number of events that it trains.
+// Plays a process that was started with `arguments`; returns its exit status. The job file of a played job is
+// the number of events that it trains.
 int Play(const std::vector<std::string>& arguments);
 
 }  // namespace leat::pool

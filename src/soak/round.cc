@@ -39,7 +39,7 @@ constexpr Duration kStatusInterval = milliseconds(200);
 constexpr Duration kStatusDeadline = milliseconds(300);
 // A fault whose moment does not come, because others hold the job up, happens after this time.
 constexpr Duration kMomentWait = seconds(30);
-// Of a round, in addition to the time that its stream takes.
+// Limit of a round, in addition to the time that its stream takes.
 constexpr Duration kDeadline = std::chrono::minutes(4);
 constexpr uint64_t kDisk = uint64_t{64} << 20;
 constexpr uint32_t kSpareHosts = 2;
@@ -434,16 +434,16 @@ class Round {
   MonotonicClock clock_;
   hosts::Hosts hosts_;
   bool disk_ = false;
-  std::array<std::string, 2> addresses_;  // of the coordinator
-  size_t at_ = 0;                         // the address of the newest one
+  std::array<std::string, 2> addresses_;  // two for the coordinator, which may move
+  size_t at_ = 0;                         // index of the newest coordinator's address
   std::unique_ptr<control::ControlClient> client_;
   std::vector<Member> members_;
   std::array<uint32_t, 3> started_{};  // by part
   uint32_t next_host_ = 0;
-  int replaced_ = 0;   // that have ended by themselves
+  int replaced_ = 0;   // processes that have ended by themselves
   bool died_ = false;  // the process that the job has die
   size_t next_fault_ = 0;
-  Time began_{0};  // of the round, or the last fault
+  Time began_{0};  // start of the round, or of the last fault
   std::multimap<Time, std::function<void()>> due_;
   Time next_status_{0};
   uint64_t events_ = 0;

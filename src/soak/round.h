@@ -1,5 +1,5 @@
-// One round of `leat soak`: runs a job with real processes, and its faults, and counts what the job has
-// counted.
+// A round of `leat soak`: runs a job with real processes, and its faults, and compares the job's count of the
+// events with theirs.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct RoundSettings {
 };
 
 struct RoundResult {
-  std::string failure;  // one line; empty: each event has counted once
+  std::string failure;  // a line; empty: each event has counted once
   uint64_t lost = 0, twice = 0;
   uint64_t published = 0, counted = 0;
-  uint32_t deaths = 0;  // of processes, by faults
+  uint32_t deaths = 0;  // processes killed by faults
   bool interrupted = false;
 };
 

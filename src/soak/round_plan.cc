@@ -63,7 +63,7 @@ const FaultRow& DrawRow(Rng& rng, bool hosts) {
   return *last;
 }
 
-// One in eight takes a minute.
+// Draws the length of a stop: a minute in one of eight draws.
 Duration DrawStop(Rng& rng) {
   if (rng.Below(8) == 0) return seconds(60);
   return OneOf(rng, std::vector<Duration>{seconds(1), seconds(3), seconds(10)});
@@ -232,7 +232,7 @@ RoundPlan DrawRound(uint64_t seed, bool hosts) {
   if (plan.Has(FaultKind::kDie)) plan.hidden = false;
   std::ranges::stable_sort(plan.faults, {}, &RoundFault::moment);
   for (const RoundFault& fault : plan.faults) {
-    // Of a rolling restart, from one process to the next.
+    // In a rolling restart `lasts` is the time from one process to the next.
     const double steps = fault.kind == FaultKind::kRolling ? plan.servers + plan.workers + 1 : 1;
     const auto over = static_cast<uint64_t>(kRate * (steps * Seconds(fault.lasts) + 1));
     plan.events = std::max(plan.events, fault.moment + over);

@@ -1,5 +1,4 @@
-// What happens in one round of `leat soak`: a job that counts events, and its faults. A pure function of the
-// seed.
+// Plan of a round of `leat soak`: a job that counts events, and its faults. A pure function of the seed.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +18,9 @@ enum class FaultKind : uint8_t {
   kKill = 0,  // kill -9, and started again after `lasts`; the coordinator at the same or at the other address
   kStop = 1,  // SIGSTOP, and SIGCONT after `lasts`
   kCut = 2,   // the network loses everything to and from its host, for `lasts`
-  kFullDisk = 3,  // of the coordinator, for `lasts`
+  kFullDisk = 3,  // the coordinator has no space left, for `lasts`
   kReplace = 4,   // SIGTERM, so that it hands over what it has and leaves; then a new one joins
-  kJoin = 5,      // one more
+  kJoin = 5,      // another process joins
   kTakeOver = 6,  // the coordinator is stopped for `lasts`, and another one takes over at the other address
   kRolling = 7,   // all are replaced, one after the other; the coordinator is killed
   kDie = 8,       // the job has a process die at the named point

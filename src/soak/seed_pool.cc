@@ -134,7 +134,7 @@ class Pool {
     child.busy = true;
     child.until = clock_.Now() + options_.deadline;
     WriteAll(child.fd, &child.seed,
-             sizeof child.seed);  // one that has died is noticed as the next one is awaited
+             sizeof child.seed);  // the next Wait notices a child that has died
   }
 
   void Wait() {

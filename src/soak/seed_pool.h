@@ -16,7 +16,7 @@ struct SeedPoolOptions {
   uint32_t processes = 1;
   // In real time, for one seed; it hangs, if it takes longer.
   Duration deadline = std::chrono::minutes(10);
-  // Runs one seed in a child process. What it returns is handed to `on_result`.
+  // Runs one seed in a child process. Its result is handed to `on_result`.
   std::function<std::string(uint64_t seed)> run;
   std::function<void(uint64_t seed, const std::string& result)> on_result;
   // The process has ended before `run` has returned; `why` in one line.

@@ -18,7 +18,7 @@ Tally TallyOf(const std::vector<std::vector<float>>& variables, uint64_t events)
     for (const double value : values) {
       if (value == expected) continue;
       ++tally.wrong;
-      least = std::isfinite(value) ? std::min(least, value) : 0;  // what is no number has lost everything
+      least = std::isfinite(value) ? std::min(least, value) : 0;  // a non-finite value has lost all events
       if (std::isfinite(value)) most = std::max(most, value);
     }
   }

@@ -1,4 +1,4 @@
-// What a job has counted, by its parameters.
+// Errors in a job's count of events, found in its parameters.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ std::optional<int> DescriptorIn(std::string_view path) {
   return std::nullopt;
 }
 
-// What the path's last name links to, directly; none: it is no link.
+// The target of the link `path`, followed once; none: it is no link.
 std::optional<std::string> LinkOf(const std::string& path) {
   char buffer[PATH_MAX];
   const ssize_t size = readlink(path.c_str(), buffer, sizeof(buffer));

@@ -1,5 +1,5 @@
-// What a coordinator writes to the pipe of --ready-fd while it starts, line by line: "waits for TEXT", as
-// often as that changes, then its address. The end of the pipe without an address: it has failed.
+// The lines that a starting coordinator writes to the pipe of --ready-fd: "waits for TEXT" whenever the text
+// changes, then its address. If the pipe ends without an address, the coordinator has failed.
 #pragma once
 
 #include <optional>

@@ -13,8 +13,8 @@ Duration CpuTimeOf(pid_t pid);
 // Not thread-safe.
 class StuckWatch {
  public:
-  // A process hangs once it has used less than `least` of processor time for `limit`. One that reads files
-  // from the slowest of disks uses more; one that waits for ever may still have timers.
+  // A process hangs once it has used less than `least` of processor time for `limit`. Reading files from the
+  // slowest of disks uses more; a process that waits for ever may still have timers.
   struct Limits {
     Duration limit = std::chrono::minutes(2);
     Duration least = std::chrono::milliseconds(100);
