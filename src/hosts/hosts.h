@@ -32,13 +32,13 @@ class Hosts {
 
   // "10.213.7.1" for the first. This process is in the same network.
   std::string Address(uint32_t host) const;
-  // What a child enters to be on the host.
+  // The namespaces that a child enters to be on the host.
   const std::vector<int>& Namespaces(uint32_t host) const { return hosts_[host].namespaces; }
 
   // The network loses everything to and from a host, until Mend.
   Status Cut(uint32_t host);
   Status Mend(uint32_t host);
-  // What a host sends and receives moves at this rate, by a token bucket (tc-tbf(8)) at each end of its
+  // Limits a host's traffic to this rate in each direction, by a token bucket (tc-tbf(8)) at each end of its
   // cable. `burst`: bytes that pass at once after a pause. Once for each host.
   Status Shape(uint32_t host, double bits_per_s, uint64_t burst);
   // An empty folder in place of this one, on one host.

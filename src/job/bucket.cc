@@ -9,7 +9,7 @@
 namespace leat::job {
 namespace {
 
-// Of one request at the start: somebody waits for it.
+// Limit of a request at the start: somebody waits for it.
 constexpr Duration kPatience = std::chrono::seconds(5);
 constexpr Duration kPatienceForBytes = std::chrono::minutes(5);
 

@@ -14,9 +14,9 @@ namespace leat::job {
 // Throw std::invalid_argument with one line: the store cannot be reached, there is no such bucket, or the
 // credentials are wrong.
 
-// Of a job whose checkpoints are in a bucket; else it does nothing. A new job is refused if the bucket has
-// checkpoints, one that is resumed from its directory if another coordinator has gone on from the bucket
-// meanwhile. Returns the number of the term of a new job; 0: the next one of its directory.
+// Checks the bucket of a job's checkpoints; does nothing for a job without a bucket. Refuses a new job if the
+// bucket has checkpoints, and a job that is resumed from its directory if another coordinator has gone on
+// from the bucket meanwhile. Returns the number of the term of a new job; 0: the next one of its directory.
 uint64_t CheckBucket(const Job& job, bool resume);
 
 // Copies the newest checkpoint at `location` ("s3://bucket/prefix") into `directory`, from which the job can

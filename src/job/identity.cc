@@ -1,5 +1,5 @@
-// What two jobs must have in common so that one can resume from the other's checkpoints. The hash depends on
-// the order and spelling of the parts, so they never change.
+// Identity of a job: the parts that two jobs must share so that one can resume from the other's checkpoints.
+// The hash depends on the order and spelling of the parts, so they never change.
 #include "base/rng.h"
 #include "base/text.h"
 #include "job/job.h"

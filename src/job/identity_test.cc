@@ -1,4 +1,4 @@
-// What two jobs must have in common for one to go on from the other.
+// Tests the parts that two jobs must share for one to go on from the other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ TEST(Identity, ACheckpointIsGoneOnWithByAStrategyOfTheSameKind) {
   EXPECT_NE(identity("{type: averaging, period: 1}"), sync) << "other pushes";
 }
 
-// What each element keeps beside its value may not change; how it changes may.
+// The slots beside an element's value may not change; the rule that updates them may.
 TEST(Identity, TheSlotsOfAnOptimizerAreOfTheIdentity) {
   const auto slots = [](const char* optimizer) {
     const std::string text = Replaced(kFullJob, "{type: adam, learning_rate: 0.01}", optimizer);

@@ -43,9 +43,9 @@ struct JobOverrides {
   uint32_t max_workers = 0;  // with `workers`; 0: as many
   uint32_t servers = 0;
   uint32_t max_servers = 0;    // set by Load for a resumed job
-  std::optional<double> rate;  // of the bots
+  std::optional<double> rate;  // the bots' rate
   uint64_t events = 0;         // published by the bots
-  std::string found;           // what a feed has found in its files (Job::Found)
+  std::string found;           // a feed's findings in its files (Job::Found)
 };
 
 // The source of a job: a file, a text, or (if both are empty) the directory of an earlier run to resume.
@@ -92,10 +92,10 @@ enum class DiePoint : uint8_t {
   kShard = 3,          // a server, when it is to save its slices
   kManifest = 4,       // the coordinator, when all shards are saved
   kMoveOrdered = 5,    // a server, when it is to hand slices over
-  kMoveFrozen = 6,     // so, before it sends them
+  kMoveFrozen = 6,     // the same server, before it sends them
   kMoveArrived = 7,    // the other server, when they have arrived
   kMoveMade = 8,       // the coordinator, when it has decided, before anybody knows
-  kMoveJournaled = 9,  // so, when that is on disk
+  kMoveJournaled = 9,  // the coordinator, when the decision is on disk
   kForwarded = 10,     // a server, when a push is on its way to a replica
   kTaken = 11,         // the server of the replica, before it answers
   kAcknowledged = 12,  // the first server, before it answers the worker
@@ -104,7 +104,7 @@ enum class DiePoint : uint8_t {
 // For tests of slow and dying roles; no job needs it.
 struct DebugSpec {
   Duration step{0};         // each batch takes this much longer
-  Duration init{0};         // so does a server's start
+  Duration init{0};         // a server's start takes this much longer
   uint32_t hang_after = 0;  // the batch after so many of a process takes an hour longer; 0: none does
   // The first process that has come to the point so many times dies, once in the job.
   DiePoint die_at = DiePoint::kNone;
@@ -136,13 +136,13 @@ struct Job {
   // A role that is silent for longer than the timeout is evicted.
   Duration heartbeat_interval = std::chrono::milliseconds(500);
   Duration heartbeat_timeout = std::chrono::seconds(2);
-  Duration lease_timeout = std::chrono::minutes(15);  // of a worker's first split
-  Duration stuck_timeout = std::chrono::minutes(15);  // of a role that is alive and does nothing
+  Duration lease_timeout = std::chrono::minutes(15);  // limit of a worker's first split
+  Duration stuck_timeout = std::chrono::minutes(15);  // limit of a role that is alive and does nothing
   protocol::Placement placement;
   double checkpoint_interval_s = 30;
   uint32_t keep_checkpoints = 2;
   std::optional<object_store::Settings> checkpoint_to;   // none: checkpoints are in the directory alone
-  uint64_t checkpoint_copy_bytes = uint64_t{256} << 20;  // of a server that may copy all its slices
+  uint64_t checkpoint_copy_bytes = uint64_t{256} << 20;  // slices of a server that may copy all of them
   double dead_letter_rate = 0.1;      // the job stops if a larger share of the last events fails
   uint64_t metrics_window = 200'000;  // events that live loss, accuracy and AUC cover
   std::optional<double> fading;       // factor of the figures with forgetting
@@ -158,7 +158,7 @@ struct Job {
   std::vector<Asset> assets;  // with the identities that the job's files have where it was started
   std::string directory;
   std::string data;
-  std::vector<std::string> notes;  // what Load detected, one line each, to show to the user
+  std::vector<std::string> notes;  // detections of Load, a line each, to show to the user
   Config config;                   // the whole tree, including `resolved:`
 
   // All throw std::invalid_argument with the line and the values.

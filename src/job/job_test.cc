@@ -22,7 +22,7 @@ TEST(Job, AveragingLeavesTheOptimizerToTheWorkers) {
   auto expected = optim::Defaults(optim::Kind::kSgd);
   expected.learning_rate = 1;
   auto rule = Parse(job).ServerOptimizer();
-  rule.momentum = expected.momentum;  // of no meaning to sgd
+  rule.momentum = expected.momentum;  // sgd ignores it
   EXPECT_EQ(rule, expected) << "neither schedule nor decay nor clipping";
   EXPECT_EQ(Parse(job).optimizer.learning_rate, 0.5f);
 

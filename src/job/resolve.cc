@@ -62,7 +62,7 @@ Config Resolved(const JobOverrides& overrides) {
   return resolved;
 }
 
-// What the command line said when the job was started, and does not say now.
+// Keeps the settings of the command line that started the job, unless they are given anew.
 void KeepOverrides(const Job& saved, JobOverrides* overrides) {
   if (overrides->workers == 0) {
     overrides->workers = saved.workers;
@@ -94,18 +94,18 @@ std::optional<char> DetectDelimiter(const Config& config, const std::string& dat
   return found->character;
 }
 
-// What Load begins with.
+// State that Load begins with.
 struct Start {
   Config config;
   JobOverrides overrides;
-  std::optional<char> delimiter;   // of the job that is resumed
-  std::vector<Asset> assets;       // likewise
-  KafkaStream::Bounds bounds;      // likewise
-  stream::Schema schema;           // likewise: what its files contain, and what has been added to its folder
-  uint32_t lanes = 0;              // likewise; 0: it has none
-  std::optional<Config> readings;  // likewise: the section's list
-  std::optional<Config> columns;   // likewise, if no other job file is given: its data may be gone by now
-  std::vector<std::string> trained;  // likewise: the identities of what it has read
+  std::optional<char> delimiter;   // the resumed job's
+  std::vector<Asset> assets;       // the resumed job's
+  KafkaStream::Bounds bounds;      // the resumed job's
+  stream::Schema schema;           // the resumed job's: its files' content, and additions to its folder
+  uint32_t lanes = 0;              // the resumed job's; 0: it has none
+  std::optional<Config> readings;  // the resumed job's list in its section `resolved`
+  std::optional<Config> columns;   // the resumed job's, without a new job file: its data may be gone by now
+  std::vector<std::string> trained;  // identities of the files that the resumed job has read
 };
 
 // The schemas of a job that is resumed stay as they were, but a folder may have got more.

@@ -60,7 +60,7 @@ std::string Described(const Job& job) {
 
 class LoadTest : public ::testing::Test {
  protected:
-  // That what roles are sent is the same job.
+  // Expects that the text which roles are sent is the same job.
   static void ExpectRoundTrip(const Job& job) {
     const std::string yaml = job.config.ToYaml();
     const Job again = Job::FromText(yaml, "job");
@@ -75,7 +75,7 @@ class LoadTest : public ::testing::Test {
     ASSERT_TRUE(store.ok()) << store.status().ToString();
     ASSERT_TRUE((*store)->WriteJob(yaml).ok());
   }
-  // That the message begins with "file:N: ", and line N of the file has the word.
+  // Expects that the message begins with "file:N: ", and line N of the file has the word.
   static void ExpectSaysItsLine(const std::string& message, const std::string& file,
                                 const std::string& word) {
     ASSERT_THAT(message, StartsWith(file + ":"));
@@ -354,7 +354,7 @@ TEST_F(LoadTest, AResumedJobHasOneDirectory) {
   }
 }
 
-// What roles and resumed jobs say of a line is true of job.yaml in the job's directory.
+// Roles and resumed jobs name lines of job.yaml in the job's directory.
 TEST_F(LoadTest, LinesAreThoseOfTheStoredFile) {
   const std::string where = directory_ / "j";
   const Job job = Job::Load({.text = kFullJob}, {.directory = where});
@@ -410,7 +410,7 @@ TEST_F(LoadTest, ADelimiterThatIsNotSaidIsFoundSaidAndKept) {
   EXPECT_EQ(Job::Load({.text = kCsvJob, .resume = directory_ / "j"}, {}).schema.delimiter, ';');
   EXPECT_THAT(Mistake([&] { Job::Load({.text = kCsvJob}, overrides); }), HasSubstr("divide the lines alike"));
 
-  // One made before there was a choice has commas.
+  // A job that was made before there was a choice has commas.
   for (const char* name : {"a.csv", "b.csv"}) directory_.Write(name, "x,y,q;x;y\n1,2,3;4;5\n");
   Job old = Job::FromText(Replaced(job.config.ToYaml(), "  delimiter: \";\"\n", ""), "job");
   old.directory = directory_ / "old";

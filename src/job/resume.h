@@ -22,7 +22,7 @@ Job ReadStoredWithoutModel(const std::string& directory);  // Job::WithoutModel
 // Throws if job.directory holds no job or another one (the message names the differing part), or if it has
 // checkpoints and all are damaged. Reads all of the checkpoint that the job continues from.
 checkpoint::IntactCheckpoint CheckResumable(const Job& job);
-// One line that says which checkpoints are damaged, where they are kept, and from which one the job
+// A note, in one line, which checkpoints are damaged, where they are kept, and from which one the job
 // continues; empty if none are.
 std::string DamageNote(const Job& job, const checkpoint::IntactCheckpoint& found);
 

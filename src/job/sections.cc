@@ -48,7 +48,7 @@ void CheckText(const Config& config, const stream::FileSourceOptions& files, con
                    : "files of text need a schema of the format text");
 }
 
-// What a worker holds of the stream at a time are a few splits.
+// A worker holds a few splits of the stream at a time, so their size is limited.
 void CheckSplitSize(const Config& config, const Job& job) {
   constexpr double kMaxBytes = 1 << 30;
   const double values = static_cast<double>(job.schema.features()) + job.schema.labels();
@@ -334,7 +334,7 @@ void ReadEvaluate(const Config& evaluate, Job* job) {
   }
 }
 
-// Of each partition, in order; empty if there are none.
+// Offsets by partition; empty if there are none.
 std::vector<uint64_t> Offsets(const Config& resolved, const char* key) {
   std::vector<uint64_t> offsets;
   if (!resolved.Has(key)) return offsets;
@@ -363,8 +363,8 @@ std::vector<std::vector<uint64_t>> Readings(const Config& resolved, size_t files
   return readings;
 }
 
-// What the command line has set, which beats the file. The delimiter and the columns are read with the
-// schema, the directories with the stream.
+// Reads the section `resolved`, whose settings beat the file's. The delimiter and the columns are read with
+// the schema, the directories with the stream.
 void ReadResolved(const Config& resolved, Job* job) {
   resolved.Allow({"data", "directory", "workers", "ps", "max_ps", "lanes", "rate", "events", "delimiter",
                   "columns", "avro", "descriptor", "inputs", "readings", "assets", "start", "end"});

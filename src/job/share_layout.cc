@@ -8,7 +8,7 @@ namespace {
 
 using Feature = metrics::ShareLayout::Feature;
 
-// Of the field whose features begin at `column`.
+// Features of the field, the first of them at `column`.
 std::vector<Feature> FeaturesOf(const stream::Field& field, uint32_t column) {
   using Type = stream::Field::Type;
   if (field.type == Type::kCategory) {

@@ -25,7 +25,7 @@ class Learner {
     std::shared_ptr<const nn::Model> model;
     optim::OptimizerConfig optimizer;
     engine::PlanOptions plan;
-    uint64_t seed = 1;          // of initial values, dropout and all other random choices
+    uint64_t seed = 1;          // decides on initial values, dropout and all other random choices
     uint32_t batch_size = 128;  // the most rows of a step
   };
 

@@ -139,7 +139,7 @@ TEST(Learner, ABatchThatIsNotFiniteChangesNothing) {
   data.features[3] = std::numeric_limits<float>::infinity();
   const auto outcome = learner.Learn(data.rows());
   EXPECT_FALSE(outcome.finite);
-  EXPECT_EQ(outcome.events, 32u);  // of the other batch
+  EXPECT_EQ(outcome.events, 32u);  // the other batch's
   EXPECT_EQ(learner.events(), 96u);
   Learner other(OptionsOf(ModelOf(kDense, "softmax_cross_entropy")));
   ASSERT_TRUE(other.Load(before, 2, 64).ok());

@@ -19,7 +19,7 @@ namespace leat::metrics {
 struct AdwinOptions {
   double delta = 0.002;            // in (0, 1)
   uint32_t clock = 32;             // values between two checks, at least 1
-  uint32_t max_buckets = 5;        // of one size, at least 2
+  uint32_t max_buckets = 5;        // buckets of one size, at least 2
   uint32_t min_window_length = 5;  // values on each side of a cut, at least 1
   uint32_t grace_period = 10;      // a window of at most so many values is not checked
   friend bool operator==(const AdwinOptions&, const AdwinOptions&) = default;
@@ -33,7 +33,7 @@ class Adwin {
   bool Update(double value);
 
   uint64_t width() const { return static_cast<uint64_t>(width_); }  // values in the window
-  double mean() const { return width_ > 0 ? total_ / width_ : 0; }  // of the window
+  double mean() const { return width_ > 0 ? total_ / width_ : 0; }  // mean of the window
 
  private:
   struct Bucket {

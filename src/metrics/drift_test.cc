@@ -1,4 +1,4 @@
-// That alarms are those of River: tests/goldens/drift_test.cc.
+// Alarms are compared with River's in tests/goldens/drift_test.cc.
 #include "metrics/drift.h"
 
 #include <gtest/gtest.h>

@@ -92,7 +92,7 @@ class alignas(64) Histogram {
 struct Sample {
   std::string name;
   std::string help;
-  std::variant<uint64_t, double, HistogramSnapshot> value;  // of a counter, a gauge, a histogram
+  std::variant<uint64_t, double, HistogramSnapshot> value;  // value of a counter, a gauge, a histogram
 };
 
 class Registry {

@@ -32,7 +32,7 @@ class PageHinkley {
   bool Update(double value);
 
   uint64_t width() const { return static_cast<uint64_t>(state_.count); }  // values since the last alarm
-  double mean() const { return state_.mean; }                             // of them
+  double mean() const { return state_.mean; }                             // mean of these values
 
  private:
   struct State {

@@ -18,7 +18,7 @@
 
 namespace leat::metrics {
 
-// What the rows of a stream consist of.
+// Layout of a stream's rows.
 struct ShareLayout {
   static constexpr size_t kMaxFeatures = 64;
   static constexpr uint32_t kLabelBins = 128;
@@ -39,19 +39,19 @@ struct ShareLayout {
   };
 
   uint32_t width = 0;             // columns of a row
-  uint32_t labels = 0;            // of a row; 0: there are none
-  uint32_t classes = 0;           // of a label; 0: any number
+  uint32_t labels = 0;            // labels of a row; 0: there are none
+  uint32_t classes = 0;           // classes of a label; 0: any number
   std::vector<Feature> features;  // at most kMaxFeatures
   uint32_t label_bins() const;
   friend bool operator==(const ShareLayout&, const ShareLayout&) = default;
 };
 
 struct Distribution {
-  double weight = 0;         // of all values
-  double mean = 0;           // of a number
-  double squares = 0;        // of a number: Σ (value - mean)²
-  std::vector<double> bins;  // of a category: the weights of its values; their sum is `weight`
-  // Of a number. 0 without values.
+  double weight = 0;         // sum over all values
+  double mean = 0;           // mean of a number
+  double squares = 0;        // squares of a number: Σ (value - mean)²
+  std::vector<double> bins;  // weights of a category's values; their sum is `weight`
+  // Variance of a number. 0 without values.
   double variance() const { return weight > 0 ? squares / weight : 0; }
 
   void Count(size_t bin) {
@@ -74,7 +74,7 @@ class Share {
   void Add(const ShareLayout& layout, std::span<const float> features, std::span<const float> labels,
            std::span<const uint32_t> batch, double split);
 
-  // What has been added since an earlier state; nullopt if `earlier` is none.
+  // The additions since an earlier state; nullopt if `earlier` is no earlier state.
   std::optional<Share> Since(const Share& earlier) const;
   void Merge(const Share& other);
   void Fade(double factor);

@@ -169,7 +169,7 @@ TEST(Share, OfALargeBatchSomeRowsAreLookedAtForTheirFeatures) {
     for (uint32_t i = 0; i < 2 * size; ++i) classes += data.labels[i] >= 0 && data.labels[i] < 3;
     EXPECT_EQ(share.label().weight, classes) << "all labels count";
   }
-  // Those that it looks at are not only the first.
+  // The rows that it looks at are not only the first.
   Share share(layout);
   Data last = MakeRows(200, 3);
   for (uint32_t i = 100; i < 200; ++i) last.features[size_t{i} * layout.width] = 1000;

@@ -10,9 +10,10 @@
 
 namespace leat::metrics {
 
-// Of categories: the total variation distance, ½ Σ |p - q|, from 0 to 1. Of a number: the difference of the
-// means in standard deviations of the whole (standardised mean difference: Rosenbaum and Rubin 1985), at
-// least 0; also 0 if the number is constant up to the rounding of floats. NaN if either has no values.
+// Distance of a share from the whole. For categories: the total variation distance, ½ Σ |p - q|, from 0 to 1.
+// For a number: the difference of the means in standard deviations of the whole (standardised mean
+// difference: Rosenbaum and Rubin 1985), at least 0; also 0 if the number is constant up to the rounding of
+// floats. NaN if either has no values.
 double Skew(const Distribution& share, const Distribution& whole);
 
 // Sums over splits: of their events, and of the squares of their events.
@@ -28,9 +29,9 @@ struct SplitSums {
 double EffectiveSplits(const SplitSums& share, const SplitSums& whole);
 
 // The skew of a share of n random draws from the whole is above this with a probability of at most `alpha`.
-// Of categories: ½ Σ √(p (1 - p) / n) + √(ln(1 / alpha) / 2n), where the first part is a bound of the
-// expected distance of a multinomial sample, and the second of what is beyond it (McDiarmid 1989). Of a
-// number, whose mean is close to normal: √(2 ln(2 / alpha) / n). Infinite for n = 0.
+// For categories: ½ Σ √(p (1 - p) / n) + √(ln(1 / alpha) / 2n), where the first part bounds the expected
+// distance of a multinomial sample, and the second the distance beyond it (McDiarmid 1989). For a number,
+// whose mean is close to normal: √(2 ln(2 / alpha) / n). Infinite for n = 0.
 double SkewLimit(const Distribution& whole, double n, double alpha);
 
 }  // namespace leat::metrics

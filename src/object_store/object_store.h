@@ -28,7 +28,7 @@ class ObjectStore {
   struct Counts {
     uint64_t requests = 0;  // with those that were tried again
     uint64_t retries = 0;
-    uint64_t bytes_up = 0;  // of bodies that arrived
+    uint64_t bytes_up = 0;  // size of the bodies that arrived
     uint64_t bytes_down = 0;
   };
   // Reads a piece of what is uploaded; called by several threads at a time.
@@ -66,7 +66,7 @@ class ObjectStore {
 struct StoreOptions {
   Environment environment = ProcessEnvironment();
   RetryPolicy retries;
-  int nice = 0;  // of the threads of an upload: how much less of the processors they get
+  int nice = 0;  // nice value of an upload's threads: how much less of the processors they get
   // Gets leat_object_store_…_total: the counts of all stores that have it. It outlives them. Null: nobody
   // wants them.
   metrics::Registry* metrics = nullptr;

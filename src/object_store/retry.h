@@ -23,7 +23,7 @@ Outcome Judge(const Status& sent, int http, const std::string& code, const std::
 struct RetryPolicy {
   Duration first = std::chrono::milliseconds(100);
   Duration most = std::chrono::seconds(10);
-  Duration deadline = std::chrono::minutes(2);  // of a request with all its attempts
+  Duration deadline = std::chrono::minutes(2);  // limit of a request with all its attempts
 };
 
 // The attempts of one request.
@@ -33,7 +33,7 @@ class Retries {
   // After the `attempt`-th failure (from 1): the pause before the next attempt, between half of and the whole
   // of first * 2^(attempt-1), at most `most`. Negative: there is no time for one. `random`: any number.
   Duration Pause(Time now, uint32_t attempt, uint64_t random) const;
-  // What is left for an attempt.
+  // The time that is left for an attempt.
   Duration Left(Time now) const { return policy_.deadline - (now - begun_); }
 
  private:

@@ -23,7 +23,7 @@ namespace leat::object_store {
 namespace {
 
 constexpr uint64_t kMostParts = 10'000;
-constexpr Duration kAttempt = std::chrono::seconds(60);  // one attempt, besides the time for its bytes
+constexpr Duration kAttempt = std::chrono::seconds(60);  // limit per attempt, besides the time for its bytes
 constexpr uint64_t kSlowestBytes = 256 << 10;            // a second
 
 struct Call {
@@ -38,8 +38,8 @@ struct Call {
 };
 
 struct Count {
-  std::atomic<uint64_t> own = 0;    // of one store
-  metrics::Counter* all = nullptr;  // of the process; null: nobody wants it
+  std::atomic<uint64_t> own = 0;    // count of this store
+  metrics::Counter* all = nullptr;  // count of the process; null: nobody wants it
   void Add(uint64_t n) {
     own += n;
     if (all != nullptr) all->Add(n);
@@ -89,7 +89,7 @@ class S3 final : public ObjectStore {
   Counts counts() const override { return {requests_.own, retries_.own, bytes_up_.own, bytes_down_.own}; }
 
  private:
-  // Of one call at a time; given back for the next one.
+  // A connection for one call at a time; GiveBack keeps it for the next call.
   std::unique_ptr<HttpClient> TakeConnection() {
     std::lock_guard lock(mutex_);
     if (idle_.empty()) return MakeConnection(settings_.ca);
@@ -116,7 +116,7 @@ class S3 final : public ObjectStore {
   std::string Name(const std::string& key) const {
     return Location(settings_) + (key.empty() ? "" : "/" + key);
   }
-  // Of a key in a reply.
+  // Takes the prefix off a key in a reply.
   Result<std::string> BelowPrefix(const std::string& whole) const {
     const std::string prefix = WholeKey("");
     if (whole.starts_with(prefix)) return whole.substr(prefix.size());
@@ -305,7 +305,7 @@ Status S3::Upload(const std::string& key, uint64_t size, const ReadPiece& read) 
   std::vector<PartInfo> parts((size + part_bytes - 1) / part_bytes);
   Status status = UploadParts(key, *id, size, part_bytes, read, &parts);
   if (status.ok()) status = Complete(key, *id, parts, size);
-  if (!status.ok()) (void)GiveUp({key, *id});  // what stays is removed by the coordinator
+  if (!status.ok()) (void)GiveUp({key, *id});  // the coordinator removes remaining parts
   return status;
 }
 

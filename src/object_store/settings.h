@@ -12,7 +12,7 @@ namespace leat::object_store {
 
 // Reads an environment variable; none: it is not set, or empty.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
-// Of this process.
+// The environment of this process.
 Environment ProcessEnvironment();
 
 struct Settings {
@@ -22,8 +22,8 @@ struct Settings {
   std::string region;              // empty: of the environment or the profile, else us-east-1
   std::optional<bool> path_style;  // none: with an endpoint of one's own
   std::string ca;            // file of certificates that the endpoint's is checked by; empty: the system's
-  uint32_t connections = 4;  // of one upload or download
-  uint64_t part_bytes = 16 << 20;  // of a multipart upload
+  uint32_t connections = 4;  // connections of an upload or download
+  uint64_t part_bytes = 16 << 20;  // size of the parts of a multipart upload
   friend bool operator==(const Settings&, const Settings&) = default;
 };
 
@@ -43,9 +43,9 @@ std::optional<std::string> ProfileValue(const std::string& text, const std::stri
 std::string CredentialsFile(const Environment& environment);
 std::string ConfigFile(const Environment& environment);
 
-// What is empty in `settings` comes from AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
+// Fills the empty fields of `settings` from AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
 // AWS_DEFAULT_REGION, AWS_CA_BUNDLE, and the profile AWS_PROFILE of the config file. kInvalidArgument for an
-// endpoint that is none.
+// invalid endpoint.
 Result<Settings> Resolve(Settings settings, const Environment& environment);
 
 // Host and path of the bucket, as requests name it.

@@ -28,14 +28,14 @@ Result<Element> ParseXml(ByteView text);
 
 struct ErrorReply {
   std::string code;     // "NoSuchBucket"; empty: the reply names none
-  std::string message;  // one line
+  std::string message;  // a single line
 };
 ErrorReply ParseError(ByteView body);
 
 template <class Item>
 struct Page {
   std::vector<Item> items;
-  net::HttpClient::Fields next;  // what the query for the next page has besides; empty: this is the last one
+  net::HttpClient::Fields next;  // more fields of the next page's query; empty: this is the last one
 };
 struct ObjectInfo {
   std::string key;

@@ -22,7 +22,7 @@ class EventReader {
   ~EventReader();
 
   struct Events {
-    bool single = false;  // one event, and not a list of one
+    bool single = false;  // the request is an event, and not a list
     size_t count = 0;
     stream::DecodedRows rows;  // `index` and the offsets of `dead` count the events
   };

@@ -24,7 +24,7 @@ namespace http = net::http;
 struct InferenceRequest {
   std::string id;
   size_t rows = 0;
-  // One of them has the rows.
+  // The rows are in `events` or in `features`.
   std::vector<std::string> events;
   std::vector<float> features;
   bool binary_output = false;

@@ -53,7 +53,7 @@ class PredictorTest : public ::testing::Test {
     predictor.Submit(std::move(requests));
     return future;
   }
-  // What the trainer's engine says, for a batch of this size.
+  // Scores of the trainer's engine, for batches of this size.
   std::vector<float> Expected(uint64_t seed, const std::vector<float>& features, uint32_t batch) {
     protocol::Parameters parameters(job.Slices());
     testing::Fill(&parameters, seed);

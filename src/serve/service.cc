@@ -17,7 +17,7 @@ constexpr std::string_view kLive = "/v2/health/live", kReady = "/v2/health/ready
 
 // "/v2/models/NAME/versions/V/infer".
 struct ModelPath {
-  std::string name, version, what;  // what: "", "ready", "infer"
+  std::string name, version, what;  // `what`: "", "ready", "infer"
 };
 std::optional<ModelPath> ParseModelPath(std::string_view path) {
   if (!path.starts_with(kModels) || path.ends_with('/')) return std::nullopt;
@@ -92,7 +92,7 @@ std::string PlainReply(const EventReader::Events& events, const Predictor::Answe
 
 // A thread's part, which only it uses.
 struct Service::Thread {
-  std::vector<Predictor::Request> requests;  // of this round
+  std::vector<Predictor::Request> requests;  // requests of this round
   std::unique_ptr<EventReader> events;       // made with the first request after SetModel
 };
 
@@ -268,7 +268,7 @@ void Service::Predict(Model& model, Thread& thread, const http::Request& request
   if ((*read)->single && !decoded.dead.empty())
     return exchange->Send(ErrorReply(400, decoded.dead[0].reason));
   const size_t rows = decoded.rows;
-  // What the reply needs of them while it waits for its batch.
+  // Parts of the events that the reply needs while it waits for its batch.
   EventReader::Events events{.single = (*read)->single, .count = (*read)->count};
   for (auto& dead : decoded.dead)
     events.rows.dead.push_back({.offset = dead.offset, .reason = std::move(dead.reason)});

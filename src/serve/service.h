@@ -30,8 +30,8 @@ class Service final : public http::Handler {
   struct Options {
     std::string program_version;
     std::unique_ptr<Tokens> tokens = nullptr;     // null: everyone may ask
-    size_t threads = 1;                           // of the HTTP server
-    size_t max_rows = 10'000;                     // of a request; more get status 413
+    size_t threads = 1;                           // threads of the HTTP server
+    size_t max_rows = 10'000;                     // most rows of a request; more get status 413
     Duration timeout = std::chrono::seconds(10);  // until a prediction has begun; then status 504
     uint32_t max_batch = 64;
     Duration max_wait{0};
@@ -85,7 +85,7 @@ class Service final : public http::Handler {
   metrics::Counter& rejected_events_;
   metrics::Histogram& seconds_;
   std::atomic<std::shared_ptr<Model>> model_;
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::string not_ready_ = "the model is not known yet";
   std::vector<std::unique_ptr<Thread>> threads_;
 };

@@ -203,7 +203,7 @@ TEST_F(ServiceTest, WhatThereIsNot) {
     EXPECT_EQ(Post(path, "").status, 405) << path;
     EXPECT_EQ(Post(path, "").headers, "Allow: GET, HEAD\r\n");
   }
-  // Of a path that is not there no method is the right one.
+  // A path that does not exist has no right method.
   for (const char* path : {"/", "/nowhere", "/v1/predict/", "/v2/", "/v2/health", "/v2/health/x",
                            "/v2/models", "/v2/models/payments/x", "*"}) {
     for (const char* method : {"GET", "POST", "PUT", "OPTIONS", "BREW"})

@@ -35,9 +35,9 @@ class Tokens {
 
   const std::string path_;
   std::mutex mutex_;
-  std::string stamp_;  // of the file that was looked at last
+  std::string stamp_;  // stamp of the file at the last look
   Time looked_{};
-  std::set<Digest> digests_;  // so that the time of a comparison tells nothing about a token
+  std::set<Digest> digests_;  // the time of a comparison tells nothing about a token
 };
 
 }  // namespace leat::serve

@@ -1,8 +1,8 @@
-// What a program adds to Leat: kinds of layers, sources of events, and placements, by the names that job
-// files use. docs/cpp.md shows a program.
+// Extensions that a program adds to Leat: kinds of layers, sources of events, and placements, by the names
+// that job files use. docs/cpp.md shows a program.
 //
-// Leat's program has none. A program with some is every role's program: a role of another one cannot join,
-// since the names are part of the version.
+// Leat's program has none. A program with extensions runs every role of its jobs: a role of another program
+// cannot join, since the names are part of the version.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@
 namespace leat::job {
 
 struct SourceRequest {
-  Config settings;   // of the source, in the job file
-  std::string data;  // what relative paths are relative to; empty: the current directory
+  Config settings;   // the source's entry in the job file
+  std::string data;  // base of relative paths; empty: the current directory
 };
 // Opens a source. Called by the coordinator and the workers, each on its own host, from any thread, and
 // several times. Throws std::exception with one line; settings.Fail names the line of the job file. Where it
@@ -36,13 +36,13 @@ struct Extensions {
   std::map<std::string, SourceFactory> sources = {};                   // stream: {source: {NAME: {...}}}
   std::map<std::string, protocol::PlacementFunction> placements = {};  // cluster: {placement: NAME}
 
-  // What the program's version says of them: "+layer.gain+source.ticks", or "".
+  // The names as the program's version has them: "+layer.gain+source.ticks", or "".
   std::string InVersion() const;
 };
 
-// Those of this program, for all jobs that it reads. Call once, before the first job is read and before there
-// are other threads. Throws std::invalid_argument for a name that Leat has itself, or a function that is
-// missing.
+// Sets this program's extensions, for all jobs that it reads. Call once, before the first job is read and
+// before there are other threads. Throws std::invalid_argument for a name that Leat has itself, or a function
+// that is missing.
 void UseExtensions(Extensions extensions);
 const Extensions& OwnExtensions();
 

@@ -41,7 +41,7 @@ struct KafkaStream {
   uint32_t max_partitions = 0;
   std::string dead_letters;          // the topic for them; empty: they are kept in the job's directory
   bool live = false;                 // without bots: the job waits for records in an empty topic
-  std::optional<LabelTopic> labels;  // that come later, in another topic of the cluster
+  std::optional<LabelTopic> labels;  // another topic of the cluster, whose labels come later
 
   std::string Describe() const;  // "Kafka topic 'payments'"
   SourceIdentity Identity() const;
@@ -57,10 +57,10 @@ struct KafkaStream {
                                                                      uint32_t group) const;
   // Makes the topic unless it exists, with so many partitions; 0: with `partitions`.
   Status Create(uint32_t count) const;
-  // Refuses a topic that loses records in its middle, and one that is divided otherwise than that of its
-  // labels. `warning`: about one that loses them sooner than a job with such checkpoints may need them again.
+  // Refuses a topic that loses records in its middle, or is divided otherwise than the topic of its labels.
+  // `warning`: set if a topic loses records sooner than a job with such checkpoints may need them again.
   Status CheckTopic(double checkpoint_interval_s, std::string* warning) const;
-  // What `start` and `bounded` mean now, for options.
+  // Offsets that `start` and `bounded` mean now, for options.
   struct Bounds {
     std::vector<uint64_t> start, end;
   };

@@ -55,7 +55,7 @@ class UnseenCategories {
  private:
   struct Category {
     size_t field;
-    uint32_t first;  // of its features
+    uint32_t first;  // column of its first feature
   };
 
   // A value that occurs, in quotes: as a label, it makes a dead letter.
@@ -136,8 +136,8 @@ std::vector<stream::PartitionRange> RangesOf(stream::Source& source) {
   return OrThrow(source.Ranges());
 }
 
-// Files are there to be looked into before the job starts. Of several, those that are bad by themselves are
-// named.
+// Looks into the files before the job starts. If several files do not fit, those that are bad by themselves
+// are named.
 void CheckFiles(const Job& job, const stream::Schema& schema, const stream::FileSourceOptions& files,
                 stream::Source& source, const std::vector<stream::PartitionRange>& ranges,
                 std::vector<std::string>* warnings) {

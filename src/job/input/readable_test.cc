@@ -54,7 +54,7 @@ TEST_F(ReadableTest, FilesThatDoNotFitTheSchemaAreSaid) {
   EXPECT_THAT(mistake(other), AllOf(StartsWith("job:3: "), HasSubstr("input.txt: 33 of the first 33 records"),
                                     HasSubstr("partition 0 offset 0"), HasSubstr("not in the alphabet")))
       << "of the evaluation, which is looked at first";
-  // So few that they are dead letters, or so many that the job would stop.
+  // A few misfits become dead letters; too many would stop the job.
   text[700] = 'x';
   EXPECT_EQ(mistake(job), "");
   text.assign(20'000, 'a');

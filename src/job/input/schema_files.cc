@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of all that the job needs of its files: every role gets it with the job.
+// Limit of the schemas' bytes that the job keeps: every role gets them with the job.
 constexpr size_t kMaxKept = 256 << 10;
 constexpr uintmax_t kMaxDescriptor = 64 << 20;
 

@@ -24,7 +24,7 @@
 
 namespace leat::job {
 
-// What the offsets of a checkpoint refer to; a job resumes only if all of it is equal.
+// The source that a checkpoint's offsets refer to; a job resumes only if all of it is equal.
 struct SourceIdentity {
   std::string topic;  // and that of its labels
   uint32_t partitions = 0;
@@ -51,7 +51,7 @@ struct FileStream {
 // A topic of the embedded log.
 struct LogStream {
   std::string topic;
-  std::string directory;  // of the log
+  std::string directory;  // where the log is
   stream::TopicOptions options;
   std::optional<stream::BotsConfig> bots;  // they write the topic
   bool live = false;                       // without bots: the job waits for records in an empty topic
@@ -131,8 +131,8 @@ struct StreamSpec {
 
 // The directories that paths of the `stream:` section are relative to.
 struct StreamPaths {
-  std::string data;       // of the paths in the file; empty: the current directory
-  std::string directory;  // of the job; the log's default location
+  std::string data;       // base of paths in the file; empty: the current directory
+  std::string directory;  // the job's; default location of the log
 };
 
 // Both throw std::invalid_argument with the line and the values.

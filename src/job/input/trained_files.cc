@@ -115,7 +115,7 @@ Job WithTrained(const Job& job, const std::vector<std::string>& trained) {
   if (job.stream.files() != nullptr) return WithTrainedFiles(job, trained);
   const LogStream* log = job.stream.log();
   if (log == nullptr || !log->fail_on_data_loss) return job;
-  // What is missing is told where the topic is opened.
+  // A missing topic is reported where it is opened.
   const auto now = job.stream.Identify();
   if (now.ok() && !now->empty() && *now != trained)
     FailReplaced(job, job.stream.Describe() + " in " + log->directory, now->front(), trained.front());

@@ -24,7 +24,7 @@ class TrainedFilesTest : public ::testing::Test {
     text = Replaced(text, "[a.csv, b.csv]", paths + ", partitions: 2");
     return Job::Load({.text = text}, {.data = here_.path(), .directory = here_ / "job"});
   }
-  // What a run reads, as its directory would say.
+  // Identities of the files that a run reads, as its directory would keep them.
   std::vector<std::string> Trained() { return *Load().stream.Identify(); }
   static std::vector<std::vector<uint64_t>> ReadingsOf(const Job& job) {
     return job.stream.files()->options.readings;
