@@ -24,7 +24,7 @@ std::string Message(const char* event, const std::string& data) {
   return std::string("event: ") + event + "\ndata: " + data + "\n\n";
 }
 
-// One who follows the job. A viewer that is slow misses frames, and no events; nothing is queued for it.
+// The messages to a viewer of the job. A slow viewer misses frames, but no events; nothing is queued for it.
 class Viewer {
  public:
   Viewer(std::shared_ptr<const JobMonitor> monitor, std::shared_ptr<Frames> frames,

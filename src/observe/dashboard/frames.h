@@ -1,4 +1,4 @@
-// What the page gets to know, as JSON. The page is part of the program, so both always have the same version.
+// Content of the page, as JSON. The page is part of the program, so both always have the same version.
 #pragma once
 
 #include <cstdint>

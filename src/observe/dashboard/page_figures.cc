@@ -8,11 +8,11 @@ namespace {
 using report::Shown;
 
 struct PageFigure {
-  std::string_view name;  // of its series, of its rate, or of its entry in the status
+  std::string_view name;  // name of its series, of its rate, or of its entry in the status
   std::string unit;
   Shown shown;
-  std::string_view key;    // of several values
-  std::string_view role;   // of the members whose rate it is
+  std::string_view key;    // label of its keys, if it has several values
+  std::string_view role;   // role of the members whose rate it is
   std::string_view total;  // series of the sum over these members
 };
 LEAT_FIELDS(PageFigure, (name), (unit), (shown, Flat), (key, Sparse), (role, Sparse), (total, Sparse));
@@ -26,7 +26,7 @@ LEAT_FIELDS(PageGroup, (title), (figures));
 
 struct PageContent {
   std::vector<PageGroup> charts, columns;
-  std::vector<PageFigure> bars, details;  // of members
+  std::vector<PageFigure> bars, details;  // figures of members
 };
 LEAT_FIELDS(PageContent, (charts), (columns), (bars), (details));
 

@@ -21,14 +21,14 @@ LEAT_FIELDS(Verdict, (level), (headline), (why), (what));
 
 struct Evidence {
   const Reading& now;
-  // Of the last kVerdictSpan_s or less, the oldest first; the last one is `now`'s.
+  // Samples of the last kVerdictSpan_s or less, the oldest first; the last one is `now`'s.
   const std::vector<Sample>& recent;
   const std::vector<Event>& events;  // the last ones, the oldest first
   bool live = true;                  // false: nothing has been heard of the job since
 };
 inline constexpr double kVerdictSpan_s = 600;
 
-std::vector<Verdict> Verdicts(const Evidence& evidence);  // all four, with what they are about
+std::vector<Verdict> Verdicts(const Evidence& evidence);  // all four, with `what` set
 Verdict Health(const Evidence& evidence);
 Verdict Learning(const Evidence& evidence);
 Verdict Pace(const Evidence& evidence);

@@ -165,7 +165,7 @@ TEST_F(VerdictsTest, Pace) {
 TEST_F(VerdictsTest, WhatLimitsAJob) {
   EXPECT_EQ(Ask(Limit).headline, "Computing");
   EXPECT_EQ(Ask(Limit).why, "computing 60 %, waiting for servers 20 %, for input 10 %");
-  // One server has the variable that all need: the trap of round-robin placement.
+  // A server has the variable that all need: the trap of round-robin placement.
   for (Sample& sample : recent_) sample.members[0].figures[0] = 4500;
   EXPECT_EQ(Ask(Limit).level, Level::kWarn);
   EXPECT_EQ(Ask(Limit).headline, "ps 0 has 90 % of the traffic");

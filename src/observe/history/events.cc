@@ -52,7 +52,7 @@ class Comparison {
                        .text = text.substr(0, Event::kMaxText)});
   }
 
-  // What a member does, or what happened to it.
+  // Adds an event of a member, whose name begins the text.
   void AddOf(const report::MemberName& member, Kind kind, const std::string& text) {
     Add(kind, member.Text() + " " + text, member.Text(), member.node);
   }

@@ -15,14 +15,14 @@ struct Event {
     kJoined,
     kLeft,
     kDied,    // a process that ended, or a member that was evicted
-    kMember,  // what a member does
+    kMember,  // an action of a member
     kCheckpoint,
     kCheckpointFailed,
     kDrift,
     kWarning,
     kDeadLetter,  // `text`: its place and the reason
   } kind = Kind::kJob;
-  uint64_t number = 0;  // of the log, given by History
+  uint64_t number = 0;  // position in the log, given by History
   double time_s = 0;    // since 1970
   std::string member;   // "worker 3"; empty: none
   uint64_t node = 0;
@@ -37,8 +37,8 @@ LEAT_FIELDS(Event, (kind), (number, AtMost(uint64_t{1} << 53)),
             (time_s, NotNegative, AtMost(kLatest_s), As("time")), (member, AtMost(512)), (node),
             (text, AtMost(Event::kMaxText)));
 
-// What has happened between two readings, in a useful order. `before`: null for the first reading that there
-// is. A pure function.
+// The events between two readings, in a useful order. `before`: null for the first reading that there is. A
+// pure function.
 std::vector<Event> EventsBetween(const Reading* before, const Reading& now);
 
 }  // namespace leat::observe

@@ -43,7 +43,7 @@ const Sample* History::Add(Sample sample) {
     minute_.reset();
     ThinCoarse();
   }
-  // What a file has as a sample of a minute, it may have as samples of a second, too.
+  // A file may have samples of a second for a minute that it also has as a single sample.
   if (coarse_.empty() || sample.time_s > coarse_.back().time_s)
     minute_ = minute_ ? Merge(*minute_, sample) : sample;
   fine_used_ += BytesOf(sample);

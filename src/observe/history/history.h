@@ -1,7 +1,7 @@
-// What is known about a job's past: samples of a second for an hour, samples of a minute beyond, and a log of
-// events. The memory is bounded, however long the job runs and however many members it has.
+// A job's past: samples of a second for an hour, samples of a minute beyond, and a log of events. The memory
+// is bounded, however long the job runs and however many members it has.
 //
-// Pure: times come with what is added. Not thread-safe.
+// Pure: times are arguments. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace leat::observe {
 class History {
  public:
   struct Limits {
-    double fine_s = 3600;           // of the samples of a second
+    double fine_s = 3600;           // span of the samples of a second
     size_t fine_bytes = 7 << 20;    // fewer than fine_s if they take more
     double coarse_s = 60;           // length of the samples beyond
     size_t coarse_bytes = 3 << 20;  // if they take more, the older ones become longer
-    size_t members = 24;            // of each role in a sample: those with the lowest indices
+    size_t members = 24;            // members of each role in a sample: those with the lowest indices
     size_t events = 1000;           // without dead letters
     size_t dead_letters = 200;
   };
@@ -62,7 +62,7 @@ class History {
   std::deque<Sample> fine_;
   std::deque<Sample> coarse_;
   size_t fine_used_ = 0, coarse_used_ = 0;
-  // Of the samples of a second that are to become the next one of a minute.
+  // The next sample of a minute, merged from the samples of a second so far.
   std::optional<Sample> minute_;
   std::deque<Event> events_, dead_letters_;
   uint64_t last_event_ = 0;

@@ -10,7 +10,7 @@
 namespace leat::observe {
 namespace {
 
-// Of a file that is read. One that this program writes is much smaller.
+// Limit of a file that is read. Files of this program are much smaller.
 constexpr uint64_t kMaxFileBytes = 256 << 20;
 
 // 0: there is no such file.

@@ -20,11 +20,11 @@ inline constexpr const char* kHistoryName = "history";
 // Written by one process. Not thread-safe.
 class HistoryWriter {
  public:
-  // The file is written anew when it is larger than this. What it has to have takes about 11 MiB at most.
+  // The file is written anew when it is larger than this. Its necessary content takes about 11 MiB at most.
   static constexpr size_t kMaxBytes = 15 << 20;
 
-  // Replaces the file with what is known, so that another process which still has the former one open does
-  // not write into this one's.
+  // Replaces the file with the known history, so that another process which still has the former one open
+  // does not write into this one's.
   static Result<HistoryWriter> Create(const std::string& directory, const History& history,
                                       const StoredStatus& status);
 
@@ -38,10 +38,10 @@ class HistoryWriter {
   HistoryWriter(checkpoint::File file, uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}
 
   checkpoint::File file_;
-  uint64_t bytes_;  // of the file
+  uint64_t bytes_;  // size of the file
 };
 
-// What a job's directory says of its past. Follows a file that grows, or is replaced. Not thread-safe.
+// A job's past, read from its directory. Follows a file that grows, or is replaced. Not thread-safe.
 class HistoryReader {
  public:
   explicit HistoryReader(std::string directory) : directory_(std::move(directory)) {}

@@ -16,24 +16,24 @@ namespace leat::observe {
 class JobMonitor {
  public:
   struct Present {
-    uint64_t number = 0;        // of the status since the start; 0: there is none yet
-    report::JobStatus trimmed;  // what is shown and stored
+    uint64_t number = 0;        // number of the status since the start; 0: there is none yet
+    report::JobStatus trimmed;  // the part that is shown and stored
     Reading reading;
     Sample sample;
     bool live = true;  // false: it is old, and no further one is expected
   };
 
-  // ---- by the thread that writes
-  // What is known of the job's past: before the first status, or instead of statuses.
+  // ---- Writer's thread
+  // Sets the job's past: before the first status, or instead of statuses.
   void Load(History history, StoredStatus last);
-  // Returns what is to be stored of it.
+  // Returns the records to store for it.
   std::vector<Record> OnStatus(double time_s, report::JobStatus status);
   // Whether the job goes on, for a writer who only reads of it. A status says that it does.
   void SetLive(bool live);
   // No further status will come.
   void Close();
 
-  // ---- by those who look
+  // ---- Viewers' threads
   std::shared_ptr<const Present> present() const;  // never null
   bool closed() const;
   std::vector<Sample> Query(double from_s, double to_s, size_t points) const;

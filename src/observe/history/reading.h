@@ -1,4 +1,4 @@
-// What the status of a job says at one moment, for samples and the log of events.
+// The status of a job at one moment, for samples and the log of events.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using report::kUnknown;
 using report::MemberStatus;
 using report::Series;
 
-// Some thousand years after 1970: what is shown has room for such times, and computes with them.
+// Some thousand years after 1970: displays have room for such times, and compute with them.
 inline constexpr uint64_t kLatest_s = 100'000'000'000;
 
 struct Reading : report::JobStatus {

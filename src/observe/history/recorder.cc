@@ -39,7 +39,7 @@ void Recorder::Finish(double time_s, report::JobStatus status) {
   monitor_->Close();
 }
 
-// Those who look wait for this, a few times a day.
+// Viewers wait for the monitor's lock meanwhile, a few times a day.
 void Recorder::StartFile(const StoredStatus& status) {
   auto writer = monitor_->With(
       [&](const History& history) { return HistoryWriter::Create(directory_, history, status); });

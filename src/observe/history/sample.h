@@ -27,7 +27,7 @@ struct MemberSample {
 };
 LEAT_ENUM(MemberSample::Role, (kWorker, "worker"), (kServer, "ps"));
 LEAT_FIELDS(MemberSample, (role), (index), (figures));
-// What MemberSample::figures has, by place.
+// Descriptions of the values in MemberSample::figures, in their order.
 report::Figures<MemberStatus> RatesOf(MemberSample::Role role);
 std::string Name(const MemberSample& member);  // "worker 3"
 

@@ -69,7 +69,7 @@ TEST_F(SamplerTest, SumsBecomeRatesOfTheLastSeconds) {
     EXPECT_EQ(sample.members[0].figures[0], 3e6f);
     EXPECT_EQ(sample.members[0].figures[1], 50);
   }
-  // What stops is at 0 once a window has passed.
+  // A rate without progress is 0 once a window has passed.
   for (int second = 11; second <= 14; ++second) {
     const float rate = Next(100 + second)[Series::kArrivedPerS];
     EXPECT_NEAR(rate, std::max(13 - second, 0) * 1000 / 3.0, 0.1);

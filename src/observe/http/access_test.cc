@@ -1,4 +1,4 @@
-// Who is a viewer.
+// Tests which requests come from a viewer.
 #include "observe/http/listener.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ using net::CertificateRole;
 
 const std::string kAccessToken = ViewToken("token");
 
-// Of a listener at port 9464.
+// A fixture with the viewers of a listener at port 9464.
 class AccessTest : public ::testing::Test {
  protected:
   AccessTest() { viewers.OnListening("127.0.0.1:9464"); }

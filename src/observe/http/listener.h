@@ -79,7 +79,7 @@ class HttpListener {
       : viewers_(std::move(routes), std::move(options.view_token), options.tls != nullptr,
                  options.max_streams) {}
 
-  metrics::Registry metrics_;  // of the server, which nobody reads
+  metrics::Registry metrics_;  // the server's; nobody reads them
   Viewers viewers_;
   std::unique_ptr<net::http::Server> server_;  // ends all connections, and waits for handlers that run
 };

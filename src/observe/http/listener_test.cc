@@ -292,7 +292,7 @@ TEST_F(ListenerTest, IdleConnectionsKeepNobodyOut) {
     Send(three, get);
     return Receive(three, "open\n").starts_with("HTTP/1.1 200");
   }));
-  // Of the two that were idle, one has made room.
+  // An idle connection has made room, so at most one of the two is left.
   int left = 0;
   for (const auto* fd : {&one, &two}) {
     send(fd->get(), get, strlen(get), MSG_NOSIGNAL);
@@ -326,7 +326,7 @@ TEST_F(ListenerTest, SlowReadersWithoutTheTokenKeepNobodyOut) {
     EXPECT_THAT(Receive(*fd, "HTTP/1.1 200"), StartsWith("HTTP/1.1 200"));  // the rest is not read
   }
   EXPECT_EQ(Get("/secret", Bearer()).status, 200);
-  // One of them had to go, and not the viewer.
+  // A slow reader had to go, and not the viewer.
   char byte = 0;
   EXPECT_EQ(recv(viewer.get(), &byte, 1, MSG_DONTWAIT), -1);
   EXPECT_EQ(errno, EAGAIN);

@@ -1,4 +1,4 @@
-// What a probe asks a listener: is the role alive, or ready?
+// Asks a listener whether its role is alive, or ready.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace leat::observe {
 
 struct ProbeOptions {
-  std::string address;  // of the listener, "HOST:PORT"; a wildcard is asked on loopback
+  std::string address;  // the listener's "HOST:PORT"; a wildcard is asked on loopback
   std::string path = "/healthz";
-  bool tls = false;  // whoever answers is believed: nothing secret is sent
+  bool tls = false;  // with any certificate: nothing secret is sent
   Duration timeout = std::chrono::seconds(4);
 };
 

@@ -24,7 +24,7 @@ struct Metric {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-// What is exported at one moment.
+// The metrics that are exported at one moment.
 class Families {
  public:
   // Values that are not finite are left out: they are not known.
@@ -51,7 +51,7 @@ class Families {
   std::string Text() const;
 
  private:
-  // Of the metric, to which samples are appended.
+  // Text of the metric, to which samples are appended.
   std::string& TextOf(const Metric& metric, std::string_view type);
   void AddHistogram(const Metric& metric, std::span<const std::pair<double, uint64_t>> buckets,
                     uint64_t count, double sum);

@@ -1,4 +1,4 @@
-// What one role shows to Prometheus and to probes.
+// Metrics and health of a role, for Prometheus and for probes.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ class RoleMetrics {
  public:
   struct Options {
     std::string role;     // "worker"
-    std::string version;  // of the program
+    std::string version;  // version of the program
     bool tls = false;     // the listener uses TLS, as those of all members do
   };
   explicit RoleMetrics(Options options) : options_(std::move(options)) {}
@@ -30,30 +30,30 @@ class RoleMetrics {
   // For counters of the role's transports.
   metrics::Registry& registry() { return registry_; }
 
-  // ---- by the role
+  // ---- Role
   // The address of the listener that others are told.
   void SetAddress(std::string address);
   std::string address() const;
   // Why the role cannot work yet; it is shown to everyone.
   void NotReady(std::string why);
   void OnHeartbeat(const protocol::ControlRequest& heartbeat);  // the role is ready from now on
-  // Of a coordinator. It decides whether the role is ready.
+  // A coordinator's status, which decides whether the role is ready.
   StatusSource& status() { return status_; }
-  // Of a coordinator: false while the job may go without workers, so that it is ready without one.
+  // False, set by a coordinator: the job may go without workers for now, so it is ready without one.
   void NeedsWorkers(bool needs) { needs_workers_ = needs; }
   // /healthz fails once one of these hangs. A part that is not watched counts as alive.
   enum class Part {
-    kLoop,         // of the role, or of a standby until it takes over
+    kLoop,         // the loop of the role, or of a standby until it takes over
     kRequests,     // the threads of `leat serve` that read requests
     kPredictions,  // its thread that computes
   };
   Liveness& liveness(Part part = Part::kLoop) { return liveness_.at(static_cast<size_t>(part)); }
 
-  // ---- by the listener
+  // ---- Listener
   std::string Text();
   bool Alive(Time now);
   std::string WhyNotReady();  // empty: it is ready
-  std::string Targets();      // of a coordinator; empty: not known now
+  std::string Targets();      // targets of a coordinator; empty: not known now
 
  private:
   const Options options_;
@@ -61,10 +61,10 @@ class RoleMetrics {
   StatusSource status_;
   std::array<Liveness, 3> liveness_;  // by Part
   std::atomic<bool> needs_workers_{true};
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::string address_;
   std::string not_ready_ = "it has not joined the job";
-  std::string member_text_;  // of the last heartbeat
+  std::string member_text_;  // metrics of the last heartbeat
   StatusFamilies job_;
 };
 

@@ -16,8 +16,8 @@ namespace leat::observe {
 // Thread-safe.
 class StatusSource {
  public:
-  // Whoever asks within this time after another gets the same answer, so that the coordinator's work does not
-  // grow with the number of those who look.
+  // Requests within this time after another get the same answer, so that the coordinator's work does not grow
+  // with the number of viewers.
   static constexpr Duration kFresh = std::chrono::milliseconds(250);
   // For a loop that is busy.
   static constexpr Duration kDeadline = std::chrono::seconds(2);
@@ -39,7 +39,7 @@ class StatusSource {
   std::mutex ask_mutex_;
   Ask ask_;
   std::atomic<uint64_t> coordinators_{1};  // grows with each call of Set
-  std::mutex get_mutex_;                   // of what follows
+  std::mutex get_mutex_;                   // guards the members below
   Time asked_{0};
   uint64_t answered_by_ = 0;  // value of coordinators_
   Result<std::shared_ptr<const report::JobStatus>> last_ = Status(Code::kNotFound, "no coordinator");

@@ -7,7 +7,7 @@
 namespace leat::tensorboard {
 namespace {
 
-// Of all buckets, ascending.
+// Upper limits of all buckets, ascending.
 const std::vector<double>& Limits() {
   static const std::vector<double> limits = [] {
     std::vector<double> positive;

@@ -39,8 +39,8 @@ class EventFile {
  private:
   explicit EventFile(checkpoint::File file) : file_(std::move(file)) {}
   checkpoint::File file_;
-  uint64_t size_ = 0;     // of what is whole
-  bool damaged_ = false;  // something may follow that is not
+  uint64_t size_ = 0;     // size of the whole records
+  bool damaged_ = false;  // bytes of a broken record may follow
 };
 
 }  // namespace leat::tensorboard

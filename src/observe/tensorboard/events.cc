@@ -54,7 +54,7 @@ void Put(const Graph& in, pb::GraphDef* out) {
       for (const int64_t size : sizes) shape->add_dim()->set_size(size);
     }
   }
-  constexpr int kProducer = 22;  // of graphs whose nodes have these attributes
+  constexpr int kProducer = 22;  // version of graphs whose nodes have these attributes
   out->mutable_versions()->set_producer(kProducer);
 }
 

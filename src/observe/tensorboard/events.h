@@ -14,16 +14,16 @@ namespace leat::tensorboard {
 struct Histogram {
   double min = 0, max = 0;
   double count = 0, sum = 0, sum_squares = 0;
-  std::vector<double> limits;  // ascending, of the last one, too
+  std::vector<double> limits;  // ascending; the last bucket has a limit, too
   std::vector<double> counts;  // as many
   friend bool operator==(const Histogram&, const Histogram&) = default;
 };
 
-// What TensorBoard shows at one step.
+// Values that TensorBoard shows at one step.
 struct Summary {
   std::vector<std::pair<std::string, float>> scalars;         // by tag: "learning/loss"
-  std::vector<std::pair<std::string, Histogram>> histograms;  // likewise
-  std::map<std::string, std::string> descriptions;            // of some of the tags; Markdown
+  std::vector<std::pair<std::string, Histogram>> histograms;  // by tag
+  std::map<std::string, std::string> descriptions;            // Markdown for some of the tags
   friend bool operator==(const Summary&, const Summary&) = default;
 };
 
@@ -33,7 +33,7 @@ struct GraphNode {
   std::vector<std::string> inputs;  // "node", "node:1" for output 1, "^node" for a control dependency
   std::string device;               // "/job:ps/task:1"
   std::map<std::string, std::string> attributes;
-  std::vector<std::vector<int64_t>> shapes;  // of the outputs
+  std::vector<std::vector<int64_t>> shapes;  // shapes of the outputs
   friend bool operator==(const GraphNode&, const GraphNode&) = default;
 };
 struct Graph {

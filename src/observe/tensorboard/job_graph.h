@@ -18,10 +18,10 @@ using Placement = std::optional<std::vector<report::VariableStatus>>;
 
 // The graph of a training step. All workers run the same one; its ops are on "/job:worker/task:0".
 //
-// A variable on one server is a node of its own name on "/job:ps/task:N". One that is divided has a node
+// A variable on one server is a node of its own name on "/job:ps/task:N". A divided variable has a node
 // NAME/ps_N on each server, and a node `concat` of its own name on the worker, which is the pull of its
-// parts. A gradient goes to a node NAME/apply_OPTIMIZER on the server, or by way of NAME/all_reduce to one on
-// the worker. `placement`: as above.
+// parts. A gradient goes to a node NAME/apply_OPTIMIZER on the server, or by way of NAME/all_reduce to a node
+// on the worker. `placement`: as above.
 Graph JobGraph(const nn::StepGraph& step, const std::vector<nn::VariableSpec>& variables,
                const Placement& placement, std::string_view optimizer);
 

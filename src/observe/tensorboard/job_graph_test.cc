@@ -52,9 +52,9 @@ TEST(JobGraph, VariablesAreOnTheirServers) {
   EXPECT_EQ(Node(graph, "dense1/weight").shapes, (std::vector<std::vector<int64_t>>{{4, 3}}));
   EXPECT_EQ(Node(graph, "dense1/weight").attributes.at("bytes"), "48");
   EXPECT_EQ(Node(graph, "dense1/bias").device, "/job:ps/task:0");
-  // One that has no place yet.
+  // A variable that has no place yet.
   EXPECT_EQ(Node(graph, "dense2/bias").device, "");
-  // One that is divided.
+  // A variable that is divided.
   EXPECT_EQ(Node(graph, "dense2/weight").op, "concat");
   EXPECT_EQ(Node(graph, "dense2/weight").device, "/job:worker/task:0");
   EXPECT_EQ(Node(graph, "dense2/weight").inputs,

@@ -36,14 +36,14 @@ class RunEvents {
   std::vector<Event> OnStatus(Time now, double wall_time, const report::JobStatus& status, bool last = false);
   // The events of the last status could not be written: the next ones have what must not be missing.
   void OnLost();
-  // Those of a checkpoint of `events`, with the histograms of its variables.
+  // Histograms of the variables in a checkpoint, as events at step `events`.
   // None before the first point: the run has not started.
   std::vector<Event> OnWeights(double wall_time, uint64_t events,
                                std::vector<std::pair<std::string, Histogram>> weights) const;
-  // Likewise; at the step of the last point.
+  // Histograms of gradients, as events at the step of the last point.
   std::vector<Event> OnGradients(double wall_time,
                                  std::vector<std::pair<std::string, Histogram>> gradients) const;
-  // Whether there was a point. What has none before it is left out.
+  // Whether there was a point. Events before the first point are left out.
   bool started() const { return events_.has_value(); }
 
  private:
@@ -51,9 +51,9 @@ class RunEvents {
 
   const MakeGraph make_graph_;
   StatusSummary summary_;
-  std::optional<uint64_t> events_;    // of the last point; none: there was none yet
-  std::optional<Placement> written_;  // of the last graph
-  std::optional<Placement> seen_;     // of the last status
+  std::optional<uint64_t> events_;    // progress at the last point; none: there was none yet
+  std::optional<Placement> written_;  // placement in the last graph
+  std::optional<Placement> seen_;     // placement in the last status
   Time changed_{0};                   // when it first differed from the last graph
 };
 

@@ -61,7 +61,7 @@ TEST(RunEvents, AGraphFollowsThePlacement) {
   // There and back.
   EXPECT_EQ(Kinds(run.OnStatus(seconds(5), 0, StatusOf(5, 2))), "points@5");
   EXPECT_EQ(Kinds(run.OnStatus(seconds(6), 0, StatusOf(6, 1))), "points@6");
-  // One that never stays.
+  // A placement that never stays.
   EXPECT_EQ(Kinds(run.OnStatus(seconds(7), 0, StatusOf(7, 2))), "points@7");
   EXPECT_EQ(Kinds(run.OnStatus(seconds(12), 0, StatusOf(8, 3))), "points@8");
   EXPECT_EQ(Kinds(run.OnStatus(seconds(17), 0, StatusOf(9, 4))), "graph:4@9 points@9");

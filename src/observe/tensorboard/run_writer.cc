@@ -199,7 +199,7 @@ class RunWriter::State {
   std::condition_variable wake_, ended_changed_;
   std::deque<Point> points_;
   std::optional<Checkpoint> checkpoint_;  // the newest one
-  std::optional<Bytes> gradients_;        // likewise
+  std::optional<Bytes> gradients_;        // the newest ones
   bool ending_ = false, ended_ = false, abandoned_ = false, failing_ = false;
   uint64_t lost_ = 0;  // points since the last report
 };

@@ -18,7 +18,7 @@
 
 namespace leat::tensorboard {
 
-// Calls return at once, or after their limit. One thread makes them.
+// Calls return at once, or after their limit. A single thread makes them.
 class RunWriter {
  public:
   struct Options {
@@ -39,11 +39,11 @@ class RunWriter {
   // Whether the next point is due. It then wants a status.
   bool Due(Time now) const { return now >= due_; }
   void OnStatus(Time now, report::JobStatus status);
-  // A checkpoint is complete. `directory`: of the checkpoint.
+  // A checkpoint is complete. `directory`: the checkpoint's.
   void OnCheckpoint(std::string directory, protocol::Manifest manifest);
-  // What a worker has sent (gradients.h). A receiver need not check it.
+  // Gradients that a worker has sent (gradients.h). A receiver need not check them.
   void OnGradients(Bytes gradients);
-  // The last status. Waits at most `limit` until all is written; what is left then is dropped.
+  // The last status. Waits at most `limit` until all is written; the rest is dropped.
   void Finish(Time now, report::JobStatus status, Duration limit);
 
  private:

@@ -61,7 +61,7 @@ std::vector<int64_t> StepsOfPoints(const std::vector<Event>& events) {
   return steps;
 }
 
-// What a writer has appended, in memory.
+// Keeps the summaries that a writer has appended, in memory.
 class Collected {
  public:
   RunWriter::Append Append() {
@@ -183,7 +183,7 @@ TEST(RunWriter, ReadsWeightsFromACheckpoint) {
   EXPECT_EQ(histogram->sum, 1 + 1 + 2);
 }
 
-// Of a worker that has this variable: the tags and sums that are in the file.
+// The tags and sums in the file after a worker with this variable has sent its gradients.
 std::vector<std::pair<std::string, double>> WrittenGradients(const std::string& variable) {
   const std::vector<float> gradient = {1, 2, 3};
   TempDir directory;
@@ -191,7 +191,7 @@ std::vector<std::pair<std::string, double>> WrittenGradients(const std::string& 
   protocol::SliceTable table;
   table.variables = {{.name = "w", .shape = {3}}};
   RunWriter writer(Options(table), To(file));
-  // Those that come before the first point wait for it.
+  // Gradients that come before the first point wait for it.
   writer.OnGradients(EncodeGradients({{.name = variable, .shape = {3}}},
                                      [&](size_t) { return std::span<const float>(gradient); }));
   std::this_thread::yield();

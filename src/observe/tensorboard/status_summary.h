@@ -1,4 +1,4 @@
-// What a job's status shows in TensorBoard.
+// Summaries of a job's status for TensorBoard.
 #pragma once
 
 #include <cstdint>

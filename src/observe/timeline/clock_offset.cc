@@ -7,7 +7,7 @@ namespace leat::timeline {
 
 ClockSample Measure(Time sent, Time received, Time other) {
   const Duration half = (received - sent) / 2;
-  // One more, for what the divisions lose.
+  // An additional tick covers the rounding of the divisions.
   return {.at = sent + half, .offset = other - (sent + half), .error = half + Duration(1)};
 }
 

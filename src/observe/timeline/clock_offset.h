@@ -1,8 +1,8 @@
 // How the clock of another host differs from one's own, measured by questions and answers. Pure.
 //
 // A question is sent at `sent` and its answer comes at `received`, of one's own clock. The answer has the
-// time of the other clock at some moment in between. So the difference is known to half the time in between,
-// whichever way took longer (Mills 1991; Cristian 1989).
+// time of the other clock at some moment in between. This limits the error of the difference to half the time
+// in between, whichever way took longer (Mills 1991; Cristian 1989).
 #pragma once
 
 #include <optional>

@@ -55,7 +55,7 @@ TEST(ClockOffset, TheQuestionsAtBothEndsCount) {
   std::vector<ClockSample> samples;
   for (int i = 0; i < 100; ++i)
     samples.push_back({.at = seconds(i), .offset = seconds(1), .error = seconds(2)});
-  samples[45].error = samples[55].error = microseconds(1);  // of questions in between
+  samples[45].error = samples[55].error = microseconds(1);  // questions in between
   samples[3].error = samples[90].error = milliseconds(1);
   EXPECT_EQ(Best(samples), (std::vector<ClockSample>{samples[3], samples[90]}));
 }

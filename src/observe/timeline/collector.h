@@ -1,5 +1,5 @@
 // The coordinator's part of a recording: tells the roles to record, takes their spans, and hands everything
-// to whoever has asked for it. A state machine: time and messages are arguments. Not thread-safe.
+// to the client that has asked for it. A state machine: time and messages are arguments. Not thread-safe.
 //
 // A role is told in the answer to its next heartbeat, and records from then on until the end. It sends its
 // spans in chunks while it records, and says with the last one how its clock differs. Roles that have not
@@ -31,7 +31,7 @@ class Collector {
   static constexpr Duration kLead = std::chrono::seconds(1);
   static constexpr Duration kGrace = std::chrono::seconds(3);  // after the end, for the last chunks
   static constexpr Duration kKept = std::chrono::seconds(60);  // while nobody fetches it
-  static constexpr uint64_t kMaxBytes = 64 << 20;              // of all spans
+  static constexpr uint64_t kMaxBytes = 64 << 20;              // limit of all spans
 
   struct Member {
     NodeId node;
@@ -70,7 +70,7 @@ class Collector {
     Time wanted{0};  // when it became complete, or somebody fetched a part of it
     std::map<NodeId, Process> processes;
     std::vector<Part> parts;
-    uint64_t bytes = 0;  // of all parts
+    uint64_t bytes = 0;  // size of all parts
   };
   void Keep(Process* process, NodeId node, Bytes spans);
 

@@ -34,7 +34,7 @@ class CollectorTest : public ::testing::Test {
     now_ += by;
     collector_.OnTimer(now_, members);
   }
-  // What there is, when it is complete: "worker 0: text".
+  // The parts of a complete recording: "worker 0: text".
   std::vector<std::string> Parts() {
     const auto first = Fetch();
     std::vector<std::string> parts;

@@ -13,7 +13,7 @@
 
 namespace leat::timeline {
 
-// A row of spans. One thread at a time adds to it.
+// A row of spans. A single thread at a time adds to it.
 class Track {
  public:
   // A recording that is taken from every quarter of a second loses nothing up to 32,000 spans a second.
@@ -75,8 +75,8 @@ class Recorder {
   // Valid as long as the recorder. Thread-safe.
   Track* MakeTrack(std::string name);
 
-  // ---- one thread
-  // From now on spans are recorded. Those that nobody has taken are dropped.
+  // ---- Recording, by a single thread
+  // Records spans from now on. Spans that nobody has taken are dropped.
   void Begin();
   void End();
   // The spans since the last call, by track; without tracks that have none.
@@ -86,7 +86,7 @@ class Recorder {
 
  private:
   std::atomic<bool> on_{false};
-  mutable std::mutex mutex_;  // of the list
+  mutable std::mutex mutex_;  // guards the list
   std::deque<Track> tracks_;
 };
 

@@ -90,7 +90,7 @@ TEST(Recorder, ScopeMeasures) {
   EXPECT_LE(span.begin, span.end);
 }
 
-// One thread adds, another one takes, and recordings begin and end.
+// A thread adds, another one takes, and recordings begin and end.
 TEST(Recorder, Threads) {
   Recorder recorder;
   Track* const track = recorder.MakeTrack("a");

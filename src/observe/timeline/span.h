@@ -1,4 +1,4 @@
-// What a thread of a role has done for a while.
+// A period in which a thread of a role did one kind of work.
 #pragma once
 
 #include <array>
@@ -11,11 +11,11 @@ namespace leat::timeline {
 
 enum class Kind : uint8_t {
   kDecode = 0,      // a split: read and decoded
-  kForward = 1,     // of a batch
-  kBackward = 2,    // of a batch
+  kForward = 1,     // forward pass of a batch
+  kBackward = 2,    // backward pass of a batch
   kStep = 3,        // forward and backward, by a plan that runs them together on several threads
   kPush = 4,        // to one server, from the request to its reply; `number`: the request's sequence
-  kBucket = 5,      // all-reduce: of gradients, from its start to its end
+  kBucket = 5,      // all-reduce: a bucket of gradients, from its start to its end
   kWait = 6,        // a worker has nothing to do but to wait for servers or members
   kApply = 7,       // a push: from its first gradient to the last one that is taken, as in kPush
   kCheckpoint = 8,  // a shard or, by the coordinator, all of one; `number`: the checkpoint
@@ -25,11 +25,11 @@ inline constexpr std::array<std::string_view, 9> kKindNames = {
 
 struct Span {
   Kind kind = Kind::kWait;
-  Time begin{0}, end{0};  // of the clock of its host
-  uint64_t peer = 0;      // node: the server of a push, the worker of what is applied; 0: none
+  Time begin{0}, end{0};  // by the clock of its host
+  uint64_t peer = 0;      // node: the server of a push, the worker whose push is applied; 0: none
   uint64_t number = 0;
-  uint64_t bytes = 0;  // that it is about; 0: unknown
-  Duration busy{0};    // of kApply: without the time in which the next gradient had not arrived yet
+  uint64_t bytes = 0;  // size of its data; 0: unknown
+  Duration busy{0};    // kApply: without the time in which the next gradient had not arrived yet
   friend bool operator==(const Span&, const Span&) = default;
 };
 

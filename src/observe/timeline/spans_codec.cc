@@ -15,7 +15,7 @@ static_assert(kMaxName < kVersion);
 constexpr size_t kMaxSpanBytes = 6 * 10 + 1;
 constexpr size_t kMaxTrackBytes = 1 + kMaxName + 10;
 
-// Of two's complement, without overflow.
+// Difference in two's complement, without overflow.
 int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }

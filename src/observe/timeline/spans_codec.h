@@ -17,12 +17,12 @@
 
 namespace leat::timeline {
 
-// Of a chunk that a role sends; a receiver refuses larger ones.
+// Limit of a chunk that a role sends; a receiver refuses larger ones.
 inline constexpr size_t kMaxChunkBytes = 256 << 10;
 
 // As few chunks as possible, each of at most kMaxChunkBytes.
 std::vector<Bytes> EncodeSpans(const std::vector<TrackSpans>& tracks);
-// Of one or more chunks. kDataLoss for anything that EncodeSpans does not write.
+// Decodes chunks, at least one. kDataLoss for anything that EncodeSpans does not write.
 Result<std::vector<TrackSpans>> DecodeSpans(ByteView chunks);
 
 }  // namespace leat::timeline

@@ -29,7 +29,7 @@ double Microseconds(Duration d) {
 // Where a span is shown: a thread of its process.
 struct Place {
   int process = 0, row = 0;
-  Time begin{0};  // of the span
+  Time begin{0};  // start of the span
 };
 
 // The rows of one process. Spans of a row are apart, or one is inside the other.
@@ -48,7 +48,7 @@ class Rows {
     rows.push_back({static_cast<int>(names_.size()), {end}});
     return rows.back().number;
   }
-  const std::vector<std::string>& names() const { return names_; }  // of row 1, 2, …
+  const std::vector<std::string>& names() const { return names_; }  // names of row 1, 2, …
 
  private:
   struct Row {
@@ -113,7 +113,7 @@ class Writer {
     const auto found = names_.find(node);
     return found != names_.end() ? found->second : "node " + std::to_string(node);
   }
-  // Pushes and what is applied have a row for each peer.
+  // Pushes and applies have a row for each peer.
   std::string RowName(const std::string& track, const Span& span) const {
     if (span.kind == Kind::kPush) return "push to " + NameOf(span.peer);
     if (span.kind == Kind::kApply) return "apply of " + NameOf(span.peer);
@@ -189,7 +189,7 @@ class Writer {
       Arrow("f", apply->second, ",\"bp\":\"e\"");
     }
   }
-  // One end of it; both have the number of the arrow.
+  // Writes an end of the arrow; both ends have the number of the arrow.
   void Arrow(const char* phase, const Place& at, const char* more) {
     char text[200];
     const int n = std::snprintf(

@@ -22,7 +22,7 @@ struct Recorded {
   std::vector<ProcessSpans> processes;
 };
 
-// What the file has.
+// Counts of the events in the file.
 struct TraceCounts {
   uint64_t spans = 0;
   uint64_t arrows = 0;      // from a push to its apply

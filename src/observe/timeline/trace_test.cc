@@ -20,7 +20,7 @@ Span Make(Kind kind, int64_t begin, int64_t end, uint64_t peer = 0, uint64_t num
   return {.kind = kind, .begin = At(begin), .end = At(end), .peer = peer, .number = number};
 }
 
-// Of a recording of one second. The worker's clock is 7 s behind the coordinator's.
+// A recording of one second. The worker's clock is 7 s behind the coordinator's.
 Recorded Example() {
   const auto behind = [](Span span) {
     span.begin -= seconds(7);

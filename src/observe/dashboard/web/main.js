@@ -109,7 +109,7 @@ async function isFull() {
 
 async function showHistory() {
   await loadHistory().catch(() => {});
-  // What has come meanwhile.
+  // The newest sample came while the history was loaded.
   if (state.frame?.sample) append(state.frame.sample);
   show();
 }
