@@ -189,7 +189,7 @@ Status Hosts::Mend(uint32_t host) {
 }
 
 Status Hosts::Shape(uint32_t host, double bits_per_s, uint64_t burst) {
-  // The queue holds what a window of tcp can: what is lost instead would be sent twice.
+  // The queue holds as much as a window of tcp: lost packets would be sent twice.
   const std::vector<std::string> bucket{"tbf",
                                         "rate",
                                         std::to_string(static_cast<uint64_t>(bits_per_s)) + "bit",

@@ -142,7 +142,7 @@ struct Job {
   double checkpoint_interval_s = 30;
   uint32_t keep_checkpoints = 2;
   std::optional<object_store::Settings> checkpoint_to;   // none: checkpoints are in the directory alone
-  uint64_t checkpoint_copy_bytes = uint64_t{256} << 20;  // slices of a server that may copy all of them
+  uint64_t checkpoint_copy_bytes = uint64_t{256} << 20;  // a server with no more may copy all its slices
   double dead_letter_rate = 0.1;      // the job stops if a larger share of the last events fails
   uint64_t metrics_window = 200'000;  // events that live loss, accuracy and AUC cover
   std::optional<double> fading;       // factor of the figures with forgetting
@@ -211,8 +211,8 @@ struct Job {
   Job WithInputs(std::vector<std::string> identities) const;
   // For a job that reads from Kafka: with these bounds, also in its tree.
   Job WithBounds(const KafkaStream::Bounds& bounds) const;
-  // Returns ok if this host has what the stream reads, with the job's identities. Otherwise kNotFound or
-  // kPermissionDenied with what is missing, or kFailedPrecondition with what differs.
+  // Returns ok if this host has the stream's input, with the job's identities. Otherwise kNotFound or
+  // kPermissionDenied with the missing input, or kFailedPrecondition with the difference.
   Status CheckInputs() const;
   // A hash of the job's inputs; 0 if they are unknown.
   uint64_t InputsHash() const;

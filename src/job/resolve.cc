@@ -98,13 +98,13 @@ std::optional<char> DetectDelimiter(const Config& config, const std::string& dat
 struct Start {
   Config config;
   JobOverrides overrides;
-  std::optional<char> delimiter;   // the resumed job's
-  std::vector<Asset> assets;       // the resumed job's
-  KafkaStream::Bounds bounds;      // the resumed job's
-  stream::Schema schema;           // the resumed job's: its files' content, and additions to its folder
-  uint32_t lanes = 0;              // the resumed job's; 0: it has none
-  std::optional<Config> readings;  // the resumed job's list in its section `resolved`
-  std::optional<Config> columns;   // the resumed job's, without a new job file: its data may be gone by now
+  std::optional<char> delimiter;     // the resumed job's
+  std::vector<Asset> assets;         // the resumed job's
+  KafkaStream::Bounds bounds;        // the resumed job's
+  stream::Schema schema;             // the resumed job's: its files' content, and additions to its folder
+  uint32_t lanes = 0;                // the resumed job's; 0: it has none
+  std::optional<Config> readings;    // the resumed job's list in its section `resolved`
+  std::optional<Config> columns;     // the resumed job's, without a new job file: its data may be gone by now
   std::vector<std::string> trained;  // identities of the files that the resumed job has read
 };
 

@@ -75,7 +75,7 @@ std::string Settings(const Job& job) {
   for (const std::string& key : keys) {
     const bool by_value =
         key == "workers" || key == "ps" || key == "max_ps" || key == "rate" || key == "events";
-    // Each coordinator has its own places; what is there is compared by Identity.
+    // Each coordinator has its own places; Identity compares their content.
     const bool place = key == "directory" || key == "data";
     if (!by_value && !place) text += Config::EmptyMap("").With(key, resolved.At(key)).ToYaml();
   }

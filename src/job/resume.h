@@ -22,8 +22,8 @@ Job ReadStoredWithoutModel(const std::string& directory);  // Job::WithoutModel
 // Throws if job.directory holds no job or another one (the message names the differing part), or if it has
 // checkpoints and all are damaged. Reads all of the checkpoint that the job continues from.
 checkpoint::IntactCheckpoint CheckResumable(const Job& job);
-// A note, in one line, which checkpoints are damaged, where they are kept, and from which one the job
-// continues; empty if none are.
+// A note, in one line, on damaged checkpoints: which they are, where they are kept, and from which one the
+// job continues; empty if none are.
 std::string DamageNote(const Job& job, const checkpoint::IntactCheckpoint& found);
 
 // True if these texts (Config::ToYaml of resolved jobs) are the same job, wherever their directories are.

@@ -433,7 +433,7 @@ void ReadStrategy(const Config& config, Job* job) {
   if (job->model != nullptr) strategy.sum = job->model->loss().reduction == nn::Reduction::kSum;
   strategy.full_run = uint64_t{job->batch_size} * strategy.run();
   if (!strategy.on_servers()) {
-    job->servers = 0;  // and what is said of their placement has no meaning
+    job->servers = 0;  // settings of their placement have no meaning
   } else if (job->servers == 0) {
     config.At("cluster").At("ps").Fail("ps is 0, and " + std::string(protocol::Name(strategy.kind)) +
                                        " trains with servers; allreduce alone has none");

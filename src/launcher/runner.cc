@@ -784,7 +784,7 @@ int RunLocally(const RunnerOptions& options) {
   }
   const bool resume = !options.source.resume.empty();
   if (resume) job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);
-  // At a resume, the coordinator waits for what is away.
+  // At a resume, the coordinator waits for brokers that are away.
   std::vector<std::string> warnings;
   if (!resume || job.stream.kafka() == nullptr) warnings = job::CheckReadable(job);
   if (!resume) (void)job::CheckBucket(job, false);

@@ -40,14 +40,14 @@ struct ShareLayout {
 
   uint32_t width = 0;             // columns of a row
   uint32_t labels = 0;            // labels of a row; 0: there are none
-  uint32_t classes = 0;           // classes of a label; 0: any number
+  uint32_t classes = 0;           // classes of a label; 0: it is any number
   std::vector<Feature> features;  // at most kMaxFeatures
   uint32_t label_bins() const;
   friend bool operator==(const ShareLayout&, const ShareLayout&) = default;
 };
 
 struct Distribution {
-  double weight = 0;         // sum over all values
+  double weight = 0;         // total of all values
   double mean = 0;           // mean of a number
   double squares = 0;        // squares of a number: Σ (value - mean)²
   std::vector<double> bins;  // weights of a category's values; their sum is `weight`

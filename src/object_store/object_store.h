@@ -31,7 +31,7 @@ class ObjectStore {
     uint64_t bytes_up = 0;  // size of the bodies that arrived
     uint64_t bytes_down = 0;
   };
-  // Reads a piece of what is uploaded; called by several threads at a time.
+  // Reads a piece of the upload; called by several threads at a time.
   using ReadPiece = std::function<Status(uint64_t offset, std::span<std::byte> out)>;
 
   virtual ~ObjectStore() = default;

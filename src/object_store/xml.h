@@ -22,8 +22,8 @@ struct Element {
   std::string Text(const std::string& child) const;
 };
 
-// kDataLoss, with the line, for what is not well-formed, has a document type, is deeper than 16 elements or
-// larger than kMaxReply.
+// kDataLoss, with the line, for text that is not well-formed, has a document type, is deeper than 16 elements
+// or larger than kMaxReply.
 Result<Element> ParseXml(ByteView text);
 
 struct ErrorReply {

@@ -83,7 +83,7 @@ Status GiveAgentDirectory(const std::string& directory, const std::string& pool)
 Status ProbeAgentDirectory(const std::string& directory) {
   constexpr size_t kProbe = 64 << 10;
   constexpr const char* kName = "probe";
-  // root may write into what is reserved for it, and jobs may not. Some file systems count nothing.
+  // root may write into the space that is reserved for it, and jobs may not. Some file systems count nothing.
   struct statvfs disk {};
   if (statvfs(directory.c_str(), &disk) == 0 && disk.f_blocks > 0 &&
       (disk.f_bavail * disk.f_frsize < kProbe || (disk.f_files > 0 && disk.f_favail == 0)))

@@ -1,5 +1,5 @@
-// Whether a pool can run a job. One executor starts and ends the processes of a job: the local runner, a
-// command of the user, or a pool.
+// Whether a pool can run a job. A job has one executor, which starts and ends its processes: the local
+// runner, a command of the user, or a pool.
 #pragma once
 
 #include "base/status.h"

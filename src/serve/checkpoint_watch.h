@@ -14,8 +14,8 @@
 
 namespace leat::serve {
 
-// Reads on a thread of its own, and takes no lock of the directory. A damaged checkpoint is not used; what is
-// served stays, or an older one is used.
+// Reads on a thread of its own, and takes no lock of the directory. A damaged checkpoint is not used: the
+// served version stays, or an older checkpoint is used.
 class CheckpointWatch {
  public:
   // Looks for a newer checkpoint every `interval`. `versions` outlives it. A version has the number of its

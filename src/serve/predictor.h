@@ -87,7 +87,7 @@ class Predictor {
   // Takes the rows of the next batch, and requests that are too late. `lock` is held.
   void TakeBatch(Time now);
   void Compute();
-  // Answers what is complete.
+  // Answers complete requests.
   void Finish();
 
   const Options options_;

@@ -34,7 +34,7 @@ class TestExchange final : public http::Exchange {
     work_.push_back(std::move(work));
     wake_.notify_all();
   }
-  // Runs what is posted until there is a reply.
+  // Runs the posted functions until there is a reply.
   void Await() {
     while (!reply) {
       std::unique_lock lock(mutex_);

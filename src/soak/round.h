@@ -1,5 +1,5 @@
-// A round of `leat soak`: runs a job with real processes, and its faults, and compares the job's count of the
-// events with theirs.
+// A round of `leat soak`: runs a job with real processes and its faults, and checks the number of events that
+// the job has counted.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ constexpr double kFull = 0.8;
 // Waiting for input or for messages matters from here on.
 constexpr double kMuchWaiting = 0.2;
 constexpr double kSlow = 1.3;
-// Least ratio of the events to the target, with more workers and with fewer, that counts as more events.
+// Factor by which the events to the target have to grow, with more workers, to count as more.
 constexpr double kMoreEvents = 1.1;
 
 double Worth(const SeriesPoint& point, bool target) {

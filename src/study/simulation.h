@@ -22,7 +22,7 @@ struct SimulationSettings {
   std::optional<ClusterFile> cluster = {};                                           // instead of `link`
 };
 
-// The times that a simulation needs, from a profile, or else what is usual.
+// The times that a simulation needs, from a profile, or else usual ones.
 struct Costs {
   sim::Distribution compute;  // time of a batch
   double first_gradient = 1.0 / 3;

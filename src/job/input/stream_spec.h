@@ -37,7 +37,7 @@ struct FileStream {
 
   std::string Describe() const;  // "file a.csv and 2 more"
   SourceIdentity Identity() const;
-  // Identities of what is read, as it is on this host: of each file, or of the topic. The errors of Open.
+  // Identities of each file, or of the topic, as this host has them. The errors of Open.
   Result<std::vector<std::string>> Identify() const;
   // Creates what the job writes to and reads from. The coordinator calls it before any role opens the source.
   Status Prepare() const { return {}; }

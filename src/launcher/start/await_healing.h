@@ -19,8 +19,8 @@ struct HealingOptions {
 };
 
 // Calls `attempt` until it returns ok, or an error whose exit status is not 75; StatusErrors that it throws
-// count as returned, other exceptions pass. There is no deadline: whoever waits is told what for. kAborted:
-// SIGINT or SIGTERM, which BlockSignals has blocked, came between two attempts or during one.
+// count as returned, other exceptions pass. There is no deadline: on_wait gets the reason for the wait.
+// kAborted: SIGINT or SIGTERM, which BlockSignals has blocked, came between two attempts or during one.
 Status AwaitHealing(const HealingOptions& options, const std::function<Status()>& attempt);
 
 }  // namespace leat::launcher

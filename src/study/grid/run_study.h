@@ -25,8 +25,8 @@ struct StudyRun {
 // Marks the points whose results are in the folder, with all that they depend on unchanged.
 void FindDone(const StudyFile& study, const StudyRun& run, std::vector<PlannedPoint>* plan);
 
-// Runs what is not done. A point that fails is a result with an error. Real points run one after the other,
-// simulated ones on all cores. kAborted if it was interrupted; what is done is kept.
+// Runs the points that are not done. A point that fails is a result with an error. Real points run one after
+// the other, simulated ones on all cores. kAborted if it was interrupted; finished points are kept.
 Status RunStudy(const StudyFile& study, const StudyRun& run, std::vector<PlannedPoint>* plan);
 
 // All results of the plan that are in the folder.

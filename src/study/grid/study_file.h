@@ -1,4 +1,4 @@
-// A study: a job, and a grid of what is varied.
+// A study: a job, and a grid of the settings that vary.
 #pragma once
 
 #include <cstdint>
