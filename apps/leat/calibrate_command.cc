@@ -1,4 +1,4 @@
-// leat calibrate: measures what the simulator has to know about a job and a machine.
+// leat calibrate: measures a job and a machine for the simulator.
 #include <cstdio>
 #include <memory>
 #include <stdexcept>

@@ -18,7 +18,7 @@ std::string MetricsVariable();
 
 // leat advise: recommend machines and a strategy for a job, by simulation.
 void AddAdviseCommand(CLI::App& app, int* result);
-// leat calibrate: measure what the simulator has to know about a job and a machine.
+// leat calibrate: measure a job and a machine for the simulator.
 void AddCalibrateCommand(CLI::App& app, int* result);
 // leat cert: create a private certificate authority, and certificates for roles.
 void AddCertCommand(CLI::App& app, int* result);
@@ -42,15 +42,15 @@ void AddPoolCommands(CLI::App& app, int* result);
 void AddPublishCommand(CLI::App& app, int* result);
 // leat schema: propose the schema of a job from a data file or a topic.
 void AddSchemaCommand(CLI::App& app, int* result);
-// leat timeline: writes what the job's processes do in so many seconds to a file, and says what is in it.
+// leat timeline: writes some seconds of activity of the job's processes to a file, and describes the file.
 Status RecordTimeline(control::ControlClient& client, double seconds, const std::string& path);
 // leat serve: answer requests for predictions over HTTP.
 void AddServeCommand(CLI::App& app, int* result);
 // leat simulate: run a job on a simulated cluster.
 void AddSimulateCommand(CLI::App& app, int* result);
-// leat soak: run jobs with real processes and random faults, and check what they count.
+// leat soak: run jobs with real processes and random faults, and check their counts of events.
 void AddSoakCommand(CLI::App& app, int* result);
-// leat view-token: show the token of those who may only look at jobs.
+// leat view-token: show the token of observers, who may look at jobs and change nothing.
 void AddViewTokenCommand(CLI::App& app, int* result);
 
 // leat study: run a job on a grid of workers, servers and settings, and find the sweet spot.

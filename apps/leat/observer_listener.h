@@ -1,4 +1,4 @@
-// What --metrics and --dashboard have in common: a listener for those who look at a role.
+// Listeners of --metrics and --dashboard, by which observers watch a role.
 #pragma once
 
 #include <memory>
@@ -13,28 +13,28 @@
 namespace leat {
 
 struct ObserverOptions {
-  std::string option = "--metrics";  // that the address comes from
+  std::string option = "--metrics";  // name of the option, for errors
   std::string address;               // HOST:PORT; empty: no listener
   std::string token;
   launcher::Security security;
-  std::string advertise = "";    // of the role; its host is also that of the listener
-  std::string coordinator = "";  // of a member or standby; several with commas between
+  std::string advertise = "";    // address that the role advertises; the listener advertises its host
+  std::string coordinator = "";  // a member's or standby's coordinator; commas between several addresses
 };
 
-// --metrics of a role: where Prometheus, probes and people read what it does.
+// --metrics of a role: listener for Prometheus, probes and people.
 struct MetricsListener {
-  std::shared_ptr<observe::RoleMetrics> metrics;              // null: nobody is to look
+  std::shared_ptr<observe::RoleMetrics> metrics;              // null: no listener
   std::unique_ptr<observe::HttpListener> listener = nullptr;  // ends before the metrics
 };
 
 // --dashboard of a coordinator: the page of its job.
 struct DashboardListener {
-  std::string address;  // that others are told; empty: there is no page
+  std::string address;  // advertised address; empty: no page
   std::shared_ptr<observe::JobMonitor> monitor = nullptr;
   std::unique_ptr<observe::Dashboard> dashboard = nullptr;
   std::unique_ptr<observe::HttpListener> listener = nullptr;  // ends before the others
 
-  // Gives those who look the end of the job, before the listener ends.
+  // Sends observers the end of the job, before the listener ends.
   void Finish() const;
 };
 

@@ -45,11 +45,11 @@ struct PoolArguments {
   std::string pool, directory, listen = "127.0.0.1:0";
   SecurityOptions security;
   int ready_fd = -1;
-  // Of an agent.
+  // Options of an agent.
   std::string name, host = "127.0.0.1", host_class, data;
   double cores = 0, memory = 0;  // memory in MB
   uint32_t first_user = 2'000'000'000;
-  // Of a job.
+  // Options of a job.
   std::string file, access, workers;
   int32_t priority = 0;
   double share = 1;
@@ -112,7 +112,7 @@ int RunAgentCommand(PoolArguments a) {
   return Ended(pool::RunAgent(options));
 }
 
-// Throws std::invalid_argument with what the pool says.
+// Throws std::invalid_argument with the pool's error.
 std::string Ask(const PoolArguments& a, PoolKind kind, const std::string& body) {
   const auto client = control::ControlClient::Make(a.pool, OrThrow(launcher::UserToken()),
                                                    a.security.Read().tls, pool::PoolPort());

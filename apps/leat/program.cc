@@ -103,12 +103,12 @@ int Report(const Status& status) {
 }
 
 struct Arguments {
-  // What `leat train` and `leat coordinator` take as it is; other commands share some of it.
+  // Options that `leat train` and `leat coordinator` pass on; other commands share some of them.
   launcher::RunnerOptions run{.metrics = MetricsVariable()};
   roles::CoordinatorOptions coordinate;
   bool demo = false;
   bool on_kafka = false;  // the demo
-  std::string brokers;    // of a running cluster for it
+  std::string brokers;    // brokers of an existing Kafka cluster for it
   std::string coordinator;
   SecurityOptions security;
   std::string scratch;
@@ -125,7 +125,7 @@ struct Arguments {
   std::string workers;
   std::optional<uint32_t> servers;
   std::vector<std::string> member;
-  // Of `leat timeline`.
+  // Arguments of `leat timeline`.
   double seconds = 5;
   std::string out = "trace.json";
 };
@@ -196,7 +196,7 @@ constexpr const char* kJobFile = "job file (YAML); not needed with --resume";
 constexpr const char* kJsonResult =
     "print the result as one JSON object on stdout, and the progress on stderr";
 
-// Says what a job that is resumed waits for, also to the process that has started this one.
+// Says what a resumed job waits for, also to the process that has started this one.
 void SayWait(const Arguments& a, const std::string& what) {
   what.empty() ? spdlog::info("nothing is waited for any more") : spdlog::warn("waits for {}", what);
   const std::string line = launcher::WaitsLine(what);
@@ -460,7 +460,7 @@ int Drain(const Arguments& a) {
   return Admin(a, *request);
 }
 
-// What `leat` prints without arguments: the first commands to try.
+// Output of `leat` without arguments: the first commands to try.
 constexpr const char* kFirstSteps =
     "Leat trains neural networks on live event streams.\n"
     "\n"

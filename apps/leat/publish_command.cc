@@ -76,7 +76,7 @@ class Progress {
 
 std::unique_ptr<stream::TopicWriter> OpenWriter(const PublishOptions& a, const job::StreamSpec& topic) {
   const Status made = topic.Create(a.partitions);
-  // Those who may not make topics may write to one that exists.
+  // A user who may not create topics may write to an existing one.
   if (!made.ok() && made.code() != Code::kPermissionDenied) Throw(made);
   auto writer = OrThrow(topic.OpenWriter());
   if (a.partitions > 0 && writer->partitions() != a.partitions) {

@@ -33,7 +33,7 @@
 namespace leat {
 namespace {
 
-constexpr Duration kLookAtMetrics = std::chrono::milliseconds(250);  // at what the metrics show
+constexpr Duration kLookAtMetrics = std::chrono::milliseconds(250);  // between updates of the metrics
 constexpr Duration kDrain = std::chrono::seconds(10);                // for requests when it ends
 
 struct ServeOptions {
@@ -54,7 +54,7 @@ Duration Milliseconds(double ms) {
   return FromSeconds(ms / 1000);
 }
 
-// What clients are asked for: TLS and tokens, or else one of the names of this host.
+// Checks on clients: TLS and tokens, or else that a request names this host.
 struct Door {
   std::shared_ptr<net::TlsIdentity> tls;
   std::unique_ptr<serve::Tokens> tokens;

@@ -47,7 +47,7 @@ constexpr FaultCount kFaultCounts[] = {
     {"damaged_checkpoints", [](const sim::ClusterResult& r) { return r.damaged; }},
 };
 
-// One seed, in a child process.
+// Runs one seed, in a child process unless it is debugged.
 std::string RunSeed(uint64_t seed, bool in_words) {
   sim::Hooks hooks;
   if (in_words) {

@@ -9,7 +9,7 @@
 
 namespace leat {
 
-// What `parse` throws becomes the reason, with the option's name before it.
+// Validates an option by `parse`: the text of its exception, after the option's name, becomes the reason.
 template <class Parse>
 CLI::Validator ValidIf(Parse parse) {
   return CLI::Validator(

@@ -187,7 +187,7 @@ struct AdviseArguments {
   double worker_price = 1, server_price = 1;
   uint32_t most_workers = 32, most_servers = 8;
   uint64_t events = 0;
-  double seconds = 20;  // of the search
+  double seconds = 20;  // time limit of the search
 };
 
 int Advise(const AdviseArguments& a) {

@@ -12,10 +12,10 @@ namespace leat {
 
 struct TopicOptions {
   std::string topic, kafka, log, job;
-  std::vector<std::string> settings;  // of librdkafka: NAME=VALUE
+  std::vector<std::string> settings;  // settings of librdkafka: NAME=VALUE
 };
 
-// Returns those that name a topic.
+// Returns the options that name a topic.
 std::vector<CLI::Option*> AddTopicOptions(CLI::App* command, TopicOptions* options);
 
 // The settings of `stream:` that the options stand for. Throws std::invalid_argument if they do not say where

@@ -1,4 +1,4 @@
-// leat view-token: for Prometheus and others who may look at jobs and change nothing.
+// leat view-token: for Prometheus and other observers, who may look at jobs and change nothing.
 #include <cstdio>
 
 #include "base/exit_status.h"
