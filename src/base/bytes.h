@@ -66,7 +66,7 @@ class ByteWriter {
     return bytes_.data() + std::exchange(size_, size_ + by);
   }
 
-  Bytes bytes_;  // longer than what is written: a vector takes long to grow by each number
+  Bytes bytes_;  // longer than the written bytes: a vector takes long to grow by each number
   size_t size_ = 0;
 };
 

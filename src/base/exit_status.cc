@@ -32,7 +32,7 @@ Code CodeOfErrno(int error) {
       return Code::kInvalidArgument;
     case EIO:
       return Code::kDataLoss;
-    // Of file systems on other hosts, and of former processes that still end.
+    // Errors of file systems on other hosts, and of former processes that still end.
     case ESTALE:
     case ETIMEDOUT:
     case ECONNREFUSED:

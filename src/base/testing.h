@@ -98,8 +98,8 @@ inline bool WaitFor(const std::function<bool()>& condition, Duration deadline = 
   return true;
 }
 
-// The seeds of a test that has `all` of them. A sanitizer makes the test some twenty times as slow, and what
-// it finds, it finds with few.
+// Number of seeds of a test that has `all` of them. A sanitizer makes the test some twenty times as slow, and
+// its findings need few seeds.
 constexpr uint64_t SeedsOf(uint64_t all, [[maybe_unused]] uint64_t divided_by = 8) {
 #ifdef LEAT_SANITIZED
   return std::max<uint64_t>(1, all / divided_by);
@@ -108,7 +108,7 @@ constexpr uint64_t SeedsOf(uint64_t all, [[maybe_unused]] uint64_t divided_by = 
 #endif
 }
 
-// Likewise, for cases that are numbered: one in so many of them. 1 without a sanitizer: all.
+// Stride of a test with numbered cases, which runs one in so many of them. 1 without a sanitizer: all.
 constexpr uint64_t OneIn(uint64_t many) {
   return many / SeedsOf(many, many);
 }

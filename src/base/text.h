@@ -11,7 +11,7 @@
 
 namespace leat {
 
-// Of ASCII.
+// Whether the character is an ASCII letter or digit.
 constexpr bool IsLetterOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }

@@ -51,7 +51,7 @@ class Config {
   Config With(std::string_view key, const std::vector<std::string>& texts) const;
   // A copy of this map without an entry, which may be missing.
   Config Without(std::string_view key) const;
-  // An empty map that is in no file. `origin` stands for file and line in messages about what is added to it:
+  // An empty map that is in no file. `origin` replaces file and line in messages about entries added to it:
   // "command line: rate is -1; must be at least 0".
   static Config EmptyMap(std::string_view origin);
 

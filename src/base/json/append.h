@@ -1,4 +1,4 @@
-// JSON without a tree, for what is written in the thousands a second.
+// JSON without a tree, for objects that are written in the thousands a second.
 #pragma once
 
 #include <charconv>
