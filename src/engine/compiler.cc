@@ -343,7 +343,7 @@ class Compiler {
   const Graph& graph_;
   Program program_;
 
-  std::vector<Value> roots_;                    // by node: what it is a view of, or its own output 0
+  std::vector<Value> roots_;                    // by node: the value it is a view of, or its own output 0
   std::vector<std::vector<ValueInfo>> values_;  // by node, output
   std::vector<StepInfo> steps_;
   std::map<Value, uint32_t> fetch_storage_;  // by value of the user's graph
@@ -384,7 +384,7 @@ StepIndex Program::LastUse(const Binding& binding) const {
     throw std::invalid_argument("OnFetch needs a fetch that is not also a feed");
   const Storage& storage = storages[*binding.storage];
   // Slots are in the order of steps.
-  uint32_t input = 0, output = 0;  // one past the last
+  uint32_t input = 0, output = 0;  // ends: the last slot + 1
   for (uint32_t slot : storage.input_slots) input = std::max(input, slot + 1);
   for (uint32_t slot : storage.output_slots) output = std::max(output, slot + 1);
   StepIndex last = 0;

@@ -56,7 +56,7 @@ struct Program {
   std::vector<std::shared_ptr<const graph::Op>> ops;  // kept alive for the kernels
   std::vector<std::unique_ptr<graph::Kernel>> kernels;
   std::vector<Storage> storages;
-  std::vector<const std::byte*> inputs;  // of all steps, concatenated
+  std::vector<const std::byte*> inputs;  // arguments of all steps, concatenated
   std::vector<std::byte*> outputs;
   std::vector<Step> steps;  // arguments are spans of `inputs` and `outputs`
   std::vector<std::vector<StepIndex>> dependencies;

@@ -91,7 +91,7 @@ class Folder {
   const PlanOptions& options_;
   std::vector<bool> is_control_;
   graph::Rewrite rewrite_;
-  std::vector<Value> roots_;           // by node: what it is a view of, or its own output 0
+  std::vector<Value> roots_;           // by node: the value it is a view of, or its own output 0
   std::map<Value, Tensor> constants_;  // by root
 };
 

@@ -169,7 +169,7 @@ class PlanMaker {
     if (!missing.empty()) throw std::invalid_argument(missing);
   }
 
-  // One thread on one device needs no costs, so nothing is measured for it.
+  // A single thread on one device needs no costs, so nothing is measured for it.
   void EstimateCosts() {
     std::vector<double> costs(lowered_.graph.nodes().size());
     if (devices().size() > 1 || ThreadCount(options_.inter_op_threads) > 1) {

@@ -62,7 +62,7 @@ struct PlanOptions {
   bool share_memory = true;
 };
 
-// One kernel of a plan and the duration of a call.
+// A kernel of a plan and the duration of a call.
 struct StepTime {
   std::string name;  // node name
   std::string kind;  // op kind
@@ -107,7 +107,7 @@ class Plan {
   // `f` throws. Throws std::invalid_argument if `value` is not a fetch, or also a feed.
   virtual void OnFetch(graph::Value value, std::function<void()> f) = 0;
 
-  // Throws RunFailed, std::invalid_argument if a feed is not bound, or what a kernel throws. The plan can be
+  // Throws RunFailed, std::invalid_argument if a feed is not bound, or a kernel's exception. The plan can be
   // run again.
   virtual void Run() = 0;
   // Runs the plan `runs` times, one step at a time, and returns the shortest time of each step, in the order
@@ -124,7 +124,7 @@ class Plan {
   virtual std::vector<std::string> devices() const = 0;
   // Number of threads that a run may use, including the caller's.
   virtual int threads() const = 0;
-  // One line per kernel in order of execution: "dense1/relu = cpu dense activation=relu : f32[128, 64]". With
+  // A line per kernel in order of execution: "dense1/relu = cpu dense activation=relu : f32[128, 64]". With
   // several devices, the lines of each follow a line "on cpu:0".
   virtual std::string ToString() const = 0;
 };

@@ -139,7 +139,7 @@ TEST(Plan, FetchesWhateverIsAskedFor) {
     EXPECT_THAT(Elements(outs[2]), ElementsAre(-7, -7));
     for (int i : {3, 4, 5}) EXPECT_THAT(Elements(outs[static_cast<size_t>(i)]), ElementsAre(4, 9)) << i;
     EXPECT_THAT(Elements(in), ElementsAre(2, 3));
-    // One square for both duplicates.
+    // Both duplicates share one square.
     EXPECT_EQ(plan->steps(), 1u + 5u);
   }
 }

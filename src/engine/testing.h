@@ -65,7 +65,7 @@ class RandomGraph {
     fetches.push_back(values_.back());
   }
 
-  // One tensor for each feed.
+  // Random tensors, one for each feed.
   std::vector<Tensor> Inputs(uint64_t seed) const {
     Rng rng(seed);
     std::vector<Tensor> in;

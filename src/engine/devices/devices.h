@@ -38,7 +38,7 @@ struct Machine {
   bool bf16 = false;
   int threads = 1;            // sum over all devices
   uint64_t memory_bytes = 0;  // 0: unknown
-  std::vector<Cache> caches;  // of its first core
+  std::vector<Cache> caches;  // caches of the first core
   std::vector<Device> devices;
 
   // Throws std::invalid_argument("unknown device \"cpu:7\"; available: cpu:0, cpu:1").
@@ -54,7 +54,7 @@ struct DiscoverOptions {
 
 // `affinity`: cores that this process may run on, sorted, at least one.
 Machine Discover(const ReadText& read, const std::vector<int>& affinity, const DiscoverOptions& options);
-// This machine, limited to what this process may use.
+// This machine, limited to the resources that this process may use.
 std::shared_ptr<const Machine> Discover(const DiscoverOptions& options = {});
 
 // Number of cores that this process may use, by affinity and quota. Settings such as "all cores" mean this.

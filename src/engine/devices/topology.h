@@ -47,7 +47,7 @@ bool HasBf16(std::string_view cpuinfo);
 
 // The caches that core `core` uses, smallest level first.
 std::vector<Cache> Caches(const ReadText& read, int core);
-// The NUMA nodes that contain any of `cores`, limited to these. One node with all cores if Linux reports
+// The NUMA nodes that contain any of `cores`, limited to these. A single node with all cores if Linux reports
 // none.
 std::vector<NumaNode> NumaNodes(const ReadText& read, const std::vector<int>& cores);
 // Bytes of main memory, or the lowest control group limit if that is less; 0 if unknown.

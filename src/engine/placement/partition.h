@@ -20,7 +20,7 @@ struct TransferContext {
 };
 
 struct Partition {
-  std::vector<Unit> units;        // one for each device with nodes
+  std::vector<Unit> units;        // a unit for each device with nodes
   std::vector<uint32_t> devices;  // by unit
   uint32_t edges = 0;
 };

@@ -18,7 +18,7 @@
 
 namespace leat::engine {
 
-// One call of one kernel with its memory.
+// A call of a kernel with its memory.
 struct Step {
   graph::Kernel* kernel = nullptr;
   graph::KernelArgs args;

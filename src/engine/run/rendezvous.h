@@ -20,7 +20,7 @@ namespace leat::engine {
 
 struct TransferKey {
   uint64_t run = 0;   // increasing
-  uint32_t edge = 0;  // one tensor to one device; numbered from 0 within a partition
+  uint32_t edge = 0;  // a tensor sent to a device; numbered from 0 within a partition
 };
 
 // Implementations must be thread-safe.

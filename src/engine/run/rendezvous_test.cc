@@ -49,7 +49,7 @@ TEST(LocalRendezvous, RunsDoNotMix) {
   Mailbox box(1);
   EXPECT_TRUE(rendezvous.Send({1, 0}, Bytes({1})).ok());
   rendezvous.Receive({2, 0}, box.bytes, box);
-  EXPECT_EQ(box.arrivals, 0);  // that tensor belongs to another run
+  EXPECT_EQ(box.arrivals, 0);  // the sent tensor belongs to another run
   EXPECT_EQ(rendezvous.Send({1, 0}, Bytes({1})).code(), Code::kStale);
   EXPECT_TRUE(rendezvous.Send({2, 0}, Bytes({2})).ok());
   EXPECT_EQ(rendezvous.Send({2, 0}, Bytes({3})).code(), Code::kFailedPrecondition);
