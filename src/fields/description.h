@@ -29,7 +29,7 @@ namespace leat::fields {
 class Description {
  public:
   struct Row {
-    std::string name, type, limits;  // of a kind: the number, the name, the message
+    std::string name, type, limits;  // kind of a variant: its number, name and message
   };
   struct Block {
     std::string name;

@@ -54,7 +54,7 @@ struct AtLeast {
 struct Between {
   int64_t least, most;
 };
-// A text has at most `most` bytes; what is longer is cut when it is written.
+// A text has at most `most` bytes; a longer one is cut when it is written.
 struct CutTo {
   uint64_t most;
 };

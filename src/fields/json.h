@@ -2,7 +2,7 @@
 // that of As.
 //
 //   whole numbers, ids, Duration   a number; Fixed: a text of 16 hexadecimal digits
-//   double, float                  a number; what is not finite is null
+//   double, float                  a number; null if it is not finite
 //   enumerator                     its name; Numbered: its number
 //   optional, Shared               the value, or no member; OrNull: or null
 //   list, map with texts as keys   an array, an object
@@ -32,8 +32,8 @@
 
 namespace leat::fields {
 
-// For what is written, in the order of the fields. What is read is a nlohmann::json: an object of the other
-// kind searches all its members for each new one, and others may send many.
+// For writing, in the order of the fields. Reading takes a nlohmann::json: an object of the other kind
+// searches all its members for each new one, and others may send many.
 using Json = nlohmann::ordered_json;
 
 class JsonWriter {

@@ -318,7 +318,7 @@ std::string ToText(const T& value) {
   return std::move(*dump.text());
 }
 
-// ---- checks of a codec: what is wrong, and empty if nothing is
+// ---- checks of a codec: the fault, or empty
 
 // Bytes from anywhere: they are refused, or are what their value is written as. Only later fields (Since) may
 // be missing at their end. For fuzz targets too.
@@ -332,8 +332,8 @@ std::string BytesFault(ByteView bytes) {
   return ToHex(bytes) + " is read as " + ToText(*read) + ", which is written as " + ToHex(again);
 }
 
-// The first BytesFault of a fuzzer's input: as a message of each kind, and as damage to a random message. So
-// the fuzzer needs no seeds to come behind the first checks.
+// The first BytesFault of a fuzzer's input: as a message of each kind, and as damage to a random message. The
+// fuzzer thus needs no seeds to get past the first checks.
 template <class... Messages>
 std::string InputFault(ByteView input) {
   std::string fault;

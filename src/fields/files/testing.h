@@ -1,4 +1,4 @@
-// For tests: the tables of pages in docs/, compared with what they are made from, and written with
+// For tests: the tables of pages in docs/, compared with their sources in the code, and written with
 // LEAT_WRITE_DOCS=1.
 //
 //   EXPECT_EQ((fields::PageFault<Request, Reply>(LEAT_CONTROL_PAGE)), "");
@@ -31,13 +31,13 @@ class DocPage {
     const size_t at = text_.find(line + '\n');
     if (at == std::string::npos) return path_ + " has no line " + line;
     const size_t from = at + line.size() + 1, to = text_.find("<!-- end -->", from);
-    const std::string start = line.substr(0, line.find(':'));  // of another part
+    const std::string start = line.substr(0, line.find(':'));  // beginning of every part's marker
     if (to == std::string::npos || text_.substr(from, to - from).find(start) != std::string::npos)
       return path_ + ": the table of " + what + " has no <!-- end -->";
     text_.replace(from, to - from, "\n" + content + "\n");
     return {};
   }
-  // The first line that differs from what was put, unless the page is written.
+  // The first line that differs from the page before Put, unless the page is written.
   std::string Fault(std::string_view from_what, bool write) const {
     if (text_ == before_) return {};
     if (write) {
