@@ -38,7 +38,7 @@ class Constant final : public Op {
   explicit Constant(float v) : Constant(Shape{}, v) {}
   std::string_view kind() const override { return "constant"; }
   std::vector<TensorType> Infer(std::span<const TensorType> inputs) const override;
-  // One value if all elements are equal, all elements if there are few, otherwise a checksum.
+  // The value if all elements are equal, all elements if there are few, otherwise a checksum.
   std::string attributes() const override;
 
   const Tensor value;

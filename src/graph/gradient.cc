@@ -7,8 +7,8 @@
 namespace leat::graph {
 namespace {
 
-// One walk over the nodes in reverse order. All readers of a node are visited before it, so the gradients of
-// its outputs are complete.
+// Walks over the nodes once, in reverse order. All readers of a node are visited before it, so the gradients
+// of its outputs are complete.
 class ReverseWalk {
  public:
   ReverseWalk(Graph& graph, std::span<const Value> wrt) : graph_(graph), reaches_(graph.nodes().size()) {

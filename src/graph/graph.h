@@ -27,7 +27,7 @@ struct Node;
 
 using NodeIndex = uint32_t;
 
-// One output of one node.
+// Output of a node.
 struct Value {
   NodeIndex node = 0;
   uint32_t output = 0;
@@ -115,8 +115,8 @@ class Graph {
   // The node with this name, if any.
   std::optional<NodeIndex> Find(std::string_view name) const;
 
-  // One line per node: `dense1/matmul = matmul(x, dense1/weight) transpose_b=true : f32[128, 64]`. Output 1
-  // of a node is written `node:1`, control dependencies `after a, b`, a device `on cpu:1`.
+  // A line per node: `dense1/matmul = matmul(x, dense1/weight) transpose_b=true : f32[128, 64]`. Output 1 of
+  // a node is written `node:1`, control dependencies `after a, b`, a device `on cpu:1`.
   std::string ToString() const;
 
  private:
