@@ -180,7 +180,7 @@ LEAT_INLINE void MaxOfTaps(const float* x, const WindowRun& run, At at, float* y
   });
 }
 
-// One tap after the other.
+// Takes the taps of all windows one after the other.
 template <class At, class Index>
 LEAT_INLINE void MaxOfTaps(const float* x, const WindowRun& run, At at, float* y, Index* index) {
   const Taps& taps = run.taps;
@@ -234,7 +234,7 @@ LEAT_INLINE void ScatterRun(const float* dy, const Index* index, const WindowRun
 template <class At, class Index>
 LEAT_INLINE void ScatterWindows(Windows& windows, At at, const float* dy, const Index* index, float* dx) {
   for (int64_t n = 0; n < windows.batch(); ++n, dx += windows.image()) {
-    // One image at a time, so that dx stays in the cache.
+    // Cleared image by image, so that dx stays in the cache.
     if (!windows.tile()) std::memset(dx, 0, windows.image() * sizeof(float));
     windows.ForEach([&](const WindowRun& run) LEAT_INLINE_LAMBDA {
       if (windows.tile()) {

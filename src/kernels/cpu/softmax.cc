@@ -19,7 +19,7 @@ constexpr size_t kShortRow = 16;
 
 struct SoftmaxRows {
   size_t count = 0;
-  size_t size = 0;  // of each row
+  size_t size = 0;  // elements of each row
   size_t at_once() const { return std::clamp<size_t>(kMaxElements / size, 1, kMaxSoftmaxRows); }
 };
 

@@ -138,7 +138,7 @@ std::unique_ptr<graph::Kernel> TransposeKernel(const KernelRequest& request) {
   return Gather(request.outputs[0], std::move(permuted));
 }
 
-// One of several tensors concatenated along an axis.
+// A tensor of several that are concatenated along an axis.
 struct Piece {
   Shape shape;
   int64_t first = 0;  // position of its first element in the whole
