@@ -16,12 +16,12 @@ using graph::Node;
 using graph::Value;
 
 constexpr float kUnbounded = std::numeric_limits<float>::infinity();
-constexpr int kDepth = 8;  // of the functions that are compared
+constexpr int kDepth = 8;  // depth of the functions that are compared
 
 // Facts that hold for all elements of a value.
 struct Known {
   float low = -kUnbounded, high = kUnbounded;
-  bool rearranged = false;  // those of a relu or log-softmax
+  bool rearranged = false;  // values of a relu or log-softmax, perhaps rearranged
 };
 
 Known Spanning(std::initializer_list<float> values) {
@@ -169,7 +169,7 @@ class KnownOf {
   }
 
   const Graph& graph_;
-  std::vector<Known> known_;  // of the nodes so far, for all outputs of each
+  std::vector<Known> known_;  // facts of the nodes so far, for all outputs of each
 };
 
 }  // namespace

@@ -118,7 +118,7 @@ class FrozenLayer final : public Layer {
 
  private:
   std::shared_ptr<const Layer> layer_;
-  std::vector<FrozenVariable> own_;     // those of layers nested in it
+  std::vector<FrozenVariable> own_;     // variables of layers nested in it
   std::vector<FrozenVariable> frozen_;  // in the order of the layer's variables
 };
 

@@ -69,11 +69,11 @@ struct LayerKind;
 struct LayerRequest {
   std::string name;  // "dense1"
   Config settings;
-  Shape inputs;  // of a row
+  Shape inputs;  // shape of a row
   LayerFiles files = {};
   std::span<const LayerKind> kinds =
       {};             // from other folders and programs, for the layers nested in this one
-  uint64_t seed = 1;  // of the job, for the values of layers that are not trained
+  uint64_t seed = 1;  // the job's seed, for the values of layers that are not trained
 };
 
 class Layer {
@@ -83,7 +83,7 @@ class Layer {
   const std::string& where() const { return where_; }    // "job.yaml:14"
   const std::string& device() const { return device_; }  // "cpu:1", or empty: anywhere
 
-  virtual Shape outputs() const = 0;  // of a row
+  virtual Shape outputs() const = 0;  // shape of a row
   // Names start with the layer's name: "dense1/weight".
   virtual std::vector<optim::VariableSpec> variables() const { return {}; }
   // Variables of layers with `trainable: false`. They are constants of the graph, and in no slice.

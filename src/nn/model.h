@@ -35,10 +35,10 @@ struct ModelContext {
   std::vector<uint32_t> running = {};     // features that the model normalises, ascending
   LayerFiles files = {};                  // where the files are that the model names
   std::span<const LayerKind> kinds = {};  // additional kinds of layers, besides LayerKinds()
-  uint64_t seed = 1;                      // of the job, for the values of layers that are not trained
+  uint64_t seed = 1;                      // the job's seed, for the values of layers that are not trained
 };
 
-// One step on a batch of fixed size. A plan computes only the values that are fetched.
+// A step on a batch of fixed size. A plan computes only the values that are fetched.
 struct StepGraph {
   graph::Graph graph;
   // Placeholders. To pad a short batch, set the weight of the extra rows to 0: they then contribute nothing
@@ -50,7 +50,7 @@ struct StepGraph {
   std::vector<graph::Value> variables;  // in the order of Model::variables()
   graph::Value loss;                    // f32 scalar
   graph::Value scores;                  // LossValues::scores, with the variables before this step
-  // One per variable: the gradient of the loss, the amount to subtract from a statistic, or the batch's
+  // For each variable: the gradient of the loss, the amount to subtract from a statistic, or the batch's
   // moments. Empty if not training.
   std::vector<graph::Value> gradients;
 };
@@ -72,7 +72,7 @@ class Model {
   std::vector<uint32_t> feature_ids() const { return layers_.all().front()->ids(); }
   // The moments of the running scale, if there is one, then those of the layers.
   const std::vector<VariableSpec>& variables() const { return variables_; }
-  // Those of layers with `trainable: false`, which are in no slice and no checkpoint.
+  // Variables of layers with `trainable: false`, which are in no slice and no checkpoint.
   std::vector<FrozenVariable> frozen() const { return layers_.frozen(); }
   uint64_t parameters() const;  // elements of all variables but moments
   const LossSpec& loss() const { return loss_; }

@@ -78,7 +78,7 @@ void ExpectStep(ModelStep& scaled, const std::vector<float>& features, const opt
   scaled.features = features;
   std::ranges::copy(Normalised(features, by), plain.features.begin());  // the plan is bound to this memory
   scaled.weights[5] = plain.weights[5] = 0;
-  scaled.features[5 * kFeatures + 1] = plain.features[5 * kFeatures + 1] = 1e7f;  // of padding
+  scaled.features[5 * kFeatures + 1] = plain.features[5 * kFeatures + 1] = 1e7f;  // a feature of padding
   for (size_t i = 0; i < kBatch; ++i) scaled.labels[i] = plain.labels[i] = static_cast<float>(i % 3);
   scaled.Run();
   plain.Run();
