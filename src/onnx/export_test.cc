@@ -350,7 +350,7 @@ TEST(InferenceForm, WhatIsThereForTrainingAloneGoes) {
   EXPECT_THROW(ToInferenceForm(&file), std::invalid_argument);
 }
 
-// Frozen values are initializers under their own names, and the network computes what the model does.
+// Frozen values are initializers under their own names, and the network computes the model's outputs.
 TEST(Export, WritesFrozenLayers) {
   const auto model = ModelOf(
       "inputs: 5\nlayers: [dense: {units: 4, activation: tanh, trainable: false}, batch_norm: {trainable: "
@@ -370,7 +370,7 @@ TEST(Export, WritesFrozenLayers) {
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6) << i;
 }
 
-// A file that says what is trained says it again when it is exported, of what is left.
+// A file keeps its treatments of parameters when it is exported, except of lost ones.
 TEST(Export, KeepsWhatTheFileSays) {
   proto::ModelProto file;
   std::ifstream in(std::string(LEAT_GOLDENS) + "/norms_training.onnx", std::ios::binary);

@@ -83,7 +83,7 @@ void DropUnread(proto::GraphProto* graph, const NameSet& before) {
   }
 }
 
-// Removes what the file says of parameters that it has lost.
+// Removes the treatments of parameters that the file has lost.
 void DropTreatments(proto::ModelProto* file) {
   NameSet parameters;
   for (const auto& tensor : file->graph().initializer()) parameters.insert(tensor.name());

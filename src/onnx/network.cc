@@ -173,8 +173,8 @@ void Network::AddVariable(const std::string& name, optim::VariableRole role, std
   trained_.push_back(name);
 }
 
-// The file says what is trained. Weights that the output does not depend on have no gradient: they stay as
-// they are.
+// The file's treatments select the trained parameters. Weights that the output does not depend on have no
+// gradient: they stay as they are.
 void Network::TakeTreatments() {
   const auto treatment = [&](const std::string& name) {
     const auto at = file_.treatments.find(name);

@@ -461,7 +461,7 @@ TEST(Refusal, OfNodesThatMixRows) {
          file.Node("Reshape", {"x", "sequence"}, {"s"});
          file.Node("LSTM", {"s", "weight", "state"}, {"y"});
        }},
-      {"LogSoftmax2",  // of the transposed rows
+      {"LogSoftmax2",  // rows are transposed
        [](Written& file) {
          file.Node("Transpose", {"x"}, {"t"});
          file.Node("LogSoftmax", {"t"}, {"s"});

@@ -196,7 +196,7 @@ void BuildLstm(const NodeContext& call) {
   Graph& graph = call.graph();
   const Recurrent r = RecurrentOf(call, 4);
   CheckActivations(call, {"Sigmoid", "Tanh", "Tanh"}, r.directions);
-  const std::vector<int64_t> order = {0, 2, 3, 1};  // of i, o, f, c
+  const std::vector<int64_t> order = {0, 2, 3, 1};  // positions in the file's i, o, f, c
   std::vector<ops::RecurrentOutputs> made;
   for (int64_t d = 0; d < r.directions; ++d) {
     auto in = InputsOf(call, r, d, order);
@@ -219,7 +219,7 @@ void BuildGru(const NodeContext& call) {
   const Recurrent r = RecurrentOf(call, 3);
   CheckActivations(call, {"Sigmoid", "Tanh"}, r.directions);
   const bool before = IntAttribute(call.node, "linear_before_reset", 0) != 0;
-  const std::vector<int64_t> order = {1, 0, 2};  // of z, r, h
+  const std::vector<int64_t> order = {1, 0, 2};  // positions in the file's z, r, h
   std::vector<ops::RecurrentOutputs> made;
   for (int64_t d = 0; d < r.directions; ++d) {
     auto in = InputsOf(call, r, d, order);

@@ -1,4 +1,4 @@
-// The functions that write each op, by family, and what they share.
+// The functions that write each op, by family, and their common helpers.
 #pragma once
 
 #include <cstdint>
