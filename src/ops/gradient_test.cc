@@ -42,8 +42,8 @@ std::vector<Tensor> DrawWeights(const Graph& graph, std::span<const Value> value
   return weights;
 }
 
-// One case as a graph: its op between placeholders, the gradients of a weighted sum of its outputs, and those
-// of a weighted sum of the gradients.
+// A case as a graph: its op between placeholders, the gradients of a weighted sum of its outputs, and the
+// gradients of a weighted sum of these gradients.
 class Derivatives {
  public:
   explicit Derivatives(const OpCase& c) {

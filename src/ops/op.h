@@ -51,19 +51,19 @@ struct WithoutGradient : Base {
   }
 };
 
-// One f32 input; the output has the same shape.
+// An op with one f32 input; the output has the same shape.
 class UnaryOp : public Op {
  public:
   std::vector<TensorType> Infer(Types inputs) const override;
 };
 
-// Two f32 inputs; the output has their broadcast shape.
+// An op with two f32 inputs; the output has their broadcast shape.
 class BinaryOp : public Op {
  public:
   std::vector<TensorType> Infer(Types inputs) const override;
 };
 
-// Two f32 inputs of the same shape, which the output has too. For gradients of element-wise ops.
+// An op with two f32 inputs of the same shape, which is also the output's. For gradients of element-wise ops.
 class SameShapeOp : public Op {
  public:
   std::vector<TensorType> Infer(Types inputs) const override;

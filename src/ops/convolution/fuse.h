@@ -19,7 +19,7 @@ graph::Rewrite FuseBiasGradient(const Graph& graph, std::span<const Value> keep)
 // has their values:
 //   relu_grad(y, max_pool_grad(dp, index)) = max_pool_grad(relu_grad(p, dp), index)  where p, index =
 //   max_pool(y)
-// Likewise for sigmoid_grad and tanh_grad. y is then no longer needed.
+// The same holds for sigmoid_grad and tanh_grad. y is then no longer needed.
 graph::Rewrite ActivationGradBeforeUnpooling(const Graph& graph, std::span<const Value> keep);
 
 }  // namespace leat::ops

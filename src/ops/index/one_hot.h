@@ -1,4 +1,4 @@
-// One-hot encoding.
+// Op for one-hot encoding.
 #pragma once
 
 #include "ops/op.h"

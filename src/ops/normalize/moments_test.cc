@@ -67,7 +67,7 @@ TEST(Moments, AreThoseOfTheRowsThatCount) {
   }
   for (size_t row = 0; row < kRows; ++row)
     weights[row] = row % 3 == 0 ? 0.0f : 1 + static_cast<float>(row % 2);
-  for (float& first : std::span(x).first(kWidth)) first = kNan;  // of a row that does not count
+  for (float& first : std::span(x).first(kWidth)) first = kNan;  // a row that does not count
   const auto words = Outputs(std::make_shared<Moments>(),
                              {Floats({kRows, kWidth}, x), Floats({kRows}, weights), Columns(columns)})[0];
   for (size_t c = 0; c < columns.size(); ++c) {

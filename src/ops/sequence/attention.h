@@ -48,7 +48,7 @@ struct AttentionGrad final : Named<Op, "attention_grad"> {
 struct AttentionShape {
   int64_t batch = 0, queries = 0, keys = 0, heads = 0;
   int64_t size = 0;      // channels per head
-  bool packed = false;   // one input qkv instead of q, k, v
+  bool packed = false;   // single input qkv instead of q, k, v
   bool lengths = false;  // there is an input of lengths
   AttentionSettings settings;
 

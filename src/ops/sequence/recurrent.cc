@@ -22,7 +22,7 @@ std::string Text(const RecurrentOptions& o) {
   return text.empty() ? text : text.substr(1);
 }
 
-// One matrix product of the state per step.
+// Counts one matrix product of the state per step.
 double Flops(Types types) {
   const Shape& z = types[0].shape;
   return static_cast<double>(z.elements()) * (2.0 * static_cast<double>(types[1].shape[0]) + 10);

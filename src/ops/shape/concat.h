@@ -5,8 +5,8 @@
 
 namespace leat::ops {
 
-// One or more inputs of the same type, whose shapes may differ only along `axis` (negative: counted from the
-// end).
+// Joins one or more inputs of the same type, whose shapes may differ only along `axis` (negative: counted
+// from the end).
 struct Concat final : Named<Op, "concat"> {
   explicit Concat(int a) : axis(a) {}
   std::vector<TensorType> Infer(Types inputs) const override;
