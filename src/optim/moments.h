@@ -13,9 +13,9 @@
 
 namespace leat::optim {
 
-inline constexpr size_t kMomentWords = 6;  // of each feature
+inline constexpr size_t kMomentWords = 6;  // words of each feature
 
-// Of one feature. All zeros: of no value.
+// Moments of one feature. All zeros: of no value.
 struct Moments {
   uint64_t count = 0;
   double mean = 0;

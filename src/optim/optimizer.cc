@@ -15,7 +15,7 @@ namespace leat::optim {
 namespace {
 
 struct KindRow {
-  std::vector<std::string_view> slots;     // that every optimizer of the kind keeps
+  std::vector<std::string_view> slots;     // slots that every optimizer of the kind keeps
   std::vector<std::string_view> settings;  // besides those of all kinds
 };
 

@@ -117,7 +117,7 @@ struct LambLanes {
   double directions[kNormLanes] = {};
 };
 
-// One block of elements, one per lane.
+// Updates the moments of a block of elements, one per lane, and adds to the sums of squares.
 [[gnu::always_inline]] inline void LambMoments(const float* __restrict w, const float* __restrict g,
                                                float* __restrict moment1, float* __restrict moment2,
                                                size_t lanes, const LambFactors& f, LambLanes& sums) {
