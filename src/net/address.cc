@@ -44,7 +44,7 @@ Result<std::vector<SocketAddress>> LookUp(const std::string& address, const Host
 // Receives the result of a lookup thread. The loop may be destroyed before the lookup ends.
 struct Mailbox {
   std::mutex mutex;
-  Loop* loop = nullptr;  // guarded by mutex; null once nobody waits
+  Loop* loop = nullptr;  // guarded by mutex; null once no caller waits
   std::function<void(Result<std::vector<SocketAddress>>)> done;
 };
 

@@ -1,4 +1,4 @@
-// One thread's event loop: sockets, timers and work posted from other threads.
+// Event loop of a thread: sockets, timers and work posted from other threads.
 //
 // It uses epoll directly. Interest in reading is registered once per connection, so the round trip of a small
 // message costs one wait, one read and one write.

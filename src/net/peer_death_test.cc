@@ -27,7 +27,7 @@ constexpr size_t kPayload = 16 << 20;
 constexpr size_t kSegment = 1 << 20;
 
 struct Case {
-  std::string kind;  // of transport
+  std::string kind;  // kind of transport
   int signal;        // sent to the child in the middle
   bool child_sends;  // or receives
 };

@@ -74,7 +74,7 @@ struct Loop::Impl {
   struct Slot {
     Watcher* watcher = nullptr;
     int fd = -1;
-    uint32_t generation = 1;  // of the slot; events for an earlier one are dropped
+    uint32_t generation = 1;  // generation of the slot; events for an earlier one are dropped
   };
 
   int epoll = -1;

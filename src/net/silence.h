@@ -14,7 +14,7 @@ namespace leat::net {
 // The kernel's view of a connection.
 struct LinkSample {
   Duration heard{0};  // since anything has come from the peer's kernel
-  // Since this kernel last sent what the peer's has to acknowledge; null: everything is acknowledged.
+  // Since this kernel last sent unacknowledged bytes; null: everything is acknowledged.
   std::optional<Duration> asked;
 };
 

@@ -84,8 +84,8 @@ class Connection {
 };
 
 struct TransportOptions {
-  std::string token;  // of the job; verified by both sides of a connection
-  // What the listening side is. Both sides of a connection name the same.
+  std::string token;  // the job's token; verified by both sides of a connection
+  // The port of the listening side. Both sides of a connection name the same.
   wire::Port port;
   // Null: no TLS, the networks between the hosts are trusted. Otherwise all connections use TLS, and each
   // side has a certificate whose role fits the port. RDMA is then off.

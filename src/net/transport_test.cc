@@ -65,7 +65,7 @@ std::unique_ptr<Transport> MakeUcxTls(Loop& loop, TransportOptions options) {
 
 class TransportTest : public ::testing::TestWithParam<Kind> {
  protected:
-  // One listening and one connecting end.
+  // Connects a client to a server.
   void Connect(TransportOptions options = {.token = "t"}) {
     Listen(options);
     Dial(options);
@@ -578,7 +578,7 @@ TEST_P(TransportTest, OneBusyConnectionDoesNotStarveAnother) {
   ASSERT_TRUE(Run([&] { return small.messages.size() == 1; }));
   EXPECT_EQ(small.violations, 0);
   client.reset();            // before the objects that it refers to
-  at_server.violations = 0;  // one recorder for two connections
+  at_server.violations = 0;  // a single recorder for two connections
 }
 
 TEST_P(TwoLoopTransportTest, OneConnectionHasTheLoopForABoundedTime) {

@@ -17,7 +17,7 @@ namespace leat::net {
 struct AuthenticatedSocket {
   Descriptor socket;
   std::string peer;                 // "127.0.0.1:40123"
-  std::unique_ptr<TlsSession> tls;  // of the socket; null: no TLS
+  std::unique_ptr<TlsSession> tls;  // TLS of the socket; null: no TLS
 };
 
 // Listens at "host:port"; port 0 selects a free port. Errors name the address. `on_socket` may destroy the
@@ -37,7 +37,7 @@ Result<std::unique_ptr<Listener>> ListenForObservers(std::shared_ptr<TransportCo
 // returned handle is destroyed first. Returns kDeadlineExceeded if the host does not answer, as
 // Transport::Connect does, kPermissionDenied if the peer has another token, and kFailedPrecondition if it
 // speaks another version, serves another kind of port, differs in the use of TLS, or if one side refuses the
-// other's certificate. That of a coordinator must name the host of `address`. If that name has several
+// other's certificate. A coordinator's certificate must name the host of `address`. If that name has several
 // addresses, they are tried in order from number `first` on, the first of them again after the last.
 std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<TransportContext> shared,
                                            const std::string& address, Duration deadline,

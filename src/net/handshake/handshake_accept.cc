@@ -32,7 +32,7 @@ constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 // A listening socket and its unauthenticated peers.
 class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_this<HandshakeAcceptor> {
  public:
-  // `protocol`: of observers, who prove no token; none: the peers are Leat's.
+  // `protocol`: spoken by observers, who prove no token; none: the peers are Leat's.
   HandshakeAcceptor(std::shared_ptr<TransportContext> shared, int fd, std::string address,
                     std::optional<std::string> protocol, std::function<void(AuthenticatedSocket)> on_socket)
       : shared_(std::move(shared)),
@@ -108,7 +108,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     Read(at);
   }
 
-  // So a flood from one host does not close the connections of others.
+  // Selects by host, so that a flood from one host does not close the connections of others.
   PendingHandshakeAt OldestOfTheLargestHost() {
     std::map<std::string_view, uint32_t> counts;
     for (const auto& pending : pending_handshakes_) ++counts[HostOf(pending.peer)];
@@ -175,7 +175,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
       return false;
     }
     at->without_tls = first != kTlsHandshake;
-    if (at->without_tls) return true;  // what it says instead is read, and answered
+    if (at->without_tls) return true;  // the hello without TLS is read, and answered
     const wire::PortKind port_kind = shared_->options.port.kind;
     at->tls = shared_->options.tls->Begin(
         at->fd,

@@ -198,14 +198,14 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
   std::shared_ptr<TransportContext> shared_;
   std::string address_;
   std::function<void(Result<AuthenticatedSocket>)> done_;
-  const uint32_t first_;  // of the addresses
+  const uint32_t first_;  // number of the first address to try
   uint64_t timer_ = 0;
   uint64_t answer_timer_ = 0;  // until the peer's host has been silent for too long
   SilenceCheck silence_;       // since the socket is connected
   std::shared_ptr<void> lookup_;
   std::vector<SocketAddress> addresses_;
   size_t next_ = 0;
-  Status failure_;  // of the last address tried
+  Status failure_;  // error of the last address tried
   int fd_ = -1;
   std::string peer_;
   uint64_t watch_ = 0;

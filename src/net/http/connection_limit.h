@@ -1,5 +1,5 @@
-// The connections of a listener, which may have so many, and the one that ends when there is one more: peers
-// that have not shown that they may ask keep nobody out. Thread-safe.
+// Limits the open connections of a listener, and selects the connection that ends to make room for a new one:
+// peers that are not admitted yet keep no others out. Thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace leat::net {
 
-// Peers with the same number are one host: an IPv4 address, or a /64 network of IPv6, since whoever has an
+// Peers with the same number are one host: an IPv4 address, or a /64 network of IPv6, since a peer with one
 // address of it has all.
 uint64_t HostNumber(const boost::asio::ip::address& address);
 
@@ -30,7 +30,7 @@ class ConnectionLimit {
   using Entries = std::list<Entry>;
 
  public:
-  // What a connection holds while it is open. One thread at a time. It does not outlive the limit.
+  // Registration of a connection while it is open. For one thread at a time. It does not outlive the limit.
   class Place {
    public:
     Place(const Place&) = delete;
@@ -65,8 +65,8 @@ class ConnectionLimit {
     ++open_;
     return std::unique_ptr<Place>(new Place(*this, std::prev(unknown.end())));
   }
-  // The connection that is to make room: of the hosts with most unknown ones, the one that came first; if
-  // all are known, the one that has been idle for longest. Null: all are being served.
+  // The connection to end: the oldest unknown one, of the host with most of them; if all are known, the one
+  // that is idle for longest. Null: all are being served.
   std::shared_ptr<Connection> FirstToEnd() const {
     std::lock_guard lock(mutex_);
     const auto crowd = std::ranges::max_element(unknown_, {}, [](const auto& host) {
@@ -111,7 +111,7 @@ class ConnectionLimit {
   }
 
   const size_t most_;
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   size_t open_ = 0;
   uint64_t added_ = 0;
   std::map<uint64_t, Entries> unknown_;  // by host; in the order in which they came

@@ -36,10 +36,10 @@ class RequestReader {
     kMore,      // more bytes are needed
     kContinue,  // as kMore, and the client waits for "100 Continue"
     kRequest,   // TakeRequest, then Next
-    kRefused,   // TakeRefusal; what follows can no longer be read
+    kRefused,   // TakeRefusal; further bytes can no longer be read
   };
 
-  // `options` and what it points to outlive it.
+  // `options` and the objects that it points to outlive it.
   explicit RequestReader(const Options& options);
   ~RequestReader() { Release(); }
   RequestReader(const RequestReader&) = delete;
@@ -57,7 +57,7 @@ class RequestReader {
   void SetRoles(CertificateRoles roles) { roles_ = roles; }
   // Nothing of a request has come.
   bool idle() const { return part_ == Part::kHead && begin_ == end_; }
-  // Of the request whose head has come last.
+  // The peer of the request whose head has come last.
   Admission::Peer peer() const { return peer_; }
   bool keep_alive() const { return keep_alive_; }
   bool head_only() const { return head_only_; }  // the reply has no body
@@ -67,7 +67,7 @@ class RequestReader {
 
   // They return false if they need more bytes, or refuse the request.
   bool ReadHead();
-  bool ReadBody();  // of a known length, or a chunk
+  bool ReadBody();  // reads a body of known length, or a chunk
   bool ReadChunkSize();
   bool ReadChunkEnd();
   bool ReadTrailers();
@@ -83,12 +83,12 @@ class RequestReader {
 
   const Options& options_;
   const std::unique_ptr<char[]> buffer_;
-  size_t begin_ = 0, end_ = 0;  // of the bytes in the buffer that have not been read
+  size_t begin_ = 0, end_ = 0;  // range of the unread bytes in the buffer
   size_t searched_ = 0;         // bytes of the head that have been searched for its end
   Part part_ = Part::kHead;
-  size_t left_ = 0;      // of the body, or of the chunk
+  size_t left_ = 0;      // unread bytes of the body, or of the chunk
   size_t extras_ = 0;    // bytes of extensions and trailers
-  size_t reserved_ = 0;  // of BodyMemory
+  size_t reserved_ = 0;  // bytes reserved in BodyMemory
   bool wants_continue_ = false;
   bool keep_alive_ = false, head_only_ = false;
   CertificateRoles roles_;

@@ -107,7 +107,7 @@ TEST_F(RequestReaderTest, Chunks) {
     EXPECT_EQ(Outcome(kChunked + more), "more") << more;
 }
 
-// What a chunk says beside its size is ignored, and may be sent without an end.
+// Extensions and trailers are ignored, and may be sent without an end.
 TEST_F(RequestReaderTest, ExtensionsAndTrailersEnd) {
   const std::string many(100'000, 'a');
   for (const size_t piece : {size_t{1} << 20, size_t{777}, size_t{1}}) {
@@ -140,7 +140,7 @@ TEST_F(RequestReaderTest, BodiesEnd) {
   EXPECT_THAT(Outcome(kChunked + "fffffffffffffffff\r\n"), StartsWith("413 "));
 }
 
-// Of two ways to read where a request ends, a proxy before this server may have taken the other one.
+// An ambiguous end lets requests be smuggled through a proxy that reads it the other way.
 TEST_F(RequestReaderTest, AnUnclearEndIsRefused) {
   const std::string post = "POST /a HTTP/1.1\r\nHost: x\r\n";
   EXPECT_THAT(Outcome(post + "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n"), StartsWith("400 "));

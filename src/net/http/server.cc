@@ -74,7 +74,7 @@ void LogException() {
 
 class Connection;
 
-// What the connections of one thread share.
+// State that the connections of a thread share.
 struct Thread {
   explicit Thread(size_t its_index) : index(its_index) {}
   const size_t index;
@@ -106,7 +106,7 @@ struct Shared {
   MonotonicClock clock;
 };
 
-// One connection, on its thread.
+// A connection, on its thread.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::shared_ptr<Shared> shared, std::shared_ptr<Thread> thread, tcp::socket socket)
@@ -327,8 +327,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   }
   void OnReplied() {
     if (keep_) return Next();
-    // A socket that is closed with unread bytes resets the connection, and the peer may lose the reply. So
-    // what it still sends is read, for a while.
+    // A socket that is closed with unread bytes resets the connection, and the peer may lose the reply. The
+    // peer's further bytes are therefore read, for a while.
     error_code ignored;
     socket_.shutdown(tcp::socket::shutdown_send, ignored);
     SetDeadline(kLinger);
@@ -340,8 +340,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
       error ? self->Close() : self->Discard();
     });
   }
-  // Sends what the stream has next. If it has nothing, Look asks again, and until then the connection keeps
-  // itself alive.
+  // Sends the next piece of the stream. If there is none yet, Look asks again, and until then the connection
+  // keeps itself alive.
   void NextPiece() {
     if (stream_ == nullptr) return;  // it has ended
     std::optional<std::string> piece;
@@ -376,9 +376,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool idle_ = true;
   bool keep_ = false;  // the connection stays open after the reply
   std::string out_, body_;
-  size_t written_ = 0;  // of them, with TLS
+  size_t written_ = 0;  // written bytes of both, with TLS
   Step then_ = nullptr;
-  Stream stream_;                       // that is being sent
+  Stream stream_;                       // stream that is being sent
   std::shared_ptr<Connection> silent_;  // this one, while the stream has no piece
 };
 
@@ -424,8 +424,8 @@ class AsioServer final : public Server {
     for (auto& runner : runners_) runner.join();
     error_code ignored;
     acceptor_->close(ignored);
-    // A pending operation holds its connection, and that its thread: what is left ends here. The second time
-    // is for connections that were about to begin.
+    // A pending operation holds its connection, which holds its thread: the remaining ones end here. The
+    // second time is for connections that were about to begin.
     for (int i = 0; i < 2; ++i) {
       for (const auto& thread : threads_) {
         for (const auto& weak : thread->connections) {

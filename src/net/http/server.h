@@ -1,5 +1,5 @@
-// An HTTP/1.1 server on Boost.Asio, with or without TLS, for predictions and for those who look at a job. A
-// few threads serve all connections.
+// An HTTP/1.1 server on Boost.Asio, with or without TLS, for predictions and for observers of a job. A few
+// threads serve all connections.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@ class Server {
     std::optional<OwnNames> own_names = {};  // none: requests may name any host
     std::string metrics = "leat_serve";      // how the names of its metrics begin
     size_t max_body = 8 << 20;               // a larger request gets status 413
-    // A further one takes the place of an unknown peer's, or of the one that has been idle for longest since
+    // A further connection replaces an unknown peer's, or else the one that is idle for longest
     // (net/http/connection_limit.h). If all wait for a reply, it gets status 503.
     size_t max_connections = 1024;
     Duration request_timeout = std::chrono::seconds(10);  // to read a request that has begun, and for TLS

@@ -246,7 +246,7 @@ TEST_F(ServerTest, ARefusalIsNotLostInAReset) {
   }
 }
 
-// Nobody has to read the body of somebody who may not ask.
+// A refused peer does not have its body read.
 TEST_F(ServerTest, ARequestCanBeRefusedByItsHead) {
   Start();
   tcp::socket socket = Connect();

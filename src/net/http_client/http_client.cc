@@ -58,7 +58,7 @@ class CurlClient final : public HttpClient {
   static size_t OnHeader(const char* in, size_t, size_t bytes, void* data) {
     Fields& headers = static_cast<CurlClient*>(data)->reply_.headers;
     std::string_view line(in, bytes);
-    if (line.starts_with("HTTP/")) headers.clear();  // of an interim reply
+    if (line.starts_with("HTTP/")) headers.clear();  // drops the headers of an interim reply
     const std::string_view name = TakeUntil(":", &line);
     if (name.size() == bytes || headers.size() >= kMostHeaders) return bytes;
     headers.emplace_back(Lower(name), Trimmed(line));

@@ -34,7 +34,7 @@ class HttpClient {
     std::string method = "GET";
     std::string url;
     Fields headers;
-    ByteView body;              // of PUT and POST, sent from this memory
+    ByteView body;              // body of PUT and POST, sent from this memory
     std::span<std::byte> into;  // where the body of a reply with status 2xx goes; empty: into Reply::body
     Duration timeout{0};
     std::string name;  // begins the message of an error; empty: the URL up to the path, which has no secret

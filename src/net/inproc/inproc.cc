@@ -16,7 +16,7 @@ constexpr std::string_view kHostName = "inproc";  // all peers run in this proce
 
 using Connected = std::function<void(Result<std::unique_ptr<Connection>>)>;
 
-// One attempt to connect. It ends on its own loop; until then the other side may post to it.
+// An attempt to connect. It ends on its own loop; until then the other side may post to it.
 class InprocConnect : public std::enable_shared_from_this<InprocConnect> {
  public:
   InprocConnect(std::shared_ptr<TransportContext> shared, std::string address, Receiver* receiver,

@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t kFileBytes = uint64_t{64} << 20;
 constexpr uint64_t kPage = 4096;
 
-// One file. It exists while a buffer in it is in use.
+// A file with shared memory. It exists while a buffer in it is in use.
 struct SharedFile {
   std::byte* data = nullptr;
   uint64_t bytes = 0;

@@ -32,7 +32,7 @@ Buffer MakeSharedBuffer(size_t bytes);
 // The region that contains these bytes of this process; none if they are not in shared memory. Thread-safe.
 std::optional<SharedRegion> FindSharedRegion(ByteView bytes);
 
-// Shared memory of one peer process, mapped here. One thread at a time.
+// Shared memory of one peer process, mapped here. For one thread at a time.
 class PeerMemory {
  public:
   explicit PeerMemory(pid_t pid) : pid_(pid) {}

@@ -5,7 +5,7 @@
 // cert.pem and key.pem. A certificate names its roles as URIs ("leat:role:worker") and its hosts as DNS names
 // and IP addresses, all in the subject alternative name.
 //
-// A folder appears complete or not at all. One that exists and is not empty stays as it is.
+// A folder appears complete or not at all. An existing folder that is not empty stays as it is.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ Result<int64_t> RenewalTime(std::string_view certificate);
 // A role's folder, as read and checked.
 struct CertificateFolder {
   std::string ca, certificate, key;  // PEM
-  CertificateRoles roles;            // of the certificate
+  CertificateRoles roles;            // roles that the certificate names
 };
 
 // Reads and checks a role's folder. The errors name the file: kPermissionDenied for a key that other users

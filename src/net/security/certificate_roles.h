@@ -1,4 +1,4 @@
-// What certificates allow their owners to be.
+// Roles that a certificate allows its owner to have.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ class CertificateRoles {
   constexpr CertificateRoles(std::initializer_list<CertificateRole> roles) {
     for (const CertificateRole role : roles) Add(role);
   }
-  // Of a peer without a certificate, on a trusted network.
+  // Roles of a peer without a certificate, on a trusted network.
   static constexpr CertificateRoles All() {
     CertificateRoles all;
     all.bits_ = (1u << kCertificateRoleNames.size()) - 1;

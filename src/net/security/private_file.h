@@ -28,8 +28,8 @@ Result<std::string> ReadPublicFile(const std::filesystem::path& path);
 std::string FileStamp(const std::filesystem::path& path);
 
 // Creates a file that only its owner can read, with this content, and the folder that it is in. Nobody ever
-// sees a part of the content. Of several processes that create the same file, one succeeds; the others leave
-// it unchanged and also return ok. The errors name the file.
+// sees a part of the content. If several processes create the same file, one succeeds; the others leave it
+// unchanged and also return ok. The errors name the file.
 Status CreatePrivateFile(const std::filesystem::path& path, std::string_view content);
 
 // `bytes` random bytes as hexadecimal digits, from the system's generator of secrets.

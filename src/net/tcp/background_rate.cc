@@ -13,11 +13,11 @@ constexpr int kWindowSamples = 4;
 constexpr Duration kPause = std::chrono::milliseconds(200);
 
 constexpr double kFirstRise = 2;     // per window, until the first queue
-constexpr double kRise = 0.005;      // of the link, per window near the rate of the last queue
+constexpr double kRise = 0.005;      // share of the link, per window near the rate of the last queue
 constexpr int kClear = 8;            // windows without a queue, after which each rise is twice the one before
-constexpr double kMaxRise = 0.1;     // of the rate
-constexpr double kNear = 0.94;       // of the rate of the last queue: up to there it rises fast
-constexpr double kApproach = 0.25;   // of the distance, per window
+constexpr double kMaxRise = 0.1;     // share of the rate, per window
+constexpr double kNear = 0.94;       // share of the last queue's rate, up to which it rises fast
+constexpr double kApproach = 0.25;   // share of the distance, per window
 constexpr double kFirstFall = 0.95;  // and as much as it takes to drain the queue …
 constexpr int kDrainWindows = 4;     // … in this many windows
 constexpr double kMaxDrain = 0.3;
@@ -27,13 +27,13 @@ constexpr double kMaxDrain = 0.3;
 constexpr double kFew = 0.25;
 constexpr int kAlonePatience = 6;
 constexpr double kMaxDrainAlone = 0.05;
-constexpr double kMean = 0.3;          // of a new value in a moving mean
-constexpr double kFills = 0.95;        // of what is sent; if less arrives, the connection fills the link
+constexpr double kMean = 0.3;          // weight of a new value in a moving mean
+constexpr double kFills = 0.95;        // share of the sent bytes; if less arrives, they fill the link
 constexpr double kWithHeaders = 1.05;  // bytes on the link, for each byte of a stream
-constexpr double kFall = 0.7;          // it has not drained: others fill it
+constexpr double kFall = 0.7;          // share of the rate, once a queue has not drained: others fill it
 constexpr double kMostOfPath =
-    1.5;  // times what the path has delivered: the floor, if it is slower than the link
-constexpr double kMostAhead = 2;  // times what is delivered: what is not used is not asked for
+    1.5;  // times the best rate of the path: the floor, if the path is slower than the link
+constexpr double kMostAhead = 2;  // times the delivered rate: an unused rate is not asked for
 
 }  // namespace
 

@@ -20,7 +20,7 @@ namespace leat::net {
 
 // A connection that sends, as its kernel sees it. The counts are totals.
 struct SenderSample {
-  Duration rtt{0};         // of the last packets
+  Duration rtt{0};         // round trip of the last packets
   Duration min_rtt{0};     // the shortest for a long time
   uint64_t delivered = 0;  // bytes that the peer's kernel has acknowledged
   uint64_t repeated = 0;   // bytes sent again
@@ -79,11 +79,11 @@ class BackgroundRate {
   bool alone_ = true;  // others send little through this interface
 
   Best best_link_, best_delivered_;
-  double mean_delivered_ = 0, mean_rate_ = 0;  // of the last windows
+  double mean_delivered_ = 0, mean_rate_ = 0;  // means over the last windows
   double knee_ = 0;                            // the rate at which the last queue began; 0: none yet
   int clear_ = 0;                              // windows in a row without a queue
-  int congested_ = 0;                          // windows in a row with one
-  int falls_ = 0;                              // those of them in which the rate was to fall
+  int congested_ = 0;                          // windows in a row with a queue
+  int falls_ = 0;                              // congested windows in which a fall was due
   Time streak_begin_{0};
   uint64_t streak_first_ = 0;  // delivered before it
   Duration queue_{0};          // when the rate fell because of it

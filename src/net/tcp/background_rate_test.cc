@@ -25,7 +25,7 @@ class SharedLink {
   SharedLink(double capacity, Duration base) : capacity_(capacity), base_(Seconds(base)) {}
 
   struct Shares {
-    double own = 0, others = 0;  // of the link
+    double own = 0, others = 0;  // shares of the link
     double delay = 0;            // seconds in the queue, mean
   };
   // `reads`: the rate at which the peer reads.
@@ -56,7 +56,7 @@ class SharedLink {
   }
 
   double noise = 0;    // seconds: the delay of most samples, by a busy processor
-  uint64_t noisy = 9;  // of ten samples
+  uint64_t noisy = 9;  // noisy samples in ten
   bool knows_link = true;
   bool on_interface = true;  // the others send from this host, too
   double rate() const { return rate_.rate() / capacity_; }
@@ -96,7 +96,7 @@ SharedLink::Others Filling(double capacity, double base) {
     calm -= kStep_s;
     if (overflows && calm <= 0) {
       window /= 2;
-      calm = 2 * rtt;  // one reaction to a loss
+      calm = 2 * rtt;  // reacts once to a loss
     }
     window += 4 * 1448 * kStep_s / rtt;
     return window / rtt;
@@ -222,7 +222,7 @@ TEST(BackgroundRate, KeepsItsRateAcrossAPause) {
   const double before = rate.rate();
   EXPECT_GT(before, BackgroundRate::kFirst);
   now += seconds(60);
-  sample.rtt = milliseconds(9);  // one window with a queue is not enough
+  sample.rtt = milliseconds(9);  // a single window with a queue is not enough
   send(8);
   EXPECT_EQ(rate.rate(), before);
 }

@@ -239,7 +239,7 @@ void Stream::CloseSocket() {
   if (on_end_ != nullptr) std::exchange(on_end_, nullptr)();
 }
 
-// One timer checks the time of the last progress, so that no timer is set per message.
+// A single timer checks the time of the last progress, so that no timer is set per message.
 void Stream::WatchForStall() {
   if (!open_ || (!reader_.in_message() && queue_.empty())) return;
   stall_.Arm(*this, &Stream::CheckStall);

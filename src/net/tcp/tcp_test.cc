@@ -164,7 +164,7 @@ Bytes With(const Bytes& first, const Bytes& then) {
   return all;
 }
 
-// One connection of the flood: random bytes, or a valid beginning. `*authenticated` tells whether a handshake
+// A connection of the flood: random bytes, or a valid beginning. `*authenticated` tells whether a handshake
 // precedes them.
 Bytes Attack(Rng& rng, bool* authenticated) {
   const Bytes push = fields::Encode(protocol::PushRequest{});
@@ -286,7 +286,7 @@ TEST_F(TcpTest, AHeaderThatIsNotTheOneSentEnds) {
   const Bytes push = fields::Encode(protocol::PushRequest{});
   const wire::FramePrefix prefix = wire::MakePrefix(1, push, 0);
   Bytes flipped = push;
-  flipped[0] ^= std::byte{1};  // of the sequence: would decode
+  flipped[0] ^= std::byte{1};  // a bit of the sequence: would decode
   ASSERT_TRUE(raw.Handshake(&loop).ok());
   raw.Send(Frame(prefix, flipped));
   ASSERT_TRUE(RunUntil(loop, [&] { return raw.Closed(); }));
@@ -414,7 +414,7 @@ TEST_F(TcpTest, OutOfDescriptorsItPausesAndGoesOn) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_GE(took, milliseconds(100)) << "it spins";
   for (auto& raw : waiting) (void)raw.Handshake(&loop);
-  // One or two may have been closed to make room, if a descriptor became free in between.
+  // Up to two may have been closed to make room, if a descriptor became free in between.
   EXPECT_TRUE(RunUntil(loop, [&] { return sessions.open() >= 8; }));
   ExpectAlive();
 }

@@ -71,7 +71,7 @@ class TlsHandshakeTest : public ::testing::Test {
     if (outcome->ok()) connected.emplace(std::move(**outcome));
     return outcome->ok() ? Status() : outcome->status();
   }
-  // Of the listener's log since the last call, after the peer's address; exactly one.
+  // The line of the listener's log since the last call, after the peer's address; exactly one.
   std::string Line() {
     const std::string text = log.str();
     log.str("");
@@ -178,7 +178,7 @@ TEST_F(TlsHandshakeTest, ACoordinatorIsCheckedByItsAddress) {
   EXPECT_TRUE(Connect(worker).ok());
 }
 
-// One who has certificates of both roles, but not the token, stands between two sides that have it.
+// A man in the middle with certificates of both roles, but without the token, between two sides that have it.
 TEST_F(TlsHandshakeTest, AProofCannotBeForwardedToAnotherSession) {
   const auto both = authority.Identity({"server", "worker"});
   Listen(authority.Identity({"server"}));

@@ -48,7 +48,7 @@ class TlsIdentity {
   const std::string certificate_, key_;
   CertificateRoles roles_;
   std::mutex mutex_;
-  std::string stamp_;              // of the files that were read last, whether they were good or not
+  std::string stamp_;              // stamp of the files that were read last, whether they were good or not
   ssl_ctx_st* context_ = nullptr;  // owned
 };
 

@@ -86,8 +86,8 @@ struct TlsSession::Callbacks {
     return SSL_TLSEXT_ERR_NOACK;
   }
 
-  // Called for each certificate of the peer's chain, after OpenSSL's checks. What is returned is the
-  // decision.
+  // Called for each certificate of the peer's chain, after OpenSSL's checks, whose outcome is `good`. The
+  // result is the decision.
   static int Verify(int good, X509_STORE_CTX* context) {
     const auto* ssl =
         static_cast<SSL*>(X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()));
@@ -180,7 +180,7 @@ wire::SessionSecret TlsSession::ExportedSecret() {
   return secret;
 }
 
-// What a failed call means. The reason is the first error of OpenSSL's queue.
+// The error of a failed call. The reason is the first error of OpenSSL's queue.
 Status TlsSession::Failure(int result) {
   const int kind = SSL_get_error(ssl_, result);
   const unsigned long error = ERR_get_error();
@@ -204,7 +204,7 @@ Status TlsSession::ClosedByPeer() {
 
 bool TlsSession::Receive(size_t wanted) {
   if (ended_ || error_ != 0 || std::exchange(drained_, false)) return false;
-  // A record that begins in what was asked for is received to its end.
+  // A record that begins in the wanted bytes is received to its end.
   const size_t most = std::min(wanted + kRecordBytes + 2 * kRecordOverhead, kSessionCallBytes);
   if (buffers_->in.size() < most) buffers_->in.resize(most);
   kept_ = {};
@@ -269,7 +269,7 @@ Result<size_t> TlsSession::Read(std::span<const iovec> pieces) {
   return total;
 }
 
-// Sends what OpenSSL has written. What the socket does not take moves from the shared buffer to this session.
+// Sends OpenSSL's output. Bytes that the socket does not take move from the shared buffer to this session.
 Status TlsSession::Flush(bool* moved) {
   Bytes& out = buffers_->out;
   const bool kept = !unsent_.empty();
@@ -339,7 +339,7 @@ Status TlsSession::EncryptAll(std::span<const iovec> pieces, size_t* bytes) {
   return {};
 }
 
-// One record. The buffer takes everything, so OpenSSL never waits.
+// Encrypts one record. The buffer takes everything, so OpenSSL never waits.
 Status TlsSession::Encrypt(const void* data, size_t bytes) {
   size_t written = 0;
   ERR_clear_error();

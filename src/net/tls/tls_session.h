@@ -1,5 +1,5 @@
 // TLS 1.3 over one connected socket: handshake, then bytes both ways. Between roles both sides show
-// certificates of one authority. Never blocks. One thread at a time.
+// certificates of one authority. Never blocks. For one thread at a time.
 //
 // Ciphertext is received and sent in large pieces, through buffers that all sessions of a thread share. An
 // idle session keeps no buffer.
@@ -23,7 +23,7 @@ struct x509_store_ctx_st;
 
 namespace leat::net {
 
-// Of all sessions of one thread.
+// Buffers of all sessions of a thread.
 struct TlsBuffers {
   Bytes in, out;  // ciphertext
 };
@@ -33,14 +33,14 @@ class TlsSession {
   struct Options {
     wire::Side side = wire::Side::kConnects;
     CertificateRoles peer_roles;  // the peer's certificate needs one of them; none: it is asked for none
-    // False, of a side that accepts: a peer may have none, and then has no roles. One that it has is
-    // verified.
+    // False, on the accepting side: a peer's certificate is optional, but verified if there is one. A peer
+    // without one has no roles.
     bool certificate_required = true;
     std::string peer_host;  // and names this host or IP address; empty: any
-    // Of a side that accepts: the protocol inside, by its name in ALPN ("h2"), for peers that ask for it;
+    // On the accepting side: the protocol inside, by its name in ALPN ("h2"), for peers that ask for it;
     // empty: none is named.
     std::string protocol = {};
-    bool allow_tls_1_2 = false;  // of a side that accepts
+    bool allow_tls_1_2 = false;  // on the accepting side
     // The keys change after so many bytes, long before AES-GCM's limit for one key.
     uint64_t rekey_bytes = uint64_t{64} << 30;
   };
@@ -58,15 +58,15 @@ class TlsSession {
   // side's, or the peer does not speak TLS; kDataLoss if it breaks the protocol; kUnavailable if it has gone.
   Result<bool> Handshake();
   bool established() const { return established_; }
-  // What follows is valid once established.
+  // The functions below are valid once established.
   CertificateRoles peer_roles() const { return peer_roles_; }  // none of a peer without a certificate
   // A secret of this session alone. Both sides have the same.
   wire::SessionSecret ExportedSecret();
 
-  // Fills the pieces with what has arrived, and returns its size; less than their size if no more has. An
-  // error, after all bytes before it, is the end of the connection: kUnavailable, kDataLoss, or
-  // kFailedPrecondition (the peer refuses this side's certificate, which it may do after this side's
-  // handshake).
+  // Fills the pieces with arrived bytes, and returns their number; less than the size of the pieces if no
+  // more have arrived. An error, after all bytes before it, is the end of the connection: kUnavailable,
+  // kDataLoss, or kFailedPrecondition (the peer refuses this side's certificate, which it may do after this
+  // side's handshake).
   Result<size_t> Read(std::span<const iovec> pieces);
   // Why a Read has failed: the peer has ended the connection in order, or by its end.
   bool closed_by_peer() const { return closed_by_peer_; }
@@ -98,7 +98,7 @@ class TlsSession {
   std::string refusal_;  // why this side refuses the peer's certificate
 
   ByteView unread_;       // ciphertext for OpenSSL, in buffers_->in or kept_
-  Bytes kept_;            // what a call of Read left
+  Bytes kept_;            // ciphertext that a call of Read left
   bool begun_ = false;    // a byte has arrived
   bool no_tls_ = false;   // and it is not TLS
   bool drained_ = false;  // the socket had less than was asked for

@@ -87,7 +87,7 @@ Secret GetSecret(ByteReader& in) {
   return secret;
 }
 
-// One connection: first the negotiation, then messages over the negotiated path.
+// A connection: first the negotiation, then messages over the negotiated path.
 class UcxConnection final : public Receiver, public std::enable_shared_from_this<UcxConnection> {
  public:
   // Called once: ok if the connection may be made and started, else the reason why not.
@@ -239,7 +239,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     socket_.reset();
   }
   void PeerLeft(const Status& why) {
-    stream_->Drain();  // what the peer sent before
+    stream_->Drain();  // delivers the peer's last messages
     if (!open_) return;
     End(stream_->in_message() ? Status(why.code(), why.message() + " in the middle of a message") : why);
   }
@@ -453,7 +453,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
 
   // ---- after the negotiation
   std::shared_ptr<UcxStream> stream_;  // null: over the socket
-  bool open_ = false;                  // of stream_
+  bool open_ = false;                  // stream_ is open
   Receiver* receiver_ = nullptr;
   Connection* handle_ = nullptr;  // null once destroyed: no more callbacks
   std::vector<FrameQueue::Done>
@@ -603,7 +603,7 @@ class UcxTransport final : public Transport {
     return options;
   }
 
-  // One attempt to connect.
+  // An attempt to connect.
   struct PendingConnect {
     std::shared_ptr<UcxConnection> connection;
     uint64_t timer = 0;

@@ -68,7 +68,7 @@ struct Api {
   decltype(&::ucp_request_free) request_free;
   decltype(&::ucs_status_string) status_string;
   ucs_status_t (*global_opts_set_value)(const char* name, const char* value);
-  pid_t pid = 0;  // of the process that loaded it
+  pid_t pid = 0;  // the process that loaded it
 };
 
 template <class Function>
@@ -189,7 +189,7 @@ struct Context final : UcxContext {
 
   const Api& api;
   const Fragments cut;
-  const std::string folder;  // of segments; empty: no segments
+  const std::string folder;  // folder of segments; empty: no segments
   ucp_context_h context = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// One UCX worker with one endpoint: sends and receives fragments for one connection.
+// A UCX worker with one endpoint: sends and receives fragments for one connection.
 //
 // Each connection has its own worker. In UCX's shared memory all peers of a worker write to one queue, and a
 // peer that is killed or stopped while writing an entry blocks everyone behind it. With a single writer, only
@@ -47,7 +47,7 @@ class UcxContext {
   static Result<std::shared_ptr<UcxContext>> ForNetwork(const std::string& transports);
 };
 
-// One thread at a time.
+// For one thread at a time.
 class UcxEndpoint {
  public:
   // Called from Progress. Must not send and must not destroy the endpoint.

@@ -280,7 +280,7 @@ std::vector<FrameQueue::Done> UcxStream::Shut() {
   return unsent;
 }
 
-// One timer checks the time of the last progress.
+// A single timer checks the time of the last progress.
 void UcxStream::WatchForStall() {
   if (!open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return;
   stall_.Arm(*this, &UcxStream::CheckStall);

@@ -105,7 +105,7 @@ class UcxStream final : public Pollable,
 
   Receiver* receiver_ = nullptr;
   Connection* connection_ = nullptr;
-  std::optional<PeerMemory> memory_;  // of the peer
+  std::optional<PeerMemory> memory_;  // memory of the peer
   FrameReader reader_;
   Bytes early_;           // arrived before Start
   uint32_t untaken_ = 0;  // fragments not yet acknowledged to the peer

@@ -65,7 +65,7 @@ class UcxTest : public ::testing::Test {
     at_server = {};
     at_client = {};
   }
-  // One message each way.
+  // Sends one message each way.
   void ExpectAlive() {
     const Bytes payload = RandomBytes(100000, 1);
     at_server.on_message = [&](Connection& now) { now.Send(2, Bytes(3), {ByteView(payload)}); };
@@ -676,7 +676,7 @@ TEST(SameHostPeer, IsInTheSameNetworkNamespace) {
   EXPECT_FALSE(found);
 }
 
-// The other thread acts as another process does: it removes the folders that nobody has locked.
+// The other thread acts as another process does: it removes unlocked folders.
 TEST(UcxFolders, AFolderThatIsFoundBeforeItIsLockedIsMadeAgain) {
   class Nothing final : public UcxEndpoint::Handler {
    public:
