@@ -39,7 +39,7 @@ class DeadLetterFile {
   const std::string directory_, path_;
   const uint64_t max_bytes_;
   Descriptor fd_;
-  uint64_t all_bytes_ = 0;  // of all files: as they were at the last look, and lines since
+  uint64_t all_bytes_ = 0;  // bytes of all files: as they were at the last look, and lines since
   uint64_t next_look_ = 0;  // at this number of bytes, because others write, too
 };
 

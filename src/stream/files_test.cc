@@ -215,7 +215,7 @@ TEST_F(FilesTest, OtherEncodingsBecomeUtf8) {
               HasSubstr("broken: the header is not UTF-8 (byte 0xe1 at 1)"));
 }
 
-// One line: the file, what it is, what to do.
+// An error is one line: the file, its kind, a remedy.
 TEST_F(FilesTest, FilesOfAnotherKindAreNamed) {
   const auto why = [&](const std::string& bytes, const std::string& format = "csv") {
     const Status status = ErrorOf({.format = format, .paths = {Write("f", bytes)}, .sequence = 2});

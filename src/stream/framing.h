@@ -16,7 +16,7 @@ inline bool IsFramed(ByteView record) {
   return record.size() >= kFrameBytes && record[0] == std::byte{0};
 }
 
-// Of a record that is framed.
+// The schema's id in a framed record.
 inline uint32_t SchemaIdOf(ByteView record) {
   const auto byte = [&](size_t i) { return static_cast<uint32_t>(record[i]); };
   return byte(1) << 24 | byte(2) << 16 | byte(3) << 8 | byte(4);

@@ -24,12 +24,12 @@ std::string ToString(const FileIdentity& identity);
 // kInvalidArgument if the text is not one of ToString's.
 Result<FileIdentity> ParseIdentity(std::string_view text);
 
-// Of a file with this content.
+// The identity of a file with this content.
 FileIdentity IdentityOf(ByteView content, uint64_t max_hashed_whole = kMaxHashedWhole);
 // kNotFound if there is no such file, else CodeOfErrno if it cannot be read.
 Result<FileIdentity> IdentifyFile(const std::string& path, uint64_t max_hashed_whole = kMaxHashedWhole);
 
-// Of a file with the first `bytes` of this one, which it must have: kDataLoss if it is shorter.
+// The identity of a file with the first `bytes` of this one, which it must have: kDataLoss if it is shorter.
 Result<FileIdentity> IdentifyStart(const std::string& path, uint64_t bytes,
                                    uint64_t max_hashed_whole = kMaxHashedWhole);
 

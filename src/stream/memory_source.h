@@ -1,6 +1,6 @@
 // Records in memory as a sealed topic, for files and tests.
 //
-// Records are numbered consecutively; a partition is a contiguous share of them. Those that are added later
+// Records are numbered consecutively; a partition is a contiguous share of them. Records that are added later
 // belong to the last one.
 #pragma once
 
@@ -18,7 +18,7 @@ class NumberedSource : public Source {
  public:
   // Divides `records` into `partitions` (> 0) shares whose sizes differ by at most one.
   NumberedSource(uint64_t records, uint32_t partitions) : NumberedSource(records, partitions, records) {}
-  // So the first `shared` of them; the others belong to the last partition.
+  // Divides the first `shared` records so; the others belong to the last partition.
   NumberedSource(uint64_t records, uint32_t partitions, uint64_t shared);
   Result<std::vector<PartitionRange>> Ranges() override;
   Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) override;

@@ -174,9 +174,9 @@ struct Schema {
   std::optional<std::vector<std::string>> missing;  // csv: texts that count as an empty field
   CsvDialect dialect() const { return {delimiter, quote, escape}; }
   std::vector<std::string> columns;  // csv: column names; empty: the fields in order
-  AvroSettings avro;                 // of the format avro
-  ProtobufSettings protobuf;         // of the format protobuf
-  // The records of labels that come later, in another topic: what fields `from: labels` are in.
+  AvroSettings avro;                 // settings of the format avro
+  ProtobufSettings protobuf;         // settings of the format protobuf
+  // The records of labels that come later, in another topic: they contain the fields `from: labels`.
   struct LabelRecords {
     Format format = Format::kJson;  // or kCsv
     char delimiter = ',';
@@ -188,7 +188,7 @@ struct Schema {
   std::vector<Field> fields;
   uint64_t max_record_bytes = kDefaultRecordBytes;
   uint32_t features() const;  // width of a decoded row
-  uint32_t labels() const;    // of a decoded row; 1, always 0, if no field is a label
+  uint32_t labels() const;    // labels of a decoded row; 1, always 0, if no field is a label
   // Positions in a row of the features with a running scale, ascending.
   std::vector<uint32_t> running_features() const;
   bool has_label() const;

@@ -622,7 +622,7 @@ fields:
   fraud:  {type: number, role: label, classes: 2}
 )";
 
-// Of each record: its bytes, key, header `shop`, and header `p`. Its timestamp is its place in seconds.
+// `records`: bytes, key, header `shop`, and header `p` of each. Its timestamp is its place in seconds.
 RecordBatch Attributed(const Schema& schema, const std::vector<std::array<const char*, 4>>& records) {
   std::vector<std::string> bytes;
   for (const auto& record : records) bytes.emplace_back(record[0]);

@@ -9,8 +9,8 @@
 namespace leat::stream {
 
 struct Secret {
-  std::string setting;         // whose value it is
-  std::string variable, file;  // of the environment, or a path: one of them
+  std::string setting;         // setting whose value it is
+  std::string variable, file;  // variable of the environment, or a path: one of them
 };
 
 // From {env: NAME} or {file: PATH}. Throws std::invalid_argument with the line.

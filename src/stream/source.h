@@ -1,8 +1,8 @@
 // Sources of events: topics divided into partitions, each an ordered sequence of records with dense offsets.
 //
-// One interface for the embedded log, files and Kafka. Readers request offsets and have no position of their
-// own: the coordinator decides which worker reads which range. Dense means that record `o` exists for every
-// begin ≤ o < end; those that a Kafka topic lacks are marked (RecordBatch::absent).
+// A common interface for the embedded log, files and Kafka. Readers request offsets and have no position of
+// their own: the coordinator decides which worker reads which range. Dense means that record `o` exists for
+// every begin ≤ o < end; offsets that a Kafka topic lacks are marked (RecordBatch::absent).
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ LEAT_FIELDS(Attribute, (kind), (header, AtMost(4096)));
 // The index of the first of this kind; their number if there is none.
 size_t IndexOf(std::span<const Attribute> attributes, Attribute::Kind kind);
 
-// One attribute of consecutive records, some of which may lack it.
+// Values of an attribute of consecutive records, some of which may lack it.
 class AttributeValues {
  public:
   void Append(std::optional<ByteView> value);
@@ -102,8 +102,8 @@ struct RecordBatch {
   };
   std::vector<Absent> absent;
   bool IsAbsent(size_t record) const;
-  // So many of the absent ones existed until retention removed them; transactions' offsets among them count,
-  // too.
+  // Number of the absent records that existed until retention removed them; transactions' offsets among them
+  // count, too.
   uint64_t expired = 0;
   // The attributes that the reader wants: set before a read, which leaves them as they are. `attributes[i]`
   // has the values of wanted[i], or is missing if the source's records have none.

@@ -92,8 +92,8 @@ class LateLabelDecoder final : public Decoder {
   const std::unique_ptr<Decoder> events_, labels_;
   const bool negative_;
   const RowShape shape_;
-  const size_t attribute_;        // in `wanted`
-  std::vector<uint32_t> places_;  // of the labels in a row
+  const size_t attribute_;        // index in `wanted`
+  std::vector<uint32_t> places_;  // positions of the labels in a row
   RecordBatch records_;
   DecodedRows found_;
 };

@@ -28,7 +28,7 @@ class RowFilter {
   RowFilter(const RowFilter&) = delete;
   RowFilter& operator=(const RowFilter&) = delete;
 
-  size_t first() const { return first_; }  // of the new rows
+  size_t first() const { return first_; }  // index of the first new row
   Row operator[](size_t row) { return shape_.At(&out_, row); }
   void Keep(size_t row);
   // The row's record, which is one of the batch, becomes a dead letter.

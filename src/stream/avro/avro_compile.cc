@@ -248,8 +248,8 @@ class AvroCompiler {
   const bool lenient_;
   const std::vector<AvroType> types_;
   AvroProgram program_;
-  std::vector<std::string> unfit_;  // of each field: why the schema's type does not suit it; empty: it does
-  // Where a field was looked for first and was not.
+  std::vector<std::string> unfit_;  // by field: why the schema's type does not suit it; empty: it does
+  // The record type that first lacked a field, and the depth in the field's path.
   struct Miss {
     uint32_t record = 0;
     size_t depth = 0;

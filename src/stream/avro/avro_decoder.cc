@@ -15,7 +15,7 @@
 namespace leat::stream {
 namespace {
 
-// Those of a registry are asked for again if a stream has more.
+// A registry's schemas are asked for again if a stream has more.
 constexpr size_t kMaxPrograms = 1000;
 
 // `where`: the place in the job of the field that does not fit; may be empty.
@@ -26,7 +26,7 @@ Result<AvroProgram> CompileText(const std::string& text, const Schema& schema, c
   return AvroProgram::Compile(std::move(avro), schema, writers, schema.avro.framed(), where);
 }
 
-// What a message calls the schema.
+// The schema's name in messages.
 std::string WriterName(const AvroSettings& avro, uint32_t id) {
   if (!avro.framed()) return avro.file;
   if (const auto file = avro.files.find(id); file != avro.files.end()) return file->second;

@@ -89,7 +89,7 @@ double BigEndianDouble(std::string_view bytes) {
     for (const char c : bytes) word = word << 8 | static_cast<unsigned char>(c);
     return static_cast<double>(static_cast<int64_t>(word));
   }
-  // Of a negative number the complement, whose leading bytes are small: no digits cancel.
+  // A negative number is read as its complement, whose leading bytes are small: no digits cancel.
   double sum = 0;
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
@@ -104,8 +104,8 @@ double Scaled(double x, uint32_t scale) {
 
 }  // namespace
 
-// One record. The functions take the place of a value and return its end, or null after they have set
-// `wrong_` or `why_`. The place is never beyond the end of the record.
+// A run over one record. The functions take the place of a value and return its end, or null after they have
+// set `wrong_` or `why_`. The place is never beyond the end of the record.
 class AvroRun {
  public:
   // `why` is empty.

@@ -2,8 +2,8 @@
 // without allocating memory.
 //
 // The steps follow the record from its first byte to its last. Each reads a value that the job has a field
-// for, or skips values. Unions branch to the steps of what is there. Only what is skipped and has no constant
-// size is walked by the types of the schema, to a limited depth.
+// for, or skips values. Unions branch to the steps of their value's type. Only skipped values without a
+// constant size are walked by the types of the schema, to a limited depth.
 #pragma once
 
 #include <cstdint>
@@ -65,13 +65,13 @@ class AvroProgram {
     kDouble,
     kBoolean,
     kDecimal,       // bytes, of the type `count`
-    kFixedDecimal,  // of the type `count`
+    kFixedDecimal,  // fixed, of the type `count`
     kString,
-    kEnum,         // one of symbols_[target], of `count` symbols
+    kEnum,         // a symbol of symbols_[target], which has `count` symbols
     kBooleanText,  // as a category: its spelling
     kIntText,
     kLongText,
-    kList,  // of items of the type `count`
+    kList,  // list with items of the type `count`
     // Dead letters: the field is null, absent, or of the type `count`, which it does not take.
     kIsNull,
     kIsMissing,

@@ -43,7 +43,7 @@ class RandomSchema {
   }
 
   std::string json() const { return types_[root_].json; }
-  // One line for each field, all with the default -7.
+  // A line for each field, all with the default -7.
   std::string fields() const {
     std::string out;
     for (size_t i = 0; i < fields_.size(); ++i)
@@ -398,7 +398,7 @@ TEST(AvroProgram, RefusesRecordsThatAreTooLarge) {
             "has 11 bytes, more than max_record_bytes 10");
 }
 
-// What follows a union is not part of its last branch.
+// Fields behind a union are not part of its last branch.
 TEST(AvroProgram, SkipsAfterABranchForAllBranches) {
   const Schema schema =
       AvroSchemaOf("  b: {type: number, path: r.b, default: -1}\n  x: {type: number}\n",

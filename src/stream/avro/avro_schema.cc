@@ -16,7 +16,7 @@ namespace {
 namespace dom = simdjson::dom;
 using AvroKind = AvroType::Kind;
 
-constexpr size_t kMaxNames = 1 << 16;  // of the fields of a record, or the symbols of an enum
+constexpr size_t kMaxNames = 1 << 16;  // fields of a record, or symbols of an enum
 constexpr uint64_t kMaxFixed = uint64_t{1} << 30;
 constexpr int64_t kMaxScale = 300;
 

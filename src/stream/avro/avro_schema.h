@@ -32,12 +32,12 @@ struct AvroType {
   } kind = Kind::kNull;
   static constexpr uint64_t kVaries = ~uint64_t{0};
 
-  std::string name;  // of a record, enum or fixed, with its namespace
+  std::string name;  // name of a record, enum or fixed, with its namespace
   // Record: the names of the fields. Enum: the symbols.
   std::vector<std::string> names;
   // Indexes of other types. Record: of the fields. Union: of the branches. Array, map: of the only item.
   std::vector<uint32_t> parts;
-  uint64_t bytes = kVaries;  // of each value in a record, if all have the same number
+  uint64_t bytes = kVaries;  // size of each value in a record, if all have the same
   bool decimal = false;      // bytes, fixed: a whole number, times 10^-scale
   uint32_t scale = 0;
 
@@ -48,7 +48,7 @@ struct AvroType {
 struct AvroSchema {
   static constexpr size_t kMaxText = size_t{1} << 20;
   static constexpr size_t kMaxTypes = 4096;
-  static constexpr size_t kMaxDepth = 64;  // of the JSON
+  static constexpr size_t kMaxDepth = 64;  // depth of the JSON
 
   // kDataLoss with the reason.
   static Result<AvroSchema> Parse(std::string_view json);

@@ -40,12 +40,12 @@ using AvroTexts = std::map<uint32_t, std::string>;
 
 struct AvroSettings {
   std::string where;  // "job.yaml:14"
-  // One of these.
+  // Source of the schemas: one of these.
   std::string file;
   std::string folder;
   std::map<uint32_t, std::string> files;
   std::optional<RegistryOptions> registry;
-  // What is in the files, if there are some.
+  // Contents of the files, if there are some.
   AvroTexts texts;
 
   bool framed() const { return file.empty(); }

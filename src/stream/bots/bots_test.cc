@@ -49,7 +49,7 @@ double ExpectedAuc(std::vector<Scored> events) {
   return wins / (positives * negatives);
 }
 
-// One run of the bots, shared by the tests of its statistics.
+// A run of the bots, shared by the tests of its statistics.
 struct Sample {
   std::vector<double> probability;  // returned by Next
   std::vector<double> at_half;      // as of half time

@@ -123,7 +123,7 @@ class CsvDecoder final : public Decoder {
   const CsvDialect dialect_;
   const char decimal_;
   const std::optional<std::vector<std::string>> missing_;
-  std::vector<double> missing_numbers_;                      // of `missing_`, however a record spells them
+  std::vector<double> missing_numbers_;                      // numbers of `missing_`, in any spelling
   std::vector<std::unique_ptr<const FieldWriter>> columns_;  // null: not read
   std::vector<std::string_view> values_;
   std::string scratch_;

@@ -162,7 +162,7 @@ Result<Delimiter> ChooseDelimiter(const std::string& path, const CsvSample& samp
 std::string WhyUndivided(const CsvSample& sample) {
   size_t pairs = 0;
   std::map<size_t, size_t> widths;
-  std::map<size_t, std::pair<size_t, bool>> numbers;  // of a word's place: how many, and whether all are
+  std::map<size_t, std::pair<size_t, bool>> numbers;  // by a word's place: count, and whether all are numbers
   const auto records = sample.Records({.quote = '\0'});
   for (const std::string_view record : records) {
     const std::vector<std::string_view> words = WordsOf(record);

@@ -15,15 +15,15 @@ namespace {
 struct CsvFit {
   CsvDialect dialect;
   std::vector<Delimiter> found;  // delimiters that match; the dialect has the first
-  size_t columns = 1;            // of most records
-  size_t bad = 0;                // records that cannot be split, or have others
+  size_t columns = 1;            // columns of most records
+  size_t bad = 0;                // records that cannot be split, or have another number
   size_t quoted = 0;             // fields in quotes
-  bool quoted_column = false;    // all values of one are
-  std::string wrong;             // with the first record
+  bool quoted_column = false;    // all values of a column are in quotes
+  std::string wrong;             // fault of the first record
   std::vector<std::vector<std::string>> rows;
 };
 
-// Of delimiters that match equally, those by which the first record has the columns of the others.
+// Keeps, among delimiters that match equally, those that divide the first record like the others.
 void PreferHeaders(const CsvSample& sample, CsvDialect dialect, std::vector<Delimiter>* found) {
   if (found->size() < 2) return;
   std::vector<Delimiter> fitting;

@@ -11,7 +11,7 @@ namespace leat::stream {
 
 struct CsvGuess {
   CsvDialect dialect;
-  size_t columns = 1;  // of most records
+  size_t columns = 1;  // columns of most records
   char decimal = '.';
   friend bool operator==(const CsvGuess&, const CsvGuess&) = default;
 };

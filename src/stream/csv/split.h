@@ -18,7 +18,7 @@ struct CsvDialect {
 
 // The first record of a text.
 struct CsvRecord {
-  size_t end = 0;   // of the record: the place of its line end, or the text's end
+  size_t end = 0;   // end of the record: the place of its line end, or the text's end
   size_t next = 0;  // where the next record begins
   // The text ends inside quotes: it is cut off, or a quote is never closed. Then `end` is that of the line
   // in which this quote opens.
@@ -30,9 +30,9 @@ struct CsvRecord {
 // and the record ends with its line. Linear in the bytes up to where the last quote closes.
 CsvRecord FirstCsvRecord(std::string_view text, const CsvDialect& dialect);
 
-// Calls each(record) for the records of a whole text: without line ends and blank lines. A
-// line whose quote is never closed is a record of its own. Linear: what closes a quote is searched at most
-// once in each part of the text, because any quote that could open later would have closed it.
+// Calls each(record) for the records of a whole text: without line ends and blank lines. A line whose quote
+// is never closed is a record of its own. Linear: the end of a quote is searched at most once in each part of
+// the text, because any quote that could open later would have closed it.
 template <class Each>
 void ForCsvRecords(std::string_view text, const CsvDialect& dialect, const Each& each);
 

@@ -28,10 +28,10 @@ std::unique_ptr<Decoder> MakeTensorDecoder(const Schema& schema);
 // Labels that come later are DecodeLateLabels's.
 std::unique_ptr<Decoder> DecodeAttributes(const Schema& schema, std::unique_ptr<Decoder> bytes);
 
-// Adds labels that come later, in records of their own that were joined with the events
-// (join/join_source.h), to the rows of `events`, which decodes all others. Batches are as for
-// DecodeAttributes. An event whose label does not match is a dead letter, with a reason that begins "label at
-// offset 17: ". One that has no label is counted as unjoined. Throws as Schema::LateLabels.
+// Adds labels that come later, in records of their own that were joined with the events (join/join_source.h),
+// to the rows of `events`, which decodes all others. Batches are as for DecodeAttributes. An event whose
+// label does not match is a dead letter, with a reason that begins "label at offset 17: ". An event without a
+// label is counted as unjoined. Throws as Schema::LateLabels.
 std::unique_ptr<Decoder> DecodeLateLabels(const Schema& schema, std::unique_ptr<Decoder> events);
 
 }  // namespace leat::stream

@@ -36,11 +36,11 @@ class LogScale {
   static constexpr double kMost = 700;          // above any logarithm
   static constexpr double kError = 0x1p-40;     // above 2^-42.3, the polynomial's
   static constexpr double kRounding = 0x1p-50;  // above those of all operations, relative to the largest
-  static constexpr int kBits = 7;               // of the mantissa, which select an entry
+  static constexpr int kBits = 7;               // leading bits of the mantissa, which select an entry
 
   struct Entry {
-    double inverse;  // of the middle of the entry's interval
-    double log;      // of the middle
+    double inverse;  // 1 / the middle of the entry's interval
+    double log;      // logarithm of the middle
   };
   static const std::array<Entry, 1 << kBits> kTable;
 

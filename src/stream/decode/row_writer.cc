@@ -19,7 +19,7 @@ namespace leat::stream {
 namespace {
 
 constexpr float kMaxFloat = std::numeric_limits<float>::max();
-// Of a text found instead of a number.
+// Bytes that a message shows of a text found instead of a number.
 constexpr size_t kKeptText = 64;
 // With more values a table without collisions is rarely found.
 constexpr size_t kListedInReason = 64;

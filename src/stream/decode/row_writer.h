@@ -31,7 +31,7 @@ struct Row {
   float* truth;
 };
 
-// One field, prepared for writing: constants are folded, categories are in a lookup table. Immutable;
+// A field, prepared for writing: constants are folded, categories are in a lookup table. Immutable;
 // thread-safe.
 class FieldWriter {
  public:
@@ -98,7 +98,7 @@ class FieldWriter {
   std::string ReasonOfLength(size_t items) const;
   // The field's path as messages show it.
   const std::string& name() const { return name_; }
-  // Of a list or a sequence.
+  // The length of a list or a sequence.
   size_t length() const { return length_; }
   // Whether a longer list or text is cut.
   bool truncates() const { return truncate_; }
@@ -171,7 +171,7 @@ class FieldWriter {
   char decimal_;
   std::vector<int32_t> place_of_byte_;  // characters: index in the alphabet, or -1
   std::unique_ptr<const Tokenizer> tokenizer_;
-  const char* items_ = "items";  // what a list has
+  const char* items_ = "items";  // name of a list's items in messages
   std::string name_;
   bool has_default_ = false;
   std::vector<float> default_features_, default_labels_;

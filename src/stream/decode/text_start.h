@@ -11,7 +11,7 @@ namespace leat::stream {
 struct TextStart {
   static constexpr size_t kBytes = 16;
 
-  size_t size = 0;                 // of the whole text
+  size_t size = 0;                 // bytes of the whole text
   uint64_t first = 0, second = 0;  // 8 bytes each, zeros after the text's end
   friend bool operator==(const TextStart&, const TextStart&) = default;
 
@@ -53,7 +53,7 @@ struct TextStart {
   }
 
  private:
-  // Of so many bytes, or of 8.
+  // The mask of so many bytes, at most 8.
   static uint64_t Mask(size_t bytes) {
     const uint64_t mask = (uint64_t{1} << (8 * bytes & 63)) - 1;
     return bytes >= 8 ? ~uint64_t{0} : mask;

@@ -184,7 +184,7 @@ class FileReader::File {
   const Descriptor fd_;
   const uint64_t bytes_;
   std::string buffer_;
-  std::string_view next_;  // of the buffer, not taken yet
+  std::string_view next_;  // rest of the buffer, not taken yet
   uint64_t at_ = 0;        // bytes of the file that were read
   bool gzip_ = false;
   bool inside_ = false;  // a member

@@ -22,9 +22,9 @@ std::string WhyNoEncoding(const std::string& name);
 class FileReader {
  public:
   struct Options {
-    std::string format = "";      // what it should be: see WrongBytes
-    std::string encoding = "";    // of its text; empty or utf-8: its bytes are taken as they are
-    uint64_t bytes = UINT64_MAX;  // of the file that are read: as if it ended there
+    std::string format = "";      // expected format: see WrongBytes
+    std::string encoding = "";    // encoding of its text; empty or utf-8: its bytes are taken as they are
+    uint64_t bytes = UINT64_MAX;  // bytes of the file that are read: as if it ended there
   };
   // kNotFound if there is no such regular file; kPermissionDenied if it cannot be opened; kDataLoss if it is
   // something else, with a remedy, or cannot be decompressed; kInvalidArgument if there is no such encoding.
@@ -53,7 +53,7 @@ class FileReader {
   std::unique_ptr<Converter> converter_;  // null: none is needed
   std::string head_;
   std::string pending_;  // read or converted, but not returned
-  size_t returned_ = 0;  // of `pending_`
+  size_t returned_ = 0;  // bytes of `pending_` that were returned
 };
 
 // The whole file.

@@ -42,7 +42,7 @@ class LineReader {
   const std::string path_;
   const std::optional<CsvDialect> csv_;
   std::string buffer_;
-  size_t begin_ = 0, end_ = 0;  // of data read but not returned yet
+  size_t begin_ = 0, end_ = 0;  // range of the data read but not returned yet
   uint64_t line_ = 0, next_line_ = 1;
   bool ended_ = false;  // the file; `buffer_` has the rest
 };

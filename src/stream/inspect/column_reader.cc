@@ -13,7 +13,7 @@
 namespace leat::stream {
 namespace {
 
-constexpr size_t kBytesOfAnEntry = 96;  // of the map entry of a text
+constexpr size_t kBytesOfAnEntry = 96;  // memory of a text's map entry
 // A column has its first number of another spelling among so many values, or none.
 constexpr uint64_t kSpelledWithin = 10'000;
 // A longer text is not a category.
@@ -95,7 +95,7 @@ Column ColumnReader::Finish(char decimal) {
 }
 
 void ColumnReader::MergeSpellings(char decimal) {
-  std::map<std::string, std::map<std::string, uint64_t>> spellings;  // of each value
+  std::map<std::string, std::map<std::string, uint64_t>> spellings;  // spellings of each value
   for (const auto& [text, count] : column_.texts) {
     CanonicalBuffer buffer;
     spellings[std::string(CanonicalSpelling(text, decimal, &buffer).value_or(text))].emplace(text, count);

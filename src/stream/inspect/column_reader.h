@@ -26,7 +26,7 @@ class ColumnReader {
 
   // `budget` must outlive it.
   ColumnReader(std::string name, Budget* budget) : budget_(budget) { column_.name = std::move(name); }
-  // Of JSON.
+  // A column of JSON.
   ColumnReader(const std::vector<std::string>& path, Budget* budget)
       : ColumnReader(path.size() == 1 ? path[0] : PathText(path), budget) {
     column_.path = path;
@@ -99,7 +99,7 @@ class ColumnReader {
   size_t text_bytes_ = 0;
   Moments plain_, logs_;
   double last_ = 0, step_ = 0;
-  uint64_t word_count_ = 0;  // of texts for which IsMissingNumber holds
+  uint64_t word_count_ = 0;  // texts for which IsMissingNumber holds
   std::set<std::string, std::less<>> words_;
   std::map<std::string, uint64_t> signs_;  // how often each of them occurs
 };

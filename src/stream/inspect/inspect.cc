@@ -21,8 +21,8 @@ namespace leat::stream {
 namespace {
 
 constexpr size_t kMaxColumns = 4096;
-constexpr size_t kMaxDepth = 16;  // of nested objects
-// Of a file: more than its first record may be.
+constexpr size_t kMaxDepth = 16;  // depth of nested objects
+// Bytes of a file by which its format is found; its first record may end within them.
 constexpr size_t kBeginning = 4096;
 
 // Marks of missing values that are values beside other signs.
@@ -35,7 +35,7 @@ class Records {
  public:
   virtual ~Records() = default;
   virtual Result<bool> Next(std::string_view* record) = 0;
-  virtual std::string Where() const = 0;  // of the last record
+  virtual std::string Where() const = 0;  // place of the last record
 };
 
 class FileRecords final : public Records {
@@ -104,7 +104,7 @@ class Inspector {
     made_.encoding = options.encoding;
   }
 
-  // Finds out what the records are. `beginning`: of the first one.
+  // Finds the format of the records. `beginning`: of the first one.
   Status Begin(const CsvSample& sample, std::string_view beginning) {
     if (beginning.find('\0') != std::string::npos)
       return Status(Code::kDataLoss, path_ + ": is not a text file");
@@ -477,7 +477,7 @@ class Inspector {
   ColumnReader::Budget budget_;
   std::vector<ColumnReader> columns_;
   std::map<std::vector<std::string>, size_t> places_;
-  std::vector<std::string> keys_;  // of the object that is read
+  std::vector<std::string> keys_;  // keys of the object that is read
   std::vector<Leaf> leaves_;
   std::vector<std::string_view> fields_;
   std::string scratch_;

@@ -20,10 +20,10 @@ struct InspectOptions {
   uint64_t rows = 0;           // 0: the whole file
   CsvKnown csv = {};           // the rest is detected
   std::optional<bool> header;  // CSV: whether the first record has the column names; not set: detected
-  std::string encoding = {};   // of the file's text: see FileReader
+  std::string encoding = {};   // encoding of the file's text: see FileReader
 };
 
-// One column, or one value of JSON objects, nested or not.
+// A column, or a value of JSON objects, nested or not.
 struct Column {
   // Limits of the distinct texts kept, and of the distinct values counted.
   static constexpr size_t kMaxTexts = 1000;
@@ -33,8 +33,8 @@ struct Column {
   std::vector<std::string> path;  // JSON: the keys
   uint64_t values = 0;
   uint64_t missing = 0;  // empty, "?", NA, null, or (JSON) absent
-  uint64_t absent = 0;   // of the missing ones, those that a default can take the place of: not texts in JSON
-  uint64_t numbers = 0;  // of the values
+  uint64_t absent = 0;   // missing ones that a default can replace: not texts in JSON
+  uint64_t numbers = 0;  // values that are numbers
   uint64_t nested = 0;   // JSON: lists among the values, and objects that are nested too deep
   // JSON: records that no field of it takes, not among those above: with Infinity, and with another value
   // where the path needs an object, and where that is.
@@ -46,7 +46,7 @@ struct Column {
   bool codes = false;  // some are whole and begin with a zero, such as 01234: the digits of a code
   bool rising = true;  // numbers increase by a constant step
   double min = 0, max = 0, mean = 0, std = 0;
-  double log_mean = 0, log_std = 0;  // of log(1 + x); if min is at least 0
+  double log_mean = 0, log_std = 0;  // mean and deviation of log(1 + x), if min is at least 0
   // Texts that hold a number which no decoder reads: how many, and the first one.
   struct Spelled {
     uint64_t count = 0;
@@ -60,7 +60,7 @@ struct Column {
   bool all_distinct_known = true;  // distinct is exact
 
   bool is_number() const { return values > 0 && numbers == values && !codes; }
-  // One value, however it is spelled.
+  // Whether all values are the same, however they are spelled.
   bool constant() const { return values > 0 && (distinct == 1 || (is_number() && min == max)); }
   // Whether its path leads through that of the other column.
   bool is_in(const Column& other) const {

@@ -51,7 +51,7 @@ std::vector<std::string> Characters(std::string_view text) {
   return characters;
 }
 
-// Of one of Characters.
+// Columns of the terminal that an element of Characters takes.
 size_t Columns(const std::string& character) {
   return character.size() == 4 && character[0] == '\\' ? 4 : 1;
 }

@@ -16,7 +16,7 @@ namespace leat::stream {
 
 struct PeekOptions {
   std::optional<uint32_t> partition;  // not set: all of them
-  uint64_t count = 10;                // of records in all
+  uint64_t count = 10;                // number of records in all
   // Where to begin in each partition; not set: with its first record, or (`latest`) so that the last ones are
   // shown.
   std::optional<uint64_t> offset;
@@ -40,7 +40,7 @@ std::string ShownTime(int64_t ms);
 class RecordPrinter {
  public:
   struct Options {
-    bool json = false;  // one object per line, with the whole record
+    bool json = false;  // an object per line, with the whole record
     size_t width = 120;
     uint64_t last_offset = 0;  // sets the width of the column
   };

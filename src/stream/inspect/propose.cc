@@ -431,7 +431,7 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   return text;
 }
 
-// What the label requires of the model.
+// The label's requirements on the model.
 std::string ModelRemark(const Column& label) {
   if (!IsClass(label)) return "# model: a last layer of 1 unit, with the loss squared_error\n";
   return "# model: a last layer of " + std::to_string(label.distinct) +

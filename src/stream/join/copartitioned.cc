@@ -10,9 +10,9 @@ namespace leat::stream {
 namespace {
 
 constexpr size_t kPartitions = 16;
-constexpr uint64_t kLabels = 200;  // of a partition
+constexpr uint64_t kLabels = 200;  // labels read in a partition
 constexpr uint64_t kEvents = 2000;
-constexpr uint64_t kMostElsewhere = 10;  // one of so many keys may be
+constexpr uint64_t kMostElsewhere = 10;  // at most one key in so many may be in another partition
 
 // In which of the partitions a key is.
 using Places = std::map<std::string, std::set<uint32_t>>;

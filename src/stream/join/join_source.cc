@@ -16,10 +16,10 @@
 namespace leat::stream {
 namespace {
 
-constexpr Duration kLookTime = std::chrono::milliseconds(500);  // of one call of Ranges, about
+constexpr Duration kLookTime = std::chrono::milliseconds(500);  // limit of a call of Ranges, about
 constexpr uint64_t kMostLabelsAtOnce = 4096;
 constexpr uint64_t kLabelBytesAtOnce = 4 << 20;
-constexpr uint64_t kIndexBytes = 128;                    // of a label in an index, besides its record, about
+constexpr uint64_t kIndexBytes = 128;                    // bytes of a label in an index, besides its record
 constexpr Duration kHoldTime = std::chrono::seconds(1);  // between two looks at records that wait for a clock
 constexpr uint64_t kNewest = 64;                         // records that say whether others are strays
 
@@ -106,7 +106,7 @@ class LabelReader {
     uint64_t used = 0;  // when
   };
 
-  // Whether more labels may be read into an index. Those of the other partitions go first.
+  // Whether more labels may be read into an index. Indexes of other partitions are dropped first.
   bool HasRoom(const LabelIndex& index) {
     const auto all = [&] {
       uint64_t bytes = 0;
@@ -140,7 +140,7 @@ class LabelReader {
   std::map<uint32_t, Kept> indexes_;
   uint64_t uses_ = 0;
   RecordBatch batch_;
-  uint64_t label_bytes_ = 1 << 10;  // of the last labels, on average
+  uint64_t label_bytes_ = 1 << 10;  // mean bytes of the last labels
 };
 
 // Looks how far events are ready. It has sources of its own, because it reads elsewhere in the topics.
@@ -159,7 +159,7 @@ class MarkFinder {
   }
   bool wanted() const { return !partitions_.empty(); }
 
-  // Adds the marks to the ranges of the events. Those that are found before an error are in the next report.
+  // Adds the marks to the ranges of the events. Marks that are found before an error are in the next report.
   Status Report(const Clock& clock, std::vector<PartitionRange>* ranges) {
     if (events_ == nullptr) {
       LEAT_ASSIGN_OR_RETURN(events_, options_.open_events());
@@ -239,7 +239,7 @@ class MarkFinder {
     Time waits_until{0};
   };
 
-  // One step; false: there is nothing more to do for now.
+  // Makes one step; false: there is nothing more to do for now.
   Result<bool> Look(Time now, uint32_t id, Partition* partition) {
     if (partition->found.size() >= std::min<uint64_t>(most_marks_, partition->room)) return false;
     LabelSchedule& schedule = partition->schedule;
@@ -320,7 +320,7 @@ class MarkFinder {
   std::unique_ptr<TimedSource> events_, labels_;
   std::map<uint32_t, Partition> partitions_;
   uint32_t turn_ = 0;               // the partition that is looked at next, or the first one after it
-  size_t most_marks_ = kMostMarks;  // of a partition in this report
+  size_t most_marks_ = kMostMarks;  // marks of a partition in this report, at most
   RecordTimes times_;
   bool warned_ = false;
   std::optional<int64_t> clock_offset_;  // to the steady clock, in ms
@@ -368,7 +368,7 @@ class JoinSource final : public Source {
       return status;
     }
     events.resize(std::max(events.size(), wanted.size()));
-    size_t next = 0;  // of the events' own attributes
+    size_t next = 0;  // index of the next of the events' own attributes
     for (const Attribute& attribute : wanted) {
       const bool label = attribute.kind == Kind::kLabel;
       out->attributes.push_back(label ? found.Values() : std::move(events[next++]));

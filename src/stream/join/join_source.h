@@ -1,9 +1,9 @@
 // Events joined with labels that come later, on a topic of their own.
 //
-// Both topics are divided alike (copartitioned.h). Whoever makes cuts of the events asks for marks, which say
-// how far events are ready and with which labels (label_schedule.h has the rule), and keeps them with the
-// cut. A read of the cut then joins the same labels again, wherever and whenever it is repeated: the join has
-// no other state. Labels that were read are kept for the next read, up to a limit; they only save time.
+// Both topics are divided alike (copartitioned.h). The maker of cuts asks for marks, which say how far events
+// are ready and with which labels (label_schedule.h has the rule), and keeps them with the cuts. A read of a
+// cut then joins the same labels again, wherever and whenever it is repeated: the join has no other state.
+// Labels that were read are kept for the next read, up to a limit; they only save time.
 //
 // An event without a key, and one that finds no label, has none: the attribute kLabel is missing. Labels
 // without a key, and tombstones, are ignored.
@@ -32,12 +32,12 @@ struct JoinOptions {
   std::function<int64_t()> wall_ms;            // milliseconds since 1970; empty: the machine's
 };
 
-// One report has at most so many marks of a partition, and in all.
+// A report has at most so many marks of a partition, and in all.
 inline constexpr size_t kMostMarks = 256;
 inline constexpr size_t kMostMarksInAll = 1 << 14;
-// A time that is so much later than the clock is none, and nobody waits for its record, if most records after
-// it are not as late. Otherwise the clock may be behind: these records wait, and the partition's `unasked`
-// says so.
+// A time that is so much later than the clock is ignored, and its record not waited for, if most records
+// after it are not as late. Otherwise the clock may be behind: these records wait, and the partition's
+// `unasked` says so.
 inline constexpr int64_t kMostAheadMs = 3'600'000;
 // The clock is said to have jumped if it goes so much more or less than the machine's steady one.
 inline constexpr int64_t kClockJumpMs = 60'000;

@@ -49,12 +49,12 @@ class LabelIndex {
   struct Entry {
     uint64_t offset = 0;
     int64_t time = 0;
-    uint64_t hash = 0;               // of the key
+    uint64_t hash = 0;               // hash of the key
     uint64_t next = kNone;           // number of the next entry with this hash
     const std::byte* key = nullptr;  // the value follows it
     uint32_t key_size = 0, value_size = 0;
   };
-  // What was appended at once.
+  // Labels that were appended at once.
   struct Block {
     uint64_t begin = 0;
     size_t entries = 0;
@@ -82,7 +82,7 @@ class LabelIndex {
   uint64_t first_ = 0;
   std::unordered_map<uint64_t, Chain> chains_;
   uint64_t data_bytes_ = 0;
-  uint64_t long_entries_ = 0;  // of long chains
+  uint64_t long_entries_ = 0;  // entries of long chains
   mutable uint64_t steps_ = 0;
 };
 

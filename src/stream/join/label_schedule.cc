@@ -34,7 +34,7 @@ void LabelSchedule::OnRanges(Time now, const PartitionRange& events, const Parti
   events_ = events;
   labels_ = labels;
   known_ = true;
-  // What retention has removed is waited for by nobody.
+  // Records that retention has removed are not waited for.
   if (next_event_ < events.begin) {
     next_event_ = events.begin;
     if (!steps_.empty()) steps_.back().end = events.begin;

@@ -6,15 +6,15 @@
 //
 // Events are taken in *steps*: consecutive ones whose times span at most a 32nd of the window. A step is
 // ready once the label partition has passed it: it has a label later than the step's last event plus the
-// window. The first such label ends the step's labels. So a label that is written after one that is more than
-// a window younger than its event comes too late. Once nothing was appended to the label partition for
+// window. The first such label ends the step's labels. A label comes too late if it is written after a label
+// that is more than a window younger than its event. Once nothing was appended to the label partition for
 // `idle`, those events of a step are ready that were there all that time; then all labels that there are end
 // theirs.
 //
-// The labels of a step begin no later than the first one at or after its earliest event, and that of the
+// The labels of a step begin no later than the first one at or after its earliest event, and than that of the
 // events before it that lie back by up to an eighth of the window: so late may an event be. Times of one
-// partition need not ascend otherwise. An event that is older may miss labels. One that lies ahead of those
-// after it is waited for, and makes their ranges longer.
+// partition need not ascend otherwise. An older event may miss labels. An event that lies ahead of later ones
+// is waited for, and makes their ranges longer.
 #pragma once
 
 #include <algorithm>
@@ -36,13 +36,13 @@ class LabelSchedule {
     int64_t window_ms = 0;
     Duration idle{0};
   };
-  // Of consecutive records. A record without a time, which may be absent, is waited for by nobody.
+  // Times of consecutive records. A record without a time, which may be absent, is not waited for.
   using Times = std::span<const std::optional<int64_t>>;
 
   // Goes on after `last`; LabelMark(): begins with the first event.
   LabelSchedule(const Options& options, const LabelMark& last);
 
-  // What the partitions contain by now.
+  // Sets the current ranges of the partitions.
   void OnRanges(Time now, const PartitionRange& events, const PartitionRange& labels);
 
   struct Wait {};  // for other ranges, or for time to pass
@@ -56,7 +56,7 @@ class LabelSchedule {
     uint64_t begin, end;
   };
   using Next = std::variant<Wait, FindLabel, ReadEvents, ReadLabels, LabelMark>;
-  // What comes next: a mark, which counts as reported, or a question, which the functions below answer. The
+  // The next output: a mark, which counts as reported, or a question, which the functions below answer. The
   // same question comes again until it is answered.
   Next Advance(Time now);
   // The first label at or after the time that was asked for.
@@ -101,7 +101,7 @@ class LabelSchedule {
   Options options_;
   LabelMark last_;
   PartitionRange events_, labels_;
-  bool known_ = false;  // what the partitions contain
+  bool known_ = false;  // the ranges of the partitions are known
   std::deque<Step> steps_;
   uint64_t next_event_ = 0;  // all before it are in steps
   // The earliest events of the last spans of time that steps began in.
@@ -110,7 +110,7 @@ class LabelSchedule {
     int64_t least = 0;
   };
   std::deque<Slot> slots_;
-  // Labels: those before next_label_ are passed, the times of some from there on are known.
+  // Labels before next_label_ are passed, the times of some from there on are known.
   bool placed_ = false;
   uint64_t next_label_ = 0;
   std::vector<std::optional<int64_t>> label_times_;

@@ -51,7 +51,7 @@ class LabelScheduleTest : public ::testing::Test {
       }
     }
   }
-  // At most three of them, because a schedule may get only the first of what it has asked for.
+  // Returns at most three times, because a schedule may get only the first of those that it asked for.
   static std::span<const std::optional<int64_t>> Part(const Times& times, uint64_t begin, uint64_t end) {
     EXPECT_LE(end, times.size());
     return std::span(times).subspan(begin, std::min<uint64_t>(end - begin, 3));
@@ -108,7 +108,7 @@ TEST_F(LabelScheduleTest, AnIdlePartitionIsWaitedForOnlySoLong) {
   now_ += seconds(50);
   EXPECT_THAT(Marks(&schedule), IsEmpty()) << "the labels are idle, but the events have just come";
   now_ += seconds(9);
-  events_.push_back(1060);  // of the same step
+  events_.push_back(1060);  // an event of the same step
   EXPECT_THAT(Marks(&schedule), IsEmpty());
   now_ += seconds(1);
   EXPECT_THAT(Marks(&schedule), ElementsAre(LabelMark{2, 0, 2})) << "the third has just come";

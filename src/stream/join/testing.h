@@ -21,7 +21,7 @@ struct MemoryTopic {
   };
   struct Partition {
     std::vector<Record> records;
-    uint64_t begin = 0;   // those before it have expired
+    uint64_t begin = 0;   // records before it have expired
     std::string unasked;  // PartitionRange::unasked
   };
   std::vector<Partition> partitions;

@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 8> kSecrets = {"sasl.password",
                                                       "ssl_key",
                                                       "ssl_keystore"};
 
-constexpr std::chrono::seconds kEnd(10);  // of a client
+constexpr std::chrono::seconds kEnd(10);  // time for a client to end
 
 Status Set(rd_kafka_conf_t* conf, const std::string& name, const std::string& value) {
   char why[512] = "";
@@ -156,8 +156,8 @@ Status KafkaClient::Error(rd_kafka_resp_err_t error, const std::string& what) co
       break;
   }
   const std::string last = LastError();
-  // librdkafka tries wrong credentials again and again, and names no code of its own for them. Those with
-  // which brokers have answered before are right: whoever checks them is away.
+  // librdkafka tries wrong credentials again and again, and has no code of its own for them. Credentials that
+  // brokers have accepted before are right: the service that checks them is away.
   const bool refused = !log_->answered && last.find("uthentication failed") != last.npos;
   return {refused ? Code::kPermissionDenied : Code::kUnavailable,
           message + (last.empty() ? "" : " (" + last + ")")};

@@ -22,10 +22,10 @@ struct KafkaOptions {
   std::string topic;
   // librdkafka's, by name: "bootstrap.servers" and any other that CheckKafkaSetting allows.
   std::map<std::string, std::string> settings;
-  Duration timeout = std::chrono::seconds(30);  // of one request, and of one read
-  // For each partition that the job can read: where it begins and ends. Those that the topic does not have
-  // are empty until they are added. Empty: all partitions that there are, from the first record, without an
-  // end.
+  Duration timeout = std::chrono::seconds(30);  // for one request, and for one read
+  // Begin and end of each partition that the job can read, by number. Partitions that the topic does not have
+  // yet are empty until they are added. No entries: all partitions that there are, from the first record,
+  // without an end.
   std::vector<uint64_t> start, end;
   // The topic is complete with so many records in all, which bots write; 0: never.
   uint64_t records = 0;
@@ -34,7 +34,7 @@ struct KafkaOptions {
   // A consumer group for which the source commits offsets with the connections that it has anyway. Empty:
   // none.
   std::string group;
-  // Of memory for records that a source fetches ahead, over all partitions, about.
+  // Memory for records that a source fetches ahead, over all partitions, about.
   uint64_t prefetch_bytes = uint64_t{256} << 20;
 
   // "Kafka topic 'payments'", "Kafka topic 'payments' partition 3"

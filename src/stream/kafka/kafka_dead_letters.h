@@ -1,7 +1,7 @@
 // Dead letters as records of a Kafka topic.
 //
-// A record has the bytes and the key of the one that did not match, and headers that say where it was and
-// why: `leat.topic`, `leat.partition`, `leat.offset`, `leat.reason`, all text. Splits that are read again
+// A record has the bytes and the key of the original one, and headers that say where it was and why it is
+// dead: `leat.topic`, `leat.partition`, `leat.offset`, `leat.reason`, all text. Splits that are read again
 // after a failure publish theirs again.
 #pragma once
 

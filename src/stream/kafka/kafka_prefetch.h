@@ -1,5 +1,5 @@
-// What a reader of Kafka fetches ahead. librdkafka has a queue for each partition, with limits for each of
-// them alone; this keeps all of them within one budget.
+// Limits the records that a reader of Kafka fetches ahead. librdkafka has a queue for each partition, with
+// limits for each of them alone; this keeps all of them within one budget.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ inline constexpr uint64_t kKafkaMessageBytes = 400;
 // A partition that was not read for so long has no queue.
 inline constexpr Duration kPrefetchIdle = std::chrono::seconds(60);
 
-// Adds librdkafka's settings with which so many partitions have about `budget` bytes in all. Those that are
-// there stay.
+// Adds librdkafka's settings with which so many partitions have about `budget` bytes in all. Existing
+// settings stay.
 void DividePrefetch(uint64_t budget, size_t partitions, std::map<std::string, std::string>* settings);
 
 struct PrefetchedPartition {

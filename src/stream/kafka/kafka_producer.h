@@ -1,5 +1,5 @@
-// Hands records to a topic of a Kafka cluster with the idempotent producer: what is sent again is appended
-// once. librdkafka sends them in the background, and reports what became of each.
+// Hands records to a topic of a Kafka cluster with the idempotent producer: a record that is sent again is
+// appended once. librdkafka sends them in the background, and reports the outcome of each.
 #pragma once
 
 #include <cstdint>

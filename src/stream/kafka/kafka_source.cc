@@ -17,13 +17,13 @@ namespace {
 
 // A read that begins at most so many offsets later discards prefetched records. Others ask the broker again.
 constexpr uint64_t kMostSkipped = 20'000;
-// A fingerprint is that of a record at most so many offsets back; those between belong to transactions.
+// A fingerprint is that of a record at most so many offsets back; the offsets between are of transactions.
 constexpr uint64_t kLookBack = 64;
-constexpr size_t kMessages = 1000;  // that librdkafka hands over at a time
-// For a leader, before other partitions come first. Then it is left alone for twice as long.
+constexpr size_t kMessages = 1000;  // messages that librdkafka hands over at a time
+// Time for a leader, before other partitions come first. Then it is left alone for twice as long.
 constexpr Duration kLeaderPatience = std::chrono::seconds(2);
 constexpr Duration kReadPatience = std::chrono::seconds(5);
-// For records, before librdkafka is told that a queue has room again.
+// Time for records, before librdkafka is told that a queue has room again.
 constexpr Duration kFetchPatience = std::chrono::milliseconds(5);
 
 uint64_t HashOf(const RecordBatch& batch, size_t record) {
@@ -63,7 +63,7 @@ std::optional<ByteView> ValueOf(const rd_kafka_message_t& message, const Attribu
         return std::nullopt;
       break;
     }
-    case Attribute::Kind::kLabel:  // of another topic
+    case Attribute::Kind::kLabel:  // belongs to another topic
       break;
   }
   if (bytes == nullptr) return std::nullopt;
@@ -204,11 +204,11 @@ class KafkaSource final : public TimedSource {
     // Messages that librdkafka has handed over, in the order of its queue.
     std::vector<KafkaPtr<rd_kafka_message_t>> held;
     size_t taken = 0;            // the reads have taken so many of them
-    uint64_t message_bytes = 0;  // of those that were handed over last, on average
+    uint64_t message_bytes = 0;  // mean bytes of the messages that were handed over last
     Time used{0};
   };
 
-  // What a read does with the records' bytes.
+  // Use of the records' bytes by a read.
   enum class Payload : uint8_t { kCopied, kSkipped };
 
   Status Read(uint32_t partition, uint64_t begin, uint64_t end, Payload payload, RecordBatch* out) {
@@ -217,7 +217,7 @@ class KafkaSource final : public TimedSource {
     if (status.code() == Code::kNotFound && options_.skip_expired)
       status = ReadRest(partition, begin, end, payload, out);
     if (!status.ok()) {
-      Stop(partition);  // what it has prefetched is in doubt
+      Stop(partition);  // its prefetched records are in doubt
       out->Restart(partition, begin);
     }
     out->data.resize(out->data.size() + RecordBatch::kPadding);
@@ -255,7 +255,7 @@ class KafkaSource final : public TimedSource {
     return offsets;
   }
 
-  // What the cluster says of the topic now, and of no other. kNotFound: there is no such topic.
+  // The cluster's current metadata of the topic, and of no other. kNotFound: there is no such topic.
   Result<KafkaPtr<const rd_kafka_metadata_t>> Metadata(Duration timeout) {
     const rd_kafka_metadata_t* got = nullptr;
     const auto error = rd_kafka_metadata(client_.get(), 0, topic_.get(), &got, Milliseconds(timeout));
@@ -331,7 +331,7 @@ class KafkaSource final : public TimedSource {
     return found;
   }
 
-  // Asks the leader, with little patience. Those that do not answer are left alone for a while, with all of
+  // Asks the leader, with little patience. Leaders that do not answer are left alone for a while, with all of
   // their partitions.
   Result<PartitionRange> AskLeader(uint32_t id, Duration patience) {
     LEAT_RETURN_IF_ERROR(Away(id));
@@ -376,7 +376,7 @@ class KafkaSource final : public TimedSource {
     return Note(id, low, high);
   }
 
-  // What a leader has answered.
+  // Keeps a leader's answer.
   Result<PartitionRange> Note(uint32_t id, int64_t low, int64_t high) {
     if (low < 0 || high < low) {
       return Status(Code::kDataLoss, Where(id) + ": invalid offsets [" + std::to_string(low) + ", " +
@@ -570,17 +570,17 @@ class KafkaSource final : public TimedSource {
     uint64_t offset = 0;
     std::optional<Time> shorter_since;  // when a broker first said that the partition ends before
   };
-  std::map<uint32_t, End> ends_;               // as far as is known
-  std::map<uint32_t, PartitionRange> ranges_;  // likewise
+  std::map<uint32_t, End> ends_;               // last known ends
+  std::map<uint32_t, PartitionRange> ranges_;  // last known ranges
   std::map<uint32_t, int32_t> leaders_;        // by partition; -1: it has none
-  Time leaders_at_{0};                         // as of then
+  Time leaders_at_{0};                         // time of `leaders_`
   struct Silent {
     Time until{0};  // it is left alone
     std::string why;
   };
   std::map<int32_t, Silent> silent_;  // brokers that did not answer
   uint32_t known_ = 0;                // partitions of the topic, as of the last answer
-  bool warned_ = false;               // of partitions that the job does not read
+  bool warned_ = false;               // about partitions that the job does not read
   KafkaClient group_client_;
 };
 

@@ -51,7 +51,7 @@ class KafkaSourceTest : public MockClusterTest {
     for (int i = from; i < to; ++i) records.push_back(std::to_string(i));
     Publish(partition, records);
   }
-  // One record of partition 0.
+  // Publishes a record to partition 0.
   void Send(const char* value, const char* key, int64_t ms,
             const std::vector<std::pair<std::string, std::string>>& headers) {
     auto producer = KafkaClient::Make(RD_KAFKA_PRODUCER, options_, {});
@@ -245,7 +245,7 @@ TEST_F(KafkaSourceTest, APartitionWithoutALeaderIsAskedAgain) {
   Publish(0, {"a"});
   const auto source = Open();
   ASSERT_NE(source, nullptr);
-  constexpr int16_t kListOffsets = 2;  // of Kafka's protocol
+  constexpr int16_t kListOffsets = 2;  // number in Kafka's protocol
   rd_kafka_mock_push_request_errors(cluster(), kListOffsets, 2, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
                                     RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE);
   const auto ranges = source->Ranges();

@@ -14,7 +14,7 @@ class Transactions final : public KafkaTransactions {
         where_("predictions to " + options.kafka.Where() + ", transactional id '" + options.id + "'") {}
   ~Transactions() override {
     if (!producer_) return;
-    // What is not acknowledged belongs to a transaction that was not committed.
+    // Records that are not acknowledged belong to a transaction that was not committed.
     rd_kafka_purge(producer_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
   }
 

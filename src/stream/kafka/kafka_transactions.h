@@ -1,8 +1,8 @@
 // Records that go to a topic together with notes of how far a job is, all or nothing.
 //
 // A note is the offset of a consumer group for a partition, committed in the transaction of the records.
-// Whoever opens the same transactional id next finishes or aborts what the last one has begun, learns how far
-// it came, and makes the last one fail from then on ("fenced").
+// The next process that opens the same transactional id finishes or aborts the work of the last one, learns
+// how far it came, and makes it fail from then on ("fenced").
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ namespace leat::stream {
 
 struct KafkaTransactionOptions {
   KafkaOptions kafka;       // its topic takes the records
-  uint32_t partitions = 0;  // of that topic, which is made unless it exists; 0: it exists
+  uint32_t partitions = 0;  // partitions of that topic, which is made unless it exists; 0: it exists
   std::string id;           // transactional id
   std::string group;        // has the notes …
   std::string topic;        // … for this topic
 };
 
-// Not thread-safe. One client of librdkafka, whatever the number of partitions. All calls block until the
-// brokers have answered, at most for a few times the timeout of the options.
+// Not thread-safe. Uses one client of librdkafka, whatever the number of partitions. All calls block until
+// the brokers have answered, at most for a few times the timeout of the options.
 class KafkaTransactions {
  public:
   struct Record {

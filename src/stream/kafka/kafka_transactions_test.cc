@@ -1,4 +1,4 @@
-// Against the broker that librdkafka has for tests, whose consumers also see what is not committed. A system
+// Tests with the broker that librdkafka has for them, whose consumers also see uncommitted records. A system
 // test has a real one.
 #include "stream/kafka/kafka_transactions.h"
 

@@ -1,4 +1,4 @@
-// Appends to a topic of a Kafka cluster with the idempotent producer: what is sent again is appended once.
+// Appends to a topic of a Kafka cluster with the idempotent producer: a record sent again is appended once.
 #pragma once
 
 #include <memory>

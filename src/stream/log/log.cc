@@ -41,7 +41,7 @@ struct CloseBlob {
 struct CachedChunk {
   uint64_t base = 0;
   std::vector<uint32_t> lengths;
-  std::vector<uint64_t> offsets;  // of each record in data; one more at the end
+  std::vector<uint64_t> offsets;  // begin of each record in data, and the end of the last
   std::vector<std::byte> data;
   bool Holds(uint64_t offset) const { return offset >= base && offset - base < lengths.size(); }
 };
@@ -206,7 +206,7 @@ class EmbeddedLogSource final : public Source {
       CopyFromCache(p.cache, begin, end, out);
       return Status();
     }
-    // One snapshot for range and chunks, so that concurrent retention has no effect.
+    // A single snapshot for range and chunks, so that concurrent retention has no effect.
     LEAT_RETURN_IF_ERROR(p.db.Run("BEGIN"));
     Status status = ReadChunks(partition, begin, end, out);
     p.chunks.Reset();

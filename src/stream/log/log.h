@@ -35,8 +35,8 @@ struct TopicInfo {
   std::string topic;
   uint32_t partitions = 0;
   uint64_t records = 0;
-  uint64_t bytes = 0;       // of the records
-  uint64_t disk_bytes = 0;  // of the files
+  uint64_t bytes = 0;       // size of the records
+  uint64_t disk_bytes = 0;  // size of the files
   bool sealed = false;
   std::vector<Pin> pins;  // by owner
 };

@@ -107,7 +107,7 @@ Status EnsureTopicId(Database& db) {
   if (known != 0) return Status();
   std::random_device random;
   const uint64_t id = uint64_t{random()} << 32 | random() | 1;
-  // Of several processes that do this at once, the first succeeds.
+  // If several processes do this at once, the first succeeds.
   const std::string sql =
       "BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS identity(id INTEGER NOT NULL);"
       "INSERT INTO identity SELECT " +

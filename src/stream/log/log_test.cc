@@ -246,7 +246,7 @@ TEST_F(LogTest, DetectsAndLocatesDamage) {
     EXPECT_EQ(batch.size(), status.ok() ? end - begin : 0);
     return status;
   };
-  // One bit of one record.
+  // Changes a byte of a record.
   Tamper(1,
          "UPDATE chunks SET records = CAST(substr(records, 1, 100) || x'00' || substr(records, 102) AS BLOB) "
          "WHERE base = 10");

@@ -447,7 +447,7 @@ class Compiler {
   }
 
   MessageTable table_;
-  std::vector<std::map<const pb::FieldDescriptor*, size_t>> fields_;  // of each node: their entries
+  std::vector<std::map<const pb::FieldDescriptor*, size_t>> fields_;  // by node: the entries of its fields
   std::map<const pb::EnumDescriptor*, uint32_t> enums_;
 };
 

@@ -1,4 +1,4 @@
-// What the decoder of Protobuf records does with each field number, compiled from a descriptor and a schema.
+// Table of the Protobuf decoder's action for each field number, compiled from a descriptor and a schema.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +36,12 @@ struct MessageTable {
   // A field of a message: one that is read, that leads to one, or that shares a oneof with one.
   struct Entry {
     uint32_t number = 0;
-    WireType wire = WireType::kVarint;  // of one value
+    WireType wire = WireType::kVarint;  // wire type of one value
     bool repeated = false;              // then values may also be packed
     bool utf8 = false;
     uint32_t closed = kNone;       // index of the enum whose unknown values count as unknown fields
-    uint32_t slot = kNone;         // of its value
-    uint32_t node = kNone;         // of its message, which is read
+    uint32_t slot = kNone;         // slot of its value
+    uint32_t node = kNone;         // node of its message, which is read
     std::vector<uint32_t> clears;  // slots of the other members of its oneof
   };
   struct Node {
@@ -49,12 +49,12 @@ struct MessageTable {
     std::vector<uint16_t> place;  // 1 + index of the entries with small numbers; 0: none
     uint32_t slot = kNone;        // set while the message is present
   };
-  // One for each field of the schema.
+  // The value of a field of the schema.
   struct Value {
     Kind kind = Kind::kInt32;
     uint32_t names = kNone;   // index of its enum
     uint32_t parent = kNone;  // slot of the message that has it
-    // What its absence from a message that is present means; nothing: the value is missing.
+    // The meaning of its absence from a message that is present; nothing: the value is missing.
     std::optional<uint64_t> absent;
     std::string absent_text;
   };

@@ -15,9 +15,9 @@
 namespace leat::stream {
 namespace {
 
-// Of messages and groups in each other, as in other readers of Protobuf.
+// Limit of messages and groups in each other, as in other readers of Protobuf.
 constexpr size_t kMaxMessageDepth = 100;
-// Of the indexes of a message in the framing of a schema registry.
+// Limit of the indexes of a message in the framing of a schema registry.
 constexpr uint64_t kMaxIndexes = 100;
 
 using Kind = MessageTable::Kind;
@@ -157,7 +157,7 @@ class Wire {
     return true;
   }
 
-  // Narrows what is left to `size` bytes, and returns its former end for Widen.
+  // Narrows the rest to `size` bytes, and returns its former end for Widen.
   const uint8_t* Narrow(size_t size) { return std::exchange(end_, at_ + size); }
   void Widen(const uint8_t* end) { end_ = end; }
 
@@ -214,14 +214,14 @@ class ProtobufDecoder final : public Decoder {
   }
 
  private:
-  // What the record has for a slot. Nothing is cleared between records: they have other stamps.
+  // Contents of a slot in the record. Nothing is cleared between records: they have other stamps.
   struct Found {
     uint64_t stamp = 0;
     uint64_t bits = 0;
     std::string_view text;
     size_t items = 0;
-    bool misfit = false;  // of a list
-    double item = 0;      // its first that does not match
+    bool misfit = false;  // an item of a list does not match
+    double item = 0;      // the first such item
   };
 
   Misfit WriteRow(ByteView record, const Row& row) {
@@ -259,7 +259,7 @@ class ProtobufDecoder final : public Decoder {
 
   bool IsSet(uint32_t slot) const { return found_[slot].stamp == stamp_; }
 
-  // `group`: the number whose end is the message's end; 0: what is left is the message.
+  // `group`: the number whose end is the message's end; 0: the rest is the message.
   bool ReadMessage(const MessageTable::Node& node, uint32_t group, size_t depth, const Row& row, Wire* wire) {
     found_[node.slot].stamp = stamp_;
     while (!wire->AtEnd()) {
@@ -276,7 +276,7 @@ class ProtobufDecoder final : public Decoder {
       } else if (entry->repeated && type == WireType::kBytes) {
         good = ReadPacked(*entry, row, wire);
       } else {
-        good = wire->Skip(tag, depth);  // of another type: an unknown field
+        good = wire->Skip(tag, depth);  // another type: an unknown field
       }
       if (!good) return false;
     }

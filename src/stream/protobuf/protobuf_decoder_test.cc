@@ -80,7 +80,7 @@ Schema SchemaFrom(const std::string& yaml) {
   return schema;
 }
 
-// What libprotobuf reads from the same bytes.
+// Reads the same bytes with libprotobuf.
 class Oracle {
  public:
   Oracle() {
@@ -179,7 +179,7 @@ TEST(ProtobufDecoder, AgreesWithLibprotobuf) {
   const Schema schema = SchemaFrom(kProtobufSchema);
   const auto decoder = MakeProtobufDecoder(schema);
   const Oracle oracle;
-  const pb::LogSilencer silencer;  // of invalid UTF-8
+  const pb::LogSilencer silencer;  // hides warnings of invalid UTF-8
   Rng rng(3);
   int rows = 0, refused = 0;
   for (int i = 0; i < 20'000; ++i) {

@@ -36,7 +36,7 @@ TEST(Keys, ColumnsOfCsv) {
   for (const char* none : {"1", "1;;3", "", R"(1;"a)"}) EXPECT_EQ(KeyOf(*second, none), "none") << none;
 }
 
-// What kafka.utils.Utils.murmur2 of the Java client gives for these, by its own unit test:
+// Results of kafka.utils.Utils.murmur2 of the Java client for these, by its own unit test:
 // -973932308, -790332482, -985981536, -1486304829, -58897971, 479470107.
 TEST(Keys, HaveThePartitionOfKafkasClients) {
   constexpr uint32_t kMany = 1000;

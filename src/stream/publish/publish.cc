@@ -117,9 +117,9 @@ class Publisher {
   const PublishOptions& options_;
   const PublishHooks& hooks_;
   uint64_t total_ = 0;
-  std::vector<uint64_t> order_;  // of the records, if it is random
+  std::vector<uint64_t> order_;  // order of the records, if it is random
   Published sent_;
-  // Of the current turn.
+  // State of the current turn.
   RecordBatch batch_, one_;
   std::vector<std::string> keys_;
   std::vector<std::vector<TopicRecord>> parts_;  // by partition

@@ -21,11 +21,11 @@ struct PublishOptions {
 
 struct Published {
   uint64_t records = 0;
-  uint64_t bytes = 0;  // of the records that were handed over
+  uint64_t bytes = 0;  // bytes of the records that were handed over
   uint64_t without_key = 0;
 };
 
-// What Publish needs to know while it runs.
+// Callbacks of Publish while it runs, and its clock.
 struct PublishHooks {
   const Clock& clock;
   std::function<void(Duration)> wait;              // may return earlier

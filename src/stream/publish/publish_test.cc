@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAreArray;
 
-// Keeps the records. Those of Send are on their way until Flush.
+// Keeps the records. Sent records are on their way until Flush.
 class FakeWriter final : public TopicWriter {
  public:
   explicit FakeWriter(uint32_t partitions) : topic(partitions), keys(partitions) {}

@@ -1,4 +1,4 @@
-// The files that `leat publish` replays: what they are, and their records.
+// The files that `leat publish` replays: their formats, and their records.
 #pragma once
 
 #include <memory>
@@ -18,14 +18,14 @@ struct RowsOptions {
   // CSV; not set: detected, if it has to be known.
   std::optional<bool> header;
   std::optional<char> delimiter;
-  std::string encoding = {};  // of CSV and JSON: see FileReader
+  std::string encoding = {};  // encoding of CSV and JSON: see FileReader
   std::string key;            // the field that is the records' key; empty: they have none
 };
 
 struct Rows {
   std::string format;
   std::vector<std::string> columns;  // the header that CSV files have; it is no record
-  std::unique_ptr<Source> source;    // one partition
+  std::unique_ptr<Source> source;    // has one partition
   std::unique_ptr<KeyReader> key;    // null: the records have none
 };
 
