@@ -66,7 +66,7 @@ const std::vector<Headline>& Headlines() {
 
 struct Settings {
   std::string data;
-  double events = 0;  // of the demo; 0: as in its job
+  double events = 0;  // events of the demo; 0: as in its job
   double deadline = 0;
 };
 

@@ -219,7 +219,7 @@ std::shared_ptr<bench::Team> Mpi(const bench::Scratch& scratch, uint32_t members
   auto team = std::make_shared<bench::Team>(scratch / ("mpi-" + name + std::to_string(members)), members);
   std::vector<std::string> words = {LEAT_MPIRUN, "--allow-run-as-root", "--oversubscribe", "-np",
                                     std::to_string(members)};
-  // One mpirun removes the common folder of all while another one makes its own in it.
+  // An mpirun that ends may remove the default session folder while another makes its own in it.
   words.insert(words.end(), {"--mca", "orte_tmpdir_base", scratch / "."});
   words.insert(words.end(), settings.begin(), settings.end());
   words.insert(words.end(), program.begin(), program.end());

@@ -36,7 +36,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kToken = "of this run alone";
-constexpr double kIdle = 0.01;  // of a core
+constexpr double kIdle = 0.01;  // cores that an idle role may use
 constexpr size_t kStatusBytes = (4 << 20) - 1024;
 
 double SecondsSince(Clock::time_point start) {

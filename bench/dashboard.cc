@@ -1,4 +1,4 @@
-// What a viewer of a job's page costs (docs/dashboard.md). The coordinator serves the page: its processor
+// The cost of a viewer of a job's page (docs/dashboard.md). The coordinator serves the page: its processor
 // time is measured in turn with a viewer and without, in one job.
 #include <time.h>
 

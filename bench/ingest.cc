@@ -105,11 +105,11 @@ std::string JobText(const std::string& log, int workers) {
 
 struct Outcome {
   double events_per_s = 0;
-  double cpu_s = 0;                   // of all processes
-  std::map<std::string, double> cpu;  // of each role, as of its last heartbeat
+  double cpu_s = 0;                   // processor time of all processes
+  std::map<std::string, double> cpu;  // seconds by role, as of the last heartbeats
 };
 
-// `options`: further ones of the program.
+// `options`: further options of the program.
 Outcome Train(const bench::Scratch& scratch, const std::string& job, uint64_t events, int run,
               const std::vector<std::string>& options = {}) {
   const std::string name = "job-" + std::to_string(run);
@@ -213,7 +213,7 @@ void AddRows(bench::Report& report, const Results& all) {
   report.Add(bench::MedianRow("forward and backward", all.compute, "1/s of a core"));
 }
 
-// ---- what it costs to be looked at
+// ---- the cost of observers
 
 // The order within a pair changes from pair to pair, so that a machine that becomes slower favours neither.
 void MeasureObserved(bench::Report& report, const bench::Scratch& scratch, const std::string& job,

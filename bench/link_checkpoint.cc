@@ -29,7 +29,7 @@ constexpr double kMebi = 1 << 20;
 constexpr double kMinShare = 0.85, kMinPace = 0.9;          // light training
 constexpr double kMinShareFull = 0.1, kMinPaceFull = 0.85;  // training that fills the link
 constexpr double kMaxMemory = 64;                           // MiB
-// Of an Ethernet frame, the part that is payload of TCP.
+// The share of an Ethernet frame that is payload of TCP.
 constexpr double kPayload = 1448.0 / 1514;
 
 double SecondsSince(Clock::time_point start) {

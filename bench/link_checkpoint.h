@@ -9,8 +9,8 @@ namespace leat::bench {
 
 struct CheckpointOptions {
   double gbit = 1;
-  double bytes = 1 << 30;          // of the checkpoint, about
-  std::string congestion_control;  // of TCP; empty: the system's
+  double bytes = 1 << 30;          // size of the checkpoint, about
+  std::string congestion_control;  // TCP's algorithm; empty: the system's
 };
 
 // A job that uses a few percent of the link, while another job saves a checkpoint. Adds the share of the link

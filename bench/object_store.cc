@@ -42,7 +42,7 @@ double Now() {
   return Seconds(MonotonicClock().Now());
 }
 
-// Answers each request of HTTP/1.1 as a store would, and forgets what it has read.
+// Answers each request of HTTP/1.1 as a store would, and forgets its body.
 class Sink {
  public:
   Sink() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -116,7 +116,7 @@ class Sink {
   const int socket_;
   std::string url_;
   std::atomic<uint64_t> received_ = 0;
-  std::vector<std::thread> readers_;  // of the acceptor
+  std::vector<std::thread> readers_;  // a thread per connection; the acceptor alone adds them
   std::thread acceptor_;
 };
 

@@ -94,7 +94,7 @@ class PauseJob {
       const auto at = Clock::now();
       seen.longest = std::max(seen.longest, longest);
       if (steps != steps_) {
-        // Of several steps between two heartbeats each has its share.
+        // Several steps between two heartbeats share the time equally.
         seen.lengths.push_back(std::chrono::duration<double, std::milli>(at - last_step_).count() /
                                (steps - steps_));
         last_step_ = at;

@@ -1,4 +1,4 @@
-// What Python adds to a step, and the same step in scikit-learn and PyTorch: batches of 128 rows of 30
+// Python's cost per step, and the same step in scikit-learn and PyTorch: batches of 128 rows of 30
 // features, a network of 30-64-32-2, Adam, one thread. The sides take turns, in processes of their own.
 #include <algorithm>
 #include <chrono>

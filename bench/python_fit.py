@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One side of `bench python`: steps of the same network on the same batches, in one thread.
+"""The Python sides of `bench python`: steps of the same network on the same batches, in one thread.
 
     python_fit.py leat | sklearn | torch
 

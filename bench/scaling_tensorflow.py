@@ -31,7 +31,7 @@ def serve(cluster, job, task):
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     import tensorflow as tf
 
-    # One thread computes, the others handle messages. With fewer, a worker that waits for a variable blocks.
+    # A single thread computes, the others handle messages. With fewer, a worker that waits for a variable blocks.
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=4)
     server = tf.distribute.Server(cluster, job_name=job, task_index=task, protocol="grpc", config=config)
     server.join()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One side of `bench serve`: ONNX Runtime on batches of the same network, in one thread.
+"""ONNX Runtime's side of `bench serve`: batches of the same network, in one thread.
 
     serve_onnx.py MODEL ROWS WIDTH
 

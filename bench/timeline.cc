@@ -1,4 +1,4 @@
-// What a recording costs (docs/timeline.md). A training step in one thread is measured with a recorder that
+// The cost of a recording (docs/timeline.md). A training step in one thread is measured with a recorder that
 // is off, and with one that is on, and compared with a step without a recorder. A job is measured in turn
 // while it is recorded and while it is not.
 #include <chrono>

@@ -32,7 +32,7 @@ namespace {
 using namespace leat;
 
 constexpr size_t kMessageBytes = 16 << 20;
-constexpr size_t kRecordBytes = 16 << 10;  // of TLS
+constexpr size_t kRecordBytes = 16 << 10;  // the largest record of TLS
 constexpr double kGibi = 1 << 30;
 constexpr int kRounds = 7;
 
@@ -64,7 +64,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// One certificate for both sides.
+// Makes the identity that both sides share.
 std::shared_ptr<net::TlsIdentity> MakeIdentity(const std::filesystem::path& folder) {
   Status status = net::CreateAuthority(folder / "ca");
   if (status.ok()) {

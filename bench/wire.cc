@@ -378,7 +378,7 @@ class Echo final : public net::Receiver {
 
   struct Cost {
     double seconds = 0;  // per round trip
-    double cpu = 0;      // of both processes
+    double cpu = 0;      // seconds of both processes per round trip
   };
   Cost Measure(size_t bytes, double seconds) {
     payload_.resize(bytes);

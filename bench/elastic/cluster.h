@@ -21,7 +21,7 @@ namespace leat::bench {
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-// Of all jobs here; in the environment of their processes.
+// The token of all jobs of this benchmark, in the environment of their processes.
 inline constexpr const char* kToken = "of this run alone";
 
 // A model that counts: its gradient is -1 for each event, and its learning rate is 1, so each parameter is
@@ -79,10 +79,10 @@ class Cluster {
   // SIGTERM: the process leaves.
   void Terminate(pid_t pid);
 
-  // As `leat scale`: so many are wanted from now on. None: as before.
+  // Sets how many members the job wants, as `leat scale` does. None: as before.
   void Want(std::optional<uint32_t> workers, std::optional<uint32_t> servers);
 
-  // What a process has printed so far.
+  // The output of a process so far.
   std::string OutputOf(pid_t pid) const;
 
   // Polls the status until the condition holds. `seconds`: afterwards it throws.
@@ -93,11 +93,11 @@ class Cluster {
   Json WaitForEnd(double seconds);
   // Stops the job after a checkpoint, and returns the summary.
   Json Stop();
-  // How many events a parameter has missed or counted twice, of those that the summary names.
+  // The most events of the summary that a parameter has missed or counted twice.
   double Miscounted(const Json& summary) const {
     return WorstCount(directory_, summary.at("events").get<double>());
   }
-  // Of the coordinator and all that stand by for it.
+  // The addresses of the coordinator and its standbys, separated by commas.
   std::string addresses() const;
   const std::string& directory() const { return directory_; }
 
@@ -108,14 +108,14 @@ class Cluster {
 
   const Scratch& scratch_;
   const std::string name_, directory_;
-  std::vector<std::string> addresses_;  // of coordinators; the first is the one in charge
+  std::vector<std::string> addresses_;  // coordinators' addresses; the first is in charge
   std::unique_ptr<Running> coordinator_, standby_coordinator_;
   std::map<pid_t, std::unique_ptr<Running>> roles_;
   std::unique_ptr<control::ControlClient> client_;
   int started_ = 0;
 };
 
-// The workers in a status that train, by process id; or those that stand by.
+// The workers in a status that train, or the standbys, by process id.
 std::map<pid_t, Json> WorkersIn(const Json& status, bool standby = false);
 std::map<pid_t, Json> ServersIn(const Json& status);
 // The batches that workers have trained in all.

@@ -1,4 +1,4 @@
-// Jobs whose members come, go and die: how long training waits for each of it, and what it costs.
+// Jobs whose members come, go and die: the pauses of training, and the cost.
 //
 //   bench_elastic [--only ROWS] [--seconds S] [--runs N]
 //

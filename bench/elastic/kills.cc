@@ -13,8 +13,8 @@
 namespace leat::bench {
 namespace {
 
-constexpr double kMaxPause = 3, kMaxPauseStandby = 2.5;       // seconds; of a killed worker
-constexpr double kMaxPauseServer = 5, kMaxPauseReplicas = 3;  // of a killed server
+constexpr double kMaxPause = 3, kMaxPauseStandby = 2.5;       // seconds of pause after a worker is killed
+constexpr double kMaxPauseServer = 5, kMaxPauseReplicas = 3;  // after a server is killed
 constexpr double kWatchWorker = 5, kWatchServer = 8;          // after the kill
 constexpr double kQuiet = 1;                                  // before the next one
 constexpr int kWorkers = 3, kServers = 3;
@@ -37,7 +37,7 @@ class KillsJob {
     WaitUntilWhole();
   }
 
-  // Returns the longest pause of the other workers, and the time until the one that stood by trains.
+  // Returns the longest pause of the other workers, or the time until the standby trains if that is longer.
   double KillWorker() {
     const Json before = cluster_.Status();
     auto survivors = PidsOf(WorkersIn(before));

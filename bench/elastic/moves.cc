@@ -54,7 +54,7 @@ Move Watch(Cluster& cluster, const StepWatch& watch, const Begin& begin, const O
           .bytes = Moves(cluster.Status(), "bytes_sent") - Moves(before, "bytes_sent")};
 }
 
-// Of the server with this process id.
+// The bytes that the server with this process id holds.
 double Held(const Json& status, pid_t pid) {
   const auto servers = ServersIn(status);
   const auto server = servers.find(pid);

@@ -1,4 +1,4 @@
-// What `bench elastic` measures: one function per group of rows.
+// The measurements of `bench elastic`: one function per group of rows.
 #pragma once
 
 namespace leat::bench {
@@ -6,8 +6,8 @@ namespace leat::bench {
 class Report;
 
 struct ElasticOptions {
-  int runs = 3;        // of each fault
-  double seconds = 0;  // of rows that last for a set time; 0: as long as each of them needs
+  int runs = 3;        // repetitions of each fault
+  double seconds = 0;  // length of the rows with a set time; 0: each row's default
 };
 
 // The longest pause of a worker after another one, or a server, is killed. All values are the worst of all

@@ -9,7 +9,7 @@ namespace leat::bench {
 
 using namespace std::chrono_literals;
 
-// Much shorter than what is measured. Workers report every 100 ms or less.
+// Much shorter than the measured pauses. Workers report every 100 ms or less.
 constexpr auto kWatchPoll = 10ms;
 // A coordinator that is being replaced is tried again soon.
 constexpr auto kDeadline = 250ms;

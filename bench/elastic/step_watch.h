@@ -45,7 +45,7 @@ class StepWatch {
   StepWatch(const StepWatch&) = delete;
   StepWatch& operator=(const StepWatch&) = delete;
 
-  // Of another coordinator that may answer.
+  // Adds another coordinator that may answer.
   void AddAddress(const std::string& address) { client_->AddAddresses({address}); }
 
   static double Now();  // seconds

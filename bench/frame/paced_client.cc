@@ -48,7 +48,7 @@ size_t ReplySize(const std::string& bytes) {
 
 struct Lane {
   int fd = -1;
-  std::deque<double> due;  // of the request that is under way, and of those that wait for it
+  std::deque<double> due;  // when to send each request; the first is under way, the others wait for it
   std::string reply;
 };
 

@@ -1,4 +1,4 @@
-// Those who look at a job: a Prometheus server, which reads the metrics of its roles again and again, and a
+// Observers of a job: a Prometheus server, which reads the metrics of its roles again and again, and a
 // browser with its page.
 #pragma once
 
@@ -14,14 +14,14 @@ uint16_t FreePort();
 
 class Scraper {
  public:
-  // `address`: of the coordinator's metrics. It may come up later. Reads the metrics of all targets every
-  // `interval_s`, until destroyed.
+  // Reads the metrics of all targets every `interval_s`, until destroyed. The coordinator serves metrics at
+  // `address`, which may come up later.
   Scraper(std::string address, std::string view_token, double interval_s);
   ~Scraper();
   Scraper(const Scraper&) = delete;
   Scraper& operator=(const Scraper&) = delete;
 
-  uint64_t pages() const { return pages_; }  // that were read
+  uint64_t pages() const { return pages_; }  // pages of metrics read so far
 
  private:
   void Run();
@@ -36,13 +36,13 @@ class Scraper {
 // Follows the page of a job, as a browser does.
 class Viewer {
  public:
-  // `address`: of the page. It may come up later. Follows it until destroyed.
+  // Follows the page at `address`, which may come up later, until destroyed.
   Viewer(std::string address, std::string view_token);
   ~Viewer();
   Viewer(const Viewer&) = delete;
   Viewer& operator=(const Viewer&) = delete;
 
-  uint64_t bytes() const { return bytes_; }  // that it has been sent of what happens
+  uint64_t bytes() const { return bytes_; }  // bytes received from the page's /events
 
  private:
   void Run();

@@ -24,7 +24,7 @@ inline void Check(const Status& status) {
 void CatchInterrupts();
 void CheckInterrupted();
 
-// The main function of benchmark `name`: the exit status of `run`, or 1 after the message of what it throws.
+// The main function of benchmark `name`: the exit status of `run`, or 1 after the message of its exception.
 int Main(const char* name, int (*run)(int, char**), int argc, char** argv);
 
 // Prints progress in a terminal, on one line that is overwritten.

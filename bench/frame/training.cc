@@ -65,7 +65,7 @@ Training::Training(const TrainingCase& c, const optim::OptimizerConfig& optimize
   }
 
   Rng rng(2);
-  const std::vector<uint32_t> ids = model_.feature_ids();  // of a row
+  const std::vector<uint32_t> ids = model_.feature_ids();  // number of ids of each feature
   const auto features = features_.as<float>();
   for (size_t i = 0; i < features.size(); ++i) {
     features[i] =

@@ -46,7 +46,7 @@ constexpr int kCores = 2;
 constexpr uint32_t kPartitions = 4;
 constexpr const char* kTopic = "payments";
 constexpr const char* kShortTopic = "payments-short";
-constexpr double kDeadline = 600;  // of each run of a program
+constexpr double kDeadline = 600;  // seconds for each run of a program
 // The loops read the first events only, enough for ten seconds, and so many are in the short topic.
 constexpr uint64_t kLoopEvents = 2'000'000;
 
@@ -112,7 +112,7 @@ void Fill(const std::string& address, const char* topic, uint64_t events) {
 
 struct Reading {
   double rate = 0;   // events per second
-  double cpu_s = 0;  // of this process, per million events
+  double cpu_s = 0;  // seconds of this process per million events
 };
 
 // Measures a reading of this process from here to Done.
@@ -248,13 +248,13 @@ Loop TrainByLoop(const std::string& python, const std::string& address, uint64_t
   return result;
 }
 
-// Of the first runs of the loop.
+// The number of threads with which the loop is faster in its first runs.
 int BestThreads(const std::string& python, const std::string& address, uint64_t events) {
   const double one = TrainByLoop(python, address, events, 1).rate;
   return TrainByLoop(python, address, events, kCores).rate > one ? kCores : 1;
 }
 
-// One per run.
+// Each vector has one element per run.
 struct Readings {
   std::vector<double> rates, cpu;
   void Add(const Reading& reading) {
@@ -262,7 +262,7 @@ struct Readings {
     cpu.push_back(reading.cpu_s);
   }
 };
-// Of the demo, on Kafka and on the embedded log.
+// Results of the demo, on Kafka and on the embedded log.
 struct Demos {
   std::vector<double> kafka, log;  // events per second
   std::vector<double> distance;    // between their AUCs

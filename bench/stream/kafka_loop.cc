@@ -48,7 +48,7 @@ class Parsing {
  private:
   SimdjsonPayments payments_;
   std::string text_;
-  volatile double sum_ = 0;  // so that nothing that is read is left out
+  volatile double sum_ = 0;  // volatile: the compiler must not leave out the reading
 };
 
 }  // namespace

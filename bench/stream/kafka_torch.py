@@ -22,11 +22,11 @@ from torch import nn
 from torch.nn import functional as F
 
 BATCH = 128
-BATCHES = 32  # that are read and decoded at a time, as many as in a split of the demo
+BATCHES = 32  # read and decoded at a time, as many as in a split of the demo
 KINDS = "grocery restaurant fuel fashion electronics travel games pharmacy jewellery transfer".split()
 COUNTRIES = "ES MX US FR BR DE IN JP".split()
 CHANNELS = "contactless online chip phone".split()
-# Of log(1 + x) for the first four.
+# The first four are taken as log(1 + x), also for the means and scales.
 NUMBERS = ["amount", "times_usual", "since_last", "distance_km", "hours_off", "new_device"]
 MEANS = np.array([3.5, 0.8, 5.6, 2.5, 2.7, 0.2], np.float32)
 SCALES = 1 / np.array([1, 0.43, 1.9, 2, 2.6, 0.4], np.float32)

@@ -16,7 +16,7 @@ namespace {
 
 struct Part {
   const char* name;
-  const char* type;  // of Avro
+  const char* type;  // Avro's name of the type
 };
 // In the order of the JSON records.
 constexpr Part kParts[] = {
