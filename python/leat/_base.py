@@ -1,4 +1,4 @@
-"""What the estimators need of scikit-learn, where it is not installed."""
+"""Stand-ins for the parts of scikit-learn that the estimators use, where it is not installed."""
 
 import inspect
 

@@ -15,8 +15,8 @@ import numpy as np
 from leat import _native, _onnx_file, _yaml
 
 ROWS, STEPS = 8, 2
-COPIES = 5  # of the rows, which then are many
-FACTORS = (300, 30)  # of the rows' scale: the first at which roundings matter little
+COPIES = 5  # copies of the rows in a larger batch
+FACTORS = (300, 30)  # factors of the rows' scale, tried in turn until roundings matter little
 AHEAD = (10**6 - 1, 10**6, 999_983)  # counts of calls that are round after a call, before it, and never
 # The states of a Mersenne Twister whose draws are the lowest and the highest, and how many draws are.
 _LOWEST, _HIGHEST, _DRAWS = 0, 0x12DD9BB3, 200
@@ -103,7 +103,7 @@ def random_call(run):
 
 
 def check_count(count, expected, run):
-    """Raises ValueError if what is computed for so many rows is not what is expected of copies of ROWS rows."""
+    """Raises ValueError if results for `count` rows differ from those expected of copies of ROWS rows."""
     try:
         found = run()
     except Unfit as e:
@@ -179,7 +179,7 @@ def moves_differ(expected, found, before, most, share=0.02):
 
 
 def moved(values, before):
-    """The longest way of an element. Those that stay infinite, as in a mask, have not moved."""
+    """The longest way of an element. An element that stays infinite, as in a mask, has not moved."""
     values, before = np.asarray(values, np.float64), np.asarray(before, np.float64)
     if not values.size:
         return 0.0

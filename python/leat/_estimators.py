@@ -37,7 +37,7 @@ def _array(X):
 
 
 class _Network(BaseEstimator):
-    """What both have in common. `_learner` is the C++ object."""
+    """The base of Classifier and Regressor. `_learner` is the C++ object."""
 
     _learner = None
     _quick = False  # labels are the classes' indices already
@@ -142,7 +142,7 @@ class _Network(BaseEstimator):
         return state
 
     def _remade(self):
-        """What is needed to make an equal learner elsewhere."""
+        """The arguments that make an equal learner: features, outputs, labels, loss."""
         raise NotImplementedError
 
     def __setstate__(self, state):
@@ -181,7 +181,7 @@ class Classifier(ClassifierMixin, _Network):
     """
 
     def partial_fit(self, X, y, classes=None):
-        """One step for each `batch_size` rows. `classes`: all that will ever come; needed in the first call."""
+        """Makes a step for each `batch_size` rows. `classes`: all labels that will ever come; needed in the first call."""
         if self._quick and classes is None and self._learned_quickly(X, y):
             return self
         first = self._learner is None
@@ -266,7 +266,7 @@ class Regressor(RegressorMixin, _Network):
     """
 
     def partial_fit(self, X, y):
-        """One step for each `batch_size` rows."""
+        """Makes a step for each `batch_size` rows."""
         if self._quick and self._learned_quickly(X, y):
             return self
         first = self._learner is None

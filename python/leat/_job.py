@@ -29,7 +29,7 @@ class Job:
     data       the directory that relative paths of the job refer to
 
     Further sections of a job file are given by their names: cluster={"ps": 2}, train={"split_batches": 16},
-    metrics={"window": 10000}. What is wrong is a ValueError with one line, before anything starts.
+    metrics={"window": 10000}. A mistake raises a ValueError with one line, before anything starts.
     """
 
     def __init__(self, *, stream, schema, model, loss=None, inputs=None, optimizer=None, strategy="async",
@@ -46,7 +46,7 @@ class Job:
             loss = self.model.default_loss(known["classes"])
         if inputs is None:
             inputs = getattr(self.model, "inputs", None)
-        self._files = Directory()  # of the model, until a run has copies of its own
+        self._files = Directory()  # files of the model, until a run has copies of its own
         model_section = self.model.section(loss, inputs or self._row(known), self._files.name)
         if evaluate is not None:
             evaluate = {key: value for key, value in as_stream(evaluate).section().items() if key == "files"}

@@ -2,8 +2,8 @@
 
 Keras says what is trained: its trainable weights, and the moving statistics of batch normalization that is trainable. The
 exporters rename weights, reorder their elements and fold them into others. So the model is exported with numbers in these
-weights that tell where each element has gone. What cannot be found again is an error. All other weights are constants of the
-graph, folded or not.
+weights that tell where each element has gone. An element that is not found again is an error. All other weights are constants
+of the graph, folded or not.
 """
 
 import sys
@@ -71,7 +71,7 @@ class Keras(_Exported):
         self.model(np.zeros((2, *inputs), np.float32), training=True)
 
     def _with_weights(self, data, roles):
-        """The file with the model's own values in place of the numbers, and what it says of them."""
+        """The file with the model's own values in place of the numbers, and how it treats them."""
         import onnx
         from onnx import numpy_helper
 
@@ -140,7 +140,7 @@ class Keras(_Exported):
 
 
 def _roles(model):
-    """Of each weight, in the order of `get_weights()`: trained, statistic or constant."""
+    """The role of each weight, in the order of `get_weights()`: trained, statistic or constant."""
     trained = {id(weight) for weight in model.trainable_weights}
     moving = set()
     for layer in _keras_layers.all_layers(model):

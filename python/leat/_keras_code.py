@@ -1,4 +1,4 @@
-"""What the code of a Keras model does that an export does not have: random numbers, and decisions by what it counts."""
+"""Effects of a Keras model's code that an export loses: random numbers, and decisions by counts of calls."""
 
 import numbers
 
@@ -35,7 +35,7 @@ class Counts:
                     yield from ((place, id(holder), key, holder, number) for key, number in items if _is_number(number))
 
     def changed(self):
-        """[(place, the container, its key, the number)]. What calls add to a list is not among them."""
+        """[(place, the container, its key, the number)], without the numbers that calls append to a list."""
         return [(place, holder, key, number) for place, at, key, holder, number in self._now()
                 if (self._kept[at, key][-1] != number if (at, key) in self._kept else isinstance(holder, dict))]
 

@@ -1,13 +1,13 @@
-"""What the package reads and writes of an ONNX file: names, how training treats parameters, and dropout.
+"""Reads and writes parts of an ONNX file: names, how training treats parameters, and dropout.
 
 A file is a protobuf message, ModelProto; its field 7 is the graph, 14 the metadata.
 """
 
 import numpy as np
 
-_KEY = b"leat.parameter:"  # of docs/layers.md#onnx-import-and-export
+_KEY = b"leat.parameter:"  # as in docs/layers.md#onnx-import-and-export
 _GRAPH, _METADATA = 7, 14
-_NODE, _INITIALIZER = 1, 5  # of a graph
+_NODE, _INITIALIZER = 1, 5  # fields of a graph
 
 
 def initializers(data):
@@ -62,7 +62,7 @@ def variable_names(names):
     made, taken = {}, set()
     for name in names:
         plain = ""
-        for c in name.encode().decode("latin-1")[:100]:  # one character for each byte, as the engine reads it
+        for c in name.encode().decode("latin-1")[:100]:  # a character for each byte, as the engine reads it
             fits = c.isascii() and (c.isalnum() or c in "_-.")
             if fits or plain:
                 plain += c if fits else "_"

@@ -37,7 +37,7 @@ class Run:
         self._client = client
         self._model = model
         self._address = address  # arguments of attach
-        self.directory = directory  # of the job; None: it is on another host
+        self.directory = directory  # the job's; None: it is on another host
         self._samples = Samples()
         self._status = None
         self._began = self._answered = time.monotonic()
@@ -53,7 +53,7 @@ class Run:
         self._follower.start()
         _followed.add(self)
 
-    # ---- what it shows
+    # ---- status and metrics
 
     def status(self):
         """The newest status, as a dict: that of `leat status --json`."""
@@ -67,9 +67,9 @@ class Run:
         """Arrays of what was measured so far, a value each for a moment of the job: ready for a DataFrame.
 
         time_s is in seconds since the run began; events and steps are totals; loss, accuracy and auc are those of the
-        last events (metrics: window); lag is in events. What a model does not have is NaN. Moments are a quarter of a
-        second apart in the last hour and a minute before it, more in runs of more than a week; then totals are the last
-        ones, and other values are means.
+        last events (metrics: window); lag is in events. Values that a model does not have are NaN. Moments are a quarter
+        of a second apart in the last hour and a minute before it, more in runs of more than a week; then totals are the
+        last ones, and other values are means.
         """
         with self._lock:
             columns = self._samples.columns()
@@ -102,7 +102,7 @@ class Run:
 
         return _notebook.html(self)
 
-    # ---- what it is told
+    # ---- commands
 
     def checkpoint(self):
         """Writes a checkpoint, and returns when it is complete."""
@@ -115,11 +115,11 @@ class Run:
         self._call(self._client.scale, "" if workers is None else str(workers), -1 if ps is None else int(ps))
 
     def drain(self, member):
-        """Lets a member, such as "worker 3", hand over what it has, and leave."""
+        """Lets a member, such as "worker 3", hand over its work, and leave."""
         self._call(self._client.drain, member)
 
     def pause(self):
-        """Lets the job finish what it has begun, and wait."""
+        """Lets the job finish its current work, and wait."""
         self._call(self._client.pause)
 
     def go_on(self):
@@ -166,7 +166,7 @@ class Run:
     def serve(self, **options):
         """Live predictions with what the job has learned, ten times a second anew: a leat.Server.
 
-        Of a job that has ended, they are those of its directory; if that is on another host, ValueError.
+        After the end of the job, they come from its directory; if that is on another host, ValueError.
         Options: listen ("127.0.0.1:0", any free port), refresh (seconds), max_batch, max_wait (seconds), threads,
         tokens (a file with the tokens of clients) and token (that of this one), metrics (HOST:PORT), wait (seconds to
         wait for the first parameters), arguments (further ones of `leat serve`).
@@ -224,7 +224,7 @@ class Run:
     # ---- the thread that follows it
 
     def _poll(self):
-        """One look at the job; false: it has ended."""
+        """Polls the status once; false: the job has ended."""
         try:
             status = json.loads(self._client.status(2))
         except (ConnectionError, TimeoutError, RuntimeError, ValueError):
@@ -244,7 +244,7 @@ class Run:
         if status is not None and status.get("phase") == "ended":
             self._finish(status, None)
         elif self._stopped and self._silent >= 3:
-            # It answered until it had done what it was told, and is gone.
+            # It answered until it had stopped as told, and is gone.
             with self._lock:
                 last = self._status
             self._finish(last, None)
@@ -296,7 +296,7 @@ class LocalRun(Run):
 
 
 class _Output:
-    """What the program has printed, in files, so that it never waits for this process."""
+    """The program's output, in files, so that it never waits for this process."""
 
     def __init__(self):
         self.out = tempfile.TemporaryFile()

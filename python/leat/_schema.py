@@ -1,4 +1,4 @@
-"""What is in an event: the `schema:` section of a job."""
+"""The fields of an event: the `schema:` section of a job."""
 
 import json
 import re

@@ -69,7 +69,7 @@ class Server:
         return self._request("GET", "/v2/health/ready", None, 10)[0] == 200
 
     def stop(self):
-        """Ends the process, after it has answered what it was asked."""
+        """Ends the process, after it has answered its requests."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
         self._process.wait(30)

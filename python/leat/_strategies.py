@@ -10,7 +10,7 @@ class Async(Setting):
 
 
 class Sync(Setting):
-    """One update from the mean of all lanes of a step: `Sync(lanes=..., backup=...)`."""
+    """Each step makes one update, from the mean of all its lanes: `Sync(lanes=..., backup=...)`."""
 
     type = "sync"
 

@@ -84,7 +84,7 @@ class Torch(_Exported):
         return state
 
 
-# ---- what the module says
+# ---- the module
 
 def _check_parameters(torch, module):
     for name, value in _all_tensors(module):
@@ -252,7 +252,7 @@ class _Steps:
                 child.training = training
 
     def gradients(self, rows, labels):
-        """Of each parameter that the loss depends on, by its first name."""
+        """The gradient of each parameter that the loss depends on, by the parameter's first name."""
         self._module.zero_grad(set_to_none=True)
         with self._torch.enable_grad():
             made = self._module(self._rows(rows)).reshape(len(rows), -1)
@@ -267,7 +267,7 @@ class _Steps:
 
 
 class _Variances:
-    """What running variances are without Bessel's correction, as ONNX defines them."""
+    """Running variances without Bessel's correction, as ONNX defines them."""
 
     def __init__(self, module):
         self._norms, self._hooks, self._calls = {}, [], {}

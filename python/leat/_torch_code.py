@@ -89,7 +89,7 @@ class Kept:
             child.training = training
 
     def changed(self):
-        """Attributes that are not what they were: [(name, the container, its key)]."""
+        """Changed attributes: [(name, the container, its key)]."""
         found = []
         for place, attribute, holder, kept in self._holders:
             if attribute in self._own:
@@ -176,7 +176,7 @@ def check(torch, module, kept, inputs, integers):
     later.restore_attributes()
 
 
-# ---- what is seen while the code runs
+# ---- checks while the code runs
 
 # Methods and functions of tensors that return a truth value, numbers of Python or an array.
 _TRUTHS = ("__bool__", "equal", "allclose", "is_nonzero")
@@ -195,7 +195,7 @@ def _watched(torch, module, rows):
             name = getattr(function, "__name__", "")
             stack = traceback.extract_stack()[:-1] if name in _TO_PYTHON else []
             if stack and stack[-1].filename == torch.overrides.__file__:
-                stack.pop()  # of PyTorch 1
+                stack.pop()  # PyTorch 1 adds this frame
             caller = stack[-1] if stack else None
             own = [i for i, frame in enumerate(stack) if frame.filename.startswith(os.path.dirname(__file__) + os.sep)]
             users = [frame for frame in stack[own[-1] + 1 if own else 0:] if not frame.filename.startswith(package)]
@@ -221,7 +221,7 @@ def _watched(torch, module, rows):
 
 
 def _lost_options(torch, function, args, kwargs):
-    """Those of an embedding that no export has: only rare rows of its table tell."""
+    """The options of an embedding that an export loses: (option, its value, the value it needs). Only rare rows would tell."""
     functional = torch.nn.functional
     wanted = {"padding_idx": None, "max_norm": None, "scale_grad_by_freq": False}
     if function in (functional.embedding, functional.embedding_bag):
@@ -286,7 +286,7 @@ def _condition(node):
 
 
 def _targets(node):
-    """What a node gives a value to: variables and attributes, as text."""
+    """The variables and attributes that the target of an assignment sets, as text."""
     if isinstance(node, (ast.Tuple, ast.List)):
         return set().union(*map(_targets, node.elts))
     if isinstance(node, (ast.Starred, ast.Subscript)):
@@ -297,7 +297,7 @@ def _targets(node):
 
 
 def _names(node):
-    """Of variables and attributes, as text."""
+    """The variables and attributes in a node, as text."""
     return {ast.unparse(part) for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute))} if node else set()
 
 
@@ -318,11 +318,11 @@ def _own_backward(torch, made):
     return None
 
 
-# ---- what the code draws at random
+# ---- random draws
 
 @contextlib.contextmanager
 def undropped(torch, rates):
-    """PyTorch's dropout drops nothing. `rates` gets those that it was called with in training."""
+    """PyTorch's dropout drops nothing. `rates` gets the rates that it was called with in training."""
     functional = torch.nn.functional
     attention = getattr(functional, "scaled_dot_product_attention", None)  # PyTorch 1 has none
 
@@ -357,7 +357,7 @@ def _check_random(torch, module, run):
             return
         calls = [_calls(torch, run, seed) for seed in (0, number)]
     names = {child: name for name, child in module.named_modules()}
-    # The first to end is the innermost: what it gets is the same, and what it makes is not.
+    # The first module to end is the innermost: its inputs are the same, and its outputs differ.
     later = {key: values for key, *values in calls[1]}
     found = next((key[0] for key, given, made in calls[0]
                   if key in later and _alike(torch, given, later[key][0]) and not _alike(torch, made, later[key][1])), module)
@@ -366,7 +366,7 @@ def _check_random(torch, module, run):
 
 
 def _calls(torch, run, seed):
-    """Of each call of a module inside, as they end: (the module and the number of its call, tensors given, tensors made)."""
+    """The calls of modules inside, in the order of their ends: ((module, number of its call), tensors given, tensors made)."""
     calls, given, counts = [], [], {}
 
     def tensors(values):
@@ -393,7 +393,7 @@ def _alike(torch, a, b):
     return len(a) == len(b) and all(_same(torch, x, y) for x, y in zip(a, b))
 
 
-# ---- what the code leaves behind
+# ---- side effects
 
 @contextlib.contextmanager
 def _writes_refused(torch, module, named, kept, scale=None):

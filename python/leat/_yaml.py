@@ -9,7 +9,7 @@ _OTHERWISE = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan"
 
 
 def scalar(value):
-    """One value, or a list or dict of values, on one line."""
+    """A value, or a list or dict of values, on one line."""
     if hasattr(value, "tolist"):  # numbers of numpy, of which some are Python's, too, but are written otherwise
         value = value.tolist()
     if value is None:

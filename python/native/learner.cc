@@ -21,12 +21,12 @@
 namespace leat::python {
 namespace {
 
-// One thread at a time; the others wait without the interpreter's lock.
+// A learner for one thread at a time; the others wait without the interpreter's lock.
 struct SharedLearner {
   explicit SharedLearner(Learner::Options options) : learner(std::move(options)) {}
   std::mutex mutex;
   Learner learner;
-  std::vector<float> labels;  // of the batch that is learned
+  std::vector<float> labels;  // labels of the current batch
 };
 
 PyObject* not_finite_error = nullptr;

@@ -7,7 +7,7 @@ namespace {
 
 int Execute(PyObject* module) {
   using namespace leat::python;
-  // What goes wrong becomes an exception.
+  // Errors become exceptions, so nothing is logged.
   spdlog::set_level(spdlog::level::off);
   return AddArrayType(module) && AddLearnerType(module) && AddClientType(module) &&
                  AddLogWriterType(module) && AddJobFunctions(module)

@@ -1,4 +1,4 @@
-// What the sources of the module share: references, exceptions, the interpreter's lock, and arrays.
+// Helpers of the module's sources: references, exceptions, the interpreter's lock, and arrays.
 //
 // The module uses the limited API of CPython 3.11, so that one binary serves all later versions.
 #pragma once
@@ -49,7 +49,7 @@ void SetError(const Status& status);
 // Sets an exception with a message of one line, whatever texts of a user are in it.
 void SetError(PyObject* kind, const char* message);
 
-// Calls f, which returns a new reference, and turns C++ exceptions into those of Python.
+// Calls f, which returns a new reference, and turns C++ exceptions into Python's.
 template <class F>
 PyObject* Guarded(F f) noexcept {
   try {

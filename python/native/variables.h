@@ -12,7 +12,7 @@ namespace leat::python {
 bool AppendVariable(PyObject* list, const optim::VariableSpec& variable, std::shared_ptr<void> owner,
                     float* values);
 
-// Appends copies of what is not trained, with the role "frozen". False: an exception is set.
+// Appends copies of the model's frozen variables. False: an exception is set.
 bool AppendFrozen(PyObject* list, const nn::Model& model);
 
 }  // namespace leat::python
