@@ -22,7 +22,7 @@ def fail_if_skipped(report):
 
 
 def tell(path, *words):
-    """Appends a line to the file LEAT_CASES. One write, because several files of tests run at a time."""
+    """Appends a line to the file LEAT_CASES. A single write, because several files of tests run at a time."""
     if not CASES:
         return
     name = f"{path.parent.name}.{path.stem.removeprefix('test_')}"

@@ -92,7 +92,7 @@ Value Total(Graph& graph, Value x) {
   return graph.shape(x).rank() == 0 ? x : graph.Make<ops::ReduceSum>({x});
 }
 
-// One expression as a graph, with first and second derivatives.
+// An expression as a graph, with first and second derivatives.
 class Expression {
  public:
   Expression(const Json& golden, uint32_t number) {

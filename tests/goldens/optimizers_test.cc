@@ -43,7 +43,7 @@ TEST(OptimizersGolden, EveryUpdateIsThatOfPyTorch) {
       optim::Apply(config, w, g, spans, step + 1, 1);
       for (size_t i = 0; i < size; ++i) {
         const float expected = golden["values"][step][i];
-        // One or two ulps per update, amplified slightly by momentum and normalisation.
+        // The bound is one or two ulps per update, amplified slightly by momentum and normalisation.
         ASSERT_NEAR(w[i], expected, 1e-6 + 2e-6 * std::abs(expected))
             << section << " step " << step + 1 << " element " << i;
       }

@@ -9,7 +9,7 @@ namespace leat::power_cut {
 
 struct CutReport {
   size_t operations = 0;   // recorded in the job's directory
-  size_t checkpoints = 0;  // that were reported as complete
+  size_t checkpoints = 0;  // reported as complete
   size_t disks = 0;        // different ones that a power failure left
   std::string wrong;       // the first one that does not load as it should; empty: none
 };

@@ -1,4 +1,4 @@
-// Syncs and writes that fail: what was acknowledged stays, and the file of a failed sync is not trusted.
+// Syncs and writes that fail: acknowledged data stays, and the file of a failed sync is not trusted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -22,7 +22,7 @@ uint64_t HolderOf(const Operation& o) {
   return IsEntry(o) ? o.directory : o.node;
 }
 
-// The directory whose sync does so, too: the one that a renamed file comes to be in.
+// Another directory whose sync does so, too: that of a renamed file's new name.
 uint64_t TargetOf(const Operation& o) {
   return o.kind == Kind::kRename ? o.target : HolderOf(o);
 }

@@ -1,6 +1,6 @@
 // The disk that a power failure leaves after any of the recorded operations (disk_recorder.h).
 //
-// A file or directory is durable up to its last sync. Of what came after, a power failure takes a part:
+// A file or directory is durable up to its last sync. A power failure takes a part of later operations:
 // writes of files in any combination, entries of directories from some moment on, because every file system
 // journals them in order.
 #pragma once
@@ -21,19 +21,19 @@ struct Loss {
   enum class Kind : uint8_t {
     kNothing,
     kAll,
-    kAllData,     // what was written to files, not the entries of directories
+    kAllData,     // writes to files, not entries of directories
     kAllEntries,  // the other way round
-    kData,        // what was written to the file `node`, and nothing else
+    kData,        // writes to the file `node` alone
     kZeros,       // as kData, but the file has its size, and zeros
-    kEntries,     // of the directory `node`, from operation `from` on
+    kEntries,     // entries of the directory `node`, from operation `from` on
   } kind = Kind::kNothing;
   uint64_t node = 0;
   size_t from = 0;
   std::string ToString() const;
 };
 
-// The losses that matter after the first `count` operations: each of the kinds, for each file and directory
-// with unsynced operations, and for each of those of a directory.
+// The losses that matter after the first `count` operations: each of the kinds, for each file with unsynced
+// operations, and for each unsynced entry of a directory.
 std::vector<Loss> Losses(const std::vector<Operation>& operations, size_t count);
 
 class DiskImage {

@@ -21,8 +21,8 @@ namespace {
 using Kind = Operation::Kind;
 
 struct State {
-  dev_t device;                     // that the root is on
-  std::map<ino_t, uint64_t> nodes;  // of files and directories below the root
+  dev_t device;                     // device of the root
+  std::map<ino_t, uint64_t> nodes;  // numbers of files and directories below the root, by inode
   uint64_t last_node = 0;
   std::vector<Operation> operations;
 };

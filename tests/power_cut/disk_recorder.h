@@ -27,15 +27,15 @@ struct Operation {
   Bytes data;
 };
 
-// From its construction to its destruction, operations below `root` are recorded. `root` is node 0. One at a
-// time.
+// Records the operations below `root` from its construction to its destruction. `root` is node 0. There is
+// one recorder at a time.
 class Recorder {
  public:
   explicit Recorder(const std::string& root);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
-  // So far. Thread-safe.
+  // Operations so far. Thread-safe.
   size_t count() const;
   std::vector<Operation> operations() const;
 };

@@ -1,4 +1,4 @@
-// The power fails after any file operation of the log, the journal or a checkpoint. What was not synced is
+// The power fails after any file operation of the log, the journal or a checkpoint. Unsynced operations are
 // lost in part. The job is resumed and more events are produced: every durably acknowledged event is in the
 // log at its offset, and every event of the log counts exactly once.
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ class Job {
     SendServerHeartbeat();
   }
 
-  // One round of heartbeats.
+  // Makes a round of heartbeats.
   void Step() {
     now_ += std::chrono::milliseconds(300);
     Look();
@@ -311,7 +311,7 @@ History Record() {
   return history;
 }
 
-// Finds what is wrong after the power has failed at this moment; "" if nothing is.
+// Returns the first fault after the power has failed at this moment; "" if there is none.
 std::string Resume(const History& history, size_t count, uint64_t seed) {
   const TempDir directory;
   const std::string& root = directory.path();

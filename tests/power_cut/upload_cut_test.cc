@@ -1,5 +1,5 @@
-// A power failure while a shard is uploaded: under its own name it is complete or not there, and what was
-// committed is there.
+// A power failure while a shard is uploaded: under its own name it is complete or absent, and committed
+// data is there.
 #include <gtest/gtest.h>
 
 #include <filesystem>

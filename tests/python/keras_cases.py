@@ -229,7 +229,7 @@ def check_own_training_refused(keras, method):
 
 
 class Choices:
-    """The code of layers of a user's own, by what is wrong with it. `last`: what it counts."""
+    """The code of layers of a user's own, named by its fault. `last`: a count of the calls."""
 
     last = 0
 

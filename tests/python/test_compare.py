@@ -1,4 +1,4 @@
-"""What the comparison with a framework and the writer of settings do with numbers, without a framework."""
+"""Numbers in the comparison with a framework and in the writer of settings, without a framework."""
 
 # folders: python
 

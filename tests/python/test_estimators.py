@@ -87,7 +87,7 @@ def test_the_quick_way_gives_the_same_bits(rows):
 
 @pytest.mark.parametrize("kind", [leat.Classifier, leat.Regressor])
 def test_no_row_is_trained_twice(rows, kind):
-    """One of four batches overflows, although its rows are finite."""
+    """The second of four batches overflows, although its rows are finite."""
     X, y = rows
     X = X.copy()
     y = y if kind is leat.Classifier else y.astype(np.float32)

@@ -135,7 +135,7 @@ class Weight:
 
 
 class Model:
-    """What the package asks of a Keras model: a dense layer of 3 units on 2 inputs."""
+    """The interface of a Keras model that the package uses: a dense layer of 3 units on 2 inputs."""
 
     input_shape = (None, 2)
     weights = trainable_weights = (Weight("kernel"), Weight("bias"))

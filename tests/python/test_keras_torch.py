@@ -54,7 +54,7 @@ def test_a_model_that_was_never_called(keras, capfd):
 
     layers = keras.layers
     leat.Keras(keras.Sequential([layers.Input((5,)), layers.Dense(3)])).export((5,))
-    # What Keras' exporter writes when it fails is not on the standard output.
+    # Messages of Keras' exporter about its failure stay off the standard output.
     with pytest.raises(ValueError, match="^Keras cannot export the model as ONNX"):
         leat.Keras(keras.Sequential([layers.Input((5,)), layers.LayerNormalization(), layers.Dense(3)])).export((5,))
     assert capfd.readouterr().out == ""

@@ -220,7 +220,7 @@ def pytorch_cases():
     return list(torch_cases.CASES)
 
 
-# One of the exporters has no form of these, or one with ops that are not supported.
+# Cases that a single exporter can export: the other has no form of them, or one with unsupported ops.
 ONLY = {"torchscript": {"Mish", "Conv2d circular", "RNN deep"},
         "dynamo": {"Threshold", "Bilinear", "RMSNorm", "RMSNorm plain", "ChannelShuffle"}}
 
@@ -441,7 +441,7 @@ def test_options_that_are_not_trained_as_by_pytorch():
     for layer in (nn.Dropout1d(), nn.AlphaDropout(), nn.RReLU(), nn.utils.parametrizations.spectral_norm(nn.Linear(5, 5))):
         refused("does not train modules of the type", nn.Sequential(nn.Linear(5, 5), layer, nn.Linear(5, 3)))
 
-    class Mine(nn.Embedding):  # a class of a user's own has the options of what it is derived from
+    class Mine(nn.Embedding):  # a class of a user's own has the options of its base
         pass
 
     refused("^0 .Mine.: Leat does not train Embedding with padding_idx=2", headed(Mine(7, 6, padding_idx=2)), (4,))

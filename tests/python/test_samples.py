@@ -9,7 +9,7 @@ import numpy as np
 
 from leat import _samples
 
-# A day of four statuses a second, of a job of 64 workers. The client has no answer: what it would have is injected.
+# A day of four statuses a second, of a job of 64 workers. The client has no answer: the statuses are injected.
 DAY = """
 import resource, threading
 from leat import _run

@@ -40,7 +40,7 @@ def test_a_job_that_runs(run, schema):
             assert time.monotonic() < until, status
             server.predict([event(0.1 * i) for i in range(10)])
         many = [event(0.1 * i) for i in range(10)]
-        # Then the values are those of the job.
+        # Predictions become those of the job's parameters.
         weights = run.state_dict()
         x = np.array([list(e.values()) for e in many], dtype=np.float32)
         hidden = np.maximum(x @ weights["dense1/weight"] + weights["dense1/bias"], 0)
@@ -79,7 +79,7 @@ def test_events_that_do_not_fit(run):
 
 
 class Frame:
-    """What is asked of a DataFrame of Polars, which may not be installed."""
+    """The interface of a Polars DataFrame, which may not be installed."""
 
     columns = ["x0", "x1", "x2"]
     rows = [event(1.0), {**event(1.0), "x0": None}]

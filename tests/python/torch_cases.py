@@ -45,7 +45,7 @@ class Containers(nn.Module):
     def __init__(self):
         super().__init__()
         self.list = nn.ModuleList([nn.Linear(5, 5), nn.Identity()])
-        self.dict = nn.ModuleDict({"a b": nn.Linear(5, 5), "a_b": nn.Linear(5, 5)})  # one name for the engine
+        self.dict = nn.ModuleDict({"a b": nn.Linear(5, 5), "a_b": nn.Linear(5, 5)})  # the same name for the engine
         self.rows = nn.ParameterList([nn.Parameter(torch.ones(5)), nn.Parameter(torch.zeros(()))])
         self.named = nn.ParameterDict({"gain": nn.Parameter(torch.full((1,), 2.0))})
         self.head = nn.Linear(5, 3)

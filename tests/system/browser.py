@@ -67,7 +67,7 @@ class Browser:
         return self._call("POST", self.session + "/execute/sync", {"script": script, "args": list(arguments)})
 
     def text(self, selector):
-        """What a person reads there; None if there is no such element, or it is hidden."""
+        """The visible text of an element; None if there is no such element, or it is hidden."""
         return self.run("const e = document.querySelector(arguments[0]); return e && e.checkVisibility() ? e.innerText : null",
                         selector)
 
@@ -88,7 +88,7 @@ class Browser:
                 if entry["level"] in ("SEVERE", "WARNING")]
 
     def screenshot(self, path, height=None):
-        """Of the whole page, or of so much of it: a .png or .webp file."""
+        """Saves a picture of the whole page, or of its first `height` pixels, as a .png or .webp file."""
         width, whole = self.run("return [innerWidth, document.documentElement.scrollHeight]")
         shot = self.devtools("Page.captureScreenshot", format=pathlib.Path(path).suffix[1:], captureBeyondViewport=True,
                              clip={"x": 0, "y": 0, "width": width, "height": height or whole, "scale": 1})
@@ -98,7 +98,7 @@ class Browser:
         with contextlib.suppress(Exception):
             self._call("DELETE", self.session)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.driver.pid, signal.SIGKILL)  # with what is left of the browser
+            os.killpg(self.driver.pid, signal.SIGKILL)  # with the browser's remaining processes
         self.driver.wait()
         self.log.close()
         with contextlib.suppress(OSError):

@@ -68,7 +68,7 @@ class Engine:
         else:
             self.end()
             pytest.skip(f"podman: {done.stderr[-500:]}")
-        self.podman("rm", "--all", "--force", "--time", "0")  # of a run that was killed
+        self.podman("rm", "--all", "--force", "--time", "0")  # containers of a killed run
 
     def command(self, *words, network=True):
         entered = ["--net", "--mount"] if network else ["--mount"]

@@ -18,7 +18,7 @@ import threading
 import time
 
 SILENT, IDLE, SLOW = 2000, 2000, 150
-HANDSHAKES = 300  # that never end; each costs the server a signature
+HANDSHAKES = 300  # unfinished ones; each costs the server a signature
 PATHS = ["/", "/v2", "/v1/predict", "/v2/health/live", "/v2/health/ready", "/v2/models/payments", "/v2/models/x/infer",
          "/v2/models/payments/infer", "*", "http://localhost/v2", "http://attacker.example/v2/health/live", "//", "/%",
          "https://127.0.0.1", "http://a@b/", "/" + "a" * 3000, "/v2?" + "b=c&" * 50, "\x00", "/\xff"]
@@ -88,7 +88,7 @@ class Hostile:
         self.many(SLOW, say=lambda: bytes([rng.choice(b"GET / HTTP/1.1\r\nHost: x")]))
 
     def endless(self):
-        """What has no end: extensions, trailers, sizes, heads, bodies of those who may send none."""
+        """Sends parts of a request without an end: extensions, trailers, sizes, heads, bodies without permission."""
         kinds = [("Transfer-Encoding: chunked\r\n\r\n1;", b"a"), ("Transfer-Encoding: chunked\r\n\r\n0\r\nA: ", b"a"),
                  ("Transfer-Encoding: chunked\r\n\r\n", b"0"), ("A: ", b"a"), ("", b"A: b\r\n"),
                  ("Content-Length: 100000000\r\n\r\n", b"a"), ("Transfer-Encoding: chunked\r\n\r\n", b"1;aaaa\r\nx\r\n"),

@@ -143,7 +143,7 @@ class Hosts:
         assert why is None, why
 
     def slow(self, host, rate):
-        """What a host sends moves at this rate, as "8mbit", until fast()."""
+        """Limits the rate at which a host sends, to "8mbit" for example, until fast()."""
         self._tc(host, f"qdisc add dev eth0 root tbf rate {rate} burst 32kb latency 400ms")
 
     def fast(self, host):

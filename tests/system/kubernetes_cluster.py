@@ -22,7 +22,7 @@ import packages
 
 TOKEN = "administrator"
 NODE = "stand-in"
-# Of the host, in each container's root.
+# Directories of the host, in each container's root.
 SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
@@ -292,7 +292,7 @@ class Pod:
         self.told = None
 
     def field(self, path):
-        """Of the downward API: a label that is missing has an empty value."""
+        """The value of a field of the downward API; empty for a missing label."""
         if path == "status.podIP":
             return self.ip
         assert path.startswith("metadata.labels['") and path.endswith("']"), path

@@ -1,4 +1,4 @@
-"""What carries out a job's scaling on a cluster, for tests: a provider of external metrics behind the aggregation layer, as
+"""Executors of a job's scaling on a cluster, for tests: a provider of external metrics behind the aggregation layer, as
 prometheus-adapter and KEDA's metrics server are, and the loop of KEDA's operator."""
 
 import contextlib

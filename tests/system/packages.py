@@ -1,4 +1,4 @@
-"""Debian packages that single tests need. Those with a service are unpacked into build/packages/ and not installed, so
+"""Debian packages that single tests need. Packages with a service are unpacked into build/packages/ and not installed, so
 that none is started."""
 
 import fcntl
@@ -64,7 +64,7 @@ def missing(packages):
 
 
 def installed(listed):
-    """Installs what is missing of deploy/apt-packages-LISTED.txt. Skips the test if that is not possible here."""
+    """Installs the missing packages of deploy/apt-packages-LISTED.txt. Skips the test if that is not possible here."""
     wanted = missing(names(listed))
     if not wanted:
         return

@@ -20,7 +20,7 @@ Any other block needs a mark, a comment before it that readers do not see:
 
 Output is compared from a line's beginning to a line's end, white space apart; `…` stands for any text, and on a line
 of its own for any lines. Figures that vary with speed need no mark: VARYING. A number shown as `pid N` is replaced in
-later commands. Commands must succeed. Those whose output shows an error ("leat: ...") must end with status 2.
+later commands. Commands must succeed. A command whose output shows an error ("leat: ...") must end with status 2.
 """
 
 import contextlib
@@ -63,11 +63,11 @@ class Block:
     text: str
     section: int
     marks: list = field(default_factory=list)
-    name: str = None  # of a file
+    name: str = None  # path of a file
     typed: bool = False  # commands, also skipped ones
 
     def mark(self, kind):
-        """What the first mark of a kind says; None without one."""
+        """The groups of the first mark of a kind, or its whole text; None without such a mark."""
         return next((match.groups() or match[0] for k, match in self.marks if k == kind), None)
 
     def changed(self, text, short):
@@ -87,7 +87,7 @@ def read_mark(text):
 
 
 def blocks(text, errors):
-    """The blocks of a page; appends (line, mistake) for what is none, or has no meaning."""
+    """The blocks of a page; appends (line, mistake) to `errors` for unknown marks and for meaningless marks and blocks."""
     lines, found = text.splitlines(), []
     section, skipped, marks, prose, name, at = 0, False, [], "", None, 0
     while at < len(lines):
@@ -169,7 +169,7 @@ def line_pattern(line, exact, varies):
 
 
 def compare(shown, printed, exact, varies=(), any_order=False):
-    """Throws ValueError where the page shows what was not printed; returns the process numbers, {shown: printed}."""
+    """Throws ValueError where the page shows text that was not printed; returns the process numbers, {shown: printed}."""
     shown, printed = shown.splitlines(), printed.splitlines()
     progress = [line for line in printed if PROGRESS.match(line)]
     for line in [line for line in shown if PROGRESS.match(line)]:

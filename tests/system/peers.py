@@ -22,7 +22,7 @@ OTHER_BUILD = 0x0123456789abcdef  # another hash
 NONCE = bytes(24)
 HELLO_BYTES, CHALLENGE_BYTES, PROOF_BYTES, VERDICT_BYTES = 48, 80, 32, 4
 ADMITTED, WRONG_TOKEN = bytes(4), b"\1\0\0\0"
-PORTS = {  # of a job with one coordinator and three workers
+PORTS = {  # open ports of a job with one coordinator and three workers
     "async": ["coordinator", "feed", "ps", "ps", "transfer"],
     "sync": ["coordinator", "feed", "ps", "ps", "transfer"],
     "allreduce": ["coordinator", "feed", "transfer", "worker", "worker", "worker"]}
@@ -114,7 +114,7 @@ def read(s, size):
 
 
 def hello(role, messages=None, version=VERSION):
-    """Of this build, unless it says something else."""
+    """The hello of this build, or of a build with other messages or another version."""
     if messages is None:
         messages = MESSAGES[role]
     return b"LEATWIRE" + struct.pack("<IHHQ", version, 1, PORT[role], messages) + NONCE
@@ -131,7 +131,7 @@ def speaks(messages, version=VERSION):
 
 
 def learn(s):
-    """What a port is for. Its answer to another build, by which it refuses the connection, also has its messages."""
+    """The role of a port. Its answer to another build, which refuses the connection, also has its messages."""
     s.sendall(hello("coordinator", OTHER_BUILD))
     number, messages = struct.unpack_from("<HQ", read(s, CHALLENGE_BYTES), 14)
     role = next(kind for kind, n in PORT.items() if n == number & 0x7fff)
@@ -140,7 +140,7 @@ def learn(s):
 
 
 def proof(role, token, challenge):
-    """Of a connection without TLS. With TLS it would cover a secret of the session, which Python cannot know."""
+    """The proof without TLS. With TLS it would cover a secret of the session, which Python cannot know."""
     text = b"leat handshake: connects" + struct.pack("<IIQ", VERSION, PORT[role], MESSAGES[role])
     return hmac.digest(token.encode(), text + NONCE + challenge[24:48], "sha256")
 

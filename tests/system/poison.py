@@ -15,7 +15,7 @@ class Json:
     fields = {"    amount: {type: number}": "    amount: {type: number, path: payment.amount}\n    shop: {type: id, below: 9, default: 0}"}
 
     def changes(self, _):
-        """Of the job that counts, to read such records."""
+        """Changes to the counting job, so that it reads such records."""
         return {**self.fields, "  format: json": f"  format: json\n  max_record_bytes: {LARGEST}"}
 
     def good(self, i):

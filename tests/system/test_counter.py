@@ -10,7 +10,7 @@ import leat
 
 EVENTS = 1_000_000
 KILLS = 20
-PAUSE = EVENTS * 3 // 4  # so that the job is not over when it is stopped
+PAUSE = EVENTS * 3 // 4  # early enough that the job is stopped before its end
 RATE = 40_000
 
 

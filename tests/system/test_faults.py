@@ -68,7 +68,7 @@ class Cluster(Roles):
         self.members[role].append(self.start(role, "--coordinator", self.address))
 
     def leave(self, role, index=0):
-        """One that gets SIGTERM leaves in order."""
+        """Sends SIGTERM to a member, which leaves in order."""
         name = self.members[role].pop(index)
         process = self.processes[name]
         process.terminate()
@@ -80,7 +80,7 @@ class Cluster(Roles):
         self.kill(self.members[role].pop(index))
 
     def replace_coordinator(self):
-        """Unless the job pauses soon: a coordinator that is started behind the pause does not pause."""
+        """Replaces it unless the job pauses soon: a coordinator that is started behind the pause does not pause."""
         events = self.status()["events"]
         if events > PAUSE - 2 * RATE:
             return

@@ -229,7 +229,7 @@ schema: {{format: json, fields: {XY}}}
     ("a,y\n1,0\n2,0\n".encode("utf-16-le"), "csv", ["utf-16le text", "encoding: utf-16le"]),
 ])
 def test_a_file_of_another_kind_is_named(tmp_path, content, form, parts):
-    """One line: the file, what it is, what to do."""
+    """The error is one line: the file, its kind, the remedy."""
     (tmp_path / "d").write_bytes(content)
     leat.refused(leat.run("schema", "d", cwd=tmp_path), "d: ", *parts)
     leat.refused(train(tmp_path, job_of("d", XY, form)), "d: ", *parts)
@@ -244,7 +244,7 @@ def test_columns_that_are_missing_are_said_with_those_that_there_are(tmp_path):
 
 
 def test_the_file_that_does_not_fit_is_named(tmp_path):
-    """Of several files, and of those of an evaluation."""
+    """The error names the bad one of several files, also among those of an evaluation."""
     (tmp_path / "g.csv").write_text("a,y\n" + "1,0\n" * 50)
     (tmp_path / "bad.csv").write_text("a,y\n" + "oops,0\n" * 50)
     leat.refused(train(tmp_path, job_of("g.csv, bad.csv", XY)), "bad.csv: 50 of the first 50 records do not fit the schema")

@@ -38,7 +38,7 @@ def test_hosts_share_nothing_but_the_network(tmp_path, hosts):
 
 
 def unreachable(hosts, roles, where):
-    """The pairs that the status names: (role, host, what it cannot reach)."""
+    """The pairs that the status names: (role, host, unreachable members)."""
     return [(m["role"], m["host"], m["unreachable"]) for m in status(hosts, roles, where).get("members", [])
             if m.get("unreachable")]
 
@@ -145,7 +145,7 @@ def test_of_two_members_that_cannot_reach_each_other_one_leaves(tmp_path, hosts)
     assert "cannot reach worker" in log, log[-2000:]
 
 
-# What keeps a role away for longer than the heartbeat timeout evicts it, and it joins again.
+# A cut that lasts longer than the heartbeat timeout evicts the role, which joins again.
 @pytest.mark.long
 @pytest.mark.parametrize("strategy", ["async", "sync", "{type: ssp, staleness: 2}", "downpour", "averaging", "allreduce"])
 def test_links_that_are_cut_for_a_while_and_a_pair_for_ever(tmp_path, hosts, strategy):

@@ -128,7 +128,7 @@ def test_roles_in_containers_of_their_own(engine, image, tmp_path):
 
     def start(name, *words, mounts=()):
         nonlocal port
-        port += 1  # of the listener that tells its health: they share a network
+        port += 1  # each listener of health needs its own port: they share a network
         engine.podman("run", *common, "--name", name, "--env", f"LEAT_METRICS=127.0.0.1:{port}", *mounts, image, *words)
         return name
 
@@ -179,7 +179,7 @@ def test_little_shared_memory(engine, image):
 
 
 def test_bad_input(engine, image, tmp_path):
-    """One line, before anything starts."""
+    """Each mistake gives one line, before anything starts."""
     token = secret(tmp_path, "of the job")
 
     def worker(*options):
@@ -236,7 +236,7 @@ def test_compose(engine, image, tmp_path):
     kafka_image(engine)
     events, secrets = 400_000, tmp_path / "secrets"
     engine.run(leat.ROOT / "deploy/make-secrets", secrets, env={"ENGINE": "podman"})
-    # One worker trains at most 5,000 events a second.
+    # A worker trains at most 5,000 events a second.
     job = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / "counter.yaml").read_text(), **{
         "topic: events": 'topic: events\n  kafka: {bootstrap.servers: "kafka:9092"}', "interval_s: 5": "interval_s: 5}\ndebug: {step_ms: 20",
         "events: 1000000, ": f"events: {events}, rate: 3000, ", "workers: 3, ps: 2": "workers: 1, ps: 1", "units: 16384": "units: 1024"})

@@ -63,7 +63,7 @@ def part_of_mnist(folder, train, test):
 
 def test_lenet_learns(tmp_path):
     part_of_mnist(tmp_path, 6000, 1000)
-    # One epoch ends a little above 0.9, and a gradient of a stalled worker can take it below.
+    # A single epoch ends a little above 0.9, and a gradient of a stalled worker can take it below.
     job = leat.write_job(tmp_path / "lenet.yaml", (leat.EXAMPLES / "lenet.yaml").read_text(), **{"epochs: 4": "epochs: 2"})
     result = leat.summary(leat.run("train", job, "--data", tmp_path, "--json", cwd=tmp_path, timeout=600))
     assert result["events"] == 2 * 6000

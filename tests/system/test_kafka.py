@@ -81,7 +81,7 @@ class Writer(threading.Thread):
 @pytest.mark.parametrize("events, kills, broker_kills", [
     (200_000, 3, 1), pytest.param(1_000_000, 10, 2, marks=pytest.mark.long)])
 def test_every_event_counts_once_whatever_is_killed(tmp_path, events, kills, broker_kills):
-    """The job and the broker are killed, and a partition is added. So it is with the predictions."""
+    """The job and the broker are killed, and a partition is added. Predictions are published once each, too."""
     rng = random.Random(1)
     broker = Broker(tmp_path / "broker")
     writer = Writer(broker, "events", events, rate=20_000)
@@ -485,7 +485,7 @@ def test_topics_that_lose_records(tmp_path, broker):
 
 @pytest.mark.long
 def test_brokers_that_are_away_are_waited_for_at_a_resume(tmp_path):
-    """A new job ends with status 75, one that is resumed says what it waits for, goes on by itself, and counts each event once."""
+    """A new job ends with status 75. A resumed job says what it waits for, goes on by itself, and counts each event once."""
     events = 40_000
     broker = Broker(tmp_path / "broker")
     try:

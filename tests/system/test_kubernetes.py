@@ -149,7 +149,7 @@ def test_what_scales(rendered):
 
 @pytest.mark.parametrize("role", sorted(ROLES))
 def test_a_manifest_without_a_token(rendered, tmp_path, role):
-    """One line and exit status 2, before anything starts."""
+    """The error is one line and exit status 2, before anything starts."""
     job = tmp_path / "job.yaml"
     (text,) = [o["data"]["job.yaml"] for o in rendered["laptop"] if o["kind"] == "ConfigMap"]
     job.write_text(text)
@@ -163,7 +163,7 @@ def test_a_manifest_without_a_token(rendered, tmp_path, role):
     assert not (tmp_path / "job").exists()
 
 
-# ---- one executor per job
+# ---- a single executor per job
 
 def counting_job(path, workers="1:4", more=""):
     """Its parameters are the number of events. A worker trains 2000 a second at most, and needs little of a processor."""
@@ -321,7 +321,7 @@ class Deployed:
         return leat.run(*arguments, "--coordinator", f"{self.address}:4000", *secured, env={"LEAT_TOKEN": TOKEN})
 
     def status(self):
-        """Of the last half second; empty while the coordinator does not answer."""
+        """The status, at most half a second old; empty while the coordinator does not answer."""
         assert self.kubelet.failure is None, self.kubelet.failure
         if time.monotonic() - self.looked_at > 0.5:
             done = self.leat("status", "--json")

@@ -18,7 +18,7 @@ import leat
 from kafka import Broker
 
 PARTITIONS, GROUPS, WINDOW_MS = 3, 8, 60_000
-EVENTS = 6000  # one a second, in two halves a day apart
+EVENTS = 6000  # an event a second, in two halves a day apart
 DAY_MS = 86_400_000
 LARGE = 1_000_000  # a label; no weight comes near it
 

@@ -197,7 +197,7 @@ def cycles(few, many):
 @pytest.mark.parametrize("terminations", cycles(10, 200))
 @pytest.mark.parametrize("strategy", ["allreduce", "{type: allreduce, deterministic: true}"])
 def test_a_member_that_leaves_takes_no_gradient_with_it(tmp_path, strategy, terminations):
-    """Members on one host read gradients in each other's memory. One that has finished a step and is told to leave gives up
+    """Members on the same host read gradients in each other's memory. A member that leaves after it has finished a step gives up
     its memory only when the others have finished the step, too."""
     directory = tmp_path / "job"
     job_file = counting(tmp_path, strategy, **{"events: 40000": "events: 16000000, rate: 30000", "units: 2048": "units: 262144"})

@@ -32,7 +32,7 @@ def documented():
 
 
 def check_page(page, promtool):
-    """A page has only what is documented, and nothing that promtool objects to."""
+    """A page has only documented metrics, and promtool objects to none."""
     table = documented()
     for name, kind in page.types.items():
         assert table[name][0] == kind, name

@@ -50,7 +50,7 @@ def stop_half_way(file, directory, env, look=lambda running: None):
 
 
 def counts_of_the_store(running, roles):
-    """What the roles' metrics say."""
+    """The roles' metrics count the requests to the store and the bytes sent."""
     viewer = Observer(view_token(TOKEN))
     where = running.status()["metrics"]
 
@@ -151,7 +151,7 @@ def test_an_older_coordinator_writes_nothing_more(tmp_path, server):
         assert server.contents()[0] == before
         older.kill()
     all_counted(second)
-    # What is in the old directory is behind the bucket.
+    # The old directory is behind the bucket.
     leat.refused(leat.run("train", "--resume", first, env=env), "has gone on with the job")
 
 

@@ -126,7 +126,7 @@ class Pool:
         assert values and not wrong, wrong
 
     def pids(self, job, role):
-        """Of the processes that the agents have started for a job."""
+        """The ids of a role's processes that the agents have started for a job."""
         agents = {process.pid for name, process in self.processes.items() if name.startswith("agent")}
         found = set()
         for entry in pathlib.Path("/proc").iterdir():
@@ -192,7 +192,7 @@ def check_secrets(pool):
 
 
 def readable(pool, reader, paths):
-    """Those of the paths that the user of a job can read."""
+    """The paths, among those given, that the user of a job can read."""
     done = subprocess.run(
         ["setpriv", f"--reuid={FIRST_USER + reader}", f"--regid={FIRST_USER + reader}", "--clear-groups", "sh", "-c",
          'for path; do cat "$path" > /dev/null 2>&1 && echo "$path"; done; true', "sh", *map(str, paths)],
@@ -420,7 +420,7 @@ def test_peers_of_another_build_are_refused(start):
 
 
 def test_bad_input(start, tmp_path):
-    """One line, and nothing is queued."""
+    """Each mistake gives one line, and nothing is queued."""
     pool = start(2)
     twin = ["agent", "--pool", pool.address, "--name", "agent0", "--directory", tmp_path / "twin"]
     pool.start("twin", *twin)

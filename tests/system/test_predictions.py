@@ -168,7 +168,7 @@ def test_a_stopped_feed_that_goes_on_publishes_nothing_twice(tmp_path, broker):
             return broker.all_committed("stopped-predictions", "stopped", partitions)
 
         leat.wait_for(lambda: status().get("predictions", {}).get("published", 0) >= events // 10, "predictions")
-        with broker.stopped():  # so the feed waits for it in its transactions
+        with broker.stopped():  # the feed then waits for it in its transactions
             trained = status()["events"]
             leat.wait_for(lambda: status().get("events", 0) >= trained + 1000, "scores that wait")
             os.kill(roles.processes[feeds[0]].pid, signal.SIGSTOP)

@@ -58,7 +58,7 @@ def peeked(*arguments):
 
 
 def consumed(broker, topic):
-    """What Kafka's own client reads: [(partition, offset, key, value)]."""
+    """The records that Kafka's own client reads: [(partition, offset, key, value)]."""
     from confluent_kafka import Consumer, TopicPartition
     consumer = Consumer(broker.settings(**{"group.id": "test", "enable.partition.eof": True}))
     try:

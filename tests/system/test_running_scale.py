@@ -148,6 +148,6 @@ def test_a_resumed_job_goes_on_with_them_and_an_exported_network_has_them(tmp_pa
     to = tmp_path / "net.onnx"
     exported = leat.run("export", "--directory", directory, "--to", to)
     assert exported.returncode == 0, exported.stderr
-    # What is subtracted first: nothing of the category and the constant, which has no deviation.
+    # The network first subtracts the means, but 0 for the category and for the constant, which has no deviation.
     shift = [0.0, 0.0, *means[:-1], 0.0]
     assert struct.pack(f"<{len(shift)}f", *shift) in to.read_bytes()

@@ -61,7 +61,7 @@ class Bots:
 
 
 def decisions(job):
-    """What the autoscaler has decided, from the coordinator's log: (from, to)."""
+    """The autoscaler's decisions, from the coordinator's log: (from, to)."""
     log = (job.directory / "logs" / "coordinator.log").read_text()
     return [(int(a), int(b)) for a, b in re.findall(r"autoscaler: from (\d+) to (\d+) worker", log)]
 
@@ -160,7 +160,7 @@ def test_commands_scale_drain_and_pause(tmp_path, strategy):
         leaves = members(job.status(), "worker")[-1]
         command("drain", "worker", str(leaves["index"]))
         leat.wait_for(lambda: len(members(job.status(), "worker")) == 1, "the end of the drained worker")
-        # Those that have left end a moment later.
+        # Processes of members that have left end a moment later.
         leat.wait_for(lambda: len(job.pids("worker")) == 1 and leaves["pid"] not in job.pids("worker"), "the end of its process")
         assert job.status()["wanted"]["workers"] == 1
         command("drain", "ps", "0")
@@ -256,7 +256,7 @@ def test_workers_that_stand_by_take_places_and_a_restarted_coordinator_keeps_wha
 
 
 def test_an_orchestrator_is_told_by_a_hook_and_a_restart_changes_nothing(tmp_path):
-    """Without the local runner, commands set what is wanted. The hook is told, and repeated when it fails."""
+    """Without the local runner, commands set the wanted counts. The hook is told, and repeated when it fails."""
     directory, calls, good = tmp_path / "job", tmp_path / "calls", tmp_path / "good"
     script = f"echo {{workers}} $LEAT_PS >> {calls}; test -e {good} || (echo 'no cluster'; false)"
     job_file = counting(tmp_path, "async", **{

@@ -407,7 +407,7 @@ def test_bad_arguments(tmp_path):
         assert re.fullmatch(r"leat: .*: the token is not this job's", done.stderr.strip().splitlines()[-1]), done.stderr
 
 
-# ---- those who may not ask
+# ---- requests without permission
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
@@ -471,7 +471,7 @@ def test_pages_of_other_hosts_and_targets_with_a_host(tmp_path, trained):
 @pytest.mark.parametrize("kind, seconds, least", [("tokens", 600, 200_000), ("open", 600, 200_000), ("tls", 120, 200)] if LONG
                          else [("tokens", 10, 1000), ("open", 5, 500), ("tls", 5, 20)])
 def test_a_hostile_client_beside_good_ones(tmp_path, trained, kind, seconds, least):
-    """It has thousands of connections and no token, and sends what is no request, or no handshake: the others do not notice."""
+    """It has thousands of connections and no token, and sends broken requests or handshakes: the others do not notice."""
     metrics = f"127.0.0.1:{leat.free_port()}"
     more, security = ["--metrics", metrics], None
     if kind != "open":

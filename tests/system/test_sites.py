@@ -184,7 +184,7 @@ class SiteRoles:
         return [m.get("done", 0) for m in self.status().get("members", []) if m["role"] == "worker" and m.get("site") == site]
 
     def events_per_s(self, site, seconds):
-        """Of both workers of a site, from the end of one period to that of another."""
+        """The rate of both workers of a site, from the end of one period to that of another."""
         leat.wait_for(lambda: len(self.trained(site)) == 2 and min(self.trained(site)) > 2 * PERIOD * BATCH, "the first periods")
         before, began = self.trained(site), time.monotonic()
         leat.wait_for(lambda: time.monotonic() - began > seconds, "the time", seconds + 60)

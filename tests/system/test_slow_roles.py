@@ -47,7 +47,7 @@ def test_batches_longer_than_the_heartbeat_timeout_evict_nobody(tmp_path, events
             job.end()
 
 
-# Of 40 batches or a few more, the first worker hangs in the 39th, and its replacement trains the others.
+# The first worker hangs in the 39th of 40 or a few more batches, and its replacement trains the others.
 @pytest.mark.parametrize("strategy", ["async"] + [pytest.param(s, marks=pytest.mark.long) for s in [
     "sync", "{type: averaging, period: 2}"]])
 def test_a_worker_that_is_alive_but_does_nothing_is_replaced(tmp_path, strategy):

@@ -30,7 +30,7 @@ def kill_group(process):
 
 
 class Allocation:
-    """What the script finds in an allocation, with Slurm's commands replaced by stand-ins."""
+    """The environment of the script in an allocation, with Slurm's commands replaced by stand-ins."""
 
     def __init__(self, folder, nodes="n1,n2,n3", **more):
         self.folder = folder

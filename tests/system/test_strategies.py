@@ -17,7 +17,7 @@ import leat
 
 EVENTS = 40_000
 ROWS = 12_000
-EPOCHS = 8  # of jobs with losses or stops
+EPOCHS = 8  # epochs of jobs with losses or stops
 STRATEGIES = ["async", "sync", "{type: sync, backup: 1}", "{type: ssp, staleness: 2}", "downpour",
               "averaging", "allreduce", "{type: allreduce, deterministic: true}"]
 SYNC = "{type: sync, lanes: 8}"

@@ -112,7 +112,7 @@ def test_a_simulated_study(folder):
     assert [series["at_end"] for series in told["series"]] == [True, True]
     report = (folder / "leat-studies/job/report.html").read_text()
     assert "<svg" in report and "http" not in report
-    # The same again has nothing to do; with one more value only what is new is run.
+    # The same study again has nothing to do; with one more value it runs only the new trials.
     again = leat.run("study", "study.yaml", "--simulated", cwd=folder)
     assert "6 of them are done" in again.stdout and "[" not in again.stdout.split("\n")[2]
     (folder / "study.yaml").write_text(STUDY.replace("[1, 2, 4]", "[1, 2, 4, 8]"))

@@ -19,7 +19,7 @@ from test_disks import fill, small_disk  # noqa: F401 (a fixture)
 from test_strategies import classifying, counting, folder  # noqa: F401 (a fixture)
 
 READER = os.environ.get("LEAT_READ_EVENTS", str(leat.ROOT / "build/release/tests/read_events"))
-# Of the result and of the tags, where they are the same number.
+# Entries of the result, and the tags with the same numbers.
 FIGURES = {"loss": "learning/loss", "accuracy": "learning/accuracy", "learning_rate": "learning/learning_rate",
            "events": "stream/events", "lag": "stream/lag", "steps": "updates/steps", "step": "updates/step",
            "staleness_mean": "updates/staleness_mean", "dead_letters": "stream/dead_letters"}
@@ -248,7 +248,7 @@ def test_tensorboard_shows_the_job(folder, tmp_path, strategy, fast):  # noqa: F
             histograms = board.json("data/plugin/histograms/tags")["job-1"]
             assert servers == ("updates/staleness" in histograms)
 
-            # Those of the last checkpoint are read after the last point is written.
+            # Weights of the last checkpoint are read after the last point is written.
             def weights():
                 found = board.json("data/plugin/histograms/histograms", run="job-1", tag="weights/dense1/weight")
                 return found[-1] if found[-1][1] == summary["events"] else None

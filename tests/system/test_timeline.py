@@ -26,7 +26,7 @@ class Trace:
     def __init__(self, path):
         content = json.loads(path.read_text())
         self.processes = content["otherData"]["processes"]
-        self.names = {}  # of processes, by pid of the trace
+        self.names = {}  # names of processes, by pid of the trace
         self.rows = {}
         self.spans = []
         self.arrows = collections.defaultdict(dict)
@@ -140,7 +140,7 @@ def test_bad_input(folder, tmp_path):  # noqa: F811
         leat.refused(record(job, tmp_path / "none" / "trace.json", 1), "cannot be written", "none/trace.json")
         leat.refused(record(job, tmp_path / "trace.json", 0), "--seconds")
         leat.refused(record(job, tmp_path / "trace.json", 61), "--seconds")
-        # One at a time.
+        # Recordings exclude each other.
         first = threading.Thread(target=record, args=(job, tmp_path / "first.json", 5))
         first.start()
         log = job.directory / "logs/worker-0.log"

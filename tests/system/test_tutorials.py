@@ -55,7 +55,7 @@ def test_a_page_does_what_it_says(typed, page, short):
 
 
 def options_of(*command):
-    """Of a command and its subcommands."""
+    """The options of a command and its subcommands."""
     done = leat.run(*command, "--help")
     assert done.returncode == 0, f"leat {' '.join(command)} --help: {done.stderr}"
     found = set(re.findall(r"(?<!\S)--[a-z-]+|(?<=,)--[a-z-]+", done.stdout))
@@ -64,7 +64,7 @@ def options_of(*command):
     return found
 
 
-# Of docker, podman and their compose.
+# Options of docker, podman and their compose.
 OPTIONS_OF_CONTAINERS = {"--network", "--remove-orphans", "--scale", "--shm-size", "--time"}
 
 
@@ -82,13 +82,13 @@ def test_commands_in_documents_exist():
         unfenced = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
         spans = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", unfenced)]
         name = page.relative_to(leat.ROOT)
-        if name.parts[0] != "CONTRIBUTING.md":  # whose options are those of tools
+        if name.parts[0] != "CONTRIBUTING.md":  # its options are those of tools
             wrong += [f"{name}: no command has the option {span}" for span in spans
                       if (option := re.match(r"--[a-z-]+", span)) and option[0] not in every]
         code = "\n".join(lines + spans)
         # "leat" is also the name of a namespace and of an image.
         for command, rest in re.findall(r"(?:^|(?<!kubectl -n)(?<!push)[\s/])leat ([a-z][a-z-]*)(?![\w:])([^\n#|>;]*)", code):
-            if command in ("test", "bench", "wheel"):  # of the script ./leat, whose --help this is not
+            if command in ("test", "bench", "wheel"):  # commands of the script ./leat, which this --help leaves out
                 continue
             seen += 1
             if command not in commands:

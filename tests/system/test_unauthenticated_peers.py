@@ -58,7 +58,7 @@ def check_counts(tmp_path, job, events):
     assert {x for v in leat.tensors(tmp_path / "counter").values() for x in v} == {float(events)}
 
 
-# ---- one attack after another, at every port
+# ---- attacks in turn, at every port
 
 @dataclasses.dataclass
 class Target:
@@ -66,7 +66,7 @@ class Target:
     role: str
     token: str
     folders: dict | None  # None: no TLS
-    recorded: bytes = b""  # what the connecting side sent in TLS
+    recorded: bytes = b""  # bytes that the connecting side sent in TLS
 
     def open(self):
         return shake_tls(self.port, self.folders["worker"]) if self.folders else connected(self.port)
@@ -201,7 +201,7 @@ ATTACKS = {
 
 
 def impostors(job, folders):
-    """Who listens in the place of a coordinator, and what a worker says."""
+    """Listeners in the place of a coordinator, and the message of a worker: {name: (answer, message)}."""
     recorder = Recorder(int(job.address().rsplit(":", 1)[1]))
     done = leat.run("status", "--coordinator", f"127.0.0.1:{recorder.port}", *job.secured,
                     env={"LEAT_TOKEN": job.token()})
@@ -432,7 +432,7 @@ def impostor_at(port, answer):
 
 @pytest.mark.parametrize("security", ["tcp", "tls"])
 def test_workers_tell_nothing_to_an_impostor_on_the_port_of_a_dead_server(tmp_path, security):
-    """Without TLS it has recorded what the server sent, with TLS it has the certificate of a worker."""
+    """Without TLS the impostor replays a recording of the server, with TLS it has the certificate of a worker."""
     events = 400_000
     job, folders = train(tmp_path, "async", security, **{"events: 1000000": f"events: {events}, rate: 30000",
                                                          "interval_s: 5": "interval_s: 0.5"})

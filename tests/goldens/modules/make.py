@@ -5,7 +5,7 @@ losses in 100 steps.
     build/baselines/frameworks/bin/python3 tests/goldens/modules/make.py [NAME]...
 
 It needs the Python package (PYTHONPATH). `spread` is the largest relative difference between the losses with one thread and
-with two. Of each module, a sum of every value that training has changed is kept; `tied` has the other names of tied weights.
+with two. For each module, a sum of every value that training has changed is kept; `tied` has the other names of tied weights.
 """
 
 import json
