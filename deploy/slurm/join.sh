@@ -1,8 +1,8 @@
 #!/bin/bash
-# One more worker, or several, in the allocation of a job that runs: join.sh DIRECTORY [--node NODE] [--workers N]
+# Starts one or more workers in the allocation of a job that runs: join.sh DIRECTORY [--node NODE] [--workers N]
 #
-# DIRECTORY is the job's. The workers stay until the job ends, or until they get SIGTERM (Ctrl-C): they hand over what they
-# have, and the job goes on.
+# DIRECTORY is the job's. The workers stay until the job ends, or until they get SIGTERM (Ctrl-C): they hand over their
+# work, and the job goes on.
 refuse() {
   echo "leat: $*" >&2
   exit 2
