@@ -1,5 +1,5 @@
 // Bytes of an unauthenticated peer of a listener: they are refused, or are requests, each of which gets one
-// response and none what is for viewers.
+// response without content for viewers.
 #include <algorithm>
 #include <memory>
 #include <string>

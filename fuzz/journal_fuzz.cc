@@ -1,4 +1,4 @@
-// A journal record that is read is written as the same bytes, and those of fields that it is too old for.
+// A journal record that is read is written as the same bytes, plus the fields that it is too old for.
 // Damage never affects the records before it.
 #include <algorithm>
 

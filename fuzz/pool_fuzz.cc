@@ -1,5 +1,5 @@
-// Bodies of requests to a pool and of its replies: each is refused, or is read again from what it is written
-// as. A report is given to a pool, which goes on deciding.
+// Bodies of requests to a pool and of its replies: each is refused, or is the same after it is
+// written and read again. A report is given to a pool, which goes on deciding.
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -12,7 +12,7 @@ inline void Pad(stream::RecordBatch* batch) {
   batch->data.shrink_to_fit();  // ASan then detects reads past the padding
 }
 
-// One record.
+// A batch of a single record.
 inline stream::RecordBatch RecordOf(const uint8_t* data, size_t size) {
   const auto* bytes = reinterpret_cast<const std::byte*>(data);
   stream::RecordBatch batch;
@@ -22,7 +22,7 @@ inline stream::RecordBatch RecordOf(const uint8_t* data, size_t size) {
   return batch;
 }
 
-// One record per line.
+// A batch with a record for each line.
 inline stream::RecordBatch RecordsOf(const uint8_t* data, size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   stream::RecordBatch batch;

@@ -1,5 +1,5 @@
-// Replies of an object store: whatever is read has keys and ids, and what is written for a list of parts is
-// XML.
+// Replies of an object store: a reply that can be read has keys and ids, and the message of an error is a
+// single line.
 #include "base/check.h"
 #include "object_store/xml.h"
 

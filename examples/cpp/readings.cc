@@ -22,7 +22,7 @@ class Gain final : public nn::Layer {
   optim::InitSpec init_;
 };
 
-// Readings of machines. The number of a reading decides what it is, so whoever reads it gets the same.
+// Readings of machines. The number of a reading decides its content, so every reader gets the same.
 class Readings final : public stream::NumberedSource {
   using NumberedSource::NumberedSource;
   void Append(uint64_t begin, uint64_t end, stream::RecordBatch* out) const override {
