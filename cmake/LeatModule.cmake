@@ -29,14 +29,14 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options(--param=ggc-min-heapsize=1048576)
 endif()
 
-# What users of the headers need.
+# Requirements of the headers, which pass on to their users.
 add_library(leat_usage INTERFACE)
 target_compile_features(leat_usage INTERFACE cxx_std_20)
 target_include_directories(leat_usage INTERFACE
   "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src;${CMAKE_BINARY_DIR}/src>" $<INSTALL_INTERFACE:include> $<INSTALL_INTERFACE:include/leat>)
 target_link_libraries(leat_usage INTERFACE Threads::Threads)
 
-# What our own sources and programs are built with.
+# Compiler flags of our own sources and programs.
 add_library(leat_flags INTERFACE)
 target_link_libraries(leat_flags INTERFACE leat_usage)
 target_compile_options(leat_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers -fno-omit-frame-pointer)
@@ -282,6 +282,6 @@ function(leat_test)
     PROPERTIES TIMEOUT 300 LABELS "unit;${T_LABELS}")
   if(long_suites)
     gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${T_NAME}. TEST_FILTER *Long.* TEST_LIST ${T_NAME}_LONG
-      PROPERTIES TIMEOUT 3600 LABELS long)  # one label: of a list, the first would be the only one
+      PROPERTIES TIMEOUT 3600 LABELS long)  # a single label: only the first of a list would be kept
   endif()
 endfunction()

@@ -39,7 +39,7 @@ Definition = collections.namedtuple("Definition", "line space name alias hidden"
 
 
 def definitions(text):
-    """What is defined or declared outside of functions and types. `alias`: the text of an alias; `hidden`: no other source sees it."""
+    """Definitions and declarations outside of functions and types. `alias`: the text of an alias; `hidden`: no other source sees it."""
     code = SKIPPED.sub(lambda m: re.sub(r"[^\n]", " ", m.group()) if m.group().startswith("/") else '""' + "\n" * m.group().count("\n"), text)
     lines = DIRECTIVE.sub(lambda m: "\n" * m.group().count("\n"), code).split("\n")
     spaces, depth, number = [], 0, 0
@@ -150,7 +150,7 @@ SELFTEST = {
             "void PrintTo(const int& row, std::ostream* out) {}\nint Inner() {\n  return 1;\n}\n}  // namespace\n"
             "void Row::Of(int) {\n}\nstatic void Local() { ✗\n}\n}  // namespace leat\n",
     "alone.cc": "namespace {\nint Of() {\n}\n}\n",
-    # What a header declares is hidden by a helper of its namespace alone.
+    # Declarations of a header are hidden by helpers of its namespace alone.
     "src/shape.h": "#define FAR(x) \\\n  Far(x) {\nnamespace leat {\nint Far(int x);\nstruct Size;\ninline constexpr int kMost = 1;\nusing Text = int;\n"
                    "}  // namespace leat\nnamespace leat::other {\nint Near();\n}  // namespace leat::other\n",
     "src/deep.h": "#pragma once\n#include \"shape.h\"\n",

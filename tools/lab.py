@@ -63,7 +63,7 @@ def table(head, rows):
 
 
 def picture(plots, key):
-    """One picture of two plots side by side, 520 × 300 each, and a key of (colour, name) below them."""
+    """An SVG image of two plots side by side, 520 × 300 each, and a key of (colour, name) below them."""
     lines = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 1080 {312 + 20 * ((len(key) + 3) // 4)}'>", STYLE]
     for i, plot in enumerate(plots):
         lines.append(f"<g transform='translate({560 * i},0)'>{plot}</g>")

@@ -198,7 +198,7 @@ class Step:
     name: str
     kind: str  # unit, system
     distance: int = 0
-    place: str = ""  # of a unit test program, below the build folder
+    place: str = ""  # path of a unit test program, below the build folder
 
     def __str__(self):
         return self.name
@@ -296,7 +296,7 @@ class PythonTests:
 
 
 def check_folders(root):
-    """One line for each file of tests that names no folders, or one that does not exist."""
+    """A message for each file of tests that names no folder, or a folder that does not exist."""
     errors, tests = [], PythonTests(root)
     layers = check_layers.Layers(root / "src", [])
     for path in tests.files:
@@ -437,7 +437,7 @@ class Nearest:
             self.run("ninja", "-C", self.build, "-j", self.jobs, *targets)
 
     def compile_alone(self, sources):
-        """Changed sources leave their batches: from the second time on, that is faster. Of those that already did, the last ones stay out."""
+        """Changed sources leave their batches: from the second time on, that is faster. The last sources that already did stay out."""
         cache = (self.build / "CMakeCache.txt").read_text(encoding="utf-8")
         match = re.search(r"^LEAT_ALONE:\w+=(.*)$", cache, re.MULTILINE)
         before = [source for source in (match[1].split(";") if match else []) if source]
