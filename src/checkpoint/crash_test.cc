@@ -1,5 +1,5 @@
-// Processes that write checkpoints are killed at random moments. What remains is the newest complete
-// checkpoint, bit for bit.
+// Processes that write checkpoints are killed at random moments. The newest complete checkpoint remains, bit
+// for bit.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ void Say(int out, uint64_t what) {
   if (write(out, &what, sizeof(what)) != sizeof(what)) _exit(3);
 }
 
-// One process: resumes, writes checkpoints and drops old ones. Reports each step after it is durable.
+// The writing process: resumes, writes checkpoints and drops old ones. Reports each step after it is durable.
 void Live(const std::string& directory, int out) {
   const auto table = MakeTable();
   auto opened = Store::Open(directory, true);

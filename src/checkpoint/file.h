@@ -29,7 +29,7 @@ class File {
   Status WriteAt(uint64_t offset, ByteView bytes);
   // Fills all of `out`; kDataLoss if the file ends before.
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
-  // Of all bytes.
+  // Checksum of the whole file.
   Result<uint64_t> ReadChecksum() const;
   Status Truncate(uint64_t size);
   // Content and size are on disk when it returns.
@@ -54,7 +54,7 @@ Status RenameSynced(const std::string& directory, const std::string& from, const
 // file exists.
 Status ReplaceFile(const std::string& directory, const std::string& name, ByteView bytes);
 // Removes the folder of a checkpoint or a term: the files with names that are given to files there, then the
-// folder. Others may have a folder of such a name, too: what else is in it stays, and so does the folder. Ok
+// folder. Others may have a folder of such a name, too: its other contents stay, and so does the folder. Ok
 // if there is none.
 Status RemoveFolder(const std::string& path);
 // kResourceExhausted if it is larger than `limit`.

@@ -263,7 +263,7 @@ Status Journal::Append(std::span<const JournalRecord> records) {
 Status Journal::ReadBack(ByteView written) const {
   struct stat mine, named;
   if (fstat(file_.fd(), &mine) != 0) return SystemError(file_.path(), "stat", errno);
-  // A new coordinator renames the directory first, and then reads what is in the file.
+  // A new coordinator renames the directory first, and then reads the file.
   const bool found = stat(file_.path().c_str(), &named) == 0;
   if (!found && errno != ENOENT && errno != ENOTDIR) return SystemError(file_.path(), "stat", errno);
   bool sealed = !found || mine.st_dev != named.st_dev || mine.st_ino != named.st_ino;

@@ -27,8 +27,8 @@ inline constexpr const char* kJournalName = "journal";
 
 struct JournalContents {
   std::vector<protocol::JournalRecord> records;
-  uint64_t end = 0;     // of the last complete record; an incomplete one may follow
-  bool sealed = false;  // there is a seal behind it
+  uint64_t end = 0;     // end of the last complete record; an incomplete one may follow
+  bool sealed = false;  // a seal follows the records
 };
 
 // Records reach the disk in whole sectors. A last record torn by a crash is therefore cut off by the end of
@@ -83,7 +83,7 @@ class Journal {
 
   std::string directory_;
   File file_;
-  uint64_t end_ = 0;     // of the records that were appended
+  uint64_t end_ = 0;     // end of the appended records
   bool trusted_ = true;  // false: the file may differ from what was written
 };
 

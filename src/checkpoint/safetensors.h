@@ -26,7 +26,7 @@ inline uint64_t SizeOf(ShardType type) {
   return type == ShardType::kF32 ? 4 : 8;
 }
 
-// One tensor of rank 1; offsets in bytes from the end of the header.
+// A tensor of rank 1; its offsets are bytes from the end of the header.
 struct TensorInfo {
   std::string name;
   uint64_t begin = 0;

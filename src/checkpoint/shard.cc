@@ -1,4 +1,4 @@
-// One server's slices as a safetensors file.
+// A server's slices as a safetensors file.
 #include "checkpoint/shard.h"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ const optim::VariableSpec& VariableOf(const SliceTable& table, SliceId id) {
   return table.variables[table.slices[id.value].variable];
 }
 
-// Only what is trained has an optimizer and therefore slots.
+// Trained variables alone have an optimizer and therefore slots.
 size_t SlotsOf(const SliceTable& table, SliceId id, size_t slots) {
   return VariableOf(table, id).role == optim::VariableRole::kTrained ? slots : 0;
 }
@@ -157,7 +157,7 @@ class ShardWriter {
 
   File& file() { return file_; }
   uint64_t bytes() const { return data_ + begin_.back(); }
-  uint64_t checksum() const { return checksum_; }  // of the head
+  uint64_t checksum() const { return checksum_; }  // checksum of the head
 
  private:
   static ByteView Numbers(const Slice& slice) {
@@ -185,7 +185,7 @@ class ShardWriter {
   std::vector<std::shared_ptr<const Slice>> slices_;
   SafetensorsHeader head_;
   std::vector<bool> written_;
-  std::vector<uint64_t> begin_;  // of each slice in the data, and the end
+  std::vector<uint64_t> begin_;  // offset of each slice in the data, and the end
   std::map<SliceId, size_t> places_;
   uint64_t data_ = 0;  // offset of the data
   uint64_t checksum_ = 0;
@@ -375,7 +375,7 @@ Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_
                                            Durability durability, const ShardProgress& progress,
                                            const std::string& name) {
   LEAT_ASSIGN_OR_RETURN(SafetensorsHeader head, MakeHead(node, table, slot_names, slices));
-  // Of names that cannot be written nothing is left.
+  // Names that cannot be encoded fail here, before the shard's file is created.
   LEAT_RETURN_IF_ERROR(EncodeSafetensorsHeader(head).status());
   protocol::ManifestShard shard;
   shard.file = name.empty() ? "shard-" + std::to_string(node) + ".safetensors" : name;

@@ -48,8 +48,8 @@ class ShardSource {
   virtual Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
-// Reads slices from a shard, and verifies what it reads: kDataLoss, with a message that begins with the path,
-// for anything that differs from what was written. Thread-safe once open, if its source is.
+// Reads slices from a shard and verifies them: kDataLoss, with a message that begins with the path, for any
+// difference from the written bytes. Thread-safe once open, if its source is.
 class ShardReader {
  public:
   // Reads the head; kDataLoss if its checksum is not `checksum` (the manifest's).

@@ -66,7 +66,7 @@ TEST(Shard, UrgentSlicesAreWrittenFirstAndEachIsReleased) {
   auto slices = MakeSlices(table, {4, 0, 2, 1}, 2, 5);
   std::map<SliceId, std::weak_ptr<const protocol::Slice>> held;
   for (const auto& slice : slices) held[slice->id] = slice;
-  // One that is written already, none, one that is not in the shard, a slice.
+  // A slice, the same slice when it is written already, none, and a slice of another shard.
   const std::vector<std::optional<SliceId>> urgent{SliceId(2), SliceId(2), std::nullopt, SliceId(3)};
   size_t asked = 0;
   std::vector<uint32_t> written;
@@ -111,7 +111,7 @@ TEST(Shard, MomentsAreTensorsOfTheirTypes) {
   auto table = MakeTable();
   table.variables.push_back({"moments", Shape{3, 2, 2}, {}, optim::VariableRole::kMoments});
   table.slices.push_back({2, 0, 12});
-  auto slices = MakeSlices(table, {4}, 2, 9);  // of seven elements
+  auto slices = MakeSlices(table, {4}, 2, 9);  // slice 4 has seven elements
   slices.push_back(MakeSlice(table, 5, 0, 9));
   const auto shard = WriteShard(dir.path(), 1, table, kShardSlots, slices);
   ASSERT_TRUE(shard.ok()) << shard.status().ToString();
@@ -140,7 +140,7 @@ TEST(Shard, MomentsAreTensorsOfTheirTypes) {
   std::vector<float> values(12);
   ASSERT_TRUE((*reader)->ReadValues(table, SliceId(5), values).ok());
   EXPECT_EQ(std::memcmp(values.data(), slices[1]->memory.data(), 48), 0);
-  // Of a job in which the variable is trained.
+  // The shard is rejected by a job that trains the variable.
   table.variables[2].role = optim::VariableRole::kTrained;
   EXPECT_EQ((*reader)->Read(table, SliceId(5), 2).status().code(), Code::kFailedPrecondition);
 }

@@ -113,7 +113,7 @@ Result<Manifest> ReadCheckpoint(const std::string& directory, uint64_t id, Check
   return manifest;
 }
 
-// Of one that is damaged or missing, members of the former coordinator join again.
+// Replaces a run number that is damaged or missing; members of the former coordinator then join again.
 Result<uint32_t> ReadOrMakeRun(const std::string& directory) {
   const auto known = ReadRun(directory);
   if (known.ok() && *known != 0) return known;
@@ -308,7 +308,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
   if (!resume) term.former.emplace();
   if (!term.former) return Status(Code::kDataLoss, path + ": the journal is missing");
   if (resume) {
-    // What a former run did not complete.
+    // Checkpoints that a former run left incomplete are removed.
     LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> found, ListCheckpoints(path));
     LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(path));
     for (const uint64_t id : found) {

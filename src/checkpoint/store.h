@@ -31,13 +31,13 @@
 
 namespace leat::checkpoint {
 
-// A complete checkpoint that is not what was written.
+// A complete checkpoint whose contents differ from the written ones.
 struct DamagedCheckpoint {
   uint64_t id = 0;
   Status why;  // kDataLoss, with path and values
 };
 
-// The newest checkpoint that is what was written.
+// The newest intact checkpoint.
 struct IntactCheckpoint {
   std::optional<protocol::Manifest> manifest;  // none: no checkpoint is complete
   std::vector<DamagedCheckpoint> damaged;      // the newer ones, newest first
@@ -56,7 +56,7 @@ class Store {
 
   // Absolute.
   virtual const std::string& directory() const = 0;
-  // Of this owner: higher than those of all former ones (protocol::MakeTerm).
+  // Term of this owner: higher than those of all former ones (protocol::MakeTerm).
   virtual uint64_t term() const = 0;
   // The records of the journal, those that were appended last included.
   virtual Result<std::vector<protocol::JournalRecord>> ReadJournal() const = 0;
@@ -101,10 +101,11 @@ class Store {
 
 // "checkpoint-000007.damaged".
 std::string AsideName(uint64_t id);
-// One line: "<why of the first>; the checkpoint before it cannot be used either: <why of the second>; …", at
-// its end `last`, the reason why the checkpoint before them is not used.
+// Explains in one line why no checkpoint is left: "<why of the first>; the checkpoint before it cannot be
+// used either: <why of the second>; …", at its end `last`, the reason why the checkpoint before them is not
+// used.
 std::string NoneLeft(const std::vector<DamagedCheckpoint>& damaged, const std::string& last);
-// One line that says which checkpoint is used instead of the damaged ones; empty if there are none.
+// Says in one line which checkpoint is used instead of the damaged ones; empty if there are none.
 std::string UsedInstead(const IntactCheckpoint& found);
 
 // ---- parts of a directory that a standby has, too (standby/)
@@ -134,7 +135,7 @@ Result<protocol::Manifest> ReadNewest(const std::string& directory);
 Result<IntactCheckpoint> ReadIntact(const std::string& directory);
 // The job of a directory: kNotFound if it has none, kDataLoss if it is damaged.
 Result<std::string> ReadJob(const std::string& directory);
-// Reads one whole checkpoint: kDataLoss with path and values if it is not what was written, or is gone.
+// Reads one whole checkpoint: kDataLoss with path and values if it is damaged or gone.
 Status VerifyCheckpoint(const std::string& directory, uint64_t id);
 // Reads the job, the journal, and checkpoints as ReadIntact: kDataLoss with path and values if nothing can be
 // resumed.

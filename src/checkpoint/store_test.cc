@@ -305,7 +305,7 @@ TEST(Store, OldCheckpointsMakeRoomForTheNext) {
     if (!store->Prepare(3, 4 << 20).ok() || !exists("1") || !exists("3")) _exit(2);
     if (store->Prepare(3, 12 << 20).ok() || !exists("1")) _exit(3);
     if (!store->Prepare(3, 9 << 20).ok() || exists("1") || !exists("2")) _exit(4);
-    // So do they for the journal, but never the newest.
+    // Old checkpoints make room for the journal, too, but never the newest.
     if (!WriteCheckpoint(store.get(), 3).ok()) _exit(5);
     std::ofstream(dir / "ballast", std::ios::binary) << std::string(16 << 20, 'x');
     const CutsMade many{std::vector(1000, MakeCut(0, 0, 9))};

@@ -5,11 +5,11 @@
 //   term-000002.over/    of a former one
 //   term-000002.copy/    of a coordinator with a directory of its own, which this one follows (standby/)
 //
-// A coordinator changes the directory by names in its own term's directory only: it renames what it has
-// written from there, and what it removes to there. A new one renames that directory, after which the former
+// A coordinator changes the directory by names in its own term's directory only: it renames new files from
+// there, and files that it removes to there. A new coordinator renames that directory, after which the former
 // one can do neither; then it seals the journal, to which the former one may still append, because that file
-// is open. So the former coordinator changes nothing more, wherever it was stopped, and does not need to know
-// about it.
+// is open. The former coordinator therefore changes nothing more, wherever it was stopped, and does not need
+// to know about it.
 #pragma once
 
 #include <cstdint>

@@ -148,7 +148,7 @@ TEST(Terms, WhoWaitsToTakeOverFindsOutThatTheCoordinatorHasEnded) {
 TEST(Terms, WhoIsOvertakenWhileItTakesOverFindsThatOut) {
   const TempDir dir;
   ASSERT_TRUE(Begin(Claim(dir)).Append(IdsReserved{1, 1}).ok());
-  // One of them has made its directory when the other takes over, and then goes on.
+  // The coordinator of term 2 has made its directory, and loses the job to term 3 before it goes on.
   std::filesystem::create_directory(dir / "term-000002");
   Begin(Claim(dir));
   RemoveFormerTerms(dir.path(), 3);

@@ -226,7 +226,7 @@ Status Bucket::Drop(uint64_t oldest_kept, uint64_t newest) {
   for (const auto& [id, keys] : found) {
     const bool old = id < oldest_kept || (id < newest && !complete.contains(id));
     if (!old) continue;
-    // The manifest first, so that what is left of an interrupted removal is no checkpoint.
+    // The manifest first: an interrupted removal leaves no checkpoint behind.
     if (complete.contains(id)) LEAT_RETURN_IF_ERROR(store_->Remove(ManifestKey(id)));
     for (const std::string& key : keys) LEAT_RETURN_IF_ERROR(store_->Remove(key));
   }

@@ -25,10 +25,10 @@
 namespace leat::checkpoint {
 
 struct BucketManifest {
-  uint64_t term = 0;  // of the coordinator that has put it, without the run
+  uint64_t term = 0;  // term of the coordinator that wrote it, without the run
   protocol::Manifest manifest;
   std::string job;                               // as WriteJob gets it
-  std::vector<protocol::JournalRecord> records;  // of the journal, without its members
+  std::vector<protocol::JournalRecord> records;  // the journal's, without those about its members
 };
 // JSON that ends with its own checksum. kInvalidArgument if the job is not UTF-8.
 Result<std::string> EncodeBucketManifest(const BucketManifest& manifest);
@@ -59,14 +59,14 @@ class Bucket {
   // Whether no coordinator of a higher term has claimed the prefix. It is asked before shards are ordered,
   // too.
   Status CheckTerm();
-  // Puts terms/<term>, unless this has been done. What former coordinators have left unfinished is removed.
+  // Puts terms/<term>, unless this has been done. Removes the unfinished work of former coordinators.
   Status Claim();
   // Reads the shards that are not in the checkpoint's directory into it, and verifies them.
   Status FetchMissing(const protocol::Manifest& manifest, const std::string& directory);
   // Claims the term if need be, and puts the manifest. kFailedPrecondition if the bucket has another one of
   // this id.
   Status Commit(const BucketManifest& manifest);
-  // Removes all checkpoints before `oldest_kept`, and what is not complete before `newest`.
+  // Removes all checkpoints before `oldest_kept`, and incomplete ones before `newest`.
   Status Drop(uint64_t oldest_kept, uint64_t newest);
 
  private:
@@ -78,11 +78,11 @@ class Bucket {
   bool claimed_ = false;
 };
 
-// Makes a directory that a coordinator can resume from (Store::Open), out of the newest checkpoint of the
-// bucket that is what was written: that of the highest term, and of these that of the highest id. The next
-// term of the directory is the next free one of the bucket. kNotFound if the bucket has no checkpoint,
-// kFailedPrecondition if the directory has a job or anything else but what an interrupted call has made,
-// which alone is removed; kDataLoss if no checkpoint is what was written. A failure leaves no job in the
+// Makes a directory that a coordinator can resume from (Store::Open), out of the bucket's newest intact
+// checkpoint: that of the highest term and, within the term, of the highest id. The next term of the
+// directory is the next free one of the bucket. kNotFound if the bucket has no checkpoint;
+// kFailedPrecondition if the directory has a job or any other content than the remains of an interrupted
+// call, which alone are removed; kDataLoss if no checkpoint is intact. A failure leaves no job in the
 // directory.
 Status FetchJob(object_store::ObjectStore& store, const std::string& directory);
 

@@ -20,7 +20,7 @@ struct BucketDocument {
 LEAT_FIELDS(BucketDocument, (term), (manifest, AtMost(1 << 30)), (job, AtMost(1 << 30)),
             (journal, AtMost(1 << 30)));
 
-// What a job that is resumed elsewhere, by new processes, has no use for.
+// Records that are useless to a job which new processes resume elsewhere.
 bool OfMembers(const protocol::JournalRecord& record) {
   return std::holds_alternative<protocol::MemberJoined>(record) ||
          std::holds_alternative<protocol::MembersLeft>(record) ||

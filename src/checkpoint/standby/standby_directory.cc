@@ -77,7 +77,7 @@ Status StandbyDirectory::Begin(uint64_t term, const std::string& job,
   journal_.emplace(std::move(*journal));
   term_ = term;
   founder_ = false;
-  // What this directory was before, as a coordinator's or as a copy.
+  // Journals that the directory had before, as a coordinator's or as a copy, are obsolete.
   RemoveOtherTerms(directory_, CopyName(number));
   return {};
 }

@@ -38,7 +38,7 @@ class StandbyDirectory {
   bool founder() const { return founder_; }
   // The text of the job; none: there is none yet.
   Result<std::optional<std::string>> Job() const;
-  // Of the newest journal; kDataLoss if there is none.
+  // Records of the newest journal; kDataLoss if there is none.
   Result<std::vector<protocol::JournalRecord>> Records() const;
 
   // The records replace the directory's journal. All on disk when it returns ok; after a failure it has the
@@ -49,7 +49,7 @@ class StandbyDirectory {
 
   // The newest complete checkpoint; 0: there is none.
   uint64_t newest_checkpoint() const { return newest_checkpoint_; }
-  // Makes its empty directory, and returns the path. What is left of incomplete ones is removed.
+  // Creates an empty directory for the checkpoint and returns its path. Removes incomplete checkpoints.
   Result<std::string> Prepare(uint64_t id);
   // Reads all shards in a checkpoint's directory: kDataLoss if one is not what the manifest says.
   // Thread-safe.
@@ -71,7 +71,7 @@ class StandbyDirectory {
   uint64_t term_ = 0;
   bool founder_ = false;
   uint64_t newest_checkpoint_ = 0;
-  std::optional<Journal> journal_;  // that it follows
+  std::optional<Journal> journal_;  // the copied journal
 };
 
 }  // namespace leat::checkpoint
