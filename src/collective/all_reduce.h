@@ -59,9 +59,9 @@ class AllReduce {
   virtual void Start(Bucket bucket, std::function<void(const Status&)> done) = 0;
   // If false, gather_only is ignored and `data` receives the result.
   virtual bool supports_gather_only() const { return false; }
-  // Of the gather_only bucket, after its `done`: each member's contribution, by rank. The result is their
-  // reduction in that order. Valid until Release, which lets the others reuse their memory, and at most until
-  // the current loop callback returns. Fails once the group has ended.
+  // Each member's contribution to the gather_only bucket, by rank, once its `done` was called. The result is
+  // their reduction in that order. Valid until Release, which lets the others reuse their memory, and at most
+  // until the current loop callback returns. Fails once the group has ended.
   virtual Result<std::vector<ByteView>> Contributions();
   virtual void Release() {}
   // Ends everything now; the reason is sent to the other members.

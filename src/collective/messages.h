@@ -12,7 +12,7 @@
 
 namespace leat::collective {
 
-// Frame types. Those of the parameter servers (wire::FrameType) are below 64.
+// Frame types from 64 on; lower ones are the parameter servers' (wire::FrameType).
 enum class MessageType : uint8_t {
   kGreet = 64,  // the first on each connection, both ways
   kPiece = 65,
@@ -29,7 +29,7 @@ using protocol::Greet;
 // A piece of a bucket.
 struct PieceHeader {
   uint64_t bucket = 0;  // counted from 0 within the group
-  uint64_t bytes = 0;   // of the whole bucket
+  uint64_t bytes = 0;   // size of the whole bucket
   protocol::ReducePath path = protocol::ReducePath::kRing;
   uint8_t reduce = 0;
   uint32_t phase = 0;

@@ -299,7 +299,7 @@ Status PeerAllReduce::Accept(Running& running, const PieceHeader& header, Buffer
   return {};
 }
 
-// Early pieces are limited to what was agreed, for their bucket and in total.
+// Early pieces have agreed limits, for their bucket and in total.
 Status PeerAllReduce::CheckEarly(uint32_t peer, const PieceHeader& piece, uint64_t payload_bytes) const {
   uint64_t of_bucket = payload_bytes;
   if (const auto at = early_.find(piece.bucket); at != early_.end()) {
@@ -490,7 +490,7 @@ void PeerAllReduce::GiveUp(Running& running, Duration age) {
     running.probed = false;
     return;
   }
-  // They wait for others. Those that wait for a member that fails or is slow deal with it.
+  // The peers wait for others. A peer that waits for a failed or slow member deals with it.
   if (age < options_.deadline * 5 / 4) return;
   for (const uint32_t peer : waits_for) {
     const uint32_t other = alive_[peer].waits_for;

@@ -31,9 +31,9 @@ struct PeerOptions {
   uint64_t exchange_bytes = 64 << 10;  // buckets up to this size use the exchange; see ExchangeBytes
   uint64_t piece_bytes = 256 << 10;    // see PieceBytes
   uint64_t eager_bytes = 1 << 20;
-  // What is kept for one peer of buckets that this member has not started. A peer that sends more is ended
-  // with the group. Members start the buckets of a step in the same order and end it together, so a peer is
-  // at most one step ahead.
+  // Limit of the bytes kept for one peer of buckets that this member has not started. A peer that sends more
+  // is ended with the group. Members start the buckets of a step in the same order and end it together, so a
+  // peer is at most one step ahead.
   uint64_t max_early_bytes = uint64_t{1} << 28;
   bool one_shot = false;  // supports gather_only; see OneShotPays
 };

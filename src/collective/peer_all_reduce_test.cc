@@ -36,7 +36,7 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-// One bucket on each member, and its outcome.
+// A bucket on each member, and its outcome.
 struct Together {
   explicit Together(Cluster& its_cluster)
       : cluster(its_cluster), data(cluster.size()), ended(cluster.size()) {}
@@ -566,7 +566,7 @@ TEST(AllReduceFailures, AMemberThatStandsStillIsNamedByAllWithinTheDeadline) {
     for (const size_t rank : {0, 1, 2, 4}) bucket.Start(rank);
     ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded({3}); }));
     EXPECT_LT(MonotonicClock().Now() - begin, std::chrono::seconds(30));
-    int blame = 0;  // those that found it themselves, not by another's abort
+    int blame = 0;  // members that found it themselves, not by another's abort
     for (const size_t rank : {0, 1, 2, 4}) {
       EXPECT_EQ(bucket.ended[rank]->code(), Code::kDeadlineExceeded);
       EXPECT_THAT(bucket.ended[rank]->message(), HasSubstr("rank 3 ("));

@@ -21,7 +21,7 @@ namespace leat::collective {
 struct ProcessGroupOptions {
   uint64_t group = 1;  // its number, never 0; later groups of the same processes have higher numbers
   uint32_t rank = 0;
-  std::vector<std::string> addresses;  // of the ports of all members, by rank
+  std::vector<std::string> addresses;  // members' addresses, by rank
   Duration form_deadline = std::chrono::seconds(20);
 };
 
@@ -107,7 +107,7 @@ class ProcessGroup final : private Channel::Owner {
   Time form_until_{};
   std::optional<uint32_t> lost_, unreachable_;
   Status suspicion_;
-  MessageType control_ = MessageType::kGreet;  // of the arriving control message
+  MessageType control_ = MessageType::kGreet;  // type of the arriving control message
   Bytes control_header_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // false once destroyed
 };
