@@ -33,7 +33,7 @@ namespace {
 // that the members of a job do not come back all at once.
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kMaxPause = std::chrono::milliseconds(250);
-// Of one attempt, if there are other addresses: a coordinator that is stopped accepts connections.
+// Time limit of one attempt if there are other addresses: a stopped coordinator accepts connections.
 constexpr Duration kAttempt = std::chrono::seconds(2);
 
 constexpr size_t kMaxAddresses = 32;
@@ -351,8 +351,8 @@ class Client final : public ControlClient {
   const wire::Port port_;
   const MonotonicClock clock_;
   mutable std::mutex mutex_;
-  Result<std::vector<std::string>> addresses_;  // valid; an error: of those in Make
-  Rng random_;                                  // of pauses
+  Result<std::vector<std::string>> addresses_;  // valid, or the error in Make's addresses
+  Rng random_;                                  // randomness of the pauses
   uint32_t turn_ = 0;  // the next attempt is made at number turn_ % size of the addresses
   bool aborted_ = false;
   bool abort_unsent_ = false;

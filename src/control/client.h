@@ -43,7 +43,7 @@ class ControlClient {
   virtual void AddAddresses(const std::vector<std::string>& addresses) = 0;
   // All of them. Thread-safe.
   virtual std::vector<std::string> addresses() const = 0;
-  // Of all of them, the address that was reached last, or will be tried next. Thread-safe.
+  // The address that was reached last, or will be tried next. Thread-safe.
   virtual std::string address() const = 0;
 };
 

@@ -91,12 +91,12 @@ TEST(Control, AfterAFailureTheNextAddressIsTried) {
               client->Call(protocol::StatusRequest{}, 10s).ok());
   EXPECT_EQ(client->address(), second->address());
 
-  // One that accepts connections and says nothing, as one that is stopped.
+  // A listener that accepts connections and says nothing, like a stopped coordinator.
   const net::testing::BareListener stopped;
   const auto other = ControlClient::Make(stopped.address() + "," + second->address(), "token");
   EXPECT_TRUE(other->Call(protocol::StatusRequest{}, 20s).ok());
   EXPECT_EQ(other->address(), second->address());
-  // Also by calls that have less time than one attempt takes.
+  // Calls with less time than one attempt takes try the next address, too.
   const auto hasty = ControlClient::Make(stopped.address() + "," + second->address(), "token");
   EXPECT_FALSE(hasty->Call(protocol::StatusRequest{}, 200ms).ok());
   EXPECT_EQ(hasty->address(), second->address());

@@ -23,7 +23,7 @@ using namespace protocol;
 constexpr uint32_t kPartitions = 12;
 constexpr uint32_t kSplits = Ledger::kMaxOpen;
 constexpr uint32_t kBatch = 10;
-constexpr uint64_t kEnd = uint64_t{kSplits} * 2 * kBatch;  // of each partition
+constexpr uint64_t kEnd = uint64_t{kSplits} * 2 * kBatch;  // end of each partition
 
 class LedgerReportTest : public ::testing::Test {
  protected:
@@ -90,7 +90,7 @@ class LedgerReportTest : public ::testing::Test {
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<ControlClient> client_;
   std::unique_ptr<Server> server_;
-  size_t bytes_ = 0;  // of the last heartbeat
+  size_t bytes_ = 0;  // size of the last heartbeat
 };
 
 TEST_F(LedgerReportTest, AServerWithManyOpenSplitsStaysInTheJob) {

@@ -89,13 +89,13 @@ std::string Noise(Rng* rng, size_t most) {
   return noise;
 }
 
-// What a connection sends: `token` in a handshake, if it has one, then `bytes`.
+// Traffic of a connection: `token` in a handshake, if it has one, then `bytes`.
 struct Violation {
   std::optional<std::string> token;
   std::string bytes;
 };
 
-// One of many violations, with and without the token.
+// A random violation, with or without the token.
 Violation Something(Rng* rng) {
   const std::string good = AskForStatus();
   const std::string right(kToken);
@@ -161,7 +161,7 @@ class Robust : public ::testing::Test {
     at_ = *net::ParseAddress(server_->address());
   }
 
-  // What is received until the server closes the connection or is silent for that long.
+  // Bytes that are received until the server closes the connection or is silent for that long.
   static std::string Exchange(int fd, const std::string& bytes, size_t enough, int milliseconds = 60'000) {
     EXPECT_GE(fd, 0);
     (void)send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);  // the peer may have closed

@@ -1,7 +1,7 @@
-// One thread and one completion queue serve all calls, because control messages are small and infrequent. A
-// second thread runs the handshakes, and gRPC gets authenticated sockets only. gRPC serves new connections
-// before existing ones and closes connections when memory runs short, so a flood of unauthenticated peers
-// could cost members their connections.
+// A single thread with one completion queue serves all calls, because control messages are small and
+// infrequent. A second thread runs the handshakes, and gRPC gets authenticated sockets only. gRPC serves new
+// connections before existing ones and closes connections when memory runs short, so a flood of
+// unauthenticated peers could cost members their connections.
 #include "control/server.h"
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -69,8 +69,8 @@ struct Core {
   std::mutex mutex;
   bool open = true;  // new operations may start
   ControlServer::Handler handler;
-  net::CertificateRoles roles;  // of the peers that make the calls
-  std::string address;          // of the listener
+  net::CertificateRoles roles;  // roles of the peers that make the calls
+  std::string address;          // address of the listener
   std::shared_ptr<DeniedRequests> denied;
   // Addresses by the name that gRPC gives to a connection. A name is used again after its connection's end.
   std::map<std::string, std::string> peers;
@@ -81,7 +81,7 @@ struct Core {
   std::condition_variable fewer;  // notified when calls end while not open
 };
 
-// One call, from the moment it can be accepted until it is answered. It has at most one pending operation,
+// A call, from the moment it can be accepted until it is answered. It has at most one pending operation,
 // whose tag is the call itself; `core->calls` keeps it alive.
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
@@ -304,13 +304,13 @@ class Server final : public ControlServer {
       closed.set_value();
     });
     closed.get_future().wait();
-    // The loop moves what gRPC says last.
+    // The loop still moves gRPC's last messages.
     std::vector<std::thread> ends;
     ends.reserve(servers_.size());
     for (auto& [roles, server] : servers_) {
       try {
         ends.push_back(StartThread([&server] { server.reset(); }));
-      } catch (const std::exception&) {  // one after another takes longer
+      } catch (const std::exception&) {  // ending one after another takes longer
         server.reset();
       }
     }

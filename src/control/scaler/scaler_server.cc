@@ -34,13 +34,13 @@ using grpc::StatusCode;
 
 constexpr std::string_view kService = "/externalscaler.ExternalScaler/";
 constexpr auto kFarewell = std::chrono::milliseconds(300);
-// One KEDA operator and its metrics server ask, and perhaps a person.
+// A KEDA operator and its metrics server ask, and perhaps a person.
 constexpr uint32_t kConnections = 64, kConnectionsOfHost = 32;
 constexpr int kCallsPerConnection = 32;
 constexpr int kMaxMessageBytes = 64 << 10;
 constexpr int kMaxMetadataBytes = 8 << 10;
 constexpr size_t kMemoryQuota = 8 << 20;
-// Connections on which nobody asks anything are closed, and those of lost hosts.
+// Idle connections are closed, and those of lost hosts.
 constexpr int kIdleConnectionMs = 600'000;
 constexpr int kKeepaliveTimeMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5000;
@@ -49,7 +49,7 @@ constexpr int kFastestPingMs = 5000;
 
 class Call;
 
-// What all calls share, which may outlive the server. The mutex guards all of it, and the calls' states.
+// State shared by the calls, which may outlive the server. The mutex guards all of it, and the calls' states.
 struct Core {
   std::mutex mutex;
   bool open = true;
@@ -105,7 +105,7 @@ class CallbackOrder {
   std::atomic<uint32_t>& callbacks_;
 };
 
-// One call. It owns itself until OnDone, and may be told of changes for a moment longer.
+// A call owns itself until OnDone, and may be told of changes for a moment longer.
 class Call final : public grpc::ServerGenericBidiReactor {
  public:
   Call(std::shared_ptr<Core> core, std::string_view method) : core_(std::move(core)) {
@@ -169,7 +169,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     core_->streams.erase(self);
   }
 
-  // Of a stream: says what has changed, if anything has. The mutex is not held.
+  // Tells a stream's client what has changed, if anything has. The mutex is not held.
   void Continue() {
     const CallbackOrder order(callbacks_);
     enum class Next { kNothing, kWrite, kEnd } next = Next::kNothing;
@@ -209,7 +209,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   std::shared_ptr<Call> self_{this};
   std::string method_;
   grpc::ByteBuffer question_, message_;
-  // Of a stream:
+  // State of a stream:
   bool follows_ = false, writing_ = false, leaving_ = false, ended_ = false;
   std::optional<bool> told_;
 };
@@ -272,7 +272,7 @@ class Server final : public ScalerServer {
       core_->open = false;
     }
     Tell();
-    // The loop moves what gRPC says last.
+    // The loop still moves gRPC's last messages.
     server_->Shutdown(After(kFarewell));
     server_.reset();
     loop_.Stop();

@@ -32,7 +32,7 @@ std::unique_ptr<ScalerServer> StartOrDie(std::shared_ptr<net::TlsIdentity> tls =
   return server.ok() ? std::move(*server) : nullptr;
 }
 
-// What KEDA's operator does.
+// A client that calls the scaler like KEDA's operator.
 class Keda {
  public:
   explicit Keda(const std::string& address,
