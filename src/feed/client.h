@@ -18,10 +18,10 @@
 
 namespace leat::feed {
 
-// Of all clients of a role; read from any thread.
+// Counts over all clients of a role; read from any thread.
 struct Counts {
-  std::atomic<uint64_t> bytes{0};    // of payloads received
-  std::atomic<uint64_t> retries{0};  // attempts that failed
+  std::atomic<uint64_t> bytes{0};    // bytes of received payloads
+  std::atomic<uint64_t> retries{0};  // failed attempts
 };
 
 struct ClientOptions {
@@ -73,8 +73,8 @@ class Client final : private net::Receiver {
   net::Loop loop_;
   std::unique_ptr<net::Transport> transport_;
   std::unique_ptr<net::Connection> connection_;
-  std::string address_;                 // of the connection, or the next one to try
-  std::vector<std::string> addresses_;  // that are still to be tried in this round
+  std::string address_;                 // address of the connection, or the next one to try
+  std::vector<std::string> addresses_;  // addresses to try in this round
   Duration backoff_;
   uint64_t sequence_ = 0;
   bool answered_ = false;

@@ -64,7 +64,7 @@ class FeedThread {
   std::thread thread_;
 };
 
-// Writes down what it is asked for.
+// Records its requests.
 class FakeSource final : public stream::Source {
  public:
   Result<std::vector<stream::PartitionRange>> Ranges() override {
@@ -500,7 +500,7 @@ TEST_F(FeedTest, DescribesItsContents) {
   EXPECT_EQ(*text, "columns: [x]");
 }
 
-// One record for each offset, and a change of the first reply or of all.
+// Answers with one record for each offset; `change` is applied to the first `replies` replies.
 FakeFeed::Answer Answering(uint32_t records, int replies, const std::function<void(Reply*)>& change) {
   auto left = std::make_shared<int>(replies);
   return [=](const Request& request) {
@@ -532,7 +532,7 @@ TEST_F(FeedTest, OtherRecordsThanAskedForAreDataLoss) {
   }
 }
 
-// One who asks again and again without reading would fill the feed's memory.
+// A peer that asks again and again without reading would fill the feed's memory.
 TEST_F(FeedTest, APeerThatAsksAgainBeforeTheReplyLosesItsConnection) {
   const TempDir folder;
   const std::string path = folder.path() + "/asset";

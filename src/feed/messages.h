@@ -20,7 +20,7 @@ namespace leat::feed {
 enum class FrameType : uint8_t { kRequest = 1, kReply = 2 };
 
 enum class RequestKind : uint8_t {
-  kRanges = 1,        // of all partitions
+  kRanges = 1,        // all partitions
   kRecords = 2,       // [begin, end) of a partition; the reply may have fewer, but at least one
   kSync = 3,          // a partition, before `end`
   kAdvance = 4,       // a partition, to `end`
@@ -45,7 +45,7 @@ LEAT_FIELDS(KnownMarks, (last), (room));
 
 struct Request {
   uint64_t sequence = 0;  // the reply has the same
-  uint64_t content = 0;   // what the sender wants to read: a feed with other contents refuses. 0: anything
+  uint64_t content = 0;   // the contents to read: a feed with others refuses. 0: anything
   RequestKind kind = RequestKind::kRanges;
   uint32_t partition = 0;
   uint64_t begin = 0;
@@ -55,8 +55,8 @@ struct Request {
   std::vector<uint64_t> offsets;          // kCommit
   uint64_t labels_begin = 0;              // kRecords: as of RecordBatch
   uint64_t labels_end = 0;
-  std::vector<KnownMarks> marks;  // kRanges: of each partition, from 0; empty: the sender wants no marks
-  uint64_t checksum = 0;          // of the payload; only kScores has one
+  std::vector<KnownMarks> marks;  // kRanges: by partition, from 0; empty: the sender wants no marks
+  uint64_t checksum = 0;          // checksum of the payload; only kScores has one
 };
 LEAT_FIELDS(Request, (sequence), (content, Fixed), (kind), (partition), (begin), (end), (name, AtMost(4096)),
             (wanted, AtMost(256)), (offsets, AtMost(1 << 20)), (labels_begin),
@@ -65,7 +65,7 @@ LEAT_FIELDS(Request, (sequence), (content, Fixed), (kind), (partition), (begin),
 struct Reply {
   uint64_t sequence = 0;
   Status status;
-  uint64_t checksum = 0;                       // of the payload
+  uint64_t checksum = 0;                       // checksum of the payload
   std::vector<stream::PartitionRange> ranges;  // kRanges
   uint64_t fingerprint = 0;                    // kFingerprint
   // kRecords: their number, and those that are lost or absent, relative to the first. The payload is the u32
@@ -74,7 +74,7 @@ struct Reply {
   uint32_t records = 0;
   std::vector<stream::RecordBatch::Lost> lost;
   std::vector<stream::RecordBatch::Absent> absent;
-  uint64_t expired = 0;  // of the absent ones: removed by retention
+  uint64_t expired = 0;  // absent records that retention removed
 };
 LEAT_FIELDS(Reply, (sequence), (status, CutTo(4096)), (checksum, Fixed), (ranges, AtMost(1 << 20)),
             (fingerprint, Fixed), (records), (lost, AtMost(1 << 20)), (absent, AtMost(1 << 20)), (expired));

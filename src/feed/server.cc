@@ -44,7 +44,7 @@ Status CheckPermission(net::CertificateRoles peer, const Request& request) {
 
 }  // namespace
 
-// One peer's connection. It has one request at a time.
+// A peer's connection, with one request at a time.
 class Server::Session final : public net::Receiver {
  public:
   Session(Server& server, std::unique_ptr<net::Connection> connection)

@@ -38,8 +38,8 @@ class Server {
  public:
   // A reply has about as many bytes of records, or one record.
   static constexpr uint64_t kReplyBytes = 4 << 20;
-  static constexpr uint64_t kMaxAssetBytes = 4 << 20;   // of one request
-  static constexpr uint64_t kMaxScoreBytes = 64 << 20;  // likewise
+  static constexpr uint64_t kMaxAssetBytes = 4 << 20;   // per request
+  static constexpr uint64_t kMaxScoreBytes = 64 << 20;  // per request
 
   explicit Server(Contents contents);
   ~Server();
@@ -51,7 +51,7 @@ class Server {
   // Thread-safe.
   uint64_t requests() const { return requests_; }
   uint64_t bytes_sent() const { return bytes_sent_; }
-  uint64_t connections() const { return connections_; }  // that are open
+  uint64_t connections() const { return connections_; }  // open ones
 
  private:
   class Session;
@@ -69,7 +69,7 @@ class Server {
   std::unique_ptr<stream::Source> source_;
   stream::RecordBatch records_;
   std::string last_warning_;
-  uint64_t record_bytes_ = 1 << 16;  // of the last records, on average
+  uint64_t record_bytes_ = 1 << 16;  // average size of the last records
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> bytes_sent_{0};
   std::atomic<uint64_t> connections_{0};
