@@ -100,7 +100,7 @@ class ClientTest : public testing::PsTest {
   std::unique_ptr<Client> client;
   std::vector<PushReply> replies;
   std::vector<Failure> failures;
-  std::vector<bool> silences;  // of kServer
+  std::vector<bool> silences;  // reports of kServer's silence and its end
   std::function<void(NodeId, const PushReply&)> on_reply;
   std::function<void(NodeId)> on_failed, on_silence;
   uint64_t last_sequence = 0;
@@ -194,7 +194,7 @@ TEST_P(ClientTest, SlicesThatAreNotThereAreLeftAlone) {
   MakePair(testing::SmallTable());
   FillGradients();
   auto push = Batch(0, AllSlices(parameters->table()));
-  push.slices[1].incarnation = Incarnation(6);  // of a former incarnation
+  push.slices[1].incarnation = Incarnation(6);  // a former incarnation
   push.slices.erase(push.slices.begin());
   const auto reply = Exchange(push);
   ASSERT_TRUE(reply.has_value());

@@ -33,7 +33,7 @@ class MoveReceiver {
   wire::MoveRequest request_;
   Bytes state_;
   Buffer memory_;
-  std::vector<protocol::MovedSlice> slices_;  // of the current move, that have arrived
+  std::vector<protocol::MovedSlice> slices_;  // slices of the current move that have arrived
 };
 
 }  // namespace leat::ps

@@ -12,7 +12,7 @@ namespace leat::ps {
 
 namespace {
 
-// Of one attempt; the coordinator orders the move again, or another replica.
+// Time limit of one attempt; the coordinator orders the move again, or another replica.
 constexpr Duration kConnectTimeout = std::chrono::seconds(3);
 // Longer than a role may be silent before it is evicted: this is for servers that cannot reach each other.
 constexpr Duration kAnswerTimeout = std::chrono::seconds(3);
@@ -215,7 +215,7 @@ void PeerSender::Act(const protocol::DropMove& a) {
   std::erase_if(moves_, [&](const auto& entry) {
     const auto& link = entry.second;
     if (link->move() != a.id) return false;
-    // What has not been answered is useless, and what is still being sent would be in the way.
+    // The answer to a sent move is useless now, and its unsent bytes would delay the next move.
     const bool drops = link->sent() || !link->connected();
     drops ? link->Detach() : (void)link->Rest();
     return drops;

@@ -1,4 +1,4 @@
-// Sends to other servers what protocol::Server orders: slices that move there, and pushes for the replicas
+// Sends the orders of protocol::Server to other servers: slices that move there, and pushes for the replicas
 // of slices. Reports the answers to it. Loop's thread only.
 //
 // Slices are frozen while they are sent, so the connection is made before, and is kept for the next move to

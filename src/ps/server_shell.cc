@@ -103,7 +103,7 @@ class ServerShell::Session : public net::Receiver {
   }
 
  private:
-  // Measures what is done for a push that is recorded.
+  // Measures the application of a push that is recorded.
   class Busy {
    public:
     explicit Busy(Session* session) : session_(session->applied_.begin > Time{0} ? session : nullptr) {
@@ -298,23 +298,23 @@ class ServerShell::Session : public net::Receiver {
   // The limit of replies that are not sent. Each may keep an earlier version of all slices. A worker waits
   // for a reply before it sends another push, unless the reply is late.
   static constexpr uint32_t kMaxUnsent = 16;
-  // Likewise of answers to another server.
+  // The limit of unsent answers to another server.
   static constexpr uint32_t kMaxUnsentForwards = 1 << 14;
 
   ServerShell& shell_;
   std::unique_ptr<net::Connection> connection_;
-  wire::FrameType type_ = wire::FrameType::kPush;  // of the current message
+  wire::FrameType type_ = wire::FrameType::kPush;  // type of the current message
   MoveReceiver moves_{shell_.machine_};
   protocol::PushRequest request_;
   protocol::ForwardRequest forward_;
-  Buffer memory_;                   // of the gradients of a push that is forwarded
-  std::vector<uint64_t> elements_;  // of the gradients, by slice
+  Buffer memory_;                   // gradients of a forwarded push
+  std::vector<uint64_t> elements_;  // number of gradients, by slice
   std::vector<protocol::SliceReply> replies_;
   std::vector<std::span<std::byte>> segments_;
   std::vector<std::span<const float>> views_;  // the gradients of the first slices, in the worker's memory
   Buffer gradients_;
-  timeline::Span applied_;  // of the push that is taken; without a beginning: it is not recorded
-  uint64_t ticket_ = 0;     // of the request that waits for its reply
+  timeline::Span applied_;  // the push that is applied; without a beginning: it is not recorded
+  uint64_t ticket_ = 0;     // number of the request that waits for its reply
   std::shared_ptr<uint32_t> unsent_ = std::make_shared<uint32_t>(0);  // replies; outlives the session
 };
 

@@ -50,7 +50,7 @@ class ServerShell {
     kAcknowledged,  // the primary knows that
   };
   void AtPoints(std::function<void(Point)> call) { at_point_ = std::move(call); }
-  // What is applied later is recorded there; null: nowhere.
+  // Records applied pushes on `track` from now on; null: nowhere.
   void RecordTo(timeline::Track* track) { track_ = track; }
   // Takes ownership of an accepted connection. The returned receiver lives as long as the connection.
   net::Receiver* Adopt(std::unique_ptr<net::Connection> connection);
@@ -86,7 +86,7 @@ class ServerShell {
   std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;
   std::optional<PeerSender> peers_;
   Allocate allocate_;
-  std::vector<Buffer> gradients_;  // of forwarded pushes; those that nobody references are free
+  std::vector<Buffer> gradients_;  // gradients of forwarded pushes; buffers that nobody references are free
   std::function<void()> on_urgent_ = [] {};
   std::function<void(Point)> at_point_ = [](Point) {};
   std::unordered_map<uint64_t, Session*> arrived_moves_;  // by move: where to answer it
