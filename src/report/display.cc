@@ -139,7 +139,7 @@ std::string Wanted(const JobStatus& s, bool lacking) {
          (wanted.hook_failure.empty() ? "" : "; the hook failed: " + wanted.hook_failure);
 }
 
-// What the job waits for, or why the last checkpoint failed; "" in most jobs.
+// Reason why the job waits, or why the last checkpoint failed; "" in most jobs.
 std::string Trouble(const JobStatus& s) {
   if (!s.waiting_for.empty()) return "waiting for " + s.waiting_for;
   return s.checkpoint_failure.empty() ? "" : "last checkpoint failed: " + s.checkpoint_failure;
@@ -166,7 +166,7 @@ std::string Skew(const MemberStatus& member) {
   return text;
 }
 
-// What keeps members from their work, and shares that are skewed: "ps 0 is stuck", "worker 1 cannot reach
+// Obstacles to members' work, and skewed shares, each as a line: "ps 0 is stuck", "worker 1 cannot reach
 // ps 1, ps 2".
 std::vector<std::string> MemberTroubles(const JobStatus& s) {
   std::vector<std::string> troubles;

@@ -1,4 +1,4 @@
-// The table of figures: what each is called, and where it is shown. Prometheus, TensorBoard, the history, the
+// The table of figures: the name of each, and where it is shown. Prometheus, TensorBoard, the history, the
 // job's page, docs/metrics.md and docs/tensorboard.md are made from it. A new figure is a row in figures.cc.
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace leat::report {
 
-// What the history keeps, and the dashboard draws.
+// Series of the history, which the dashboard draws.
 enum class Series : uint8_t {
   kEventsPerS,
-  kArrivedPerS,  // that have come into the stream
+  kArrivedPerS,  // events that have come into the stream
   kLoss,
   kAccuracy,
   kMae,
@@ -28,7 +28,7 @@ enum class Series : uint8_t {
   kLag,   // events
   kLagS,  // seconds
   kStaleness,
-  kServerBytesPerS,  // of all servers, in both directions
+  kServerBytesPerS,  // traffic of all servers, in both directions
   // The mean over all workers: shares of their time, and of the thread that decodes.
   kCompute,
   kWait,
@@ -65,16 +65,16 @@ struct Shown {
     kFilled,
     kDashed,
     kRight,
-    kPart,      // what it has of all servers, or of the time of a worker: stacked in the chart, and a bar
+    kPart,      // a server's part of a sum, or a part of a worker's time: stacked in the chart, and a bar
     kBar,       // below the parts of a member
-    kDetail,    // of the part or bar with this name: the value or, of several, the largest
+    kDetail,    // with the part or bar of this name: the value or, if there are several, the largest
     kFact,      // above the charts
     kRareFact,  // the same, unless it is 0
-    kFactPerS,  // what it grows by in a second
+    kFactPerS,  // growth per second
   } as = As::kCell;
   std::string_view label = {};
   Chart chart = Chart::kNone;
-  int color = -1;  // of the theme; -1: grey
+  int color = -1;  // index in the theme's colors; -1: grey
   Column column = Column::kNone;
 };
 LEAT_FIELDS(Shown, (as), (label), (chart, Unshown), (color), (column, Unshown));
@@ -83,21 +83,21 @@ LEAT_ENUM(Shown::As, (kCell, "cell"), (kLine, "line"), (kFilled, "filled"), (kDa
           (kRareFact, "rare fact"), (kFactPerS, "fact per s"));
 
 using Keyed = std::vector<std::pair<std::string, double>>;
-// A figure of a T: of the job's status, or of what a member reports.
+// A figure of a T: of the job's status, or of a member's report.
 template <class T>
 struct Figure {
-  std::string_view help;         // one sentence that can be read alone
+  std::string_view help;         // a sentence that can be read alone
   std::string_view unit;         // "seconds", "bytes", "events"; empty: a number without one
   double (*value)(const T&);     // NaN: not known
-  std::string_view metric = {};  // of Prometheus; a counter if it ends with "_total"
-  std::string_view tag = {};     // of TensorBoard; of a member, its last part; of a rate, its name
+  std::string_view metric = {};  // Prometheus name; a counter if it ends with "_total"
+  std::string_view tag = {};     // TensorBoard name; for a member, its last part; for a rate, the rate's
   Shown shown = {};
-  Series series = Series::kCount;  // of the history: the value, or what it grows by in a second
+  Series series = Series::kCount;  // the history's series: the value, or its growth per second
   bool rate = false;
   // A figure with several values has these in place of `value`, by their keys, and a label for the keys.
   Keyed (*values)(const T&) = nullptr;
   std::string_view label = {};
-  std::string_view name = {};  // of a member's entry in the status, for the page; empty: the tag
+  std::string_view name = {};  // key in a member's entry of the status, for the page; empty: the tag
 };
 // Calls f(key, value) for each value; the key is empty unless the figure has several.
 template <class T, class F>
@@ -138,7 +138,7 @@ using Figures = std::span<const Figure<T>>;
 
 extern const Figures<JobStatus> kJobFigures;
 extern const Figures<MemberStatus> kMemberFigures;  // as the coordinator shows them
-// The history has what these grow by in a second, in this order. `series`: their mean over all workers, or
+// Figures whose growth per second is in the history, in this order. `series`: their mean over all workers, or
 // their sum over all servers.
 extern const Figures<MemberStatus> kWorkerRates, kServerRates;
 // As the member shows them.

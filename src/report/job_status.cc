@@ -8,11 +8,11 @@
 namespace leat::report {
 namespace {
 
-// In a status that is trimmed.
+// Limits of a trimmed status.
 constexpr size_t kMostMembers = 200;
 constexpr size_t kMostVariables = 100;
-constexpr size_t kMostParts = 50;  // of a variable
-constexpr size_t kMostPeers = 20;  // that a member cannot reach
+constexpr size_t kMostParts = 50;  // per variable
+constexpr size_t kMostPeers = 20;  // unreachable ones of a member
 constexpr size_t kMostBots = 50;
 constexpr size_t kMostEvicted = 20;
 constexpr size_t kMostWarnings = 20;

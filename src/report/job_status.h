@@ -1,5 +1,5 @@
-// The status of a job: what everybody is shown who looks at it. Progress makes it; inside a process it is
-// this struct, for others it is JSON (docs/jobs.md lists the entries).
+// The status of a job, the same for everybody who looks at it. Progress makes it; inside a process it is this
+// struct, for others it is JSON (docs/jobs.md lists the entries).
 //
 // Figures that are not known are NaN, which JSON has as null. A figure that this job can not have is absent.
 #pragma once
@@ -24,7 +24,7 @@ LEAT_FIELDS(CoordinatorStatus::Grant, (workers), (servers, As("ps")));
 namespace leat::report {
 
 inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-// Limits of what is read from another process.
+// Limits for input from another process.
 inline constexpr fields::CutTo kText{1 << 12};
 inline constexpr fields::AtMost kList{1 << 20};
 
@@ -33,7 +33,7 @@ LEAT_FIELDS(Lag::Partition, (partition), (end), (events, As("lag")), (seconds, A
 // Means per event, or per label, by the names that River gives them.
 struct Quality {
   double loss = kUnknown;
-  std::optional<double> accuracy, mae;  // of classes; of numbers
+  std::optional<double> accuracy, mae;  // for classes; for numbers
   double auc = kUnknown;
 };
 LEAT_FIELDS(Quality, (loss), (accuracy), (mae), (auc));
@@ -87,7 +87,7 @@ LEAT_FIELDS(ReplicasStatus, (slices), (of), (on, kList, Sparse));
 
 struct WantedStatus {
   std::optional<uint32_t> workers, ps;       // none: not known yet
-  std::optional<std::string> range, reason;  // of an autoscaler
+  std::optional<std::string> range, reason;  // from an autoscaler
   std::optional<protocol::CoordinatorStatus::Grant> granted;
   std::string hook_failure;
 };
@@ -110,7 +110,7 @@ LEAT_FIELDS(MemberName, (role, kText), (index), (node), (state, kText, Sparse));
 
 struct ServerFigures {
   uint64_t bytes_held = 0;
-  double share = 0;  // of the bytes that all servers hold
+  double share = 0;  // share of the bytes that all servers hold
   double bytes_per_s = 0;
 };
 LEAT_FIELDS(ServerFigures, (bytes_held), (share), (bytes_per_s));
@@ -127,7 +127,7 @@ struct WorkerFigures {
   double input_bytes_per_s = 0, input_events_per_s = 0;
   double step_ms = kUnknown;  // without waits
   bool slow = false;
-  // Of jobs that compare the shares of their workers.
+  // Only in jobs that compare the shares of their workers.
   std::optional<double> label_skew, feature_skew;
   std::string skewed_feature;
   std::optional<bool> skewed;
@@ -137,7 +137,7 @@ LEAT_FIELDS(WorkerFigures, (progress, Flat), (longest_step_ms), (input_bytes_per
 
 struct MemberStatus {
   MemberName name;
-  // Of a process that has joined this coordinator.
+  // Known only of a process that has joined this coordinator.
   std::string host;
   int64_t pid = 0;
   std::optional<uint64_t> done;
@@ -176,7 +176,7 @@ LEAT_FIELDS(EvictedStatus, (name, Flat), (host, kText), (pid), (stuck));
 // The servers that a variable is on.
 struct VariableStatus {
   struct Part {
-    uint32_t index = 0;  // of the server
+    uint32_t index = 0;  // index of the server
     uint64_t bytes = 0;
   };
   std::string name;
@@ -205,10 +205,10 @@ LEAT_FIELDS(TestFigures, (test_rows), (test_dead_letters), (test_accuracy), (tes
 
 struct JobStatus {
   std::string job, phase, strategy = "async";
-  uint64_t events = 0;  // that every slice has
+  uint64_t events = 0;  // events that every slice has
   double events_per_s = 0, events_per_s_now = 0;
   uint64_t steps = 0;
-  Quality quality;  // of the window
+  Quality quality;  // quality in the window
   std::optional<double> auc_possible;
   uint64_t window = 0;
   std::optional<QualitySinceStart> since_start;
@@ -273,8 +273,8 @@ LEAT_FIELDS(JobStatus, (job, kText), (phase, kText), (strategy, kText), (events)
             (dashboard, kText, Sparse), (saving), (test, Flat));
 
 std::string ToJson(const JobStatus& status);  // on one line
-// Reads what another process says, which may be another version: entries that are absent, or are not what
-// they should be, keep their defaults. kDataLoss: it is no JSON object.
+// Reads the status of another process, which may have another version: entries that are absent or have
+// unexpected types keep their defaults. kDataLoss: it is no JSON object.
 Result<JobStatus> StatusFromJson(std::string_view json);
 // The same with lists of a bounded length: what matters most of the members, variables and so on.
 JobStatus Trimmed(JobStatus status);

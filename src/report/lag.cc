@@ -13,7 +13,7 @@ void Lag::OnStatus(Time now, std::span<const uint64_t> ends, std::span<const uin
     // The last one is kept: it tells where the partition ends.
     while (state.ends.size() > 1 && state.ends.front().second <= done[p]) state.ends.pop_front();
     if (state.ends.size() <= kMoments) continue;
-    // Of two neighbours the later end came with the earlier one, as far as is known then.
+    // Merging two neighbours assumes that the later end came with the earlier one.
     auto closest = state.ends.begin();
     for (auto at = state.ends.begin(); at + 2 < state.ends.end(); ++at) {
       if ((at + 1)->first - at->first < (closest + 1)->first - closest->first) closest = at;

@@ -19,12 +19,12 @@ class Lag {
   struct Partition {
     uint32_t partition = 0;
     uint64_t end = 0;
-    uint64_t events = 0;  // of this pass, that not every slice has
+    uint64_t events = 0;  // events of this pass that not every slice has
     double seconds = 0;   // since the first of them came
   };
   // By partition: where it ends, and how far all slices are in their current pass.
   void OnStatus(Time now, std::span<const uint64_t> ends, std::span<const uint64_t> done);
-  // Those that are behind, the furthest first; at most `most`.
+  // Partitions that are behind, the furthest first; at most `most`.
   std::vector<Partition> Behind(Time now, size_t most) const;
   // Since the first of all those events came; 0: there are none.
   Duration Oldest(Time now) const;

@@ -7,7 +7,7 @@
 // Settings that count values (clock, min_instances) therefore count batches. With batches of one event the
 // alarms are those of a detector per event.
 //
-// Batches of one worker come in the order in which it trained them. Those of several workers interleave as
+// Batches of one worker come in the order in which it trained them. Batches of several workers interleave as
 // their heartbeats arrive, about ten a second, which is short against any drift worth an alarm. Batches whose
 // figures are not finite are left out. Not thread-safe.
 #pragma once
@@ -26,7 +26,7 @@ namespace leat::report {
 struct DriftAlarm {
   uint64_t number = 0;  // 1 for the first of the run
   uint64_t event = 0;   // events of the job scored until then; for one worker, a position in the stream
-  double mean = 0;      // of the detector's values before
+  double mean = 0;      // mean of the detector's values before
 };
 
 class Prequential {

@@ -60,8 +60,8 @@ class Progress {
   void OnFeed(Time now, NodeId node, const protocol::FeedHeartbeat& progress);
   void OnServe(Time now, NodeId node, const protocol::ServeHeartbeat& heartbeat);
   void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
-  void OnMetrics(NodeId node, const std::string& address);  // of the member's listener
-  // One line about partitions that cannot be asked; empty: all can.
+  void OnMetrics(NodeId node, const std::string& address);  // address of the member's listener
+  // Sets the line about partitions that cannot be asked; empty: all can.
   void SetStreamWarning(std::string line) { stream_warning_ = std::move(line); }
   // To be called periodically: records the totals at `now`, on which the windows are based. Nodes that have
   // left the view and sent nothing for kForgetAfter are forgotten; their part of the totals is kept.
@@ -90,7 +90,7 @@ class Progress {
 
   // Where a process runs: its host and pid; empty and 0 if it is not known.
   std::pair<std::string, int64_t> ProcessOf(NodeId node) const;
-  size_t nodes() const { return nodes_.size(); }  // that are not forgotten
+  size_t nodes() const { return nodes_.size(); }  // without forgotten ones
   JobStatus Show(Time now, const protocol::CoordinatorStatus& status, double own_cpu_seconds) const;
 
  private:
@@ -101,7 +101,7 @@ class Progress {
     protocol::WorkerProgress workers;
     metrics::AucCounts scores, truths;
   };
-  // What a sum grows by in a second, measured over intervals of a second or more.
+  // Growth of a sum per second, measured over intervals of a second or more.
   struct Rate {
     Time since{-1};
     uint64_t base = 0;
@@ -115,19 +115,19 @@ class Progress {
     uint64_t done = 0;  // events trained, updates served, events published or requests of a feed
     double cpu_seconds = 0;
     bool ends = false;  // bots that have published everything
-    // What a worker has done up to a moment.
+    // Steps and waits of a worker up to a moment.
     struct Pace {
       Time at{-1};
       uint64_t steps = 0;
       double wait = 0;  // for servers and input
     };
     Pace pace;                             // start of the interval over which its step time is measured
-    Pace next_pace;                        // of the next interval
-    double busy_share = 0;                 // of the interval, without the waits
-    Rate traffic;                          // of a server
-    Rate records, input;                   // that a worker reads, and their bytes
+    Pace next_pace;                        // start of the next interval
+    double busy_share = 0;                 // share of the interval without the waits
+    Rate traffic;                          // traffic of a server
+    Rate records, input;                   // records that a worker reads, and their bytes
     uint64_t feed_bytes = 0;               // sent by a feed
-    protocol::FollowProgress follow = {};  // of a serve member
+    protocol::FollowProgress follow = {};  // progress of a serve member
     // Time of a step without the waits for servers and input. 0: not known yet.
     double step_s = 0;
     Time seen{0};         // when it last joined or reported
@@ -137,7 +137,7 @@ class Progress {
   // Null: a late report, such as one of an evicted process.
   Node* Heard(Time now, NodeId node, protocol::Role role);
   void Forget(Time now, const protocol::View& view);
-  // Adds what is summed over processes; of `skipped`, which all servers count, the largest.
+  // Adds to sums over processes; the sum of `skipped`, which all servers count, is the largest.
   static void Add(const protocol::WorkerProgress& worker, protocol::WorkerProgress* sum);
   static void Add(const protocol::ServerProgress& server, protocol::ServerProgress* sum);
   protocol::WorkerProgress SumOfWorkers() const;
@@ -145,7 +145,7 @@ class Progress {
   // The median step time of all workers, 0 if unknown. Workers that take much longer are reported as slow.
   double UsualStep(const protocol::View& view) const;
 
-  // What a report adds to the former ones of its worker.
+  // Adds the part of a report that former reports of its worker did not have.
   void TakeBatches(NodeId node, const protocol::WorkerProgress& progress);
   void TakeCounts(NodeId node, const protocol::WorkerProgress& progress);
 

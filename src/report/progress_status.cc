@@ -325,7 +325,7 @@ class Progress::StatusMaker {
   const Time now_;
   const protocol::CoordinatorStatus& from_;
   Totals all_;                        // since the start
-  protocol::ServerProgress servers_;  // of all servers, lost ones included
+  protocol::ServerProgress servers_;  // sum over all servers, lost ones included
   JobStatus to_;
 };
 

@@ -258,7 +258,7 @@ TEST_F(ProgressTest, EachBatchReachesTheDetectorOnce) {
   progress_.emplace(Progress::Options{.task = nn::Task::kBinary, .fading = 0.5, .drift = drift});
   Join(kWorker, Role::kWorker);
   Join(kServer, Role::kServer);
-  Status(5000);  // of an earlier run
+  Status(5000);  // events of an earlier run
   metrics::DriftDetector alone(drift);
   std::optional<uint64_t> alarm;
   Sums sums;
@@ -673,7 +673,7 @@ TEST_F(ProgressTest, WhoIsSlowIsSeenByWhatItsStepsTake) {
   EXPECT_DOUBLE_EQ(members()[1]["step_ms"], 90);
   EXPECT_EQ(members()[0]["slow"], false);
   EXPECT_EQ(members()[1]["slow"], true);
-  // One that waits for most of the time holds nobody up.
+  // A worker that waits for most of the time holds nobody up.
   slow.progress.wait_seconds = 9.2;
   fast.progress.wait_seconds = 9.7;
   Report(kWorker, fast);
@@ -730,7 +730,7 @@ TEST_F(ProgressTest, TrafficOfServersIsThatOfTheLastMoments) {
 TEST_F(ProgressTest, SpeedIsThatOfThisRunUpToItsLastEvent) {
   Make();
   Pass(10);      // until the servers are there
-  Status(5000);  // of an earlier run
+  Status(5000);  // events of an earlier run
   Pass(2);
   Status(7000);
   Pass(2);

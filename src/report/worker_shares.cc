@@ -8,7 +8,7 @@
 namespace leat::report {
 namespace {
 
-// What a skew does to a job with this strategy.
+// Effect of a skew on a job with this strategy.
 std::string Consequence(const protocol::StrategyConfig& strategy) {
   const std::string with = "With " + std::string(protocol::Name(strategy.kind));
   if (strategy.local_steps()) {
@@ -26,7 +26,7 @@ double SmallSkew(const metrics::Distribution& d) {
 
 }  // namespace
 
-// Of one variable.
+// Comparison of one variable.
 struct WorkerShares::Comparison {
   double skew = std::numeric_limits<double>::quiet_NaN();
   double limit = std::numeric_limits<double>::infinity();
@@ -64,7 +64,8 @@ void WorkerShares::OnReport(NodeId worker, ByteView share) {
                      added->splits() / (kWindowSplits * workers));
   FadeToNow(&its);
   its.recent.Merge(*added);
-  // Of splits of equal size. A part of a split counts in proportion, so that its parts add up to its square.
+  // Assumes splits of equal size. A part of a split counts in proportion, so that its parts add up to its
+  // square.
   its.squares += added->events() * added->events() / added->splits();
   its.trained = clock_;
   its.last = std::move(*now);
@@ -102,7 +103,7 @@ void WorkerShares::Compare(Time now, const protocol::View& view) {
 void WorkerShares::Judge(const protocol::Member& member, const metrics::Share& whole,
                          const metrics::SplitSums& sums, Worker* worker) {
   const metrics::Share& share = worker->recent;
-  // A single worker trains whatever there is, and what an idle one trained may be of another time.
+  // A single worker trains whatever there is, and the share of an idle worker may be of another time.
   const bool comparable = in_view_ >= 2 && clock_ - worker->trained <= 1;
   const double n =
       comparable ? metrics::EffectiveSplits({.events = share.events(), .squares = worker->squares}, sums) : 0;

@@ -53,7 +53,7 @@ class WorkerShares {
   };
   struct Notice {
     bool over = false;
-    std::string text;  // one line
+    std::string text;  // a line of text
   };
 
   explicit WorkerShares(Options options) : options_(std::move(options)) {}
@@ -74,7 +74,7 @@ class WorkerShares {
   struct Worker {
     metrics::Share last;    // its last report
     metrics::Share recent;  // weights as of `at`
-    double squares = 0;     // of the splits' weights in `recent`
+    double squares = 0;     // sum of the squared weights of the splits in `recent`
     double at = 0;          // clock_
     double trained = 0;     // clock_ at its last report of more events
     Skew skew;

@@ -24,7 +24,7 @@ using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 constexpr NodeId kFirst(11), kSecond(12), kThird(13);
-constexpr uint32_t kEvents = 100;  // of a split
+constexpr uint32_t kEvents = 100;  // events per split
 
 // A binary label, a number and a category.
 metrics::ShareLayout Layout() {
@@ -38,9 +38,9 @@ metrics::ShareLayout Layout() {
 
 struct Trained {
   metrics::Share share{Layout()};
-  uint32_t ones = 50;    // events of class 1, of a split
+  uint32_t ones = 50;    // events of class 1 in a split
   float amount = 0;      // the mean; with a variance of almost 1
-  uint32_t country = 0;  // of all events
+  uint32_t country = 0;  // country of all events
 
   void Split() {
     std::vector<float> features, labels;
@@ -156,8 +156,8 @@ TEST_F(WorkerSharesTest, ASkewEndsAndBeginsWithoutFlapping) {
   }
 }
 
-// One split is a draw, however many events it has: a worker that takes splits of pure labels at random is
-// not skewed, although its events would be a large sample.
+// A split is a single draw, however many events it has: a worker that takes splits of pure labels at random
+// is not skewed, although its events would be a large sample.
 TEST_F(WorkerSharesTest, SplitsThatAreTakenAtRandomAreNoSkew) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     Make({}, 1000);
@@ -226,7 +226,7 @@ TEST_F(WorkerSharesTest, WorkersWeighWhatTheyTrain) {
     Train({kFirst}, 2);
     Train({kFirst, kSecond}, 1);
   }
-  // Of all events, (3 · 20 + 60) / 400 are of class 1.
+  // The share of class 1 in all events is (3 · 20 + 60) / 400.
   EXPECT_NEAR(SkewOf(kFirst).label, 0.1, 0.005);
   EXPECT_NEAR(SkewOf(kSecond).label, 0.3, 0.005);
 }
