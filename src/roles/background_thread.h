@@ -9,8 +9,8 @@
 
 namespace leat::roles {
 
-// Of a thread that writes checkpoints while training goes on: enough for the disk, and little enough for a
-// step.
+// Nice value of a thread that writes checkpoints while training goes on: it gets enough of a core for the
+// disk, and takes little from a step.
 constexpr int kNiceWithFiles = 10;
 
 class BackgroundThread {

@@ -23,7 +23,7 @@ namespace {
 // Limits of the events of one append: consecutive payments go to one partition, the next ones to the next.
 constexpr uint64_t kSmallestChunk = 256;
 constexpr uint64_t kLargestChunk = 2048;
-constexpr uint64_t kChunks = 16;  // of each partition, at least, if there are enough events
+constexpr uint64_t kChunks = 16;  // least number for each partition, if there are enough events
 constexpr Duration kTick = std::chrono::milliseconds(20);
 constexpr Duration kBotsRetry = std::chrono::seconds(1);
 constexpr Duration kLastWait = std::chrono::seconds(5);  // for the last append, when the role ends
@@ -56,7 +56,7 @@ class Chunk {
 
  private:
   std::string text_;
-  std::vector<size_t> ends_;  // of the events in the text
+  std::vector<size_t> ends_;  // ends of the events in the text
 };
 
 class BotsRole {
@@ -133,7 +133,7 @@ class BotsRole {
     }
   }
 
-  // Publishes what is due by now, for no longer than a tick at a time, too.
+  // Publishes the events that are due by now, for no longer than a tick at a time, too.
   void Publish() {
     if (membership_.over() || done_) return;
     const Time began = loop_.Now();
@@ -163,7 +163,7 @@ class BotsRole {
     return StartChunk();
   }
 
-  // What could not be appended stays and goes first next time.
+  // Starts to append the chunk. A chunk that could not be appended stays and goes first next time.
   Status StartChunk() {
     if (started_ || chunk_.empty()) return {};
     LEAT_RETURN_IF_ERROR(
@@ -210,9 +210,9 @@ class BotsRole {
   uint64_t first_ = 0;
   Time start_{0};
   bool done_;      // publishes no more
-  uint64_t term_;  // of the coordinator that it follows
+  uint64_t term_;  // term of the coordinator that it follows
   bool reported_done_ = false;
-  uint64_t reported_ = 0;  // of published_
+  uint64_t reported_ = 0;  // value of published_ in the last report
 };
 
 // From joining until they are done, or this node is evicted.

@@ -62,7 +62,7 @@ bool CoordinatorClient::Vote(protocol::Role role, protocol::Promises* former) {
   const auto reply = client_->Call(former->MakeHeartbeat(role), call_deadline_);
   if (!reply.ok()) return !NoAnswer(reply.status());
   const auto* candidacy = std::get_if<protocol::Candidacy>(&*reply);
-  // One that was just elected waits for its electors; this may be one of them.
+  // A coordinator that was just elected waits for its electors; this member may be one of them.
   if (candidacy == nullptr) return former->OnReply(*reply);
   // If the promise is lost, the next heartbeat asks for it again.
   const auto taken = client_->Call(former->OnCandidacy(*candidacy), call_deadline_);
@@ -72,8 +72,8 @@ bool CoordinatorClient::Vote(protocol::Role role, protocol::Promises* former) {
 Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest request, Time until,
                                                          protocol::Promises* former) {
   topology::RoundTrips round_trips;
-  // One that is away is waited for as while the job runs; it may be started again, and wait for others
-  // itself.
+  // An absent coordinator is waited for as long as while the job runs: it may be started again, and wait for
+  // others itself.
   const Time until_back = std::max(
       until, loop_.Now() + std::min(options_.silence_limit, kAwayDeadlines * options_.join_deadline));
   bool said = false;

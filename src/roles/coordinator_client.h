@@ -29,7 +29,7 @@ struct CoordinatorClientOptions {
   // files; the scratch directory of shards/scratch.h. Empty: $TMPDIR.
   std::string scratch;
   topology::HostPlace place = {};                           // where this process is
-  std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // what the role shows; null: nothing
+  std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // the role's metrics; null: it shows none
   // For a coordinator that cannot take the role yet; six times as long, at most silence_limit, for one that
   // cannot be reached.
   Duration join_deadline = std::chrono::seconds(10);
@@ -63,9 +63,9 @@ class CoordinatorClient {
   // timeout, so a role that retries a failed call is not evicted.
   void Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done);
   bool busy() const { return calls_ > 0; }
-  // Of one call, once joined.
+  // Time limit of a call, once joined.
   Duration call_deadline() const { return call_deadline_; }
-  // Where it may be found, too.
+  // More addresses at which the coordinator may be found.
   void AddAddresses(const std::vector<std::string>& addresses) { client_->AddAddresses(addresses); }
   std::vector<std::string> addresses() const { return client_->addresses(); }
   // The address at which it was reached last.

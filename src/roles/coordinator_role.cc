@@ -69,7 +69,7 @@ constexpr Duration kWaitIsSaid = std::chrono::seconds(1);
 // A stream that cannot be asked for so long is in the status.
 constexpr Duration kStreamAway = std::chrono::seconds(5);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
-// Of the end, for standbys and members that are gone.
+// How long the end waits for standbys and members that are gone.
 constexpr Duration kEndWait = std::chrono::seconds(10);
 constexpr Duration kAsk = std::chrono::seconds(3);
 // From one worker's gradients to the next, and for the answer to the question.
@@ -81,7 +81,7 @@ constexpr Duration kLastRecord = std::chrono::seconds(2);
 // For a former coordinator's process to end that was killed, and between two looks.
 constexpr Duration kFormerEnds = std::chrono::seconds(3);
 constexpr Duration kFormerPause = std::chrono::milliseconds(50);
-// Of a coordinator's request to the bucket.
+// Time limit of a coordinator's request to the bucket.
 constexpr Duration kBucketDeadline = std::chrono::seconds(60);
 
 // Null: the job's checkpoints are in its directory alone.
@@ -100,7 +100,7 @@ std::string OnHostOf(const std::string& address, uint16_t port) {
   return std::string(net::HostOf(address)) + ":" + std::to_string(port);
 }
 
-// One line about the partitions that cannot be asked; empty: all can.
+// A line about the partitions that cannot be asked; empty: all can.
 std::string Unasked(const std::vector<stream::PartitionRange>& ranges) {
   constexpr size_t kNamed = 8;
   std::string names, why;
@@ -115,7 +115,7 @@ std::string Unasked(const std::vector<stream::PartitionRange>& ranges) {
          " partitions (" + names + (count > kNamed ? ", …" : "") + "): " + why;
 }
 
-// Of a placement that puts too much on one server.
+// Warnings about a placement that puts too much on one server.
 std::vector<std::string> Warnings(const job::Job& job) {
   return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
 }
@@ -131,7 +131,7 @@ std::shared_ptr<const protocol::SliceTable> SlicesOnServers(const job::Job& job)
   return job.servers > 0 ? std::make_shared<const protocol::SliceTable>(job.Slices()) : nullptr;
 }
 
-// Writes what TensorBoard shows of the job; null if nobody has asked for it. Throws for errors of the user.
+// The writer of TensorBoard's files; null if nobody has asked for it. Throws for errors of the user.
 std::unique_ptr<tensorboard::RunWriter> StartTensorboard(const job::Job& job,
                                                          const CoordinatorOptions& options) {
   if (options.tensorboard.empty()) return nullptr;
@@ -247,7 +247,7 @@ class CoordinatorRole {
                           net::AdvertisedAddress(options_.advertise, (*server)->address()));
     LEAT_RETURN_IF_ERROR(StartShardService());
     StartReplicator();
-    // From here on the directory is a job's. Who fails before can be started again.
+    // The directory is a job's from here on. A start that fails before can be repeated.
     LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
     spdlog::info("coordinator of job '{}' serves on {} in term {}", job_.name, address,
                  protocol::NumberOf(store_->term()));
@@ -269,13 +269,13 @@ class CoordinatorRole {
       loop_.Post(
           [this] { OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kStop}, [](auto) {}); });
     });
-    // One that was elected says nothing of its journal before a majority of the members knows it.
+    // An elected coordinator says nothing of its journal before a majority of the members knows it.
     if (!replicator_->founded()) Do({protocol::ConfirmTerm{}});
     record_thread_.Post([this] { history_.emplace(store_->directory(), monitor_); });
     Poll();
     Tick();
     ShowStatus();
-    // Of a loop without kernels.
+    // The coordinator's loop runs no kernels.
     if (options_.metrics != nullptr)
       options_.metrics->liveness().Watch(loop_.Now(), [] { return uint64_t{0}; });
     loop_.Run();
@@ -304,7 +304,7 @@ class CoordinatorRole {
 
   // For roles on hosts that do not see the job's directory.
   Status StartShardService() {
-    // Of a checkpoint in which every slice is saved twice, because it moves while it is made.
+    // Limit for a checkpoint in which every slice is saved twice, because it moves while it is made.
     const auto slots =
         std::max(optim::SlotNames(job_.ServerOptimizer()).size(), optim::SlotNames(job_.optimizer).size());
     uint64_t bytes = checkpoint::SafetensorsHeader::kMaxBytes * 16;
@@ -385,7 +385,7 @@ class CoordinatorRole {
     if (stalled) {
       AnswerHeartbeat(request, &actions);
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
-      // One that has not heard of this coordinator is not told its slices.
+      // A server that has not heard of this coordinator is not told its slices.
       if (!former_calls_.contains(call)) server_calls_[call] = server->node;
       const auto arrived = [](const auto& move) {
         return move.stage == protocol::MoveReport::Stage::kArrived;
@@ -400,7 +400,8 @@ class CoordinatorRole {
     if (admin != nullptr && admin->kind == protocol::AdminRequest::Kind::kDiscard) queue_.Abandon();
   }
 
-  // Of the worker that comes first, once in a while. If it trains nothing more, another one is asked later.
+  // Gradients come from the first worker that reports, once in a while. If it trains nothing more, another
+  // one is asked later.
   bool WantsGradients(Time now, const protocol::ControlRequest& request) const {
     const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request);
     return worker != nullptr && options_.tensorboard_gradients && now >= gradients_due_ &&
@@ -561,8 +562,8 @@ class CoordinatorRole {
               });
   }
 
-  // What the stream holds by now. A source that cannot be asked for a moment is asked again; one that has all
-  // that it will ever have is not.
+  // Reads how far the stream reaches. A source that cannot be asked for a moment is asked again; a source
+  // that has all that it will ever have is not.
   void Poll() {
     if (!streams_.remote) return OnRanges(streams_.source->Ranges());
     poll_thread_.Post([this, marks = machine_.label_marks()] {
@@ -627,7 +628,7 @@ class CoordinatorRole {
       if (options_.metrics != nullptr) options_.metrics->NeedsWorkers(scaling_.needs_workers());
       NoteFeeds(status.view);
       std::erase_if(last_replies_, [&](const auto& its) { return status.view.Find(its.first) == nullptr; });
-      // Those that are lost, too.
+      // The last known addresses are kept when all standbys are lost.
       if (auto standbys = status.view.standbys(); !standbys.empty()) standbys_ = std::move(standbys);
       MeasureSaving(status);
       Record(now, status.view);
@@ -647,7 +648,7 @@ class CoordinatorRole {
       }
     }
     if (ended_) return;
-    // Its core may be a worker's: it is awake for what it has to do, and at no other time.
+    // The core may be shared with a worker, so sleep until the next deadline.
     const Time next = std::min(machine_.next_timer(), last_status_ + kStatusInterval);
     loop_.After(std::max(next - now, Duration::zero()), [this] { Tick(); });
   }
@@ -736,7 +737,7 @@ class CoordinatorRole {
     }
   }
 
-  // What has been written of the checkpoint that is being made.
+  // Measures how much has been written of the checkpoint that is being made.
   void MeasureSaving(const protocol::CoordinatorStatus& status) {
     if (!status.saving || status.saving->id != saving_) saved_bytes_ = 0;
     saving_ = status.saving ? status.saving->id : 0;
@@ -763,7 +764,7 @@ class CoordinatorRole {
     });
   }
 
-  // Likewise, on the thread that talks to the bucket.
+  // Runs `work` on the thread that talks to the bucket, then `done` on the loop.
   template <class Work, class Done>
   void InBucket(Work work, Done done) {
     On(bucket_thread_, std::move(work), std::move(done));
@@ -810,8 +811,8 @@ class CoordinatorRole {
     if (auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply)) fill(worker);
     if (auto* server = std::get_if<protocol::ServerHeartbeatReply>(reply)) fill(server);
   }
-  void Act(protocol::AppendJournal&) {}  // the queue's
-  void Act(protocol::ConfirmTerm&) {}    // likewise
+  void Act(protocol::AppendJournal&) {}  // done by the queue
+  void Act(protocol::ConfirmTerm&) {}    // done by the queue
   void Act(protocol::PrepareCheckpoint& a) {
     checkpoint_begun_ = {a.id, loop_.Now()};
     // A local stream has none. The others are asked where nothing waits for them.
@@ -854,7 +855,7 @@ class CoordinatorRole {
     if (ended_) return;
     for (auto& action : machine_.OnReplaced(why)) std::visit([this](auto& a) { Act(a); }, action);
   }
-  // Nothing of what the job has trained since the last checkpoint is to be trusted.
+  // The job's training since the last checkpoint is not to be trusted.
   void Fail(const Status& why) {
     if (!failure_.ok() || ended_) return;
     spdlog::error("{}", why.ToString());
@@ -896,7 +897,7 @@ class CoordinatorRole {
                    });
              });
   }
-  // Who is the coordinator is decided without the bucket.
+  // The coordinator is decided without the bucket.
   static Status NotStale(const Status& status) {
     return status.code() == Code::kStale ? Status(Code::kFailedPrecondition, status.message()) : status;
   }
@@ -989,7 +990,7 @@ class CoordinatorRole {
   Status PutAside(const protocol::VerifyCheckpoint& a, const Verified& verified) {
     const Status& status = verified.status;
     if (status.code() != Code::kDataLoss) return status;
-    // One that cannot take its place, and so ends the job, will say so itself.
+    // If the checkpoint before cannot take its place, the job ends and says so.
     if (!verified.has_other) {
       spdlog::error("checkpoint {} is damaged: {}", a.id, status.message());
       return status;
@@ -1031,7 +1032,7 @@ class CoordinatorRole {
           if (agreed && !left.nodes.empty()) (void)store_->AppendJournal(left);
           if (const Status over = agreed ? store_->End() : Status(); !over.ok())
             spdlog::warn("standbys may not learn that the job is over: {}", over.ToString());
-          // What has been trained to its end needs no event any more; what was stopped can be resumed.
+          // A job that was trained to its end needs no event any more; a stopped one can be resumed.
           return finished ? streams_.for_background().Unpin(job_.PinOwner()) : Status();
         },
         [this, outcome = a.status, finished = a.finished](const Status& unpinned) {
@@ -1110,7 +1111,7 @@ class CoordinatorRole {
     if (out) std::filesystem::rename(path + ".tmp", path, error);
     if (out && !error) return;
     spdlog::error("{} cannot be written", path);
-    std::filesystem::remove(path, error);  // that of an earlier run would be taken for this one's
+    std::filesystem::remove(path, error);  // an earlier run's would be taken for this one's
   }
 
   net::Loop loop_;
@@ -1123,9 +1124,9 @@ class CoordinatorRole {
   const job::Job& job_;
   const CoordinatorOptions& options_;
   std::unique_ptr<checkpoint::Store> store_;
-  const std::unique_ptr<checkpoint::Bucket> bucket_;  // of the thread for it; null: there is none
+  const std::unique_ptr<checkpoint::Bucket> bucket_;  // used by bucket_thread_; null: there is none
   CoordinatorStreams streams_;
-  PublisherService* const publisher_;  // of this process; null: it has none
+  PublisherService* const publisher_;  // this process's; null: it has none
   report::Progress progress_;
   std::vector<stream::PartitionRange> last_ranges_;
   std::optional<Time> stream_away_since_;  // no partition can be asked
@@ -1136,7 +1137,7 @@ class CoordinatorRole {
   std::vector<uint32_t> partitions_;
   const std::optional<protocol::Manifest> restored_;
   Scaling scaling_;
-  std::vector<protocol::Fingerprint> fingerprints_;  // of records that are trained
+  std::vector<protocol::Fingerprint> fingerprints_;  // fingerprints of records that are trained
   protocol::Coordinator machine_;
   KillPoint kill_point_;
   std::map<uint64_t, std::function<void(protocol::ControlReply)>> calls_;
@@ -1163,18 +1164,18 @@ class CoordinatorRole {
   report::JobStatus summary_;
   Status outcome_;
   Status failure_;                  // why the job was ended
-  uint64_t reported_failures_ = 0;  // of checkpoints
+  uint64_t reported_failures_ = 0;  // number of failed checkpoints
   uint64_t durable_ = 0;            // the newest complete one since the start
   std::string waits_for_;
   Time waits_since_{0};
   bool waits_said_ = false;
   std::map<std::string, std::string> misplaced_;  // as last reported
   uint64_t saving_ = 0;                           // the checkpoint that is being made; 0: none
-  uint64_t saved_bytes_ = 0;                      // of it
+  uint64_t saved_bytes_ = 0;                      // bytes of it that are written
   bool measures_saving_ = false;
   std::unique_ptr<ShardService> shard_service_;
   BackgroundThread bucket_thread_{kNiceWithFiles};  // uses the members above
-  BackgroundThread background_;                     // likewise
+  BackgroundThread background_;                     // uses the members above
   // Reads and removes whole checkpoints, for which the journal cannot wait. Uses the thread before it, which
   // uses it.
   BackgroundThread files_thread_{kNiceWithFiles};
@@ -1189,11 +1190,11 @@ class CoordinatorRole {
   const std::shared_ptr<observe::JobMonitor> monitor_;
   Time last_record_{0};
   std::atomic<bool> history_busy_ = false;
-  std::optional<observe::Recorder> history_;        // of the thread below
+  std::optional<observe::Recorder> history_;        // used by record_thread_
   BackgroundThread record_thread_{kNiceWithFiles};  // uses the members above
 };
 
-// For workers on hosts that do not have what the job reads. Without it the job runs on all others.
+// A feed for workers on hosts without the job's input. Without it the job runs on all others.
 std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options,
                                       PublisherService* publisher) {
   auto feed = FeedThread::Start(
@@ -1305,7 +1306,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
         job = job.WithInputs(std::move(inputs));
       }
       LEAT_ASSIGN_OR_RETURN(streams, OpenOnThisHost(job));
-      // A file that is written to at this moment is not what its identity says.
+      // A file that is written to at this moment differs from its identity.
       if (job.stream.files() != nullptr) LEAT_RETURN_IF_ERROR(job.CheckInputs());
     } else {
       streams = OpenAtFeed(job, options);
@@ -1380,7 +1381,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   });
   for (const auto& damaged : intact.damaged) LEAT_RETURN_IF_ERROR(its_store.SetAside(damaged.id));
   if (!intact.damaged.empty()) spdlog::warn("{}", job::DamageNote(job, intact));
-  // Whoever looks at the job here sees it no further, unless it ended.
+  // The job's page shows that this coordinator is gone, unless the job ended.
   struct NotLive {
     observe::JobMonitor* monitor;
     ~NotLive() {

@@ -24,7 +24,7 @@ struct CoordinatorOptions {
   std::string advertise;  // the address that roles are told to connect to; net::AdvertisedAddress
   // On the host of `listen`; 0: any free port.
   uint16_t transfer_port = 0;  // where roles that do not see the job's directory transfer shards
-  uint16_t feed_port = 0;      // of the feed for roles that do not have what the job reads
+  uint16_t feed_port = 0;      // port of the feed for roles that do not have what the job reads
   std::string token;
   std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS
   topology::HostPlace place = {};                   // where this process is
@@ -42,13 +42,13 @@ struct CoordinatorOptions {
   bool keep_scale = false;
   bool pool = false;                                        // CoordinatorConfig::pool
   uint64_t pause_at = 0;                                    // CoordinatorConfig::pause_at
-  std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // what the role shows; null: nothing
+  std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // the role's metrics; null: it shows none
   // For those who look at the job; null: nobody does.
   std::shared_ptr<observe::JobMonitor> monitor = nullptr;
   std::string dashboard;  // the address of the job's page, which the status has; empty: there is none
   // Tells KEDA what the job wants; null: nobody.
   std::shared_ptr<control::ScalerServer> scaler = nullptr;
-  std::string feed;  // what the job reads is on another host, at this feed (WaitForFeed)
+  std::string feed;  // address of the feed that the job reads from on another host (WaitForFeed)
   // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
   std::string tensorboard;
   bool tensorboard_gradients = false;  // it also shows the distribution of gradients, which workers report

@@ -25,7 +25,7 @@ constexpr Duration kAway = std::chrono::seconds(2);
 constexpr Duration kLeaveWait = std::chrono::seconds(1);
 constexpr Duration kFirstFollowPause = std::chrono::milliseconds(50);
 constexpr Duration kLongestPause = std::chrono::seconds(5);
-// Of one attempt to join, so that `stop` is noticed.
+// Time limit of one attempt to join, so that `stop` is noticed.
 constexpr Duration kFollowerJoinDeadline = std::chrono::seconds(2);
 
 // Tells the sink of the first state, and of each change.
@@ -149,7 +149,7 @@ class FollowerRole {
   Connected& connected_;
   ps::Client client_;
   protocol::Follower machine_;
-  protocol::Parameters* parameters_ = nullptr;  // of the round
+  protocol::Parameters* parameters_ = nullptr;  // parameters of the current round
   uint64_t watch_ = 0;                          // timer
   bool leaves_ = false;
 };

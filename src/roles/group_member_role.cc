@@ -115,7 +115,7 @@ class GroupMemberRole final : public TrainingRole {
     files_.Post([this, sizes = machine_.BytesToSave()] { copies_.Prepare(sizes); });
   }
 
-  // ---- what the machine wants
+  // ---- actions of the machine
   void Do(const protocol::GroupMemberActions& actions) {
     for (const auto& action : actions) {
       if (membership_.over()) return;
@@ -135,7 +135,7 @@ class GroupMemberRole final : public TrainingRole {
   void Act(const protocol::LeaveGroup&) {
     reducer_.SetGroup(nullptr);
     EndWait();  // the reduction will not say that it is over
-    // What MPI has begun ends with this role.
+    // Operations that MPI has begun end with this role.
     if (group_ == nullptr || mpi_ != nullptr) return;
     group_->Abort(Status(Code::kAborted, "a new group is being formed"));
     // It may be what calls us.
@@ -292,7 +292,7 @@ class GroupMemberRole final : public TrainingRole {
   // A loop that is away for longer may be taken for stalled, or lost, in the end.
   static constexpr Duration kLongBatch = std::chrono::milliseconds(500);
 
-  timeline::Track* const track_ = membership_.recorder().MakeTrack("group");  // of the loop's thread
+  timeline::Track* const track_ = membership_.recorder().MakeTrack("group");  // used by the loop's thread
   timeline::Track* const files_track_ = membership_.recorder().MakeTrack("files");
   net::Transport& transport_;
   collective::Port& port_;
@@ -310,7 +310,7 @@ class GroupMemberRole final : public TrainingRole {
   bool in_turns_ = false;                   // batches are computed on the loop's thread …
   bool long_batches_ = true;                // … unless they keep it from all else for too long
   std::optional<uint64_t> computing_;       // lease
-  std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
+  std::unique_ptr<PreparedSplit> dropped_;  // split of the computed batch, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;
   BackgroundThread files_{kNiceWithFiles};
   BackgroundThread compute_;  // ends first: what it computes with is all above

@@ -26,7 +26,7 @@ class KeepAliveThread {
     Duration silence;
     Duration call_deadline;
     std::shared_ptr<const engine::Progress> progress;
-    topology::RoundTrips round_trips = {};  // of the calls so far
+    topology::RoundTrips round_trips = {};  // round trips of the calls so far
   };
   static constexpr Duration kMeasure = std::chrono::seconds(10);
 

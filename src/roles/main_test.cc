@@ -25,7 +25,7 @@ void Say(const std::string& line) {
   std::fflush(stdout);
 }
 
-// What a child of roles_test.cc does: a role and its coordinator's address, or a coordinator and its job's
+// Plays a child of roles_test.cc. `arguments`: a role and its coordinator's address, or a coordinator's job
 // file and directory.
 int PlayRole(const std::string& part, const std::vector<std::string>& arguments) {
   launcher::BlockSignals();

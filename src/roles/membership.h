@@ -28,13 +28,13 @@ class MembershipSchedule {
   MembershipSchedule(Duration interval, Duration urgent_gap)
       : interval_(interval), busy_interval_(protocol::BusyInterval(interval)), urgent_gap_(urgent_gap) {}
 
-  // One heartbeat is in flight at a time: none is due until OnAnswered, which also follows a failed call.
+  // At most one heartbeat is in flight: none is due until OnAnswered, which also follows a failed call.
   // `quiet`: the role has nothing to do, and the heartbeat says nothing new.
   void OnSent(Time now, bool quiet = false);
   void OnAnswered() { in_flight_ = false; }
   // Time::max() while one is in flight; the first one is due at once. While a role is quiet, and has been for
-  // kQuietAfter, an urgent heartbeat is due after the busy interval, another one after `interval`. That of a
-  // steady role is due after `interval`, unless it is urgent.
+  // kQuietAfter, an urgent heartbeat is due after the busy interval, another one after `interval`. A steady
+  // role's heartbeat is due after `interval`, unless it is urgent.
   Time HeartbeatDue(bool urgent, bool quiet = false, bool steady = false) const;
 
   // Records that the state machine's timer ran.
@@ -58,17 +58,17 @@ class MembershipSchedule {
   Time earliest_timer_{0};
 };
 
-// What a process keeps when its node has been evicted.
+// State that a process keeps when its node has been evicted.
 struct FormerNode {
   uint64_t process = 0;                         // identifies the process; 0: unknown
-  uint64_t job_hash = 0;                        // of the job that it was in; 0: none
+  uint64_t job_hash = 0;                        // hash of the job that it was in; 0: none
   std::shared_ptr<ModelFiles> files = nullptr;  // fetched for the job
   protocol::Promises promises = {};             // until the process has joined again, it keeps them
-  Duration call_deadline{};                     // of a call to the coordinator
+  Duration call_deadline{};                     // limit of a call to the coordinator
   std::vector<std::string> coordinators = {};   // addresses, also of standbys
 };
 
-// One timer is set for what is due next: a heartbeat, or the state machine's deadline. Loop's thread only.
+// Sets a single timer for the next deadline, a heartbeat's or the state machine's. Loop's thread only.
 class Membership {
  public:
   static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
@@ -80,7 +80,7 @@ class Membership {
     std::function<void(const protocol::ControlReply&)> on_reply;
     std::function<void()> on_leave;  // SIGINT or SIGTERM, or the coordinator asks for it
     std::function<bool()> urgent = [] { return false; };
-    // The role has nothing to do. What it asks for can then wait, also if it is urgent.
+    // The role has nothing to do. Its requests can then wait, even urgent ones.
     std::function<bool()> quiet = [] { return false; };
     // The role works, and has nothing to report or to ask.
     std::function<bool()> steady = [] { return false; };

@@ -203,7 +203,7 @@ class MembershipTest : public ::testing::Test {
   std::vector<protocol::JoinRequest> joins_;
   std::vector<protocol::KeepAlive> keep_alives_;
   std::vector<protocol::Promise> promises_;
-  NodeId last_node_;  // that has sent a heartbeat
+  NodeId last_node_;  // sender of the last heartbeat
   std::vector<std::function<void(ControlReply)>> unanswered_;
   std::string metrics_of_last_;  // heartbeat
   std::atomic<int> heartbeats_{0};
@@ -384,7 +384,7 @@ TEST_F(MembershipTest, NeitherUrgencyNorTimersSendASecondHeartbeatWhileOneIsInFl
   EXPECT_EQ(sent, 1);
 }
 
-// One timer: between the answer and the machine's deadline nothing wakes the role.
+// A single timer is set: between the answer and the machine's deadline nothing wakes the role.
 TEST_F(MembershipTest, NothingRunsBeforeItIsDue) {
   interval_ = hours(1);
   Serve(Ok);
@@ -471,7 +471,7 @@ TEST_F(MembershipTest, AnEvictedNodeJoinsAgainWithTheHashOfItsJob) {
   }
 }
 
-// Of its coordinators, first none is active, and then one wants to be elected.
+// Coordinators: at first none is active, and then one wants to be elected.
 TEST_F(MembershipTest, AnEvictedServerVotesAsItsFormerNodeUntilACoordinatorAnswers) {
   Serve([this]() -> std::optional<ControlReply> {
     if (heartbeats_ == 2) return protocol::Refusal{Status(Code::kUnavailable, "this is a standby")};

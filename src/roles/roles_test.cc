@@ -129,7 +129,7 @@ class RolesTest : public ::testing::Test {
     client_.reset();
     return Json::parse(ReadAll(job_->directory + "/summary.json"));
   }
-  // Of the newest checkpoint: each is the number of events that counted.
+  // Values of the newest checkpoint: each is the number of events that counted.
   std::vector<float> Parameters() const {
     const auto manifest = checkpoint::ReadNewest(job_->directory);
     EXPECT_TRUE(manifest.ok()) << manifest.status().ToString();
@@ -139,14 +139,14 @@ class RolesTest : public ::testing::Test {
   }
 
   TempDir directory_;
-  net::TransportOptions transport_;  // of the roles that are started
+  net::TransportOptions transport_;  // for the roles that are started
   const graph::KernelTable* kernels_ = &reference::Kernels();
   Duration heartbeat_timeout_ = std::chrono::seconds(5);
-  std::shared_ptr<observe::JobMonitor> monitor_;  // of coordinators that are started
-  uint64_t pause_at_ = 0;                         // of coordinators that are started
+  std::shared_ptr<observe::JobMonitor> monitor_;  // for the coordinators that are started
+  uint64_t pause_at_ = 0;                         // for the coordinators that are started
   Duration silence_limit_ = std::chrono::seconds(30);
   job::JobOverrides overrides_;
-  std::string resume_text_;  // of a job that is resumed with another file
+  std::string resume_text_;  // another file for a job that is resumed
   std::optional<job::Job> job_;
   std::string address_;
   std::optional<Thread> coordinator_;
@@ -215,7 +215,7 @@ TEST_F(RolesTest, TheShareThatAWorkerTrainsIsInTheStatus) {
   EXPECT_EQ(Finish()["events"], kEvents);
 }
 
-// Of every shard of the newest checkpoint, a byte. Returns its number.
+// Flips a byte of every shard of the newest checkpoint. Returns its number.
 uint64_t DamageNewest(const std::string& directory) {
   const auto manifest = checkpoint::ReadNewest(directory);
   EXPECT_TRUE(manifest.ok()) << manifest.status().ToString();
@@ -351,7 +351,7 @@ TEST_F(RolesTest, BotsThatAreTakenForLostGoOnWhereTheTopicEnds) {
   EXPECT_THAT(Parameters(), Each(float{kEvents}));
 }
 
-// What every kernel takes at least.
+// Least time of every kernel.
 constexpr Duration kSlow = std::chrono::milliseconds(300);
 
 class SlowKernel final : public graph::Kernel {

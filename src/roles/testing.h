@@ -13,7 +13,7 @@
 
 namespace leat::roles {
 
-// One role on a thread.
+// A role on a thread.
 class Thread {
  public:
   explicit Thread(std::function<Status()> role)

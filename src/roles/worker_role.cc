@@ -60,7 +60,7 @@ class WorkerRole final : public TrainingRole {
     return RunMember(
         {.on_leave = [this] { Do(machine_.Leave(loop_.Now())); },
          .urgent = [this] { return machine_.HeartbeatUrgent(); },
-         // One that stands by is to take another's place without delay.
+         // A standby is to take another worker's place without delay.
          .quiet = [this] { return machine_.idle() && !machine_.HeartbeatUrgent() && !machine_.stands_by(); },
          .next_timer = [this] { return machine_.next_timer(); },
          .on_timer = [this](Time now) { Do(machine_.OnTimer(now)); }});
@@ -195,20 +195,20 @@ class WorkerRole final : public TrainingRole {
     at->seconds += Seconds(wait);
   }
 
-  // One split is being trained, one is ready, one is asked for or being decoded: asking takes a heartbeat,
+  // Splits that are trained, ready, and asked for or being decoded, one of each: asking takes a heartbeat,
   // and that as long as a small model takes for a split.
   static constexpr uint32_t kLeasesAhead = 3;
 
-  std::map<NodeId, timeline::Span> pushes_;  // that are recorded, and not answered yet
+  std::map<NodeId, timeline::Span> pushes_;  // recorded ones that are not answered yet
   step::RunTrainer runs_;
   ps::Client client_;
   protocol::Worker machine_;
   KillPoint kill_point_{job_.debug, std::filesystem::path(membership_.joined().probe).parent_path().string()};
   std::map<NodeId, Time> asked_;  // servers that have not answered yet, and since when
-  std::set<NodeId> failing_;      // whose last request failed; said once
+  std::set<NodeId> failing_;      // servers whose last request failed; said once
   Time waiting_since_{0};         // for the first of them
   std::optional<net::Loop::BusyPoll> busy_poll_;
-  bool computing_ = false;  // what follows a batch is being done
+  bool computing_ = false;  // the follow-up of a batch is being done
 };
 
 }  // namespace

@@ -17,17 +17,17 @@ namespace leat::roles {
 
 struct RoleOptions {
   CoordinatorClientOptions coordinator_client;
-  std::string listen = "127.0.0.1:0";  // of the data plane
+  std::string listen = "127.0.0.1:0";  // address of the data plane
   std::string advertise;               // the address that other members are told; net::AdvertisedAddress
-  // Of the data plane. Token and TLS are those of coordinator_client; the job decides whether networks are
-  // trusted.
+  // Transport of the data plane. Token and TLS are those of coordinator_client; the job decides whether
+  // networks are trusted.
   net::TransportOptions transport;
   engine::PlanOptions plan;  // the kernels that workers compute with
   // How long a worker retries a stream whose events are missing or damaged before it fails. It waits longer
   // for other errors (input/input_errors.h).
   Duration read_timeout = std::chrono::seconds(5);
-  bool standby = false;             // of a worker: it gets no work until it takes the place of another
-  std::optional<double> rate = {};  // of bots, events per second; none: the job's
+  bool standby = false;             // worker: it gets no work until it takes the place of another
+  std::optional<double> rate = {};  // bots: events per second; none: the job's
 };
 
 // The options of a worker's plans: the role's kernels with the job's precision, threads and devices.

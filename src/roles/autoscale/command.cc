@@ -25,7 +25,7 @@ extern char** environ;
 namespace leat::roles {
 namespace {
 
-constexpr size_t kMostOutput = 4096;  // that is kept
+constexpr size_t kMostOutput = 4096;  // bytes that are kept
 constexpr size_t kLongestLine = 200;
 // Interval of polling for the end, on kernels without pidfd_open.
 constexpr Duration kLookInterval = std::chrono::milliseconds(20);

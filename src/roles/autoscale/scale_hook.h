@@ -30,7 +30,7 @@ class ScaleHook {
 
   // To be called at least once a second. Runs the command if it has not succeeded with these numbers yet.
   void Want(Time now, const Numbers& numbers);
-  const std::string& failure() const { return failure_; }  // of the last run; "": it succeeded
+  const std::string& failure() const { return failure_; }  // the last run's; "": it succeeded
 
   // The command for these numbers: {workers} and {ps} in an argument stand for them, and so do the variables
   // LEAT_WORKERS and LEAT_PS of the environment. The job's token is not in it.

@@ -29,11 +29,11 @@ class Scaling {
 
   // To be called a few times a second. `oldest`: how long the oldest event has waited that some slice lacks.
   void OnStatus(Time now, const protocol::CoordinatorStatus& status, Duration oldest);
-  // Of a range; 0: not known yet.
+  // Workers chosen within the range; 0: not known yet.
   uint32_t chosen() const { return autoscaler_ ? autoscaler_->decision().workers : 0; }
   // False while the scaler says that the job may go without workers.
   bool needs_workers() const { return needs_workers_; }
-  // Adds what the coordinator does not know itself.
+  // Adds figures that the coordinator does not know itself.
   void Fill(protocol::CoordinatorStatus::Wanted* wanted) const;
 
  private:

@@ -47,7 +47,7 @@ void CommitQueue::Push(protocol::CoordinatorActions actions) {
       batch.actions.push_back(std::move(action));
     }
   }
-  // What waits is going to find out the same.
+  // A confirmation alone is dropped while batches wait: they are going to find out the same.
   if (batch.records.empty() && batch.actions.empty() && !batches_.empty()) return;
   batches_.push_back(std::move(batch));
   Run();

@@ -1,6 +1,6 @@
-// Executes a coordinator's actions in order. Those behind a journal record wait until the record is on disk;
-// a background thread writes it, with all others that are waiting by then. Then they wait until standbys with
-// directories of their own have it, too (Agreement).
+// Executes a coordinator's actions in order. Actions behind a journal record wait until the record is on
+// disk; a background thread writes it, with all others that are waiting by then. Then they wait until
+// standbys with directories of their own have it, too (Agreement).
 //
 // A write that fails is repeated, less and less often, until it succeeds. Meanwhile nothing behind it is
 // executed. If another coordinator has taken over, nothing is executed any more. Loop's thread only.
@@ -61,7 +61,7 @@ class CommitQueue {
   struct Batch {
     std::vector<protocol::JournalRecord> records;
     bool confirm = false;   // the term, also without records
-    uint64_t position = 0;  // that is to be agreed, once it is written
+    uint64_t position = 0;  // position to be agreed, once it is written
     protocol::CoordinatorActions actions;
     bool unwritten() const { return !records.empty() || confirm; }
   };

@@ -1,4 +1,4 @@
-// What must be on disk before the coordinator's replies are sent.
+// Writes that must be on disk before the coordinator's replies are sent.
 #pragma once
 
 #include <span>

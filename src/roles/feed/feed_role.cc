@@ -67,7 +67,7 @@ class FeedRole {
   Membership& membership_;
   const FeedThread& feed_;
   PublisherService* const publisher_;
-  uint64_t term_;  // of the coordinator that it follows
+  uint64_t term_;  // term of the coordinator that it follows
   bool leaving_ = false;
   uint64_t reported_requests_ = 0;
 };

@@ -6,7 +6,7 @@
 
 namespace leat::roles {
 
-// Serves this host's copies of what the job reads, until the job is over or a signal asks it to leave: both
+// Serves this host's copies of the job's input, until the job is over or a signal asks it to leave: both
 // return ok. Returns kNotFound or kFailedPrecondition, with the path or topic and the values, if a copy is
 // missing or is not the job's; kUnavailable if the coordinator cannot be reached or is lost.
 Status RunFeed(const RoleOptions& options);

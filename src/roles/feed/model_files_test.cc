@@ -82,7 +82,7 @@ TEST_F(ModelFilesTest, AnotherOrMissingFileIsFetchedOnce) {
     if (other) Write(asset_.file, "b network");
     fetches_ = 0;
     ModelFiles files = Files();
-    // A node that joins again has what it has fetched.
+    // A node that joins again keeps its fetched files.
     for (int i = 0; i < 2; ++i) {
       const auto copies = files.Find({asset_});
       ASSERT_TRUE(copies.ok()) << copies.status().ToString();

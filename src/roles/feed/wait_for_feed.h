@@ -1,4 +1,4 @@
-// A coordinator on a host that does not have what its job reads: a feed comes first.
+// A coordinator on a host without its job's input waits for a feed first.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ std::shared_ptr<feed::Client> MakeFeedClient(std::shared_ptr<const FeedAddresses
 
 struct FoundFeed {
   std::string listen;   // the coordinator's address, which others may have been told already
-  std::string address;  // of the feed
+  std::string address;  // address of the feed
   std::string found;    // Job::Found
 };
 

@@ -14,15 +14,16 @@
 
 namespace leat::roles {
 
-// One source for each thread that uses it.
+// Sources of the stream, one for each thread that uses it.
 struct CoordinatorStreams {
-  std::unique_ptr<stream::Source> source;  // of the loop's thread
+  std::unique_ptr<stream::Source> source;  // used by the loop's thread
   // A topic's second source, for syncs, pins and commits on the background thread. Null for files, for which
   // there is nothing to do.
   std::unique_ptr<stream::Source> background;
   // For fingerprints, on a thread of their own. Null for a local stream, which has none.
   std::unique_ptr<stream::Source> fingerprints;
-  // If the stream is on another host: the addresses of the feeds, and what both sources read from.
+  // If the stream is on another host: the addresses of the feeds, and the clients that the sources read
+  // through.
   std::shared_ptr<FeedAddresses> feeds;
   std::vector<std::shared_ptr<feed::Client>> clients;
 

@@ -16,7 +16,7 @@
 
 namespace leat::roles {
 
-// kDataLoss: a partition has another record than when one of these was taken; the message names it. Those
+// kDataLoss: a partition has another record than when one of these was taken; the message names it. Records
 // that retention has removed since cannot be compared. Blocks as Source::Fingerprint does, once for each
 // partition.
 Status CheckFingerprints(stream::Source& source, std::span<const protocol::Fingerprint> taken);

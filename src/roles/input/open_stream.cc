@@ -42,7 +42,8 @@ Result<OpenedStream> OpenStream(const job::Job& job, const RoleOptions& options)
   if (!addresses.ok() || addresses->empty()) return own.status();
   auto client = std::make_shared<feed::Client>(feed);
   OpenedStream stream{feed::MakeRemoteSource(client), client, nullptr};
-  // A feed that does not answer in time may do so later. One that cannot open the stream either is no help.
+  // A feed that does not answer in time may do so later. A feed that cannot open the stream either is no
+  // help.
   const auto ranges = stream.source->Ranges();
   if (!ranges.ok() && ranges.status().code() != Code::kUnavailable) return own.status();
   spdlog::warn("{}; the stream is read from a feed", own.status().message());

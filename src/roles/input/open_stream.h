@@ -13,7 +13,7 @@ namespace leat::roles {
 
 struct OpenedStream {
   std::unique_ptr<stream::Source> source;
-  // What the source reads from; null: this host's copies. Abort ends a read in progress.
+  // Client that the source reads through; null: it reads this host's copies. Abort ends a read in progress.
   std::shared_ptr<feed::Client> feed;
   // Null: dead letters are kept in the job's directory.
   std::shared_ptr<stream::DeadLetterSink> dead_letters;

@@ -23,7 +23,7 @@ namespace leat::roles {
 struct PreparedSplit {
   protocol::Lease lease;
   stream::DecodedRows rows;
-  uint64_t bytes = 0;    // of its records
+  uint64_t bytes = 0;    // size of its records
   uint64_t expired = 0;  // offsets whose records retention has removed
   Duration decoding{};   // how long it took, without the wait for the records
   // The rows of batch i are order[starts[i], starts[i + 1]), without dead letters.

@@ -112,7 +112,7 @@ Status PublisherService::Take(std::vector<protocol::RunScores> scores) {
         status = Status(Code::kNotFound, NameOf(run.cut.partition) + " are not published here");
         continue;
       }
-      // Those that are published already, or wait already, have been scored twice: the first scores stand.
+      // Runs that are published already, or wait already, have been scored twice: the first scores stand.
       (void)partition->publisher->Take(std::move(run));
     }
   }

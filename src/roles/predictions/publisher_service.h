@@ -65,7 +65,7 @@ class PublisherService {
   // Learns how far the partitions that are not certain are published.
   bool ReadNotes(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group);
   bool WriteNext(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group);
-  // Closes the transactions after an error. What they have committed is known when they are opened again.
+  // Closes the transactions after an error. Their committed records are known when they are opened again.
   void Failed(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group, const Status& why);
   Partition* Find(uint32_t partition);
 
@@ -74,7 +74,7 @@ class PublisherService {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::map<uint32_t, std::shared_ptr<Group>> groups_;  // by number
-  std::vector<std::shared_ptr<Group>> retired_;        // that are not published here any more
+  std::vector<std::shared_ptr<Group>> retired_;        // groups that are not published here any more
   bool stop_ = false;
   std::thread thread_;
 };

@@ -30,7 +30,7 @@ class ScoreSender {
     std::function<void()> on_room;   // called on the thread when there is room again
   };
   explicit ScoreSender(Options options);
-  // Drops what has not been sent.
+  // Drops unsent scores.
   ~ScoreSender();
 
   // The addresses of the feeds, by partition; empty: none publishes it at present.
@@ -39,7 +39,7 @@ class ScoreSender {
   bool has_room() const;
   // Waits until feeds have taken all scores, at most for `limit`.
   void Flush(Duration limit);
-  // Of each partition with scores that no feed has taken yet, the first split.
+  // The first split of each partition with scores that no feed has taken yet.
   std::vector<protocol::UnsentScores> Unsent() const;
 
  private:
@@ -56,7 +56,7 @@ class ScoreSender {
   std::vector<protocol::RunScores> sending_;
   uint64_t waiting_ = 0;  // events in both
   std::vector<std::string> publishers_;
-  std::shared_ptr<feed::Client> client_;  // of `client_address_`
+  std::shared_ptr<feed::Client> client_;  // client for client_address_
   std::string client_address_;
   bool stop_ = false;
   std::thread thread_;

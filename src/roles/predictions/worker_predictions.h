@@ -26,7 +26,7 @@ inline step::Rows RowsOf(const PreparedSplit& split) {
 // The scores of a run, put together from those of its batches.
 class RunScoring {
  public:
-  // Forgets what it has. `rescored`: as in RunScores.
+  // Forgets its scores. `rescored`: as in RunScores.
   void Start(const protocol::Cut& cut, uint32_t run, bool rescored);
   // `predictions`: of the rows of the split's batch, in order, with the same number for each.
   void Add(const PreparedSplit& split, uint32_t batch, std::span<const float> predictions);

@@ -1,4 +1,4 @@
-// Records what a role does while the coordinator asks for it (observe/timeline/), and sends it there.
+// Records a role's spans while the coordinator asks for them (observe/timeline/), and sends them there.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace leat::roles {
 class RoleRecording {
  public:
   explicit RoleRecording(CoordinatorClientOptions options) : options_(std::move(options)) {}
-  // Gives up what has not been sent.
+  // Gives up unsent spans.
   ~RoleRecording() { Stop(); }
 
   // Where the role's threads add spans.
@@ -40,8 +40,8 @@ class RoleRecording {
   timeline::Recorder recorder_;
   uint64_t recording_ = 0;  // the last one that was ordered
   std::thread thread_;
-  std::shared_ptr<control::ControlClient> client_;  // of the thread
-  std::vector<protocol::ClockSample> clock_;        // likewise
+  std::shared_ptr<control::ControlClient> client_;  // used by the thread
+  std::vector<protocol::ClockSample> clock_;        // used by the thread
   StopEvent stop_;
 };
 

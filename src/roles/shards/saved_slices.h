@@ -35,8 +35,8 @@ class SavedSlices {
     uint64_t copies = 32 << 20;
     uint64_t whole = 256 << 20;
     Duration patience = std::chrono::milliseconds(10);
-    // Of an update, if the copies are limited. After that it makes a copy beyond the limit, and so do all
-    // others until the save ends: a disk that hangs must not stop training.
+    // Limit of an update's wait, if the copies are limited. After that it makes a copy beyond the limit, and
+    // so do all others until the save ends: a disk that hangs must not stop training.
     Duration longest_wait = std::chrono::seconds(2);
   };
   explicit SavedSlices(const Limits& limits) : limits_(limits) {}
@@ -75,7 +75,7 @@ class SavedSlices {
   std::set<SliceId> written_;
   std::set<SliceId> untouched_;       // neither written nor copied
   std::map<SliceId, Buffer> copied_;  // not written: the old memory
-  uint64_t copied_bytes_ = 0;         // of it
+  uint64_t copied_bytes_ = 0;         // size of copied_
   std::vector<Buffer> used_;          // written, but perhaps still referred to
   std::optional<SliceId> waited_for_;
 };

@@ -37,7 +37,8 @@ class RemoteShard final : public checkpoint::ShardSource {
 
 // The parts of a bucket's uploads and downloads take turns with what trains.
 constexpr int kNiceUpload = kNiceWithFiles;
-// Of one request. A server whose slices are only in the bucket has nothing better to do than to ask again.
+// Time limit of a request. A server whose slices are only in the bucket has nothing better to do than ask
+// again.
 constexpr Duration kLoadDeadline = std::chrono::minutes(10);
 
 Result<std::unique_ptr<ShardReader>> OpenPublished(transfer::Client& client,
@@ -57,7 +58,7 @@ bool SeesDirectory(const protocol::JoinReply& joined) {
   return content.ok() && AsText(*content) == joined.probe_content && access(directory.c_str(), W_OK) == 0;
 }
 
-// Of the service, for a process that has reached the coordinator at this address.
+// Address of the service, for a process that has reached the coordinator at `coordinator`.
 std::string AddressOf(const std::string& transfers, const std::string& coordinator) {
   return transfers.starts_with(':') ? std::string(net::HostOf(coordinator)) + transfers : transfers;
 }
@@ -206,7 +207,7 @@ Result<std::shared_ptr<object_store::ObjectStore>> ShardFiles::NextUpload() {
 
 namespace {
 
-// Of a file in a folder, as the shard of a checkpoint. `is_copy`: the file is removed at the end.
+// Uploads a file in a folder as the shard of a checkpoint. `is_copy`: the file is removed at the end.
 Status PutInBucket(object_store::ObjectStore& store, const protocol::CheckpointOrder& order,
                    const std::string& folder, const protocol::ManifestShard& shard, bool is_copy) {
   const std::string path = folder + "/" + shard.file;

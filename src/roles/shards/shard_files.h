@@ -39,8 +39,8 @@ class ShardFiles {
 
   bool remote() { return Service() != nullptr; }
 
-  // What cannot be read in the directory or through the service is read from the bucket.
-  // Reads each slice, or returns the error of reading it. Opens each file once. Blocks.
+  // Reads each slice, or returns the error of reading it: from the directory, through the service, or else
+  // from the bucket. Opens each file once. Blocks.
   void Load(const std::vector<protocol::SliceOrder>& orders, const protocol::SliceTable& table,
             const optim::OptimizerConfig& optimizer,
             const std::function<void(const protocol::SliceOrder&, Result<protocol::Slice>)>& loaded);
@@ -57,7 +57,7 @@ class ShardFiles {
   // another service, perhaps also with another directory: `told` has these fields of a reply to its
   // heartbeat. A transfer from or to the former one fails.
   void Redirect(const protocol::JoinReply& told, const std::string& coordinator);
-  // What a heartbeat's reply says of a new coordinator; none: nothing.
+  // Facts about a new coordinator in a heartbeat's reply; none: it names none.
   template <class Reply>
   static std::optional<protocol::JoinReply> Told(const Reply& reply) {
     if (reply.transfers.empty()) return std::nullopt;
@@ -87,7 +87,7 @@ class ShardFiles {
   std::mutex mutex_;
   std::unique_ptr<Scratch> scratch_;                    // null: it was never needed
   std::shared_ptr<transfer::Client> client_;            // null: the directory is visible
-  std::shared_ptr<object_store::ObjectStore> uploads_;  // of the newest upload
+  std::shared_ptr<object_store::ObjectStore> uploads_;  // store of the newest upload
   std::shared_ptr<object_store::ObjectStore> loads_;    // null: nothing was read from the bucket yet
   bool aborted_ = false;
   std::optional<BackgroundThread> upload_thread_;  // uses the members above; none: there is no bucket

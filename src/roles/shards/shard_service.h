@@ -25,17 +25,17 @@ uint64_t SavedBytes(const std::string& checkpoint_directory);
 class ShardService {
  public:
   struct Options {
-    std::string directory;   // of the job
-    std::string listen;      // of the service
-    std::string advertise;   // of the coordinator; empty: none
-    uint64_t max_bytes = 0;  // of all shards of a checkpoint
+    std::string directory;   // the job's directory
+    std::string listen;      // address of the service
+    std::string advertise;   // the coordinator's advertised address; empty: none
+    uint64_t max_bytes = 0;  // limit of all shards of a checkpoint
     transfer::MakeTransport make_transport;
   };
   // Writes the probe into the job's directory and starts to serve.
   static Result<std::unique_ptr<ShardService>> Start(const Options& options);
 
   const std::string& address() const { return service_->address(); }
-  // What a joining role is told.
+  // Adds the service's address and the probe to a joining role's reply.
   void Fill(protocol::JoinReply* reply) const;
 
   void OnPrepared(const protocol::CheckpointOrder& order);

@@ -84,7 +84,7 @@ std::optional<uint64_t> AskForLaterTerm(const std::vector<std::string>& addresse
   std::string with_commas;
   for (const std::string& address : addresses) with_commas += (with_commas.empty() ? "" : ",") + address;
   const auto client = control::ControlClient::Make(with_commas, options.token, options.tls);
-  // One that is a standby itself refuses.
+  // A process that is a standby itself refuses.
   const auto reply =
       client->Call(protocol::FollowRequest{.coordinator = coordinator, .term = term}, kDeadline);
   if (!reply.ok()) return std::nullopt;
@@ -129,7 +129,7 @@ Result<uint64_t> ElectRestarted(const std::string& directory, protocol::Role ele
       shared = shared || std::holds_alternative<protocol::JournalAgreed>(record);
       electorate.OnRecord(0, record);
     }
-    // One that has ended in order has told its standbys so.
+    // A coordinator that has ended in order has told its standbys.
     LEAT_ASSIGN_OR_RETURN(const checkpoint::Claimed claimed, checkpoint::NewestClaimed(directory));
     if (!shared || claimed.ended) return uint64_t{0};
     LEAT_ASSIGN_OR_RETURN(config.coordinator, checkpoint::CoordinatorNumber(directory));

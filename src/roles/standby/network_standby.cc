@@ -92,7 +92,8 @@ class NetworkStandby {
   }
 
  private:
-  // What a former standby or coordinator has left in the directory. It can be elected if it was in the set.
+  // Reads the journal that a former standby or coordinator has left in the directory. This standby can be
+  // elected if it was in the set.
   Status ReadOwnJournal() {
     if (directory_->term() == 0) return {};
     const auto records = directory_->Records();
@@ -110,11 +111,11 @@ class NetworkStandby {
     return protocol::ElectorRole(job::ReadStoredWithoutModel(directory_->directory()).strategy);
   }
 
-  // One exchange with the coordinator.
+  // Makes an exchange with the coordinator.
   Status Step() {
     loop_.Turned();
     const Time now = clock_.Now();
-    // This process may have been stopped for a while. That says nothing about the coordinator.
+    // A pause of this process says nothing about the coordinator.
     if (now - std::exchange(stepped_, now) > 2 * kCall + kSilence) heard_ = now;
     if (standing_ && now < next_try_) return Pause(kLook);
     // It cannot follow before it knows the job.
@@ -215,7 +216,7 @@ class NetworkStandby {
     return Pause(kCallRetry);
   }
 
-  // The members know a set of coordinators without this one: what it has is not enough.
+  // The members know a set of coordinators without this one: its journal is incomplete.
   void Exclude() {
     spdlog::warn("the members do not elect this standby: it lacks a part of the journal");
     election_.Withdraw();

@@ -141,7 +141,8 @@ void Replicator::Update() {
   options_.on_agreed();
 }
 
-// What the background thread has written before has been published by then, and nothing else.
+// Reads the journal behind the background thread's earlier writes: exactly their records are published by
+// then.
 void Replicator::ReadSnapshot() {
   background_.Post([this, alive = alive_, &loop = loop_, &store = store_] {
     auto records = std::make_shared<Result<std::vector<protocol::JournalRecord>>>(store.ReadJournal());

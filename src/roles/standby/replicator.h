@@ -39,12 +39,12 @@ class Replicator {
   Replicator(const Replicator&) = delete;
   Replicator& operator=(const Replicator&) = delete;
 
-  // Takes what a standby sends, and late promises of members; false: the request is another one.
+  // Takes requests of standbys, and late promises of members; false: the request is another one.
   bool Take(const protocol::ControlRequest& request, Answer& answer);
-  // Notes what a member has promised, in its heartbeat.
+  // Notes a member's promise in its heartbeat.
   void OnHeartbeat(uint64_t call, const protocol::ControlRequest& request);
-  // What the member may be answered before the journal is agreed: the coordinators that may be elected. None:
-  // it knows them.
+  // The reply that the member may get before the journal is agreed: the coordinators that may be elected.
+  // None: it knows them.
   std::optional<protocol::ControlReply> EarlyReply(uint64_t call, const protocol::ControlRequest& request);
   // Adds them to the answer of a member's heartbeat.
   void Stamp(uint64_t call, protocol::ControlReply* reply);
@@ -52,7 +52,7 @@ class Replicator {
   // The records are on this coordinator's disk (CommitQueue::Agreement).
   uint64_t Publish(std::span<const protocol::JournalRecord> records);
   uint64_t agreed() const { return replication_.agreed(); }
-  bool founded() const { return replication_.founded(); }  // it may act on what is agreed
+  bool founded() const { return replication_.founded(); }  // it may act on agreed records
 
   void OnCheckpoint(uint64_t id);
   // Dropped as soon as all standbys can do without.
@@ -70,7 +70,7 @@ class Replicator {
   Options options_;
   protocol::JournalReplication replication_;
   uint64_t last_call_ = 0;
-  std::map<uint64_t, Answer> calls_;                     // of standbys
+  std::map<uint64_t, Answer> calls_;                     // standbys' calls
   std::map<uint64_t, protocol::ElectorState> electors_;  // by call
   std::optional<protocol::DropCheckpoints> drop_;
   std::string waits_for_;  // as logged

@@ -100,7 +100,7 @@ class Standby {
     // The first answer has the addresses of the others, one of which may soon be the coordinator.
     do {
       loop_->Turned();
-      // This process may have been stopped for a while. That says nothing about the coordinator.
+      // A pause of this process says nothing about the coordinator.
       const Time now = clock_.Now();
       if (now - std::exchange(looked, now) > kInterval + kStandbySilence + kStandbyTurn) heard = now;
       const auto reply =
@@ -123,7 +123,7 @@ class Standby {
   // The coordinator is silent.
   Found LookForOthers() {
     const auto claimed = checkpoint::NewestClaimed(options_.directory);
-    if (!claimed.ok()) return Found::kLost;  // who takes over finds out why
+    if (!claimed.ok()) return Found::kLost;  // taking over will tell why
     if (claimed->term > term_) {
       term_ = claimed->term;
       return Found::kOther;

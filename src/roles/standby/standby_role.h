@@ -15,7 +15,7 @@ struct StandbyOptions {
   std::string leader;              // the coordinator: host:port, or several with commas between
   std::string directory;           // the job's
   std::function<job::Job()> load;  // the job from the directory, when it is taken over
-  CoordinatorOptions coordinator;  // that it becomes
+  CoordinatorOptions coordinator;  // options of the coordinator that it becomes
 };
 
 // Runs in the calling thread until the job is over, until a signal, or until it cannot go on. Errors are

@@ -1,5 +1,5 @@
-// What workers do in all strategies: they read the splits of their leases, count what they train, and send
-// predictions. What they do with gradients differs, by protocol::Worker or protocol::GroupMember.
+// Work of workers in all strategies: they read the splits of their leases, count what they train, and send
+// predictions. The use of gradients differs: see protocol::Worker and protocol::GroupMember.
 #pragma once
 
 #include <cstdint>
@@ -41,17 +41,18 @@ class TrainingRole {
   // Returns once the job is over, this node is evicted, or the coordinator is lost. `callbacks`: without the
   // heartbeat and its reply.
   Status RunMember(Membership::Callbacks callbacks);
-  // Fills in what has happened so far. `scores`: nobody else looks into the trainer meanwhile.
+  // Fills in the progress so far. `scores`: nobody else looks into the trainer meanwhile.
   void Report(protocol::WorkerHeartbeat* heartbeat, bool scores);
   void ReportScores(protocol::WorkerProgress* progress) const;
-  // What the reply says about predictions, to a machine with this term and this view.
+  // Follows the reply's orders about predictions, for a machine with this term and this view.
   void Predict(const protocol::WorkerHeartbeatReply& reply, uint64_t term, const protocol::View& view);
 
   void Act(const protocol::PrepareSplit& a);
   void Act(const protocol::DropSplit& a);
   void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
 
-  // Counts a batch that was computed. `lost`: what is not applied if its gradient is not finite.
+  // Counts a batch that was computed. `lost`: name of the update that is not applied if its gradient is not
+  // finite.
   protocol::BatchOutcome Count(const step::StepOutcome& step, const protocol::Cut& cut, uint32_t batch,
                                const char* lost);
 
