@@ -161,7 +161,7 @@ TEST(Claims, BackupWorkersKeepTheSlowOneFromSlowingTheRest) {
 
 TEST(Claims, AveragingEveryBatchIsOneWorkerWithTheJointBatch) {
   ClusterOptions options = Quiet({.kind = Kind::kAveraging, .lanes = 4, .period = 1}, 4, 800, 16);
-  options.optimizer.learning_rate = 1;  // of the average
+  options.optimizer.learning_rate = 1;  // the servers' rate: they take the average
   Regression workload(options.strategy, 0.1f);
   workload.On(options.table);
   Cluster cluster(options, workload);

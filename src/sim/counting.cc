@@ -56,8 +56,8 @@ bool IsMoments(const SliceTable& table, SliceId slice) {
 
 struct Count {
   uint64_t events = 0;   // good records applied
-  uint64_t value = 0;    // of every element: each record counts as often as its learning rate says
-  uint64_t version = 0;  // of all slices
+  uint64_t value = 0;    // value of every element: each record counts as often as its learning rate says
+  uint64_t version = 0;  // version of every slice
   std::vector<Numbers> numbers;
 };
 
@@ -258,7 +258,7 @@ class CountingWorkload::Memory final : public WorkerMemory {
 
   CountingWorkload& all_;
   std::vector<uint64_t> versions_;  // by slice
-  uint64_t sum_ = 0;                // of the run so far
+  uint64_t sum_ = 0;                // sum of the run so far
   optim::Moments moments_;
   std::shared_ptr<const std::vector<float>> pushed_;
 };

@@ -1,6 +1,6 @@
 // The counting model: the gradient of a batch is −(its number of good records) for every element, and the
-// learning rate is 1, so each parameter is the number of records counted. Lost or repeated records change it.
-// So does a record that is trained with another rate than the journal gives it. A table with moments has
+// learning rate is 1, so each parameter is the number of records counted. Lost or repeated records change it,
+// and so does a record that is trained with another rate than the journal gives it. A table with moments has
 // those of a number that each record has, the same in all records of a batch.
 //
 // In stepped strategies it also checks at every batch that the worker has the values that the strategy
@@ -50,7 +50,7 @@ class CountingWorkload final : public Workload {
   protocol::SliceTable table_;
   protocol::StrategyConfig strategy_;
   uint64_t elements_ = 0;
-  std::optional<uint64_t> moments_at_;  // of the variable of moments among the elements
+  std::optional<uint64_t> moments_at_;  // offset of the variable of moments among the elements
   std::map<uint64_t, float> value_at_;  // by version, of all incarnations of all slices, with these lanes
   std::string error_;
   uint64_t most_ahead_ = 0;

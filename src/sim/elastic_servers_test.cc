@@ -1,4 +1,4 @@
-// What it costs when servers join and leave: bits, bytes, and the time of a step.
+// Cost of servers that join and leave: bits, bytes, and the time of a step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -123,7 +123,7 @@ struct Change {
   const char* name;
   uint32_t servers, max_servers;
   What what;
-  double share;  // of the slices, that has to move
+  double share;  // share of the slices that has to move
 };
 
 TEST(ElasticServers, AMoveCostsFewBytesAndLittleTime) {

@@ -25,7 +25,7 @@ using std::chrono::seconds;
 
 constexpr uint32_t kLanes = 4;
 constexpr uint64_t kSteps = 160;
-constexpr Duration kStep = milliseconds(50);  // of the computation
+constexpr Duration kStep = milliseconds(50);  // time of the computation
 
 // Linear regression, with the time of each batch.
 class Timeline final : public Workload {
@@ -81,9 +81,9 @@ class Timeline final : public Workload {
 struct Outcome {
   ClusterResult result;
   std::vector<float> values;
-  std::vector<Time> first_batch;  // of each process
+  std::vector<Time> first_batch;  // time of each process's first batch
   Duration usual{0};              // median time of a step before the first planned event
-  Duration longest{0};            // between the beginnings of two steps, after it
+  Duration longest{0};            // longest time between the beginnings of two steps, after it
 };
 
 class Elastic : public ::testing::TestWithParam<protocol::StrategyConfig> {
@@ -109,7 +109,7 @@ class Elastic : public ::testing::TestWithParam<protocol::StrategyConfig> {
     return options;
   }
 
-  // One of four workers dies.
+  // Kills one of four workers.
   static ClusterOptions WithDeath(uint64_t seed) {
     ClusterOptions options = Options(4);
     options.seed = seed;
@@ -189,7 +189,7 @@ TEST_P(Elastic, NobodyWaitsForAWorkerThatLeaves) {
   }
 }
 
-// Of the four lanes, the fast worker gets three: then both need the same time.
+// The fast worker gets three of the four lanes: then both need the same time.
 TEST_P(Elastic, AFasterWorkerGetsMoreLanes) {
   if (!GetParam().on_servers() || GetParam().ahead() > 0) return;  // they share a step evenly
   const Outcome alone = Run(Options(2));

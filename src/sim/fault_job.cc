@@ -103,7 +103,7 @@ void DrawDeathsAtPoints(Rng& rng, const SwarmJob&, ClusterOptions* options) {
   options->faults.deaths_in_checkpoints = OneOf(rng, {0.0, 0.05, 0.15});
 }
 
-// One after the other, each replaced, and the coordinator last.
+// Restarts processes one after the other, each replaced, and the coordinator last.
 void PlanRollingRestart(Rng& rng, const SwarmJob& job, ClusterOptions* options) {
   const Duration gap = At(rng, 0.2, 1);
   Time at = At(rng, 0.8, 2);
@@ -245,7 +245,7 @@ FaultJob DrawFaultJob(uint64_t seed) {
     Rng rng = rng_of(row.name);
     row.draw(rng, drawn.job, &drawn.options);
   }
-  // Nothing may move while whoever is needed is stopped or cut off.
+  // Nothing may move while a process that is needed is stopped or cut off.
   const Faults& faults = drawn.options.faults;
   const Duration longest = std::max(faults.longest_pause, faults.longest_cut);
   drawn.options.progress_within += longest;

@@ -16,7 +16,7 @@ namespace leat::sim {
 struct FaultJob {
   SwarmJob job;
   ClusterOptions options;
-  // One line: "sync with 4 lanes, 3 servers, 2 workers, …".
+  // Describes the job in a line: "sync with 4 lanes, 3 servers, 2 workers, …".
   std::string Describe() const;
 };
 
@@ -29,7 +29,7 @@ struct FaultOutcome {
   // violated, has neither.
   uint64_t lost = 0, twice = 0;
   ClusterResult result;
-  // Of everything that the run has counted: two runs of a seed have the same.
+  // Digest of everything that the run has counted: two runs of a seed have the same.
   uint64_t digest = 0;
 };
 

@@ -31,7 +31,7 @@ TEST(FaultJob, IsAFunctionOfItsSeed) {
     const FaultOutcome a = RunFaultJob(seed, note(&first)), b = RunFaultJob(seed, note(&second));
     EXPECT_EQ(a.digest, b.digest) << "seed " << seed;
     EXPECT_EQ(first, second) << "seed " << seed;
-    // Whoever watches changes nothing.
+    // Hooks that watch change nothing.
     EXPECT_EQ(RunFaultJob(seed).digest, a.digest) << "seed " << seed;
     digests.insert(a.digest);
   }

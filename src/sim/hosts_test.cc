@@ -109,7 +109,7 @@ TEST(Hosts, ConnectionsTakeTurnsOnALinkIfAllWaitForTheSameStep) {
   // The server's link has 4 MB each way in a step, and nobody has all before the others.
   const double turns = Took(options) / 200;
   EXPECT_NEAR(turns, 0.010 + 0.004 + 0.004, 0.0015);
-  // One after the other, the first workers compute while the others still receive.
+  // When workers receive one after the other, the first ones compute while the others still receive.
   options.window = 2 << 20;
   EXPECT_LT(Took(options) / 200, turns - 0.001);
   // Asynchronous workers do not take turns at all.

@@ -171,8 +171,8 @@ void Cluster::State::NoteLeases(const CoordinatorProcess& c, const ControlReply&
   CheckPause(c, *worker);
 }
 
-// A worker takes a lease, or a member a round. What a worker takes that is evicted already is refused by the
-// servers.
+// Checks a lease that a worker takes, or a round that a member takes. Servers refuse the work of a worker
+// that is evicted already.
 void Cluster::State::CheckLease(const RoleProcess& p, const Lease& lease) {
   const Cut& cut = lease.cut;
   const std::string name =

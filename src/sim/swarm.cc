@@ -21,7 +21,7 @@ ClusterResult RunAndCheck(const ClusterOptions& options, CountingWorkload& workl
   Cluster cluster(options, workload, std::move(hooks));
   ClusterResult result = cluster.Run();
   if (!result.violation) result.violation = CheckCounts(cluster, options, workload);
-  // A job may stop because of what workers have seen.
+  // A job may stop because of an error that workers have seen.
   const bool stopped = result.violation && (result.violation->invariant == Invariant::kProgress ||
                                             result.violation->invariant == Invariant::kDeadline);
   if (stopped && !workload.error().empty()) {
@@ -121,7 +121,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
     options.raise =
         RateRaise{.factor = static_cast<float>(2 + alarms.Below(3)), .events = 50 + alarms.Below(1000)};
   }
-  // One that is damaged needs another one before it.
+  // A damaged checkpoint needs another one before it.
   if (options.keep_checkpoints > 1 && Rng(Mix(job.seed, 7)).Chance(0.8)) faults.damaged = 0.5;
   // Servers that join get slices in three of four jobs; in the others they are spares.
   if (job.seed % 4 != 0) options.max_servers = job.servers + 3;

@@ -48,8 +48,8 @@ struct StandbyJob {
   uint64_t seed = 1;
   protocol::StrategyConfig strategy;
   uint64_t standbys = 1;
-  uint32_t replicas = 1;   // as in SwarmJob
-  bool paused = false;     // likewise
+  uint32_t replicas = 1;   // see SwarmJob
+  bool paused = false;     // see SwarmJob
   bool only_kill = false;  // the active coordinator dies once, for good, and nothing else goes wrong
   uint32_t followers = 0;  // members that follow the parameters
 };

@@ -28,7 +28,7 @@ using Kind = protocol::StrategyKind;
 struct SwarmCase {
   std::string name;
   protocol::StrategyConfig strategy;
-  uint64_t share = 1;  // of the seeds: one in this many
+  uint64_t share = 1;  // share of the seeds: one in this many
   bool one_shot = false;
 };
 

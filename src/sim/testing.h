@@ -23,7 +23,7 @@ class Regression final : public Workload {
   explicit Regression(protocol::StrategyConfig strategy, float rate = 0) : strategy_(strategy), rate_(rate) {}
   std::unique_ptr<WorkerMemory> Join() override { return std::make_unique<Memory>(*this); }
 
-  // One variable for the weights and one for the bias, in several slices.
+  // Two variables, the weights and the bias, in several slices.
   static protocol::SliceTable Table(uint32_t servers) {
     return protocol::MakeSlices({{"w", Shape{kInputs}, {}}, {"b", Shape{1}, {}}}, 1, servers);
   }

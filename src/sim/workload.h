@@ -1,4 +1,4 @@
-// What the workers of a virtual cluster compute: nothing (modelled steps), counts, or a real network.
+// Computations of a virtual cluster's workers: nothing (modelled steps), counts, or a real network.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Trained {
   uint64_t correct = 0;
 };
 
-// One worker's values and gradients. Replaced whenever the worker's process restarts.
+// A worker's values and gradients. Replaced whenever the worker's process restarts.
 class WorkerMemory {
  public:
   virtual ~WorkerMemory() = default;

@@ -42,25 +42,26 @@ struct Faults {
   double duplicated = 0;  // a push arrives a second time, at any later time
   double slow = 0;        // takes up to seconds
   double split_unreadable = 0;
-  double crash_between_actions = 0;  // of the coordinator, per action
+  double crash_between_actions = 0;  // per action of the coordinator
   double server_deaths = 0;          // share of all deaths
   double full_disk = 0;              // a write fails
   double unreadable = 0;             // a slice cannot be read from a checkpoint
   double damaged = 0;                // a checkpoint is damaged once it is complete
   double cut_pairs = 0;              // share of the faults that cut a worker from a server for some time
-  double isolations = 0;             // share of those that cut a process from all others, or the coordinator
-  double slow_links = 0;             // of the processes that start: their link takes 10 to 200 kB/s
+  double isolations = 0;             // share of faults that cut a process from all others or the coordinator
+  double slow_links = 0;             // share of the processes that start with a link of 10 to 200 kB/s
   double deaths_in_pushes = 0;       // at each DeathPoint of a push
   double deaths_in_checkpoints = 0;  // at each DeathPoint of a checkpoint
-  // Of a process that takes part in a move of slices, or of the coordinator, at each point of it.
+  // Deaths of a process that takes part in a move of slices, or of the coordinator, at each point of the
+  // move.
   double deaths_in_moves = 0;
-  // Of the server of a slice or of its replica, at each point of a forwarded push.
+  // Deaths of the server of a slice or of its replica, at each point of a forwarded push.
   double deaths_in_forwards = 0;
   Duration slow_disk{0};  // maximum duration of a write
-  // A quarter of the pauses take up to this instead of 2.5 s, those of coordinators with directories of their
-  // own all. 0: none
+  // Maximum of a quarter of the pauses, in place of 2.5 s, and of all pauses of coordinators with directories
+  // of their own. 0: none
   Duration longest_pause{0};
-  Duration longest_cut{0};     // of those
+  Duration longest_cut{0};     // maximum duration of an isolation
   Duration fault_interval{0};  // mean time between deaths, pauses and stops; 0: none
   Time until{0};               // end of all faults
 };
@@ -92,8 +93,8 @@ enum class DeathPoint : uint8_t {
   kPushed = 1,          // a worker whose push is on its way
   kBeforeApply = 2,     // a server that has received a push
   kApplied = 3,         // a server that has applied it, and has acknowledged nothing
-  kBeforeShard = 4,     // who is told to save a shard
-  kShardSaved = 5,      // who has saved it, before anyone knows
+  kBeforeShard = 4,     // a process that is told to save a shard
+  kShardSaved = 5,      // a process that has saved it, before anyone knows
   kBeforeManifest = 6,  // the coordinator, when all shards are saved
   kManifestSaved = 7,   // the coordinator, when the checkpoint is complete, before anyone knows
 };
@@ -114,7 +115,7 @@ enum class MovePoint : uint8_t {
 };
 enum class MovePart : uint8_t { kFrom = 0, kTo = 1, kCoordinator = 2 };
 
-// Who dies when the first move comes to a point.
+// A death when the first move comes to a point.
 struct MoveDeath {
   MovePoint point = MovePoint::kOrdered;
   MovePart who = MovePart::kFrom;
@@ -138,7 +139,7 @@ struct ForwardDeath {
 // A machine, with the link that all its processes share. Messages between them do not use the link.
 struct Host {
   Link link;
-  double speed = 1;   // of a core, relative to the machine where the times were measured
+  double speed = 1;   // speed of a core, relative to the machine where the times were measured
   double cores = 0;   // 0: as many as its processes have threads
   uint32_t zone = 0;  // index in ClusterOptions::zones
   topology::HostPlace place = {};
@@ -155,7 +156,7 @@ struct MessageCost {
 
 // Splits that workers read from elsewhere: a feed, a broker, a file server.
 struct Input {
-  Link link;               // of the source, which all workers share
+  Link link;               // link of the source, which all workers share
   double event_bytes = 0;  // 0: splits are on the worker's host
   double decode = 0;       // seconds per event, on a thread of its own
 };
@@ -194,7 +195,7 @@ struct ReduceOptions {
 struct ClusterOptions : protocol::CoordinatorConfig {
   ClusterOptions() {
     placement = protocol::Placement::kGreedy;
-    heartbeat_interval = std::chrono::milliseconds(100);  // of busy roles; here all are
+    heartbeat_interval = std::chrono::milliseconds(100);  // for busy roles; here all are
   }
 
   uint64_t seed = 1;
@@ -227,7 +228,7 @@ struct ClusterOptions : protocol::CoordinatorConfig {
   // The link between a rack or data centre and all others; its latency adds to that of hosts. Empty: all
   // hosts are on one switch.
   std::vector<Link> zones;
-  Duration local_latency = std::chrono::microseconds(10);  // of messages within a host
+  Duration local_latency = std::chrono::microseconds(10);  // within a host
   double jitter = 0;  // each message's latency grows by up to this fraction
   Distribution compute;
   uint32_t compute_threads = 1;
@@ -235,13 +236,13 @@ struct ClusterOptions : protocol::CoordinatorConfig {
   // the last ones first, in proportion to their elements.
   double first_gradient = 1.0 / 3;
   std::vector<double> slowness;  // factors for the compute time of worker 0, 1, …; 1 for further workers
-  MessageCost server_cost;       // of a push and its reply
-  MessageCost worker_cost;       // of a push, and of a reply
-  MessageCost member_cost;       // all-reduce: of a piece that another worker sends
+  MessageCost server_cost;       // for a push and its reply
+  MessageCost worker_cost;       // for a push, and for a reply
+  MessageCost member_cost;       // all-reduce: for a piece that another worker sends
   ReduceOptions reduce;
-  Distribution prepare;  // of a split, if there is no input
+  Distribution prepare;  // time for a split, if there is no input
   Input input;
-  double disk_bytes_per_s = 0;  // of checkpoints; 0: unlimited
+  double disk_bytes_per_s = 0;  // for checkpoints; 0: unlimited
 
   Duration reply_timeout = std::chrono::seconds(10);   // also the timeout of all operations of a group
   Duration parked_timeout = std::chrono::seconds(5);   // how long a server keeps a parked request
@@ -274,17 +275,17 @@ struct ClusterResult {
   bool ended = false;                  // the job ended, before its result was checked
   Time took{0};                        // in virtual time
   uint64_t messages = 0;
-  uint64_t deaths = 0;  // of workers and servers
+  uint64_t deaths = 0;  // deaths of workers and servers
   uint64_t pauses = 0;
   uint64_t job_pauses = 0;
-  uint64_t restarts = 0;       // of the coordinator alone
+  uint64_t restarts = 0;       // restarts of the coordinator alone
   uint64_t elections = 0;      // coordinators that the members have elected
-  uint64_t sets = 0;           // of coordinators that a majority of the members has learned
+  uint64_t sets = 0;           // sets of coordinators that a majority of the members has learned
   uint64_t overtaken = 0;      // coordinators that were alive when another one took over
-  uint64_t replaced = 0;       // of them, those that found out
-  uint64_t resumes = 0;        // of the whole job
-  uint64_t raises = 0;         // of the learning rate
-  uint64_t marks = 0;          // of late labels, journaled
+  uint64_t replaced = 0;       // overtaken ones that found out
+  uint64_t resumes = 0;        // resumes of the whole job
+  uint64_t raises = 0;         // raises of the learning rate
+  uint64_t marks = 0;          // marks of late labels, journaled
   uint64_t lane_changes = 0;   // lanes: auto, journaled
   uint64_t rounds_remade = 0;  // rounds that others replace
   uint64_t drained = 0;        // workers that the coordinator has told to leave
@@ -292,7 +293,7 @@ struct ClusterResult {
   uint64_t overdue_leases = 0;
   std::array<uint64_t, kDeathPoints> deaths_at = {};
   uint64_t isolations = 0;
-  uint64_t cuts = 0;              // of a worker from a server
+  uint64_t cuts = 0;              // cuts between a worker and a server
   uint64_t unreachable = 0;       // heartbeats that named a server
   uint64_t duplicates = 0;        // slices of pushes that a ledger rejected
   uint64_t late = 0;              // slices of pushes that arrived after their step
@@ -302,10 +303,10 @@ struct ClusterResult {
   uint64_t one_shots = 0;         // steps for which a member added all contributions itself
   uint64_t loads = 0;             // slices read from a checkpoint
   uint64_t damaged = 0;           // checkpoints that were found to be damaged
-  uint64_t follow_rounds = 0;     // that followers have completed
-  uint64_t follow_changes = 0;    // of them, with other values than before
-  Duration follow_gap{0};         // longest time between two rounds in a row of one of them
-  uint64_t moves = 0;             // of slices from one server to another, made
+  uint64_t follow_rounds = 0;     // rounds that followers have completed
+  uint64_t follow_changes = 0;    // completed rounds with other values than before
+  Duration follow_gap{0};         // longest time between two rounds in a row of a follower
+  uint64_t moves = 0;             // completed moves of slices from one server to another
   uint64_t moved_bytes = 0;       // sent for moves, whether these were made or not
   uint64_t servers_left = 0;      // after they have handed all slices over
   uint64_t forwards = 0;          // pushes that replicas have taken

@@ -71,14 +71,14 @@ struct CoordinatorProcess : Process {
   uint64_t term = 0;
   uint32_t address = 0;
   std::unique_ptr<Coordinator> machine;
-  std::optional<LabelStream> labels;  // of the job's late labels, as this process joins them
+  std::optional<LabelStream> labels;  // the job's late labels, as this process joins them
   std::unordered_map<uint64_t, std::function<void(ControlReply)>> calls;
   bool ended = false;
   // ---- with a directory of its own
   std::optional<JournalReplication> replication;
   std::deque<std::pair<uint64_t, CoordinatorAction>> waiting;  // for this position to be agreed
   std::deque<std::pair<uint64_t, uint64_t>> disagreed;         // records, by position
-  uint64_t position = 0;                                       // of what was appended last
+  uint64_t position = 0;                                       // position of the last appended record
   std::unordered_map<uint64_t, ElectorState> electors;         // by call
   bool flushing = false;
   std::optional<Time> over_since;  // its machine has ended
@@ -95,18 +95,18 @@ struct StandbyProcess : Process {
   bool copying = false;
 };
 
-// What survives the processes there.
+// Contents of a coordinator's directory, which survive its processes.
 struct CoordinatorHost {
   std::vector<uint64_t> journal;  // numbers of records
   uint64_t term = 0;              // the highest that its directory knows
-  bool copy = false;              // of another coordinator
+  bool copy = false;              // copy of another coordinator's
   std::map<uint64_t, Manifest> manifests;
 };
 
-// One direction of a connection. Messages arrive in order.
+// A direction of a connection. Messages arrive in order.
 struct Direction {
   static constexpr uint32_t kNone = UINT32_MAX;
-  Time last{0};             // arrival of the first byte of what was sent last
+  Time last{0};             // arrival of the last message's first byte
   uint32_t queued = kNone;  // the last message, if they wait for their turns on the link
 };
 
@@ -134,7 +134,7 @@ struct alignas(64) HostState {
   uint32_t cores = kEnoughCores;  // index in State::shared_cores
 };
 
-// What a worker's input thread reads.
+// Queue of a worker's input thread.
 struct InputQueue {
   struct Split {
     uint64_t lease = 0;
@@ -142,7 +142,7 @@ struct InputQueue {
   };
   std::deque<Split> waiting;  // the first one is being read or decoded
   bool reading = false;
-  uint64_t unrequested = 0, missing = 0;  // bytes of it
+  uint64_t unrequested = 0, missing = 0;  // bytes of the split being read
 };
 
 struct FollowerProcess : Process, FollowerParts {};
@@ -154,7 +154,7 @@ struct alignas(64) RoleProcess : Process {
   bool heartbeat_in_flight = false;
   bool standby = false;
   Role role = Role::kWorker;
-  uint32_t incarnation = 0;  // of the machine: incremented when the process joins again
+  uint32_t incarnation = 0;  // incarnation of the machine: incremented when the process joins again
   HostState* host = nullptr;
   // ---- a worker
   std::optional<Worker> worker;
@@ -172,7 +172,7 @@ struct alignas(64) RoleProcess : Process {
   uint32_t slot = 0;        // permanent index in State::roles
   uint32_t started = 0;     // the number of processes of its role started before it
   uint32_t host_index = 0;  // in ClusterOptions::hosts, if there are any
-  double speed = 1;         // of its host
+  double speed = 1;         // speed of its host
   uint32_t address_id = 0;  // where others connect to it; 0: a worker without a listener
   NodeId node;
   Promises promises;
@@ -193,10 +193,10 @@ struct alignas(64) Message {
   uint32_t from_incarnation = 0, to_incarnation = 0;
   Connection* way = nullptr;  // the worker's, valid within its incarnation
   uint32_t connection = 0;
-  uint32_t serial = 0;  // of this use of the memory
+  uint32_t serial = 0;  // number of this use of the memory
   uint64_t bytes = 0;
   Time last_byte{0};        // at the receiver's link, if that were free
-  uint32_t address_id = 0;  // of the addressed server; another process may be there by now
+  uint32_t address_id = 0;  // id of the addressed server; another process may be there by now
   bool back = false;
   bool wanted = true;  // the reply is still expected
   bool failed = false;
@@ -204,7 +204,7 @@ struct alignas(64) Message {
   std::shared_ptr<const PushRequest> request;
   PushReply reply;
   std::shared_ptr<const std::vector<float>> gradient;
-  std::shared_ptr<std::vector<float>> values;  // of `reply`, one slice after the other
+  std::shared_ptr<std::vector<float>> values;  // values of `reply`, one slice after the other
   uint64_t unsent = 0;                         // bytes; on arrival, those that arrive last
   uint32_t next = Direction::kNone;            // the message behind it in the queue
   static constexpr uint32_t kWhole = UINT32_MAX;
@@ -217,7 +217,7 @@ struct Applied {
   std::set<std::tuple<uint32_t, Position, uint32_t>> runs;  // partition, begin of the cut, run
 };
 
-// What a server has forwarded to another one.
+// Forwarded pushes from one server to another.
 struct ForwardLink {
   uint64_t link = 0, acknowledged = 0;
   Time there{0}, back{0};  // messages arrive in order
@@ -306,7 +306,7 @@ struct Cluster::State {
   // The versions of a server's slices before a push and after it.
   std::vector<SliceRef> VersionsOf(const RoleProcess& p) const;
   void CheckWriter(const RoleProcess& p, const std::vector<SliceRef>& before);
-  // What workers were told is on the slices of the server, and on that of any other which took its place.
+  // Checks that runs reported to workers are on the server's slices, and on those of any server in its place.
   void CheckTold(const RoleProcess& p, const PushRequest& request, const PushReply& reply);
   std::vector<bool> ReplicasOf(const RoleProcess& p) const;  // by slice
   // `replicas`: before the reply by which it may have become the server of slices.
@@ -392,7 +392,7 @@ struct Cluster::State {
   void JoinAgain(const ProcessPtr& p);
   void SendHeartbeat(const ProcessPtr& p);
   void OnHeartbeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply);
-  uint64_t TermOf(const RoleProcess& p) const;  // of the coordinator that it follows
+  uint64_t TermOf(const RoleProcess& p) const;  // term of the coordinator that it follows
   // Sends a heartbeat if one is due, or sets the timer for it.
   void MaybeSendHeartbeat(const ProcessPtr& p);
   void Wake(const ProcessPtr& p);
@@ -408,7 +408,7 @@ struct Cluster::State {
       std::visit([&](const auto& a) { Act(p, a); }, action);
     }
   }
-  // Those of a worker or a member of a group.
+  // Does the actions of a worker or a member of a group.
   template <class Actions>
   void Do(const ProcessPtr& p, const Actions& actions) {
     DoAll(p, actions);
@@ -437,7 +437,7 @@ struct Cluster::State {
   void Later(const ProcessPtr& p, Duration delay, std::function<void(Server&)> input);
   void ArriveMove(uint32_t address_id, const ProcessPtr& from, uint64_t id,
                   const std::vector<MovedSlice>& slices);
-  // One of those who take part may die here.
+  // A process that takes part may die here.
   void AtMovePoint(MovePoint point, const ProcessPtr& from, uint32_t to_address);
   void Die(MovePart who, const ProcessPtr& from, uint32_t to_address);
 
@@ -569,7 +569,7 @@ struct Cluster::State {
   Time Comes(RoleProcess* to, uint64_t bytes, Time last_byte, Route route);
   // A message is at the link of a zone. Sets how far it is, and returns when it comes to the next one.
   Time Crosses(const RoleProcess* from, const RoleProcess* to, uint64_t bytes, Time* last_byte, Route* route);
-  // Likewise, over both zones at once, for messages that are no events of their own.
+  // Crosses both zones at once, for messages that are no events of their own.
   void CrossBoth(const RoleProcess& from, const RoleProcess& to, uint64_t bytes, Departure* departure);
   // A window of a message, but the last one, is at the next link of its route.
   void PassWindow(const HostState& from, HostState* to, uint64_t window, Route route);
@@ -621,7 +621,7 @@ struct Cluster::State {
   void CutPair(const RoleProcess& worker, const RoleProcess& server, Duration lasts);
   bool IsCut(NodeId worker, NodeId server) const;
   void Isolate(const ProcessPtr& p, Duration lasts);
-  // What one sends does not reach the other, because one of them is isolated. Either may be none.
+  // Whether messages between the two are lost, because one of them is isolated. Either may be null.
   bool Isolated(const RoleProcess* a, const RoleProcess* b) const {
     return result.isolations > 0 && (IsIsolated(a) || IsIsolated(b));
   }
@@ -634,7 +634,7 @@ struct Cluster::State {
   void Command(AdminRequest::Kind kind, std::function<void()> then);
   void PauseJob(Duration lasts);
   void NotePause(const ScaleSet& set);        // it is in the journal
-  void NoteAgreedPause(const ScaleSet& set);  // likewise, of coordinators with directories of their own
+  void NoteAgreedPause(const ScaleSet& set);  // the same, by coordinators with own directories
   void NoteTakenOver(const RecoveredState& restored);
   void CheckPause(const CoordinatorProcess& c, const WorkerHeartbeatReply& reply);
 
@@ -648,14 +648,14 @@ struct Cluster::State {
   LabelCheck label_check;
   std::vector<ElementRange> slice_ranges;  // by slice
   uint64_t elements = 0;
-  uint64_t moment_words = 0;  // of the variable of moments, if the table has one
+  uint64_t moment_words = 0;  // words of the variable of moments, if the table has one
   bool modelled = false;
   CoordinatorPtr coordinator;  // the newest
   // By address. A member that gets no answer at one calls the next.
   std::array<CoordinatorPtr, kAddresses> coordinators;
   std::array<StandbyPtr, kAddresses> standbys;
   std::array<CoordinatorHost, kAddresses> hosts;
-  std::vector<JournalRecord> records;  // of all journals with directories of their own, by number
+  std::vector<JournalRecord> records;  // records of all journals with directories of their own, by number
   std::set<uint64_t> acted_on;         // numbers of records
   uint64_t acted_term = 0;             // the highest whose coordinator has acted on a record
   std::unordered_map<uint64_t, uint64_t> leased_by;              // by lease: the coordinator's term
@@ -666,9 +666,9 @@ struct Cluster::State {
     FollowerPtr from;
     PullAnswer answer;
   };
-  std::map<uint64_t, Pull> pulls;  // that servers have parked, by ticket
+  std::map<uint64_t, Pull> pulls;  // pulls that servers have parked, by ticket
   uint64_t last_pull = 0;
-  // What was sent to followers.
+  // Values that were sent to followers.
   std::map<std::tuple<SliceId, Incarnation, uint64_t>, std::vector<float>> sent_values;
   std::vector<ProcessPtr> roles;                                         // dead ones are null
   std::vector<AddressSlot> address_slots = std::vector<AddressSlot>(1);  // the first is unused
@@ -684,7 +684,7 @@ struct Cluster::State {
   Slab<Computation> computations;
   Slab<Decoding> decodings;
   Slab<Chunk> chunks;
-  std::vector<ElementRange> buckets;           // of a step's gradients, in the order of reduction
+  std::vector<ElementRange> buckets;           // ranges of a step's gradients, in the order of reduction
   std::map<uint64_t, Blackboard> blackboards;  // by group
   Slab<Piece> pieces;
   Slab<Sending> sendings;

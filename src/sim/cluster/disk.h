@@ -71,7 +71,7 @@ class Disk {
   void Know(const protocol::Cut& cut);
 
   uint64_t term_ = 0;                             // the highest that was claimed
-  std::vector<protocol::JournalRecord> journal_;  // of that term
+  std::vector<protocol::JournalRecord> journal_;  // the journal of that term
   std::vector<protocol::Cut> all_cuts_;
   std::map<std::pair<uint32_t, protocol::Position>, protocol::Cut>
       known_;  // all_cuts_ by partition and begin

@@ -77,7 +77,7 @@ void Cluster::State::InjectFault() {
   });
 }
 
-// Of a worker or server, which starts again on its host.
+// Kills a worker or server, which starts again on its host.
 void Cluster::State::InjectDeath() {
   const uint32_t processes = options.workers + options.servers;
   queue.After(
@@ -204,7 +204,7 @@ bool Cluster::State::StandsBy(const RoleProcess& p) const {
   return p.role == Role::kWorker && (p.standby || (p.joined && options.standby > 0));
 }
 
-// One more than there are.
+// Starts one more process of a role.
 void Cluster::State::StartOne(Role role, bool standby) {
   Note(std::string("another ") +
        (role == Role::kServer ? "server"

@@ -150,7 +150,7 @@ void Cluster::State::Act(const FollowerPtr& f, const CompleteRound& a) {
   if (hooks.on_followed) hooks.on_followed(now(), a.asked);
 }
 
-// What was completed is what the servers had when they were asked, or later.
+// Completed values must be those that the servers had when they were asked, or later.
 void Cluster::State::CheckFollowed(const FollowerPtr& f) {
   const auto& memory = f->memories[f->filled];
   // Updates that no worker was told of are lost with a server, and others take their place.
@@ -263,7 +263,7 @@ bool Cluster::State::AnswerPulled(const ProcessPtr& p, Server::Ready* ready) {
   return true;
 }
 
-// Those of a reply, one slice after the other.
+// Values in a reply, one slice after the other.
 std::vector<float> Cluster::State::ValuesOf(const RoleProcess& p, const PushReply& reply) {
   std::vector<float> values;
   if (modelled) return values;

@@ -1,4 +1,4 @@
-// A process of a virtual cluster that follows the parameters, and what is checked of it. Used by
+// A process of a virtual cluster that follows the parameters, with the state for its checks. Used by
 // followers.cc.
 #pragma once
 
@@ -24,7 +24,7 @@ struct FollowerParts {
   };
   std::unique_ptr<protocol::Follower> machine;
   std::array<Memory, 2> memories;
-  size_t filled = 0;  // of the round
+  size_t filled = 0;  // index of the round's memory
   uint32_t incarnation = 0;
   bool joined = false;
   bool heartbeat_in_flight = false;
@@ -32,9 +32,9 @@ struct FollowerParts {
   Time last_heartbeat{0};
   Time wake_at = Time::max();
   std::map<NodeId, uint64_t> connections;  // their numbers: a message of an earlier one is void
-  std::vector<protocol::SliceRef> placed;  // what the servers had when the round began, as of its view
-  std::map<SliceId, protocol::SliceRef> completed;  // of the last round
-  std::optional<Time> last_asked;                   // likewise
+  std::vector<protocol::SliceRef> placed;  // slices on the servers when the round began, as of its view
+  std::map<SliceId, protocol::SliceRef> completed;  // slices of the last round
+  std::optional<Time> last_asked;                   // when the last round asked
 };
 
 }  // namespace leat::sim

@@ -10,7 +10,7 @@ namespace {
 
 // Tasks of shared cores: batches by their index in State::computations, and
 constexpr uint32_t kDecodes = 1u << 31;   // splits, by that in State::decodings
-constexpr uint32_t kServes = UINT32_MAX;  // what a server does with a message
+constexpr uint32_t kServes = UINT32_MAX;  // a server's work on a message
 
 }  // namespace
 
@@ -84,7 +84,7 @@ Time Cluster::State::Comes(RoleProcess* to, uint64_t bytes, Time last_byte, Rout
 Time Cluster::State::Crosses(const RoleProcess* from, const RoleProcess* to, uint64_t bytes, Time* last_byte,
                              Route* route) {
   const bool out = *route == Route::kOutOf;
-  // A process that is gone has no zone; what it has sent, or was sent, comes to nothing.
+  // A process that is gone has no zone; its messages, in both directions, come to nothing.
   const RoleProcess* const end = out ? from : to;
   *route = out ? Route::kInto : Route::kLink;
   if (end == nullptr) return now();

@@ -8,7 +8,7 @@ using namespace protocol;
 
 namespace {
 
-// Of one mark.
+// Limits of a mark.
 constexpr uint64_t kMostEvents = 60, kMostLabels = 50;
 constexpr double kRepeated = 0.25;
 

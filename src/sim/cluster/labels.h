@@ -29,8 +29,8 @@ class LabelStream {
 
  private:
   struct Partition {
-    protocol::LabelMark last;  // of those that have been made
-    Time ready{0};             // of it
+    protocol::LabelMark last;  // the newest that has been made
+    Time ready{0};             // when it is reported
     std::deque<std::pair<Time, protocol::LabelMark>> coming;
     std::vector<protocol::LabelMark> reported;
   };

@@ -40,7 +40,7 @@ struct Piece {
   std::shared_ptr<const std::vector<float>> payload;
 };
 
-// One member's part in the reduction of one bucket.
+// A member's part in the reduction of a bucket.
 struct BucketRun {
   enum class Kind : uint8_t {
     kSums = 0,   // elements [begin, end) of the step's gradients
@@ -87,8 +87,8 @@ struct Membership {
   std::map<uint64_t, BucketRun> runs;
   std::vector<uint32_t> early;  // pieces of buckets not started here yet
   size_t step_buckets = 0;      // gradient buckets of the current step: started
-  Time deadline = Time::max();  // of the pending operation
-  // One shot: each member's contribution to the step, by rank.
+  Time deadline = Time::max();  // end of the pending operation
+  // Contributions of all members to a one-shot step, by rank.
   std::vector<std::shared_ptr<const std::vector<float>>> contributions;
 };
 
@@ -106,7 +106,7 @@ struct GroupMemberParts {
   std::vector<std::vector<float>> lanes;
   size_t lanes_used = 0;
   uint32_t lane = 0;                               // the last one computed
-  std::map<uint32_t, std::vector<float>> moments;  // of each lane computed for this step; not in the sums
+  std::map<uint32_t, std::vector<float>> moments;  // by lane computed for this step; not in the sums
   Membership in;
   uint64_t newest_group = 0;      // known here
   std::vector<uint32_t> callers;  // calls for groups not known here yet

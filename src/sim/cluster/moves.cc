@@ -151,7 +151,7 @@ void Cluster::State::Act(const ProcessPtr& p, const AnswerMove& a) {
         });
 }
 
-// What is on its way may arrive all the same.
+// Messages on their way may arrive all the same.
 void Cluster::State::Act(const ProcessPtr&, const DropMove&) {}
 
 }  // namespace leat::sim

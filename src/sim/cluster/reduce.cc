@@ -350,7 +350,7 @@ void Cluster::State::Proceed(const ProcessPtr& p, uint64_t bucket) {
   }
 }
 
-// One shot: nothing was added; each member adds when it applies the step.
+// A one-shot reduction adds nothing here; each member adds when it applies the step.
 void Cluster::State::KeepContributions(RoleProcess* p, BucketRun* run) {
   Membership& in = p->group_member->in;
   in.contributions.resize(in.members.size());

@@ -1,4 +1,4 @@
-// What servers forward to each other for the replicas of their slices, with the faults of the data plane.
+// Forwards between servers for the replicas of their slices, with the faults of the data plane.
 #include <algorithm>
 
 #include "sim/cluster/cluster_state.h"
@@ -58,7 +58,7 @@ void Cluster::State::Act(const ProcessPtr& p, const Forward& a) {
       FailForward(p, Duration(0), to_node, link);
   });
   if (its.broken || IsCut(p->node, a.to) || IsCut(a.to, p->node) || Chance(options.faults.lost)) {
-    // What follows does not arrive either, or is out of order.
+    // Later forwards do not arrive either, or are out of order.
     if (!its.broken && rng.Chance(0.5)) its.broken = true;
     if (rng.Chance(0.5)) FailForward(p, Between(1, 100), a.to, link);
     return;
@@ -114,7 +114,7 @@ void Cluster::State::ArriveForward(const ProcessPtr& from, const ProcessPtr& to,
              });
 }
 
-// What is on its way may arrive all the same.
+// Messages on their way may arrive all the same.
 void Cluster::State::Act(const ProcessPtr&, const DropLink&) {}
 
 }  // namespace leat::sim

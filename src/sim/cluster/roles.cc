@@ -88,7 +88,7 @@ void Cluster::State::Join(const ProcessPtr& p) {
   Call(p, p->promises.MakeHeartbeat(p->role), [this, p, again](const std::optional<ControlReply>& reply) {
     if (!reply) return again();
     const auto* candidacy = std::get_if<Candidacy>(&*reply);
-    // One that was just elected waits for its electors; this may be one of them.
+    // A coordinator that was just elected waits for its electors; this member may be one of them.
     if (candidacy == nullptr) return p->promises.OnReply(*reply) ? AskToJoin(p, again) : again();
     Call(p, p->promises.OnCandidacy(*candidacy), [again](const auto&) { again(); });
   });

@@ -11,7 +11,7 @@ namespace leat::sim {
 
 namespace {
 
-constexpr Duration kSilence = std::chrono::seconds(1);      // of the coordinator; of a standby, twice that
+constexpr Duration kSilence = std::chrono::seconds(1);      // the coordinator's; a standby's: twice that
 constexpr Duration kTurn = std::chrono::milliseconds(300);  // each standby waits so much longer
 constexpr Duration kRetry = std::chrono::milliseconds(50);
 constexpr Duration kLook = std::chrono::milliseconds(20);
@@ -156,7 +156,7 @@ void Cluster::State::Observe(const CoordinatorProcess& c, uint64_t number) {
   NoteRecord(record);
 }
 
-// Executes what is agreed.
+// Executes agreed actions.
 void Cluster::State::Flush(const CoordinatorPtr& c) {
   if (c->flushing) return;
   c->flushing = true;
@@ -247,7 +247,7 @@ bool Cluster::State::CommitCheckpointOf(const CoordinatorProcess& c, const Manif
   if (!c.replication) return disk.Commit(c.term, manifest);
   hosts[c.address].manifests[manifest.id] = manifest;
   coordinators[c.address]->replication->OnCheckpoint(manifest.id);
-  // One that nobody goes on from does not count.
+  // A superseded coordinator's checkpoint is not durable.
   if (c.term >= acted_term) disk.Commit(c.term, manifest);
   return true;
 }
@@ -385,7 +385,7 @@ void Cluster::State::KillAt(uint32_t address, Duration absent) {
   });
 }
 
-// One may die, and a majority stays: there are enough, and all are alive and known to the coordinator.
+// An elector may die, and a majority stays: there are enough, and all are alive and known to the coordinator.
 bool Cluster::State::ElectorsAreWhole() const {
   const auto& c = coordinator;
   if (!c->alive || c->ended || now() < c->paused_until || !c->replication->founded()) return false;

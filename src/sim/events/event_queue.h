@@ -219,7 +219,7 @@ class EventQueue {
   uint64_t span_ = 0;
   uint64_t began_ = 0, adapted_ = 0;                             // events that have begun since this span
   std::array<uint64_t, kHops> looked_{};                         // spans that LookAhead has processed
-  uint64_t year_ = 0;                                            // of span_
+  uint64_t year_ = 0;                                            // year of span_
   uint64_t near_ = 0;                                            // events in buckets_
   uint64_t later_ = 0;                                           // events in years_
   std::vector<Event> current_;                                   // the current span, as a heap

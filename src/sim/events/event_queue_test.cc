@@ -86,7 +86,7 @@ TEST(EventQueueTest, WhatIsKnownInTimeIsLookedAtOnceAtEachHop) {
   EventQueue queue;
   std::map<uint32_t, std::vector<int>> hops;
   const auto look = [&](const EventQueue::Event& event, int hop) { hops[event.what].push_back(hop); };
-  // One after the other: the first of them, and one scheduled late, cannot be known before.
+  // Events follow one after the other: the first of them, and one scheduled late, cannot be known before.
   constexpr uint32_t kEvents = 20'000;
   for (uint32_t i = 0; i < kEvents; ++i) queue.At(microseconds(2 * i), 1, i);
   std::vector<int> all(EventQueue::kHops);

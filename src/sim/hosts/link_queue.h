@@ -1,4 +1,4 @@
-// One direction of a link: bytes queue in the order of sending.
+// A direction of a link: bytes queue in the order of sending.
 #pragma once
 
 #include <algorithm>

@@ -38,9 +38,9 @@ class SharedCores {
   void Advance(Time now);
 
   double cores_;
-  uint32_t threads_ = 0;  // of all tasks
+  uint32_t threads_ = 0;  // threads of all tasks
   double work_ = 0;       // ns of work that a thread would have done that was always busy
-  Time now_{0};           // of `work_`
+  Time now_{0};           // time of `work_`
   uint64_t order_ = 0;
   std::vector<Task> tasks_;  // a heap
 };
