@@ -1,5 +1,5 @@
-// The longest time between the ends of two batches lately: what training has waited for at most, whatever the
-// reason. Not thread-safe.
+// The longest time between the ends of two batches lately: the longest wait of training, for any reason. Not
+// thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class LongestStep {
     }
     const Duration step = now - *std::exchange(last_, now);
     if (now - begun_ >= kSpan) {
-      // Nothing else has ended for a whole span: what came before is too old.
+      // Nothing else has ended for a whole span: the time before is too old.
       before_ = now - begun_ >= 2 * kSpan ? Duration::zero() : current_;
       current_ = Duration::zero();
       begun_ = now;
@@ -34,7 +34,7 @@ class LongestStep {
 
  private:
   std::optional<Time> last_;
-  Time begun_{0};  // of the current span
+  Time begun_{0};  // start of the current span
   Duration before_{0}, current_{0};
 };
 

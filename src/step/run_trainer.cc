@@ -123,7 +123,7 @@ void RunTrainer::KeepMoments() {
   if (moments_variable_) optim::MergeMoments(moments_, parameters_.gradients(*moments_variable_));
 }
 
-// Words cannot be added or subtracted, so those of the run take the place of what the sum made of them.
+// Words of moments cannot be added or subtracted, so the run's moments replace the sums of words.
 void RunTrainer::PutMoments() {
   if (moments_variable_) std::ranges::copy(moments_, parameters_.gradients(*moments_variable_).begin());
 }

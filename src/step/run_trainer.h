@@ -9,7 +9,7 @@
 //
 // A local update is plain sgd with the job's learning rate and schedule, and with its weight decay if the
 // job's optimizer is sgd. Statistics (of batch normalisation) and moments follow each batch, as on servers.
-// What is pushed for moments are those of the run's batches, merged in their order, in each strategy.
+// Each strategy pushes the moments of the run's batches, merged in their order.
 //
 // Not thread-safe. A step allocates nothing.
 #pragma once
@@ -60,9 +60,9 @@ class RunTrainer {
   Trainer& trainer_;
   protocol::Parameters& parameters_;
   protocol::StrategyConfig strategy_;
-  std::vector<optim::OptimizerConfig> rules_;  // of local updates, by variable
+  std::vector<optim::OptimizerConfig> rules_;  // rules of local updates, by variable
   std::optional<size_t> moments_variable_;
-  std::vector<float> moments_;  // of the run's batches so far
+  std::vector<float> moments_;  // moments of the run's batches so far
   Buffer kept_;                 // averaging: values before the run; downpour: the sum so far
   bool any_ = false;            // downpour: the sum is not empty
   uint32_t done_ = 0;           // batches of the run that are trained

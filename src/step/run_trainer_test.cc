@@ -352,7 +352,7 @@ TEST(OnGradient, LastLayersComeFirstAndNoneBeforeItIsWritten) {
   plain.trainer.Step(data.rows(), data.Batch(0), kBatch);
   std::vector<size_t> told;
   std::ranges::fill(rig.parameters.all_gradients(), 42.0f);
-  std::vector<size_t> still_unwritten;  // of all variables, when the first was told of
+  std::vector<size_t> still_unwritten;  // variables without gradients at the first call
   rig.trainer.OnGradient([&](size_t v) {
     const auto now = rig.parameters.gradients(v), expected = plain.parameters.gradients(v);
     EXPECT_TRUE(std::ranges::equal(now, expected)) << "variable " << v;
@@ -421,7 +421,7 @@ TEST(RunTrainer, PushesTheMomentsOfARunMergedInEachStrategy) {
         const RunPart part{.first = i == first, .last = i == first + 3};
         ASSERT_TRUE(runs.Step(data.rows(), batch, kBatch, 0, part).finite);
         if (batch.empty()) continue;
-        // Those of a batch do not depend on the parameters.
+        // The moments of a batch do not depend on the parameters.
         alone.trainer.Step(data.rows(), batch, kBatch);
         optim::MergeMoments(merged, alone.parameters.gradients(size_t{0}));
         if (local) optim::MergeMoments(after, alone.parameters.gradients(size_t{0}));

@@ -1,4 +1,4 @@
-// The distributions of what a worker has trained on, for its reports. Not thread-safe.
+// The distributions of a worker's training data, for its reports. Not thread-safe.
 #pragma once
 
 #include <optional>

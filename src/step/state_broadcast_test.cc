@@ -74,7 +74,7 @@ class BroadcastStateTest : public ::testing::Test {
   void Form(uint32_t members) {
     holders_.clear();
     ended_.clear();
-    // So that a state takes many pieces.
+    // Small limits, so that a state takes many pieces.
     collective::PeerOptions options;
     options.exchange_bytes = 64;
     options.piece_bytes = 256;
@@ -126,7 +126,7 @@ TEST_F(BroadcastStateTest, AllGetWhatTheHolderHas) {
       ASSERT_GT(header.step, 0u);
       ASSERT_FALSE(header.ledger.partitions()[1].open.empty());
       for (uint32_t rank = 0; rank < members; ++rank) Share(rank, holder);
-      // What it was given is read by now.
+      // The holder's state has been read by now.
       for (float& w : has.computer.parameters.all_values()) w = -1;
       ASSERT_TRUE(AllEnded());
       for (uint32_t rank = 0; rank < members; ++rank) {

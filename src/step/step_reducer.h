@@ -77,7 +77,7 @@ class StepReducer {
   void OnVariable(size_t variable);
   void TakeMoments();
   void MergeLanes(protocol::ReducedStep* reduced) const;
-  // Of one lane, each of 32 bits; an even number.
+  // Number of 32-bit words of a lane's moments; even.
   size_t moment_words() const {
     return moments_variable_ ? parameters_.gradients(*moments_variable_).size() : 0;
   }
@@ -110,7 +110,7 @@ class StepReducer {
   bool in_place_ = false;      // the parameters' gradients hold this member's sums
   bool overlapping_ = false;
   std::vector<uint32_t> moment_lanes_;  // lanes whose moments are in moments_, ascending
-  std::vector<float> moments_;          // one lane after the other
+  std::vector<float> moments_;          // the lanes' moments, one lane after the other
   uint32_t moments_lane_ = 0;           // being computed
   uint64_t events_ = 0;                 // events of the batch whose reduction overlaps back-propagation
   std::vector<size_t> left_;            // by bucket: incomplete variables

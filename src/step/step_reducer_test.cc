@@ -99,7 +99,7 @@ struct Member {
   Member(const nn::Model& model, net::Loop& loop, const StepReducerOptions& options)
       : computer(model), reducer(loop, computer.trainer, computer.parameters, options) {}
 
-  // What this rank has of the step, computed; ready to be reduced.
+  // Computes this rank's lanes of the step; the result is ready to be reduced.
   ReduceStep Compute(const std::vector<Lane>& lanes, uint32_t rank, uint32_t members, const Data& data,
                      uint64_t epoch) {
     ReduceStep step;
@@ -175,7 +175,7 @@ class Team {
       return std::ranges::all_of(members, [](const auto& member) { return member->ended.has_value(); });
     });
   }
-  // One step of all; empty when it does not succeed, or not alike on all.
+  // Runs one step on all members; empty unless it succeeds on all. Expects the same result on all.
   std::vector<float> Step(const std::vector<Lane>& lanes, const Data& data) {
     for (uint32_t rank = 0; rank < size(); ++rank) Compute(rank, lanes, data);
     return AllEnded() ? Agreed() : std::vector<float>();
@@ -194,7 +194,7 @@ class Team {
   std::vector<std::unique_ptr<Member>> members;
 
  private:
-  // So that a bucket of a small model takes several.
+  // Small limits, so that a bucket of a small model takes several pieces.
   static collective::PeerOptions SmallPieces(bool one_shot) {
     collective::PeerOptions options;
     options.one_shot = one_shot;
@@ -239,7 +239,7 @@ TEST_P(Ways, LanesOfAllMembersAreAddedUp) {
   const Data data(64, kReducerWidth, kClasses);
   for (const uint32_t members : {1u, 2u, 3u, 5u}) {
     Team team(members, kMean, Options(), GetParam().one_shot);
-    // What one step leaves behind does not count in the next.
+    // Leftovers of one step do not count in the next.
     for (const uint32_t lanes : {4u, 1u, 7u, 3u}) {
       SCOPED_TRACE(std::to_string(lanes) + " lanes of " + std::to_string(members));
       const auto step = LanesWithAShortOne(lanes);
@@ -281,7 +281,7 @@ TEST_P(Ways, OfASumGradientsAreAddedAndStatisticsAveraged) {
 
 TEST_P(Ways, RunsOfSeveralBatchesAndLanesWithoutAny) {
   const Data data(96, kReducerWidth, kClasses);
-  // Of two batches, one of them empty; held; empty; of two; of two, the last one empty.
+  // Lanes with two batches, the first one empty; none (held); one, empty; two; two, the last one empty.
   const std::vector<Lane> lanes{
       {{}, Range(0, 8)}, {}, {{}}, {Range(16, 24), Range(30, 35)}, {Range(40, 47), {}}};
   for (const uint32_t members : {1u, 2u, 3u, 5u, 9u}) {
@@ -296,7 +296,7 @@ TEST_P(Ways, RunsOfSeveralBatchesAndLanesWithoutAny) {
   }
 }
 
-// Of each lane in order, as one computer gets them by itself.
+// Moments of all lanes, merged in order, as one computer gets them by itself.
 std::vector<float> MomentsOf(const nn::Model& model, const std::vector<Lane>& lanes, const Data& data) {
   Computer computer(model);
   const auto pushed = [&] { return computer.parameters.gradients(size_t{0}); };
@@ -336,7 +336,7 @@ TEST_P(Ways, MomentsOfAllLanesAreMergedInTheirOrderOnEachMember) {
       const auto moments = MomentsOf(team.model, lanes, data);
       for (const auto& member : team.members) EXPECT_EQ(Bits((**member->ended).moments), Bits(moments));
     }
-    // What a rejected step leaves behind does not count in the next.
+    // Leftovers of a rejected step do not count in the next.
     const float good = std::exchange(data.features[1], std::numeric_limits<float>::quiet_NaN());
     for (uint32_t rank = 0; rank < members; ++rank) team.Compute(rank, FullLanes(4), data);
     ASSERT_TRUE(team.AllEnded());
@@ -419,7 +419,7 @@ class Recorder : public collective::AllReduce {
   struct Started {
     collective::Bucket bucket;
     std::function<void(const Status&)> done;
-    std::vector<float> given;  // what was there at the time
+    std::vector<float> given;  // copy of the data at the start
   };
   void Start(collective::Bucket bucket, std::function<void(const Status&)> done) override {
     const auto bytes = bucket.data;
@@ -436,7 +436,7 @@ class Recorder : public collective::AllReduce {
   uint32_t members() const override { return 1; }
   std::optional<uint32_t> lost() const override { return std::nullopt; }
 
-  // Of one member the sum is what it has.
+  // The sum over a single member is its own data.
   void EndAll(const Status& status = {}) {
     for (auto& one : std::exchange(started, {})) one.done(status);
   }
@@ -503,7 +503,7 @@ TEST_F(Alone, WhatIsLeftApartLeavesInOnePieceAsSoonAsAllIsThere) {
 
 TEST_F(Alone, BucketsLeaveWhileBackPropagationGoesOnLastVariablesFirst) {
   ASSERT_EQ(model_.variables().size(), 6u);
-  Begin({.bucket_bytes = 1});  // one for each variable
+  Begin({.bucket_bytes = 1});  // a bucket for each variable
   std::vector<size_t> still_zero;
   group_.on_start = [&] {
     size_t zero = 0;
@@ -540,7 +540,7 @@ TEST_F(Alone, OfSeveralLanesOnlyTheLastIsOverlapped) {
 }
 
 TEST_F(Alone, BucketsHoldWholeVariablesUpToTheirSize) {
-  // Of 4·6, 6, 6·5, 5, 5·3, 3 floats.
+  // The variables have 4·6, 6, 6·5, 5, 5·3, 3 floats.
   for (const auto& [bytes, firsts] : {std::pair<uint64_t, std::vector<size_t>>{1 << 20, {0}},
                                       {4 * 18, {4, 2, 0}},
                                       {4 * 19, {3, 2, 0}},
@@ -549,7 +549,7 @@ TEST_F(Alone, BucketsHoldWholeVariablesUpToTheirSize) {
     Begin({.bucket_bytes = bytes});
     member_->Compute(FullLanes(1), 0, 1, data_);
     EXPECT_EQ(FirstVariables(), firsts);
-    // All of them, one bucket behind the other.
+    // Buckets hold all gradients, one bucket behind the other.
     const auto all = std::as_writable_bytes(parameters().all_gradients());
     const std::byte* end = nullptr;
     for (const auto& one : group_.started) {
@@ -711,13 +711,13 @@ TEST(StepReducer, AGroupThatEndsInTheMiddleAndTheNextOne) {
     Team team(3, kMean, {.full_batch = kFull, .deterministic = deterministic, .bucket_bytes = 128});
     const auto before = LanesWithAShortOne(5);
     ExpectNear(team.Step(before, data), SumOf(team.model, false, before, data));
-    // One does not come.
+    // Member 1 does not come.
     for (auto& member : team.members) member->ended.reset();
     team.Compute(0, FullLanes(6), data);
     team.Compute(2, FullLanes(6), data);
     int turns = 0;
     ASSERT_TRUE(team.cluster.Run([&] { return ++turns > 50; }));
-    // As the role does it: the former one is aborted and goes later.
+    // Each role aborts its former group and destroys it later.
     std::vector<std::unique_ptr<collective::PeerAllReduce>> retired;
     for (uint32_t rank = 0; rank < 3; ++rank) {
       team[rank].reducer.SetGroup(nullptr);

@@ -116,7 +116,7 @@ class Trainer {
 
   std::function<void(size_t)> on_gradient_;
   timeline::Track* track_ = nullptr;
-  Time forward_end_{0};  // of the batch that is computed, if it is recorded
+  Time forward_end_{0};  // end of the batch's forward pass, if it is recorded
   float largest_ = 0;    // largest gradient of this step so far, if gradients are not clipped
   std::map<uint32_t, Compiled> compiled_;
   uint32_t plans_ = 0;
@@ -124,7 +124,7 @@ class Trainer {
   metrics::AucCounts truths_seen_;
   std::vector<float> positive_;
   bool by_inference_ = false;
-  std::span<const float> scores_;  // of the last batch
+  std::span<const float> scores_;  // scores of the last batch
 };
 
 }  // namespace leat::step

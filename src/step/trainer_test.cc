@@ -287,7 +287,7 @@ TEST_P(KernelsTest, ScoringLeavesTheGradientsAlone) {
 }
 
 TEST_P(KernelsTest, CorrectOnesAreCounted) {
-  // One feature; class 1 when it is positive.
+  // The models have one feature; class 1 when it is positive.
   Bench two("{layers: [dense: {units: 2}], loss: softmax_cross_entropy}", 1, Options());
   const auto w = two.parameters.values(size_t{0});
   w[0] = -1;
@@ -365,7 +365,7 @@ TEST_P(KernelsTest, ABatchWhoseGradientsAreNotFiniteIsSeenAndNotScored) {
     const TrainerData tame = data;
     EXPECT_TRUE(bench.trainer.Step(tame.rows(true), tame.order, 8).finite);
     const auto scores = bench.trainer.scores_seen(), truths = bench.trainer.truths_seen();
-    for (size_t i = 0; i < 4; ++i) data.features[i] = i % 2 == 0 ? 3e38f : -3e38f;  // of one row
+    for (size_t i = 0; i < 4; ++i) data.features[i] = i % 2 == 0 ? 3e38f : -3e38f;  // the first row
     const auto outcome = bench.trainer.Step(data.rows(true), data.order, 8);
     EXPECT_FALSE(outcome.finite);
     EXPECT_EQ(outcome.events, 8u);
@@ -436,7 +436,7 @@ TEST_P(KernelsTest, WordsOfMomentsThatLookLikeNanRejectNoBatch) {
       optim::Initialise(spec.init, 1, spec.name, 0, parameters.values(v));
     }
     Trainer trainer(model, parameters, Options(), clipping);
-    // One word in 256 is no finite number, if its bits are at random.
+    // Random bits are no finite number in one word of 256.
     bool seen = false;
     for (uint64_t seed = 0; seed < 10'000 && !seen; ++seed) {
       const TrainerData data(3, 2, 0, seed);
