@@ -13,7 +13,7 @@
 namespace leat::topology {
 
 struct HostPlace {
-  static constexpr size_t kMaxBytes = 63;  // of a name, as of a label in Kubernetes
+  static constexpr size_t kMaxBytes = 63;  // limit of a name, as of a label in Kubernetes
 
   std::string site;        // empty: the one site of hosts that name none
   std::string zone;        // empty: not known. Zones of the same name in two sites are different zones.

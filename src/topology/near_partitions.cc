@@ -83,8 +83,8 @@ std::vector<uint32_t> NearPartitions(const std::vector<HostPlace>& workers,
                                      const std::vector<PartitionPlaces>& partitions,
                                      const std::vector<uint32_t>& before) {
   if (workers.empty()) return {};
-  // One partition that is far costs more than all that are in another zone, and one of those more than all
-  // that change their worker.
+  // A far partition costs more than all partitions that are in another zone, and a partition in another zone
+  // more than all that change their worker.
   const auto more_than_all = static_cast<int64_t>(partitions.size()) + 1;
   const int64_t costs[] = {0, more_than_all, more_than_all * more_than_all};
   const size_t source = 0, sink = 1, extra = 2, first_worker = 3;

@@ -36,8 +36,8 @@ std::vector<double> ServerWeights(const TopologySettings& settings, const std::v
 // [primary][server]: whether the server may have replicas of the primary's slices.
 std::vector<std::vector<bool>> ReplicaServers(const std::vector<HostPlace>& servers,
                                               const std::vector<double>& weights);
-// One line for each site in which replicas are in their slices' own zone, because no other has servers. Not
-// for sites whose zones are unknown.
+// Warnings, one for each site in which replicas are in their slices' own zone, because no other has servers.
+// Sites whose zones are unknown get none.
 std::vector<std::string> ReplicaWarnings(const std::vector<HostPlace>& servers,
                                          const std::vector<double>& weights);
 

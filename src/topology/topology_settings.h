@@ -1,5 +1,5 @@
-// What a job says of the places of its roles: the section `topology` of a job file (docs/jobs.md). Pure
-// values.
+// Places of a job's roles: the section `topology` of a job file (docs/jobs.md), with the sites, classes and
+// latency that the roles need. Pure values.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct TopologySettings {
   std::string worker_class;
   // The zone map: the places of hosts that do not name theirs, by host name. Empty: there is none.
   std::map<std::string, HostPlace> hosts;
-  std::map<int32_t, HostPlace> brokers;  // of Kafka, by id
+  std::map<int32_t, HostPlace> brokers;  // Kafka's, by id
   // A role whose round trip to the coordinator takes longer is reported, or refused. 0: there is no limit.
   Duration max_latency{0};
   bool refuse_far = false;
