@@ -12,7 +12,8 @@ using wire::TransferOp;
 
 namespace {
 
-// Of one attempt. The pauses of TCP between its own attempts grow, and a new one starts with short ones.
+// Time limit of one attempt. TCP's pauses between its own attempts grow; a new attempt starts with short
+// ones.
 constexpr Duration kConnectTimeout = std::chrono::seconds(3);
 
 }  // namespace
@@ -109,7 +110,7 @@ Status Client::Transmit(const wire::TransferRequest& request, const Upload* uplo
   wire::TransferRequest sent = request;
   std::vector<ByteView> pieces;
   std::shared_ptr<Bytes> chunk;
-  // Training may share the link. What is read is waited for.
+  // Training may share the link, so uploads yield to it. A caller waits for a read.
   if (request.op == TransferOp::kOpenUpload) connection_->SendInBackground();
   if (request.op == TransferOp::kWrite) {
     chunk = std::make_shared<Bytes>(request.bytes);
@@ -148,7 +149,7 @@ void Client::OnClosed(net::Connection&, const Status& why) {
   if (machine_ != nullptr) Lost(reason);
 }
 
-// One line for each attempt; the attempts back off.
+// Logs a line for each attempt; the attempts back off.
 void Client::Lost(const Status& why) {
   spdlog::warn("file transfer with {}: {}", address_, why.ToString());
   machine_->OnLost(loop_.Now(), why);

@@ -39,7 +39,7 @@ class Client final : private net::Receiver {
     uint64_t folder = 0;
     std::string name;  // a plain file name
     uint64_t bytes = 0;
-    uint64_t checksum = 0;  // of the whole file
+    uint64_t checksum = 0;  // checksum of the whole file
     // Reads a part of the file. Called again for the same part after a broken connection.
     std::function<Status(uint64_t offset, std::span<std::byte> out)> read;
   };
@@ -74,7 +74,7 @@ class Client final : private net::Receiver {
   std::unique_ptr<net::Transport> transport_;
   std::unique_ptr<net::Connection> connection_;
   bool connecting_ = false;
-  // Of the current call.
+  // State of the current call.
   TransferMachine* machine_ = nullptr;
   std::span<std::byte> out_;
   uint64_t out_begin_ = 0;  // offset in the file of out_

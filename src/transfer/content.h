@@ -1,4 +1,4 @@
-// What a service publishes: bytes that can be read at any offset. Reads never block on a peer.
+// Content that a service publishes: bytes that can be read at any offset. Reads never block on a peer.
 #pragma once
 
 #include <cstdint>

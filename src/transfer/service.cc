@@ -13,7 +13,7 @@ using wire::TransferOp;
 using wire::TransferReply;
 using wire::TransferRequest;
 
-// One peer. Requests are answered in order, each before the next is read.
+// Connection of a peer. Requests are answered in order, each before the next is read.
 class Service::Session final : public net::Receiver {
  public:
   Session(Service& service, std::unique_ptr<net::Connection> connection)

@@ -43,7 +43,7 @@ class Service {
 
   // The functions below are thread-safe. A request that arrives after one of them returns sees its effect.
   //
-  // Replaces what has this name.
+  // Replaces the content of this name.
   void Publish(const std::string& name, std::shared_ptr<const Content> content);
   void Withdraw(const std::string& name);
   // UploadFiles::Accept and Stop. May wait for a write to the disk.
@@ -62,7 +62,7 @@ class Service {
   net::Loop loop_;
   std::unique_ptr<net::Transport> transport_;
   std::unique_ptr<net::Listener> listener_;
-  std::map<Session*, std::unique_ptr<Session>> sessions_;  // of the loop's thread
+  std::map<Session*, std::unique_ptr<Session>> sessions_;  // used by the loop's thread
   std::thread thread_;
 };
 

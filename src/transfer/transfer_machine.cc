@@ -19,7 +19,7 @@ bool Retried(TransferOp op, Code code) {
     case Code::kDataLoss:
       return op == TransferOp::kWrite;  // damaged on its way
     case Code::kFailedPrecondition:
-      // The other side may have lost what it knew of an upload: it is opened again.
+      // The other side may have lost its state of an upload: it is opened again.
       return op == TransferOp::kWrite || op == TransferOp::kCommit;
     default:
       return false;

@@ -36,7 +36,7 @@ class TransferMachine {
     uint64_t folder = 0;
     uint64_t begin = 0;
     uint64_t end = 0;
-    uint64_t checksum = 0;  // of an uploaded file
+    uint64_t checksum = 0;  // checksum of an uploaded file
   };
   struct Step {
     enum class Kind {
@@ -54,7 +54,7 @@ class TransferMachine {
 
   TransferMachine(Work work, TransferLimits limits, Time now);
 
-  // What to do now. Ask again after each step.
+  // The next step to take. Ask again after each step.
   Step Next(Time now);
   void OnConnected(Time now);
   // The connection has ended, or none could be made.
@@ -69,7 +69,7 @@ class TransferMachine {
 
   // Requests without a reply. If there are any at the end, the connection is useless.
   size_t outstanding() const { return outstanding_.size(); }
-  uint64_t file_bytes() const { return file_bytes_; }  // of a read, once it has finished
+  uint64_t file_bytes() const { return file_bytes_; }  // known once a read has finished
   uint32_t connections_lost() const { return connections_lost_; }
 
  private:

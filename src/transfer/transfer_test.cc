@@ -320,7 +320,7 @@ TEST_P(TransferTest, ADamagedChunkIsReadAgain) {
   EXPECT_EQ(client.connections_lost(), 1u);
 }
 
-// One who asks for more than he reads would fill the service's memory.
+// A peer that asks for more than it reads would fill the service's memory.
 TEST_P(TransferTest, APeerThatReadsNoRepliesLosesItsConnection) {
   Start();
   service->Publish("a", std::make_shared<MemoryContent>(Bytes(wire::kMaxTransferBytes)));

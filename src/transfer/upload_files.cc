@@ -8,7 +8,7 @@
 namespace leat::transfer {
 namespace {
 
-constexpr size_t kMaxUploads = 4096;  // of a folder
+constexpr size_t kMaxUploads = 4096;  // per folder
 // The disk writes while more bytes arrive, so that a commit has little to wait for. Bytes that are this far
 // behind the newest are waited for, so that the memory of the system does not fill with them.
 constexpr uint64_t kFlushBytes = 4 << 20;
@@ -92,7 +92,7 @@ Result<uint64_t> UploadFiles::Write(uint64_t folder, const std::string& name, ui
   upload->running.Add(bytes);
   upload->arrived += bytes.size();
   if (upload->arrived - upload->started >= kFlushBytes) {
-    // A hint: the sync of the commit reports what fails.
+    // A hint: the sync of the commit reports failures.
     (void)sync_file_range(upload->file.fd(), static_cast<off_t>(upload->started),
                           static_cast<off_t>(upload->arrived - upload->started), SYNC_FILE_RANGE_WRITE);
     upload->started = upload->arrived;
@@ -123,7 +123,7 @@ Result<uint64_t> UploadFiles::Commit(uint64_t folder, const std::string& name) {
   if (upload->committed) return upload->bytes;
   Folder& in = folders_.at(folder);
   if (Status done = Finish(in.directory, name, upload); !done.ok()) {
-    // After a failed sync nobody knows what is on the disk.
+    // After a failed sync the contents of the disk are unknown.
     unlink((in.directory + "/" + Temporary(name)).c_str());
     in.uploads.erase(name);
     return done;
