@@ -15,12 +15,12 @@ namespace leat::wire {
 namespace {
 
 constexpr std::string_view kMagic = "LEATWIRE";
-// Of both sides' proofs, at the beginning of what is authenticated. Both have one size.
+// Labels of the two sides' proofs, at the beginning of the authenticated data. Both have one size.
 constexpr std::string_view kConnectsLabel = "leat handshake: connects";
 constexpr std::string_view kAcceptsLabel = "leat handshake: accepts ";
 static_assert(kConnectsLabel.size() == kAcceptsLabel.size());
 
-// Of the port's kind: the port requires TLS.
+// Flag in the port's kind: the port requires TLS.
 constexpr uint16_t kTlsRequired = 0x8000;
 
 using Proof = std::array<std::byte, kProofBytes>;

@@ -27,8 +27,8 @@
 
 namespace leat::wire {
 
-// What a port serves: the control plane of a coordinator, a server's tensor plane, that of a member of an
-// all-reduce group, file transfers, that of a feed, or a pool.
+// Kinds of ports by their service: the control plane of a coordinator, a server's tensor plane, that of a
+// member of an all-reduce group, file transfers, that of a feed, or a pool.
 enum class PortKind : uint32_t {
   kControl = 1,
   kServer = 2,
@@ -50,12 +50,12 @@ enum class Side : uint8_t { kConnects = 1, kAccepts = 2 };
 using Nonce = std::array<std::byte, 24>;
 using SessionSecret = std::array<std::byte, 32>;
 
-// What both sides know before they prove the token.
+// Values that both sides know before they prove the token.
 struct HandshakeContext {
   Port port;
   Nonce connects{};  // the nonce of the connecting side
   Nonce accepts{};
-  std::optional<SessionSecret> session{};  // of the TLS session below; none: no TLS
+  std::optional<SessionSecret> session{};  // secret of the TLS session below; none: no TLS
 };
 
 constexpr size_t kHelloBytes = 48;

@@ -22,7 +22,7 @@ constexpr uint64_t kMaxSliceStateBytes = 64 << 20;
 struct MoveRequest {
   uint64_t move = 0;   // unique
   uint32_t index = 0;  // among the slices of the move, which come in order
-  uint32_t count = 1;  // of them
+  uint32_t count = 1;  // number of slices in the move
   SliceId slice;
   Incarnation incarnation;
   uint64_t version = 0;

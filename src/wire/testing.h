@@ -7,7 +7,7 @@
 
 namespace leat::wire::testing {
 
-// Of each prefix, and of the whole with a byte more.
+// Expects that each prefix is refused, and the whole with one more byte.
 template <class Decode>
 void RefusesOtherLengths(const Bytes& whole, Decode decode) {
   for (size_t size = 0; size < whole.size(); ++size)

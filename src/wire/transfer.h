@@ -26,7 +26,7 @@ LEAT_ENUM(TransferOp, (kRead, "read"), (kOpenUpload, "open_upload"), (kWrite, "w
 struct TransferRequest {
   uint64_t sequence = 0;  // chosen by the sender; the reply repeats it
   TransferOp op = TransferOp::kRead;
-  std::string name;       // of the file; 1 to kMaxTransferName bytes
+  std::string name;       // name of the file; 1 to kMaxTransferName bytes
   uint64_t folder = 0;    // uploads: where the file belongs; reads: 0
   uint64_t offset = 0;    // kRead, kWrite
   uint64_t bytes = 0;     // kRead, kWrite: at most kMaxTransferBytes; kOpenUpload: of the whole file
